@@ -79,7 +79,7 @@ pub(crate) trait Reclaim: Any + fmt::Debug + Send + Sync {
 pub struct Cache {
     budget: u64,
     next_id: AtomicU64,
-    state: Mutex<State>,
+    state: Mutex<Units>,
     /// Memory reserved for work in progress.
     memory: Arc<MemoryBudget>,
     /// Idle decoders; created by the first one.
@@ -92,7 +92,7 @@ pub struct Cache {
     store: Arc<Store>,
 }
 
-struct State {
+struct Units {
     chunks: LruCache<(ContentId, u64), Bytes>,
     /// Cost of `chunks` in bytes, at most the budget.
     held: u64,
@@ -111,7 +111,7 @@ impl Cache {
 
     /// Creates a cache with this number of threads; with one, there is no read-ahead.
     pub fn with_threads(budget: u64, threads: usize) -> Self {
-        let state = State { chunks: LruCache::unbounded(), held: 0, spare: Vec::new(), spare_bytes: 0 };
+        let state = Units { chunks: LruCache::unbounded(), held: 0, spare: Vec::new(), spare_bytes: 0 };
         Self {
             budget,
             next_id: AtomicU64::new(0),
@@ -320,12 +320,12 @@ impl Cache {
         idle.downcast_ref().expect("one type is asked for in the whole crate")
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, Units> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl State {
+impl Units {
     /// Evicts the least recently used units until at most `most` bytes are held.
     fn trim(&mut self, most: u64) {
         while self.held > most {

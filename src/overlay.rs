@@ -78,7 +78,7 @@ pub(crate) struct Overlay {
     current: Arc<CurrentFile>,
     /// The format's support for editing, which opens the editor.
     support: &'static dyn EditSupport,
-    pub(crate) state: RankedMutex<State>,
+    pub(crate) state: RankedMutex<OverlayState>,
     /// The editor, once it is needed. Its lock is held during a save.
     pub(crate) editor: RankedMutex<Option<Box<dyn Editor>>>,
     /// The file that has the inode number of an unwritten `tree.yaml`.
@@ -86,7 +86,7 @@ pub(crate) struct Overlay {
 }
 
 #[derive(Debug)]
-pub(crate) struct State {
+pub(crate) struct OverlayState {
     pub(crate) names: BTreeMap<OsString, Arc<OverlayFile>>,
     /// The file that shows the source.
     pub(crate) pristine: Weak<OverlayFile>,
@@ -96,7 +96,7 @@ pub(crate) struct State {
     /// Number of times that another program changed the head.
     pub(crate) base_version: u64,
     /// The times of `tree.yaml` while the source is as the last save left it.
-    pub(crate) shown: Option<Shown>,
+    pub(crate) shown: Option<SavedTimes>,
     scratch_dir: Option<ScratchDir>,
     /// The last refused text, whose report files may still exist.
     pub(crate) rejected: Option<TextVersion>,
@@ -123,9 +123,9 @@ pub(crate) struct State {
     changed: Option<Time>,
 }
 
-/// Times of the saved text; see [`State::shown`].
+/// Times of the saved text; see [`OverlayState::shown`].
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Shown {
+pub(crate) struct SavedTimes {
     pub(crate) version: SourceVersion,
     pub(crate) mtime: Time,
     pub(crate) ctime: Time,
@@ -142,7 +142,7 @@ impl Overlay {
         let serial = shared.serials.next()?;
         let body = RankedMutex::new(Rank::Body, Body::new(Backing::Source, 0));
         let overlay_file = Arc::new(OverlayFile { serial: None, overlay: serial, body });
-        let state = State {
+        let state = OverlayState {
             names: BTreeMap::from([(TREE.into(), overlay_file.clone())]),
             pristine: Arc::downgrade(&overlay_file),
             missing: None,
@@ -273,7 +273,7 @@ impl Overlay {
 
     /// Creates an empty scratch file; `name` is its name after a crash. The file is in memory if the state
     /// directory is not usable.
-    pub(crate) fn backing(&self, state: &mut State, name: Option<&OsStr>) -> Result<File> {
+    pub(crate) fn backing(&self, state: &mut OverlayState, name: Option<&OsStr>) -> Result<File> {
         let Some(state_dir) = &self.shared.state_dir else { return in_memory() };
         if state.scratch_dir.as_ref().is_some_and(ScratchDir::is_gone) {
             state.scratch_dir = None;
@@ -292,7 +292,12 @@ impl Overlay {
     }
 
     /// Creates a scratch file like [`backing`](Self::backing), with this text.
-    pub(crate) fn filled(&self, state: &mut State, name: Option<&OsStr>, text: &dyn Content) -> Result<File> {
+    pub(crate) fn filled(
+        &self,
+        state: &mut OverlayState,
+        name: Option<&OsStr>,
+        text: &dyn Content,
+    ) -> Result<File> {
         let file = self.backing(state, name)?;
         copy(text, &file).map(|()| file).or_else(|error| self.in_memory_instead(text, &error))
     }
@@ -308,7 +313,7 @@ impl Overlay {
     }
 
     /// Returns the version of the source's head, and how often other programs have changed it.
-    pub(crate) fn head(&self, state: &mut State) -> Result<(u64, TextVersion)> {
+    pub(crate) fn head(&self, state: &mut OverlayState) -> Result<(u64, TextVersion)> {
         if let (true, Some((_, head))) = (state.busy, state.head) {
             return Ok((state.base_version, head));
         }
@@ -343,7 +348,7 @@ impl Overlay {
     }
 
     /// True if this file is `tree.yaml` now.
-    pub(crate) fn is_tree(&self, state: &State, overlay_file: &Arc<OverlayFile>) -> bool {
+    pub(crate) fn is_tree(&self, state: &OverlayState, overlay_file: &Arc<OverlayFile>) -> bool {
         state.names.get(OsStr::new(TREE)).is_some_and(|tree| Arc::ptr_eq(tree, overlay_file))
     }
 
@@ -406,7 +411,7 @@ impl Overlay {
     }
 
     /// Adds a file under a free name.
-    pub(crate) fn put(&self, state: &mut State, name: &OsStr, overlay_file: &Arc<OverlayFile>) {
+    pub(crate) fn put(&self, state: &mut OverlayState, name: &OsStr, overlay_file: &Arc<OverlayFile>) {
         state.names.insert(name.to_owned(), overlay_file.clone());
         state.changed = Some(now());
         if name == TREE {
@@ -415,7 +420,7 @@ impl Overlay {
     }
 
     /// Removes a name; open handles keep the file.
-    pub(crate) fn take(&self, state: &mut State, name: &OsStr) -> Option<Arc<OverlayFile>> {
+    pub(crate) fn take(&self, state: &mut OverlayState, name: &OsStr) -> Option<Arc<OverlayFile>> {
         let overlay_file = state.names.remove(name)?;
         let mut body = locked(&overlay_file.body);
         body.nlink = body.nlink.saturating_sub(1);
@@ -434,13 +439,13 @@ impl Overlay {
     }
 
     /// Renames files in the state directory like those in the mount.
-    pub(crate) fn follow_rename(&self, state: &State, old: &OsStr, new: &OsStr, exchange: bool) {
+    pub(crate) fn follow_rename(&self, state: &OverlayState, old: &OsStr, new: &OsStr, exchange: bool) {
         if let Some(scratch_dir) = &state.scratch_dir {
             scratch_dir.rename(old, new, exchange);
         }
     }
 
-    pub(crate) fn follow_link(&self, state: &State, old: &OsStr, new: &OsStr) {
+    pub(crate) fn follow_link(&self, state: &OverlayState, old: &OsStr, new: &OsStr) {
         if let Some(scratch_dir) = &state.scratch_dir {
             scratch_dir.link(old, new);
         }

@@ -64,7 +64,7 @@ use crate::sync::locked;
 use crate::view::ShownViews;
 use entry::{Class, Entry};
 use kernel_cache::KernelCache;
-use lookup::{FoundNode, Shown};
+use lookup::{FoundNode, ViewContent};
 use node::{KnownNodes, Node, NodeState, ViewNode};
 
 /// How long the kernel may believe what it was told of a name or a node.
@@ -272,7 +272,12 @@ impl Vfs {
     }
 
     /// What is said of something that a mounted file shows.
-    pub(crate) fn attr_of_view(&self, view: &ViewNode, mounted: &MountedFile, shown: &Shown) -> Result<Attr> {
+    pub(crate) fn attr_of_view(
+        &self,
+        view: &ViewNode,
+        mounted: &MountedFile,
+        shown: &ViewContent,
+    ) -> Result<Attr> {
         if let folder::Node::File(file) = &shown.what
             && file.content.is_err()
             && shown.held.is_outlived()

@@ -29,14 +29,14 @@ thread_local! {
 struct Shared {
     name: &'static str,
     bound: usize,
-    state: Mutex<State>,
+    state: Mutex<WorkersState>,
     more: Condvar,
     /// Signalled when no job is queued or running.
     quiet: Condvar,
 }
 
 #[derive(Default)]
-struct State {
+struct WorkersState {
     waiting: VecDeque<Job>,
     threads: usize,
     idle: usize,
@@ -45,7 +45,7 @@ struct State {
     closed: bool,
 }
 
-impl State {
+impl WorkersState {
     fn is_busy(&self) -> bool {
         !self.waiting.is_empty() || self.idle < self.threads
     }
@@ -65,12 +65,12 @@ impl std::fmt::Debug for Shared {
 }
 
 impl Shared {
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, WorkersState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Starts a thread if a job is queued for one. Returns false if the system refuses.
-    fn start_thread(self: &Arc<Self>, state: &mut State) -> bool {
+    fn start_thread(self: &Arc<Self>, state: &mut WorkersState) -> bool {
         if state.idle >= state.waiting.len() || state.at_work() >= self.bound {
             return true;
         }

@@ -11,10 +11,10 @@ const TURNS: usize = 16;
 
 /// The last turns as stream numbers; 0 is none.
 #[derive(Debug, Default)]
-pub(crate) struct FairShare(Mutex<State>);
+pub(crate) struct FairShare(Mutex<Turns>);
 
 #[derive(Debug, Default)]
-struct State {
+struct Turns {
     last: [u64; TURNS],
     next: usize,
     numbers: u64,
@@ -44,7 +44,7 @@ impl FairShare {
         state.last.iter_mut().filter(|last| **last == number).for_each(|last| *last = 0);
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, Turns> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -13,11 +13,11 @@ use crate::workers::{Workers, while_waiting};
 pub(crate) struct Task<T>(Arc<Slot<T>>);
 
 struct Slot<T> {
-    state: Mutex<State<T>>,
+    state: Mutex<TaskState<T>>,
     done: Condvar,
 }
 
-enum State<T> {
+enum TaskState<T> {
     Waiting(Box<dyn FnOnce() -> T + Send>),
     Running,
     Done(T),
@@ -28,7 +28,7 @@ enum State<T> {
 impl<T: Send + 'static> Task<T> {
     /// Schedules a job on `workers`.
     pub(crate) fn new(workers: &Workers, job: impl FnOnce() -> T + Send + 'static) -> Self {
-        let state = Mutex::new(State::Waiting(Box::new(job)));
+        let state = Mutex::new(TaskState::Waiting(Box::new(job)));
         let slot = Arc::new(Slot { state, done: Condvar::new() });
         let theirs = Arc::downgrade(&slot);
         workers.run(move || {
@@ -41,7 +41,7 @@ impl<T: Send + 'static> Task<T> {
 
     /// True if a thread has started the job.
     pub(crate) fn has_begun(&self) -> bool {
-        !matches!(*self.0.state(), State::Waiting(_))
+        !matches!(*self.0.state(), TaskState::Waiting(_))
     }
 
     /// Returns the result, after running the job here or waiting for it; `None` if the job panicked.
@@ -49,9 +49,9 @@ impl<T: Send + 'static> Task<T> {
         self.0.work();
         let mut state = self.0.state();
         loop {
-            match std::mem::replace(&mut *state, State::Gone) {
-                State::Done(result) => return Some(result),
-                State::Gone => return None,
+            match std::mem::replace(&mut *state, TaskState::Gone) {
+                TaskState::Done(result) => return Some(result),
+                TaskState::Gone => return None,
                 other => *state = other,
             }
             drop(state);
@@ -61,21 +61,21 @@ impl<T: Send + 'static> Task<T> {
 }
 
 impl<T> Slot<T> {
-    fn state(&self) -> MutexGuard<'_, State<T>> {
+    fn state(&self) -> MutexGuard<'_, TaskState<T>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Waits until the job has ended.
-    fn wait(&self) -> MutexGuard<'_, State<T>> {
-        let is_running = |state: &mut State<T>| matches!(state, State::Running);
+    fn wait(&self) -> MutexGuard<'_, TaskState<T>> {
+        let is_running = |state: &mut TaskState<T>| matches!(state, TaskState::Running);
         self.done.wait_while(self.state(), is_running).unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Runs the job unless a thread has started it.
     fn work(&self) {
         let mut state = self.state();
-        match std::mem::replace(&mut *state, State::Running) {
-            State::Waiting(job) => {
+        match std::mem::replace(&mut *state, TaskState::Running) {
+            TaskState::Waiting(job) => {
                 drop(state);
                 let mut ending = Ending { slot: self, result: None };
                 ending.result = Some(job());
@@ -93,7 +93,7 @@ struct Ending<'a, T> {
 
 impl<T> Drop for Ending<'_, T> {
     fn drop(&mut self) {
-        *self.slot.state() = self.result.take().map_or(State::Gone, State::Done);
+        *self.slot.state() = self.result.take().map_or(TaskState::Gone, TaskState::Done);
         self.slot.done.notify_all();
     }
 }
@@ -134,7 +134,7 @@ mod tests {
     fn a_job_that_panics_leaves_nobody_waiting() {
         let workers = Workers::new("test", 1);
         let task: Task<()> = Task::new(&workers, || std::panic::resume_unwind(Box::new("on purpose")));
-        while !matches!(*task.0.state(), State::Gone) {
+        while !matches!(*task.0.state(), TaskState::Gone) {
             std::thread::yield_now();
         }
         assert_eq!(task.take(), None);

@@ -18,10 +18,10 @@ const MOST: u64 = 1 << 30;
 
 /// The temporary file of a mount; created with the first segment.
 #[derive(Debug, Default)]
-pub(crate) struct TempSegments(Arc<Mutex<State>>);
+pub(crate) struct TempSegments(Arc<Mutex<SegmentFile>>);
 
 #[derive(Debug, Default)]
-struct State {
+struct SegmentFile {
     file: Option<Arc<File>>,
     /// True if the file could not be created.
     refused: bool,
@@ -32,7 +32,7 @@ struct State {
 /// A part of the file with one owner.
 #[derive(Debug)]
 struct Segment {
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<SegmentFile>>,
     file: Arc<File>,
     start: u64,
     filled: u64,

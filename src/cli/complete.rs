@@ -2,7 +2,7 @@
 //!
 //! A script runs `asdf-mount --complete WORD…` with the words up to the cursor, of which the last is
 //! unfinished. The answer is a line `KIND⇥CUT`, then a line `CANDIDATE⇥DESCRIPTION` for each candidate. For
-//! KIND see [`Kind`]. CUT is the part of the last word before the candidates, such as `ro,cache=`. The
+//! KIND see [`CandidateKind`]. CUT is the part of the last word before the candidates, such as `ro,cache=`. The
 //! scripts thus need no list of options, and the shell does quoting, menus and file names.
 
 use std::ffi::{OsStr, OsString};
@@ -33,7 +33,7 @@ pub(super) fn script(shell: Generated) -> &'static str {
 
 /// The treatment of the candidates by the shell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum CandidateKind {
     /// Whole words.
     Words,
     /// List items, which a comma may follow.
@@ -46,7 +46,7 @@ enum Kind {
     Folders,
 }
 
-impl Kind {
+impl CandidateKind {
     fn name(self) -> &'static str {
         match self {
             Self::Words => "words",
@@ -60,7 +60,7 @@ impl Kind {
 
 #[derive(Debug)]
 struct Answer {
-    kind: Kind,
+    kind: CandidateKind,
     /// Number of bytes of the last word before the candidates.
     cut: usize,
     /// The candidates and their descriptions.
@@ -68,7 +68,7 @@ struct Answer {
 }
 
 impl Answer {
-    fn of(kind: Kind) -> Self {
+    fn of(kind: CandidateKind) -> Self {
         Self { kind, cut: 0, candidates: Vec::new() }
     }
 
@@ -138,12 +138,12 @@ impl<'a> Line<'a> {
     /// Completes a source or a mountpoint.
     fn paths(&self, current: &OsStr) -> Answer {
         if !self.unmount {
-            return Answer::of(Kind::Files);
+            return Answer::of(CandidateKind::Files);
         }
-        let mut mounts = Answer::of(Kind::Paths);
+        let mut mounts = Answer::of(CandidateKind::Paths);
         mounts.candidates = mounted(current, self.before);
         // A mountpoint may be spelled in a way that is no candidate; the shell then offers directories.
-        if mounts.candidates.is_empty() { Answer::of(Kind::Folders) } else { mounts }
+        if mounts.candidates.is_empty() { Answer::of(CandidateKind::Folders) } else { mounts }
     }
 }
 
@@ -181,7 +181,7 @@ fn of_value(argument: &Arg, current: &OsStr, at: usize) -> Answer {
         of_list(list)
     } else {
         let values = argument.get_possible_values();
-        let kind = if values.is_empty() { Kind::Files } else { Kind::Words };
+        let kind = if values.is_empty() { CandidateKind::Files } else { CandidateKind::Words };
         let candidates = values.iter().map(|value| (value.get_name().into(), String::new())).collect();
         Answer { kind, cut: 0, candidates }
     };
@@ -194,7 +194,7 @@ fn of_list(list: &[u8]) -> Answer {
     let is_end = |at: &usize| list[*at] == b',' && (*at == 0 || list[*at - 1] != b'\\');
     let start = (0..list.len()).rev().find(is_end).map_or(0, |comma| comma + 1);
     let (before, last) = list.split_at(start);
-    let mut answer = Answer { cut: start, ..Answer::of(Kind::List) };
+    let mut answer = Answer { cut: start, ..Answer::of(CandidateKind::List) };
     let Some(equals) = last.iter().position(|&byte| byte == b'=') else {
         let given = |name: &str| {
             let names = before.split(|&byte| byte == b',');
@@ -218,7 +218,7 @@ fn of_list(list: &[u8]) -> Answer {
 
 /// Completes the name of an option.
 fn of_options(command: &Command, current: &OsStr) -> Answer {
-    let mut answer = Answer::of(Kind::Words);
+    let mut answer = Answer::of(CandidateKind::Words);
     for argument in command.get_arguments() {
         let what = argument.get_help().map(ToString::to_string).unwrap_or_default();
         let long = argument.get_long().map(|long| format!("--{long}"));

@@ -60,11 +60,11 @@ pub fn open(stored: Arc<dyn Content>, data_size: u64) -> impl Chunks + 'static {
 struct Row {
     stored: Arc<dyn Content>,
     data_size: u64,
-    state: Mutex<State>,
+    state: Mutex<BufferTable>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct BufferTable {
     framing: Option<Framing>,
     table: Table,
 }

@@ -110,13 +110,13 @@ pub(super) struct Parted<P> {
     parts: P,
     data_size: u64,
     cache: Arc<Cache>,
-    state: Mutex<State>,
+    state: Mutex<FoundParts>,
     /// Held while part starts are searched far ahead.
     looking: Mutex<()>,
 }
 
 #[derive(Debug)]
-struct State {
+struct FoundParts {
     /// Part starts in order; never empty.
     cuts: Vec<KnownPart>,
     /// Decoded offsets of the first parts; never empty, and never longer than `cuts`.
@@ -157,7 +157,7 @@ struct Part {
 impl<P: Parts> Parted<P> {
     /// Returns the stream that is cut into `parts` and decodes to `data_size` bytes by its header.
     pub(super) fn new(parts: P, data_size: u64, cache: &Arc<Cache>) -> Self {
-        let state = State {
+        let state = FoundParts {
             cuts: vec![KnownPart { cut: PartStart::default(), most: u64::MAX }],
             offsets: vec![0],
             beyond: Beyond::Unknown,
@@ -168,7 +168,7 @@ impl<P: Parts> Parted<P> {
         Self { parts, data_size, cache: cache.clone(), state: Mutex::new(state), looking: Mutex::new(()) }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, FoundParts> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -221,7 +221,7 @@ impl<P: Parts> Parted<P> {
         true
     }
 
-    fn store_window(&self, state: &mut State, n: usize, window: &[u8]) -> bool {
+    fn store_window(&self, state: &mut FoundParts, n: usize, window: &[u8]) -> bool {
         if window.is_empty() {
             return true;
         }
@@ -297,7 +297,7 @@ impl<P: Parts> Parted<P> {
     }
 }
 
-impl State {
+impl FoundParts {
     /// Adds the result of a hop from the last part start.
     fn hopped(&mut self, hop: Hop, certain: bool) {
         match hop {
@@ -318,7 +318,7 @@ impl State {
 
 impl<P: Parts> SeekTable for Parted<P> {
     fn look_ahead(&self, wanted: u64) {
-        let is_far = |state: &State| {
+        let is_far = |state: &FoundParts| {
             let frontier = state.offsets.last().copied().unwrap_or(0);
             frontier.saturating_add(FAR) < wanted && !state.in_vain
         };

@@ -25,7 +25,7 @@ use crate::cache::{Bytes, Cache, ContentId};
 use crate::content::{Content, Shared, Soundness};
 use crate::error::{Error, Result};
 use crate::sync::Awaited;
-use job::State;
+use job::ReadersState;
 
 /// Maximum distance between units that count as near: somewhat more than one read-ahead request of the
 /// kernel.
@@ -41,7 +41,7 @@ pub struct Decoded {
     stand_alone: bool,
     /// End of the readable data: `data_size`, or the start of damage.
     limit: AtomicU64,
-    state: Mutex<State>,
+    state: Mutex<ReadersState>,
     /// Signalled when a job advances or ends.
     turned: Condvar,
     /// A reference to itself, for read-ahead on other threads.
@@ -250,7 +250,7 @@ impl Decoded {
         Error::damaged(format!("decodes to more than the {} bytes that the header says", self.data_size))
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, ReadersState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -93,14 +93,14 @@ pub(crate) struct MountedFile {
     pub(crate) serial: u64,
     location: Location,
     open_files: Arc<OpenFiles>,
-    state: RankedMutex<State>,
+    state: RankedMutex<MountedState>,
     /// Held while the file is parsed, and when a save begins.
     parsing: RankedMutex<()>,
     troubles: Mutex<Vec<String>>,
 }
 
 #[derive(Debug)]
-struct State {
+struct MountedState {
     looked: Instant,
     stat: Stat,
     attached: bool,
@@ -134,7 +134,7 @@ pub(crate) struct Look {
 
 impl MountedFile {
     fn new(serial: u64, location: Location, stat: Stat, open_files: Arc<OpenFiles>) -> Self {
-        let state = State {
+        let state = MountedState {
             looked: Instant::now(),
             stat,
             attached: true,
@@ -282,7 +282,7 @@ impl MountedFile {
         }
         state.parsed = Some(version);
         state.stat.source = now;
-        let State { generation: number, saves, base_version, lineage, .. } = *state;
+        let MountedState { generation: number, saves, base_version, lineage, .. } = *state;
         let checks = Checks::default();
         let parsed =
             Parsed { version, number, saves, base_version, lineage, container, checks, source, usage };
@@ -419,7 +419,7 @@ impl MountedFile {
     }
 
     /// The file lies at its name no more: only its handles keep it.
-    fn detach(&self, state: &mut State) {
+    fn detach(&self, state: &mut MountedState) {
         state.attached = false;
         state.saving = None;
         self.open_files.let_go(self.serial);

@@ -18,7 +18,7 @@ use crate::format::HEAD;
 use crate::format::editor::SaveTarget;
 use crate::format::recovery::RecoveryPolicy;
 use crate::host::at::{open, stat_in, stat_of};
-use crate::host::location::link::{self, LinkPolicy, Shown};
+use crate::host::location::link::{self, LinkForm, LinkPolicy};
 use crate::host::location::{Location, Name};
 use crate::host::mounts::Foreign;
 use crate::host::stat::{Kind, Stat};
@@ -107,8 +107,8 @@ impl FormatDetector {
             return self.seen(position, dir, name, stat);
         }
         match link::judge(&position.location, position.depth - 1, &position.links)? {
-            Shown::Link(text) => Ok(Seen { position, stat, shape: Shape::Link(text) }),
-            Shown::Followed(end) => {
+            LinkForm::Link(text) => Ok(Seen { position, stat, shape: Shape::Link(text) }),
+            LinkForm::Followed(end) => {
                 let location = position.location.followed(&position.links);
                 let position = Position { location, followed: true, ..position };
                 self.seen(position, end.dir.as_fd(), &end.name, end.stat)

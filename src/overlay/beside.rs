@@ -23,7 +23,7 @@ use crate::overlay::file::{Backing, OverlayFile, Whole, copy};
 use crate::overlay::refusal::REJECTED;
 use crate::overlay::state_dir::report::listed;
 use crate::overlay::state_dir::{ScratchDir, StateDir};
-use crate::overlay::{Overlay, State};
+use crate::overlay::{Overlay, OverlayState};
 use crate::sync::locked;
 use crate::view::TREE;
 
@@ -36,7 +36,7 @@ const VIM_MAGIC: &[u8] = b"b0VIM";
 
 impl Overlay {
     /// Keeps those files beside `tree.yaml` that are worth it, and removes the rest.
-    pub(super) fn keep_beside(&self, state: &mut State, scratch_dir: Option<ScratchDir>) {
+    pub(super) fn keep_beside(&self, state: &mut OverlayState, scratch_dir: Option<ScratchDir>) {
         let label = self.label();
         let worth: Vec<(OsString, Arc<File>, u64)> = state
             .names
@@ -119,7 +119,7 @@ impl Overlay {
     /// Returns the scratch file of an overlay file that is worth keeping, and its size.
     fn worth_keeping(
         &self,
-        state: &State,
+        state: &OverlayState,
         name: &OsStr,
         overlay_file: &Arc<OverlayFile>,
     ) -> Option<(Arc<File>, u64)> {

@@ -7,7 +7,7 @@ use crate::error::{Result, errno};
 use crate::host::stat::Time;
 use crate::overlay::file::{Backing, OverlayFile, Whole, now, time_of};
 use crate::overlay::write_handle::WriteHandle;
-use crate::overlay::{Overlay, Shown, State};
+use crate::overlay::{Overlay, OverlayState, SavedTimes};
 use crate::sync::locked;
 
 /// A new time of a file.
@@ -84,7 +84,7 @@ impl Overlay {
             match body.backing {
                 Backing::Source => {
                     let version = mounted.look().stat.source.version;
-                    state.shown = Some(Shown { version, mtime, ctime });
+                    state.shown = Some(SavedTimes { version, mtime, ctime });
                 }
                 _ => (body.mtime, body.ctime) = (mtime, ctime),
             }
@@ -93,7 +93,12 @@ impl Overlay {
     }
 
     /// Truncates or extends the text of a file.
-    pub(crate) fn resize(&self, state: &mut State, overlay_file: &Arc<OverlayFile>, size: u64) -> Result<()> {
+    pub(crate) fn resize(
+        &self,
+        state: &mut OverlayState,
+        overlay_file: &Arc<OverlayFile>,
+        size: u64,
+    ) -> Result<()> {
         self.copy_up(state, overlay_file, size > 0)?;
         let limit = self.limit();
         let mut body = locked(&overlay_file.body);

@@ -18,7 +18,7 @@ use crate::format::refusal::{Refusal, report_of_warnings};
 use crate::host::stat::Time;
 use crate::overlay::appended::{self, Joined};
 use crate::overlay::file::{Backing, Body, OverlayFile, now};
-use crate::overlay::{Overlay, Shown, State};
+use crate::overlay::{Overlay, OverlayState, SavedTimes};
 use crate::source::SourceVersion;
 use crate::sync::locked;
 
@@ -74,7 +74,7 @@ enum Prepared {
 
 impl Overlay {
     /// Fails with EROFS once the overlay is closed.
-    pub(crate) fn write_access(&self, state: &mut State) -> Result<()> {
+    pub(crate) fn write_access(&self, state: &mut OverlayState) -> Result<()> {
         state.touched = true;
         if state.closed { Err(errno(libc::EROFS)) } else { Ok(()) }
     }
@@ -141,7 +141,7 @@ impl Overlay {
     /// Determines what `tree.yaml` shows after its text was tried.
     pub(crate) fn settle(
         &self,
-        state: &mut State,
+        state: &mut OverlayState,
         overlay_file: &Arc<OverlayFile>,
         outcome: CommitOutcome,
     ) -> Result<()> {
@@ -218,7 +218,7 @@ impl Overlay {
     }
 
     /// Decides if the text must be tried, and refuses what can be refused without the editor.
-    fn prepare(&self, state: &mut State, overlay_file: &Arc<OverlayFile>) -> Result<Prepared> {
+    fn prepare(&self, state: &mut OverlayState, overlay_file: &Arc<OverlayFile>) -> Result<Prepared> {
         let saved = self.saved_text().and_then(|saved| Ok((saved, self.head(state)?, self.times(state)?)));
         let (saved, (base_version, base), saved_times) = match saved {
             Ok(saved) => saved,
@@ -273,7 +273,12 @@ impl Overlay {
     }
 
     /// Refuses a text, if there is one, because the source can't be read.
-    fn refuse_unknown(&self, state: &mut State, overlay_file: &Arc<OverlayFile>, error: Error) -> Error {
+    fn refuse_unknown(
+        &self,
+        state: &mut OverlayState,
+        overlay_file: &Arc<OverlayFile>,
+        error: Error,
+    ) -> Error {
         let draft = match &*locked(&overlay_file.body) {
             body @ Body { backing: Backing::File(_), size: 1.., .. } => Draft::of(body),
             _ => return error,
@@ -308,7 +313,7 @@ impl Overlay {
     /// Records a save: in the directory's state, in the log, in the file of warnings.
     fn accept(
         &self,
-        state: &mut State,
+        state: &mut OverlayState,
         overlay_file: &Arc<OverlayFile>,
         attempt: Attempt,
         saved: Saved,
@@ -318,7 +323,7 @@ impl Overlay {
         let label = self.label();
         let label = label.display();
         match version {
-            Ok(version) => state.shown = Some(Shown { version, mtime, ctime }),
+            Ok(version) => state.shown = Some(SavedTimes { version, mtime, ctime }),
             Err(error) => tracing::warn!("{label}: after a save: {error}"),
         }
         let verbatim = saved.restored.is_empty() && joined.is_none();
@@ -353,7 +358,7 @@ impl Overlay {
     /// Records the state after a refused save. Undoing a save may have changed the source's time.
     fn note_undone(
         &self,
-        state: &mut State,
+        state: &mut OverlayState,
         attempt: &Attempt,
         refusal: &Refusal,
         version: Result<SourceVersion>,
@@ -368,7 +373,7 @@ impl Overlay {
             return;
         }
         let (mtime, ctime) = attempt.saved_times;
-        state.shown = Some(Shown { version, mtime, ctime });
+        state.shown = Some(SavedTimes { version, mtime, ctime });
         if refusal.is_unsettled() {
             // The file may have either text.
             state.head = None;

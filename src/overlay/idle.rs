@@ -7,7 +7,7 @@ use std::sync::Arc;
 use crate::format::editor::Editor;
 use crate::overlay::file::{Backing, OverlayFile};
 use crate::overlay::refusal::REJECTED;
-use crate::overlay::{Overlay, State};
+use crate::overlay::{Overlay, OverlayState};
 use crate::sync::{locked, locked_at_once};
 use crate::view::TREE;
 
@@ -24,7 +24,7 @@ impl Overlay {
         }
     }
 
-    pub(super) fn rest_in(&self, state: &State, editor: &mut Option<Box<dyn Editor>>) {
+    pub(super) fn rest_in(&self, state: &OverlayState, editor: &mut Option<Box<dyn Editor>>) {
         let idle = |overlay_file: &Arc<OverlayFile>| {
             let body = locked(&overlay_file.body);
             body.writers == 0 && body.is_clean()
@@ -35,7 +35,7 @@ impl Overlay {
     }
 
     /// Removes the directory of scratch files if no name has one, as each directory is an open descriptor.
-    pub(crate) fn clear_scratch_dir_if_unused(&self, state: &mut State) {
+    pub(crate) fn clear_scratch_dir_if_unused(&self, state: &mut OverlayState) {
         let is_file =
             |overlay_file: &Arc<OverlayFile>| matches!(locked(&overlay_file.body).backing, Backing::File(_));
         if state.scratch_dir.is_some()

@@ -10,7 +10,7 @@ use crate::error::{Result, errno};
 use crate::overlay::draft::CommitOutcome;
 use crate::overlay::file::{Backing, Body, OverlayFile, Whole};
 use crate::overlay::write_handle::{Caller, OpenFor, WriteHandle};
-use crate::overlay::{Overlay, State, is_reserved};
+use crate::overlay::{Overlay, OverlayState, is_reserved};
 use crate::sync::locked;
 use crate::view::TREE;
 
@@ -230,7 +230,7 @@ fn own(body: &mut Body, maker: Maker) {
 /// Creates an unnamed copy of a file's current state.
 fn snapshot(
     overlay: &Overlay,
-    state: &mut State,
+    state: &mut OverlayState,
     overlay_file: &Arc<OverlayFile>,
     name: &OsStr,
 ) -> Result<Arc<OverlayFile>> {
@@ -260,7 +260,7 @@ fn snapshot(
 /// change the tree.
 fn part_from_other_names(
     overlay: &Overlay,
-    state: &mut State,
+    state: &mut OverlayState,
     overlay_file: &Arc<OverlayFile>,
 ) -> Result<()> {
     let others: Vec<OsString> = state
@@ -279,7 +279,7 @@ fn part_from_other_names(
 }
 
 /// Moves names, after their files were prepared.
-fn move_name(overlay: &Overlay, state: &mut State, name: &OsStr, new_name: &OsStr, how: Renaming) {
+fn move_name(overlay: &Overlay, state: &mut OverlayState, name: &OsStr, new_name: &OsStr, how: Renaming) {
     if how == Renaming::Exchange {
         let (one, two) = (state.names.get(name).cloned(), state.names.get(new_name).cloned());
         if let (Some(one), Some(two)) = (one, two) {

@@ -11,7 +11,7 @@ use crate::content::Content;
 use crate::error::Result;
 use crate::host::stat::Time;
 use crate::overlay::file::{Backing, OverlayFile, now};
-use crate::overlay::{Overlay, State};
+use crate::overlay::{Overlay, OverlayState};
 use crate::source::storage::close_later;
 use crate::sync::{locked, locked_at_once};
 use crate::view::TREE;
@@ -24,7 +24,7 @@ impl Overlay {
     /// Gives the pristine file a scratch file, unless it is `except`.
     pub(crate) fn copy_up_pristine(
         &self,
-        state: &mut State,
+        state: &mut OverlayState,
         except: Option<&Arc<OverlayFile>>,
     ) -> Result<()> {
         let Some(pristine) = state.pristine.upgrade() else { return Ok(()) };
@@ -39,7 +39,7 @@ impl Overlay {
     /// Gives a file that shows the source, or is in memory, a scratch file: with its text, or empty.
     pub(crate) fn copy_up(
         &self,
-        state: &mut State,
+        state: &mut OverlayState,
         overlay_file: &Arc<OverlayFile>,
         with_text: bool,
     ) -> Result<()> {
@@ -71,7 +71,11 @@ impl Overlay {
     }
 
     /// Moves the text of a file from memory to a scratch file.
-    pub(crate) fn put_on_disk(&self, state: &mut State, overlay_file: &Arc<OverlayFile>) -> Result<()> {
+    pub(crate) fn put_on_disk(
+        &self,
+        state: &mut OverlayState,
+        overlay_file: &Arc<OverlayFile>,
+    ) -> Result<()> {
         let mut body = locked(&overlay_file.body);
         let Backing::Text(text) = &body.backing else { return Ok(()) };
         let text = text.clone();
@@ -84,7 +88,11 @@ impl Overlay {
     }
 
     /// Makes a file the pristine one, which shows the source.
-    pub(crate) fn make_pristine(&self, state: &mut State, overlay_file: &Arc<OverlayFile>) -> Result<()> {
+    pub(crate) fn make_pristine(
+        &self,
+        state: &mut OverlayState,
+        overlay_file: &Arc<OverlayFile>,
+    ) -> Result<()> {
         self.copy_up_pristine(state, Some(overlay_file))?;
         let mut body = locked(&overlay_file.body);
         let backing = body.show_source();
@@ -103,7 +111,7 @@ impl Overlay {
     }
 
     /// Restores a missing `tree.yaml`.
-    pub(crate) fn restore(&self, state: &mut State) -> Result<()> {
+    pub(crate) fn restore(&self, state: &mut OverlayState) -> Result<()> {
         if state.names.contains_key(OsStr::new(TREE)) {
             return Ok(());
         }
@@ -115,7 +123,7 @@ impl Overlay {
     }
 
     /// Restores the saved text after [`GONE`], or after another program changed the source.
-    pub(super) fn tidy(&self, state: &mut State) {
+    pub(super) fn tidy(&self, state: &mut OverlayState) {
         if state.busy || state.closed {
             return;
         }
@@ -153,13 +161,13 @@ impl Overlay {
     }
 
     /// True if the source is as the last save left it.
-    fn as_saved(&self, state: &State) -> bool {
+    fn as_saved(&self, state: &OverlayState) -> bool {
         let Ok(mounted) = self.mounted() else { return true };
         state.shown.is_some_and(|shown| shown.version == mounted.look().stat.source.version)
     }
 
     /// Returns mtime and ctime of the saved text.
-    pub(crate) fn times(&self, state: &State) -> Result<(Time, Time)> {
+    pub(crate) fn times(&self, state: &OverlayState) -> Result<(Time, Time)> {
         let stat = self.mounted()?.look().stat;
         let shown = state.shown.filter(|shown| state.busy || shown.version == stat.source.version);
         Ok(shown.map_or((stat.source.mtime, stat.ctime), |shown| (shown.mtime, shown.ctime)))

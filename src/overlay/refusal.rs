@@ -14,7 +14,7 @@ use crate::format::editor::TextVersion;
 use crate::format::refusal::Refusal;
 use crate::overlay::draft::Draft;
 use crate::overlay::file::{Backing, OverlayFile, now};
-use crate::overlay::{Overlay, State};
+use crate::overlay::{Overlay, OverlayState};
 use crate::sync::locked;
 use crate::view::status::{LastRefusal, instant};
 
@@ -34,7 +34,7 @@ impl Overlay {
     /// Reports a refusal: to the program, in the two files, in the state directory, in the log.
     pub(crate) fn refuse(
         &self,
-        state: &mut State,
+        state: &mut OverlayState,
         overlay_file: &Arc<OverlayFile>,
         draft: &Draft,
         refusal: Refusal,
@@ -75,7 +75,7 @@ impl Overlay {
     }
 
     /// Reports a save: removes the files of an earlier refusal, and writes or removes the file of warnings.
-    pub(crate) fn tell_saved(&self, state: &mut State, overlay_file: &Arc<OverlayFile>, report: &str) {
+    pub(crate) fn tell_saved(&self, state: &mut OverlayState, overlay_file: &Arc<OverlayFile>, report: &str) {
         self.forget_refusal(state, overlay_file);
         let result = match report.is_empty() {
             true => self.take_unless(state, WARNING, overlay_file),
@@ -88,13 +88,13 @@ impl Overlay {
 
     /// Reports that the saved text was saved again: removes the files of an earlier refusal. They stay if an
     /// editor merely puts back the text that it could not replace.
-    pub(crate) fn tell_same(&self, state: &mut State, overlay_file: &Arc<OverlayFile>) {
+    pub(crate) fn tell_same(&self, state: &mut OverlayState, overlay_file: &Arc<OverlayFile>) {
         if state.refused_at.is_none_or(|refused| refused.elapsed() > ROLLED_BACK) {
             self.forget_refusal(state, overlay_file);
         }
     }
 
-    fn forget_refusal(&self, state: &mut State, overlay_file: &Arc<OverlayFile>) {
+    fn forget_refusal(&self, state: &mut OverlayState, overlay_file: &Arc<OverlayFile>) {
         state.rejected = None;
         for name in [ERROR, REJECTED] {
             let _ = self.take_unless(state, name, overlay_file);
@@ -103,7 +103,12 @@ impl Overlay {
 
     /// Removes a name, unless it belongs to the file that was saved: `tree.yaml.rejected` may have been
     /// corrected in place and renamed.
-    fn take_unless(&self, state: &mut State, name: &str, overlay_file: &Arc<OverlayFile>) -> Result<()> {
+    fn take_unless(
+        &self,
+        state: &mut OverlayState,
+        name: &str,
+        overlay_file: &Arc<OverlayFile>,
+    ) -> Result<()> {
         if !state.names.get(OsStr::new(name)).is_some_and(|told| Arc::ptr_eq(told, overlay_file)) {
             self.take(state, OsStr::new(name));
         }
@@ -112,7 +117,13 @@ impl Overlay {
 
     /// Shows a generated text under a name. It is in a scratch file if it is large, or not available
     /// elsewhere.
-    fn put_text(&self, state: &mut State, name: &str, text: &[u8], told_elsewhere: bool) -> Result<()> {
+    fn put_text(
+        &self,
+        state: &mut OverlayState,
+        name: &str,
+        text: &[u8],
+        told_elsewhere: bool,
+    ) -> Result<()> {
         self.take(state, OsStr::new(name));
         let overlay_file = self.overlay_file(Backing::Source, state.base_version)?;
         let mut body = locked(&overlay_file.body);
@@ -131,7 +142,7 @@ impl Overlay {
     }
 
     /// Keeps the text of a draft that will not be saved, and reports its location.
-    pub(crate) fn keep_unfinished(&self, state: &mut State, overlay_file: &Arc<OverlayFile>) {
+    pub(crate) fn keep_unfinished(&self, state: &mut OverlayState, overlay_file: &Arc<OverlayFile>) {
         let text = match locked(&overlay_file.body).text() {
             Ok(text) if text.is_empty() => return,
             Ok(text) => text,
@@ -144,7 +155,7 @@ impl Overlay {
     }
 
     /// Keeps a text in the state directory; logs the location and the reason.
-    fn keep(&self, state: &mut State, end: &str, text: &[u8], why: &str) -> Option<String> {
+    fn keep(&self, state: &mut OverlayState, end: &str, text: &[u8], why: &str) -> Option<String> {
         let label = self.label();
         let Some(state_dir) = &self.shared.state_dir else {
             tracing::error!("{}: {why}; it can't be kept: there is no state directory", label.display());

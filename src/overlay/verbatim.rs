@@ -11,14 +11,14 @@ use crate::content::Text;
 use crate::error::Result;
 use crate::host::stat::Time;
 use crate::overlay::file::{Backing, Body, OverlayFile, Whole};
-use crate::overlay::{Overlay, State};
+use crate::overlay::{Overlay, OverlayState};
 use crate::sync::locked;
 use crate::view::TREE;
 
 impl Overlay {
     /// Makes a file show the last saved text as it was written, since the editor that saved it knows its
     /// size.
-    pub(crate) fn show_saved(&self, state: &mut State, overlay_file: &Arc<OverlayFile>) -> Result<()> {
+    pub(crate) fn show_saved(&self, state: &mut OverlayState, overlay_file: &Arc<OverlayFile>) -> Result<()> {
         if state.saved_verbatim.is_none() {
             return self.make_pristine(state, overlay_file);
         }
@@ -51,14 +51,14 @@ impl Overlay {
     ///
     /// They are shown as soon as the text is refused. An editor that calls stat after a refused fsync (emacs)
     /// compares them at its next save, and would otherwise find that the file has changed.
-    pub(crate) fn after_refusal(&self, state: &State) -> Result<(u64, (Time, Time))> {
+    pub(crate) fn after_refusal(&self, state: &OverlayState) -> Result<(u64, (Time, Time))> {
         let written = state.saved_verbatim.as_ref().map(|written| written.size);
         let size = written.map_or_else(|| self.saved_text().map(|text| text.len()), Ok)?;
         Ok((size, self.times(state)?))
     }
 
     /// Remembers the last saved text as it was written, if the source differs from it.
-    pub(crate) fn remember_verbatim(&self, state: &mut State, text: Option<&[u8]>) {
+    pub(crate) fn remember_verbatim(&self, state: &mut OverlayState, text: Option<&[u8]>) {
         let kept = text.map(|text| self.verbatim_body(state, text)).transpose();
         let kept = kept.inspect_err(|error| {
             tracing::warn!(
@@ -69,7 +69,7 @@ impl Overlay {
         state.saved_verbatim = kept.ok().flatten().map(Arc::new);
     }
 
-    fn verbatim_body(&self, state: &mut State, text: &[u8]) -> Result<Body> {
+    fn verbatim_body(&self, state: &mut OverlayState, text: &[u8]) -> Result<Body> {
         let mut body = Body::new(Backing::Source, state.base_version);
         body.take_room(&self.shared.quota, text.len() as u64, self.limit())?;
         let file = self.filled(state, None, &Text::new(text))?;
@@ -78,7 +78,7 @@ impl Overlay {
     }
 }
 
-impl State {
+impl OverlayState {
     /// True if a text equals the last saved text in the form in which it was written.
     pub(crate) fn is_saved_verbatim(&self, body: &Body) -> Result<bool> {
         match self.saved_verbatim.as_deref() {

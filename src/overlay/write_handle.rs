@@ -21,7 +21,7 @@ use std::sync::{Arc, Mutex};
 use crate::content::Content;
 use crate::error::{Result, errno};
 use crate::overlay::file::{Backing, Body, OverlayFile, Whole};
-use crate::overlay::{Overlay, State};
+use crate::overlay::{Overlay, OverlayState};
 use crate::sync::locked;
 
 /// Maximum size of a text in bytes; far beyond any tree.
@@ -167,7 +167,7 @@ impl WriteHandle {
     }
 
     /// Sets the current tree as the base of later writes by this handle, unless a text is already begun.
-    pub(crate) fn begin_from_now(&self, state: &mut State) {
+    pub(crate) fn begin_from_now(&self, state: &mut OverlayState) {
         if matches!(locked(&self.overlay_file.body).backing, Backing::Source)
             && let Ok((base_version, _)) = self.overlay.head(state)
         {
@@ -176,7 +176,7 @@ impl WriteHandle {
     }
 
     /// Begins a text with the first change by this handle, and sets its base.
-    pub(crate) fn begin_text(&self, state: &mut State, with_text: bool) -> Result<()> {
+    pub(crate) fn begin_text(&self, state: &mut OverlayState, with_text: bool) -> Result<()> {
         let begins = matches!(locked(&self.overlay_file.body).backing, Backing::Source);
         self.overlay.copy_up(state, &self.overlay_file, with_text)?;
         if begins {
@@ -278,7 +278,7 @@ impl WriteHandle {
         self.has_text(&locked(&self.overlay.state))
     }
 
-    fn has_text(&self, state: &State) -> bool {
+    fn has_text(&self, state: &OverlayState) -> bool {
         let body = locked(&self.overlay_file.body);
         let wrote = self.wrote.load(Ordering::Relaxed) || (self.writes && body.mapped);
         wrote && !body.is_clean() && self.overlay.is_tree(state, &self.overlay_file)

@@ -17,7 +17,7 @@ use crate::host::stat::Kind;
 use crate::vfs::Vfs;
 use crate::vfs::attr::Attr;
 use crate::vfs::entry::{Class, Entry};
-use crate::vfs::lookup::Shown;
+use crate::vfs::lookup::ViewContent;
 use crate::vfs::node::{Ino, Node, ViewNode};
 use crate::view::shown::is_file;
 use crate::view::{ABOUT, TREE};
@@ -194,7 +194,7 @@ impl Vfs {
                 return Ok(Some((attr.ino, attr.kind, Some((attr, node)))));
             }
             let Some(what) = folder.lookup(name)? else { return Ok(None) };
-            let shown = Shown { held: held.clone(), what };
+            let shown = ViewContent { held: held.clone(), what };
             let node = self.view_node(entry.clone(), mounted.clone(), view, name, Some(&shown))?;
             let Node::View(_, _, view) = &node else { return Ok(None) };
             let attr = self.attr_of_view(view, mounted, &shown)?;

@@ -22,7 +22,7 @@ use crate::view::{ABOUT, BLOCKS, TREE};
 pub(crate) struct FoundNode {
     pub(crate) node: Node,
     /// Of a view, what it shows.
-    pub(crate) shown: Option<Shown>,
+    pub(crate) shown: Option<ViewContent>,
 }
 
 /// A folder of a view, in a generation.
@@ -30,7 +30,7 @@ type Listed = (Held, Arc<dyn Folder>);
 
 /// What a view shows.
 #[derive(Debug)]
-pub(crate) struct Shown {
+pub(crate) struct ViewContent {
     pub(crate) held: Held,
     pub(crate) what: folder::Node,
 }
@@ -102,7 +102,7 @@ impl Vfs {
         path.push(name);
         let root = self.root_of(&entry, &mounted, &held);
         let what = folder::resolve(&root, &path)?.ok_or_else(no_entry)?;
-        let shown = Shown { held, what };
+        let shown = ViewContent { held, what };
         let node = self.view_node(entry, mounted, parent.as_ref(), name, Some(&shown))?;
         Ok(FoundNode { node, shown: Some(shown) })
     }
@@ -115,7 +115,7 @@ impl Vfs {
         mounted: Arc<MountedFile>,
         parent: Option<&Arc<ViewNode>>,
         name: &OsStr,
-        shown: Option<&Shown>,
+        shown: Option<&ViewContent>,
     ) -> Result<Node> {
         let within = parent.map_or(mounted.serial, |parent| parent.serial);
         let shown = shown.map(|shown| {
@@ -145,7 +145,7 @@ impl Vfs {
         entry: &Arc<Entry>,
         mounted: &Arc<MountedFile>,
         view: &ViewNode,
-    ) -> Result<Shown> {
+    ) -> Result<ViewContent> {
         let own = view.generation();
         let is_own = own.as_ref().is_some_and(|own| !own.is_outlived());
         let held = match own {
@@ -157,7 +157,7 @@ impl Vfs {
             _ => Err(error),
         })?;
         let what = folder::resolve(&self.root_of(entry, mounted, &held), &view.path())?;
-        let shown = Shown { held, what: what.ok_or_else(no_entry)? };
+        let shown = ViewContent { held, what: what.ok_or_else(no_entry)? };
         if !is_own && !view.go_on(&NodeState::new(&shown.held, &shown.what)) {
             return Err(rustix::io::Errno::STALE.into());
         }

@@ -36,7 +36,7 @@ type Result<T> = std::result::Result<T, NeedsLibyaml>;
 
 /// The state of the parser, named after the item it expects next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum ParserState {
     StreamStart,
     DocumentStart,
     DocumentContent,
@@ -63,7 +63,7 @@ enum State {
 
 /// An event. Its strings are kept in the parser.
 #[derive(Clone, Copy, Debug)]
-enum Kind<'t> {
+enum EventKind<'t> {
     StreamStart,
     StreamEnd,
     DocumentStart(bool),
@@ -85,14 +85,14 @@ struct Properties<'t> {
     anchor: Option<&'t str>,
 }
 
-type FastEvent<'t> = (Kind<'t>, Mark, Mark);
+type FastEvent<'t> = (EventKind<'t>, Mark, Mark);
 
 /// The events of a text, in order.
 #[derive(Debug)]
 pub struct FastParser<'t> {
     scanner: Scanner<'t>,
-    state: State,
-    states: Vec<State>,
+    state: ParserState,
+    states: Vec<ParserState>,
     /// Prefixes of tag handles.
     handles: Vec<(&'t str, &'t str)>,
     /// Tags as they are written, handle and suffix, with their index in `tags`.
@@ -108,7 +108,7 @@ impl<'t> FastParser<'t> {
     pub fn new(text: &'t [u8]) -> Option<Self> {
         Some(Self {
             scanner: Scanner::new(text)?,
-            state: State::StreamStart,
+            state: ParserState::StreamStart,
             states: Vec::new(),
             handles: Vec::new(),
             known: HashMap::new(),
@@ -125,13 +125,13 @@ impl<'t> FastParser<'t> {
     /// The text is invalid or outside the subset. All events before are valid; the rest must come from
     /// libyaml.
     pub fn next_event(&mut self) -> Result<Option<Event<'_>>> {
-        if self.state == State::End {
+        if self.state == ParserState::End {
             return Ok(None);
         }
         let (kind, start, end) = self.step()?;
         match kind {
-            Kind::SequenceStart(..) | Kind::MappingStart(..) => self.depth += 1,
-            Kind::SequenceEnd | Kind::MappingEnd => self.depth = self.depth.saturating_sub(1),
+            EventKind::SequenceStart(..) | EventKind::MappingStart(..) => self.depth += 1,
+            EventKind::SequenceEnd | EventKind::MappingEnd => self.depth = self.depth.saturating_sub(1),
             _ => {}
         }
         if self.depth > MAX_DEPTH {
@@ -140,22 +140,22 @@ impl<'t> FastParser<'t> {
         let tag =
             |properties: Properties<'t>| properties.tag.and_then(|tag| self.tags.get(tag).map(|tag| &**tag));
         let what = match kind {
-            Kind::StreamStart => What::StreamStart,
-            Kind::StreamEnd => What::StreamEnd,
-            Kind::DocumentStart(explicit) => What::DocumentStart { explicit },
-            Kind::DocumentEnd(explicit) => What::DocumentEnd { explicit },
-            Kind::Alias(name) => What::Alias(name),
-            Kind::Scalar(style, properties) => {
+            EventKind::StreamStart => What::StreamStart,
+            EventKind::StreamEnd => What::StreamEnd,
+            EventKind::DocumentStart(explicit) => What::DocumentStart { explicit },
+            EventKind::DocumentEnd(explicit) => What::DocumentEnd { explicit },
+            EventKind::Alias(name) => What::Alias(name),
+            EventKind::Scalar(style, properties) => {
                 What::Scalar { value: &self.value, style, tag: tag(properties), anchor: properties.anchor }
             }
-            Kind::SequenceStart(flow, properties) => {
+            EventKind::SequenceStart(flow, properties) => {
                 What::SequenceStart { tag: tag(properties), anchor: properties.anchor, flow }
             }
-            Kind::SequenceEnd => What::SequenceEnd,
-            Kind::MappingStart(flow, properties) => {
+            EventKind::SequenceEnd => What::SequenceEnd,
+            EventKind::MappingStart(flow, properties) => {
                 What::MappingStart { tag: tag(properties), anchor: properties.anchor, flow }
             }
-            Kind::MappingEnd => What::MappingEnd,
+            EventKind::MappingEnd => What::MappingEnd,
         };
         Ok(Some(Event { what, start, end }))
     }

@@ -7,7 +7,7 @@
 //!
 //! Left to the caller to check: aliases without an anchor, duplicate keys, and the number of documents.
 
-#![allow(unsafe_code)] // the parser's raw pointers, in `State` and `Events`
+#![allow(unsafe_code)] // the parser's raw pointers, in `ParserBox` and `Events`
 
 use std::ffi::{CStr, c_char, c_void};
 use std::fmt;
@@ -28,7 +28,7 @@ use crate::error::{Error, Result};
 pub const MAX_DEPTH: usize = 1000;
 
 /// Parser, current event and input. They point at each other, so they share one allocation that never moves.
-struct State<'a> {
+struct ParserBox<'a> {
     parser: MaybeUninit<yaml_parser_t>,
     /// The current event. It owns its strings until `yaml_event_delete`.
     event: MaybeUninit<yaml_event_t>,
@@ -68,13 +68,13 @@ unsafe fn read_handler(data: *mut c_void, buffer: *mut u8, size: u64, size_read:
 
 /// The events of a text, in order.
 pub struct Events<'a> {
-    state: NonNull<State<'a>>,
+    state: NonNull<ParserBox<'a>>,
     /// Length of the byte order mark, which libyaml does not count in its marks.
     skipped: u64,
     depth: usize,
     done: bool,
     failure: Option<Failure>,
-    owns: PhantomData<State<'a>>,
+    owns: PhantomData<ParserBox<'a>>,
 }
 
 // SAFETY: `state` points to one allocation that belongs to these events alone, and libyaml owns its other
@@ -109,7 +109,7 @@ impl<'a> Events<'a> {
     fn from_text(text: Text<'a>) -> Self {
         let input = Input::new(text);
         let skipped = input.byte_order_mark();
-        let state = NonNull::from(Box::leak(Box::new(State {
+        let state = NonNull::from(Box::leak(Box::new(ParserBox {
             parser: MaybeUninit::uninit(),
             // All zeros is libyaml's own "no event": valid, with null pointers and nothing to free.
             event: MaybeUninit::zeroed(),

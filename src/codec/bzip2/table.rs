@@ -16,13 +16,13 @@ use crate::content::Content;
 pub(super) struct Bzip2Table {
     pub(super) stored: Arc<dyn Content>,
     pub(super) cache: Arc<Cache>,
-    state: Mutex<State>,
+    state: Mutex<TableState>,
     /// The stored table.
     pub(super) found: TrustedIndex<Bzip2Index>,
 }
 
 #[derive(Default)]
-struct State {
+struct TableState {
     blocks: Vec<BlockEntry>,
     /// The chain, behind the last of `blocks`.
     chain: Chain,
@@ -65,7 +65,7 @@ impl Bzip2Table {
         });
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, TableState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

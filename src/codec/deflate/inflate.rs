@@ -62,7 +62,7 @@ pub enum Stop {
 
 /// The kind of block that the decoder is in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum BlockState {
     Between,
     /// A stored block, with the number of bytes still to come.
     Stored(u16),
@@ -84,7 +84,7 @@ pub struct Inflate {
     codes: Box<Codes>,
     /// True if `codes` are the fixed ones.
     fixed: bool,
-    state: State,
+    state: BlockState,
     last: bool,
     header: u64,
     bit: u64,
@@ -106,7 +106,7 @@ impl Inflate {
             input: Input::default(),
             codes: Codes::new(),
             fixed: false,
-            state: State::Between,
+            state: BlockState::Between,
             last: false,
             header: 0,
             bit: 0,
@@ -119,7 +119,7 @@ impl Inflate {
     /// header is read again.
     pub fn start(&mut self, stored: &dyn Content, place: Position) -> Result<(), Fault> {
         self.input.clear();
-        (self.state, self.last, self.rest) = (State::Between, false, Rest::default());
+        (self.state, self.last, self.rest) = (BlockState::Between, false, Rest::default());
         (self.header, self.bit, self.offset) = (place.header, place.header, place.offset);
         if place.bit == place.header {
             return Ok(());
@@ -131,9 +131,9 @@ impl Inflate {
     /// Moves to a bit inside the block that was just opened.
     fn skip_to(&mut self, bit: u64) -> Result<(), Reason> {
         let ahead = bit.checked_sub(self.bit).ok_or(Reason::Position)?;
-        if let State::Stored(length) = self.state {
+        if let BlockState::Stored(length) = self.state {
             let passed = u16::try_from(ahead / 8).ok().filter(|_| ahead % 8 == 0).ok_or(Reason::Position)?;
-            self.state = State::Stored(length.checked_sub(passed).ok_or(Reason::Position)?);
+            self.state = BlockState::Stored(length.checked_sub(passed).ok_or(Reason::Position)?);
         }
         self.bit = bit;
         Ok(())
@@ -145,10 +145,10 @@ impl Inflate {
     /// Decoding can start again here only if nothing is [`pending`](Self::pending).
     pub fn place(&self) -> Position {
         let block = match self.state {
-            State::Between | State::Ended => Block::Between,
-            State::Stored(_) => Block::Stored,
-            State::Fixed => Block::Fixed,
-            State::Dynamic => Block::Dynamic,
+            BlockState::Between | BlockState::Ended => Block::Between,
+            BlockState::Stored(_) => Block::Stored,
+            BlockState::Fixed => Block::Fixed,
+            BlockState::Dynamic => Block::Dynamic,
         };
         let header = if block == Block::Between { self.bit } else { self.header };
         Position { header, bit: self.bit, offset: self.offset, block, last: self.last }
@@ -162,7 +162,7 @@ impl Inflate {
 
     /// True if the stream has ended.
     pub fn has_ended(&self) -> bool {
-        self.state == State::Ended
+        self.state == BlockState::Ended
     }
 
     /// Decodes into `out[filled..]` until it is full or the stream ends. Returns how much of `out` is filled
@@ -220,18 +220,18 @@ impl Inflate {
         }
         loop {
             let ended = match self.state {
-                State::Ended => return Ok(Stop::End),
-                State::Between => {
+                BlockState::Ended => return Ok(Stop::End),
+                BlockState::Between => {
                     self.open_block(stored)?;
                     continue;
                 }
-                State::Stored(length) => self.stored_bytes(stored, length, out, filled)?,
-                State::Fixed | State::Dynamic => self.symbols(stored, out, filled)?,
+                BlockState::Stored(length) => self.stored_bytes(stored, length, out, filled)?,
+                BlockState::Fixed | BlockState::Dynamic => self.symbols(stored, out, filled)?,
             };
             if !ended {
                 return Ok(Stop::Full);
             }
-            self.state = if self.last { State::Ended } else { State::Between };
+            self.state = if self.last { BlockState::Ended } else { BlockState::Between };
             if one_block && !self.last {
                 return Ok(Stop::Block);
             }
@@ -251,7 +251,7 @@ impl Inflate {
                 if length != !complement {
                     return Err(Reason::StoredLength.into());
                 }
-                State::Stored(length)
+                BlockState::Stored(length)
             }
             1 => {
                 if !self.fixed {
@@ -259,13 +259,13 @@ impl Inflate {
                     self.codes.build(&literals, &distances)?;
                     self.fixed = true;
                 }
-                State::Fixed
+                BlockState::Fixed
             }
             2 => {
                 let lengths = Lengths::read(&mut bits)?;
                 self.fixed = false;
                 self.codes.build(lengths.literals(), lengths.distances())?;
-                State::Dynamic
+                BlockState::Dynamic
             }
             _ => return Err(Reason::BlockType.into()),
         };
@@ -296,7 +296,7 @@ impl Inflate {
             *filled += count;
             left -= count;
             self.bit += 8 * count as u64;
-            self.state = State::Stored(left as u16);
+            self.state = BlockState::Stored(left as u16);
         }
         Ok(left == 0)
     }
@@ -331,7 +331,7 @@ impl Inflate {
     /// True if a dynamic block that is not the last may begin here, as for a [`Finder`](super::Finder).
     pub(super) fn at_plausible_block(&mut self, stored: &dyn Content) -> bool {
         let bytes = self.input.from(stored, self.bit >> 3, HEADER_BYTES);
-        self.state == State::Between && header::is_plausible(bytes, (self.bit & 7) as usize)
+        self.state == BlockState::Between && header::is_plausible(bytes, (self.bit & 7) as usize)
     }
 
     fn fault(&mut self, wrong: Wrong, offset: u64) -> Fault {

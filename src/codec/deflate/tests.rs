@@ -16,7 +16,7 @@ use super::*;
 use crate::codec::features::tests::both_ways;
 use crate::content::Content;
 use crate::error::{Error, Result};
-use writer::{Dice, Kind, Writer};
+use writer::{BlockKind, Dice, Writer};
 
 /// Returns the output of a piece after `window`, as far as it can be known.
 fn resolved(resolver: &mut Resolver, piece: &Piece, window: &[u8]) -> Vec<u8> {
@@ -132,7 +132,7 @@ fn streams() -> Vec<Stream> {
         }
     }
     let mut dice = Dice::new(1);
-    for (name, kind) in [("one fixed block", Kind::Fixed), ("one dynamic block", Kind::Dynamic)] {
+    for (name, kind) in [("one fixed block", BlockKind::Fixed), ("one dynamic block", BlockKind::Dynamic)] {
         let mut writer = Writer::default();
         writer.block(kind, 20_000, true, &mut dice);
         add(name.into(), writer.bytes, 0, Some(writer.plain));

@@ -12,12 +12,12 @@ use crate::error::{Error, Result};
 pub(in crate::codec) struct TrustedIndex<K> {
     slot: Option<IndexSlot>,
     look: fn(&IndexSlot) -> Option<K>,
-    state: Mutex<State<K>>,
+    state: Mutex<TrustState<K>>,
     removed: AtomicBool,
 }
 
 #[derive(Debug)]
-enum State<K> {
+enum TrustState<K> {
     Unknown,
     Nothing,
     Kept(Arc<K>),
@@ -42,7 +42,7 @@ pub(in crate::codec) trait IndexTrust: fmt::Debug {
 impl<K> TrustedIndex<K> {
     /// Returns the table that `look` finds in a slot.
     pub(in crate::codec) fn new(slot: Option<IndexSlot>, look: fn(&IndexSlot) -> Option<K>) -> Self {
-        Self { slot, look, state: Mutex::new(State::Unknown), removed: AtomicBool::new(false) }
+        Self { slot, look, state: Mutex::new(TrustState::Unknown), removed: AtomicBool::new(false) }
     }
 
     /// Returns the slot in which a table can be stored.
@@ -54,16 +54,16 @@ impl<K> TrustedIndex<K> {
     pub(in crate::codec) fn get(&self) -> Option<Arc<K>> {
         let slot = self.slot.as_ref()?;
         let mut state = self.state();
-        if let State::Unknown = *state {
-            *state = (self.look)(slot).map_or(State::Nothing, |kept| State::Kept(Arc::new(kept)));
+        if let TrustState::Unknown = *state {
+            *state = (self.look)(slot).map_or(TrustState::Nothing, |kept| TrustState::Kept(Arc::new(kept)));
         }
         match &*state {
-            State::Kept(kept) | State::Outlived(kept, _) => Some(kept.clone()),
-            State::Unknown | State::Nothing => None,
+            TrustState::Kept(kept) | TrustState::Outlived(kept, _) => Some(kept.clone()),
+            TrustState::Unknown | TrustState::Nothing => None,
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State<K>> {
+    fn state(&self) -> MutexGuard<'_, TrustState<K>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -79,9 +79,9 @@ impl<K: fmt::Debug> IndexTrust for TrustedIndex<K> {
 
     fn judge(&self, pass: &mut dyn FnMut() -> Result<()>) -> Result<()> {
         match &*self.state() {
-            State::Kept(_) => {}
-            State::Outlived(_, error) => return Err(error.clone()),
-            State::Unknown | State::Nothing => return Ok(()),
+            TrustState::Kept(_) => {}
+            TrustState::Outlived(_, error) => return Err(error.clone()),
+            TrustState::Unknown | TrustState::Nothing => return Ok(()),
         }
         // Removed before the pass, because the pass stores a new table.
         if !self.removed.swap(true, Ordering::Relaxed) {
@@ -93,10 +93,10 @@ impl<K: fmt::Debug> IndexTrust for TrustedIndex<K> {
         };
         let mut state = self.state();
         // Meanwhile another reader may have decided.
-        let State::Kept(kept) = &*state else { return found };
+        let TrustState::Kept(kept) = &*state else { return found };
         *state = match &found {
-            Ok(()) => State::Nothing,
-            Err(error) => State::Outlived(kept.clone(), error.clone()),
+            Ok(()) => TrustState::Nothing,
+            Err(error) => TrustState::Outlived(kept.clone(), error.clone()),
         };
         found
     }

@@ -25,13 +25,13 @@ pub(super) struct ZlibTable {
     pub(super) stored: Arc<dyn Content>,
     pub(super) cache: Arc<Cache>,
     pub(super) scale: Scale,
-    state: Mutex<State>,
+    state: Mutex<TableState>,
     /// The stored table.
     pub(super) found: TrustedIndex<ZlibIndex>,
 }
 
 #[derive(Default)]
-struct State {
+struct TableState {
     /// Checkpoints in ascending order, both of their bits and of their offsets.
     marks: Vec<PackedCheckpoint>,
     /// The packed windows.
@@ -43,7 +43,7 @@ struct State {
     completion: Completion,
 }
 
-impl State {
+impl TableState {
     /// Returns the checkpoints less than `distance` away from an offset.
     fn near(&self, offset: u64, distance: u64) -> &[PackedCheckpoint] {
         let from = self.marks.partition_point(|mark| mark.offset.saturating_add(distance) <= offset);
@@ -59,12 +59,12 @@ impl ZlibTable {
         cache: &Arc<Cache>,
         slot: Option<IndexSlot>,
     ) -> Self {
-        let state = State { sums: slot.as_ref().map(|_| Sums::new(scale)), ..State::default() };
+        let state = TableState { sums: slot.as_ref().map(|_| Sums::new(scale)), ..TableState::default() };
         let found = TrustedIndex::new(slot, ZlibIndex::find);
         Self { stored, cache: cache.clone(), scale, state: Mutex::new(state), found }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, TableState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -143,7 +143,7 @@ impl ZlibTable {
             None => mark.offset - place.offset < least,
         };
         let is_worse = |mark: &PackedCheckpoint| mark.sum.is_none() && sum.is_some();
-        let is_wanted = |state: &State| {
+        let is_wanted = |state: &TableState| {
             place.offset >= least.saturating_sub(EARLY)
                 && !state.near(place.offset, least).iter().any(|mark| is_near(mark) && !is_worse(mark))
         };

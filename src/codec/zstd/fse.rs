@@ -102,7 +102,7 @@ fn read_count(bits: &mut Forwards<'_>, left: u32) -> Option<i16> {
 
 /// A state: its code, and how the next state is found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct State {
+pub(super) struct FseState {
     pub(super) code: u8,
     pub(super) bits: u8,
     pub(super) base: u16,
@@ -111,13 +111,13 @@ pub(super) struct State {
 /// The states of a table.
 pub(super) struct Table {
     pub(super) log: u32,
-    states: [State; STATES],
+    states: [FseState; STATES],
 }
 
 impl Table {
     /// Returns the table of a single code.
     pub(super) fn of_one(code: u8) -> Self {
-        let mut states = [State::default(); STATES];
+        let mut states = [FseState::default(); STATES];
         states[0].code = code;
         Self { log: 0, states }
     }
@@ -125,7 +125,7 @@ impl Table {
     /// Returns the table for `counts`; `None` if they are invalid.
     pub(super) fn new(counts: &Counts) -> Option<Self> {
         let size = 1_usize << counts.log;
-        let mut states = [State::default(); STATES];
+        let mut states = [FseState::default(); STATES];
         let (states_used, mut next) = (states.get_mut(..size)?, [0_u16; 64]);
         let codes = || (0_u8..).zip(counts.of.iter().take(counts.codes));
         let mut end = size;
@@ -156,7 +156,7 @@ impl Table {
     }
 
     /// Returns a state by its number.
-    pub(super) fn state(&self, number: u32) -> Option<State> {
+    pub(super) fn state(&self, number: u32) -> Option<FseState> {
         self.states.get(number as usize).copied()
     }
 }
@@ -198,7 +198,7 @@ mod tests {
         // Appendix A of the RFC: some states of literal lengths and of offsets.
         let states = |of: Of| Table::new(&Counts::read(of.predefined(), of).unwrap()).unwrap();
         let table = states(Of::LiteralLengths);
-        let state = |code, bits, base| Some(State { code, bits, base });
+        let state = |code, bits, base| Some(FseState { code, bits, base });
         assert_eq!(
             [0, 1, 2, 63].map(|at| table.state(at)),
             [state(0, 4, 0), state(0, 4, 16), state(1, 5, 32), state(32, 6, 0)]

@@ -3,7 +3,7 @@
 
 use super::bits::Backwards;
 use super::block::Sequences;
-use super::fse::{State, Table};
+use super::fse::{FseState, Table};
 
 /// Number of extra bits of each match length code.
 const MATCH_BITS: [u8; 53] = [
@@ -76,6 +76,6 @@ pub(super) fn follow(
 }
 
 /// Returns the state after `state`; `bits` are the bits read for it.
-fn following(table: &Table, state: State, bits: u32) -> Option<State> {
+fn following(table: &Table, state: FseState, bits: u32) -> Option<FseState> {
     table.state(u32::from(state.base) + bits)
 }

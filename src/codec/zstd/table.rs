@@ -32,19 +32,19 @@ pub(super) struct Zstd {
     pub(super) scale: Scale,
     /// The window of the first frame.
     pub(super) window: u64,
-    state: Mutex<State>,
+    state: Mutex<TableState>,
     /// The stored table.
     pub(super) found: TrustedIndex<ZstdIndex>,
 }
 
-struct State {
+struct TableState {
     /// In order of their offsets; the first is the stream's start.
     marks: Vec<ZstdCheckpoint>,
     sums: Sums,
     completion: Completion,
 }
 
-impl State {
+impl TableState {
     /// Returns the last checkpoint at or before a decoded offset that has a dictionary.
     fn before(&self, offset: u64) -> Option<&ZstdCheckpoint> {
         let after = self.marks.partition_point(|mark| mark.place.offset <= offset);
@@ -98,12 +98,13 @@ impl Zstd {
             dictionary: Dictionary::None,
             sums: None,
         };
-        let state = State { marks: vec![start], sums: Sums::default(), completion: Completion::default() };
+        let state =
+            TableState { marks: vec![start], sums: Sums::default(), completion: Completion::default() };
         let found = TrustedIndex::new(slot, ZstdIndex::find);
         Self { stored, cache: cache.clone(), scale, window, state: Mutex::new(state), found }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, TableState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -15,10 +15,10 @@ const OLD: usize = 2 << 20;
 
 /// The gathered part of one array.
 #[derive(Debug, Default)]
-pub(super) struct Kept(Mutex<State>);
+pub(super) struct Kept(Mutex<GatherState>);
 
 #[derive(Debug, Default)]
-struct State {
+struct GatherState {
     part: Part,
     /// The end of the previous part.
     old: Part,
@@ -49,7 +49,7 @@ impl Part {
     }
 }
 
-impl State {
+impl GatherState {
     /// Drops the part except for its end.
     fn keep_end(&mut self) {
         let Part { begin, data } = std::mem::take(&mut self.part);

@@ -24,7 +24,7 @@ const LITTLE: u64 = 4 * UNIT;
 
 /// The state shared by all readers of a content.
 #[derive(Default)]
-pub(super) struct State {
+pub(super) struct ReadersState {
     pub(super) jobs: Vec<Job>,
     last_number: u64,
     /// The awaited units, by their start.
@@ -69,7 +69,7 @@ enum Route {
     Go(u64, Option<Box<dyn Decoder>>),
 }
 
-impl State {
+impl ReadersState {
     /// Returns the number of waiting readers.
     #[cfg(test)]
     pub(super) fn waiting(&self) -> usize {
@@ -180,7 +180,7 @@ impl Decoded {
         if unit.span.is_whole() { unit.span.end } else { unit.start.saturating_add(UNIT).min(unit.span.end) }
     }
 
-    fn route(&self, state: &State, unit: Unit) -> Route {
+    fn route(&self, state: &ReadersState, unit: Unit) -> Route {
         let mut ahead = None;
         for job in state.jobs.iter().filter(|job| job.span == unit.span.start) {
             if job.at <= unit.start && unit.start < job.until {

@@ -33,17 +33,17 @@ const IN_MEMORY: u64 = 1 << 20;
 const AT_REST: Duration = Duration::from_secs(2);
 
 /// The state of [`FileBytes`], to be changed.
-type Changing<'a> = Ranked<RwLockWriteGuard<'a, State>>;
+type Changing<'a> = Ranked<RwLockWriteGuard<'a, BytesState>>;
 
 /// An open file, and where the bytes of its generations are.
 #[derive(Debug)]
 pub(crate) struct FileBytes {
     source: Arc<dyn Source>,
-    state: RwLock<State>,
+    state: RwLock<BytesState>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct BytesState {
     /// True while a save is changing the file.
     saving: bool,
     /// The image from which the file is being written.
@@ -115,7 +115,7 @@ impl FileBytes {
         }
     }
 
-    fn read(&self) -> Ranked<RwLockReadGuard<'_, State>> {
+    fn read(&self) -> Ranked<RwLockReadGuard<'_, BytesState>> {
         Ranked::after(Rank::FileBytes, || self.state.read().unwrap_or_else(PoisonError::into_inner))
     }
 
@@ -186,7 +186,7 @@ fn read_all(source: &dyn Source, offset: u64, buf: &mut [u8]) -> Option<()> {
     (read_up_to(source, offset, buf).ok()? == buf.len()).then_some(())
 }
 
-impl State {
+impl BytesState {
     /// The generations whose bytes the save changes.
     fn saved(&mut self) -> impl Iterator<Item = &mut Entry> {
         self.generations.values_mut().filter(|entry| entry.in_save)

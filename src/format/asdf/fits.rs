@@ -43,7 +43,7 @@ const ENDING: &str = ".fits";
 
 /// The node at a path of `fits/`.
 #[derive(Clone, Debug)]
-pub(super) enum Shown {
+pub(super) enum FitsEntry {
     /// The file of the array with this number in the survey's items.
     Array(usize),
     /// The file described by the document with this number.
@@ -63,17 +63,17 @@ impl Fits {
         Self { file }
     }
 
-    fn folder(&self) -> PathFolder<Shown> {
+    fn folder(&self) -> PathFolder<FitsEntry> {
         let file = self.file.clone();
-        let make = move |shown: &Shown| {
+        let make = move |shown: &FitsEntry| {
             Ok(match shown {
-                Shown::Array(number) => Node::File(array_file(&file, *number)),
-                Shown::Document(number) => Node::File(document_file(&file, *number)),
-                Shown::Link(target) => Node::Link(OsString::from(&**target)),
+                FitsEntry::Array(number) => Node::File(array_file(&file, *number)),
+                FitsEntry::Document(number) => Node::File(document_file(&file, *number)),
+                FitsEntry::Link(target) => Node::Link(OsString::from(&**target)),
             })
         };
         let items = self.file.views.fits.get_or_init(|| shown(&self.file));
-        PathFolder::new(items, make).with_links(|shown| matches!(shown, Shown::Link(_)))
+        PathFolder::new(items, make).with_links(|shown| matches!(shown, FitsEntry::Link(_)))
     }
 }
 
@@ -88,27 +88,28 @@ impl Folder for Fits {
 
     fn is_slow(&self) -> bool {
         // The numbers of world coordinates may lie in blocks that must be decoded first.
-        let is_slow = |items: &Items<Shown>| items.is_empty() || !self.file.found().fits.solutions.is_empty();
+        let is_slow =
+            |items: &Items<FitsEntry>| items.is_empty() || !self.file.found().fits.solutions.is_empty();
         self.file.is_slow() || self.file.views.fits.get().is_none_or(is_slow)
     }
 }
 
 /// Returns all files and links.
-fn shown(file: &AsdfFile) -> Items<Shown> {
+fn shown(file: &AsdfFile) -> Items<FitsEntry> {
     let found = file.found();
     let of_arrays = same_paths::with_ending(found, ENDING, |item| match &item.what {
         Entry::Array(array) => image::can_be(array),
         Entry::Mask(masked) => image::has_axes(&masked.of),
         Entry::Link(_) | Entry::Reference(..) => false,
     });
-    let mut items: Vec<Item<Shown>> = of_arrays
+    let mut items: Vec<Item<FitsEntry>> = of_arrays
         .iter()
         .map(|item| Item {
             path: item.path.clone(),
             file: item.file.clone(),
             what: match &item.what {
-                Same::Array(number) => Shown::Array(*number),
-                Same::Link(target) => Shown::Link(target.clone()),
+                Same::Array(number) => FitsEntry::Array(*number),
+                Same::Link(target) => FitsEntry::Link(target.clone()),
             },
         })
         .collect();
@@ -120,21 +121,21 @@ fn shown(file: &AsdfFile) -> Items<Shown> {
         items.iter().map(|item| item.components().map(str::to_owned).collect()).collect();
     let mut places = Vec::with_capacity(documents.len());
     for (number, (path, _)) in documents.iter().enumerate() {
-        let item = free_item(&mut taken, path, Shown::Document(number));
+        let item = free_item(&mut taken, path, FitsEntry::Document(number));
         places.push(item.components().map(str::to_owned).collect::<Vec<_>>());
         items.push(item);
     }
     for (path, number) in mentions {
         if let Some(target) = places.get(*number) {
             let text = same_paths::relative(path, target);
-            items.push(free_item(&mut taken, path, Shown::Link(text.into())));
+            items.push(free_item(&mut taken, path, FitsEntry::Link(text.into())));
         }
     }
     Items::new(items)
 }
 
 /// Returns an item at a path, with a file name that no other item has.
-fn free_item(taken: &mut HashSet<Vec<String>>, path: &[String], what: Shown) -> Item<Shown> {
+fn free_item(taken: &mut HashSet<Vec<String>>, path: &[String], what: FitsEntry) -> Item<FitsEntry> {
     let mut path: Vec<String> = path.iter().map(|part| same_paths::component(part, ENDING)).collect();
     let stem = path.last().cloned().unwrap_or_default();
     let mut copy = 0;

@@ -25,5 +25,5 @@ pub(super) struct Views {
     /// The length of the tree in JSON.
     pub(super) json: OnceLock<Result<json::BothMeasured>>,
     /// The entries of `fits/`.
-    pub(super) fits: OnceLock<Items<fits::Shown>>,
+    pub(super) fits: OnceLock<Items<fits::FitsEntry>>,
 }

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use super::chain::Found;
 use super::checksum::Checksum;
 use super::cursor::Cursor;
-use super::header::{Header, Kind};
+use super::header::{Header, Layout};
 use super::map::ChunkMap;
 use super::places::lasting;
 use crate::codec::blosc::{Buffer, Buffers, Memory, RUN_BUFFERS, RUN_BYTES, Run, Scratch};
@@ -103,7 +103,7 @@ impl Body {
     fn stated(&self, header: &Header) -> Result<Sizes> {
         let stated = (u64::try_from(header.chunk_size), u64::try_from(header.last_chunk), header.chunks);
         let (Ok(each), Ok(last), Some(chunks)) = stated else { return Ok(Sizes::Counted) };
-        if header.kind == Kind::Variable || (chunks > 1 && (each == 0 || last > each)) {
+        if header.kind == Layout::Variable || (chunks > 1 && (each == 0 || last > each)) {
             return Ok(Sizes::Counted);
         }
         let stated = Sizes::Stated { each, last, chunks };

@@ -2,7 +2,7 @@
 
 use super::array::Metadata;
 use super::body::Body;
-use super::header::{Header, Kind};
+use super::header::{Header, Layout};
 use super::map::ChunkMap;
 use crate::error::{Error, Result};
 use crate::format::{Defect, Severity};
@@ -34,7 +34,7 @@ pub(super) fn header(file: &File<'_>) -> Vec<Defect> {
     let mut defects = Vec::new();
     let header = file.header;
     let are_told = header.chunk_size >= 0 && header.last_chunk >= 0 && header.chunks.is_some();
-    if are_told && file.body.told_size().is_none() && header.kind != Kind::Variable {
+    if are_told && file.body.told_size().is_none() && header.kind != Layout::Variable {
         let what = format!(
             "chunk_size {} and last_chunk {} are not what the chunks decode to, so the chunks are counted",
             header.chunk_size, header.last_chunk
@@ -71,7 +71,7 @@ pub(super) fn header(file: &File<'_>) -> Vec<Defect> {
 /// Returns the defects of offsets and chunks. Walks all chunks.
 pub(super) fn chunks(file: &File<'_>) -> Result<Vec<Defect>> {
     let (header, map) = (file.header, file.body.map());
-    if header.kind == Kind::Variable {
+    if header.kind == Layout::Variable {
         return Ok(Vec::new());
     }
     let scan = map.scan()?;

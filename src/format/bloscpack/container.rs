@@ -10,7 +10,7 @@ use super::array::{Array, Metadata};
 use super::body::{Body, MISMATCH};
 use super::chain::Found;
 use super::checksum::Checksum;
-use super::header::{Header, Kind as Layout};
+use super::header::{Header, Layout};
 use super::{NAME, check, facts, tree};
 use crate::codec::blosc::{Buffer, Buffers, Payload, Run};
 use crate::content::folder::{Attributes, File, Folder, Keeping, Kind, Node, Renewal, Signature};

@@ -39,7 +39,7 @@ const CHUNK: u64 = 16;
 
 /// The layout of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum Layout {
     /// Version 1: a header of 16 bytes, then chunks. bcolz still writes it.
     First,
     /// Version 2.
@@ -50,7 +50,7 @@ pub enum Kind {
     Variable,
 }
 
-impl Kind {
+impl Layout {
     /// Returns the layout's name for `tree.yaml`.
     pub fn name(self) -> &'static str {
         match self {
@@ -66,7 +66,7 @@ impl Kind {
 #[derive(Clone, Debug)]
 pub struct Header {
     /// The layout.
-    pub kind: Kind,
+    pub kind: Layout,
     /// The version number in the header.
     pub version: u8,
     /// The kind of checksum after each chunk.
@@ -104,9 +104,9 @@ impl Header {
         let variable = bytes[5] & VARIABLE != 0;
         let kind = match version {
             // The proposal does not specify its version number.
-            2..=4 if variable => Kind::Variable,
-            2 => Kind::Second,
-            3 => Kind::Third,
+            2..=4 if variable => Layout::Variable,
+            2 => Layout::Second,
+            3 => Layout::Third,
             _ => {
                 return Err(Error::unsupported(format!(
                     "version {version} of Bloscpack is not known, only 1, 2 and 3"
@@ -114,7 +114,7 @@ impl Header {
                 .at(4));
             }
         };
-        let known = if kind == Kind::Second { OFFSETS } else { OFFSETS | METADATA | VARIABLE };
+        let known = if kind == Layout::Second { OFFSETS } else { OFFSETS | METADATA | VARIABLE };
         let options = bytes[5];
         if options & !known != 0 {
             let bit = (options & !known).trailing_zeros();
@@ -144,7 +144,7 @@ impl Header {
 
     fn first(bytes: &[u8; HEADER as usize], size: u64) -> Result<Self> {
         let header = Self {
-            kind: Kind::First,
+            kind: Layout::First,
             version: 1,
             checksum: Checksum::None,
             typesize: 0,
@@ -165,7 +165,7 @@ impl Header {
             return Ok(());
         }
         let section = match self.kind {
-            Kind::Variable => Section::bare(self.data, i32::from_le_bytes(word(bytes, 24)))?,
+            Layout::Variable => Section::bare(self.data, i32::from_le_bytes(word(bytes, 24)))?,
             _ => Section::read(source, self.data)?,
         };
         self.data = section.end().filter(|end| *end <= size).ok_or_else(|| {
@@ -181,7 +181,7 @@ impl Header {
     fn find_offsets(&mut self, size: u64, are_there: bool, bytes: &[u8; HEADER as usize]) -> Result<()> {
         if !are_there {
             return match self.kind {
-                Kind::Variable => {
+                Layout::Variable => {
                     Err(Error::damaged("items of variable length have no offsets, which they need").at(5))
                 }
                 _ => Ok(()),
@@ -191,7 +191,7 @@ impl Header {
             Error::damaged("the number of chunks is unknown (-1), and so is the number of their offsets")
                 .at(16)
         })?;
-        if self.kind == Kind::Third {
+        if self.kind == Layout::Third {
             let more = count("chunks that may be appended", i64::from_le_bytes(word(bytes, 24)), 24)?;
             self.max_app_chunks = more.unwrap_or(0);
         }
@@ -215,7 +215,7 @@ impl Header {
     fn check_room(&self, size: u64) -> Result<()> {
         let room = size.saturating_sub(self.data) / CHUNK;
         match self.chunks {
-            Some(chunks) if chunks > room && self.kind != Kind::Variable => Err(Error::damaged(format!(
+            Some(chunks) if chunks > room && self.kind != Layout::Variable => Err(Error::damaged(format!(
                 "has room for {room} chunks at most, where its header says {chunks}: it is cut off, or its header is \
                  wrong"
             ))

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use super::chain::Found;
 use super::checksum::Checksum;
-use super::header::{Header, Kind};
+use super::header::{Header, Layout};
 use crate::codec::blosc;
 use crate::error::{Error, Result};
 use crate::source::{Source, read_up_to};
@@ -59,7 +59,7 @@ impl Places {
             sum: header.checksum.size(),
             chunks: header.chunks,
             offsets: header.offsets,
-            variable: header.kind == Kind::Variable,
+            variable: header.kind == Layout::Variable,
         };
         match places.anchor(header)? {
             Anchor::Data => {}
@@ -150,7 +150,7 @@ impl Places {
             Some(at) => Ok::<_, Error>(lasting(self.header(at))?.is_some()),
             None => Ok(false),
         };
-        if header.kind == Kind::Variable {
+        if header.kind == Layout::Variable {
             // Items may be anywhere. If the offsets were read from a wrong place, the first or the last
             // leads to no chunk.
             let last = self.last_number().map(offset).transpose()?.flatten();

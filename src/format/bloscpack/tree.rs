@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::array::{Array, Metadata};
-use super::header::{Header, Kind};
+use super::header::{Header, Layout};
 use super::literal::Literal;
 use super::metadata::Section;
 use crate::format::shown as yaml;
@@ -34,7 +34,7 @@ struct Tree<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     metadata_header: Option<Described>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    metadata: Option<Shown<'a>>,
+    metadata: Option<MetadataText<'a>>,
 }
 
 #[derive(Serialize)]
@@ -59,7 +59,7 @@ struct Described {
 
 #[derive(Serialize)]
 #[serde(untagged)]
-enum Shown<'a> {
+enum MetadataText<'a> {
     Parsed(&'a Literal),
     Text(String),
 }
@@ -77,7 +77,7 @@ pub(super) struct Said<'a> {
 /// Returns the text.
 pub(super) fn text(said: &Said<'_>) -> Vec<u8> {
     let header = said.header;
-    let described = header.kind != Kind::First;
+    let described = header.kind != Layout::First;
     let tree = Tree {
         bloscpack_version: header.version,
         layout: header.kind.name(),
@@ -86,7 +86,7 @@ pub(super) fn text(said: &Said<'_>) -> Vec<u8> {
         chunk_size: described.then_some(header.chunk_size),
         last_chunk: described.then_some(header.last_chunk),
         nchunks: header.chunks.map_or(-1, |chunks| i64::try_from(chunks).unwrap_or(i64::MAX)),
-        max_app_chunks: (header.kind == Kind::Third).then_some(header.max_app_chunks),
+        max_app_chunks: (header.kind == Layout::Third).then_some(header.max_app_chunks),
         offsets: header.offsets.is_some(),
         payload_size: said.size,
         array: said.array.map(|array| Shape {
@@ -118,13 +118,13 @@ fn section(section: &Section) -> Described {
     }
 }
 
-fn shown(metadata: &Metadata) -> Shown<'_> {
+fn shown(metadata: &Metadata) -> MetadataText<'_> {
     match (&metadata.bytes, &metadata.value) {
-        (Err(error), _) => Shown::Text(format!("damaged: {error}")),
+        (Err(error), _) => MetadataText::Text(format!("damaged: {error}")),
         (Ok(bytes), _) if bytes.len() > REPEATED => {
-            Shown::Text(format!("{} bytes: see meta.json", bytes.len()))
+            MetadataText::Text(format!("{} bytes: see meta.json", bytes.len()))
         }
-        (Ok(_), Some(value)) => Shown::Parsed(value),
-        (Ok(bytes), None) => Shown::Text(String::from_utf8_lossy(bytes).into_owned()),
+        (Ok(_), Some(value)) => MetadataText::Parsed(value),
+        (Ok(bytes), None) => MetadataText::Text(String::from_utf8_lossy(bytes).into_owned()),
     }
 }

@@ -32,12 +32,12 @@ pub struct GsdFile {
     header: Header,
     names: Names,
     index: Index,
-    shown: OnceLock<Shown>,
+    shown: OnceLock<FinishedFrames>,
 }
 
 /// The finished frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Shown {
+pub struct FinishedFrames {
     /// Number of entries that belong to finished frames.
     pub entries: u64,
     /// Number of finished frames.
@@ -89,7 +89,7 @@ impl GsdFile {
     }
 
     /// Returns the finished frames.
-    pub fn shown(&self) -> Result<Shown> {
+    pub fn shown(&self) -> Result<FinishedFrames> {
         if let Some(shown) = self.shown.get() {
             return Ok(*shown);
         }
@@ -104,12 +104,12 @@ impl GsdFile {
     /// ends, or for good if the writer is killed, exactly half of the new index is in use. In this state the
     /// last frame counts as finished only if it has every name that the previous frame has. Later writers
     /// write entries of finished frames only.
-    fn find_shown(&self) -> Result<Shown> {
+    fn find_shown(&self) -> Result<FinishedFrames> {
         let entries = self.index.order()?.len();
         let Some(last) = self.index.last(entries)? else {
-            return Ok(Shown { entries: 0, frames: 0, unfinished: 0 });
+            return Ok(FinishedFrames { entries: 0, frames: 0, unfinished: 0 });
         };
-        let shown = Shown { entries, frames: last.frame + 1, unfinished: 0 };
+        let shown = FinishedFrames { entries, frames: last.frame + 1, unfinished: 0 };
         let slots = self.index.slots();
         let is_half = slots > FIRST_SLOTS && self.index.used()?.checked_mul(2) == Some(slots);
         if !self.header.is_old() || !is_half {
@@ -138,7 +138,7 @@ impl GsdFile {
             return Ok(shown);
         }
         let frames = self.index.last(start)?.map_or(0, |entry| entry.frame + 1);
-        Ok(Shown { entries: start, frames, unfinished: entries - start })
+        Ok(FinishedFrames { entries: start, frames, unfinished: entries - start })
     }
 
     /// Returns the number of frames. The format does not record frames without chunks after the last frame

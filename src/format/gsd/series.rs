@@ -42,7 +42,7 @@ pub struct Series {
 #[derive(Debug)]
 struct Table {
     pass: Pass,
-    folder: PathFolder<Shown>,
+    folder: PathFolder<SeriesFile>,
     /// The logged quantities that have a row in every frame.
     rows: PathFolder<Quantity>,
     logged: Logged,
@@ -54,7 +54,7 @@ type Logged = Vec<(Item<Quantity>, String)>;
 
 /// A file of the directory.
 #[derive(Clone, Debug)]
-struct Shown {
+struct SeriesFile {
     chunks: Arc<Chunks>,
     spacing: u64,
     /// True for the list of frames that have a chunk.
@@ -115,7 +115,7 @@ impl Series {
             };
             let stem = path.last().map_or("", String::as_str);
             let mut add = |ending: &str, is_frames| {
-                let what = Shown { chunks: chunks.clone(), spacing: pass.spacing(), is_frames };
+                let what = SeriesFile { chunks: chunks.clone(), spacing: pass.spacing(), is_frames };
                 items.push(Item { path: path.clone(), file: format!("{stem}{ending}"), what });
             };
             add(".npy", false);
@@ -210,7 +210,7 @@ impl Folder for Series {
     }
 }
 
-fn file_of(file: &Arc<GsdFile>, shown: &Shown) -> File {
+fn file_of(file: &Arc<GsdFile>, shown: &SeriesFile) -> File {
     let Entry { n, m, kind, .. } = shown.chunks.first;
     let (holder, chunks) = (file.clone(), shown.chunks.clone());
     File {
@@ -237,7 +237,7 @@ fn file_of_rows(file: &Arc<GsdFile>, quantity: &Quantity) -> File {
     }
 }
 
-fn content(file: &Arc<GsdFile>, shown: &Shown) -> Result<Arc<dyn Content>> {
+fn content(file: &Arc<GsdFile>, shown: &SeriesFile) -> Result<Arc<dyn Content>> {
     let chunks = &shown.chunks;
     let of = match shown.is_frames {
         true => Of::Frames,

@@ -81,7 +81,7 @@ impl LinkPolicy {
 
 /// As what a link is shown.
 #[derive(Debug)]
-pub(crate) enum Shown {
+pub(crate) enum LinkForm {
     /// As a link with this text.
     Link(OsString),
     /// As what it leads to.
@@ -102,26 +102,28 @@ pub(crate) struct End {
 }
 
 /// Says as what the link at `location` is shown, which lies `depth` directories below the mirror's top.
-pub(crate) fn judge(location: &Location, depth: usize, links: &LinkPolicy) -> Result<Shown> {
+pub(crate) fn judge(location: &Location, depth: usize, links: &LinkPolicy) -> Result<LinkForm> {
     let text = read(location)?;
     // It may lead to a server that does not answer.
     let Ok(end) = while_waiting(|| walk(location, links)) else {
         let text = if climbs_out(&text, depth) { from_root(location, &text) } else { text };
-        return Ok(Shown::Link(text));
+        return Ok(LinkForm::Link(text));
     };
     Ok(match &end.inside {
-        Some(_) if !end.strayed => Shown::Link(text),
+        Some(_) if !end.strayed => LinkForm::Link(text),
         Some(path) => {
             let mut link = PathBuf::from_iter(std::iter::repeat_n("..", depth));
             link.push(path);
             if link.as_os_str().is_empty() {
                 link.push(".");
             }
-            Shown::Link(link.into())
+            LinkForm::Link(link.into())
         }
         // As a directory it would lead a copy of the mount out of it, and round for ever.
-        None if !links.follow || end.stat.kind == Kind::Directory => Shown::Link(from_root(location, &text)),
-        None => Shown::Followed(end),
+        None if !links.follow || end.stat.kind == Kind::Directory => {
+            LinkForm::Link(from_root(location, &text))
+        }
+        None => LinkForm::Followed(end),
     })
 }
 

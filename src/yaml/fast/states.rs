@@ -3,60 +3,60 @@
 use std::borrow::Cow;
 
 use super::scanner::Token;
-use super::{DEFAULT_TAGS, FastEvent, FastParser, Kind, NeedsLibyaml, Properties, Result, State};
+use super::{DEFAULT_TAGS, EventKind, FastEvent, FastParser, NeedsLibyaml, ParserState, Properties, Result};
 use crate::yaml::event::{Mark, Style};
 
 impl<'t> FastParser<'t> {
     /// Returns the next event.
     pub(super) fn step(&mut self) -> Result<FastEvent<'t>> {
         match self.state {
-            State::StreamStart => {
-                self.state = State::DocumentStart;
+            ParserState::StreamStart => {
+                self.state = ParserState::DocumentStart;
                 Ok((
-                    Kind::StreamStart,
+                    EventKind::StreamStart,
                     Mark { offset: 0, line: 1, column: 1 },
                     Mark { offset: 0, line: 1, column: 1 },
                 ))
             }
-            State::DocumentStart => self.document_start(),
-            State::DocumentContent => self.document_content(),
-            State::DocumentEnd => self.document_end(),
-            State::AfterDocument => self.after_document(),
-            State::BlockSequenceFirstEntry => {
+            ParserState::DocumentStart => self.document_start(),
+            ParserState::DocumentContent => self.document_content(),
+            ParserState::DocumentEnd => self.document_end(),
+            ParserState::AfterDocument => self.after_document(),
+            ParserState::BlockSequenceFirstEntry => {
                 self.scanner.skip();
                 self.block_sequence_entry()
             }
-            State::BlockSequenceEntry => self.block_sequence_entry(),
-            State::IndentlessSequenceEntry => self.indentless_sequence_entry(),
-            State::BlockMappingFirstKey => {
+            ParserState::BlockSequenceEntry => self.block_sequence_entry(),
+            ParserState::IndentlessSequenceEntry => self.indentless_sequence_entry(),
+            ParserState::BlockMappingFirstKey => {
                 self.scanner.skip();
                 self.block_mapping_key()
             }
-            State::BlockMappingKey => self.block_mapping_key(),
-            State::BlockMappingValue => self.block_mapping_value(),
-            State::FlowSequenceFirstEntry => {
+            ParserState::BlockMappingKey => self.block_mapping_key(),
+            ParserState::BlockMappingValue => self.block_mapping_value(),
+            ParserState::FlowSequenceFirstEntry => {
                 self.scanner.skip();
                 self.flow_sequence_entry(true)
             }
-            State::FlowSequenceEntry => self.flow_sequence_entry(false),
-            State::FlowSequenceEntryMappingKey => self.flow_sequence_entry_mapping_key(),
-            State::FlowSequenceEntryMappingValue => self.flow_sequence_entry_mapping_value(),
-            State::FlowSequenceEntryMappingEnd => {
+            ParserState::FlowSequenceEntry => self.flow_sequence_entry(false),
+            ParserState::FlowSequenceEntryMappingKey => self.flow_sequence_entry_mapping_key(),
+            ParserState::FlowSequenceEntryMappingValue => self.flow_sequence_entry_mapping_value(),
+            ParserState::FlowSequenceEntryMappingEnd => {
                 let mark = self.scanner.peek()?.start;
-                self.state = State::FlowSequenceEntry;
-                Ok((Kind::MappingEnd, mark, mark))
+                self.state = ParserState::FlowSequenceEntry;
+                Ok((EventKind::MappingEnd, mark, mark))
             }
-            State::FlowMappingFirstKey => {
+            ParserState::FlowMappingFirstKey => {
                 self.scanner.skip();
                 self.flow_mapping_key(true)
             }
-            State::FlowMappingKey => self.flow_mapping_key(false),
-            State::FlowMappingValue => self.flow_mapping_value(),
-            State::FlowMappingEmptyValue => {
+            ParserState::FlowMappingKey => self.flow_mapping_key(false),
+            ParserState::FlowMappingValue => self.flow_mapping_value(),
+            ParserState::FlowMappingEmptyValue => {
                 let mark = self.scanner.peek()?.start;
-                Ok(self.empty(State::FlowMappingKey, mark))
+                Ok(self.empty(ParserState::FlowMappingKey, mark))
             }
-            State::End => Err(NeedsLibyaml),
+            ParserState::End => Err(NeedsLibyaml),
         }
     }
 
@@ -66,14 +66,14 @@ impl<'t> FastParser<'t> {
     }
 
     /// Returns an empty scalar for a missing node, and goes to the state `next`.
-    fn empty(&mut self, next: State, mark: Mark) -> FastEvent<'t> {
+    fn empty(&mut self, next: ParserState, mark: Mark) -> FastEvent<'t> {
         self.state = next;
         self.value = Cow::Borrowed("");
-        (Kind::Scalar(Style::Plain, Properties::default()), mark, mark)
+        (EventKind::Scalar(Style::Plain, Properties::default()), mark, mark)
     }
 
     /// Ends a collection at its end token.
-    fn end(&mut self, kind: Kind<'t>) -> Result<FastEvent<'t>> {
+    fn end(&mut self, kind: EventKind<'t>) -> Result<FastEvent<'t>> {
         let token = self.scanner.peek()?;
         let (start, end) = (token.start, token.end);
         self.pop()?;
@@ -95,9 +95,9 @@ impl<'t> FastParser<'t> {
             Token::DocumentEnd => return Err(NeedsLibyaml),
             _ => {
                 self.handles.extend(DEFAULT_TAGS);
-                self.states.push(State::DocumentEnd);
-                self.state = State::DocumentContent;
-                return Ok((Kind::DocumentStart(false), start, start));
+                self.states.push(ParserState::DocumentEnd);
+                self.state = ParserState::DocumentContent;
+                return Ok((EventKind::DocumentStart(false), start, start));
             }
         }
         let mut has_version = false;
@@ -123,9 +123,9 @@ impl<'t> FastParser<'t> {
         }
         let end = self.scanner.peek()?.end;
         self.scanner.skip();
-        self.states.push(State::DocumentEnd);
-        self.state = State::DocumentContent;
-        Ok((Kind::DocumentStart(true), start, end))
+        self.states.push(ParserState::DocumentEnd);
+        self.state = ParserState::DocumentContent;
+        Ok((EventKind::DocumentStart(true), start, end))
     }
 
     fn document_content(&mut self) -> Result<FastEvent<'t>> {
@@ -151,8 +151,8 @@ impl<'t> FastParser<'t> {
         if explicit {
             self.scanner.skip();
         }
-        self.state = State::AfterDocument;
-        Ok((Kind::DocumentEnd(explicit), start, if explicit { end } else { start }))
+        self.state = ParserState::AfterDocument;
+        Ok((EventKind::DocumentEnd(explicit), start, if explicit { end } else { start }))
     }
 
     fn after_document(&mut self) -> Result<FastEvent<'t>> {
@@ -168,8 +168,8 @@ impl<'t> FastParser<'t> {
     fn stream_end(&mut self) -> Result<FastEvent<'t>> {
         let token = self.scanner.peek()?;
         let (start, end) = (token.start, token.end);
-        self.state = State::End;
-        Ok((Kind::StreamEnd, start, end))
+        self.state = ParserState::End;
+        Ok((EventKind::StreamEnd, start, end))
     }
 
     /// Parses a node. The state after it is on top of `states`.
@@ -180,7 +180,7 @@ impl<'t> FastParser<'t> {
             let end = first.end;
             self.pop()?;
             self.scanner.skip();
-            return Ok((Kind::Alias(name), start, end));
+            return Ok((EventKind::Alias(name), start, end));
         }
         let mut properties = Properties::default();
         // Tag and anchor may come in any order, each at most once.
@@ -202,29 +202,31 @@ impl<'t> FastParser<'t> {
         let past = token.end;
         let (state, kind) = match &mut token.token {
             Token::BlockEntry if indentless => {
-                (State::IndentlessSequenceEntry, Kind::SequenceStart(false, properties))
+                (ParserState::IndentlessSequenceEntry, EventKind::SequenceStart(false, properties))
             }
             Token::Scalar(value, style) => {
                 let (value, style) = (std::mem::take(value), *style);
                 self.value = value;
                 self.pop()?;
                 self.scanner.skip();
-                return Ok((Kind::Scalar(style, properties), start, past));
+                return Ok((EventKind::Scalar(style, properties), start, past));
             }
             Token::FlowSequenceStart => {
-                (State::FlowSequenceFirstEntry, Kind::SequenceStart(true, properties))
+                (ParserState::FlowSequenceFirstEntry, EventKind::SequenceStart(true, properties))
             }
-            Token::FlowMappingStart => (State::FlowMappingFirstKey, Kind::MappingStart(true, properties)),
+            Token::FlowMappingStart => {
+                (ParserState::FlowMappingFirstKey, EventKind::MappingStart(true, properties))
+            }
             Token::BlockSequenceStart if block => {
-                (State::BlockSequenceFirstEntry, Kind::SequenceStart(false, properties))
+                (ParserState::BlockSequenceFirstEntry, EventKind::SequenceStart(false, properties))
             }
             Token::BlockMappingStart if block => {
-                (State::BlockMappingFirstKey, Kind::MappingStart(false, properties))
+                (ParserState::BlockMappingFirstKey, EventKind::MappingStart(false, properties))
             }
             _ if properties.tag.is_some() || properties.anchor.is_some() => {
                 self.value = Cow::Borrowed("");
                 self.pop()?;
-                return Ok((Kind::Scalar(Style::Plain, properties), start, end));
+                return Ok((EventKind::Scalar(Style::Plain, properties), start, end));
             }
             _ => return Err(NeedsLibyaml),
         };
@@ -239,14 +241,16 @@ impl<'t> FastParser<'t> {
             Token::BlockEntry => {
                 self.scanner.skip();
                 match self.peek()? {
-                    Token::BlockEntry | Token::BlockEnd => Ok(self.empty(State::BlockSequenceEntry, mark)),
+                    Token::BlockEntry | Token::BlockEnd => {
+                        Ok(self.empty(ParserState::BlockSequenceEntry, mark))
+                    }
                     _ => {
-                        self.states.push(State::BlockSequenceEntry);
+                        self.states.push(ParserState::BlockSequenceEntry);
                         self.node(true, false)
                     }
                 }
             }
-            Token::BlockEnd => self.end(Kind::SequenceEnd),
+            Token::BlockEnd => self.end(EventKind::SequenceEnd),
             _ => Err(NeedsLibyaml),
         }
     }
@@ -256,15 +260,15 @@ impl<'t> FastParser<'t> {
         let (start, mark) = (token.start, token.end);
         if !matches!(token.token, Token::BlockEntry) {
             self.pop()?;
-            return Ok((Kind::SequenceEnd, start, start));
+            return Ok((EventKind::SequenceEnd, start, start));
         }
         self.scanner.skip();
         match self.peek()? {
             Token::BlockEntry | Token::Key | Token::Value | Token::BlockEnd => {
-                Ok(self.empty(State::IndentlessSequenceEntry, mark))
+                Ok(self.empty(ParserState::IndentlessSequenceEntry, mark))
             }
             _ => {
-                self.states.push(State::IndentlessSequenceEntry);
+                self.states.push(ParserState::IndentlessSequenceEntry);
                 self.node(true, false)
             }
         }
@@ -278,15 +282,15 @@ impl<'t> FastParser<'t> {
                 self.scanner.skip();
                 match self.peek()? {
                     Token::Key | Token::Value | Token::BlockEnd => {
-                        Ok(self.empty(State::BlockMappingValue, mark))
+                        Ok(self.empty(ParserState::BlockMappingValue, mark))
                     }
                     _ => {
-                        self.states.push(State::BlockMappingValue);
+                        self.states.push(ParserState::BlockMappingValue);
                         self.node(true, true)
                     }
                 }
             }
-            Token::BlockEnd => self.end(Kind::MappingEnd),
+            Token::BlockEnd => self.end(EventKind::MappingEnd),
             _ => Err(NeedsLibyaml),
         }
     }
@@ -295,13 +299,13 @@ impl<'t> FastParser<'t> {
         let token = self.scanner.peek()?;
         let (start, mark) = (token.start, token.end);
         if !matches!(token.token, Token::Value) {
-            return Ok(self.empty(State::BlockMappingKey, start));
+            return Ok(self.empty(ParserState::BlockMappingKey, start));
         }
         self.scanner.skip();
         match self.peek()? {
-            Token::Key | Token::Value | Token::BlockEnd => Ok(self.empty(State::BlockMappingKey, mark)),
+            Token::Key | Token::Value | Token::BlockEnd => Ok(self.empty(ParserState::BlockMappingKey, mark)),
             _ => {
-                self.states.push(State::BlockMappingKey);
+                self.states.push(ParserState::BlockMappingKey);
                 self.node(true, true)
             }
         }
@@ -324,18 +328,18 @@ impl<'t> FastParser<'t> {
 
     fn flow_sequence_entry(&mut self, first: bool) -> Result<FastEvent<'t>> {
         if !self.has_another(first, |token| matches!(token, Token::FlowSequenceEnd))? {
-            return self.end(Kind::SequenceEnd);
+            return self.end(EventKind::SequenceEnd);
         }
         let token = self.scanner.peek()?;
         let (start, end) = (token.start, token.end);
         if !matches!(token.token, Token::Key) {
-            self.states.push(State::FlowSequenceEntry);
+            self.states.push(ParserState::FlowSequenceEntry);
             return self.node(false, false);
         }
         // A mapping with a single key, without braces.
         self.scanner.skip();
-        self.state = State::FlowSequenceEntryMappingKey;
-        Ok((Kind::MappingStart(true, Properties::default()), start, end))
+        self.state = ParserState::FlowSequenceEntryMappingKey;
+        Ok((EventKind::MappingStart(true, Properties::default()), start, end))
     }
 
     fn flow_sequence_entry_mapping_key(&mut self) -> Result<FastEvent<'t>> {
@@ -343,7 +347,7 @@ impl<'t> FastParser<'t> {
             // libyaml loses a token here.
             Token::Value | Token::FlowEntry | Token::FlowSequenceEnd => Err(NeedsLibyaml),
             _ => {
-                self.states.push(State::FlowSequenceEntryMappingValue);
+                self.states.push(ParserState::FlowSequenceEntryMappingValue);
                 self.node(false, false)
             }
         }
@@ -353,20 +357,20 @@ impl<'t> FastParser<'t> {
         if matches!(self.peek()?, Token::Value) {
             self.scanner.skip();
             if !matches!(self.peek()?, Token::FlowEntry | Token::FlowSequenceEnd) {
-                self.states.push(State::FlowSequenceEntryMappingEnd);
+                self.states.push(ParserState::FlowSequenceEntryMappingEnd);
                 return self.node(false, false);
             }
         }
         let mark = self.scanner.peek()?.start;
-        Ok(self.empty(State::FlowSequenceEntryMappingEnd, mark))
+        Ok(self.empty(ParserState::FlowSequenceEntryMappingEnd, mark))
     }
 
     fn flow_mapping_key(&mut self, first: bool) -> Result<FastEvent<'t>> {
         if !self.has_another(first, |token| matches!(token, Token::FlowMappingEnd))? {
-            return self.end(Kind::MappingEnd);
+            return self.end(EventKind::MappingEnd);
         }
         if !matches!(self.peek()?, Token::Key) {
-            self.states.push(State::FlowMappingEmptyValue);
+            self.states.push(ParserState::FlowMappingEmptyValue);
             return self.node(false, false);
         }
         self.scanner.skip();
@@ -374,10 +378,10 @@ impl<'t> FastParser<'t> {
         let mark = token.start;
         match token.token {
             Token::Value | Token::FlowEntry | Token::FlowMappingEnd => {
-                Ok(self.empty(State::FlowMappingValue, mark))
+                Ok(self.empty(ParserState::FlowMappingValue, mark))
             }
             _ => {
-                self.states.push(State::FlowMappingValue);
+                self.states.push(ParserState::FlowMappingValue);
                 self.node(false, false)
             }
         }
@@ -387,11 +391,11 @@ impl<'t> FastParser<'t> {
         if matches!(self.peek()?, Token::Value) {
             self.scanner.skip();
             if !matches!(self.peek()?, Token::FlowEntry | Token::FlowMappingEnd) {
-                self.states.push(State::FlowMappingKey);
+                self.states.push(ParserState::FlowMappingKey);
                 return self.node(false, false);
             }
         }
         let mark = self.scanner.peek()?.start;
-        Ok(self.empty(State::FlowMappingKey, mark))
+        Ok(self.empty(ParserState::FlowMappingKey, mark))
     }
 }

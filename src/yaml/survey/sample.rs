@@ -24,7 +24,7 @@ pub(super) static HASHER: LazyLock<RandomState> = LazyLock::new(RandomState::new
 
 /// The type of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum NodeType {
     Scalar,
     Sequence,
     Mapping,
@@ -33,7 +33,7 @@ pub(super) enum Kind {
 /// A sample of tagged nodes, scalars and keys of a text.
 #[derive(Clone, Debug, Default)]
 pub struct TextSample {
-    tagged: Sample<(Kind, u32)>,
+    tagged: Sample<(NodeType, u32)>,
     scalars: Sample<Readings>,
     /// Readings of keys by readers of other versions, as hashes of the mapping's path and the reading.
     keys: Sample<()>,
@@ -77,7 +77,7 @@ pub(super) fn step(path: u64, step: u64) -> u64 {
 
 impl TextSample {
     /// Adds the tag of a node. `at` is the offset up to which the text has been read.
-    pub(super) fn add_tagged(&mut self, path: u64, kind: Kind, tag: &str, at: u64) {
+    pub(super) fn add_tagged(&mut self, path: u64, kind: NodeType, tag: &str, at: u64) {
         let known = self.known.get(tag).copied();
         let tag = known.unwrap_or_else(|| {
             let next = u32::try_from(self.tags.len()).unwrap_or(u32::MAX);
@@ -116,7 +116,7 @@ impl TextSample {
     }
 
     /// Returns the tag that a node of this type had, and the number of nodes that it represents.
-    pub(super) fn tag(&self, path: u64, kind: Kind) -> Option<(&str, u64)> {
+    pub(super) fn tag(&self, path: u64, kind: NodeType) -> Option<(&str, u64)> {
         let (was, tag) = self.tagged.get(path)?;
         let name = self.tags.get(*tag as usize).map_or("?", |tag| tag);
         (*was == kind).then_some((name, self.tagged.mask + 1))
@@ -186,17 +186,17 @@ mod tests {
         let (mut one, mut other) = (TextSample::default(), TextSample::default());
         let paths = |n: u64| step(step(7, n), 3);
         for n in 0..500_000 {
-            one.add_tagged(paths(n), Kind::Scalar, "!t", 0);
-            other.add_tagged(paths(n), Kind::Scalar, "!t", 0);
+            one.add_tagged(paths(n), NodeType::Scalar, "!t", 0);
+            other.add_tagged(paths(n), NodeType::Scalar, "!t", 0);
         }
         assert!(one.tagged.nodes.len() as u64 <= KEPT.0);
         assert_eq!(one.tagged.nodes, other.tagged.nodes);
-        let weight: u64 = (0..500_000).filter_map(|n| Some(one.tag(paths(n), Kind::Scalar)?.1)).sum();
+        let weight: u64 = (0..500_000).filter_map(|n| Some(one.tag(paths(n), NodeType::Scalar)?.1)).sum();
         assert!((480_000..520_000).contains(&weight), "{weight}");
-        assert_eq!(one.tag(paths(1 << 40), Kind::Scalar), None);
+        assert_eq!(one.tag(paths(1 << 40), NodeType::Scalar), None);
         // A longer text may have a larger sample.
         let mut long = TextSample::default();
-        (0..500_000).for_each(|n| long.add_tagged(paths(n), Kind::Scalar, "!t", n * 100));
+        (0..500_000).for_each(|n| long.add_tagged(paths(n), NodeType::Scalar, "!t", n * 100));
         assert_eq!(long.tagged.nodes.len(), 500_000);
     }
 }

@@ -6,10 +6,12 @@ use super::*;
 fn small(seed: u64) -> Writer {
     let mut dice = Dice::new(seed);
     let mut writer = Writer::default();
-    for (kind, symbols) in [(Kind::Dynamic, 150), (Kind::Stored, 90), (Kind::Fixed, 60), (Kind::Fixed, 0)] {
+    for (kind, symbols) in
+        [(BlockKind::Dynamic, 150), (BlockKind::Stored, 90), (BlockKind::Fixed, 60), (BlockKind::Fixed, 0)]
+    {
         writer.block(kind, symbols, false, &mut dice);
     }
-    writer.block(Kind::Dynamic, 100, true, &mut dice);
+    writer.block(BlockKind::Dynamic, 100, true, &mut dice);
     writer
 }
 

@@ -102,11 +102,11 @@ fn pieces_from_any_cuts_make_the_whole() {
 fn output_without_markers_goes_on_in_bytes() {
     let mut dice = Dice::new(22);
     let mut writer = Writer::default();
-    writer.block(Kind::Dynamic, 2000, false, &mut dice);
+    writer.block(BlockKind::Dynamic, 2000, false, &mut dice);
     for _ in 0..3 {
-        writer.block(Kind::Stored, 60_000, false, &mut dice);
+        writer.block(BlockKind::Stored, 60_000, false, &mut dice);
     }
-    writer.block(Kind::Fixed, 5000, true, &mut dice);
+    writer.block(BlockKind::Fixed, 5000, true, &mut dice);
     let stored = Bytes::new(writer.bytes);
     let start = Position::block_at(writer.blocks[1].0, 0);
     let mut piece = Piece::new();
@@ -124,14 +124,14 @@ fn the_finder_finds_each_block_and_what_looks_like_one() {
     let mut dice = Dice::new(23);
     let mut writer = Writer::default();
     let mut other = Writer::default();
-    other.block(Kind::Dynamic, 10, false, &mut dice);
+    other.block(BlockKind::Dynamic, 10, false, &mut dice);
     for _ in 0..4 {
-        writer.block(Kind::Dynamic, 400, false, &mut dice);
+        writer.block(BlockKind::Dynamic, 400, false, &mut dice);
         // The stored bytes are a dynamic block: only decoding up to them shows that it is none.
         writer.stored(&other.bytes, false);
-        writer.block(Kind::Fixed, 30, false, &mut dice);
+        writer.block(BlockKind::Fixed, 30, false, &mut dice);
     }
-    writer.block(Kind::Dynamic, 400, true, &mut dice);
+    writer.block(BlockKind::Dynamic, 400, true, &mut dice);
     let mut stored = Bytes::new(writer.bytes.clone());
     for sip in [usize::MAX, 1] {
         stored.sip = sip;
@@ -152,15 +152,15 @@ fn the_finder_finds_each_block_and_what_looks_like_one() {
 fn planted_blocks_are_not_believed() {
     let mut dice = Dice::new(24);
     let mut other = Writer::default();
-    other.block(Kind::Dynamic, 3000, false, &mut dice);
+    other.block(BlockKind::Dynamic, 3000, false, &mut dice);
     let mut writer = Writer::default();
     let mut cuts = Vec::new();
     for _ in 0..6 {
-        writer.block(Kind::Dynamic, 3000, false, &mut dice);
+        writer.block(BlockKind::Dynamic, 3000, false, &mut dice);
         cuts.push(writer.end() + 8);
         writer.stored(&other.bytes, false);
     }
-    writer.block(Kind::Dynamic, 3000, true, &mut dice);
+    writer.block(BlockKind::Dynamic, 3000, true, &mut dice);
     let stream =
         Stream { name: "planted".into(), stored: Bytes::new(writer.bytes), start: 0, plain: writer.plain };
     let (out, _, taken) = two_stages(&stream, &cuts, usize::MAX);
@@ -172,9 +172,9 @@ fn planted_blocks_are_not_believed() {
 fn a_marker_before_the_stream_is_an_error() {
     let mut dice = Dice::new(25);
     let mut writer = Writer::default();
-    writer.block(Kind::Fixed, 500, false, &mut dice);
+    writer.block(BlockKind::Fixed, 500, false, &mut dice);
     let before = writer.plain.len();
-    writer.block(Kind::Dynamic, 3000, true, &mut dice);
+    writer.block(BlockKind::Dynamic, 3000, true, &mut dice);
     let stored = Bytes::new(writer.bytes);
     let mut piece = Piece::new();
     let start = Position::block_at(writer.blocks[1].0, 0);
@@ -202,13 +202,13 @@ fn a_marker_before_the_stream_is_an_error() {
 fn a_piece_is_given_in_parts_of_any_length() {
     let mut dice = Dice::new(25);
     let mut writer = Writer::default();
-    writer.block(Kind::Fixed, 40_000, false, &mut dice);
+    writer.block(BlockKind::Fixed, 40_000, false, &mut dice);
     let before = writer.plain.len();
-    writer.block(Kind::Dynamic, 30_000, false, &mut dice);
+    writer.block(BlockKind::Dynamic, 30_000, false, &mut dice);
     for _ in 0..3 {
-        writer.block(Kind::Stored, 60_000, false, &mut dice);
+        writer.block(BlockKind::Stored, 60_000, false, &mut dice);
     }
-    writer.block(Kind::Fixed, 5000, true, &mut dice);
+    writer.block(BlockKind::Fixed, 5000, true, &mut dice);
     let stored = Bytes::new(writer.bytes);
     let mut piece = Piece::new();
     let start = Position::block_at(writer.blocks[1].0, 0);
@@ -241,12 +241,12 @@ fn a_piece_is_given_in_parts_of_any_length() {
 fn what_a_buffer_held_before_shows_nowhere() {
     let mut dice = Dice::new(26);
     let mut writer = Writer::default();
-    writer.block(Kind::Fixed, 500, false, &mut dice);
+    writer.block(BlockKind::Fixed, 500, false, &mut dice);
     let before = writer.plain.len();
-    writer.block(Kind::Dynamic, 3000, false, &mut dice);
-    writer.block(Kind::Stored, 60_000, false, &mut dice);
-    writer.block(Kind::Stored, 60_000, false, &mut dice);
-    writer.block(Kind::Fixed, 5000, true, &mut dice);
+    writer.block(BlockKind::Dynamic, 3000, false, &mut dice);
+    writer.block(BlockKind::Stored, 60_000, false, &mut dice);
+    writer.block(BlockKind::Stored, 60_000, false, &mut dice);
+    writer.block(BlockKind::Fixed, 5000, true, &mut dice);
     let stored = Bytes::new(writer.bytes);
     let mut piece = Piece::new();
     let start = Position::block_at(writer.blocks[1].0, 0);

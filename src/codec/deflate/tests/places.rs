@@ -64,7 +64,7 @@ fn a_checkpoint_lies_within_a_block_that_never_ends() {
 fn places_inside_stored_and_fixed_blocks_serve_too() {
     let mut dice = Dice::new(8);
     let mut writer = Writer::default();
-    for kind in [Kind::Fixed, Kind::Stored, Kind::Dynamic, Kind::Fixed] {
+    for kind in [BlockKind::Fixed, BlockKind::Stored, BlockKind::Dynamic, BlockKind::Fixed] {
         writer.block(kind, 3000, false, &mut dice);
     }
     writer.stored(&[], true);

@@ -27,7 +27,7 @@ impl Dice {
 
 /// The kind of a block.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Kind {
+pub(super) enum BlockKind {
     Stored,
     Fixed,
     /// Dynamic codes, some of 15 bits.
@@ -69,12 +69,12 @@ impl Writer {
     }
 
     /// Writes a block of `symbols` random literals and matches.
-    pub(super) fn block(&mut self, kind: Kind, symbols: usize, last: bool, dice: &mut Dice) {
-        if let Kind::Stored = kind {
+    pub(super) fn block(&mut self, kind: BlockKind, symbols: usize, last: bool, dice: &mut Dice) {
+        if let BlockKind::Stored = kind {
             let bytes: Vec<u8> = (0..symbols.min(65535)).map(|_| dice.next() as u8).collect();
             return self.stored(&bytes, last);
         }
-        let dynamic = matches!(kind, Kind::Dynamic);
+        let dynamic = matches!(kind, BlockKind::Dynamic);
         self.blocks.push((self.bits as u64, dynamic && !last));
         self.put(u64::from(last) | if dynamic { 4 } else { 2 }, 3);
         let (literals, distances) = if dynamic {
@@ -141,7 +141,8 @@ impl Writer {
         let mut writer = Self::default();
         let count = 1 + dice.below(12);
         for n in 0..count {
-            let kind = [Kind::Stored, Kind::Fixed, Kind::Dynamic, Kind::Dynamic][dice.below(4)];
+            let kind =
+                [BlockKind::Stored, BlockKind::Fixed, BlockKind::Dynamic, BlockKind::Dynamic][dice.below(4)];
             let symbols = [0, 1, 40, 700, 3000][dice.below(5)];
             writer.block(kind, symbols, n + 1 == count, dice);
         }

@@ -33,7 +33,7 @@ const MOST_LINKS: usize = 1 << 17;
 
 /// The entry for a node.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Shown {
+enum PlaceEntry {
     /// The file of an array.
     Array,
     /// The file of an array's mask, beside the file of the array.
@@ -48,7 +48,7 @@ pub(super) struct Places {
     /// The places of requested nodes, by the number of their path; `Some(None)` if the path is too long.
     known: Vec<Option<Option<Id>>>,
     /// The entry for the node at a place.
-    nodes: HashMap<Id, Shown>,
+    nodes: HashMap<Id, PlaceEntry>,
     /// The target of the alias or reference at each place, by the number of the place.
     mentions: Vec<Option<Id>>,
     /// Used file names, with their directories.
@@ -126,16 +126,16 @@ impl Places {
             match self.nodes.entry(folder) {
                 // The directories above it are already recorded.
                 MapEntry::Occupied(_) => break,
-                MapEntry::Vacant(entry) => drop(entry.insert(Shown::Folder)),
+                MapEntry::Vacant(entry) => drop(entry.insert(PlaceEntry::Folder)),
             }
             above = self.tree.parent(folder);
         }
-        self.nodes.insert(place, Shown::Array);
+        self.nodes.insert(place, PlaceEntry::Array);
     }
 
     /// Records that the mask of an array is at a place.
     pub(super) fn announce_mask(&mut self, place: Id) {
-        self.nodes.insert(place, Shown::Mask);
+        self.nodes.insert(place, PlaceEntry::Mask);
     }
 
     /// Returns the file of an array, or of the array's mask, at a place; `None` if there are too many.
@@ -186,13 +186,13 @@ impl Places {
         }
         let (place, mut to) = (from, self.tree.components(to));
         let from = self.tree.components(from);
-        if shown == Shown::Mask {
+        if shown == PlaceEntry::Mask {
             to.pop();
         }
         to.last_mut()?.push_str(match shown {
-            Shown::Array => ENDING,
-            Shown::Mask => MASK_ENDING,
-            Shown::Folder => "",
+            PlaceEntry::Array => ENDING,
+            PlaceEntry::Mask => MASK_ENDING,
+            PlaceEntry::Folder => "",
         });
         // The last component of each path is not a shared directory.
         let shared = from.iter().zip(&to).take_while(|(one, other)| one == other).count();
@@ -200,7 +200,7 @@ impl Places {
         let up = std::iter::repeat_n("..", from.len() - 1 - shared);
         let text = up.chain(to[shared..].iter().map(String::as_str)).collect::<Vec<_>>().join("/");
         let ending = match shown {
-            Shown::Folder => "",
+            PlaceEntry::Folder => "",
             _ if is_mask => MASK_ENDING,
             _ => ENDING,
         };

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 use super::journal::{Journal, Method, Unreadable, begins, exists};
 use super::mark;
-use super::settle::{Settling, State};
+use super::settle::{Settling, SourceState};
 use super::sidecar::{SidecarPaths, aside, with_asides};
 use crate::error::{Error, Kind, Result};
 use crate::format::recovery::{Condition, Recovered, Side};
@@ -180,14 +180,14 @@ impl<S: Storage> Examined<S> {
         let settling = Settling::new(storage, file, &journal, image.as_ref());
         let changed = |why: &str| Self::Unusable(format!("the file was changed since: {why}; {IF_RIGHT}"));
         Ok(match settling.look()? {
-            State::Old | State::New => Self::Whole(journal, image),
-            State::Mixed if settling.has_rest()? => Self::Mixed(journal, image),
-            State::Mixed => changed("it has other bytes where the save left them alone"),
+            SourceState::Old | SourceState::New => Self::Whole(journal, image),
+            SourceState::Mixed if settling.has_rest()? => Self::Mixed(journal, image),
+            SourceState::Mixed => changed("it has other bytes where the save left them alone"),
             // After a power cut a removed journal may reappear beside a file that was saved again since.
-            State::Foreign(why) if !settling.has_rest()? && !mark::is_marked(storage, file)? => {
+            SourceState::Foreign(why) if !settling.has_rest()? && !mark::is_marked(storage, file)? => {
                 Self::NoJournal(format!("the file was replaced since: {why}"))
             }
-            State::Foreign(why) => changed(&why),
+            SourceState::Foreign(why) => changed(&why),
         })
     }
 }
@@ -233,12 +233,14 @@ impl<S: Storage> Recovery<'_, S> {
             Examined::Whole(journal, image) | Examined::Mixed(journal, image) => {
                 let settling = Settling::new(self.storage, self.file, &journal, image.as_ref());
                 let outcome = match settling.settle()? {
-                    State::New => Side::New,
-                    State::Old => Side::Old,
-                    State::Mixed => {
+                    SourceState::New => Side::New,
+                    SourceState::Old => Side::Old,
+                    SourceState::Mixed => {
                         return Err(Error::new(Kind::Unfinished, "the file could not be settled"));
                     }
-                    State::Foreign(why) => return Err(Error::new(Kind::Unfinished, unusable(path, &why))),
+                    SourceState::Foreign(why) => {
+                        return Err(Error::new(Kind::Unfinished, unusable(path, &why)));
+                    }
                 };
                 self.recovered.outcome = Some(outcome);
                 self.remove(path)

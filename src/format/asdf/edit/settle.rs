@@ -26,7 +26,7 @@ const PAGE: usize = 4096;
 
 /// The state of a source, compared with its journal.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum State {
+pub(crate) enum SourceState {
     /// The old file.
     Old,
     /// The new file.
@@ -67,7 +67,7 @@ impl<'a, S: Storage> Settling<'a, S> {
     /// resulting state.
     ///
     /// The result is durable. A source that is neither version nor a mixture is not changed.
-    pub(crate) fn settle(&self) -> Result<State> {
+    pub(crate) fn settle(&self) -> Result<SourceState> {
         if self.journal.header.way == Method::Insert {
             match self.insertion()? {
                 // The insertion may not be durable yet.
@@ -76,18 +76,18 @@ impl<'a, S: Storage> Settling<'a, S> {
                     // The save writes nothing before the insertion is durable, so the old file is complete.
                     self.take_out()?;
                     let state = match self.judge_not_inserted()? {
-                        State::Foreign(why) => State::Foreign(why),
-                        _ => State::Old,
+                        SourceState::Foreign(why) => SourceState::Foreign(why),
+                        _ => SourceState::Old,
                     };
                     self.sync()?;
                     return Ok(state);
                 }
-                Inserted::Foreign(why) => return Ok(State::Foreign(why)),
+                Inserted::Foreign(why) => return Ok(SourceState::Foreign(why)),
             }
         }
         match self.judge()? {
-            State::Old if self.inserted() > 0 => {}
-            State::Mixed => {}
+            SourceState::Old if self.inserted() > 0 => {}
+            SourceState::Mixed => {}
             settled => {
                 // The state may not be durable yet.
                 self.sync()?;
@@ -95,26 +95,26 @@ impl<'a, S: Storage> Settling<'a, S> {
             }
         }
         match self.write(Side::New) {
-            Ok(()) => Ok(State::New),
+            Ok(()) => Ok(SourceState::New),
             Err(error) => match self.back() {
-                Ok(()) => Ok(State::Old),
+                Ok(()) => Ok(SourceState::Old),
                 Err(_) => Err(error.into()),
             },
         }
     }
 
     /// Returns the state of the source. Changes nothing.
-    pub(crate) fn look(&self) -> Result<State> {
+    pub(crate) fn look(&self) -> Result<SourceState> {
         if self.journal.header.way == Method::Insert {
             match self.insertion()? {
                 Inserted::Whole => {}
                 Inserted::Not => return self.judge_not_inserted(),
-                Inserted::Partly(_) => return Ok(State::Mixed),
-                Inserted::Foreign(why) => return Ok(State::Foreign(why)),
+                Inserted::Partly(_) => return Ok(SourceState::Mixed),
+                Inserted::Foreign(why) => return Ok(SourceState::Foreign(why)),
             }
         }
         Ok(match self.judge()? {
-            State::Old if self.inserted() > 0 => State::Mixed,
+            SourceState::Old if self.inserted() > 0 => SourceState::Mixed,
             state => state,
         })
     }
@@ -151,11 +151,11 @@ impl<'a, S: Storage> Settling<'a, S> {
         }
         // The first block is moved last. Its old place is then a hole or holds new text.
         Ok(match self.judge()? {
-            State::Foreign(_) if size == longer => Inserted::Foreign(
+            SourceState::Foreign(_) if size == longer => Inserted::Foreign(
                 "the blocks were moved only partly, and in a copy of the file it can't be told how far; the                  file that was copied can be recovered, if it is still where the save was made"
                     .to_owned(),
             ),
-            State::Foreign(why) => Inserted::Foreign(why),
+            SourceState::Foreign(why) => Inserted::Foreign(why),
             _ => Inserted::Whole,
         })
     }
@@ -191,13 +191,13 @@ impl<'a, S: Storage> Settling<'a, S> {
 
     /// Compares the source with the old and the new bytes of the journal, for a source in which the range is
     /// already inserted.
-    pub(crate) fn judge(&self) -> Result<State> {
+    pub(crate) fn judge(&self) -> Result<SourceState> {
         let (old, new) = (self.size(Side::Old), self.size(Side::New));
         let size = self.storage.meta(self.file)?.identity.size;
         let sized = old != new;
         let fits = (old.min(new)..=old.max(new)).contains(&size) || (self.journal.header.grows && size > old);
         if !fits {
-            return Ok(State::Foreign(format!("it has {size} bytes, not {old} or {new}")));
+            return Ok(SourceState::Foreign(format!("it has {size} bytes, not {old} or {new}")));
         }
         let (mut is_old, mut is_new) = (!sized || size == old, !sized || size == new);
         let marked = mark::is_marked(self.storage, self.file)?;
@@ -220,11 +220,11 @@ impl<'a, S: Storage> Settling<'a, S> {
             Ok(())
         })?;
         Ok(match wrong {
-            Some(at) => State::Foreign(format!("its byte {at} is neither the old one nor the new one")),
-            None if marked => State::Mixed,
-            None if is_new => State::New,
-            None if is_old => State::Old,
-            None => State::Mixed,
+            Some(at) => SourceState::Foreign(format!("its byte {at} is neither the old one nor the new one")),
+            None if marked => SourceState::Mixed,
+            None if is_new => SourceState::New,
+            None if is_old => SourceState::Old,
+            None => SourceState::Mixed,
         })
     }
 
@@ -269,12 +269,12 @@ impl<'a, S: Storage> Settling<'a, S> {
 
     /// Judges a source without the inserted range: it is old if it has the old size and, before the place of
     /// the insertion, the old bytes.
-    fn judge_not_inserted(&self) -> Result<State> {
+    fn judge_not_inserted(&self) -> Result<SourceState> {
         let (now, header) = (self.storage.meta(self.file)?.identity.size, &self.journal.header);
         Ok(match self.changed_before(header.insert_at)? {
-            Some(at) => State::Foreign(format!("its bytes from {at} on are not the old ones")),
-            None if now == header.old_size => State::Old,
-            None => State::Foreign(format!("it has {now} bytes, not {}", header.old_size)),
+            Some(at) => SourceState::Foreign(format!("its bytes from {at} on are not the old ones")),
+            None if now == header.old_size => SourceState::Old,
+            None => SourceState::Foreign(format!("it has {now} bytes, not {}", header.old_size)),
         })
     }
 

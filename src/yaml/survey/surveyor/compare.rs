@@ -5,7 +5,7 @@ use super::{Surveyor, shorten};
 use crate::yaml::event::Mark;
 use crate::yaml::scalar::readings::{Readings, reading};
 use crate::yaml::scalar::{self, Type};
-use crate::yaml::survey::sample::{Kind, step};
+use crate::yaml::survey::sample::{NodeType, step};
 
 impl Surveyor<'_, '_> {
     /// Returns the hash of the path of the next node.
@@ -19,7 +19,7 @@ impl Surveyor<'_, '_> {
     }
 
     pub(super) fn compare_collection(&mut self, place: Mark, mapping: bool, tag: Option<&str>) {
-        let (kind, usual) = if mapping { (Kind::Mapping, "map") } else { (Kind::Sequence, "seq") };
+        let (kind, usual) = if mapping { (NodeType::Mapping, "map") } else { (NodeType::Sequence, "seq") };
         let tag = tag.filter(|tag| tag.strip_prefix(scalar::TAG_PREFIX) != Some(usual));
         if tag.is_some() || self.wanted.before.is_some_and(|before| !before.is_empty()) {
             self.compare_tag(self.next_hash(), place, kind, tag);
@@ -42,7 +42,7 @@ impl Surveyor<'_, '_> {
             return;
         }
         let hash = self.next_hash();
-        self.compare_tag(hash, place, Kind::Scalar, tag);
+        self.compare_tag(hash, place, NodeType::Scalar, tag);
         if let Some((was, weight)) = before.and_then(|before| before.readings(hash))
             && was.became(text, looks)
         {
@@ -74,7 +74,7 @@ impl Surveyor<'_, '_> {
         }
     }
 
-    fn compare_tag(&mut self, hash: u64, place: Mark, kind: Kind, tag: Option<&str>) {
+    fn compare_tag(&mut self, hash: u64, place: Mark, kind: NodeType, tag: Option<&str>) {
         if let Some((was, weight)) = self.wanted.before.and_then(|before| before.tag(hash, kind)) {
             self.survey.changes.stayed += weight;
             if tag.is_none() {
