@@ -1,16 +1,16 @@
 //! `tree.json` and `tree.tagged.json`: the tree for programs that read JSON.
 //!
-//! A pass over the events of the tree measures both. Texts of up to [`SMALL`] bytes are kept from that pass; a longer
-//! one is made again from the start of the tree while it is read, and its units are cached as those of a compressed
-//! block are. `docs/views.md` has the rules.
+//! One pass over the events of the tree measures both files. Texts of up to [`SMALL`] bytes are kept from
+//! that pass. A longer text is generated again from the start of the tree when it is read, and its units are
+//! cached like those of a compressed block. `docs/views.md` has the rules.
 //!
-//! | module | what it does |
+//! | module | responsibility |
 //! |---|---|
 //! | [`writer`] | events to JSON, in memory that does not grow with the tree |
 //! | [`scalar`] | one scalar as JSON |
-//! | [`numbers`] | keys that are one to Python |
-//! | [`pointers`] | which references still lead to their node |
-//! | [`merges`] | the members that merge keys bring |
+//! | [`numbers`] | keys that are equal in Python |
+//! | [`pointers`] | references that still refer to their node |
+//! | [`merges`] | members added by merge keys |
 
 use std::hash::Hasher;
 use std::sync::Arc;
@@ -36,18 +36,18 @@ mod pointers;
 mod scalar;
 mod writer;
 
-/// The names of the files.
+/// Names of the files.
 pub(super) const FILES: [&str; 2] = ["tree.json", "tree.tagged.json"];
 
-/// A text of up to so many bytes is kept as long as the file is.
+/// Maximum length in bytes of a text that is kept in memory for as long as the file is open.
 const SMALL: usize = 256 << 10;
-/// What anchors and merge keys make the daemon remember, and what they add to the text, is at most so long.
+/// Limit in bytes for the memory that anchors and merge keys take, and for the text that they add.
 const MOST_HELD: usize = 16 << 20;
 
-/// Whether tags are kept.
+/// The treatment of tags.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Tags {
-    /// They are left out: `tree.json`.
+    /// Tags are omitted: `tree.json`.
     Dropped,
     /// `{"$tag": …, "$value": …}`: `tree.tagged.json`.
     Kept,
@@ -62,16 +62,16 @@ impl Tags {
     }
 }
 
-/// What a pass over the tree tells of a text.
+/// Length and hash of a text, from a pass over the tree.
 #[derive(Clone, Debug)]
 struct Measured {
     len: u64,
     hash: u64,
-    /// All of it, if it is small.
+    /// The whole text, if it is small.
     text: Option<Text>,
 }
 
-/// What a pass over the tree tells of both texts: without tags, and with them.
+/// Length and hash of both texts: without tags, and with tags.
 #[derive(Debug)]
 pub(super) struct BothMeasured {
     texts: [Measured; 2],
@@ -79,7 +79,7 @@ pub(super) struct BothMeasured {
 }
 
 impl AsdfFile {
-    /// The file with this name, if it is one of [`FILES`].
+    /// Returns the file with this name, if it is one of [`FILES`].
     pub(super) fn json_file(&self, name: &str) -> Option<File> {
         let tags = Tags::of(name)?;
         let (measured, merges) = match self.measured_json() {
@@ -95,7 +95,7 @@ impl AsdfFile {
         Some(File { renewal, ..File::new(Arc::new(content), Keeping::All) })
     }
 
-    /// Whether the tree was not measured yet.
+    /// True if the tree was not measured yet.
     pub(super) fn measures_json_slowly(&self) -> bool {
         self.views.json.get().is_none()
     }
@@ -104,7 +104,7 @@ impl AsdfFile {
         self.views.json.get_or_init(|| measure(self.tree()))
     }
 
-    /// Why there is no JSON, if that was found.
+    /// Returns the note that there is no JSON, once that is known.
     pub(super) fn json_defect(&self) -> Option<Defect> {
         let error = self.views.json.get()?.as_ref().err()?;
         let what = format!("{} and {} can't be read: {}", FILES[0], FILES[1], error.message());
@@ -128,7 +128,7 @@ fn measure(tree: Arc<dyn Content>) -> Result<BothMeasured> {
     Ok(BothMeasured { texts: texts.map(Measuring::end), merges })
 }
 
-/// A text that is measured.
+/// A text that is being measured.
 struct Measuring {
     writer: Writer,
     hasher: XxHash64,
@@ -162,7 +162,7 @@ impl Measuring {
     }
 }
 
-/// The JSON of a tree, made from its start.
+/// The JSON text of a tree, as a stream that is generated from the start.
 #[derive(Debug)]
 struct JsonStream {
     tree: Arc<dyn Content>,
@@ -184,7 +184,7 @@ impl Sequential for JsonStream {
     }
 }
 
-/// The head of a file, for a parser that keeps it.
+/// The head of a file, for a parser that owns it.
 #[derive(Debug)]
 struct Head(Arc<dyn Content>);
 
@@ -201,13 +201,13 @@ impl Content for Head {
 struct JsonDecoder {
     events: Events<'static>,
     writer: Writer,
-    /// Bytes of the writer's that were given.
+    /// Number of bytes of the writer's output that were returned.
     given: usize,
     ended: bool,
 }
 
 impl JsonDecoder {
-    /// Adds what the next event gives.
+    /// Adds the output for the next event.
     fn more(&mut self) -> Result<()> {
         match self.events.next_event()? {
             Some(event) => self.writer.take(event),
@@ -246,11 +246,11 @@ impl Decoder for JsonDecoder {
     }
 }
 
-/// The JSON of a text, for tests and fuzzing.
+/// Returns the JSON of a text, for tests and fuzzing.
 ///
 /// # Errors
 ///
-/// The text is no tree.
+/// Fails if the text is not a valid tree.
 #[doc(hidden)]
 pub fn of_text(text: &[u8], tagged: bool) -> Result<Vec<u8>> {
     let tags = if tagged { Tags::Kept } else { Tags::Dropped };

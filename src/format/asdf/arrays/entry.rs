@@ -1,45 +1,46 @@
-//! What is shown at a path of `arrays/`.
+//! The files and links in `arrays/`.
 
 use std::sync::Arc;
 
 use super::super::ndarray::{Ndarray, Number};
 use crate::yaml::event::Mark;
 
-/// What lies at a path.
+/// A file or a link in `arrays/`.
 #[derive(Clone, Debug)]
 pub(in super::super) enum Entry {
-    /// An array in a block, in the tree, or in another file. Its type and its shape are known.
+    /// An array in a block, in the tree, or in another file. Its type and shape are known.
     Array(Arc<Ndarray>),
-    /// Which elements of an array are masked, where that is no array of the same shape.
+    /// A mask that must be computed, because it is not a boolean array of the same shape.
     Mask(Masked),
-    /// A reference into another file that can't be followed, and where it is in the tree. Its file can't be opened.
+    /// A reference into another file that can't be followed, with its position in the tree. The file shown
+    /// for it can't be opened.
     Reference(Mark, Arc<str>),
-    /// A symbolic link with this text: a node that is mentioned by its anchor, or by a reference.
+    /// A symbolic link with this text, for an alias or a reference within the file.
     Link(Box<str>),
 }
 
-/// An array, and what says which of its elements are masked.
+/// An array with its mask.
 #[derive(Clone, Debug)]
 pub(in super::super) struct Masked {
-    /// The array.
+    /// The masked array.
     pub of: Arc<Ndarray>,
-    /// What masks it.
+    /// Definition of the mask.
     pub by: MaskedBy,
 }
 
-/// What says which elements of an array are masked.
+/// The definition of a mask.
 #[derive(Clone, Debug)]
 pub(in super::super) enum MaskedBy {
-    /// Those that are equal to a number.
+    /// Masks the elements that are equal to a number.
     Number(Number),
-    /// Those that are null in the tree.
+    /// Masks the elements that are null in the tree.
     Null,
-    /// Those where another array is not zero. It may be broadcast.
+    /// Masks the elements for which another array is not zero. That array may be broadcast.
     Array(Arc<Ndarray>),
 }
 
 impl MaskedBy {
-    /// The number, if it is one.
+    /// Returns the number, if the mask is defined by one.
     pub(super) fn number(&self) -> Option<Number> {
         match self {
             Self::Number(number) => Some(*number),

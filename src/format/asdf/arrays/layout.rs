@@ -1,4 +1,4 @@
-//! What is shown of the arrays of a tree: their files, the files of their masks, and links.
+//! The content of `arrays/`: files of arrays, files of masks, and links.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::content::path_tree::Id;
 use crate::yaml::event::Mark;
 use crate::yaml::survey::{PathId, Paths, Reference, Step, Survey};
 
-/// The key of an array below which its mask is.
+/// Key of an array's mask.
 const MASK: &str = "mask";
 
 /// An array of a tree.
@@ -22,15 +22,15 @@ pub(super) struct FoundArray {
     pub(super) array: Ndarray,
 }
 
-/// A mask that is not shown.
+/// A mask that can't be shown.
 pub(super) struct LostMask {
-    /// The array's path, in words.
+    /// Path of the array, as text.
     pub(super) of: String,
     pub(super) place: Mark,
     pub(super) why: &'static str,
 }
 
-/// What is shown of the arrays, and where; the masks that are not; and whether there is too much to show all.
+/// Returns the files and links, the masks that can't be shown, and true if there are too many to show all.
 pub(super) fn items(survey: &Survey, arrays: Vec<FoundArray>) -> (Vec<Item<Entry>>, Vec<LostMask>, bool) {
     let mut layout = Layout {
         paths: &survey.paths,
@@ -63,16 +63,16 @@ pub(super) fn items(survey: &Survey, arrays: Vec<FoundArray>) -> (Vec<Item<Entry
 struct Layout<'p> {
     paths: &'p Paths,
     places: Places,
-    /// The arrays that have files of their own.
+    /// Arrays with files of their own.
     arrays: HashMap<Id, Arc<Ndarray>>,
-    /// The masks of those, and whether the file of the mask shows just them.
+    /// Masks of those arrays; true if the mask's file shows the mask array itself.
     masks: HashMap<Id, (Arc<Ndarray>, bool)>,
     items: Vec<Item<Entry>>,
     lost_masks: Vec<LostMask>,
 }
 
 impl Layout<'_> {
-    /// The place of the node whose mask a node would be, if its path ends so.
+    /// Returns the place of the array whose mask is at `path`, if `path` ends in the key of a mask.
     fn above_mask(&mut self, path: Option<PathId>) -> Option<Id> {
         match self.paths.last(path)? {
             (Some(above), Step::Key(key)) if **key == *MASK => self.places.place(self.paths, Some(above)),
@@ -80,7 +80,7 @@ impl Layout<'_> {
         }
     }
 
-    /// Shows an array, and the mask that it has without another node.
+    /// Adds the file of an array, and the file of its mask if the mask is no separate array.
     fn take(&mut self, found: FoundArray) {
         let Some(place) = self.places.place(self.paths, found.path) else { return };
         let array = Arc::new(found.array);
@@ -101,14 +101,14 @@ impl Layout<'_> {
         self.items.extend(self.places.file(place, true, what));
     }
 
-    /// Notes that the mask at a path is not shown.
+    /// Records that the mask at a path can't be shown.
     fn lose(&mut self, path: Option<PathId>, place: Mark, why: &'static str) {
         let mask = self.paths.show(path);
         let of = mask.strip_suffix("/mask").unwrap_or(&mask).to_owned();
         self.lost_masks.push(LostMask { of, place, why });
     }
 
-    /// Shows an array that is the mask of another one.
+    /// Adds the file of a mask that is a separate array.
     fn take_mask(&mut self, found: FoundArray) {
         let (Some(above), Some(place)) =
             (self.above_mask(found.path), self.places.place(self.paths, found.path))
@@ -125,7 +125,7 @@ impl Layout<'_> {
         self.show_mask(above, entry);
     }
 
-    /// Shows nodes that are mentioned by an anchor, or by a reference within the file.
+    /// Adds links for aliases, and for references within the file.
     fn take_mentions(&mut self, survey: &Survey) {
         let mut targets = Vec::new();
         for alias in &survey.aliases {
@@ -158,7 +158,7 @@ impl Layout<'_> {
         }
     }
 
-    /// Shows a reference into another file.
+    /// Adds the file of a reference into another file.
     fn take_reference(&mut self, reference: &Reference) {
         let (path, place) = (reference.path, reference.place);
         if self.above_mask(path).is_some_and(|above| self.arrays.contains_key(&above)) {
@@ -170,12 +170,12 @@ impl Layout<'_> {
         }
     }
 
-    /// Shows a node that is mentioned; or says why it can't be shown, if it is a mask.
+    /// Adds a link for an alias or a reference. Returns the reason if it is a mask that can't be shown.
     fn take_mention(&mut self, path: Option<PathId>, to: Id) -> Result<(), &'static str> {
         let Some(from) = self.places.place(self.paths, path) else { return Ok(()) };
         let target = self.places.resolve(to);
         let mask = target.as_ref().and_then(|target| self.masks.get(target)).cloned();
-        // A mask that is shown as it is broadcast has no file of its own.
+        // A mask that must be broadcast has no file of its own.
         let (mask, has_file) = mask.map_or((None, true), |(mask, has_file)| (Some(mask), has_file));
         let Some(above) = self.above_mask(path).filter(|above| self.arrays.contains_key(above)) else {
             self.items.extend(match mask.filter(|_| !has_file) {
@@ -194,7 +194,7 @@ impl Layout<'_> {
     }
 }
 
-/// The mask that an array has without another array.
+/// Returns the mask of an array, if the mask is no separate array.
 fn own_mask(array: &Ndarray) -> Option<MaskedBy> {
     let Some(Datatype::Scalar(scalar)) = &array.datatype else { return None };
     match (&array.mask, &array.source) {
@@ -209,7 +209,8 @@ fn own_mask(array: &Ndarray) -> Option<MaskedBy> {
     }
 }
 
-/// The mask that an array is of another one: itself, if it is one as numpy has it; `None` if it does not fit.
+/// Returns the entry for a mask: the mask array itself, if it is boolean and has the array's shape. Returns
+/// `None` if the mask can't be broadcast to the array.
 fn mask_entry(of: &Arc<Ndarray>, mask: &Arc<Ndarray>) -> Option<Entry> {
     let is_bool = mask.datatype == Some(Datatype::Scalar(Scalar::Bool8));
     if is_bool && mask.shape == of.shape {

@@ -1,4 +1,4 @@
-//! Where in `arrays/` the nodes of a tree are shown, and what links lead to.
+//! Paths in `arrays/` for the nodes of a tree, and the targets of links.
 
 use std::cell::Cell;
 use std::collections::hash_map::Entry as MapEntry;
@@ -12,53 +12,53 @@ use crate::content::path_tree::{Id, PathTree};
 use crate::yaml::parser::MAX_DEPTH;
 use crate::yaml::survey::{PathId, Paths, Step};
 
-/// The longest path that is shown, in bytes: Linux takes no path of 4096.
+/// Maximum length of a path, in bytes. Linux refuses paths of 4096 bytes.
 const LONGEST_PATH: usize = 3000;
-/// Mentions of mentions that are followed, as many as the system follows of links.
+/// Maximum length of a chain of aliases and references, as for links in Linux.
 const LONGEST_CHAIN: usize = 40;
-/// Components that are looked at in all to follow mentions.
+/// Maximum number of components examined in all to follow aliases and references.
 const MOST_LOOKED_AT: usize = 1 << 26;
 
-/// The ending of the files, and the one of masks.
+/// Endings of the files of arrays and of masks.
 const ENDING: &str = ".npy";
 const MASK_ENDING: &str = ".mask.npy";
 const NAMES: Names = Names { endings: &[ENDING, ".mask"] };
 
-/// Bytes that the paths of all files and links take at most.
+/// Maximum memory for the paths of all files and links, in bytes.
 const MOST_PATHS: usize = 64 << 20;
-/// Bytes that a component takes beside its text.
+/// Memory for a component in addition to its text, in bytes.
 const COMPONENT: usize = 48;
-/// Links that are shown.
+/// Maximum number of links.
 const MOST_LINKS: usize = 1 << 17;
 
-/// What is shown for a node.
+/// The form in which a node is shown.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Shown {
     /// The file of an array.
     Array,
-    /// The file of an array's mask, which lies beside that of the array.
+    /// The file of an array's mask, beside the file of the array.
     Mask,
-    /// The folder of the arrays below it.
+    /// A directory with arrays below it.
     Folder,
 }
 
-/// Where things are shown.
+/// The paths in use.
 pub(super) struct Places {
     tree: PathTree,
-    /// The places of nodes that were asked for, by the numbers of their paths; `Some(None)` for those that are too long.
+    /// Places of nodes, by the index of their path in the tree; `Some(None)` if the path is too long.
     known: Vec<Option<Option<Id>>>,
-    /// What is shown for the node at a path.
+    /// Form in which each node is shown.
     nodes: HashMap<Id, Shown>,
-    /// By the number of a place: the path of the node that is mentioned there.
+    /// Target of the alias or reference at a place, by the index of the place.
     mentions: Vec<Option<Id>>,
-    /// Folders and names of files.
+    /// File names in use, with their directories.
     taken: HashSet<(Option<Id>, Box<str>)>,
-    /// Components that were looked at to follow mentions.
+    /// Components examined so far to follow aliases and references.
     looked_at: Cell<usize>,
-    /// Bytes that the paths so far take, and links so far.
+    /// Memory for the paths so far in bytes, and number of links so far.
     used: usize,
     links: usize,
-    /// Whether files or links were left out because there are too many.
+    /// True if files or links were omitted because there are too many.
     pub(super) is_full: bool,
 }
 
@@ -77,7 +77,7 @@ impl Places {
         }
     }
 
-    /// The place of a node; `None` if its path is too long to be shown.
+    /// Returns the place of a node; `None` if its path is too long.
     pub(super) fn place(&mut self, paths: &Paths, path: Option<PathId>) -> Option<Id> {
         match path {
             None => NAMES.component(b"").iter().try_fold(PathTree::ROOT, |id, name| self.tree.join(id, name)),
@@ -85,7 +85,7 @@ impl Places {
         }
     }
 
-    /// The place of a node that others lie in.
+    /// Returns the place of a node as a directory: the tree's root is the top of `arrays/`.
     fn folder(&mut self, paths: &Paths, path: Option<PathId>) -> Option<Id> {
         let mut steps = Vec::new();
         let mut at = path;
@@ -112,18 +112,19 @@ impl Places {
         place
     }
 
-    /// The place that a fragment (a JSON Pointer) leads to; `None` for the whole tree, or if it is too long.
+    /// Returns the place for a fragment (a JSON Pointer); `None` for the whole tree, or if the path is too
+    /// long.
     pub(super) fn place_of_pointer(&mut self, fragment: &str) -> Option<Id> {
         let components = components_of_pointer(fragment)?;
         components.iter().try_fold(PathTree::ROOT, |place, name| self.tree.join(place, name))
     }
 
-    /// Notes that an array is shown at a place.
+    /// Records that an array is shown at a place.
     pub(super) fn announce(&mut self, place: Id) {
         let mut above = self.tree.parent(place);
         while let Some(folder) = above.filter(|folder| *folder != PathTree::ROOT) {
             match self.nodes.entry(folder) {
-                // So are the folders above it.
+                // The directories above it are already recorded.
                 MapEntry::Occupied(_) => break,
                 MapEntry::Vacant(entry) => drop(entry.insert(Shown::Folder)),
             }
@@ -132,23 +133,23 @@ impl Places {
         self.nodes.insert(place, Shown::Array);
     }
 
-    /// Notes that the mask of an array is at a place.
+    /// Records that the mask of an array is at a place.
     pub(super) fn announce_mask(&mut self, place: Id) {
         self.nodes.insert(place, Shown::Mask);
     }
 
-    /// The file of the array, or the array's mask, at a place; `None` if there are too many.
+    /// Returns the file of the array at a place, or of the array's mask; `None` if there are too many files.
     pub(super) fn file(&mut self, place: Id, is_mask: bool, what: Entry) -> Option<Item<Entry>> {
         self.item(place, if is_mask { MASK_ENDING } else { ENDING }, what)
     }
 
-    /// Notes that the node at `to` is mentioned at `from`.
+    /// Records that the node at `from` is an alias of, or a reference to, the node at `to`.
     pub(super) fn mention(&mut self, from: Id, to: Id) {
         set(&mut self.mentions, from.index(), to);
     }
 
-    /// The place at which the node is shown that a path leads to, mentions followed; `None` if nothing is shown, or the
-    /// mentions go round in a circle.
+    /// Returns the place at which the node at a path is shown, after following aliases and references.
+    /// Returns `None` if nothing is shown, or if they are circular.
     pub(super) fn resolve(&self, place: Id) -> Option<Id> {
         if self.nodes.contains_key(&place) {
             return Some(place);
@@ -159,7 +160,7 @@ impl Places {
             if path.len() > MAX_DEPTH || self.looked_at.get() >= MOST_LOOKED_AT {
                 return None;
             }
-            // The shortest part of the path that is a mention.
+            // Find the shortest prefix of the path that is an alias or a reference.
             let (mut at, mut mention) = (Some(PathTree::ROOT), None);
             for (depth, name) in path.iter().enumerate() {
                 at = at.and_then(|at| self.tree.child(at, *name));
@@ -175,7 +176,7 @@ impl Places {
         None
     }
 
-    /// A link from the place where a node is mentioned to the one where it is, if something is shown there.
+    /// Returns the link for an alias or a reference at `from` to the node at `to`, if that node is shown.
     pub(super) fn link(&mut self, from: Id, to: Id, is_mask: bool) -> Option<Item<Entry>> {
         let to = self.resolve(to)?;
         let shown = *self.nodes.get(&to)?;
@@ -193,7 +194,7 @@ impl Places {
             Shown::Mask => MASK_ENDING,
             Shown::Folder => "",
         });
-        // Nothing lies below both but what they share.
+        // The file names differ, so at least the last component is not shared.
         let shared = from.iter().zip(&to).take_while(|(one, other)| one == other).count();
         let shared = shared.min(from.len() - 1).min(to.len() - 1);
         let up = std::iter::repeat_n("..", from.len() - 1 - shared);
@@ -208,7 +209,7 @@ impl Places {
         self.item(place, ending, Entry::Link(text.into()))
     }
 
-    /// An item whose file name is that of no other.
+    /// Returns an item with a unique file name.
     fn item(&mut self, place: Id, ending: &str, what: Entry) -> Option<Item<Entry>> {
         if self.used > MOST_PATHS {
             return None;
@@ -230,12 +231,12 @@ impl Places {
     }
 }
 
-/// Returns what a table has at an index, if anything.
+/// Returns the element of a table at an index, if there is one.
 fn at_index<T: Copy>(table: &[Option<T>], index: usize) -> Option<T> {
     table.get(index).copied().flatten()
 }
 
-/// Puts something into a table at an index.
+/// Sets the element of a table at an index; extends the table if needed.
 fn set<T: Copy>(table: &mut Vec<Option<T>>, index: usize, what: T) {
     if table.len() <= index {
         table.resize(index + 1, None);
@@ -243,7 +244,7 @@ fn set<T: Copy>(table: &mut Vec<Option<T>>, index: usize, what: T) {
     table[index] = Some(what);
 }
 
-/// The components of a node's path: keys and numbers of items.
+/// Returns the components of a node's path: keys and item numbers.
 pub(super) fn components(steps: &[&Step]) -> Vec<String> {
     let mut components = Vec::with_capacity(steps.len());
     for step in steps {
@@ -258,7 +259,7 @@ pub(super) fn components(steps: &[&Step]) -> Vec<String> {
     components
 }
 
-/// The components of the path that a fragment (a JSON Pointer, `/a/0`) leads to; `None` for the whole tree.
+/// Returns the components of a fragment (a JSON Pointer, `/a/0`); `None` for the whole tree.
 pub(super) fn components_of_pointer(fragment: &str) -> Option<Vec<String>> {
     let pointer = String::from_utf8_lossy(&unescaped(fragment)).into_owned();
     let pointer = pointer.trim_start_matches('/');

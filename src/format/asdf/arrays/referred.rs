@@ -1,4 +1,4 @@
-//! References into other files (`$ref: other.asdf#/path`): the arrays that they lead to.
+//! References into other files (`$ref: other.asdf#/path`): the arrays that they refer to.
 
 use std::sync::Arc;
 
@@ -10,21 +10,21 @@ use super::places::components_of_pointer;
 use crate::content::path_folder::{Item, Items, below};
 use crate::error::{Error, Kind, Result};
 
-/// References to references that are followed.
+/// Maximum length of a chain of references.
 const LONGEST_CHAIN: usize = 16;
-/// The ending of the files of arrays.
+/// Ending of an array's file.
 pub(super) const ENDING: &str = ".npy";
 const MASK_ENDING: &str = ".mask.npy";
 
-/// An array, and its path from where a reference leads on; none for the array itself.
+/// An array, and its path relative to a reference's target; empty for the target itself.
 pub(super) type Below = (Vec<String>, Arc<Ndarray>);
 
-/// The path of an item, with its ending.
+/// Returns the path of an item, including the ending.
 pub(super) fn path_of(item: &Item<Entry>) -> Vec<String> {
     item.components().map(str::to_owned).collect()
 }
 
-/// Finds the array again that a reference leads to.
+/// Returns the array that a reference refers to.
 pub(super) fn array_of(file: &AsdfFile, elsewhere: &Elsewhere) -> Result<(Arc<AsdfFile>, Arc<Ndarray>)> {
     let (other, arrays) = follow(file, &elsewhere.uri, &elsewhere.path)?;
     let array = arrays.into_iter().find(|(path, _)| path.is_empty());
@@ -32,7 +32,7 @@ pub(super) fn array_of(file: &AsdfFile, elsewhere: &Elsewhere) -> Result<(Arc<As
     Ok((other, array.ok_or_else(gone)?.1))
 }
 
-/// Follows a reference that `file` has into another one, and from there on `more`: that file, and the arrays there.
+/// Follows a reference in `file`, then the path `more`. Returns the other file, and the arrays there.
 pub(super) fn follow(file: &AsdfFile, uri: &str, more: &[String]) -> Result<(Arc<AsdfFile>, Vec<Below>)> {
     let mut other = file.external(uri)?;
     let mut path = path_in(uri);
@@ -55,16 +55,16 @@ pub(super) fn follow(file: &AsdfFile, uri: &str, more: &[String]) -> Result<(Arc
     Err(Error::new(Kind::Unrecognised, "references lead to references without end"))
 }
 
-/// The path in the other file that a reference leads to.
+/// Returns the path in the other file for a reference.
 fn path_in(uri: &str) -> Vec<String> {
     split(uri).1.and_then(components_of_pointer).unwrap_or_default()
 }
 
-/// What lies at a path, or below it.
+/// The content of a file at a path.
 enum There {
     Arrays(Vec<Below>),
     Link(Vec<String>),
-    /// A reference on the way to it, and the rest of the way.
+    /// A reference on the way, and the rest of the path.
     Reference(Arc<str>, Vec<String>),
 }
 
@@ -92,7 +92,7 @@ fn look(items: &Items<Entry>, path: &[String]) -> There {
     There::Arrays(arrays)
 }
 
-/// The path of an item without its ending.
+/// Returns the path of an item without the ending.
 fn stem_of(item: &Item<Entry>) -> Vec<String> {
     let mut path = path_of(item);
     if let Some(last) = path.last_mut()
@@ -103,7 +103,7 @@ fn stem_of(item: &Item<Entry>) -> Vec<String> {
     path
 }
 
-/// The path that a link at another one leads to, without its ending.
+/// Returns the path of a link's target, without the ending. `from` is the path of the link.
 fn target(from: &[String], text: &str) -> Vec<String> {
     let mut target = from.to_vec();
     target.pop();

@@ -1,4 +1,4 @@
-//! Finds the arrays of a tree, in one pass, and which of them use which block.
+//! Finds the arrays of a tree in one pass, and the block that each uses.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,62 +17,62 @@ use crate::format::{ArrayPaths, Defect, Severity};
 use crate::yaml::event::Mark;
 use crate::yaml::survey::{self, Commented, Node, PathId, Paths, Step, Survey, Value, Wanted};
 
-/// A tree that is longer is not looked through.
+/// Maximum length of a tree in bytes; longer trees are not searched.
 const LONGEST_TREE: u64 = 256 << 20;
-/// After so many arrays the looking ends.
+/// Maximum number of arrays; the search stops beyond it.
 pub(super) const MOST_ARRAYS: usize = 1 << 17;
-/// So many characters of paths are kept for a block.
+/// Maximum number of characters of paths kept for a block.
 const KEPT: usize = 64;
-/// So many arrays that are left out are reported.
+/// Maximum number of omitted arrays that are reported.
 pub(super) const MOST_DEFECTS: usize = 100;
-/// So many nodes that are nothing but the tag of an array are kept.
+/// Maximum number of nodes kept that consist of only the tag of an array.
 const MOST_BARE: usize = 1 << 10;
-/// So many arrays in other files are looked at to report those that can't be read.
+/// Maximum number of arrays in other files that are checked, to report the unreadable ones.
 const MOST_EXTERNALS: usize = 256;
-/// So many parts of arrays in the tree are looked at to follow their aliases.
+/// Maximum number of parts of arrays in the tree that are examined to follow aliases.
 const MOST_PARTS: u64 = 1 << 22;
-/// The largest element of an array in the tree, in bytes.
+/// Maximum element size of an array in the tree, in bytes.
 const LARGEST_ELEMENT: u64 = 1 << 20;
-/// The largest element that numpy can have, in bytes.
+/// Maximum element size in numpy, in bytes.
 const LARGEST_OF_NUMPY: u64 = i32::MAX as u64;
 
 /// The arrays of a tree.
 #[derive(Clone, Debug)]
 pub(in super::super) struct Found {
-    /// The files and links, at their paths.
+    /// Files and links, at their paths.
     pub items: Items<Entry>,
-    /// Which block is used by which arrays.
+    /// Paths of the arrays, by the block that they use.
     pub of_blocks: ArrayPaths,
-    /// What only `fits/` is interested in.
+    /// Nodes for `fits/`.
     pub fits: Arc<nodes::Nodes>,
-    /// Arrays that are left out.
+    /// Notes on omitted arrays.
     pub defects: Vec<Defect>,
-    /// The first arrays in other files.
+    /// First arrays in other files, to be checked.
     pub(super) externals: Vec<ExternalArray>,
-    /// The text that arrays in the tree are read from.
+    /// Text from which arrays in the tree are read.
     pub(super) text: Option<Arc<TreeText>>,
 }
 
 /// An array in another file.
 #[derive(Clone, Debug)]
 pub(super) struct ExternalArray {
-    /// The file.
+    /// Reference to the other file.
     pub(super) uri: String,
     pub(super) array: Ndarray,
-    /// Its path, in words.
+    /// Path of the array, as text.
     path: String,
     place: Mark,
 }
 
 impl ExternalArray {
-    /// What is told of it if it can't be read.
+    /// Returns the note for an array that can't be read.
     pub(super) fn defect(&self, why: &Error) -> Defect {
         note(self.place, format!("{} can't be read: {}", self.path, why.message()))
     }
 }
 
 impl Found {
-    /// Adds what is told of an array.
+    /// Adds a note on an array.
     pub(super) fn note(&mut self, place: Mark, what: String) {
         if self.defects.len() < MOST_DEFECTS {
             self.defects.push(note(place, what));
@@ -85,7 +85,8 @@ fn note(place: Mark, what: String) -> Defect {
     Defect { severity: Severity::Note, offset: place.offset, block: None, what }
 }
 
-/// Looks through a tree. `blocks` are counted, `size` gives the decoded bytes of one, if they are known.
+/// Searches a tree. `blocks` is the number of blocks; `size` returns the uncompressed size of a block, if
+/// known.
 pub(in super::super) fn find(
     tree: &Arc<dyn Content>,
     blocks: usize,
@@ -116,7 +117,7 @@ pub(in super::super) fn find(
             enough.store(true, Ordering::Relaxed);
         } else if let Some(tag) = node.tag.filter(|tag| ndarray::is_tag(tag)) {
             match Ndarray::read_leniently(tag, node.value) {
-                // A FITS file that the tree describes may say what it is.
+                // The FITS file that the tree describes may define this array.
                 Err(trouble) if is_bare(node.value) && finder.bare.len() < MOST_BARE => {
                     finder.bare.push((node.path, node.value.place, trouble.what));
                 }
@@ -138,7 +139,7 @@ struct Finder<'f> {
     blocks: usize,
     size: &'f dyn Fn(usize) -> Option<u64>,
     arrays: Vec<FoundArray>,
-    /// Nodes that are nothing but a tag, and why they are no arrays.
+    /// Nodes that consist of only a tag, and the reason why they are no arrays.
     bare: Vec<(Option<PathId>, Mark, String)>,
     of_blocks: BTreeMap<usize, Vec<String>>,
     fits: nodes::Finder,
@@ -174,7 +175,7 @@ impl Finder<'_> {
         }
     }
 
-    /// Gives an array back that can be shown, or says why it can't be.
+    /// Returns an array if it can be shown, or else the reason why not.
     fn take_readable(
         &mut self,
         paths: &Paths,
@@ -199,7 +200,7 @@ impl Finder<'_> {
                 }
             }
             Source::Elsewhere(_) => {}
-            // What it has besides is known at the end of the tree.
+            // Its type and shape are known only at the end of the tree.
             Source::Inline(inline) if inline.has_aliases() => return Ok(array),
             Source::Inline(_) => settle_inline(&mut array)?,
         }
@@ -207,7 +208,7 @@ impl Finder<'_> {
         Ok(array)
     }
 
-    /// Takes a node that only `fits/` is interested in.
+    /// Adds a node that is used only by `fits/`.
     fn take_for_fits(&mut self, paths: &Paths, tag: &str, path: Option<PathId>, node: &Value) {
         let mut fits = std::mem::take(&mut self.fits);
         let taken = fits.take(tag, path, node, &|array| self.fits_in_block(array).err());
@@ -263,7 +264,7 @@ impl Finder<'_> {
         Found { items: Items::new(items), of_blocks, fits: Arc::new(fits), externals, defects, text }
     }
 
-    /// Finds out what the arrays are that have aliases in them.
+    /// Determines the type and shape of arrays that contain aliases.
     fn measure_aliased(&mut self, paths: &Paths, text: Option<&Arc<TreeText>>) {
         let mut left = MOST_PARTS;
         for mut found in std::mem::take(&mut self.arrays) {
@@ -286,7 +287,7 @@ impl Finder<'_> {
     }
 }
 
-/// Says why an array does not lie in its block, if it should lie in one.
+/// Fails with the reason if an array in a block does not fit there.
 pub(in super::super) fn fits_in_block(
     array: &Ndarray,
     blocks: usize,
@@ -301,12 +302,12 @@ pub(in super::super) fn fits_in_block(
     Ok(())
 }
 
-/// Whether a node is nothing but a tag.
+/// True if a node consists of only a tag.
 fn is_bare(node: &Value) -> bool {
     matches!(&node.target().node, Node::Scalar { text, .. } if text.is_empty())
 }
 
-/// Gives an array in the tree its type and shape, or says why it can't be shown.
+/// Sets the type and shape of an array in the tree, or fails with the reason why it can't be shown.
 fn settle_inline(array: &mut Ndarray) -> Why<()> {
     array.settle_inline()?;
     element_fits(array, LARGEST_ELEMENT)
@@ -320,10 +321,10 @@ fn element_fits(array: &Ndarray, largest: u64) -> Why<()> {
     }
 }
 
-/// A path as Python has it, `roman.data`, or the end of it where it is long.
+/// Returns a path in Python's notation, `roman.data`, or the end of a long path.
 fn dotted(paths: &Paths, path: Option<PathId>) -> String {
     let (mut steps, mut len, mut at) = (Vec::new(), 0, path);
-    // No more of it than is kept: paths may be long, and there may be many.
+    // Read only as much as is kept: paths may be long, and there may be many.
     while let Some((parent, step)) = paths.last(at).filter(|_| len <= KEPT) {
         let text = match step {
             Step::Key(key) => end_of(key).escape_debug().to_string(),
@@ -342,13 +343,13 @@ fn dotted(paths: &Paths, path: Option<PathId>) -> String {
     }
 }
 
-/// The end of a key, somewhat more than is kept of a path.
+/// Returns the end of a key: somewhat more than is kept of a path.
 fn end_of(key: &str) -> &str {
     let from = key.char_indices().rev().nth(KEPT).map_or(0, |(at, _)| at);
     key.get(from..).unwrap_or_default()
 }
 
-/// A tree whose reading ends in an error once there is enough of it.
+/// A tree in which reads fail once there are too many arrays.
 #[derive(Debug)]
 struct UntilEnough<'a> {
     tree: &'a dyn Content,

@@ -1,7 +1,7 @@
-//! Merge keys (`<<: *a`): the members of one mapping as members of another.
+//! Merge keys (`<<: *a`), which add the members of one mapping to another.
 //!
-//! The text of the tree is searched for one first. If there is any, a pass finds which mappings they are about, and
-//! only of these the members are remembered while the JSON is written.
+//! The text of the tree is first searched for a merge key. If there is one, a pass determines the mappings
+//! concerned. Only the members of these are kept in memory while the JSON is written.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -13,18 +13,18 @@ use crate::yaml::read::each_event;
 use crate::yaml::scalar::{self, Type};
 use crate::yaml::survey::Commented;
 
-/// Bytes of a text that are looked at at once.
+/// Bytes of a text that are searched at a time.
 const PIECE: usize = 256 << 10;
-/// Bytes that a number takes in a set, roughly.
+/// Approximate memory of a number in a set, in bytes.
 const NUMBER: usize = 32;
 
-/// The numbers of the mappings that are merged into others, and of those that others are merged into. Mappings are
+/// The numbers of the mappings that are merged into others, or into which others are merged. Mappings are
 /// counted in the order in which they begin.
 #[derive(Debug, Default)]
 pub(super) struct Merges(HashSet<u64>);
 
 impl Merges {
-    /// Those of a tree.
+    /// Finds the mappings of a tree that take part in merges.
     pub(super) fn of(tree: &dyn Content) -> Result<Self> {
         let mut finder = Finder::default();
         if !has_merge_key(tree)? {
@@ -35,21 +35,21 @@ impl Merges {
         Ok(finder.merges)
     }
 
-    /// Whether the members of this mapping are needed.
+    /// True if the members of this mapping are needed.
     pub(super) fn has(&self, mapping: u64) -> bool {
         self.0.contains(&mapping)
     }
 }
 
-/// Whether a scalar is a merge key, where it stands as a key.
+/// True if a scalar is a merge key when used as a key.
 pub(super) fn is_merge(text: &str, style: Style, tag: Option<&str>) -> bool {
     scalar::type_of(text, style == Style::Plain, tag.filter(|tag| *tag != "!")) == Type::Merge
 }
 
-/// Whether a text may have one.
+/// True if a text may contain a merge key.
 fn has_merge_key(text: &dyn Content) -> Result<bool> {
     let finders = ["<<", "merge"].map(memchr::memmem::Finder::new);
-    // A piece begins with the end of the one before it.
+    // Each piece begins with the end of the previous one.
     let (mut piece, mut at, mut kept) = (vec![0; PIECE], 0, 0);
     while at < text.len() {
         let more = (text.len() - at).min((PIECE - kept) as u64) as usize;
@@ -69,20 +69,20 @@ fn has_merge_key(text: &dyn Content) -> Result<bool> {
 struct Finder {
     merges: Merges,
     frames: Vec<Frame>,
-    /// The numbers of the mappings that anchors name.
+    /// Numbers of the mappings with anchors.
     anchors: HashMap<Box<str>, u64>,
     mappings: u64,
     held: usize,
 }
 
-/// A collection that has begun.
+/// An open collection.
 #[derive(Clone, Copy)]
 struct Frame {
-    /// The number of a mapping.
+    /// Number of the mapping; `None` for a sequence.
     mapping: Option<u64>,
-    /// Whether the next node is the value of a key.
+    /// True if the next node is the value of a key.
     is_value: bool,
-    /// Whether the next node is merged: the value of a merge key, or an item of that.
+    /// True if the next node is merged: it is the value of a merge key, or an item of that value.
     is_merged: bool,
 }
 
@@ -131,7 +131,7 @@ impl Finder {
         }
     }
 
-    /// A node has ended in the collection around it.
+    /// Updates the state of the innermost collection after a node has ended.
     fn node(&mut self, is_merge: bool) {
         let Some(frame) = self.frames.last_mut() else { return };
         let Some(mapping) = frame.mapping else { return };
@@ -150,33 +150,33 @@ pub(super) struct Members(BTreeMap<Box<str>, Member>);
 
 #[derive(Debug)]
 struct Member {
-    /// The JSON of its value, or a reference to it.
+    /// JSON of the value, or a reference to the value.
     json: Box<[u8]>,
-    /// Where it stands among the others.
+    /// Position among the members.
     place: usize,
-    /// Of one that was merged, the number of the merge key.
+    /// Number of the merge key, for a merged member.
     merge: Option<u64>,
 }
 
 impl Members {
-    /// Sets a member; by which merge key it came, if by one.
+    /// Sets a member; `merge` is the number of its merge key, if it was merged.
     pub(super) fn set(&mut self, name: &str, json: &[u8], merge: Option<u64>) {
         let place = self.0.len();
         self.0.insert(name.into(), Member { json: json.into(), place, merge });
     }
 
-    /// Whether a member that comes by a merge key has to give way: to one that is written, or that came by the same
-    /// merge key before it.
+    /// True if a member added by the merge key `merge` must be ignored. An explicit member takes precedence,
+    /// and so does an earlier member of the same merge key.
     pub(super) fn keeps_out(&self, name: &str, merge: u64) -> bool {
         self.0.get(name).is_some_and(|member| member.merge.is_none_or(|known| known == merge))
     }
 
-    /// Names and values in their order.
+    /// Returns names and values in order.
     pub(super) fn in_order(&self) -> Vec<(&str, &[u8])> {
         self.sorted(|_| true)
     }
 
-    /// Those that came by a merge key.
+    /// Returns the merged members.
     pub(super) fn merged(&self) -> Vec<(&str, &[u8])> {
         self.sorted(|member| member.merge.is_some())
     }
@@ -187,12 +187,12 @@ impl Members {
         members.into_iter().map(|(name, member)| (&**name, &*member.json)).collect()
     }
 
-    /// Bytes that all of them take, roughly.
+    /// Returns the approximate memory of all members, in bytes.
     pub(super) fn total_weight(&self) -> usize {
         self.0.iter().map(|(name, member)| Self::weight(name, &member.json)).sum()
     }
 
-    /// Bytes that a member takes, roughly.
+    /// Returns the approximate memory of a member, in bytes.
     pub(super) fn weight(name: &str, json: &[u8]) -> usize {
         name.len() + json.len() + 64
     }

@@ -1,4 +1,4 @@
-//! Finds the tables of a tree, in one pass.
+//! Finds the tables of a tree in one pass.
 
 use std::collections::{HashMap, HashSet};
 
@@ -12,25 +12,25 @@ use crate::format::{Defect, Severity};
 use crate::yaml::event::Mark;
 use crate::yaml::survey::{self, Commented, PathId, Paths, Step, Value, Wanted, WantedNode};
 
-/// A tree that is longer is not looked through.
+/// Maximum length of a tree in bytes; longer trees are not searched.
 const LONGEST_TREE: u64 = 256 << 20;
-/// After so many columns no more are taken.
+/// Maximum number of columns.
 const MOST_COLUMNS: usize = 1 << 17;
-/// So many things that are left out are reported.
+/// Maximum number of omissions that are reported.
 const MOST_DEFECTS: usize = 100;
-/// The longest path that is shown, in bytes.
+/// Maximum length of a path, in bytes.
 const LONGEST_PATH: usize = 3000;
-/// Elements of a row, and their bytes, that a column may have at most.
+/// Maximum number of elements in a row of a column, and maximum size of the row in bytes.
 const LONGEST_ROW: (u64, u64) = (1 << 20, 8 << 20);
 const TOO_LONG: &str = "a row of it is longer than 8 MiB";
 
-/// Bytes of all that is said of columns.
+/// Maximum size of the metadata of all columns, in bytes.
 const MOST_SAID: usize = 16 << 20;
 
 const ENDING: &str = ".parquet";
 const NAMES: Names = Names { endings: &[ENDING, ".npy", ".mask"] };
 
-/// What lies at a path.
+/// A file or a link in `tables/`.
 #[derive(Debug)]
 pub(in super::super) enum Entry {
     /// A table.
@@ -43,11 +43,11 @@ pub(in super::super) enum Entry {
 #[derive(Debug)]
 pub(in super::super) struct Found {
     pub items: Items<Entry>,
-    /// What is left out.
+    /// Notes on omitted tables and columns.
     pub defects: Vec<Defect>,
 }
 
-/// The starts of the tags of tables.
+/// Prefixes of the tags of tables.
 const TABLES: [&str; 3] = [
     "tag:stsci.edu:asdf/core/table-1.",
     "tag:stsci.edu:asdf/table/table-1.",
@@ -58,7 +58,7 @@ fn is_table(tag: &str) -> bool {
     TABLES.iter().any(|known| tag.starts_with(known)) || tag == "tag:stsci.edu:asdf/0.1.0/core/table"
 }
 
-/// True if a tag is that of a spectrum of specutils.
+/// True for the tag of a specutils spectrum.
 fn is_spectrum(tag: &str) -> bool {
     ["spectrum-", "spectrum1d-"].iter().any(|name| {
         tag.strip_prefix("tag:astropy.org:specutils/spectra/").is_some_and(|rest| rest.starts_with(name))
@@ -69,10 +69,10 @@ fn is_wanted(tag: &str) -> bool {
     ndarray::is_tag(tag) || is_table(tag) || is_spectrum(tag) || is_column(tag) || units::is_quantity(tag)
 }
 
-/// Says why an array can't be had from its block, if it can't.
+/// A function that returns the reason why an array does not fit its block, if so.
 type UnfitInBlock<'f> = &'f dyn Fn(&Ndarray) -> Option<String>;
 
-/// Looks through a tree.
+/// Searches a tree.
 pub(in super::super) fn find(tree: &dyn Content, unfit_in_block: UnfitInBlock<'_>) -> Found {
     let mut finder = Finder::new(unfit_in_block);
     if tree.len() > LONGEST_TREE {
@@ -89,15 +89,15 @@ pub(in super::super) fn find(tree: &dyn Content, unfit_in_block: UnfitInBlock<'_
 struct Finder<'f> {
     unfit_in_block: UnfitInBlock<'f>,
     columns: usize,
-    /// Bytes of all that is said of columns.
+    /// Size of the metadata of all columns so far, in bytes.
     said: usize,
-    /// Whether there are too many.
+    /// True if there are too many columns.
     is_full: bool,
-    /// Tables that have a tag, and arrays of records.
+    /// Tagged tables, and arrays of records.
     tables: Vec<(Option<PathId>, Vec<Source>)>,
-    /// The paths of nodes within which no table is looked for.
+    /// Paths of nodes in which no further table is searched for.
     closed: HashSet<Option<PathId>>,
-    /// Columns below a mapping, by its path.
+    /// Columns in a mapping, by the path of the mapping.
     mappings: HashMap<Option<PathId>, Vec<(u64, Source)>>,
     defects: Vec<Defect>,
 }
@@ -146,7 +146,7 @@ impl<'f> Finder<'f> {
         let [(_, source)] = &mut arrays[..] else { return };
         if ndarray::is_tag(tag) && is_records(&source.array) {
             self.columns += 1;
-            // What is wrong with the array is told of `arrays/`.
+            // Problems of the array itself are reported for `arrays/`.
             if self.lost(source).is_none() {
                 self.tables.push((node.path, vec![source.clone()]));
             }
@@ -160,7 +160,7 @@ impl<'f> Finder<'f> {
         }
     }
 
-    /// Flux, axis, uncertainty and mask of one spectrum: all that has a number for each number of the flux.
+    /// Returns flux, axis, uncertainty and mask of one spectrum: all arrays that have the length of the flux.
     fn columns_of_spectrum(&mut self, spectrum: &Value) -> Vec<Source> {
         let arrays = arrays_in(spectrum);
         let flux = arrays.iter().find(|(below, _)| below == "flux");
@@ -175,7 +175,7 @@ impl<'f> Finder<'f> {
         columns
     }
 
-    /// The columns of a node that has the tag of a table.
+    /// Returns the columns of a node with the tag of a table.
     fn columns_of(&mut self, paths: &Paths, node: &WantedNode<'_>) -> Vec<Source> {
         let Some(listed) = node.value.get("columns").and_then(Value::items) else {
             let path = paths.show(node.path);
@@ -220,7 +220,8 @@ impl<'f> Finder<'f> {
         columns.into_iter().map(|(_, source)| self.bounded(source)).collect()
     }
 
-    /// A column without what is said of it, if enough is said of others: by aliases a short text may say much.
+    /// Returns a column, without its metadata if the limit is exceeded. By aliases, a short text may contain
+    /// much metadata.
     fn bounded(&mut self, mut source: Source) -> Source {
         self.said += source.facts.iter().map(|(key, value)| key.len() + value.len()).sum::<usize>();
         if self.said > MOST_SAID {
@@ -229,7 +230,7 @@ impl<'f> Finder<'f> {
         source
     }
 
-    /// Why the elements of a column, or its mask, can't be had from their block.
+    /// Returns the reason why a column or its mask does not fit its block, if so.
     fn lost(&self, column: &Source) -> Option<String> {
         let of_mask = || Some(format!("of its mask, {}", (self.unfit_in_block)(column.mask.as_ref()?)?));
         (self.unfit_in_block)(&column.array).or_else(of_mask)
@@ -271,7 +272,7 @@ impl<'f> Finder<'f> {
         Found { items: Items::new(places.items), defects: self.defects }
     }
 
-    /// Whether a node is a table with a tag, or lies within one.
+    /// True if a node is a tagged table, or is inside one.
     fn is_closed(&self, paths: &Paths, path: Option<PathId>) -> bool {
         let mut at = Some(path);
         while let Some(path) = at {
@@ -284,11 +285,11 @@ impl<'f> Finder<'f> {
     }
 }
 
-/// Whether the arrays that a mapping has as values are columns: several of one length, at least one of them with
-/// nothing but rows.
+/// True if the arrays in a mapping are the columns of a table: there are several, all have the same number of
+/// rows, and at least one is one-dimensional.
 fn is_table_of(columns: &[(u64, Source)]) -> bool {
     let [(_, first), _, ..] = columns else { return false };
-    // Arrays that grow are records, if they are a table: others have no length in common.
+    // A growing array is a table only if it has records: other growing arrays share no length.
     let rows = rows_of(&first.array);
     rows.is_some()
         && columns.iter().all(|(_, column)| rows_of(&column.array) == rows && unfit(&column.array).is_none())
@@ -303,13 +304,13 @@ fn dimensions(array: &Ndarray) -> usize {
     array.shape.as_ref().map_or(0, |shape| shape.dimensions.len() + usize::from(shape.streamed))
 }
 
-/// How many rows an array has, if that is written.
+/// Returns the number of rows of an array, if it is fixed.
 fn rows_of(array: &Ndarray) -> Option<u64> {
     let shape = array.shape.as_ref().filter(|shape| !shape.streamed)?;
     shape.dimensions.first().copied()
 }
 
-/// Why an array can't be a column.
+/// Returns the reason why an array can't be a column, if so.
 fn unfit(array: &Ndarray) -> Option<&'static str> {
     let (Some(shape), Some(datatype)) = (&array.shape, &array.datatype) else {
         return Some("its shape or its type is not known");
@@ -325,7 +326,7 @@ fn unfit(array: &Ndarray) -> Option<&'static str> {
     }
 }
 
-/// Why so many elements of a type can't be a row.
+/// Returns the reason why `count` elements of a type can't be a row, if so.
 fn unfit_row(datatype: &Datatype, count: u64) -> Option<&'static str> {
     match datatype {
         Datatype::Scalar(scalar) => {
@@ -345,11 +346,11 @@ fn unfit_row(datatype: &Datatype, count: u64) -> Option<&'static str> {
     }
 }
 
-/// Where tables are shown.
+/// The paths at which tables are shown.
 #[derive(Default)]
 struct Places {
     items: Vec<Item<Entry>>,
-    /// What is shown at the path of a node: a table (true), or the folder of those below it.
+    /// Nodes shown at a path: true for a table, false for a directory with tables below it.
     nodes: HashMap<String, bool>,
     taken: HashSet<String>,
 }
@@ -370,7 +371,7 @@ impl Places {
         self.item(path, ENDING, Entry::Table(columns.into()));
     }
 
-    /// Shows a node that is mentioned as a link to where it is.
+    /// Adds a link for an alias.
     fn link(&mut self, from: &[&Step], to: &[&Step]) {
         if is_too_long(from) || is_too_long(to) {
             return;
@@ -388,7 +389,7 @@ impl Places {
         self.item(from, ending, Entry::Link(text.into()));
     }
 
-    /// Adds an item whose file name is that of no other, unless its path is too long.
+    /// Adds an item with a unique file name, unless its path is too long.
     fn item(&mut self, path: Vec<String>, ending: &str, what: Entry) {
         let length: usize = path.iter().map(|component| component.len() + 1).sum();
         let Some(stem) = path.last().filter(|_| length <= LONGEST_PATH).cloned() else { return };
@@ -405,7 +406,7 @@ impl Places {
     }
 }
 
-/// True if the path of a node is too long to be shown.
+/// True if the path of a node is too long.
 fn is_too_long(steps: &[&Step]) -> bool {
     let len = |step: &&Step| match step {
         Step::Key(key) => key.len() + 1,
@@ -414,7 +415,7 @@ fn is_too_long(steps: &[&Step]) -> bool {
     steps.iter().map(len).sum::<usize>() > LONGEST_PATH
 }
 
-/// The components of a node's path, as `arrays/` has them.
+/// Returns the components of a node's path, as in `arrays/`.
 fn components(steps: &[&Step]) -> Vec<String> {
     let mut components = Vec::with_capacity(steps.len());
     for step in steps {
