@@ -1,38 +1,38 @@
-//! Paths that share their beginnings: the memory that they take grows with their last components alone.
+//! Paths that share their prefixes: each path only needs memory for its last component.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 
-/// A path of a [`PathTree`].
+/// A path in a [`PathTree`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Id(u32);
 
 impl Id {
-    /// Returns its number: paths are counted as they are made.
+    /// Returns the path's index: paths are numbered in the order of their creation.
     pub fn index(self) -> usize {
         self.0 as usize
     }
 }
 
-/// Paths of components, from a root on. A path takes some 30 bytes and the text of its last component.
+/// Paths of components from a root. A path takes some 30 bytes plus the text of its last component.
 #[derive(Debug)]
 pub struct PathTree {
     paths: Vec<Path>,
-    /// The last components of all paths, one after the other.
+    /// Last components of all paths, concatenated.
     text: String,
-    /// Each path by its hash, or by the first free number behind that.
+    /// Paths by hash. On a collision, the next free number is used.
     by_hash: HashMap<u32, Id>,
     hasher: RandomState,
-    /// The longest path, in bytes; longer ones are not made.
+    /// Maximum length of a path in bytes; longer paths are not created.
     longest: usize,
 }
 
 #[derive(Debug)]
 struct Path {
     parent: Id,
-    /// Where its last component ends in the text; it begins where that of the path before ends.
+    /// End of the last component in `text`. It begins at the end of the previous path's component.
     end: u32,
-    /// Bytes of all components, each with a slash.
+    /// Length of all components in bytes, each with a slash.
     len: u32,
 }
 
@@ -40,7 +40,7 @@ impl PathTree {
     /// The path without components.
     pub const ROOT: Id = Id(0);
 
-    /// Holds paths of up to so many bytes.
+    /// Creates a tree for paths of at most `longest` bytes.
     pub fn new(longest: usize) -> Self {
         Self {
             paths: vec![Path { parent: Self::ROOT, end: 0, len: 0 }],
@@ -51,7 +51,7 @@ impl PathTree {
         }
     }
 
-    /// Returns the path with one component more; `None` if it is too long.
+    /// Returns the path extended by one component; `None` if it is too long.
     pub fn join(&mut self, parent: Id, component: &str) -> Option<Id> {
         let len = self.paths.get(parent.index())?.len as usize + component.len() + 1;
         if len > self.longest {
@@ -69,9 +69,9 @@ impl PathTree {
         Some(id)
     }
 
-    /// Returns the path one component on, or a free number for it.
+    /// Returns the known path extended by one component, or a free hash for it.
     fn find(&self, parent: Id, component: &str) -> Result<Id, u32> {
-        // Half of the hash is enough to tell most paths apart, and takes half of the memory.
+        // 32 bits of the hash distinguish most paths, and take half of the memory.
         let mut hash = self.hasher.hash_one((parent, component)) as u32;
         while let Some(id) = self.by_hash.get(&hash) {
             if self.parent(*id) == Some(parent) && self.component(*id) == component {
@@ -82,7 +82,7 @@ impl PathTree {
         Err(hash)
     }
 
-    /// Returns the path one component on from `parent`, with the last component of `other`, if it was made.
+    /// Returns the path that extends `parent` by the last component of `other`, if it exists.
     pub fn child(&self, parent: Id, other: Id) -> Option<Id> {
         match self.parent(other) == Some(parent) {
             true => Some(other),
@@ -95,14 +95,14 @@ impl PathTree {
         (path != Self::ROOT).then(|| self.paths.get(path.index()).map(|path| path.parent))?
     }
 
-    /// Returns the last component of a path; nothing for the root.
+    /// Returns the last component of a path; an empty text for the root.
     fn component(&self, path: Id) -> &str {
         let end = |index: usize| self.paths.get(index).map(|path| path.end as usize);
         let range = path.index().checked_sub(1).and_then(end).zip(end(path.index()));
         range.and_then(|(start, end)| self.text.get(start..end)).unwrap_or_default()
     }
 
-    /// Returns the paths that a path begins with, from its first component on, and the path itself.
+    /// Returns all prefixes of a path, from the first component on, including the path itself.
     pub fn prefixes(&self, path: Id) -> Vec<Id> {
         let mut prefixes = Vec::new();
         let mut at = path;

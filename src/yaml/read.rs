@@ -1,4 +1,4 @@
-//! Reads the events of a text as fast as its length allows.
+//! Reads the events of a text with the fast parser if the text is short, or else with libyaml.
 
 use super::event::{Event, Failure};
 use super::fast::FastParser;
@@ -6,15 +6,16 @@ use super::parser::Events;
 use crate::content::{Content, read_exact_at};
 use crate::error::Error;
 
-/// A longer text is not held in memory, and libyaml reads it piece by piece.
+/// Maximum length in bytes of a text that is read into memory. A longer text is read by libyaml piece by
+/// piece.
 const LONGEST_HELD: u64 = 16 << 20;
 
-/// Why the events of a text end early.
+/// The reason why the events of a text end early.
 #[derive(Debug)]
 pub struct Unread {
-    /// The error as any other.
+    /// The error for callers that need no details.
     pub error: Error,
-    /// Where the text is at fault, and for what; `None` if it could not be read.
+    /// Position and kind of the syntax error; `None` if the text could not be read.
     pub failure: Option<Failure>,
 }
 
@@ -24,11 +25,11 @@ impl From<Unread> for Error {
     }
 }
 
-/// Hands the events of a text to `take`, in order, until it answers false.
+/// Passes the events of a text to `take`, in order, until `take` returns false.
 ///
 /// # Errors
 ///
-/// The text can't be read, or is no YAML; or an error of `take`.
+/// Fails if the text can't be read, if it is not valid YAML, or if `take` fails.
 pub fn each_event<E: From<Unread>>(
     text: &dyn Content,
     mut take: impl FnMut(Event<'_>) -> Result<bool, E>,
@@ -45,7 +46,7 @@ pub fn each_event<E: From<Unread>>(
             }
         }
     }
-    // What follows is libyaml's, which gives the same events up to here.
+    // libyaml reads the rest. It produces the same events up to here; these are skipped.
     let mut events = Events::of(text);
     loop {
         match events.next_event() {
@@ -61,7 +62,7 @@ pub fn each_event<E: From<Unread>>(
     }
 }
 
-/// All of a text, if it is short and can be read.
+/// Returns the whole text, if it is short and can be read.
 fn held(text: &dyn Content) -> Option<Vec<u8>> {
     let len = usize::try_from(text.len()).ok().filter(|_| text.len() <= LONGEST_HELD)?;
     let mut held = vec![0; len];
@@ -74,7 +75,7 @@ mod tests {
     use super::*;
     use crate::content::Text;
 
-    /// Where the events of a text begin, and the error that they end with.
+    /// Returns the offsets at which the events of a text begin, and the error with which they end.
     fn starts(text: &str) -> (Vec<u64>, Option<String>) {
         let mut starts = Vec::new();
         let read = each_event(&Text::new(text.as_bytes()), |event| -> Result<bool, Error> {

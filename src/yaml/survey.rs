@@ -1,11 +1,11 @@
-//! One pass over the text of a tree: what is in it, and what is wrong with it.
+//! One pass over the text of a tree, which collects its nodes and its problems.
 //!
-//! The survey goes by events and never makes a tree of the tree, so its memory does not grow with
-//! the text but with what was asked for: nodes with certain tags, each with what is below it (up to
-//! a bound: an array written in the tree is kept as its shape); aliases; and the [`Finding`]s,
-//! things that YAML's grammar lets pass and that still keep a reader from getting the data.
+//! The survey processes events and builds no document tree. Its memory depends on what was requested, not on
+//! the length of the text. It keeps nodes with certain tags and everything below each (up to a limit; of an
+//! array in the tree only the shape); aliases; and [`Finding`]s: problems that YAML's grammar allows, but
+//! that prevent readers from getting the data.
 //!
-//! A text that breaks the grammar is an error, [`Broken`].
+//! A text that violates the grammar is an error, [`Broken`].
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -32,26 +32,26 @@ pub use rectangle::{Rectangle, Shape};
 pub use sample::{Changes, TextSample};
 pub use value::{Node, Value};
 
-/// Findings that are kept; there may be as many as there are nodes.
+/// Maximum number of findings that are kept. There may be as many as there are nodes.
 pub const MOST_FINDINGS: usize = 1000;
 
-/// What to look for.
+/// The nodes to search for.
 #[derive(Clone, Copy)]
 pub struct Wanted<'w> {
-    /// Whether nodes with this tag are to be kept and handed out.
+    /// True for the tags of nodes that are kept and reported. A sequence with such a tag counts as an array.
     pub tag: &'w dyn Fn(&str) -> bool,
-    /// Whether nodes with this tag are to be kept and handed out too, although they are no arrays.
+    /// True for the tags of further nodes that are kept and reported, but never count as arrays.
     pub whole: &'w dyn Fn(&str) -> bool,
-    /// Keys (up to eight) by which a mapping is known that has lost its tag.
+    /// Keys (up to eight) that identify a mapping which has lost its tag.
     pub telling: &'w [&'w str],
-    /// The key, in a node with such a tag, below which only the shape of an array is to be kept. The
-    /// same goes for a sequence that has the tag itself.
+    /// Key of the array in a node with such a tag. Of a large array only the shape is kept, and likewise of a
+    /// large sequence that has the tag itself.
     pub array: &'w str,
-    /// Keys of the root whose values are to be handed out too.
+    /// Keys of the root with values that are reported, too.
     pub root_keys: &'w [&'w str],
-    /// The key by which a mapping stands for another node (`$ref`); empty for none.
+    /// Key of a mapping that refers to another node (`$ref`); empty for none.
     pub reference: &'w str,
-    /// What stood in an earlier text, to be compared with.
+    /// Sample of an earlier text, for comparison.
     pub before: Option<&'w TextSample>,
 }
 
@@ -62,7 +62,7 @@ impl std::fmt::Debug for Wanted<'_> {
 }
 
 impl Wanted<'_> {
-    /// Nothing.
+    /// A request for no nodes.
     pub const NOTHING: Wanted<'static> = Wanted {
         tag: &|_| false,
         whole: &|_| false,
@@ -74,99 +74,99 @@ impl Wanted<'_> {
     };
 }
 
-/// A node with a tag, or below a key, that was wanted.
+/// A node with a requested tag or root key.
 #[derive(Debug)]
 pub struct WantedNode<'f> {
-    /// Its resolved tag, if one is written.
+    /// Resolved tag, if the text has one.
     pub tag: Option<&'f str>,
-    /// The key of the root that it is the value of, if that was wanted.
+    /// Key in the root of which the node is the value, if that key was requested.
     pub root_key: Option<&'f str>,
-    /// Where it is in the tree.
+    /// Path in the tree.
     pub path: Option<PathId>,
-    /// Whether it is the value of a key of the root, or of a mapping without a tag.
+    /// True if the node is the value of a key of the root, or of a mapping without a tag.
     pub plain: bool,
-    /// It and what is below it; its place.
+    /// The node, with everything below it and its position.
     pub value: &'f Value,
 }
 
-/// What is in a text.
+/// The result of a survey.
 #[derive(Clone, Debug, Default)]
 pub struct Survey {
-    /// How many documents there are; what follows the first is not looked at.
+    /// Number of documents. The survey ends where the second one begins.
     pub documents: usize,
-    /// The root of the first document.
+    /// Root of the first document.
     pub root: Option<Root>,
-    /// How many times each tag is written, resolved. Of more than a bound the rest is left out.
+    /// Number of uses of each resolved tag. Beyond a maximum number of tags, further ones are omitted.
     pub tags: BTreeMap<String, u64>,
-    /// How many nodes there are.
+    /// Number of nodes.
     pub nodes: u64,
-    /// How deep collections nest, and where they first do.
+    /// Greatest depth of nested collections, and the first position with that depth.
     pub depth: (usize, Mark),
-    /// Places where a node is mentioned by its anchor, and where the node itself is.
+    /// Aliases with the nodes to which they refer.
     pub aliases: Vec<Alias>,
-    /// Mappings that stand for another node.
+    /// Mappings that refer to another node.
     pub references: Vec<Reference>,
-    /// Mappings with all telling keys, but without a tag that was wanted.
+    /// Mappings that have all keys of [`Wanted::telling`], but no requested tag.
     pub untagged: Vec<(Option<PathId>, Mark)>,
-    /// What is wrong, in the order of the text; not more than [`MOST_FINDINGS`].
+    /// Findings in the order of the text; at most [`MOST_FINDINGS`].
     pub findings: Vec<Finding>,
-    /// Its nodes, to compare a later text with.
+    /// Sample of the nodes, for comparison with a later text.
     pub sample: TextSample,
-    /// What of the earlier text is not as it was.
+    /// Differences from the earlier text.
     pub changes: Changes,
-    /// The paths of all that was kept.
+    /// Paths of all nodes that were kept.
     pub paths: Paths,
 }
 
 /// The root of a tree.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Root {
-    /// Its resolved tag, if one is written.
+    /// Resolved tag, if the text has one.
     pub tag: Option<String>,
-    /// Whether it is a mapping.
+    /// True if the root is a mapping.
     pub mapping: bool,
-    /// Where it begins.
+    /// Position in the text.
     pub place: Mark,
 }
 
-/// A node that is mentioned by its anchor.
+/// An alias: a node that is the same as an earlier node with an anchor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Alias {
-    /// Where the mention is in the text.
+    /// Position of the alias in the text.
     pub place: Mark,
-    /// Where the mention is in the tree.
+    /// Path of the alias in the tree.
     pub path: Option<PathId>,
-    /// Where the node is in the tree.
+    /// Path of the anchored node in the tree.
     pub target: Option<PathId>,
-    /// Where the node is in the text, and whether it stands in brackets or braces there.
+    /// Position of the anchored node in the text; true if it is in flow style (in brackets or braces).
     pub origin: (Mark, bool),
 }
 
-/// A mapping that stands for another node, by a key for that.
+/// A mapping that refers to another node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reference {
-    /// Where the value of the key is in the text.
+    /// Position of the reference's text.
     pub place: Mark,
-    /// Where the mapping is in the tree.
+    /// Path of the mapping in the tree.
     pub path: Option<PathId>,
-    /// The value of the key. References in a row with the same value share it.
+    /// Text of the reference. Consecutive references with the same text share it.
     pub uri: Arc<str>,
 }
 
-/// What kind of thing is wrong.
+/// The kind of a problem.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Wrong {
-    /// A key comes twice in one mapping; readers take the last.
+    /// A key occurs twice in one mapping; readers use the last value.
     DuplicateKey,
-    /// An alias without its anchor.
+    /// An alias without an anchor before it.
     UndefinedAlias,
     /// An anchor that is defined twice.
     RepeatedAnchor,
     /// A key that is a collection, or has a tag of its own.
     UnhashableKey,
-    /// A node that can't be what its tag or its look says.
+    /// A node that does not match its tag or its syntax, for example an invalid date.
     Unfit,
-    /// A key `<<` whose value is no mapping.
+    /// A key `<<` with a value that is not a mapping.
     Merge,
     /// A second document.
     SecondDocument,
@@ -175,33 +175,33 @@ pub enum Wrong {
 }
 
 impl Wrong {
-    /// Whether Python asdf can't open the file because of it.
+    /// True if Python asdf can't open a file with this problem.
     pub fn is_fatal(self) -> bool {
         !matches!(self, Self::DuplicateKey | Self::LargeInteger)
     }
 }
 
-/// Something wrong.
+/// A problem in a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// What kind.
+    /// Kind of the problem.
     pub wrong: Wrong,
-    /// Where in the text.
+    /// Position in the text.
     pub place: Mark,
-    /// What, in words, without the place.
+    /// Description, without the position.
     pub what: String,
-    /// The same for the same thing at the same path of another text, wherever it stands there.
+    /// Hash that is equal for the same problem at the same path in another text, whatever the position.
     pub identity: u64,
 }
 
-/// Why a text could not be surveyed.
+/// The reason why a survey failed.
 #[derive(Clone, Debug)]
 pub struct Broken {
-    /// The error as any other.
+    /// The error for callers that need no details.
     pub error: Error,
-    /// Where the text is at fault, and for what; `None` if it could not be read.
+    /// Position and kind of the syntax error; `None` if the text could not be read.
     pub failure: Option<Failure>,
-    /// Whether it is only too much of something.
+    /// True if only a limit was exceeded.
     pub too_large: bool,
 }
 
@@ -219,7 +219,7 @@ impl From<Box<Broken>> for Error {
     }
 }
 
-/// Surveys `events`, handing out each node that is wanted when it ends, those within it before it.
+/// Surveys `events`. Each requested node is passed to `found` when it ends, inner nodes first.
 pub fn survey(
     mut events: Events<'_>,
     wanted: Wanted<'_>,
@@ -235,7 +235,7 @@ pub fn survey(
     }
 }
 
-/// Surveys a text, with the fast parser where it is short.
+/// Surveys a text. Short texts are read by the fast parser.
 pub fn survey_text(
     text: &dyn Content,
     wanted: Wanted<'_>,
@@ -246,11 +246,12 @@ pub fn survey_text(
     Ok(std::mem::take(&mut surveyor.survey))
 }
 
-/// The same for a text in memory, with the fast parser.
+/// Surveys a text in memory with the fast parser.
 ///
 /// # Errors
 ///
-/// The fast parser does not know part of the text. Call [`survey`], and forget what was handed out so far.
+/// Fails if the fast parser does not support part of the text. Then call [`survey`], and discard the nodes
+/// found so far.
 pub fn survey_fast(
     text: &[u8],
     wanted: Wanted<'_>,
@@ -266,10 +267,11 @@ pub fn survey_fast(
     Ok(std::mem::take(&mut surveyor.survey))
 }
 
-/// Checks that the text of a whole head, header line and tree, can be parsed.
+/// Checks that the text of a whole head (header line and tree) can be parsed.
 ///
-/// What keeps a reader from making anything of it is an error too: an alias without its anchor, a
-/// second document. The error says line and column. Nodes that are `wanted` are handed out.
+/// Problems that prevent a reader from opening the tree are errors too, for example an alias without an
+/// anchor, or a second document. The error names line and column. Nodes that are `wanted` are passed to
+/// `found`.
 pub fn check_tree(
     content: &dyn Content,
     wanted: Wanted<'_>,
@@ -285,8 +287,8 @@ pub fn check_tree(
     }
 }
 
-/// A head in which the `%ASDF` of 2014, which YAML takes for a directive it doesn't know, is the
-/// comment that `#ASDF` is.
+/// A head in which the `%ASDF` line of 2014 is changed to a `#ASDF` comment. YAML would take `%ASDF` for an
+/// unknown directive.
 #[derive(Debug)]
 pub struct Commented<'a>(pub &'a dyn Content);
 

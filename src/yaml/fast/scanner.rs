@@ -1,4 +1,4 @@
-//! The tokens of a text: libyaml's scanner, on a text that is all there.
+//! The scanner: produces libyaml's tokens from a text that is entirely in memory.
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
@@ -7,14 +7,14 @@ use super::{NeedsLibyaml, Result};
 use crate::yaml::event::{Mark, Style};
 use crate::yaml::parser::MAX_DEPTH;
 
-/// A key may be so many bytes before its `:`.
+/// Maximum distance in bytes from the start of a key to its `:`.
 const LONGEST_KEY: u64 = 1024;
 
-/// What a token is.
+/// A token's type and content.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Token<'t> {
     StreamEnd,
-    /// The line `%YAML`.
+    /// A line `%YAML`.
     Version,
     /// A line `%TAG`: handle and prefix.
     TagLine(&'t str, &'t str),
@@ -33,12 +33,12 @@ pub(super) enum Token<'t> {
     Value,
     Alias(&'t str),
     Anchor(&'t str),
-    /// Handle and suffix; the handle of `!<...>` is empty.
+    /// A tag as handle and suffix; the handle of `!<...>` is empty.
     Tag(&'t str, &'t str),
     Scalar(Cow<'t, str>, Style),
 }
 
-/// A token and where it stands.
+/// A token with its position.
 #[derive(Debug)]
 pub(super) struct PositionedToken<'t> {
     pub(super) token: Token<'t>,
@@ -46,12 +46,12 @@ pub(super) struct PositionedToken<'t> {
     pub(super) end: Mark,
 }
 
-/// A place where a key may have begun.
+/// A position at which a key may have begun.
 #[derive(Clone, Copy, Debug, Default)]
 struct SimpleKey {
     possible: bool,
     required: bool,
-    /// Which token it would begin with.
+    /// Number of the token with which the key would begin.
     token_number: u64,
     mark: Mark,
 }
@@ -61,16 +61,16 @@ pub(super) struct Scanner<'t> {
     pub(super) text: &'t str,
     is_ascii: bool,
     pub(super) at: usize,
-    /// From 0.
+    /// Line number, from 0.
     line: u64,
-    /// Where the line begins, and how many bytes of it so far are not the first of their character.
+    /// Offset of the current line, and the number of its UTF-8 continuation bytes so far.
     line_start: usize,
     inner_bytes: usize,
     tokens: VecDeque<PositionedToken<'t>>,
-    /// How many tokens were taken.
+    /// Number of tokens taken.
     parsed: u64,
     simple_keys: Vec<SimpleKey>,
-    /// No key before this one is possible any more.
+    /// Index below which no key is possible any more.
     first_key: usize,
     pub(super) simple_key_allowed: bool,
     pub(super) indent: i64,
@@ -79,15 +79,15 @@ pub(super) struct Scanner<'t> {
     has_ended: bool,
 }
 
-/// Whether a byte ends a word: a blank, a line's end, or, as 0, the end of the text.
+/// True if a byte ends a word: a blank, a line break, or 0 for the end of the text.
 pub(super) fn is_blank_or_end(byte: u8) -> bool {
     matches!(byte, b' ' | b'\n' | 0)
 }
 
-/// Whether all of a text is left to us.
+/// True if the text has only characters that this scanner supports.
 fn is_plain(text: &str) -> bool {
     let odd = |byte: &u8| (*byte < b' ' && *byte != b'\n') || *byte == 0x7f;
-    // In pieces, so that the inner loop has no way out and takes many bytes at once.
+    // In chunks, so that the inner loop has no exit and can be vectorised.
     if text.as_bytes().chunks(4096).any(|piece| piece.iter().fold(false, |any, byte| any | odd(byte))) {
         return false;
     }
@@ -119,7 +119,7 @@ impl<'t> Scanner<'t> {
         })
     }
 
-    /// The next token.
+    /// Returns the next token.
     pub(super) fn peek(&mut self) -> Result<&mut PositionedToken<'t>> {
         while self.needs_more()? {
             self.fetch()?;
@@ -127,13 +127,13 @@ impl<'t> Scanner<'t> {
         self.tokens.front_mut().ok_or(NeedsLibyaml)
     }
 
-    /// Goes past the next token.
+    /// Removes the next token.
     pub(super) fn skip(&mut self) {
         self.tokens.pop_front();
         self.parsed += 1;
     }
 
-    /// Whether the next token is not known yet: it may turn out to be a key.
+    /// True if more text must be scanned before the next token is known: it may turn out to be a key.
     fn needs_more(&mut self) -> Result<bool> {
         if self.tokens.is_empty() {
             return Ok(true);
@@ -143,7 +143,7 @@ impl<'t> Scanner<'t> {
         Ok(first.is_some_and(|key| key.token_number == self.parsed))
     }
 
-    /// The byte `n` further on; 0 at the end.
+    /// Returns the byte at distance `n`; 0 at the end.
     pub(super) fn byte(&self, n: usize) -> u8 {
         self.text.as_bytes().get(self.at + n).copied().unwrap_or(0)
     }
@@ -156,7 +156,7 @@ impl<'t> Scanner<'t> {
         Mark { offset: self.at as u64, line: self.line + 1, column: self.column() as u64 + 1 }
     }
 
-    /// Goes on to `to`, in the same line.
+    /// Advances to `to` in the same line.
     pub(super) fn advance(&mut self, to: usize) {
         if !self.is_ascii {
             let passed = &self.text.as_bytes()[self.at..to];
@@ -165,14 +165,14 @@ impl<'t> Scanner<'t> {
         self.at = to;
     }
 
-    /// Goes past the end of a line.
+    /// Advances past a line break.
     pub(super) fn next_line(&mut self) {
         self.at += 1;
         self.line += 1;
         (self.line_start, self.inner_bytes) = (self.at, 0);
     }
 
-    /// Where the line ends.
+    /// Returns the end of the line.
     pub(super) fn line_end(&self) -> usize {
         let rest = &self.text.as_bytes()[self.at..];
         self.at + memchr::memchr(b'\n', rest).unwrap_or(rest.len())
@@ -191,7 +191,7 @@ impl<'t> Scanner<'t> {
 
     fn stale_simple_keys(&mut self) -> Result<()> {
         let (line, at) = (self.line + 1, self.at as u64);
-        // Keys begin in the order in which they lie within each other: where one is not stale, none behind it is.
+        // An outer key begins before an inner one. If a key is not stale, no inner key is.
         while let Some(key) = self.simple_keys.get_mut(self.first_key) {
             if key.possible {
                 if key.mark.line >= line && key.mark.offset + LONGEST_KEY >= at {
@@ -204,7 +204,7 @@ impl<'t> Scanner<'t> {
             }
             self.first_key += 1;
         }
-        // The innermost one may become possible again.
+        // The innermost key may become possible again.
         self.first_key = self.first_key.min(self.simple_keys.len().saturating_sub(1));
         Ok(())
     }
@@ -229,7 +229,8 @@ impl<'t> Scanner<'t> {
         Ok(())
     }
 
-    /// Begins a block collection at `column`, if it is further in; `number` is the token before which.
+    /// Begins a block collection at `column`, if that is further in. The token is inserted before token
+    /// `number`.
     fn roll_indent(&mut self, column: i64, number: Option<u64>, token: Token<'t>, mark: Mark) {
         if self.in_flow() || self.indent >= column {
             return;
@@ -333,7 +334,7 @@ impl<'t> Scanner<'t> {
         }
     }
 
-    /// Takes so many bytes as a token.
+    /// Adds a token of `len` bytes.
     pub(super) fn push(&mut self, token: Token<'t>, len: usize) {
         let start = self.mark();
         self.at += len;

@@ -1,4 +1,4 @@
-//! A collection that the survey is within.
+//! The state of the survey for an open collection.
 
 use std::collections::HashSet;
 use std::rc::Rc;
@@ -7,64 +7,65 @@ use super::path::{PathId, Step};
 use super::value::{LARGEST, Value};
 use crate::yaml::event::Mark;
 
-/// Keys of a mapping that are compared one by one before a table is made of them.
+/// Number of keys of a mapping that are compared one by one before a hash table is used.
 const FEW: usize = 24;
 
-/// A collection that has begun and not ended.
+/// An open collection: it has begun and not ended.
 #[derive(Debug, Default)]
 pub(super) struct Frame {
     pub(super) mapping: bool,
     pub(super) place: Mark,
-    /// Whether it is written in brackets or braces.
+    /// True if it is in flow style: in brackets or braces.
     pub(super) flow: bool,
-    /// Its path, once that was asked for.
+    /// Path of the collection, once it was requested.
     pub(super) path: Option<Option<PathId>>,
-    /// In a mapping: the last key, and whether its value comes next.
+    /// In a mapping: the last key; true if its value comes next.
     pub(super) key: String,
     pub(super) awaits_value: bool,
-    /// The hash of that key.
+    /// Hash of the last key.
     pub(super) key_hash: u64,
-    /// The hash of its own path.
+    /// Hash of the collection's path.
     pub(super) hash: u64,
-    /// Whether the last key is `<<`.
+    /// True if the last key is `<<`.
     pub(super) merges: bool,
-    /// Values, or items, so far.
+    /// Number of values or items so far.
     pub(super) count: u64,
     pub(super) seen: Seen,
-    /// Which of the telling keys were met.
+    /// Bits for the keys of [`Wanted::telling`](super::Wanted::telling) that were found.
     pub(super) telling: u8,
-    /// Whether each item must be a mapping of one key (`!!omap`, `!!pairs`).
+    /// True if each item must be a mapping with one key (`!!omap`, `!!pairs`).
     pub(super) of_pairs: bool,
-    /// Whether all items so far are mappings.
+    /// True if all items so far are mappings.
     pub(super) of_mappings: bool,
     pub(super) tag: Option<Rc<str>>,
-    /// Whether it has a tag that is wanted.
+    /// True if the collection has a requested tag.
     pub(super) wanted: bool,
-    /// Whether it is to be handed out when it ends.
+    /// True if the collection is reported when it ends.
     pub(super) handed_out: bool,
-    /// Whether it is wanted, or below a node that is.
+    /// True if the collection is a requested array or anchored, or is below a node that is.
     pub(super) inside: bool,
-    /// Whether it is an array in the tree.
+    /// True if the collection is an array in the tree.
     pub(super) array: bool,
-    /// Whether it is the root, or a mapping without a tag.
+    /// True for the root, if it is a mapping, and for mappings without a tag.
     pub(super) plain: bool,
     pub(super) record: Record,
-    /// The rectangle it is a part of.
+    /// Index of the [`Rectangle`](super::Rectangle) to which it belongs.
     pub(super) rectangle: Option<usize>,
-    /// Its depth in that rectangle.
+    /// Depth in that rectangle.
     pub(super) depth: usize,
     pub(super) anchor: Option<usize>,
 }
 
-/// What is kept of a collection's nodes.
+/// The nodes of a collection that are kept.
 #[derive(Debug, Default)]
 pub(super) enum Record {
-    /// It was not asked for.
+    /// Nodes are not kept.
     #[default]
     Off,
-    /// All of them so far: items, or keys and values in turn; how many nodes that is with those below.
+    /// All nodes so far: items, or keys and values alternating; and the number of nodes including those
+    /// below.
     Kept(Vec<Value>, usize),
-    /// There were too many.
+    /// There were too many nodes.
     TooLarge,
 }
 
@@ -73,7 +74,7 @@ impl Record {
         matches!(self, Self::Kept(..))
     }
 
-    /// How many nodes are kept, without those below them.
+    /// Returns the number of nodes kept, without those below them.
     pub(super) fn len(&self) -> u64 {
         match self {
             Self::Kept(values, _) => values.len() as u64,
@@ -81,7 +82,7 @@ impl Record {
         }
     }
 
-    /// Keeps a node with `size` nodes in all, or, if those are too many, `instead` of it.
+    /// Keeps a node that has `size` nodes in all. If the limit is exceeded, keeps the result of `instead`.
     pub(super) fn push(&mut self, value: Value, size: usize, instead: impl FnOnce(Value) -> Value) {
         let Self::Kept(values, total) = self else { return };
         if values.len() >= LARGEST {
@@ -99,7 +100,7 @@ impl Record {
 }
 
 impl Frame {
-    /// The step from it to the node that comes, or came last.
+    /// Returns the step to the current node.
     pub(super) fn step(&self) -> Step {
         match self.mapping {
             true if self.awaits_value => Step::Key(self.key.as_str().into()),
@@ -123,7 +124,7 @@ impl Default for Seen {
 }
 
 impl Seen {
-    /// Remembers a key; whether it is new.
+    /// Adds a key. Returns true if it is new.
     pub(super) fn insert(&mut self, hash: u64) -> bool {
         match self {
             Self::Few(hashes) if hashes.contains(&hash) => false,

@@ -1,60 +1,60 @@
-//! What the elements of an array in the tree are, as far as a datatype may not take them.
+//! The elements of an array in the tree: their range and types, to check them against a datatype.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use crate::yaml::event::Mark;
 use crate::yaml::scalar::{self, Type};
 
-/// The longest integer, in digits, that is a float for certain.
+/// Number of digits up to which an integer certainly fits a float.
 const LONGEST_FLOAT: usize = 308;
 
-/// Which elements of an array there are; each with the place of one of them.
+/// The range of an array's elements, and for each problematic type the position of one element.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Leaves {
-    /// The least integer, numbers being cut to integers.
+    /// Smallest number, truncated to an integer.
     pub least: Option<(i128, Mark)>,
-    /// The greatest one.
+    /// Greatest number, truncated to an integer.
     pub greatest: Option<(i128, Mark)>,
-    /// What Python makes no integer of.
+    /// Element that Python can't convert to an integer.
     pub no_integer: Option<Mark>,
-    /// What Python makes no float of.
+    /// Element that Python can't convert to a float.
     pub no_float: Option<Mark>,
-    /// What Python makes no complex number of.
+    /// Element that Python can't convert to a complex number.
     pub no_complex: Option<Mark>,
-    /// What is no truth value.
+    /// Element that is no boolean.
     pub no_bool: Option<Mark>,
-    /// A text that is not in ASCII.
+    /// Text that is not ASCII.
     pub no_ascii: Option<Mark>,
-    /// A date, or binary data.
+    /// Date or binary data.
     pub foreign: Option<Mark>,
-    /// What kinds of elements there are.
+    /// Types of the elements.
     pub seen: Seen,
 }
 
-/// What kinds of elements an array has.
+/// The types of an array's elements.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Seen {
-    /// How many elements there are, without those that are mentioned by an anchor.
+    /// Number of elements, without aliases.
     pub count: u64,
-    /// Whether elements, or rows of them, are mentioned by an anchor.
+    /// True if elements or rows are aliases.
     pub aliases: bool,
-    /// Nulls.
+    /// True if there are nulls.
     pub nulls: bool,
-    /// Truth values.
+    /// True if there are booleans.
     pub bools: bool,
-    /// Integers of 64 bits.
+    /// True if there are integers that fit int64.
     pub integers: bool,
-    /// Integers of 64 bits only without a sign.
+    /// True if there are integers that fit uint64, but not int64.
     pub unsigned: bool,
-    /// An integer beyond.
+    /// Integer that fits neither.
     pub beyond: Option<Mark>,
-    /// Numbers with a decimal point.
+    /// True if there are floats.
     pub floats: bool,
-    /// Complex numbers.
+    /// True if there are complex numbers.
     pub complex: bool,
-    /// The characters of the longest text.
+    /// Length of the longest text in characters.
     pub longest: Option<u64>,
-    /// A hash of all of them.
+    /// Hash of all elements.
     pub hash: u64,
 }
 
@@ -79,13 +79,13 @@ impl Seen {
     }
 }
 
-/// Whether a tag is that of a complex number.
+/// True for the tag of a complex number.
 pub fn is_complex(tag: Option<&str>) -> bool {
     tag.is_some_and(|tag| tag.contains("/complex-") || tag.ends_with("/core/complex"))
 }
 
 impl Leaves {
-    /// Takes a scalar that looks so, with a tag of its own if that is none of YAML's.
+    /// Adds a scalar of type `looks`; `tag` is its tag, if that is not one of YAML's own.
     pub(crate) fn add(&mut self, place: Mark, text: &str, looks: Type, tag: Option<&str>) {
         self.seen.add(place, text, looks, tag);
         if !matches!(looks, Type::Bool | Type::Null) {
@@ -125,7 +125,7 @@ impl Leaves {
         match text.parse::<f64>() {
             Ok(value) if value.is_finite() => self.number(place, value as i128),
             Ok(_) => drop(self.no_integer.get_or_insert(place)),
-            // Not spelt as elsewhere: with underscores, by sixties, or no number at all.
+            // Spelt in a way that only YAML knows: with underscores, base 60, infinity, or NaN.
             Err(_) if text.trim_start_matches(['+', '-']).starts_with(".i") || text.starts_with(".n") => {
                 self.no_integer.get_or_insert(place);
             }
@@ -133,11 +133,11 @@ impl Leaves {
         }
     }
 
-    /// What Python's `int()` and `float()` make of a text.
+    /// Adds a text, as Python's `int()`, `float()` and `complex()` convert it.
     fn text(&mut self, place: Mark, text: &str) {
         if !text.is_ascii() {
             self.no_ascii.get_or_insert(place);
-            // It may be digits of another script.
+            // It may consist of digits in another script.
             if text.chars().any(|char| !char.is_ascii() && char.is_alphabetic()) {
                 for none in [&mut self.no_integer, &mut self.no_float, &mut self.no_complex] {
                     none.get_or_insert(place);
@@ -162,7 +162,7 @@ impl Leaves {
     }
 }
 
-/// Whether Python's `complex()` may make something of a text: it is made of nothing but numbers' signs.
+/// True if Python's `complex()` may accept a text: it has only characters of numbers.
 fn may_be_complex(text: &str) -> bool {
     let text = text.to_ascii_lowercase().replace("infinity", "1").replace("inf", "1").replace("nan", "1");
     let text = text.strip_prefix('(').and_then(|text| text.strip_suffix(')')).unwrap_or(&text);

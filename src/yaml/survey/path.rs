@@ -1,56 +1,56 @@
-//! Where nodes are in the tree: paths that share their beginnings.
+//! Paths of nodes in the tree. They share their common prefixes in memory.
 
 use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-/// One step down from a node.
+/// A step from a node to a child.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Step {
-    /// To the value of this key of a mapping.
+    /// The value of this key in a mapping.
     Key(Box<str>),
-    /// To this item of a sequence, from 0.
+    /// This item of a sequence, from 0.
     Item(u64),
 }
 
-/// A path of a [`Paths`].
+/// A path in a [`Paths`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct PathId(u32);
 
 impl PathId {
-    /// Returns its number: paths are counted as they are made.
+    /// Returns the path's index: paths are numbered in the order of their creation.
     pub fn index(self) -> usize {
         self.0 as usize
     }
 }
 
-/// Paths from the root of a tree; those that were asked for, and what they begin with.
+/// Paths from the root of a tree: those that were requested, and all their prefixes.
 #[derive(Clone, Debug, Default)]
 pub struct Paths {
-    /// The last step of each path, and the path before it.
+    /// Last step of each path, and the path without it.
     steps: Vec<(Option<PathId>, Step)>,
 }
 
-/// Bytes of a path that are shown, roughly.
+/// Approximate maximum length in bytes of a path in a message.
 const LONGEST_SHOWN: usize = 3000;
 
 /// The path of the root, which has no steps.
 pub const ROOT: Option<PathId> = None;
 
 impl Paths {
-    /// Makes the path that goes one step on from `parent`; `None` if there are too many.
+    /// Adds the path that extends `parent` by one step; `None` if there are too many paths.
     pub(super) fn add(&mut self, parent: Option<PathId>, step: Step) -> Option<PathId> {
         let id = PathId(u32::try_from(self.steps.len()).ok()?);
         self.steps.push((parent, step));
         Some(id)
     }
 
-    /// The path without its last step, and that step; `None` for the root.
+    /// Returns the path without its last step, and that step; `None` for the root.
     pub fn last(&self, path: Option<PathId>) -> Option<(Option<PathId>, &Step)> {
         let (parent, step) = self.steps.get(path?.0 as usize)?;
         Some((*parent, step))
     }
 
-    /// The steps of a path, from the root on.
+    /// Returns the steps of a path, from the root on.
     pub fn steps(&self, path: Option<PathId>) -> Vec<&Step> {
         let mut steps = Vec::new();
         let mut at = path;
@@ -62,8 +62,8 @@ impl Paths {
         steps
     }
 
-    /// The same number for the same path of another text. `exactly`, or else taking all items of a
-    /// sequence for the same: another item before it does not make it another then.
+    /// Returns a hash that is equal for the same path in another text. Unless `exactly` is true, all items of
+    /// a sequence count as the same, so that an item inserted before does not change the hash.
     pub fn identity(&self, path: Option<PathId>, exactly: bool) -> u64 {
         let mut hasher = DefaultHasher::new();
         for step in self.steps(path) {
@@ -75,7 +75,7 @@ impl Paths {
         hasher.finish()
     }
 
-    /// The path in words: `meta/items/3`; `the root` for no steps. Of a long one the end.
+    /// Returns the path as text: `meta/items/3`; `the root` for no steps. Of a long path, returns the end.
     pub fn show(&self, path: Option<PathId>) -> String {
         let (mut steps, mut len, mut at) = (Vec::new(), 0, path);
         while let Some((parent, step)) = self.last(at) {

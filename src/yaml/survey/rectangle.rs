@@ -1,23 +1,23 @@
-//! The shape that nested sequences have as an array, found in passing.
+//! The shape of nested sequences as an array, determined from events.
 
 use super::Leaves;
 
-/// The shape that a sequence has as an array.
+/// The shape of a sequence as an array.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Shape {
-    /// The lengths of each depth.
+    /// Length of the sequences at each depth.
     Array(Vec<u64>),
-    /// It is none: sequences of one depth are of different lengths, or beside something else.
+    /// Not an array: sequences at one depth differ in length, or are mixed with other nodes.
     Ragged,
-    /// It was not looked at, or has aliases of sequences in it.
+    /// Unknown: not determined, or there are aliases of sequences.
     Unknown,
 }
 
-/// How long the sequences of each depth are, as long as all of one depth are equally long.
+/// The lengths of the sequences at each depth, as long as those of one depth are equal.
 #[derive(Debug, Default)]
 pub struct Rectangle {
     lengths: Vec<Option<u64>>,
-    /// The depth at which there are no more sequences.
+    /// Depth of the scalars, where there are no more sequences.
     leaves: Option<usize>,
     ragged: bool,
     unknown: bool,
@@ -25,7 +25,7 @@ pub struct Rectangle {
 }
 
 impl Rectangle {
-    /// A sequence begins at `depth`, the outermost at 0.
+    /// Begins a sequence at `depth`; the outermost is at 0.
     pub fn open(&mut self, depth: usize) {
         self.ragged |= self.leaves == Some(depth);
         if self.lengths.len() <= depth {
@@ -33,29 +33,29 @@ impl Rectangle {
         }
     }
 
-    /// A scalar stands at `depth`.
+    /// Adds a scalar at `depth`.
     pub fn leaf(&mut self, depth: usize) {
         self.ragged |= *self.leaves.get_or_insert(depth) != depth || self.lengths.len() > depth;
     }
 
-    /// A mapping stands there.
+    /// Records a mapping among the elements.
     pub(super) fn foreign(&mut self) {
         self.ragged = true;
     }
 
-    /// A sequence is mentioned there by its anchor.
+    /// Records an alias of a sequence.
     pub(super) fn unknown(&mut self) {
         self.unknown = true;
     }
 
-    /// A sequence at `depth` ends that has `len` items.
+    /// Ends a sequence of `len` items at `depth`.
     pub fn close(&mut self, depth: usize, len: u64) {
         if let Some(length) = self.lengths.get_mut(depth) {
             self.ragged |= *length.get_or_insert(len) != len;
         }
     }
 
-    /// The shape.
+    /// Returns the shape.
     pub fn shape(&self) -> Shape {
         match self.lengths.iter().copied().collect() {
             _ if self.unknown => Shape::Unknown,
@@ -69,7 +69,7 @@ impl Rectangle {
 mod tests {
     use super::*;
 
-    /// The shape of nested sequences written with brackets, `x` for a scalar, `?` for something else.
+    /// Returns the shape of nested sequences written with brackets, `x` for a scalar, `?` for a mapping.
     fn shape(text: &str) -> Shape {
         let mut rectangle = Rectangle::default();
         let mut counts = Vec::new();

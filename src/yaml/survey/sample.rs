@@ -1,8 +1,8 @@
 //! A sample of a text, to compare a later text with: nodes that have tags, and plain scalars that readers of
 //! different YAML versions read differently.
 //!
-//! A node is known by a hash of its path. Where there are more nodes than can be kept, those are kept whose hashes
-//! end in enough zeros, which are the same nodes in both texts.
+//! A node is identified by a hash of its path. If there are more nodes than can be kept, only those are kept
+//! for which the hash ends in enough zero bits. These are the same nodes in both texts.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher, RandomState};
@@ -12,17 +12,17 @@ use super::PathId;
 use crate::yaml::event::Mark;
 use crate::yaml::scalar::readings::Readings;
 
-/// Nodes of a kind that are kept of any text, and bytes of a larger one for each further node.
+/// Number of nodes of each type that are kept for any text; bytes of text that allow one node more.
 const KEPT: (u64, u64) = (64 << 10, 64);
-/// Changes that are listed; the others are only counted.
+/// Maximum number of changes that are listed; further changes are only counted.
 const LISTED: usize = 9;
-/// Different tags that are remembered by name.
+/// Maximum number of different tags that are remembered.
 const MOST_TAGS: usize = 10_000;
 
-/// Hashes keys and paths of all texts, with a random seed, so that a text cannot be made to collide.
+/// Hasher for the keys and paths of all texts. It has a random seed, so that no text can force collisions.
 pub(super) static HASHER: LazyLock<RandomState> = LazyLock::new(RandomState::new);
 
-/// What a node is.
+/// The type of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Scalar,
@@ -30,35 +30,35 @@ pub(super) enum Kind {
     Mapping,
 }
 
-/// Tagged nodes, scalars and keys of a text, to compare another text with: as many as can be kept.
+/// Tagged nodes, scalars and keys of a text, for comparison with another text: as many as can be kept.
 #[derive(Clone, Debug, Default)]
 pub struct TextSample {
     tagged: Sample<(Kind, u32)>,
     scalars: Sample<Readings>,
-    /// What readers of other versions would make of keys, by the path of the mapping and that.
+    /// Readings of keys in other YAML versions, by a hash of the mapping's path and the reading.
     keys: Sample<()>,
     tags: Vec<Box<str>>,
-    /// Which tag of `tags` this is.
+    /// Index in `tags` of each tag.
     known: HashMap<Box<str>, u32>,
 }
 
-/// What of an earlier text a text has no more, although the nodes are there.
+/// Differences from an earlier text, for nodes that exist in both.
 #[derive(Clone, Debug, Default)]
 pub struct Changes {
-    /// How many nodes that had a tag are still there, at the same path and of the same kind.
+    /// Number of nodes with a tag in the earlier text that are still at the same path with the same type.
     pub stayed: u64,
-    /// Those of them that have none now.
+    /// Nodes that had a tag, and have none now.
     pub untagged: Listed<Box<str>>,
-    /// Scalars that are now what a reader of another version of YAML takes the earlier ones for.
+    /// Scalars with a new value that is the old text as read by another YAML version.
     pub reread: Listed<Box<str>>,
 }
 
-/// The first of something, and how many there are.
+/// The first elements of a list, and the number of all.
 #[derive(Clone, Debug, Default)]
 pub struct Listed<T> {
-    /// The first: where they are in the tree and in the text, and the tag that is gone or the new scalar.
+    /// First elements: path, position in the text, and the missing tag or the new scalar.
     pub first: Vec<(Option<PathId>, Mark, T)>,
-    /// How many there are in all.
+    /// Number of elements in all.
     pub count: u64,
 }
 
@@ -68,7 +68,7 @@ impl<T> Listed<T> {
     }
 }
 
-/// The hash of the path that leads on from the path with this hash.
+/// Returns the hash of the path that extends a path by one step, from both hashes.
 pub(super) fn step(path: u64, step: u64) -> u64 {
     const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
     let product = u128::from(path.rotate_left(23) ^ step) * u128::from(ODD);
@@ -76,7 +76,7 @@ pub(super) fn step(path: u64, step: u64) -> u64 {
 }
 
 impl TextSample {
-    /// Remembers the tag of a node; `at` is how far the text has been read.
+    /// Remembers the tag of a node; `at` is the current offset in the text.
     pub(super) fn add_tagged(&mut self, path: u64, kind: Kind, tag: &str, at: u64) {
         let known = self.known.get(tag).copied();
         let tag = known.unwrap_or_else(|| {
@@ -94,45 +94,45 @@ impl TextSample {
         self.scalars.add(path, readings, at);
     }
 
-    /// Remembers the readings of a key of the mapping at `path`.
+    /// Remembers the readings of a key in the mapping at `path`.
     pub(super) fn add_key(&mut self, path: u64, readings: Readings, at: u64) {
         readings.others().for_each(|other| self.keys.add(step(path, other), (), at));
     }
 
-    /// Whether any keys are remembered.
+    /// True if any keys are remembered.
     pub(super) fn has_keys(&self) -> bool {
         !self.keys.nodes.is_empty()
     }
 
-    /// Whether a key of the mapping at `path` that is read as this may have been one that PyYAML reads in
-    /// another way; for how many such keys it stands.
+    /// Finds an earlier key of the mapping at `path` that readers of another YAML version read as `reading`.
+    /// Returns the number of keys that it represents.
     pub(super) fn key(&self, path: u64, reading: u64) -> Option<u64> {
         self.keys.get(step(path, reading)).map(|()| self.keys.mask + 1)
     }
 
-    /// Whether nothing of any text has to be looked up here.
+    /// True if no tag and no scalar is remembered.
     pub(super) fn is_empty(&self) -> bool {
         self.tagged.nodes.is_empty() && self.scalars.nodes.is_empty()
     }
 
-    /// The tag that a node of this kind had, and for how many nodes it stands.
+    /// Returns the tag that a node of this type had, and the number of nodes that it represents.
     pub(super) fn tag(&self, path: u64, kind: Kind) -> Option<(&str, u64)> {
         let (was, tag) = self.tagged.get(path)?;
         let name = self.tags.get(*tag as usize).map_or("?", |tag| tag);
         (*was == kind).then_some((name, self.tagged.mask + 1))
     }
 
-    /// The readings of a scalar, and for how many it stands.
+    /// Returns the readings of a scalar, and the number of scalars that it represents.
     pub(super) fn readings(&self, path: u64) -> Option<(&Readings, u64)> {
         self.scalars.get(path).map(|readings| (readings, self.scalars.mask + 1))
     }
 }
 
-/// Some of many nodes, by the hashes of their paths.
+/// A sample of many nodes, by the hashes of their paths.
 #[derive(Clone, Debug)]
 struct Sample<T> {
     nodes: HashMap<u64, T, BuildHasherDefault<IdentityHasher>>,
-    /// Bits that are zero in the hashes of all that are kept.
+    /// Bits that are zero in the hash of every node kept.
     mask: u64,
 }
 
@@ -160,7 +160,7 @@ impl<T> Sample<T> {
     }
 }
 
-/// Takes a hash for its own hash.
+/// A hasher for keys that already are hashes.
 #[derive(Clone, Copy, Debug, Default)]
 struct IdentityHasher(u64);
 
@@ -168,7 +168,7 @@ impl Hasher for IdentityHasher {
     fn write(&mut self, _: &[u8]) {}
 
     fn write_u64(&mut self, hash: u64) {
-        // The low bits of those that are kept may all be zero.
+        // The low bits of all keys may be zero.
         self.0 = hash.rotate_right(24);
     }
 
@@ -194,7 +194,7 @@ mod tests {
         let weight: u64 = (0..500_000).filter_map(|n| Some(one.tag(paths(n), Kind::Scalar)?.1)).sum();
         assert!((480_000..520_000).contains(&weight), "{weight}");
         assert_eq!(one.tag(paths(1 << 40), Kind::Scalar), None);
-        // A longer text may keep more.
+        // A longer text keeps more.
         let mut long = TextSample::default();
         (0..500_000).for_each(|n| long.add_tagged(paths(n), Kind::Scalar, "!t", n * 100));
         assert_eq!(long.tagged.nodes.len(), 500_000);

@@ -1,4 +1,4 @@
-//! The survey at work: what it keeps while it goes along the events.
+//! The state of a survey, updated event by event.
 
 mod arrays;
 mod compare;
@@ -19,35 +19,35 @@ use crate::error::Error;
 use crate::yaml::event::{Event, Failure, Mark, Style, What};
 use crate::yaml::scalar::{self, Type};
 
-/// The tag `!`, which says that there is none.
+/// The tag `!`, which counts as no tag.
 const NO_TAG: &str = "!";
-/// Different tags that are counted one by one.
+/// Maximum number of different tags that are counted.
 const MOST_TAGS: usize = 10_000;
-/// Bytes that may be kept of a text of no length, and for each byte of it.
+/// Memory limit: a constant in bytes, plus bytes for each byte of the text.
 const KEPT: (u64, u64) = (64 << 20, 3);
-/// Bytes that a kept node takes, about.
+/// Approximate memory of a kept node, in bytes.
 const NODE: u64 = 128;
 
 /// A node with an anchor.
 #[derive(Debug)]
 struct Anchored {
     path: Option<PathId>,
-    /// Where it begins, and whether it stands in brackets or braces.
+    /// Position in the text; true if in flow style.
     origin: (Mark, bool),
     outline: Outline,
-    /// Hash of it as a key, if it can be one.
+    /// Hash of the node as a key, if it can be a key.
     key: Option<u64>,
-    /// What it is, once it has ended and if it is small.
+    /// Copy of the node, once it has ended, if it is small.
     value: Option<Rc<Value>>,
 }
 
-/// What others must know of a node.
+/// The type of a node, as needed to check the collection around it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Outline {
     Scalar,
-    /// Whether all its items are mappings.
+    /// A sequence; true if all its items are mappings.
     Sequence(bool),
-    /// How many keys it has; unknown before its end.
+    /// A mapping with its number of keys, which is unknown before it ends.
     Mapping(Option<u64>),
     /// An alias without its anchor.
     Unknown,
@@ -58,29 +58,29 @@ pub(super) struct Surveyor<'s, 'w> {
     found: &'s mut dyn FnMut(&Paths, WantedNode<'_>),
     pub(super) survey: Survey,
     frames: Vec<Frame>,
-    /// Keys and hashes of frames that have ended, for their memory.
+    /// Buffers of ended frames, for reuse.
     spare: Vec<(String, Vec<u64>)>,
     names: HashMap<Box<str>, usize>,
     anchors: Vec<Anchored>,
     rectangles: Vec<Rectangle>,
-    /// Bytes kept to the end, about.
+    /// Approximate number of bytes kept to the end.
     kept: u64,
-    /// Nodes kept for as long as the collections they are in have not ended.
+    /// Number of nodes kept until their collections end.
     live: u64,
-    /// How far the text has been read.
+    /// Offset to which the text was read.
     read: u64,
 }
 
 impl Drop for Surveyor<'_, '_> {
     fn drop(&mut self) {
-        // From the last on, as each may hold on to earlier ones: else they would go one within the
-        // other, as deep as there are anchors.
+        // Dropped from the last one on. Each may refer to earlier ones; dropping the first ones last avoids a
+        // recursion as deep as the number of anchors.
         while self.anchors.pop().is_some() {}
     }
 }
 
 impl<'s, 'w> Surveyor<'s, 'w> {
-    /// Surveys for what is wanted.
+    /// Creates the state for a survey of the requested nodes.
     pub(super) fn new(wanted: Wanted<'w>, found: &'s mut dyn FnMut(&Paths, WantedNode<'_>)) -> Self {
         Self {
             wanted,
@@ -97,13 +97,13 @@ impl<'s, 'w> Surveyor<'s, 'w> {
         }
     }
 
-    /// Takes an event; whether there is more to be looked at.
+    /// Processes an event. Returns false if the rest of the text is not needed.
     pub(super) fn take(&mut self, event: Event<'_>) -> std::result::Result<bool, Box<Broken>> {
         let place = event.start;
         self.read = event.end.offset;
         match event.what {
             What::Scalar { value, style, tag, anchor } => {
-                // PyYAML goes by the look of a scalar with this tag, even in quotes.
+                // For this tag, PyYAML resolves the type from the text, even in quotes.
                 let plain = style == Style::Plain || tag == Some(NO_TAG);
                 self.scalar(place, value, plain, specific(tag), anchor);
             }
@@ -141,7 +141,7 @@ impl<'s, 'w> Surveyor<'s, 'w> {
         }
     }
 
-    /// The path of the collection at `index` among the frames.
+    /// Returns the path of the collection at `index` in `frames`.
     fn path_of(&mut self, index: usize) -> Option<PathId> {
         let known = (1..=index).rev().find(|n| self.frames[*n].path.is_some()).unwrap_or(0);
         let mut path = self.frames.get(known).and_then(|frame| frame.path).unwrap_or(path::ROOT);
@@ -159,7 +159,7 @@ impl<'s, 'w> Surveyor<'s, 'w> {
         self.survey.paths.add(parent, step)
     }
 
-    /// The path of the node that comes next in the innermost collection.
+    /// Returns the path of the current node in the innermost collection.
     fn here(&mut self) -> Option<PathId> {
         let Some(index) = self.frames.len().checked_sub(1) else { return path::ROOT };
         let parent = self.path_of(index);
@@ -167,12 +167,13 @@ impl<'s, 'w> Surveyor<'s, 'w> {
         self.add_path(parent, step)
     }
 
-    /// Whether the innermost collection is a mapping that means nothing but its keys and values.
+    /// True if the innermost collection is a mapping that is only keys and values, without a tag (or the
+    /// root).
     fn in_plain_mapping(&self) -> bool {
         self.frames.last().is_some_and(|frame| frame.plain)
     }
 
-    /// What every node has: it is counted, and may be the root, and may have an anchor.
+    /// Does what every node needs: counts it, and records it if it is the root or has an anchor.
     fn begin(
         &mut self,
         place: Mark,
@@ -206,12 +207,12 @@ impl<'s, 'w> Surveyor<'s, 'w> {
         Some(index)
     }
 
-    /// Whether the innermost collection keeps its nodes.
+    /// True if the innermost collection keeps its nodes.
     fn recording(&self) -> bool {
         self.frames.last().is_some_and(|frame| frame.record.is_on())
     }
 
-    /// The key of the root that the node that comes, or ended last, is the value of, if that is wanted.
+    /// Returns the root key of which the current node is the value, if that key was requested.
     fn root_key(&self) -> Option<&'w str> {
         let [root] = self.frames.as_slice() else { return None };
         let keys = if root.mapping && root.awaits_value { self.wanted.root_keys } else { &[] };
@@ -273,7 +274,7 @@ impl<'s, 'w> Surveyor<'s, 'w> {
         self.finish(place, Outline::Scalar, value, 1)
     }
 
-    /// Takes a text that may be what the mapping around it stands for.
+    /// Records a reference, if `uri` is the value of the reference key.
     fn refer(&mut self, place: Mark, uri: &str) {
         let wanted = self.wanted.reference;
         let refers = |frame: &Frame| frame.mapping && !wanted.is_empty() && frame.key == wanted;
@@ -442,7 +443,7 @@ impl<'s, 'w> Surveyor<'s, 'w> {
         self.finish(frame.place, outline, value, size)
     }
 
-    /// Hands a node that has ended to the collection it is in.
+    /// Passes an ended node to its collection.
     fn finish(&mut self, place: Mark, outline: Outline, value: Option<Value>, size: usize) {
         let Some(frame) = self.frames.last_mut() else { return };
         if frame.record.is_on() {
@@ -486,7 +487,7 @@ fn specific(tag: Option<&str>) -> Option<&str> {
     tag.filter(|tag| *tag != NO_TAG)
 }
 
-/// A text for a message.
+/// Returns a text for a message, cut to 60 characters.
 fn shorten(text: &str) -> String {
     const LONGEST: usize = 60;
     match text.char_indices().nth(LONGEST) {

@@ -12,7 +12,7 @@ fn surveyed(text: &str) -> Survey {
     survey(Events::new(text.as_bytes()), TAGS, &mut |_, _| {}).unwrap()
 }
 
-/// The findings of a text: what is wrong, line and column.
+/// Returns the findings of a text: kind, line and column.
 fn findings(text: &str) -> Vec<(Wrong, u64, u64)> {
     surveyed(text).findings.iter().map(|f| (f.wrong, f.place.line, f.place.column)).collect()
 }
@@ -140,13 +140,13 @@ fn mappings_that_look_like_wanted_ones_are_known() {
 fn what_is_kept_is_bounded_by_the_text() {
     let chain: String = (1..50_000).map(|n| format!("- &a{n} [*a{}]\n", n - 1)).collect();
     assert_eq!(surveyed(&format!("- &a0 x\n{chain}")).aliases.len(), 49_999);
-    // Deep paths, each asked for anew: keys of 1000 bytes, 900 levels deep.
+    // Deep paths that are each requested anew: keys of 1000 bytes, 400 levels deep.
     let mut text = String::new();
     for depth in 0..400 {
         text.push_str(&format!("{}{}:\n", " ".repeat(depth), "k".repeat(1000)));
     }
     assert_eq!(surveyed(&text).depth.0, 400);
-    // Nodes within nodes that are all kept while they last.
+    // Nested nodes that are all kept until their collections end.
     let text = format!("!want {{a: {}", format!("{{{}b: ", "? [1], ".repeat(30_000)).repeat(20));
     assert!(survey(Events::new(text.as_bytes()), TAGS, &mut |_, _| {}).unwrap_err().too_large);
     let text = "- &a b\n- *a\n".repeat(1000);

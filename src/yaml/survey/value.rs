@@ -1,4 +1,4 @@
-//! A node that was asked for, with what is below it, up to a bound.
+//! A copy of a requested node, with the nodes below it, up to a limit.
 
 use std::rc::Rc;
 
@@ -6,50 +6,50 @@ use super::{Leaves, Shape};
 use crate::yaml::event::Mark;
 use crate::yaml::scalar::{self, Type};
 
-/// Nodes kept of one value: enough for a table of some thousand columns.
+/// Maximum number of nodes kept of one value: enough for a table with some thousand columns.
 pub(super) const LARGEST: usize = 64 << 10;
-/// Nodes kept of an array in the tree.
+/// Maximum number of nodes kept of an array in the tree.
 pub(super) const LARGEST_ARRAY: usize = 4 << 10;
-/// The longest scalar that is kept.
+/// Maximum length of a scalar that is kept, in bytes.
 pub(super) const LONGEST_SCALAR: usize = 64 << 10;
 
 /// A node.
 #[derive(Clone, Debug)]
 pub struct Value {
-    /// Where it begins.
+    /// Position in the text.
     pub place: Mark,
-    /// Its resolved tag, if one is written.
+    /// Resolved tag, if the text has one.
     pub tag: Option<Rc<str>>,
-    /// What it is.
+    /// Type and content.
     pub node: Node,
-    /// What its elements are, of the outermost sequence of an array.
+    /// Range and types of the elements, for the outermost sequence of an array.
     pub leaves: Option<Box<Leaves>>,
 }
 
-/// What a node is.
+/// The type and content of a node.
 #[derive(Clone, Debug)]
 pub enum Node {
     /// A scalar.
     Scalar {
         /// Its text.
         text: Box<str>,
-        /// Whether it is written without quotes.
+        /// True if the scalar is plain: without quotes.
         plain: bool,
     },
-    /// A sequence, with the shape it has as an array.
+    /// A sequence with its shape as an array.
     Sequence(Vec<Value>, Shape),
     /// A mapping: keys and values in order.
     Mapping(Vec<(Value, Value)>),
-    /// A mention of another node by its anchor.
+    /// An alias of another node.
     Same(Rc<Value>),
-    /// A sequence of which only the shape it has as an array is kept.
+    /// A sequence of which only the shape as an array is kept.
     LargeSequence(Shape),
-    /// Anything else that is too large to keep, or a node that mentions itself.
+    /// Any other node that is too large to keep, or a node that contains an alias of itself.
     Unknown,
 }
 
 impl Node {
-    /// A mapping of keys and values in turn.
+    /// Returns a mapping from alternating keys and values.
     pub(super) fn mapping(values: Vec<Value>) -> Self {
         let mut pairs = Vec::with_capacity(values.len() / 2);
         let mut values = values.into_iter();
@@ -61,12 +61,12 @@ impl Node {
 }
 
 impl Value {
-    /// A node of which nothing but its place is known.
+    /// Returns a node of which only the position is known.
     pub(super) fn unknown(place: Mark) -> Self {
         Self { place, tag: None, node: Node::Unknown, leaves: None }
     }
 
-    /// The same node without what is below it.
+    /// Returns the node without the nodes below it.
     pub(super) fn without_content(self) -> Self {
         let node = match self.node {
             Node::Sequence(_, shape) | Node::LargeSequence(shape) => Node::LargeSequence(shape),
@@ -76,7 +76,7 @@ impl Value {
         Self { node, ..self }
     }
 
-    /// The node meant: itself, or the one with the anchor.
+    /// Returns the node itself, or the target of an alias.
     pub fn target(&self) -> &Self {
         let mut value = self;
         while let Node::Same(target) = &value.node {
@@ -85,7 +85,7 @@ impl Value {
         value
     }
 
-    /// The value of `key` in a mapping: the last one written, or else one merged in by `<<`.
+    /// Returns the value of `key` in a mapping: the last one written, or else one merged by `<<`.
     pub fn get(&self, key: &str) -> Option<&Self> {
         self.get_within(key, 16)
     }
@@ -104,7 +104,7 @@ impl Value {
         })
     }
 
-    /// Whether all of it was kept, so that [`get`](Self::get) finds whatever is there.
+    /// True if the whole node was kept, so that [`get`](Self::get) finds every key.
     pub fn is_whole(&self) -> bool {
         !matches!(self.target().node, Node::Unknown | Node::LargeSequence(_))
     }
@@ -113,7 +113,7 @@ impl Value {
         self.scalar_type() == Some(Type::Merge)
     }
 
-    /// The type, if it is a scalar.
+    /// Returns the type of a scalar.
     pub fn scalar_type(&self) -> Option<Type> {
         match &self.target().node {
             Node::Scalar { text, plain } => Some(scalar::type_of(text, *plain, self.target().tag.as_deref())),
@@ -121,7 +121,7 @@ impl Value {
         }
     }
 
-    /// The text, if it is a scalar that is a text.
+    /// Returns the text of a scalar of type string.
     pub fn text(&self) -> Option<&str> {
         match (&self.target().node, self.scalar_type()?) {
             (Node::Scalar { text, .. }, Type::Str) => Some(text),
@@ -129,7 +129,7 @@ impl Value {
         }
     }
 
-    /// The number, if it is a scalar that is an integer.
+    /// Returns the value of a scalar of type integer.
     pub fn integer(&self) -> Option<i128> {
         match (&self.target().node, self.scalar_type()?) {
             (Node::Scalar { text, .. }, Type::Int) => scalar::integer(text),
@@ -137,7 +137,7 @@ impl Value {
         }
     }
 
-    /// The items, if it is a sequence that was kept.
+    /// Returns the items of a sequence, if they were kept.
     pub fn items(&self) -> Option<&[Self]> {
         match &self.target().node {
             Node::Sequence(items, _) => Some(items),

@@ -1,4 +1,4 @@
-//! The shapes of arrays that are written in the text.
+//! The shapes of arrays in the tree.
 
 use super::Surveyor;
 use crate::yaml::survey::frame::Frame;
@@ -6,7 +6,7 @@ use crate::yaml::survey::rectangle::Rectangle;
 use crate::yaml::survey::{Leaves, Shape};
 
 impl Surveyor<'_, '_> {
-    /// Takes a collection that begins; the array that it is a part of, and its depth in it.
+    /// Begins a collection. Returns the rectangle to which it belongs, and its depth there.
     pub(super) fn open_rectangle(&mut self, mapping: bool, inside: bool) -> (Option<usize>, usize) {
         let parent = self.frames.last().and_then(|frame| Some((frame.rectangle?, frame.depth)));
         match (mapping, parent) {
@@ -28,7 +28,7 @@ impl Surveyor<'_, '_> {
         }
     }
 
-    /// The shape as an array, where the sequence that ends is the outermost of one.
+    /// Ends a sequence. Returns the shape and the elements if the sequence is the outermost one of an array.
     pub(super) fn close_rectangle(&mut self, frame: &Frame) -> Option<(Shape, Option<Box<Leaves>>)> {
         let rectangle = self.rectangles.get_mut(frame.rectangle?)?;
         rectangle.close(frame.depth, frame.count);

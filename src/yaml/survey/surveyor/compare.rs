@@ -1,4 +1,4 @@
-//! Comparing a text with an earlier one: which tags are gone, which scalars are read otherwise.
+//! Comparison of a text with an earlier one: missing tags, and scalars that are read differently.
 
 use super::{Surveyor, shorten};
 use crate::yaml::event::Mark;
@@ -7,11 +7,11 @@ use crate::yaml::scalar::{self, Type};
 use crate::yaml::survey::sample::{Kind, step};
 
 impl Surveyor<'_, '_> {
-    /// The hash of the path of the node that comes.
+    /// Returns the path hash of the current node.
     pub(super) fn next_hash(&self) -> u64 {
         match self.frames.last() {
             Some(frame) if frame.mapping => step(frame.hash, frame.key_hash),
-            // No key's hash is likely to be that of an item.
+            // It is unlikely that the hash of a key is also that of an item.
             Some(frame) => step(frame.hash, !frame.count),
             None => 0,
         }
@@ -33,7 +33,7 @@ impl Surveyor<'_, '_> {
         looks: Type,
         tag: Option<&str>,
     ) {
-        // A tag that says what the scalar is anyway may come and go.
+        // A tag that is equal to the scalar's implicit type may be added or removed.
         let tag = tag.filter(|_| looks == Type::Other || scalar::type_of(text, plain, None) != looks);
         let readings = if plain && tag.is_none() { Readings::of(text, looks) } else { None };
         let before = self.wanted.before.filter(|before| !before.is_empty());
@@ -52,7 +52,7 @@ impl Surveyor<'_, '_> {
         }
     }
 
-    /// The same of a scalar that is a key.
+    /// Compares a scalar that is a key, as [`compare_scalar`](Self::compare_scalar) does for values.
     pub(super) fn compare_key(&mut self, place: Mark, text: &str, plain: bool, looks: Type) {
         let Some(mapping) = self.frames.last().map(|frame| frame.hash) else { return };
         let before = self.wanted.before.filter(|before| before.has_keys());

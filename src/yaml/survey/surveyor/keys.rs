@@ -1,4 +1,4 @@
-//! The keys of mappings: whether a reader can look one up, and whether it is there already.
+//! The keys of mappings: checks that they are hashable and unique.
 
 use std::hash::BuildHasher;
 
@@ -10,12 +10,12 @@ use crate::yaml::survey::Wrong;
 use crate::yaml::survey::sample::HASHER;
 
 impl Surveyor<'_, '_> {
-    /// Whether the node that comes is a key.
+    /// True if the current node is a key.
     pub(super) fn at_key(&self) -> bool {
         self.frames.last().is_some_and(|frame| frame.mapping && !frame.awaits_value)
     }
 
-    /// The hash by which keys are the same if a reader takes them for the same.
+    /// Returns the hash of a key. Keys that are equal in Python have the same hash.
     pub(super) fn key_hash(&self, text: &str, looks: Type) -> Option<u64> {
         match looks {
             Type::Other => None,
@@ -24,7 +24,7 @@ impl Surveyor<'_, '_> {
         }
     }
 
-    /// Takes a scalar as the key of the innermost collection.
+    /// Processes a scalar as a key of the innermost mapping.
     pub(super) fn scalar_key(&mut self, place: Mark, text: &str, looks: Type) -> Option<u64> {
         let hash = self.key_hash(text, looks);
         if looks == Type::Other {
@@ -47,7 +47,7 @@ impl Surveyor<'_, '_> {
         hash
     }
 
-    /// Says so if the innermost mapping has this key already.
+    /// Reports a key that the innermost mapping already has.
     pub(super) fn remember_key(&mut self, place: Mark, hash: u64) {
         let Some(frame) = self.frames.last_mut() else { return };
         if !frame.seen.insert(hash) {
@@ -57,7 +57,7 @@ impl Surveyor<'_, '_> {
         }
     }
 
-    /// Says that a collection is no key.
+    /// Reports a collection that is used as a key.
     pub(super) fn unhashable(&mut self, place: Mark) {
         let what = "a key is a sequence or a mapping, which Python can't look up".to_owned();
         self.find(Wrong::UnhashableKey, place, "", what)
