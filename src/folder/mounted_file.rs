@@ -305,7 +305,7 @@ impl MountedFile {
 
     /// Opens and parses the file in its current state.
     fn read_now(&self) -> Result<Read> {
-        // Of a half-saved file only its status is shown.
+        // A half-saved file shows only its status.
         let half_saved = match self.location.settle(&self.open_files.recovery) {
             Err(error) if error.kind() == error::Kind::Unfinished => Some(error),
             settled => settled.map(|()| None)?,

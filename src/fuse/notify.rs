@@ -24,7 +24,7 @@ pub struct KernelNotifier {
 }
 
 impl KernelNotifier {
-    /// Uses the session's `notifier` and the mount's `device`.
+    /// Creates a notifier from the session's `notifier` and the mount's `device`.
     pub fn new(notifier: Notifier, device: Option<OwnedFd>) -> Self {
         Self { notifier, device }
     }

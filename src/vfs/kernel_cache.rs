@@ -20,16 +20,16 @@ use crate::sync::locked;
 use crate::vfs::Ino;
 use crate::workers::Workers;
 
-/// Bytes of buffers that may wait to be stored; further buffers are not stored.
+/// Maximum total size in bytes of the buffers that wait to be stored; further buffers are not stored.
 const WAITING: u64 = 8 << 20;
 
-/// Number of read buffers kept for reuse.
+/// Maximum number of read buffers kept for reuse.
 const SPARES: usize = 8;
 
 /// Smallest range that is stored, in bytes.
 const LEAST: usize = 64 << 10;
 
-/// Number of opened nodes that are remembered.
+/// Maximum number of opened nodes that are recorded.
 const OPENED: usize = 1 << 14;
 
 /// Page size of the kernel's cache, in bytes. Only whole pages are stored.
@@ -68,7 +68,7 @@ struct Inner {
     spare: Mutex<Vec<Vec<u8>>>,
     /// Opened nodes: the kernel may have cached bytes of them.
     opened: Mutex<HashMap<Ino, Opened>>,
-    /// True after the kernel was asked to drop nodes and doesn't support it.
+    /// True once a request to drop nodes has failed: the kernel doesn't support it.
     keeps_nodes: AtomicBool,
 }
 

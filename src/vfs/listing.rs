@@ -148,7 +148,7 @@ impl Vfs {
         names.into_iter().filter(|name| name != TREE).collect()
     }
 
-    /// Returns the entries of a directory from a position on, until `take` says that it is full.
+    /// Passes the entries of a directory to `take`, from a position on, until `take` returns true.
     ///
     /// With `attrs` each name is also looked up, as by [`Vfs::lookup`], except for `.` and `..`. Entries that
     /// vanished since the directory was read are omitted.
@@ -275,7 +275,7 @@ impl Vfs {
         outcome.result
     }
 
-    /// Returns one entry to `take`, unless it vanished. True if more entries can be taken.
+    /// Passes one entry to `take`, unless the entry vanished. Returns true if more entries can be taken.
     fn hand_item(
         &self,
         name: &OsStr,
@@ -332,7 +332,7 @@ impl Vfs {
     }
 }
 
-/// The result of returning entries.
+/// The result of passing entries to a [`Take`].
 #[derive(Debug)]
 struct Handed {
     /// True once an entry was taken.
