@@ -1,10 +1,10 @@
 //! Translation of the kernel's requests into calls of the [`Vfs`], and of the results into replies.
 //!
 //! This module decides only which thread does the work. A fast request is answered on the thread that
-//! received it. Slow work runs on separate workers, so that `ls` and readers of other files never wait for
-//! it: parsing and searching a large file, decoding, verifying a whole block, and every request that may end
-//! in a save (flush, fsync, release, rename). If a handler panics, its request fails with EIO, and the mount
-//! continues.
+//! received it. Slow work runs on separate workers, so that `ls` and readers of other files never wait
+//! for it: parsing and searching a large file, decoding, verifying a whole block, and every request that
+//! may end in a save (flush, fsync, release, rename). If a handler panics, its request fails with EIO,
+//! and the mount continues.
 //!
 //! `tree.yaml` and the files beside it bypass the kernel's page cache (FOPEN_DIRECT_IO), and the kernel does
 //! not cache their attributes. The kernel therefore need not be notified of changes, and no notification can
@@ -88,8 +88,8 @@ impl Adapter {
         &self.0.vfs
     }
 
-    /// Returns a function that ends all writing ([`Vfs::close`]). Programs that wait for a save get their
-    /// answer first.
+    /// Returns a function that ends all writing ([`Vfs::close`]). Programs that wait for a
+    /// save get their answer first.
     pub fn closer(&self) -> impl Fn() + Send + Sync + 'static {
         let (vfs, saving, files) = (self.0.vfs.clone(), self.0.saving.clone(), self.0.files.clone());
         move || {

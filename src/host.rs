@@ -1,7 +1,7 @@
 //! Mirrored directories: locations, links, and detection of the files that a format recognises.
 //!
-//! Only this module calls openat and stat for files that a mount shows. It knows no inode numbers and no
-//! format.
+//! Only this module calls openat and stat for files that a mount shows. It knows no
+//! inode numbers and no format.
 //!
 //! - `location`: the path to a source, from directories that were opened before mounting; targets of symbolic
 //!   links; files to which a source refers

@@ -133,8 +133,8 @@ pub struct Vfs {
     give_back: fn(),
     /// Sources that can't be written although a writable mount was requested, and the reason.
     unwritable: Option<Arc<str>>,
-    /// Reason why a file of a read-only format is not writable. Users expect this, so [`Vfs::remarks`] omits
-    /// it.
+    /// Reason why a file of a read-only format is not writable. Users expect this, so
+    /// [`Vfs::remarks`] omits it.
     unchangeable: Option<Arc<str>>,
     /// Further remarks for the user, a line each.
     notices: Vec<String>,
@@ -387,8 +387,8 @@ impl Vfs {
         })
     }
 
-    /// Returns the attributes of a writable `tree.yaml` under the inode number that it has before the first
-    /// write.
+    /// Returns the attributes of a writable `tree.yaml` under the inode number that it
+    /// has before the first write.
     fn attr_of_tree(&self, entry: &Entry) -> Result<Attr> {
         if let Some(overlay) = entry.folder()?.used_overlay() {
             return self.attr_of_overlay_file(entry, &overlay, &overlay.first()?);

@@ -149,8 +149,8 @@ impl Workers {
     }
 }
 
-/// Waits for another job or for a server. If this is a worker thread, an extra thread works in its place
-/// meanwhile.
+/// Waits for another job or for a server. If this is a worker thread, an extra thread
+/// works in its place meanwhile.
 pub(crate) fn while_waiting<T>(wait: impl FnOnce() -> T) -> T {
     // A thread that already waits has been replaced.
     let Some(shared) = WORKS_FOR.take() else { return wait() };

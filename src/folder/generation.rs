@@ -139,7 +139,7 @@ impl Drop for Held {
     }
 }
 
-/// Counters that say if a generation's bytes must stay readable.
+/// The use of a generation, which determines whether its bytes must stay readable.
 #[derive(Debug)]
 pub(crate) struct Usage {
     holders: AtomicUsize,

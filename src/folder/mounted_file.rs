@@ -1,9 +1,9 @@
 //! A mounted file, from the first look at it until another file takes its name.
 //!
-//! If the file is changed in place, or by a save of this mount, the [`MountedFile`] stays and the file is
-//! parsed again: the next generation. If another program replaces the file, a new mounted file takes over,
-//! with new serial numbers for everything that it shows. Handles of older generations can be read to their
-//! end.
+//! If the file is changed in place, or by a save of this mount, the [`MountedFile`] stays and the
+//! file is parsed again: the next generation. If another program replaces the file, a new mounted
+//! file takes over, with new serial numbers for everything that it shows. Handles of older
+//! generations can be read to their end.
 //!
 //! A mounted file keeps nothing open by itself. Its generations are held by the handles that read them and by
 //! [`OpenFiles`].
@@ -234,8 +234,8 @@ impl MountedFile {
         Ok(now.map(|now| now.hold()))
     }
 
-    /// Returns the current generation. If the file no longer has its name, returns the one that is still
-    /// open.
+    /// Returns the current generation. If the file no longer has its name, returns
+    /// the one that is still open.
     pub(crate) fn opened(&self) -> Result<Held> {
         match self.parsed()? {
             Some(opened) => Ok(opened),
@@ -369,8 +369,8 @@ impl MountedFile {
         self.location.may_write().unwrap_or(false)
     }
 
-    /// True if the file may be replaced without the knowledge of this kernel. Bytes read may then be from an
-    /// older file.
+    /// True if the file may be replaced without the knowledge of this kernel. Bytes read may
+    /// then be from an older file.
     pub(crate) fn is_remote(&self) -> bool {
         self.location.is_remote()
     }

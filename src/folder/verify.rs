@@ -1,7 +1,7 @@
 //! Checksum checks of blocks, for their readers.
 //!
-//! The standard leaves it to readers whether they check checksums. The default is not to check: a core hashes some
-//! 500 MB/s, which is a fraction of the speed of reading, and most of a large block is never read. With
+//! The standard leaves it to readers whether they check checksums. The default is not to check: a core hashes
+//! some 500 MB/s, which is a fraction of the speed of reading, and most of a large block is never read. With
 //! `first-read` a block is checked in the background from the first read on. Once a mismatch is found, reads
 //! fail, and the kernel drops the cached bytes of the block. With `always` the first reader waits until the
 //! whole block is checked. Blocks without a checksum are read as usual.

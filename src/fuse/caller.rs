@@ -1,6 +1,6 @@
 //! The process that made a request, looked up in `/proc`.
 //!
-//! A request contains a thread ID. To find out if the program that opened a file also closes it, thread
+//! A request contains a thread ID. To find out whether the program that opened a file also closes it, thread
 //! groups are compared: Node.js opens and closes from different threads.
 //!
 //! Some files of `/proc` must not be read while a request waits for its reply. exec closes files, and until
@@ -25,8 +25,8 @@ const FIRST_LINES: usize = 512;
 /// Time-out for reading `stat`. If the read blocks, the process is in exec and can't be killed now anyway.
 const WAIT: Duration = Duration::from_millis(100);
 
-/// Returns the process of the thread that made a request. Group 0 means unknown, for example in another
-/// container.
+/// Returns the process of the thread that made a request. Group 0 means unknown, for
+/// example in another container.
 pub(crate) fn of(thread: u32) -> Caller {
     Caller { group: group(thread).unwrap_or(0), killed: false }
 }

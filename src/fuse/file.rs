@@ -30,8 +30,8 @@ impl Server {
         self.files.get(handle).filter(|opened| matches!(**opened, OpenFile::Writer(_)))
     }
 
-    /// Runs a job on a writable file, on a worker if the job is slow. For any other handle, replies success
-    /// at once.
+    /// Runs a job on a writable file, on a worker if the job is slow. For any other handle,
+    /// replies success at once.
     pub(super) fn with_writer(
         &self,
         handle: FileHandle,

@@ -7,8 +7,8 @@ use fuser::{INodeNo, Notifier};
 use crate::error::{Result, errno};
 use crate::vfs::{Ino, Kernel};
 
-/// Code of the notification that asks the kernel to drop nodes (`FUSE_NOTIFY_PRUNE`, Linux 6.18), which fuser
-/// lacks.
+/// Code of the notification that asks the kernel to drop nodes (`FUSE_NOTIFY_PRUNE`, Linux
+/// 6.18), which fuser lacks.
 const PRUNE: i32 = 9;
 
 /// Maximum number of nodes in one notification.

@@ -1,5 +1,5 @@
-//! Threads for slow requests: requests about one file run in order, requests about different files in
-//! parallel.
+//! Threads for slow requests: requests about one file run in order, requests about
+//! different files in parallel.
 //!
 //! All requests about a file that is being searched wait for the same work, so one thread for each file is
 //! enough. A file system that does not answer blocks a bounded number of threads, and no request about files
@@ -88,8 +88,8 @@ fn work(waiting: &Mutex<Waiting>, file: u64) {
     }
 }
 
-/// Runs the jobs on a file of a foreign file system, then the jobs on files of that file system that wait for
-/// a thread.
+/// Runs the jobs on a file of a foreign file system, then the jobs on files of that file
+/// system that wait for a thread.
 fn work_on_foreign(waiting: &Mutex<Waiting>, mut file: u64, foreign: Foreign) {
     loop {
         work(waiting, file);

@@ -37,8 +37,8 @@ const BACKGROUND: u16 = 64;
 /// Maximum length of a write, and thereby of a read, in bytes.
 const LONGEST: u32 = 1 << 20;
 
-/// Logs a request and runs its handler. If the handler panics, its reply is dropped, and the request fails
-/// with EIO.
+/// Logs a request and runs its handler. If the handler panics, its reply is dropped, and
+/// the request fails with EIO.
 fn guarded(request: fmt::Arguments<'_>, handler: impl FnOnce()) {
     tracing::debug!(target: "asdf_mount::fuse", "{request}");
     if catch_unwind(AssertUnwindSafe(handler)).is_err() {

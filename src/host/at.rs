@@ -38,8 +38,8 @@ pub(crate) fn stat_of(fd: impl AsFd) -> Result<Stat> {
     Ok(rustix::fs::fstat(fd)?.into())
 }
 
-/// True if this process may write `name` in `dir`. If that can't be determined, returns true: the write may
-/// be tried.
+/// True if this process may write `name` in `dir`. If that can't be determined, returns
+/// true: the write may be tried.
 pub(crate) fn may_write(dir: BorrowedFd<'_>, name: &OsStr) -> bool {
     if mounts::check(dir, name).is_err() {
         return false;

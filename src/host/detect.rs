@@ -1,7 +1,7 @@
 //! Entries of mirrored directories: their types, and detection of formats.
 //!
 //! Nothing is listed or opened before a program asks. A name costs one stat. For a regular file the first
-//! bytes are read too, to find out if a format recognises it. The result is remembered (`remembered`).
+//! bytes are read too, to find out whether a format recognises it. The result is remembered (`remembered`).
 
 mod remembered;
 
@@ -70,8 +70,8 @@ impl Seen {
 pub(crate) struct FormatDetector {
     recognise: fn(&[u8]) -> Option<&'static str>,
     remembered: Remembered,
-    /// Recovers files after an interrupted save, or reports them: the first bytes of such a file may match no
-    /// format.
+    /// Recovers files after an interrupted save, or reports them: the first bytes of such a
+    /// file may match no format.
     recovery: RecoveryPolicy,
     /// True once a shortage was logged.
     told: AtomicBool,
@@ -207,8 +207,8 @@ impl FormatDetector {
         Ok((stat_of(&file)?, known))
     }
 
-    /// True if a format recognises the file `name` in `dir`; `None` if its first bytes alone do not decide
-    /// that.
+    /// True if a format recognises the file `name` in `dir`; `None` if its first bytes
+    /// alone do not decide that.
     fn knows_at_once(&self, dir: BorrowedFd<'_>, name: &OsStr, inode: u64) -> Option<bool> {
         if self.remembered.may_have(inode) {
             let stat = stat_in(dir, name).ok().filter(|stat| stat.kind == Kind::File)?;

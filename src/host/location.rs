@@ -64,8 +64,8 @@ impl Origin {
         self.stat_in(self.fd(), OsStr::new("."))
     }
 
-    /// Returns the stat to show for `name` in `dir`, which was reached from this origin. Does not follow a
-    /// link.
+    /// Returns the stat to show for `name` in `dir`, which was reached from this
+    /// origin. Does not follow a link.
     pub(crate) fn stat_in(&self, dir: BorrowedFd<'_>, name: &OsStr) -> Result<Stat> {
         if self.shared { acl::stat_in(dir, name) } else { stat_in(dir, name) }
     }

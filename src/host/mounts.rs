@@ -56,8 +56,8 @@ impl Foreign {
     }
 }
 
-/// Refuses a name in an open directory if a mount of this program begins there. Returns the kernel's
-/// attributes.
+/// Refuses a name in an open directory if a mount of this program begins there. Returns
+/// the kernel's attributes.
 pub(crate) fn check(dir: BorrowedFd<'_>, name: &OsStr) -> Result<Option<Statx>> {
     if name == "." {
         return Ok(None);
@@ -69,7 +69,7 @@ pub(crate) fn check(dir: BorrowedFd<'_>, name: &OsStr) -> Result<Option<Statx>> 
         Err(Errno::NOSYS | Errno::PERM) => return Ok(None),
         Err(errno) => return Err(errno.into()),
     };
-    // Before Linux 5.8 the attributes do not say if a mount begins there.
+    // Before Linux 5.8 the attributes do not say whether a mount begins there.
     let known = found.stx_attributes_mask.contains(StatxAttributes::MOUNT_ROOT);
     let is_root = !known || found.stx_attributes.contains(StatxAttributes::MOUNT_ROOT);
     if is_root && found.stx_dev_major == 0 && is_ours(makedev(0, found.stx_dev_minor)) {

@@ -53,8 +53,8 @@ impl Attr {
         self.size.div_ceil(512)
     }
 
-    /// True if the permissions allow a process of `uid` and `gid` the access `wanted` (4 read, 2 write, 1
-    /// execute).
+    /// True if the permissions allow a process of `uid` and `gid` the access `wanted` (4
+    /// read, 2 write, 1 execute).
     pub fn allows(&self, uid: u32, gid: u32, wanted: u16) -> bool {
         let granted = match () {
             // Root may read every file and search every directory.

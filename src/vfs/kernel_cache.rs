@@ -5,8 +5,8 @@
 //! so that the kernel can serve the next program that reads or maps the block. If the bytes turn out to be
 //! wrong, the kernel is told to drop all cached bytes of the block.
 //!
-//! A separate thread makes these calls, because the kernel may block them until a read of the same page is
-//! answered.
+//! A separate thread makes these calls, because the kernel may block them until a read of
+//! the same page is answered.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -43,8 +43,8 @@ pub trait Kernel: Send + Sync {
     /// Drops the cached bytes of a node.
     fn forget(&self, ino: Ino);
 
-    /// Asks the kernel to drop those of the nodes that no program uses. Fails if the kernel doesn't support
-    /// that.
+    /// Asks the kernel to drop those of the nodes that no program uses. Fails if the
+    /// kernel doesn't support that.
     fn give_back(&self, inos: &[Ino]) -> Result<()>;
 }
 
@@ -184,8 +184,8 @@ impl KernelCache {
 pub enum ReadBytes<'a> {
     /// Bytes in a buffer shared with the cache of units.
     Shared(Shared),
-    /// A buffer and the number of its bytes used. The buffer may be exchanged for another one with any
-    /// content.
+    /// A buffer and the number of its bytes used. The buffer may be exchanged for
+    /// another one with any content.
     Copied(&'a mut Vec<u8>, usize),
 }
 

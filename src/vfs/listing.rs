@@ -209,9 +209,9 @@ impl Vfs {
         outcome.result
     }
 
-    /// Returns attributes for a file that is generated at its first lookup. They have no lifetime in the
-    /// kernel. Until the file is generated, its size is the last size that the kernel got, so that the kernel
-    /// keeps pages that programs have mapped.
+    /// Returns attributes for a file that is generated at its first lookup. The kernel does not cache them.
+    /// Until the file is generated, its size is the last size that the kernel got, so that the kernel keeps
+    /// pages that programs have mapped.
     fn unmade(
         &self,
         entry: &Arc<Entry>,
@@ -228,8 +228,8 @@ impl Vfs {
         Ok((Attr { grows: true, ..attr }, node))
     }
 
-    /// Returns [`Vfs::unmade`] for a generated file in the directory of a writable file; `None` for any other
-    /// name.
+    /// Returns [`Vfs::unmade`] for a generated file in the directory of a writable file;
+    /// `None` for any other name.
     fn unmade_in(&self, entry: &Arc<Entry>, name: &OsStr) -> Result<Option<(Attr, Node)>> {
         if !is_file(name) {
             return Ok(None);

@@ -167,8 +167,8 @@ impl Vfs {
         Ok(shown)
     }
 
-    /// Returns the current directory of a view, or of the file itself if `view` is `None`; `None` if the file
-    /// is gone.
+    /// Returns the current directory of a view, or of the file itself if `view` is `None`;
+    /// `None` if the file is gone.
     pub(crate) fn folder_of(
         &self,
         entry: &Arc<Entry>,

@@ -275,8 +275,8 @@ const ASKED_AT: usize = 1 << 15;
 const MANY: usize = 8192;
 
 impl KnownNodes {
-    /// Counts one more lookup of `node` and returns its number, or the number of a known node of the same
-    /// view.
+    /// Counts one more lookup of `node` and returns its number, or the number of a
+    /// known node of the same view.
     pub(crate) fn remember(&self, node: Node) -> Ino {
         let ino = node.ino();
         let mut known = locked(&self.0);
@@ -297,8 +297,8 @@ impl KnownNodes {
         if serial == ino.serial() { ino } else { Ino::of(serial) }
     }
 
-    /// Returns the older half of the nodes, newest first, if the kernel knows so many that it should drop
-    /// some.
+    /// Returns the older half of the nodes, newest first, if the kernel knows so many
+    /// that it should drop some.
     pub(crate) fn surplus(&self) -> Option<Vec<Ino>> {
         let mut known = locked(&self.0);
         let count = known.nodes.len();

@@ -17,9 +17,9 @@ use crate::vfs::kernel_cache::{KernelCache, ReadBytes};
 use crate::vfs::node::{Ino, ViewNode};
 use crate::view::status::Writing;
 
-/// Contents up to this size, in bytes, are read through the kernel's cache, which is faster for many small
-/// reads. A larger stored content bypasses it: its bytes go from the cache of the source straight to the
-/// reader.
+/// Contents up to this size, in bytes, are read through the kernel's cache, which is faster for
+/// many small reads. A larger stored content bypasses it: its bytes go from the cache of the
+/// source straight to the reader.
 const SMALL: u64 = 1 << 20;
 
 /// The kernel's caching of a file's bytes.
@@ -97,7 +97,7 @@ impl Reader {
     /// Returns the bytes of the file.
     ///
     /// If another program has changed the source, reading them fails with [`Kind::Changed`] (ESTALE). Then
-    /// [`Reader::renew`] finds out if these bytes are unchanged.
+    /// [`Reader::renew`] finds out whether these bytes are unchanged.
     pub fn content(&self) -> Result<Arc<dyn Content>> {
         match &self.what {
             What::View { now, .. } => {
@@ -121,9 +121,9 @@ impl Reader {
         look.attached && look.stat.source.version != shown.held.version
     }
 
-    /// Moves to the newest generation if it has the same bytes, or if the file grows. The bytes are the same
-    /// if the file has only grown, or if the checksums of its blocks prove it. May parse the file and read
-    /// blocks.
+    /// Moves to the newest generation if it has the same bytes, or if the file grows. The bytes are
+    /// the same if the file has only grown, or if the checksums of its blocks prove it. May parse
+    /// the file and read blocks.
     ///
     /// # Errors
     /// ESTALE if the bytes no longer exist.
@@ -175,7 +175,8 @@ impl Reader {
         }
     }
 
-    /// Returns the caching for the content as it is now. Decodes a small content to find out if it is sound.
+    /// Returns the caching for the content as it is now. Decodes a small content to find out if it is
+    /// damaged.
     fn caching_of_now(&self) -> Caching {
         let (mounted, now) = match &self.what {
             What::Generated(_) => return Caching::Direct,

@@ -90,8 +90,8 @@ fn queue_of(entry: &Entry, asked: Asked<'_>) -> u64 {
     }
 }
 
-/// Returns the reason why a request about a mirrored directory, or about the root above several sources, is
-/// slow.
+/// Returns the reason why a request about a mirrored directory, or about the root above
+/// several sources, is slow.
 fn delay_in_directory(entry: &Arc<Entry>, asked: Asked<'_>) -> Option<Delay> {
     let file = queue_of(entry, asked);
     match asked {

@@ -147,8 +147,8 @@ fn root_of(mut found: Vec<FoundSource<'_>>) -> Result<Entry> {
     }
 }
 
-/// Returns the state shared by the overlays of a writable mount, and the problem with the state directory, if
-/// any.
+/// Returns the state shared by the overlays of a writable mount, and the problem with the
+/// state directory, if any.
 fn shared(
     options: &Options,
     serials: &Arc<Serials>,
@@ -215,8 +215,8 @@ impl FoundSource<'_> {
     }
 }
 
-/// Returns the position of a source. A file is located through its directory, so that a replacement is
-/// noticed.
+/// Returns the position of a source. A file is located through its directory, so that
+/// a replacement is noticed.
 fn position(source: &Path, mountpoint: &Option<Arc<Mountpoint>>, options: &Options) -> Result<Position> {
     let meta = source.metadata().map_err(|error| Error::from(error).of(source))?;
     let links = |origin: &Arc<Origin>, path: &Path| {
@@ -256,8 +256,8 @@ fn side_by_side(found: Vec<FoundSource<'_>>) -> Result<Entry> {
         }
         sources.push((name.to_owned(), position));
     }
-    // The directory belongs to the daemon's user; all users may list it. Its times are those of the first
-    // source.
+    // The directory belongs to the daemon's user; all users may list it. Its times are
+    // those of the first source.
     let stat = Stat {
         kind: Kind::Directory,
         mode: 0o555,
@@ -275,8 +275,8 @@ fn kept_open() -> NonZeroUsize {
     usize::try_from(bound).ok().and_then(NonZeroUsize::new).unwrap_or(NonZeroUsize::MIN)
 }
 
-/// Returns the maximum number of scratch files. Each has an open descriptor, and may need one for a
-/// directory.
+/// Returns the maximum number of scratch files. Each has an open descriptor, and may
+/// need one for a directory.
 fn most_scratch_files() -> u64 {
     MOST_FILES.min(open_files() / 4)
 }

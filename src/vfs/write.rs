@@ -23,10 +23,10 @@ use crate::vfs::node::{Ino, Node};
 use crate::vfs::read_handle::Reader;
 use crate::view::status::Writing;
 
-/// Number of overlays kept while no handle is open in them. An overlay remembers times and the last refusal,
-/// which the file itself does not hold.
+/// Maximum number of overlays kept while no handle is open in them. An overlay remembers times and the last
+/// refusal, which the file itself does not hold.
 const RESTING: usize = 4096;
-/// Number of overlays examined at a time to find ones that can be dropped.
+/// Maximum number of overlays examined at a time to find ones that can be dropped.
 const LOOKED_AT: usize = 64;
 
 /// An overlay file, with its entry and overlay.
@@ -123,8 +123,8 @@ impl Vfs {
         }
     }
 
-    /// Checks if the permissions allow a process of `uid` and `gid` the access `wanted` (4 read, 2 write, 1
-    /// execute).
+    /// Checks that the permissions allow a process of `uid` and `gid` the access `wanted` (4
+    /// read, 2 write, 1 execute).
     ///
     /// # Errors
     /// EROFS for a write to a read-only node, EACCES if the permissions forbid the access.
@@ -138,8 +138,8 @@ impl Vfs {
         }
     }
 
-    /// Records that the overlay of `entry` is about to be written, and drops overlays that were not used for
-    /// long.
+    /// Records that the overlay of `entry` is about to be written, and drops overlays
+    /// that were not used for long.
     pub(crate) fn keep_written(&self, entry: &Arc<Entry>) {
         let is_short = || self.shared.as_ref().is_some_and(|shared| shared.quota.is_short());
         let count = {
@@ -183,8 +183,8 @@ impl Vfs {
         self.is_read_only().then(because)
     }
 
-    /// Ends all writing: waits for running saves, and keeps texts that were not saved. Reads continue to
-    /// work.
+    /// Ends all writing: waits for running saves, and keeps texts that were not
+    /// saved. Reads continue to work.
     pub fn close(&self) {
         let written: Vec<_> = locked(&self.written).iter().map(|(_, entry)| entry.clone()).collect();
         for entry in written {
@@ -271,8 +271,8 @@ impl Vfs {
         self.hand_out(&entry, &overlay, overlay_file)
     }
 
-    /// Adds a name to a file. Counts a lookup of the file's number, or of the copy's number if the file is
-    /// copied.
+    /// Adds a name to a file. Counts a lookup of the file's number, or of the copy's
+    /// number if the file is copied.
     pub fn link(&self, ino: Ino, parent: Ino, name: &OsStr) -> Result<Attr> {
         let (_, from, overlay_file) = self.overlay_file_of(ino)?;
         let (entry, overlay) = self.overlay_in(parent)?;
@@ -319,8 +319,8 @@ impl Vfs {
     }
 }
 
-/// Returns if and how the file behind `entry` can be written; `read_only` is the mount's reason for being
-/// read-only.
+/// Returns whether and how the file behind `entry` can be written; `read_only` is the mount's
+/// reason for being read-only.
 pub(crate) fn writing(entry: &Entry, mounted: &MountedFile, read_only: Option<&str>) -> Writing {
     let overlay = entry.folder().ok().and_then(|folder| folder.used_overlay());
     let because = match (&overlay, read_only) {

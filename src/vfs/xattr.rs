@@ -76,8 +76,8 @@ fn value(list: Attributes, name: &OsStr) -> Xattr {
     found.map_or(Xattr::Absent, |(_, value)| Xattr::Ready(value.into_bytes()))
 }
 
-/// Checks the blocks of a file. The value is `mismatch` if a block is damaged; else it is the result for the
-/// last block.
+/// Checks the blocks of a file. The value is `mismatch` if a block is damaged; else it is the
+/// result for the last block.
 fn verified(mounted: Arc<MountedFile>, blocks: Vec<usize>) -> Xattr {
     Xattr::Slow(Box::new(move || {
         let mut found = Verified::None;
@@ -125,7 +125,7 @@ impl Vfs {
     /// Returns the attribute names of a mounted file's directory without parsing the file; `None` for any
     /// other node, and once the file is parsed.
     ///
-    /// `ls -l` asks for the names of each entry, to find out if there is an ACL.
+    /// `ls -l` asks for the names of each entry, to find out whether there is an ACL.
     pub fn xattr_names_unparsed(&self, ino: Ino) -> Option<Vec<u8>> {
         let Ok(Node::Entry(entry)) = self.node(ino) else { return None };
         if ino == Ino::ROOT || entry.position.foreign.is_some() || entry.folder().ok()?.is_parsed() {
@@ -145,7 +145,7 @@ impl Vfs {
     }
 
     /// Sets an extended attribute, or removes it if there is no value. Attributes last as long as the mount.
-    /// `exists` says if the attribute must (or must not) exist before.
+    /// If `exists` is set, it says whether the attribute must exist before or must not.
     pub fn set_xattr(
         &self,
         ino: Ino,

@@ -6,8 +6,8 @@ use super::parser::Events;
 use crate::content::{Content, read_exact_at};
 use crate::error::Error;
 
-/// Maximum length in bytes of a text that is read into memory. A longer text is read by libyaml piece by
-/// piece.
+/// Maximum length in bytes of a text that is read into memory. A longer text is read
+/// by libyaml piece by piece.
 const LONGEST_HELD: u64 = 16 << 20;
 
 /// The reason why the events of a text end early.

@@ -250,8 +250,8 @@ pub fn survey_text(
 ///
 /// # Errors
 ///
-/// Fails if the fast parser does not support part of the text. Then call [`survey`], and discard the nodes
-/// found so far.
+/// Fails if the fast parser does not support part of the text. Then call [`survey`], and
+/// discard the nodes found so far.
 pub fn survey_fast(
     text: &[u8],
     wanted: Wanted<'_>,
@@ -269,9 +269,9 @@ pub fn survey_fast(
 
 /// Checks that the text of a whole head (header line and tree) can be parsed.
 ///
-/// Problems that prevent a reader from opening the tree are errors too, for example an alias without an
-/// anchor, or a second document. The error names line and column. Nodes that are `wanted` are passed to
-/// `found`.
+/// Problems that prevent a reader from opening the tree are errors too, for example an alias
+/// without an anchor, or a second document. The error names line and column. Nodes that are
+/// `wanted` are passed to `found`.
 pub fn check_tree(
     content: &dyn Content,
     wanted: Wanted<'_>,

@@ -1,8 +1,8 @@
 //! The bytes of an open file, in each of its generations.
 //!
-//! [`FileBytes`] is one open file. It knows where the bytes of each of its generations are now. A reader holds
-//! its lock for one read. A save holds the lock while it records new positions, and while it moves bytes. The
-//! lock is the innermost of all: a thread that holds it takes no other lock.
+//! [`FileBytes`] is one open file. It knows the current positions of the bytes of each of its generations. A
+//! reader holds its lock for one read. A save holds the lock while it records new positions, and while it
+//! moves bytes. The lock is the innermost of all: a thread that holds it takes no other lock.
 //!
 //! A change by another program shows in the file's version, which is compared *after* each read. Older
 //! generations can then no longer read the file, unless the file has only grown ([`Container::still_has`]).
@@ -59,7 +59,7 @@ struct Entry {
     size: u64,
     places: Places,
     usage: Arc<Usage>,
-    /// Container of the generation, which can tell if the file has only grown.
+    /// Container of the generation, which can tell whether the file has only grown.
     parsed: Option<Weak<dyn Container>>,
     /// True if the generation's bytes were in the file when the current save began.
     in_save: bool,
@@ -152,8 +152,8 @@ impl FileBytes {
         older.iter().filter(|(_, parsed)| parsed.still_has(&self.source)).map(|(id, _)| *id).collect()
     }
 
-    /// Copies ranges of the file into one source, in order; `None` if memory or disk space is short, or a
-    /// read fails.
+    /// Copies ranges of the file into one source, in order; `None` if memory or disk space
+    /// is short, or a read fails.
     fn copy(&self, ranges: &[Range<u64>]) -> Option<Arc<dyn Source>> {
         let len = ranges.iter().map(|range| range.end - range.start).sum::<u64>();
         if len <= IN_MEMORY {
@@ -241,8 +241,8 @@ impl Readers for SaveReaders {
                 return state.replace(ranges, &copied, copy.as_ref());
             }
             drop(state);
-            // The copy is made without the lock, while threads read. Meanwhile another thread may have begun
-            // to read.
+            // The copy is made without the lock, while threads read. Meanwhile another
+            // thread may have begun to read.
             copy = bytes.copy(&read);
             copied = read;
         }
@@ -332,9 +332,9 @@ impl GenerationSource {
     fn goes_on(&self, expected: SourceVersion) -> bool {
         let file = &self.bytes.source;
         let Ok(now) = file.stat() else { return false };
-        // A younger generation of this version may decide it: a save by this mount has changed the text,
-        // which only the younger one has. An older generation does not know bytes that were appended before
-        // this one.
+        // A younger generation of this version may decide it: a save by this mount has changed the
+        // text, which only the younger one has. An older generation does not know bytes that were
+        // appended before this one.
         let at_it: Vec<_> = {
             let state = self.bytes.read();
             let entries = state.generations.iter();

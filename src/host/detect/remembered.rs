@@ -55,8 +55,8 @@ impl Default for Remembered {
 }
 
 impl Remembered {
-    /// Returns the result for a file in `dir` with this stat: true if a format recognised it; `None` if
-    /// unknown.
+    /// Returns the result for a file in `dir` with this stat: true if a format
+    /// recognised it; `None` if unknown.
     pub(super) fn get(&self, dir: BorrowedFd<'_>, stat: &Stat) -> Option<bool> {
         if stat.source.size == 0 {
             return Some(false);
@@ -65,14 +65,15 @@ impl Remembered {
         locked(&self.table).get(hash)
     }
 
-    /// True if a file with this inode number may be remembered, on any device. If not, its stat need not be
-    /// read.
+    /// True if a file with this inode number may be remembered, on any device. If not,
+    /// its stat need not be read.
     pub(super) fn may_have(&self, inode: u64) -> bool {
         locked(&self.table).may_have(inode)
     }
 
-    /// Remembers if a file is recognised. `begun` is the time before the file was read; `stat` was taken
-    /// after that. A change in between has a time that is not settled, so its file is not remembered.
+    /// Remembers whether a file is recognised. `begun` is a time before the file was read; `stat` was taken
+    /// after the read. The times of a file that changed in between are not settled, so the file is not
+    /// remembered.
     pub(super) fn put(&self, dir: BorrowedFd<'_>, stat: &Stat, known: bool, begun: SystemTime) {
         if is_settled(stat.source.mtime, begun) && is_settled(stat.ctime, begun) {
             let hash = self.hash(dir, stat);

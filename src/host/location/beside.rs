@@ -79,8 +79,8 @@ impl Beside {
     }
 }
 
-/// Returns the path relative to a directory, if it starts with the directory's own path; otherwise the path
-/// itself.
+/// Returns the path relative to a directory, if it starts with the directory's own path;
+/// otherwise the path itself.
 fn below(dir: BorrowedFd<'_>, path: &Path) -> PathBuf {
     let folder = real_path(dir);
     folder.as_deref().and_then(|folder| path.strip_prefix(folder).ok()).unwrap_or(path).to_owned()
@@ -169,8 +169,8 @@ fn open_at(dir: BorrowedFd<'_>, path: &Path, resolve: ResolveFlags) -> std::resu
     for _ in 0..TRIES {
         match rustix::fs::openat2(dir, path, HOLD_ANY, Mode::empty(), resolve) {
             Err(Errno::AGAIN) => {}
-            // The kernel is older, or a sandbox forbids the call. Nothing else confines a path to the
-            // directory.
+            // The kernel is older, or a sandbox forbids the call. Nothing else confines
+            // a path to the directory.
             Err(Errno::NOSYS) => return Err(Errno::PERM),
             done => return done,
         }

@@ -1,11 +1,11 @@
 //! Symbolic links of a mirrored directory: their targets, and how they are shown.
 //!
 //! A link to a target inside the mirrored directory is shown as a link; an absolute link is made relative,
-//! because the mirror has other absolute paths. A link to a file outside is followed: its target is shown as
-//! a file. With `allow_other` such links are not followed, because other users could create links to files
+//! because the mirror has other absolute paths. A link to a file outside is followed: its target is shown in
+//! its place. With `allow_other` such links are not followed, because other users could create links to files
 //! that only the mounting user can read. Links to directories outside, broken links and circular links are
-//! shown as links. If their text leaves the mirrored directory by `..`, it is made absolute, because the
-//! mount has other neighbours than the source.
+//! shown as links. A text that leads out of the mirrored directory is made absolute, because the directory
+//! above the mount is not the one above the source.
 //!
 //! Links are resolved here, name by name, and not by the kernel. If the mount covers its own source, the
 //! kernel would resolve them into the mount, and the daemon would wait for itself.
@@ -101,8 +101,8 @@ pub(crate) struct End {
     strayed: bool,
 }
 
-/// Returns the form in which the link at `location` is shown. The link is `depth` directories below the
-/// mirror's top.
+/// Returns the form in which the link at `location` is shown. The link is `depth`
+/// directories below the mirror's top.
 pub(crate) fn judge(location: &Location, depth: usize, links: &LinkPolicy) -> Result<Shown> {
     let text = read(location)?;
     // The link may lead to a server that does not answer.
@@ -120,8 +120,8 @@ pub(crate) fn judge(location: &Location, depth: usize, links: &LinkPolicy) -> Re
             }
             Shown::Link(link.into())
         }
-        // Shown as a directory, it could lead a program that walks the mount out of it, or into an endless
-        // loop.
+        // Shown as a directory, it could lead a program that walks the mount out of it,
+        // or into an endless loop.
         None if !links.follow || end.stat.kind == Kind::Directory => Shown::Link(from_root(location, &text)),
         None => Shown::Followed(end),
     })

@@ -229,8 +229,8 @@ impl<'t> Scanner<'t> {
         Ok(())
     }
 
-    /// Begins a block collection at `column`, if that is further in. The token is inserted before token
-    /// `number`.
+    /// Begins a block collection at `column`, if that is further in. The token is
+    /// inserted before token `number`.
     fn roll_indent(&mut self, column: i64, number: Option<u64>, token: Token<'t>, mark: Mark) {
         if self.in_flow() || self.indent >= column {
             return;

@@ -62,8 +62,8 @@ pub(super) enum Record {
     /// Nodes are not kept.
     #[default]
     Off,
-    /// All nodes so far: items, or keys and values alternating; and the number of nodes including those
-    /// below.
+    /// All nodes so far: items, or keys and values alternating; and the number of
+    /// nodes including those below.
     Kept(Vec<Value>, usize),
     /// There were too many nodes.
     TooLarge,

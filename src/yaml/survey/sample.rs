@@ -68,7 +68,7 @@ impl<T> Listed<T> {
     }
 }
 
-/// Returns the hash of the path that extends a path by one step, from both hashes.
+/// Returns the hash of the path that extends `path` by `step`; both are given as hashes.
 pub(super) fn step(path: u64, step: u64) -> u64 {
     const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
     let product = u128::from(path.rotate_left(23) ^ step) * u128::from(ODD);

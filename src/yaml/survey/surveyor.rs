@@ -73,8 +73,8 @@ pub(super) struct Surveyor<'s, 'w> {
 
 impl Drop for Surveyor<'_, '_> {
     fn drop(&mut self) {
-        // Dropped from the last one on. Each may refer to earlier ones; dropping the first ones last avoids a
-        // recursion as deep as the number of anchors.
+        // Anchors are dropped from the last to the first, because each may hold earlier ones. Otherwise the
+        // drop would recurse as deep as there are anchors.
         while self.anchors.pop().is_some() {}
     }
 }
@@ -167,8 +167,8 @@ impl<'s, 'w> Surveyor<'s, 'w> {
         self.add_path(parent, step)
     }
 
-    /// True if the innermost collection is a mapping that is only keys and values, without a tag (or the
-    /// root).
+    /// True if the innermost collection is a mapping that is only keys and values,
+    /// without a tag (or the root).
     fn in_plain_mapping(&self) -> bool {
         self.frames.last().is_some_and(|frame| frame.plain)
     }

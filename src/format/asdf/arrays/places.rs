@@ -112,8 +112,8 @@ impl Places {
         place
     }
 
-    /// Returns the place for a fragment (a JSON Pointer); `None` for the whole tree, or if the path is too
-    /// long.
+    /// Returns the place for a fragment (a JSON Pointer); `None` for the whole tree, or
+    /// if the path is too long.
     pub(super) fn place_of_pointer(&mut self, fragment: &str) -> Option<Id> {
         let components = components_of_pointer(fragment)?;
         components.iter().try_fold(PathTree::ROOT, |place, name| self.tree.join(place, name))

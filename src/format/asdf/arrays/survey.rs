@@ -85,8 +85,8 @@ fn note(place: Mark, what: String) -> Defect {
     Defect { severity: Severity::Note, offset: place.offset, block: None, what }
 }
 
-/// Searches a tree. `blocks` is the number of blocks; `size` returns the uncompressed size of a block, if
-/// known.
+/// Searches a tree. `blocks` is the number of blocks; `size` returns the uncompressed
+/// size of a block, if known.
 pub(in super::super) fn find(
     tree: &Arc<dyn Content>,
     blocks: usize,
