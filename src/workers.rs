@@ -40,7 +40,7 @@ struct State {
     waiting: VecDeque<Job>,
     threads: usize,
     idle: usize,
-    /// Threads whose job waits for another one.
+    /// Number of threads that wait for another job.
     resting: usize,
     closed: bool,
 }

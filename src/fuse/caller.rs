@@ -31,7 +31,7 @@ pub(crate) fn of(thread: u32) -> Caller {
     Caller { group: group(thread).unwrap_or(0), killed: false }
 }
 
-/// Returns the process that closes a file, and if a signal is ending it.
+/// Returns the process that closes a file, and whether a signal is ending it.
 pub(crate) fn closing(request: &Request) -> Caller {
     let (thread, caller) = (request.pid(), of(request.pid()));
     if caller.group == 0 {

@@ -15,9 +15,9 @@ use crate::workers::{Workers, while_waiting};
 
 type Job = Box<dyn FnOnce() + Send>;
 
-/// Maximum number of files whose requests run in parallel.
+/// Maximum number of files with requests that run in parallel.
 const FILES: usize = 64;
-/// Maximum number of files on one foreign file system whose requests run in parallel.
+/// Maximum number of files on one foreign file system with requests that run in parallel.
 const FOREIGN: usize = 32;
 
 /// The queued jobs.

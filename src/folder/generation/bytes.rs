@@ -187,7 +187,7 @@ fn read_all(source: &dyn Source, offset: u64, buf: &mut [u8]) -> Option<()> {
 }
 
 impl State {
-    /// Returns the generations whose bytes the save changes.
+    /// Returns the generations with bytes that the save changes.
     fn saved(&mut self) -> impl Iterator<Item = &mut Entry> {
         self.generations.values_mut().filter(|entry| entry.in_save)
     }

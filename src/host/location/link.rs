@@ -38,7 +38,7 @@ pub(crate) struct Mountpoint {
 }
 
 impl Mountpoint {
-    /// Opens an existing directory; `None` for `/`, which has no name.
+    /// Opens an existing mount point; `None` for `/`, which has no name.
     pub(crate) fn find(path: &Path) -> Result<Option<Self>> {
         let path = path.canonicalize().map_err(|error| Error::from(error).of(path))?;
         let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else { return Ok(None) };

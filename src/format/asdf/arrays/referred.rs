@@ -55,7 +55,7 @@ pub(super) fn follow(file: &AsdfFile, uri: &str, more: &[String]) -> Result<(Arc
     Err(Error::new(Kind::Unrecognised, "references lead to references without end"))
 }
 
-/// Returns the path in the other file for a reference.
+/// Returns the path to which a reference points in the other file.
 fn path_in(uri: &str) -> Vec<String> {
     split(uri).1.and_then(components_of_pointer).unwrap_or_default()
 }
