@@ -1,11 +1,11 @@
-//! One mounted file through its versions: what was parsed of it, when it changed, whether its blocks are sound.
+//! One mounted file through its generations: parsing, detection of changes, checksums.
 //!
 //! This module knows no writes and no inode numbers.
 //!
 //! - `mounted_file`: one file from the first look until another file takes its name
-//! - `open_files`: the parsed files that are kept open, a bounded number
-//! - `serials`: what tells the files of a mount from each other
-//! - `generation`: a file as it was at one time, which never changes
+//! - `open_files`: a bounded number of parsed files that are kept open
+//! - `serials`: serial numbers of the files in a mount
+//! - `generation`: a snapshot of a file, which never changes
 //! - `verify`: when the checksum of a block is checked
 
 pub(crate) mod generation;

@@ -1,24 +1,25 @@
-//! Translates the kernel's requests into calls of the [`Vfs`], and its answers into replies.
+//! Translation of the kernel's requests into calls of the [`Vfs`], and of the results into replies.
 //!
-//! This module decides only which thread does the work. A request that can be answered at once is
-//! answered on the thread that received it. Parsing a large file and looking through it, decoding, the
-//! verification of a whole block and whatever may end in a save (flush, fsync, release, rename) run on workers of
-//! their own, so that `ls` and readers of other files never wait for them. A handler that panics answers EIO, and the mount lives on.
+//! This module decides only which thread does the work. A fast request is answered on the thread that
+//! received it. Slow work runs on separate workers, so that `ls` and readers of other files never wait
+//! for it: parsing and searching a large file, decoding, verifying a whole block, and every request that
+//! may end in a save (flush, fsync, release, rename). If a handler panics, its request fails with EIO,
+//! and the mount continues.
 //!
-//! `tree.yaml` and the files beside it bypass the kernel's page cache (FOPEN_DIRECT_IO), and their
-//! attributes are valid for no time at all. So the kernel never has to be told of a change, and no
-//! notification can meet a request that waits for it. (Notifications about blocks, which no program writes,
-//! come from a thread that answers no request: `vfs/kernel_cache`.) A mapping of such a file is written
-//! through: its pages arrive as writes before the flush.
+//! `tree.yaml` and the files beside it bypass the kernel's page cache (FOPEN_DIRECT_IO), and the kernel does
+//! not cache their attributes. The kernel therefore need not be notified of changes, and no notification can
+//! deadlock with a request that waits for it. (Notifications about blocks, which no program writes, come from
+//! a thread that answers no request: `vfs/kernel_cache`.) Writes through a mapping of these files arrive as
+//! write requests before the flush.
 //!
-//! - `requests`: the kernel's requests, each handed to the method that answers it
-//! - `node`, `dir`, `xattr`: what a node is, and what is in it
-//! - `file`, `read`: open files, and the ways in which their bytes reach the kernel
-//! - `write`: the requests that change something
-//! - `queues`: threads for files that are parsed or looked through
+//! - `requests`: the kernel's requests, each passed to the method that answers it
+//! - `node`, `dir`, `xattr`: attributes, directory entries, extended attributes
+//! - `file`, `read`: open files; the ways in which their bytes reach the kernel
+//! - `write`: requests that change files
+//! - `queues`: threads for parsing and searching files
 //! - `reply`: attributes, kinds and errors in fuser's types
-//! - `handle`: the numbers of open files; `caller`: which process made a request
-//! - `notify`: what the kernel is told without having asked
+//! - `handle`: handles of open files; `caller`: the process that made a request
+//! - `notify`: notifications to the kernel
 
 mod caller;
 mod dir;
@@ -44,18 +45,18 @@ use handle::Handles;
 pub use notify::KernelNotifier;
 use queues::Queues;
 
-/// How long replies that are under way may take once all saves are done.
+/// Time that pending replies get after all saves are done.
 const LAST_ANSWERS: Duration = Duration::from_secs(5);
-/// How long programs that have just saved may take to close their files.
+/// Time that programs get to close their files after a save.
 const LAST_CLOSING: Duration = Duration::from_secs(1);
-/// Inode numbers are never used twice, so every node is of generation 0.
+/// Generation of every node in the kernel's protocol: inode numbers are never reused.
 const GENERATION: Generation = Generation(0);
 
-/// The file system that the kernel talks to.
+/// The file system as fuser's trait.
 #[derive(Debug)]
 pub struct Adapter(Arc<Server>);
 
-/// What answers the requests, on whatever thread.
+/// The state that all threads share to answer requests.
 #[derive(Debug)]
 struct Server {
     vfs: Arc<Vfs>,
@@ -68,7 +69,7 @@ struct Server {
 }
 
 impl Adapter {
-    /// Serves `vfs`. Starts no thread yet.
+    /// Creates the file system for `vfs`. Starts no thread yet.
     pub fn new(vfs: Vfs) -> Self {
         let cpus = std::thread::available_parallelism().map_or(2, |cpus| cpus.get().max(2));
         Self(Arc::new(Server {
@@ -82,19 +83,20 @@ impl Adapter {
         }))
     }
 
-    /// The file system that is served.
+    /// Returns the tree of nodes.
     pub fn vfs(&self) -> &Arc<Vfs> {
         &self.0.vfs
     }
 
-    /// Ends writing ([`Vfs::close`]). A program that waits for a save gets its answer first.
+    /// Returns a function that ends all writing ([`Vfs::close`]). Programs that wait for a
+    /// save get their answer first.
     pub fn closer(&self) -> impl Fn() + Send + Sync + 'static {
         let (vfs, saving, files) = (self.0.vfs.clone(), self.0.saving.clone(), self.0.files.clone());
         move || {
             let was_saving = saving.is_busy();
             vfs.close();
             saving.wait(LAST_ANSWERS);
-            // A program that saved by fsync closes its file next, and must not get an error there.
+            // A program that saved by fsync closes its file next, and that close must not fail.
             if was_saving {
                 files.wait_while_any(|file| matches!(file, OpenFile::Writer(_)), LAST_CLOSING);
             }
@@ -104,13 +106,13 @@ impl Adapter {
 }
 
 impl Server {
-    /// How long the attributes of a node are valid for the kernel.
+    /// Returns the time for which the kernel may cache the attributes of a node.
     fn ttl(&self, attr: &Attr) -> Duration {
         self.vfs.ttl(attr.ino).min(attr.ttl())
     }
 }
 
-/// A node's number in the type of `vfs`.
+/// Returns an inode number in the type of `vfs`.
 fn ino(number: INodeNo) -> Ino {
     Ino(number.0)
 }

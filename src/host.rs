@@ -1,13 +1,14 @@
-//! Mirrored directories, as the system shows them: locations, links, and which files a format recognises.
+//! Mirrored directories: locations, links, and detection of the files that a format recognises.
 //!
-//! This module alone calls openat and stat for what a mount shows. It knows no inode numbers and no format.
+//! Only this module calls openat and stat for files that a mount shows. It knows no
+//! inode numbers and no format.
 //!
-//! - `location`: where a source lies, reached from directories that were opened before mounting; where symbolic
-//!   links lead; files that a source names
-//! - `at`: the system's calls on a name in an open directory
-//! - `mounts`: mounts of this program, which are not entered
-//! - `detect`: what lies at a name; which files a format recognises
-//! - `stat`, `acl`: what the system says of a file, and what access control lists leave of it
+//! - `location`: the path to a source, from directories that were opened before mounting; targets of symbolic
+//!   links; files to which a source refers
+//! - `at`: system calls on a name in an open directory
+//! - `mounts`: mounts of this program, which are never entered; foreign file systems
+//! - `detect`: the type of the file at a name; which files a format recognises
+//! - `stat`, `acl`: attributes of a file, and the effect of access control lists on its mode
 
 pub(crate) mod acl;
 pub(crate) mod at;

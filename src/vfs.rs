@@ -1,19 +1,19 @@
-//! What a kernel may ask of the mount, neutral of its interface and of every format.
+//! Inodes, lookups, attributes and open files of the mount, independent of fuser and of every format.
 //!
-//! A [`Vfs`] finds the node at a name, its attributes, and its contents. A single file is the root's
-//! folder; a single directory is mirrored by the root; several sources stand side by side in it.
-//! The module decides which other module answers, and nothing else.
+//! A [`Vfs`] finds the node at a name, its attributes, and its contents. A single file is shown as the root
+//! directory; a single directory is mirrored by the root; several sources are entries of the root. The module
+//! decides which other module answers, and nothing else.
 //!
 //! - `node`: inode numbers, and which nodes the kernel knows
 //! - `entry`: entries of mirrored directories
-//! - `sources`, `lookup`: what the root is, and which node is at a name
+//! - `sources`, `lookup`: the root of the mount, and the node at a name
 //! - `read_handle`, `listing`: open files and directories
-//! - `write`: changes by programs, passed to the overlay of the folder
+//! - `write`: changes by programs, passed to the overlay of the mounted file
 //! - `attr`, `xattr`: the attributes of a node
-//! - `slow`: which requests take long
+//! - `slow`: requests that take long
 //! - `kernel_cache`: bytes that the daemon stores into the kernel's cache, or has it drop
 //!
-//! The kernel may rely on an answer for [`TTL`]: a file that comes, goes or changes is seen within a second.
+//! The kernel may cache an answer for [`TTL`]: a new, removed or changed file is seen within a second.
 
 mod attr;
 mod entry;
@@ -67,29 +67,29 @@ use kernel_cache::KernelCache;
 use lookup::{FoundNode, ViewContent};
 use node::{KnownNodes, Node, NodeState, ViewNode};
 
-/// How long the kernel may believe what it was told of a name or a node.
+/// Time for which the kernel may cache a name or the attributes of a node.
 pub const TTL: Duration = Duration::from_millis(500);
 
-/// How a mount is to be made.
+/// Options of a mount.
 #[derive(Clone)]
 pub struct Options {
-    /// Where it will be mounted: a directory that exists, or nothing yet.
+    /// Mount point: an existing directory, or a path that does not exist yet.
     pub mountpoint: Option<PathBuf>,
-    /// Whose the nodes are.
+    /// Owner and permissions of the nodes.
     pub ownership: Ownership,
-    /// Whether others than the owner may look; links that lead outside are then not followed.
+    /// True if users other than the owner may read. Links that lead outside are then not followed.
     pub allow_other: bool,
-    /// Tells from a file's first bytes whether a format knows it.
+    /// Returns the format that recognises a file by its first bytes.
     pub recognise: fn(&[u8]) -> Option<&'static str>,
-    /// Opens such files.
+    /// Opens the files of known formats.
     pub opener: Opener,
-    /// When the checksums of blocks are checked.
+    /// Time at which the checksums of blocks are checked.
     pub verify: Verify,
-    /// Which views the folders of files have.
+    /// Views that a file's directory has.
     pub views: ShownViews,
-    /// What the editors of the mount share; without it nothing can be written.
+    /// State shared by the editors of the mount. `None` in a read-only mount.
     pub edits: Option<Arc<EditContext>>,
-    /// Gives memory back to the system, when many nodes were dropped.
+    /// Returns memory to the system after many nodes were dropped.
     pub give_back: fn(),
 }
 
@@ -102,7 +102,7 @@ impl std::fmt::Debug for Options {
 }
 
 impl Options {
-    /// For all formats that are built in, with what their containers share.
+    /// Returns the options for all built-in formats; their containers share `context`.
     pub fn new(context: Context) -> Self {
         Self {
             mountpoint: None,
@@ -128,43 +128,45 @@ pub struct Vfs {
     detector: FormatDetector,
     open_files: Arc<OpenFiles>,
     kernel_cache: KernelCache,
-    /// What is needed for writing; none in a read-only mount.
+    /// State shared by the overlays; `None` in a read-only mount.
     shared: Option<Arc<Shared>>,
     give_back: fn(),
-    /// What can't be written although it was asked for, and why.
+    /// Sources that can't be written although a writable mount was requested, and the reason.
     unwritable: Option<Arc<str>>,
-    /// Why a file of a format that can't be changed is shown read-only. Users expect that, so it is no remark.
+    /// Reason why a file of a read-only format is not writable. Users expect this, so
+    /// [`Vfs::remarks`] omits it.
     unchangeable: Option<Arc<str>>,
-    /// What else the caller should know, a line each.
+    /// Further remarks for the user, a line each.
     notices: Vec<String>,
-    /// The folders in which something was written, those written last at the end.
+    /// Entries whose overlay was used for writing, the most recent last.
     written: Mutex<LruCache<u64, Arc<Entry>>>,
 }
 
-/// The space of the file system that a node comes from.
+/// Space on the file system of a source.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Space {
-    /// Bytes of a block.
+    /// Bytes of a file system block.
     pub block_size: u32,
-    /// Blocks of the source's file system.
+    /// Blocks of the file system.
     pub blocks: u64,
-    /// Blocks that programs may take.
+    /// Blocks that programs may use.
     pub free: u64,
-    /// Nodes in all.
+    /// Inodes of the file system.
     pub files: u64,
     /// Longest name, in bytes.
     pub name_max: u32,
 }
 
 impl Vfs {
-    /// Looks `name` up in the directory `parent`; its number is handed out once more with that.
+    /// Looks `name` up in the directory `parent`. Counts one more lookup of its inode number.
     pub fn lookup(&self, parent: Ino, name: &OsStr) -> Result<Attr> {
         let found = self.find(parent, name)?;
         let attr = self.attr_of_found(&found)?;
         Ok(Attr { ino: self.remember(found.node), ..attr })
     }
 
-    /// Hands out the number of a node, and asks the kernel for older ones if it knows many.
+    /// Returns the inode number of a node and counts the lookup. If the kernel knows many nodes, asks it to
+    /// drop older ones.
     fn remember(&self, node: Node) -> Ino {
         let ino = self.known.remember(node);
         if self.kernel_cache.may_give_back()
@@ -175,19 +177,19 @@ impl Vfs {
         ino
     }
 
-    /// Takes back a number that was handed out `count` times.
+    /// Subtracts `count` lookups of an inode number.
     pub fn forget(&self, ino: Ino, count: u64) {
         if ino.serial() != 0 && self.known.forget(ino.serial(), count) {
             (self.give_back)();
         }
     }
 
-    /// What is said of a node.
+    /// Returns the attributes of a node.
     pub fn attr(&self, ino: Ino) -> Result<Attr> {
         self.attr_of(&self.node(ino)?)
     }
 
-    /// The text of a symbolic link.
+    /// Returns the target of a symbolic link.
     pub fn read_link(&self, ino: Ino) -> Result<OsString> {
         match self.node(ino)? {
             Node::Entry(entry) => match &entry.class {
@@ -206,7 +208,7 @@ impl Vfs {
         }
     }
 
-    /// Opens a file for reading that can't be written.
+    /// Opens a read-only file.
     pub fn open(&self, ino: Ino) -> Result<Reader> {
         match self.node(ino)? {
             Node::Entry(entry) => Reader::of_entry(&entry),
@@ -226,15 +228,15 @@ impl Vfs {
         }
     }
 
-    /// Sets the kernel that is told of the bytes of nodes.
+    /// Sets the kernel that is notified about cached bytes and nodes.
     pub fn serve(&self, kernel: impl Kernel + 'static) {
         self.kernel_cache.of(Box::new(kernel));
     }
 
-    /// The space of the file system that the mount's first source lies on.
+    /// Returns the space on the file system of the mount's first source.
     pub fn space(&self) -> Result<Space> {
         let stat = self.root.position.location.file_system()?;
-        // The size is that of the source's file system. A mount has no files of its own that could fill it.
+        // A mount has no free space of its own, so all blocks count as free.
         let blocks = stat.f_blocks;
         Ok(Space {
             block_size: u32::try_from(stat.f_frsize).unwrap_or(4096),
@@ -271,7 +273,7 @@ impl Vfs {
         }
     }
 
-    /// What is said of something that a mounted file shows.
+    /// Returns the attributes of an entry in the directory of a mounted file.
     pub(crate) fn attr_of_view(
         &self,
         view: &ViewNode,
@@ -282,7 +284,7 @@ impl Vfs {
             && file.content.is_err()
             && shown.held.is_outlived()
         {
-            // What can't be read may be there no more: that is no reason to say that it is empty.
+            // The unreadable content may be gone: returning size 0 would be wrong.
             return Err(errno(libc::ESTALE));
         }
         let state = view.shown().unwrap_or_else(|| NodeState::new(&shown.held, &shown.what));
@@ -290,7 +292,8 @@ impl Vfs {
         Ok(Attr { grows, ..self.attr_of_state(view, mounted, &state) })
     }
 
-    /// What is said of a node that the kernel asks for by its number: of a file, what it was told before.
+    /// Returns the attributes of a node by its number. While a file's generation exists, these are the
+    /// attributes that the kernel was given before.
     fn attr_of_known_view(
         &self,
         entry: &Arc<Entry>,
@@ -314,7 +317,7 @@ impl Vfs {
         Attr { mtime: state.mtime, ..attr }
     }
 
-    /// Whether something can be written in a directory.
+    /// True if files in a directory can be written.
     fn is_writable(&self, entry: &Entry) -> Result<bool> {
         match (&entry.class, &self.shared) {
             (Class::Folder(folder), Some(shared)) => {
@@ -324,7 +327,7 @@ impl Vfs {
         }
     }
 
-    /// What is written in a folder; `None` where nothing can be.
+    /// Returns the overlay of a mounted file; `None` if it can't be written.
     fn overlay(&self, entry: &Entry) -> Result<Option<Arc<Overlay>>> {
         match (&entry.class, &self.shared) {
             (Class::Folder(folder), Some(shared)) => folder.overlay(&entry.position, shared),
@@ -332,7 +335,7 @@ impl Vfs {
         }
     }
 
-    /// What is said of the folder of a file with `stat`.
+    /// Returns the attributes of a mounted file's directory; `stat` is the file's stat.
     fn own_folder(&self, ino: Ino, folder: &LazyOverlay, stat: &Stat) -> Attr {
         let attr = match self.shared {
             Some(_) => self.ownership.writable(ino, Kind::Directory, 0, stat),
@@ -354,7 +357,7 @@ impl Vfs {
             Class::Folder(folder) => {
                 let look = match self.mounted(entry) {
                     Ok(mounted) => mounted.look().stat,
-                    // The root stays when its file is gone: it is where the mount is.
+                    // The root remains after its file is gone, because the mount is there.
                     Err(_) if entry.serial == 0 => entry.position.location.origin().stat()?,
                     Err(error) => return Err(error),
                 };
@@ -367,7 +370,7 @@ impl Vfs {
         })
     }
 
-    /// What is said of a file of an overlay.
+    /// Returns the attributes of an overlay file.
     fn attr_of_overlay_file(
         &self,
         entry: &Entry,
@@ -389,7 +392,8 @@ impl Vfs {
         })
     }
 
-    /// What is said of a `tree.yaml` that can be written, by its first number.
+    /// Returns the attributes of a writable `tree.yaml` under the inode number that it
+    /// has before the first write.
     fn attr_of_tree(&self, entry: &Entry) -> Result<Attr> {
         if let Some(overlay) = entry.folder()?.used_overlay() {
             return self.attr_of_overlay_file(entry, &overlay, &overlay.first()?);

@@ -1,4 +1,4 @@
-//! A few threads for long work, so that other requests are answered meanwhile.
+//! Worker threads for slow jobs, so that other requests are answered meanwhile.
 //!
 //! The threads start with the first job: a daemon forks between creating its file system and serving it, and
 //! threads do not survive a fork. While a job waits for another one ([`while_waiting`]), an extra thread
@@ -12,7 +12,7 @@ use std::time::Duration;
 
 type Job = Box<dyn FnOnce() + Send>;
 
-/// The limit on extra threads that replace waiting ones. Beyond it, jobs wait too.
+/// Maximum number of extra threads that replace waiting ones. Beyond it, jobs wait too.
 const REPLACEMENTS: usize = 512;
 
 /// A bounded number of threads, and their job queue.
@@ -40,7 +40,7 @@ struct WorkersState {
     waiting: VecDeque<Job>,
     threads: usize,
     idle: usize,
-    /// Threads whose job waits for another one.
+    /// Number of threads that wait for another job.
     resting: usize,
     closed: bool,
 }
@@ -86,7 +86,7 @@ impl Shared {
         let mut state = self.lock();
         loop {
             if state.at_work() > self.bound {
-                // This was the extra thread for a job that works again now.
+                // This was the extra thread for a job that has resumed.
                 state.threads -= 1;
                 if !state.is_busy() {
                     self.quiet.notify_all();
@@ -149,8 +149,8 @@ impl Workers {
     }
 }
 
-/// Waits for another job or for a server. If this is a worker thread, an extra thread works in its place
-/// meanwhile.
+/// Waits for another job or for a server. If this is a worker thread, an extra thread
+/// works in its place meanwhile.
 pub(crate) fn while_waiting<T>(wait: impl FnOnce() -> T) -> T {
     // A thread that already waits has been replaced.
     let Some(shared) = WORKS_FOR.take() else { return wait() };
@@ -162,7 +162,7 @@ pub(crate) fn while_waiting<T>(wait: impl FnOnce() -> T) -> T {
     wait()
 }
 
-/// Exists while a thread waits in [`while_waiting`]; also a panic ends it.
+/// A guard that exists while a thread waits in [`while_waiting`]. A panic drops it, too.
 struct Resting(Arc<Shared>);
 
 impl Drop for Resting {

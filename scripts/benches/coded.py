@@ -37,7 +37,7 @@ assert len(blosc.decompress(file.read(int(sys.argv[3])))) == int(sys.argv[4])
 print(time.perf_counter() - begun)
 """,
 }
-"""Each prints the seconds it took, without those of starting Python."""
+"""Each prints its time in seconds, without the start of Python."""
 
 BY_PYTHON_ASDF = """
 import asdf, sys

@@ -131,7 +131,7 @@ def by_python_asdf(codec, source):
 
 
 def gzipped(stream, raw):
-    """The same deflate data with a gzip header, for most of the peers."""
+    """The deflate data of `stream` with a gzip header, for most of the peers."""
     path = stream.with_suffix(".gz")
     if not path.exists():
         sum32 = 0
@@ -144,7 +144,7 @@ def gzipped(stream, raw):
 
 
 def zipped(stream, raw):
-    """The same deflate data as the only member of a zip archive."""
+    """The deflate data of `stream` as the only member of a zip archive."""
     path = stream.with_suffix(".zip")
     if not path.exists():
         deflated, name = stream.read_bytes()[2:-4], b"data.raw"

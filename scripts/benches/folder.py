@@ -12,7 +12,7 @@ from .machine import Mount, median, ours, peak_memory, pid_of, ratio, row, secon
 
 FILES = 100_000
 WALKED = 2000
-"""Files of the folder that is walked through to its leaves."""
+"""Number of files in the directory that is walked completely."""
 
 
 def memory(pid):
@@ -29,7 +29,7 @@ def folder_of(here, name, files):
     sample = (folder / "0.asdf").read_bytes()
     for n in range(1, files):
         (folder / f"{n}.asdf").write_bytes(sample)
-    time.sleep(4)  # a file that was changed just now is opened at each look
+    time.sleep(4)  # recently changed files are opened at each lookup, to detect their format
     return folder
 
 
@@ -85,7 +85,7 @@ WALKS = {
 
 
 def bench_walk(here, repeats):
-    """All that the mount shows of 2000 files, beside a copy of it on bindfs."""
+    """Everything that the mount shows of 2000 files, compared with a copy of it on bindfs."""
     folder, copy = folder_of(here, "some", WALKED), here / "copy"
     with ours(folder, here / "m") as point:
         shutil.copytree(point, copy)

@@ -10,12 +10,12 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 TARGET = ROOT / (os.environ.get("CARGO_TARGET_DIR") or "target")
-"""Where Cargo builds."""
+"""Cargo's build directory."""
 BINARY = TARGET / "release" / "asdf-mount"
 PYTHON = ROOT / ".venv" / "bin" / "python"
-"""Python with the newest asdf; scripts/bench makes it."""
+"""Python with the newest asdf, installed by scripts/bench."""
 PEERS = ROOT / ".venv-bench" / "bin"
-"""Where the Python peers are."""
+"""Directory of the Python peers."""
 RATARMOUNT = ROOT / ".venv-ratarmount" / "bin" / "ratarmount"
 GIB = 1 << 30
 MIB = 1 << 20

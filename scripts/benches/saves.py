@@ -22,7 +22,7 @@ data: !core/ndarray-1.0.0 {source: 0, datatype: uint8, byteorder: little, shape:
 
 
 SLOW = 5
-"""Milliseconds that an fsync takes longer on a disk that is not as quick as this one."""
+"""Milliseconds added to each fsync, to simulate a slower disk."""
 
 
 def save(point, tree):
@@ -54,7 +54,7 @@ def fsync_alone(folder):
 
 
 def slow_disk(folder, milliseconds):
-    """The environment of a daemon in which each fsync in a directory takes this much longer."""
+    """The environment of a daemon in which each fsync in `folder` takes `milliseconds` longer."""
     library, control = folder / "faults.so", folder / "faults"
     source = ROOT / "tests" / "promises" / "faults.c"
     subprocess.run(["cc", "-shared", "-fPIC", "-O2", "-o", library, source, "-ldl"], check=True)
@@ -90,7 +90,7 @@ def fsyncs_of(pid, point, tree, here):
 
 
 def bench_fit(here, repeats):
-    """A changed word; the text fits before the first block."""
+    """A save of one changed word; the text fits before the first block."""
     small, large = here / "fit-1.asdf", here / "fit-16.asdf"
     trees = {small: file_with(small, GIB, False, 4096), large: file_with(large, 16 * GIB, True, 4096)}
     times, syncs, memory = {small: [], large: []}, [], 0.0

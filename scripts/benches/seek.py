@@ -79,7 +79,7 @@ def bench_seek(here, repeats, data, mib):
     peers = {"rapidgzip with its index": [], "indexed_gzip with its index": [], "ratarmount on a zip": []}
 
     def peers_at_random(mine):
-        """The same reads by the peers, immediately after ours, because the machine's speed varies."""
+        """These reads by the peers, immediately after ours, because the machine's speed varies."""
         for name, gains in peers.items():
             kind = name.split()[0]
             if kind == "ratarmount":

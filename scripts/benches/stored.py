@@ -25,7 +25,7 @@ def seconds_of_cat(path, begin=0):
 def bench_stored(here, repeats):
     """An uncompressed block of 1 GiB at an odd offset, everything in the page cache.
 
-    Each read is compared with the same read of the source: of the same bytes, with the same command.
+    Each read is compared with a read of the same bytes from the source, with the same command.
     """
     peers = here / "peers"
     peers.mkdir(exist_ok=True)

@@ -1,4 +1,4 @@
-"""Large trees, and files of very many blocks: what costs the daemon time, with no peer that does the same."""
+"""Large trees, and files with very many blocks. No other program does the same, so there is no peer."""
 
 import random
 import struct

@@ -1,13 +1,13 @@
-//! Generations: a file as it was at one time.
+//! Generations: snapshots of a file.
 //!
-//! A [`Generation`] has what was parsed of the file, and reads the file through a [`GenerationSource`], which gives
-//! the bytes of that time for as long as any thread holds the generation. It never changes: a save makes the next
-//! generation, and so does another program. Its container is had through a [`Held`] guard only. A save keeps the
-//! bytes that it overwrites for the generations that are held, or that the kernel was promised a moment ago
-//! ([`Usage`]).
+//! A [`Generation`] has a parsed container, which reads the file through a [`GenerationSource`]. That source
+//! returns the bytes of the snapshot for as long as a thread holds the generation. A generation never
+//! changes: a save, or a change by another program, begins the next generation. Its container can only be
+//! reached through a [`Held`] guard. A save keeps the bytes that it overwrites for generations that are held,
+//! and for those that the kernel looked up a moment ago ([`Usage`]).
 //!
-//! - `bytes`: where the bytes of each generation are now
-//! - `places`: the map from the offsets of a generation to these places
+//! - `bytes`: the current positions of the bytes of each generation
+//! - `places`: the map from the offsets of a generation to these positions
 
 pub(crate) mod bytes;
 mod places;
@@ -25,29 +25,29 @@ use crate::folder::verify::Checks;
 use crate::format::Container;
 use crate::source::{Source, SourceVersion, Time};
 
-/// Between a lookup and the open that follows it a generation stays readable for this long.
+/// Time for which a generation stays readable after a lookup, so that the following open can use it.
 const PROMISED: Duration = Duration::from_secs(1);
 
-/// What a file was at one time.
+/// A snapshot of a file.
 ///
-/// The contents are boxed: a weak reference holds the memory of the box alone.
+/// The contents are boxed, so that a weak reference keeps only the memory of the box.
 #[derive(Debug)]
 pub(crate) struct Generation(Box<Parsed>);
 
-/// A file that was parsed, or the reason why it can't be.
+/// A parsed file, or the reason why it can't be parsed.
 #[derive(Debug)]
 pub(crate) struct Parsed {
     pub(crate) version: SourceVersion,
-    /// Counts the versions of the file.
+    /// Number of the file's version, counted from 0.
     pub(crate) number: u64,
-    /// Counts the saves made here, of which some leave the version as it was.
+    /// Number of saves by this mount. Some saves do not change the version.
     pub(crate) saves: u64,
-    /// Equal in generations between which only saves made here lie.
+    /// Number that stays equal between generations separated only by saves of this mount.
     pub(crate) base_version: u64,
-    /// Equal in generations of which each has all bytes of the one before.
+    /// Number that stays equal between generations if each has all bytes of the previous one.
     pub(crate) lineage: u64,
     pub(crate) container: Result<Arc<dyn Container>>,
-    /// What checking its blocks found.
+    /// Results of block checks.
     pub(crate) checks: Checks,
     pub(crate) source: Arc<GenerationSource>,
     pub(crate) usage: Arc<Usage>,
@@ -77,16 +77,17 @@ impl Parsed {
         self.container.as_ref().map_err(Clone::clone)
     }
 
-    /// True if another program has changed the file since, even if the mount has not noticed yet.
+    /// True if another program has since changed the file, other than by appending. The mount may not have
+    /// detected the change yet.
     pub(crate) fn is_outlived(&self) -> bool {
         !self.source.is_whole()
     }
 
-    /// Adds to `blocks` those whose bytes `content` is made of, by its ranges of the source.
+    /// Adds to `blocks` the blocks from which `content` is made, found by its ranges of the source.
     pub(crate) fn add_blocks_of(&self, content: &dyn Content, blocks: &mut Vec<usize>) -> Result<()> {
         for range in content.ranges() {
             let container = self.container()?;
-            // Data follow the header of their block: the block begins before them.
+            // Data come after the header of their block, so the block begins before them.
             let first = container.block_before(range.start)?.unwrap_or(0);
             if let Some(last) = container.block_before(range.end.max(range.start))? {
                 blocks.extend(first..=last);
@@ -97,23 +98,23 @@ impl Parsed {
         Ok(())
     }
 
-    /// Keeps the generation readable for a moment: the kernel was told of one of its files, and may open it.
+    /// Keeps the generation readable for a moment after a lookup, because the kernel may open the file next.
     pub(crate) fn promise(&self) {
         self.usage.promise();
     }
 
-    /// When the file was last modified at that time.
+    /// Returns the file's mtime in this generation.
     pub(crate) fn mtime(&self) -> Time {
         self.source.stat().map_or((0, 0), |stat| stat.mtime)
     }
 }
 
-/// A guard of a generation: its bytes stay readable while any guard is there.
+/// A guard of a generation. Its bytes stay readable while any guard exists.
 #[derive(Debug)]
 pub(crate) struct Held(Arc<Generation>);
 
 impl Held {
-    /// The generation itself, for what does not keep it readable.
+    /// Returns the generation for users that need not keep it readable.
     pub(crate) fn generation(&self) -> &Arc<Generation> {
         &self.0
     }
@@ -139,12 +140,12 @@ impl Drop for Held {
     }
 }
 
-/// How a generation is used.
+/// The use of a generation, which determines whether its bytes must stay readable.
 #[derive(Debug)]
 pub(crate) struct Usage {
     holders: AtomicUsize,
     made: Instant,
-    /// When the kernel was last told of one of its files: milliseconds after `made`, plus one; 0 for never.
+    /// Time of the last lookup of one of its files: milliseconds after `made`, plus one; 0 if there was none.
     promised: AtomicU64,
 }
 
@@ -160,13 +161,13 @@ impl Usage {
         self.promised.store(now.saturating_add(1), Ordering::Relaxed);
     }
 
-    /// True for a moment after the kernel was told of one of its files.
+    /// True for a moment after a lookup of one of its files.
     pub(crate) fn is_promised(&self) -> bool {
         let promised = self.promised.load(Ordering::Relaxed);
         promised > 0 && self.made.elapsed() < Duration::from_millis(promised).saturating_add(PROMISED)
     }
 
-    /// True if its bytes must stay readable.
+    /// True if the generation's bytes must stay readable.
     pub(crate) fn is_held(&self) -> bool {
         self.holders.load(Ordering::Relaxed) > 0 || self.is_promised()
     }

@@ -1,12 +1,14 @@
-//! The mounted file behind a folder, from the first look at it until another file takes its name.
+//! A mounted file, from the first look at it until another file takes its name.
 //!
-//! When the file is written in place, or by a save made here, the [`MountedFile`] stays and is parsed anew: the next
-//! generation. When another program replaces the file, the folder goes on with a new mounted file, with new serial
-//! numbers for all that it shows. Handles of older generations can be read to their end.
+//! If the file is changed in place, or by a save of this mount, the [`MountedFile`] stays and the
+//! file is parsed again: the next generation. If another program replaces the file, a new mounted
+//! file takes over, with new serial numbers for everything that it shows. Handles of older
+//! generations can be read to their end.
 //!
-//! A mounted file keeps nothing open by itself. The handles that read it and the [`OpenFiles`] hold its generations.
+//! A mounted file keeps nothing open by itself. Its generations are held by the handles that read them and by
+//! [`OpenFiles`].
 //!
-//! The order of the locks stands in [`Rank`].
+//! [`Rank`] defines the order of the locks.
 
 mod saving;
 pub(crate) mod verification;
@@ -30,19 +32,19 @@ use crate::view;
 use crate::view::root::Root;
 use crate::view::status::Writing;
 
-/// A source is looked at again no more often than this.
+/// Minimum time between two checks of a source for changes.
 const LOOK_AGAIN: Duration = Duration::from_millis(200);
-/// A file that another program has changed is parsed when the change is this old, so that fewer files are met while they
-/// are written, and the next change gets another time where the clock of the file system is coarse.
+/// Age at which a change by another program is parsed. Fewer files are then parsed while they are being
+/// written, and the next change gets a different timestamp even if the file system's clock is coarse.
 const AT_REST: Duration = Duration::from_millis(10);
-/// Pauses for that, at most.
+/// Maximum number of pauses until a change has that age.
 const PAUSES: usize = 3;
-/// Attempts at parsing a file that another program is writing.
+/// Maximum number of attempts to parse a file that another program is writing.
 const ATTEMPTS: usize = 8;
-/// Different troubles of a file that its status lists.
+/// Maximum number of different read errors that a file's status lists.
 const TROUBLES: usize = 64;
 
-/// The mounted file behind a folder, at present.
+/// The mounted file that currently has a location.
 #[derive(Debug)]
 pub(crate) struct CurrentFile(RankedMutex<Option<Arc<MountedFile>>>);
 
@@ -53,7 +55,7 @@ impl Default for CurrentFile {
 }
 
 impl CurrentFile {
-    /// What was last seen of the file, which may be gone.
+    /// Returns the last known stat of the file, which may be gone.
     pub(crate) fn last_seen(&self) -> Option<Stat> {
         locked(&self.0).as_ref().map(|mounted| locked(&mounted.state).stat)
     }
@@ -63,7 +65,7 @@ impl CurrentFile {
         locked(&self.0).as_ref().is_some_and(|mounted| locked(&mounted.state).opened.strong_count() > 0)
     }
 
-    /// The mounted file that lies at `location` now.
+    /// Returns the mounted file that is at `location` now.
     pub(crate) fn mounted(
         &self,
         location: &Location,
@@ -87,14 +89,14 @@ impl CurrentFile {
     }
 }
 
-/// The file behind a folder, until another one takes its name.
+/// A file shown as a directory, until another file takes its name.
 #[derive(Debug)]
 pub(crate) struct MountedFile {
     pub(crate) serial: u64,
     location: Location,
     open_files: Arc<OpenFiles>,
     state: RankedMutex<MountedState>,
-    /// Held while the file is parsed, and when a save begins.
+    /// Held while the file is parsed, and during a save.
     parsing: RankedMutex<()>,
     troubles: Mutex<Vec<String>>,
 }
@@ -104,31 +106,31 @@ struct MountedState {
     looked: Instant,
     stat: Stat,
     attached: bool,
-    /// Of the newest parse.
+    /// Numbers of the newest parsed generation, as in [`Parsed`].
     generation: u64,
     base_version: u64,
     lineage: u64,
-    /// The version after the last save made here.
+    /// Version after the last save of this mount.
     own: Option<SourceVersion>,
-    /// The generation that a save is replacing: no thread looks at the source then.
+    /// Generation that a save is replacing. While this is set, the source is not checked for changes.
     saving: Option<Arc<Generation>>,
     parsed: Option<SourceVersion>,
-    /// The newest generation, and the open file that it reads.
+    /// Newest generation, and the open file that it reads.
     opened: Weak<Generation>,
     bytes: Weak<FileBytes>,
-    /// Saves made here: one may leave size and time of the file as they were, if it is quick.
+    /// Number of saves by this mount. A quick save may leave the file's size and time unchanged.
     saves: u64,
-    /// Whether the last save could be neither finished nor undone.
+    /// True if the last save could be neither finished nor undone.
     unsettled: bool,
-    /// True if a save found another file on a server: the kernel may not know its size and time yet.
+    /// True if a save found another file on a server. The kernel may not know that file's size and time yet.
     is_unknown: bool,
 }
 
-/// What a look at the source found.
+/// The result of checking the source for changes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Look {
     pub(crate) stat: Stat,
-    /// True if the file still lies where it did; else only what is open of it can be read.
+    /// True if the file still has its name. Otherwise only open generations can be read.
     pub(crate) attached: bool,
 }
 
@@ -160,17 +162,17 @@ impl MountedFile {
         }
     }
 
-    /// Looks at the source, unless that was done a moment ago.
+    /// Checks the source for changes, unless that was done a moment ago.
     pub(crate) fn look(&self) -> Look {
         self.look_after(LOOK_AGAIN)
     }
 
-    /// Looks at the source.
+    /// Checks the source for changes.
     pub(crate) fn look_now(&self) -> Look {
         self.look_after(Duration::ZERO)
     }
 
-    /// Looks at the source, unless the last look is younger than `age`.
+    /// Checks the source for changes, unless the last check is younger than `age`.
     fn look_after(&self, age: Duration) -> Look {
         let mut state = locked(&self.state);
         if state.saving.is_none() && state.looked.elapsed() >= age {
@@ -186,7 +188,7 @@ impl MountedFile {
         Look { stat: state.stat, attached: state.attached }
     }
 
-    /// Updates the stat; true if it is still this file.
+    /// Updates the stat; true if it still belongs to this file.
     fn is(&self, stat: &Stat) -> bool {
         let mut state = locked(&self.state);
         if state.saving.is_some() {
@@ -202,8 +204,8 @@ impl MountedFile {
         false
     }
 
-    /// The generation of the file as it is now; `None` if it has to be parsed, or a save has to end first. Of a file that
-    /// lies there no more, the one that is still open.
+    /// Returns the current generation; `None` if the file must be parsed first, or a save must end first. If
+    /// the file no longer has its name, returns the generation that is still open.
     pub(crate) fn parsed(&self) -> Result<Option<Held>> {
         let state = locked(&self.state);
         if let Some(saving) = &state.saving {
@@ -232,7 +234,8 @@ impl MountedFile {
         Ok(now.map(|now| now.hold()))
     }
 
-    /// The generation of the file as it is now; of one that lies there no more, the one that is still open.
+    /// Returns the current generation. If the file no longer has its name, returns
+    /// the one that is still open.
     pub(crate) fn opened(&self) -> Result<Held> {
         match self.parsed()? {
             Some(opened) => Ok(opened),
@@ -240,7 +243,7 @@ impl MountedFile {
         }
     }
 
-    /// The generation of the file as it is at this moment, whenever it was last looked at.
+    /// Returns the generation of the file at this moment, regardless of when the source was last checked.
     pub(crate) fn newest(&self) -> Result<Held> {
         self.look();
         let opened = self.opened()?;
@@ -251,8 +254,8 @@ impl MountedFile {
         self.opened()
     }
 
-    /// Parses the file, unless another thread did so just before. Looks at the file go on meanwhile, but no save
-    /// begins.
+    /// Parses the file, unless another thread has just done so. Meanwhile the source can be checked for
+    /// changes, but no save can begin.
     fn parse(&self, _parsing: &Ranked<MutexGuard<'_, ()>>) -> Result<Held> {
         if let Some(opened) = self.parsed()? {
             return Ok(opened);
@@ -300,9 +303,9 @@ impl MountedFile {
         Ok(opened.hold())
     }
 
-    /// Opens and parses the file, in the state in which it is now.
+    /// Opens and parses the file in its current state.
     fn read_now(&self) -> Result<Read> {
-        // A half-saved file shows its status and nothing else.
+        // A half-saved file shows only its status.
         let half_saved = match self.location.settle(&self.open_files.recovery) {
             Err(error) if error.kind() == error::Kind::Unfinished => Some(error),
             settled => settled.map(|()| None)?,
@@ -320,10 +323,10 @@ impl MountedFile {
             }
             container.iter().for_each(|container| source.note_parsed(container));
             attempts.next();
-            // Another program has written to it meanwhile.
+            // Another program may have written to the file meanwhile.
             let is_changed = !source.is_whole();
             match container {
-                // Lack of memory or descriptors is no property of the file.
+                // A shortage of memory or descriptors is no property of the file.
                 Err(error) if matches!(error.kind(), error::Kind::System(_)) => return Err(error),
                 _ if is_changed && !attempts.is_empty() => {}
                 Err(error) if error.kind() == error::Kind::Changed => return Err(error),
@@ -332,7 +335,7 @@ impl MountedFile {
         }
     }
 
-    /// Waits a moment if another program has changed the file just now.
+    /// Waits a moment if another program has just changed the file.
     fn await_rest(&self) {
         for _ in 0..PAUSES {
             let Ok(stat) = self.location.stat() else { return };
@@ -347,7 +350,7 @@ impl MountedFile {
         }
     }
 
-    /// The open file that has the name: the one that an older generation reads, or one that is opened now.
+    /// Returns the open file at the location: the one that an older generation reads, or a newly opened one.
     fn open_bytes(&self) -> Result<Arc<FileBytes>> {
         let source = self.location.open()?;
         let version = source.stat()?.version;
@@ -361,23 +364,24 @@ impl MountedFile {
         Ok(known.filter(|known| known.is(&version)).unwrap_or_else(|| FileBytes::new(source)))
     }
 
-    /// Whether this process may write the file, as far as permissions go.
+    /// True if the permissions allow this process to write the file.
     pub(crate) fn may_be_written(&self) -> bool {
         self.location.may_write().unwrap_or(false)
     }
 
-    /// True if the file may be replaced without this kernel's knowledge: what was read of it may be of an older one.
+    /// True if the file may be replaced without the knowledge of this kernel. Bytes read may
+    /// then be from an older file.
     pub(crate) fn is_remote(&self) -> bool {
         self.location.is_remote()
     }
 
-    /// Whether the file was parsed, and is of a format that can't be changed.
+    /// True if the file was parsed, and its format is read-only.
     pub(crate) fn is_unchangeable(&self) -> bool {
         let opened = self.parsed().ok().flatten();
         opened.is_some_and(|opened| opened.container().is_ok_and(|container| container.editor().is_none()))
     }
 
-    /// Notes what went wrong while reading, for the log and the status; whether it is new.
+    /// Records a read error in the log and the status. Returns true if it is new.
     pub(crate) fn trouble(&self, error: &Error) -> bool {
         let told = error.to_string();
         let mut troubles = locked(&self.troubles);
@@ -389,7 +393,7 @@ impl MountedFile {
         is_new
     }
 
-    /// The folder of a generation of the file; `writing` says how it is written.
+    /// Returns the directory of a generation of the file; `writing` returns how the file can be written.
     pub(crate) fn root(
         self: &Arc<Self>,
         held: &Held,
@@ -413,12 +417,12 @@ impl MountedFile {
         &self.open_files.verifier
     }
 
-    /// Says that block `n` was found wrong.
+    /// Reports that block `n` is damaged.
     pub(crate) fn report_wrong(&self, n: usize) {
         (self.open_files.on_wrong)(self.serial, n);
     }
 
-    /// The file lies at its name no more: only its handles keep it.
+    /// Records that the file no longer has its name. From now on only its handles keep it open.
     fn detach(&self, state: &mut MountedState) {
         state.attached = false;
         state.saving = None;
@@ -426,7 +430,7 @@ impl MountedFile {
     }
 }
 
-/// An open file, and what was parsed of it.
+/// An open file with its parsed container.
 #[derive(Debug)]
 struct Read {
     bytes: Arc<FileBytes>,

@@ -1,7 +1,8 @@
-//! Files that were parsed, and which of them are kept open.
+//! Parsed files that are kept open.
 //!
-//! A [`Generation`] is held by the handles that read it and, on the [`OpenFiles`], by a bounded list of those used last.
-//! One that the kernel was told of a moment ago stays a little longer: a program may be about to open it.
+//! A [`Generation`] is held by the handles that read it and by [`OpenFiles`], a bounded list of recently used
+//! generations. A generation that the kernel has just looked up is kept a little longer, because a program
+//! may open it next.
 
 use std::collections::VecDeque;
 use std::num::NonZeroUsize;
@@ -18,27 +19,27 @@ use crate::source::Source;
 use crate::sync::{Rank, RankedMutex, locked};
 use crate::view::ShownViews;
 
-/// Replaced generations that wait for programs.
+/// Maximum number of replaced generations that wait to be opened after a lookup.
 const REPLACED: usize = 256;
 
-/// Opens a source in whatever format it is.
+/// A function that opens a source in its format.
 pub(crate) type Opener = Arc<dyn Fn(Arc<dyn Source>) -> Result<Arc<dyn Container>> + Send + Sync>;
 
-/// Told of a file, by its serial number, and of its block that is found wrong.
+/// A callback with a file's serial number and a damaged block of the file.
 pub(crate) type OnWrong = Box<dyn Fn(u64, usize) + Send + Sync>;
 
-/// Opens files, and keeps those used last open.
+/// Parsed files, of which the recently used ones are kept open.
 pub(crate) struct OpenFiles {
     pub(crate) opener: Opener,
-    /// Looks after what a crash left halfway, before it is read.
+    /// Recovers files after an interrupted save, before they are read.
     pub(crate) recovery: RecoveryPolicy,
     kept: RankedMutex<LruCache<u64, Arc<Generation>>>,
-    /// Generations that a newer one has replaced a moment ago.
+    /// Generations that a newer one has just replaced.
     replaced: RankedMutex<VecDeque<(u64, Arc<Generation>)>>,
     pub(crate) verifier: Verifier,
-    /// Told of a file, by its serial number, and of its block that is found wrong.
+    /// Callback for damaged blocks.
     pub(crate) on_wrong: OnWrong,
-    /// Which views the folders have.
+    /// Views that a file's directory has.
     pub(crate) shown: Arc<ShownViews>,
 }
 
@@ -68,14 +69,14 @@ impl OpenFiles {
         }
     }
 
-    /// Keeps the newest generation of a file.
+    /// Keeps the newest generation of a file open.
     pub(crate) fn keep(&self, serial: u64, generation: &Arc<Generation>) {
         let dropped = locked(&self.kept).push(serial, generation.clone());
         if let Some((of, dropped)) = dropped
             && of == serial
             && !Arc::ptr_eq(&dropped, generation)
         {
-            // A file that lost its name takes space as long as it is open: one for each name is enough.
+            // A deleted file takes disk space as long as it is open, so at most one is kept for each name.
             if !Arc::ptr_eq(dropped.source.bytes(), generation.source.bytes()) {
                 let mut replaced = locked(&self.replaced);
                 let (older, others) =
@@ -88,13 +89,13 @@ impl OpenFiles {
         }
     }
 
-    /// Keeps no generation of a file.
+    /// Stops keeping a file open.
     pub(crate) fn let_go(&self, serial: u64) {
         let dropped = locked(&self.kept).pop(&serial);
         self.replace(serial, dropped);
     }
 
-    /// Drops a generation, now or when no program can be about to open it.
+    /// Drops a generation, now or as soon as no program can be about to open it.
     fn replace(&self, serial: u64, dropped: Option<Arc<Generation>>) {
         let mut replaced = locked(&self.replaced);
         let dropped = dropped.and_then(|dropped| match dropped.usage.is_promised() {
@@ -112,7 +113,7 @@ impl OpenFiles {
             over.extend(replaced.pop_front());
         }
         drop(replaced);
-        drop((dropped, over)); // closes files, which is done after the locks were let go
+        drop((dropped, over)); // closes files after the locks are released
     }
 
     #[cfg(test)]

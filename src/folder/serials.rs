@@ -1,18 +1,18 @@
-//! Serial numbers: what tells the files of a mount from each other.
+//! Serial numbers, which identify the files of a mount.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::error::{Error, Kind, Result};
 
-/// The highest one: there may be two inode numbers for each.
+/// Highest serial: two inode numbers may be derived from each serial.
 const MOST: u64 = u64::MAX / 2 - 2;
 
-/// The serials given out so far.
+/// The counter of serials.
 #[derive(Debug)]
 pub(crate) struct Serials(AtomicU64);
 
 impl Serials {
-    /// Serial 0 is the root's.
+    /// Creates the counter. Serial 0 is the root's.
     pub(crate) fn new() -> Self {
         Self(AtomicU64::new(1))
     }

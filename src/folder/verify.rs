@@ -1,10 +1,10 @@
-//! Checks the checksums of blocks for their readers.
+//! Checksum checks of blocks, for their readers.
 //!
-//! The standard leaves it to a reader whether it checks them. The default is not to: a core hashes some 500
-//! MB/s, which is a fraction of the speed of reading, and most of a large block is never read. With
-//! `first-read` a block is checked beside its readers, from the first read on. Once it is found wrong, reads
-//! fail, and the kernel drops what it has of the block. With `always` the first reader waits until all of the
-//! block is found right. Blocks without a checksum are read as usual.
+//! The standard leaves it to readers whether they check checksums. The default is not to check: a core hashes
+//! some 500 MB/s, which is a fraction of the speed of reading, and most of a large block is never read. With
+//! `first-read` a block is checked in the background from the first read on. Once a mismatch is found, reads
+//! fail, and the kernel drops the cached bytes of the block. With `always` the first reader waits until the
+//! whole block is checked. Blocks without a checksum are read as usual.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock};
@@ -14,19 +14,19 @@ use crate::format::Verified;
 use crate::sync::locked;
 use crate::workers::Workers;
 
-/// When the checksum of a block is checked.
+/// The time at which the checksum of a block is checked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Verify {
-    /// Only on request: `user.asdf.verified`.
+    /// Only on request, by the attribute `user.asdf.verified`.
     #[default]
     Off,
-    /// From the first read of the block on, beside its readers.
+    /// In the background, from the first read of the block on.
     FirstRead,
-    /// Before a byte of the block is given.
+    /// Before any byte of the block is returned.
     Always,
 }
 
-/// Checks blocks in the background.
+/// The threads that check blocks in the background.
 #[derive(Debug)]
 pub(crate) struct Verifier {
     pub(crate) when: Verify,
@@ -39,7 +39,7 @@ impl Verifier {
     }
 }
 
-/// What checking the blocks of a generation found.
+/// The results of checking the blocks of a generation.
 #[derive(Debug, Default)]
 pub(crate) struct Checks(Mutex<HashMap<usize, Check>>);
 
@@ -47,19 +47,19 @@ pub(crate) struct Checks(Mutex<HashMap<usize, Check>>);
 pub(crate) type Check = Arc<OnceLock<Result<Verified>>>;
 
 impl Checks {
-    /// What checking block `n` found, if anyone did.
+    /// Returns the result of checking block `n`, if the check is done.
     pub(crate) fn known(&self, n: usize) -> Option<Verified> {
         locked(&self.0).get(&n)?.get()?.as_ref().ok().copied()
     }
 
-    /// The check of block `n`, and whether it has not begun.
+    /// Returns the check of block `n`, and true if this call created it.
     pub(crate) fn of(&self, n: usize) -> (Check, bool) {
         let mut checks = locked(&self.0);
         let is_first = !checks.contains_key(&n);
         (checks.entry(n).or_default().clone(), is_first)
     }
 
-    /// Has block `n` checked anew when it is asked for next, if this is its check still.
+    /// Removes a check of block `n`, so that the next request repeats it.
     pub(crate) fn forget(&self, n: usize, check: &Check) {
         let mut checks = locked(&self.0);
         if checks.get(&n).is_some_and(|noted| Arc::ptr_eq(noted, check)) {

@@ -1,11 +1,11 @@
 //! The process that made a request, looked up in `/proc`.
 //!
-//! A request names a thread. Whether the program that opened a file also closes it is decided by thread
-//! group: Node.js opens and closes from different threads.
+//! A request contains a thread ID. To find out whether the program that opened a file also closes it, thread
+//! groups are compared: Node.js opens and closes from different threads.
 //!
-//! Some of `/proc` must not be read while a request waits for its reply. exec closes files, and until it is
-//! done the kernel blocks every reader of `/proc/PID/stat`. `status` never blocks; `stat` is read on
-//! a thread of its own, with a short time-out.
+//! Some files of `/proc` must not be read while a request waits for its reply. exec closes files, and until
+//! it is done the kernel blocks every reader of `/proc/PID/stat`. Reading `status` never blocks; `stat` is
+//! read on a separate thread with a short time-out.
 
 use std::fs::File;
 use std::io::Read;
@@ -16,33 +16,34 @@ use fuser::Request;
 
 use crate::overlay::write_handle::Caller;
 
-/// `PF_SIGNALED` among the flags of a thread in `/proc/PID/stat`: a signal is ending it.
+/// Flag `PF_SIGNALED` of a thread in `/proc/PID/stat`: a signal is ending the thread.
 const SIGNALED: u64 = 0x400;
-/// Index of the flags among the fields after the name.
+/// Index of the flags among the fields after the process name.
 const FLAGS: usize = 6;
-/// Bytes of `/proc/PID/status` in which the line with the thread group lies.
+/// Number of bytes of `/proc/PID/status` that contain the line with the thread group.
 const FIRST_LINES: usize = 512;
-/// How long reading `stat` may take. If it blocks, the process is in exec and can't be killed now anyway.
+/// Time-out for reading `stat`. If the read blocks, the process is in exec and can't be killed now anyway.
 const WAIT: Duration = Duration::from_millis(100);
 
-/// The process of the thread that made a request; group 0 if it can't be known, as from another container.
+/// Returns the process of the thread that made a request. Group 0 means unknown, for
+/// example in another container.
 pub(crate) fn of(thread: u32) -> Caller {
     Caller { group: group(thread).unwrap_or(0), killed: false }
 }
 
-/// The process that closes a file, and whether a signal is ending it.
+/// Returns the process that closes a file, and whether a signal is ending it.
 pub(crate) fn closing(request: &Request) -> Caller {
     let (thread, caller) = (request.pid(), of(request.pid()));
     if caller.group == 0 {
         return caller;
     }
-    // exit_group kills the other threads by a signal, but not the thread that called it, which is
-    // usually the first. So only a process whose first thread is killed too was ended by a signal.
+    // exit_group kills the other threads by a signal, but not the calling thread, which is usually the first.
+    // A process was therefore ended by a signal only if its first thread is killed too.
     let threads = [thread, caller.group];
     Caller { killed: in_time(move || threads.into_iter().all(is_killed)).unwrap_or(false), ..caller }
 }
 
-/// The answer to `question`; `None` after [`WAIT`].
+/// Returns the result of `question`; `None` after [`WAIT`].
 fn in_time<T: Send + 'static>(question: impl FnOnce() -> T + Send + 'static) -> Option<T> {
     let (answer, answered) = mpsc::channel();
     let asking = std::thread::Builder::new().name("caller".into()).spawn(move || {
@@ -54,7 +55,7 @@ fn in_time<T: Send + 'static>(question: impl FnOnce() -> T + Send + 'static) -> 
 }
 
 fn group(thread: u32) -> Option<u32> {
-    // The line stands among the first, before all that may be long.
+    // The line is among the first ones; long lines come later.
     let mut start = [0; FIRST_LINES];
     let read = File::open(format!("/proc/{thread}/status")).ok()?.read(&mut start).ok()?;
     let start = String::from_utf8_lossy(start.get(..read)?);

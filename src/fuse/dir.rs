@@ -1,4 +1,4 @@
-//! The requests that read directories.
+//! Requests that read directories.
 
 use std::sync::Arc;
 
@@ -36,7 +36,7 @@ impl Server {
         }
     }
 
-    /// Lists names together with the attributes of their nodes.
+    /// Returns directory entries together with their attributes (READDIRPLUS).
     pub(super) fn read_dir_plus(&self, handle: FileHandle, offset: u64, mut reply: ReplyDirectoryPlus) {
         let listing = match self.dir(handle) {
             Ok(listing) => listing,
@@ -44,7 +44,7 @@ impl Server {
         };
         let done = self.vfs.read_dir(&listing, offset, true, &mut |item| {
             let attr = item.attr.as_ref().map(reply::attr).unwrap_or(fuser::FileAttr {
-                // The kernel uses only these two of `.` and `..`.
+                // For `.` and `..` the kernel uses only these two fields.
                 ino: INodeNo(item.ino.0),
                 kind: reply::kind(item.kind),
                 ..reply::absent()

@@ -1,4 +1,4 @@
-//! The requests about open files, but for writing.
+//! Requests about open files, except writes.
 
 use std::sync::Arc;
 
@@ -13,25 +13,25 @@ use crate::overlay::write_handle::OpenFor;
 use crate::vfs::{Caching, Foreign, OpenFile, Reader, Writer};
 use crate::workers::while_waiting;
 
-/// Answers the open of a file for reading.
+/// Replies to an open for reading.
 fn opened(reader: &Reader, handle: FileHandle, reply: ReplyOpen) {
     let caching = match reader.caching() {
         Caching::Direct => FopenFlags::FOPEN_DIRECT_IO,
         Caching::Stored => FopenFlags::FOPEN_DIRECT_IO | FopenFlags::FOPEN_KEEP_CACHE,
         Caching::Keep => FopenFlags::FOPEN_KEEP_CACHE,
     };
-    // Nothing happens when it is closed: the kernel need not ask.
+    // Closing such a file has no effect, so the kernel need not send a flush.
     reply.opened(handle, caching | FopenFlags::FOPEN_NOFLUSH);
 }
 
 impl Server {
-    /// The open file behind a handle, if the handle can write.
+    /// Returns the open file of a handle, if it is writable.
     pub(super) fn writer(&self, handle: FileHandle) -> Option<Arc<OpenFile>> {
         self.files.get(handle).filter(|opened| matches!(**opened, OpenFile::Writer(_)))
     }
 
-    /// Runs a job on a handle that can write, on a worker if the job is slow. For any other handle there
-    /// is nothing to do.
+    /// Runs a job on a writable file, on a worker if the job is slow. For any other handle,
+    /// replies success at once.
     pub(super) fn with_writer(
         &self,
         handle: FileHandle,
@@ -51,7 +51,8 @@ impl Server {
         });
     }
 
-    /// Has a job done that may save a file. One that waits for a foreign file system holds up no other.
+    /// Runs a job that may save a file, on a worker. While a job waits for a foreign file system, another
+    /// takes its place.
     pub(super) fn save(&self, foreign: Option<Foreign>, job: impl FnOnce() + Send + 'static) {
         self.saving.run(move || match foreign {
             Some(_) => while_waiting(job),
@@ -138,7 +139,7 @@ impl Server {
             .writer(handle)
             .is_some_and(|file| matches!(&*file, OpenFile::Writer(writer) if writer.is_concerned()))
         {
-            // The flush decides nothing, so the closing process need not be known.
+            // This flush saves nothing, so the closing process need not be known.
             return reply.ok();
         }
         let caller = caller::closing(request);

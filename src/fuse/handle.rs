@@ -1,4 +1,4 @@
-//! The numbers by which the kernel names open files and directories.
+//! Handles of open files and directories.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,7 +12,7 @@ use fuser::FileHandle;
 pub(crate) struct Handles<T> {
     next: AtomicU64,
     open: RwLock<HashMap<u64, Arc<T>>>,
-    /// Held from the look at `open` until the wait begins, so that no removal falls between.
+    /// Held from checking `open` until the wait begins, so that no removal is missed in between.
     looking: Mutex<()>,
     closed: Condvar,
 }
@@ -33,12 +33,12 @@ impl<T> Handles<T> {
         (FileHandle(number), what)
     }
 
-    /// The file behind a handle. It stays open while the answer is held.
+    /// Returns the file of a handle. The file stays open while the returned reference exists.
     pub(crate) fn get(&self, handle: FileHandle) -> Option<Arc<T>> {
         self.open.read().unwrap_or_else(PoisonError::into_inner).get(&handle.0).cloned()
     }
 
-    /// Waits until no open file satisfies `is`, at most for `patience`.
+    /// Waits until `is` is false for every open file, at most for `patience`.
     pub(crate) fn wait_while_any(&self, is: impl Fn(&T) -> bool, patience: Duration) {
         let any = |_: &mut ()| {
             self.open.read().unwrap_or_else(PoisonError::into_inner).values().any(|what| is(what))
@@ -50,7 +50,7 @@ impl<T> Handles<T> {
     pub(crate) fn remove(&self, handle: FileHandle) {
         let removed = self.open.write().unwrap_or_else(PoisonError::into_inner).remove(&handle.0);
         self.tell();
-        drop(removed); // closes the file, without the lock
+        drop(removed); // closes the file after the lock is released
     }
 
     pub(crate) fn clear(&self) {
@@ -72,7 +72,7 @@ mod tests {
     use std::sync::mpsc;
     use std::time::Instant;
 
-    /// Far longer than a wake-up takes.
+    /// A time far longer than a wake-up takes.
     const LONG: Duration = Duration::from_secs(20);
 
     #[test]

@@ -1,4 +1,4 @@
-//! The requests about one node: lookup, attributes, link text, permissions, space.
+//! Requests about one node: lookup, attributes, link target, permissions, space.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;

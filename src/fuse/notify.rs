@@ -1,4 +1,4 @@
-//! Notifications: what the daemon tells the kernel without a request.
+//! Notifications to the kernel: messages without a request.
 
 use std::os::fd::OwnedFd;
 
@@ -7,23 +7,24 @@ use fuser::{INodeNo, Notifier};
 use crate::error::{Result, errno};
 use crate::vfs::{Ino, Kernel};
 
-/// The code of the notification that asks for nodes (`FUSE_NOTIFY_PRUNE`, Linux 6.18), which fuser does not have.
+/// Code of the notification that asks the kernel to drop nodes (`FUSE_NOTIFY_PRUNE`, Linux
+/// 6.18), which fuser lacks.
 const PRUNE: i32 = 9;
 
-/// Nodes asked for at once.
+/// Maximum number of nodes in one notification.
 const AT_ONCE: usize = 4096;
 
-/// Sends notifications to the kernel. Errors are ignored: a node that the kernel does not know has
-/// nothing in its cache.
+/// Sends notifications to the kernel. Errors of `keep` and `forget` are ignored: if the kernel does not know
+/// a node, it has no cached bytes of it.
 #[derive(Debug)]
 pub struct KernelNotifier {
     notifier: Notifier,
-    /// The mount's device, for what fuser does not send.
+    /// The mount's device, for the notification that fuser lacks.
     device: Option<OwnedFd>,
 }
 
 impl KernelNotifier {
-    /// Notifies through the session's `notifier`, and through the mount's `device`.
+    /// Creates a notifier from the session's `notifier` and the mount's `device`.
     pub fn new(notifier: Notifier, device: Option<OwnedFd>) -> Self {
         Self { notifier, device }
     }
@@ -47,8 +48,9 @@ impl Kernel for KernelNotifier {
     }
 }
 
-/// The notification that asks for nodes: `fuse_out_header`, `fuse_notify_prune_out`, the numbers.
-#[allow(clippy::host_endian_bytes)] // the kernel's structures
+/// Returns the notification that asks the kernel to drop nodes: `fuse_out_header`, `fuse_notify_prune_out`,
+/// inode numbers.
+#[allow(clippy::host_endian_bytes)] // native byte order, as in the kernel's structures
 fn prune(inos: &[Ino]) -> Vec<u8> {
     let len = 16 + 16 + inos.len() * 8;
     let mut message = Vec::with_capacity(len);

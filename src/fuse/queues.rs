@@ -1,9 +1,9 @@
-//! Long work on files, on threads of its own: the requests about one file in turn, those about other files
-//! beside it.
+//! Threads for slow requests: requests about one file run in order, requests about
+//! different files in parallel.
 //!
-//! All requests about a file that is being looked through wait for the same work, so one thread for each file
-//! is enough. A file system that does not answer holds up a bounded number of threads, and no request about files
-//! elsewhere.
+//! All requests about a file that is being searched wait for the same work, so one thread for each file is
+//! enough. A file system that does not answer blocks a bounded number of threads, and no request about files
+//! on other file systems.
 
 use std::collections::{HashMap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -15,28 +15,28 @@ use crate::workers::{Workers, while_waiting};
 
 type Job = Box<dyn FnOnce() + Send>;
 
-/// Files that are worked on at once.
+/// Maximum number of files with requests that run in parallel.
 const FILES: usize = 64;
-/// Files on one foreign file system that are worked on at once.
+/// Maximum number of files on one foreign file system with requests that run in parallel.
 const FOREIGN: usize = 32;
 
-/// The jobs that wait.
+/// The queued jobs.
 #[derive(Default)]
 struct Waiting {
-    /// By file. A file that has a queue has a thread, or is among the `held`.
+    /// Jobs by file. Each file with a queue has a thread, or is in `held`.
     jobs: HashMap<u64, VecDeque<Job>>,
-    /// The foreign file systems that are asked something.
+    /// Foreign file systems with running jobs.
     foreign: HashMap<Foreign, Asked>,
 }
 
-/// The files of a foreign file system that are worked on, and those that wait for that.
+/// Threads that work on files of a foreign file system, and files that wait for a thread.
 #[derive(Default)]
 struct Asked {
     threads: usize,
     held: VecDeque<u64>,
 }
 
-/// A queue for each file about which something long is asked.
+/// A queue for each file with slow requests.
 pub(super) struct Queues {
     workers: Workers,
     waiting: Arc<Mutex<Waiting>>,
@@ -49,12 +49,12 @@ impl std::fmt::Debug for Queues {
 }
 
 impl Queues {
-    /// Has threads called `name`.
+    /// Creates the queues; their threads are called `name`.
     pub(super) fn new(name: &'static str) -> Self {
         Self { workers: Workers::new(name, FILES), waiting: Arc::default() }
     }
 
-    /// Has a job on a file done, after those on the same file that were queued before.
+    /// Schedules a job on a file, after the jobs queued before on the same file.
     pub(super) fn run(&self, delay: Delay, job: impl FnOnce() + Send + 'static) {
         let Delay { file, foreign } = delay;
         {
@@ -79,7 +79,7 @@ impl Queues {
     }
 }
 
-/// Does the jobs on a file until none is left.
+/// Runs the jobs on a file until its queue is empty.
 fn work(waiting: &Mutex<Waiting>, file: u64) {
     while let Some(job) = next(waiting, file) {
         if catch_unwind(AssertUnwindSafe(job)).is_err() {
@@ -88,7 +88,8 @@ fn work(waiting: &Mutex<Waiting>, file: u64) {
     }
 }
 
-/// Does the jobs on a file of a foreign file system, then those on the files that wait for a thread.
+/// Runs the jobs on a file of a foreign file system, then the jobs on files of that file
+/// system that wait for a thread.
 fn work_on_foreign(waiting: &Mutex<Waiting>, mut file: u64, foreign: Foreign) {
     loop {
         work(waiting, file);
@@ -106,7 +107,7 @@ fn work_on_foreign(waiting: &Mutex<Waiting>, mut file: u64, foreign: Foreign) {
     }
 }
 
-/// The next job on a file; without one the queue ends.
+/// Returns the next job on a file. Removes the queue if it is empty.
 fn next(waiting: &Mutex<Waiting>, file: u64) -> Option<Job> {
     let mut waiting = locked(waiting);
     let job = waiting.jobs.get_mut(&file).and_then(VecDeque::pop_front);

@@ -10,16 +10,16 @@ use crate::error::{Error, Kind, Result};
 use crate::source::Lent;
 use crate::vfs::{ReadBytes, Reader, Writer};
 
-/// From this length on, stored bytes go from the mapping to the kernel without a copy. For less, the
-/// mapping costs more than the copy.
+/// Minimum length at which stored bytes are passed from the mapping to the kernel without a copy. For shorter
+/// reads, the mapping costs more than the copy.
 const WORTH_LENDING: u64 = 16 << 10;
 
 thread_local! {
-    /// Bytes that are copied on their way to the kernel.
+    /// Buffer for bytes that are copied on their way to the kernel.
     static BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Answers a read through a handle that can write.
+/// Answers a read through a writable handle.
 pub(super) fn answer_from_writer(
     writer: &Writer,
     offset: u64,
@@ -39,17 +39,18 @@ pub(super) fn answer_from_writer(
     });
 }
 
-/// What the kernel reads for.
+/// The kernel's purpose in a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Purpose {
-    /// A program's own read: it gets the bytes there are, and reads again for the rest.
+    /// A read by a program. A short reply is allowed: the program reads again for the rest.
     Program,
-    /// The page cache or a mapping, in whole pages. To the kernel a short reply is the end of the file: it
-    /// fills the page with zeros and shortens the file.
+    /// A read of whole pages for the page cache or a mapping. The kernel takes a short reply for the end of
+    /// the file: it fills the page with zeros and shortens the file.
     Cache,
 }
 
-/// Answers a read. Returns the reply if another program has changed the file: [`answer_anew`] answers then.
+/// Answers a read. Returns the reply unused if another program has changed the file; then call
+/// [`answer_anew`].
 pub(super) fn answer(
     reader: &Reader,
     offset: u64,
@@ -67,7 +68,7 @@ pub(super) fn answer(
     }
 }
 
-/// Answers a read of a file that another program has changed, if it has left these bytes alone.
+/// Answers a read of a file that another program has changed. Fails unless these bytes are unchanged.
 pub(super) fn answer_anew(reader: &Reader, offset: u64, size: u32, purpose: Purpose, reply: ReplyData) {
     let answered = match reader.renew() {
         Ok(()) => try_answer(reader, offset, size, purpose, reply),
@@ -83,7 +84,7 @@ fn refuse(reader: &Reader, error: &Error, reply: ReplyData) {
     reply.error(reply::errno(error));
 }
 
-/// Answers a read, or returns the reply with the reason why it can't be.
+/// Answers a read, or returns the error together with the unused reply.
 fn try_answer(
     reader: &Reader,
     offset: u64,
@@ -104,8 +105,8 @@ fn try_answer(
         return Ok(());
     }
     if let Some(lent) = lend(&*content, offset, size) {
-        // If the file is truncated just now, the kernel finds no bytes in the mapping: writing the reply
-        // fails, and the kernel itself ends the request with EIO.
+        // If the file is truncated at this moment, the mapping has no bytes there. Writing the reply then
+        // fails, and the kernel ends the request with EIO.
         reply.data(lent.for_kernel());
         return Ok(());
     }
@@ -132,7 +133,7 @@ fn try_answer(
     })
 }
 
-/// Answers a read with decoded bytes that lie in memory; returns the reply if they are not there yet.
+/// Answers a read with decoded bytes from memory. Returns the reply unused if the bytes are not in memory.
 pub(super) fn answer_at_hand(reader: &Reader, offset: u64, size: u32, reply: ReplyData) -> Option<ReplyData> {
     let Some((content, shared)) = reader.at_hand(offset, size as usize) else { return Some(reply) };
     reply.data(&shared);
@@ -144,7 +145,7 @@ fn fill(content: &dyn Content, offset: u64, buffer: &mut [u8]) -> Result<usize> 
     content.read_at(offset, buffer).map(|read| read.min(buffer.len()))
 }
 
-/// Why a read stopped at `at`; `None` if that is the end of the content.
+/// Returns the reason why a read stopped at `at`; `None` at the end of the content.
 fn why_short(content: &dyn Content, at: u64) -> Option<Error> {
     if at >= content.len() {
         return None;
@@ -157,7 +158,7 @@ fn why_short(content: &dyn Content, at: u64) -> Option<Error> {
     )
 }
 
-/// Lends the bytes of a read from the mapping of their source, if all of them lie there in one piece.
+/// Lends the bytes of a read from the source's mapping, if all of them are contiguous there.
 fn lend(content: &dyn Content, offset: u64, size: u32) -> Option<Lent<'_>> {
     let len = content.len().saturating_sub(offset).min(size.into());
     if len < WORTH_LENDING {

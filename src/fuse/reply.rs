@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 use crate::host::stat::{Kind, Time};
 use crate::vfs::Attr;
 
-/// The errno of an error.
+/// Returns the errno of an error.
 pub(crate) fn errno(error: &Error) -> Errno {
     Errno::from_i32(error.errno())
 }
@@ -45,7 +45,7 @@ pub(crate) fn attr(attr: &Attr) -> FileAttr {
     }
 }
 
-/// Attributes of a name that does not exist: inode 0, which the kernel may cache.
+/// Returns the attributes of a name that does not exist: with inode 0, the kernel may cache the absence.
 pub(crate) fn absent() -> FileAttr {
     FileAttr {
         ino: INodeNo(0),
@@ -66,7 +66,7 @@ pub(crate) fn absent() -> FileAttr {
     }
 }
 
-/// Seconds that every `SystemTime` can hold: a million years either way.
+/// Largest number of seconds that every `SystemTime` can hold: a million years before or after 1970.
 const FARTHEST: i64 = 1 << 45;
 
 fn time((seconds, nanoseconds): Time) -> SystemTime {
@@ -77,7 +77,7 @@ fn time((seconds, nanoseconds): Time) -> SystemTime {
     time.unwrap_or(UNIX_EPOCH)
 }
 
-/// Answers a request that returns nothing but success.
+/// Replies success or the errno of the error.
 pub(crate) fn done(result: Result<()>, reply: ReplyEmpty) {
     match result {
         Ok(()) => reply.ok(),

@@ -1,4 +1,4 @@
-//! The kernel's requests, each handed to the method that answers it.
+//! The kernel's requests, each passed to the method that answers it.
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -19,26 +19,26 @@ use super::{Adapter, Server, ino, reply, write, xattr};
 use crate::overlay::change::Change;
 use crate::vfs::{Asked, may_be_xattr};
 
-/// Capabilities that the mount uses where the kernel has them.
+/// Capabilities that the mount uses if the kernel has them.
 const WANTED: [InitFlags; 7] = [
-    // Truncation comes with the open request, so that the handle that truncates is known.
+    // The open request does the truncation, so that the truncating handle is known.
     InitFlags::FUSE_ATOMIC_O_TRUNC,
-    // A new size or modification time drops the pages of a file.
+    // A new size or modification time drops a file's cached pages.
     InitFlags::FUSE_AUTO_INVAL_DATA,
-    // A file opened for direct I/O can still be mapped.
+    // Files opened for direct I/O can still be mapped.
     InitFlags::FUSE_DIRECT_IO_ALLOW_MMAP,
     InitFlags::FUSE_DO_READDIRPLUS,
     InitFlags::FUSE_READDIRPLUS_AUTO,
     InitFlags::FUSE_PARALLEL_DIROPS,
     InitFlags::FUSE_ASYNC_DIO,
 ];
-/// Read-ahead requests that may be under way at once.
+/// Maximum number of pending read-ahead requests.
 const BACKGROUND: u16 = 64;
-/// Bytes of the longest request, and with that of the longest read.
+/// Maximum length of a write, and thereby of a read, in bytes.
 const LONGEST: u32 = 1 << 20;
 
-/// Logs a request and runs its handler. If the handler panics, the reply that it owns is dropped, which
-/// answers EIO.
+/// Logs a request and runs its handler. If the handler panics, its reply is dropped, and
+/// the request fails with EIO.
 fn guarded(request: fmt::Arguments<'_>, handler: impl FnOnce()) {
     tracing::debug!(target: "asdf_mount::fuse", "{request}");
     if catch_unwind(AssertUnwindSafe(handler)).is_err() {
@@ -47,14 +47,14 @@ fn guarded(request: fmt::Arguments<'_>, handler: impl FnOnce()) {
 }
 
 impl Adapter {
-    /// Answers a request at once, or on another thread if the answer takes long.
+    /// Answers a request at once, or on another thread if it is slow.
     fn answer(
         &self,
         (node, asked): (INodeNo, Asked<'_>),
         request: fmt::Arguments<'_>,
         handler: impl FnOnce(&Server) + Send + 'static,
     ) {
-        // What panics here panics in the handler, too.
+        // If this panics, the handler panics, too.
         let delay = catch_unwind(AssertUnwindSafe(|| self.0.vfs.delay(ino(node), asked)));
         let Some(delay) = delay.ok().flatten() else { return guarded(request, || handler(&self.0)) };
         let (server, request) = (self.0.clone(), request.to_string());
@@ -63,7 +63,7 @@ impl Adapter {
 }
 
 impl Adapter {
-    /// Answers a request that takes long only on a foreign file system.
+    /// Answers a request that is slow only on a foreign file system.
     fn answer_foreign(
         &self,
         node: INodeNo,
@@ -80,7 +80,7 @@ impl Adapter {
 impl Filesystem for Adapter {
     fn init(&mut self, _request: &Request, config: &mut KernelConfig) -> io::Result<()> {
         for wanted in WANTED {
-            // An older kernel works without.
+            // Older kernels work without it.
             let _ = config.add_capabilities(wanted);
         }
         let _ = config.set_max_background(BACKGROUND);
@@ -147,7 +147,7 @@ impl Filesystem for Adapter {
     }
 
     fn fsyncdir(&self, _: &Request, _: INodeNo, _: FileHandle, _datasync: bool, reply: ReplyEmpty) {
-        // Files were made durable when they got their names.
+        // Files are already durable when they get their names.
         guarded(format_args!("fsyncdir"), || reply.ok());
     }
 
@@ -161,7 +161,7 @@ impl Filesystem for Adapter {
         _flush: bool,
         reply: ReplyEmpty,
     ) {
-        // Dropping the handle may close files.
+        // Dropping the handle may close files, which may be slow.
         self.answer_foreign(node, format_args!("release {node}"), move |server| {
             server.release_file(handle, reply);
         });
@@ -236,7 +236,7 @@ impl Filesystem for Adapter {
     }
 
     fn lseek(&self, _: &Request, _: INodeNo, _: FileHandle, _: i64, _: i32, reply: ReplyLseek) {
-        // The kernel then treats every file as data from start to end.
+        // On ENOSYS the kernel treats every file as data without holes.
         guarded(format_args!("lseek"), || reply.error(Errno::ENOSYS));
     }
 
@@ -401,7 +401,7 @@ impl Filesystem for Adapter {
     }
 
     fn fallocate(&self, _: &Request, _: INodeNo, _: FileHandle, _: u64, _: u64, _: i32, reply: ReplyEmpty) {
-        // The C library then writes zeros itself.
+        // On EOPNOTSUPP the C library writes zeros itself.
         guarded(format_args!("fallocate"), || reply.error(Errno::EOPNOTSUPP));
     }
 
@@ -418,7 +418,7 @@ impl Filesystem for Adapter {
         _: CopyFileRangeFlags,
         reply: ReplyWrite,
     ) {
-        // The kernel then reads and writes.
+        // On ENOSYS the kernel reads and writes instead.
         guarded(format_args!("copy_file_range"), || reply.error(Errno::ENOSYS));
     }
 }

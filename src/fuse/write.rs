@@ -1,4 +1,4 @@
-//! The requests that change something, but for extended attributes.
+//! Requests that change files, except their extended attributes.
 
 use std::ffi::{OsStr, OsString};
 
@@ -14,7 +14,7 @@ use crate::overlay::naming::{Maker, Renaming, is_slow_rename};
 use crate::overlay::write_handle::OpenFor;
 use crate::vfs::{Attr, OpenFile};
 
-/// A time from setattr in the overlay's type.
+/// Returns a time from setattr in the overlay's type.
 pub(super) fn time_spec(time: TimeOrNow) -> TimeSpec {
     match time {
         TimeOrNow::Now => TimeSpec::Now,
@@ -22,7 +22,7 @@ pub(super) fn time_spec(time: TimeOrNow) -> TimeSpec {
     }
 }
 
-/// The user and the group that make a file, and its mode.
+/// Returns the user, group and mode for a new file.
 pub(super) fn maker(request: &Request, mode: u32) -> Maker {
     Maker { uid: request.uid(), gid: request.gid(), mode }
 }
@@ -113,7 +113,8 @@ impl Server {
         });
     }
 
-    /// The error for making a directory or a special file: only files and symbolic links can be made.
+    /// Returns the error for creating a directory or a special file: only files and
+    /// symbolic links can be created.
     pub(super) fn no_such_kind(&self, parent: INodeNo) -> Errno {
         match self.vfs.can_be_written(ino(parent)).unwrap_or(false) {
             true => Errno::EPERM,

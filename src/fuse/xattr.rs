@@ -1,4 +1,4 @@
-//! The requests about extended attributes.
+//! Requests about extended attributes.
 
 use std::ffi::OsStr;
 
@@ -7,7 +7,7 @@ use fuser::{Errno, INodeNo, ReplyEmpty, ReplyXattr};
 use super::{Server, ino, reply};
 use crate::vfs::Xattr;
 
-/// Answers a request for an attribute's value or for the list of attributes.
+/// Replies with an attribute's value or with the list of names; with their length if `size` is 0.
 pub(super) fn answer(value: &[u8], size: u32, reply: ReplyXattr) {
     match u32::try_from(value.len()) {
         Ok(len) if size == 0 => reply.size(len),

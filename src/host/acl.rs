@@ -1,18 +1,18 @@
-//! What an ACL takes away from the mode that stat returns.
+//! Modes restricted by ACLs.
 //!
-//! The mount shows modes and no ACLs, and the kernel lets users in by the mode alone. On a file with an
-//! ACL the mode's group bits are the ACL's mask, and an entry for one user or group may give less than
-//! the mode gives to all. Where other users may look (`allow_other`) the mode is therefore cut down to
-//! what holds for every user of each class:
+//! The mount shows modes but no ACLs, and the kernel grants access by the mode alone. On a file with an ACL
+//! the mode's group bits are the ACL's mask, and an entry for one user or group may grant less than the mode
+//! grants to all. If other users have access (`allow_other`), the mode is therefore reduced to the
+//! permissions that every user of each class has:
 //!
 //! ```text
-//! owner    what the ACL gives the owner
-//! group    what it gives the owning group, and each user with an entry (they may be in the group)
-//! others   what it gives others, and each user and group with an entry
+//! owner    permissions of the owner entry
+//! group    permissions that the owning group and each named user have (a named user may be in the group)
+//! others   permissions that others and each named user and group have
 //! ```
 //!
-//! So no user gets more than the ACL gives; a user to whom an entry gives more than to others gets less.
-//! Where an ACL is there and can't be understood only the owner keeps rights.
+//! No user gets more than the ACL grants. A user with more permissions by an entry than others have gets
+//! less. If there is an ACL that can't be parsed, only the owner keeps permissions.
 
 use std::ffi::OsStr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
@@ -25,20 +25,20 @@ use crate::error::Result;
 use crate::host::at::{open_as, stat_of};
 use crate::host::stat::{Kind, Stat};
 
-/// The attribute with a POSIX ACL: a version (2), then entries of tag, permissions and id, all little
-/// endian, of 4, 2, 2 and 4 bytes.
+/// Attribute with a POSIX ACL: a version (2), then entries of tag, permissions and id. All are little-endian;
+/// their lengths are 4, 2, 2 and 4 bytes.
 const POSIX: &str = "system.posix_acl_access";
 const VERSION: u32 = 2;
-/// The attributes with an NFSv4 ACL, which only file systems without POSIX ACLs have.
+/// Attributes with an NFSv4 ACL. Only file systems without POSIX ACLs have them.
 const NFS4: [&str; 2] = ["system.nfs4_acl", "system.nfs4_acl_xdr"];
-/// The longest value that an attribute can have.
+/// Maximum length of an attribute's value in bytes.
 const LONGEST: usize = 64 << 10;
-/// The rights of the owner alone.
+/// Mask that keeps only the owner's permissions.
 const OWNER_ONLY: u32 = 0o7700;
 
-/// What stat says of `name` in `dir`, with the mode cut down by the ACL; a link is not followed.
+/// Returns the stat of `name` in `dir`, with the mode restricted by the ACL. Does not follow a link.
 pub(crate) fn stat_in(dir: BorrowedFd<'_>, name: &OsStr) -> Result<Stat> {
-    // Held, so that mode and ACL are those of one file.
+    // The file is held open, so that mode and ACL belong to one file.
     let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let held = open_as(dir, name, flags)?;
     let stat = stat_of(&held)?;
@@ -48,15 +48,15 @@ pub(crate) fn stat_in(dir: BorrowedFd<'_>, name: &OsStr) -> Result<Stat> {
     Ok(Stat { mode: cut_down(held.as_fd(), stat.mode), ..stat })
 }
 
-/// What stat says of a file that is held, with the mode cut down by the ACL.
+/// Returns the stat of a held file, with the mode restricted by the ACL.
 pub(crate) fn stat_of_held(held: BorrowedFd<'_>) -> Result<Stat> {
     let stat = stat_of(held)?;
     Ok(Stat { mode: cut_down(held, stat.mode), ..stat })
 }
 
-/// The mode of a file that is held, cut down by its ACL.
+/// Returns the mode of a held file, restricted by its ACL.
 fn cut_down(held: BorrowedFd<'_>, mode: u32) -> u32 {
-    // Attributes can't be asked of a descriptor that only holds a file.
+    // getxattr does not accept an `O_PATH` descriptor.
     let path = Path::new("/proc/self/fd").join(held.as_raw_fd().to_string());
     match value(&path, POSIX) {
         Ok(acl) => with_posix(mode, &acl),
@@ -81,7 +81,7 @@ fn value(path: &Path, name: &str) -> std::result::Result<Vec<u8>, Errno> {
     }
 }
 
-/// The mode cut down by a POSIX ACL; none if that is not one.
+/// Returns the mode restricted by a POSIX ACL; `None` if `acl` is not valid.
 fn with_posix(mode: u32, acl: &[u8]) -> Option<u32> {
     let (version, entries) = acl.split_first_chunk::<4>()?;
     let (entries, rest) = entries.as_chunks::<8>();
@@ -123,12 +123,12 @@ fn with_posix(mode: u32, acl: &[u8]) -> Option<u32> {
     Some(mode & (0o7000 | owner << 6 | group << 3 | others))
 }
 
-/// The mode where there may be an NFSv4 ACL; none if one is there that says more than the mode.
+/// Returns the mode if there is no NFSv4 ACL, or one equivalent to the mode; otherwise `None`.
 fn with_nfs4(mode: u32, path: &Path) -> Option<u32> {
     for name in NFS4 {
         match value(path, name) {
             Err(Errno::NODATA | Errno::OPNOTSUPP) => {}
-            // The server makes the mode of the entries for these.
+            // The server derives the mode from these entries.
             Ok(acl) if name == NFS4[0] && names_nobody(&acl) => {}
             Ok(_) | Err(_) => return None,
         }
@@ -136,8 +136,8 @@ fn with_nfs4(mode: u32, path: &Path) -> Option<u32> {
     Some(mode)
 }
 
-/// Whether an NFSv4 ACL (RFC 8881, in XDR) has entries for owner, group and everyone only: a count, then
-/// type, flags, mask and the name behind its length for each.
+/// True if an NFSv4 ACL (RFC 8881, in XDR) has entries for owner, group and everyone only. It consists of a
+/// count, then type, flags, mask, length of the name and name for each entry.
 fn names_nobody(acl: &[u8]) -> bool {
     let number = |rest: &mut &[u8]| {
         let (number, after) = rest.split_first_chunk::<4>()?;
@@ -155,7 +155,7 @@ fn names_nobody(acl: &[u8]) -> bool {
     };
     let mut rest = acl;
     let Some(count) = number(&mut rest) else { return false };
-    // Each entry takes bytes, so a count that is too high ends at the end of them.
+    // Each entry takes bytes, so a count that is too high fails at the end of the data.
     (0..count).all(|_| entry(&mut rest).is_some()) && rest.is_empty()
 }
 
@@ -183,19 +183,19 @@ mod tests {
         let base = |more: &[(u16, u16)]| posix(&[&[(OWNER, 6), (GROUP, 4), (OTHERS, 4)], more].concat());
         for (mode, acl, safe) in [
             (0o644, base(&[]), 0o644),
-            // Group bits that are the mask.
+            // The group bits are the mask.
             (0o660, posix(&[(OWNER, 6), (USER, 6), (GROUP, 0), (MASK, 6), (OTHERS, 0)]), 0o600),
-            // An entry that denies: the user may be any of the group, or of the others.
+            // An entry that denies: the user may belong to the group, or to the others.
             (0o664, base(&[(USER, 0), (MASK, 6)]), 0o600),
             (0o664, base(&[(USER, 4), (USER, 6), (MASK, 6)]), 0o644),
-            // The owning group's members keep its rights whatever other groups they are in.
+            // Members of the owning group keep its permissions, whatever other groups they are in.
             (0o664, base(&[(NAMED, 0), (MASK, 6)]), 0o640),
             (0o644, base(&[(NAMED, 6), (MASK, 4)]), 0o644),
-            // What the mask takes from an entry.
+            // The mask takes permissions from an entry.
             (0o624, base(&[(USER, 6), (MASK, 2)]), 0o600),
             (0o604, base(&[(USER, 6), (MASK, 0)]), 0o600),
             (0o4755, posix(&[(OWNER, 7), (GROUP, 5), (MASK, 5), (OTHERS, 5)]), 0o4755),
-            // What the mode lacks can't come from an ACL.
+            // An ACL never adds to the mode.
             (0o400, base(&[]), 0o400),
         ] {
             assert_eq!(with_posix(mode, &acl), Some(safe), "{mode:o} {acl:?}");
@@ -246,7 +246,7 @@ mod tests {
         assert!(!names_nobody(&[[0, 0, 0, 1], [0; 4], [0; 4], [0; 4], [0xff; 4]].concat()));
     }
 
-    /// What the kernel lets a user do, by posix_acl_permission() in its words.
+    /// True if the kernel grants a user `wanted`, according to posix_acl_permission().
     fn allowed(acl: &[(u16, u16)], is_owner: bool, in_group: bool, named: u64, wanted: u16) -> bool {
         let find = |tag| acl.iter().find(|entry| entry.0 == tag).map(|entry| entry.1);
         let mask = find(MASK).unwrap_or(7);
@@ -254,7 +254,7 @@ mod tests {
         if is_owner {
             return find(OWNER).is_some_and(grants);
         }
-        // Bit n of `named`: whether the nth entry is about this user.
+        // Bit n of `named` is set if the nth entry is about this user.
         let mine =
             |tag| acl.iter().enumerate().filter(move |(n, entry)| entry.0 == tag && named >> n & 1 == 1);
         if let Some((_, entry)) = mine(USER).next() {

@@ -1,7 +1,7 @@
-//! The system's calls on a name in an open directory.
+//! System calls on a name in an open directory.
 //!
-//! No path is ever given to the system from `/` on, and no link is followed: so a mount over its own source sees
-//! what lies under it, and a path that another user swaps for a link leads nowhere.
+//! No absolute path is used, and no link is followed. A mount over its own source therefore sees the source
+//! below it, and a path that another user replaces by a link leads nowhere.
 
 use std::ffi::OsStr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -14,31 +14,32 @@ use crate::error::Result;
 use crate::host::mounts;
 use crate::host::stat::{Key, Stat};
 
-/// To hold a directory without reading it.
+/// Flags to hold a directory without reading it.
 pub(crate) const HOLD: OFlags =
     OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
-/// To read a file; a FIFO or a device that took its place meanwhile must not block or be touched.
+/// Flags to read a file. If a FIFO or a device has taken its place, the open neither blocks nor affects it.
 pub(crate) const READ: OFlags = OFlags::RDONLY
     .union(OFlags::NONBLOCK)
     .union(OFlags::NOFOLLOW)
     .union(OFlags::NOCTTY)
     .union(OFlags::CLOEXEC);
 
-/// What stat says of `name` in `dir`; a link is not followed.
+/// Returns the stat of `name` in `dir`. Does not follow a link.
 pub(crate) fn stat_in(dir: BorrowedFd<'_>, name: &OsStr) -> Result<Stat> {
     match mounts::check(dir, name)? {
-        // On a disk of this machine the kernel knows all.
+        // On a local disk the kernel's attributes are up to date.
         Some(found) if found.stx_dev_major != 0 => Ok(found.into()),
         _ => Ok(rustix::fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW)?.into()),
     }
 }
 
-/// What stat says of an open file.
+/// Returns the stat of an open file.
 pub(crate) fn stat_of(fd: impl AsFd) -> Result<Stat> {
     Ok(rustix::fs::fstat(fd)?.into())
 }
 
-/// Whether this process may write `name` in `dir`; where that can't be told, it may be tried.
+/// True if this process may write `name` in `dir`. If that can't be determined, returns
+/// true: the write may be tried.
 pub(crate) fn may_write(dir: BorrowedFd<'_>, name: &OsStr) -> bool {
     if mounts::check(dir, name).is_err() {
         return false;
@@ -54,10 +55,10 @@ pub(crate) fn open(dir: BorrowedFd<'_>, name: &OsStr) -> Result<OwnedFd> {
 
 /// Opens `name` in `dir`, unless a mount of this program begins there.
 pub(crate) fn open_as(dir: BorrowedFd<'_>, name: &OsStr, flags: OFlags) -> Result<OwnedFd> {
-    // Where no mount begins there is none of this program.
+    // Within one file system there is no other mount, so none of this program.
     match rustix::fs::openat2(dir, name, flags, Mode::empty(), ResolveFlags::NO_XDEV) {
         Ok(opened) => return Ok(opened),
-        // A mount, an older kernel, or a sandbox that forbids the call.
+        // There is a mount, the kernel is older, or a sandbox forbids the call.
         Err(Errno::XDEV | Errno::NOSYS | Errno::PERM) => {}
         Err(errno) => return Err(errno.into()),
     }
@@ -65,28 +66,28 @@ pub(crate) fn open_as(dir: BorrowedFd<'_>, name: &OsStr, flags: OFlags) -> Resul
     Ok(rustix::fs::openat(dir, name, flags, Mode::empty())?)
 }
 
-/// Holds the directory `name` in `dir`; a link is refused.
+/// Holds the directory `name` in `dir`. Refuses a link.
 pub(crate) fn step(dir: BorrowedFd<'_>, name: &OsStr) -> Result<OwnedFd> {
     open_as(dir, name, HOLD)
 }
 
-/// Holds the directory above `dir`, with its key.
+/// Holds the parent directory of `dir`; returns it with its key.
 pub(crate) fn step_up(dir: BorrowedFd<'_>) -> Result<(OwnedFd, Key)> {
     let above = rustix::fs::openat(dir, "..", HOLD, Mode::empty())?;
     let key = mounts::key_unasked(&above)?;
     Ok((above, key))
 }
 
-/// Holds the directory at `path` below `dir`; no part of it may be a link.
+/// Holds the directory at `path` below `dir`. No component may be a link.
 pub(crate) fn descend(dir: BorrowedFd<'_>, path: &Path) -> Result<OwnedFd> {
-    // Into another file system it goes step by step.
+    // Into another file system, the path is followed step by step.
     let resolve = ResolveFlags::NO_SYMLINKS
         | ResolveFlags::NO_MAGICLINKS
         | ResolveFlags::BENEATH
         | ResolveFlags::NO_XDEV;
     match rustix::fs::openat2(dir, path, HOLD, Mode::empty(), resolve) {
         Ok(fd) => return Ok(fd),
-        // An older kernel, a sandbox that forbids the call, or a path longer than the system takes.
+        // The kernel is older, a sandbox forbids the call, or the path is longer than the system accepts.
         Err(Errno::NOSYS | Errno::PERM | Errno::NAMETOOLONG | Errno::AGAIN | Errno::XDEV) => {}
         Err(errno) => return Err(errno.into()),
     }

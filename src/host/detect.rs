@@ -1,7 +1,7 @@
-//! Mirrored directories: what lies at a name, and as what it is shown.
+//! Entries of mirrored directories: their types, and detection of formats.
 //!
-//! Nothing is listed or opened before a program asks. A name is looked at with one stat; of a regular file the
-//! first bytes are read too, to see whether a format recognises it. The answer is remembered (`remembered`).
+//! Nothing is listed or opened before a program asks. A name costs one stat. For a regular file the first
+//! bytes are read too, to find out whether a format recognises it. The result is remembered (`remembered`).
 
 mod remembered;
 
@@ -23,20 +23,20 @@ use crate::host::location::{Location, Name};
 use crate::host::mounts::Foreign;
 use crate::host::stat::{Kind, Stat};
 
-/// Where an entry lies, and what its links are judged by.
+/// The location of an entry, and the policy for links there.
 #[derive(Clone, Debug)]
 pub(crate) struct Position {
     pub(crate) location: Location,
     pub(crate) links: Arc<LinkPolicy>,
-    /// Directories between it and the top of its mirror.
+    /// Directories between the entry and the top of the mirror.
     pub(crate) depth: usize,
-    /// Whether a link was followed to it.
+    /// True if a link was followed to the entry.
     pub(crate) followed: bool,
-    /// The foreign file system that it lies on, or that the followed link may lead to.
+    /// Foreign file system that holds the entry, or that the followed link may lead to.
     pub(crate) foreign: Option<Foreign>,
 }
 
-/// What was found at a name.
+/// The file or directory found at a name.
 #[derive(Debug)]
 pub(crate) struct Seen {
     pub(crate) position: Position,
@@ -44,7 +44,7 @@ pub(crate) struct Seen {
     pub(crate) shape: Shape,
 }
 
-/// As what it is shown.
+/// The form in which an entry is shown; `Folder` is a file of a known format.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Shape {
     Directory,
@@ -55,7 +55,7 @@ pub(crate) enum Shape {
 }
 
 impl Seen {
-    /// The kind that programs see.
+    /// Returns the type that programs see.
     pub(crate) fn kind(&self) -> Kind {
         match self.shape {
             Shape::Directory | Shape::Folder => Kind::Directory,
@@ -66,13 +66,14 @@ impl Seen {
     }
 }
 
-/// Looks at names, and remembers which files were recognised.
+/// Determines the types of names, and remembers the recognised files.
 pub(crate) struct FormatDetector {
     recognise: fn(&[u8]) -> Option<&'static str>,
     remembered: Remembered,
-    /// Looks after what a crash left halfway: its first bytes may be none of any format.
+    /// Recovers files after an interrupted save, or reports them: the first bytes of such a
+    /// file may match no format.
     recovery: RecoveryPolicy,
-    /// Whether the log has named a shortage.
+    /// True once a shortage was logged.
     told: AtomicBool,
 }
 
@@ -88,7 +89,7 @@ impl FormatDetector {
         Self { recognise, remembered, recovery, told: AtomicBool::new(false) }
     }
 
-    /// Looks at `name` in the mirrored directory `parent`, which is open as `dir`.
+    /// Returns the entry `name` of the mirrored directory `parent`, which is open as `dir`.
     pub(crate) fn look(&self, parent: &Position, dir: BorrowedFd<'_>, name: &OsStr) -> Result<Seen> {
         let position = parent;
         if let Some(mountpoint) = &position.links.mountpoint
@@ -116,8 +117,8 @@ impl FormatDetector {
         }
     }
 
-    /// The kind that programs see of a name in the mirrored directory `parent`, which is open as `dir`. Where the
-    /// directory tells the kind, no stat is needed.
+    /// Returns the type that programs see for a name in the mirrored directory `parent`, which is open as
+    /// `dir`. If the directory entry contains the type, no stat is needed.
     pub(crate) fn kind(&self, parent: &Position, dir: BorrowedFd<'_>, name: &Name) -> Result<Kind> {
         let Name { name, kind: told, inode } = name;
         let is_mount =
@@ -135,7 +136,7 @@ impl FormatDetector {
         }
     }
 
-    /// Looks at the place of a source itself.
+    /// Returns the entry at the location of a source itself.
     pub(crate) fn look_at(&self, position: Position) -> Result<Seen> {
         let (dir, name) = position.location.holder()?;
         let stat = position.location.origin().stat_in(dir.as_fd(), &name);
@@ -149,15 +150,15 @@ impl FormatDetector {
             Kind::Directory => Shape::Directory,
             Kind::File if self.recognises(&position.location, dir, name, &stat)? => Shape::Folder,
             Kind::File => Shape::File,
-            // Only the end of a followed link can be a link here: another program made it one just now.
+            // Only the target of a followed link can be a link here: another program has just made it one.
             Kind::Link | Kind::Fifo | Kind::Socket | Kind::CharDevice | Kind::BlockDevice => Shape::Special,
         };
         let foreign = Foreign::of(stat.key.0).or(position.followed.then_some(Foreign::LINKED));
         Ok(Seen { position: Position { foreign, ..position }, stat, shape })
     }
 
-    /// Whether a format knows the file; one that can't be read is known by none. Where the system lacks
-    /// something just now, or the file is gone, that is an error: the next look may find a known format.
+    /// True if a format recognises the file; false if the file can't be read. Fails if memory or descriptors
+    /// are short, or if the file is gone, because the next attempt may find a known format.
     fn recognises(
         &self,
         location: &Location,
@@ -171,8 +172,8 @@ impl FormatDetector {
         let begun = SystemTime::now();
         let mut head = self.head(dir, name);
         if !matches!(head, Ok((_, true))) {
-            // A save that was interrupted may have left first bytes of no format. Only files of known formats are
-            // ever saved.
+            // An interrupted save may have left first bytes that match no format. Only files of known formats
+            // are ever saved.
             let held = dir.try_clone_to_owned();
             let held = held.map_err(|error| self.unread(Error::from(error).of(location.label())))?;
             let target = SaveTarget::new(held, name.to_owned(), location.label());
@@ -199,14 +200,15 @@ impl FormatDetector {
         head.get(..read).and_then(self.recognise)
     }
 
-    /// The stat of a file, and whether a format knows its first bytes.
+    /// Returns the stat of a file, and true if a format recognises its first bytes.
     fn head(&self, dir: BorrowedFd<'_>, name: &OsStr) -> Result<(Stat, bool)> {
         let file = open(dir, name)?;
         let known = self.knows(&file)?;
         Ok((stat_of(&file)?, known))
     }
 
-    /// Returns whether a format knows the file `name` in `dir`; `None` if that takes more than a look at its first bytes.
+    /// True if a format recognises the file `name` in `dir`; `None` if its first bytes
+    /// alone do not decide that.
     fn knows_at_once(&self, dir: BorrowedFd<'_>, name: &OsStr, inode: u64) -> Option<bool> {
         if self.remembered.may_have(inode) {
             let stat = stat_in(dir, name).ok().filter(|stat| stat.kind == Kind::File)?;
@@ -220,14 +222,14 @@ impl FormatDetector {
         Some(true)
     }
 
-    /// Whether a format knows the first bytes of an open file.
+    /// True if a format recognises the first bytes of an open file.
     fn knows(&self, file: &OwnedFd) -> Result<bool> {
         let mut head = [0; HEAD];
         let read = rustix::io::pread(file, &mut head, 0)?;
         Ok(head.get(..read).and_then(self.recognise).is_some())
     }
 
-    /// Says once in the log what the system lacks.
+    /// Logs a shortage of memory or descriptors, once.
     fn unread(&self, error: Error) -> Error {
         if !self.told.swap(true, Ordering::Relaxed) {
             tracing::warn!(
@@ -239,7 +241,7 @@ impl FormatDetector {
     }
 }
 
-/// The answer for the mount's own directory inside a source.
+/// Returns the error for the mount point, if it is inside a source.
 fn hidden() -> Error {
     Error::new(error::Kind::NotFound, "is where the mount itself lies")
 }

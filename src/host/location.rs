@@ -1,12 +1,12 @@
-//! Locations: where something lies, and what can be done there: `stat`, `open`, `list`.
+//! Locations: paths to files, with `stat`, `open` and `list`.
 //!
-//! A [`Location`] is the only way from a name in the mount to a [`Source`]. It is a local path today; docs/design.md
-//! says how one on a server comes in.
+//! A [`Location`] is the only way from a name in the mount to a [`Source`]. It is a local path today;
+//! docs/design.md describes how locations on a server would be added.
 //!
-//! A location is a path below an anchor, and an anchor is a directory that was opened (`O_PATH`) before
-//! mounting, or what a symbolic link leads to. No path is ever given to the system as a whole from
-//! `/`: so a mount over its own source sees what lies under it, and not itself, and a path that
-//! another user swaps for a link leads nowhere.
+//! A location is a path relative to an anchor. The anchor is a directory that was opened (`O_PATH`) before
+//! mounting, or the target of a symbolic link. No absolute path is passed to the system. A mount over its own
+//! source therefore sees the source below it and not itself, and a path that another user replaces by a link
+//! leads nowhere.
 
 mod beside;
 pub(crate) mod link;
@@ -36,9 +36,9 @@ use crate::source::{FileSource, Source, storage};
 pub(crate) struct Origin {
     fd: OwnedFd,
     pub(crate) key: Key,
-    /// Its path as the user gave it, for messages.
+    /// Path as given by the user, for messages.
     label: PathBuf,
-    /// Whether users other than the one that mounts may look. Then modes are shown as ACLs leave them.
+    /// True if users other than the mounting user have access. Modes are then restricted by ACLs.
     pub(crate) shared: bool,
 }
 
@@ -48,7 +48,7 @@ impl Origin {
         Self::of_source(dir, false)
     }
 
-    /// The same for a source; `shared` if users other than the one that mounts may look.
+    /// Opens a source directory; `shared` is true if users other than the mounting user have access.
     pub(crate) fn of_source(dir: &Path, shared: bool) -> Result<Arc<Self>> {
         let fd = rustix::fs::open(dir, HOLD.difference(OFlags::NOFOLLOW), Mode::empty())
             .map_err(|errno| Error::from(errno).of(dir))?;
@@ -64,17 +64,18 @@ impl Origin {
         self.stat_in(self.fd(), OsStr::new("."))
     }
 
-    /// The stat to show for `name` in `dir`, which came from here; a link is not followed.
+    /// Returns the stat to show for `name` in `dir`, which was reached from this
+    /// origin. Does not follow a link.
     pub(crate) fn stat_in(&self, dir: BorrowedFd<'_>, name: &OsStr) -> Result<Stat> {
         if self.shared { acl::stat_in(dir, name) } else { stat_in(dir, name) }
     }
 }
 
-/// What a location's path begins at.
+/// The start of a location's path.
 #[derive(Clone, Debug)]
 enum Anchor {
     Origin(Arc<Origin>),
-    /// What the symbolic link at this location leads to.
+    /// The target of the symbolic link at this location.
     Link(Arc<Location>, Arc<link::LinkPolicy>),
 }
 
@@ -82,9 +83,9 @@ enum Anchor {
 #[derive(Debug)]
 pub(crate) struct Name {
     pub(crate) name: OsString,
-    /// What the directory says that it is, if it says so.
+    /// Type in the directory entry, if it has one.
     pub(crate) kind: Option<Kind>,
-    /// The inode number that the directory has for it; 0 if there is no directory.
+    /// Inode number in the directory entry; 0 if the name does not come from a directory.
     pub(crate) inode: u64,
 }
 
@@ -94,20 +95,20 @@ impl From<OsString> for Name {
     }
 }
 
-/// Where something lies.
+/// The path to a file or directory.
 #[derive(Clone, Debug)]
 pub(crate) struct Location {
     anchor: Anchor,
-    /// Below the anchor; empty for the anchor itself.
+    /// Path below the anchor; empty for the anchor itself.
     path: PathBuf,
-    /// The file that was found there, if users other than the one that mounts may look.
+    /// File found here, if users other than the mounting user have access.
     found: Option<Arc<Found>>,
 }
 
-/// A file that was found, and the directory that holds it.
+/// A file that was found, and its parent directory.
 ///
-/// The kernel lets a user in by the rights of what was found, and of each directory above it. Another user may have put
-/// something else at the path since, which these rights say nothing about.
+/// The kernel grants access by the permissions of the file found and of each directory above it. Another user
+/// may since have put another file at the path, to which these permissions do not apply.
 #[derive(Debug)]
 struct Found {
     dir: Key,
@@ -115,7 +116,7 @@ struct Found {
 }
 
 impl Found {
-    /// True if it is still there, or a file with the same rights has replaced it.
+    /// True if the file is still there, or a file with the same owner, group and mode has replaced it.
     fn is(&self, stat: &Stat) -> bool {
         let rights = |stat: &Stat| (stat.uid, stat.gid, stat.mode);
         let is_file = self.stat.kind == Kind::File && stat.kind == Kind::File;
@@ -123,7 +124,7 @@ impl Found {
     }
 }
 
-/// An open directory: the origin's own, or one that was opened just now.
+/// An open directory: the origin itself, or one opened for this use.
 #[derive(Debug)]
 pub(crate) enum Dir<'a> {
     Held(BorrowedFd<'a>),
@@ -144,18 +145,18 @@ impl Location {
         Self { anchor: Anchor::Origin(origin.clone()), path: path.into(), found: None }
     }
 
-    /// What the link at this location leads to.
+    /// Returns the location of the target of the link at this location.
     pub(crate) fn followed(self, link_policy: &Arc<link::LinkPolicy>) -> Self {
         let anchor = Anchor::Link(Arc::new(self), link_policy.clone());
         Self { anchor, path: PathBuf::new(), found: None }
     }
 
-    /// The location of `name` in the directory at this one.
+    /// Returns the location of `name` in the directory at this location.
     pub(crate) fn join(&self, name: &OsStr) -> Self {
         Self { anchor: self.anchor.clone(), path: self.path.join(name), found: None }
     }
 
-    /// The location, with what was found there, in the directory `dir`.
+    /// Returns this location with the file found there, in the directory `dir`.
     pub(crate) fn found(self, dir: BorrowedFd<'_>, stat: &Stat) -> Result<Self> {
         if !self.origin().shared {
             return Ok(self);
@@ -164,17 +165,17 @@ impl Location {
         Ok(Self { found: Some(Arc::new(found)), ..self })
     }
 
-    /// True if what lies here now is what was found here, or may take its place.
+    /// True if the file that is here now is the one that was found, or may take its place.
     pub(crate) fn accepts(&self, stat: &Stat) -> bool {
         self.found.as_ref().is_none_or(|found| found.is(stat))
     }
 
-    /// Refuses what may not take the place of what was found here.
+    /// Fails with ESTALE for a file that may not take the place of the one found here.
     fn check(&self, stat: &Stat) -> Result<()> {
         if self.accepts(stat) { Ok(()) } else { Err(Error::from(Errno::STALE).of(self.label())) }
     }
 
-    /// The directory that was opened before mounting, from which this is reached.
+    /// Returns the directory from which this location is reached.
     pub(crate) fn origin(&self) -> &Arc<Origin> {
         match &self.anchor {
             Anchor::Origin(origin) => origin,
@@ -182,12 +183,12 @@ impl Location {
         }
     }
 
-    /// The path below the origin, unless it lies behind a link.
+    /// Returns the path below the origin, unless it leads through a link.
     pub(crate) fn inside(&self) -> Option<&Path> {
         matches!(self.anchor, Anchor::Origin(_)).then_some(&*self.path)
     }
 
-    /// The path for messages: the one that the user gave, and below it the names in the mount.
+    /// Returns the path for messages: the path given by the user, followed by the names in the mount.
     pub(crate) fn label(&self) -> PathBuf {
         let base = match &self.anchor {
             Anchor::Origin(origin) => origin.label.clone(),
@@ -196,7 +197,7 @@ impl Location {
         if self.path.as_os_str().is_empty() { base } else { base.join(&self.path) }
     }
 
-    /// The directory that holds this location, and the name in it (`.` for an anchor itself).
+    /// Returns the parent directory and the name in it (`.` for an anchor itself).
     pub(super) fn holder(&self) -> Result<(Dir<'_>, OsString)> {
         let (base, name) = match &self.anchor {
             Anchor::Origin(origin) => (Dir::Held(origin.fd()), OsString::from(".")),
@@ -218,14 +219,14 @@ impl Location {
         Ok((dir, last.to_owned()))
     }
 
-    /// What stat says now; a link is not followed.
+    /// Returns the current stat. Does not follow a link.
     pub(crate) fn stat(&self) -> Result<Stat> {
         let (dir, name) = self.holder()?;
         let stat = self.origin().stat_in(dir.as_fd(), &name).map_err(|error| error.of(self.label()))?;
         self.check(&stat).map(|()| stat)
     }
 
-    /// Opens the regular file that lies here.
+    /// Opens the regular file at this location.
     pub(crate) fn open(&self) -> Result<Arc<dyn Source>> {
         let (dir, name) = self.holder()?;
         let label = self.label();
@@ -241,13 +242,13 @@ impl Location {
         Ok(Arc::new(file.with_surroundings(Arc::new(beside))))
     }
 
-    /// Whether this process may write the file that lies here, as far as permissions go.
+    /// True if the permissions allow this process to write the file.
     pub(crate) fn may_write(&self) -> Result<bool> {
         let (dir, name) = self.holder()?;
         Ok(may_write(dir.as_fd(), &name))
     }
 
-    /// What an editor needs to save the file that lies here.
+    /// Returns the file as the target for an editor's save.
     pub(crate) fn save_target(&self) -> Result<SaveTarget> {
         let (dir, name) = self.holder()?;
         self.check(&self.origin().stat_in(dir.as_fd(), &name)?)?;
@@ -255,7 +256,7 @@ impl Location {
         Ok(SaveTarget::new(dir, name, self.label()))
     }
 
-    /// Has a save of the file that lies here settled, or found out, if a crash interrupted one.
+    /// Recovers the file after an interrupted save, or reports it.
     pub(crate) fn settle(&self, recovery: &RecoveryPolicy) -> Result<()> {
         recovery.apply(&self.save_target()?)
     }
@@ -265,12 +266,12 @@ impl Location {
         self.holder().is_ok_and(|(dir, _)| storage::is_remote(dir.as_fd()))
     }
 
-    /// The file system that the origin lies on.
+    /// Returns the file system of the origin.
     pub(crate) fn file_system(&self) -> Result<StatVfs> {
         Ok(rustix::fs::fstatvfs(self.origin().fd())?)
     }
 
-    /// Opens the directory that lies here, so as to hold it or look into it.
+    /// Opens the directory at this location, to hold it or to look names up in it.
     pub(crate) fn open_dir(&self) -> Result<Dir<'_>> {
         let (dir, name) = self.holder()?;
         if name == "." {
@@ -281,7 +282,7 @@ impl Location {
         Ok(Dir::Opened(opened))
     }
 
-    /// The names in the directory that lies here, without `.` and `..`.
+    /// Returns the names in the directory at this location, without `.` and `..`.
     pub(crate) fn list(&self) -> Result<Vec<Name>> {
         let read = || -> Result<Vec<Name>> {
             let (dir, name) = self.holder()?;

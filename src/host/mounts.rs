@@ -1,10 +1,11 @@
-//! Mounts in which a thread may wait for ever: those of this program, and those of a server or another program.
+//! Mounts in which a thread may block forever: mounts of this program, and mounts served by a server or
+//! another program.
 //!
-//! No thread enters a mount of this program. The daemon of such a mount may wait for this one: it may be this one, or mirror a directory with a link into this
-//! mount. Then both would wait for ever. So a path is followed name by name, and the device of each name is asked of the
-//! kernel alone, never of the file system.
+//! No thread enters a mount of this program. Its daemon may wait for this one: it may be this very daemon, or
+//! it may mirror a directory with a link into this mount. Both would then wait forever. Paths are therefore
+//! resolved name by name, and the device of each name is read from the kernel, never from the file system.
 //!
-//! A thread that answers the kernel calls no [`Foreign`] file system.
+//! A request thread never calls a [`Foreign`] file system.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -21,41 +22,42 @@ use crate::error::{Error, Kind, Result};
 use crate::host::stat::Key;
 use crate::sync::locked;
 
-/// The type of these mounts in [`TABLE`].
+/// File system type of this program's mounts in [`TABLE`].
 const TYPE: &[u8] = b"fuse.asdf-mount";
 const TABLE: &str = "/proc/self/mountinfo";
-/// The types without a disk that the kernel itself serves.
+/// File system types without a disk that the kernel itself implements.
 const OWN: [&[u8]; 10] =
     [b"tmpfs", b"btrfs", b"overlay", b"zfs", b"ramfs", b"bcachefs", b"ubifs", b"devtmpfs", b"proc", b"sysfs"];
-/// The type of a file system on a disk that a program serves.
+/// File system type for a disk that is served by a program.
 const SERVED: &[u8] = b"fuseblk";
 
-/// The table as it was read last.
+/// The mount table as last read.
 static KNOWN: Mutex<Option<Known>> = Mutex::new(None);
 
 struct Known {
-    /// Tells when the table changes.
+    /// The open table, which signals changes.
     table: File,
     ours: Vec<u64>,
     foreign: Vec<u64>,
 }
 
-/// A file system that a server or another program serves: its answers may never come.
+/// A file system served by a server or another program. It may never answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Foreign(NonZeroU32);
 
 impl Foreign {
-    /// Any file system to which a link leads. Which one it is shows only when the link is followed.
+    /// A file system behind a link. Which one it is becomes known only when the link is followed.
     pub(crate) const LINKED: Self = Self(NonZeroU32::MAX);
 
-    /// The file system of a device, if it is foreign.
+    /// Returns the file system of a device, if it is foreign.
     pub(crate) fn of(device: u64) -> Option<Self> {
         let is_foreign = with_table(|known| known.foreign.contains(&device)).unwrap_or(false);
         is_foreign.then(|| Self(NonZeroU32::new(minor(device)).unwrap_or(NonZeroU32::MIN)))
     }
 }
 
-/// Refuses a name in an open directory at which a mount of this program begins. Returns what the kernel knows of it.
+/// Refuses a name in an open directory if a mount of this program begins there. Returns
+/// the kernel's attributes.
 pub(crate) fn check(dir: BorrowedFd<'_>, name: &OsStr) -> Result<Option<Statx>> {
     if name == "." {
         return Ok(None);
@@ -63,11 +65,11 @@ pub(crate) fn check(dir: BorrowedFd<'_>, name: &OsStr) -> Result<Option<Statx>> 
     let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT | AtFlags::STATX_DONT_SYNC;
     let found = match rustix::fs::statx(dir, name, flags, StatxFlags::BASIC_STATS) {
         Ok(found) => found,
-        // An older kernel, or a sandbox that forbids the call.
+        // The kernel is older, or a sandbox forbids the call.
         Err(Errno::NOSYS | Errno::PERM) => return Ok(None),
         Err(errno) => return Err(errno.into()),
     };
-    // Before Linux 5.8 nothing tells whether a mount begins there.
+    // Before Linux 5.8 the attributes do not say whether a mount begins there.
     let known = found.stx_attributes_mask.contains(StatxAttributes::MOUNT_ROOT);
     let is_root = !known || found.stx_attributes.contains(StatxAttributes::MOUNT_ROOT);
     if is_root && found.stx_dev_major == 0 && is_ours(makedev(0, found.stx_dev_minor)) {
@@ -76,24 +78,24 @@ pub(crate) fn check(dir: BorrowedFd<'_>, name: &OsStr) -> Result<Option<Statx>> 
     Ok(Some(found))
 }
 
-/// The error for a name at which a mount of this program begins.
+/// Returns the error for a name at which a mount of this program begins.
 pub(crate) fn refused() -> Error {
     Error::new(Kind::System(libc::ELOOP), "a mount of asdf-mount lies there, which might wait for this one")
 }
 
-/// Device and inode number as they are known, without asking the file system, which may be this mount.
+/// Returns device and inode number as cached, without a request to the file system, which may be this mount.
 pub(crate) fn key_unasked(dir: impl AsFd) -> Result<Key> {
     let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
     let stat = rustix::fs::statx(dir, "", flags, StatxFlags::INO)?;
     Ok((makedev(stat.stx_dev_major, stat.stx_dev_minor), stat.stx_ino))
 }
 
-/// True if a device is that of a mount of this program.
+/// True if the device belongs to a mount of this program.
 pub(crate) fn is_ours(device: u64) -> bool {
     with_table(|known| known.ours.contains(&device)).unwrap_or(false)
 }
 
-/// Asks the table as it is now; `None` without /proc.
+/// Calls `question` with the current table; `None` without /proc.
 fn with_table<T>(question: impl FnOnce(&Known) -> T) -> Option<T> {
     let mut known = locked(&KNOWN);
     if known.as_ref().is_none_or(Known::is_outdated) {
@@ -105,7 +107,7 @@ fn with_table<T>(question: impl FnOnce(&Known) -> T) -> Option<T> {
 impl Known {
     fn is_outdated(&self) -> bool {
         let mut watched = [PollFd::new(&self.table, PollFlags::PRI)];
-        // Where that can't be told, the table is read again.
+        // If poll fails, the table is read again.
         poll(&mut watched, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })) != Ok(0)
     }
 }
@@ -128,12 +130,12 @@ fn read(known: Option<Known>) -> Option<Known> {
     Some(Known { table, ours: devices(|_, kind| kind == TYPE), foreign: devices(is_foreign) })
 }
 
-/// True of a file system without a disk of this machine, unless the kernel itself serves it.
+/// True for a file system without a local disk, unless the kernel itself implements it.
 fn is_foreign(device: u64, kind: &[u8]) -> bool {
     kind == SERVED || (major(device) == 0 && !OWN.contains(&kind))
 }
 
-/// The device and the type of file system in a line of the table.
+/// Returns the device and the file system type in a line of the table.
 fn device_and_type(line: &[u8]) -> Option<(u64, &[u8])> {
     let mut fields = line.split(|byte| *byte == b' ');
     let device = std::str::from_utf8(fields.nth(2)?).ok()?;

@@ -1,14 +1,14 @@
-//! What the system says of a file or directory.
+//! Attributes of files and directories.
 
 use rustix::fs::{FileType, makedev};
 
 pub(crate) use crate::source::Time;
 use crate::source::{Identity, SourceStat};
 
-/// Which file or directory of the system: device and inode number.
+/// The identity of a file: device and inode number.
 pub(crate) type Key = (u64, u64);
 
-/// What stat said, in widths that do not depend on the machine.
+/// The result of stat, in integer types that do not depend on the machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Stat {
     pub(crate) kind: Kind,
@@ -23,7 +23,7 @@ pub(crate) struct Stat {
 }
 
 impl From<rustix::fs::Stat> for Stat {
-    // The fields are of another type on every machine.
+    // The fields have different types on different machines.
     #[allow(clippy::unnecessary_cast)]
     fn from(stat: rustix::fs::Stat) -> Self {
         let identity = Identity {
@@ -68,7 +68,7 @@ impl From<rustix::fs::Statx> for Stat {
     }
 }
 
-/// The kinds of files that stat tells apart.
+/// The file types of stat.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
     /// A regular file.

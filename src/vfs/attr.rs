@@ -1,4 +1,4 @@
-//! Attributes: what the mount says of a node.
+//! Attributes of nodes.
 
 use std::time::Duration;
 
@@ -6,58 +6,58 @@ use crate::decode::UNIT;
 use crate::host::stat::{Kind, Stat, Time};
 use crate::vfs::node::Ino;
 
-/// Bytes that programs should read at once: a unit, which is decoded as a whole. By default, older versions of `cat`
-/// and `cp` ask for less, and then a request costs as much as the copy.
+/// Preferred read size (`st_blksize`) in bytes: a unit, because it is decoded as a whole. Older versions of
+/// `cat` and `cp` use smaller reads by default; each request then costs as much as the copy.
 const BLOCK_SIZE: u32 = UNIT as u32;
 
-/// What the mount says of a node.
+/// Attributes of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Attr {
-    /// Its number.
+    /// Inode number.
     pub ino: Ino,
-    /// What it is.
+    /// Type of the node.
     pub kind: Kind,
-    /// Bytes; 0 for what is not a file or link.
+    /// Size in bytes; 0 unless the node is a file or a link.
     pub size: u64,
-    /// Permissions, already without those that the mount takes away.
+    /// Permissions, without those that the mount removes.
     pub mode: u16,
-    /// Directories that name it; 1 for a directory whose subdirectories were not counted.
+    /// Number of links; 1 for a directory whose subdirectories were not counted.
     pub nlink: u32,
     /// Owner.
     pub uid: u32,
     /// Group.
     pub gid: u32,
-    /// Device number, of devices.
+    /// Device number of a device.
     pub rdev: u32,
     /// Last access.
     pub atime: Time,
     /// Last change of the bytes.
     pub mtime: Time,
-    /// Last change of anything.
+    /// Last change of the bytes or attributes.
     pub ctime: Time,
-    /// Bytes that are best read at once.
+    /// Preferred read size in bytes.
     pub block_size: u32,
-    /// Whether it may be longer at the next look: a stream.
+    /// True if the file may grow: a streamed block.
     pub grows: bool,
 }
 
 impl Attr {
-    /// How long the kernel may believe it. A stream is asked for anew each time: reading shows more of it
-    /// at once, and a file that is shorter than what was read of it looks cut to `tail`.
+    /// Returns the time for which the kernel may cache the attributes. It is zero for a stream: a read may
+    /// return more bytes than the cached size has, and `tail` would then report that the file was truncated.
     pub fn ttl(&self) -> Duration {
         if self.grows { Duration::ZERO } else { crate::vfs::TTL }
     }
 
-    /// Bytes in units of 512, as `du` counts them.
+    /// Returns the size in units of 512 bytes, as `du` counts.
     pub fn blocks(&self) -> u64 {
         self.size.div_ceil(512)
     }
 
-    /// Whether a process of `uid` and `gid` may do `wanted` (4 read, 2 write, 1 execute), as far as its
-    /// permissions go.
+    /// True if the permissions allow a process of `uid` and `gid` the access `wanted` (4
+    /// read, 2 write, 1 execute).
     pub fn allows(&self, uid: u32, gid: u32, wanted: u16) -> bool {
         let granted = match () {
-            // Root may read anything, and pass through every directory.
+            // Root may read every file and search every directory.
             () if uid == 0 => 6 | u16::from(self.kind == Kind::Directory || self.mode & 0o111 != 0),
             () if uid == self.uid => self.mode >> 6,
             () if gid == self.gid => self.mode >> 3,
@@ -67,33 +67,34 @@ impl Attr {
     }
 }
 
-/// Whose the nodes are, and what is taken from their permissions.
+/// Owner and group of the nodes, and the permissions removed from them.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Ownership {
-    /// Owner of everything; else that of the source.
+    /// Owner of all nodes; `None` for the source's owner.
     pub uid: Option<u32>,
-    /// Group of everything; else that of the source.
+    /// Group of all nodes; `None` for the source's group.
     pub gid: Option<u32>,
-    /// Permission bits that nothing has.
+    /// Permission bits removed from all nodes.
     pub umask: u16,
 }
 
 impl Ownership {
-    /// The same of `tree.yaml` and its folder, where the source can be written.
+    /// Returns the attributes of a writable `tree.yaml`, or of its directory, for a file with `stat`.
     pub(crate) fn writable(&self, ino: Ino, kind: Kind, size: u64, stat: &Stat) -> Attr {
         let attr = self.attr(ino, kind, size, stat);
         let more = if kind == Kind::Link { 0 } else { self.mode_of(stat) & 0o222 & !self.umask };
         Attr { mode: attr.mode | more, ..attr }
     }
 
-    /// What the mount says of a mirrored file with `stat`: programs can be executed.
+    /// Returns the attributes of a mirrored file with `stat`. Execute permissions are kept.
     pub(crate) fn mirrored(&self, ino: Ino, stat: &Stat) -> Attr {
         let attr = self.attr(ino, Kind::File, stat.source.size, stat);
         Attr { mode: attr.mode | self.mode_of(stat) & 0o111 & !self.umask, ..attr }
     }
 
-    /// The permissions in the source. Where it has another owner or group than the mount shows, these are
-    /// among the others here, and those then get no more than these have.
+    /// Returns the source's permissions, adapted to the owner and group that the mount shows. If the mount
+    /// shows another owner, the source's owner counts here as group or others. Those then get no permission
+    /// that the source's owner lacks. Likewise for the group.
     fn mode_of(&self, stat: &Stat) -> u16 {
         let mode = (stat.mode & 0o777) as u16;
         let (owner, mut group, mut others) = (mode >> 6, mode >> 3 & 0o7, mode & 0o7);
@@ -106,13 +107,13 @@ impl Ownership {
         owner << 6 | group << 3 | others
     }
 
-    /// What the mount says of a node that comes from something with `stat`.
+    /// Returns the attributes of a node derived from a file or directory with `stat`.
     pub(crate) fn attr(&self, ino: Ino, kind: Kind, size: u64, stat: &Stat) -> Attr {
         let source = self.mode_of(stat);
         let mode = match kind {
-            // A mirrored directory keeps what it had, without writing.
+            // A mirrored directory keeps its permissions, except write.
             Kind::Directory if stat.kind == Kind::Directory => source & 0o555,
-            // A user who can read the file can enter the folder that stands for it.
+            // A user who can read the file can enter its directory.
             Kind::Directory => (source & 0o444) | ((source & 0o444) >> 2),
             Kind::Link => 0o777,
             _ => source & 0o444,

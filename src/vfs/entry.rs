@@ -1,4 +1,4 @@
-//! Entries of the mirrored directories that have an inode number, or an entry below them that has.
+//! Entries of mirrored directories that have an inode number, or a descendant with one.
 
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
@@ -12,7 +12,7 @@ use crate::overlay::lazy::LazyOverlay;
 use crate::source::Source;
 use crate::sync::locked;
 
-/// Something that lies at a name of the mount.
+/// A named entry of a mirrored directory, or the root.
 #[derive(Debug)]
 pub(crate) struct Entry {
     pub(crate) serial: u64,
@@ -22,30 +22,30 @@ pub(crate) struct Entry {
     pub(crate) class: Class,
 }
 
-/// What an entry is, for as long as it has its number.
+/// The type of an entry, fixed for as long as the entry has its number.
 ///
-/// Small, since the kernel may know a hundred thousand of them: what few entries have is boxed.
+/// It is small, because the kernel may know a hundred thousand entries: rarely used parts are boxed.
 #[derive(Debug)]
 pub(crate) enum Class {
     /// The root above several sources.
     Sources { sources: Vec<(OsString, Position)>, stat: Box<Stat>, children: Box<Children> },
     /// A mirrored directory.
     Directory { key: Key, children: Box<Children> },
-    /// A file that a format recognises.
+    /// A file that a format recognises, shown as a directory.
     Folder(LazyOverlay),
-    /// Any other regular file, and its source while a handle reads it.
+    /// Any other regular file, with its source while a handle reads it.
     File { first: Box<Stat>, open: Mutex<Option<Weak<dyn Source>>> },
-    /// A link with this text.
+    /// A symbolic link with its target.
     Link { key: Key, text: OsString },
     /// A FIFO, socket or device.
     Special { key: Key, kind: Kind },
 }
 
-/// The entries of a directory that are known.
+/// The known entries of a directory.
 pub(crate) type Children = Mutex<HashMap<OsString, Weak<Entry>>>;
 
 impl Entry {
-    /// Makes the entry for it.
+    /// Creates the entry for a detected file or directory.
     pub(crate) fn of(seen: Seen, serial: u64, parent: Option<Arc<Entry>>, name: &OsStr) -> Entry {
         let key = seen.stat.key;
         let class = match seen.shape {
@@ -65,7 +65,7 @@ impl Entry {
         }
     }
 
-    /// The folder that stands for its file.
+    /// Returns the overlay of an entry that is a mounted file, or ENOTDIR.
     pub(crate) fn folder(&self) -> Result<&LazyOverlay> {
         match &self.class {
             Class::Folder(folder) => Ok(folder),
@@ -73,15 +73,15 @@ impl Entry {
         }
     }
 
-    /// True of the folder of a file that is known to be one that can be saved.
+    /// True if this is a mounted file that is known to be writable.
     pub(crate) fn can_be_saved(&self) -> bool {
         self.folder().is_ok_and(LazyOverlay::can_be_saved)
     }
 
-    /// Whether what was seen is still this entry.
+    /// True if `seen` is still this entry.
     ///
-    /// A folder stays itself when its file is replaced: a process in it sees the new one. Where other users may look,
-    /// the new file must have the same rights.
+    /// The directory of a mounted file keeps its entry when the file is replaced: a process in it sees the
+    /// new file. If other users have access, the new file must have the same permissions.
     fn is(&self, seen: &Seen) -> bool {
         let key = seen.stat.key;
         self.position.followed == seen.position.followed
@@ -95,7 +95,7 @@ impl Entry {
             }
     }
 
-    /// The entry of `name` that is known for what was seen there, or a new one.
+    /// Returns the known entry of `name` if `seen` is still that entry, or a new one.
     pub(crate) fn child(self: &Arc<Self>, name: &OsStr, seen: Seen, serials: &Serials) -> Result<Arc<Self>> {
         let Some(children) = self.children() else { return Err(rustix::io::Errno::NOTDIR.into()) };
         let mut children = locked(children);
@@ -107,12 +107,12 @@ impl Entry {
         Ok(entry)
     }
 
-    /// The entry of `name` that is known.
+    /// Returns the known entry of `name`.
     pub(crate) fn known_child(&self, name: &OsStr) -> Option<Arc<Self>> {
         locked(self.children()?).get(name).and_then(Weak::upgrade)
     }
 
-    /// Frees the parent's note of this entry, unless another thread took hold of it again.
+    /// Removes this entry from its parent's table, unless another thread uses it again.
     pub(crate) fn leave_parent(self: Arc<Self>) {
         let Some(children) = self.parent.as_ref().and_then(|parent| parent.children()) else { return };
         let mut children = locked(children);
@@ -126,7 +126,8 @@ impl Entry {
     }
 }
 
-/// Stat of a plain file or other entry as it is now, or of what is still open of it.
+/// Returns the current stat of a plain file or other entry. If the file was removed but is still open,
+/// returns the stat of the open file.
 pub(crate) fn stat_entry(entry: &Entry, key: Key) -> Result<Stat> {
     let found = entry.position.location.stat();
     if let Ok(stat) = &found

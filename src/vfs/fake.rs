@@ -1,4 +1,4 @@
-//! A format of nothing but lines, so that the tree can be tested without any real one.
+//! A line-based format for tests, so that the tree can be tested without a real format.
 //!
 //! A file is `#ASDF fake`, lines of text up to `...`, then blocks: a line `BLOCK n` with n bytes after
 //! it, or `STREAM` with all the rest of the file. A line `BROKEN` makes the file unreadable.
@@ -12,7 +12,7 @@ use crate::error::{Error, Kind, Result};
 use crate::format::{Block, Container, Defect, Fact, FactValue, Facts, Verified};
 use crate::source::{Source, SourceStat, read_up_to};
 
-/// How often any file was opened, or verified.
+/// Number of times that files were opened or verified.
 #[derive(Debug, Default)]
 pub(crate) struct Counts {
     pub(crate) opened: AtomicUsize,

@@ -1,11 +1,12 @@
-//! Decoded bytes that the daemon stores into the kernel's cache by itself.
+//! Decoded bytes that the daemon stores into the kernel's cache (FUSE_NOTIFY_STORE).
 //!
-//! A compressed block is read past the kernel's cache until all of it is known to be sound
-//! ([`Caching`](super::Caching)). The bytes that its readers got are stored into the kernel's cache nevertheless, so
-//! that the kernel serves the next program that reads or maps the block. Where bytes turn out to be wrong, the
-//! kernel drops all that it has of the block.
+//! A compressed block is opened for direct I/O until all of it is known to be sound
+//! ([`Caching`](super::Caching)). The bytes that readers got are nevertheless stored into the kernel's cache,
+//! so that the kernel can serve the next program that reads or maps the block. If the bytes turn out to be
+//! wrong, the kernel is told to drop all cached bytes of the block.
 //!
-//! A thread of its own makes these calls, since the kernel may wait for a read of the same page meanwhile.
+//! A separate thread makes these calls, because the kernel may block them until a read of
+//! the same page is answered.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -19,42 +20,43 @@ use crate::sync::locked;
 use crate::vfs::Ino;
 use crate::workers::Workers;
 
-/// Bytes of buffers that may wait to be stored; further ones are left out.
+/// Maximum total size in bytes of the buffers that wait to be stored; further buffers are not stored.
 const WAITING: u64 = 8 << 20;
 
-/// Buffers of the length of a read that are kept.
+/// Maximum number of read buffers kept for reuse.
 const SPARES: usize = 8;
 
-/// The least that is stored at once.
+/// Smallest range that is stored, in bytes.
 const LEAST: usize = 64 << 10;
 
-/// Nodes of which it is known how they were opened.
+/// Maximum number of opened nodes that are recorded.
 const OPENED: usize = 1 << 14;
 
-/// The kernel keeps whole pages only.
+/// Page size of the kernel's cache, in bytes. Only whole pages are stored.
 const PAGE: u64 = 4096;
 
-/// The kernel's cache of a node's bytes.
+/// Notifications to the kernel about its cache.
 pub trait Kernel: Send + Sync {
-    /// Has it keep these bytes of a node.
+    /// Stores `bytes` of a node into the kernel's cache.
     fn keep(&self, ino: Ino, offset: u64, bytes: &[u8]);
 
-    /// Has it forget what it keeps of a node.
+    /// Drops the cached bytes of a node.
     fn forget(&self, ino: Ino);
 
-    /// Has it give back those of the nodes that no program uses; an error if it can't be asked for that.
+    /// Asks the kernel to drop those of the nodes that no program uses. Fails if the
+    /// kernel doesn't support that.
     fn give_back(&self, inos: &[Ino]) -> Result<()>;
 }
 
 /// A node that was opened.
 struct Opened {
-    /// The serial of the mounted file that shows it.
+    /// Serial of the mounted file.
     file: u64,
-    /// The blocks of that file from which the node is made.
+    /// Blocks of that file from which the node's bytes are made.
     blocks: Box<[usize]>,
 }
 
-/// What the daemon stored into the kernel's cache. Clones share it.
+/// The interface to the kernel's cache. Clones share state.
 #[derive(Clone)]
 pub(crate) struct KernelCache(Arc<Inner>);
 
@@ -62,11 +64,11 @@ struct Inner {
     kernel: OnceLock<Box<dyn Kernel>>,
     worker: Workers,
     waiting: AtomicU64,
-    /// Buffers to be used again: memory from the system costs as much as filling it.
+    /// Buffers for reuse: new memory from the system costs as much as filling it.
     spare: Mutex<Vec<Vec<u8>>>,
-    /// The nodes that were opened: the kernel may keep something of them.
+    /// Opened nodes: the kernel may have cached bytes of them.
     opened: Mutex<HashMap<Ino, Opened>>,
-    /// Whether the kernel was asked for nodes, and can't give any back.
+    /// True once a request to drop nodes has failed: the kernel doesn't support it.
     keeps_nodes: AtomicBool,
 }
 
@@ -87,30 +89,30 @@ impl Default for KernelCache {
 impl KernelCache {
     /// Sets the kernel.
     pub(crate) fn of(&self, kernel: Box<dyn Kernel>) {
-        // The first one stays: there is one kernel.
+        // A second call has no effect: there is one kernel.
         let _ = self.0.kernel.set(kernel);
-        // Its thread starts now. Later there may be no room for one, and no thread that answers may make these calls.
+        // The thread starts now. Starting it later may fail, and a request thread must not make these calls.
         self.0.worker.run(|| ());
     }
 
-    /// Notes that a node is opened, which is made of these blocks of the mounted file with the serial `file`.
+    /// Records that a node is opened, made of these blocks of the mounted file with the serial `file`.
     pub(crate) fn note_open(&self, ino: Ino, file: u64, blocks: &[usize]) {
         let mut opened = locked(&self.0.opened);
         if opened.len() >= OPENED && !opened.contains_key(&ino) {
-            // What is not noted can't be taken back.
+            // Bytes of a node that is not recorded could not be dropped later.
             opened.drain().for_each(|(ino, _)| self.forget(ino));
         }
         opened.insert(ino, Opened { file, blocks: blocks.into() });
     }
 
-    /// Has the kernel drop the bytes of all nodes that are made of block `n` of a mounted file.
+    /// Drops the cached bytes of all nodes that are made of block `n` of a mounted file.
     pub(crate) fn forget_block(&self, file: u64, n: usize) {
         let opened = locked(&self.0.opened);
         let made_of_it = opened.iter().filter(|(_, noted)| noted.file == file && noted.blocks.contains(&n));
         made_of_it.for_each(|(ino, _)| self.forget(*ino));
     }
 
-    /// Has the kernel drop the bytes of a node.
+    /// Drops the cached bytes of a node.
     pub(crate) fn forget(&self, ino: Ino) {
         let inner = self.0.clone();
         self.0.worker.run(move || {
@@ -120,12 +122,12 @@ impl KernelCache {
         });
     }
 
-    /// Whether the kernel may give nodes back when it is asked.
+    /// True unless the kernel is known not to drop nodes when asked.
     pub(crate) fn may_give_back(&self) -> bool {
         self.0.kernel.get().is_some() && !self.0.keeps_nodes.load(Ordering::Relaxed)
     }
 
-    /// Has the kernel give back those of the nodes that no program uses.
+    /// Asks the kernel to drop those of the nodes that no program uses.
     pub(crate) fn give_back(&self, inos: Vec<Ino>) {
         let inner = self.0.clone();
         self.0.worker.run(move || {
@@ -137,8 +139,8 @@ impl KernelCache {
         });
     }
 
-    /// Stores bytes into the kernel's cache that were read at an offset of a node of `len` bytes: those on whole
-    /// pages, if they are still right (`holds`) when their turn comes.
+    /// Stores bytes that were read at `offset` of a node of `len` bytes into the kernel's cache. Only whole
+    /// pages are stored. Just before, `holds` must confirm that the bytes are still valid.
     pub(crate) fn keep(
         &self,
         ino: Ino,
@@ -177,17 +179,18 @@ impl KernelCache {
     }
 }
 
-/// Bytes that a reader got.
+/// Bytes returned to a reader.
 #[derive(Debug)]
 pub enum ReadBytes<'a> {
-    /// In a buffer that is shared with the cache.
+    /// Bytes in a buffer shared with the cache of units.
     Shared(Shared),
-    /// The first bytes of a buffer, and how many. The buffer may be exchanged for another one with any content.
+    /// A buffer and the number of its bytes used. The buffer may be exchanged for
+    /// another one with any content.
     Copied(&'a mut Vec<u8>, usize),
 }
 
 impl ReadBytes<'_> {
-    /// Bytes that are held as long as this waits.
+    /// Returns the number of bytes kept in memory while this waits.
     fn weight(&self) -> u64 {
         match self {
             Self::Shared(shared) => shared.buffer().len() as u64,
@@ -217,8 +220,8 @@ impl OwnedBytes {
     }
 }
 
-/// The part of `count` bytes at an offset that fills whole pages: its offset, and its range of the bytes. The last
-/// page of a node may be cut.
+/// Returns the whole pages within `count` bytes at `offset`: their offset in the node, and their range in the
+/// bytes. The last page of a node may be partial.
 fn whole_pages(offset: u64, count: usize, len: u64) -> Option<(u64, Range<usize>)> {
     let start = offset.checked_next_multiple_of(PAGE)?;
     let end = offset.checked_add(count as u64)?;

@@ -1,8 +1,8 @@
-//! Open directories: their entries, at positions that stay the same.
+//! Open directories: their entries at stable positions.
 //!
 //! Position 0 is `.`, 1 is `..`, then come the names in the order in which they were found. The names of a
-//! mirrored directory are read when it is opened, and again when a program goes back to its start. The kind of
-//! an entry is found when the entry is returned. The format of a file lists what the file shows.
+//! mirrored directory are read when it is opened, and again after a rewind. The type of an entry is
+//! determined when the entry is returned. The entries of a mounted file's directory are listed by its format.
 
 use std::ffi::{OsStr, OsString};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -22,18 +22,18 @@ use crate::vfs::node::{Ino, Node, ViewNode};
 use crate::view::shown::is_file;
 use crate::view::{ABOUT, TREE};
 
-/// One name of a directory that is read.
+/// An entry returned by readdir.
 #[derive(Debug)]
 pub struct Item<'a> {
     /// The name.
     pub name: &'a OsStr,
-    /// Where the next one begins.
+    /// Position of the next entry.
     pub next: u64,
-    /// Its number, [`Ino::UNKNOWN`] if it has none yet.
+    /// Inode number, or [`Ino::UNKNOWN`] if the name was not looked up yet.
     pub ino: Ino,
-    /// What it is.
+    /// Type of the entry.
     pub kind: Kind,
-    /// What is said of it, if that was asked for; never for `.` and `..`.
+    /// Attributes, if requested; never for `.` and `..`.
     pub attr: Option<Attr>,
 }
 
@@ -48,20 +48,20 @@ pub struct Listing {
 /// The names in an open directory.
 #[derive(Debug)]
 enum Names {
-    /// What a mounted file shows in this folder of it, or in its own.
+    /// A directory of a mounted file: a view, or with `None` the file's own directory.
     View(Arc<Entry>, Arc<MountedFile>, Option<Arc<ViewNode>>),
-    /// As they were when the directory was read last; also of a folder that can be written.
+    /// Names as they were last read; also used for the directory of a writable file.
     Mirrored(Mirrored),
 }
 
-/// A mirrored directory, open.
+/// An open mirrored directory, or the open directory of a writable file.
 #[derive(Debug)]
 struct Mirrored {
     entry: Arc<Entry>,
-    /// Of a folder that can be written, the names that its file gives it.
+    /// Names from the format, in the directory of a writable file.
     shown: Vec<OsString>,
     names: RwLock<Arc<[Name]>>,
-    /// Whether anything was handed out since the names were read.
+    /// True once names were returned since they were last read.
     used: AtomicBool,
 }
 
@@ -84,7 +84,7 @@ fn read(entry: &Entry, shown: &[OsString]) -> Result<Arc<[Name]>> {
 }
 
 impl Mirrored {
-    /// The names as they were found when the directory was read; `anew` reads it again if any was handed out since.
+    /// Returns the names as last read. `anew` reads them again, if any were returned since.
     fn names(&self, anew: bool) -> Result<Arc<[Name]>> {
         if self.used.swap(true, Ordering::Relaxed) && anew {
             let names = read(&self.entry, &self.shown)?;
@@ -94,10 +94,10 @@ impl Mirrored {
     }
 }
 
-/// Number and kind of a name, and what a lookup of it gives if that was asked for.
+/// Inode number and type of a name, and the result of a lookup if requested.
 type Looked = (Ino, Kind, Option<(Attr, Node)>);
 
-/// Takes an item and says whether it has enough: then the item was not taken.
+/// Takes an item. Returns true if the buffer is full: the item was not taken.
 type Take<'a> = &'a mut dyn FnMut(Item<'_>) -> bool;
 
 impl Vfs {
@@ -132,7 +132,7 @@ impl Vfs {
         Ok(Listing { ino, parent, names })
     }
 
-    /// The names that a file gives its folder, but `tree.yaml`.
+    /// Returns the names that the format provides in a file's directory, except `tree.yaml`.
     fn names_beside_tree(&self, entry: &Arc<Entry>) -> Vec<OsString> {
         let names = || -> Result<Vec<OsString>> {
             let mounted = self.mounted(entry)?;
@@ -143,15 +143,15 @@ impl Vfs {
             })?;
             Ok(names)
         };
-        // While nothing of a file can be read its folder can be written all the same.
+        // The directory can be written even while nothing of the file can be read.
         let names = names().unwrap_or_else(|_| vec![ABOUT.into()]);
         names.into_iter().filter(|name| name != TREE).collect()
     }
 
-    /// Hands out what is in a directory, from a position on, until `take` says that it has enough.
+    /// Passes the entries of a directory to `take`, from a position on, until `take` returns true.
     ///
-    /// With `attrs` each name is also looked up, as by [`Vfs::lookup`], except for `.` and `..`. What
-    /// vanished since the directory was read is left out.
+    /// With `attrs` each name is also looked up, as by [`Vfs::lookup`], except for `.` and `..`. Entries that
+    /// vanished since the directory was read are omitted.
     pub fn read_dir(&self, listing: &Listing, from: u64, attrs: bool, take: Take<'_>) -> Result<()> {
         let dots = [(".", listing.ino), ("..", listing.parent)];
         for (next, (name, ino)) in (1..).zip(dots).skip(usize::try_from(from).unwrap_or(usize::MAX)) {
@@ -209,8 +209,9 @@ impl Vfs {
         outcome.result
     }
 
-    /// A file that only a lookup makes. The kernel asks anew for what is said of it; until then its size is the one
-    /// that it was told last, so that it drops nothing of what programs have mapped.
+    /// Returns attributes for a file that is generated at its first lookup. The kernel does not cache them.
+    /// Until the file is generated, its size is the last size that the kernel got, so that the kernel keeps
+    /// pages that programs have mapped.
     fn unmade(
         &self,
         entry: &Arc<Entry>,
@@ -227,7 +228,8 @@ impl Vfs {
         Ok((Attr { grows: true, ..attr }, node))
     }
 
-    /// The same of a view in the folder of a file that can be written, if it is such a file.
+    /// Returns [`Vfs::unmade`] for a generated file in the directory of a writable file;
+    /// `None` for any other name.
     fn unmade_in(&self, entry: &Arc<Entry>, name: &OsStr) -> Result<Option<(Attr, Node)>> {
         if !is_file(name) {
             return Ok(None);
@@ -273,7 +275,7 @@ impl Vfs {
         outcome.result
     }
 
-    /// Hands out one name, unless it vanished; whether more can be taken.
+    /// Passes one entry to `take`, unless the entry vanished. Returns true if more entries can be taken.
     fn hand_item(
         &self,
         name: &OsStr,
@@ -284,7 +286,7 @@ impl Vfs {
     ) -> bool {
         let (ino, kind, looked_up) = match found {
             Ok(found) => found,
-            // What is missing may be had at the next call, which begins here.
+            // The next call starts here and may have enough memory or descriptors.
             Err(error) if error.is_shortage() => {
                 if !outcome.any {
                     outcome.result = Err(error);
@@ -305,7 +307,7 @@ impl Vfs {
         true
     }
 
-    /// Number and kind of a name in a mirrored directory, and with `attrs` all that a lookup gives.
+    /// Returns inode number and type of a name in a mirrored directory; with `attrs` the result of a lookup.
     fn item_in(&self, entry: &Arc<Entry>, dir: BorrowedFd<'_>, name: &Name, attrs: bool) -> Result<Looked> {
         if !attrs {
             let kind = self.detector.kind(&entry.position, dir, name)?;
@@ -319,7 +321,7 @@ impl Vfs {
         let child = entry.child(name, seen, &self.serials)?;
         let ino = Ino::of(child.serial);
         let attr = match &child.class {
-            // Just looked at: no need to ask again.
+            // `stat` is new, so the location need not be asked again.
             Class::File { .. } => self.ownership.mirrored(ino, &stat),
             Class::Directory { .. } | Class::Special { .. } => self.ownership.attr(ino, kind, 0, &stat),
             Class::Folder(folder) => self.own_folder(ino, folder, &stat),
@@ -330,10 +332,10 @@ impl Vfs {
     }
 }
 
-/// What came of handing out names.
+/// The result of passing entries to a [`Take`].
 #[derive(Debug)]
 struct Handed {
-    /// Whether any was taken.
+    /// True once an entry was taken.
     any: bool,
     result: Result<()>,
 }

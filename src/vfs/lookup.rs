@@ -1,4 +1,4 @@
-//! From a name in a directory to the node that lies there.
+//! Lookup: from a name in a directory to its node.
 
 use std::ffi::OsStr;
 use std::os::fd::AsFd;
@@ -17,18 +17,18 @@ use crate::vfs::write::writing;
 use crate::view::root::Root;
 use crate::view::{ABOUT, BLOCKS, TREE};
 
-/// What lies at a name.
+/// The result of a lookup.
 #[derive(Debug)]
 pub(crate) struct FoundNode {
     pub(crate) node: Node,
-    /// Of a view, what it shows.
+    /// The content, if the node is a view.
     pub(crate) shown: Option<ViewContent>,
 }
 
-/// A folder of a view, in a generation.
+/// A directory of a view, with its generation.
 type Listed = (Held, Arc<dyn Folder>);
 
-/// What a view shows.
+/// The content of a view, with its generation.
 #[derive(Debug)]
 pub(crate) struct ViewContent {
     pub(crate) held: Held,
@@ -42,7 +42,7 @@ impl From<Node> for FoundNode {
 }
 
 impl Vfs {
-    /// What lies at a name.
+    /// Returns the node at a name.
     pub(crate) fn find(&self, parent: Ino, name: &OsStr) -> Result<FoundNode> {
         match self.node(parent)? {
             Node::Entry(entry) => match &entry.class {
@@ -74,7 +74,7 @@ impl Vfs {
                     let mounted = self.mounted(&entry)?;
                     let held = mounted.newest()?;
                     if [TREE, BLOCKS].iter().any(|known| name == *known) {
-                        // Says why there is none.
+                        // Fails with the reason why there is no tree.
                         held.container()?;
                     }
                     self.find_view(entry, mounted, held, None, name)
@@ -82,7 +82,7 @@ impl Vfs {
                 _ => Err(errno(libc::ENOTDIR)),
             },
             Node::View(entry, mounted, view) => {
-                // A file that is gone has no new names. A handle keeps what it reads.
+                // A file that is gone has no new names. Open handles keep their data.
                 let held = present(&mounted)?.ok_or_else(no_entry)?;
                 self.find_view(entry, mounted, held, Some(view), name)
             }
@@ -107,8 +107,8 @@ impl Vfs {
         Ok(FoundNode { node, shown: Some(shown) })
     }
 
-    /// The node of a name in a view: the one that is known if it shows the same, or a new one. Without `shown` it is the
-    /// one that is known.
+    /// Returns the node of a name in a view: the known node if it shows the same data, or else a new one.
+    /// Without `shown`, the known node is returned whatever it shows.
     pub(crate) fn view_node(
         &self,
         entry: Arc<Entry>,
@@ -130,16 +130,18 @@ impl Vfs {
         Ok(Node::View(entry, mounted, view))
     }
 
-    /// The folder that stands for a file, in a generation.
+    /// Returns the directory of a mounted file in a generation.
     pub(crate) fn root_of(&self, entry: &Arc<Entry>, mounted: &Arc<MountedFile>, held: &Held) -> Root {
         let (read_only, entry, own) = (self.read_only_because(), entry.clone(), mounted.clone());
         mounted.root(held, move || writing(&entry, &own, read_only.as_deref()))
     }
 
-    /// What a view shows: a file that of its own generation, anything else that of the newest one.
+    /// Returns the content of a view. A file comes from its own generation while that exists, everything else
+    /// from the newest generation.
     ///
     /// # Errors
-    /// ESTALE if the generation is gone and the newest one has other bytes. The kernel then looks the name up anew.
+    /// ESTALE if the file's generation is gone and the newest one has other bytes. The kernel then looks the
+    /// name up again.
     pub(crate) fn shown(
         &self,
         entry: &Arc<Entry>,
@@ -165,7 +167,8 @@ impl Vfs {
         Ok(shown)
     }
 
-    /// The folder of a view, or that of the file itself, as it is now; `None` if the file is gone.
+    /// Returns the current directory of a view, or of the file itself if `view` is `None`;
+    /// `None` if the file is gone.
     pub(crate) fn folder_of(
         &self,
         entry: &Arc<Entry>,
@@ -183,7 +186,7 @@ impl Vfs {
     }
 }
 
-/// The newest generation of a mounted file; `None` if the file is gone.
+/// Returns the newest generation of a mounted file; `None` if the file is gone.
 fn present(mounted: &MountedFile) -> Result<Option<Held>> {
     if mounted.look().attached { mounted.newest().map(Some) } else { Ok(None) }
 }

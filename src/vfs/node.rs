@@ -1,9 +1,9 @@
-//! Inode numbers, and which nodes the kernel knows.
+//! Inode numbers, and the nodes that the kernel knows.
 //!
-//! Each entry has a serial number once it is looked up: an entry of a mirrored directory, a name in the folder
-//! of a file, a file that a program makes there. Its inode number comes from that. Serial numbers only grow,
-//! and are not used again within a mount. What the kernel forgets is dropped: a view of ten million entries
-//! costs only those that the kernel knows.
+//! Each entry gets a serial number at its first lookup: an entry of a mirrored directory, a name in the
+//! directory of a mounted file, a file that a program creates there. The inode number is computed from it.
+//! Serial numbers only grow, and are not reused within a mount. Nodes that the kernel forgets are dropped: a
+//! view of ten million entries only costs memory for those that the kernel knows.
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
@@ -18,7 +18,7 @@ use crate::overlay::file::OverlayFile;
 use crate::sync::locked;
 use crate::vfs::entry::{Class, Entry};
 
-/// The number of a node.
+/// An inode number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Ino(pub u64);
 
@@ -26,15 +26,16 @@ impl Ino {
     /// The mount's root.
     pub const ROOT: Self = Self(1);
 
-    /// What a directory listing says of a name that was not looked up yet.
+    /// Number in directory listings for a name that was not looked up yet.
     pub const UNKNOWN: Self = Self(0xffff_ffff);
 
-    /// The number of what has this serial.
+    /// Returns the number for a serial.
     pub(crate) fn of(serial: u64) -> Self {
         Self(2 * serial + 1)
     }
 
-    /// The number of the `tree.yaml` in the folder with this serial, while nothing was written to it.
+    /// Returns the number of the `tree.yaml` in the directory of the file with this serial, until `tree.yaml`
+    /// is first written.
     pub(crate) fn of_tree_in(serial: u64) -> Self {
         Self(2 * serial + 2)
     }
@@ -48,34 +49,35 @@ impl Ino {
     }
 }
 
-/// What a number stands for.
+/// The node behind an inode number.
 #[derive(Clone, Debug)]
 pub(crate) enum Node {
     Entry(Arc<Entry>),
-    /// A `tree.yaml` that can be written, by the number that it has while nothing was written to it.
+    /// A writable `tree.yaml`, under the number that it has until the first write.
     Tree(Arc<Entry>),
-    /// Something that the file behind an entry shows, from the first look at that file until another takes its
-    /// name.
+    /// A file or directory shown for a mounted file. It is valid from the first look at the file until
+    /// another file takes the file's name.
     View(Arc<Entry>, Arc<MountedFile>, Arc<ViewNode>),
-    /// A file in the folder of an entry, which stays for as long as the file is known.
+    /// An overlay file in the directory of an entry; valid for as long as the overlay file is known.
     OverlayFile(Arc<Entry>, Arc<OverlayFile>),
 }
 
-/// Something that a mounted file shows: its path, and for a file the bytes of one generation.
+/// A file, link or directory shown for a mounted file: its path, and for a file the bytes of one generation.
 ///
-/// The bytes of a node never change, so what the kernel has of them stays right. A generation in which the file has
-/// other bytes has another node. Only streamed blocks grow. Folders and links are those of the newest generation.
+/// The bytes of a node never change, so the kernel's cache stays valid. If the file has other bytes in the
+/// next generation, it gets another node. Only streamed blocks grow. Directories and links belong to the
+/// newest generation.
 #[derive(Debug)]
 pub(crate) struct ViewNode {
     pub(crate) serial: u64,
-    /// The folder that it lies in; none for what lies in the folder of the file itself.
+    /// The parent view; `None` for an entry of the file's own directory.
     pub(crate) parent: Option<Arc<ViewNode>>,
     pub(crate) name: Box<OsStr>,
     /// `None` until the first lookup.
     shown: Mutex<Option<NodeState>>,
 }
 
-/// What a node shows.
+/// The state of a view node in its generation.
 #[derive(Clone, Debug)]
 pub(crate) struct NodeState {
     generation: Weak<Generation>,
@@ -84,9 +86,9 @@ pub(crate) struct NodeState {
     base_version: u64,
     lineage: u64,
     pub(crate) kind: folder::Kind,
-    /// Which bytes a file has; none of a folder or link.
+    /// Key that says when the bytes are the same in another generation; `None` for a directory or link.
     renewal: Option<RenewalKey>,
-    /// True of a file that no save changes.
+    /// True for a file that no save changes.
     outlasts_saves: bool,
     pub(crate) size: u64,
     pub(crate) mtime: Time,
@@ -118,32 +120,32 @@ impl NodeState {
         }
     }
 
-    /// True if both have the same bytes, or are both folders or links.
+    /// True if both have the same bytes, or both are directories or both are links.
     fn is_same(&self, other: &Self) -> bool {
         if self.kind != other.kind {
             return false;
         }
         let (Some(own), Some(key)) = (self.renewal, other.renewal) else { return true };
         match (self.number, self.saves) == (other.number, other.saves) {
-            // Another file that it is made of may have changed.
+            // Another file to which the tree refers may have changed.
             true => own == key,
             false => own.is_same(key, self.base_version == other.base_version, self.lineage == other.lineage),
         }
     }
 
-    /// True while its generation is there: the newest one, or one that a handle reads.
+    /// True while the generation exists: it is the newest one, or a handle reads it.
     pub(crate) fn is_alive(&self) -> bool {
         self.generation.strong_count() > 0
     }
 
-    /// True of a file whose bytes and length do not change.
+    /// True for a file whose bytes and length do not change.
     pub(crate) fn is_fixed(&self) -> bool {
         matches!(self.renewal, Some(RenewalKey::Anew | RenewalKey::WhileSame(..)))
     }
 }
 
 impl Node {
-    /// The entry that it is, or in whose folder it lies.
+    /// Returns the entry itself, or the entry in whose directory the node is.
     pub(crate) fn entry(&self) -> &Arc<Entry> {
         match self {
             Self::Entry(entry) | Self::Tree(entry) | Self::View(entry, ..) | Self::OverlayFile(entry, _) => {
@@ -154,7 +156,7 @@ impl Node {
 }
 
 impl ViewNode {
-    /// The serial of the folder that it lies in.
+    /// Returns the serial of the parent directory.
     fn within(&self, mounted: &MountedFile) -> u64 {
         self.parent.as_ref().map_or(mounted.serial, |parent| parent.serial)
     }
@@ -168,30 +170,30 @@ impl ViewNode {
         Self { serial, parent, name: name.into(), shown: Mutex::new(shown) }
     }
 
-    /// What it shows, as of its generation.
+    /// Returns the node's state in its generation.
     pub(crate) fn shown(&self) -> Option<NodeState> {
         locked(&self.shown).clone()
     }
 
-    /// True of a file whose name a save may give to another node.
+    /// True for a file whose name may get another node in a save.
     pub(crate) fn is_changed_by_saves(&self) -> bool {
         let shown = locked(&self.shown);
         shown.as_ref().is_some_and(|shown| shown.kind == folder::Kind::File && !shown.outlasts_saves)
     }
 
-    /// The generation whose bytes a file has, if it is still there.
+    /// Returns the generation that has the file's bytes, if it still exists.
     pub(crate) fn generation(&self) -> Option<Held> {
         let shown = locked(&self.shown);
         let fixed = shown.as_ref().filter(|shown| shown.is_fixed())?;
         Some(fixed.generation.upgrade()?.hold())
     }
 
-    /// Goes on to another generation if it shows the same there; true if it does.
+    /// Moves to another generation if the data are the same there. Returns true if they are.
     pub(crate) fn go_on(&self, next: &NodeState) -> bool {
         let mut shown = locked(&self.shown);
         let is_same = shown.as_ref().is_none_or(|shown| shown.is_same(next));
         if is_same {
-            // The kernel drops the bytes of a file whose time changes.
+            // The kernel drops the cached bytes of a file if its mtime changes.
             let fixed = shown.as_ref().filter(|shown| shown.is_fixed());
             let mtime = fixed.map_or(next.mtime, |shown| shown.mtime);
             *shown = Some(NodeState { mtime, ..next.clone() });
@@ -204,7 +206,7 @@ impl ViewNode {
         own.zip(other).is_none_or(|(own, other)| own.is_same(&other))
     }
 
-    /// The names from the folder of the file down to this.
+    /// Returns the names from the file's directory down to this node.
     pub(crate) fn path(&self) -> Vec<&OsStr> {
         let mut path = self.parent.as_ref().map_or_else(Vec::new, |parent| parent.path());
         path.push(&self.name);
@@ -213,7 +215,7 @@ impl ViewNode {
 }
 
 impl Node {
-    /// The number that the kernel is given.
+    /// Returns the inode number for the kernel.
     pub(crate) fn ino(&self) -> Ino {
         match self {
             Self::Entry(entry) => Ino::of(entry.serial),
@@ -223,27 +225,27 @@ impl Node {
         }
     }
 
-    /// The file in the folder of `entry` that has the number of `overlay_file`.
+    /// Returns the node for an overlay file in the directory of `entry`.
     pub(crate) fn of_overlay_file(entry: Arc<Entry>, overlay_file: Arc<OverlayFile>) -> Self {
         if overlay_file.serial.is_none() { Self::Tree(entry) } else { Self::OverlayFile(entry, overlay_file) }
     }
 }
 
-/// The nodes that the kernel knows, with how often each was handed to it.
+/// The nodes that the kernel knows, with their lookup counts.
 ///
-/// One count is kept for a folder and its `tree.yaml`.
+/// A file's directory and its `tree.yaml` share one count.
 #[derive(Debug, Default)]
 pub(crate) struct KnownNodes(Mutex<Counted>);
 
 #[derive(Debug, Default)]
 struct Counted {
     nodes: HashMap<u64, (Node, u64)>,
-    /// The serials of the views among them, by a hash of the serial of the folder that they lie in and their name.
+    /// Serials of the views in `nodes`, by a hash of the parent's serial and the name.
     views: HashMap<u64, u64>,
     hasher: RandomState,
-    /// Nodes that were dropped since memory was given back.
+    /// Nodes dropped since memory was last returned to the system.
     dropped: usize,
-    /// The kernel is asked for nodes when it knows so many.
+    /// Number of nodes at which the kernel is next asked to drop some.
     asked_at: usize,
 }
 
@@ -265,19 +267,20 @@ impl Counted {
     }
 }
 
-/// When the kernel knows so many nodes it is asked to give some back: by itself it keeps all that were ever looked up
-/// for as long as it has memory. This many take some 20 MB here.
+/// Smallest number of nodes at which the kernel is asked to drop some. By itself it keeps every node that was
+/// ever looked up, until memory is short. This many nodes take some 20 MB in the daemon.
 const ASKED_AT: usize = 1 << 15;
 
-/// After so many dropped nodes it is worth while to give memory back: some megabytes.
+/// Number of dropped nodes after which memory is returned to the system: some megabytes.
 const MANY: usize = 8192;
 
 impl KnownNodes {
-    /// Notes that the number of `node` was handed out, and returns it: that of the same view, if it is known.
+    /// Counts one more lookup of `node` and returns its number, or the number of a
+    /// known node of the same view.
     pub(crate) fn remember(&self, node: Node) -> Ino {
         let ino = node.ino();
         let mut known = locked(&self.0);
-        // A folder and its tree have one serial.
+        // A file's directory and its `tree.yaml` have one serial.
         let node = if let Node::Tree(entry) = node { Node::Entry(entry) } else { node };
         let serial = match &node {
             Node::View(_, mounted, view) => match known.view(view.within(mounted), &view.name) {
@@ -294,15 +297,15 @@ impl KnownNodes {
         if serial == ino.serial() { ino } else { Ino::of(serial) }
     }
 
-    /// The older half of the nodes, the newest of them first, if so many are known that the kernel is to be asked
-    /// for some.
+    /// Returns the older half of the nodes, newest first, if the kernel knows so many
+    /// that it should drop some.
     pub(crate) fn surplus(&self) -> Option<Vec<Ino>> {
         let mut known = locked(&self.0);
         let count = known.nodes.len();
         if count < known.asked_at.max(ASKED_AT) {
             return None;
         }
-        // What programs use is not given back: then it is asked again when there are many more.
+        // The kernel keeps nodes that programs use, so it is asked again only after many more were looked up.
         known.asked_at = count + (count / 4).max(ASKED_AT / 4);
         let is_kept =
             |serial: u64, node: &Node| Ino::of(serial) == Ino::ROOT || matches!(node, Node::OverlayFile(..));
@@ -314,19 +317,19 @@ impl KnownNodes {
             serials.select_nth_unstable(half);
         }
         serials.truncate(half);
-        // Folders are older than what lies in them, which holds them.
+        // Directories are older than their entries, which hold references to them.
         serials.sort_unstable_by(|one, other| other.cmp(one));
-        // The kernel keeps the folder of a file while it has the file's tree.
+        // The kernel keeps a file's directory as long as it has the file's `tree.yaml`.
         Some(serials.into_iter().flat_map(|serial| [Ino::of_tree_in(serial), Ino::of(serial)]).collect())
     }
 
-    /// The view of a name that is known, in the folder with the serial `within`.
+    /// Returns the known view of a name in the directory with the serial `within`.
     pub(crate) fn view(&self, within: u64, name: &OsStr) -> Option<Arc<ViewNode>> {
         locked(&self.0).view(within, name).cloned()
     }
 
-    /// Notes that `count` of them were given back; the node is dropped with the last. Says whether so many
-    /// were dropped that memory can be given back.
+    /// Subtracts `count` lookups of a node, and drops the node when none are left. Returns true if so many
+    /// nodes were dropped that memory should be returned to the system.
     pub(crate) fn forget(&self, serial: u64, count: u64) -> bool {
         let mut guard = locked(&self.0);
         let known = &mut *guard;
@@ -352,7 +355,7 @@ impl KnownNodes {
             known.nodes.shrink_to_fit();
             known.views.shrink_to_fit();
         }
-        drop(guard); // what it owns is closed without the lock
+        drop(guard); // the node is dropped after the lock is released
         let entry = match dropped {
             Some((Node::Entry(entry) | Node::Tree(entry), _)) => Some(entry),
             Some((Node::View(entry, mounted, view), _)) => {
@@ -369,7 +372,7 @@ impl KnownNodes {
         many
     }
 
-    /// The node that has a number.
+    /// Returns the node with a number.
     pub(crate) fn get(&self, ino: Ino) -> Option<Node> {
         let node = locked(&self.0).nodes.get(&ino.serial()).map(|(node, _)| node.clone())?;
         match (node, ino.is_tree()) {

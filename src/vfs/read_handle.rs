@@ -1,4 +1,4 @@
-//! Open files: what a handle reads, and what the kernel may keep of it.
+//! Open files: their bytes, and how the kernel may cache them.
 
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -17,21 +17,22 @@ use crate::vfs::kernel_cache::{KernelCache, ReadBytes};
 use crate::vfs::node::{Ino, ViewNode};
 use crate::view::status::Writing;
 
-/// Contents up to this size are read through the kernel's cache, which is the faster way for many
-/// small reads; a larger stored one goes past it, straight from the source's cache to the reader.
+/// Contents up to this size, in bytes, are read through the kernel's cache, which is faster for
+/// many small reads. A larger stored content bypasses it: its bytes go from the cache of the
+/// source straight to the reader.
 const SMALL: u64 = 1 << 20;
 
-/// What the kernel may keep of a file's bytes.
+/// The kernel's caching of a file's bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Caching {
-    /// Nothing: every read comes here, so that a broken content gives its exact good prefix.
+    /// None: every read reaches the daemon, so that a damaged content returns exactly its good prefix.
     ///
-    /// Through its cache the kernel takes a short answer for the file's end, and an error for one of
-    /// the whole page.
+    /// With caching, the kernel would take a short answer for the end of the file, and an error for an error
+    /// of the whole page.
     Direct,
-    /// What the daemon stores into its cache ([`Reader::given`]); every read comes here.
+    /// Only bytes that the daemon stores ([`Reader::given`]). Every read reaches the daemon.
     Stored,
-    /// Everything, also from one open to the next.
+    /// All bytes, also from one open to the next.
     Keep,
 }
 
@@ -43,16 +44,16 @@ pub struct Reader {
 
 #[derive(Debug)]
 enum What {
-    /// A file of one generation of a mounted file.
+    /// A file in one generation of a mounted file.
     View { mounted: Arc<MountedFile>, view: Arc<ViewNode>, now: Box<RwLock<Now>>, kernel_cache: KernelCache },
-    /// Generated when it was opened.
+    /// A content generated at open.
     Generated(Arc<dyn Content>),
     /// A mirrored file.
     Plain(Arc<dyn Content>),
 }
 
-/// What a handle reads: the file as it was opened. Only a file that grows is exchanged, and one that another program
-/// left alone when it changed the source.
+/// The content that a handle reads, as it was when opened. It is only replaced if the file grows, or if
+/// another program changed the source but not these bytes.
 #[derive(Clone, Debug)]
 struct Now {
     held: Held,
@@ -61,7 +62,7 @@ struct Now {
 }
 
 impl Reader {
-    /// Opens a file that a mounted file shows.
+    /// Opens a file of a view.
     pub(crate) fn of_view(
         mounted: Arc<MountedFile>,
         view: Arc<ViewNode>,
@@ -93,10 +94,10 @@ impl Reader {
         Ok(Self { what: What::Plain(Arc::new(Plain::new(source))) })
     }
 
-    /// The bytes to be read.
+    /// Returns the bytes of the file.
     ///
-    /// Reading them is an error of kind [`Kind::Changed`] (ESTALE) where another program has changed the source. Then
-    /// [`Reader::renew`] looks whether it left them alone.
+    /// If another program has changed the source, reading them fails with [`Kind::Changed`] (ESTALE). Then
+    /// [`Reader::renew`] finds out whether these bytes are unchanged.
     pub fn content(&self) -> Result<Arc<dyn Content>> {
         match &self.what {
             What::View { now, .. } => {
@@ -109,7 +110,7 @@ impl Reader {
         }
     }
 
-    /// True if the next read goes on to a newer generation, for which the file may have to be parsed.
+    /// True if the next read moves to a newer generation, for which the file may have to be parsed.
     pub fn is_outdated(&self) -> bool {
         let What::View { mounted, now, .. } = &self.what else { return false };
         let shown = now.read().unwrap_or_else(PoisonError::into_inner).clone();
@@ -120,11 +121,12 @@ impl Reader {
         look.attached && look.stat.source.version != shown.held.version
     }
 
-    /// Goes on with the newest generation if it has the same bytes, and those of a file that grows. That is known where
-    /// the file has only grown, or where the checksums of the blocks prove it. May parse the file and read blocks.
+    /// Moves to the newest generation if it has the same bytes, or if the file grows. The bytes are
+    /// the same if the file has only grown, or if the checksums of its blocks prove it. May parse
+    /// the file and read blocks.
     ///
     /// # Errors
-    /// ESTALE if the bytes are no longer there.
+    /// ESTALE if the bytes no longer exist.
     pub fn renew(&self) -> Result<()> {
         let What::View { mounted, view, now, .. } = &self.what else { return Ok(()) };
         mounted.look_now();
@@ -141,7 +143,7 @@ impl Reader {
         Ok(())
     }
 
-    /// The queue of a read for which the file may have to be parsed.
+    /// Returns the queue for a read that may have to parse the file.
     pub fn delay(&self) -> Delay {
         let file = match &self.what {
             What::View { mounted, .. } => mounted.serial,
@@ -150,8 +152,7 @@ impl Reader {
         Delay { file, foreign: None }
     }
 
-    /// Lets a read pass, or says why nothing of it may be given: to be asked before [`Reader::content`] is
-    /// read.
+    /// Admits a read, or returns the error with which it fails. Call this before reading [`Reader::content`].
     pub fn admit(&self) -> Result<()> {
         match &self.what {
             What::View { mounted, now, .. } => {
@@ -162,7 +163,7 @@ impl Reader {
         }
     }
 
-    /// Whether deciding on [`Reader::caching`], or reading, needs real work.
+    /// True if [`Reader::caching`] or a read may take long.
     pub fn is_slow(&self) -> bool {
         match &self.what {
             What::View { mounted, now, .. } => {
@@ -174,11 +175,12 @@ impl Reader {
         }
     }
 
-    /// What the kernel may keep of what is there now; decodes a small content to see whether it is sound.
+    /// Returns the caching for the content as it is now. Decodes a small content to find out if it is
+    /// damaged.
     fn caching_of_now(&self) -> Caching {
         let (mounted, now) = match &self.what {
             What::Generated(_) => return Caching::Direct,
-            // What says that it is empty may be a file of /proc.
+            // A file of /proc has size 0 although it has bytes.
             What::Plain(content) => match (1..=SMALL).contains(&content.len()) {
                 true => return Caching::Keep,
                 false => return Caching::Direct,
@@ -206,7 +208,7 @@ impl Reader {
         if sound { Caching::Keep } else { Caching::Direct }
     }
 
-    /// What the kernel may keep at this open of the file.
+    /// Returns how the kernel may cache the file, for an open.
     pub fn caching(&self) -> Caching {
         let caching = self.caching_of_now();
         if let What::View { mounted, view, now, kernel_cache } = &self.what {
@@ -216,12 +218,12 @@ impl Reader {
         caching
     }
 
-    /// The bytes of a read that needs no work, and nothing to wait for, as they lie in memory.
+    /// Returns the bytes of a read from memory, if it needs no work and does not wait.
     pub fn at_hand(&self, offset: u64, len: usize) -> Option<(Arc<dyn Content>, Shared)> {
         let What::View { mounted, now, .. } = &self.what else { return None };
         {
             let now = now.read().unwrap_or_else(PoisonError::into_inner);
-            // Of a file that grows, the newest version is asked of the source.
+            // A growing file may have a newer version; a slow source must be asked for it.
             let is_asked = now.file.renewal == Renewal::Follows && now.held.source.is_slow();
             if is_asked || mounted.is_held_up(&now.held, &now.file.blocks) {
                 return None;
@@ -233,8 +235,8 @@ impl Reader {
         Some((content, shared))
     }
 
-    /// Takes note of what was read at an offset by a reader of [`Caching::Stored`], so that the next one need
-    /// not ask for it.
+    /// Stores the bytes that a reader with [`Caching::Stored`] got into the kernel's cache, so that the next
+    /// reader gets them from there.
     pub fn given(&self, content: &Arc<dyn Content>, offset: u64, given: ReadBytes<'_>) {
         if let What::View { view, now, kernel_cache, .. } = &self.what
             && content.is_slow()
@@ -250,13 +252,13 @@ impl Reader {
         }
     }
 
-    /// Notes what went wrong while reading.
+    /// Reports a read error: in the log, and for a mounted file also in its status.
     pub fn trouble(&self, error: &Error) {
         match &self.what {
             What::View { mounted, now, .. } => {
                 if mounted.trouble(error) && error.lasts() {
                     let now = now.read().unwrap_or_else(PoisonError::into_inner);
-                    // Some of it may be in the kernel's cache.
+                    // The kernel's cache may hold some of the damaged bytes.
                     now.file.blocks.iter().for_each(|n| mounted.report_wrong(*n));
                 }
             }
@@ -265,9 +267,9 @@ impl Reader {
     }
 }
 
-/// What a handle reads in a newer generation, which another program has made.
+/// Returns the content for a handle in a newer generation, after another program changed the file.
 fn renewed(mounted: &Arc<MountedFile>, newest: Held, view: &ViewNode, shown: &Now) -> Result<Now> {
-    // What says how the file is written is not read anew.
+    // The root's status, which needs `Writing`, is not read here.
     let root = mounted.root(&newest, Writing::default);
     let Some(folder::Node::File(mut file)) = folder::resolve(&root, &view.path())? else {
         return Err(rewritten());
@@ -288,20 +290,20 @@ fn renewed(mounted: &Arc<MountedFile>, newest: Held, view: &ViewNode, shown: &No
     }
 }
 
-/// Whether the source reaches as far as a stored content says.
+/// True if the source is as long as a stored content requires.
 fn is_all_there(content: &dyn Content) -> bool {
     let Some((source, offset)) = content.stored() else { return content.soundness() == Soundness::Sound };
     let end = offset.checked_add(content.len());
     source.stat().is_ok_and(|stat| end.is_some_and(|end| end <= stat.size))
 }
 
-/// Whether a content can be decoded to its end, and ends there.
+/// True if a content decodes without error to exactly its length.
 fn decodes(content: &dyn Content) -> bool {
     let mut buf = vec![0; (64 << 10).min(content.len() as usize).max(1)];
     let mut done = 0;
     loop {
         match content.read_at(done, &mut buf) {
-            // Asked at its end, too: so one that should be empty is looked into at all.
+            // The read at the end finds damage even in an empty content.
             Ok(0) => break done == content.len() && !matches!(content.soundness(), Soundness::Broken(_)),
             Ok(read) => done += read as u64,
             Err(_) => break false,
@@ -309,7 +311,7 @@ fn decodes(content: &dyn Content) -> bool {
     }
 }
 
-/// All of a file that no format recognises, however long it is at the moment.
+/// The bytes of a file that no format recognises, up to its current length.
 #[derive(Debug)]
 struct Plain {
     source: Arc<dyn Source>,

@@ -1,8 +1,8 @@
-//! Which requests take long, so that no thread that answers the kernel waits for them.
+//! Detection of slow requests, so that no request thread waits for them.
 //!
-//! A file is parsed when a program first looks into its folder, and its blocks are looked for when they are
-//! first listed. That takes seconds for a large tree, or for one that names other files. A file system that a server
-//! or another program serves may never answer.
+//! A file is parsed when a program first looks into its directory, and its blocks are searched for when they
+//! are first listed. This takes seconds for a large tree, or for a tree that refers to other files. A file
+//! system provided by a server or by another program may never answer.
 
 use std::ffi::OsStr;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -19,30 +19,30 @@ use crate::vfs::entry::{Class, Entry};
 use crate::vfs::node::{Ino, Node};
 use crate::view::status::Writing;
 
-/// What a request asks of a node.
+/// The subject of a request about a node.
 #[derive(Clone, Copy, Debug)]
 pub enum Asked<'a> {
-    /// Its attributes or its bytes, or a change of them.
+    /// Reads or changes of the node's attributes or bytes.
     Itself,
-    /// One of its names.
+    /// A name in the directory.
     Name(&'a OsStr),
-    /// The listing of its names.
+    /// The directory's listing.
     Listing,
-    /// Attributes that are derived from its names.
+    /// Attributes derived from the directory's names.
     Derived,
 }
 
-/// The reason why a request takes long.
+/// The reason why a request is slow.
 #[derive(Clone, Copy, Debug)]
 pub struct Delay {
-    /// The file or directory: of its requests one is answered at a time.
+    /// Queue of the request. Requests of one queue are answered one at a time.
     pub file: u64,
-    /// The file system that has to answer, if it may never do so.
+    /// File system that must answer, if it may never do so.
     pub foreign: Option<Foreign>,
 }
 
 impl Vfs {
-    /// Why the answer to a request takes long; `None` if the answer is at hand.
+    /// Returns the reason why a request is slow; `None` if it is fast.
     pub fn delay(&self, ino: Ino, asked: Asked<'_>) -> Option<Delay> {
         let node = self.node(ino).ok()?;
         let entry = node.entry();
@@ -72,13 +72,13 @@ impl Vfs {
         is_slow(&mounted, &path, name).then_some(Delay { file: mounted.serial, foreign: None })
     }
 
-    /// The foreign file system that a node lies on.
+    /// Returns the foreign file system that holds a node.
     pub fn foreign(&self, ino: Ino) -> Option<Foreign> {
         self.node(ino).ok()?.entry().position.foreign
     }
 }
 
-/// The queue of a request: names in a directory do not wait for each other.
+/// Returns the queue of a request. Lookups of different names in a directory get different queues.
 fn queue_of(entry: &Entry, asked: Asked<'_>) -> u64 {
     match asked {
         Asked::Name(name) if entry.children().is_some() => {
@@ -90,18 +90,19 @@ fn queue_of(entry: &Entry, asked: Asked<'_>) -> u64 {
     }
 }
 
-/// Why a request about a mirrored directory, or about the root above several sources, takes long.
+/// Returns the reason why a request about a mirrored directory, or about the root above
+/// several sources, is slow.
 fn delay_in_directory(entry: &Arc<Entry>, asked: Asked<'_>) -> Option<Delay> {
     let file = queue_of(entry, asked);
     match asked {
-        // Many names, and links among them.
+        // There may be many names, and links among them.
         Asked::Listing => Some(Delay { file, foreign: None }),
         Asked::Name(name) => foreign_at(entry, name).map(|foreign| Delay { file, foreign: Some(foreign) }),
         Asked::Itself | Asked::Derived => None,
     }
 }
 
-/// The foreign file system that a lookup of a name has to ask.
+/// Returns the foreign file system that a lookup of a name has to ask.
 fn foreign_at(entry: &Arc<Entry>, name: &OsStr) -> Option<Foreign> {
     if let Class::Sources { sources, .. } = &entry.class {
         return sources.iter().find(|(known, _)| known == name)?.1.foreign;
@@ -111,7 +112,7 @@ fn foreign_at(entry: &Arc<Entry>, name: &OsStr) -> Option<Foreign> {
     if stat.kind == Kind::Link { Some(Foreign::LINKED) } else { Foreign::of(stat.key.0) }
 }
 
-/// True if a lookup of `name`, or a listing, in the folder at `path` in the folder of a file takes long.
+/// True if listing the directory at `path` under a mounted file, or looking `name` up there, takes long.
 fn is_slow(mounted: &Arc<MountedFile>, path: &[&OsStr], name: Option<&OsStr>) -> bool {
     mounted.look();
     match mounted.parsed() {

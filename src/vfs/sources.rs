@@ -1,4 +1,4 @@
-//! The sources of a mount: where they lie, and the root that stands for them.
+//! The sources of a mount: their locations, and the root above them.
 
 use std::ffi::{OsStr, OsString};
 use std::num::NonZeroUsize;
@@ -25,10 +25,10 @@ use crate::vfs::kernel_cache::KernelCache;
 use crate::vfs::node::{KnownNodes, Node};
 use crate::vfs::{Options, Vfs};
 
-/// At most so many files are kept open that no handle reads.
+/// Maximum number of files kept open without a handle that reads them.
 const KEPT_OPEN: u64 = 64;
 
-/// A source as it was found, with its path as the user gave it.
+/// A source as found, with its path as given by the user.
 struct FoundSource<'a> {
     path: &'a Path,
     position: Position,
@@ -36,10 +36,10 @@ struct FoundSource<'a> {
 }
 
 impl Vfs {
-    /// Makes the nodes of `sources`, before they are mounted: what a mount covers must be opened first.
+    /// Creates the nodes of `sources` before the mount, because the mount may cover them.
     ///
-    /// A single file is parsed here, so that a file that can't be shown is refused at once; several
-    /// are only looked at. An error names the source.
+    /// A single file is parsed here, so that a file that can't be shown is refused at once. Several sources
+    /// are only examined by their first bytes. Errors name the source.
     pub fn new(sources: &[PathBuf], options: &Options) -> Result<Self> {
         let recovery = match &options.edits {
             Some(edits) => RecoveryPolicy::Recover(edits.clone()),
@@ -89,7 +89,7 @@ impl Vfs {
         };
         vfs.restrict(&sealed, all_sealed)?;
         let writes = vfs.shared.is_some();
-        // In a mount that writes nothing no directory is missed.
+        // A read-only mount does not need the state directory.
         vfs.notices.extend(trouble.filter(|_| writes));
         vfs.notices.extend(left::told(stems.as_deref(), writes));
         // The kernel never looks the root up, and never forgets it.
@@ -97,7 +97,7 @@ impl Vfs {
         Ok(vfs)
     }
 
-    /// Locks a single file, or notes which sources can't be written.
+    /// Locks a single file, or records which sources can't be written.
     fn restrict(&mut self, sealed: &[String], all_sealed: bool) -> Result<()> {
         match self.root.class {
             Class::Folder(_) => self.lock_single()?,
@@ -113,7 +113,7 @@ impl Vfs {
     }
 }
 
-/// Looks at the sources; each has to be a directory or a file of a known format.
+/// Examines the sources; each has to be a directory or a file of a known format.
 fn find<'a>(
     sources: &'a [PathBuf],
     detector: &FormatDetector,
@@ -127,7 +127,7 @@ fn find<'a>(
         match seen.kind() {
             Kind::Directory => Ok(FoundSource { path, position, seen }),
             Kind::File => {
-                // Says why, in the words of the format.
+                // Returns the reason in the words of the format.
                 let refused = (options.opener)(position.location.open()?).err();
                 let unknown = || Error::new(error::Kind::Unrecognised, "is of no known format");
                 Err(refused.unwrap_or_else(unknown).of(path))
@@ -138,7 +138,7 @@ fn find<'a>(
     sources.iter().map(look).collect()
 }
 
-/// The root: the only source, or the directory above several.
+/// Returns the root: the only source, or the directory above several.
 fn root_of(mut found: Vec<FoundSource<'_>>) -> Result<Entry> {
     match found.len() {
         0 => Err(Error::new(error::Kind::Usage, "nothing to mount: name a file or directory")),
@@ -147,7 +147,8 @@ fn root_of(mut found: Vec<FoundSource<'_>>) -> Result<Entry> {
     }
 }
 
-/// What the overlays of a writable mount share; and what is wrong with the state directory.
+/// Returns the state shared by the overlays of a writable mount, and the problem with the
+/// state directory, if any.
 fn shared(
     options: &Options,
     serials: &Arc<Serials>,
@@ -167,7 +168,7 @@ fn shared(
 }
 
 impl Vfs {
-    /// Takes the lock of a single source; one that can't be written makes the tree read-only.
+    /// Locks a single source. If it can't be written, the mount becomes read-only.
     fn lock_single(&mut self) -> Result<()> {
         let root = self.root.clone();
         let label = root.position.location.label();
@@ -202,8 +203,8 @@ impl Vfs {
 }
 
 impl FoundSource<'_> {
-    /// Whether nothing of a source can be written: a file as far as permissions go; of a folder the file
-    /// system, since permissions are looked at for each file.
+    /// True if nothing in the source can be written. For a file its permissions decide; for a directory only
+    /// the file system, because permissions are checked for each file.
     fn is_sealed(&self) -> bool {
         use rustix::fs::StatVfsMountFlags;
         let location = &self.position.location;
@@ -214,7 +215,8 @@ impl FoundSource<'_> {
     }
 }
 
-/// Where a source lies: a file by the directory that holds it, so that one put in its place is seen.
+/// Returns the position of a source. A file is located through its directory, so that
+/// a replacement is noticed.
 fn position(source: &Path, mountpoint: &Option<Arc<Mountpoint>>, options: &Options) -> Result<Position> {
     let meta = source.metadata().map_err(|error| Error::from(error).of(source))?;
     let links = |origin: &Arc<Origin>, path: &Path| {
@@ -237,7 +239,7 @@ fn position(source: &Path, mountpoint: &Option<Arc<Mountpoint>>, options: &Optio
     Ok(Position { location, links, depth: 0, followed, foreign })
 }
 
-/// The root above several sources.
+/// Returns the root above several sources.
 fn side_by_side(found: Vec<FoundSource<'_>>) -> Result<Entry> {
     let mut sources: Vec<(OsString, Position)> = Vec::new();
     let first = found.first().map(|found| (found.position.clone(), found.seen.stat));
@@ -254,7 +256,8 @@ fn side_by_side(found: Vec<FoundSource<'_>>) -> Result<Entry> {
         }
         sources.push((name.to_owned(), position));
     }
-    // A directory that belongs to the daemon, that every user may list, with the times of the first source.
+    // The directory belongs to the daemon's user; all users may list it. Its times are
+    // those of the first source.
     let stat = Stat {
         kind: Kind::Directory,
         mode: 0o555,
@@ -266,18 +269,19 @@ fn side_by_side(found: Vec<FoundSource<'_>>) -> Result<Entry> {
     Ok(Entry { serial: 0, parent: None, name: OsString::new(), position, class })
 }
 
-/// How many files may be kept open that no handle reads.
+/// Returns the maximum number of files kept open without a reader.
 fn kept_open() -> NonZeroUsize {
     let bound = KEPT_OPEN.min(open_files() / 8);
     usize::try_from(bound).ok().and_then(NonZeroUsize::new).unwrap_or(NonZeroUsize::MIN)
 }
 
-/// How many scratch files there may be: each is open, and so may be a directory for it.
+/// Returns the maximum number of scratch files. Each has an open descriptor, and may
+/// need one for a directory.
 fn most_scratch_files() -> u64 {
     MOST_FILES.min(open_files() / 4)
 }
 
-/// How many files this process may have open.
+/// Returns the limit of open files of this process.
 fn open_files() -> u64 {
     rustix::process::getrlimit(rustix::process::Resource::Nofile).current.unwrap_or(u64::MAX)
 }

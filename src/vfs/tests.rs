@@ -1,4 +1,4 @@
-//! The tree without a mount: real directories, files of the fake format.
+//! Tests of the tree without a mount, with real directories and files of the fake format.
 
 mod container;
 mod mirror;
@@ -17,7 +17,7 @@ use crate::cache::Cache;
 /// A small file of the fake format.
 const FILE: &str = "#ASDF fake\n--- x: 1\n...\nBLOCK 5\nhelloBLOCK 0\n";
 
-/// A directory for sources, and a tree of it.
+/// A temporary directory for sources, and the options of the trees made from it.
 struct Test {
     dir: tempfile::TempDir,
     options: Options,
@@ -50,7 +50,7 @@ impl Test {
 }
 
 impl Vfs {
-    /// Walks a path, name by name, without following links.
+    /// Looks up a path, name by name, without following links.
     fn at(&self, path: impl AsRef<OsStr>) -> Result<Attr> {
         let mut found = self.attr(Ino::ROOT)?;
         for name in Path::new(path.as_ref()) {
@@ -89,7 +89,7 @@ impl Vfs {
     }
 }
 
-/// Everything that a handle gives.
+/// Returns all bytes of a handle.
 fn read(reader: &Reader) -> Result<Vec<u8>> {
     let content = reader.content()?;
     let mut bytes = vec![0; content.len() as usize + 1];
@@ -98,7 +98,7 @@ fn read(reader: &Reader) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Lets the time pass after which a source is looked at again.
+/// Waits until a source is checked for changes again.
 fn wait() {
     sleep(Duration::from_millis(230));
 }

@@ -1,6 +1,6 @@
-//! What programs change about a file that can be written, and how it is opened for that.
+//! Changes to writable files, and opens for writing.
 //!
-//! Only `tree.yaml` and the files beside it can be; everything else answers EROFS.
+//! Only `tree.yaml` and the files beside it can be written; requests to change other files fail with EROFS.
 
 use std::ffi::{OsStr, OsString};
 use std::ops::Deref;
@@ -23,25 +23,25 @@ use crate::vfs::node::{Ino, Node};
 use crate::vfs::read_handle::Reader;
 use crate::view::status::Writing;
 
-/// So many folders in which something was written are kept while no handle is open there: beyond what
-/// is in the file they know its times and last refusal.
+/// Maximum number of overlays kept while no handle is open in them. An overlay remembers times and the last
+/// refusal, which the file itself does not hold.
 const RESTING: usize = 4096;
-/// So many folders are looked at for one that can be put away.
+/// Maximum number of overlays examined at a time to find ones that can be dropped.
 const LOOKED_AT: usize = 64;
 
-/// An overlay file, with its folder and overlay.
+/// An overlay file, with its entry and overlay.
 type Written = (Arc<Entry>, Arc<Overlay>, Arc<OverlayFile>);
 
-/// What an open file is.
+/// An open file.
 #[derive(Debug)]
 pub enum OpenFile {
-    /// One that is only read.
+    /// A read-only file.
     Reader(Reader),
-    /// One of those that can be written, whether or not this handle may.
+    /// A writable file, even if this handle is only open for reading.
     Writer(Writer),
 }
 
-/// An open file of an overlay, with the folder that it lies in.
+/// An open file of an overlay, with the entry of the mounted file.
 #[derive(Debug)]
 pub struct Writer {
     entry: Arc<Entry>,
@@ -57,7 +57,7 @@ impl Deref for Writer {
 }
 
 impl Writer {
-    /// The foreign file system that the file lies on.
+    /// Returns the foreign file system that holds the file.
     pub fn foreign(&self) -> Option<Foreign> {
         self.entry.position.foreign
     }
@@ -72,13 +72,13 @@ impl Drop for Writer {
 }
 
 impl Vfs {
-    /// Whether nothing can be written in the mount.
+    /// True if nothing can be written in the mount.
     pub fn is_read_only(&self) -> bool {
         self.shared.is_none()
     }
 
-    /// What the caller should know of the mount, a line each: first what can't be written although that
-    /// was asked for.
+    /// Returns remarks for the user, a line each. The first says which sources can't be written although a
+    /// writable mount was requested.
     pub fn remarks(&self) -> Vec<String> {
         let what = self.unwritable.as_deref().map(|what| match self.is_read_only() {
             true => format!("{what}: the mount is read-only"),
@@ -87,7 +87,7 @@ impl Vfs {
         what.into_iter().chain(self.notices.iter().cloned()).collect()
     }
 
-    /// How long the kernel may rely on the attributes of a node: not at all for files that can be written.
+    /// Returns the time for which the kernel may cache the attributes of a node: zero for writable files.
     pub fn ttl(&self, ino: Ino) -> std::time::Duration {
         match self.node(ino) {
             Ok(Node::OverlayFile(..) | Node::Tree(_)) => std::time::Duration::ZERO,
@@ -95,8 +95,8 @@ impl Vfs {
         }
     }
 
-    /// How long the kernel may rely on a name: not at all for a file of a folder that can be written, if a save may
-    /// give the name another node. That of a block keeps its node.
+    /// Returns the time for which the kernel may cache a name. It is zero for a name that a save may give to
+    /// another node, in the directory of a writable file. The name of a block keeps its node.
     pub fn ttl_of_name(&self, ino: Ino) -> std::time::Duration {
         match self.node(ino) {
             Ok(Node::View(entry, _, view)) if view.is_changed_by_saves() && entry.can_be_saved() => {
@@ -106,7 +106,7 @@ impl Vfs {
         }
     }
 
-    /// Whether names may come into a directory without the kernel's doing, at any time.
+    /// True if names may appear in a directory at any time without a request by the kernel.
     pub fn changes_by_itself(&self, ino: Ino) -> bool {
         match self.node(ino) {
             Ok(Node::View(..)) => true,
@@ -114,7 +114,7 @@ impl Vfs {
         }
     }
 
-    /// Whether a file can be written, or a directory changed, as far as its permissions allow.
+    /// True if a file can be written, or a directory changed, regardless of permissions.
     pub fn can_be_written(&self, ino: Ino) -> Result<bool> {
         match self.node(ino)? {
             Node::OverlayFile(..) | Node::Tree(_) => Ok(true),
@@ -123,10 +123,11 @@ impl Vfs {
         }
     }
 
-    /// Lets a process of `uid` and `gid` do `wanted` (4 read, 2 write, 1 execute), as far as permissions go.
+    /// Checks that the permissions allow a process of `uid` and `gid` the access `wanted` (4
+    /// read, 2 write, 1 execute).
     ///
     /// # Errors
-    /// EROFS for writing what cannot be written; EACCES.
+    /// EROFS for a write to a read-only node, EACCES if the permissions forbid the access.
     pub fn check_access(&self, ino: Ino, uid: u32, gid: u32, wanted: u16) -> Result<()> {
         if wanted & 2 != 0 && !self.can_be_written(ino)? {
             return Err(errno(libc::EROFS));
@@ -137,7 +138,8 @@ impl Vfs {
         }
     }
 
-    /// Keeps a folder in which something is to be written, and puts some away that were left long ago.
+    /// Records that the overlay of `entry` is about to be written, and drops overlays
+    /// that were not used for long.
     pub(crate) fn keep_written(&self, entry: &Arc<Entry>) {
         let is_short = || self.shared.as_ref().is_some_and(|shared| shared.quota.is_short());
         let count = {
@@ -153,14 +155,14 @@ impl Vfs {
                     break;
                 }
                 let Some((serial, oldest)) = written.pop_lru() else { break };
-                // It stays in the list meanwhile, so that the end of the mount finds it.
+                // It stays in the list meanwhile, so that an unmount finds it.
                 written.put(serial, oldest.clone());
                 (old, oldest)
             };
             if !oldest.folder().is_ok_and(|folder| folder.put_away(old)) {
                 continue;
             }
-            // A thread that makes another overlay adds the folder after that.
+            // A thread that creates a new overlay for the entry records the entry after that.
             let mut written = locked(&self.written);
             let noted =
                 oldest.folder().is_ok_and(LazyOverlay::is_put_away).then(|| written.pop(&oldest.serial));
@@ -170,7 +172,7 @@ impl Vfs {
         }
     }
 
-    /// Why nothing can be written in the mount, if nothing can.
+    /// Returns the reason why the mount is read-only; `None` if it is writable.
     pub(crate) fn read_only_because(&self) -> Option<Arc<str>> {
         let because = || {
             self.unwritable
@@ -181,8 +183,8 @@ impl Vfs {
         self.is_read_only().then(because)
     }
 
-    /// Ends all writing: saves that run are waited for, texts that were not saved are kept. Reading
-    /// goes on.
+    /// Ends all writing: waits for running saves, and keeps texts that were not
+    /// saved. Reads continue to work.
     pub fn close(&self) {
         let written: Vec<_> = locked(&self.written).iter().map(|(_, entry)| entry.clone()).collect();
         for entry in written {
@@ -195,14 +197,14 @@ impl Vfs {
         }
     }
 
-    /// Says what would be lost if the mount ended now, a line for each folder.
+    /// Returns the data that would be lost if the mount ended now, a line for each mounted file.
     pub(crate) fn unkept(&self) -> Vec<String> {
         let written: Vec<_> = locked(&self.written).iter().map(|(_, entry)| entry.clone()).collect();
         let overlays = written.iter().filter_map(|entry| entry.folder().ok()?.used_overlay());
         overlays.filter_map(|overlay| overlay.unkept()).collect()
     }
 
-    /// The overlay of a directory in which something is to change.
+    /// Returns the overlay of a directory that is about to change.
     pub(crate) fn overlay_in(&self, parent: Ino) -> Result<(Arc<Entry>, Arc<Overlay>)> {
         let Node::Entry(entry) = self.node(parent)? else { return Err(errno(libc::EROFS)) };
         let overlay = self.overlay(&entry)?.ok_or_else(|| errno(libc::EROFS))?;
@@ -210,7 +212,7 @@ impl Vfs {
         Ok((entry, overlay))
     }
 
-    /// The overlay file that has a number, and whose it is; `None` where that can't be written.
+    /// Returns the overlay file with a number, its entry and its overlay; `None` if the node is read-only.
     fn overlay_file_at(&self, ino: Ino) -> Result<Option<Written>> {
         Ok(match self.node(ino)? {
             Node::OverlayFile(entry, overlay_file) => {
@@ -226,14 +228,14 @@ impl Vfs {
         })
     }
 
-    /// The overlay file that is to change.
+    /// Returns the overlay file that is about to change, its entry and its overlay.
     pub(crate) fn overlay_file_of(&self, ino: Ino) -> Result<Written> {
         let (entry, overlay, overlay_file) = self.overlay_file_at(ino)?.ok_or_else(|| errno(libc::EROFS))?;
         self.keep_written(&entry);
         Ok((entry, overlay, overlay_file))
     }
 
-    /// Opens a file; `caller` is asked only of one that can be written.
+    /// Opens a file; `caller` is called only for a writable file.
     pub fn open_for(&self, ino: Ino, open: OpenFor, caller: impl FnOnce() -> Caller) -> Result<OpenFile> {
         let Some((entry, overlay, overlay_file)) = self.overlay_file_at(ino)? else {
             if open.writing || open.truncating {
@@ -247,7 +249,7 @@ impl Vfs {
         Ok(OpenFile::Writer(Writer { handle: overlay.open(overlay_file, open, caller())?, entry }))
     }
 
-    /// Makes a file and opens it; its number is handed out with that.
+    /// Creates and opens a file. Counts a lookup of its number.
     pub fn create(
         &self,
         parent: Ino,
@@ -262,14 +264,15 @@ impl Vfs {
         Ok((attr, Writer { entry, handle }))
     }
 
-    /// Makes a symbolic link; its number is handed out with that.
+    /// Creates a symbolic link. Counts a lookup of its number.
     pub fn symlink(&self, parent: Ino, name: &OsStr, text: OsString, maker: Maker) -> Result<Attr> {
         let (entry, overlay) = self.overlay_in(parent)?;
         let overlay_file = overlay.symlink(name, text, maker)?;
         self.hand_out(&entry, &overlay, overlay_file)
     }
 
-    /// Gives a file one more name; its number, or that of a copy, is handed out with that.
+    /// Adds a name to a file. Counts a lookup of the file's number, or of the copy's
+    /// number if the file is copied.
     pub fn link(&self, ino: Ino, parent: Ino, name: &OsStr) -> Result<Attr> {
         let (_, from, overlay_file) = self.overlay_file_of(ino)?;
         let (entry, overlay) = self.overlay_in(parent)?;
@@ -277,12 +280,12 @@ impl Vfs {
         self.hand_out(&entry, &overlay, overlay_file)
     }
 
-    /// Takes a name away.
+    /// Removes a name.
     pub fn unlink(&self, parent: Ino, name: &OsStr) -> Result<()> {
         self.overlay_in(parent)?.1.unlink(name)
     }
 
-    /// Changes the name of a file. One that is to be `tree.yaml` is tried as a save first.
+    /// Renames a file. If the new name is `tree.yaml`, a save is tried first.
     pub fn rename(
         &self,
         parent: Ino,
@@ -296,14 +299,14 @@ impl Vfs {
         overlay.rename(name, &to, new_name, how)
     }
 
-    /// Changes what is said of a file, or how long it is; `handle` is the one by which it is done.
+    /// Changes the attributes or the length of a file; `handle` is the open file of the request, if any.
     pub fn change(&self, ino: Ino, change: Change, handle: Option<&Writer>) -> Result<Attr> {
         let (entry, overlay, overlay_file) = self.overlay_file_of(ino)?;
         overlay.change(&overlay_file, change, handle.map(Deref::deref))?;
         self.attr_of_overlay_file(&entry, &overlay, &overlay_file)
     }
 
-    /// What is said of a file of an overlay, whose number is handed out with that.
+    /// Returns the attributes of an overlay file. Counts a lookup of its number.
     fn hand_out(
         &self,
         entry: &Arc<Entry>,
@@ -316,7 +319,8 @@ impl Vfs {
     }
 }
 
-/// Whether and how the file behind a folder is written, in a mount that may be read-only for a reason.
+/// Returns whether and how the file behind `entry` can be written; `read_only` is the mount's
+/// reason for being read-only.
 pub(crate) fn writing(entry: &Entry, mounted: &MountedFile, read_only: Option<&str>) -> Writing {
     let overlay = entry.folder().ok().and_then(|folder| folder.used_overlay());
     let because = match (&overlay, read_only) {

@@ -1,7 +1,7 @@
-//! Extended attributes: the facts of a block, and of a file, for `getfattr`.
+//! Extended attributes: properties of a block or file, for `getfattr`.
 //!
-//! `user.FORMAT.verified` answers when asked for by name, and is in no list: checking a block reads all
-//! of it, and `cp -a`, `rsync -X` and `getfattr -d` ask for whatever is listed.
+//! `user.FORMAT.verified` is returned when asked for by name, but never listed: checking a block reads all of
+//! it, and `cp -a`, `rsync -X` and `getfattr -d` ask for every listed attribute.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -18,25 +18,25 @@ use crate::vfs::Vfs;
 use crate::vfs::entry::Class;
 use crate::vfs::node::{Ino, Node};
 
-/// What follows the format in the name of the attribute that has a block's checksum checked.
+/// Last part of the name of the attribute that checks a block's checksum.
 const VERIFIED: &str = "verified";
-/// The daemon's process number, on the mount's root.
+/// The daemon's process ID, an attribute of the mount's root.
 const PID: &str = "user.asdf-mount.pid";
-/// Where the daemon says at its end what it has kept, on the mount's root.
+/// Path of the report that the daemon writes when it ends, an attribute of the mount's root.
 const REPORT: &str = "user.asdf-mount.report";
 
-/// What would be lost if the mount ended now, on the mount's root.
+/// Data that would be lost if the mount ended now, an attribute of the mount's root.
 const UNKEPT: &str = "user.asdf-mount.unkept";
-/// Bytes of that.
+/// Maximum length of [`UNKEPT`] in bytes.
 const LONGEST_UNKEPT: usize = 60 << 10;
 
 /// The value of an attribute.
 pub enum Xattr {
-    /// It is at hand.
+    /// A value in memory.
     Ready(Vec<u8>),
-    /// It takes as long as reading a block does.
+    /// A value that takes as long as reading a block.
     Slow(Box<dyn FnOnce() -> Result<Vec<u8>> + Send>),
-    /// There is no such attribute.
+    /// No attribute of this name.
     Absent,
 }
 
@@ -50,34 +50,34 @@ impl std::fmt::Debug for Xattr {
     }
 }
 
-/// True if a node may have an attribute of this name. The others are unsupported (EOPNOTSUPP).
+/// True if a node may have an attribute of this name. For other names the answer is EOPNOTSUPP.
 ///
-/// `ls -l` then asks for the ACL of one node, and for none of the other nodes. And no program believes that there is no
-/// ACL: it would set one and leave the mode alone.
+/// After EOPNOTSUPP, `ls -l` asks no further node for an ACL. ENODATA would mean that a node has no ACL yet;
+/// a program might then set one and leave the mode unchanged.
 pub fn may_be_xattr(name: &OsStr) -> bool {
     name.as_bytes().starts_with(b"user.")
 }
 
-/// Those of the folder of a file.
+/// Returns the attributes of a mounted file's directory.
 fn of_folder(opened: &Parsed) -> Attributes {
     let Ok(container) = &opened.container else { return Vec::new() };
     container.attributes()
 }
 
-/// That of the mount's root.
+/// Returns the attribute of the mount's root.
 fn of_root() -> (&'static str, String) {
-    // Asked anew each time: the daemon may be a child of the process that made the tree.
+    // Not cached: the daemon may be a child of the process that made the tree.
     (PID, std::process::id().to_string())
 }
 
-/// The value of `name` in a list.
+/// Returns the value of `name` in a list.
 fn value(list: Attributes, name: &OsStr) -> Xattr {
     let found = list.into_iter().find(|(known, _)| name == *known);
     found.map_or(Xattr::Absent, |(_, value)| Xattr::Ready(value.into_bytes()))
 }
 
-/// The check of the blocks that a file is made of: the first word that is not that of a sound block, or that of the
-/// last.
+/// Checks the blocks of a file. The value is `mismatch` if a block is damaged; else it is the
+/// result for the last block.
 fn verified(mounted: Arc<MountedFile>, blocks: Vec<usize>) -> Xattr {
     Xattr::Slow(Box::new(move || {
         let mut found = Verified::None;
@@ -92,7 +92,7 @@ fn verified(mounted: Arc<MountedFile>, blocks: Vec<usize>) -> Xattr {
 }
 
 impl Vfs {
-    /// The value of an extended attribute.
+    /// Returns the value of an extended attribute.
     pub fn xattr(&self, ino: Ino, name: &OsStr) -> Result<Xattr> {
         if !may_be_xattr(name) {
             return Err(errno(libc::EOPNOTSUPP));
@@ -122,9 +122,10 @@ impl Vfs {
         Ok(value(self.xattrs(ino)?, name))
     }
 
-    /// Returns these names for the folder of a file that is not parsed, by its first bytes; `None` for any other node.
+    /// Returns the attribute names of a mounted file's directory without parsing the file; `None` for any
+    /// other node, and once the file is parsed.
     ///
-    /// `ls -l` asks for the names of each entry, to see whether there is an ACL.
+    /// `ls -l` asks for the names of each entry, to find out whether there is an ACL.
     pub fn xattr_names_unparsed(&self, ino: Ino) -> Option<Vec<u8>> {
         let Ok(Node::Entry(entry)) = self.node(ino) else { return None };
         if ino == Ino::ROOT || entry.position.foreign.is_some() || entry.folder().ok()?.is_parsed() {
@@ -134,7 +135,7 @@ impl Vfs {
         Some(format!("user.{format}.format\0user.{format}.version\0").into_bytes())
     }
 
-    /// The names of the extended attributes, each with a zero byte after it.
+    /// Returns the names of the extended attributes, each terminated by NUL.
     pub fn xattr_names(&self, ino: Ino) -> Result<Vec<u8>> {
         if let Some(overlay_file) = self.overlay_file_at_once(ino)? {
             return Ok(overlay_file.as_deref().map_or_else(Vec::new, xattr::names));
@@ -143,8 +144,8 @@ impl Vfs {
         Ok(names.flat_map(|name| name.bytes().chain([0])).collect())
     }
 
-    /// Sets or, without a value, removes an extended attribute, as on any file; they are held for as
-    /// long as the mount. `exists` is what must hold of it before.
+    /// Sets an extended attribute, or removes it if there is no value. Attributes last as long as the mount.
+    /// If `exists` is set, it says whether the attribute must exist before or must not.
     pub fn set_xattr(
         &self,
         ino: Ino,
@@ -156,7 +157,7 @@ impl Vfs {
         overlay.set_xattr(&overlay_file, name, value, exists)
     }
 
-    /// The overlay file of a file that can be written; an inner `None` where nothing was written to it.
+    /// Returns the overlay file of a writable file; the inner `None` means that nothing was written yet.
     fn overlay_file_at_once(&self, ino: Ino) -> Result<Option<Option<Arc<OverlayFile>>>> {
         Ok(match self.node(ino)? {
             Node::OverlayFile(_, overlay_file) => Some(Some(overlay_file)),
@@ -174,7 +175,7 @@ impl Vfs {
                 _ => Vec::new(),
             },
             Node::Entry(entry) => match &entry.class {
-                // The root has its own attribute also when its file is gone.
+                // The root keeps its own attribute after its file is gone.
                 Class::Folder(_) => match self.mounted(&entry).and_then(|mounted| mounted.opened()) {
                     Ok(opened) => of_folder(&opened),
                     Err(_) if ino == Ino::ROOT => Vec::new(),

@@ -1,12 +1,11 @@
-//! The bytes of an open file, as each of its generations has them.
+//! The bytes of an open file, in each of its generations.
 //!
-//! [`FileBytes`] is one open file. For each generation that was parsed of it, it knows where the bytes are now. A reader
-//! holds its lock for one read; a save holds it while it copies what it is going to overwrite, and while bytes move. The
-//! lock is the innermost of all: no thread takes another one while it holds this.
+//! [`FileBytes`] is one open file. It knows the current positions of the bytes of each of its generations. A
+//! reader holds its lock for one read. A save holds the lock while it records new positions, and while it
+//! moves bytes. The lock is the innermost of all: a thread that holds it takes no other lock.
 //!
-//! A change by another program shows in the version of the file, which is compared *after* each read. Then older
-//! generations can read the file no more, unless it has only grown
-//! ([`Container::still_has`]).
+//! A change by another program shows in the file's version, which is compared *after* each read. Older
+//! generations can then no longer read the file, unless the file has only grown ([`Container::still_has`]).
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -26,16 +25,16 @@ use crate::source::{
 use crate::sync::{Rank, Ranked};
 use crate::user_dirs;
 
-/// Copies of more bytes than this go to a file without a name.
+/// Copies larger than this, in bytes, go to an unnamed file.
 const IN_MEMORY: u64 = 1 << 20;
-/// Bytes are lent only of a file that was not changed for this long: its version is compared before the kernel copies
-/// them, not after.
+/// Bytes are lent only if the file has not changed for this long, because its version is compared before the
+/// kernel copies them, not after.
 const AT_REST: Duration = Duration::from_secs(2);
 
-/// The state of [`FileBytes`], to be changed.
+/// The state of [`FileBytes`], locked for writing.
 type Changing<'a> = Ranked<RwLockWriteGuard<'a, BytesState>>;
 
-/// An open file, and where the bytes of its generations are.
+/// An open file, and the positions of the bytes of its generations.
 #[derive(Debug)]
 pub(crate) struct FileBytes {
     source: Arc<dyn Source>,
@@ -44,29 +43,29 @@ pub(crate) struct FileBytes {
 
 #[derive(Debug, Default)]
 struct BytesState {
-    /// True while a save is changing the file.
+    /// True while a save changes the file.
     saving: bool,
-    /// The image from which the file is being written.
+    /// Image from which the save writes the file.
     image: Option<Arc<dyn Source>>,
     next: u64,
     generations: HashMap<u64, Entry>,
 }
 
-/// What is known of one generation.
+/// One generation of the file.
 #[derive(Debug)]
 struct Entry {
-    /// The version of the file in which its bytes lie as `places` says.
+    /// Version of the file for which `places` is valid.
     version: SourceVersion,
     size: u64,
     places: Places,
     usage: Arc<Usage>,
-    /// The container that was parsed of it, which can tell whether the file has only grown.
+    /// Container of the generation, which can tell whether the file has only grown.
     parsed: Option<Weak<dyn Container>>,
-    /// True if its bytes were in the file when the save began that is changing it now.
+    /// True if the generation's bytes were in the file when the current save began.
     in_save: bool,
 }
 
-/// The file as it was when a generation was parsed: its size, and its bytes at the offsets of that time.
+/// The source of a generation: the file's size and bytes as of the snapshot.
 #[derive(Debug)]
 pub(crate) struct GenerationSource {
     bytes: Arc<FileBytes>,
@@ -74,23 +73,23 @@ pub(crate) struct GenerationSource {
     stat: SourceStat,
 }
 
-/// The error for bytes that another program has changed.
+/// Returns the error for bytes that another program has changed.
 pub(crate) fn rewritten() -> Error {
     Error::new(Kind::Changed, "another program rewrote the file: open it again")
 }
 
 impl FileBytes {
-    /// Takes an open file.
+    /// Creates the state for an open file without generations.
     pub(crate) fn new(source: Arc<dyn Source>) -> Arc<Self> {
         Arc::new(Self { source, state: RwLock::default() })
     }
 
-    /// True if this is the file with that version, whatever was written to it since.
+    /// True if this is the same file as the one with that version, regardless of changes.
     pub(crate) fn is(&self, version: &SourceVersion) -> bool {
         self.source.stat().is_ok_and(|stat| stat.version.same_file(version))
     }
 
-    /// Begins a generation: the file as it is now.
+    /// Creates a generation of the file as it is now.
     pub(crate) fn generation(self: &Arc<Self>, usage: Arc<Usage>) -> Result<Arc<GenerationSource>> {
         let mut state = self.change();
         let stat = self.source.stat()?;
@@ -103,7 +102,7 @@ impl FileBytes {
         Ok(Arc::new(GenerationSource { bytes: self.clone(), id, stat }))
     }
 
-    /// Ends a save: the file is what the save made of it.
+    /// Ends a save, after which the file's version is valid for the saved generations.
     pub(crate) fn end_save(&self) {
         let mut state = self.change();
         state.saving = false;
@@ -123,7 +122,7 @@ impl FileBytes {
         Ranked::after(Rank::FileBytes, || self.state.write().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Begins the changes of a save, at the first of them. `None` if the save changes another file.
+    /// Begins a save when it announces its first change. Returns `None` if the save changes another file.
     fn begin<'a>(&'a self, file: &Identity) -> Option<Changing<'a>> {
         let grown = self.grown();
         let mut state = self.change();
@@ -140,7 +139,7 @@ impl FileBytes {
         Some(state)
     }
 
-    /// The generations since which the file has only grown: a stream may have grown until just now.
+    /// Returns the generations since which the file has only grown. A stream may have grown until now.
     fn grown(&self) -> Vec<u64> {
         let Ok(now) = self.source.stat() else { return Vec::new() };
         let older: Vec<_> = {
@@ -149,11 +148,12 @@ impl FileBytes {
                 state.generations.iter().filter(|(_, entry)| !state.saving && entry.version != now.version);
             older.filter_map(|(id, entry)| Some((*id, entry.parsed.as_ref()?.upgrade()?))).collect()
         };
-        // Dropping these may close a file, which is done without the lock.
+        // Dropping these may close a file, so they are dropped without the lock.
         older.iter().filter(|(_, parsed)| parsed.still_has(&self.source)).map(|(id, _)| *id).collect()
     }
 
-    /// Copies ranges of the file one after the other; `None` if there is no room for them.
+    /// Copies ranges of the file into one source, in order; `None` if memory or disk space
+    /// is short, or a read fails.
     fn copy(&self, ranges: &[Range<u64>]) -> Option<Arc<dyn Source>> {
         let len = ranges.iter().map(|range| range.end - range.start).sum::<u64>();
         if len <= IN_MEMORY {
@@ -181,19 +181,19 @@ impl FileBytes {
     }
 }
 
-/// Fills `buf`; `None` if that can't be done.
+/// Fills `buf`; `None` if the source fails or ends before.
 fn read_all(source: &dyn Source, offset: u64, buf: &mut [u8]) -> Option<()> {
     (read_up_to(source, offset, buf).ok()? == buf.len()).then_some(())
 }
 
 impl BytesState {
-    /// The generations whose bytes the save changes.
+    /// Returns the generations with bytes that the save changes.
     fn saved(&mut self) -> impl Iterator<Item = &mut Entry> {
         self.generations.values_mut().filter(|entry| entry.in_save)
     }
 
-    /// Those of the ranges of the file that a generation reads whose bytes must stay. Few bytes are kept for any
-    /// generation, so that programs can look into the file during the save.
+    /// Returns those of `ranges` that must be copied because a generation reads them. Small ranges are copied
+    /// for every generation, held or not, so that programs can look into the file during the save.
     fn read_of(&self, ranges: &[Range<u64>]) -> Vec<Range<u64>> {
         let is_small = ranges.iter().map(|range| range.end - range.start).sum::<u64>() <= IN_MEMORY;
         let kept = || self.generations.values().filter(|entry| entry.is_kept(is_small));
@@ -201,7 +201,8 @@ impl BytesState {
         ranges.iter().filter(is_read).cloned().collect()
     }
 
-    /// Gives the bytes in ranges of the file their places in a copy that has some of these ranges, one after the other.
+    /// Replaces the places of the bytes in `ranges` of the file. Bytes in `copied` are now in `copy`, which
+    /// has the copied ranges in order; all others are lost.
     fn replace(&mut self, ranges: &[Range<u64>], copied: &[Range<u64>], copy: Option<&Arc<dyn Source>>) {
         for entry in self.saved() {
             let mut from = 0;
@@ -217,13 +218,13 @@ impl BytesState {
 }
 
 impl Entry {
-    /// True if a save has to keep the bytes of this generation.
+    /// True if a save has to copy the bytes of this generation.
     fn is_kept(&self, is_small: bool) -> bool {
         self.in_save && (is_small || self.usage.is_held())
     }
 }
 
-/// What a save tells the readers of a file.
+/// The receiver of a save's announcements, for the readers of a file.
 #[derive(Debug)]
 pub(crate) struct SaveReaders(pub(crate) Arc<FileBytes>);
 
@@ -240,7 +241,8 @@ impl Readers for SaveReaders {
                 return state.replace(ranges, &copied, copy.as_ref());
             }
             drop(state);
-            // Copied while threads go on reading. Meanwhile another thread may have begun to read.
+            // The copy is made without the lock, while threads read. Meanwhile another
+            // thread may have begun to read.
             copy = bytes.copy(&read);
             copied = read;
         }
@@ -290,19 +292,19 @@ impl Readers for SaveReaders {
 }
 
 impl GenerationSource {
-    /// The open file.
+    /// Returns the open file.
     pub(crate) fn bytes(&self) -> &Arc<FileBytes> {
         &self.bytes
     }
 
-    /// Takes note of what was parsed of it.
+    /// Records the container that was parsed from this source.
     pub(crate) fn note_parsed(&self, container: &Arc<dyn Container>) {
         if let Some(entry) = self.bytes.change().generations.get_mut(&self.id) {
             entry.parsed = Some(Arc::downgrade(container));
         }
     }
 
-    /// True if no other program has changed the file since, or it has only grown.
+    /// True if no other program has changed the file since, or if the file has only grown.
     pub(crate) fn is_whole(&self) -> bool {
         let (is_saved, expected) = {
             let state = self.bytes.read();
@@ -313,24 +315,26 @@ impl GenerationSource {
         is_saved || now().is_ok_and(|now| now == expected) || self.goes_on(expected)
     }
 
-    /// True if the file was changed a moment ago, and may be changed again at once.
+    /// True if the file changed a moment ago, and may change again soon.
     pub(crate) fn is_live(&self) -> bool {
         !self.bytes.source.stat().is_ok_and(|now| is_at_rest(&now))
     }
 
-    /// True if a save has not overwritten bytes that it did not keep for this generation.
+    /// True unless a save has overwritten bytes of this generation without a copy.
     pub(crate) fn is_complete(&self) -> bool {
         let state = self.bytes.read();
         state.generations.get(&self.id).is_some_and(|entry| !entry.places.has_lost(entry.size))
     }
 
-    /// Looks whether the file, which has another version than `expected` now, has only grown; then all that was read of
-    /// it until now is right. A program that writes it anew leaves no such file.
+    /// True if the file, whose version is no longer `expected`, has only grown. All bytes that were read of
+    /// it are then still right. If a program rewrites the file, the container's bytes are not all there, and
+    /// the result is false.
     fn goes_on(&self, expected: SourceVersion) -> bool {
         let file = &self.bytes.source;
         let Ok(now) = file.stat() else { return false };
-        // A younger generation of this version may know it: one that a save made here has the text of now. An older one
-        // does not know what came to the file before this one.
+        // A younger generation of this version may decide it: a save by this mount has changed the
+        // text, which only the younger one has. An older generation does not know bytes that were
+        // appended before this one.
         let at_it: Vec<_> = {
             let state = self.bytes.read();
             let entries = state.generations.iter();
@@ -359,7 +363,7 @@ impl Source for GenerationSource {
         self.bytes.source.path()
     }
 
-    /// The state at that time.
+    /// Returns the stat as of the snapshot.
     fn stat(&self) -> Result<SourceStat> {
         Ok(self.stat)
     }
@@ -384,7 +388,7 @@ impl Source for GenerationSource {
             match read {
                 Ok(0) => return Err(rewritten()),
                 Ok(read) => done += read,
-                // The bytes before are right; the next read meets the error again.
+                // The bytes before are right; the next read returns the error.
                 Err(_) if done > 0 => break,
                 Err(error) => return Err(error),
             }
@@ -431,7 +435,7 @@ impl Source for GenerationSource {
     }
 }
 
-/// True if the last change lies some time back.
+/// True if the last change was at least [`AT_REST`] ago.
 fn is_at_rest(stat: &SourceStat) -> bool {
     let (seconds, nanoseconds) = stat.mtime;
     let Ok(seconds) = u64::try_from(seconds) else { return true };

@@ -1,23 +1,23 @@
-//! A map from the offsets of a generation to where its bytes are now.
+//! A map from the offsets of a generation to the current positions of its bytes.
 
 use std::ops::Range;
 use std::sync::Arc;
 
 use crate::source::Source;
 
-/// Where bytes of a generation are.
+/// The current position of a byte.
 #[derive(Clone, Debug)]
 pub(super) enum Place {
-    /// In the file, from this offset on.
+    /// In the file, at this offset.
     File(u64),
-    /// In a copy, or in the image of a save, from this offset on.
+    /// In a copy, or in the image of a save, at this offset.
     Copy(Arc<dyn Source>, u64),
-    /// Nowhere: they were overwritten, and no thread held the generation.
+    /// Lost: overwritten while no thread held the generation.
     Lost,
 }
 
 impl Place {
-    /// The place `len` bytes further.
+    /// Returns the place `len` bytes further.
     fn after(&self, len: u64) -> Self {
         match self {
             Self::File(at) => Self::File(at.saturating_add(len)),
@@ -27,20 +27,20 @@ impl Place {
     }
 }
 
-/// The places of all bytes of a generation, as runs in ascending order. The first one begins at 0, each reaches to the
-/// next one, and the last one has no end.
+/// The places of all bytes of a generation, as runs in ascending order. The first run begins at 0, each run
+/// extends to the next one, and the last run has no end.
 #[derive(Clone, Debug)]
 pub(super) struct Places(Vec<(u64, Place)>);
 
 impl Default for Places {
-    /// Each byte is in the file, at its own offset.
+    /// Returns a map with each byte in the file, at its own offset.
     fn default() -> Self {
         Self(vec![(0, Place::File(0))])
     }
 }
 
 impl Places {
-    /// The place of the byte at `offset`, and the number of bytes from there on that lie in one piece.
+    /// Returns the place of the byte at `offset`, and the number of contiguous bytes from there on.
     pub(super) fn at(&self, offset: u64) -> (Place, u64) {
         let next = self.0.partition_point(|(start, _)| *start <= offset);
         let end = self.0.get(next).map_or(u64::MAX, |(start, _)| *start);
@@ -50,7 +50,7 @@ impl Places {
         }
     }
 
-    /// True if any of the first `size` bytes lies in this range of the file.
+    /// True if any of the first `size` bytes is in this range of the file.
     pub(super) fn has_any_in(&self, range: &Range<u64>, size: u64) -> bool {
         self.runs().any(|(bytes, place)| {
             let end = bytes.end.min(size);
@@ -59,12 +59,12 @@ impl Places {
         })
     }
 
-    /// True if any of the first `size` bytes is nowhere.
+    /// True if any of the first `size` bytes is lost.
     pub(super) fn has_lost(&self, size: u64) -> bool {
         self.0.iter().any(|(start, place)| *start < size && matches!(place, Place::Lost))
     }
 
-    /// Gives the bytes in a range of the file another place: `new` gets the offset in the file where a run begins.
+    /// Moves the bytes in a range of the file. `new` gets the offset in the file where a run begins.
     pub(super) fn replace(&mut self, range: &Range<u64>, new: impl Fn(u64) -> Place) {
         let mut runs = Vec::with_capacity(self.0.len() + 2);
         for (bytes, place) in self.runs() {
@@ -91,8 +91,8 @@ impl Places {
         self.join();
     }
 
-    /// Gives the bytes in a range of a copy another place, as [`replace`](Self::replace) does. A run lies in the copy as
-    /// a whole.
+    /// Moves the bytes in a copy, as [`replace`](Self::replace) does for the file. `new` gets the offset in
+    /// the copy where a run begins.
     pub(super) fn replace_copy(&mut self, copy: &Arc<dyn Source>, new: impl Fn(u64) -> Place) {
         for (_, place) in &mut self.0 {
             if let Place::Copy(source, at) = place
@@ -111,7 +111,7 @@ impl Places {
         })
     }
 
-    /// Makes one run of neighbours that lie in one piece.
+    /// Merges adjacent runs that are contiguous.
     fn join(&mut self) {
         self.0.dedup_by(|next, last| match (&last.1, &next.1) {
             (Place::File(last_at), Place::File(at)) => last_at.checked_add(next.0 - last.0) == Some(*at),
@@ -129,7 +129,7 @@ mod tests {
     use super::*;
     use crate::source::MemorySource;
 
-    /// A byte's place as text: the offset in the file, `c` and the offset in a copy, or `lost`.
+    /// Returns a byte's place as text: the offset in the file, `c` and the offset in a copy, or `lost`.
     fn place(places: &Places, offset: u64) -> String {
         match places.at(offset) {
             (Place::File(at), _) => at.to_string(),
@@ -147,7 +147,7 @@ mod tests {
         let found = [0, 9, 10, 19, 20].map(|at| place(&places, at));
         assert_eq!(found, ["0", "9", "c0", "c9", "20"]);
         assert_eq!((places.at(0).1, places.at(12).1, places.at(20).1), (10, 8, u64::MAX - 20));
-        // All from 20 on moves by 100; what is written at 30 then is no byte of this generation.
+        // Bytes from 20 on move by 100. Bytes written at 20..120 after that do not belong to this generation.
         places.replace(&(20..u64::MAX), |at| Place::File(at + 100));
         places.replace(&(20..120), |_| Place::Lost);
         assert_eq!([19, 20, 25].map(|at| place(&places, at)), ["c9", "120", "125"]);

@@ -1,4 +1,4 @@
-//! The beginning and the end of a save, as the mounted file sees them.
+//! The begin and the end of a save, for the mounted file.
 
 use std::sync::{MutexGuard, Weak};
 use std::time::Instant;
@@ -10,7 +10,7 @@ use crate::host::stat::Kind;
 use crate::source::SourceVersion;
 use crate::sync::{Ranked, locked};
 
-/// A save in progress. Until it ends nothing is parsed.
+/// A save in progress. Until it ends, the file is not parsed.
 #[derive(Debug)]
 pub(crate) struct Saving<'a> {
     mounted: &'a MountedFile,
@@ -19,7 +19,7 @@ pub(crate) struct Saving<'a> {
 }
 
 impl Saving<'_> {
-    /// Ends it; see [`MountedFile::end_save`].
+    /// Ends the save; see [`MountedFile::end_save`].
     pub(crate) fn end(self, own: bool, unsettled: bool) -> Result<SourceVersion> {
         self.readers.0.end_save();
         self.mounted.end_save(own, unsettled)
@@ -27,7 +27,7 @@ impl Saving<'_> {
 }
 
 impl MountedFile {
-    /// Begins a save: the generation of now is the one that programs open until the save ends.
+    /// Begins a save. Until it ends, programs open the current generation.
     pub(crate) fn begin_save(&self) -> Result<Saving<'_>> {
         let parsing = locked(&self.parsing);
         let opened = self.parse(&parsing)?;
@@ -35,9 +35,9 @@ impl MountedFile {
         Ok(Saving { mounted: self, readers: SaveReaders(opened.source.bytes().clone()), _parsing: parsing })
     }
 
-    /// Ends a save: the file that has the name now is still this one, whatever its number, if the save
-    /// left it there (`own`). Returns its version. One that is half the old file and half the new one
-    /// (`unsettled`) is not read until it is settled.
+    /// Ends a save and returns the file's version. If `own` is true, the save left the file that has the name
+    /// now, and this stays its mounted file, even if the inode number differs. If `unsettled` is true, the
+    /// file is half-saved and is not read until it is recovered.
     fn end_save(&self, own: bool, unsettled: bool) -> Result<SourceVersion> {
         let stat = self.location.stat();
         let may_be_unknown = !own && self.location.is_remote();
@@ -70,18 +70,18 @@ impl MountedFile {
             }
         };
         drop(state);
-        drop(ended); // closes a file, which is done after the lock was let go
+        drop(ended); // closes a file after the lock is released
         version
     }
 
-    /// True if a save left the file halfway.
+    /// True if a save left the file half-saved.
     pub(crate) fn is_unsettled(&self) -> bool {
         locked(&self.state).unsettled
     }
 
-    /// Notes that the file is one again, by what this program did to it.
+    /// Records that this program has recovered the file.
     pub(crate) fn settled(&self) {
-        // The file may be any of its versions now: it is looked at as after a save.
+        // The file may have any of its versions now, so its state is refreshed as after a save.
         let _ = self.end_save(true, false);
     }
 }

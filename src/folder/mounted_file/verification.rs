@@ -1,4 +1,4 @@
-//! Checking the blocks of a mounted file for its readers.
+//! Checksum checks of a mounted file's blocks, for its readers.
 
 use std::sync::Arc;
 
@@ -8,22 +8,22 @@ use crate::folder::mounted_file::MountedFile;
 use crate::folder::verify::Verify;
 use crate::format::Verified;
 
-/// Bytes of a block that is checked because another program has changed the file: half a second's worth.
+/// Largest block, in bytes, that is checked after another program changed the file: this takes half a second.
 const CHECKED: u64 = 256 << 20;
 
 impl MountedFile {
-    /// True if a read of what is made of these blocks is to wait until all of them were checked.
+    /// True if a read of content made of these blocks must wait until all of them are checked.
     pub(crate) fn is_held_up(&self, held: &Held, blocks: &[usize]) -> bool {
         self.verifier().when == Verify::Always && blocks.iter().any(|n| held.checks.known(*n).is_none())
     }
 
-    /// True if any of these blocks is known to be other than its checksum says.
+    /// True if any of these blocks is known to have a checksum mismatch.
     pub(crate) fn is_wrong(&self, held: &Held, blocks: &[usize]) -> bool {
         let is_wrong = |n: &usize| held.checks.known(*n) == Some(Verified::Mismatch);
         self.verifier().when != Verify::Off && blocks.iter().any(is_wrong)
     }
 
-    /// Lets a read of what is made of these blocks pass, or says why not.
+    /// Admits a read of content made of these blocks, or returns the error with which it fails.
     pub(crate) fn admit(self: &Arc<Self>, held: &Held, blocks: &[usize]) -> Result<()> {
         blocks.iter().try_for_each(|n| self.admit_block(held, *n))
     }
@@ -46,7 +46,7 @@ impl MountedFile {
         }
     }
 
-    /// Has block `n` checked in the background, unless that was begun already.
+    /// Starts a check of block `n` in the background, unless one was started before.
     fn begin(self: &Arc<Self>, held: &Held, n: usize) {
         let (_, is_first) = held.checks.of(n);
         if !is_first {
@@ -65,7 +65,7 @@ impl MountedFile {
         });
     }
 
-    /// Checks block `n`, once in a generation; reads all of it.
+    /// Checks block `n`, once for each generation. Reads all of the block.
     pub(crate) fn verify(&self, n: usize) -> Result<Verified> {
         self.look();
         verify_of(&self.opened()?, n).inspect_err(|error| {
@@ -74,7 +74,8 @@ impl MountedFile {
     }
 }
 
-/// True if the checksums of these blocks prove their bytes, which another program may have changed. Reads all of them.
+/// True if the checksums of these blocks prove their bytes after another program changed the file. Reads all
+/// of the blocks.
 pub(crate) fn are_proven(held: &Held, blocks: &[usize]) -> bool {
     let size = |n: &usize| held.container()?.block(*n).map(|block| block.facts.data_size);
     let proves = |n: &usize| {
@@ -89,7 +90,7 @@ fn verify_of(held: &Held, n: usize) -> Result<Verified> {
     let container = held.container()?;
     let found = check.get_or_init(|| container.verify(n)).clone();
     if found.is_err() {
-        // It may go better next time: a network file system was away, say.
+        // The next attempt may succeed, for example if a network file system was unavailable.
         held.checks.forget(n, &check);
     }
     found

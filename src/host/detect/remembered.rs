@@ -1,13 +1,13 @@
-//! For which files it is remembered whether a format recognises them.
+//! A table of results of format detection.
 //!
-//! A file is known by device and inode, for as long as its size and both times stay as they were. A file whose times are
-//! younger than [`GRANULARITY`] is not remembered: a further change could leave its times as they are.
+//! A file is identified by device and inode, as long as its size, mtime and ctime are unchanged. A file with
+//! times younger than [`GRANULARITY`] is not remembered: another change could leave its times as they are.
 //!
-//! A file system on a server may tell times that do not change with the file. What was read of a file there is forgotten
+//! On a file system on a server, times may not change with the file. Results for files there are forgotten
 //! within [`REMOTE`].
 //!
-//! One table of hashes, and not an allocation for each file: those would lie between the allocations of files that are
-//! forgotten, and keep their pages.
+//! The table is a single hash table without an allocation for each file. Small allocations would lie between
+//! those of files that are forgotten, and would keep their pages from being freed.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
@@ -22,27 +22,27 @@ use crate::host::stat::{Stat, Time};
 use crate::source::storage;
 use crate::sync::locked;
 
-/// The coarsest time stamps of a file system, in seconds: those of FAT.
+/// Coarsest time stamps of a file system, in seconds: those of FAT.
 const GRANULARITY: i64 = 2;
-/// A file on a server is recognised anew after this time at the latest.
+/// Time after which a file on a server is detected again, at the latest.
 const REMOTE: Duration = Duration::from_secs(60);
-/// Devices of which it is remembered whether they are remote.
+/// Maximum number of devices that are remembered as remote or local.
 const DEVICES: usize = 64;
-/// Files whose hashes lie side by side: as many as fit in a line of the processor's cache.
+/// Slots of a bucket: as many hashes as fit in a cache line.
 const WAYS: usize = 8;
-/// Buckets of a table that is new.
+/// Number of buckets in a new table.
 const FIRST: usize = 1 << 9;
-/// Words of the bits for inode numbers: 1 MiB.
+/// Words of the bit set of inode numbers: 1 MiB.
 const INODES: usize = 1 << 17;
-/// Buckets of the largest table, which takes 16 MiB.
+/// Number of buckets in the largest table: 16 MiB.
 const MOST: usize = 1 << 18;
 
-/// Which files were recognised or not, in the state in which they were.
+/// Detection results for files, valid while the files are unchanged.
 #[derive(Debug)]
 pub(super) struct Remembered {
     hasher: RandomState,
     table: Mutex<Table>,
-    /// Whether a device is remote, and when that was asked.
+    /// By device: true if it is remote, and the time of that answer.
     devices: Mutex<HashMap<u64, (bool, Instant)>>,
     made: Instant,
 }
@@ -55,7 +55,8 @@ impl Default for Remembered {
 }
 
 impl Remembered {
-    /// Returns whether a file with this stat is recognised, if that is known. The file lies in `dir`.
+    /// Returns the result for a file in `dir` with this stat: true if a format
+    /// recognised it; `None` if unknown.
     pub(super) fn get(&self, dir: BorrowedFd<'_>, stat: &Stat) -> Option<bool> {
         if stat.source.size == 0 {
             return Some(false);
@@ -64,13 +65,15 @@ impl Remembered {
         locked(&self.table).get(hash)
     }
 
-    /// True if a file with this inode number may be remembered, on whatever device. Spares the stat of one that is not.
+    /// True if a file with this inode number may be remembered, on any device. If not,
+    /// its stat need not be read.
     pub(super) fn may_have(&self, inode: u64) -> bool {
         locked(&self.table).may_have(inode)
     }
 
-    /// Remembers whether a file is recognised. `begun` is from before it was read, the stat from after: a change between
-    /// them would show in a time that is not settled.
+    /// Remembers whether a file is recognised. `begun` is a time before the file was read; `stat` was taken
+    /// after the read. The times of a file that changed in between are not settled, so the file is not
+    /// remembered.
     pub(super) fn put(&self, dir: BorrowedFd<'_>, stat: &Stat, known: bool, begun: SystemTime) {
         if is_settled(stat.source.mtime, begun) && is_settled(stat.ctime, begun) {
             let hash = self.hash(dir, stat);
@@ -90,7 +93,7 @@ impl Remembered {
 
     fn is_remote(&self, dir: BorrowedFd<'_>, device: u64) -> bool {
         if major(device) != 0 {
-            return false; // a disk of this machine
+            return false; // a local disk
         }
         if let Some((remote, asked)) = locked(&self.devices).get(&device)
             && asked.elapsed() < REMOTE
@@ -108,26 +111,26 @@ impl Remembered {
     }
 }
 
-/// True if a change from now on gets another time than this one.
+/// True if any change from now on results in a time other than this one.
 fn is_settled(time: Time, now: SystemTime) -> bool {
     let now = now.duration_since(UNIX_EPOCH).map_or(0, |now| now.as_secs());
-    // Seconds are whole on both sides.
+    // Both are truncated to whole seconds.
     i64::try_from(now).is_ok_and(|now| time.0.saturating_add(GRANULARITY) < now)
 }
 
-/// The word and the bit in [`Table::inodes`] on which an inode number falls. Neighbours fall on one page.
+/// Returns the word and the bit of an inode number in [`Table::inodes`]. Neighbouring numbers share a page.
 fn place(inode: u64) -> (usize, u64) {
     ((inode >> 6) as usize % INODES, 1 << (inode & 63))
 }
 
-/// A set of hashes in buckets. Where a bucket is full, a new hash takes the place of another.
+/// A set of hashes in buckets. If a bucket is full, a new hash replaces another.
 #[derive(Debug, Default)]
 struct Table {
-    /// In each slot a hash, whose lowest bit says whether the file was recognised; 0 in an empty one. No buckets before
-    /// the first file.
+    /// Each slot has a hash; its lowest bit is 1 if the file was recognised. An empty slot is 0. Without
+    /// files there are no buckets.
     buckets: Vec<[u64; WAYS]>,
     used: usize,
-    /// A bit is set if a file was remembered whose inode number falls on it.
+    /// A bit set: the bit of each remembered inode number ([`place`]) is set.
     inodes: Vec<u64>,
 }
 

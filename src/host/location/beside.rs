@@ -1,8 +1,9 @@
-//! Files that a source names: they are looked for in the folder that it lies in.
+//! Files to which a source refers. They are searched for in the directory of the source.
 //!
-//! What a file says comes from strangers, and must not have the daemon read what the reader could not. So the system
-//! is asked to stay below the folder, on its file system, links included; and where other users may look
-//! (`allow_other`), whoever may read the source must be let in to the other file as well.
+//! A file's content is untrusted: it must not make the daemon read files that the reader could not read. The
+//! kernel is therefore asked to resolve paths, including links, only below the directory and on its file
+//! system. If other users have access (`allow_other`), another file is opened only if everyone who can read
+//! the source can read it, too.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -23,24 +24,24 @@ use crate::host::stat::{self, Stat};
 use crate::source::{FileSource, Reach, Source, Surroundings};
 use crate::workers::while_waiting;
 
-/// To hold whatever lies at a path.
+/// Flags to hold any file at a path.
 const HOLD_ANY: OFlags = HOLD.difference(OFlags::DIRECTORY).difference(OFlags::NOFOLLOW);
-/// Links that are followed, as many as the system follows.
+/// Maximum number of links followed, as in the kernel.
 const MOST_LINKS: usize = 40;
-/// To stay below a directory, on its file system.
+/// Flags to resolve a path only below a directory, on its file system.
 const BELOW: ResolveFlags =
     ResolveFlags::BENEATH.union(ResolveFlags::NO_MAGICLINKS).union(ResolveFlags::NO_XDEV);
-/// How often a path is resolved again that changes meanwhile.
+/// Attempts at resolving a path that changes meanwhile.
 const TRIES: usize = 8;
 
-/// What lies beside a source.
+/// The surroundings of a source: access to other files relative to it.
 #[derive(Clone, Debug)]
 pub(super) struct Beside {
     source: Location,
-    /// The directory and the file of the source, if users other than the one that mounts may look. They may put
-    /// something else at its path.
+    /// Directory and file of the source, if users other than the mounting user have access. They might
+    /// replace the file at its path.
     held: Option<Arc<(OwnedFd, OwnedFd)>>,
-    /// From the folder of the source to the one where paths begin.
+    /// Path from the source's directory to the directory at which paths start.
     prefix: PathBuf,
 }
 
@@ -49,7 +50,7 @@ impl Beside {
         Self { source, held: None, prefix: PathBuf::new() }
     }
 
-    /// The files in `dir` beside the source that is open as `file`, for all users.
+    /// Returns the surroundings of the source in `dir` that is open as `file`, with access for all users.
     pub(super) fn shared(source: Location, dir: BorrowedFd<'_>, file: BorrowedFd<'_>) -> Result<Self> {
         let held = Arc::new((dir.try_clone_to_owned()?, file.try_clone_to_owned()?));
         Ok(Self { held: Some(held), ..Self::new(source) })
@@ -59,7 +60,7 @@ impl Beside {
         Error::new(Kind::Unrecognised, what)
     }
 
-    /// Holds the file at a path below the folder, or anywhere.
+    /// Holds the file at a path below the directory, or anywhere if `reach` allows it.
     fn hold(&self, path: &Path, reach: &Reach) -> Result<OwnedFd> {
         if let Some(held) = &self.held {
             return hold_for_all(held.0.as_fd(), held.1.as_fd(), path);
@@ -78,21 +79,22 @@ impl Beside {
     }
 }
 
-/// The path from a directory on, if it begins with the directory's own.
+/// Returns the path relative to a directory, if it starts with the directory's own path;
+/// otherwise the path itself.
 fn below(dir: BorrowedFd<'_>, path: &Path) -> PathBuf {
     let folder = real_path(dir);
     folder.as_deref().and_then(|folder| path.strip_prefix(folder).ok()).unwrap_or(path).to_owned()
 }
 
-/// Holds the file at a path below `dir`, if all who may read `source` may read it. Each directory is asked for its
-/// rights while it is held.
+/// Holds the file at a path below `dir`, if everyone who can read `source` can read it. The permissions of
+/// each directory are checked while it is held open.
 fn hold_for_all(dir: BorrowedFd<'_>, source: BorrowedFd<'_>, path: &Path) -> Result<OwnedFd> {
     let outside = || Beside::refused("it lies outside of the folder of the file, or behind a link");
     let not_for_all = || Beside::refused("not all users who may read the file may read it (allow_other)");
     let mut walked: Vec<OwnedFd> = Vec::new();
     for name in &below(dir, path) {
         let at = match walked.last() {
-            // Below the folder only directories that all may enter are left.
+            // Of directories below `dir`, only those that all users may search are left.
             Some(at) if !may_all_enter(at.as_fd())? => return Err(not_for_all()),
             Some(at) => at.as_fd(),
             None => dir,
@@ -114,13 +116,13 @@ fn hold_for_all(dir: BorrowedFd<'_>, source: BorrowedFd<'_>, path: &Path) -> Res
     }
 }
 
-/// True if all users may enter a directory that is held.
+/// True if all users may search a held directory.
 fn may_all_enter(dir: BorrowedFd<'_>) -> Result<bool> {
     Ok(acl::stat_of_held(dir)?.mode & 0o111 == 0o111)
 }
 
-/// Holds the file at a path, from a directory on, wherever it lies. Links are followed here, name by name: the system
-/// would follow them into a mount of this program.
+/// Holds the file at a path relative to a directory, wherever it leads. Links are followed here, name by
+/// name, because the kernel would follow them into a mount of this program.
 fn hold_anywhere(dir: BorrowedFd<'_>, path: &Path) -> Result<OwnedFd> {
     let (mut at, mut ahead, mut links) = (dir.try_clone_to_owned()?, Vec::new(), 0);
     let mut text = path.as_os_str().to_owned();
@@ -156,7 +158,7 @@ fn hold_anywhere(dir: BorrowedFd<'_>, path: &Path) -> Result<OwnedFd> {
     }
 }
 
-/// Whether whoever may read one file may read the other.
+/// True if everyone who can read `one` can read `other`.
 fn reads_as_much(one: &Stat, other: &Stat) -> bool {
     let (one_may, other_may) = (one.mode & 0o444, other.mode & 0o444);
     let same_owners = (one.uid, one.gid) == (other.uid, other.gid);
@@ -167,7 +169,8 @@ fn open_at(dir: BorrowedFd<'_>, path: &Path, resolve: ResolveFlags) -> std::resu
     for _ in 0..TRIES {
         match rustix::fs::openat2(dir, path, HOLD_ANY, Mode::empty(), resolve) {
             Err(Errno::AGAIN) => {}
-            // An older kernel, or a sandbox that forbids the call: nothing else keeps to the folder.
+            // The kernel is older, or a sandbox forbids the call. Nothing else confines
+            // a path to the directory.
             Err(Errno::NOSYS) => return Err(Errno::PERM),
             done => return done,
         }
@@ -175,7 +178,7 @@ fn open_at(dir: BorrowedFd<'_>, path: &Path, resolve: ResolveFlags) -> std::resu
     Err(Errno::AGAIN)
 }
 
-/// The path of a directory that is held, as the system has it.
+/// Returns the path of a held directory, as the kernel knows it.
 fn real_path(dir: BorrowedFd<'_>) -> Option<PathBuf> {
     let path = std::fs::read_link(Path::new("/proc/self/fd").join(dir.as_raw_fd().to_string())).ok()?;
     path.is_absolute().then_some(path)
@@ -188,7 +191,7 @@ impl Beside {
         if stat_of(&held)?.kind != stat::Kind::File {
             return Err(Self::refused("is not a regular file"));
         }
-        // What is held is opened, whatever lies at the path by now.
+        // Opens the held file, whatever is at the path by now.
         let again = Path::new("/proc/self/fd").join(held.as_raw_fd().to_string());
         let file = rustix::fs::open(&again, READ.difference(OFlags::NOFOLLOW), Mode::empty())?;
         let prefix = path.parent().unwrap_or(Path::new("")).to_owned();
@@ -200,7 +203,7 @@ impl Beside {
 
 impl Surroundings for Beside {
     fn open(&self, path: &Path, reach: &Reach) -> Result<Arc<dyn Source>> {
-        // It may lie on a server that does not answer.
+        // The file may be on a server that does not answer.
         while_waiting(|| self.open_now(path, reach))
     }
 }
@@ -249,7 +252,7 @@ mod tests {
         symlink("..", folder.join("up")).unwrap();
         symlink("round", dir.path().join("round")).unwrap();
         assert!(open("up/folder/./up/outside", &anywhere).is_ok() && open("../round", &anywhere).is_err());
-        // What the other file names begins at its own folder.
+        // The other file's references start in its own directory.
         let deep = open("sub/deep", &Reach::Below).unwrap();
         assert!(deep.surroundings().unwrap().open(Path::new("../other"), &Reach::Below).is_ok());
     }
@@ -323,7 +326,7 @@ mod tests {
         }
         assert!(top.open_dir().is_err() && source.save_target().is_err());
         exchange("own", "private");
-        // The source's rights are those of the file that was opened.
+        // The source's permissions are those of the file that was opened.
         exchange("own/source", "own/decoy");
         assert!(read("secret").is_err());
         assert_eq!(source.stat().unwrap_err().errno(), libc::ESTALE, "the decoy has other rights");

@@ -1,14 +1,14 @@
-//! Symbolic links of a mirrored directory: where they lead, and as what they are shown.
+//! Symbolic links of a mirrored directory: their targets, and how they are shown.
 //!
-//! A link that stays inside the mirrored directory is shown as a link, an absolute one made
-//! relative, since the mirror has other absolute paths. A link to a file outside is followed: it is
-//! shown as what it leads to, unless others than the owner may look (`allow_other`): they could plant
-//! links to what only the owner may read. What leads to a directory outside, nowhere, or round in a
-//! circle, stays a link; where it leaves the mirrored directory by `..` it is made absolute, since
-//! what lies beside the mount is not what lies beside the source.
+//! A link to a target inside the mirrored directory is shown as a link; an absolute link is made relative,
+//! because the mirror has other absolute paths. A link to a file outside is followed: its target is shown in
+//! its place. With `allow_other` such links are not followed, because other users could create links to files
+//! that only the mounting user can read. Links to directories outside, broken links and circular links are
+//! shown as links. A text that leads out of the mirrored directory is made absolute, because the directory
+//! above the mount is not the one above the source.
 //!
-//! Links are walked here, name by name, and never by the system: it would walk into the mount itself
-//! when that covers its own source, and the daemon would wait for its own answer.
+//! Links are resolved here, name by name, and not by the kernel. If the mount covers its own source, the
+//! kernel would resolve them into the mount, and the daemon would wait for itself.
 
 use std::ffi::{OsStr, OsString};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -23,22 +23,22 @@ use crate::host::mounts;
 use crate::host::stat::{Key, Kind, Stat};
 use crate::workers::while_waiting;
 
-/// So many links in a row are followed, as by the system itself.
+/// Maximum number of links followed in a row, as in the kernel.
 const LINKS_IN_A_ROW: usize = 40;
 
-/// Where the mount will be, as it was before mounting.
+/// The mount point, as it was before mounting.
 #[derive(Debug)]
 pub(crate) struct Mountpoint {
-    /// The directory that holds it.
+    /// Parent directory of the mount point.
     parent: Key,
     name: OsString,
-    /// The directory that the mount covers.
+    /// Directory that the mount covers.
     covered: Arc<Origin>,
     path: PathBuf,
 }
 
 impl Mountpoint {
-    /// Takes a directory that exists; `None` for `/`, which has no name.
+    /// Opens an existing mount point; `None` for `/`, which has no name.
     pub(crate) fn find(path: &Path) -> Result<Option<Self>> {
         let path = path.canonicalize().map_err(|error| Error::from(error).of(path))?;
         let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else { return Ok(None) };
@@ -46,22 +46,22 @@ impl Mountpoint {
         Ok(Some(Self { parent, name: name.to_owned(), covered, path }))
     }
 
-    /// Whether `name` in the directory `dir` is where the mount is.
+    /// True if `name` in the directory `dir` is the mount point.
     pub(crate) fn is_at(&self, dir: BorrowedFd<'_>, name: &OsStr) -> Result<bool> {
         Ok(name == self.name && stat_of(dir)?.key == self.parent)
     }
 }
 
-/// What a link is judged by: the directory that is mirrored, and where the mount will be.
+/// The policy for links: depends on the mirrored directory and the mount point.
 #[derive(Debug)]
 pub(crate) struct LinkPolicy {
     origin: Arc<Origin>,
-    /// `/`
+    /// The directory `/`.
     root: Arc<Origin>,
     pub(crate) mountpoint: Option<Arc<Mountpoint>>,
-    /// Whether the mount covers a directory above the mirrored one, or that one itself.
+    /// True if the mount covers the mirrored directory or a directory above it.
     beneath: bool,
-    /// Whether links that lead outside are followed.
+    /// True if links to files outside are followed.
     follow: bool,
 }
 
@@ -79,32 +79,33 @@ impl LinkPolicy {
     }
 }
 
-/// As what a link is shown.
+/// The form in which a link is shown.
 #[derive(Debug)]
 pub(crate) enum LinkForm {
-    /// As a link with this text.
+    /// A link with this text.
     Link(OsString),
-    /// As what it leads to.
+    /// The target of the link.
     Followed(End),
 }
 
-/// Where a link leads to in the end.
+/// The final target of a link.
 #[derive(Debug)]
 pub(crate) struct End {
     pub(crate) dir: OwnedFd,
-    /// In `dir`; `.` for `dir` itself. Not a link.
+    /// Name in `dir`; `.` for `dir` itself. It is not a link.
     pub(crate) name: OsString,
     pub(crate) stat: Stat,
-    /// The path below the mirrored directory, if it lies in it.
+    /// Path below the mirrored directory; `None` if the target is outside.
     inside: Option<PathBuf>,
-    /// Whether the way there left the mirrored directory, or began at `/`.
+    /// True if resolving left the mirrored directory, or began at `/`.
     strayed: bool,
 }
 
-/// Says as what the link at `location` is shown, which lies `depth` directories below the mirror's top.
+/// Returns the form in which the link at `location` is shown. The link is `depth`
+/// directories below the mirror's top.
 pub(crate) fn judge(location: &Location, depth: usize, links: &LinkPolicy) -> Result<LinkForm> {
     let text = read(location)?;
-    // It may lead to a server that does not answer.
+    // The link may lead to a server that does not answer.
     let Ok(end) = while_waiting(|| walk(location, links)) else {
         let text = if climbs_out(&text, depth) { from_root(location, &text) } else { text };
         return Ok(LinkForm::Link(text));
@@ -119,7 +120,8 @@ pub(crate) fn judge(location: &Location, depth: usize, links: &LinkPolicy) -> Re
             }
             LinkForm::Link(link.into())
         }
-        // As a directory it would lead a copy of the mount out of it, and round for ever.
+        // Shown as a directory, it could lead a program that walks the mount out of it,
+        // or into an endless loop.
         None if !links.follow || end.stat.kind == Kind::Directory => {
             LinkForm::Link(from_root(location, &text))
         }
@@ -127,7 +129,7 @@ pub(crate) fn judge(location: &Location, depth: usize, links: &LinkPolicy) -> Re
     })
 }
 
-/// Whether the names of a link's text alone lead above the top, which is `depth` directories higher.
+/// True if the names of a link's text alone lead above the top, which is `depth` directories higher.
 fn climbs_out(text: &OsStr, depth: usize) -> bool {
     let mut depth = Some(depth);
     for name in Path::new(text).components() {
@@ -140,9 +142,9 @@ fn climbs_out(text: &OsStr, depth: usize) -> bool {
     depth.is_none()
 }
 
-/// The text of the link at `location` as one that means the same from anywhere.
+/// Returns the text of the link at `location` as an absolute path.
 fn from_root(location: &Location, text: &OsStr) -> OsString {
-    // An absolute text takes the place of what it is joined to.
+    // An absolute text replaces the path that it is joined to.
     location.label().parent().map_or_else(|| text.to_owned(), |dir| dir.join(text).into_os_string())
 }
 
@@ -155,19 +157,19 @@ fn read_in(dir: BorrowedFd<'_>, name: &OsStr) -> Result<OsString> {
     Ok(OsString::from_vec(rustix::fs::readlinkat(dir, name, Vec::new())?.into_bytes()))
 }
 
-/// A walk on its way.
+/// The state of resolving a link.
 struct LinkWalk<'a> {
     links: &'a LinkPolicy,
-    /// The directory it stands in.
+    /// Current directory.
     at: OwnedFd,
-    /// That directory's path below the mirrored one, if it lies in it.
+    /// Path of `at` below the mirrored directory; `None` if it is outside.
     inside: Option<PathBuf>,
     strayed: bool,
-    /// What is still to be walked, the next name last.
+    /// Names still to be resolved, the next one last.
     ahead: Vec<OsString>,
 }
 
-/// Follows the link at `location` to its end.
+/// Resolves the link at `location`.
 pub(crate) fn walk(location: &Location, links: &LinkPolicy) -> Result<End> {
     let (dir, name) = location.holder()?;
     let at = dir.as_fd().try_clone_to_owned().map_err(Error::from)?;
@@ -185,7 +187,7 @@ pub(crate) fn walk(location: &Location, links: &LinkPolicy) -> Result<End> {
             && mount.is_at(walk.at.as_fd(), &name)?
         {
             if !links.beneath {
-                // What the link means is the mount, of which nothing can be shown in the mount.
+                // The link leads to the mount, which can't be shown inside itself.
                 return Err(rustix::io::Errno::NOENT.into());
             }
             let covered = mount.covered.clone();
@@ -217,7 +219,7 @@ pub(crate) fn walk(location: &Location, links: &LinkPolicy) -> Result<End> {
 }
 
 impl LinkWalk<'_> {
-    /// Puts the names of a link's text before what is ahead.
+    /// Adds the names of a link's text before the names ahead.
     fn take(&mut self, text: &OsStr) -> Result<()> {
         if text.as_bytes().starts_with(b"/") {
             let root = self.links.root.clone();
@@ -230,7 +232,7 @@ impl LinkWalk<'_> {
         Ok(())
     }
 
-    /// Goes to a directory that is held.
+    /// Continues at a held directory.
     fn stand(&mut self, dir: &Origin) -> Result<()> {
         self.at = dir.fd().try_clone_to_owned().map_err(Error::from)?;
         self.inside = (dir.key == self.links.origin.key).then(PathBuf::new);
@@ -238,11 +240,11 @@ impl LinkWalk<'_> {
         Ok(())
     }
 
-    /// Goes one directory up.
+    /// Continues at the parent directory.
     fn up(&mut self) -> Result<()> {
         if let Some(path) = &mut self.inside {
             if path.pop() {
-                // Not by "..": the system would step into a mount that covers that directory.
+                // Not with "..": the kernel would enter a mount that covers that directory.
                 let location = Location::new(&self.links.origin, path.clone());
                 self.at = location.open_dir()?.as_fd().try_clone_to_owned().map_err(Error::from)?;
                 return Ok(());
@@ -253,7 +255,7 @@ impl LinkWalk<'_> {
         let from = stat_of(&self.at)?.key;
         let (above, key) = step_up(self.at.as_fd())?;
         match &self.links.mountpoint {
-            // The root of this very mount, which covers the directory that is meant.
+            // This is the root of our own mount. The link leads to the directory that the mount covers.
             Some(mount) if self.links.beneath && key.1 == 1 && key.0 != from.0 => {
                 let covered = mount.covered.clone();
                 self.stand(&covered)

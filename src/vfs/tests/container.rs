@@ -1,4 +1,4 @@
-//! A file as the source, or behind a folder: its parts, its changes, its lives.
+//! Tests of a mounted file, as the only source or in a directory: its views, changes and generations.
 
 use super::*;
 use crate::source::Source;
@@ -46,7 +46,7 @@ fn parts_carry_what_the_file_has() {
     let meta = Stat::from(rustix::fs::stat(&path).unwrap());
     let part = tree.at("blocks/0.bin").unwrap();
     assert_eq!((part.mtime, part.uid, part.size), (meta.source.mtime, meta.uid, 5));
-    // Their subdirectories are not counted.
+    // Their subdirectories are not counted in the link count.
     let dirs = [tree.at("").unwrap(), tree.at("blocks").unwrap(), tree.at(".asdf-mount").unwrap()];
     assert_eq!(dirs.map(|dir| (dir.kind, dir.nlink)), [(Kind::Directory, 1); 3]);
     assert_eq!(tree.at("tree.yaml").unwrap().mode & 0o222, 0);
@@ -80,7 +80,7 @@ fn what_another_program_writes_in_place_is_another_generation() {
     let block = tree.at("a.asdf/blocks/0.bin").unwrap();
     let kept = tree.open(block.ino).unwrap();
     fs::write(&path, FILE.replace("hello", "HELLO")).unwrap();
-    // Before anybody notices, and after that.
+    // Before the change is detected, and after.
     assert_eq!(tree.open(block.ino).unwrap_err().errno(), libc::ESTALE);
     wait();
     assert_eq!(tree.at("a.asdf/blocks").unwrap().ino, folder.ino);
@@ -235,7 +235,7 @@ fn what_the_kernel_may_keep_depends_on_size_and_soundness() {
     let test = Test::new();
     let big = (2 << 20).to_string();
     let bytes = "x".repeat(2 << 20);
-    // The third block is said to be longer than the file is.
+    // The third block claims more bytes than the file has.
     test.write("a.asdf", format!("#ASDF fake\n...\nBLOCK 3\nabcBLOCK {big}\n{bytes}BLOCK 10\nabc"));
     test.write("s/plain", "text");
     test.write("s/large", &bytes);
@@ -277,7 +277,7 @@ fn a_block_of_a_file_that_was_emptied_just_now_is_not_an_empty_one() {
     let block = tree.at("blocks/0.bin").unwrap();
     assert_eq!((block.size, tree.read("blocks/0.bin")), (5, b"hello".to_vec()));
     fs::write(&path, "").unwrap();
-    // Before anybody notices, and after that.
+    // Before the change is detected, and after.
     assert!(tree.open(block.ino).is_err());
     assert!(tree.attr(block.ino).is_ok_and(|attr| attr.size == 5));
     wait();
@@ -285,7 +285,7 @@ fn a_block_of_a_file_that_was_emptied_just_now_is_not_an_empty_one() {
     assert_eq!(tree.errno("blocks"), libc::EIO);
 }
 
-/// A kernel that notes which nodes it is asked for.
+/// A kernel that records which nodes it is asked to drop.
 #[derive(Clone, Default)]
 struct Asked(Arc<Mutex<Vec<Ino>>>);
 
@@ -317,7 +317,7 @@ fn the_kernel_is_asked_for_older_nodes_when_it_knows_many() {
         }
     };
     assert!(given.contains(&first));
-    // What lies in a folder comes before the folder, and so does its tree.
+    // The entries of a directory come before the directory, and so does its tree.
     assert!(given.is_sorted_by(|one, other| one > other));
     let known = tree.known.len();
     let nodes: Vec<_> = given.iter().filter(|ino| Ino::of(ino.serial()) == **ino).collect();

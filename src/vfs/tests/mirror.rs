@@ -1,4 +1,4 @@
-//! A directory as the source.
+//! Tests of a directory as the source.
 
 use super::*;
 use std::ffi::OsString;
@@ -86,7 +86,7 @@ fn links_inside_stay_links_and_links_to_files_outside_are_followed() {
     assert_eq!(tree.link_text("round"), "round");
     assert_eq!(tree.read("file/blocks/0.bin"), b"hello");
     assert_eq!(tree.read("through/blocks/0.bin"), b"hello");
-    // A directory would lead a walk of the mount out of it, and perhaps round for ever.
+    // A link to a directory could lead a program that walks the mount out of it, or into an endless loop.
     assert_eq!(tree.link_text("dir"), test.path("out").to_str().unwrap());
 }
 
@@ -192,7 +192,7 @@ fn files_come_and_go_and_change() {
     test.write("s/a", "longer");
     assert_eq!(tree.at("a").unwrap().ino, a.ino);
     assert_eq!(tree.attr(a.ino).unwrap().size, 6);
-    // Another file under the name is another node; the old one is gone, but for handles that have it open.
+    // Another file under the name is another node. The old node is gone, except for open handles.
     let reader = tree.open(a.ino).unwrap();
     test.write("s/new", "newer!!");
     fs::rename(test.path("s/new"), test.path("s/a")).unwrap();
@@ -252,7 +252,7 @@ fn a_directory_is_read_by_positions_that_stay() {
     assert_eq!((rest.len(), end, tree.known.len()), (992, 1002, 1001));
     assert_eq!(some(end, 1), (Vec::new(), end));
     assert_eq!(some(u64::MAX, 1).0, Vec::<OsString>::new());
-    // Going back to the start shows what is there now; anywhere else, what was.
+    // A read from the start shows the current entries; a read from any other position shows the old ones.
     test.write("s/more", "");
     fs::remove_file(test.path("s/5")).unwrap();
     assert_eq!(some(2, usize::MAX).0.len(), 999);
@@ -296,7 +296,7 @@ fn a_file_that_may_not_be_read_says_so_when_it_is_opened() {
     let path = test.write("s/secret", FILE);
     fs::set_permissions(&path, fs::Permissions::from_mode(0o000)).unwrap();
     let tree = test.tree("s");
-    // For root there is no such file.
+    // Root is allowed to read it, so the test does not apply.
     if fs::File::open(&path).is_err() {
         let attr = tree.at("secret").unwrap();
         assert_eq!((attr.kind, attr.mode), (Kind::File, 0));
