@@ -132,15 +132,14 @@ impl UserDir {
     }
 
     fn refuse_if(&self, uid: u32, mode: u32) -> Result<()> {
-        match () {
-            () if uid != rustix::process::geteuid().as_raw() => {
-                Err(self.refused(&format!("it belongs to another user (uid {uid}): make it yours (chown)")))
-            }
-            () if mode & BY_OTHERS != 0 => {
-                Err(self.refused("others may write there: make it yours alone (chmod go-w)"))
-            }
-            () => Ok(()),
+        if uid != rustix::process::geteuid().as_raw() {
+            let why = format!("it belongs to another user (uid {uid}): make it yours (chown)");
+            return Err(self.refused(&why));
         }
+        if mode & BY_OTHERS != 0 {
+            return Err(self.refused("others may write there: make it yours alone (chmod go-w)"));
+        }
+        Ok(())
     }
 
     /// Refuses to create directories within another user's directory.

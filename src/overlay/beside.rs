@@ -168,10 +168,8 @@ fn is_editors_own(name: &OsStr, file: &File) -> bool {
     let is = |start: &[u8], end: &[u8]| {
         name.len() > start.len() + end.len() && name.starts_with(start) && name.ends_with(end)
     };
-    match () {
-        () if is(b".#", b"") || is(b".~lock.", b"#") || is(b".", b".kate-swp") => true,
-        () => is_vim_swap(OsStr::from_bytes(name)) && !has_changes(file),
-    }
+    let is_lock = is(b".#", b"") || is(b".~lock.", b"#") || is(b".", b".kate-swp");
+    is_lock || (is_vim_swap(OsStr::from_bytes(name)) && !has_changes(file))
 }
 
 /// True for a name that vim gives to swap files: `.NAME.swp`, then `.swo` down to `.swa`, `.svz` …

@@ -93,30 +93,24 @@ impl Overlay {
                 }
                 (body.is_clean(), body.size == 0, body.refusal().is_some(), body.writers > 0)
             };
-            match () {
-                () if used => return,
-                () if !self.is_tree(&state, overlay_file) => {
-                    if refused {
-                        self.restore(&mut state)
-                    } else {
-                        Ok(())
+            if used {
+                return;
+            }
+            if !self.is_tree(&state, overlay_file) {
+                if refused { self.restore(&mut state) } else { Ok(()) }
+            } else if clean || empty {
+                Ok(())
+            } else if refused {
+                self.show_saved(&mut state, overlay_file)
+            } else {
+                drop(state);
+                self.commit(editor, overlay_file).or_else(|_| {
+                    let mut state = locked(&self.state);
+                    match self.is_tree(&state, overlay_file) {
+                        true => self.show_saved(&mut state, overlay_file),
+                        false => self.restore(&mut state),
                     }
-                }
-                () if clean || empty => Ok(()),
-                () if refused => self.show_saved(&mut state, overlay_file),
-                () => {
-                    drop(state);
-                    match self.commit(editor, overlay_file) {
-                        Ok(()) => Ok(()),
-                        Err(_) => {
-                            let mut state = locked(&self.state);
-                            match self.is_tree(&state, overlay_file) {
-                                true => self.show_saved(&mut state, overlay_file),
-                                false => self.restore(&mut state),
-                            }
-                        }
-                    }
-                }
+                })
             }
         };
         if let Err(error) = result {

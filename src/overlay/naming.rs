@@ -160,10 +160,10 @@ impl Overlay {
             return Err(errno(libc::EXDEV));
         }
         // The file that becomes the tree.
-        let becomes = match () {
-            () if new_name == TREE => Some(name),
-            () if how == Renaming::Exchange && name == TREE => Some(new_name),
-            () => None,
+        let becomes = if new_name == TREE {
+            Some(name)
+        } else {
+            (how == Renaming::Exchange && name == TREE).then_some(new_name)
         };
         {
             let mut state = locked(&self.state);
@@ -215,11 +215,13 @@ pub(crate) fn is_slow_rename(name: &OsStr, new_name: &OsStr, how: Renaming) -> b
 
 /// Fails if a file can't have this name.
 fn may_be_named(name: &OsStr) -> Result<()> {
-    match () {
-        () if is_reserved(name) => Err(errno(libc::EROFS)),
-        () if name.len() > LONGEST_NAME => Err(errno(libc::ENAMETOOLONG)),
-        () => Ok(()),
+    if is_reserved(name) {
+        return Err(errno(libc::EROFS));
     }
+    if name.len() > LONGEST_NAME {
+        return Err(errno(libc::ENAMETOOLONG));
+    }
+    Ok(())
 }
 
 fn own(body: &mut Body, maker: Maker) {

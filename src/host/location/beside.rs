@@ -94,7 +94,7 @@ fn hold_for_all(dir: BorrowedFd<'_>, source: BorrowedFd<'_>, path: &Path) -> Res
     let mut walked: Vec<OwnedFd> = Vec::new();
     for name in &below(dir, path) {
         let at = match walked.last() {
-            // Of directories below `dir`, only those that all users may search are left.
+            // Below `dir`, only directories that all users may search are left.
             Some(at) if !may_all_enter(at.as_fd())? => return Err(not_for_all()),
             Some(at) => at.as_fd(),
             None => dir,

@@ -153,7 +153,7 @@ fn what_is_open_never_mixes_two_versions_of_the_other_file() {
     fs::rename(folder.path().join("new.asdf"), folder.path().join("other.asdf")).unwrap();
     assert_eq!(data(&mounted, "a").unwrap(), b"replaced", "what is opened now is new");
     drop(replaced);
-    // The same file gets other bytes.
+    // The file gets other bytes.
     let changed = File::open(mounted.path("arrays/a.npy")).unwrap();
     std::thread::sleep(std::time::Duration::from_millis(20));
     let other = File::options().write(true).open(folder.path().join("other.asdf")).unwrap();

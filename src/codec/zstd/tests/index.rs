@@ -293,7 +293,7 @@ fn many_readers_at_once_go_by_one_table() {
 
 #[test]
 fn places_lie_where_they_are_due_whatever_the_blocks_are() {
-    // So many sequences that they are followed only when needed.
+    // With this many sequences, the decoder follows them only when needed.
     let mut dice = Dice(40);
     let words: Vec<u8> = (0..200_000).flat_map(|_| [dice.roll(3) as u8, 7, dice.roll(5) as u8]).collect();
     let parts = [&words[..], &noise(2_500_000), &vec![0; 5_000_000], &truth(600_000, 41)];

@@ -110,7 +110,7 @@ fn not_where_a_table_of_one_code_is_used_again() {
     }
     let truth = ::zstd::decode_all(&stored[..]).unwrap();
     let (places, count) = begin_everywhere(&truth, &stored, "tables of one code");
-    // Of each three blocks, one reuses a table of a single code; decoding can't begin there, nor at the first
+    // Every third block reuses a table of a single code; decoding can't begin there, nor at the first
     // block.
     assert_eq!((places, count), (2 * blocks / 3 - 1, blocks));
     // Checkpoints in a table that is as fine as possible.

@@ -337,9 +337,8 @@ fn distrust(lying: &Meta, source: &Meta) -> Option<String> {
     // On some file systems every file is writable for everybody.
     let same_group = if lying.gid == source.gid { source.mode & 0o020 } else { 0 };
     let allowed = source.mode & 0o002 | same_group;
-    match () {
-        () if is_strangers(lying, source) => Some(format!("it belongs to another user (uid {})", lying.uid)),
-        () if lying.mode & 0o022 & !allowed != 0 => Some("others may write it".to_owned()),
-        () => None,
+    if is_strangers(lying, source) {
+        return Some(format!("it belongs to another user (uid {})", lying.uid));
     }
+    (lying.mode & 0o022 & !allowed != 0).then(|| "others may write it".to_owned())
 }

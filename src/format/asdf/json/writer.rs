@@ -117,9 +117,7 @@ impl Writer {
     /// Converts an event.
     ///
     /// # Errors
-    ///
-    /// The event has no JSON form: a key that is not a scalar, an alias without an anchor, or a second
-    /// document.
+    /// A key that is not a scalar, an alias without an anchor, or a second document.
     pub(super) fn take(&mut self, event: Event<'_>) -> Result<()> {
         let place = event.start;
         match event.what {
