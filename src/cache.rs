@@ -161,28 +161,28 @@ impl Cache {
             self.idle.get().inspect(|idle| idle.make_room());
             self.memory.reserve(bytes)
         })?;
-        self.state().trim(self.left());
+        self.state().trim(self.room_for_units());
         Some(reservation)
     }
 
     /// Reserves memory for a foreground decode; waits until it is free.
     pub(crate) fn demand(&self, bytes: u64) -> Reservation {
         let reservation = self.memory.demand(bytes, || self.aside());
-        self.state().trim(self.left());
+        self.state().trim(self.room_for_units());
         reservation
     }
 
     /// Reserves memory for a foreground decode; `None` if it would have to wait.
     pub(crate) fn demand_at_once(&self, bytes: u64) -> Option<Reservation> {
         let reservation = self.memory.demand_at_once(bytes, || self.aside())?;
-        self.state().trim(self.left());
+        self.state().trim(self.room_for_units());
         Some(reservation)
     }
 
     /// Returns the part of the budget that is left for units.
-    fn left(&self) -> u64 {
-        let left = self.budget.saturating_sub(self.reserved()).saturating_sub(self.aside());
-        left.max(LEAST.min(self.budget / 2))
+    fn room_for_units(&self) -> u64 {
+        let room = self.budget.saturating_sub(self.reserved()).saturating_sub(self.aside());
+        room.max(LEAST.min(self.budget / 2))
     }
 
     /// Returns the bytes of idle decoders and scratch buffers that count against the budget.
@@ -256,13 +256,13 @@ impl Cache {
         if let Some(before) = state.chunks.put((id, start), bytes.clone()) {
             state.let_go(before);
         }
-        state.trim(self.left());
+        state.trim(self.room_for_units());
     }
 
     /// True if a unit of `len` bytes can be cached without evicting another.
     pub(crate) fn has_room(&self, len: usize) -> bool {
         let held = self.state().held;
-        held.saturating_add(len as u64 + ENTRY) <= self.left()
+        held.saturating_add(len as u64 + ENTRY) <= self.room_for_units()
     }
 
     /// Drops everything that is kept for a content that is gone.

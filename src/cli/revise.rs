@@ -145,8 +145,8 @@ fn what_was_done(recovered: &Recovered) -> Vec<String> {
         lines.push(format!("recovered: it is now the file {which} the interrupted save"));
     }
     lines.extend(recovered.notices());
-    for left in &recovered.removed {
-        lines.push(format!("removed {}, which an interrupted save left", left.display()));
+    for path in &recovered.removed {
+        lines.push(format!("removed {}, which an interrupted save left", path.display()));
     }
     lines
 }

@@ -87,8 +87,8 @@ impl Input {
     /// Takes `len` bytes as one slice of `buffer`; its old contents do not matter. Fails if fewer bytes are
     /// left.
     pub(super) fn gather<'a>(&mut self, len: usize, buffer: &'a mut Vec<u8>) -> Result<&'a [u8]> {
-        let left = self.end.saturating_sub(self.position());
-        if len as u64 > left {
+        let bytes_left = self.end.saturating_sub(self.position());
+        if len as u64 > bytes_left {
             return Err(self.cut_off());
         }
         if buffer.len() < len {
@@ -170,8 +170,9 @@ impl Input {
     fn more(&mut self) -> Result<bool> {
         self.buffer.copy_within(self.start..self.filled, 0);
         (self.start, self.filled) = (0, self.filled - self.start);
-        let left = self.end.saturating_sub(self.next);
-        let room = self.size.saturating_sub(self.filled).min(usize::try_from(left).unwrap_or(usize::MAX));
+        let bytes_left = self.end.saturating_sub(self.next);
+        let room =
+            self.size.saturating_sub(self.filled).min(usize::try_from(bytes_left).unwrap_or(usize::MAX));
         if room == 0 {
             return Ok(false);
         }

@@ -231,13 +231,13 @@ impl SeekableDecoder {
         self.given = 0;
         let mut decoder = self.library.start()?;
         let mut passed = vec![0; UNIT as usize];
-        let mut left = self.at;
-        while left > 0 {
-            let room = passed.len().min(usize::try_from(left).unwrap_or(usize::MAX));
+        let mut to_skip = self.at;
+        while to_skip > 0 {
+            let room = passed.len().min(usize::try_from(to_skip).unwrap_or(usize::MAX));
             let read = decoder.read(&mut passed[..room]);
-            match read.map_err(|error| placed(error, None, self.at - left))? {
+            match read.map_err(|error| placed(error, None, self.at - to_skip))? {
                 0 => return Err(Error::damaged("the stream is broken")),
-                read => left = left.saturating_sub(read as u64),
+                read => to_skip = to_skip.saturating_sub(read as u64),
             }
         }
         self.backend = Backend::Library(decoder);

@@ -61,7 +61,7 @@ fn chunk(file: &mut Vec<u8>, kind: &[u8; 4], len: u64, write: impl FnOnce(&mut V
 struct Stored<'f> {
     file: &'f mut Vec<u8>,
     /// Bytes that are still to be added.
-    left: u64,
+    bytes_left: u64,
     /// Bytes that still go into the current Deflate block.
     part: u64,
     checksum: simd_adler32::Adler32,
@@ -70,14 +70,14 @@ struct Stored<'f> {
 impl<'f> Stored<'f> {
     fn begin(file: &'f mut Vec<u8>, len: u64) -> Self {
         file.extend(ZLIB);
-        let mut stream = Self { file, left: len, part: 0, checksum: simd_adler32::Adler32::new() };
+        let mut stream = Self { file, bytes_left: len, part: 0, checksum: simd_adler32::Adler32::new() };
         stream.begin_part();
         stream
     }
 
     fn begin_part(&mut self) {
-        self.part = self.left.min(LONGEST);
-        self.file.push(u8::from(self.part == self.left));
+        self.part = self.bytes_left.min(LONGEST);
+        self.file.push(u8::from(self.part == self.bytes_left));
         let len = self.part as u16;
         self.file.extend(len.to_le_bytes());
         self.file.extend((!len).to_le_bytes());
@@ -92,7 +92,7 @@ impl<'f> Stored<'f> {
             let (now, later) = bytes.split_at(bytes.len().min(self.part as usize));
             self.file.extend(now);
             self.part -= now.len() as u64;
-            self.left -= now.len() as u64;
+            self.bytes_left -= now.len() as u64;
             bytes = later;
         }
     }

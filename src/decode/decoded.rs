@@ -328,7 +328,7 @@ impl Content for Decoded {
         let state = self.state();
         match state.damage.first() {
             Some(from) => Soundness::Broken(from),
-            None if state.ended && state.covered.holds(0, self.data_size) => Soundness::Sound,
+            None if state.ended && state.covered.contains(0, self.data_size) => Soundness::Sound,
             None => Soundness::Unknown,
         }
     }

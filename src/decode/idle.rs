@@ -32,13 +32,13 @@ pub(crate) struct IdleDecoders(Mutex<Decoders>);
 struct Decoders {
     waiting: Vec<Waiting>,
     /// Number of decoders parked so far.
-    turn: u64,
+    park_count: u64,
 }
 
 struct Waiting {
     stream: Stream,
     /// Value of the counter when it was parked, and whether a new decoder would soon reach the same position.
-    turn: u64,
+    park_count: u64,
     is_soon_there: bool,
     /// The decoder's position: a decoded offset in the content.
     at: u64,
@@ -64,9 +64,9 @@ impl IdleDecoders {
         let mut dropped = Vec::new();
         let is_soon_there = decoder.is_soon_there();
         let mut decoders = self.decoders();
-        decoders.turn += 1;
-        let Decoders { waiting, turn } = &mut *decoders;
-        waiting.push(Waiting { stream, turn: *turn, is_soon_there, at, decoder });
+        decoders.park_count += 1;
+        let Decoders { waiting, park_count } = &mut *decoders;
+        waiting.push(Waiting { stream, park_count: *park_count, is_soon_there, at, decoder });
         let of_content = waiting.iter().filter(|one| one.stream.0 == stream.0).count();
         if of_content > PER_CONTENT
             && let Some(oldest) = waiting.iter().position(|one| one.stream.0 == stream.0)
@@ -87,12 +87,12 @@ impl IdleDecoders {
 }
 
 impl Reclaim for IdleDecoders {
-    /// Evicts decoders that were idle for 64 turns: their buffers take memory that others need. Decoders
-    /// whose position is expensive to reach again are kept.
+    /// Evicts decoders that stayed idle while 64 others were parked: their buffers take memory that others
+    /// need. Decoders whose position is expensive to reach again are kept.
     fn make_room(&self) {
         let mut decoders = self.decoders();
-        let turn = decoders.turn;
-        let is_left = |one: &mut Waiting| one.is_soon_there && turn - one.turn >= TURNS;
+        let park_count = decoders.park_count;
+        let is_left = |one: &mut Waiting| one.is_soon_there && park_count - one.park_count >= TURNS;
         let dropped: Vec<_> = decoders.waiting.extract_if(.., is_left).collect();
         drop(decoders);
         drop(dropped);
@@ -185,9 +185,9 @@ mod tests {
         let (parked, id) = (IdleDecoders::default(), Cache::new(0).id());
         parked.park((id, 0), 1, Box::new(Soon));
         parked.park((id, 0), 2, Box::new(Heavy(1)));
-        for turn in 2..TURNS + 2 {
+        for round in 2..TURNS + 2 {
             parked.make_room();
-            assert_eq!(parked.nearest((id, 0), 1).is_some(), turn <= TURNS, "{turn}");
+            assert_eq!(parked.nearest((id, 0), 1).is_some(), round <= TURNS, "{round}");
             // A decoder that is used from time to time stays.
             drop(parked.take((id, 0), 3));
             parked.park((id, 0), 3, Box::new(Soon));

@@ -342,9 +342,9 @@ impl MountedFile {
             let (seconds, nanoseconds) = stat.source.mtime;
             let changed = u64::try_from(seconds).ok().map(|seconds| Duration::new(seconds, nanoseconds));
             let age = SystemTime::now().duration_since(UNIX_EPOCH).ok().zip(changed);
-            let left = age.and_then(|(now, changed)| AT_REST.checked_sub(now.checked_sub(changed)?));
-            match left.filter(|_| locked(&self.state).own != Some(stat.source.version)) {
-                Some(left) => std::thread::sleep(left),
+            let pause = age.and_then(|(now, changed)| AT_REST.checked_sub(now.checked_sub(changed)?));
+            match pause.filter(|_| locked(&self.state).own != Some(stat.source.version)) {
+                Some(pause) => std::thread::sleep(pause),
                 None => return,
             }
         }

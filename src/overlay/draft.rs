@@ -80,7 +80,11 @@ impl Overlay {
     }
 
     /// Handles the close of the last handle that may write the file.
-    pub(crate) fn left(&self, editor: &mut Option<Box<dyn Editor>>, overlay_file: &Arc<OverlayFile>) {
+    pub(crate) fn last_writer_closed(
+        &self,
+        editor: &mut Option<Box<dyn Editor>>,
+        overlay_file: &Arc<OverlayFile>,
+    ) {
         let result = {
             let mut state = locked(&self.state);
             if state.closed {

@@ -20,7 +20,7 @@
 //! The directory is opened before mounting, as the mount may cover it.
 
 mod bound;
-pub(crate) mod left;
+pub(crate) mod leftovers;
 pub(crate) mod report;
 
 use std::collections::BTreeMap;

@@ -311,7 +311,7 @@ impl WriteHandle {
             }
         }
         let mut editor = locked(&overlay.editor);
-        overlay.left(&mut editor, &self.overlay_file);
+        overlay.last_writer_closed(&mut editor, &self.overlay_file);
         overlay.rest(&mut editor);
     }
 }

@@ -24,7 +24,7 @@ impl<'a> Window<'a> {
 
     /// Returns `len` bytes from `offset` on, fewer at the end of the source; `len` is small (a header).
     pub fn at(&mut self, offset: u64, len: usize) -> Result<&[u8]> {
-        if !self.holds(offset, len) {
+        if !self.contains(offset, len) {
             let near =
                 offset >= self.start && offset - self.start <= 2 * RUN as u64 && !self.bytes.is_empty();
             let want = len.max(if near { RUN } else { JUMP });
@@ -38,7 +38,7 @@ impl<'a> Window<'a> {
         Ok(&rest[..rest.len().min(len)])
     }
 
-    fn holds(&self, offset: u64, len: usize) -> bool {
+    fn contains(&self, offset: u64, len: usize) -> bool {
         let end = self.start.saturating_add(self.bytes.len() as u64);
         offset >= self.start && offset.saturating_add(len as u64) <= end
     }

@@ -140,14 +140,14 @@ impl KernelCache {
     }
 
     /// Stores bytes that were read at `offset` of a node of `len` bytes into the kernel's cache. Only whole
-    /// pages are stored. Just before, `holds` must confirm that the bytes are still valid.
+    /// pages are stored, and only if `is_still_valid` returns true just before.
     pub(crate) fn keep(
         &self,
         ino: Ino,
         offset: u64,
         given: ReadBytes<'_>,
         len: u64,
-        holds: impl FnOnce() -> bool + Send + 'static,
+        is_still_valid: impl FnOnce() -> bool + Send + 'static,
     ) {
         let Some((offset, range)) = whole_pages(offset, given.len(), len) else { return };
         if range.len() < LEAST || self.0.waiting.load(Ordering::Relaxed) > WAITING {
@@ -164,7 +164,8 @@ impl KernelCache {
         };
         let inner = self.0.clone();
         self.0.worker.run(move || {
-            if let (Some(kernel), Some(bytes), true) = (inner.kernel.get(), taken.bytes().get(range), holds())
+            if let (Some(kernel), Some(bytes), true) =
+                (inner.kernel.get(), taken.bytes().get(range), is_still_valid())
             {
                 kernel.keep(ino, offset, bytes);
             }

@@ -333,9 +333,9 @@ impl KnownNodes {
     pub(crate) fn forget(&self, serial: u64, count: u64) -> bool {
         let mut guard = locked(&self.0);
         let known = &mut *guard;
-        let Some((_, left)) = known.nodes.get_mut(&serial) else { return false };
-        *left = left.saturating_sub(count);
-        if *left > 0 {
+        let Some((_, lookups_left)) = known.nodes.get_mut(&serial) else { return false };
+        *lookups_left = lookups_left.saturating_sub(count);
+        if *lookups_left > 0 {
             return false;
         }
         let dropped = known.nodes.remove(&serial);

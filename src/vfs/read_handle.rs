@@ -247,8 +247,8 @@ impl Reader {
                 return;
             }
             let (content, len) = (content.clone(), content.len());
-            let holds = move || !matches!(content.soundness(), Soundness::Broken(_));
-            kernel_cache.keep(Ino::of(view.serial), offset, given, len, holds);
+            let is_still_valid = move || !matches!(content.soundness(), Soundness::Broken(_));
+            kernel_cache.keep(Ino::of(view.serial), offset, given, len, is_still_valid);
         }
     }
 

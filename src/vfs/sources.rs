@@ -19,7 +19,7 @@ use crate::host::mounts::Foreign;
 use crate::host::stat::{Kind, Stat};
 use crate::overlay::Shared;
 use crate::overlay::file::{MOST_FILES, Quota};
-use crate::overlay::state_dir::{StateDir, left, stem_of};
+use crate::overlay::state_dir::{StateDir, leftovers, stem_of};
 use crate::vfs::entry::{Class, Entry};
 use crate::vfs::kernel_cache::KernelCache;
 use crate::vfs::node::{KnownNodes, Node};
@@ -91,7 +91,7 @@ impl Vfs {
         let writes = vfs.shared.is_some();
         // A read-only mount does not need the state directory.
         vfs.notices.extend(trouble.filter(|_| writes));
-        vfs.notices.extend(left::told(stems.as_deref(), writes));
+        vfs.notices.extend(leftovers::told(stems.as_deref(), writes));
         // The kernel never looks the root up, and never forgets it.
         vfs.known.remember(Node::Entry(vfs.root.clone()));
         Ok(vfs)

@@ -135,11 +135,11 @@ fn of_error(first: String, error: &str) -> [String; LINES] {
 /// Joins the lines into a row, padded with blanks; `None` if they are too long.
 fn filled(lines: &[String; LINES]) -> Option<String> {
     let used = lines.iter().map(|line| line.len() + 1).sum();
-    let mut left = (LINE * LINES).checked_sub(used)?;
+    let mut blanks_left = (LINE * LINES).checked_sub(used)?;
     let mut row = String::with_capacity(LINE * LINES);
     for line in lines {
-        let blanks = left.min((LINE - 1).saturating_sub(line.len()));
-        left -= blanks;
+        let blanks = blanks_left.min((LINE - 1).saturating_sub(line.len()));
+        blanks_left -= blanks;
         let _ = writeln!(row, "{line}{:blanks$}", "");
     }
     Some(row)

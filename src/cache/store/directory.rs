@@ -92,7 +92,7 @@ impl Directory {
         write: &mut dyn FnMut(&mut dyn Write) -> io::Result<()>,
     ) -> io::Result<()> {
         let unfinished = user_dirs::new_name();
-        let bounded = Bounded { file: user_dirs::create(&self.dir, &unfinished)?, left: self.bound() };
+        let bounded = Bounded { file: user_dirs::create(&self.dir, &unfinished)?, bytes_left: self.bound() };
         let mut out = BufWriter::with_capacity(64 << 10, bounded);
         let written = write(&mut out).and_then(|()| out.flush());
         let renamed =
@@ -208,13 +208,13 @@ impl Content for TableFile {
 #[derive(Debug)]
 struct Bounded {
     file: File,
-    left: u64,
+    bytes_left: u64,
 }
 
 impl Write for Bounded {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.left = self
-            .left
+        self.bytes_left = self
+            .bytes_left
             .checked_sub(bytes.len() as u64)
             .ok_or_else(|| io::Error::other("it is larger than the room that there is for all"))?;
         self.file.write_all(bytes)?;

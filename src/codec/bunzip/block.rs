@@ -40,7 +40,7 @@ pub struct Decoder {
     inverse: Inverse,
     runs: Runs,
     cursor: Cursor,
-    left: u64,
+    bytes_left: u64,
 }
 
 impl Default for Decoder {
@@ -60,7 +60,7 @@ impl Decoder {
             inverse: Inverse::default(),
             runs: Runs::default(),
             cursor: Cursor::default(),
-            left: 0,
+            bytes_left: 0,
         }
     }
 
@@ -69,7 +69,7 @@ impl Decoder {
     /// `level` is the level of the stream; a larger block is broken. A right CRC does not prove that a stream
     /// has a block there: the [`Chain`](super::Chain) does. After an error there is nothing to read.
     pub fn decode_at(&mut self, content: &dyn Content, bit: u64, level: Level) -> Result<Block, Fault> {
-        self.left = 0;
+        self.bytes_left = 0;
         let mut bits = Bits::new(content, bit, &mut self.piece);
         let block_size = level.block_size();
         let header = header::read(&mut bits, block_size, &mut self.selectors, &mut self.codes)?;
@@ -88,32 +88,32 @@ impl Decoder {
             return Err(Fault::Broken { bit, reason: "the block's CRC is wrong" });
         }
         self.cursor = Cursor::default();
-        self.left = self.runs.len();
-        Ok(Block { start: bit, end, follows, len: self.left, crc: header.crc })
+        self.bytes_left = self.runs.len();
+        Ok(Block { start: bit, end, follows, len: self.bytes_left, crc: header.crc })
     }
 
     /// Returns the number of bytes of the block still to be read.
-    pub fn left(&self) -> u64 {
-        self.left
+    pub fn bytes_left(&self) -> u64 {
+        self.bytes_left
     }
 
     /// Fills `out` with the block's next bytes, as far as there are any, and returns their number.
     pub fn read(&mut self, out: &mut [u8]) -> usize {
-        if self.left == 0 {
+        if self.bytes_left == 0 {
             return 0;
         }
         let read = self.cursor.read(&self.column.bytes[..self.column.len], &self.runs, out);
-        self.left -= read as u64;
+        self.bytes_left -= read as u64;
         read
     }
 
     /// Skips the block's next `count` bytes, or all that are left, and returns their number.
     pub fn skip(&mut self, count: u64) -> u64 {
-        if self.left == 0 {
+        if self.bytes_left == 0 {
             return 0;
         }
         let skipped = self.cursor.skip(&self.column.bytes[..self.column.len], &self.runs, count);
-        self.left -= skipped;
+        self.bytes_left -= skipped;
         skipped
     }
 }

@@ -138,11 +138,11 @@ impl<Starts: Iterator<Item = usize>> LaneStepper<'_, Starts> {
         while self.open.iter().all(Option::is_some) {
             self.step += 1;
             self.stride();
-            self.turn();
+            self.advance_lanes();
         }
         while self.open.iter().any(Option::is_some) {
             self.step += 1;
-            self.turn();
+            self.advance_lanes();
         }
     }
 
@@ -169,7 +169,7 @@ impl<Starts: Iterator<Item = usize>> LaneStepper<'_, Starts> {
     }
 
     /// Advances each lane by one step. A lane that meets a flag begins a new segment.
-    fn turn(&mut self) {
+    fn advance_lanes(&mut self) {
         for lane in 0..LANES {
             let Some((first, start)) = self.open[lane] else { continue };
             let entry = self.rows[self.at[lane]];

@@ -127,14 +127,14 @@ impl Cursor {
 
     /// Skips `count` bytes, or all that are left, and returns their number.
     pub(super) fn skip(&mut self, text: &[u8], runs: &Runs, count: u64) -> u64 {
-        let mut left = count;
-        while let Some(stretch) = self.next(text, runs, usize::try_from(left).unwrap_or(usize::MAX)) {
-            left -= match stretch {
+        let mut bytes_left = count;
+        while let Some(stretch) = self.next(text, runs, usize::try_from(bytes_left).unwrap_or(usize::MAX)) {
+            bytes_left -= match stretch {
                 Stretch::Literal(bytes) => bytes.len() as u64,
                 Stretch::Repeated(_, count) => count as u64,
             };
         }
-        count - left
+        count - bytes_left
     }
 
     /// Returns the next stretch, not empty and at most `limit` bytes long.

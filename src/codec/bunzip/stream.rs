@@ -199,7 +199,7 @@ impl StreamReader {
     /// All bytes before a broken block are given before its error. Bytes of the broken block are not given:
     /// only its CRC could prove them.
     pub fn read(&mut self, out: &mut [u8]) -> Result<usize, Fault> {
-        while self.decoder.left() == 0 {
+        while self.decoder.bytes_left() == 0 {
             if self.block()?.is_none() {
                 return Ok(0);
             }

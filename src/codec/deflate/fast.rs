@@ -70,7 +70,7 @@ impl<'a> Register<'a> {
 
     /// Returns the number of input bits left.
     #[inline(always)]
-    fn left(&self) -> usize {
+    fn bits_left(&self) -> usize {
         self.input.len() * 8 + (self.count & 63) as usize
     }
 }
@@ -90,7 +90,7 @@ pub(super) fn decode<S: Unit>(
     }
     register.drop((*at & 7) as u32);
     let mut pos = *filled;
-    let (left, rest) = dispatched(
+    let (reason, bits_left) = dispatched(
         #[inline(always)]
         || match codes.mostly_literals {
             true => turns::<S, true>(codes, register, out, &mut pos),
@@ -98,8 +98,8 @@ pub(super) fn decode<S: Unit>(
         },
     );
     *filled = pos;
-    *at = bytes.len() * 8 - rest;
-    left
+    *at = bytes.len() * 8 - bits_left;
+    reason
 }
 
 #[inline(always)]
@@ -140,11 +140,11 @@ fn turns<S: Unit, const LITERALS: bool>(
     let mut entry = literal_entry(codes, register.bits);
     loop {
         if !register.fill() {
-            return (Left::Unfinished, register.left());
+            return (Left::Unfinished, register.bits_left());
         }
         // One bounds check for all that a turn writes.
         let Some(room) = out.get_mut(*pos..).and_then(|rest| rest.first_chunk_mut::<ROOM>()) else {
-            return (Left::Unfinished, register.left());
+            return (Left::Unfinished, register.bits_left());
         };
         // Here the register begins with the bits of `entry`; 56 bits are valid and all 64 are right. Four
         // entries of literals take 44 bits, a length with its distance at most 48. The next look-up then
@@ -169,10 +169,10 @@ fn turns<S: Unit, const LITERALS: bool>(
             }
             if entry & EXCEPTION != 0 {
                 if entry & END == 0 {
-                    return (Left::Unfinished, register.left());
+                    return (Left::Unfinished, register.bits_left());
                 }
                 register.drop(entry);
-                return (Left::EndOfBlock, register.left());
+                return (Left::EndOfBlock, register.bits_left());
             }
         }
         put(room, entry);
@@ -222,7 +222,7 @@ fn copy_match<S: Unit>(out: &mut [S], start: usize, from: usize, distance: usize
 #[cold]
 #[inline(never)]
 fn left_before(register: &Register<'_>, sum: u32) -> usize {
-    register.left() + total_bits(sum) as usize
+    register.bits_left() + total_bits(sum) as usize
 }
 
 /// Copies a long match, or one that overlaps its own output; may write up to [`WIDE`] items more than

@@ -139,11 +139,11 @@ fn count(lengths: &[u8]) -> Counts {
 
 /// Returns how many more codes of [`MAX_BITS`] bits would fit; `None` if there are too many codes already.
 fn unused(counts: &Counts) -> Option<u32> {
-    let mut left = 1 << MAX_BITS;
+    let mut codes_left = 1 << MAX_BITS;
     for (length, &count) in counts.iter().enumerate().skip(1) {
-        left -= i32::from(count) << (MAX_BITS - length);
+        codes_left -= i32::from(count) << (MAX_BITS - length);
     }
-    u32::try_from(left).ok()
+    u32::try_from(codes_left).ok()
 }
 
 /// True if codes of these lengths use each bit pattern exactly once.

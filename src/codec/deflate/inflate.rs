@@ -283,10 +283,10 @@ impl Inflate {
         out: &mut [S],
         filled: &mut usize,
     ) -> Result<bool, Wrong> {
-        let mut left = usize::from(length);
-        while left > 0 && *filled < out.len() {
+        let mut bytes_left = usize::from(length);
+        while bytes_left > 0 && *filled < out.len() {
             let bytes = self.input.from(stored, self.bit >> 3, 1);
-            let count = left.min(bytes.len()).min(out.len() - *filled);
+            let count = bytes_left.min(bytes.len()).min(out.len() - *filled);
             if count == 0 {
                 return Err(Wrong::Short);
             }
@@ -294,11 +294,11 @@ impl Inflate {
                 *to = S::from_byte(byte);
             }
             *filled += count;
-            left -= count;
+            bytes_left -= count;
             self.bit += 8 * count as u64;
-            self.state = BlockState::Stored(left as u16);
+            self.state = BlockState::Stored(bytes_left as u16);
         }
-        Ok(left == 0)
+        Ok(bytes_left == 0)
     }
 
     /// Decodes the symbols of a block; true if the block ended.
@@ -313,14 +313,14 @@ impl Inflate {
             let bytes = self.input.from(stored, byte, SYMBOLS_BYTES);
             let ended = bytes.len() < SYMBOLS_BYTES;
             let mut at = (self.bit & 7) as usize;
-            let left = match fast::decode(&self.codes, bytes, &mut at, out, filled) {
+            let reason = match fast::decode(&self.codes, bytes, &mut at, out, filled) {
                 fast::Left::EndOfBlock => Ok(careful::Left::EndOfBlock),
                 fast::Left::Unfinished => {
                     careful::decode(&self.codes, bytes, ended, &mut at, out, filled, &mut self.rest)
                 }
             };
             self.bit = byte * 8 + at as u64;
-            match left? {
+            match reason? {
                 careful::Left::Input => {}
                 careful::Left::MemoryBudget => return Ok(false),
                 careful::Left::EndOfBlock => return Ok(true),

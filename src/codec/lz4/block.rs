@@ -24,7 +24,7 @@ pub(super) struct Block {
     /// Decoded size by the block's header.
     size: u64,
     /// Number of decoded bytes still to come.
-    left: u64,
+    bytes_left: u64,
     /// The last decoded bytes, at least a window of them; those from `given` on are not given out yet.
     bytes: Vec<u8>,
     given: usize,
@@ -37,14 +37,14 @@ pub(super) struct Block {
 #[derive(Clone, Copy)]
 enum Next {
     Token,
-    Literals { left: u64, code: u8 },
-    Match { offset: usize, left: u64 },
+    Literals { literals_left: u64, code: u8 },
+    Match { offset: usize, match_left: u64 },
 }
 
 impl Block {
     /// Returns the block in `input`, which decodes to `size` bytes.
     pub(super) fn new(input: Input, size: u64) -> Self {
-        Self { input, size, left: size, bytes: Vec::new(), given: 0, next: Next::Token, end: None }
+        Self { input, size, bytes_left: size, bytes: Vec::new(), given: 0, next: Next::Token, end: None }
     }
 
     /// Decodes until the buffer is full or the block ends.
@@ -68,9 +68,9 @@ impl Block {
                     self.end = Some(self.check_end());
                     return Ok(());
                 };
-                Next::Literals { left: self.length(token >> 4)?, code: token & 15 }
+                Next::Literals { literals_left: self.length(token >> 4)?, code: token & 15 }
             }
-            Next::Literals { left: 0, code } => {
+            Next::Literals { literals_left: 0, code } => {
                 let Some(low) = self.byte()? else {
                     self.end = Some(self.check_end());
                     return Ok(());
@@ -80,10 +80,10 @@ impl Block {
                 if offset == 0 || offset > self.bytes.len() {
                     return Err(self.input.damaged("an LZ4 match reaches before the start of its piece"));
                 }
-                Next::Match { offset, left: self.length(code)?.saturating_add(4) }
+                Next::Match { offset, match_left: self.length(code)?.saturating_add(4) }
             }
-            Next::Literals { left, code } => {
-                let room = self.room(left)?;
+            Next::Literals { literals_left, code } => {
+                let room = self.room(literals_left)?;
                 let there = self.input.fill()?;
                 let count = there.len().min(room);
                 if count == 0 {
@@ -91,14 +91,14 @@ impl Block {
                 }
                 self.bytes.extend_from_slice(&there[..count]);
                 self.input.take(count);
-                self.left -= count as u64;
-                Next::Literals { left: left - count as u64, code }
+                self.bytes_left -= count as u64;
+                Next::Literals { literals_left: literals_left - count as u64, code }
             }
-            Next::Match { left: 0, .. } => Next::Token,
-            Next::Match { offset, left } => {
-                let mut count = self.room(left)?;
-                let rest = left - count as u64;
-                self.left -= count as u64;
+            Next::Match { match_left: 0, .. } => Next::Token,
+            Next::Match { offset, match_left } => {
+                let mut count = self.room(match_left)?;
+                let rest = match_left - count as u64;
+                self.bytes_left -= count as u64;
                 // Copied bytes repeat, so each round can copy twice as much.
                 let from = self.bytes.len() - offset;
                 while count > 0 {
@@ -106,7 +106,7 @@ impl Block {
                     self.bytes.extend_from_within(from..from + run);
                     count -= run;
                 }
-                Next::Match { offset, left: rest }
+                Next::Match { offset, match_left: rest }
             }
         };
         Ok(())
@@ -114,21 +114,21 @@ impl Block {
 
     /// Returns how many of `wanted` bytes may be decoded now, at least one.
     fn room(&self, wanted: u64) -> Result<usize> {
-        if self.left == 0 {
+        if self.bytes_left == 0 {
             let size = self.size;
             return Err(self
                 .input
                 .damaged(format!("a piece decodes to more than the {size} bytes of its header")));
         }
         let room = (WINDOW + AHEAD - self.bytes.len().min(WINDOW + AHEAD - 1)) as u64;
-        Ok(room.min(wanted).min(self.left) as usize)
+        Ok(room.min(wanted).min(self.bytes_left) as usize)
     }
 
     fn check_end(&self) -> Result<()> {
-        match self.left {
+        match self.bytes_left {
             0 => Ok(()),
-            left => {
-                let (got, size) = (self.size - left, self.size);
+            missing => {
+                let (got, size) = (self.size - missing, self.size);
                 Err(self.input.damaged(format!("a piece decodes to {got} bytes, its header says {size}")))
             }
         }

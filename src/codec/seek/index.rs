@@ -233,7 +233,7 @@ impl IndexSlot {
         let mut at = HEADER as u64;
         let mut bytes = vec![0; 8 * N * AT_ONCE];
         while at < end {
-            let wanted = usize::try_from(end - at).map_or(bytes.len(), |left| left.min(bytes.len()));
+            let wanted = usize::try_from(end - at).map_or(bytes.len(), |rest| rest.min(bytes.len()));
             let part = bytes.get_mut(..wanted)?;
             read_exact_at(&*file, at, part).ok()?;
             crc = crc_after(crc, part);
@@ -320,15 +320,15 @@ impl IndexSlot {
     }
 
     fn md5_of_decoded(&self, pass: &dyn Fn() -> Result<Box<dyn SegmentReader>>) -> Result<[u8; 16]> {
-        let (mut md5, mut bytes, mut left) = (Md5::new(), Vec::new(), self.data_size);
+        let (mut md5, mut bytes, mut bytes_left) = (Md5::new(), Vec::new(), self.data_size);
         let mut pass = pass()?;
         pass.wanted(u64::MAX);
         while let Some(start) = pass.next(&mut bytes)? {
             let piece = bytes.get(start..).unwrap_or_default();
             md5.update(piece);
             // A file that changes meanwhile may have no end.
-            let Some(rest) = left.checked_sub(piece.len() as u64) else { break };
-            left = rest;
+            let Some(rest) = bytes_left.checked_sub(piece.len() as u64) else { break };
+            bytes_left = rest;
         }
         pass.done(bytes);
         Ok(md5.finalize().into())

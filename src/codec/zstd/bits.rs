@@ -28,31 +28,31 @@ impl<'a> Forwards<'a> {
 /// A bit reader from the last byte back, the highest bit first.
 pub(super) struct Backwards<'a> {
     bytes: &'a [u8],
-    left: usize,
+    bits_left: usize,
 }
 
 impl<'a> Backwards<'a> {
     /// Reads the bits below the highest set bit of the last byte; `None` if that byte is 0 or missing.
     pub(super) fn new(bytes: &'a [u8]) -> Option<Self> {
         let last = bytes.last()?.checked_ilog2()?;
-        Some(Self { bytes, left: (bytes.len() - 1) * 8 + last as usize })
+        Some(Self { bytes, bits_left: (bytes.len() - 1) * 8 + last as usize })
     }
 
     /// Takes the next `count` bits, at most 32; `None` if fewer are left.
     pub(super) fn take(&mut self, count: u32) -> Option<u32> {
-        self.left = self.left.checked_sub(count as usize)?;
-        u32::try_from(bits_at(self.bytes, self.left, count)).ok()
+        self.bits_left = self.bits_left.checked_sub(count as usize)?;
+        u32::try_from(bits_at(self.bytes, self.bits_left, count)).ok()
     }
 
     /// Skips the next `count` bits; `None` if fewer are left.
     pub(super) fn skip(&mut self, count: u32) -> Option<()> {
-        self.left = self.left.checked_sub(count as usize)?;
+        self.bits_left = self.bits_left.checked_sub(count as usize)?;
         Some(())
     }
 
     /// True if no bits are left.
     pub(super) fn is_at_end(&self) -> bool {
-        self.left == 0
+        self.bits_left == 0
     }
 }
 

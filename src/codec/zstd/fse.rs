@@ -69,15 +69,15 @@ impl Counts {
         if log > of.most_log() {
             return None;
         }
-        let (mut counts, mut codes, mut left) = ([0; 64], 0, 1_u32 << log);
-        while left > 0 {
+        let (mut counts, mut codes, mut total_left) = ([0; 64], 0, 1_u32 << log);
+        while total_left > 0 {
             if codes >= of.codes() {
                 return None;
             }
-            let count = read_count(&mut bits, left)?;
+            let count = read_count(&mut bits, total_left)?;
             *counts.get_mut(codes)? = count;
             codes += 1;
-            left = left.checked_sub(u32::from(count.unsigned_abs()))?;
+            total_left = total_left.checked_sub(u32::from(count.unsigned_abs()))?;
             // A code of frequency 0 is followed by the number of further ones.
             let mut more = if count == 0 { 3 } else { 0 };
             while more == 3 {
@@ -89,9 +89,9 @@ impl Counts {
     }
 }
 
-/// Reads a count; `left` is the rest of the total.
-fn read_count(bits: &mut Forwards<'_>, left: u32) -> Option<i16> {
-    let most = left + 1;
+/// Reads a count; `total_left` is the rest of the total.
+fn read_count(bits: &mut Forwards<'_>, total_left: u32) -> Option<i16> {
+    let most = total_left + 1;
     let width = 32 - most.leading_zeros();
     // The lowest values take one bit less.
     let short = (1 << width) - 1 - most;

@@ -58,13 +58,13 @@ pub(super) fn follow(
     let [lengths, codes, matches] = tables;
     let mut begin = |table: &Table| table.state(bits.take(table.log)?);
     let (mut length, mut code, mut matched) = (begin(lengths)?, begin(codes)?, begin(matches)?);
-    for left in (0..sequences.count).rev() {
+    for sequences_left in (0..sequences.count).rev() {
         let value = 1_u32.checked_shl(code.code.into())?;
         offsets = offsets.after(value + bits.take(code.code.into())?, length.code == 0)?;
         let (of_match, of_literals) =
             (MATCH_BITS.get(usize::from(matched.code))?, LITERAL_BITS.get(usize::from(length.code))?);
         bits.skip(u32::from(of_match + of_literals))?;
-        if left > 0 {
+        if sequences_left > 0 {
             let (of_length, of_match, of_code) = (length.bits, matched.bits, code.bits);
             let all = bits.take(u32::from(of_length + of_match + of_code))?;
             length = following(lengths, length, all >> (of_match + of_code))?;

@@ -97,7 +97,7 @@ impl Decoded {
         let state = self.state();
         match state.damage.first_in(start, end) {
             Some(from) => Soundness::Broken(from - start),
-            None if state.covered.holds(start, end) => Soundness::Sound,
+            None if state.covered.contains(start, end) => Soundness::Sound,
             None => Soundness::Unknown,
         }
     }

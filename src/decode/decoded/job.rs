@@ -234,7 +234,7 @@ impl Decoded {
             Err(error) if error.lasts() => Outcome::Broken(end, error),
             Err(error) => Outcome::Transient(error),
         };
-        let (bytes, transient) = self.turn(running, unit.start, buffer, outcome, unit, None);
+        let (bytes, transient) = self.finish_job(running, unit.start, buffer, outcome, unit, None);
         Ok((bytes, transient))
     }
 
@@ -268,13 +268,20 @@ impl Decoded {
             if at == unit.start {
                 buffer.truncate(filled);
                 let on = matches!(outcome, Outcome::Good).then_some((end, decoder));
-                return Ok(self.turn(running, at, buffer, outcome, unit, on));
+                return Ok(self.finish_job(running, at, buffer, outcome, unit, on));
             }
             match outcome {
                 Outcome::Good => buffer = self.pass(running, at, end, buffer, len, unit),
                 Outcome::Broken(from, error) => {
                     buffer.truncate(filled);
-                    let _ = self.turn(running, at, buffer, Outcome::Broken(from, error.clone()), unit, None);
+                    let _ = self.finish_job(
+                        running,
+                        at,
+                        buffer,
+                        Outcome::Broken(from, error.clone()),
+                        unit,
+                        None,
+                    );
                     return Err(error);
                 }
                 Outcome::Transient(error) => return Err(error),
@@ -356,7 +363,7 @@ impl Decoded {
     }
 
     /// Completes the wanted unit: caches it, passes it to waiting readers, and ends the job.
-    fn turn(
+    fn finish_job(
         &self,
         running: &Running<'_>,
         at: u64,

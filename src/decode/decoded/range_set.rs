@@ -31,7 +31,7 @@ impl RangeSet {
     }
 
     /// True if `start..end` is covered.
-    pub(super) fn holds(&self, start: u64, end: u64) -> bool {
+    pub(super) fn contains(&self, start: u64, end: u64) -> bool {
         start >= end || self.0.range(..=start).next_back().is_some_and(|(_, &to)| to >= end)
     }
 }
@@ -52,7 +52,7 @@ mod tests {
             for end in 0..80 {
                 for start in 0..=end {
                     let all = map[start as usize..end as usize].iter().all(|bit| *bit);
-                    prop_assert_eq!(covered.holds(start, end), all);
+                    prop_assert_eq!(covered.contains(start, end), all);
                 }
             }
             let ranges: Vec<_> = covered.0.into_iter().collect();

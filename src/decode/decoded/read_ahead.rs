@@ -24,7 +24,7 @@ pub(super) struct Sequences {
     readers: Vec<Sequence>,
     last_number: u64,
     /// Number of units read so far.
-    turn: u64,
+    read_count: u64,
 }
 
 /// A sequential reader, and the extent of its read-ahead.
@@ -40,7 +40,7 @@ struct Sequence {
     /// End of the units that are decoded, being decoded or scheduled.
     ahead: u64,
     /// Value of the units counter at its last read.
-    turn: u64,
+    last_read: u64,
     /// True while a thread decodes the units of a stream.
     busy: bool,
     /// Distinguishes the reader from earlier ones.
@@ -67,16 +67,16 @@ impl Sequences {
         if reader.row > 0 && reader.start == start {
             return None;
         }
-        self.turn += 1;
-        reader.turn = self.turn;
+        self.read_count += 1;
+        reader.last_read = self.read_count;
         reader.read(start, end).then_some(reader)
     }
 
     /// Returns a reader, unless it has been inactive for so many reads of others that it counts as gone.
     fn find(&mut self, number: u64) -> Option<&mut Sequence> {
-        let turn = self.turn;
+        let read_count = self.read_count;
         let reader = self.readers.iter_mut().find(|reader| reader.number == number)?;
-        if turn - reader.turn <= READERS as u64 {
+        if read_count - reader.last_read <= READERS as u64 {
             return Some(reader);
         }
         reader.busy = false;
@@ -85,8 +85,8 @@ impl Sequences {
 
     /// Returns the start of the chunk that contains a decoded offset, if a reader is in it or just before it.
     pub(super) fn start_near(&self, at: u64) -> Option<u64> {
-        let holds = |reader: &&Sequence| reader.start <= at && at <= reader.end;
-        let reader = self.readers.iter().rev().find(holds)?;
+        let touches = |reader: &&Sequence| reader.start <= at && at <= reader.end;
+        let reader = self.readers.iter().rev().find(touches)?;
         Some(if at < reader.end { reader.start } else { reader.end })
     }
 }

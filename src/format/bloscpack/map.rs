@@ -131,8 +131,9 @@ impl ChunkMap {
     /// Returns the run of chunks, decoded together, that contains decoded byte `offset`. `None` past the end.
     pub fn run_at(&self, offset: u64) -> Result<Option<Run>> {
         let mut chain = self.chain();
-        let holds = |run: &Run| offset.checked_sub(run.start).is_some_and(|within| within < run.len);
-        if let Some(run) = chain.recent_run.filter(holds) {
+        let contains_offset =
+            |run: &Run| offset.checked_sub(run.start).is_some_and(|within| within < run.len);
+        if let Some(run) = chain.recent_run.filter(contains_offset) {
             return Ok(Some(run));
         }
         let mut reader = Reader::new(&self.places);
@@ -144,7 +145,7 @@ impl ChunkMap {
             }
             let hop = self.hop(mark, &mut reader)?;
             chain.passed(mark, &hop);
-            if let Some(run) = walked.step(&hop).filter(holds) {
+            if let Some(run) = walked.step(&hop).filter(contains_offset) {
                 break run;
             }
             if let Err(error) = hop.found {
@@ -155,7 +156,7 @@ impl ChunkMap {
                 None => break walked.run(),
             }
         };
-        chain.recent_run = Some(run).filter(holds);
+        chain.recent_run = Some(run).filter(contains_offset);
         Ok(chain.recent_run)
     }
 

@@ -158,7 +158,7 @@ mod tests {
         make("d-b.asdf-1-1-2.rejected.yaml", 1000, 2);
         make("d-b.asdf-1-1-3.files/notes", 1000, 1);
         let dir = rustix::fs::open(folder.path(), DIRECTORY, Mode::empty()).unwrap();
-        let left = || {
+        let remaining = || {
             let mut names = names(dir.as_fd());
             names.sort();
             names.into_iter().map(|name| name.into_string().unwrap()).collect::<Vec<_>>()
@@ -166,13 +166,13 @@ mod tests {
         trim(dir.as_fd(), MOST, None);
         let of_b = ["d-b.asdf-1-1-1.unfinished.yaml", "d-b.asdf-1-1-2.rejected.yaml", "d-b.asdf-1-1-3.files"];
         let others = ["0123.asdf-mount-journal", "anything else"];
-        assert_eq!(left(), [&others[..], &of_b].concat());
+        assert_eq!(remaining(), [&others[..], &of_b].concat());
         // The size of the directory itself depends on the file system.
         let all = trim(dir.as_fd(), MOST, None);
         trim(dir.as_fd(), all - 1, None);
-        assert_eq!(left(), [&others[..], &of_b[1..]].concat());
+        assert_eq!(remaining(), [&others[..], &of_b[1..]].concat());
         trim(dir.as_fd(), 0, Some(OsStr::new(of_b[1])));
-        assert_eq!(left(), [&others[..], &of_b[1..2]].concat());
+        assert_eq!(remaining(), [&others[..], &of_b[1..2]].concat());
     }
 
     #[test]

@@ -55,28 +55,28 @@ fn flipped_bits_are_judged_as_zlib_judges_them() {
     let mut dice = Dice::new(4);
     let image = zlib(&image(4000), 6).split_off(2);
     let streams = [small(1).bytes, small(2).bytes, small(3).bytes, image];
-    for turn in 0..6000 {
-        let mut raw = streams[turn % streams.len()].clone();
+    for round in 0..6000 {
+        let mut raw = streams[round % streams.len()].clone();
         for _ in 0..=dice.below(3) {
             // Half of the flips are in the first block's header, where most rules apply.
             let reach = if dice.below(2) == 0 { raw.len() * 8 } else { 800 };
             let bit = dice.below(reach);
             raw[bit / 8] ^= 1 << (bit % 8);
         }
-        compare(&raw, &format!("turn {turn}"));
+        compare(&raw, &format!("round {round}"));
     }
 }
 
 #[test]
 fn noise_is_judged_as_zlib_judges_it() {
     let mut dice = Dice::new(5);
-    for turn in 0..6000 {
+    for round in 0..6000 {
         let mut raw: Vec<u8> = (0..dice.below(400)).map(|_| dice.next() as u8).collect();
         if let Some(first) = raw.first_mut() {
             // A block's codes come first, so that the noise does not end at once.
-            *first = *first & !6 | [2, 4][turn % 2];
+            *first = *first & !6 | [2, 4][round % 2];
         }
-        compare(&raw, &format!("turn {turn}"));
+        compare(&raw, &format!("round {round}"));
     }
 }
 

@@ -27,8 +27,10 @@ fn block(literal: u8, length: u8, last: Option<usize>) -> Block {
     // One code of each length, and two of 15 bits: the other literals take the remaining ones.
     let mut lengths = vec![0; 286];
     (lengths[65], lengths[LENGTH]) = (literal, length);
-    let left = (1..=15).chain([15]).filter(|&bits| bits != literal && bits != length);
-    for (bits, symbol) in left.collect::<Vec<_>>().into_iter().rev().zip([END].into_iter().chain(66..)) {
+    let other_lengths = (1..=15).chain([15]).filter(|&bits| bits != literal && bits != length);
+    for (bits, symbol) in
+        other_lengths.collect::<Vec<_>>().into_iter().rev().zip([END].into_iter().chain(66..))
+    {
         lengths[symbol] = bits;
     }
     // One bit for each distance, or for the near one only.
@@ -39,20 +41,20 @@ fn block(literal: u8, length: u8, last: Option<usize>) -> Block {
     writer.put(0b100, 3);
     writer.header(&lengths, &distances);
     let (codes, far) = (codes(&lengths), codes(&distances));
-    for turn in 0..80 {
+    for round in 0..80 {
         // Other literals at times, alone and in pairs.
-        let others = (66..79).cycle().skip(turn).take(if turn == 0 { 13 } else { turn % 4 });
+        let others = (66..79).cycle().skip(round).take(if round == 0 { 13 } else { round % 4 });
         for symbol in others.chain([65]) {
             writer.code(codes[symbol]);
             writer.plain.push(symbol as u8);
         }
-        if turn == 79 {
+        if round == 79 {
             break;
         }
         writer.code(codes[LENGTH]);
-        writer.put(turn as u64 & 1, 1);
+        writer.put(round as u64 & 1, 1);
         writer.code(far[NEAR]);
-        for _ in 0..13 + (turn & 1) {
+        for _ in 0..13 + (round & 1) {
             writer.plain.push(writer.plain[writer.plain.len() - 4]);
         }
     }

@@ -195,14 +195,16 @@ impl Walk {
     }
 }
 
-/// Measures an array with aliases by following them. Uses up `left`, the number of parts that may still be
-/// visited.
-pub(super) fn measure(text: &Arc<TreeText>, inline: &mut Inline, left: &mut u64) -> Result<()> {
+/// Measures an array with aliases by following them. Uses up `parts_left`, the number of parts that may still
+/// be visited.
+pub(super) fn measure(text: &Arc<TreeText>, inline: &mut Inline, parts_left: &mut u64) -> Result<()> {
     let mut walk = Walk::new(text.clone(), inline.place)?;
     let (mut rectangle, mut counts) = (Rectangle::default(), Vec::<u64>::new());
     let mut leaves = Leaves::default();
     while walk.step(&mut |part| {
-        *left = left.checked_sub(1).ok_or_else(|| Error::unsupported("it has too many aliases to follow"))?;
+        *parts_left = parts_left
+            .checked_sub(1)
+            .ok_or_else(|| Error::unsupported("it has too many aliases to follow"))?;
         if let (Some(count), false) = (counts.last_mut(), matches!(part, Part::Close)) {
             *count += 1;
         }
@@ -289,7 +291,7 @@ impl Sequential for Elements {
             values: self.values.clone(),
             nulls: self.nulls,
             next: 0,
-            left: self.len,
+            bytes_left: self.len,
             ready: Vec::new(),
             given: 0,
             failed: None,
@@ -304,7 +306,7 @@ struct ElementDecoder {
     /// Index of the next value in its element.
     next: usize,
     /// Bytes that are still to come. The text after them is not read.
-    left: u64,
+    bytes_left: u64,
     /// Bytes ready to be read, and the number of those already read.
     ready: Vec<u8>,
     given: usize,
@@ -315,7 +317,7 @@ struct ElementDecoder {
 impl Decoder for ElementDecoder {
     fn read(&mut self, out: &mut [u8]) -> Result<usize> {
         let mut done = 0;
-        while done < out.len() && self.left > 0 {
+        while done < out.len() && self.bytes_left > 0 {
             if self.given == self.ready.len() {
                 self.ready.clear();
                 self.given = 0;
@@ -332,9 +334,11 @@ impl Decoder for ElementDecoder {
                 }
             }
             let rest = &self.ready[self.given..];
-            let take = rest.len().min(out.len() - done).min(usize::try_from(self.left).unwrap_or(usize::MAX));
+            let take =
+                rest.len().min(out.len() - done).min(usize::try_from(self.bytes_left).unwrap_or(usize::MAX));
             out[done..done + take].copy_from_slice(&rest[..take]);
-            (done, self.given, self.left) = (done + take, self.given + take, self.left - take as u64);
+            (done, self.given, self.bytes_left) =
+                (done + take, self.given + take, self.bytes_left - take as u64);
         }
         Ok(done)
     }

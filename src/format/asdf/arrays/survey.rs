@@ -266,12 +266,12 @@ impl Finder<'_> {
 
     /// Measures the arrays that contain aliases.
     fn measure_aliased(&mut self, paths: &Paths, text: Option<&Arc<TreeText>>) {
-        let mut left = MOST_PARTS;
+        let mut parts_left = MOST_PARTS;
         for mut found in std::mem::take(&mut self.arrays) {
             let why = match (&mut found.array.source, text) {
                 (Source::Inline(inline), Some(text)) if inline.has_aliases() => {
                     let measured =
-                        measure(text, inline, &mut left).map_err(|error| error.message().to_owned());
+                        measure(text, inline, &mut parts_left).map_err(|error| error.message().to_owned());
                     measured.and_then(|()| settle_inline(&mut found.array)).err()
                 }
                 _ => None,

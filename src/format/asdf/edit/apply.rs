@@ -47,7 +47,7 @@ pub(crate) struct Job<'a, S: Storage> {
     /// True if the source has a read lease. It is then open for reading only.
     pub(crate) leased: bool,
     /// True if the save is complete but its journal could not be removed. The next recovery removes it.
-    pub(crate) left: std::cell::Cell<bool>,
+    pub(crate) journal_stays: std::cell::Cell<bool>,
 }
 
 /// The outcome of a plan that succeeded.

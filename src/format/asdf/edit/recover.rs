@@ -308,12 +308,12 @@ pub(super) fn check_believed<S: Storage>(storage: &S, path: &Path, source: &S::F
 
 /// True if `place` holds a file that a save of `source` may have left there.
 pub(super) fn is_left_in<S: Storage>(storage: &S, place: &SidecarPaths, source: &Path) -> bool {
-    let is_left = |left: &Path| match (storage.meta_at(left), storage.meta_at(source)) {
-        (Ok(left), Ok(source)) => !is_strangers(&left, &source),
+    let is_left = |sidecar: &Path| match (storage.meta_at(sidecar), storage.meta_at(source)) {
+        (Ok(meta), Ok(source)) => !is_strangers(&meta, &source),
         // A file that can't be examined now may still be there.
-        _ => exists(storage, left).unwrap_or(true),
+        _ => exists(storage, sidecar).unwrap_or(true),
     };
-    [&place.journal, &place.image].into_iter().any(|left| is_left(left))
+    [&place.journal, &place.image].into_iter().any(|sidecar| is_left(sidecar))
         // A renamed file that is no journal stays there.
         || place.journals().skip(1).any(|aside| begins(storage, &aside))
 }

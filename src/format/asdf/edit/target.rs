@@ -237,7 +237,7 @@ impl<S: Storage> Target<S> {
         let (storage, places) = (self.storage.clone(), self.places.clone());
         let (mut reasons, mut too_large) = (Vec::new(), false);
         let (path, file, limits) = (&self.path, &self.file, &self.limits);
-        let (source, (syncs, left)) = (change.identity.into(), Default::default());
+        let (source, (syncs, journal_stays)) = (change.identity.into(), Default::default());
         let job = Job {
             storage: &storage,
             path,
@@ -249,7 +249,7 @@ impl<S: Storage> Target<S> {
             leased: self.reads_only,
             readers: RefCell::new(readers),
             syncs,
-            left,
+            journal_stays,
         };
         for plan in change.plans(links, options) {
             let done = job.run(plan);

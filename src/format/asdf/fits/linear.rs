@@ -124,9 +124,9 @@ pub(super) fn plane(models: &[Model], numbers: &[Vec<f64>]) -> Option<Plane> {
                 map.scale = [map.scale[0] * factors[0], map.scale[1] * factors[1]];
                 map.shift(*offsets)?;
             }
-            Model::Matrix(matrix) => map.turn(*matrix),
+            Model::Matrix(matrix) => map.append_matrix(*matrix),
             Model::Affine(_) => {
-                map.turn(numbers.next()?[..].try_into().ok()?);
+                map.append_matrix(numbers.next()?[..].try_into().ok()?);
                 map.shift(numbers.next()?[..].try_into().ok()?)?;
             }
         }
@@ -136,7 +136,7 @@ pub(super) fn plane(models: &[Model], numbers: &[Vec<f64>]) -> Option<Plane> {
 
 impl Plane {
     /// Appends a matrix to the map.
-    fn turn(&mut self, matrix: [f64; 4]) {
+    fn append_matrix(&mut self, matrix: [f64; 4]) {
         let [a, b, c, d] = self.whole();
         let [p, q, r, s] = matrix;
         self.matrix = [p * a + q * c, p * b + q * d, r * a + s * c, r * b + s * d];

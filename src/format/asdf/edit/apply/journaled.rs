@@ -70,7 +70,7 @@ impl<S: Storage> Job<'_, S> {
                     let done = self.rewrite_from(place, &image);
                     let unfinished =
                         matches!(&done, Err(Stopped::Failed(error)) if error.kind() == Kind::Unfinished);
-                    if !unfinished && !self.left.get() {
+                    if !unfinished && !self.journal_stays.get() {
                         // Otherwise journal and image are kept for the recovery.
                         let _ = self.storage.unlink(&place.image);
                     }
@@ -292,7 +292,7 @@ impl<S: Storage> Job<'_, S> {
             Some(_) => self.sync_dir(&place.dir),
             None => Ok(()),
         });
-        self.left.set(removed.is_err());
+        self.journal_stays.set(removed.is_err());
         self.storage.close(journal.file);
         stopped
     }

@@ -63,14 +63,14 @@ fn left_in(dir: BorrowedFd<'_>, name: &OsStr) -> Option<Vec<OsString>> {
     let is_nanos = |name: &OsString| {
         user_dirs::read(&scratch, name, 6).is_some_and(|start| is_vim_swap(name) && start == "b0nano")
     };
-    let holds = |name: &OsString| {
+    let has_data = |name: &OsString| {
         let stat = rustix::fs::statat(&scratch, &**name, AtFlags::SYMLINK_NOFOLLOW);
         stat.is_ok_and(|stat| {
             FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile && stat.st_size > 0
         })
     };
     let mut files = names(scratch.as_fd());
-    files.retain(|name| name != ERROR && holds(name) && !is_nanos(name));
+    files.retain(|name| name != ERROR && has_data(name) && !is_nanos(name));
     files.sort();
     Some(files)
 }
