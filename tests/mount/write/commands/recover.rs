@@ -98,7 +98,7 @@ fn what_is_no_journal_is_set_aside_and_a_foreign_journal_is_reported() {
         run("sh", &["-c", command, "sh", journal.to_str().unwrap()]);
         let output = bench.recover();
         assert!(output.status.success(), "{output:?}");
-        assert!(String::from_utf8_lossy(&output.stdout).contains("it is not a file"), "{output:?}");
+        assert!(String::from_utf8_lossy(&output.stdout).contains("it is not a regular file"), "{output:?}");
         assert!(journal.symlink_metadata().is_err());
         run("rm", &["-r", &format!("{}.aside", journal.display())]);
     }
