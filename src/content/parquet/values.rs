@@ -189,7 +189,7 @@ impl Shape {
 }
 
 fn no_text() -> Error {
-    Error::damaged("a column of texts has bytes that are no text")
+    Error::damaged("a text column has bytes that are not valid text")
 }
 
 /// A text without the zeros behind it.

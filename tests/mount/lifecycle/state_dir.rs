@@ -36,7 +36,7 @@ fn nothing_is_written_through_a_link_in_a_state_directory_of_another_user() {
         grep -q 'is not used as state directory' log
         chown -R 0 home; chmod 1777 $XDG_STATE_HOME/asdf-mount
         mounts
-        grep -q 'others may write there: make it yours alone (chmod go-w)' said
+        grep -q 'other users can write to it: remove their permission (chmod go-w)' said
         # It is not made in another user's home, and another user's link to it is not followed.
         rm -r home/state; chown 65534 home
         mounts || true

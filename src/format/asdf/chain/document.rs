@@ -94,7 +94,7 @@ fn encoding(entry: &Value) -> Result<Encoding> {
             Ok(Encoding::Quantize { float, values })
         }
         "zlib" => Ok(Encoding::Zlib),
-        _ => Err(Error::unsupported(format!("an encoding that is not known here: {}", shown(name)))),
+        _ => Err(Error::unsupported(format!("unknown encoding: {}", shown(name)))),
     }
 }
 
@@ -157,7 +157,7 @@ mod tests {
     fn chains_that_make_no_sense_are_errors_that_say_why() {
         let tile = |args: &str| format!("[[tile, {{{args}}}]]");
         for (text, expected) in [
-            ("[zlib, lzma]".to_owned(), "an encoding that is not known here: \"lzma\""),
+            ("[zlib, lzma]".to_owned(), "unknown encoding: \"lzma\""),
             ("[\"a\\nb\"]".to_owned(), "\"a\\nb\""),
             ("[[zlib, {}, {}]]".to_owned(), "neither a name nor"),
             ("[[]]".to_owned(), "neither a name nor"),

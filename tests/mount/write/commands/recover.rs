@@ -63,9 +63,9 @@ fn what_was_interrupted_is_recovered_once() {
                 let found = bench.place.holds_one_of(&[&old, &new]);
                 if left || beside {
                     let which = ["before", "after"][found];
-                    let settled = told.contains(&format!("it is now the file {which} the interrupted save"));
+                    let settled = told.contains(&format!("it is now as {which} the interrupted save"));
                     assert!(
-                        told.contains(": removed ") && settled || !told.contains("is now the file"),
+                        told.contains(": removed ") && settled || !told.contains("it is now as"),
                         "{told}"
                     );
                     seen[usize::from(closed)] += usize::from(settled);
