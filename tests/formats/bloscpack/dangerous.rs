@@ -40,7 +40,7 @@ fn headers_that_can_not_be_true_are_refused_with_a_reason() {
         (with(&|pack| pack.nchunks = -1), "number of chunks is unknown"),
         (with(&|pack| pack.nchunks = -2), "number of chunks is -2"),
         (with(&|pack| pack.last_word = i64::MIN), "that may be appended is -9223372036854775808"),
-        (with(&|pack| (pack.options, pack.nchunks) = (0, 1 << 62)), "room for"),
+        (with(&|pack| (pack.options, pack.nchunks) = (0, 1 << 62)), "has space for at most"),
         (json(|section| section[9] = 9), "checksum 9"),
         (json(|section| section[16..20].fill(0xff)), "metadata reach past the end"),
         (pack().build()[..31].to_vec(), "cut off within its header"),

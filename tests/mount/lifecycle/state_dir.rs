@@ -98,7 +98,7 @@ fn a_state_directory_that_is_removed_is_made_again() {
         saves three
         asdf-mount -u mnt 2>said
         cat said
-        grep -q 'is kept: early, late in' said
+        grep -q 'are kept: early, late in' said
         cat state/asdf-mount/*.files/early state/asdf-mount/*.files/late >both; printf 'early\nlate\n' | cmp - both
         grep -q 'a.asdf: refused texts are kept: .*rejected.yaml in' said"#,
     );
@@ -120,7 +120,7 @@ fn saves_go_on_where_the_state_directory_is_full_and_u_says_what_is_lost() {
         grep -q 'are held in memory' log
         asdf-mount -u mnt 2>said
         cat said
-        grep -q 'a.asdf: notes.txt, tree.yaml.rejected could not be kept: there is no room' said
+        grep -q 'a.asdf: notes.txt, tree.yaml.rejected could not be kept: there is no space' said
         umount state"#,
     );
 }

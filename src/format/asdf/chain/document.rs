@@ -169,7 +169,7 @@ mod tests {
                 "[zlib, [tile, {shape: [1], original_shape: [1], item_size: 1}]]".to_owned(),
                 "tile takes an array",
             ),
-            ("[&a zlib, *a]".to_owned(), "an alias"),
+            ("[&a zlib, *a]".to_owned(), "aliases are not allowed here"),
             ("[zlib".to_owned(), "line 2"),
             (format!("[{}]", "zlib,".repeat(17)), "more than 16"),
             (tile("shape: [1]"), "tile needs the argument original_shape"),
