@@ -261,7 +261,7 @@ pub trait Container: Any + Send + Sync + std::fmt::Debug {
 
     /// Returns the message for a checksum mismatch.
     fn mismatch(&self) -> &'static str {
-        "the checksum fits neither the stored nor the decoded data"
+        "the checksum matches neither the stored nor the decoded data"
     }
 
     /// Reads the whole tree and returns its defects.

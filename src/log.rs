@@ -71,7 +71,7 @@ pub fn start(settings: &Settings, target: LogTarget) -> Result<()> {
     let events = tracing_subscriber::fmt().with_env_filter(filter).with_ansi(false).with_writer(output);
     // Both fail only if a log was started before; it stays in use.
     let _ = if timed { events.try_init() } else { events.without_time().try_init() };
-    std::panic::set_hook(Box::new(|panic| tracing::error!("a defect in asdf-mount: {panic}")));
+    std::panic::set_hook(Box::new(|panic| tracing::error!("a bug in asdf-mount: {panic}")));
     Ok(())
 }
 

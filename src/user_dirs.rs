@@ -137,7 +137,7 @@ impl UserDir {
             return Err(self.refused(&why));
         }
         if mode & BY_OTHERS != 0 {
-            return Err(self.refused("others may write there: make it yours alone (chmod go-w)"));
+            return Err(self.refused("other users can write to it: remove their permission (chmod go-w)"));
         }
         Ok(())
     }
@@ -155,13 +155,16 @@ impl UserDir {
     }
 
     fn refused(&self, why: &str) -> Error {
-        let what = format!("is not used as {} directory: {why}, or set {}", self.what, self.variable);
+        let what = format!(
+            "is not used as {} directory: {why}. To use another directory, set {}",
+            self.what, self.variable
+        );
         Error::new(Kind::Refused, what)
     }
 
     fn nowhere(&self) -> Error {
         let what =
-            format!("there is no {} directory: neither {} nor HOME is a folder", self.what, self.variable);
+            format!("there is no {} directory: neither {} nor HOME is a directory", self.what, self.variable);
         Error::new(Kind::System(libc::ENOENT), what)
     }
 }

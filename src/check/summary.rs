@@ -42,7 +42,7 @@ impl fmt::Display for Summary {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let plural = |n: u64| if n == 1 { "" } else { "s" };
         match self.files {
-            0 => out.write_str("no ASDF files")?,
+            0 => out.write_str("no files of a known format")?,
             files => {
                 let blocks = self.blocks as u64;
                 write!(out, "{files} file{}, {blocks} block{}", plural(files), plural(blocks))?;
@@ -60,7 +60,7 @@ impl fmt::Display for Summary {
         }
         match self.passed_over {
             0 => Ok(()),
-            n => write!(out, "; {n} other file{} passed over", plural(n)),
+            n => write!(out, "; {n} other file{} skipped", plural(n)),
         }
     }
 }
@@ -74,7 +74,7 @@ mod tests {
         let mut summary = Summary::default();
         assert_eq!(
             Summary { passed_over: 1, ..summary }.to_string(),
-            "no ASDF files; 1 other file passed over"
+            "no files of a known format; 1 other file skipped"
         );
         summary.add(Status::Sound, 1);
         assert_eq!(summary.to_string(), "1 file, 1 block, sound");
@@ -84,7 +84,7 @@ mod tests {
         summary.add(Status::Damaged, 0);
         summary.add(Status::Unreadable, 0);
         summary.passed_over = 7;
-        let told = "4 files, 41 blocks, 1 damaged, 1 unreadable; 7 other files passed over";
+        let told = "4 files, 41 blocks, 1 damaged, 1 unreadable; 7 other files skipped";
         assert_eq!(summary.to_string(), told);
         assert_eq!(summary.status(), Status::Unreadable);
     }

@@ -45,8 +45,11 @@ impl<'a> Walk<'a> {
             return Some(Ok(path.to_owned()));
         }
         if is_our_mount(path) {
-            let error =
-                Error::new(Kind::Unrecognised, "is a mount of asdf-mount; name what is mounted there");
+            let error = Error::new(
+                Kind::Unrecognised,
+                "is a mount of asdf-mount; name the mounted file or \
+                                                directory instead",
+            );
             return Some(Err((path.to_owned(), error)));
         }
         self.enter(path.to_owned()).err().map(|error| Err((path.to_owned(), error)))

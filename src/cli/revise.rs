@@ -85,7 +85,7 @@ pub(super) fn edit(file: &Path, options: EditOptions) -> Result<u8> {
             }
             Err(Refusal::Failed(error)) => complain(&error.to_string()),
             Err(refusal) => {
-                complain(&format!("{}: not saved", file.display()));
+                complain(&format!("{}: not changed: the text is refused", file.display()));
                 complain_of(&refusal);
             }
         }
@@ -142,7 +142,7 @@ fn what_was_done(recovered: &Recovered) -> Vec<String> {
             Side::Old => "before",
             Side::New => "after",
         };
-        lines.push(format!("recovered: it is now the file {which} the interrupted save"));
+        lines.push(format!("recovered: it is now as {which} the interrupted save"));
     }
     lines.extend(recovered.notices());
     for path in &recovered.removed {

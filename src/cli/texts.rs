@@ -14,17 +14,18 @@ pub(super) const ABOUT: &str = "\
 Mount an ASDF file as a directory: edit its YAML tree with any editor, read its arrays as .npy files and its \
 decompressed blocks as plain files. The tree is tree.yaml; the arrays are in arrays/, at the paths of their \
 keys; the blocks are blocks/0.bin, blocks/1.bin and so on. GSD and Bloscpack files are mounted read-only. If \
-SOURCE is a directory, the mount mirrors it and shows each of these files in it as a directory of the same name.
+SOURCE is a directory, the mount mirrors it and shows each of these files in it as a directory of the same \
+name.
 
 Each save of tree.yaml is checked, then written into the file completely or not at all. A refused text is \
 kept in tree.yaml.rejected, and tree.yaml.error gives the reason. Blocks are read-only. A writable mount \
 locks its file; a second mount of the file must be read-only.
 
-The command returns when the mount is ready, and a daemon serves it until it is unmounted. A missing \
+The command returns once the mount is ready; a daemon keeps running in the background until it is unmounted. A missing \
 MOUNTPOINT is created, and removed after unmounting.";
 
 const EXAMPLES: &str = "  asdf-mount galaxy.asdf /mnt/x              one file
-  asdf-mount -r galaxy.asdf /mnt/x           the same, read-only
+  asdf-mount -r galaxy.asdf /mnt/x           one file, read-only
   asdf-mount -o allow_other data/ /mnt/x     a directory of files, for all users
   asdf-mount -u /mnt/x                       unmount; so do 'umount' and 'fusermount3 -u'
   mount -t fuse.asdf-mount galaxy.asdf /mnt/x

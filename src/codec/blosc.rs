@@ -97,7 +97,7 @@ impl Chunks for Row {
         out.clear();
         let found = self.span(chunk.offset)?.filter(|(_, span)| span.chunk(chunk.offset) == Some(chunk));
         let Some((framing, span)) = found else {
-            return Err(Error::new(Kind::Changed, "the Blosc data are no longer what they were"));
+            return Err(Error::new(Kind::Changed, "the Blosc data have changed"));
         };
         Scratch::lend(|scratch| match span.header {
             Some(header) => {
@@ -164,7 +164,7 @@ impl Row {
         if sized {
             return Ok(Framing::Sized);
         }
-        let error = Error::damaged("the data are neither a Blosc buffer nor a row of Blosc buffers");
+        let error = Error::damaged("the data are neither a Blosc buffer nor a sequence of Blosc buffers");
         Err(placed(error, &*self.stored, 0))
     }
 
@@ -222,7 +222,7 @@ impl Row {
         let header = Header::parse(&header).and_then(|header| match header.cbytes() {
             cbytes if cbytes == size => Ok(header),
             cbytes => Err(Error::damaged(format!(
-                "a Blosc buffer of {cbytes} bytes stands where one of {size} is announced"
+                "a Blosc buffer has {cbytes} bytes, but the size before it says {size}"
             ))),
         });
         let header = header.map_err(|error| placed(error, &*self.stored, at))?;

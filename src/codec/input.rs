@@ -159,7 +159,7 @@ impl Input {
 
     /// Returns the error for compressed data that is cut off.
     pub(super) fn cut_off(&self) -> Error {
-        self.damaged("the compressed data is cut off")
+        self.damaged("the compressed data are cut off")
     }
 
     fn at_hand(&self) -> &[u8] {

@@ -333,7 +333,7 @@ impl<P: Parts> SeekTable for Parted<P> {
         match looked {
             // Decoding finds the same error.
             Err(error) if error.lasts() => self.state().in_vain = true,
-            Err(error) => tracing::debug!("looking for places to start at: {error}"),
+            Err(error) => tracing::debug!("searching for starts of parts: {error}"),
             Ok(()) if P::CERTAIN && is_far(&self.state()) => self.state().in_vain = true,
             Ok(()) => {}
         }

@@ -195,7 +195,7 @@ impl SeekableDecoder {
     fn judge_index(&mut self, error: &Error) -> Result<()> {
         let Some(found) = self.table.index() else { return Err(error.clone()) };
         found.judge(&mut || {
-            tracing::warn!("a block is decoded to its end, for {error}");
+            tracing::warn!("decoding a block to its end, because {error}");
             let mut pass = self.table.clone().read_without_index()?;
             pass.wanted(u64::MAX);
             let (mut bytes, mut at) = (Vec::new(), 0);
@@ -208,7 +208,7 @@ impl SeekableDecoder {
                     Err(error) => return Err(placed(error, pass.bit(), at)),
                 }
             }
-            Err(placed(Error::damaged("the stream has another length than it had"), pass.bit(), at))
+            Err(placed(Error::damaged("the stream has changed: its decoded size differs"), pass.bit(), at))
         })?;
         self.from = self.from.max(self.at);
         let (place, segments) = self.table.clone().read_from(self.from)?;

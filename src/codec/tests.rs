@@ -373,7 +373,7 @@ fn a_data_size_that_is_too_small_or_too_large_is_said() {
             let large = opened(codec, &stored, len + 5, &cache);
             let (bytes, error) = prefix(&*large, 70_000);
             assert!(bytes == truth, "{name}");
-            let says = format!("decodes to {len} bytes, the header says {}", len + 5);
+            let says = format!("decodes to {len} bytes, but the header says {}", len + 5);
             assert_eq!(error.unwrap().message(), says, "{name}");
             assert_eq!(large.soundness(), Soundness::Broken(len as u64), "{name}");
         }

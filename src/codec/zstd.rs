@@ -190,7 +190,7 @@ impl seek::SeekTable for Table {
                     return Ok((at, Box::new(FrameReader::from_within(self, within, blocks))));
                 }
                 Err(error) if !error.lasts() => return Err(error),
-                Err(error) => tracing::debug!("a place can't be entered: {error}"),
+                Err(error) => tracing::debug!("decoding can't start at a checkpoint: {error}"),
             }
         }
         // A checkpoint without its dictionary is useless: decoding starts at the beginning.

@@ -29,7 +29,7 @@ impl Interleaved {
         let mut row = 0_u64;
         for (column, width) in &columns {
             if width.checked_mul(rows) != Some(column.len()) {
-                return Err(Error::damaged("a column of the table is not as long as the others"));
+                return Err(Error::damaged("the columns of the table differ in length"));
             }
             row = row
                 .checked_add(*width)

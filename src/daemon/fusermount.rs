@@ -79,9 +79,8 @@ fn unmount_by(command: &mut Command, path: &Path, lazy: bool, lazily: &str) -> R
     while child.try_wait()?.is_none() {
         if began.elapsed() > PATIENCE {
             let _ = child.kill();
-            return Err(
-                Error::new(Kind::System(libc::ETIMEDOUT), "the program that unmounts does not end").of(path)
-            );
+            let what = format!("{} does not end", command.get_program().display());
+            return Err(Error::new(Kind::System(libc::ETIMEDOUT), what).of(path));
         }
         std::thread::sleep(Duration::from_millis(2));
     }

@@ -44,7 +44,7 @@ impl Mountpoint {
                     return Err(Error::new(Kind::System(libc::ENOENT), message).of(path));
                 }
                 fs::create_dir(&path)
-                    .map_err(|error| Error::from(error).within("can't create the mount point").of(&path))?;
+                    .map_err(|error| Error::from(error).within("can't create the mountpoint").of(&path))?;
                 true
             }
             Err(error) => return Err(Error::from(error).of(path)),
@@ -67,7 +67,7 @@ impl Mountpoint {
         if self.made.swap(false, Ordering::SeqCst)
             && let Err(error) = fs::remove_dir(&self.path)
         {
-            tracing::warn!("{}: can't remove the mount point: {error}", self.path.display());
+            tracing::warn!("{}: can't remove the mountpoint: {error}", self.path.display());
         }
     }
 }
@@ -91,7 +91,7 @@ pub(crate) fn resolve(path: &Path) -> Result<PathBuf> {
             let parent = fs::canonicalize(parent).map_err(|error| match error.kind() {
                 ErrorKind::NotFound => Error::new(
                     Kind::System(libc::ENOENT),
-                    "no such directory; only the last component of a mount point is created; use mkdir -p",
+                    "no such directory; only the last component of a mountpoint is created; use mkdir -p",
                 )
                 .of(parent),
                 _ => Error::from(error).of(parent),

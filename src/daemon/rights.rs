@@ -48,7 +48,10 @@ pub(super) fn drop_unneeded() {
         inheritable: CapabilitySet::empty(),
     };
     if let Err(errno) = set_capabilities(None, kept) {
-        tracing::warn!("rights that are not needed can't be given up: {}", crate::error::Error::from(errno));
+        tracing::warn!(
+            "capabilities that are not needed can't be dropped: {}",
+            crate::error::Error::from(errno)
+        );
     }
     if effective.contains(CapabilitySet::SYS_ADMIN) {
         let _ = set_no_new_privs(true);

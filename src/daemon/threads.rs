@@ -49,7 +49,7 @@ pub(super) fn all_started<T>(session: &JoinHandle<T>, count: usize) -> bool {
 /// Returns the error for a thread that can't be started.
 pub(super) fn too_few(error: io::Error) -> Error {
     let advice = "raise the limit of processes (pids.max of the cgroup, ulimit -u)";
-    Error::from(error).within("can't start the threads that answer").advise(advice)
+    Error::from(error).within("can't start the threads that answer requests").advise(advice)
 }
 
 /// Returns the names of all threads of this process.

@@ -52,7 +52,7 @@ pub fn unmount(wanted: &Path) -> Result<()> {
     let refuse = |message: String| Err(Error::new(Kind::System(libc::EINVAL), message).of(&path));
     let mount = match mountinfo::top_at(&path)? {
         None if path.symlink_metadata().is_err() => return refuse(MISSING.to_owned()),
-        None => return refuse("not a mount point; 'findmnt -t fuse.asdf-mount' lists all mounts".to_owned()),
+        None => return refuse("not a mountpoint; 'findmnt -t fuse.asdf-mount' lists all mounts".to_owned()),
         Some(mount) if !mount.is_ours() => {
             return refuse(format!("a mount of type {}, not of asdf-mount; use umount", mount.kind));
         }
@@ -213,7 +213,8 @@ fn seen_off(path: &Path, device: &str, pid: i32, daemon: &OwnedFd) -> Result<boo
     } else {
         let holders: Vec<String> = copies.iter().map(holder).collect();
         say(&format!(
-            ", but copies of it are in other mount namespaces: {}. They become dead mounts now; remove them there \
+            ", but copies of it are in other mount namespaces: {}. They become dead mounts now; remove them \
+             there \
              with 'umount -l' (nsenter -m -t PROCESS)",
             holders.join("; ")
         ));

@@ -243,11 +243,11 @@ impl Decoded {
     }
 
     fn too_short(&self, end: u64) -> Error {
-        Error::damaged(format!("decodes to {end} bytes, the header says {}", self.data_size))
+        Error::damaged(format!("decodes to {end} bytes, but the header says {}", self.data_size))
     }
 
     fn too_long(&self) -> Error {
-        Error::damaged(format!("decodes to more than the {} bytes that the header says", self.data_size))
+        Error::damaged(format!("decodes to more than the {} bytes in the header", self.data_size))
     }
 
     fn state(&self) -> MutexGuard<'_, ReadersState> {

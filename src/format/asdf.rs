@@ -208,7 +208,7 @@ impl AsdfFile {
 
     fn content(&self, n: usize, header: &Header) -> Result<Arc<dyn Content>> {
         if header.used_size.max(header.data_size) > i64::MAX as u64 {
-            return Err(Error::damaged("the block's sizes are beyond any file").at(header.offset));
+            return Err(Error::damaged("the block's sizes are larger than any file").at(header.offset));
         }
         let stored = self.stored(n, header)?;
         if !header.encoded() && header.label_text().is_empty() {

@@ -74,7 +74,8 @@ impl Format for Bloscpack {
         let found = blosc::Header::parse(head.first_chunk()?).ok()?;
         (u64::from(found.cbytes()) == stat.size).then(|| {
             format!(
-                "is a bare Blosc buffer of {} decoded bytes, without the header of a Bloscpack file: decode it by \
+                "is a bare Blosc buffer of {} uncompressed bytes, without the header of a Bloscpack file: \
+                 decode it by \
                  blosc.decompress of python-blosc, or pack its data by blpk",
                 found.nbytes()
             )

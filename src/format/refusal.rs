@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 use crate::error::{Error, Kind, one_line};
 
 /// Message of a conflict; editors make errors of [`Kind::Conflict`] with it.
-pub const CONFLICT: &str = "another program changed the tree since this text was begun";
+pub const CONFLICT: &str = "another program changed the tree since this edit began";
 /// Maximum number of problems reported besides the first.
 pub const MOST_FURTHER: usize = 9;
 
@@ -136,11 +136,9 @@ impl std::fmt::Display for Refusal {
         match self {
             Self::Text(problems) => problems.first.fmt(out),
             Self::Conflict => out.write_str(CONFLICT),
-            Self::WriterKilled => {
-                out.write_str("the program that wrote the text was killed before it was done")
-            }
+            Self::WriterKilled => out.write_str("the program was killed while it wrote the text"),
             Self::Unopened(error) | Self::Failed(error) => error.fmt(out),
-            Self::Panicked => out.write_str("a defect in asdf-mount kept the text from being saved"),
+            Self::Panicked => out.write_str("the text was not saved because of a bug in asdf-mount"),
         }
     }
 }
@@ -182,7 +180,7 @@ impl Refusal {
                  changes there.\n"
             ),
             Self::WriterKilled => {
-                format!("{self}.\n\nNothing was saved: a half of a tree may be a sound tree.\n")
+                format!("{self}.\n\nNothing was saved: half of a tree may be a valid tree.\n")
             }
             Self::Unopened(_) => format!("{self}.\n\nNothing was saved.\n"),
             Self::Failed(error) => format!("{self}\n\nWhat to do: {}\n", failure(error).1),
@@ -205,15 +203,16 @@ impl Class {
 fn failure(error: &Error) -> (i32, &'static str) {
     match error.kind() {
         // The daemon lacks the right; the saving user can't change that.
-        Kind::System(libc::EPERM | libc::EACCES) => (libc::EIO, "see whether the file may still be written"),
+        Kind::System(libc::EPERM | libc::EACCES) => (libc::EIO, "check that the file can still be written"),
         Kind::System(libc::ENOSPC | libc::EDQUOT) => (libc::ENOSPC, "make room on the disk, and save again"),
         Kind::TooLarge | Kind::System(libc::EFBIG) => {
-            (libc::EFBIG, "shorten the text, or save again when what limits it is gone")
+            (libc::EFBIG, "shorten the text, or save again when the limit no longer applies")
         }
-        Kind::Refused => (libc::EINVAL, "see to what is said above, and save again"),
+        Kind::Refused => (libc::EINVAL, "resolve the problem above, and save again"),
         Kind::Busy => (
             libc::EBUSY,
-            "save again when the other program is done; where the file is gone for good, asdf-mount --set-tree gives the text to another",
+            "save again when the other program is done; if the file is gone for good, asdf-mount --set-tree \
+             writes the text to another file",
         ),
         _ => (error.errno(), "save again; the log may tell more"),
     }
@@ -233,4 +232,49 @@ pub fn report_of_warnings(warnings: &[Problem]) -> String {
         let _ = writeln!(report, "\nWhat to do: {}", one_line(to_do));
     }
     report
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_failure_is_told_in_full() {
+        let failed = |kind| Refusal::Failed(Error::new(kind, "it failed"));
+        for (refusal, report) in [
+            (
+                Refusal::Conflict,
+                "another program changed the tree since this edit began.\n\nNothing was saved. Open tree.yaml again \
+                 to see what it is now, and make your changes there.\n",
+            ),
+            (
+                Refusal::WriterKilled,
+                "the program was killed while it wrote the text.\n\nNothing was saved: half of a tree may be a valid \
+                 tree.\n",
+            ),
+            (Refusal::Unopened(Error::new(Kind::Refused, "it failed")), "it failed.\n\nNothing was saved.\n"),
+            (Refusal::Panicked, "the text was not saved because of a bug in asdf-mount\n"),
+            (
+                failed(Kind::System(libc::EACCES)),
+                "it failed\n\nWhat to do: check that the file can still be written\n",
+            ),
+            (
+                failed(Kind::System(libc::ENOSPC)),
+                "it failed\n\nWhat to do: make room on the disk, and save again\n",
+            ),
+            (
+                failed(Kind::TooLarge),
+                "it failed\n\nWhat to do: shorten the text, or save again when the limit no longer applies\n",
+            ),
+            (failed(Kind::Refused), "it failed\n\nWhat to do: resolve the problem above, and save again\n"),
+            (
+                failed(Kind::Busy),
+                "it failed\n\nWhat to do: save again when the other program is done; if the file is gone for good, \
+                 asdf-mount --set-tree writes the text to another file\n",
+            ),
+            (failed(Kind::System(libc::EIO)), "it failed\n\nWhat to do: save again; the log may tell more\n"),
+        ] {
+            assert_eq!(refusal.report(), report);
+        }
+    }
 }

@@ -24,7 +24,8 @@ pub const TABLE: &[Row] = &[
     row("ro, rw", "mount read-only, or writable if the source is [rw]"),
     row(
         "allow_other",
-        "let other users access the mount, as far as mode and ACL of the source allow (ordinary users need 'user_allow_other' in /etc/fuse.conf)",
+        "let other users access the mount, as far as mode and ACL of the source allow (ordinary users need \
+         'user_allow_other' in /etc/fuse.conf)",
     ),
     row("uid=N, gid=N", "owner and group of all files [as in the source]"),
     row("umask=OCTAL", "permission bits to remove from all files [0]"),
@@ -34,15 +35,19 @@ pub const TABLE: &[Row] = &[
     ),
     row(
         "verify=off|first-read|always",
-        "check the MD5 of a block on request only (getfattr), during the first read, or before any byte is returned [off]",
+        "check the MD5 of a block on request only (getfattr), during the first read, or before any byte is \
+         returned [off]",
     ),
     row(
         "views=NAME,...",
-        "what the folder of a file has beside tree.yaml and blocks/: names such as arrays,fits; all or none [all]",
+        "what the directory of a file contains besides tree.yaml and blocks/: names such as arrays,fits; \
+         all or none [all]",
     ),
     row(
         "external=below|anywhere",
-        "where arrays may lie that a tree names in other files: in the folder of the file and below, or anywhere the daemon can read, which asks for trust in the tree; without effect for other users [below]",
+        "where the other files may be whose arrays a tree shows: in the directory of the file and below, or \
+         anywhere the daemon can read, which requires trust in the tree; without effect for other users \
+         [below]",
     ),
     row(
         "index-cache=on|off",
@@ -50,11 +55,13 @@ pub const TABLE: &[Row] = &[
     ),
     row(
         "validate=strict|warn|off",
-        "refuse to save a tree that Python asdf could no longer open as the same data, warn only, or disable validation [strict]",
+        "refuse to save a tree that Python asdf could no longer open as the same data, warn only, or \
+         disable validation [strict]",
     ),
     row(
         "padding=SIZE",
-        "free space to reserve after a tree that has grown, with suffix K, M or G [a tenth of it, at least 4K]",
+        "free space to reserve after a tree that has grown, with suffix K, M or G [a tenth of it, at least \
+         4K]",
     ),
     row("max_read=N", "largest read request in bytes"),
     row("fsname=NAME", "source to show in df and findmnt [the file's path]"),

@@ -62,7 +62,7 @@ impl Overlay {
             (Some(state_dir), scratch_dir) => match self.keep_files(state_dir, scratch_dir, &worth) {
                 Ok(dir) => {
                     state_dir.tell(format!(
-                        "{}: what was made beside tree.yaml is kept: {} in {}",
+                        "{}: files made beside tree.yaml are kept: {} in {}",
                         label.display(),
                         names(),
                         dir.display()
@@ -109,7 +109,7 @@ impl Overlay {
             }
         }
         let why = match &self.shared.state_dir {
-            Some(_) => "there is no room in the state directory",
+            Some(_) => "there is no space in the state directory",
             None => "there is no state directory",
         };
         let lost = (!lost.is_empty()).then(|| listed(lost.into_iter()))?;

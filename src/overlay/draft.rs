@@ -330,7 +330,7 @@ impl Overlay {
             state.last_save = Some(now());
         }
         if joined.is_some() {
-            tracing::info!("{label}: what was appended behind the line '...' was put before it");
+            tracing::info!("{label}: text appended after the line '...' was moved before it");
         }
         for restored in &saved.restored {
             tracing::info!("{label}: {restored}");

@@ -129,7 +129,10 @@ impl Overlay {
         }
         let Some(tree) = state.names.get(OsStr::new(TREE)).cloned() else {
             if state.missing.is_none_or(|since| since.elapsed() > GONE) {
-                tracing::info!("{}: tree.yaml was removed, and is there again", self.label().display());
+                tracing::info!(
+                    "{}: tree.yaml was removed: the saved text is restored",
+                    self.label().display()
+                );
                 let _ = self.restore(state).inspect_err(|error| tracing::warn!("{error}"));
             }
             return;
@@ -141,7 +144,10 @@ impl Overlay {
             (late, own && !self.as_saved(state), body.size)
         };
         if late && size == 0 {
-            tracing::warn!("{}: tree.yaml was left empty: the saved text is back", self.label().display());
+            tracing::warn!(
+                "{}: tree.yaml was left empty: the saved text is restored",
+                self.label().display()
+            );
         } else if late {
             self.keep_unfinished(state, &tree);
         }

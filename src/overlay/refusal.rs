@@ -41,8 +41,7 @@ impl Overlay {
     ) -> Error {
         let (answer, summary, mut explanation) = (refusal.errno(), refusal.to_string(), refusal.report());
         if draft.joined.is_some() {
-            explanation +=
-                "\nLines are counted without the line '...' behind which something was appended.\n";
+            explanation += "\nLine numbers do not count the line '...' after which text was appended.\n";
         }
         locked(&overlay_file.body).refused = Some((draft.edits, refusal));
         let text = &*draft.text;

@@ -62,7 +62,7 @@ impl Overlay {
         let kept = text.map(|text| self.verbatim_body(state, text)).transpose();
         let kept = kept.inspect_err(|error| {
             tracing::warn!(
-                "{}: what was put back will be seen after a refusal: {error}",
+                "{}: after a refusal, tree.yaml will also show the restored parts: {error}",
                 self.label().display()
             );
         });

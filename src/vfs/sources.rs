@@ -129,7 +129,7 @@ fn find<'a>(
             Kind::File => {
                 // Returns the reason in the words of the format.
                 let refused = (options.opener)(position.location.open()?).err();
-                let unknown = || Error::new(error::Kind::Unrecognised, "is of no known format");
+                let unknown = || Error::new(error::Kind::Unrecognised, "has an unknown format");
                 Err(refused.unwrap_or_else(unknown).of(path))
             }
             _ => Err(Error::new(error::Kind::Usage, "is neither a file nor a directory").of(path)),
@@ -248,10 +248,15 @@ fn side_by_side(found: Vec<FoundSource<'_>>) -> Result<Entry> {
         let full = path.canonicalize().map_err(|error| Error::from(error).of(path))?;
         let name = path.file_name().or(full.file_name());
         let name = name.ok_or_else(|| {
-            Error::new(error::Kind::Usage, "has no name to stand beside others: mount it alone").of(path)
+            Error::new(
+                error::Kind::Usage,
+                "has no name for a mount of several sources: mount it \
+                                            alone",
+            )
+            .of(path)
         })?;
         if sources.iter().any(|(known, _)| known == name) {
-            let message = format!("another source is called {name:?} too: mount them one by one");
+            let message = format!("another source has the same name, {name:?}: mount them separately");
             return Err(Error::new(error::Kind::Usage, message).of(path));
         }
         sources.push((name.to_owned(), position));

@@ -98,7 +98,7 @@ fn row(n: usize, block: &Result<Block>, known: Option<Verified>, arrays: Option<
         Err(error) => of_error(first.clone(), &error.message()),
     };
     filled(&lines).unwrap_or_else(|| {
-        let lines = of_error(first, "its sizes are beyond any file: see its attributes");
+        let lines = of_error(first, "its sizes are larger than any file: see its attributes");
         filled(&lines).unwrap_or_else(|| " ".repeat(LINE * LINES - 1) + "\n")
     })
 }
@@ -330,7 +330,11 @@ mod tests {
         let row = row(16_000_000, &block, Some(Verified::Mismatch), Some(&arrays));
         assert!(row.lines().all(|line| line.len() == 79), "{row}");
         let absurd = super::row(16_000_000, &super::tests::block("zlib", u64::MAX), None, Some(&arrays));
-        assert!(absurd.contains("sizes are beyond any file") && absurd.len() == WIDTH as usize, "{absurd}");
+        assert!(
+            absurd.contains("its sizes are larger than any file: see its attributes")
+                && absurd.len() == WIDTH as usize,
+            "{absurd}"
+        );
     }
 
     #[test]

@@ -109,11 +109,11 @@ pub fn unfit(text: &str, looks: Type, tag: Option<&str>) -> Option<&'static str>
         (Some(_), Type::Timestamp) => time::unfit(text),
         (Some(_), Type::Bool) => boolean(&text.to_ascii_lowercase())
             .is_none()
-            .then_some("it is tagged !!bool and is no truth value"),
+            .then_some("it is tagged !!bool but is not a boolean"),
         (Some(_), Type::Binary) => unfit_base64(text.as_bytes()),
         (Some(tag), Type::Other) => match tag.strip_prefix(TAG_PREFIX) {
-            Some("seq" | "omap" | "pairs") => Some("it is tagged as a sequence and is none"),
-            Some("map" | "set") => Some("it is tagged as a mapping and is none"),
+            Some("seq" | "omap" | "pairs") => Some("it is tagged as a sequence but is not one"),
+            Some("map" | "set") => Some("it is tagged as a mapping but is not one"),
             _ => None,
         },
         _ => None,
@@ -124,10 +124,10 @@ pub fn unfit(text: &str, looks: Type, tag: Option<&str>) -> Option<&'static str>
 pub fn unfit_collection(mapping: bool, tag: &str) -> Option<&'static str> {
     match (tag.strip_prefix(TAG_PREFIX)?, mapping) {
         ("null" | "bool" | "int" | "float" | "timestamp" | "binary" | "str", _) => {
-            Some("it is tagged as a scalar and is none")
+            Some("it is tagged as a scalar but is a collection")
         }
-        ("seq" | "omap" | "pairs", true) => Some("it is tagged as a sequence and is none"),
-        ("map" | "set", false) => Some("it is tagged as a mapping and is none"),
+        ("seq" | "omap" | "pairs", true) => Some("it is tagged as a sequence but is not one"),
+        ("map" | "set", false) => Some("it is tagged as a mapping but is not one"),
         _ => None,
     }
 }
@@ -135,7 +135,7 @@ pub fn unfit_collection(mapping: bool, tag: &str) -> Option<&'static str> {
 /// Follows Python's decoder, which skips characters outside the alphabet and checks only the padding.
 fn unfit_base64(text: &[u8]) -> Option<&'static str> {
     if !text.is_ascii() {
-        return Some("it is tagged !!binary and is not ASCII");
+        return Some("it is tagged !!binary but is not ASCII");
     }
     let (mut in_group, mut padding) = (0, 0);
     for byte in text {

@@ -50,7 +50,7 @@ impl Value {
                 }
                 What::SequenceEnd => Self::Sequence(open.pop().unwrap_or_default()),
                 What::MappingEnd => Self::Mapping(pairs(open.pop().unwrap_or_default())),
-                What::Alias(_) => return Err(refused("an alias, where none is expected", event.start)),
+                What::Alias(_) => return Err(refused("aliases are not allowed here", event.start)),
                 What::DocumentStart { .. } if root.is_some() => {
                     return Err(refused("a second document begins", event.start));
                 }
@@ -152,7 +152,7 @@ mod tests {
     #[test]
     fn aliases_second_documents_and_large_documents_are_refused() {
         for (text, expected) in [
-            ("[&a x, *a]".to_owned(), "line 1, column 8: an alias"),
+            ("[&a x, *a]".to_owned(), "line 1, column 8: aliases are not allowed here"),
             ("a\n--- b\n".to_owned(), "line 2, column 1: a second document"),
             (String::new(), "no document"),
             ("- x\n".repeat(100), "more than 100 nodes"),

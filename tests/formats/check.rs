@@ -193,11 +193,11 @@ fn a_folder_is_checked_at_any_depth_in_order_and_only_what_lies_in_it() {
         (status, files.join(" "), line)
     };
     let all = "in/a.asdf in/b/deep/x.asdf in/c.asdf".to_owned();
-    let line = "3 files, 3 blocks, 3 damaged; 2 other files passed over\n".to_owned();
+    let line = "3 files, 3 blocks, 3 damaged; 2 other files skipped\n".to_owned();
     assert_eq!(checked(&["in"]), (Some(1), all, line));
     // A symbolic link on the command line is followed.
     assert_eq!(checked(&["in/folder"]).1, "in/folder/o.asdf");
     assert_eq!(checked(&["in/b/deep", "out/o.asdf"]).1, "in/b/deep/x.asdf out/o.asdf");
     std::fs::remove_file(outside.join("o.asdf")).unwrap();
-    assert_eq!(checked(&["out"]), (Some(0), String::new(), "no ASDF files\n".to_owned()));
+    assert_eq!(checked(&["out"]), (Some(0), String::new(), "no files of a known format\n".to_owned()));
 }

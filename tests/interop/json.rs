@@ -107,7 +107,7 @@ fn what_has_no_json_is_an_error_with_its_reason() {
     let error = fs::read(mounted.path("tree.json")).unwrap_err();
     assert_eq!(error.raw_os_error(), Some(libc::EIO));
     let status = fs::read_to_string(mounted.path(".asdf-mount/status.yaml")).unwrap();
-    assert!(status.contains("a key is no scalar at line 4, column 2"), "{status}");
+    assert!(status.contains("a key is not a scalar at line 4, column 2"), "{status}");
     assert!(fs::read(mounted.path("tree.yaml")).is_ok());
     mounted.unmount();
 }

@@ -115,8 +115,8 @@ assert sorted(os.listdir(os.path.join(mountpoint, "lying.asdf/fits"))) == [
 status = open(os.path.join(mountpoint, "lying.asdf/.asdf-mount/status.yaml")).read()
 for left in ("nan: in its header 0, the value of A is NaN", "foreign: in its header 0, the value of the card",
              "nested: in its header 0", "none: it has no header", "bare: in its header 0, there is no",
-             "scalar: it is no list of headers", "flat: in its header 0, its array has no dimensions",
-             "large: of an array of its data, it takes 12000 bytes"):
+             "scalar: it is not a list of headers", "flat: in its header 0, its array has no dimensions",
+             "large: in an array of its data, it takes 12000 bytes"):
     assert f"fits/ leaves out {left}" in status, (left, status)
 assert "arrays/ leaves out alone: an ndarray is neither" in status, status
 assert os.listdir(os.path.join(mountpoint, "long.asdf/fits")) == []

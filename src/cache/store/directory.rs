@@ -184,7 +184,7 @@ impl TableFile {
             .directory
             .open_table(self.key)
             .filter(|(_, stat)| (identity(stat), length(stat)) == (self.identity, self.len))
-            .ok_or_else(|| Error::damaged("the kept table is gone"))?;
+            .ok_or_else(|| Error::damaged("the seek table was removed"))?;
         let file = Arc::new(file);
         locked(&self.directory.open).put(self.identity, file.clone());
         Ok(file)
@@ -216,7 +216,7 @@ impl Write for Bounded {
         self.bytes_left = self
             .bytes_left
             .checked_sub(bytes.len() as u64)
-            .ok_or_else(|| io::Error::other("it is larger than the room that there is for all"))?;
+            .ok_or_else(|| io::Error::other("it is larger than the space for all seek tables"))?;
         self.file.write_all(bytes)?;
         Ok(bytes.len())
     }

@@ -13,7 +13,7 @@ _asdf_mount() {
     case $kind in
         words) _describe 'option or value' candidates ;;
         list) _describe 'mount option' candidates -S '' ;;
-        paths) _describe 'mount point' candidates ;;
+        paths) _describe 'mountpoint' candidates ;;
         files) _files ;;
         folders) _alternative 'values:value:{_describe value candidates}' 'folders:folder:_files -/' ;;
     esac

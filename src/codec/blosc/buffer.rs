@@ -253,20 +253,23 @@ impl<'a> Buffer<'a> {
             // A negative size is a large number here.
             if size > rest - 4 {
                 return Err(Error::damaged(format!(
-                    "a stream says that it is {size} bytes long, where its buffer has {}",
+                    "a stream says that it is {size} bytes long, but its buffer has {}",
                     rest - 4
                 )));
             }
             // No writer makes a stream much longer than its output, so a longer one is not read.
             if size as usize > each.saturating_mul(2).saturating_add(MAX_OVERHEAD) {
-                return Err(Error::damaged(format!("a stream of {size} bytes stands for {each}")));
+                return Err(Error::damaged(format!(
+                    "a stream of {size} bytes is too long for {each} decoded \
+                                                   bytes"
+                )));
             }
             let bytes = window.get(self.stored, self.at(u64::from(at) + 4)?, size, ahead)?;
             let stored_as_it_is = bytes.len() == each;
             if !stored_as_it_is && !inner::may_hold(inner, bytes, each) {
                 let name = inner.name();
                 return Err(Error::damaged(format!(
-                    "a {name} stream of {size} bytes can't stand for {each}"
+                    "a {name} stream of {size} bytes can't decode to {each} bytes"
                 )));
             }
             let (start, end) = (from + *good, from + *good + each);

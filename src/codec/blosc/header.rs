@@ -83,7 +83,7 @@ impl Header {
             )));
         }
         if flags & RESERVED != 0 {
-            return Err(Error::unsupported("a Blosc flag is set (8) that no version of Blosc 1 writes"));
+            return Err(Error::unsupported("Blosc flag 8 is set, which no version of Blosc 1 writes"));
         }
         let mut header = Self {
             inner: None,
@@ -120,7 +120,7 @@ impl Header {
             return Ok(());
         }
         if typesize == 0 {
-            return Err(Error::damaged("a Blosc buffer says that its elements have no bytes"));
+            return Err(Error::damaged("a Blosc buffer says that its elements have 0 bytes"));
         }
         if blocksize == 0 || blocksize > nbytes {
             return Err(Error::damaged(format!(

@@ -52,9 +52,11 @@ impl Decoders {
         let wanted = out.len();
         let done = match inner {
             Inner::Blosclz => {
-                blosclz::decode(stored, out).ok_or_else(|| broken(inner, &"it makes no sense"))?
+                blosclz::decode(stored, out).ok_or_else(|| broken(inner, &"its data are invalid"))?
             }
-            Inner::Lz4 => lz4::decode(stored, out, 0).ok_or_else(|| broken(inner, &"it makes no sense"))?,
+            Inner::Lz4 => {
+                lz4::decode(stored, out, 0).ok_or_else(|| broken(inner, &"its data are invalid"))?
+            }
             Inner::Snappy => {
                 snap::raw::Decoder::new().decompress(stored, out).map_err(|error| broken(inner, &error))?
             }
@@ -75,7 +77,7 @@ impl Decoders {
             .decompress(stored, out, FlushDecompress::Finish)
             .map_err(|error| broken(Inner::Zlib, &error))?;
         if status != Status::StreamEnd {
-            return Err(broken(Inner::Zlib, &"it does not end where it should"));
+            return Err(broken(Inner::Zlib, &"it ends too early or too late"));
         }
         Ok(usize::try_from(zlib.total_out()).unwrap_or(usize::MAX))
     }

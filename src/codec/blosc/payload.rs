@@ -169,7 +169,7 @@ impl Chunks for Row {
 
     fn decode(&self, chunk: Chunk, out: &mut Vec<u8>) -> Result<()> {
         out.clear();
-        let changed = || Error::new(Kind::Changed, "the Blosc data are no longer what they were");
+        let changed = || Error::new(Kind::Changed, "the Blosc data have changed");
         let mut run = self.run(chunk.offset)?.filter(|run| run.n == chunk.index).ok_or_else(changed)?;
         if run.count == 1 && run.len < chunk.len {
             // Meanwhile another thread has found a damaged buffer in the run.

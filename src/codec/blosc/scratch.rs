@@ -141,7 +141,7 @@ pub(super) fn fill(out: &mut Vec<u8>, content: &dyn Content, at: u64, len: u64) 
 /// Returns the error for `len` bytes at `at` that are partly missing.
 pub(super) fn cut_off(content: &dyn Content, at: u64, len: u64) -> Error {
     let missing = at.saturating_add(len).saturating_sub(content.len());
-    placed(Error::damaged(format!("the Blosc data is cut off, {missing} bytes early")), content, at)
+    placed(Error::damaged(format!("the Blosc data are cut off; bytes missing: {missing}")), content, at)
 }
 
 /// Adds to an error the position of byte `at` in the source, if known.

@@ -103,7 +103,7 @@ pub(super) fn read(
                 }
                 if digits > 0 {
                     if run > block_size - len {
-                        reason = Some("a run goes past the block size");
+                        reason = Some("a run exceeds the block size");
                         break 'group;
                     }
                     let value = values.front();

@@ -51,7 +51,7 @@ pub(super) fn read(
     let at = bits.bit();
     let origin = bits.take(24)? as usize;
     if origin > block_size + ORIGIN_SLACK {
-        return Err(Fault::Broken { bit: at, reason: "the block begins behind its end" });
+        return Err(Fault::Broken { bit: at, reason: "the origin of the block is behind its end" });
     }
     let (values, occurring) = read_symbol_map(bits)?;
     let at = bits.bit();
@@ -127,7 +127,7 @@ fn read_code(bits: &mut Bits<'_>, symbols: usize, code: &mut Code) -> Result<(),
             if steps > STEPS {
                 return Err(Fault::Unsupported {
                     bit: bits.bit(),
-                    reason: "the code lengths don't come to an end",
+                    reason: "the code lengths take too many steps",
                 });
             }
         }

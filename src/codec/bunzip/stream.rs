@@ -102,7 +102,7 @@ impl Chain {
                         ChainState::Outside { byte: (bit + FOOTER_BITS).div_ceil(8), first: false }
                     }
                     Follows::Neither => {
-                        let reason = "neither a block nor the end of the stream is there";
+                        let reason = "neither a block nor the end of the stream begins here";
                         return Err(Fault::Broken { bit, reason });
                     }
                     // Read again, to report the reason.

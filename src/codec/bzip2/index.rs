@@ -84,7 +84,7 @@ impl Bzip2Index {
 
     /// Refuses a block that does not match entry `n` of the table.
     pub(super) fn judge(&self, n: usize, block: &Block) -> std::result::Result<(), Fault> {
-        let wrong = Fault::Broken { bit: block.start, reason: "the index does not fit the stream" };
+        let wrong = Fault::Broken { bit: block.start, reason: "the seek table does not fit the stream" };
         let Some(entry) = self.blocks.get(n) else { return Err(wrong) };
         let next = self.blocks.get(n + 1);
         let len = next.map_or(self.data_size, |next| next.offset).checked_sub(entry.offset);

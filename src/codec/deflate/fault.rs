@@ -32,7 +32,7 @@ pub enum Cause {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Reason {
     /// The block's type is 3, which is reserved.
-    #[error("a block is of the reserved type")]
+    #[error("a block has the reserved type")]
     BlockType,
     /// The length of a stored block and its complement do not match.
     #[error("the length of a stored block contradicts its complement")]
@@ -44,7 +44,7 @@ pub enum Reason {
     #[error("the code lengths of a block are not a complete code")]
     CodeLengths,
     /// A code length is repeated with none before it, or past the last code.
-    #[error("the code lengths of a block are repeated where they can't be")]
+    #[error("a code length is repeated without one before it, or too often")]
     Repeat,
     /// A dynamic block has no code for its own end.
     #[error("a block has no code for its end")]

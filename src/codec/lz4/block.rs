@@ -78,7 +78,9 @@ impl Block {
                 let high = self.byte()?.ok_or_else(|| self.input.cut_off())?;
                 let offset = usize::from(u16::from_le_bytes([low, high]));
                 if offset == 0 || offset > self.bytes.len() {
-                    return Err(self.input.damaged("an LZ4 match reaches before the start of its piece"));
+                    return Err(self
+                        .input
+                        .damaged("an LZ4 match reaches back before the start of its piece"));
                 }
                 Next::Match { offset, match_left: self.length(code)?.saturating_add(4) }
             }
@@ -129,7 +131,7 @@ impl Block {
             0 => Ok(()),
             missing => {
                 let (got, size) = (self.size - missing, self.size);
-                Err(self.input.damaged(format!("a piece decodes to {got} bytes, its header says {size}")))
+                Err(self.input.damaged(format!("a piece decodes to {got} bytes, but its header says {size}")))
             }
         }
     }
@@ -210,5 +212,5 @@ pub(super) fn is_possible(stored: u64, size: u64) -> bool {
 
 /// Returns the error for a block that can't have the size in its header.
 pub(super) fn impossible(stored: u64, size: u64) -> Error {
-    Error::damaged(format!("a piece of {stored} bytes can't decode to the {size} bytes that its header says"))
+    Error::damaged(format!("a piece of {stored} bytes can't decode to the {size} bytes in its header"))
 }

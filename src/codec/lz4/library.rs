@@ -104,7 +104,7 @@ impl Unframing {
             }
             Some(FrameError::DecompressionError(error)) => error.to_string(),
             Some(FrameError::ContentLengthError { expected, actual }) => {
-                format!("it decodes to {actual} bytes, its header says {expected}")
+                format!("it decodes to {actual} bytes, but its header says {expected}")
             }
             Some(error) => error.to_string(),
             None => error.to_string(),

@@ -85,7 +85,7 @@ impl Unframing {
             }
             Next::Skipped => {}
             Next::Nothing if position > 0 => self.ended = true,
-            Next::Nothing | Next::Legacy => return Err(self.input.damaged("is no LZ4 frame")),
+            Next::Nothing | Next::Legacy => return Err(self.input.damaged("is not an LZ4 frame")),
         }
         Ok(())
     }

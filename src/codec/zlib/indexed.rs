@@ -181,7 +181,7 @@ fn finish(zlib: &ZlibTable, kept: &ZlibIndex, inflate: &mut Inflate, out: &mut [
 }
 
 fn wrong() -> Error {
-    Error::damaged("the index does not fit the stream")
+    Error::damaged("the seek table does not fit the stream")
 }
 
 impl SegmentReader for IndexedReader {

@@ -43,7 +43,7 @@ impl Steps for Inflating {
                 Ok(Status::StreamEnd) => self.end = Some(Ok(())),
                 Ok(_) if at_end && given == 0 => self.end = Some(Err(self.input.cut_off())),
                 Ok(_) if taken == 0 && given == 0 => {
-                    self.end = Some(Err(self.input.damaged("the zlib stream does not go on")));
+                    self.end = Some(Err(self.input.damaged("the zlib decoder makes no progress")));
                 }
                 Ok(_) => {}
                 Err(error) => {

@@ -17,6 +17,9 @@ const READ: usize = 2 * (132 << 10);
 /// Size of a block header in bytes.
 const HEADER: usize = 3;
 
+/// Code for a block that contradicts its header; libzstd has no code for it.
+const CONTRADICTION: usize = 0;
+
 /// A decoder of frames, block by block.
 pub(super) struct Blocks {
     input: Input,
@@ -118,7 +121,7 @@ impl Blocks {
         let word = u32::from_le_bytes([low, middle, high, 0]);
         let (size, kind) = ((word >> 3) as usize, word >> 1 & 3);
         if size as u64 > BLOCK || kind > 2 {
-            return Err(self.input.damaged("a block of the zstd frame is of no known kind"));
+            return Err(self.input.damaged("a block of the zstd frame has an unknown type"));
         }
         let len = HEADER + if kind == 1 { 1 } else { size };
         if self.input.at_least(len)?.len() < len {
@@ -180,13 +183,20 @@ impl Blocks {
     }
 
     fn broken(&self, code: usize) -> Error {
-        let name = zstd::zstd_safe::get_error_name(code).to_lowercase();
-        self.input.damaged(format!("the zstd stream is broken: {name}"))
+        self.input.damaged(broken(code))
     }
 
     /// Returns a damage error at the current position.
     pub(super) fn damaged(&self, message: &str) -> Error {
         self.input.damaged(message)
+    }
+}
+
+/// Returns the message for an error code of libzstd, or for [`CONTRADICTION`].
+fn broken(code: usize) -> String {
+    match code {
+        CONTRADICTION => "the zstd stream is broken: a block contradicts its header".to_owned(),
+        _ => format!("the zstd stream is broken: {}", zstd::zstd_safe::get_error_name(code).to_lowercase()),
     }
 }
 
@@ -196,7 +206,7 @@ impl Context {
         let context = self.ready()?;
         if !dictionary.is_empty() {
             let loaded = context.load_dictionary(dictionary);
-            loaded.map_err(|_| Error::damaged("a place in a zstd frame can't be entered"))?;
+            loaded.map_err(|_| Error::damaged("decoding can't start at this block of the zstd frame"))?;
         }
         Ok(())
     }
@@ -217,7 +227,7 @@ impl Context {
             if input.pos() == taken && given == before {
                 // libzstd wants no more of the block, or has no room for it: the block contradicts its
                 // header.
-                return Err(0);
+                return Err(CONTRADICTION);
             }
         }
     }
@@ -237,8 +247,23 @@ impl Context {
             }
             if input.pos() == taken && output.pos() == given {
                 // libzstd wants no more of the block than it has taken: the block contradicts its header.
-                return Err(0);
+                return Err(CONTRADICTION);
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_broken_stream_is_told_with_its_cause() {
+        for (code, told) in [
+            (CONTRADICTION, "the zstd stream is broken: a block contradicts its header"),
+            (20_usize.wrapping_neg(), "the zstd stream is broken: data corruption detected"),
+        ] {
+            assert_eq!(broken(code), told);
         }
     }
 }

@@ -106,7 +106,7 @@ impl Hopping<'_> {
                 0 => (size, size),
                 1 => (1, size),
                 2 => (size, BLOCK),
-                _ => return Err(self.input.damaged("a block of the zstd frame is of no known kind")),
+                _ => return Err(self.input.damaged("a block of the zstd frame has an unknown type")),
             };
             most = most.saturating_add(longest);
             self.input.take(3);

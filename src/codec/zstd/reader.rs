@@ -261,7 +261,7 @@ impl FrameReader {
         if self.kept.is_none() {
             let len = self.at.saturating_sub(self.making.begun);
             if header.content_size.is_some_and(|size| size != len) {
-                return Err(blocks.damaged("a zstd frame is not as long as it says"));
+                return Err(blocks.damaged("a zstd frame decodes to another size than its header says"));
             }
             if checksum.is_some_and(|checksum| !self.zstd.is_right(self.making.frame, self.at, checksum)) {
                 return Err(blocks.damaged("the checksum of a zstd frame is wrong"));
@@ -336,12 +336,15 @@ impl Making {
 }
 
 fn wrong() -> Error {
-    Error::damaged("the index does not fit the stream")
+    Error::damaged("the seek table does not fit the stream")
 }
 
 /// Returns the error for a stream that changed, or a forged table: both are valid, and they differ.
 fn changed() -> Error {
-    Error::damaged("the data has changed since a table of it was kept, and no checksum says that it is right")
+    Error::damaged(
+        "the data has changed since its seek table was stored, and has no checksum that proves \
+                    it right",
+    )
 }
 
 impl SegmentReader for FrameReader {

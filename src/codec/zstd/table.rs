@@ -131,7 +131,7 @@ impl Zstd {
 
     /// Returns the blocks from the start of a span of the stored table on; the span has `sums` CRCs.
     pub(super) fn blocks_of(&self, kept: &ZstdIndex, span: usize, sums: usize) -> Result<Blocks> {
-        let lost = || Error::damaged("the index does not fit the stream");
+        let lost = || Error::damaged("the seek table does not fit the stream");
         let place = kept.place(span).ok_or_else(lost)?;
         if place.block == 0 {
             return Ok(self.blocks());

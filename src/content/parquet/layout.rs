@@ -29,7 +29,7 @@ pub(super) fn row_fits(shape: &Shape, per_row: u64) -> Result<()> {
     }
     match shape.page_len(per_row).filter(|len| *len <= LONGEST_ROW && per_row <= LONGEST_ROW) {
         Some(_) => Ok(()),
-        None => Err(Error::unsupported(format!("a row of it is longer than {} MiB", LONGEST_ROW >> 20))),
+        None => Err(Error::unsupported(format!("one of its rows is longer than {} MiB", LONGEST_ROW >> 20))),
     }
 }
 

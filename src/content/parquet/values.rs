@@ -190,7 +190,7 @@ impl Shape {
 }
 
 fn no_text() -> Error {
-    Error::damaged("a column of texts has bytes that are no text")
+    Error::damaged("a text column has bytes that are not valid text")
 }
 
 /// Returns a text without trailing NULs.

@@ -357,7 +357,7 @@ impl Decoded {
             None => self.too_short(here),
             Some(piece) => {
                 let (got, len) = (here - span.start, piece.len);
-                Error::damaged(format!("a piece decodes to {got} bytes, its header says {len}"))
+                Error::damaged(format!("a piece decodes to {got} bytes, but its header says {len}"))
             }
         }
     }

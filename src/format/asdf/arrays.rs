@@ -81,7 +81,7 @@ pub(super) fn defects_of_externals(file: &AsdfFile, found: &Found) -> Vec<Defect
 fn unreadable(file: &AsdfFile, uri: &str) -> File {
     let why = file.external(uri).err();
     let why = why.unwrap_or_else(|| {
-        Error::new(error::Kind::Unrecognised, "the other file is there by now: mount anew")
+        Error::new(error::Kind::Unrecognised, "the other file can be read now: mount again")
     });
     File { content: Err(why), ..File::new(Arc::new(Text::default()), Keeping::Nothing) }
 }

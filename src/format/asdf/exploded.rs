@@ -212,7 +212,8 @@ fn exploded_tree(file: &AsdfFile, found: &Sources, stem: &[u8]) -> Result<Arc<dy
             && is_taken(stem, count, split(uri).0)
         {
             let what = format!(
-                "an array lies in another file that is called like one of these, {uri:?}: use imploded.asdf"
+                "an array is in another file, {uri:?}, with the name of a file of exploded/: use \
+                 imploded.asdf"
             );
             return Err(Error::unsupported(what));
         }

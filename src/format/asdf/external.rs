@@ -62,7 +62,7 @@ impl AsdfFile {
         let path = path_of(name)?;
         let surroundings = self.source.surroundings();
         let surroundings =
-            surroundings.ok_or_else(|| Error::unsupported("the folder of the file is not known"))?;
+            surroundings.ok_or_else(|| Error::unsupported("the directory of the file is not known"))?;
         let source = surroundings.open(&path, &self.context.reach)?;
         let stat = source.stat()?;
         let mut kept = self.views.externals.kept.lock().unwrap_or_else(PoisonError::into_inner);

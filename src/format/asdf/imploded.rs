@@ -149,7 +149,7 @@ impl AsdfFile {
         }
         let end = header
             .end()
-            .ok_or_else(|| Error::damaged("the block's sizes are beyond any file").at(header.offset))?;
+            .ok_or_else(|| Error::damaged("the block's sizes are larger than any file").at(header.offset))?;
         let next = self.blocks()?.offsets.get(n + 1).copied().unwrap_or(u64::MAX);
         let block = Slice::new(self.source.clone(), header.offset, end - header.offset);
         Ok(Arc::new(block.cut(next.saturating_sub(header.offset))))

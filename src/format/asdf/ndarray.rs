@@ -189,7 +189,7 @@ impl Ndarray {
                     (byteorder.is_none(), "byteorder"),
                 ] {
                     if missing && !(old && key == "byteorder") {
-                        return trouble(node, format!("an ndarray has a \"source\" and no \"{key}\""));
+                        return trouble(node, format!("an ndarray has a \"source\" but no \"{key}\""));
                     }
                 }
                 let source = Source::read(source)?;
@@ -248,7 +248,7 @@ impl Ndarray {
                     return trouble(
                         data,
                         format!(
-                            "an array in the tree has the shape {lengths:?}, and its \"shape\" is {shape:?}"
+                            "an array in the tree has the shape {lengths:?}, but its \"shape\" is {shape:?}"
                         ),
                     );
                 }

@@ -52,7 +52,7 @@ impl Array {
     fn read(metadata: &Literal) -> std::result::Result<Self, String> {
         let value = |key: &str| metadata.get(key).ok_or_else(|| format!("has no {key}"));
         let dtype = Dtype::of(value("dtype")?).ok_or("has a dtype that can't be shown as an array")?;
-        let shape = shape(value("shape")?).ok_or("has a shape that makes no sense")?;
+        let shape = shape(value("shape")?).ok_or("has an invalid shape")?;
         let fortran_order = match metadata.get("order").map(Literal::text) {
             None | Some(Some("C")) => false,
             Some(Some("F")) => true,

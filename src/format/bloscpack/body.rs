@@ -20,7 +20,7 @@ use crate::error::{Error, Result};
 use crate::source::Source;
 
 /// Message for a checksum mismatch.
-pub const MISMATCH: &str = "its checksum does not fit the stored bytes";
+pub const MISMATCH: &str = "its checksum does not match the stored bytes";
 
 /// Maximum number of chunks with wrong checksums that are remembered.
 const WRONG: usize = 4096;
@@ -110,7 +110,7 @@ impl Body {
         let len = chunks.saturating_sub(1).checked_mul(each).and_then(|len| len.checked_add(last));
         if len.is_none_or(|len| len > i64::MAX as u64) {
             return Err(Error::damaged(format!(
-                "{chunks} chunks of {each} bytes are said to be there, more than any file can be"
+                "the header says that there are {chunks} chunks of {each} bytes, more than any file can have"
             ))
             .at(8));
         }
@@ -175,7 +175,7 @@ impl Body {
         let nbytes = u64::from(found.header.nbytes());
         match self.stated_place(n) {
             Some((_, stated)) if stated != nbytes => Err(Error::damaged(format!(
-                "it decodes to {nbytes} bytes, where the header of the file says {stated}"
+                "it decodes to {nbytes} bytes, but the header of the file says {stated}"
             ))
             .at(found.at)),
             _ => Ok(()),
@@ -255,7 +255,10 @@ impl Body {
                 let found = cursor.chunk(next)?;
                 let is_right = self.check_at(next, &found, &mut cursor)?;
                 if !is_right && !Scratch::lend(|scratch| self.open(&found).has_its_length(scratch))? {
-                    let error = Error::damaged("its length is unknown, and so is the place of what follows");
+                    let error = Error::damaged(
+                        "its length is unknown, so the chunks after it can't be \
+                                                located",
+                    );
                     certain.stopped = Some(error.in_block(next).at(found.at));
                     continue;
                 }

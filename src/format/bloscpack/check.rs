@@ -36,7 +36,8 @@ pub(super) fn header(file: &File<'_>) -> Vec<Defect> {
     let are_told = header.chunk_size >= 0 && header.last_chunk >= 0 && header.chunks.is_some();
     if are_told && file.body.told_size().is_none() && header.kind != Layout::Variable {
         let what = format!(
-            "chunk_size {} and last_chunk {} are not what the chunks decode to, so the chunks are counted",
+            "chunk_size {} and last_chunk {} differ from the decoded sizes of the chunks, which are used \
+             instead",
             header.chunk_size, header.last_chunk
         );
         defects.push(note(8, what));
@@ -50,7 +51,8 @@ pub(super) fn header(file: &File<'_>) -> Vec<Defect> {
                     && len != array.size
                 {
                     let what = format!(
-                        "the array of the metadata has {} bytes, where the chunks have {len}, so it is not shown",
+                        "the array of the metadata has {} bytes, but the chunks have {len}, so it is not \
+                         shown",
                         array.size
                     );
                     defects.push(note(section.at, what));
@@ -61,8 +63,7 @@ pub(super) fn header(file: &File<'_>) -> Vec<Defect> {
     }
     if file.body.map().is_distrusted() {
         let at = header.offsets.unwrap_or(0);
-        let what =
-            "the offsets are not where the chunks are, so the chunks are looked for one after the other";
+        let what = "the offsets are not where the chunks are, so the chunks are located one after the other";
         defects.push(note(at, what.to_owned()));
     }
     defects
@@ -78,7 +79,7 @@ pub(super) fn chunks(file: &File<'_>) -> Result<Vec<Defect>> {
     let mut defects = wrong_offsets(map, header.offsets)?;
     let size = file.size;
     if let Some(behind) = scan.end.and_then(|end| size.checked_sub(end)).filter(|behind| *behind > 0) {
-        defects.push(note(size - behind, format!("{behind} bytes lie behind the last chunk")));
+        defects.push(note(size - behind, format!("{behind} bytes follow the last chunk")));
     }
     if let (Some(stopped), None) = (&scan.stopped, header.chunks) {
         defects.push(damage(stopped));

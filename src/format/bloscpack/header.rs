@@ -109,7 +109,7 @@ impl Header {
             3 => Layout::Third,
             _ => {
                 return Err(Error::unsupported(format!(
-                    "version {version} of Bloscpack is not known, only 1, 2 and 3"
+                    "version {version} of Bloscpack is not supported, only 1, 2 and 3"
                 ))
                 .at(4));
             }
@@ -182,7 +182,7 @@ impl Header {
         if !are_there {
             return match self.kind {
                 Layout::Variable => {
-                    Err(Error::damaged("items of variable length have no offsets, which they need").at(5))
+                    Err(Error::damaged("items of variable length need offsets, but the file has none").at(5))
                 }
                 _ => Ok(()),
             };
@@ -201,7 +201,8 @@ impl Header {
             .filter(|end| *end <= size);
         let end = end.ok_or_else(|| {
             Error::damaged(format!(
-                "the offsets of {chunks} chunks, and of {} that may be appended, reach past the end of the file: it \
+                "the offsets of {chunks} chunks, and of {} that may be appended, reach past the end of the \
+                 file: it \
                  is cut off, or its header is wrong",
                 self.max_app_chunks
             ))
@@ -216,7 +217,8 @@ impl Header {
         let room = size.saturating_sub(self.data) / CHUNK;
         match self.chunks {
             Some(chunks) if chunks > room && self.kind != Layout::Variable => Err(Error::damaged(format!(
-                "has room for {room} chunks at most, where its header says {chunks}: it is cut off, or its header is \
+                "has space for at most {room} chunks, but its header says {chunks}: it is cut off, or its \
+                 header is \
                  wrong"
             ))
             .at(16)),

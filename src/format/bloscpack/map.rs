@@ -228,7 +228,7 @@ impl ChunkMap {
             _ if self.places.variable => reader.item(mark.n),
             Some(at) => reader.header(at),
             None => {
-                Err(Error::damaged("its place is unknown: the chunk before it is damaged").at(mark.known))
+                Err(Error::damaged("its location is unknown: the chunk before it is damaged").at(mark.known))
             }
         };
         let next = match &found {

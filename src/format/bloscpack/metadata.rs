@@ -79,8 +79,13 @@ impl Section {
 
     /// Creates a section of metadata without a header.
     pub fn bare(at: u64, size: i32) -> Result<Self> {
-        let size = u32::try_from(size)
-            .map_err(|_| Error::damaged(format!("the metadata are said to have {size} bytes")).at(24))?;
+        let size = u32::try_from(size).map_err(|_| {
+            Error::damaged(format!(
+                "the header says that the metadata have {size} \
+                                                 bytes"
+            ))
+            .at(24)
+        })?;
         Ok(Self {
             magic: *b"JSON\0\0\0\0",
             options: 0,
@@ -112,17 +117,17 @@ impl Section {
             return Err(Error::unsupported(format!("the options {} are not known", self.options)));
         }
         if stored > room {
-            return Err(Error::damaged(format!("{stored} bytes are said to be stored in a room of {room}")));
+            return Err(Error::damaged(format!("{stored} bytes do not fit into the {room} bytes allocated")));
         }
         if size.max(stored) > MOST {
             return Err(Error::unsupported(format!(
-                "of {size} bytes, where {} MiB are read at most",
+                "of {size} bytes, but at most {} MiB are read",
                 MOST >> 20
             )));
         }
         let sum_at = self.at.saturating_add(room.into());
         if self.checksum.sum(source, self.at, stored.into())? != self.checksum.stored(source, sum_at)? {
-            return Err(Error::damaged("the checksum does not fit the stored bytes"));
+            return Err(Error::damaged("the checksum does not match the stored bytes"));
         }
         let mut bytes = vec![0; stored as usize];
         if read_up_to(source, self.at, &mut bytes)? < bytes.len() {

@@ -97,7 +97,7 @@ impl Places {
             Some(-1) => Err(Error::damaged("was not finished: its offset is -1")),
             Some(at) => match u64::try_from(at) {
                 Ok(at) if at >= self.data => Ok(at),
-                _ => Err(Error::damaged(format!("has the offset {at}, where no item can be"))),
+                _ => Err(Error::damaged(format!("has the invalid offset {at}"))),
             },
             None => Err(Error::damaged("has no offset")),
         }
@@ -117,13 +117,14 @@ impl Places {
         };
         let header = blosc::Header::parse(bytes).map_err(|error| error.at(at))?;
         if header.nbytes() == 0 && header.cbytes() > blosc::HEADER_SIZE {
-            let error = format!("its header says that its {} bytes decode to none", header.cbytes());
+            let error = format!("its header says that its {} bytes decode to 0 bytes", header.cbytes());
             return Err(Error::damaged(error).at(at));
         }
         let found = Found { at, header };
         if self.end_of(&found) > self.size {
             return Err(Error::damaged(format!(
-                "its {} bytes reach past the end of the file: the file is cut off, or the chunk's header is wrong",
+                "its {} bytes reach past the end of the file: the file is cut off, or the chunk's header is \
+                 wrong",
                 header.cbytes()
             ))
             .at(at));

@@ -70,13 +70,10 @@ impl fmt::Display for Defect {
                 write!(out, "version {version} is newer than {NEWEST} and is read as that")
             }
             Self::EndlessNames => {
-                out.write_str("the list of names has no zero at its end: its last name may be cut off")
+                out.write_str("the list of names has no NUL at its end: its last name may be cut off")
             }
             Self::TooManyNames(most) => {
-                write!(
-                    out,
-                    "the list of names goes on behind name {most}: chunks of further names are not shown"
-                )
+                write!(out, "the list has more names than {most}: chunks with further names are not shown")
             }
             Self::LongName(id) => {
                 write!(
@@ -85,18 +82,19 @@ impl fmt::Display for Defect {
                 )
             }
             Self::Entry(what) => out.write_str(what),
-            Self::Frame(frame) => write!(
-                out,
-                "its frame is {frame}, but frames before or behind it do not fit: arrays/ does not show the chunk"
-            ),
+            Self::Frame(frame) => {
+                write!(out, "its frame {frame} is out of order: arrays/ does not show the chunk")
+            }
             Self::EndsEarly { end, used } => write!(
                 out,
-                "entry {end} has location 0, which ends the index, but entry {used} is used: it and what follows \
+                "entry {end} has location 0, which ends the index, but entry {used} is used: it and what \
+                 follows \
                  are not shown"
             ),
             Self::Unfinished { frame, chunks } => write!(
                 out,
-                "frame {frame} is not finished: {chunks} of its chunks are in the index; arrays/ does not show them"
+                "frame {frame} is not finished: {chunks} of its chunks are in the index; arrays/ does not \
+                 show them"
             ),
             Self::Unsorted(frame) => write!(
                 out,

@@ -141,7 +141,7 @@ impl Entry {
         } else if u64::from(self.id) >= limits.names {
             format!("name {} is not in the list of {} names", self.id, limits.names)
         } else if self.frame > limits.last_frame {
-            format!("frame {} is far beyond what the index has room for", self.frame)
+            format!("frame {} is far beyond the size of the index", self.frame)
         } else {
             return Ok(());
         };
@@ -154,10 +154,13 @@ impl Entry {
     /// The data are not within the file.
     pub fn range(&self, size: u64) -> Result<(u64, u64)> {
         let Some(len) = self.bytes() else {
-            return Err(Error::damaged(format!("{} are more than any file has", self.array())));
+            return Err(Error::damaged(format!("{} are more than any file can have", self.array())));
         };
         let Some(offset) = u64::try_from(self.location).ok().filter(|offset| *offset >= SIZE) else {
-            return Err(Error::damaged(format!("the data are said to begin at byte {}", self.location)));
+            return Err(Error::damaged(format!(
+                "the entry says that the data begin at byte {}",
+                self.location
+            )));
         };
         match offset.checked_add(len) {
             Some(end) if end <= size => Ok((offset, len)),

@@ -200,7 +200,10 @@ impl GsdFile {
         let range = self.frame(frame)?;
         let (start, count) = (range.start, range.end - range.start);
         if count > MOST_CHUNKS {
-            let message = format!("frame {frame} has {count} chunks, more than are shown; blocks/ has them");
+            let message = format!(
+                "frame {frame} has {count} chunks, more than arrays/ shows; all are in \
+                                   blocks/"
+            );
             return Err(Error::unsupported(message).at(self.index.offset(start)));
         }
         let mut found = Vec::new();

@@ -78,7 +78,7 @@ impl Header {
     /// The version is unknown, or the index or the list of names is not within the file.
     pub fn parse(bytes: &[u8], size: u64) -> Result<Self> {
         let Some(bytes) = bytes.first_chunk::<{ SIZE as usize }>() else {
-            let message = format!("the header is cut off: {} of {SIZE} bytes are there", bytes.len());
+            let message = format!("the header is cut off: the file has {} of {SIZE} bytes", bytes.len());
             return Err(Error::damaged(message).at(bytes.len() as u64));
         };
         if !bytes.starts_with(&MAGIC) {
@@ -96,12 +96,13 @@ impl Header {
             match (len, end) {
                 (Some(len), Some(_)) if offset >= SIZE => Ok(Extent { offset, len }),
                 (_, Some(_)) => {
-                    let message = format!("{what} is said to begin at byte {offset}, within the header");
+                    let message = format!("{what} begins at byte {offset}, within the header");
                     Err(Error::damaged(message).at(field as u64))
                 }
                 _ => {
                     let message = format!(
-                        "{what} is not within the file: {count} entries of {width} bytes from byte {offset} on, \
+                        "{what} is not within the file: {count} entries of {width} bytes from byte {offset} \
+                         on, \
                          in a file of {size} bytes"
                     );
                     Err(Error::damaged(message).at(field as u64))

@@ -70,7 +70,7 @@ impl Beside {
         match open_at(dir, &below(dir, path), BELOW) {
             Ok(held) => Ok(held),
             Err(Errno::XDEV) => match reach {
-                Reach::Below => Err(Self::refused("it lies outside of the folder of the file")
+                Reach::Below => Err(Self::refused("it is outside the directory of the file")
                     .advise("-o external=anywhere allows that")),
                 Reach::Anywhere => hold_anywhere(dir, path),
             },
@@ -89,7 +89,7 @@ fn below(dir: BorrowedFd<'_>, path: &Path) -> PathBuf {
 /// Holds the file at a path below `dir`, if everyone who can read `source` can read it. The permissions of
 /// each directory are checked while it is held open.
 fn hold_for_all(dir: BorrowedFd<'_>, source: BorrowedFd<'_>, path: &Path) -> Result<OwnedFd> {
-    let outside = || Beside::refused("it lies outside of the folder of the file, or behind a link");
+    let outside = || Beside::refused("it is outside the directory of the file, or behind a link");
     let not_for_all = || Beside::refused("not all users who may read the file may read it (allow_other)");
     let mut walked: Vec<OwnedFd> = Vec::new();
     for name in &below(dir, path) {

@@ -275,7 +275,13 @@ fn sources_stand_side_by_side_under_their_names() {
     assert_eq!(tree.errno("e"), libc::ENOENT);
     let again = test.write("other/a.asdf", FILE);
     let error = Vfs::new(&[a, again], &test.options).unwrap_err();
-    assert!(error.to_string().contains("another source is called \"a.asdf\""), "{error}");
+    assert!(
+        error.to_string().contains(
+            "another source has the same name, \"a.asdf\": mount them \
+                                        separately"
+        ),
+        "{error}"
+    );
 }
 
 #[test]

@@ -94,10 +94,10 @@ pub(super) fn unfit_int(text: &str) -> Option<&'static str> {
         return Some(NO_DIGITS);
     }
     (base == 10 && digits.len() > MOST_DIGITS && digits.split(':').any(|part| part.len() > MOST_DIGITS))
-        .then_some("it is an integer of more digits than Python reads")
+        .then_some("it is an integer with more digits than Python reads")
 }
 
-const NO_DIGITS: &str = "it looks like an integer and has no digits";
+const NO_DIGITS: &str = "it looks like an integer but has no digits";
 
 pub(super) fn unfit_tagged_int(text: &str) -> Option<&'static str> {
     let bare = text.replace('_', "");
@@ -108,7 +108,7 @@ pub(super) fn unfit_tagged_int(text: &str) -> Option<&'static str> {
     let fits = is_int(bare) || (!bare.starts_with('0') && parts_fit());
     match fits {
         true => unfit_int(bare),
-        false => Some("it is tagged !!int and is no integer"),
+        false => Some("it is tagged !!int but is not an integer"),
     }
 }
 
@@ -117,7 +117,7 @@ pub(super) fn unfit_tagged_float(text: &str) -> Option<&'static str> {
     let bare = bare.strip_prefix(['+', '-']).unwrap_or(&bare);
     let fits = matches!(bare, ".inf" | ".nan")
         || bare.split(':').all(|part| !part.is_empty() && part.parse::<f64>().is_ok());
-    (!fits).then_some("it is tagged !!float and is no number")
+    (!fits).then_some("it is tagged !!float but is not a number")
 }
 
 pub(super) fn integer(text: &str) -> Option<i128> {

@@ -123,7 +123,7 @@ pub(super) fn looks_like(text: &str) -> bool {
 
 pub(super) fn unfit(text: &str) -> Option<&'static str> {
     let Some(Parts { date: [year, month, day], time, zone, .. }) = parse(text) else {
-        return Some("it is tagged !!timestamp and is none");
+        return Some("it is tagged !!timestamp but is not a timestamp");
     };
     let leap = (year.is_multiple_of(4) && !year.is_multiple_of(100)) || year.is_multiple_of(400);
     let days = match month {
@@ -136,8 +136,8 @@ pub(super) fn unfit(text: &str) -> Option<&'static str> {
     let is_date = year > 0 && (1..=12).contains(&month) && (1..=days).contains(&day);
     let is_time = hour < 24 && minute < 60 && second < 60 && zone < 24 * 60;
     match (is_date, is_time) {
-        (false, _) => Some("it looks like a date and is not in the calendar"),
-        (_, false) => Some("it looks like a time and there is no such time of day"),
+        (false, _) => Some("it is an invalid date"),
+        (_, false) => Some("it is an invalid time of day"),
         _ => None,
     }
 }

@@ -201,7 +201,7 @@ impl<'s, 'w> Surveyor<'s, 'w> {
         let origin = (place, self.frames.last().is_some_and(|frame| frame.flow));
         self.anchors.push(Anchored { path, origin, outline, key: None, value: None });
         if self.names.insert(name.into(), index).is_some() {
-            let what = format!("the anchor \"{}\" is defined a second time", name.escape_debug());
+            let what = format!("the anchor \"{}\" is already defined", name.escape_debug());
             self.find(Wrong::RepeatedAnchor, place, name, what);
         }
         Some(index)
@@ -467,7 +467,7 @@ impl<'s, 'w> Surveyor<'s, 'w> {
         } else {
             frame.of_mappings &= matches!(outline, Outline::Mapping(_));
             if frame.of_pairs && !matches!(outline, Outline::Mapping(Some(1) | None) | Outline::Unknown) {
-                wrong = Some((Wrong::Unfit, "an item of an ordered mapping is no mapping of one key"));
+                wrong = Some((Wrong::Unfit, "an item of an ordered mapping is not a mapping with one key"));
             }
             if let (Some(index), Outline::Scalar | Outline::Unknown) = (frame.rectangle, outline) {
                 self.rectangles[index].leaf(frame.depth + 1);

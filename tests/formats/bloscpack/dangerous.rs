@@ -40,7 +40,7 @@ fn headers_that_can_not_be_true_are_refused_with_a_reason() {
         (with(&|pack| pack.nchunks = -1), "number of chunks is unknown"),
         (with(&|pack| pack.nchunks = -2), "number of chunks is -2"),
         (with(&|pack| pack.last_word = i64::MIN), "that may be appended is -9223372036854775808"),
-        (with(&|pack| (pack.options, pack.nchunks) = (0, 1 << 62)), "room for"),
+        (with(&|pack| (pack.options, pack.nchunks) = (0, 1 << 62)), "has space for at most"),
         (json(|section| section[9] = 9), "checksum 9"),
         (json(|section| section[16..20].fill(0xff)), "metadata reach past the end"),
         (pack().build()[..31].to_vec(), "cut off within its header"),
@@ -86,11 +86,11 @@ fn wrong_metadata_cost_nothing_else() {
         (section(&bomb, 1, [1000, len, len]), "1001 bytes, not 1000"),
         (section(&bomb[..len as usize / 2], 1, [1000, len, len / 2]), "1001 bytes, not 1000"),
         (section(b"nothing", 1, [1000, 100, 7]), "zlib stream is broken"),
-        (section(b"{}", 0, [2, 8, 9]), "in a room of 8"),
-        (section(b"{}", 0, [2, 8, u32::MAX]), "in a room of 8"),
+        (section(b"{}", 0, [2, 8, 9]), "do not fit into the 8 bytes allocated"),
+        (section(b"{}", 0, [2, 8, u32::MAX]), "do not fit into the 8 bytes allocated"),
         (section(b"{}", 0, [3, 8, 2]), "2 bytes, not 3"),
         (section(b"{}", 7, [2, 8, 2]), "codec 7"),
-        (torn, "checksum does not fit"),
+        (torn, "checksum does not match the stored bytes"),
     ] {
         let container = open(&pack.build()).expect(reason);
         assert_eq!(view(&container, "data.bin").unwrap(), data(), "{reason}");
@@ -206,7 +206,7 @@ fn a_match_of_more_than_two_gigabytes_is_damage() {
 fn a_bare_blosc_buffer_is_refused_by_its_name() {
     let error = open(&stored(b"some data")).unwrap_err();
     assert_eq!(error.kind(), Kind::Unrecognised);
-    assert!(error.message().starts_with("is a bare Blosc buffer of 9 decoded bytes"), "{error}");
+    assert!(error.message().starts_with("is a bare Blosc buffer of 9 uncompressed bytes"), "{error}");
     assert!(error.message().contains("blosc.decompress"), "{error}");
     // The header gives another size, so the file is something else.
     let error = open(&[&stored(b"some data")[..], b"more"].concat()).unwrap_err();

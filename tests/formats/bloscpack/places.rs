@@ -133,7 +133,7 @@ fn a_damaged_chunk_costs_no_other() {
         assert_eq!(prefix, data()[..1600]);
         let error = error.unwrap();
         assert_eq!((error.kind(), error.offset()), (Kind::Damaged, Some(place as u64)));
-        assert!(error.message().contains("checksum does not fit"), "{error}");
+        assert!(error.message().contains("checksum does not match the stored bytes"), "{error}");
         let mut rest = vec![0; 2000];
         assert_eq!(content.read_at(2000, &mut rest).unwrap(), 2000);
         assert_eq!(rest, data()[2000..]);
@@ -194,7 +194,7 @@ fn bytes_behind_the_last_chunk_are_noted() {
     let pack = Pack { behind: vec![9; 33], ..Pack::new(400, &data()) };
     is_right(&pack, "behind");
     let defects = open(&pack.build()).unwrap().check_tree().unwrap();
-    assert!(defects[0].what.contains("33 bytes lie behind"), "{defects:?}");
+    assert!(defects[0].what.contains("33 bytes follow the last chunk"), "{defects:?}");
 }
 
 #[test]

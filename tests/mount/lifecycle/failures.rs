@@ -21,7 +21,7 @@ const FAILURES: &[(&[&str], i32, &str)] = &[
     (
         &["a.asdf", "missing/new"],
         1,
-        "missing: no such directory; only the last component of a mount point is created",
+        "missing: no such directory; only the last component of a mountpoint is created",
     ),
     (&["a.asdf", ""], 2, "argument 2 is an empty name (''); give a file or directory"),
     (&["", "new"], 2, "argument 1 is an empty name"),
@@ -40,7 +40,7 @@ const FAILURES: &[(&[&str], i32, &str)] = &[
     (&["a.asdf", "dangling"], 1, "dangling: dangling symbolic link"),
     (&["--log-file", "missing/log", "a.asdf", "new"], 1, "missing/log: no such file or directory"),
     (&["-f", "--log-file", "missing/log", "a.asdf", "new"], 1, "--log-file /"),
-    (&["-u", "mnt"], 1, "mnt: not a mount point; "),
+    (&["-u", "mnt"], 1, "mnt: not a mountpoint; "),
     (&["-u", "missing"], 1, "missing: not mounted: no such directory"),
     (&["-u", "/proc"], 1, "/proc: a mount of type proc, not of asdf-mount"),
 ];

@@ -36,7 +36,7 @@ fn nothing_is_written_through_a_link_in_a_state_directory_of_another_user() {
         grep -q 'is not used as state directory' log
         chown -R 0 home; chmod 1777 $XDG_STATE_HOME/asdf-mount
         mounts
-        grep -q 'others may write there: make it yours alone (chmod go-w)' said
+        grep -q 'other users can write to it: remove their permission (chmod go-w)' said
         # It is not made in another user's home, and another user's link to it is not followed.
         rm -r home/state; chown 65534 home
         mounts || true
@@ -98,7 +98,7 @@ fn a_state_directory_that_is_removed_is_made_again() {
         saves three
         asdf-mount -u mnt 2>said
         cat said
-        grep -q 'is kept: early, late in' said
+        grep -q 'are kept: early, late in' said
         cat state/asdf-mount/*.files/early state/asdf-mount/*.files/late >both; printf 'early\nlate\n' | cmp - both
         grep -q 'a.asdf: refused texts are kept: .*rejected.yaml in' said"#,
     );
@@ -120,7 +120,7 @@ fn saves_go_on_where_the_state_directory_is_full_and_u_says_what_is_lost() {
         grep -q 'are held in memory' log
         asdf-mount -u mnt 2>said
         cat said
-        grep -q 'a.asdf: notes.txt, tree.yaml.rejected could not be kept: there is no room' said
+        grep -q 'a.asdf: notes.txt, tree.yaml.rejected could not be kept: there is no space' said
         umount state"#,
     );
 }

@@ -162,7 +162,7 @@ fn failures_leave_nothing() {
         mount --bind conf /etc/fuse.conf
         refused "allow_other needs a line 'user_allow_other' in /etc/fuse.conf" asdf-mount -o allow_other a.asdf home/new
         refused 'can write to' asdf-mount a.asdf mnt
-        refused "can't create the mount point: permission denied" asdf-mount a.asdf new
+        refused "can't create the mountpoint: permission denied" asdf-mount a.asdf new
         chmod 600 a.asdf
         refused 'a.asdf: permission denied' asdf-mount a.asdf home/new
         chmod 644 a.asdf

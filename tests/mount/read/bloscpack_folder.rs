@@ -86,13 +86,13 @@ fn a_chunk_with_a_wrong_checksum_can_not_be_read_and_all_others_can() {
     assert!(mounted.block(4) == data[1_600_000..2_000_000]);
     assert_eq!(mounted.attribute("blocks/3.bin", "user.bloscpack.verified").unwrap(), "mismatch");
     let status = fs::read_to_string(mounted.path(".asdf-mount/status.yaml")).unwrap();
-    assert!(status.contains("its checksum does not fit the stored bytes"), "{status}");
+    assert!(status.contains("its checksum does not match the stored bytes"), "{status}");
     drop(whole);
     mounted.unmount();
     // The damage is reported once, with its offset.
     let output = Command::new(program()).args(["--check", "-q"]).arg(&file).output().unwrap();
     let told = String::from_utf8(output.stdout).unwrap();
-    let expected = format!("byte {place}: block 3: damage: its checksum does not fit the stored bytes\n");
+    let expected = format!("byte {place}: block 3: damage: its checksum does not match the stored bytes\n");
     assert!(told.ends_with(&expected) && told.lines().count() == 1, "{told}");
     assert_eq!(output.status.code(), Some(1));
 }

@@ -76,12 +76,13 @@ fn other_files_are_read_below_the_folder_alone() {
     }
     let told = status(&mounted);
     for reason in [
-        "outside can't be read: the file \"../outside.asdf\": it lies outside of the folder of the file",
+        "outside can't be read: the file \"../outside.asdf\": it is outside the directory of the file",
         "link can't be read",
         "missing can't be read: the file \"missing.asdf\": no such file",
         "again can't be read: the file \"missing.asdf\": no such file",
         "text can't be read: the file \"text.asdf\": is not an ASDF file",
-        "web can't be read: the file \"https://example.org/x.asdf\": it lies on a server, which is not followed",
+        "web can't be read: the file \"https://example.org/x.asdf\": it lies on a server, which is not \
+         followed",
         "line 10: outside",
     ] {
         assert!(told.replace("''", "'").contains(reason), "{reason}\n{told}");
@@ -130,8 +131,8 @@ fn references_into_other_files_are_followed() {
     }
     let told = status(&mounted);
     for reason in [
-        "line 10: loop can't be read: references lead to references without end",
-        "line 12: arrays/ leaves out nothing: \"other.asdf#/alias\" leads to no array",
+        "line 10: loop can't be read: the chain of references is too long or circular",
+        "line 12: arrays/ leaves out nothing: \"other.asdf#/alias\" does not refer to an array",
         "line 13: missing can't be read: the file \"missing.asdf\"",
     ] {
         let told = told.replace("''", "'");

@@ -139,7 +139,7 @@ fn after_another_end_the_log_tells_and_the_next_mount_does_once() {
     fs::write(case.path("notes.txt"), "notes").unwrap();
     case.ends_by(Signal::TERM);
     let dir = case.in_state().into_iter().find(|path| path.is_dir()).unwrap();
-    let line = format!("what was made beside tree.yaml is kept: notes.txt in {}", dir.display());
+    let line = format!("files made beside tree.yaml are kept: notes.txt in {}", dir.display());
     assert!(case.log().contains(&line), "{}", case.log());
     // A read-only mount also reports the files, and changes nothing.
     assert!(case.next(&["-r"], &case.source).stderr().contains(&line));

@@ -162,19 +162,19 @@ fn journal_is_changed(half: &Half) {
     copied.is_refused(&source, "can't use the journal");
     for len in [bytes.len() - 1, bytes.len() / 2, 600, 300, 20] {
         fs::write(&journal, &bytes[..len]).unwrap();
-        copied.is_refused(&source, "it is cut or damaged");
+        copied.is_refused(&source, "it is truncated or damaged");
     }
     fs::write(&journal, b"").unwrap();
-    copied.is_refused(&source, "it is cut or damaged");
+    copied.is_refused(&source, "it is truncated or damaged");
     fs::write(&journal, &bytes).unwrap();
     chown(&journal, Some(STRANGER), None).unwrap();
     copied.is_refused(&source, "it belongs to another user (uid 65533)");
     chown(&journal, Some(0), None).unwrap();
     fs::set_permissions(&journal, fs::Permissions::from_mode(0o666)).unwrap();
-    copied.is_refused(&source, "others may write it");
+    copied.is_refused(&source, "other users can write to it");
     let aside = journal.with_extension("asdf-mount-journal.aside");
     fs::rename(&journal, &aside).unwrap();
-    copied.is_refused(&source, "others may write it");
+    copied.is_refused(&source, "other users can write to it");
     fs::set_permissions(&aside, fs::Permissions::from_mode(0o600)).unwrap();
     copied.is_mended(&source);
 

@@ -224,7 +224,7 @@ fn assert_never_both(place: &Place, whole: bool, texts: [&str; 2]) {
         Ok(text) => assert!(whole && is_one(&text)),
         Err(error) => {
             assert!(!whole && error.raw_os_error() == Some(libc::EIO), "{error}");
-            assert!(place.log().contains("half the old one and half the new one"), "{}", place.log());
+            assert!(place.log().contains("a mixture of the old version and the new one"), "{}", place.log());
         }
     }
     assert!(fs::read(&place.source).unwrap() == before, "a reader changes nothing");

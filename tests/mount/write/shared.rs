@@ -138,7 +138,7 @@ fn where_there_is_no_state_directory_either_the_refusal_names_what_is_in_the_way
         other sh -c 'echo x >$1' sh $image
         chmod 777 home/state/asdf-mount
         user ./program -v --log-file home/log shared/a.asdf home/m 2>home/said
-        grep -q 'home/state/asdf-mount: is not used as state directory: others may write there' home/said
+        grep -q 'home/state/asdf-mount: is not used as state directory: other users can write to it' home/said
         if user cp text0 home/m/tree.yaml; then exit 7; fi
         user cat home/m/tree.yaml.error
         user grep -q "$journal: file exists" home/m/tree.yaml.error

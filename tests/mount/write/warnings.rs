@@ -27,7 +27,7 @@ fn a_warning_stands_beside_the_tree_until_a_save_without_one() {
     case.is_saved_beside(&one_less, 2, &["tree.yaml.warning"]);
     let told = fs::read_to_string(case.path("tree.yaml.warning")).unwrap();
     assert!(told.contains("t1 has lost its tag tag:stsci.edu:asdf/time/time-1.2.0"), "{told}");
-    assert!(told.contains("What to do: put the tags back"), "{told}");
+    assert!(told.contains("What to do: restore the tags"), "{told}");
     assert!(case.status().contains("last_warnings:\n- '"), "{}", case.status());
     let log = case.log();
     assert!(log.lines().any(|line| line.contains(" WARN ") && line.contains("t1 has lost its tag")), "{log}");

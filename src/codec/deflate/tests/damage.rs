@@ -114,7 +114,7 @@ fn what_is_wrong_is_said_with_its_place() {
     let fault = decode(&Bytes::new([0b110]), 0, || 1).1.unwrap_err();
     assert_eq!(
         Error::from(fault).message(),
-        "compressed bit 0, decoded offset 0: the compressed data are broken: a block is of the reserved type"
+        "compressed bit 0, decoded offset 0: the compressed data are broken: a block has the reserved type"
     );
     let mut writer = Writer::default();
     writer.stored(b"abc", false);

@@ -224,7 +224,7 @@ impl Origin {
             Source::Elsewhere(elsewhere) => {
                 Self::in_other_file(array_of(file, elsewhere).and_then(|(other, found)| {
                     if (&found.shape, &found.datatype) != (&array.shape, &array.datatype) {
-                        let what = format!("\"{}\" is another array by now", elsewhere.uri);
+                        let what = format!("\"{}\" is now another array", elsewhere.uri);
                         return Err(Error::new(Kind::Changed, what));
                     }
                     Ok((Self::of(&other, &found), other))
@@ -257,7 +257,7 @@ impl Origin {
         let block = file.block_count().and_then(|count| {
             let number = array.source.block(count);
             let number =
-                number.ok_or_else(|| Error::damaged("the array lies in a block that is not there"))?;
+                number.ok_or_else(|| Error::damaged("the array is in a block that does not exist"))?;
             Ok((number, file.block(number)?))
         });
         match block {

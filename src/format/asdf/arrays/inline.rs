@@ -148,7 +148,7 @@ impl Walk {
 
     fn enter(&mut self, origin: Origin) -> Result<()> {
         if self.nodes.len() >= DEEPEST {
-            return Err(Error::damaged("an array in the tree mentions itself, or nests too deep"));
+            return Err(Error::damaged("an array in the tree contains itself, or is nested too deep"));
         }
         let (events, before) = self.text.events(origin)?;
         // Stream, document, and either a sequence or a mapping with its key.
@@ -162,7 +162,7 @@ impl Walk {
     fn step(&mut self, take: &mut dyn FnMut(Part<'_>) -> Result<()>) -> Result<bool> {
         while self.nodes.pop_if(|node| node.ended).is_some() {}
         let Some(node) = self.nodes.last_mut() else { return Ok(false) };
-        let end = || Error::damaged("an array in the tree ends too soon");
+        let end = || Error::damaged("an array in the tree is incomplete");
         let Event { what, start, .. } = node.events.next_event()?.ok_or_else(end)?;
         if node.outside > 0 {
             node.outside -= 1;
@@ -189,7 +189,7 @@ impl Walk {
                 let target = target.ok_or_else(|| Error::damaged("an alias in an array has no anchor"))?;
                 self.enter(target)?;
             }
-            _ => return Err(Error::damaged("an array in the tree has a mapping in it")),
+            _ => return Err(Error::damaged("an array in the tree contains a mapping")),
         }
         Ok(true)
     }
@@ -361,11 +361,11 @@ impl ElementDecoder {
                 (Some(value), false) => value.write(scalar, byteorder, ready),
                 (None, _) => None,
             };
-            written.ok_or_else(|| Error::damaged("an element in the tree is none of the array's datatype"))
+            written.ok_or_else(|| Error::damaged("an element in the tree does not fit the array's datatype"))
         };
         match self.walk.step(&mut take)? {
             true => Ok(()),
-            false => Err(Error::damaged("the array in the tree ends too soon")),
+            false => Err(Error::damaged("the array in the tree is incomplete")),
         }
     }
 }

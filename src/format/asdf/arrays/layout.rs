@@ -89,7 +89,7 @@ impl Layout<'_> {
         match (own_mask(&array), array.mask) {
             (Some(by), _) => self.show_mask(place, Entry::Mask(Masked { of: array.clone(), by })),
             (None, Mask::Value(place, _)) => {
-                let (of, why) = (self.paths.show(found.path), "it is no number, or the elements are none");
+                let (of, why) = (self.paths.show(found.path), "the mask or the elements are not numbers");
                 self.lost_masks.push(LostMask { of, place, why });
             }
             _ => {}
@@ -186,7 +186,7 @@ impl Layout<'_> {
             return Ok(());
         };
         let mask = mask.or_else(|| self.arrays.get(&target?).cloned());
-        let (of, mask) = self.arrays.get(&above).zip(mask).ok_or("it leads to no array")?;
+        let (of, mask) = self.arrays.get(&above).zip(mask).ok_or("it does not refer to an array")?;
         match mask_entry(of, &mask).ok_or("it does not fit the shape of its array")? {
             Entry::Array(_) if has_file => self.items.extend(self.places.link(above, to, true)),
             entry => self.show_mask(above, entry),

@@ -28,7 +28,8 @@ pub(super) fn path_of(item: &Item<Entry>) -> Vec<String> {
 pub(super) fn array_of(file: &AsdfFile, elsewhere: &Elsewhere) -> Result<(Arc<AsdfFile>, Arc<Ndarray>)> {
     let (other, arrays) = follow(file, &elsewhere.uri, &elsewhere.path)?;
     let array = arrays.into_iter().find(|(path, _)| path.is_empty());
-    let gone = || Error::new(Kind::Unrecognised, format!("no array is at \"{}\" any more", elsewhere.uri));
+    let gone =
+        || Error::new(Kind::Unrecognised, format!("there is no longer an array at \"{}\"", elsewhere.uri));
     Ok((other, array.ok_or_else(gone)?.1))
 }
 
@@ -53,7 +54,7 @@ pub(super) fn follow(file: &AsdfFile, uri: &str, more: &[String]) -> Result<(Arc
         };
         other = other.external(&next)?;
     }
-    Err(Error::new(Kind::Unrecognised, "references lead to references without end"))
+    Err(Error::new(Kind::Unrecognised, "the chain of references is too long or circular"))
 }
 
 /// Returns the path of a reference in the other file.

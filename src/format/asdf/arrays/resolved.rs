@@ -25,7 +25,13 @@ pub(in super::super) fn resolved(file: &AsdfFile, found: &Found) -> Found {
         let shown = item.path.join("/");
         let mut new = match follow(file, uri, &[]) {
             Ok((_, arrays)) if arrays.is_empty() => {
-                resolved.note(*place, format!("arrays/ leaves out {shown}: \"{uri}\" leads to no array"));
+                resolved.note(
+                    *place,
+                    format!(
+                        "arrays/ leaves out {shown}: \"{uri}\" does not refer to an \
+                                               array"
+                    ),
+                );
                 continue;
             }
             Ok((_, arrays)) => arrays.into_iter().map(|below| referred(item, uri, below)).collect(),

@@ -94,7 +94,7 @@ fn encoding(entry: &Value) -> Result<Encoding> {
             Ok(Encoding::Quantize { float, values })
         }
         "zlib" => Ok(Encoding::Zlib),
-        _ => Err(Error::unsupported(format!("an encoding that is not known here: {}", shown(name)))),
+        _ => Err(Error::unsupported(format!("unknown encoding: {}", shown(name)))),
     }
 }
 
@@ -157,7 +157,7 @@ mod tests {
     fn chains_that_make_no_sense_are_errors_that_say_why() {
         let tile = |args: &str| format!("[[tile, {{{args}}}]]");
         for (text, expected) in [
-            ("[zlib, lzma]".to_owned(), "an encoding that is not known here: \"lzma\""),
+            ("[zlib, lzma]".to_owned(), "unknown encoding: \"lzma\""),
             ("[\"a\\nb\"]".to_owned(), "\"a\\nb\""),
             ("[[zlib, {}, {}]]".to_owned(), "neither a name nor"),
             ("[[]]".to_owned(), "neither a name nor"),
@@ -169,7 +169,7 @@ mod tests {
                 "[zlib, [tile, {shape: [1], original_shape: [1], item_size: 1}]]".to_owned(),
                 "tile takes an array",
             ),
-            ("[&a zlib, *a]".to_owned(), "an alias"),
+            ("[&a zlib, *a]".to_owned(), "aliases are not allowed here"),
             ("[zlib".to_owned(), "line 2"),
             (format!("[{}]", "zlib,".repeat(17)), "more than 16"),
             (tile("shape: [1]"), "tile needs the argument original_shape"),

@@ -51,7 +51,12 @@ pub(super) fn open_locked<S: Storage>(
             return Ok(Opened { file, lock, lock_trouble });
         }
     }
-    Err(Error::new(Kind::Busy, "is replaced by other programs all the time").of(path))
+    Err(Error::new(
+        Kind::Busy,
+        "is replaced by other programs again and again: try again when they are \
+                                done",
+    )
+    .of(path))
 }
 
 /// Locks an open file through a second descriptor, which is open for reading only, so that the writing

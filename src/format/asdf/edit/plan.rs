@@ -200,10 +200,10 @@ fn check_text(layout: &Layout, text: &[u8]) -> Result<()> {
         return refused("the text is empty");
     }
     if layout.generation.find_magic(text).is_some() {
-        return refused("the text holds the bytes with which a block begins");
+        return refused("the text contains the magic bytes of a block");
     }
     if memmem::find(text, crate::format::asdf::index::MARKER).is_some() && !layout.keeps_anything() {
-        return refused("the text holds the line with which a block index begins");
+        return refused("the text contains a line that begins like the block index");
     }
     if !crate::format::asdf::recognises(text) {
         return refused("the text does not begin with the line '#ASDF'");
@@ -211,7 +211,7 @@ fn check_text(layout: &Layout, text: &[u8]) -> Result<()> {
     let followed = Followed { text, by_spaces: layout.keeps_anything() };
     let read = head::read(&followed)?;
     if read.generation != layout.generation {
-        return refused("the header line is one of another version");
+        return refused("the header line has another version");
     }
     let damage = read.defects.iter().find(|defect| defect.severity == Severity::Damage);
     if let Some(damage) = damage {

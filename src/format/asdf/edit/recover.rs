@@ -63,16 +63,17 @@ fn journals<S: Storage>(storage: &S, place: &SidecarPaths) -> io::Result<Vec<Pat
 
 fn mendable(journal: &Path) -> String {
     format!(
-        "a save was interrupted, or takes long, and the file is half the old one and half the new one: nothing of \
-         it is shown before 'asdf-mount --recover', or a mount for writing, has made it one of the two by the \
-         journal {}",
+        "a save was interrupted or is still running, and the file is a mixture of the old version and the \
+         new one. It is shown once 'asdf-mount --recover' or a writable mount has made it one of the two \
+         with the journal {}",
         journal.display()
     )
 }
 
 fn unusable(journal: &Path, why: &str) -> String {
     format!(
-        "a save was interrupted, and the file may be half the old one and half the new one: 'asdf-mount --recover' \
+        "a save was interrupted, and the file may be a mixture of the old version and the new one: \
+         'asdf-mount --recover' \
          can't use the journal {}: {why}",
         journal.display()
     )
@@ -81,9 +82,11 @@ fn unusable(journal: &Path, why: &str) -> String {
 fn no_journal(places: &[SidecarPaths]) -> String {
     let journals: Vec<_> = places.iter().map(|place| place.journal.display().to_string()).collect();
     format!(
-        "a save was interrupted, and the file is half the old one and half the new one: it begins with \"#ASDF!\", \
-         and its journal is missing. If the file was copied or renamed, the journal lies where the file was: put it back \
-         as {} and run 'asdf-mount --recover'; or restore the file from a backup; or, to take it as it is, write a space over the \"!\"",
+        "a save was interrupted, and the file is a mixture of the old version and the new one: it begins \
+         with \"#ASDF!\", \
+         and its journal is missing. If the file was copied or renamed, the journal is where the file was: \
+         restore it as {} and run 'asdf-mount --recover'; or restore the file from a backup; or, to take it \
+         as it is, write a space over the \"!\"",
         journals.join(" or ")
     )
 }
@@ -107,7 +110,7 @@ impl<S: Storage> Examined<S> {
     fn of(storage: &S, file: &S::File, place: &SidecarPaths, path: &Path) -> Result<Self> {
         let (source, lying) = (storage.meta(file)?, storage.meta_at(path)?);
         if lying.mode & libc::S_IFMT != libc::S_IFREG {
-            return Ok(Self::NoJournal("it is not a file".to_owned()));
+            return Ok(Self::NoJournal("it is not a regular file".to_owned()));
         }
         let distrusted = distrust(&lying, &source);
         let opened = match storage.open(path, false) {
@@ -116,7 +119,7 @@ impl<S: Storage> Examined<S> {
                 return Ok(match distrusted {
                     Some(why) => Self::NoJournal(why),
                     None => {
-                        Self::Unusable("this user may not read it; its owner can recover the file".to_owned())
+                        Self::Unusable("this user can't read it; its owner can recover the file".to_owned())
                     }
                 });
             }
@@ -133,7 +136,8 @@ impl<S: Storage> Examined<S> {
             (Self::Mixed(..) | Self::Unusable(_), Some(why)) => {
                 let owner = source.uid;
                 Self::Unusable(format!(
-                    "{why}. If it is right, make it yours alone (chown {owner}, chmod go-w) and recover again; \
+                    "{why}. If it is right, make it yours alone (chown {owner}, chmod go-w) and recover \
+                     again; \
                      else remove it"
                 ))
             }
@@ -150,7 +154,7 @@ impl<S: Storage> Examined<S> {
                 Self::NotBegun
             }
             Unreadable::Blank | Unreadable::Unfinished(_) | Unreadable::Damaged => {
-                Self::Unusable(format!("it is cut or damaged; {IF_RIGHT}"))
+                Self::Unusable(format!("it is truncated or damaged; {IF_RIGHT}"))
             }
             Unreadable::OtherVersion => Self::Unusable(format!(
                 "another version of asdf-mount made it; recover the file with that version, or {IF_RIGHT}"
@@ -171,7 +175,8 @@ impl<S: Storage> Examined<S> {
                 None => {
                     let image = place.image.display();
                     return Ok(Self::Unusable(format!(
-                        "the copy of the new file that it speaks of is not there; put it back as {image}, or {IF_RIGHT}"
+                        "the image of the new file, which it names, is missing; restore it as {image}, or \
+                         {IF_RIGHT}"
                     )));
                 }
             },
@@ -182,7 +187,7 @@ impl<S: Storage> Examined<S> {
         Ok(match settling.look()? {
             SourceState::Old | SourceState::New => Self::Whole(journal, image),
             SourceState::Mixed if settling.has_rest()? => Self::Mixed(journal, image),
-            SourceState::Mixed => changed("it has other bytes where the save left them alone"),
+            SourceState::Mixed => changed("bytes differ that the save did not change"),
             // After a power cut a removed journal may reappear beside a file that was saved again since.
             SourceState::Foreign(why) if !settling.has_rest()? && !mark::is_marked(storage, file)? => {
                 Self::NoJournal(format!("the file was replaced since: {why}"))
@@ -300,7 +305,7 @@ pub(super) fn check_believed<S: Storage>(storage: &S, path: &Path, source: &S::F
     match not_ours(&storage.meta_at(path)?, &storage.meta(source)?) {
         None => Ok(()),
         Some(why) => {
-            let why = format!("a journal there would not be believed after a crash: {why}");
+            let why = format!("a journal there would not be trusted after a crash: {why}");
             Err(io::Error::new(io::ErrorKind::PermissionDenied, why))
         }
     }
@@ -327,7 +332,7 @@ fn is_strangers(lying: &Meta, source: &Meta) -> bool {
 fn not_ours(lying: &Meta, source: &Meta) -> Option<String> {
     match lying.mode & libc::S_IFMT == libc::S_IFREG {
         true => distrust(lying, source),
-        false => Some("it is not a file".to_owned()),
+        false => Some("it is not a regular file".to_owned()),
     }
 }
 
@@ -340,5 +345,38 @@ fn distrust(lying: &Meta, source: &Meta) -> Option<String> {
     if is_strangers(lying, source) {
         return Some(format!("it belongs to another user (uid {})", lying.uid));
     }
-    (lying.mode & 0o022 & !allowed != 0).then(|| "others may write it".to_owned())
+    (lying.mode & 0o022 & !allowed != 0).then(|| "other users can write to it".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn half_saved_files_are_told_in_full() {
+        assert_eq!(
+            mendable(Path::new("/d/j")),
+            "a save was interrupted or is still running, and the file is a mixture of the old version and the new \
+             one. It is shown once 'asdf-mount --recover' or a writable mount has made it one of the two with the \
+             journal /d/j"
+        );
+        assert_eq!(
+            unusable(Path::new("/d/j"), "it is truncated or damaged"),
+            "a save was interrupted, and the file may be a mixture of the old version and the new one: 'asdf-mount \
+             --recover' can't use the journal /d/j: it is truncated or damaged"
+        );
+        let place = |dir: &str| SidecarPaths {
+            dir: dir.into(),
+            journal: format!("{dir}/j").into(),
+            image: format!("{dir}/i").into(),
+            is_state: false,
+        };
+        assert_eq!(
+            no_journal(&[place("/d"), place("/e")]),
+            "a save was interrupted, and the file is a mixture of the old version and the new one: it begins with \
+             \"#ASDF!\", and its journal is missing. If the file was copied or renamed, the journal is where the file \
+             was: restore it as /d/j or /e/j and run 'asdf-mount --recover'; or restore the file from a backup; or, \
+             to take it as it is, write a space over the \"!\""
+        );
+    }
 }

@@ -80,7 +80,7 @@ impl Session {
         }
         match &mut self.held {
             Held::Read(target) => Ok(target),
-            _ => Err(Error::new(Kind::System(libc::EIO), "the file can't be saved any more")),
+            _ => Err(Error::new(Kind::System(libc::EIO), "the file can no longer be saved")),
         }
     }
 

@@ -152,7 +152,8 @@ impl<'a, S: Storage> Settling<'a, S> {
         // The first block is moved last. Its old place is then a hole or holds new text.
         Ok(match self.judge()? {
             SourceState::Foreign(_) if size == longer => Inserted::Foreign(
-                "the blocks were moved only partly, and in a copy of the file it can't be told how far; the                  file that was copied can be recovered, if it is still where the save was made"
+                "the blocks were moved only partly, and a copy of the file does not show how far; recover \
+                 the original file, if it is still where the save was made"
                     .to_owned(),
             ),
             SourceState::Foreign(why) => Inserted::Foreign(why),
@@ -220,7 +221,7 @@ impl<'a, S: Storage> Settling<'a, S> {
             Ok(())
         })?;
         Ok(match wrong {
-            Some(at) => SourceState::Foreign(format!("its byte {at} is neither the old one nor the new one")),
+            Some(at) => SourceState::Foreign(format!("its byte {at} is neither old nor new")),
             None if marked => SourceState::Mixed,
             None if is_new => SourceState::New,
             None if is_old => SourceState::Old,

@@ -170,7 +170,7 @@ pub(crate) fn nowhere(what: &str, tried: &[(&Path, io::Error)]) -> Error {
         None => format!("{}: {error}", path.display()),
     });
     let reasons: Vec<_> = reasons.collect();
-    let why = if reasons.is_empty() { "there is no place for it".to_owned() } else { reasons.join("; ") };
+    let why = if reasons.is_empty() { "no directory can hold it".to_owned() } else { reasons.join("; ") };
     Error::new(kind, format!("{what}: {why}"))
 }
 

@@ -72,9 +72,9 @@ fn too_long(layout: &Layout, len: u64) -> Error {
     Error::new(
         Kind::TooLarge,
         format!(
-            "the blocks would have to move, and with them {len} bytes from the block index on that follow the \
-             last block: more than {MOST_BYTES} can't be moved. Shorten the text, or cut them off: truncate \
-             -s {end} keeps all blocks"
+            "the blocks would have to move, together with the block index and all that follows, {len} \
+             bytes, and at most {MOST_BYTES} can be moved. Shorten the text, or cut those bytes off: \
+             truncate -s {end} keeps all blocks"
         ),
     )
 }

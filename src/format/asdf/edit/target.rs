@@ -286,7 +286,7 @@ impl<S: Storage> Target<S> {
         }
         let reasons = reasons.join("; ");
         let kind = if too_large { Kind::TooLarge } else { Kind::Refused };
-        Err(Error::new(kind, format!("the text can't get into the file safely ({reasons})")))
+        Err(Error::new(kind, format!("the text can't be saved safely ({reasons})")))
     }
 
     /// Updates the layout after a change without reading it.

@@ -33,7 +33,7 @@ pub(super) fn of_array(
     cards.set("EXTNAME", Value::Text(name), "");
     let path = path.join("/");
     if path.len() + path.matches('\'').count() > LONGEST_TEXT {
-        cards.set("LONGSTRN", Value::Text("OGIP 1.0"), "texts go on in cards CONTINUE");
+        cards.set("LONGSTRN", Value::Text("OGIP 1.0"), "long texts continue in CONTINUE cards");
     }
     cards.set("ASDFPATH", Value::Text(&path), "");
     if let Some(unit) = unit {

@@ -59,7 +59,7 @@ impl Cards {
             && upper.bytes().all(|byte| matches!(byte, b'A'..=b'Z' | b'0'..=b'9' | b'_' | b'-'));
         match upper.as_str() {
             "" | "COMMENT" | "HISTORY" => self.comment(&upper, value),
-            "END" | "CONTINUE" => Err(format!("{upper} is no keyword that a header may give a value")),
+            "END" | "CONTINUE" => Err(format!("{upper} is a keyword that can't have a value")),
             _ if is_plain => self.value(&format!("{upper:<KEYWORD$}= "), value, comment, true),
             _ if keyword.contains('=') => Err(format!("no keyword can be {keyword:?}")),
             _ => {
@@ -107,7 +107,7 @@ impl Cards {
                 return Err(format!("the value of {keyword} is {value}, and no card can hold it"));
             }
             Value::Complex(..) => {
-                return Err(format!("a part of {keyword} is infinite or no number, and no card can hold it"));
+                return Err(format!("a part of {keyword} is infinite or NaN, which no card can hold"));
             }
             Value::Text("") => "''".to_owned(),
             Value::Text(text) => format!("{:20}", format!("'{:8}'", text.replace('\'', "''"))),

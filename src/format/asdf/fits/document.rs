@@ -65,7 +65,7 @@ impl Document {
             Node::Sequence(units, _) if !units.is_empty() => units,
             Node::Sequence(..) => return Err("it has no header".to_owned()),
             Node::LargeSequence(_) | Node::Unknown => return Err(TOO_LARGE.to_owned()),
-            _ => return Err("it is no list of headers and data".to_owned()),
+            _ => return Err("it is not a list of headers and data".to_owned()),
         };
         // Aliases can turn a short text into a large file.
         let (mut read, mut size) = (Vec::new(), 0);
@@ -108,7 +108,7 @@ impl Unit {
         let header = unit.get("header").ok_or("there is no \"header\"")?;
         let Node::Sequence(cards, _) = &header.target().node else {
             return Err(match header.is_whole() {
-                true => "the \"header\" is no list of cards".to_owned(),
+                true => "the \"header\" is not a list of cards".to_owned(),
                 false => TOO_LARGE.to_owned(),
             });
         };
@@ -133,13 +133,13 @@ impl Unit {
             return Err(TOO_LARGE.to_owned());
         }
         let parts = card.items().filter(|parts| parts.len() <= 3);
-        let parts = parts.ok_or("a card is no list of keyword, value and comment")?;
+        let parts = parts.ok_or("a card is not a list of keyword, value and comment")?;
         let text = |n: usize| match parts.get(n).map(|part| (part.text(), part.scalar_type())) {
             None | Some((_, Some(Type::Null))) => Ok(String::new()),
             Some((Some(text), _)) => Ok(text.to_owned()),
             // The keyword or comment looks like a number or a date.
             Some((None, Some(_))) => Ok(parts.get(n).and_then(plain_text).unwrap_or_default()),
-            Some((None, None)) => Err("a keyword or a comment is no text".to_owned()),
+            Some((None, None)) => Err("a keyword or a comment is not a text".to_owned()),
         };
         let (keyword, comment) = (text(0)?, text(2)?);
         let upper = keyword.trim_end().to_ascii_uppercase();
@@ -232,7 +232,7 @@ fn readable<'v>(value: &'v Value, keyword: &str) -> Reading<card::Value<'v>> {
     let keyword = keyword.escape_debug();
     let target = value.target();
     let (Node::Scalar { text, .. }, Some(kind)) = (&target.node, value.scalar_type()) else {
-        return Err(format!("the value of {keyword} is too large, or no scalar"));
+        return Err(format!("the value of {keyword} is too large, or not a scalar"));
     };
     let found = match kind {
         Type::Timestamp => Some(card::Value::Text(text)),
@@ -357,7 +357,7 @@ impl Data {
             Some(Datatype::Structured(_)) => Ok(Self::Table(Table::of_records(array)?)),
             Some(Datatype::Unknown) => Err("its array has too many fields".to_owned()),
             Some(Datatype::Scalar(scalar)) if image::stored(*scalar).is_none() => {
-                Err("its array is of a type that FITS has no images of".to_owned())
+                Err("its array has a type that FITS images do not support".to_owned())
             }
             _ if array.shape.as_ref().is_some_and(|shape| image::dimensions(shape) == 0) => {
                 Err("its array has no dimensions".to_owned())
@@ -382,7 +382,7 @@ fn read_array(tag: &str, node: &Value) -> Reading<Ndarray> {
     match &array.source {
         Source::Block(_) | Source::External(_) | Source::Elsewhere(_) => {}
         Source::Inline(inline) if inline.has_aliases() => {
-            return Err("an array in the tree has parts that lie elsewhere".to_owned());
+            return Err("an array in the tree contains aliases".to_owned());
         }
         Source::Inline(_) => array.settle_inline()?,
     }
@@ -394,7 +394,7 @@ impl Column {
     pub(super) fn read(column: &Value) -> Reading<Self> {
         let data = column.get("data").ok_or("a column has no \"data\"")?;
         let tag = data.target().tag.as_deref().filter(|tag| ndarray::is_tag(tag));
-        let tag = tag.ok_or("the \"data\" of a column are no array")?;
+        let tag = tag.ok_or("the \"data\" of a column are not an array")?;
         let array = read_array(tag, data)?;
         let name = column.get("name").and_then(Value::text).unwrap_or_default();
         Self::new(name, array)

@@ -70,7 +70,7 @@ impl Finder {
         }
         let document = Document::read(node)?;
         if let Some(why) = document.arrays().into_iter().find_map(unfit) {
-            return Err(format!("of an array of its data, {why}"));
+            return Err(format!("in an array of its data, {why}"));
         }
         self.kept = self.kept.saturating_add(document.size);
         if self.kept > MOST {

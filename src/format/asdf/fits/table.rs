@@ -73,12 +73,12 @@ impl Table {
     /// Reads a table of the ASDF standard or of asdf-astropy.
     pub(super) fn read(node: &Value) -> Reading<Self> {
         let columns =
-            node.get("columns").and_then(Value::items).ok_or("its data are no array, and no table")?;
+            node.get("columns").and_then(Value::items).ok_or("its data are neither an array nor a table")?;
         let columns: Reading<Vec<Column>> = columns.iter().map(Column::read).collect();
         let columns = columns?;
         let rows = columns.first().map_or(0, |column| column.rows);
         if columns.iter().any(|column| column.rows != rows) {
-            return Err("the columns of its table are not of one length".to_owned());
+            return Err("the columns of its table differ in length".to_owned());
         }
         let (columns, arrays) = columns.into_iter().map(|column| (column.form, column.array)).unzip();
         Self::new(rows, columns, Rows::Columns(arrays))
@@ -94,7 +94,7 @@ impl Table {
         let mut columns = Vec::with_capacity(fields.len());
         for (n, field) in fields.iter().enumerate() {
             let Datatype::Scalar(scalar) = field.datatype else {
-                return Err("a column of its table has fields itself".to_owned());
+                return Err("a column of its table has nested fields".to_owned());
             };
             let name = field.name_at(n).into_owned();
             let form = Form { name, scalar, byteorder: field.byteorder, shape: field.shape.clone() };
@@ -172,7 +172,7 @@ impl Table {
         let (row, rows, _) = self.size();
         match row.checked_mul(rows) == Some(data.len()) {
             true => Ok(data),
-            false => Err(Error::damaged("the columns of the table are not of its length")),
+            false => Err(Error::damaged("the columns of the table differ from it in length")),
         }
     }
 }

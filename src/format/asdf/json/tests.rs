@@ -26,7 +26,8 @@ fn tagged(nodes: &str) -> Value {
 #[test]
 fn members_have_lines_of_their_own_and_items_follow_each_other() {
     let shown = text("\na: {}\nb: [1, [2, 3], {c: null, d: []}]\ne: !x\n  f: true", false).unwrap();
-    let expected = "{\n  \"a\": {},\n  \"b\": [1, [2, 3], {\n    \"c\": null,\n    \"d\": []\n  }],\n  \"e\": {\n    \
+    let expected = "{\n  \"a\": {},\n  \"b\": [1, [2, 3], {\n    \"c\": null,\n    \"d\": []\n  }],\n  \
+                    \"e\": {\n    \
                     \"f\": true\n  }\n}\n";
     assert_eq!(shown, expected);
     assert_eq!(of_text(b"#ASDF 1.0.0\n", false).unwrap(), b"{}\n");
@@ -184,8 +185,8 @@ fn a_large_integer_keeps_its_type() {
 
 #[test]
 fn no_reference_leads_to_another_value_than_its_own() {
-    let first_value = "the alias *x is of the first value of a key that comes again";
-    let later = "a key comes again whose first value has an anchor with aliases";
+    let first_value = "the alias *x refers to the first value of a repeated key";
+    let later = "a key is repeated, and its first value has an anchor with aliases";
     for (nodes, why) in [
         ("{a: &x [1], a: [2], c: *x}", first_value),
         ("{1: &x [1], '1': [2], c: *x}", first_value),
@@ -250,13 +251,13 @@ fn merge_keys_bring_the_members_of_other_mappings() {
 #[test]
 fn merge_keys_that_can_not_be_followed_are_refused() {
     for (nodes, why) in [
-        ("{<<: 5}", "a merge key has a value that is no alias at line 4"),
-        ("{<<: {a: 1}}", "a merge key has a value that is no alias"),
-        ("{x: &x {}, y: {<<: [*x, {a: 1}]}}", "a merge key has a value that is no alias"),
-        ("{x: &x [1], y: {<<: *x}}", "a merge key is for a node that is no mapping"),
-        ("{x: &x {}, y: {<<: [[*x]]}}", "a merge key has a value that is no alias"),
+        ("{<<: 5}", "a merge key has a value that is not an alias at line 4"),
+        ("{<<: {a: 1}}", "a merge key has a value that is not an alias"),
+        ("{x: &x {}, y: {<<: [*x, {a: 1}]}}", "a merge key has a value that is not an alias"),
+        ("{x: &x [1], y: {<<: *x}}", "a merge key refers to a node that is not a mapping"),
+        ("{x: &x {}, y: {<<: [[*x]]}}", "a merge key has a value that is not an alias"),
         ("{y: {<<: *x}}", "the alias *x has no anchor"),
-        ("&x {a: {<<: *x}}", "a merge key is for a mapping that has not ended"),
+        ("&x {a: {<<: *x}}", "a merge key refers to a mapping that contains it"),
         ("{&m <<: 1}", "a merge key has an anchor"),
     ] {
         let error = text(nodes, false).unwrap_err().to_string();
@@ -281,7 +282,7 @@ fn what_aliases_add_is_bounded() {
 #[test]
 fn what_is_no_json_is_refused_with_its_place() {
     for (nodes, why) in [
-        ("{[1]: 2}", "a key is no scalar at line 4, column 6"),
+        ("{[1]: 2}", "a key is not a scalar at line 4, column 6"),
         ("{a: *b}", "the alias *b has no anchor at line 4, column 9"),
         ("{a: 1}\n--- {b: 2}", "a second tree begins at line 5, column 1"),
         ("{a: [}", "line 4"),

@@ -138,7 +138,7 @@ impl Writer {
                 self.merged();
                 Ok(())
             }
-            _ if self.is_merging() => refused("a merge key has a value that is no alias", place),
+            _ if self.is_merging() => refused("a merge key has a value that is not an alias", place),
             What::Scalar { value, style, tag, anchor }
                 if self.expects_key() && is_merge(value, style, tag) =>
             {
@@ -189,7 +189,7 @@ impl Writer {
         self.path.push_str(&name.replace('~', "~0").replace('/', "~1"));
         match self.pointers.replace(&self.path) {
             true => Ok(()),
-            false => refused("a key comes again whose first value has an anchor with aliases", place),
+            false => refused("a key is repeated, and its first value has an anchor with aliases", place),
         }
     }
 
@@ -289,7 +289,7 @@ impl Writer {
         if self.expects_key() {
             return match anchored {
                 Anchored::Scalar(json, name) => self.key(&name, !json.starts_with(b"\""), place),
-                Anchored::Node(..) => refused("a key is no scalar, or a long one", place),
+                Anchored::Node(..) => refused("a key is not a scalar, or is too long", place),
             };
         }
         self.begin_value();
@@ -318,10 +318,9 @@ impl Writer {
     fn mention(&mut self, anchor: &str, pointer: &Pointer, place: Mark) -> Result<()> {
         match self.pointers.mention(pointer) {
             true => Ok(()),
-            false => refused(
-                &format!("the alias *{anchor} is of the first value of a key that comes again"),
-                place,
-            ),
+            false => {
+                refused(&format!("the alias *{anchor} refers to the first value of a repeated key"), place)
+            }
         }
     }
 
@@ -333,7 +332,7 @@ impl Writer {
         place: Mark,
     ) -> Result<()> {
         if self.expects_key() {
-            return refused("a key is no scalar", place);
+            return refused("a key is not a scalar", place);
         }
         self.begin_value();
         self.hold_member(None, place)?;
@@ -415,11 +414,11 @@ impl Writer {
     /// duplicate names.
     fn merge(&mut self, anchor: &str, place: Mark) -> Result<()> {
         let Anchored::Node(pointer, Some(mapping)) = self.anchored(anchor, place)? else {
-            return refused("a merge key is for a node that is no mapping", place);
+            return refused("a merge key refers to a node that is not a mapping", place);
         };
         self.mention(anchor, &pointer, place)?;
         let Some(members) = self.members.get(&mapping).cloned() else {
-            return refused("a merge key is for a mapping that has not ended", place);
+            return refused("a merge key refers to a mapping that contains it", place);
         };
         let list = self.levels.pop_if(|level| level.mapping.is_none());
         for (name, json) in members.in_order() {

@@ -24,7 +24,7 @@ impl Scalar {
 pub(super) fn fit(leaves: &Leaves, datatype: Option<&Datatype>) -> Result<()> {
     let trouble = |place: Mark, what: &str| Err(Trouble { place, what: what.to_owned() });
     if let Some(place) = leaves.foreign {
-        return trouble(place, "an array in the tree has a date or binary data in it");
+        return trouble(place, "an array in the tree contains a date or binary data");
     }
     let Some(Datatype::Scalar(scalar)) = datatype else { return Ok(()) };
     if let Some((least, greatest)) = scalar.range() {
@@ -36,17 +36,17 @@ pub(super) fn fit(leaves: &Leaves, datatype: Option<&Datatype>) -> Result<()> {
             }
         }
         if let Some(place) = leaves.no_integer {
-            return trouble(place, "the datatype is an integer, and an element is none");
+            return trouble(place, "the datatype is an integer, but an element is not");
         }
     }
     let (unfit, what) = match scalar {
         Scalar::Float16 | Scalar::Float32 | Scalar::Float64 => {
-            (leaves.no_float, "the datatype is a float, and an element is none")
+            (leaves.no_float, "the datatype is a float, but an element is not")
         }
         Scalar::Complex64 | Scalar::Complex128 => {
-            (leaves.no_complex, "the datatype is a complex number, and an element is none")
+            (leaves.no_complex, "the datatype is a complex number, but an element is not")
         }
-        Scalar::Ascii(_) => (leaves.no_ascii, "the datatype is ascii, and an element is not"),
+        Scalar::Ascii(_) => (leaves.no_ascii, "the datatype is ascii, but an element is not"),
         _ => (None, ""),
     };
     unfit.map_or(Ok(()), |place| trouble(place, what))

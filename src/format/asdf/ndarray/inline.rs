@@ -49,14 +49,14 @@ impl Ndarray {
                     let dimensions = match lengths.split_last() {
                         Some((last, above)) if *last == fields.len() as u64 => above.to_vec(),
                         _ if lengths.contains(&0) => lengths.clone(),
-                        _ => return Err("its rows have not one value for each field".to_owned()),
+                        _ => return Err("its rows do not have one value for each field".to_owned()),
                     };
                     self.shape = Some(Shape { streamed: false, dimensions });
                 }
                 let records = self.shape.as_ref().map_or(Some(0), |shape| product(&shape.dimensions));
                 let expected = self.datatype.as_ref().and_then(Datatype::leaves).zip(records);
                 if expected.and_then(|(leaves, records)| leaves.checked_mul(records)) != Some(seen.count) {
-                    return Err("its records have not one value for each field".to_owned());
+                    return Err("its records do not have one value for each field".to_owned());
                 }
             }
             Some(Datatype::Unknown) => return Err("its datatype has too many fields".to_owned()),

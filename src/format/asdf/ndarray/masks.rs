@@ -24,7 +24,7 @@ pub(super) fn fits(array: &Ndarray, mask: &Value) -> Result<()> {
                 (Some(1), _) | (None, _) | (_, None) => Ok(()),
                 (Some(masked), Some(count)) if masked == count => Ok(()),
                 (Some(masked), Some(count)) => {
-                    trouble(mask, format!("the \"mask\" has {masked} elements, and its ndarray has {count}"))
+                    trouble(mask, format!("the \"mask\" has {masked} elements, but its ndarray has {count}"))
                 }
             }
         }
@@ -49,7 +49,7 @@ fn value_fits(datatype: Option<&Datatype>, mask: &Value) -> Result<()> {
             };
             let complex = mask.target().tag.as_deref().is_some_and(|tag| tag.contains("/core/complex-"));
             match range.is_some_and(beyond) || (range.is_some() && complex) {
-                true => trouble(mask, "the \"mask\" of an ndarray is no value of its datatype"),
+                true => trouble(mask, "the \"mask\" of an ndarray is not a value of its datatype"),
                 false => Ok(()),
             }
         }

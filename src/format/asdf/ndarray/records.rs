@@ -28,7 +28,8 @@ pub(super) fn fit(
             Some(items) if items.len() == fields.len() && !are_rows(items, fields) => break,
             Some(items @ [first, ..]) => {
                 if strict && items.len() == fields.len() && !python_looks_below(fields) {
-                    let what = "an array in the tree has as many rows as its datatype has fields, which Python can't read";
+                    let what = "an array in the tree has as many rows as its datatype has fields, which \
+                                Python can't read";
                     return trouble(line, what);
                 }
                 lengths.push(items.len());
@@ -37,7 +38,7 @@ pub(super) fn fit(
             None if !line.is_whole() => return Ok(None),
             _ => {
                 let what =
-                    format!("a record in the tree has not {} values, one for each field", fields.len());
+                    format!("a record in the tree does not have {} values, one for each field", fields.len());
                 return trouble(line, what);
             }
         }
@@ -49,7 +50,7 @@ pub(super) fn fit(
             let shape = &shape.dimensions;
             trouble(
                 data,
-                format!("an array in the tree has the shape {lengths:?}, and its \"shape\" is {shape:?}"),
+                format!("an array in the tree has the shape {lengths:?}, but its \"shape\" is {shape:?}"),
             )
         }
         _ => Ok(Some(lengths)),
@@ -89,7 +90,7 @@ fn rows_fit(value: &Value, lengths: &[usize], fields: &[Field]) -> Result<()> {
         _ if lengths.is_empty() => {
             return trouble(
                 value,
-                format!("a record in the tree has not {expected} values, one for each field"),
+                format!("a record in the tree does not have {expected} values, one for each field"),
             );
         }
         _ => return trouble(value, "the rows of an array in the tree are not of the same length"),
@@ -105,7 +106,7 @@ fn value_fits(value: &Value, field: &Field) -> Result<()> {
     let scalar = match (&field.datatype, &target.node) {
         _ if !field.shape.is_empty() => return Ok(()),
         (Datatype::Structured(_), Node::Sequence(..)) => {
-            return trouble(value, "a record in the tree has another one in it, which Python can't read");
+            return trouble(value, "a record in the tree is nested in another one, which Python can't read");
         }
         (Datatype::Scalar(scalar), _) => *scalar,
         _ => return Ok(()),
@@ -114,7 +115,7 @@ fn value_fits(value: &Value, field: &Field) -> Result<()> {
         return trouble(value, "a value of a record in the tree is neither a number nor a text");
     };
     if looks == Type::Null && scalar.range().is_some() {
-        return trouble(value, "a value of a record in the tree is null, and its field can't be");
+        return trouble(value, "a value of a record in the tree is null, but its field can't be");
     }
     let mut leaves = Leaves::default();
     leaves.add(value.place, text, looks, target.tag.as_deref());

@@ -117,7 +117,7 @@ fn what_is_wrong_is_told_with_its_place() {
         (&format!("{{{fine}, mask: x}}"), "\"mask\""),
         (&format!("{{{fine}, mask: {{source: 0}}}}"), "without the tag"),
         ("{data: [[1, 2], [3]]}", "not of the same length"),
-        ("{data: [1, 2], shape: [3]}", "has the shape [2], and its \"shape\" is [3]"),
+        ("{data: [1, 2], shape: [3]}", "has the shape [2], but its \"shape\" is [3]"),
         ("{data: [[1, 2], [3, 4]], datatype: [bool8, int8]}", "as many rows as"),
         ("{data: [[true, true], [true, true]], datatype: [bool8, bool8]}", "as many rows as"),
         ("{data: 5}", "not a sequence"),

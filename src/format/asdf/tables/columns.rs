@@ -19,7 +19,7 @@ pub(super) fn file(file: &Arc<AsdfFile>, sources: &[Source]) -> File {
     let content = columns.and_then(|columns| {
         let rows = columns.first().map_or(0, |(rows, _)| *rows);
         if columns.iter().any(|(others, _)| *others != rows) {
-            return Err(Error::damaged("the columns of the table are not of one length"));
+            return Err(Error::damaged("the columns of the table differ in length"));
         }
         let said = sources.iter().zip(&columns);
         let facts: Vec<Facts> =

@@ -22,7 +22,7 @@ const MOST_DEFECTS: usize = 100;
 const LONGEST_PATH: usize = 3000;
 /// Maximal size of a row of a column: elements and bytes.
 const LONGEST_ROW: (u64, u64) = (1 << 20, 8 << 20);
-const TOO_LONG: &str = "a row of it is longer than 8 MiB";
+const TOO_LONG: &str = "one of its rows is longer than 8 MiB";
 
 /// Maximal size of the metadata of all columns, in bytes.
 const MOST_SAID: usize = 16 << 20;
@@ -77,7 +77,7 @@ pub(in super::super) fn find(tree: &dyn Content, unfit_in_block: UnfitInBlock<'_
     let mut finder = Finder::new(unfit_in_block);
     if tree.len() > LONGEST_TREE {
         let start = Mark { line: 1, ..Mark::default() };
-        finder.leave_out(start, "the tree is longer than 256 MiB: its tables are not looked for".to_owned());
+        finder.leave_out(start, "the tree is longer than 256 MiB and is not searched for tables".to_owned());
         return finder.found(None);
     }
     let tree = Commented(tree);
@@ -180,7 +180,10 @@ impl<'f> Finder<'f> {
     fn columns_of(&mut self, paths: &Paths, node: &WantedNode<'_>) -> Vec<Source> {
         let Some(listed) = node.value.get("columns").and_then(Value::items) else {
             let path = paths.show(node.path);
-            let what = format!("tables/ leaves out {path}: it has no list of columns, or too long a one");
+            let what = format!(
+                "tables/ leaves out {path}: it has no list of columns, or the list is too \
+                                long"
+            );
             self.leave_out(node.value.place, what);
             return Vec::new();
         };
@@ -338,7 +341,7 @@ fn unfit_row(datatype: &Datatype, count: u64) -> Option<&'static str> {
         Datatype::Structured(fields) if fields.is_empty() => Some("it has no fields"),
         Datatype::Structured(fields) => fields.iter().find_map(|field| {
             match field.shape.iter().try_fold(count, |product, len| product.checked_mul(*len)) {
-                Some(0) => Some("a field of it is empty"),
+                Some(0) => Some("one of its fields is empty"),
                 Some(count) => unfit_row(&field.datatype, count),
                 None => Some(TOO_LONG),
             }

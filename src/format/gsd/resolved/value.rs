@@ -94,10 +94,10 @@ fn first_row(file: &GsdFile, entry: &Entry) -> Result<Slice> {
 fn words(file: &GsdFile, entry: &Entry) -> Result<Vec<Vec<u8>>> {
     let data = file.data(entry)?;
     if entry.element().is_none_or(|element| element.size != 1) || entry.m == 0 {
-        return Err(Error::damaged(format!("{} are no rows of characters", entry.array())));
+        return Err(Error::damaged(format!("{} are not rows of characters", entry.array())));
     }
     if data.len() > MOST_BYTES || entry.n > MOST_TYPES {
-        let message = format!("{} are more than are read as names: see arrays/frames", entry.array());
+        let message = format!("{} are too many to be read as names: see arrays/frames", entry.array());
         return Err(Error::unsupported(message));
     }
     let mut bytes = vec![0; data.len() as usize];

@@ -113,7 +113,7 @@ impl Gather {
         *locked(&self.last) = (at, end);
         match found.iter().all(|entry| self.chunks.fits(entry)) {
             true if found.len() as u64 == count => Ok(found),
-            _ => Err(Error::new(Kind::Changed, "the index of the file was changed: open the file again")),
+            _ => Err(Error::new(Kind::Changed, "the index of the file has changed: open the file again")),
         }
     }
 
@@ -181,7 +181,7 @@ pub(super) fn copy(source: &dyn Source, parts: &[Part], buf: &mut [u8]) -> Resul
             }
         };
         if !filled {
-            let cut = Error::damaged("the file was cut short while it was read").at(*first);
+            let cut = Error::damaged("the file was truncated while it was read").at(*first);
             return if done > 0 { Ok(done) } else { Err(cut) };
         }
         done += run.iter().map(|(_, len)| *len as usize).sum::<usize>();

@@ -176,7 +176,7 @@ impl Filled {
         }
         match found.iter().flatten().all(|entry| self.takes(entry)) {
             true => Ok(found),
-            false => Err(Error::new(Kind::Changed, "the index of the file was changed: open the file again")),
+            false => Err(Error::new(Kind::Changed, "the index of the file has changed: open the file again")),
         }
     }
 
@@ -243,7 +243,7 @@ impl Filled {
     fn read(&self, offset: u64, buf: &mut [u8]) -> Result<()> {
         match read_up_to(&**self.file.source(), offset, buf)? == buf.len() {
             true => Ok(()),
-            false => Err(Error::damaged("the file was cut short while it was read").at(offset)),
+            false => Err(Error::damaged("the file was truncated while it was read").at(offset)),
         }
     }
 

@@ -28,7 +28,7 @@ impl Surveyor<'_, '_> {
     pub(super) fn scalar_key(&mut self, place: Mark, text: &str, looks: Type) -> Option<u64> {
         let hash = self.key_hash(text, looks);
         if looks == Type::Other {
-            let what = "a key has a tag of its own, which Python can't look up".to_owned();
+            let what = "a key has a custom tag, which Python can't hash".to_owned();
             self.find(Wrong::UnhashableKey, place, text, what);
         }
         let bit = match looks {
@@ -52,14 +52,14 @@ impl Surveyor<'_, '_> {
         let Some(frame) = self.frames.last_mut() else { return };
         if !frame.seen.insert(hash) {
             let key = frame.key.clone();
-            let what = format!("the key \"{}\" comes a second time in one mapping", shorten(&key));
+            let what = format!("the key \"{}\" is repeated in the same mapping", shorten(&key));
             self.find(Wrong::DuplicateKey, place, &key, what);
         }
     }
 
     /// Records the finding that a collection is a key.
     pub(super) fn unhashable(&mut self, place: Mark) {
-        let what = "a key is a sequence or a mapping, which Python can't look up".to_owned();
+        let what = "a key is a sequence or a mapping, which Python can't hash".to_owned();
         self.find(Wrong::UnhashableKey, place, "", what)
     }
 }

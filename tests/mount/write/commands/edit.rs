@@ -50,7 +50,20 @@ fn an_edit_that_is_refused_is_kept_or_mended() {
         let breaks = "sed -i 's/first light/a: b: c/' \"$1\"";
         // Without a terminal nobody can be asked.
         let output = bench.edit(breaks);
-        failed(&output, &["a.asdf: not saved", "line 7", "name: a: b: c", "^", "the text is kept in"]);
+        failed(
+            &output,
+            &[
+                "a.asdf: not changed: the text is refused",
+                "line 7",
+                "name: a: b: c",
+                "^",
+                "the \
+                                                                                                       text \
+                                                                                                       is \
+                                                                                                       kept \
+                                                                                                       in",
+            ],
+        );
         assert_eq!(bench.copies(), [bad.as_str()]);
         let kept = said(&output).lines().last().unwrap().rsplit(' ').next().unwrap().to_owned();
         assert_eq!(fs::read_to_string(&kept).unwrap(), bad);
@@ -67,7 +80,8 @@ fn an_edit_that_is_refused_is_kept_or_mended() {
         bench.is_untouched();
         fs::remove_dir_all(bench.state()).unwrap();
         // The user is asked and corrects the text: the editor gets the refused text again.
-        let mends = "if grep -q 'a: b: c' \"$1\"; then sed -i 's/a: b: c/mended/' \"$1\"; else sed -i 's/first light/a: b: c/' \"$1\"; fi";
+        let mends = "if grep -q 'a: b: c' \"$1\"; then sed -i 's/a: b: c/mended/' \"$1\"; else sed -i \
+                     's/first light/a: b: c/' \"$1\"; fi";
         let (shown, status) = bench.edit_on_terminal(mends, "e\n");
         assert_eq!(status, Some(0), "{shown}");
         assert!(shown.contains("line 7"), "{shown}");

@@ -63,9 +63,9 @@ fn what_was_interrupted_is_recovered_once() {
                 let found = bench.place.holds_one_of(&[&old, &new]);
                 if left || beside {
                     let which = ["before", "after"][found];
-                    let settled = told.contains(&format!("it is now the file {which} the interrupted save"));
+                    let settled = told.contains(&format!("it is now as {which} the interrupted save"));
                     assert!(
-                        told.contains(": removed ") && settled || !told.contains("is now the file"),
+                        told.contains(": removed ") && settled || !told.contains("it is now as"),
                         "{told}"
                     );
                     seen[usize::from(closed)] += usize::from(settled);
@@ -98,7 +98,7 @@ fn what_is_no_journal_is_set_aside_and_a_foreign_journal_is_reported() {
         run("sh", &["-c", command, "sh", journal.to_str().unwrap()]);
         let output = bench.recover();
         assert!(output.status.success(), "{output:?}");
-        assert!(String::from_utf8_lossy(&output.stdout).contains("it is not a file"), "{output:?}");
+        assert!(String::from_utf8_lossy(&output.stdout).contains("it is not a regular file"), "{output:?}");
         assert!(journal.symlink_metadata().is_err());
         run("rm", &["-r", &format!("{}.aside", journal.display())]);
     }

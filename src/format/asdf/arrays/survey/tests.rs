@@ -114,8 +114,10 @@ fn a_mask_stands_beside_its_array() {
 fn references_within_the_file_are_links() {
     let nodes = format!(
         "a: {{b/c: {0}, '~': {{d: [{0}]}}}}\nw: {{$ref: '#/a/b~1c'}}\nx: {{$ref: '#/w'}}\n\
-         y: {{$ref: '#/a/~0'}}\nz: {{$ref: '#/y/d/0'}}\nround: {{$ref: '#/circle'}}\ncircle: {{$ref: '#/round'}}\n\
-         self: {{$ref: '#/self/self'}}\nall: {{$ref: '#'}}\nnone: {{$ref: '#/nothing'}}\nfar: {{$ref: 'o.asdf#/a'}}\n",
+         y: {{$ref: '#/a/~0'}}\nz: {{$ref: '#/y/d/0'}}\nround: {{$ref: '#/circle'}}\ncircle: {{$ref: \
+         '#/round'}}\n\
+         self: {{$ref: '#/self/self'}}\nall: {{$ref: '#'}}\nnone: {{$ref: '#/nothing'}}\nfar: {{$ref: \
+         'o.asdf#/a'}}\n",
         array(0)
     );
     let expected = [
@@ -190,10 +192,10 @@ fn masks_are_shared_and_lost_ones_are_told() {
     let found = find(&tree(&nodes), 9, &|_| Some(4));
     let told: Vec<_> = found.defects.iter().map(|defect| defect.what.as_str()).collect();
     let expected = [
-        "line 14: arrays/ leaves out the mask of j: it is no number, or the elements are none",
+        "line 14: arrays/ leaves out the mask of j: the mask or the elements are not numbers",
         "line 13: arrays/ leaves out the mask of i: it does not fit the shape of its array",
         "line 11: arrays/ leaves out the mask of g: it is in another file",
-        "line 12: arrays/ leaves out the mask of h: it leads to no array",
+        "line 12: arrays/ leaves out the mask of h: it does not refer to an array",
     ];
     assert_eq!(told, expected);
 }

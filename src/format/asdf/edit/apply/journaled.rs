@@ -55,7 +55,7 @@ impl<S: Storage> Job<'_, S> {
         // This extent shows whether the insertion is complete.
         let at = self.change.insert_at();
         if !extents.iter().any(|extent| (extent.logical..extent.logical + extent.len).contains(&at)) {
-            return Err(unsuited("the first block has no place on the disk"));
+            return Err(unsuited("the first block is not on the disk"));
         }
         let (place, journal) = self.write_journal(Method::Insert, None, &extents)?;
         self.carry_out(place, journal)
@@ -81,7 +81,7 @@ impl<S: Storage> Job<'_, S> {
             }
         }
         Err(match tried.is_empty() {
-            true => unsuited("there is no place for a copy of the file"),
+            true => unsuited("no directory can hold a copy of the file"),
             false => Stopped::Failed(nowhere("a copy of the file can't be made", &tried)),
         })
     }

@@ -20,7 +20,7 @@ impl<S: Storage> Job<'_, S> {
         let Some(place) = place else {
             return Err(Stopped::Unsuited(crate::Error::new(
                 crate::Kind::Refused,
-                "there is no place beside it",
+                "no file can be made beside it",
             )));
         };
         let file = self.prepare(place).and_then(|()| self.create_image(place)).map_err(unsuited_or_failed)?;

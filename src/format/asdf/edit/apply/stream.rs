@@ -125,7 +125,7 @@ fn refusal(change: &Change<'_>, why: &str, to_do: &str) -> Error {
     Error::new(
         Kind::TooLarge,
         format!(
-            "the text is {more} bytes longer than the room before the first block, and the last block is \
+            "the text is {more} bytes longer than the space before the first block, and the last block is \
              streamed: {why}. Shorten the text, or {to_do}"
         ),
     )

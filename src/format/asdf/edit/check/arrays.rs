@@ -59,13 +59,16 @@ impl TreeFacts {
                 && unfit.len() < survey::MOST_FINDINGS
             {
                 let tag = tag.escape_debug();
-                let what =
-                    format!("readers don't know {tag} in this file: its standard has version {expected}");
+                let what = format!(
+                    "readers don't recognise {tag} in this file: its version of the standard has \
+                             {expected}"
+                );
                 unfit.push((path, Trouble { place: value.place, what }));
             }
             if let Some(tag) = found.tag.filter(|tag| ndarray::is_tag(tag)) {
                 if !ndarray::is_known_tag(tag) && expected.is_none() && unfit.len() < survey::MOST_FINDINGS {
-                    let what = format!("readers don't know this version of ndarray, {}", tag.escape_debug());
+                    let what =
+                        format!("readers don't recognise this version of ndarray, {}", tag.escape_debug());
                     unfit.push((path, Trouble { place: value.place, what }));
                 }
                 arrays.push(ArrayNode { path, place: value.place, array: Ndarray::read(tag, value) });

@@ -93,7 +93,7 @@ fn check_kind(kind: &str, node: &Value) -> Checked {
     match (kind, &node.node) {
         (_, Node::Unknown) => Ok(()),
         ("complex", Node::Scalar { text, .. }) if is_complex(text) => Ok(()),
-        ("complex", _) => trouble(node, "this is no complex number"),
+        ("complex", _) => trouble(node, "this is not a complex number"),
         (_, Node::LargeSequence(_)) => Ok(()),
         (_, Node::Mapping(_)) => fields(kind, node),
         _ => trouble(node, format!("a node of type {kind} is not a mapping")),

@@ -49,11 +49,13 @@ fn header_line(new: &[u8], old: &[u8]) -> Vec<Fault> {
     match another && was.is_some() {
         true => {
             let said = String::from_utf8_lossy(said);
-            let what = format!(
-                "the header line was changed: it says how the file is laid out, \"{}\"",
-                said.trim_end()
-            );
-            vec![Fault::new(Some(0), what, "put the first line back as it was")]
+            let what = format!("the header line was changed; it was \"{}\"", said.trim_end());
+            vec![Fault::new(
+                Some(0),
+                what,
+                "restore the first line: it gives the version of the file's \
+                                            layout",
+            )]
         }
         false => Vec::new(),
     }
@@ -66,7 +68,7 @@ pub(super) fn problems(draft: &Draft<'_, '_>) -> Vec<Fault> {
     let generation = prologue.generation(text);
     let mut problems = Vec::new();
     if let Some(at) = memchr::memchr(0, text) {
-        let what = "the text has a zero byte in it, which ends a tree";
+        let what = "the text contains a zero byte, which would end the tree";
         problems.push(draft.fault(
             at,
             what,
@@ -74,15 +76,15 @@ pub(super) fn problems(draft: &Draft<'_, '_>) -> Vec<Fault> {
         ));
     }
     if let Some(at) = generation.find_magic(text) {
-        let what = "the text has the bytes in it with which a block begins";
-        problems.push(draft.fault(at, what, "take them out"));
+        let what = "the text contains the magic bytes of a block";
+        problems.push(draft.fault(at, what, "remove them"));
     }
     // Only a comment before the tree can contain the marker in a way that hides what follows it.
     let marker = memmem::find_iter(&text[..line_end(text, prologue.comments_end)], index::MARKER)
         .find(|at| *at == 0 || text[at - 1] == b'\n');
     if let Some(at) = marker {
-        let what = "a line begins with the words with which the block index begins";
-        problems.push(draft.fault(at, what, "write this comment otherwise"));
+        let what = "a line begins like the block index, with \"#ASDF BLOCK INDEX\"";
+        problems.push(draft.fault(at, what, "reword this comment"));
     }
     if text.get(prologue.comments_end) == Some(&b' ') {
         let what = "the first line of the tree begins with a blank, which readers take for padding";
@@ -110,8 +112,8 @@ fn early_end(draft: &Draft<'_, '_>, tree: usize) -> Option<Fault> {
         if rest.is_empty() {
             return None;
         }
-        let what = "the tree would end at this line '...', and what follows would be lost";
-        let to_do = "take the line out, or write the text it is in with quotes";
+        let what = "the tree would end at this line '...', and the text after it would be lost";
+        let to_do = "remove the line, or put the text that contains it in quotes";
         return Some(draft.fault(at, what, to_do));
     }
     None

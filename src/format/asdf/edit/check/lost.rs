@@ -5,11 +5,12 @@ use super::{Draft, Fault, Judgement, offset};
 use crate::yaml::survey::Survey;
 
 /// Advice for lost tags.
-const PUT_BACK: &str = "put the tags back, or use a tool that keeps them: without its tag Python reads a node as \
-                        a plain dict, list or text. If they are judgement to go, save with -o validate=warn, or \
+const PUT_BACK: &str = "restore the tags, or use a tool that keeps them: without its tag, Python reads a \
+                        node as a plain dict, list or text. If they are meant to go, save with -o \
+                        validate=warn, or \
                         with asdf-mount --set-tree TREE --force FILE";
 /// Advice for scalars whose meaning changed.
-const QUOTE: &str = "write the scalar as it was, or in quotes if it is judgement as text";
+const QUOTE: &str = "write the scalar as it was, or in quotes if it is meant as text";
 
 /// Reports lost tags of nodes that still exist. If at least half of the tags are gone, a tool dropped them,
 /// and the text is refused.
@@ -44,12 +45,14 @@ pub(super) fn readings(draft: &Draft<'_, '_>, survey: &Survey, judgement: &mut J
     for (path, place, text) in &reread.first {
         let name = survey.paths.show(*path);
         let what = format!(
-            "{name}: \"{text}\" is not what Python read here before: versions of YAML differ in y, n, yes, no, \
-             on, off, 0o17, 190:20:30, dates and the like, and a tool has written what another version reads"
+            "{name}: \"{text}\" is not what Python read here before: versions of YAML differ in y, n, yes, \
+             no, \
+             on, off, 0o17, 190:20:30, dates and the like, and a tool has written the scalar for another \
+             version"
         );
         judgement.warnings.push(draft.fault(offset(*place), what, QUOTE));
     }
-    judgement.warnings.extend(more(reread.count, reread.first.len(), "scalars are read otherwise", QUOTE));
+    judgement.warnings.extend(more(reread.count, reread.first.len(), "scalars are read differently", QUOTE));
 }
 
 /// Returns a fault with the number of changes that are not listed, if any.

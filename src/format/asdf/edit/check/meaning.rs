@@ -72,7 +72,7 @@ fn prologue(draft: &Draft<'_, '_>, old: &Old, judgement: &mut Judgement) {
             let before = String::from_utf8_lossy(before);
             let what =
                 format!("the version in the line {name} was changed; it was \"{}\"", before.trim_end());
-            let to_do = "put the line back: another version gives the tree another meaning";
+            let to_do = "restore the line: another version gives the tree another meaning";
             judgement.problems.push(draft.fault(now.start, what, to_do));
         }
     }
@@ -83,7 +83,7 @@ fn prologue(draft: &Draft<'_, '_>, old: &Old, judgement: &mut Judgement) {
         judgement.problems.push(draft.fault(at, what, to_do));
     }
     if !is.has_tree(draft.text) && old.has_tree {
-        judgement.problems.push(Fault::of_all("the tree is gone", "put it back"));
+        judgement.problems.push(Fault::of_all("the tree is gone", "restore it"));
     }
 }
 
@@ -115,9 +115,9 @@ impl Comparison<'_> {
     /// Checks that the root is still a mapping with its tag.
     fn root(&self) -> Option<Fault> {
         let was = self.was?.survey.root.as_ref()?;
-        let to_do = "put it back: without it the file is not known for what it is";
+        let to_do = "restore it: without this tag, readers do not recognise the file as ASDF";
         let Some(is) = &self.facts.survey.root else {
-            return Some(Fault::of_all("the tree is gone", "put it back"));
+            return Some(Fault::of_all("the tree is gone", "restore it"));
         };
         let is_root = |root: &Root| {
             root.tag.as_deref().is_some_and(|tag| ROOT_TAGS.iter().any(|start| tag.starts_with(start)))
@@ -133,16 +133,16 @@ impl Comparison<'_> {
             }
             _ => {}
         }
-        let what = "the root of the tree is no mapping any more";
-        (was.mapping && !is.mapping).then(|| self.fault(is.place, what, "put the keys and their values back"))
+        let what = "the root of the tree is no longer a mapping";
+        (was.mapping && !is.mapping).then(|| self.fault(is.place, what, "restore the keys and their values"))
     }
 
     fn depth(&self) -> Option<Fault> {
         let (depth, place) = self.facts.survey.depth;
         let was = self.was.map_or(0, |was| was.survey.depth.0);
         (depth > DEEPEST.max(was)).then(|| {
-            let what = format!("the tree is {depth} levels deep; Python asdf reads {DEEPEST}");
-            self.fault(place, what, "make it flatter")
+            let what = format!("the tree is {depth} levels deep; Python asdf reads at most {DEEPEST}");
+            self.fault(place, what, "reduce the nesting")
         })
     }
 
@@ -164,8 +164,7 @@ impl Comparison<'_> {
 
     /// Finds arrays that are still there, but no longer recognised as arrays.
     fn lost_tags(&self) -> Vec<Fault> {
-        let to_do =
-            "put the tag back, as in '!core/ndarray-1.1.0'; a tool that drops tags can't be used here";
+        let to_do = "restore the tag, as in '!core/ndarray-1.1.0'; a tool that drops tags can't be used here";
         let Some(was) = self.was.filter(|was| !was.arrays.is_empty()) else { return Vec::new() };
         let here = identities(&self.facts.survey.paths, &self.facts.arrays);
         let before = identities(&was.survey.paths, &was.arrays);
@@ -189,7 +188,7 @@ impl Comparison<'_> {
                 1 => "the only ndarray of the tree is gone".to_owned(),
                 count => format!("all {count} ndarrays of the tree are gone"),
             };
-            lost.push(Fault::of_all(what, "put at least one back, or mount with -o validate=off"));
+            lost.push(Fault::of_all(what, "restore at least one, or mount with -o validate=off"));
         }
         lost
     }
@@ -234,7 +233,7 @@ impl Comparison<'_> {
             .collect();
         for node in moved.filter(|node| before.contains(&self.facts.survey.paths.identity(node.path, true))) {
             let name = self.facts.survey.paths.show(node.path);
-            let what = format!("{name}: it was in a block of this file, and its source is another file now");
+            let what = format!("{name}: it was in a block of this file, but its source is now another file");
             judgement.problems.push(self.fault(node.place, what, "write the number of the block"));
         }
     }
@@ -253,7 +252,7 @@ impl Comparison<'_> {
                 1 => format!("its source is block {source}, and the file has only block 0"),
                 _ => format!("its source is block {source}, and the file has blocks 0 to {}", count - 1),
             };
-            return Some((node.place, what, "name a block that is there"));
+            return Some((node.place, what, "name a block that exists"));
         };
         let size = self.blocks.size(n)?;
         let too_large = array.extent(size)?.err()?;
@@ -272,7 +271,7 @@ impl Comparison<'_> {
         for (path, trouble) in &self.facts.unfit {
             if !known.take((self.facts.survey.paths.identity(*path, false), trouble.what.as_str())) {
                 let name = self.facts.survey.paths.show(*path);
-                let to_do = "correct it: Python asdf opens no file with such a node";
+                let to_do = "correct it: Python asdf can't open a file with such a node";
                 judgement.problems.push(self.fault(
                     trouble.place,
                     format!("{name}: {}", trouble.what),
@@ -316,13 +315,13 @@ impl<T: std::hash::Hash + Eq> OldFaults<T> {
 
 fn to_do(wrong: Wrong) -> &'static str {
     match wrong {
-        Wrong::DuplicateKey => "take one of the two out: readers see only the last",
-        Wrong::UndefinedAlias => "define the anchor (&name) before it is mentioned (*name)",
+        Wrong::DuplicateKey => "remove one of the two: readers see only the last",
+        Wrong::UndefinedAlias => "define the anchor (&name) before its alias (*name)",
         Wrong::RepeatedAnchor => "give one of the two anchors another name",
-        Wrong::UnhashableKey => "write a text or a number; quotes make a text",
-        Wrong::Unfit => "correct it, or put it in quotes (and take its tag away) if it is judgement as text",
-        Wrong::Merge => "give a mapping to merge, or quote the key if it is judgement as text",
-        Wrong::SecondDocument => "a tree is one document: take the second one out",
+        Wrong::UnhashableKey => "write the key as a text or a number; quotes make a text",
+        Wrong::Unfit => "correct it, or put it in quotes (and remove its tag) if it is meant as text",
+        Wrong::Merge => "give a mapping to merge, or quote the key if it is meant as text",
+        Wrong::SecondDocument => "a tree is one document: remove the second one",
         Wrong::LargeInteger => "write it as !core/integer, or in quotes",
     }
 }

@@ -44,7 +44,7 @@ struct Pieces {
 impl Pieces {
     fn add(&mut self, at: usize, piece: impl Into<Vec<u8>>, what: &str) {
         self.pieces.push((at, 0, piece.into()));
-        self.restored.push(format!("{what} put back"));
+        self.restored.push(format!("{what} restored"));
     }
 
     fn into_normalized(mut self, text: &[u8]) -> Normalized<'_> {
@@ -190,8 +190,8 @@ fn only_end(pieces: &mut Pieces, new: &[u8], from: usize, eol: &[u8]) {
         tail.extend_from_slice(eol);
     }
     let what = match tail.is_empty() {
-        true => "what followed the line '...' was blank and was taken away",
-        false => "comments that followed the line '...' were put before it",
+        true => "blank lines after the line '...' were removed",
+        false => "comments after the line '...' were moved before it",
     };
     tail.extend_from_slice(b"...");
     tail.extend_from_slice(eol);

@@ -120,7 +120,11 @@ impl Prologue {
         }
         let inside = tree.filter(|tree| *tree > 0 && !matches!(rest[tree - 1], b'\n' | b'\r'));
         inside.map(|tree| {
-            (start + tree, "a comment before the tree holds '%YAML', which readers take for its begin")
+            (
+                start + tree,
+                "a comment before the tree contains '%YAML', which readers take for the start of \
+                            the tree",
+            )
         })
     }
 }

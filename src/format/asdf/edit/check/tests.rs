@@ -1,11 +1,16 @@
+mod notes;
+mod texts;
+
 use super::*;
 use crate::format::asdf::head;
 use crate::source::MemorySource;
 
 const PROLOGUE: &str =
     "#ASDF 1.0.0\n#ASDF_STANDARD 1.5.0\n# a comment\n%YAML 1.1\n%TAG ! tag:stsci.edu:asdf/\n";
-const TREE: &str = "--- !core/asdf-1.1.0\na: !core/ndarray-1.0.0 {source: 0, shape: [10], datatype: int8, byteorder: big}\n\
-                    b: !core/ndarray-1.0.0\n  source: 1\n  shape: [2, 2]\n  datatype: int32\n  byteorder: little\n\
+const TREE: &str = "--- !core/asdf-1.1.0\na: !core/ndarray-1.0.0 {source: 0, shape: [10], datatype: int8, \
+                    byteorder: big}\n\
+                    b: !core/ndarray-1.0.0\n  source: 1\n  shape: [2, 2]\n  datatype: int32\n  byteorder: \
+                    little\n\
                     meta: {name: x} # kept\n...\n";
 
 fn base() -> String {
@@ -47,105 +52,15 @@ fn accepted(new: &str, old: &str) -> (String, usize) {
 }
 
 #[test]
-#[allow(clippy::too_many_lines)] // one case after the other, in the order that they happen
-fn every_refusal_names_its_place() {
-    let base = base();
-    let mut wrong = Vec::new();
-    for (new, what, place) in [
-        (edited("kept", "\0"), "zero byte", Some((13, 19))),
-        (format!("\u{feff}{base}"), "byte order mark", Some((1, 1))),
-        (edited("kept", "\u{1}"), "not valid YAML: control characters are not allowed", Some((13, 19))),
-        (edited("{name: x}", "{name: x"), "not valid YAML: did not find expected ',' or '}'", Some((14, 1))),
-        (edited("meta:", "\tmeta:"), "not valid YAML", Some((13, 1))),
-        (edited("meta:", "---\nmeta:"), "a second document", Some((13, 1))),
-        (edited("meta:", "...\nmeta:"), "the tree would end at this line", Some((13, 1))),
-        (format!("{base}more: 1\n"), "the tree would end at this line", Some((14, 1))),
-        (edited("#ASDF 1.0.0", "#ASDF 1.1.0"), "the header line was changed", Some((1, 1))),
-        (edited("#ASDF 1.0.0", "#asdf 1.0.0"), "the header line was changed", Some((1, 1))),
-        (edited("#ASDF 1.0.0", "#ASDF1.0.0"), "the header line was changed", Some((1, 1))),
-        (edited("STANDARD 1.5.0", "STANDARD 1.6.0"), "#ASDF_STANDARD was changed", Some((2, 1))),
-        (edited("%YAML 1.1", "%YAML 1.2"), "%YAML was changed", Some((4, 1))),
-        (edited("# a comment", ""), "only lines that begin with '#'", Some((3, 1))),
-        (edited("# a comment", "# a %YAML comment"), "a comment before the tree holds '%YAML'", Some((3, 5))),
-        (edited("# a comment", "#ASDF BLOCK INDEX"), "block index", Some((3, 1))),
-        (edited("--- !core/asdf-1.1.0", "---"), "the root of the tree has lost its tag", Some((7, 1))),
-        (edited("!core/asdf-1.1.0", "!core/other-1.1.0"), "the tag of the root was changed", Some((6, 5))),
-        (edited("a: !core/ndarray-1.0.0", "a:"), "the array a has lost its ndarray tag", Some((7, 4))),
-        (
-            edited("source: 0", "source: 2"),
-            "a: its source is block 2, and the file has blocks 0 to 1",
-            Some((7, 4)),
-        ),
-        (edited("source: 0", "source: -3"), "block -3", Some((7, 4))),
-        (edited("source: 0", "source: x.asdf"), "its source is another file now", Some((7, 4))),
-        (edited("source: 0", "source: '0'"), "in quotes", Some((7, 33))),
-        (
-            edited("[10]", "[11]"),
-            "a: it does not fit in block 0, which has 10 bytes: it takes 11 bytes",
-            Some((7, 4)),
-        ),
-        (edited("[2, 2]", "[2, 2.5]"), "b: a dimension of an ndarray", Some((10, 14))),
-        (edited("meta:", "b: 1\nmeta:"), "\"b\" comes a second time", Some((13, 1))),
-        (edited("name: x", "name: *x"), "the alias \"*x\" has no anchor", Some((13, 14))),
-        (edited("{name: x}", "[&x 1, &x 2]"), "the anchor \"x\" is defined a second time", Some((13, 14))),
-        (edited("name: x", "näme: 2001-99-99"), "\"2001-99-99\" can't be read", Some((13, 14))),
-        (edited("name: x", "name: 0b_"), "\"0b_\" can't be read", Some((13, 14))),
-        (edited("name: x", "name: !!int abc"), "can't be read", Some((13, 14))),
-        (edited("name: x", "<<: x"), "the value of \"<<\"", Some((13, 12))),
-        (edited("name: x", "[n]: x"), "a key is a sequence or a mapping", Some((13, 8))),
-        (edited("name: x", "!t n: x"), "a key has a tag", Some((13, 8))),
-        (
-            edited("name: x", "history: []").replace("meta", "history").replace("{history: []}", "3"),
-            "history",
-            Some((13, 10)),
-        ),
-        (edited("meta:", "asdf_library: {name: x}\nmeta:"), "software has no \"version\"", Some((13, 15))),
-        (
-            edited("name: x", &format!("x: {}{}", "[".repeat(250), "]".repeat(250))),
-            "252 levels deep",
-            Some((13, 260)),
-        ),
-        (
-            PROLOGUE.to_owned() + "--- !core/asdf-1.1.0\nmeta: 1\n...\n",
-            "all 2 ndarrays of the tree are gone",
-            None,
-        ),
-        (PROLOGUE.lines().take(3).map(|line| format!("{line}\n")).collect(), "the tree is gone", None),
-        (PROLOGUE.to_owned() + "--- !core/asdf-1.1.0\n- 1\n...\n", "no mapping any more", Some((6, 5))),
-        (PROLOGUE.to_owned() + "---\n...\n", "lost its tag", Some((7, 1))),
-        (String::new(), "the text is empty", Some((1, 1))),
-    ] {
-        let (found, found_place) = refused(&new);
-        if !found.contains(what) || found_place != place {
-            wrong.push(format!("{what} at {place:?}: {found} at {found_place:?}"));
-        }
-    }
-    assert_eq!(wrong, [""; 0], "{}", wrong.join("\n"));
-    for (new, what, place) in [
-        ([base.as_bytes(), b"x\xd3BLK"].concat(), "with which a block begins", Some((15, 2))),
-        (
-            base.replace("kept", "k\u{e9}pt").chars().map(|c| c as u8).collect(),
-            "not in UTF-8",
-            Some((13, 20)),
-        ),
-        (b"\xff\xfe#\0A\0".to_vec(), "UTF-16", Some((1, 1))),
-    ] {
-        let (found, found_place) = refused(&new);
-        assert!(found.contains(what), "{what}: {found}");
-        assert_eq!(found_place, place, "{found}");
-    }
-}
-
-#[test]
 fn a_refusal_is_told_in_a_few_lines() {
     let new = edited("meta: {name: x}", "meta:\t{name: x, name: y}\na: 1");
     let refusal = checked(new.as_bytes(), &base(), Validation::Strict).unwrap_err();
     assert_eq!(
         refusal.report(),
-        "line 13, column 17: the key \"name\" comes a second time in one mapping\n\
+        "line 13, column 17: the key \"name\" is repeated in the same mapping\n\
          \n    meta:   {name: x, name: y}\n                      ^\n\n\
-         What to do: take one of the two out: readers see only the last\n\
-         \nAlso:\n  line 14, column 1: the key \"a\" comes a second time in one mapping\n"
+         What to do: remove one of the two: readers see only the last\n\
+         \nAlso:\n  line 14, column 1: the key \"a\" is repeated in the same mapping\n"
     );
 }
 
@@ -227,33 +142,7 @@ fn blanks_and_comments_behind_the_end_are_taken() {
 }
 
 #[test]
-fn an_array_has_a_version_and_elements_that_readers_take() {
-    for (to, what) in [
-        ("c: !core/ndarray-1.1.0 {data: [1]}", "its standard has version 1.0.0"),
-        ("c: !core/ndarray-1.2.0 {data: [1]}", "its standard has version 1.0.0"),
-        ("c: !core/ndarray-1.0.0 {data: [1, 300], datatype: int8}", "beyond the datatype"),
-        ("c: !core/ndarray-1.0.0 {datatype: uint8, data: [[1], [-1]]}", "beyond the datatype"),
-        ("c: !core/ndarray-1.0.0 {data: [a, b], datatype: int64}", "is an integer, and an element is none"),
-        ("c: !core/ndarray-1.0.0 {data: [.nan], datatype: int64}", "is an integer, and an element is none"),
-        ("c: !core/ndarray-1.0.0 {data: [x1], datatype: float64}", "is a float, and an element is none"),
-        ("c: !core/ndarray-1.0.0 {data: [ä], datatype: [ascii, 3]}", "is ascii"),
-        ("c: !core/ndarray-1.0.0 {data: [2001-01-01]}", "a date"),
-        ("c: !core/ndarray-1.0.0 {data: [a], datatype: complex64}", "is a complex number, and an element"),
-        ("c: !core/ndarray {data: [1]}", "its standard has version 1.0.0"),
-        ("c: !core/complex-1.1.0 1+1j", "its standard has version 1.0.0"),
-        (
-            "c: !core/ndarray-1.0.0 {data: [1], mask: !core/ndarray-1.0.0 [1]}",
-            "other elements than true and false",
-        ),
-        (
-            "c: !core/ndarray-1.0.0 {data: [1, 2], datatype: int8, mask: !core/ndarray-1.0.0 {data: [1, 0, 1], datatype: bool8}}",
-            "the \"mask\" has 3 elements, and its ndarray has 2",
-        ),
-        ("c: !core/ndarray-1.0.0 {data: [1, 2], datatype: int8, mask: 300}", "no value of its datatype"),
-    ] {
-        let (found, _) = refused(edited("meta:", &format!("{to}\nmeta:")));
-        assert!(found.contains(what), "{to}: {found}");
-    }
+fn an_array_may_have_elements_that_readers_take() {
     for fine in [
         "{data: [1, 127, null, true, 1.5, '7', \" 1_0 \"], datatype: int8}",
         "{data: [1, .nan, '1e5', inf, null], datatype: float32}",
@@ -279,7 +168,7 @@ fn keys_may_be_what_python_can_look_up() {
     }
     for twice in ["{1: a, 1.0: b}", "{true: a, 1.0: b}", "{1.5: a, 1.50: b}", "{~: a, null: b}"] {
         let (what, _) = refused(edited("{name: x}", twice));
-        assert!(what.contains("comes a second time"), "{twice}: {what}");
+        assert!(what.contains("is repeated in the same mapping"), "{twice}: {what}");
     }
 }
 
@@ -296,13 +185,14 @@ fn a_place_is_that_in_the_text_as_it_was_written() {
 #[test]
 fn only_what_gets_worse_is_refused() {
     let odd = "#ASDF 1.0.0\n\n%YAML 1.1\n%TAG ! tag:stsci.edu:asdf/\n--- !core/asdf-1.0.0\n\
-               list:\n- {x: 1, x: 2}\n- !core/ndarray-1.0.0 {source: 7, shape: [99], datatype: int8, byteorder: big}\n\
+               list:\n- {x: 1, x: 2}\n- !core/ndarray-1.0.0 {source: 7, shape: [99], datatype: int8, \
+               byteorder: big}\n\
                a: !core/ndarray-1.0.0 {source: 0, shape: [99], datatype: int8, byteorder: big}\n\
                1.5: 2001-99-99\nhistory: 3\nb: !core/ndarray-1.0.0 {source: 0}\n";
     let new = odd.replace("list:\n", "list:\n- new\n").replace("1.5: ", "new: 1\n1.5: ");
     assert_eq!(accepted(&new, odd).0, new.clone() + "...\n");
     for (from, to, expected) in [
-        ("{x: 1, x: 2}", "{x: 1, x: 2, x: 3}", "\"x\" comes a second time"),
+        ("{x: 1, x: 2}", "{x: 1, x: 2, x: 3}", "\"x\" is repeated"),
         (
             "shape: [99], datatype: int8, byteorder: big}\na",
             "shape: [99], datatype: int9, byteorder: big}\na",
@@ -372,7 +262,7 @@ fn assert_sound(new: &[u8], accepted: &Accepted<'_>, level: Validation) {
     let text = accepted.text.as_ref();
     // All written bytes are there, in order, except those after the end.
     let mut rest = text.iter();
-    let whole = accepted.restored.iter().all(|line| line.ends_with("put back"));
+    let whole = accepted.restored.iter().all(|line| line.ends_with("restored"));
     assert!(!whole || new.iter().all(|byte| rest.any(|other| other == byte)), "{}", new.escape_ascii());
     let again = checked(text, &base(), level).expect("a normalized text is accepted");
     assert_eq!((again.text.as_ref(), again.restored.len()), (text, 0));

@@ -30,9 +30,11 @@ fn shown(nodes: &str) -> Vec<String> {
 
 #[test]
 fn tables_have_the_columns_that_they_list() {
-    let nodes = "t: ASTROPY\n  colnames: [a, b, sky, c]\n  columns:\n  - !core/column-1.0.0 {data: ARRAY: [2]}, name: x}\n\
+    let nodes = "t: ASTROPY\n  colnames: [a, b, sky, c]\n  columns:\n  - !core/column-1.0.0 {data: ARRAY: \
+                 [2]}, name: x}\n\
                  \x20 - !unit/quantity-1.1.0 {value: ARRAY: [2]}, unit: m}\n\
-                 \x20 - {ra: {value: ARRAY: [2]}}, dec: {value: ARRAY: [2]}}, frame: icrs}\n  - ARRAY: [2, 3]}\n";
+                 \x20 - {ra: {value: ARRAY: [2]}}, dec: {value: ARRAY: [2]}}, frame: icrs}\n  - ARRAY: [2, \
+                 3]}\n";
     assert_eq!(shown(nodes), ["t.parquet: x b sky.ra sky.dec c"]);
     for tag in ["!core/table-1.0.0", "!table/table-1.1.0", "!<tag:stsci.edu:asdf/0.1.0/core/table>"] {
         let nodes =
@@ -43,7 +45,8 @@ fn tables_have_the_columns_that_they_list() {
 
 #[test]
 fn columns_that_do_not_fit_are_left_out_with_their_reason() {
-    let nodes = "t: ASTROPY\n  columns: [ARRAY: [2]}, ARRAY: [3]}, ARRAY: [2, 0]}, ARRAY: []}, {x: 1}, ARRAY: [2, 99999999]}]\n";
+    let nodes = "t: ASTROPY\n  columns: [ARRAY: [2]}, ARRAY: [3]}, ARRAY: [2, 0]}, ARRAY: []}, {x: 1}, \
+                 ARRAY: [2, 99999999]}]\n";
     let found = found(nodes);
     let told: Vec<_> = found.defects.iter().map(|defect| defect.what.as_str()).collect();
     let expected = [
@@ -51,7 +54,7 @@ fn columns_that_do_not_fit_are_left_out_with_their_reason() {
         "\"column1\" of t: it has not as many rows as the first one",
         "\"column2\" of t: its rows are empty",
         "\"column3\" of t: it has not as many rows as the first one",
-        "\"column5\" of t: a row of it is longer than 8 MiB",
+        "\"column5\" of t: one of its rows is longer than 8 MiB",
     ];
     assert_eq!(told, expected.map(|what| format!("line 6: tables/ leaves out the column {what}")));
     assert_eq!(shown(nodes), ["t.parquet: column0"]);
@@ -81,7 +84,8 @@ fn mappings_of_arrays_of_one_length_are_tables() {
 
 #[test]
 fn arrays_of_records_are_tables_and_mentions_are_links() {
-    let records = "&r !core/ndarray-1.1.0 {source: 0, byteorder: big, shape: [3], datatype: [{name: a, datatype: int8}]}";
+    let records = "&r !core/ndarray-1.1.0 {source: 0, byteorder: big, shape: [3], datatype: [{name: a, \
+                   datatype: int8}]}";
     assert_eq!(
         shown(&format!("d: {{r: {records}}}\nsame: *r\n")),
         ["d/r.parquet: ", "same.parquet -> d/r.parquet"]

@@ -1,4 +1,5 @@
 use crate::format::asdf::edit::check::{Accepted, Old, Problems, Validation, check};
+use crate::format::refusal::report_of_warnings;
 
 const HEAD: &str =
     "#ASDF 1.0.0\n#ASDF_STANDARD 1.6.0\n%YAML 1.1\n%TAG ! tag:stsci.edu:asdf/\n--- !core/asdf-1.1.0\n";
@@ -127,4 +128,24 @@ fn scalars_that_another_version_of_yaml_reads_otherwise_are_a_warning() {
         assert_ne!(new, old);
         assert_eq!(warnings(old, &new), [""; 0], "{to}");
     }
+}
+
+#[test]
+fn the_advice_is_told_in_full() {
+    let old = [WCS, TIME, "a: yes\n"].concat();
+    let few = text(&old.replace("!time/time-1.2.0 ", "").replace("a: yes", "a: 'yes'"));
+    let warned = checked(&old, &few, Validation::Strict).unwrap().warnings;
+    assert_eq!(
+        report_of_warnings(&warned),
+        "line 9, column 7: time has lost its tag tag:stsci.edu:asdf/time/time-1.2.0\n\
+         line 10, column 4: a: \"yes\" is not what Python read here before: versions of YAML differ in y, n, yes, \
+         no, on, off, 0o17, 190:20:30, dates and the like, and a tool has written the scalar for another version\n\
+         \nWhat to do: restore the tags, or use a tool that keeps them: without its tag, Python reads a node as a \
+         plain dict, list or text. If they are meant to go, save with -o validate=warn, or with asdf-mount \
+         --set-tree TREE --force FILE\n\
+         \nWhat to do: write the scalar as it was, or in quotes if it is meant as text\n"
+    );
+    let list: String = (0..20).map(|_| "- yes\n").collect();
+    let told = warnings(&list, &list.replace("yes", "'yes'"));
+    assert_eq!(told.last().unwrap(), "11 more scalars are read differently");
 }
