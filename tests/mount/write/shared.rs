@@ -118,7 +118,7 @@ fn what_is_no_journal_is_set_aside() {
         # A file of the owner's that another user may write, and has given the journal's name.
         user sh -c 'echo nonsense >home/loose; chmod 666 home/loose'
         ln home/loose $journal
-        user ./program --recover shared/a.asdf | grep -q 'kept as .*others may write it'
+        user ./program --recover shared/a.asdf | grep -q 'kept as .*other users can write to it'
         rm $journal.aside; chmod 600 home/loose
         ln home/loose $journal
         user ./program --recover shared/a.asdf | grep -q 'kept as .*it is not a journal'
