@@ -56,9 +56,9 @@ def fsync_alone(folder):
 def slow_disk(folder, milliseconds):
     """The environment of a daemon in which each fsync in `folder` takes `milliseconds` longer."""
     library, control = folder / "faults.so", folder / "faults"
-    source = ROOT / "tests" / "promises" / "faults.c"
+    source = ROOT / "tests/mount/write/faults.c"
     subprocess.run(["cc", "-shared", "-fPIC", "-O2", "-o", library, source, "-ldl"], check=True)
-    control.write_bytes(struct.pack("<6i", -1, 0, 0, 0, milliseconds, 0))
+    control.write_bytes(struct.pack("<7i", -1, 0, 0, 0, milliseconds, 0, 0))
     return {"LD_PRELOAD": str(library), "FAULTS": str(control), "FAULTS_UNDER": str(folder)}
 
 
