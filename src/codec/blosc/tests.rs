@@ -400,7 +400,7 @@ fn a_framing_that_fits_nothing_is_named() {
     row[buffer.len() + 7] ^= 1;
     let (all, error) = decoded(&row);
     assert_eq!(all, slow(500));
-    assert!(error.expect("sizes differ").message().contains("is announced"));
+    assert!(error.expect("sizes differ").message().contains("but the size before it says"));
 }
 
 /// Changes a few bytes, most of them in the header, the block table and the sizes of streams.
