@@ -37,7 +37,12 @@ impl Case {
     fn ends_by(&self, signal: Signal) {
         let daemon = self.mount.daemon().unwrap();
         kill_process(Pid::from_raw(daemon.cast_signed()).unwrap(), signal).unwrap();
-        assert!(wait_until(|| self.mount.daemon().is_none()));
+        // Its locks go with its open files, which an ending process closes after it has lost its command line.
+        let has_ended = || match fs::read_to_string(format!("/proc/{daemon}/stat")) {
+            Ok(stat) => stat.contains(") Z "),
+            Err(_) => true,
+        };
+        assert!(wait_until(|| self.mount.daemon().is_none() && has_ended()));
     }
 
     /// Makes another mount with the same state directory.
