@@ -60,9 +60,7 @@ impl Adapter {
         let (server, request) = (self.0.clone(), request.to_string());
         self.0.searching.run(delay, move || guarded(format_args!("{request}"), || handler(&server)));
     }
-}
 
-impl Adapter {
     /// Answers a request that is slow only on a foreign file system.
     fn answer_foreign(
         &self,
@@ -297,7 +295,7 @@ impl Filesystem for Adapter {
             return guarded(request, || self.0.write_to(handle, offset, data, mapped, reply));
         }
         let data = data.to_owned();
-        self.answer_foreign(node, request, move |server| {
+        self.answer((node, Asked::Itself), request, move |server| {
             server.write_to(handle, offset, &data, mapped, reply);
         });
     }

@@ -166,7 +166,7 @@ impl FormatDetector {
         name: &OsStr,
         stat: &Stat,
     ) -> Result<bool> {
-        if let Some(known) = self.remembered.get(dir, stat) {
+        if let Some(known) = self.remembered.get(stat) {
             return Ok(known);
         }
         let begun = SystemTime::now();
@@ -184,7 +184,7 @@ impl FormatDetector {
         }
         match head.map_err(|error| error.of(location.label())) {
             Ok((read, known)) => {
-                self.remembered.put(dir, &read, known, begun);
+                self.remembered.put(&read, known, begun);
                 Ok(known)
             }
             Err(error) if error.is_shortage() => Err(self.unread(error)),
@@ -212,13 +212,13 @@ impl FormatDetector {
     fn knows_at_once(&self, dir: BorrowedFd<'_>, name: &OsStr, inode: u64) -> Option<bool> {
         if self.remembered.may_have(inode) {
             let stat = stat_in(dir, name).ok().filter(|stat| stat.kind == Kind::File)?;
-            if let Some(known) = self.remembered.get(dir, &stat) {
+            if let Some(known) = self.remembered.get(&stat) {
                 return Some(known);
             }
         }
         let begun = SystemTime::now();
         let (read, _) = self.head(dir, name).ok().filter(|(_, known)| *known)?;
-        self.remembered.put(dir, &read, true, begun);
+        self.remembered.put(&read, true, begun);
         Some(true)
     }
 

@@ -25,7 +25,8 @@ use crate::sync::locked;
 /// File system type of this program's mounts in [`TABLE`].
 const TYPE: &[u8] = b"fuse.asdf-mount";
 const TABLE: &str = "/proc/self/mountinfo";
-/// File system types without a disk that the kernel itself implements.
+/// File system types without a disk that the kernel itself implements. `source/storage/remote.rs`
+/// recognises local file systems by statfs, which may hang.
 const OWN: [&[u8]; 10] =
     [b"tmpfs", b"btrfs", b"overlay", b"zfs", b"ramfs", b"bcachefs", b"ubifs", b"devtmpfs", b"proc", b"sysfs"];
 /// File system type for a disk that is served by a program.

@@ -9,25 +9,18 @@
 //! The table is a single hash table without an allocation for each file. Small allocations would lie between
 //! those of files that are forgotten, and would keep their pages from being freed.
 
-use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
-use std::os::fd::BorrowedFd;
 use std::sync::Mutex;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use rustix::fs::major;
-
-use crate::host::at::stat_of;
+use crate::host::mounts::Foreign;
 use crate::host::stat::{Stat, Time};
-use crate::source::storage;
 use crate::sync::locked;
 
 /// Coarsest time stamps of a file system, in seconds: those of FAT.
 const GRANULARITY: i64 = 2;
 /// Time after which a file on a server is detected again, at the latest.
 const REMOTE: Duration = Duration::from_secs(60);
-/// Maximum number of devices that are remembered as remote or local.
-const DEVICES: usize = 64;
 /// Slots of a bucket: as many hashes as fit in a cache line.
 const WAYS: usize = 8;
 /// Number of buckets in a new table.
@@ -42,26 +35,23 @@ const MOST: usize = 1 << 18;
 pub(super) struct Remembered {
     hasher: RandomState,
     table: Mutex<Table>,
-    /// By device: true if it is remote, and the time of that answer.
-    devices: Mutex<HashMap<u64, (bool, Instant)>>,
     made: Instant,
 }
 
 impl Default for Remembered {
     fn default() -> Self {
         let (hasher, made) = (RandomState::new(), Instant::now());
-        Self { hasher, table: Mutex::default(), devices: Mutex::default(), made }
+        Self { hasher, table: Mutex::default(), made }
     }
 }
 
 impl Remembered {
-    /// Returns the result for a file in `dir` with this stat: true if a format
-    /// recognised it; `None` if unknown.
-    pub(super) fn get(&self, dir: BorrowedFd<'_>, stat: &Stat) -> Option<bool> {
+    /// Returns the result for a file with this stat: true if a format recognised it; `None` if unknown.
+    pub(super) fn get(&self, stat: &Stat) -> Option<bool> {
         if stat.source.size == 0 {
             return Some(false);
         }
-        let hash = self.hash(dir, stat);
+        let hash = self.hash(stat);
         locked(&self.table).get(hash)
     }
 
@@ -74,40 +64,21 @@ impl Remembered {
     /// Remembers whether a file is recognised. `begun` is a time before the file was read; `stat` was taken
     /// after the read. The times of a file that changed in between are not settled, so the file is not
     /// remembered.
-    pub(super) fn put(&self, dir: BorrowedFd<'_>, stat: &Stat, known: bool, begun: SystemTime) {
+    pub(super) fn put(&self, stat: &Stat, known: bool, begun: SystemTime) {
         if is_settled(stat.source.mtime, begun) && is_settled(stat.ctime, begun) {
-            let hash = self.hash(dir, stat);
+            let hash = self.hash(stat);
             let mut table = locked(&self.table);
             table.note(stat.key.1);
             table.put(hash, known);
         }
     }
 
-    fn hash(&self, dir: BorrowedFd<'_>, stat: &Stat) -> u64 {
-        let period = match self.is_remote(dir, stat.key.0) {
+    fn hash(&self, stat: &Stat) -> u64 {
+        let period = match Foreign::of(stat.key.0).is_some() {
             true => self.made.elapsed().as_secs() / REMOTE.as_secs() + 1,
             false => 0,
         };
         self.hasher.hash_one((stat.key, stat.source.size, stat.source.mtime, stat.ctime, period))
-    }
-
-    fn is_remote(&self, dir: BorrowedFd<'_>, device: u64) -> bool {
-        if major(device) != 0 {
-            return false; // a local disk
-        }
-        if let Some((remote, asked)) = locked(&self.devices).get(&device)
-            && asked.elapsed() < REMOTE
-        {
-            return *remote;
-        }
-        let is_same = stat_of(dir).is_ok_and(|stat| stat.key.0 == device);
-        let remote = !is_same || storage::is_remote(dir);
-        let mut devices = locked(&self.devices);
-        if devices.len() >= DEVICES {
-            devices.clear();
-        }
-        devices.insert(device, (remote, Instant::now()));
-        remote
     }
 }
 
@@ -184,9 +155,8 @@ impl Table {
 
 #[cfg(test)]
 mod tests {
-    use std::os::fd::AsFd;
-
     use super::*;
+    use crate::host::at::stat_of;
 
     #[test]
     fn a_million_files_take_little_memory_and_most_are_known() {
@@ -205,21 +175,20 @@ mod tests {
     fn a_file_that_may_change_within_its_time_is_not_remembered() {
         let file = std::fs::File::open("Cargo.toml").unwrap();
         let (remembered, stat) = (Remembered::default(), stat_of(&file).unwrap());
-        let dir = file.as_fd();
         let at = |seconds: i64| UNIX_EPOCH + Duration::from_secs(seconds as u64);
         let last = stat.source.mtime.0.max(stat.ctime.0);
-        remembered.put(dir, &stat, true, at(last + 2));
-        assert_eq!(remembered.get(dir, &stat), None);
+        remembered.put(&stat, true, at(last + 2));
+        assert_eq!(remembered.get(&stat), None);
         assert!(!remembered.may_have(stat.key.1));
-        remembered.put(dir, &stat, true, at(last + 3));
+        remembered.put(&stat, true, at(last + 3));
         assert!(remembered.may_have(stat.key.1));
-        assert_eq!(remembered.get(dir, &stat), Some(true));
+        assert_eq!(remembered.get(&stat), Some(true));
         let grown = crate::source::SourceStat { size: stat.source.size + 1, ..stat.source };
         let others = [
             Stat { ctime: (stat.ctime.0, stat.ctime.1 ^ 1), ..stat },
             Stat { key: (stat.key.0, stat.key.1 + 1), ..stat },
             Stat { source: grown, ..stat },
         ];
-        assert!(others.iter().all(|other| remembered.get(dir, other).is_none()));
+        assert!(others.iter().all(|other| remembered.get(other).is_none()));
     }
 }
