@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 
+use serde_json::Value;
+
 use super::dtype::{Dtype, elements, shape};
-use super::literal::Literal;
+use super::literal;
 use crate::error::Result;
 
 /// The metadata of a file.
@@ -12,7 +14,7 @@ pub struct Metadata {
     /// The raw bytes, or the error of reading them.
     pub bytes: Result<Arc<[u8]>>,
     /// The parsed value; `None` if the bytes are not a literal.
-    pub value: Option<Literal>,
+    pub value: Option<Value>,
     /// The array that they describe, or why it can't be shown; `None` if they describe none.
     pub array: Option<std::result::Result<Array, String>>,
 }
@@ -21,7 +23,7 @@ impl Metadata {
     /// Parses metadata. An array is only looked for if the file has one payload.
     pub fn new(bytes: Result<Vec<u8>>, has_payload: bool) -> Self {
         let text = bytes.as_deref().ok().and_then(|bytes| std::str::from_utf8(bytes).ok());
-        let value = text.and_then(Literal::parse);
+        let value = text.and_then(literal::parse);
         let array = value.as_ref().filter(|_| has_payload).and_then(Array::of);
         Self { bytes: bytes.map(Arc::from), value, array }
     }
@@ -42,18 +44,18 @@ pub struct Array {
 
 impl Array {
     /// Returns the array that these metadata describe, or why it is invalid; `None` if they describe none.
-    pub fn of(metadata: &Literal) -> Option<std::result::Result<Self, String>> {
-        if metadata.get("container")?.text()? != "numpy" {
+    pub fn of(metadata: &Value) -> Option<std::result::Result<Self, String>> {
+        if metadata.get("container")?.as_str()? != "numpy" {
             return None;
         }
         Some(Self::read(metadata))
     }
 
-    fn read(metadata: &Literal) -> std::result::Result<Self, String> {
+    fn read(metadata: &Value) -> std::result::Result<Self, String> {
         let value = |key: &str| metadata.get(key).ok_or_else(|| format!("has no {key}"));
         let dtype = Dtype::of(value("dtype")?).ok_or("has a dtype that can't be shown as an array")?;
         let shape = shape(value("shape")?).ok_or("has an invalid shape")?;
-        let fortran_order = match metadata.get("order").map(Literal::text) {
+        let fortran_order = match metadata.get("order").map(Value::as_str) {
             None | Some(Some("C")) => false,
             Some(Some("F")) => true,
             Some(_) => return Err("has an order that is neither C nor F".to_owned()),

@@ -3,7 +3,9 @@
 use crate::error::is_unsafe;
 use std::fmt::Write;
 
-use super::literal::Literal;
+use serde_json::Value;
+
+use super::literal;
 
 /// A data type: its description as a Python literal, and the size of an element.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,12 +22,12 @@ const DIMENSIONS: usize = 64;
 impl Dtype {
     /// Parses the `dtype` of the metadata: a name, a list of fields, or a text with either in Python syntax.
     /// `None` if it is invalid, or if its elements are more than plain bytes (Python objects).
-    pub fn of(value: &Literal) -> Option<Self> {
+    pub fn of(value: &Value) -> Option<Self> {
         let inner;
-        let value = match value.text() {
+        let value = match value.as_str() {
             Some(text) if text.starts_with(['\'', '"', '[', '(', 'u']) && text.len() > 1 => {
                 // A type name may begin with u, too.
-                inner = Literal::parse(text);
+                inner = literal::parse(text);
                 inner.as_ref().unwrap_or(value)
             }
             _ => value,
@@ -37,14 +39,14 @@ impl Dtype {
 }
 
 /// Parses a shape.
-pub fn shape(value: &Literal) -> Option<Vec<u64>> {
+pub fn shape(value: &Value) -> Option<Vec<u64>> {
     match value {
-        Literal::Whole(_) => Some(vec![value.size()?]),
+        Value::Number(_) => Some(vec![value.as_u64()?]),
         _ => value
-            .items()
+            .as_array()
             .filter(|sizes| sizes.len() <= DIMENSIONS)?
             .iter()
-            .map(|size| size.size().filter(|size| *size <= i64::MAX as u64))
+            .map(|size| size.as_u64().filter(|size| *size <= i64::MAX as u64))
             .collect(),
     }
 }
@@ -58,19 +60,19 @@ pub fn elements(shape: &[u64]) -> Option<u64> {
 }
 
 /// Writes a type to `descr` and returns its size.
-fn whole(value: &Literal, descr: &mut String) -> Option<u64> {
-    if let Some(name) = value.text() {
+fn whole(value: &Value, descr: &mut String) -> Option<u64> {
+    if let Some(name) = value.as_str() {
         let (order, name, size) = named(name)?;
         let _ = write!(descr, "'{order}{name}'");
         return Some(size);
     }
-    let fields = value.items().filter(|fields| !fields.is_empty())?;
+    let fields = value.as_array().filter(|fields| !fields.is_empty())?;
     let mut size = 0_u64;
     descr.push('[');
     for (n, field) in fields.iter().enumerate() {
         descr.push_str(if n > 0 { ", (" } else { "(" });
-        let field = field.items()?;
-        let (name, kind, sizes) = match field {
+        let field = field.as_array()?;
+        let (name, kind, sizes) = match &field[..] {
             [name, kind] => (name, kind, None),
             [name, kind, sizes] => (name, kind, Some(shape(sizes)?)),
             _ => return None,
@@ -92,15 +94,15 @@ fn whole(value: &Literal, descr: &mut String) -> Option<u64> {
 }
 
 /// Writes a field's name, or its title and name.
-fn field_name(name: &Literal, descr: &mut String) -> Option<()> {
+fn field_name(name: &Value, descr: &mut String) -> Option<()> {
     match name {
-        Literal::Text(name) => quoted(name, descr),
-        _ => match name.items()? {
+        Value::String(name) => quoted(name, descr),
+        _ => match &name.as_array()?[..] {
             [title, name] => {
                 descr.push('(');
-                quoted(title.text()?, descr);
+                quoted(title.as_str()?, descr);
                 descr.push_str(", ");
-                quoted(name.text()?, descr);
+                quoted(name.as_str()?, descr);
                 descr.push(')');
             }
             _ => return None,
@@ -192,7 +194,7 @@ mod tests {
     use super::*;
 
     fn of(text: &str) -> Option<(String, u64)> {
-        Dtype::of(&Literal::parse(text)?).map(|dtype| (dtype.descr, dtype.size))
+        Dtype::of(&literal::parse(text)?).map(|dtype| (dtype.descr, dtype.size))
     }
 
     #[test]
@@ -247,7 +249,7 @@ mod tests {
 
     #[test]
     fn shapes_are_sizes() {
-        let shape_of = |text| shape(&Literal::parse(text).unwrap());
+        let shape_of = |text| shape(&literal::parse(text).unwrap());
         assert_eq!(shape_of("[]"), Some(vec![]));
         assert_eq!(shape_of("(3, 4)"), Some(vec![3, 4]));
         assert_eq!(

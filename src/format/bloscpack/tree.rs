@@ -1,10 +1,10 @@
 //! The text of `tree.yaml`: contents of header and metadata.
 
 use serde::Serialize;
+use serde_json::Value;
 
 use super::array::{Array, Metadata};
 use super::header::{Header, Layout};
-use super::literal::Literal;
 use super::metadata::Section;
 use crate::format::shown as yaml;
 
@@ -60,7 +60,7 @@ struct Described {
 #[derive(Serialize)]
 #[serde(untagged)]
 enum MetadataText<'a> {
-    Parsed(&'a Literal),
+    Parsed(&'a Value),
     Text(String),
 }
 
