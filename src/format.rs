@@ -4,6 +4,9 @@ pub mod asdf;
 pub mod bloscpack;
 pub mod editor;
 pub mod gsd;
+#[cfg(test)]
+#[path = "format/tests/note.rs"]
+mod note;
 pub mod recovery;
 pub mod refusal;
 pub(crate) mod shown;
@@ -450,4 +453,28 @@ pub struct Defect {
     pub block: Option<usize>,
     /// The message.
     pub what: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::source::MemorySource;
+
+    #[test]
+    fn the_example_of_the_document_is_a_format() {
+        let document = include_str!("../docs/adding-a-format.md");
+        assert!(document.contains(&format!("```rust\n{}```", include_str!("format/tests/note.rs"))));
+
+        assert!(note::Note.recognise(b"NOTE\nhello") && !note::Note.recognise(b"NOTES"));
+        let source = Arc::new(MemorySource(b"NOTE\nhello".to_vec()));
+        let file = note::Note.open(source, &Context::new(Arc::new(Cache::new(1 << 20)))).unwrap();
+        let text = |content: &dyn Content| {
+            let mut bytes = vec![0; content.len() as usize];
+            crate::content::read_exact_at(content, 0, &mut bytes).unwrap();
+            String::from_utf8(bytes).unwrap()
+        };
+        assert_eq!(text(&*file.tree()), "bytes: 5\n");
+        let [("note.txt", Node::File(made))] = &file.views()[..] else { panic!("there is no note.txt") };
+        assert_eq!(text(&**made.content.as_ref().unwrap()), "hello");
+    }
 }

@@ -41,6 +41,12 @@ impl<T> Item<T> {
 #[derive(Clone, Debug)]
 pub struct Items<T>(Arc<[Item<T>]>);
 
+impl<T> Default for Items<T> {
+    fn default() -> Self {
+        Self::new(Vec::new())
+    }
+}
+
 impl<T> Items<T> {
     /// Sorts items. Their paths must be unique.
     pub fn new(mut items: Vec<Item<T>>) -> Self {

@@ -2,39 +2,46 @@
 //!
 //! A file consists of a head (header line, comments, tree), padding, blocks, and an optional block index.
 //! Opening reads the head. The blocks are found when a program first asks for one.
+//!
+//! This file only lists the parts: a new view is a line in [`VIEWS`] and a `mod`. `scripts/imports.py` holds
+//! the order of the modules.
+//!
+//! | module | content |
+//! |---|---|
+//! | [`head`], [`header`], [`block`], [`index`], [`checksum`], [`growth`] | the layout of a file |
+//! | [`chain`], [`quantize`], [`tile`] | encoded blocks |
+//! | [`stored`] | a file as it is stored: head and blocks |
+//! | [`view`], [`computed`] | the trait of all views; a file with the results computed from its tree |
+//! | [`arrays`] | the survey of the tree, the elements of arrays, and the view `arrays/` |
+//! | [`fits`], [`preview`], [`tables`] … | views |
+//! | [`edit`], [`check`] | saves; `--check` |
+//! | [`container`] | all of these for the mount |
 
-use std::collections::BTreeMap;
-use std::num::NonZeroUsize;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, LazyLock};
 
-use lru::LruCache;
-
-use self::block::Blocks;
-use self::chain::Chain;
-use self::growth::Growing;
-use self::head::Head;
-use self::header::{Header, LONGEST_FIELDS, Layout};
-use self::views::Views;
+use self::head::{NAME, recognises};
+use self::view::{AsdfFile, View};
 use super::editor::EditSupport;
-use super::{ArrayPaths, Block, Container, Context, Defect, Facts, Verified};
-use crate::codec::{self, Codec, StreamName};
-use crate::content::folder::{Attributes, File, Node};
-use crate::content::{Content, Slice, Soundness};
-use crate::error::{Error, Kind, Result};
-use crate::source::{Source, SourceStat, read_up_to};
+use super::{Container, Context, Format};
+use crate::error::Result;
+use crate::source::Source;
 
 mod arrays;
 pub mod block;
 pub mod chain;
 mod check;
 pub mod checksum;
+mod computed;
+mod container;
+#[cfg(test)]
+#[path = "asdf/tests/csv.rs"]
+mod csv;
 pub mod defect;
 pub mod edit;
 mod exploded;
 mod external;
 mod facts;
 mod fits;
-mod format;
 mod growth;
 pub mod head;
 pub mod header;
@@ -46,449 +53,60 @@ mod numbers;
 mod preview;
 pub mod quantize;
 mod same_paths;
+mod sources;
+mod stored;
 mod tables;
 pub mod tile;
 mod units;
-mod views;
+mod view;
 
-pub use format::Asdf;
+/// The views, in the order of the directory.
+const VIEWS: &[&dyn View] = &[
+    &arrays::Arrays,
+    &exploded::Exploded,
+    &fits::Fits,
+    &preview::Previews,
+    &tables::Tables,
+    &json::Json::WITHOUT_TAGS,
+    &json::Json::WITH_TAGS,
+    &preview::Displayed,
+    &imploded::Imploded,
+];
 
-/// The format's name.
-pub const NAME: &str = "asdf";
+/// The ASDF format.
+#[derive(Clone, Copy, Debug)]
+pub struct Asdf;
 
-/// True if a file that begins with `head` is an ASDF file.
-pub fn recognises(head: &[u8]) -> bool {
-    (head.starts_with(b"#ASDF") || head.starts_with(b"%ASDF"))
-        && head.get(5).is_none_or(u8::is_ascii_whitespace)
-}
-
-/// The number of decoded contents kept between two opens of a block, so that its readers share decoded bytes.
-const KEPT_CONTENTS: NonZeroUsize = NonZeroUsize::new(64).expect("64 is not zero");
-
-/// An ASDF file whose head was read.
-#[derive(Debug)]
-pub struct AsdfFile {
-    source: Arc<dyn Source>,
-    source_stat: SourceStat,
-    context: Context,
-    head: Head,
-    blocks: OnceLock<Result<Blocks>>,
-    /// The data of the views.
-    views: Views,
-    contents: Mutex<LruCache<usize, Arc<dyn Content>>>,
-    /// The faults in the data of blocks that are no longer among `contents`.
-    troubles: Mutex<BTreeMap<usize, Trouble>>,
-    /// Set when the header of a streamed block is read; `None` if the tree could not be read.
-    growing: OnceLock<Option<Growing>>,
-}
-
-/// A fault in the data of a block.
-#[derive(Clone, Debug)]
-struct Trouble {
-    /// The error as reported, with its place in the block.
-    told: Error,
-    /// The first decoded byte that can't be read, and the error that readers get from there on.
-    broken: Option<(u64, Error)>,
-}
-
-impl AsdfFile {
-    /// Reads the head of `source`, which [`recognises`] has accepted.
-    pub fn open(source: Arc<dyn Source>, context: &Context) -> Result<Self> {
-        let source_stat = source.stat()?;
-        let head = head::read(&*source).map_err(|error| error.of(source.path()))?;
-        Ok(Self {
-            source,
-            source_stat,
-            context: context.clone(),
-            head,
-            blocks: OnceLock::new(),
-            views: Views::default(),
-            contents: Mutex::new(LruCache::new(KEPT_CONTENTS)),
-            troubles: Mutex::new(BTreeMap::new()),
-            growing: OnceLock::new(),
-        })
-    }
-
-    /// Creates a file from a known layout, as of `source_stat`.
-    pub(crate) fn known(
-        source: Arc<dyn Source>,
-        context: &Context,
-        source_stat: SourceStat,
-        (generation, head_end): (header::Generation, u64),
-        offsets: Vec<u64>,
-    ) -> Self {
-        let head = Head { generation, version: String::new(), end: head_end, defects: Vec::new() };
-        Self {
-            source,
-            source_stat,
-            context: context.clone(),
-            head,
-            blocks: OnceLock::from(Ok(Blocks { offsets, ..Blocks::default() })),
-            views: Views::default(),
-            contents: Mutex::new(LruCache::new(KEPT_CONTENTS)),
-            troubles: Mutex::new(BTreeMap::new()),
-            growing: OnceLock::new(),
-        }
-    }
-
-    /// Returns the blocks, which are found at the first call.
-    pub fn blocks(&self) -> Result<&Blocks> {
-        let found = self.blocks.get_or_init(|| {
-            block::find(&*self.source, self.source_stat.size, self.head.generation, self.head.end)
-                .map_err(|error| error.of(self.source.path()))
-        });
-        found.as_ref().map_err(Clone::clone)
-    }
-
-    /// Returns the arrays of the tree, and those in other files that it refers to. They are found at the
-    /// first call.
-    fn found(&self) -> &arrays::Found {
-        self.views.arrays.get_or_init(|| arrays::resolved(self, self.surveyed()))
-    }
-
-    /// Returns the arrays of the tree, which are found at the first call.
-    fn surveyed(&self) -> &arrays::Found {
-        self.views.surveyed.get_or_init(|| {
-            arrays::find(&self.tree(), self.block_count().unwrap_or(0), &|n| self.decoded_size(n))
-        })
-    }
-
-    /// Returns the decoded size of a block; `None` if its header can't be read.
-    fn decoded_size(&self, n: usize) -> Option<u64> {
-        let header = self.header(self.offset(n).ok()?).ok()?;
-        match header.streamed() {
-            true => self.stored(n, &header).ok().map(|stored| stored.len()),
-            false => Some(header.data_size),
-        }
-    }
-
-    /// Returns the reason why an array does not fit in its block; `None` if it fits.
-    fn unfit_in_block(&self, array: &ndarray::Ndarray) -> Option<String> {
-        let blocks = self.block_count().unwrap_or(0);
-        arrays::fits_in_block(array, blocks, &|n| self.decoded_size(n)).err()
-    }
-
-    fn offset(&self, n: usize) -> Result<u64> {
-        let offset = self.blocks()?.offsets.get(n).copied();
-        offset.ok_or_else(|| {
-            Error::new(Kind::NotFound, format!("there is no block {n}")).of(self.source.path())
-        })
-    }
-
-    /// Reads the header at `offset` anew.
-    fn header(&self, offset: u64) -> Result<Header> {
-        let mut bytes = [0; LONGEST_FIELDS];
-        let read = read_up_to(&*self.source, offset, &mut bytes)?;
-        let header = Header::parse(self.head.generation, offset, &bytes[..read])?;
-        match self.blocks()?.distrusted.binary_search(&offset) {
-            Ok(_) => Err(Error::damaged(format!("header_size {} is damaged", header.header_size)).at(offset)),
-            Err(_) => {
-                if header.streamed() {
-                    self.note_growing(&header);
-                }
-                Ok(header)
-            }
-        }
-    }
-
-    /// Returns the used bytes of a block as stored in the file.
-    fn stored(&self, n: usize, header: &Header) -> Result<Slice> {
-        let start = header.data_offset();
-        if header.streamed() {
-            // The size is that of this version. All open files of a version have one length, and move to the
-            // next version together, because the kernel takes a short read by one reader as the end of the
-            // file for all.
-            let size = self.source_stat.size;
-            return Ok(Slice::new(self.source.clone(), start, size.saturating_sub(start)));
-        }
-        let next = self.blocks()?.offsets.get(n + 1).copied().unwrap_or(u64::MAX);
-        let there = header.allocated_size.min(next.saturating_sub(start));
-        Ok(Slice::new(self.source.clone(), start, header.used_size).cut(there))
-    }
-
-    fn content(&self, n: usize, header: &Header) -> Result<Arc<dyn Content>> {
-        if header.used_size.max(header.data_size) > i64::MAX as u64 {
-            return Err(Error::damaged("the block's sizes are larger than any file").at(header.offset));
-        }
-        let stored = self.stored(n, header)?;
-        if !header.encoded() && header.label_text().is_empty() {
-            return Ok(Arc::new(stored));
-        }
-        if let Some(content) = self.kept().get(&n) {
-            return Ok(content.clone());
-        }
-        let content = self.decoded(header, stored).map_err(|error| error.at(header.offset))?;
-        // A streamed block may have grown since.
-        if !header.streamed()
-            && let Some(Trouble { broken: Some((from, error)), .. }) = self.known_troubles().get(&n)
-        {
-            content.inherit(*from, error);
-        }
-        if let Some((n, dropped)) = self.kept().push(n, content.clone()) {
-            self.remember_trouble(n, &*dropped);
-        }
-        Ok(content)
-    }
-
-    fn decoded(&self, header: &Header, stored: Slice) -> Result<Arc<dyn Content>> {
-        let cache = &self.context.cache;
-        let name = self.name(header);
-        let name = name.as_ref();
-        if header.encoded() {
-            let (chain, len) = read_chain(&stored)?;
-            return chain::open_named(&chain, Arc::new(stored.from(len)), header.data_size, cache, name);
-        }
-        codec::open_named(codec_of(header.label_text())?, Arc::new(stored), header.data_size, cache, name)
-    }
-
-    /// Returns the names under which a block's seek table is kept; `None` for a streamed block, which grows.
-    /// Blocks share a table if their headers are equal except for offset and allocated size, but only in
-    /// files that the same users may write: other users might change the bytes while they are hashed.
-    fn name(&self, header: &Header) -> Option<StreamName> {
-        if header.streamed() {
-            return None;
-        }
-        let provenance = self.source.provenance();
-        let mut own = header.label.clone();
-        let sizes = [header.flags.into(), header.used_size, header.data_size];
-        own.extend(sizes.into_iter().flat_map(u64::to_le_bytes));
-        let shared = [&own[..], &provenance.writers].concat();
-        own.extend(self.source_stat.version.to_bytes());
-        own.extend(header.offset.to_le_bytes());
-        own.extend(&provenance.changed);
-        own.extend(&header.checksum);
-        let md5 = <[u8; 16]>::try_from(&header.checksum[..]).ok();
-        // The MD5 of an encoded block covers more bytes than its first stream.
-        let md5 = md5.filter(|_| header.layout == Layout::Md5 && header.has_checksum() && !header.encoded());
-        Some(StreamName { own, shared: md5.map(|md5| (shared, md5)) })
-    }
-
-    /// Returns the facts of a block's header, with the names in its encoding chain.
-    fn facts(&self, n: usize, header: &Header) -> Facts {
-        let compression = match header.encoded() {
-            true => self.stored(n, header).and_then(|stored| Ok(read_chain(&stored)?.0.to_string())),
-            false => Ok(header.label_text().escape_ascii().to_string()),
-        };
-        facts::of(header, compression.unwrap_or_else(|_| "?".to_owned()))
-    }
-
-    fn kept(&self) -> std::sync::MutexGuard<'_, LruCache<usize, Arc<dyn Content>>> {
-        self.contents.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn remember_trouble(&self, n: usize, content: &dyn Content) {
-        if let Some(trouble) = content.trouble() {
-            let broken = match content.soundness() {
-                Soundness::Broken(from) => Some((from, trouble.clone())),
-                _ => None,
-            };
-            let told = self.placed(n, trouble, content);
-            self.known_troubles().entry(n).or_insert(Trouble { told, broken });
-        }
-    }
-
-    fn known_troubles(&self) -> std::sync::MutexGuard<'_, BTreeMap<usize, Trouble>> {
-        self.troubles.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Adds the place of a fault in a block's data to its error, in the stored and in the decoded bytes.
-    fn placed(&self, n: usize, trouble: Error, content: &dyn Content) -> Error {
-        let Soundness::Broken(from) = content.soundness() else { return trouble };
-        let start = self.offset(n).and_then(|offset| Ok(self.header(offset)?.data_offset())).ok();
-        let bit = trouble.offset().zip(start).and_then(|(at, start)| at.checked_sub(start)?.checked_mul(8));
-        trouble.in_stream(bit, from)
-    }
-
-    /// Returns the faults in the data of blocks, as far as these were read.
-    fn troubles(&self) -> Vec<Defect> {
-        for (n, content) in self.kept().iter() {
-            self.remember_trouble(*n, &**content);
-        }
-        let troubles = self.known_troubles();
-        let defect = |(n, Trouble { told: error, .. }): (&usize, &Trouble)| {
-            let offset = error.offset().or_else(|| self.offset(*n).ok()).unwrap_or(0);
-            defect::Defect::Data(error.clone()).at(offset, Some(*n))
-        };
-        troubles.iter().map(defect).collect()
-    }
-}
-
-impl Container for AsdfFile {
-    fn format(&self) -> &'static str {
+impl Format for Asdf {
+    fn name(&self) -> &'static str {
         NAME
     }
 
-    fn version(&self) -> String {
-        self.head.version.clone()
+    fn title(&self) -> &'static str {
+        "an ASDF file"
     }
 
-    fn tree(&self) -> Arc<dyn Content> {
-        Arc::new(Slice::new(self.source.clone(), 0, self.head.end))
+    fn magic(&self) -> &'static str {
+        "#ASDF"
     }
 
-    fn is_slow(&self) -> bool {
-        self.blocks.get().is_none() || self.has_externals()
+    fn view_names(&self) -> &'static [&'static str] {
+        static NAMES: LazyLock<Vec<&str>> = LazyLock::new(|| VIEWS.iter().map(|view| view.name()).collect());
+        &NAMES
     }
 
-    fn block_count(&self) -> Result<usize> {
-        Ok(self.blocks()?.offsets.len())
+    fn recognise(&self, head: &[u8]) -> bool {
+        recognises(head)
     }
 
-    fn block(&self, n: usize) -> Result<Block> {
-        let offset = self.offset(n)?;
-        let block = match self.header(offset) {
-            Ok(header) => Block {
-                facts: self.facts(n, &header),
-                streamed: header.streamed(),
-                content: self.content(n, &header).map_err(|error| error.in_block(n as u64)),
-            },
-            Err(error) => Block {
-                facts: facts::unknown(offset),
-                streamed: false,
-                content: Err(error.in_block(n as u64)),
-            },
-        };
-        Ok(block)
+    fn open(&self, source: Arc<dyn Source>, context: &Context) -> Result<Arc<dyn Container>> {
+        Ok(Arc::new(AsdfFile::open(source, context, VIEWS)?))
     }
 
-    fn block_before(&self, offset: u64) -> Result<Option<usize>> {
-        if offset <= self.head.end {
-            return Ok(None);
-        }
-        Ok(self.blocks()?.offsets.partition_point(|start| *start < offset).checked_sub(1))
-    }
-
-    fn still_has(&self, file: &Arc<dyn Source>) -> bool {
-        self.has_only_grown(file)
-    }
-
-    fn expect_growth(&self) {
-        if let Some(last) = self.blocks().ok().and_then(|blocks| blocks.offsets.last().copied()) {
-            // Reading the header of a streamed block remembers its tree and header.
-            let _ = self.header(last);
-        }
-    }
-
-    fn go_on_from(&self, older: &dyn Container) {
-        if let Some(older) = (older as &dyn std::any::Any).downcast_ref::<Self>() {
-            self.grow_on_from(older);
-        }
-    }
-
-    fn verify(&self, n: usize) -> Result<Verified> {
-        let header = self.header(self.offset(n)?)?;
-        let stored = self.stored(n, &header)?;
-        checksum::verify(&header, &stored, || self.content(n, &header))
-    }
-
-    fn arrays(&self) -> Option<&ArrayPaths> {
-        self.block_count().ok()?;
-        Some(&self.found().of_blocks)
-    }
-
-    fn knows_arrays(&self) -> bool {
-        self.views.arrays.get().is_some()
-    }
-
-    fn views(self: Arc<Self>) -> Vec<(&'static str, Node)> {
-        vec![
-            ("arrays", Node::Folder(Arc::new(arrays::Arrays::new(self.clone())))),
-            ("exploded", Node::Folder(Arc::new(exploded::Exploded::new(self.clone())))),
-            ("fits", Node::Folder(Arc::new(fits::Fits::new(self.clone())))),
-            ("preview", Node::Folder(Arc::new(preview::Previews::new(self.clone())))),
-            ("tables", Node::Folder(Arc::new(tables::Tables::new(self)))),
-        ]
-    }
-
-    fn derived_files(&self) -> Vec<&'static str> {
-        let displayed = self.displayed().map(|_| preview::FILE);
-        let imploded = self.has_external().then_some(imploded::FILE);
-        json::FILES.into_iter().chain(displayed).chain(imploded).collect()
-    }
-
-    fn derived_file(self: Arc<Self>, name: &str) -> Result<Option<File>> {
-        Ok(match name {
-            preview::FILE => self.displayed_file(),
-            imploded::FILE => self.imploded_file(),
-            _ => self.json_file(name),
-        })
-    }
-
-    fn is_derived_slowly(&self, name: Option<&str>) -> bool {
-        match name {
-            None => self.finds_displayed_slowly() || self.finds_external_slowly(),
-            Some(preview::FILE) => self.finds_displayed_slowly(),
-            // The imploded file needs the other files to be opened.
-            Some(imploded::FILE) => self.views.exploded.may_be_external.get() != Some(&false),
-            Some(name) if json::FILES.contains(&name) => self.measures_json_slowly(),
-            Some(_) => false,
-        }
-    }
-
-    fn attributes(&self) -> Attributes {
-        vec![("user.asdf.format", NAME.to_owned()), ("user.asdf.version", self.version())]
-    }
-
-    fn mismatch(&self) -> &'static str {
-        "its MD5 fits neither the stored nor the decoded data"
-    }
-
-    fn check_tree(&self) -> Result<Vec<Defect>> {
-        check::tree(self)
-    }
-
-    fn editor(&self) -> Option<&'static dyn EditSupport> {
+    fn edit_support(&self) -> Option<&'static dyn EditSupport> {
         Some(&edit::Support)
     }
-
-    fn defects(&self) -> Vec<Defect> {
-        let blocks = self.blocks.get().and_then(|found| found.as_ref().ok());
-        let mut defects = self.head.defects.clone();
-        defects.extend(blocks.iter().flat_map(|blocks| blocks.defects.iter().cloned()));
-        defects.extend(self.troubles());
-        if let Some(found) = self.views.arrays.get() {
-            defects.extend(found.defects.iter().cloned());
-            defects.extend(arrays::defects_of_externals(self, found));
-        }
-        defects.extend(self.exploded_defect());
-        defects.extend(self.json_defect());
-        defects.extend(self.views.tables.get().into_iter().flat_map(|found| found.defects.iter().cloned()));
-        defects
-    }
-
-    fn source(&self) -> &Arc<dyn Source> {
-        &self.source
-    }
-
-    fn source_stat(&self) -> SourceStat {
-        self.source_stat
-    }
 }
 
-/// Reads the encoding chain at the start of a block's data. Returns it with the length of its text.
-fn read_chain(stored: &Slice) -> Result<(Chain, u64)> {
-    let mut head = vec![0; chain::HEAD.min(usize::try_from(stored.len()).unwrap_or(usize::MAX))];
-    let mut read = 0;
-    while read < head.len() {
-        match stored.read_at(read as u64, &mut head[read..]) {
-            Ok(more @ 1..) => read += more,
-            // The bytes up to here may hold the whole chain.
-            Ok(0) | Err(_) => break,
-        }
-    }
-    let (chain, len) = chain::parse(&head[..read])?;
-    Ok((chain, len as u64))
-}
-
-/// Returns the codec of a compression label.
-fn codec_of(label: &[u8]) -> Result<Codec> {
-    match label {
-        b"zlib" => Ok(Codec::Zlib),
-        b"bzp2" => Ok(Codec::Bzip2),
-        b"lz4" => Ok(Codec::Lz4),
-        b"lz4f" => Ok(Codec::Lz4Frame),
-        b"zstd" => Ok(Codec::Zstd),
-        b"blsc" => Ok(Codec::Blosc),
-        _ => Err(Error::unsupported(format!("the compression \"{}\" is not known", label.escape_ascii()))),
-    }
-}
+#[cfg(test)]
+mod tests;

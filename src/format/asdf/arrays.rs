@@ -13,12 +13,12 @@
 use std::ffi::OsString;
 use std::sync::Arc;
 
-use super::AsdfFile;
+use super::view::{AsdfFile, Directory, View};
 use crate::content::Text;
-use crate::content::folder::{File, Folder, Keeping, Kind, Node};
+use crate::content::folder::{File, Keeping, Node};
 use crate::content::path_folder::PathFolder;
-use crate::error::{self, Error, Result};
-use crate::format::{Container, Defect};
+use crate::error::{self, Error};
+use crate::format::Defect;
 
 pub(super) mod elements;
 mod entry;
@@ -34,41 +34,60 @@ mod value;
 
 pub(super) use elements::{Elements, Order, elements_of, file_of, file_of_all, file_of_mask};
 pub(super) use entry::Entry;
-pub(super) use resolved::resolved;
-pub(super) use survey::{Found, find, fits_in_block};
+pub(super) use places::components;
+#[cfg(test)]
+pub(super) use survey::find;
+pub(super) use survey::{Found, surveyed};
+
+/// The arrays of the tree, and those in other files that it refers to.
+struct Resolved(Found);
+
+/// Returns the arrays of the tree, and those in other files that it refers to. They are found at the first
+/// call.
+pub(super) fn found(file: &AsdfFile) -> &Found {
+    &file.computed.get_or_compute(|| Resolved(resolved::resolved(file, surveyed(file)))).0
+}
+
+/// True if [`found`] is fast now.
+pub(super) fn is_known(file: &AsdfFile) -> bool {
+    file.computed.get::<Resolved>().is_some()
+}
 
 /// The directory `arrays/`. The tree is searched when a program first looks into the directory.
 #[derive(Debug)]
-pub(super) struct Arrays {
-    file: Arc<AsdfFile>,
-}
+pub(super) struct Arrays;
 
-impl Arrays {
-    pub(super) fn new(file: Arc<AsdfFile>) -> Self {
-        Self { file }
+impl View for Arrays {
+    fn name(&self) -> &'static str {
+        "arrays"
     }
 
-    fn folder(&self) -> PathFolder<Entry> {
-        let file = self.file.clone();
-        let make = move |entry: &Entry| {
-            Ok(match entry {
-                Entry::Array(array) => Node::File(file_of(&file, array, npy::content)),
-                Entry::Mask(masked) => Node::File(file_of_mask(&file, masked, npy::content)),
-                Entry::Reference(_, uri) => Node::File(unreadable(&file, uri)),
-                Entry::Link(target) => Node::Link(OsString::from(&**target)),
-            })
-        };
-        PathFolder::new(&self.file.found().items, make).with_links(|entry| matches!(entry, Entry::Link(_)))
+    fn node(&self, file: &Arc<AsdfFile>) -> Option<Node> {
+        Some(Directory { file: file.clone(), find: folder, is_slow: |file| !is_known(file) }.node())
+    }
+
+    fn defects(&self, file: &AsdfFile) -> Vec<Defect> {
+        let Some(Resolved(found)) = file.computed.get() else { return Vec::new() };
+        found.defects.iter().cloned().chain(defects_of_externals(file, found)).collect()
     }
 }
 
-/// True if there are arrays in other files.
-pub(super) fn has_externals(found: &Found) -> bool {
-    !found.externals.is_empty()
+fn folder(file: &Arc<AsdfFile>) -> PathFolder<Entry> {
+    let items = &found(file).items;
+    let file = file.clone();
+    let make = move |entry: &Entry| {
+        Ok(match entry {
+            Entry::Array(array) => Node::File(file_of(&file, array, npy::content)),
+            Entry::Mask(masked) => Node::File(file_of_mask(&file, masked, npy::content)),
+            Entry::Reference(_, uri) => Node::File(unreadable(&file, uri)),
+            Entry::Link(target) => Node::Link(OsString::from(&**target)),
+        })
+    };
+    PathFolder::new(items, make).with_links(|entry| matches!(entry, Entry::Link(_)))
 }
 
 /// Returns the defects of arrays in other files.
-pub(super) fn defects_of_externals(file: &AsdfFile, found: &Found) -> Vec<Defect> {
+fn defects_of_externals(file: &AsdfFile, found: &Found) -> Vec<Defect> {
     let defect = |external: &survey::ExternalArray| {
         let block = file.external(&external.uri).and_then(|other| other.block(0));
         let array = block.and_then(|block| Elements::in_block(&external.array, &block));
@@ -84,18 +103,4 @@ fn unreadable(file: &AsdfFile, uri: &str) -> File {
         Error::new(error::Kind::Unrecognised, "the other file can be read now: mount again")
     });
     File { content: Err(why), ..File::new(Arc::new(Text::default()), Keeping::Nothing) }
-}
-
-impl Folder for Arrays {
-    fn lookup(&self, name: &std::ffi::OsStr) -> Result<Option<Node>> {
-        self.folder().lookup(name)
-    }
-
-    fn list(&self, from: u64, take: &mut dyn FnMut(&std::ffi::OsStr, Kind) -> bool) -> Result<()> {
-        self.folder().list(from, take)
-    }
-
-    fn is_slow(&self) -> bool {
-        self.file.is_slow() || !self.file.knows_arrays()
-    }
 }

@@ -6,6 +6,7 @@
 //! with a damaged header thus keeps its number (`lost.rs`).
 
 use super::defect::Defect;
+use super::head;
 use super::header::{Generation, Header, LONGEST_FIELDS, PREFIX};
 use super::index::{self, Index};
 use crate::error::Result;
@@ -334,7 +335,7 @@ impl Chain<'_> {
         let Some(end) = end else { return Ok(()) };
         let rest = self.size - end;
         let bytes = self.window.at(end, LONGEST_FIELDS)?;
-        let another = super::recognises(bytes);
+        let another = head::recognises(bytes);
         let broken_magic = bytes.get(1..4) == Some(b"BLK") || b"\xd3BLK".starts_with(bytes);
         let defect = if another {
             Defect::AnotherFile
@@ -361,7 +362,7 @@ impl Chain<'_> {
                 offset + end as u64
             }
         };
-        if super::recognises(self.window.at(end, LONGEST_FIELDS)?) {
+        if head::recognises(self.window.at(end, LONGEST_FIELDS)?) {
             self.note(end, None, Defect::AnotherFile);
             self.index = None;
         }

@@ -2,18 +2,18 @@
 
 use std::collections::BTreeMap;
 
-use super::AsdfFile;
 use super::defect::Defect;
 use super::ndarray::{self, Ndarray};
+use super::stored::Stored;
 use crate::error::{Kind, Result};
-use crate::format::{self, Container};
+use crate::format;
 use crate::yaml::survey;
 
 /// The most missing blocks reported.
 const MOST_MISSING: usize = 100;
 
 /// Checks that the tree is valid YAML and that the blocks that its arrays name exist.
-pub(super) fn tree(file: &AsdfFile) -> Result<Vec<format::Defect>> {
+pub(super) fn tree(file: &Stored) -> Result<Vec<format::Defect>> {
     let (blocks, mut missing) = (file.block_count()?, BTreeMap::new());
     let checked = survey::check_tree(&*file.tree(), ndarray::WANTED, &mut |_, found| {
         let array = found.tag.filter(|tag| ndarray::is_tag(tag)).map(|tag| Ndarray::read(tag, found.value));

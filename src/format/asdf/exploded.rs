@@ -1,25 +1,20 @@
 //! `exploded/`: the exploded form of the standard. `NAME.asdf` holds the header and the tree. Each block has
 //! a file of its own, `NAME0000.asdf` and so on, to which the arrays in `NAME.asdf` refer. Programs open a
 //! copy of the directory.
-//!
-//! | module | what it does |
-//! |---|---|
-//! | [`sources`] | finds the block references of the arrays in a tree |
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
-use self::sources::{Mention, Sources, Target, find};
-use super::AsdfFile;
 use super::external::{split, unescaped};
 use super::header::{Generation, Header};
+use super::ndarray;
+use super::sources::{Mention, Sources, Target, replaced, sources};
+use super::view::{AsdfFile, View};
 use crate::content::folder::{File, Folder, Keeping, Kind, Node, Renewal, Signature};
-use crate::content::{Content, Pieces, Slice, Text};
+use crate::content::{Content, Pieces, Text};
 use crate::error::{self, Error, Result};
-use crate::format::{Container, Defect, Severity};
-
-pub(super) mod sources;
+use crate::format::{Defect, Severity};
 
 const ENDING: &str = ".asdf";
 /// Maximal length of the original file's name in names of this directory, in bytes. Block numbers and the
@@ -28,23 +23,33 @@ const LONGEST_STEM: usize = 240;
 
 /// The directory `exploded/`. The tree is searched when a program first asks for a file in it.
 #[derive(Debug)]
-pub(super) struct Exploded {
-    file: Arc<AsdfFile>,
+pub(super) struct Exploded;
+
+impl View for Exploded {
+    fn name(&self) -> &'static str {
+        "exploded"
+    }
+
+    fn node(&self, file: &Arc<AsdfFile>) -> Option<Node> {
+        Some(Node::Folder(Arc::new(Parted { file: file.clone() })))
+    }
+
+    fn defects(&self, file: &AsdfFile) -> Vec<Defect> {
+        let Some(Err(error)) = file.computed.get::<Result<Parts>>() else { return Vec::new() };
+        let what = format!("exploded/ can't be read: {}", error.message());
+        vec![Defect { severity: Severity::Note, offset: 0, block: None, what }]
+    }
 }
 
-/// Results that are computed once for each generation of the file.
-#[derive(Debug, Default)]
-pub(super) struct Kept {
-    /// The block references of the tree's arrays.
-    pub(super) sources: OnceLock<Result<Sources>>,
-    /// True if the text of the tree may name other files.
-    pub(super) may_be_external: OnceLock<bool>,
-    parts: OnceLock<Result<Parts>>,
+/// A file in its exploded form.
+#[derive(Debug)]
+struct Parted {
+    file: Arc<AsdfFile>,
 }
 
 /// The tree of the exploded form, and the start of each block file.
 #[derive(Debug)]
-pub(super) struct Parts {
+struct Parts {
     tree: Arc<dyn Content>,
     front: Arc<[u8]>,
 }
@@ -56,11 +61,7 @@ enum Name {
     Block(usize),
 }
 
-impl Exploded {
-    pub(super) fn new(file: Arc<AsdfFile>) -> Self {
-        Self { file }
-    }
-
+impl Parted {
     fn stem(&self) -> Vec<u8> {
         let name = self.file.source.path().file_name().unwrap_or_default().as_bytes();
         stem(name).to_vec()
@@ -73,9 +74,9 @@ impl Exploded {
             Err(_) => return Ok(None),
         };
         let header = self.file.header(offset);
-        let content = header.clone().and_then(|header| self.file.block_alone(n, &header));
+        let content = header.clone().and_then(|header| block_alone(&self.file, n, &header));
         let streamed = header.as_ref().is_ok_and(Header::streamed);
-        let renewal = match (&header, self.file.parts()) {
+        let renewal = match (&header, parts(&self.file)) {
             (Ok(_), Ok(_)) if streamed => Renewal::Follows,
             (Ok(header), Ok(parts)) => {
                 // Without a checksum, only its place identifies a block after another program has written the
@@ -100,11 +101,11 @@ impl Exploded {
     }
 }
 
-impl Folder for Exploded {
+impl Folder for Parted {
     fn lookup(&self, name: &OsStr) -> Result<Option<Node>> {
         Ok(match parse(&self.stem(), name.as_bytes()) {
             Some(Name::Tree) => {
-                let content = self.file.parts().map(|parts| parts.tree.clone());
+                let content = parts(&self.file).map(|parts| parts.tree.clone());
                 let file = File::new(Arc::new(Text::default()), Keeping::All);
                 let version = format!("{:?}", self.file.source_stat.version);
                 let renewal = Renewal::WhileSame(Signature::new(version));
@@ -135,69 +136,32 @@ impl Folder for Exploded {
     }
 
     fn is_slow_at(&self, _: &OsStr) -> bool {
-        self.file.is_slow() || self.file.views.exploded.parts.get().is_none()
+        self.file.is_slow() || self.file.computed.get::<Result<Parts>>().is_none()
     }
 }
 
-impl AsdfFile {
-    /// Returns the parts of the exploded form. They are made at the first call.
-    fn parts(&self) -> Result<&Parts> {
-        let made = self.views.exploded.parts.get_or_init(|| {
-            let found = self.sources()?;
-            let stem = stem(self.source.path().file_name().unwrap_or_default().as_bytes());
-            let tree = exploded_tree(self, found, stem)?;
-            Ok(Parts { tree, front: found.front.clone().into() })
-        });
-        made.as_ref().map_err(Clone::clone)
-    }
+/// Returns the parts of the exploded form. They are made at the first call.
+fn parts(file: &AsdfFile) -> Result<&Parts> {
+    let make = || {
+        let found = sources(file)?;
+        let stem = stem(file.source.path().file_name().unwrap_or_default().as_bytes());
+        let tree = exploded_tree(file, found, stem)?;
+        Ok(Parts { tree, front: found.front.clone().into() })
+    };
+    file.computed.get_or_compute(make).as_ref().map_err(Error::clone)
+}
 
-    /// Returns the defect that prevents the exploded form, if that form was requested.
-    pub(super) fn exploded_defect(&self) -> Option<Defect> {
-        let error = self.views.exploded.parts.get()?.as_ref().err()?;
-        let what = format!("exploded/ can't be read: {}", error.message());
-        Some(Defect { severity: Severity::Note, offset: 0, block: None, what })
+/// Makes a file with only block `n`. Header and data are lent from the source.
+fn block_alone(file: &AsdfFile, n: usize, header: &Header) -> Result<Arc<dyn Content>> {
+    let front = &parts(file)?.front;
+    let start: Arc<dyn Content> = Arc::new(Text::new(front.clone()));
+    let mut pieces = vec![start, file.lent_block(n, header)?];
+    if file.head.generation == Generation::One && !header.streamed() {
+        // Without an index, Python asdf reads a large file to its end in search of one.
+        let index = format!("#ASDF BLOCK INDEX\n%YAML 1.1\n---\n- {}\n...\n", front.len());
+        pieces.push(Arc::new(Text::new(index.into_bytes())));
     }
-
-    /// Makes a file with only block `n`. Header and data are lent from the source.
-    fn block_alone(&self, n: usize, header: &Header) -> Result<Arc<dyn Content>> {
-        let front = &self.parts()?.front;
-        let start: Arc<dyn Content> = Arc::new(Text::new(front.clone()));
-        let mut pieces = vec![start, self.lent_block(n, header)?];
-        if self.head.generation == Generation::One && !header.streamed() {
-            // Without an index, Python asdf reads a large file to its end in search of one.
-            let index = format!("#ASDF BLOCK INDEX\n%YAML 1.1\n---\n- {}\n...\n", front.len());
-            pieces.push(Arc::new(Text::new(index.into_bytes())));
-        }
-        Ok(Arc::new(Pieces::new(pieces)?))
-    }
-
-    /// Returns the block references of the tree's arrays. They are found at the first call.
-    pub(super) fn sources(&self) -> Result<&Sources> {
-        self.views.exploded.sources.get_or_init(|| find(&*self.tree())).as_ref().map_err(Clone::clone)
-    }
-
-    /// Returns the head of the file with replaced text at some places. All other text is lent from the
-    /// source.
-    pub(super) fn replaced<'m>(
-        &self,
-        places: impl Iterator<Item = (&'m Mention, String)>,
-    ) -> Result<Arc<dyn Content>> {
-        let slice = |from: u64, to: u64| -> Arc<dyn Content> {
-            Arc::new(Slice::new(self.source.clone(), from, to.saturating_sub(from)))
-        };
-        let (mut pieces, mut at): (Vec<Arc<dyn Content>>, u64) = (Vec::new(), 0);
-        for (mention, text) in places {
-            pieces.push(slice(at, mention.range.start));
-            let text = match &mention.anchor {
-                Some(anchor) => format!("&{anchor} {text}"),
-                None => text,
-            };
-            pieces.push(Arc::new(Text::new(text.into_bytes())));
-            at = mention.range.end;
-        }
-        pieces.push(slice(at, self.head.end));
-        Ok(Arc::new(Pieces::new(pieces)?))
-    }
+    Ok(Arc::new(Pieces::new(pieces)?))
 }
 
 /// Returns the head of the file in which arrays refer to files instead of blocks.
@@ -218,11 +182,11 @@ fn exploded_tree(file: &AsdfFile, found: &Sources, stem: &[u8]) -> Result<Arc<dy
             return Err(Error::unsupported(what));
         }
     }
-    let replaced = found.mentions.iter().filter_map(|mention| {
+    let names = found.mentions.iter().filter_map(|mention| {
         let name = block_name(stem, block(mention)? as u64);
         Some((mention, escaped(&name)))
     });
-    file.replaced(replaced)
+    replaced(file, names)
 }
 
 /// True if a relative URI refers to a file of the exploded form.
@@ -238,7 +202,7 @@ fn is_taken(stem: &[u8], blocks: usize, uri: &str) -> bool {
 
 /// Returns the number of the block that a `source` of an array means.
 fn ndarray_block(n: i64, count: usize) -> Option<usize> {
-    super::ndarray::Source::Block(n).block(count)
+    ndarray::Source::Block(n).block(count)
 }
 
 /// Returns the name of a file without its ending, shortened to [`LONGEST_STEM`].

@@ -1,87 +1,16 @@
-//! Opens other files that the tree names by URI: `other.asdf`, `sub/other.asdf#/path`,
-//! `file:///data/other.asdf`.
+//! URIs of other files that the tree names: `other.asdf`, `sub/other.asdf#/path`,
+//! `file:///data/other.asdf`. Contents of these files.
 
-use std::collections::HashMap;
 use std::ffi::OsString;
 use std::ops::Range;
 use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
-use super::{AsdfFile, arrays, recognises};
+use super::stored::Stored;
 use crate::content::{Content, Soundness};
 use crate::error::{Error, Kind, Result};
-use crate::format::{Container, HEAD};
-use crate::source::{Source, SourceVersion, read_up_to};
-
-/// The number of other files kept open for one file.
-const KEPT: usize = 64;
-
-/// The other files opened last, by their URIs without fragment.
-#[derive(Debug, Default)]
-pub(super) struct Externals {
-    kept: Mutex<HashMap<String, Arc<AsdfFile>>>,
-    /// True once any was asked for.
-    asked: AtomicBool,
-}
-
-impl AsdfFile {
-    /// Opens the ASDF file that a URI in the tree names. The fragment of the URI is ignored.
-    ///
-    /// The file must lie in the directory of this one or below, unless the mount allows more. Each call looks
-    /// for the present file, and returns the same parsed file while its version is the same. An array with
-    /// this URI as its `source` is in block 0. Contents of the file must be read through [`unchanged`], as
-    /// the file may change at any time.
-    ///
-    /// # Errors
-    /// EIO with the URI and the reason: the file does not exist, can't be read, lies outside the allowed
-    /// directories, is not an ASDF file, or is on a server.
-    pub(super) fn external(&self, uri: &str) -> Result<Arc<Self>> {
-        self.views.externals.asked.store(true, Ordering::Relaxed);
-        let name = split(uri).0;
-        let failed = |error: &Error| {
-            Error::new(
-                Kind::Unrecognised,
-                format!("the file \"{}\": {}", name.escape_debug(), error.message()),
-            )
-        };
-        self.open_external(name).map_err(|error| match error.is_shortage() {
-            true => error,
-            false => failed(&error),
-        })
-    }
-
-    /// True if the tree is known to name other files. They may be large, or on a server that does not answer.
-    pub(super) fn has_externals(&self) -> bool {
-        let is_named = || self.knows_arrays() && arrays::has_externals(self.found());
-        self.views.externals.asked.load(Ordering::Relaxed) || is_named()
-    }
-
-    fn open_external(&self, name: &str) -> Result<Arc<Self>> {
-        let path = path_of(name)?;
-        let surroundings = self.source.surroundings();
-        let surroundings =
-            surroundings.ok_or_else(|| Error::unsupported("the directory of the file is not known"))?;
-        let source = surroundings.open(&path, &self.context.reach)?;
-        let stat = source.stat()?;
-        let mut kept = self.views.externals.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(file) = kept.get(name).filter(|file| file.source_stat.version == stat.version) {
-            return Ok(file.clone());
-        }
-        let mut head = [0; HEAD];
-        let read = read_up_to(&*source, 0, &mut head)?;
-        if !recognises(&head[..read]) {
-            return Err(Error::new(Kind::Unrecognised, "is not an ASDF file"));
-        }
-        let file = Arc::new(Self::open(source, &self.context)?);
-        if kept.len() >= KEPT {
-            kept.clear();
-        }
-        kept.insert(name.to_owned(), file.clone());
-        Ok(file)
-    }
-}
+use crate::source::{Source, SourceVersion};
 
 /// Splits a URI into the part before `#` and the fragment.
 pub(super) fn split(uri: &str) -> (&str, Option<&str>) {
@@ -89,7 +18,7 @@ pub(super) fn split(uri: &str) -> (&str, Option<&str>) {
 }
 
 /// Returns the path of a URI without fragment, relative to the directory of the file.
-fn path_of(uri: &str) -> Result<PathBuf> {
+pub(super) fn path_of(uri: &str) -> Result<PathBuf> {
     let refused = |what: &str| Error::unsupported(what.to_owned());
     let scheme = uri.split_once(':').map(|(scheme, rest)| (scheme.to_ascii_lowercase(), rest));
     let is_scheme = |scheme: &str| {
@@ -140,7 +69,7 @@ pub(super) fn unescaped(text: &str) -> Vec<u8> {
 }
 
 /// Wraps a content of another file, so that reads fail with ESTALE once that file has changed.
-pub(super) fn unchanged(content: Arc<dyn Content>, file: &AsdfFile) -> Arc<dyn Content> {
+pub(super) fn unchanged(content: Arc<dyn Content>, file: &Stored) -> Arc<dyn Content> {
     Arc::new(Unchanged { content, source: file.source.clone(), version: file.source_stat.version })
 }
 

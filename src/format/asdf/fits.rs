@@ -12,25 +12,24 @@
 //! | [`build`] | headers and data as a file |
 
 use std::collections::HashSet;
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
-use super::AsdfFile;
-use super::arrays::{Elements, Entry, elements_of, file_of, file_of_all, file_of_mask};
+use super::arrays::{self, Elements, Entry, elements_of, file_of, file_of_all, file_of_mask};
 use super::same_paths::{self, Same};
+use super::view::{AsdfFile, Collector, Directory, View};
 use crate::content::Text;
-use crate::content::folder::{File, Folder, Keeping, Kind, Node, Renewal};
+use crate::content::folder::{File, Keeping, Node, Renewal};
 use crate::content::path_folder::{Item, Items, PathFolder};
-use crate::error::Result;
-use crate::format::Container as _;
+use crate::format::Defect;
 
 mod build;
 mod card;
 mod document;
 mod image;
 mod linear;
-pub(super) mod nodes;
+mod nodes;
 mod required;
 mod table;
 mod values;
@@ -43,7 +42,7 @@ const ENDING: &str = ".fits";
 
 /// The node at a path of `fits/`.
 #[derive(Clone, Debug)]
-pub(super) enum FitsEntry {
+enum FitsEntry {
     /// The file of the array with this number in the survey's items.
     Array(usize),
     /// The file described by the document with this number.
@@ -52,51 +51,63 @@ pub(super) enum FitsEntry {
     Link(Box<str>),
 }
 
+/// The entries of the directory.
+struct Entries(Items<FitsEntry>);
+
 /// The directory `fits/`.
 #[derive(Debug)]
-pub(super) struct Fits {
-    file: Arc<AsdfFile>,
+pub(super) struct Fits;
+
+impl View for Fits {
+    fn name(&self) -> &'static str {
+        "fits"
+    }
+
+    fn node(&self, file: &Arc<AsdfFile>) -> Option<Node> {
+        Some(Directory { file: file.clone(), find: folder, is_slow }.node())
+    }
+
+    fn wants(&self, tag: &str) -> bool {
+        nodes::is_tag(tag)
+    }
+
+    fn collector(&self) -> Option<Box<dyn Collector>> {
+        Some(Box::new(nodes::Finder::default()))
+    }
+
+    fn defects(&self, file: &AsdfFile) -> Vec<Defect> {
+        file.computed.get().map_or_else(Vec::new, |nodes: &Nodes| nodes.defects.clone())
+    }
 }
 
-impl Fits {
-    pub(super) fn new(file: Arc<AsdfFile>) -> Self {
-        Self { file }
-    }
-
-    fn folder(&self) -> PathFolder<FitsEntry> {
-        let file = self.file.clone();
-        let make = move |shown: &FitsEntry| {
-            Ok(match shown {
-                FitsEntry::Array(number) => Node::File(array_file(&file, *number)),
-                FitsEntry::Document(number) => Node::File(document_file(&file, *number)),
-                FitsEntry::Link(target) => Node::Link(OsString::from(&**target)),
-            })
-        };
-        let items = self.file.views.fits.get_or_init(|| shown(&self.file));
-        PathFolder::new(items, make).with_links(|shown| matches!(shown, FitsEntry::Link(_)))
-    }
+fn folder(file: &Arc<AsdfFile>) -> PathFolder<FitsEntry> {
+    let Entries(items) = file.computed.get_or_compute(|| Entries(shown(file)));
+    let file = file.clone();
+    let make = move |shown: &FitsEntry| {
+        Ok(match shown {
+            FitsEntry::Array(number) => Node::File(array_file(&file, *number)),
+            FitsEntry::Document(number) => Node::File(document_file(&file, *number)),
+            FitsEntry::Link(target) => Node::Link(OsString::from(&**target)),
+        })
+    };
+    PathFolder::new(items, make).with_links(|shown| matches!(shown, FitsEntry::Link(_)))
 }
 
-impl Folder for Fits {
-    fn lookup(&self, name: &OsStr) -> Result<Option<Node>> {
-        self.folder().lookup(name)
-    }
+fn is_slow(file: &AsdfFile) -> bool {
+    // The numbers of world coordinates may lie in blocks that must be decoded first.
+    let is_slow = |Entries(items): &Entries| items.is_empty() || !nodes_of(file).solutions.is_empty();
+    file.computed.get().is_none_or(is_slow)
+}
 
-    fn list(&self, from: u64, take: &mut dyn FnMut(&OsStr, Kind) -> bool) -> Result<()> {
-        self.folder().list(from, take)
-    }
-
-    fn is_slow(&self) -> bool {
-        // The numbers of world coordinates may lie in blocks that must be decoded first.
-        let is_slow =
-            |items: &Items<FitsEntry>| items.is_empty() || !self.file.found().fits.solutions.is_empty();
-        self.file.is_slow() || self.file.views.fits.get().is_none_or(is_slow)
-    }
+/// Returns the nodes that the survey found for this view.
+fn nodes_of(file: &AsdfFile) -> &Nodes {
+    arrays::surveyed(file);
+    file.computed.get_or_compute(Nodes::default)
 }
 
 /// Returns all files and links.
 fn shown(file: &AsdfFile) -> Items<FitsEntry> {
-    let found = file.found();
+    let found = arrays::found(file);
     let of_arrays = same_paths::with_ending(found, ENDING, |item| match &item.what {
         Entry::Array(array) => image::can_be(array),
         Entry::Mask(masked) => image::has_axes(&masked.of),
@@ -113,7 +124,7 @@ fn shown(file: &AsdfFile) -> Items<FitsEntry> {
             },
         })
         .collect();
-    let Nodes { documents, mentions, .. } = &*found.fits;
+    let Nodes { documents, mentions, .. } = nodes_of(file);
     if documents.is_empty() {
         return Items::new(items);
     }
@@ -156,7 +167,7 @@ fn free_item(taken: &mut HashSet<Vec<String>>, path: &[String], what: FitsEntry)
 
 /// Returns the file of the array or mask with this number.
 fn array_file(file: &Arc<AsdfFile>, number: usize) -> File {
-    let found = file.found();
+    let (found, nodes) = (arrays::found(file), nodes_of(file));
     let nothing = || File::new(Arc::new(Text::default()), Keeping::Nothing);
     let Some(item) = found.items.get(number) else { return nothing() };
     let mut path: Vec<&str> = item.components().collect();
@@ -165,7 +176,7 @@ fn array_file(file: &Arc<AsdfFile>, number: usize) -> File {
     }
     let (wcs, unit) = match same_paths::is_mask(item) {
         true => (None, None),
-        false => (found.fits.solutions.get(&*item.path), found.fits.units.get(&*item.path)),
+        false => (nodes.solutions.get(&*item.path), nodes.units.get(&*item.path)),
     };
     let solution = wcs.and_then(|wcs| solution(file, wcs));
     let mut header = Vec::new();
@@ -203,7 +214,7 @@ fn solution(file: &Arc<AsdfFile>, wcs: &wcs::Wcs) -> Option<wcs::Solution> {
 
 /// Returns the file described by the document with this number.
 fn document_file(file: &Arc<AsdfFile>, number: usize) -> File {
-    let Some((_, document)) = file.found().fits.documents.get(number) else {
+    let Some((_, document)) = nodes_of(file).documents.get(number) else {
         return File::new(Arc::new(Text::default()), Keeping::Nothing);
     };
     let mut headers = Vec::new();

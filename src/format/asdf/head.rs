@@ -21,6 +21,15 @@ const LONGEST_HEADER_LINE: usize = 1 << 10;
 /// The longest tree that is read: a bound on the cost of a file without any `...`.
 pub const LONGEST_TREE: u64 = 4 << 30;
 
+/// The format's name.
+pub const NAME: &str = "asdf";
+
+/// True if a file that begins with `head` is an ASDF file.
+pub fn recognises(head: &[u8]) -> bool {
+    (head.starts_with(b"#ASDF") || head.starts_with(b"%ASDF"))
+        && head.get(5).is_none_or(u8::is_ascii_whitespace)
+}
+
 /// The head of an ASDF file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Head {

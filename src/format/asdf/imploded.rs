@@ -4,17 +4,15 @@ use std::collections::HashMap;
 use std::fmt::Write;
 use std::sync::Arc;
 
-use super::AsdfFile;
-use super::exploded::sources::{Mention, Target};
 use super::external::{split, unchanged};
-use super::header::{Generation, Header, Layout, STREAMED};
-use crate::content::folder::{File, Keeping, Renewal, Signature};
+use super::header::{Generation, Layout, STREAMED};
+use super::ndarray;
+use super::sources::{Mention, Target, are_known, replaced, sources};
+use super::view::{AsdfFile, View};
+use crate::content::folder::{File, Keeping, Node, Renewal, Signature};
 use crate::content::{Content, Pieces, Slice, Text, read_exact_at};
 use crate::error::{Error, Result};
-use crate::format::Container;
 
-/// The name of the file.
-pub(super) const FILE: &str = "imploded.asdf";
 /// The most other files held open for it.
 const MOST_FILES: usize = 1000;
 /// Bytes read at once.
@@ -31,155 +29,148 @@ struct Whole {
     signature: String,
 }
 
-impl AsdfFile {
-    /// True if the tree names blocks of other files. Searches the text before the tree is parsed.
-    pub(super) fn has_external(&self) -> bool {
+/// The file `imploded.asdf`, if the tree names blocks of other files.
+#[derive(Debug)]
+pub(super) struct Imploded;
+
+/// True if the text of the tree may name other files.
+struct MayNameFiles(bool);
+
+impl View for Imploded {
+    fn name(&self) -> &'static str {
+        "imploded.asdf"
+    }
+
+    fn node(&self, file: &Arc<AsdfFile>) -> Option<Node> {
+        self.is_there(file).then(|| Node::File(imploded_file(file)))
+    }
+
+    /// Searches the text before the tree is parsed.
+    fn is_there(&self, file: &AsdfFile) -> bool {
+        let may_name = || MayNameFiles(names_files(&*file.tree()).unwrap_or(false));
         let is_external = |mention: &Mention| matches!(mention.target, Target::External(_));
-        self.may_have_external()
-            && self.sources().is_ok_and(|sources| sources.mentions.iter().any(is_external))
+        file.computed.get_or_compute(may_name).0
+            && sources(file).is_ok_and(|sources| sources.mentions.iter().any(is_external))
     }
 
-    /// True if [`has_external`](Self::has_external) is slow now.
-    pub(super) fn finds_external_slowly(&self) -> bool {
-        match self.views.exploded.may_be_external.get() {
-            Some(may) => *may && self.views.exploded.sources.get().is_none(),
-            None => true,
+    fn is_sought_slowly(&self, file: &AsdfFile) -> bool {
+        file.computed.get().is_none_or(|MayNameFiles(may)| *may && !are_known(file))
+    }
+
+    fn is_made_slowly(&self, file: &AsdfFile) -> bool {
+        // The other files have to be opened.
+        file.computed.get().is_none_or(|MayNameFiles(may)| *may)
+    }
+}
+
+fn imploded_file(file: &AsdfFile) -> File {
+    let made = whole(file).and_then(|whole| Ok((imploded(file, &whole)?, whole)));
+    let (content, whole) = match made {
+        Ok((content, whole)) => (Ok(content), Some(whole)),
+        Err(error) => (Err(error), None),
+    };
+    let grows = whole.as_ref().is_some_and(|whole| whole.streamed.is_some());
+    let keeping = if grows || content.is_err() { Keeping::Nothing } else { Keeping::All };
+    let renewal = whole.map_or(Renewal::Anew, |whole| Renewal::WhileSame(Signature::new(whole.signature)));
+    File { content, claimed: 0, grows, blocks: Vec::new(), renewal, keeping, attributes: None }
+}
+
+/// Collects all blocks.
+fn whole(file: &AsdfFile) -> Result<Whole> {
+    let mut whole =
+        Whole { blocks: Vec::new(), others: HashMap::new(), streamed: None, signature: String::new() };
+    let mut last = None;
+    let count = file.block_count()?;
+    for n in 0..count {
+        let header = file.header(file.offset(n)?).map_err(|error| error.in_block(n as u64))?;
+        let block = file.lent_block(n, &header)?;
+        match header.streamed() {
+            true => last = Some(block),
+            false => whole.blocks.push(block),
         }
     }
-
-    fn may_have_external(&self) -> bool {
-        *self.views.exploded.may_be_external.get_or_init(|| names_files(&*self.tree()).unwrap_or(false))
-    }
-
-    /// Returns the file `imploded.asdf`; `None` if the tree names no other file.
-    pub(super) fn imploded_file(&self) -> Option<File> {
-        if !self.has_external() {
-            return None;
+    for mention in &sources(file)?.mentions {
+        let Target::External(uri) = &mention.target else { continue };
+        let name = split(uri).0;
+        if whole.others.contains_key(name) {
+            continue;
         }
-        let made = self.whole().and_then(|whole| Ok((self.imploded(&whole)?, whole)));
-        let (content, whole) = match made {
-            Ok((content, whole)) => (Ok(content), Some(whole)),
-            Err(error) => (Err(error), None),
+        if whole.others.len() >= MOST_FILES {
+            return Err(Error::unsupported(format!("the tree names more than {MOST_FILES} other files")));
+        }
+        let other = file.external(uri)?;
+        let block = block_for(&other, file).map_err(|error| {
+            Error::new(error.kind(), format!("the file \"{}\": {}", name.escape_debug(), error.message()))
+        })?;
+        // Writing to a String can't fail.
+        let _ = write!(whole.signature, "{name:?} {:?} ", other.source_stat.version);
+        whole.others.insert(name.to_owned(), whole.blocks.len());
+        whole.blocks.push(unchanged(block, &other));
+    }
+    if let Some(last) = last {
+        whole.streamed = Some(count - 1);
+        let _ = write!(whole.signature, "{}", file.head.end);
+        whole.blocks.push(last);
+    } else {
+        let _ = write!(whole.signature, "{:?}", file.source_stat.version);
+    }
+    Ok(whole)
+}
+
+/// Returns the first block of another file in a form that can lie within `file`.
+fn block_for(other: &AsdfFile, file: &AsdfFile) -> Result<Arc<dyn Content>> {
+    if other.block_count()? == 0 {
+        return Err(Error::damaged("it has no block"));
+    }
+    let header = other.header(other.offset(0)?)?;
+    if other.head.generation != file.head.generation {
+        let what = "its blocks are of another version of the format, which can't be in this file";
+        return Err(Error::unsupported(what));
+    }
+    let block = other.lent_block(0, &header)?;
+    if !header.streamed() {
+        return Ok(block);
+    }
+    if header.layout != Layout::Md5 {
+        return Err(Error::unsupported("its block is streamed, which only the last one may be"));
+    }
+    // In the imploded file it is no longer streamed, so its sizes are filled in.
+    let before = header.data_offset() - header.offset;
+    let mut bytes = vec![0; usize::try_from(before).unwrap_or(0)];
+    read_exact_at(&*block, 0, &mut bytes)?;
+    let len = block.len() - before;
+    bytes[6..10].copy_from_slice(&(header.flags & !STREAMED).to_be_bytes());
+    for at in [14, 22, 30] {
+        bytes[at..at + 8].copy_from_slice(&len.to_be_bytes());
+    }
+    let data = Slice::new(other.source.clone(), header.data_offset(), len);
+    Ok(Arc::new(Pieces::new([Arc::new(Text::new(bytes)) as Arc<dyn Content>, Arc::new(data)])?))
+}
+
+fn imploded(file: &AsdfFile, whole: &Whole) -> Result<Arc<dyn Content>> {
+    let count = file.block_count()?;
+    let places = sources(file)?.mentions.iter().filter_map(|mention| {
+        let number = match &mention.target {
+            Target::Block(n) => match ndarray::Source::Block(*n).block(count)? {
+                n if whole.streamed == Some(n) => whole.blocks.len() - 1,
+                n => n,
+            },
+            Target::External(uri) => *whole.others.get(split(uri).0)?,
         };
-        let grows = whole.as_ref().is_some_and(|whole| whole.streamed.is_some());
-        let keeping = if grows || content.is_err() { Keeping::Nothing } else { Keeping::All };
-        let renewal =
-            whole.map_or(Renewal::Anew, |whole| Renewal::WhileSame(Signature::new(whole.signature)));
-        Some(File { content, claimed: 0, grows, blocks: Vec::new(), renewal, keeping, attributes: None })
+        Some((mention, number.to_string()))
+    });
+    let tree = replaced(file, places)?;
+    let mut index = "#ASDF BLOCK INDEX\n%YAML 1.1\n---\n".to_owned();
+    let mut at = tree.len();
+    for block in &whole.blocks {
+        let _ = writeln!(index, "- {at}");
+        at = at.saturating_add(block.len());
     }
-
-    /// Collects all blocks.
-    fn whole(&self) -> Result<Whole> {
-        let mut whole =
-            Whole { blocks: Vec::new(), others: HashMap::new(), streamed: None, signature: String::new() };
-        let mut last = None;
-        let count = self.block_count()?;
-        for n in 0..count {
-            let header = self.header(self.offset(n)?).map_err(|error| error.in_block(n as u64))?;
-            let block = self.lent_block(n, &header)?;
-            match header.streamed() {
-                true => last = Some(block),
-                false => whole.blocks.push(block),
-            }
-        }
-        for mention in &self.sources()?.mentions {
-            let Target::External(uri) = &mention.target else { continue };
-            let name = split(uri).0;
-            if whole.others.contains_key(name) {
-                continue;
-            }
-            if whole.others.len() >= MOST_FILES {
-                return Err(Error::unsupported(format!("the tree names more than {MOST_FILES} other files")));
-            }
-            let other = self.external(uri)?;
-            let block = other.block_for(self).map_err(|error| {
-                Error::new(error.kind(), format!("the file \"{}\": {}", name.escape_debug(), error.message()))
-            })?;
-            // Writing to a String can't fail.
-            let _ = write!(whole.signature, "{name:?} {:?} ", other.source_stat().version);
-            whole.others.insert(name.to_owned(), whole.blocks.len());
-            whole.blocks.push(unchanged(block, &other));
-        }
-        if let Some(last) = last {
-            whole.streamed = Some(count - 1);
-            let _ = write!(whole.signature, "{}", self.head.end);
-            whole.blocks.push(last);
-        } else {
-            let _ = write!(whole.signature, "{:?}", self.source_stat().version);
-        }
-        Ok(whole)
-    }
-
-    /// Returns this file's first block in a form that can lie within `file`.
-    fn block_for(&self, file: &Self) -> Result<Arc<dyn Content>> {
-        if self.block_count()? == 0 {
-            return Err(Error::damaged("it has no block"));
-        }
-        let header = self.header(self.offset(0)?)?;
-        if self.head.generation != file.head.generation {
-            let what = "its blocks are of another version of the format, which can't be in this file";
-            return Err(Error::unsupported(what));
-        }
-        let block = self.lent_block(0, &header)?;
-        if !header.streamed() {
-            return Ok(block);
-        }
-        if header.layout != Layout::Md5 {
-            return Err(Error::unsupported("its block is streamed, which only the last one may be"));
-        }
-        // In the imploded file it is no longer streamed, so its sizes are filled in.
-        let before = header.data_offset() - header.offset;
-        let mut bytes = vec![0; usize::try_from(before).unwrap_or(0)];
-        read_exact_at(&*block, 0, &mut bytes)?;
-        let len = block.len() - before;
-        bytes[6..10].copy_from_slice(&(header.flags & !STREAMED).to_be_bytes());
-        for at in [14, 22, 30] {
-            bytes[at..at + 8].copy_from_slice(&len.to_be_bytes());
-        }
-        let data = Slice::new(self.source.clone(), header.data_offset(), len);
-        Ok(Arc::new(Pieces::new([Arc::new(Text::new(bytes)) as Arc<dyn Content>, Arc::new(data)])?))
-    }
-
-    /// Returns a block with its header, as stored in the source.
-    pub(super) fn lent_block(&self, n: usize, header: &Header) -> Result<Arc<dyn Content>> {
-        let stored = self.stored(n, header)?;
-        let before = header.data_offset() - header.offset;
-        if header.streamed() {
-            return Ok(Arc::new(Slice::new(self.source.clone(), header.offset, before + stored.len())));
-        }
-        let end = header
-            .end()
-            .ok_or_else(|| Error::damaged("the block's sizes are larger than any file").at(header.offset))?;
-        let next = self.blocks()?.offsets.get(n + 1).copied().unwrap_or(u64::MAX);
-        let block = Slice::new(self.source.clone(), header.offset, end - header.offset);
-        Ok(Arc::new(block.cut(next.saturating_sub(header.offset))))
-    }
-
-    fn imploded(&self, whole: &Whole) -> Result<Arc<dyn Content>> {
-        let count = self.block_count()?;
-        let places = self.sources()?.mentions.iter().filter_map(|mention| {
-            let number = match &mention.target {
-                Target::Block(n) => match super::ndarray::Source::Block(*n).block(count)? {
-                    n if whole.streamed == Some(n) => whole.blocks.len() - 1,
-                    n => n,
-                },
-                Target::External(uri) => *whole.others.get(split(uri).0)?,
-            };
-            Some((mention, number.to_string()))
-        });
-        let tree = self.replaced(places)?;
-        let mut index = "#ASDF BLOCK INDEX\n%YAML 1.1\n---\n".to_owned();
-        let mut at = tree.len();
-        for block in &whole.blocks {
-            let _ = writeln!(index, "- {at}");
-            at = at.saturating_add(block.len());
-        }
-        index.push_str("...\n");
-        let is_indexed = whole.streamed.is_none() && self.head.generation == Generation::One;
-        let index = is_indexed.then(|| Arc::new(Text::new(index.into_bytes())) as Arc<dyn Content>);
-        let pieces = std::iter::once(tree).chain(whole.blocks.iter().cloned()).chain(index);
-        Ok(Arc::new(Pieces::new(pieces)?))
-    }
+    index.push_str("...\n");
+    let is_indexed = whole.streamed.is_none() && file.head.generation == Generation::One;
+    let index = is_indexed.then(|| Arc::new(Text::new(index.into_bytes())) as Arc<dyn Content>);
+    let pieces = std::iter::once(tree).chain(whole.blocks.iter().cloned()).chain(index);
+    Ok(Arc::new(Pieces::new(pieces)?))
 }
 
 /// True if a text may have a key `source` with a value that is not a number.

@@ -17,12 +17,12 @@ use std::sync::Arc;
 
 use twox_hash::XxHash64;
 
-use super::AsdfFile;
-use crate::content::folder::{File, Keeping, Renewal, Signature};
+use super::view::{AsdfFile, View};
+use crate::content::folder::{File, Keeping, Node, Renewal, Signature};
 use crate::content::{Content, Text};
 use crate::decode::{Decoded, Decoder, Sequential};
 use crate::error::{Error, Result};
-use crate::format::{Container, Defect, Severity};
+use crate::format::{Defect, Severity};
 use crate::yaml::event::Event;
 use crate::yaml::parser::Events;
 use crate::yaml::read::each_event;
@@ -36,9 +36,6 @@ mod pointers;
 mod scalar;
 mod writer;
 
-/// The names of the files.
-pub(super) const FILES: [&str; 2] = ["tree.json", "tree.tagged.json"];
-
 /// Maximal length of a text that is kept as long as the file is open, in bytes.
 const SMALL: usize = 256 << 10;
 /// Maximal number of bytes remembered for anchors and merge keys, and of bytes that these add to the text.
@@ -46,21 +43,16 @@ const MOST_HELD: usize = 16 << 20;
 
 /// The treatment of tags.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Tags {
+enum Tags {
     /// Tags are dropped: `tree.json`.
     Dropped,
     /// Tags are kept as `{"$tag": …, "$value": …}`: `tree.tagged.json`.
     Kept,
 }
 
-impl Tags {
-    fn of(name: &str) -> Option<Self> {
-        match FILES.iter().position(|file| *file == name)? {
-            0 => Some(Self::Dropped),
-            _ => Some(Self::Kept),
-        }
-    }
-}
+/// The file `tree.json`, or `tree.tagged.json`.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Json(Tags);
 
 /// The results of measuring a text.
 #[derive(Clone, Debug)]
@@ -73,43 +65,58 @@ struct Measured {
 
 /// The results of measuring both texts: without and with tags.
 #[derive(Debug)]
-pub(super) struct BothMeasured {
+struct BothMeasured {
     texts: [Measured; 2],
     merges: Arc<Merges>,
 }
 
-impl AsdfFile {
-    /// Returns the file with this name, if it is one of [`FILES`].
-    pub(super) fn json_file(&self, name: &str) -> Option<File> {
-        let tags = Tags::of(name)?;
-        let (measured, merges) = match self.measured_json() {
-            Ok(both) => (&both.texts[tags as usize], both.merges.clone()),
-            Err(error) => return Some(unreadable(error.clone())),
-        };
-        let renewal = Renewal::WhileSame(Signature::new(format!("{} {:x}", measured.len, measured.hash)));
-        if let Some(text) = &measured.text {
-            return Some(File { renewal, ..File::new(Arc::new(text.clone()), Keeping::All) });
+impl Json {
+    pub(super) const WITHOUT_TAGS: Self = Self(Tags::Dropped);
+    pub(super) const WITH_TAGS: Self = Self(Tags::Kept);
+}
+
+impl View for Json {
+    fn name(&self) -> &'static str {
+        match self.0 {
+            Tags::Dropped => "tree.json",
+            Tags::Kept => "tree.tagged.json",
         }
-        let stream = JsonStream { tree: self.tree(), tags, merges };
-        let content = Decoded::stream(stream, measured.len, &self.context.cache);
-        Some(File { renewal, ..File::new(Arc::new(content), Keeping::All) })
     }
 
-    /// True if the tree has not been measured yet.
-    pub(super) fn measures_json_slowly(&self) -> bool {
-        self.views.json.get().is_none()
+    fn node(&self, file: &Arc<AsdfFile>) -> Option<Node> {
+        Some(Node::File(json_file(file, self.0)))
     }
 
-    fn measured_json(&self) -> &Result<BothMeasured> {
-        self.views.json.get_or_init(|| measure(self.tree()))
+    fn is_made_slowly(&self, file: &AsdfFile) -> bool {
+        file.computed.get::<Result<BothMeasured>>().is_none()
     }
 
-    /// Returns the defect that prevents JSON, if it has been found.
-    pub(super) fn json_defect(&self) -> Option<Defect> {
-        let error = self.views.json.get()?.as_ref().err()?;
-        let what = format!("{} and {} can't be read: {}", FILES[0], FILES[1], error.message());
-        Some(Defect { severity: Severity::Note, offset: 0, block: None, what })
+    fn defects(&self, file: &AsdfFile) -> Vec<Defect> {
+        match file.computed.get::<Result<BothMeasured>>() {
+            // Both files have the same defect.
+            Some(Err(error)) if self.0 == Tags::Dropped => {
+                let files = format!("{} and {}", self.name(), Self::WITH_TAGS.name());
+                let what = format!("{files} can't be read: {}", error.message());
+                vec![Defect { severity: Severity::Note, offset: 0, block: None, what }]
+            }
+            _ => Vec::new(),
+        }
     }
+}
+
+fn json_file(file: &AsdfFile, tags: Tags) -> File {
+    let both = match file.computed.get_or_compute(|| measure(file.tree())) {
+        Ok(both) => both,
+        Err(error) => return unreadable(error.clone()),
+    };
+    let measured = &both.texts[tags as usize];
+    let renewal = Renewal::WhileSame(Signature::new(format!("{} {:x}", measured.len, measured.hash)));
+    if let Some(text) = &measured.text {
+        return File { renewal, ..File::new(Arc::new(text.clone()), Keeping::All) };
+    }
+    let stream = JsonStream { tree: file.tree(), tags, merges: both.merges.clone() };
+    let content = Decoded::stream(stream, measured.len, &file.context.cache);
+    File { renewal, ..File::new(Arc::new(content), Keeping::All) }
 }
 
 fn unreadable(error: Error) -> File {

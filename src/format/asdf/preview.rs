@@ -7,68 +7,58 @@
 //! | [`grey`] | grey levels for numbers |
 //! | [`picture`] | the file: made when it is first read |
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::sync::Arc;
 
-use super::AsdfFile;
-use super::arrays::{Entry, file_of};
+use super::arrays::{self, Entry, file_of};
 use super::ndarray::{Datatype, Ndarray, Scalar, Source};
 use super::same_paths::{Same, is_mask, with_ending};
-use crate::content::folder::{File, Folder, Keeping, Kind, Node};
+use super::view::{AsdfFile, Directory, View};
+use crate::content::folder::{File, Keeping, Node};
 use crate::content::path_folder::{Item, Items, PathFolder};
 use crate::content::{Content, Text, read_exact_at};
 use crate::error::Result;
-use crate::format::Container;
 
 mod grey;
 mod picture;
 mod plane;
 
-/// The name of the picture of the array to be displayed, and the key of that array.
-pub(super) const FILE: &str = "preview.png";
+/// The key of the array to be displayed.
 const KEY: &str = "data";
 /// The name of that array in `arrays/`.
 const ARRAY: &str = "data.npy";
 const ENDING: &str = ".png";
 
+/// The entries of the directory.
+struct Pictures(Items<Same>);
+
 /// The directory `preview/`.
 #[derive(Debug)]
-pub(super) struct Previews {
-    file: Arc<AsdfFile>,
-}
+pub(super) struct Previews;
 
-impl Previews {
-    pub(super) fn new(file: Arc<AsdfFile>) -> Self {
-        Self { file }
+impl View for Previews {
+    fn name(&self) -> &'static str {
+        "preview"
     }
 
-    fn folder(&self) -> PathFolder<Same> {
-        let file = self.file.clone();
-        let make = move |same: &Same| match same {
-            Same::Array(number) => Ok(Node::File(picture_file(&file, *number))),
-            Same::Link(target) => Ok(Node::Link(OsString::from(&**target))),
-        };
-        let items = self.file.views.previews.get_or_init(|| previews(&self.file));
-        PathFolder::new(items, make).with_links(|same| matches!(same, Same::Link(_)))
+    fn node(&self, file: &Arc<AsdfFile>) -> Option<Node> {
+        let is_slow = |file: &AsdfFile| file.computed.get::<Pictures>().is_none();
+        Some(Directory { file: file.clone(), find: folder, is_slow }.node())
     }
 }
 
-impl Folder for Previews {
-    fn lookup(&self, name: &OsStr) -> Result<Option<Node>> {
-        self.folder().lookup(name)
-    }
-
-    fn list(&self, from: u64, take: &mut dyn FnMut(&OsStr, Kind) -> bool) -> Result<()> {
-        self.folder().list(from, take)
-    }
-
-    fn is_slow(&self) -> bool {
-        self.file.is_slow() || self.file.views.previews.get().is_none()
-    }
+fn folder(file: &Arc<AsdfFile>) -> PathFolder<Same> {
+    let Pictures(items) = file.computed.get_or_compute(|| Pictures(previews(file)));
+    let file = file.clone();
+    let make = move |same: &Same| match same {
+        Same::Array(number) => Ok(Node::File(picture_file(&file, *number))),
+        Same::Link(target) => Ok(Node::Link(OsString::from(&**target))),
+    };
+    PathFolder::new(items, make).with_links(|same| matches!(same, Same::Link(_)))
 }
 
 fn previews(file: &AsdfFile) -> Items<Same> {
-    with_ending(file.found(), ENDING, |item| {
+    with_ending(arrays::found(file), ENDING, |item| {
         !is_mask(item) && matches!(&item.what, Entry::Array(array) if is_image(array))
     })
 }
@@ -83,7 +73,7 @@ fn is_image(array: &Ndarray) -> bool {
 
 /// Returns the picture of the array with this number.
 fn picture_file(file: &Arc<AsdfFile>, number: usize) -> File {
-    let Some(Entry::Array(array)) = file.found().items.get(number).map(|item| &item.what) else {
+    let Some(Entry::Array(array)) = arrays::found(file).items.get(number).map(|item| &item.what) else {
         return File::new(Arc::new(Text::default()), Keeping::Nothing);
     };
     let turned = turned(array);
@@ -115,38 +105,48 @@ fn exchange_last_two<T>(items: &mut [T]) {
     }
 }
 
-impl AsdfFile {
-    /// Returns the number of the array at the key `data` of the root, if it can be shown. Searches the text
-    /// of the tree for the key before the tree is parsed.
-    pub(super) fn displayed(&self) -> Option<usize> {
-        if !self.may_have_displayed() {
-            return None;
-        }
-        let items = &self.found().items;
-        let is_it = |item: &Item<Entry>| {
-            let is_there = item.components().eq([ARRAY]);
-            is_there && matches!(&item.what, Entry::Array(array) if is_image(array))
-        };
-        items.iter().position(is_it)
+/// The file `preview.png`.
+#[derive(Debug)]
+pub(super) struct Displayed;
+
+/// True if the text of the tree may contain the key of the array to be displayed.
+struct MayBeDisplayed(bool);
+
+impl View for Displayed {
+    fn name(&self) -> &'static str {
+        "preview.png"
     }
 
-    /// Returns the file `preview.png`.
-    pub(super) fn displayed_file(self: &Arc<Self>) -> Option<File> {
-        Some(picture_file(self, self.displayed()?))
+    fn node(&self, file: &Arc<AsdfFile>) -> Option<Node> {
+        Some(Node::File(picture_file(file, displayed(file)?)))
     }
 
-    /// True if it is slow now to find out whether there is an array to be displayed.
-    pub(super) fn finds_displayed_slowly(&self) -> bool {
-        match self.views.may_display.get() {
-            Some(may) => *may && self.views.arrays.get().is_none(),
-            None => self.views.arrays.get().is_none(),
-        }
+    fn is_there(&self, file: &AsdfFile) -> bool {
+        displayed(file).is_some()
     }
 
-    /// True if the text of the tree may contain the key.
-    fn may_have_displayed(&self) -> bool {
-        *self.views.may_display.get_or_init(|| has_line(&*self.tree()).unwrap_or(false))
+    fn is_sought_slowly(&self, file: &AsdfFile) -> bool {
+        let may_be = file.computed.get().is_none_or(|MayBeDisplayed(may_be)| *may_be);
+        may_be && !arrays::is_known(file)
     }
+
+    fn is_made_slowly(&self, file: &AsdfFile) -> bool {
+        self.is_sought_slowly(file)
+    }
+}
+
+/// Returns the number of the array at the key `data` of the root, if it can be shown. Searches the text of
+/// the tree for the key before the tree is parsed.
+fn displayed(file: &AsdfFile) -> Option<usize> {
+    let may_be = || MayBeDisplayed(has_line(&*file.tree()).unwrap_or(false));
+    if !file.computed.get_or_compute(may_be).0 {
+        return None;
+    }
+    let is_it = |item: &Item<Entry>| {
+        let is_there = item.components().eq([ARRAY]);
+        is_there && matches!(&item.what, Entry::Array(array) if is_image(array))
+    };
+    arrays::found(file).items.iter().position(is_it)
 }
 
 /// Bytes read at once.

@@ -2,66 +2,61 @@
 //!
 //! | module | what it does |
 //! |---|---|
-//! | [`survey`](mod@survey) | finds the tables of a tree, in one pass for each generation of the file |
+//! | [`survey`] | collects the tables during the survey of the tree |
 //! | [`search`] | finds the arrays in a column, and their metadata |
 //! | [`columns`] | converts the elements of arrays to columns of a file |
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::sync::Arc;
 
-use super::AsdfFile;
-use crate::content::folder::{Folder, Kind, Node};
+use super::arrays::surveyed;
+use super::view::{AsdfFile, Collector, Directory, View};
+use crate::content::folder::Node;
 use crate::content::path_folder::PathFolder;
-use crate::error::Result;
-use crate::format::Container;
+use crate::format::Defect;
 
 mod columns;
 mod search;
 mod survey;
 
-use survey::Entry;
-pub(super) use survey::{Found, find};
+use survey::{Entry, Finder, Found, is_wanted};
 
 /// The directory `tables/`. The tree is searched when a program first looks into the directory.
 #[derive(Debug)]
-pub(super) struct Tables {
-    file: Arc<AsdfFile>,
-}
+pub(super) struct Tables;
 
-impl Tables {
-    pub(super) fn new(file: Arc<AsdfFile>) -> Self {
-        Self { file }
+impl View for Tables {
+    fn name(&self) -> &'static str {
+        "tables"
     }
 
-    fn folder(&self) -> PathFolder<Entry> {
-        let file = self.file.clone();
-        let make = move |entry: &Entry| {
-            Ok(match entry {
-                Entry::Table(sources) => Node::File(columns::file(&file, sources)),
-                Entry::Link(target) => Node::Link(OsString::from(&**target)),
-            })
-        };
-        PathFolder::new(&self.file.tables().items, make).with_links(|entry| matches!(entry, Entry::Link(_)))
-    }
-}
-
-impl Folder for Tables {
-    fn lookup(&self, name: &OsStr) -> Result<Option<Node>> {
-        self.folder().lookup(name)
+    fn node(&self, file: &Arc<AsdfFile>) -> Option<Node> {
+        let is_slow = |file: &AsdfFile| file.computed.get::<Found>().is_none();
+        Some(Directory { file: file.clone(), find: folder, is_slow }.node())
     }
 
-    fn list(&self, from: u64, take: &mut dyn FnMut(&OsStr, Kind) -> bool) -> Result<()> {
-        self.folder().list(from, take)
+    fn wants(&self, tag: &str) -> bool {
+        is_wanted(tag)
     }
 
-    fn is_slow(&self) -> bool {
-        self.file.is_slow() || self.file.views.tables.get().is_none()
+    fn collector(&self) -> Option<Box<dyn Collector>> {
+        Some(Box::new(Finder::default()))
+    }
+
+    fn defects(&self, file: &AsdfFile) -> Vec<Defect> {
+        file.computed.get().map_or_else(Vec::new, |found: &Found| found.defects.clone())
     }
 }
 
-impl AsdfFile {
-    /// Returns the tables of the tree. They are found at the first call.
-    fn tables(&self) -> &Found {
-        self.views.tables.get_or_init(|| find(&*self.tree(), &|array| self.unfit_in_block(array)))
-    }
+fn folder(file: &Arc<AsdfFile>) -> PathFolder<Entry> {
+    surveyed(file);
+    let items = &file.computed.get_or_compute(Found::default).items;
+    let file = file.clone();
+    let make = move |entry: &Entry| {
+        Ok(match entry {
+            Entry::Table(sources) => Node::File(columns::file(&file, sources)),
+            Entry::Link(target) => Node::Link(OsString::from(&**target)),
+        })
+    };
+    PathFolder::new(items, make).with_links(|entry| matches!(entry, Entry::Link(_)))
 }

@@ -4,17 +4,18 @@
 
 use std::sync::Arc;
 
-use super::super::AsdfFile;
 use super::super::external::unchanged;
 use super::super::ndarray::{Byteorder, Datatype, Ndarray, Number, Scalar, Source};
+use super::super::view::AsdfFile;
 use super::entry::{Masked, MaskedBy};
 use super::referred::array_of;
+use super::survey::surveyed;
 use super::{inline, masks};
 use crate::content::folder::{File, Keeping, Renewal, Signature};
 use crate::content::{Content, Gather, Text, Window};
 use crate::decode::Decoded;
 use crate::error::{Error, Kind, Result};
-use crate::format::{Block, Container};
+use crate::format::Block;
 
 /// The elements of an array.
 #[derive(Clone, Debug)]
@@ -241,7 +242,7 @@ impl Origin {
                     let content = unchanged(elements.content.clone(), &other);
                     Elements { content, ..elements }
                 });
-                let version = Signature::new(format!("{:?}", other.source_stat().version));
+                let version = Signature::new(format!("{:?}", other.source_stat.version));
                 let renewal = match origin.renewal {
                     Renewal::WhileSame(signature) => Renewal::WhileSame(signature.and(&version)),
                     other => other,
@@ -299,7 +300,7 @@ fn signature(array: &Ndarray, number: usize, block: &Block) -> Signature {
 /// Returns the bytes of an array in the tree or, with `nulls`, a boolean for each element that is true for
 /// null.
 fn content_in_tree(file: &AsdfFile, array: &Ndarray, nulls: bool) -> Result<Arc<dyn Content>> {
-    let text = file.found().text.clone();
+    let text = surveyed(file).text.clone();
     let text = text.ok_or_else(|| Error::damaged("the text of the tree can't be read"))?;
     let elements = inline::Elements::new(&text, array, nulls)?;
     let len = elements.len();

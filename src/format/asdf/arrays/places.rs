@@ -245,7 +245,7 @@ fn set<T: Copy>(table: &mut Vec<Option<T>>, index: usize, what: T) {
 }
 
 /// Returns the components of a node's path: escaped keys, and numbers of items.
-pub(super) fn components(steps: &[&Step]) -> Vec<String> {
+pub(in super::super) fn components(steps: &[&Step]) -> Vec<String> {
     let mut components = Vec::with_capacity(steps.len());
     for step in steps {
         match step {

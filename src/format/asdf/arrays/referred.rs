@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
-use super::super::AsdfFile;
 use super::super::external::split;
 use super::super::ndarray::{Elsewhere, Ndarray};
+use super::super::view::AsdfFile;
 use super::entry::Entry;
 use super::places::components_of_pointer;
+use super::survey::surveyed;
 use crate::content::path_folder::{Item, Items, below};
 use crate::error::{Error, Kind, Result};
 
@@ -40,7 +41,7 @@ pub(super) fn follow(file: &AsdfFile, uri: &str, more: &[String]) -> Result<(Arc
     let mut path = path_in(uri);
     path.extend_from_slice(more);
     for _ in 0..LONGEST_CHAIN {
-        let next = match look(&other.surveyed().items, &path) {
+        let next = match look(&surveyed(&other).items, &path) {
             There::Arrays(arrays) => return Ok((other, arrays)),
             There::Link(target) => {
                 path = target;

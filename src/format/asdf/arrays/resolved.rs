@@ -3,15 +3,15 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use super::super::AsdfFile;
 use super::super::ndarray::{Elsewhere, Ndarray, Source};
+use super::super::view::AsdfFile;
 use super::entry::Entry;
 use super::referred::{Below, ENDING, follow, path_of};
 use super::survey::{Found, MOST_ARRAYS};
 use crate::content::path_folder::{Item, Items};
 
 /// Returns `found` with all references into other files resolved.
-pub(in super::super) fn resolved(file: &AsdfFile, found: &Found) -> Found {
+pub(super) fn resolved(file: &AsdfFile, found: &Found) -> Found {
     let mut resolved = found.clone();
     let is_reference = |item: &Item<Entry>| matches!(item.what, Entry::Reference(..));
     if !found.items.iter().any(is_reference) {

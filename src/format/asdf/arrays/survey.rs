@@ -2,20 +2,19 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::super::fits::nodes;
+use super::super::computed::Computed;
 use super::super::ndarray::{self, Datatype, Ndarray, Source, TooLarge};
+use super::super::view::{AsdfFile, Collector, Surveyed, View};
 use super::entry::Entry;
 use super::inline::{TreeText, measure};
 use super::layout::{self, FoundArray};
-use super::places::components;
 use crate::content::Content;
 use crate::content::path_folder::Items;
-use crate::error::{Error, Result};
+use crate::error::Error;
 use crate::format::{ArrayPaths, Defect, Severity};
 use crate::yaml::event::Mark;
-use crate::yaml::survey::{self, Commented, Node, PathId, Paths, Step, Survey, Value, Wanted};
+use crate::yaml::survey::{self, Commented, Node, PathId, Paths, Step, Survey, Value, Wanted, WantedNode};
 
 /// Maximal length of a tree that is searched, in bytes.
 const LONGEST_TREE: u64 = 256 << 20;
@@ -36,6 +35,9 @@ const LARGEST_ELEMENT: u64 = 1 << 20;
 /// Maximal size of an element in numpy, in bytes.
 const LARGEST_OF_NUMPY: u64 = i32::MAX as u64;
 
+/// The start of the text.
+const START: Mark = Mark { offset: 0, line: 1, column: 1 };
+
 /// The arrays of a tree.
 #[derive(Clone, Debug)]
 pub(in super::super) struct Found {
@@ -43,8 +45,6 @@ pub(in super::super) struct Found {
     pub items: Items<Entry>,
     /// The arrays that use each block.
     pub of_blocks: ArrayPaths,
-    /// Nodes that only `fits/` needs.
-    pub fits: Arc<nodes::Nodes>,
     /// Notes on omitted arrays.
     pub defects: Vec<Defect>,
     /// The first arrays in other files.
@@ -85,13 +85,29 @@ fn note(place: Mark, what: String) -> Defect {
     Defect { severity: Severity::Note, offset: place.offset, block: None, what }
 }
 
-/// Finds the arrays of a tree. `blocks` is the number of blocks, and `size` returns the decoded length of a
-/// block, if it is known.
+/// Returns the arrays of the tree. The first call surveys the tree for all views.
+pub(in super::super) fn surveyed(file: &AsdfFile) -> &Found {
+    file.computed.get_or_compute(|| {
+        let size = |n| file.decoded_size(n);
+        let found = find(&file.tree(), file.block_count().unwrap_or(0), &size, file.views, &file.computed);
+        if !found.externals.is_empty() {
+            file.note_externals();
+        }
+        found
+    })
+}
+
+/// Surveys a tree in one pass: finds its arrays, and passes to the collectors of `views` the nodes that they
+/// want. The collectors keep their results in `computed`. `blocks` is the number of blocks, and `size`
+/// returns the decoded length of a block, if it is known.
 pub(in super::super) fn find(
     tree: &Arc<dyn Content>,
     blocks: usize,
     size: &dyn Fn(usize) -> Option<u64>,
+    views: &[&'static dyn View],
+    computed: &Computed,
 ) -> Found {
+    let collectors = views.iter().filter_map(|view| Some((*view, view.collector()?))).collect();
     let mut finder = Finder {
         tree,
         blocks,
@@ -99,37 +115,26 @@ pub(in super::super) fn find(
         arrays: Vec::new(),
         bare: Vec::new(),
         of_blocks: BTreeMap::new(),
-        fits: nodes::Finder::default(),
+        collectors,
+        computed,
         externals: Vec::new(),
         defects: Vec::new(),
+        is_full: false,
     };
-    let start = Mark { offset: 0, line: 1, column: 1 };
     if tree.len() > LONGEST_TREE {
-        finder.leave_out(start, "the tree is longer than 256 MiB: its arrays are not looked for".to_owned());
+        finder.leave_out(
+            START,
+            "the tree is longer than 256 MiB: its arrays and tables are not looked for".to_owned(),
+        );
         return finder.found(None);
     }
-    let enough = AtomicBool::new(false);
-    let until_enough = UntilEnough { tree: &**tree, enough: &enough };
-    let commented = Commented(&until_enough);
-    let wanted = Wanted { whole: &nodes::is_tag, reference: ndarray::REFERENCE, ..ndarray::WANTED };
-    let surveyed = survey::survey_text(&commented, wanted, &mut |paths, node| {
-        if finder.arrays.len() >= MOST_ARRAYS {
-            enough.store(true, Ordering::Relaxed);
-        } else if let Some(tag) = node.tag.filter(|tag| ndarray::is_tag(tag)) {
-            match Ndarray::read_leniently(tag, node.value) {
-                // A FITS file in the tree may have the keys of the array beside the tag.
-                Err(trouble) if is_bare(node.value) && finder.bare.len() < MOST_BARE => {
-                    finder.bare.push((node.path, node.value.place, trouble.what));
-                }
-                read => finder.take(paths, node.path, node.value.place, read),
-            }
-        } else if let Some(tag) = node.tag {
-            finder.take_for_fits(paths, tag, node.path, node.value);
-        }
+    let is_wanted = |tag: &str| views.iter().any(|view| view.wants(tag));
+    let wanted = Wanted { whole: &is_wanted, reference: ndarray::REFERENCE, ..ndarray::WANTED };
+    let surveyed = survey::survey_text(&Commented(&**tree), wanted, &mut |paths, node| {
+        finder.take_node(paths, &node);
     });
-    if enough.load(Ordering::Relaxed) {
-        finder.leave_out(start, format!("there are more than {MOST_ARRAYS} arrays: arrays/ shows none"));
-        return finder.found(None);
+    if finder.is_full {
+        finder.leave_out(START, format!("there are more than {MOST_ARRAYS} arrays: arrays/ shows none"));
     }
     finder.found(surveyed.ok())
 }
@@ -142,14 +147,42 @@ struct Finder<'f> {
     /// Nodes that are only a tag, and the reason why they are not arrays.
     bare: Vec<(Option<PathId>, Mark, String)>,
     of_blocks: BTreeMap<usize, Vec<String>>,
-    fits: nodes::Finder,
+    /// The views that want nodes, with their collectors.
+    collectors: Vec<(&'static dyn View, Box<dyn Collector>)>,
+    computed: &'f Computed,
     externals: Vec<ExternalArray>,
     defects: Vec<Defect>,
+    /// True if there are too many arrays.
+    is_full: bool,
 }
 
 type Why<T> = std::result::Result<T, String>;
 
 impl Finder<'_> {
+    fn take_node(&mut self, paths: &Paths, node: &WantedNode<'_>) {
+        let Some(tag) = node.tag else { return };
+        if ndarray::is_tag(tag) && !self.is_full {
+            match Ndarray::read_leniently(tag, node.value) {
+                // A FITS file in the tree may have the keys of the array beside the tag.
+                Err(trouble) if is_bare(node.value) && self.bare.len() < MOST_BARE => {
+                    self.bare.push((node.path, node.value.place, trouble.what));
+                }
+                read => self.take(paths, node.path, node.value.place, read),
+            }
+        }
+        let mut collectors = std::mem::take(&mut self.collectors);
+        for (_, collector) in collectors.iter_mut().filter(|(view, _)| view.wants(tag)) {
+            collector.take(paths, node, &|array| self.fits_in_block(array).err());
+            for (place, array) in collector.bare_arrays() {
+                if let Some(at) = self.bare.iter().position(|(_, bare, _)| *bare == place) {
+                    let (path, place, _) = self.bare.swap_remove(at);
+                    self.take(paths, path, place, Ok((array, None)));
+                }
+            }
+        }
+        self.collectors = collectors;
+    }
+
     fn take(
         &mut self,
         paths: &Paths,
@@ -169,6 +202,10 @@ impl Finder<'_> {
             Err(trouble) => Err(trouble.what),
         };
         match array {
+            Ok(_) if self.arrays.len() >= MOST_ARRAYS => {
+                self.is_full = true;
+                self.arrays = Vec::new();
+            }
             Ok(array) => self.arrays.push(FoundArray { path, place, array }),
             Err(_) if self.defects.len() >= MOST_DEFECTS => {}
             Err(why) => self.leave_out(place, format!("arrays/ leaves out {}: {why}", paths.show(path))),
@@ -208,24 +245,6 @@ impl Finder<'_> {
         Ok(array)
     }
 
-    /// Takes a node that only `fits/` needs.
-    fn take_for_fits(&mut self, paths: &Paths, tag: &str, path: Option<PathId>, node: &Value) {
-        let mut fits = std::mem::take(&mut self.fits);
-        let taken = fits.take(tag, path, node, &|array| self.fits_in_block(array).err());
-        self.fits = fits;
-        match taken {
-            Ok(arrays) => {
-                for (place, array) in arrays {
-                    if let Some(at) = self.bare.iter().position(|(_, bare, _)| *bare == place) {
-                        let (path, place, _) = self.bare.swap_remove(at);
-                        self.take(paths, path, place, Ok((array, None)));
-                    }
-                }
-            }
-            Err(why) => self.leave_out(node.place, format!("fits/ leaves out {}: {why}", paths.show(path))),
-        }
-    }
-
     fn fits_in_block(&self, array: &Ndarray) -> Why<()> {
         fits_in_block(array, self.blocks, self.size)
     }
@@ -237,22 +256,23 @@ impl Finder<'_> {
     }
 
     fn found(mut self, surveyed: Option<Survey>) -> Found {
-        let complete = surveyed.is_some();
-        let (mut items, mut fits, mut text) = (Vec::new(), nodes::Nodes::default(), None);
-        if let Some(survey) = surveyed {
+        let complete = surveyed.is_some() && !self.is_full;
+        let (mut items, mut text) = (Vec::new(), None);
+        if let Some(survey) = &surveyed {
             for (path, place, why) in std::mem::take(&mut self.bare) {
                 self.leave_out(place, format!("arrays/ leaves out {}: {why}", survey.paths.show(path)));
             }
             text = TreeText::new(self.tree, &survey.aliases).ok().map(Arc::new);
             self.measure_aliased(&survey.paths, text.as_ref());
-            let arrays = self.arrays.iter().map(|found| (found.path, &found.array)).collect();
-            fits = std::mem::take(&mut self.fits).found(&survey, arrays, &components);
+        }
+        self.end_collectors(surveyed.as_ref());
+        if let Some(survey) = &surveyed {
             let (lost_masks, is_full);
-            (items, lost_masks, is_full) = layout::items(&survey, std::mem::take(&mut self.arrays));
+            (items, lost_masks, is_full) = layout::items(survey, std::mem::take(&mut self.arrays));
             if is_full {
                 let what = "arrays/ leaves out what follows: there are more than 131072 links, or the paths \
                             take more than 64 MiB";
-                self.leave_out(Mark { offset: 0, line: 1, column: 1 }, what.to_owned());
+                self.leave_out(START, what.to_owned());
             }
             for lost in lost_masks {
                 let what = format!("arrays/ leaves out the mask of {}: {}", lost.of, lost.why);
@@ -261,7 +281,17 @@ impl Finder<'_> {
         }
         let of_blocks = ArrayPaths { found: self.of_blocks, complete };
         let (externals, defects) = (self.externals, self.defects);
-        Found { items: Items::new(items), of_blocks, fits: Arc::new(fits), externals, defects, text }
+        Found { items: Items::new(items), of_blocks, defects, externals, text }
+    }
+
+    fn end_collectors(&mut self, survey: Option<&Survey>) {
+        let collectors = std::mem::take(&mut self.collectors);
+        let arrays: Vec<_> = self.arrays.iter().map(|found| (found.path, &found.array)).collect();
+        let unfit = |array: &Ndarray| self.fits_in_block(array).err();
+        let surveyed = survey.map(|survey| Surveyed { survey, arrays: &arrays, unfit: &unfit });
+        for (_, collector) in collectors {
+            collector.end(surveyed.as_ref(), self.computed);
+        }
     }
 
     /// Measures the arrays that contain aliases.
@@ -347,26 +377,6 @@ fn dotted(paths: &Paths, path: Option<PathId>) -> String {
 fn end_of(key: &str) -> &str {
     let from = key.char_indices().rev().nth(KEPT).map_or(0, |(at, _)| at);
     key.get(from..).unwrap_or_default()
-}
-
-/// A tree that returns an error when enough of it has been read.
-#[derive(Debug)]
-struct UntilEnough<'a> {
-    tree: &'a dyn Content,
-    enough: &'a AtomicBool,
-}
-
-impl Content for UntilEnough<'_> {
-    fn len(&self) -> u64 {
-        self.tree.len()
-    }
-
-    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<usize> {
-        match self.enough.load(Ordering::Relaxed) {
-            true => Err(Error::damaged("there are too many arrays")),
-            false => self.tree.read_at(offset, buf),
-        }
-    }
 }
 
 #[cfg(test)]

@@ -8,8 +8,9 @@
 use super::{Chain, End, LONGEST_GAP, is_ascending, is_blank};
 use crate::error::Result;
 use crate::format::asdf::defect::Defect;
+use crate::format::asdf::head;
 use crate::format::asdf::header::LONGEST_FIELDS;
-use crate::format::asdf::{self, index::Index};
+use crate::format::asdf::index::Index;
 use crate::source::read_up_to;
 
 /// Bytes read at once.
@@ -24,7 +25,7 @@ impl Chain<'_> {
     ///
     /// Returns true if there are any.
     pub(super) fn lost_behind(&mut self, from: u64) -> Result<bool> {
-        if asdf::recognises(self.window.at(from, LONGEST_FIELDS)?) {
+        if head::recognises(self.window.at(from, LONGEST_FIELDS)?) {
             // If a second file follows in this one, the index belongs to the second.
             return Ok(false);
         }

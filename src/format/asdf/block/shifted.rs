@@ -8,8 +8,9 @@
 
 use super::{Chain, Next, is_ascending};
 use crate::error::Result;
+use crate::format::asdf::defect::Defect;
+use crate::format::asdf::head;
 use crate::format::asdf::header::LONGEST_FIELDS;
-use crate::format::asdf::{self, defect::Defect};
 use crate::source::read_up_to;
 
 /// Bytes searched before and after a place from the index.
@@ -42,7 +43,7 @@ impl Chain<'_> {
         let Some((listed, index)) = self.listed_from(n) else { return Ok(None) };
         let here = self.blocks.offsets[n];
         if let Some(end) = end
-            && asdf::recognises(self.window.at(end, LONGEST_FIELDS)?)
+            && head::recognises(self.window.at(end, LONGEST_FIELDS)?)
         {
             // If a second file follows in this one, the index belongs to the second.
             return Ok(None);

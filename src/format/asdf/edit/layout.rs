@@ -50,7 +50,7 @@ impl Layout {
         let identity = storage.meta(file)?.identity;
         let mut first = [0; 16];
         let read = read_up_to(&source, 0, &mut first)?;
-        if !crate::format::asdf::recognises(&first[..read]) {
+        if !crate::format::asdf::head::recognises(&first[..read]) {
             return Err(Error::new(crate::Kind::Unrecognised, "is not an ASDF file"));
         }
         let head = head::read(&source)?;

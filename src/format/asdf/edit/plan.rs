@@ -205,7 +205,7 @@ fn check_text(layout: &Layout, text: &[u8]) -> Result<()> {
     if memmem::find(text, crate::format::asdf::index::MARKER).is_some() && !layout.keeps_anything() {
         return refused("the text contains a line that begins like the block index");
     }
-    if !crate::format::asdf::recognises(text) {
+    if !crate::format::asdf::head::recognises(text) {
         return refused("the text does not begin with the line '#ASDF'");
     }
     let followed = Followed { text, by_spaces: layout.keeps_anything() };

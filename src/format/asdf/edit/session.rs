@@ -10,10 +10,10 @@ use super::{Locked, SaveOptions, Target};
 use crate::cache::Cache;
 use crate::content::Content;
 use crate::error::{Error, Kind, Result};
-use crate::format::asdf::AsdfFile;
+use crate::format::Context;
+use crate::format::asdf::stored::Stored;
 use crate::format::editor::{EditContext, Editor, SaveTarget, Saved, TextVersion, Validation};
 use crate::format::refusal::Refusal;
-use crate::format::{Container, Context};
 use crate::source::storage::System;
 use crate::source::{FileSource, Readers};
 
@@ -194,7 +194,7 @@ fn relabelled(error: &Error, target: &SaveTarget) -> Error {
 /// The blocks of a file, with sizes from their headers.
 #[derive(Debug)]
 struct Blocks {
-    file: AsdfFile,
+    file: Stored,
     count: usize,
     /// The system error that kept a block from being read.
     trouble: OnceCell<Error>,
@@ -209,10 +209,10 @@ impl Blocks {
         let file = match identity == layout.identity {
             true => {
                 let head = (layout.generation, layout.head.len);
-                AsdfFile::known(source, &context, identity.into(), head, layout.offsets.clone())
+                Stored::known(source, &context, identity.into(), head, layout.offsets.clone())
             }
             // The file was changed outside the tree meanwhile.
-            false => AsdfFile::open(source, &context)?,
+            false => Stored::open(source, &context)?,
         };
         let count = file.block_count()?;
         Ok(Self { file, count, trouble: OnceCell::new() })

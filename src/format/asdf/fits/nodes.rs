@@ -6,27 +6,30 @@ use std::sync::Arc;
 
 use super::document::{self, Document};
 use super::wcs::{self, Wcs};
+use crate::format::asdf::arrays::components;
+use crate::format::asdf::computed::Computed;
 use crate::format::asdf::ndarray::Ndarray;
 use crate::format::asdf::units;
+use crate::format::asdf::view::{Collector, Surveyed, Unfit};
+use crate::format::{Defect, Severity};
 use crate::yaml::event::Mark;
-use crate::yaml::survey::{PathId, Step, Survey, Value};
+use crate::yaml::survey::{PathId, Paths, Step, Survey, Value, WantedNode};
 
 /// Maximal total size of all described FITS files, in bytes.
 const MOST: usize = 16 << 20;
+/// Maximal number of omissions that are reported.
+const MOST_DEFECTS: usize = 100;
 /// Maximal number of units of quantities.
 const MOST_UNITS: usize = 1 << 17;
 
-/// True if the survey is to pass nodes with this tag to [`Finder::take`].
-pub(in super::super) fn is_tag(tag: &str) -> bool {
+/// True if the view wants nodes with this tag.
+pub(super) fn is_tag(tag: &str) -> bool {
     document::is_tag(tag) || wcs::is_tag(tag) || units::is_quantity(tag)
 }
 
-/// Arrays and their paths.
-type Arrays<'a> = Vec<(Option<PathId>, &'a Ndarray)>;
-
 /// All nodes found for `fits/`.
 #[derive(Debug, Default)]
-pub(in super::super) struct Nodes {
+pub(super) struct Nodes {
     /// Described FITS files and their paths.
     pub(super) documents: Vec<(Vec<String>, Arc<Document>)>,
     /// Paths that mention a document again by its anchor, with the number of the document.
@@ -35,38 +38,61 @@ pub(in super::super) struct Nodes {
     pub(super) solutions: HashMap<Vec<String>, Arc<Wcs>>,
     /// Units of quantities by the path of their array.
     pub(super) units: HashMap<Vec<String>, String>,
+    /// Notes on omitted nodes.
+    pub(super) defects: Vec<Defect>,
 }
 
 /// A collector of nodes.
 #[derive(Debug, Default)]
-pub(in super::super) struct Finder {
+pub(super) struct Finder {
     documents: Vec<(Option<PathId>, Arc<Document>)>,
     solutions: Vec<(Option<PathId>, Option<Arc<Wcs>>)>,
     /// Units of quantities.
     units: Vec<(Option<PathId>, String)>,
     /// Total size of `documents`, in bytes.
     kept: usize,
+    /// Arrays of the last document with a `data` that is only a tag, each with the place of that tag.
+    bare: Vec<(Mark, Ndarray)>,
+    defects: Vec<Defect>,
+}
+
+impl Collector for Finder {
+    fn take(&mut self, paths: &Paths, node: &WantedNode<'_>, unfit: Unfit<'_>) {
+        let taken = self.take_node(node.tag.unwrap_or_default(), node.path, node.value, unfit);
+        if let (Err(why), true) = (taken, self.defects.len() < MOST_DEFECTS) {
+            let Mark { offset, line, .. } = node.value.place;
+            let what = format!("line {line}: fits/ leaves out {}: {why}", paths.show(node.path));
+            self.defects.push(Defect { severity: Severity::Note, offset, block: None, what });
+        }
+    }
+
+    fn bare_arrays(&mut self) -> Vec<(Mark, Ndarray)> {
+        std::mem::take(&mut self.bare)
+    }
+
+    fn end(self: Box<Self>, surveyed: Option<&Surveyed<'_>>, computed: &Computed) {
+        computed.get_or_compute(|| self.found(surveyed));
+    }
 }
 
 impl Finder {
-    /// Takes a node, or returns the reason why it is left out. `unfit` returns the reason why an array can't
-    /// be served. Returns the arrays with a `data` that is only a tag, each with the place of that tag.
-    pub(in super::super) fn take(
+    /// Takes a node, or returns the reason why it is left out.
+    fn take_node(
         &mut self,
         tag: &str,
         path: Option<PathId>,
         node: &Value,
-        unfit: &dyn Fn(&Ndarray) -> Option<String>,
-    ) -> Result<Vec<(Mark, Ndarray)>, String> {
+        unfit: Unfit<'_>,
+    ) -> Result<(), String> {
         if wcs::is_tag(tag) {
             self.solutions.push((path, Wcs::read(node).map(Arc::new)));
-            return Ok(Vec::new());
+            return Ok(());
         }
         if units::is_quantity(tag) {
             let of_array = node.get("value").is_some_and(|value| value.scalar_type().is_none());
             let unit = units::of(node).filter(|_| of_array && self.units.len() < MOST_UNITS);
             self.units.extend(unit.map(|unit| (path, unit)));
-            return Ok(Vec::new());
+            return Ok(());
         }
         let document = Document::read(node)?;
         if let Some(why) = document.arrays().into_iter().find_map(unfit) {
@@ -76,20 +102,19 @@ impl Finder {
         if self.kept > MOST {
             return Err("all such nodes are longer than 16 MiB together".to_owned());
         }
-        let bare = document.bare();
+        self.bare = document.bare();
         self.documents.push((path, Arc::new(document)));
-        Ok(bare)
+        Ok(())
     }
 
-    /// Returns all nodes found. `components` converts a path to names.
-    pub(in super::super) fn found(
-        self,
-        survey: &Survey,
-        arrays: Arrays<'_>,
-        components: &dyn Fn(&[&Step]) -> Vec<String>,
-    ) -> Nodes {
+    /// Returns all nodes found.
+    fn found(mut self, surveyed: Option<&Surveyed<'_>>) -> Nodes {
+        let defects = std::mem::take(&mut self.defects);
+        let Some(Surveyed { survey, arrays, .. }) = surveyed else {
+            return Nodes { defects, ..Nodes::default() };
+        };
         let named = |path| components(&survey.paths.steps(path));
-        let mut nodes = Nodes { solutions: self.matched(survey, arrays, components), ..Nodes::default() };
+        let mut nodes = Nodes { solutions: self.matched(survey, arrays), defects, ..Nodes::default() };
         let places = self.documents.iter().map(|(path, _)| *path);
         for (from, n) in mentions(survey, places) {
             nodes.mentions.push((named(from), n));
@@ -109,8 +134,7 @@ impl Finder {
     fn matched<'s>(
         &self,
         survey: &'s Survey,
-        arrays: Arrays<'s>,
-        components: &dyn Fn(&[&Step]) -> Vec<String>,
+        arrays: &[(Option<PathId>, &'s Ndarray)],
     ) -> HashMap<Vec<String>, Arc<Wcs>> {
         let paths = &survey.paths;
         if self.solutions.is_empty() {
@@ -130,7 +154,7 @@ impl Finder {
         }
         let mut of_owners: HashMap<Vec<&Step>, Candidates<'_>> = HashMap::new();
         let aliases = survey.aliases.iter().map(|alias| (alias.path, None));
-        for (path, array) in arrays.into_iter().map(|(path, array)| (path, Some(array))).chain(aliases) {
+        for (path, array) in arrays.iter().map(|(path, array)| (*path, Some(*array))).chain(aliases) {
             let steps = paths.steps(path);
             let Some((last, above)) = steps.split_last() else { continue };
             let mut at = |owner: &[&'s Step], name: &Step, is_other: bool| {

@@ -3,9 +3,9 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use super::super::AsdfFile;
 use super::super::arrays::{Elements, Order, file_of};
 use super::super::ndarray::{Byteorder, Datatype, Field, Ndarray, Scalar};
+use super::super::view::AsdfFile;
 use super::search::Source;
 use crate::content::folder::{File, Keeping, Renewal, Signature};
 use crate::content::parquet::{Column, Element, Facts, Table, Values};

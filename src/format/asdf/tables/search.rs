@@ -23,7 +23,7 @@ const SKY: &str = "tag:astropy.org:astropy/coordinates/skycoord-1.";
 
 /// The array of a column and its metadata.
 #[derive(Clone, Debug)]
-pub(in super::super) struct Source {
+pub(super) struct Source {
     /// The name; empty for a structured array, which has a column for each field.
     pub name: String,
     pub array: Ndarray,

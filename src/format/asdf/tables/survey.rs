@@ -1,19 +1,18 @@
-//! Finds the tables of a tree, in one pass.
+//! Collects the tables during the survey of the tree.
 
 use std::collections::{HashMap, HashSet};
 
-use super::super::ndarray::{self, Datatype, INLINE_KEY, Ndarray};
+use super::super::computed::Computed;
+use super::super::ndarray::{self, Datatype, Ndarray};
 use super::super::units;
+use super::super::view::{Collector, Surveyed, Unfit};
 use super::search::{Source, arrays_in, is_column};
-use crate::content::Content;
 use crate::content::names::Names;
 use crate::content::path_folder::{Item, Items};
 use crate::format::{Defect, Severity};
 use crate::yaml::event::Mark;
-use crate::yaml::survey::{self, Commented, PathId, Paths, Step, Value, Wanted, WantedNode};
+use crate::yaml::survey::{PathId, Paths, Step, Value, WantedNode};
 
-/// Maximal length of a tree that is searched, in bytes.
-const LONGEST_TREE: u64 = 256 << 20;
 /// Maximal number of columns.
 const MOST_COLUMNS: usize = 1 << 17;
 /// Maximal number of omissions that are reported.
@@ -32,7 +31,7 @@ const NAMES: Names = Names { endings: &[ENDING, ".npy", ".mask"] };
 
 /// An entry of `tables/`.
 #[derive(Debug)]
-pub(in super::super) enum Entry {
+pub(super) enum Entry {
     /// A table.
     Table(Box<[Source]>),
     /// A symbolic link with this target.
@@ -40,8 +39,8 @@ pub(in super::super) enum Entry {
 }
 
 /// The tables of a tree.
-#[derive(Debug)]
-pub(in super::super) struct Found {
+#[derive(Debug, Default)]
+pub(super) struct Found {
     pub items: Items<Entry>,
     /// Notes on omitted tables.
     pub defects: Vec<Defect>,
@@ -65,29 +64,14 @@ fn is_spectrum(tag: &str) -> bool {
     })
 }
 
-fn is_wanted(tag: &str) -> bool {
+/// True for the tags of tables, and of everything that a column may be made of.
+pub(super) fn is_wanted(tag: &str) -> bool {
     ndarray::is_tag(tag) || is_table(tag) || is_spectrum(tag) || is_column(tag) || units::is_quantity(tag)
 }
 
-/// A callback that returns the reason why an array can't be read from its block.
-type UnfitInBlock<'f> = &'f dyn Fn(&Ndarray) -> Option<String>;
-
-/// Finds the tables of a tree.
-pub(in super::super) fn find(tree: &dyn Content, unfit_in_block: UnfitInBlock<'_>) -> Found {
-    let mut finder = Finder::new(unfit_in_block);
-    if tree.len() > LONGEST_TREE {
-        let start = Mark { line: 1, ..Mark::default() };
-        finder.leave_out(start, "the tree is longer than 256 MiB and is not searched for tables".to_owned());
-        return finder.found(None);
-    }
-    let tree = Commented(tree);
-    let wanted = Wanted { tag: &is_wanted, array: INLINE_KEY, ..Wanted::NOTHING };
-    let surveyed = survey::survey_text(&tree, wanted, &mut |paths, node| finder.take(paths, &node));
-    finder.found(surveyed.ok())
-}
-
-struct Finder<'f> {
-    unfit_in_block: UnfitInBlock<'f>,
+/// Collects the tables of a tree.
+#[derive(Default)]
+pub(super) struct Finder {
     columns: usize,
     /// Size of the metadata of all columns so far, in bytes.
     said: usize,
@@ -102,21 +86,8 @@ struct Finder<'f> {
     defects: Vec<Defect>,
 }
 
-impl<'f> Finder<'f> {
-    fn new(unfit_in_block: UnfitInBlock<'f>) -> Self {
-        Self {
-            unfit_in_block,
-            columns: 0,
-            said: 0,
-            is_full: false,
-            tables: Vec::new(),
-            closed: HashSet::new(),
-            mappings: HashMap::new(),
-            defects: Vec::new(),
-        }
-    }
-
-    fn take(&mut self, paths: &Paths, node: &WantedNode<'_>) {
+impl Collector for Finder {
+    fn take(&mut self, paths: &Paths, node: &WantedNode<'_>, unfit: Unfit<'_>) {
         let Some(tag) = node.tag else { return };
         if self.columns >= MOST_COLUMNS {
             if !std::mem::replace(&mut self.is_full, true) {
@@ -128,13 +99,13 @@ impl<'f> Finder<'f> {
         }
         if is_table(tag) {
             self.closed.insert(node.path);
-            let columns = self.columns_of(paths, node);
+            let columns = self.columns_of(paths, node, unfit);
             self.columns += columns.len();
             self.tables.push((node.path, columns));
             return;
         }
         if is_spectrum(tag) {
-            let columns = self.columns_of_spectrum(node.value);
+            let columns = self.columns_of_spectrum(node.value, unfit);
             self.columns += columns.len();
             if columns.len() > 1 {
                 self.closed.insert(node.path);
@@ -147,7 +118,7 @@ impl<'f> Finder<'f> {
         if ndarray::is_tag(tag) && is_records(&source.array) {
             self.columns += 1;
             // `arrays/` reports arrays that can't be read.
-            if self.lost(source).is_none() {
+            if lost(source, unfit).is_none() {
                 self.tables.push((node.path, vec![source.clone()]));
             }
         }
@@ -160,16 +131,22 @@ impl<'f> Finder<'f> {
         }
     }
 
+    fn end(self: Box<Self>, surveyed: Option<&Surveyed<'_>>, computed: &Computed) {
+        computed.get_or_compute(|| self.found(surveyed));
+    }
+}
+
+impl Finder {
     /// Returns flux, axis, uncertainty and mask of a spectrum: all arrays with a number for each number of
     /// the flux.
-    fn columns_of_spectrum(&mut self, spectrum: &Value) -> Vec<Source> {
+    fn columns_of_spectrum(&mut self, spectrum: &Value, unfit_in_block: Unfit<'_>) -> Vec<Source> {
         let arrays = arrays_in(spectrum);
         let flux = arrays.iter().find(|(below, _)| below == "flux");
         let Some(rows) = flux.and_then(|(_, flux)| rows_of(&flux.array)) else { return Vec::new() };
         let mut columns = Vec::new();
         for (name, source) in arrays {
             let is_row = dimensions(&source.array) == 1 && rows_of(&source.array) == Some(rows);
-            if is_row && unfit(&source.array).is_none() && self.lost(&source).is_none() {
+            if is_row && unfit(&source.array).is_none() && lost(&source, unfit_in_block).is_none() {
                 columns.push(self.bounded(Source { name, ..source }));
             }
         }
@@ -177,7 +154,7 @@ impl<'f> Finder<'f> {
     }
 
     /// Returns the columns of a node with the tag of a table.
-    fn columns_of(&mut self, paths: &Paths, node: &WantedNode<'_>) -> Vec<Source> {
+    fn columns_of(&mut self, paths: &Paths, node: &WantedNode<'_>, unfit_in_block: Unfit<'_>) -> Vec<Source> {
         let Some(listed) = node.value.get("columns").and_then(Value::items) else {
             let path = paths.show(node.path);
             let what = format!(
@@ -213,7 +190,7 @@ impl<'f> Finder<'f> {
             let is_long = rows.is_none_or(|rows| rows_of(&column.array) == rows);
             let unfit =
                 if is_long { unfit(&column.array) } else { Some("it has not as many rows as the first one") };
-            let unfit = unfit.map(str::to_owned).or_else(|| self.lost(column));
+            let unfit = unfit.map(str::to_owned).or_else(|| lost(column, unfit_in_block));
             if let Some(why) = &unfit {
                 let path = paths.show(node.path);
                 let what = format!("tables/ leaves out the column \"{}\" of {path}: {why}", column.name);
@@ -234,12 +211,6 @@ impl<'f> Finder<'f> {
         source
     }
 
-    /// Returns the reason why a column or its mask can't be read from its block.
-    fn lost(&self, column: &Source) -> Option<String> {
-        let of_mask = || Some(format!("of its mask, {}", (self.unfit_in_block)(column.mask.as_ref()?)?));
-        (self.unfit_in_block)(&column.array).or_else(of_mask)
-    }
-
     fn leave_out(&mut self, place: Mark, what: String) {
         if self.defects.len() < MOST_DEFECTS {
             let (offset, what) = (place.offset, format!("line {}: {what}", place.line));
@@ -247,9 +218,9 @@ impl<'f> Finder<'f> {
         }
     }
 
-    fn found(mut self, surveyed: Option<survey::Survey>) -> Found {
-        let Some(survey) = surveyed else {
-            return Found { items: Items::new(Vec::new()), defects: self.defects };
+    fn found(mut self, surveyed: Option<&Surveyed<'_>>) -> Found {
+        let Some(Surveyed { survey, unfit, .. }) = surveyed else {
+            return Found { defects: self.defects, ..Found::default() };
         };
         let mut places = Places::default();
         for (path, columns) in std::mem::take(&mut self.tables) {
@@ -262,7 +233,7 @@ impl<'f> Finder<'f> {
         for (path, mut columns) in std::mem::take(&mut self.mappings) {
             if is_table_of(&columns) && !self.is_closed(&survey.paths, path) {
                 columns.sort_by_key(|(offset, _)| *offset);
-                columns.retain(|(_, source)| self.lost(source).is_none());
+                columns.retain(|(_, source)| lost(source, *unfit).is_none());
                 let columns: Vec<Source> = columns.into_iter().map(|(_, source)| source).collect();
                 if !columns.is_empty() {
                     places.add(&survey.paths.steps(path), columns);
@@ -287,6 +258,12 @@ impl<'f> Finder<'f> {
         }
         false
     }
+}
+
+/// Returns the reason why a column or its mask can't be read from its block.
+fn lost(column: &Source, unfit_in_block: Unfit<'_>) -> Option<String> {
+    let of_mask = || Some(format!("of its mask, {}", unfit_in_block(column.mask.as_ref()?)?));
+    unfit_in_block(&column.array).or_else(of_mask)
 }
 
 /// True if the arrays in a mapping are columns of a table: there are several, of equal length, and at least

@@ -7,8 +7,13 @@ fn tree(nodes: &str) -> Arc<dyn Content> {
     Arc::new(Text::new(text.into_bytes()))
 }
 
+/// Finds the arrays of a tree with blocks of this size.
+fn found_in(tree: &Arc<dyn Content>, blocks: usize, size: Option<u64>) -> Found {
+    find(tree, blocks, &|_| size, &[], &Computed::default())
+}
+
 fn paths_of(tree: &Arc<dyn Content>, blocks: usize) -> ArrayPaths {
-    find(tree, blocks, &|_| None).of_blocks
+    found_in(tree, blocks, None).of_blocks
 }
 
 fn array(source: i64) -> String {
@@ -64,14 +69,14 @@ fn paths_that_are_not_shown_cost_nothing() {
 #[test]
 fn links_are_shown_until_there_are_too_many() {
     let aliases = vec!["*a"; 140_000].join(", ");
-    let found = find(&tree(&format!("a: &a {}\nb: [{aliases}]\n", array(0))), 9, &|_| Some(4));
+    let found = found_in(&tree(&format!("a: &a {}\nb: [{aliases}]\n", array(0))), 9, Some(4));
     assert_eq!(found.items.len(), 1 + (1 << 17));
     assert!(found.defects[0].what.contains("more than 131072 links"), "{:?}", found.defects);
 }
 
 /// Lists files and links.
 fn shown(nodes: &str) -> Vec<String> {
-    let found = find(&tree(nodes), 9, &|_| Some(4));
+    let found = found_in(&tree(nodes), 9, Some(4));
     let shown = found.items.iter().map(|item| match &item.what {
         Entry::Array(_) | Entry::Mask(_) | Entry::Reference(..) => {
             item.components().collect::<Vec<_>>().join("/")
@@ -189,7 +194,7 @@ fn masks_are_shared_and_lost_ones_are_told() {
     expected.extend(["e.npy".to_owned(), "f.mask.npy".to_owned()]);
     expected.sort();
     assert_eq!(shown(&nodes), expected);
-    let found = find(&tree(&nodes), 9, &|_| Some(4));
+    let found = found_in(&tree(&nodes), 9, Some(4));
     let told: Vec<_> = found.defects.iter().map(|defect| defect.what.as_str()).collect();
     let expected = [
         "line 14: arrays/ leaves out the mask of j: the mask or the elements are not numbers",
@@ -203,7 +208,7 @@ fn masks_are_shared_and_lost_ones_are_told() {
 #[test]
 fn what_cannot_be_shown_is_left_out_with_its_reason() {
     let nodes = format!("gone: {}\nlarge: {}\nhere: [1]\nin: !core/ndarray-1.1.0 [1]\n", array(9), array(1));
-    let found = find(&tree(&nodes), 3, &|_| Some(0));
+    let found = found_in(&tree(&nodes), 3, Some(0));
     assert_eq!(found.items.len(), 1);
     let told: Vec<_> = found.defects.iter().map(|defect| defect.what.as_str()).collect();
     assert_eq!(told.len(), 2, "{told:?}");

@@ -46,7 +46,7 @@ impl Prologue {
         let mut prologue = Self::default();
         let mut lines = lines(text, 0).peekable();
         if let Some(first) =
-            lines.peek().filter(|line| crate::format::asdf::recognises(&text[(*line).clone()]))
+            lines.peek().filter(|line| crate::format::asdf::head::recognises(&text[(*line).clone()]))
         {
             prologue.comments_end = first.end;
             prologue.header = lines.next();

@@ -2,9 +2,11 @@
 
 use std::collections::HashMap;
 use std::ops::Range;
+use std::sync::Arc;
 
-use super::super::ndarray;
-use crate::content::{Content, read_exact_at};
+use super::ndarray;
+use super::view::AsdfFile;
+use crate::content::{Content, Pieces, Slice, Text, read_exact_at};
 use crate::error::{Error, Result};
 use crate::yaml::event::{Event, Mark, Style, What};
 use crate::yaml::read::each_event;
@@ -25,18 +27,18 @@ const LIBRARY: &str = "asdf_library";
 
 /// A reference of an array to its elements.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in super::super) struct Mention {
+pub(super) struct Mention {
     /// The range of the scalar or alias in the text.
-    pub(in super::super) range: Range<u64>,
+    pub(super) range: Range<u64>,
     /// The anchor of the scalar.
-    pub(in super::super) anchor: Option<Box<str>>,
+    pub(super) anchor: Option<Box<str>>,
     /// The block or file that holds the elements.
-    pub(in super::super) target: Target,
+    pub(super) target: Target,
 }
 
 /// The target of a reference.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in super::super) enum Target {
+pub(super) enum Target {
     /// A block of this file. Negative numbers count from the end: -1 is the last block.
     Block(i64),
     /// The first block of another file.
@@ -45,15 +47,47 @@ pub(in super::super) enum Target {
 
 /// The results of a search.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(in super::super) struct Sources {
+pub(super) struct Sources {
     /// The references, in the order of the text.
-    pub(in super::super) mentions: Vec<Mention>,
+    pub(super) mentions: Vec<Mention>,
     /// The start of each block file: header and tree.
-    pub(in super::super) front: Vec<u8>,
+    pub(super) front: Vec<u8>,
+}
+
+/// Returns the block references of the arrays of a tree. They are found at the first call.
+pub(super) fn sources(file: &AsdfFile) -> Result<&Sources> {
+    file.computed.get_or_compute(|| find(&*file.tree())).as_ref().map_err(Clone::clone)
+}
+
+/// True if [`sources`] is fast now.
+pub(super) fn are_known(file: &AsdfFile) -> bool {
+    file.computed.get::<Result<Sources>>().is_some()
+}
+
+/// Returns the head of the file with replaced text at some places. All other text is lent from the source.
+pub(super) fn replaced<'m>(
+    file: &AsdfFile,
+    places: impl Iterator<Item = (&'m Mention, String)>,
+) -> Result<Arc<dyn Content>> {
+    let slice = |from: u64, to: u64| -> Arc<dyn Content> {
+        Arc::new(Slice::new(file.source.clone(), from, to.saturating_sub(from)))
+    };
+    let (mut pieces, mut at): (Vec<Arc<dyn Content>>, u64) = (Vec::new(), 0);
+    for (mention, text) in places {
+        pieces.push(slice(at, mention.range.start));
+        let text = match &mention.anchor {
+            Some(anchor) => format!("&{anchor} {text}"),
+            None => text,
+        };
+        pieces.push(Arc::new(Text::new(text.into_bytes())));
+        at = mention.range.end;
+    }
+    pieces.push(slice(at, file.head.end));
+    Ok(Arc::new(Pieces::new(pieces)?))
 }
 
 /// Searches a tree.
-pub(in super::super) fn find(tree: &dyn Content) -> Result<Sources> {
+fn find(tree: &dyn Content) -> Result<Sources> {
     let mut finder = Finder::default();
     let commented = Commented(tree);
     each_event(&commented, |event| {

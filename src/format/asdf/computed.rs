@@ -1,0 +1,63 @@
+//! Values that are computed from a file at their first use: at most one of each type.
+
+use std::any::Any;
+use std::fmt;
+use std::sync::OnceLock;
+
+/// The values computed so far. Each module keeps its results in types of its own.
+#[derive(Default)]
+pub(super) struct Computed {
+    first: OnceLock<Box<Entry>>,
+}
+
+/// The place of a value, and the next place. There are about a dozen.
+struct Entry {
+    /// A `OnceLock<T>`, empty until the value has been computed.
+    place: Box<dyn Any + Send + Sync>,
+    next: OnceLock<Box<Entry>>,
+}
+
+impl Computed {
+    /// Returns the place of the value of a type, which is added at the first call.
+    fn place<T: Send + Sync + 'static>(&self) -> &OnceLock<T> {
+        let mut at = &self.first;
+        loop {
+            let new = || Box::new(Entry { place: Box::new(OnceLock::<T>::new()), next: OnceLock::new() });
+            let entry = at.get_or_init(new);
+            match entry.place.downcast_ref() {
+                Some(place) => return place,
+                None => at = &entry.next,
+            }
+        }
+    }
+
+    /// Returns the value, if it has been computed.
+    pub(super) fn get<T: Send + Sync + 'static>(&self) -> Option<&T> {
+        self.place().get()
+    }
+
+    /// Returns the value. The first call computes it; other calls wait for that one.
+    pub(super) fn get_or_compute<T: Send + Sync + 'static>(&self, compute: impl FnOnce() -> T) -> &T {
+        self.place().get_or_init(compute)
+    }
+}
+
+impl fmt::Debug for Computed {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_struct("Computed").finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_of_each_type_is_computed_once() {
+        let computed = Computed::default();
+        assert_eq!(computed.get::<u8>(), None);
+        let value = computed.get_or_compute(|| computed.get_or_compute(|| "three").len());
+        assert_eq!((*value, *computed.get_or_compute(|| 9_usize)), (5, 5));
+        assert_eq!((computed.get::<&str>(), computed.get::<u8>()), (Some(&"three"), None));
+    }
+}

@@ -1,0 +1,136 @@
+//! An ASDF file as a container of the mount: its blocks, and its views by name.
+
+use std::any::Any;
+use std::sync::Arc;
+
+use super::arrays;
+use super::check;
+use super::edit;
+use super::head::NAME;
+use super::view::{AsdfFile, View};
+use crate::content::Content;
+use crate::content::folder::{Attributes, File, Node};
+use crate::error::Result;
+use crate::format::editor::EditSupport;
+use crate::format::{ArrayPaths, Block, Container, Defect, Verified};
+use crate::source::{Source, SourceStat};
+
+impl AsdfFile {
+    /// Returns the views that are files.
+    fn files(&self) -> impl Iterator<Item = &'static dyn View> {
+        self.views.iter().copied().filter(|view| view.is_file())
+    }
+}
+
+impl Container for AsdfFile {
+    fn format(&self) -> &'static str {
+        NAME
+    }
+
+    fn version(&self) -> String {
+        self.head.version.clone()
+    }
+
+    fn tree(&self) -> Arc<dyn Content> {
+        self.stored.tree()
+    }
+
+    fn is_slow(&self) -> bool {
+        self.is_slow()
+    }
+
+    fn block_count(&self) -> Result<usize> {
+        self.stored.block_count()
+    }
+
+    fn block(&self, n: usize) -> Result<Block> {
+        self.stored.block(n)
+    }
+
+    fn block_before(&self, offset: u64) -> Result<Option<usize>> {
+        if offset <= self.head.end {
+            return Ok(None);
+        }
+        Ok(self.blocks()?.offsets.partition_point(|start| *start < offset).checked_sub(1))
+    }
+
+    fn still_has(&self, file: &Arc<dyn Source>) -> bool {
+        self.has_only_grown(file)
+    }
+
+    fn expect_growth(&self) {
+        self.stored.expect_growth();
+    }
+
+    fn go_on_from(&self, older: &dyn Container) {
+        if let Some(older) = (older as &dyn Any).downcast_ref::<Self>() {
+            self.grow_on_from(older);
+        }
+    }
+
+    fn verify(&self, n: usize) -> Result<Verified> {
+        self.stored.verify(n)
+    }
+
+    fn arrays(&self) -> Option<&ArrayPaths> {
+        self.block_count().ok()?;
+        Some(&arrays::found(self).of_blocks)
+    }
+
+    fn knows_arrays(&self) -> bool {
+        arrays::is_known(self)
+    }
+
+    fn views(self: Arc<Self>) -> Vec<(&'static str, Node)> {
+        let folders = self.views.iter().filter(|view| !view.is_file());
+        folders.filter_map(|view| Some((view.name(), view.node(&self)?))).collect()
+    }
+
+    fn derived_files(&self) -> Vec<&'static str> {
+        self.files().filter(|view| view.is_there(self)).map(View::name).collect()
+    }
+
+    fn derived_file(self: Arc<Self>, name: &str) -> Result<Option<File>> {
+        let view = self.files().find(|view| view.name() == name);
+        Ok(match view.and_then(|view| view.node(&self)) {
+            Some(Node::File(file)) => Some(file),
+            _ => None,
+        })
+    }
+
+    fn is_derived_slowly(&self, name: Option<&str>) -> bool {
+        match name {
+            None => self.files().any(|view| view.is_sought_slowly(self)),
+            Some(name) => self.files().any(|view| view.name() == name && view.is_made_slowly(self)),
+        }
+    }
+
+    fn attributes(&self) -> Attributes {
+        vec![("user.asdf.format", NAME.to_owned()), ("user.asdf.version", self.version())]
+    }
+
+    fn mismatch(&self) -> &'static str {
+        "its MD5 fits neither the stored nor the decoded data"
+    }
+
+    fn check_tree(&self) -> Result<Vec<Defect>> {
+        check::tree(self)
+    }
+
+    fn editor(&self) -> Option<&'static dyn EditSupport> {
+        Some(&edit::Support)
+    }
+
+    fn defects(&self) -> Vec<Defect> {
+        let of_views = self.views.iter().flat_map(|view| view.defects(self));
+        self.stored.defects().into_iter().chain(of_views).collect()
+    }
+
+    fn source(&self) -> &Arc<dyn Source> {
+        &self.source
+    }
+
+    fn source_stat(&self) -> SourceStat {
+        self.source_stat
+    }
+}

@@ -1,0 +1,62 @@
+//! The list of views, and the example of `docs/adding-a-view.md`.
+
+use super::*;
+use crate::cache::Cache;
+use crate::content::folder::{Folder, Node};
+use crate::content::read_exact_at;
+use crate::source::MemorySource;
+
+#[test]
+fn the_documents_name_each_view() {
+    let document = include_str!("../../../docs/views.md");
+    for name in Asdf.view_names() {
+        assert!(document.contains(&format!("`{name}`")), "{name}");
+    }
+}
+
+/// Returns a file with a table of two columns with two rows, at the path `a/t`.
+fn file_with_table() -> Vec<u8> {
+    let column = |name: &str, offset: u64| {
+        format!(
+            "!core/column-1.0.0 {{name: {name}, data: !core/ndarray-1.1.0 {{source: 0, datatype: int8, \
+             byteorder: little, shape: [2], offset: {offset}}}}}"
+        )
+    };
+    let tree = format!(
+        "#ASDF 1.0.0\n%YAML 1.1\n%TAG ! tag:stsci.edu:asdf/\n--- !core/asdf-1.1.0\na:\n  t: \
+         !<tag:astropy.org:astropy/table/table-1.0.0>\n    columns: [{}, {}]\n...\n",
+        column("x", 0),
+        column("y", 2)
+    );
+    let sizes = [4_u64; 3].map(u64::to_be_bytes).concat();
+    let header = [&b"\xd3BLK\0\x30\0\0\0\0\0\0\0\0"[..], &sizes, &[0; 16]].concat();
+    [tree.as_bytes(), &header, &[1, 2, 3, 0xfc]].concat()
+}
+
+fn folder(node: Option<Node>) -> Arc<dyn Folder> {
+    match node {
+        Some(Node::Folder(folder)) => folder,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn the_example_of_the_document_is_a_view() {
+    const VIEWS: &[&dyn View] = &[&arrays::Arrays, &csv::Csv];
+    let document = include_str!("../../../docs/adding-a-view.md");
+    assert!(document.contains(&format!("```rust\n{}```", include_str!("tests/csv.rs"))));
+
+    let source = Arc::new(MemorySource(file_with_table()));
+    let context = Context::new(Arc::new(Cache::new(1 << 20)));
+    let file = Arc::new(AsdfFile::open(source, &context, VIEWS).unwrap());
+    let names: Vec<_> = file.clone().views().into_iter().map(|(name, _)| name).collect();
+    assert_eq!(names, ["arrays", "csv"]);
+
+    let below = folder(folder(csv::Csv.node(&file)).lookup("a".as_ref()).unwrap());
+    let Some(Node::File(made)) = below.lookup("t.csv".as_ref()).unwrap() else { panic!("{below:?}") };
+    let content = made.content.unwrap();
+    let mut text = vec![0; content.len() as usize];
+    read_exact_at(&*content, 0, &mut text).unwrap();
+    assert_eq!(String::from_utf8(text).unwrap(), "x,y\n1,3\n2,-4\n");
+    assert!(below.lookup("u.csv".as_ref()).unwrap().is_none());
+}

@@ -1,0 +1,242 @@
+//! The trait of all views, and the file that a view is made from.
+//!
+//! A view is a directory or a file beside `tree.yaml`, made from the tree and the blocks. Views form one list
+//! (`VIEWS` in `asdf.rs`); `docs/adding-a-view.md` says how one is added.
+
+use std::collections::HashMap;
+use std::ffi::OsStr;
+use std::fmt;
+use std::ops::Deref;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::computed::Computed;
+use super::external;
+use super::head::recognises;
+use super::ndarray::Ndarray;
+use super::stored::Stored;
+use crate::content::folder::{Folder, Kind, Node};
+use crate::content::path_folder::PathFolder;
+use crate::error::{self, Error, Result};
+use crate::format::{Context, Defect, HEAD};
+use crate::source::{Source, read_up_to};
+use crate::yaml::event::Mark;
+use crate::yaml::survey::{PathId, Paths, Survey, WantedNode};
+
+/// The number of other files kept open for one file.
+const KEPT: usize = 64;
+
+/// A view of ASDF files. It has no data of its own: results are kept in the file ([`AsdfFile::computed`]).
+pub(super) trait View: Sync + fmt::Debug {
+    /// Returns the name beside `tree.yaml`. The name of a file has a `.`, that of a directory has none.
+    fn name(&self) -> &'static str;
+
+    /// Returns the directory or file. Making it must be cheap: a directory finds its entries when a program
+    /// looks into it. `None` if this file has no such view.
+    fn node(&self, file: &Arc<AsdfFile>) -> Option<Node>;
+
+    /// True for the tags of nodes that the survey of the tree passes to the view's collector.
+    fn wants(&self, tag: &str) -> bool {
+        let _ = tag;
+        false
+    }
+
+    /// Returns a new collector of nodes, if the view wants any.
+    fn collector(&self) -> Option<Box<dyn Collector>> {
+        None
+    }
+
+    /// True if `file` has this view. A directory is always there.
+    fn is_there(&self, file: &AsdfFile) -> bool {
+        let _ = file;
+        true
+    }
+
+    /// True if [`is_there`](Self::is_there) is slow now.
+    fn is_sought_slowly(&self, file: &AsdfFile) -> bool {
+        let _ = file;
+        false
+    }
+
+    /// True if [`node`](Self::node) is slow now, for example because it reads the tree. Only a file may be
+    /// slow.
+    fn is_made_slowly(&self, file: &AsdfFile) -> bool {
+        let _ = file;
+        false
+    }
+
+    /// Returns the defects that the view has found so far.
+    fn defects(&self, file: &AsdfFile) -> Vec<Defect> {
+        let _ = file;
+        Vec::new()
+    }
+}
+
+impl dyn View {
+    /// True if the view is a file.
+    pub(super) fn is_file(&self) -> bool {
+        self.name().contains('.')
+    }
+}
+
+/// Collects the nodes that a view wants, during the survey of a tree.
+pub(super) trait Collector {
+    /// Takes a node, which the survey keeps up to a limit.
+    fn take(&mut self, paths: &Paths, node: &WantedNode<'_>, unfit: Unfit<'_>);
+
+    /// Returns the arrays described by the node taken last whose own node is only a tag, at that place.
+    fn bare_arrays(&mut self) -> Vec<(Mark, Ndarray)> {
+        Vec::new()
+    }
+
+    /// Keeps in `computed` what was collected. `surveyed` is `None` if the tree can't be read to its end.
+    fn end(self: Box<Self>, surveyed: Option<&Surveyed<'_>>, computed: &Computed);
+}
+
+/// A callback that returns the reason why an array does not fit in its block; `None` if it fits.
+pub(super) type Unfit<'u> = &'u dyn Fn(&Ndarray) -> Option<String>;
+
+/// The tree after its survey.
+pub(super) struct Surveyed<'s> {
+    /// The paths and aliases.
+    pub(super) survey: &'s Survey,
+    /// The arrays of the tree with their paths.
+    pub(super) arrays: &'s [(Option<PathId>, &'s Ndarray)],
+    pub(super) unfit: Unfit<'s>,
+}
+
+/// An ASDF file as its views see it: head and blocks, the results computed so far, and the other files that
+/// the tree names.
+#[derive(Debug)]
+pub(super) struct AsdfFile {
+    pub(super) stored: Stored,
+    /// The views that take part in the survey of the tree.
+    pub(super) views: &'static [&'static dyn View],
+    /// The results of all views.
+    pub(super) computed: Computed,
+    externals: Externals,
+}
+
+/// The other files opened last, by their URIs without fragment.
+#[derive(Debug, Default)]
+struct Externals {
+    kept: Mutex<HashMap<String, Arc<AsdfFile>>>,
+    /// True once any was asked for, or the tree is known to name one.
+    named: AtomicBool,
+}
+
+impl Deref for AsdfFile {
+    type Target = Stored;
+
+    fn deref(&self) -> &Stored {
+        &self.stored
+    }
+}
+
+impl AsdfFile {
+    /// Reads the head of `source`, which [`recognises`] has accepted.
+    pub(super) fn open(
+        source: Arc<dyn Source>,
+        context: &Context,
+        views: &'static [&'static dyn View],
+    ) -> Result<Self> {
+        let stored = Stored::open(source, context)?;
+        Ok(Self { stored, views, computed: Computed::default(), externals: Externals::default() })
+    }
+
+    /// True if calls are slow now: the blocks have not been found yet, or the tree names other files.
+    pub(super) fn is_slow(&self) -> bool {
+        self.finds_blocks_slowly() || self.has_externals()
+    }
+
+    /// True if the tree is known to name other files. They may be large, or on a server that does not answer.
+    pub(super) fn has_externals(&self) -> bool {
+        self.externals.named.load(Ordering::Relaxed)
+    }
+
+    /// Records that the tree names other files.
+    pub(super) fn note_externals(&self) {
+        self.externals.named.store(true, Ordering::Relaxed);
+    }
+
+    /// Opens the ASDF file that a URI in the tree names. The fragment of the URI is ignored.
+    ///
+    /// The file must lie in the directory of this one or below, unless the mount allows more. Each call looks
+    /// for the present file, and returns the same parsed file while its version is the same. An array with
+    /// this URI as its `source` is in block 0. Contents of the file must be read through
+    /// [`external::unchanged`], as the file may change at any time.
+    ///
+    /// # Errors
+    /// EIO with the URI and the reason: the file does not exist, can't be read, lies outside the allowed
+    /// directories, is not an ASDF file, or is on a server.
+    pub(super) fn external(&self, uri: &str) -> Result<Arc<Self>> {
+        self.note_externals();
+        let name = external::split(uri).0;
+        let failed = |error: &Error| {
+            Error::new(
+                error::Kind::Unrecognised,
+                format!("the file \"{}\": {}", name.escape_debug(), error.message()),
+            )
+        };
+        self.open_external(name).map_err(|error| match error.is_shortage() {
+            true => error,
+            false => failed(&error),
+        })
+    }
+
+    fn open_external(&self, name: &str) -> Result<Arc<Self>> {
+        let path = external::path_of(name)?;
+        let surroundings = self.source.surroundings();
+        let surroundings =
+            surroundings.ok_or_else(|| Error::unsupported("the directory of the file is not known"))?;
+        let source = surroundings.open(&path, &self.context.reach)?;
+        let stat = source.stat()?;
+        let mut kept = self.externals.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(file) = kept.get(name).filter(|file| file.source_stat.version == stat.version) {
+            return Ok(file.clone());
+        }
+        let mut head = [0; HEAD];
+        let read = read_up_to(&*source, 0, &mut head)?;
+        if !recognises(&head[..read]) {
+            return Err(Error::new(error::Kind::Unrecognised, "is not an ASDF file"));
+        }
+        let file = Arc::new(Self::open(source, &self.context, self.views)?);
+        if kept.len() >= KEPT {
+            kept.clear();
+        }
+        kept.insert(name.to_owned(), file.clone());
+        Ok(file)
+    }
+}
+
+/// A directory of files and links at paths, which are found when a program first looks into it.
+#[derive(Debug)]
+pub(super) struct Directory<T> {
+    /// The file that the directory shows.
+    pub(super) file: Arc<AsdfFile>,
+    /// Finds the entries.
+    pub(super) find: fn(&Arc<AsdfFile>) -> PathFolder<T>,
+    /// True if finding the entries, or making one, is slow now.
+    pub(super) is_slow: fn(&AsdfFile) -> bool,
+}
+
+impl<T: Send + Sync + fmt::Debug + 'static> Directory<T> {
+    /// Returns the node of the directory.
+    pub(super) fn node(self) -> Node {
+        Node::Folder(Arc::new(self))
+    }
+}
+
+impl<T: Send + Sync + fmt::Debug + 'static> Folder for Directory<T> {
+    fn lookup(&self, name: &OsStr) -> Result<Option<Node>> {
+        (self.find)(&self.file).lookup(name)
+    }
+
+    fn list(&self, from: u64, take: &mut dyn FnMut(&OsStr, Kind) -> bool) -> Result<()> {
+        (self.find)(&self.file).list(from, take)
+    }
+
+    fn is_slow(&self) -> bool {
+        self.file.is_slow() || (self.is_slow)(&self.file)
+    }
+}
