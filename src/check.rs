@@ -15,14 +15,13 @@ use crate::format::editor::SaveTarget;
 use crate::format::recovery::{self, Condition};
 use crate::format::{self, Container, Context, Defect, Severity, Verified};
 use crate::log::complain;
+use crate::progress::Progress;
 use crate::source::{BufferedSource, FileSource};
 
-mod progress;
 mod summary;
 pub mod tables;
 mod walk;
 
-use progress::Progress;
 use summary::Summary;
 use walk::Walk;
 

@@ -1,6 +1,7 @@
 //! The command line: parses the arguments and runs the requested action.
 
 mod complete;
+mod look;
 mod man;
 mod revise;
 mod texts;
@@ -20,9 +21,15 @@ use crate::error::{Error, Kind, Result};
 use crate::format::editor::Validation;
 use crate::options::Options;
 use crate::{check, exit, log};
+use look::How;
 use texts::{ABOUT, USAGE, sections};
 
 const PROGRAM: &str = "asdf-mount";
+
+/// The groups of options in `--help`, beside those of [`look`].
+const MOUNT: &str = "Mount";
+const EDIT: &str = "Edit, without mounting";
+const CHECK: &str = "Check and repair, without mounting";
 
 /// The program's arguments.
 #[derive(Debug, Parser)]
@@ -41,51 +48,58 @@ struct Arguments {
     paths: Vec<PathBuf>,
 
     /// Stay in the foreground; log to stderr
-    #[arg(short, long)]
+    #[arg(short, long, help_heading = MOUNT)]
     foreground: bool,
 
     /// Mount read-only; same as -o ro
-    #[arg(short = 'r', long)]
+    #[arg(short = 'r', long, help_heading = MOUNT)]
     read_only: bool,
 
     /// Mount options, separated by commas; listed below
-    #[arg(short, value_name = "OPT,…", action = ArgAction::Append)]
+    #[arg(short, value_name = "OPT,…", help_heading = MOUNT, action = ArgAction::Append)]
     options: Vec<OsString>,
 
     /// Unmount each MOUNTPOINT and wait for its daemon to end; also removes a dead mount
-    #[arg(short, long, conflicts_with_all = ["foreground", "read_only", "options", "log_file", "check"])]
+    #[arg(short, long, help_heading = MOUNT, conflicts_with_all = ["foreground", "read_only", "options", "log_file", "check"])]
     unmount: bool,
 
-    /// Read each FILE completely, or each file of a known format in a directory, and report damage, without mounting
-    #[arg(long, conflicts_with_all = ["foreground", "read_only", "options", "log_file"])]
-    check: bool,
-
-    /// With --check: report in JSON
-    ///
-    /// One line for each FILE, an object: file, status (sound, damaged, unreadable), blocks (how many),
-    /// defects (a list of objects: severity (note, damage), offset in bytes, block or null, what), and
-    /// error if the file can't be read.
-    #[arg(long, requires = "check")]
-    json: bool,
-
-    /// Build the seek tables of the zlib, bzip2 and zstd blocks of each FILE ahead of the first read
-    #[arg(long, conflicts_with_all = ["foreground", "read_only", "unmount", "check", "options", "log_file"])]
-    index: bool,
+    #[command(flatten)]
+    look: look::LookArguments,
 
     /// Edit the tree of FILE with $VISUAL or $EDITOR, without mounting; saves are checked as in a mount
-    #[arg(long, conflicts_with_all = ["foreground", "unmount", "check", "index", "log_file"])]
+    #[arg(long, help_heading = EDIT, conflicts_with_all = ["foreground", "unmount", "check", "index", "log_file"])]
     edit: bool,
 
     /// Replace the tree of FILE with the text of TREE ('-' for standard input), without mounting
-    #[arg(long, value_name = "TREE", value_parser = any_path(), conflicts_with_all = ["foreground", "unmount", "check", "index", "edit", "log_file"])]
+    #[arg(long, group = "forced", help_heading = EDIT, value_name = "TREE", value_parser = any_path(), conflicts_with_all = ["foreground", "unmount", "check", "index", "edit", "log_file"])]
     set_tree: Option<PathBuf>,
 
-    /// With --set-tree: save a text that would be refused, with a warning; same as -o validate=warn
-    #[arg(long, requires = "set_tree", conflicts_with_all = ["foreground", "unmount", "check", "index", "edit", "recover"])]
+    /// With --set-tree: save a text that would be refused, with a warning; same as -o validate=warn.
+    /// With --extract: overwrite existing files
+    #[arg(long, help_heading = EDIT, requires = "forced", conflicts_with_all = ["foreground", "unmount", "check", "index", "edit", "recover"])]
     force: bool,
 
+    /// Read each FILE completely, or each file of a known format in a directory, and report damage, without mounting
+    #[arg(long, group = "reports", help_heading = CHECK, conflicts_with_all = ["foreground", "read_only", "options", "log_file"])]
+    check: bool,
+
+    /// With --check or --ls: report in JSON, one object per line
+    ///
+    /// With --check one for each FILE: file, status (sound, damaged, unreadable), blocks (how many),
+    /// defects (a list of objects: severity (note, damage), offset in bytes, block or null, what), and
+    /// error if the file can't be read.
+    /// With --ls one for each file, directory or link: path in FILE, kind (file, directory, link, …), mode
+    /// (octal, as text), links, uid, gid, owner, group, size in bytes, mtime (UTC), and target of a link;
+    /// only path and error if it can't be examined.
+    #[arg(long, help_heading = CHECK, requires = "reports")]
+    json: bool,
+
+    /// Build the seek tables of the zlib, bzip2 and zstd blocks of each FILE ahead of the first read
+    #[arg(long, help_heading = CHECK, conflicts_with_all = ["foreground", "read_only", "unmount", "check", "options", "log_file"])]
+    index: bool,
+
     /// Complete or undo a save of each FILE that a crash interrupted
-    #[arg(long, conflicts_with_all = ["foreground", "unmount", "check", "index", "edit", "set_tree", "options", "log_file"])]
+    #[arg(long, help_heading = CHECK, conflicts_with_all = ["foreground", "unmount", "check", "index", "edit", "set_tree", "options", "log_file"])]
     recover: bool,
 
     /// Log more; -vv and -vvv log still more
@@ -111,7 +125,7 @@ impl Arguments {
     /// Refuses an empty path, which an unset variable in a script leaves.
     fn have_names(&self) -> Result<()> {
         let is_empty = |path: &Path| path.as_os_str().is_empty();
-        let options = [("--set-tree", &self.set_tree), ("--log-file", &self.log_file)];
+        let options = [("--set-tree", &self.set_tree), ("--log-file", &self.log_file), self.look.directory()];
         let option = options.iter().find(|(_, path)| path.as_deref().is_some_and(is_empty));
         if let Some((option, _)) = option {
             return Err(usage(format!("{option} got an empty name (''); give a file")));
@@ -171,6 +185,10 @@ fn act(arguments: Arguments) -> Result<u8> {
         return print(&generate(what)?).map(|()| exit::OK);
     }
     arguments.have_names()?;
+    if arguments.look.is_asked() {
+        let how = How { json: arguments.json, force: arguments.force, quiet: arguments.quiet };
+        return arguments.look.run(&arguments.paths, &arguments.options, how);
+    }
     if arguments.check {
         if arguments.paths.is_empty() {
             return Err(usage("--check needs at least one FILE"));

@@ -47,6 +47,7 @@ use crate::log;
 use crate::options::Options;
 
 pub use self::contents::open_tree;
+pub(crate) use self::contents::reading;
 pub use self::unmount::unmount;
 pub use crate::options::PID_ATTRIBUTE;
 
@@ -144,7 +145,7 @@ pub fn mount<F: Filesystem>(mut plan: Plan, open: impl FnOnce(&Plan) -> Result<S
 
 /// Raises the soft limit of open files to the hard limit, as each open file of the mount may need a
 /// descriptor. The usual soft limit is meant for programs that use `select`.
-fn raise_open_files() {
+pub(crate) fn raise_open_files() {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let limit = getrlimit(Resource::Nofile);
     // If that fails the limit stays, and opening more files is an error.
@@ -281,7 +282,7 @@ fn shown_source(plan: &Plan) -> OsString {
 }
 
 /// Checks that a source can be read, and makes its path absolute.
-fn readable(source: &Path) -> Result<PathBuf> {
+pub(crate) fn readable(source: &Path) -> Result<PathBuf> {
     let looked = || -> std::io::Result<bool> {
         // Without O_NONBLOCK, opening a pipe would wait for its writer.
         let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(source)?;

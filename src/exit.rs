@@ -9,6 +9,11 @@ pub const FAILED: u8 = 1;
 /// Invalid arguments, or an unknown option.
 pub const USAGE: u8 = 2;
 
+/// `--ls`: something in a directory could not be shown, as in `ls`.
+pub const LS_INCOMPLETE: u8 = 1;
+/// `--ls`: FILE or a PATH could not be shown, as in `ls`.
+pub const LS_FAILED: u8 = 2;
+
 /// `--check`: every file is sound.
 pub const SOUND: u8 = 0;
 /// `--check`: at least one file is damaged.

@@ -19,7 +19,9 @@
 //! | [`decode`] | decoded bytes at any offset: units, read-ahead, idle decoders |
 //! | [`cache`], [`content`] | decoded units under a byte budget; random-access bytes of known length, and directories of them |
 //! | [`source`] | the file under the mount |
+//! | [`look`] | `--ls`, `--cat`, `--extract`: a file as its mount would show it, without a mount |
 //! | [`check`] | `--check`: reads a whole file and reports its defects |
+//! | `progress` | a progress line on the terminal |
 //! | `sync`, `workers` | locks and their order; threads for long work |
 //! | [`log`] | the log, to stderr, syslog or a file |
 //! | [`user_dirs`] | the user's directories for state, cache and temporary files |
@@ -39,8 +41,10 @@ pub mod format;
 pub mod fuse;
 pub mod host;
 pub mod log;
+pub mod look;
 pub mod options;
 pub mod overlay;
+mod progress;
 pub mod source;
 mod sync;
 pub mod user_dirs;

@@ -265,6 +265,26 @@ impl Options {
     }
 }
 
+/// Refuses options that have no meaning for an action, and names the first of them.
+///
+/// # Errors
+/// [`Kind::Usage`].
+pub fn refuse_others(lists: &[OsString], accepted: &[&str], action: &str) -> Result<()> {
+    for list in lists {
+        for item in split(list.as_bytes())? {
+            let name = item.name.as_str();
+            // Names of views, and misspelt names, are left to the parser, which knows what was meant.
+            if (is_option(name) || foreign::find(name).is_some()) && !accepted.contains(&name) {
+                let accepted = accepted.join("=, -o ");
+                return Err(usage(format!(
+                    "-o {name} has no meaning with {action}, which accepts -o {accepted}="
+                )));
+            }
+        }
+    }
+    Ok(())
+}
+
 /// Parses the views of a list that was quoted as a whole, or the first one of a list that was not.
 fn views(value: &[u8]) -> Result<ShownViews> {
     let mut views = ShownViews::none();

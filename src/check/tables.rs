@@ -8,7 +8,6 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::progress::Progress;
 use super::summary::Summary;
 use super::walk::Walk;
 use super::{Status, read_through};
@@ -18,6 +17,7 @@ use crate::content::Content;
 use crate::error::Error;
 use crate::error::one_line;
 use crate::format::{self, Context};
+use crate::progress::Progress;
 use crate::source::FileSource;
 
 /// Cache budget in bytes, and addition per thread: twice the largest piece of work, as half of the budget is

@@ -12,6 +12,8 @@ use std::path::{Path, PathBuf};
 use clap::{Arg, Command};
 
 use super::Generated;
+use crate::look::Look;
+use crate::options::Options;
 use crate::{daemon, options};
 
 /// The argument that requests completions; the only one that is not in [`super::Arguments`].
@@ -40,6 +42,8 @@ enum CandidateKind {
     List,
     /// Paths, to be quoted.
     Paths,
+    /// Paths in a file; those that end in a slash can be completed further.
+    Within,
     /// The shell adds file names.
     Files,
     /// The shell adds directory names.
@@ -52,6 +56,7 @@ impl CandidateKind {
             Self::Words => "words",
             Self::List => "list",
             Self::Paths => "paths",
+            Self::Within => "within",
             Self::Files => "files",
             Self::Folders => "folders",
         }
@@ -116,18 +121,28 @@ struct Line<'a> {
     /// True after `--`.
     only_paths: bool,
     unmount: bool,
+    /// True after `--ls`, `--cat` or `--extract`.
+    looks: bool,
+    /// The first path.
+    first: Option<&'a OsString>,
     before: &'a [OsString],
 }
 
 impl<'a> Line<'a> {
     fn read(command: &'a Command, before: &'a [OsString]) -> Self {
-        let mut line = Self { expects: None, only_paths: false, unmount: false, before };
+        let mut line =
+            Self { expects: None, only_paths: false, unmount: false, looks: false, first: None, before };
         for word in before {
-            if line.expects.take().is_some() || line.only_paths {
+            if line.expects.take().is_some() {
+                continue;
+            }
+            if line.only_paths || !word.as_bytes().starts_with(b"-") {
+                line.first = line.first.or(Some(word));
                 continue;
             }
             line.only_paths = word == "--";
             line.unmount |= is_unmount(word);
+            line.looks |= ["--ls", "--cat", "--extract"].iter().any(|action| word == action);
             if let Some((argument, None)) = value_in(command, word) {
                 line.expects = Some(argument);
             }
@@ -137,6 +152,9 @@ impl<'a> Line<'a> {
 
     /// Completes a source or a mountpoint.
     fn paths(&self, current: &OsStr) -> Answer {
+        if let Some(file) = self.first.filter(|_| self.looks) {
+            return within(Path::new(file), current);
+        }
         if !self.unmount {
             return Answer::of(CandidateKind::Files);
         }
@@ -229,6 +247,23 @@ fn of_options(command: &Command, current: &OsStr) -> Answer {
     answer
 }
 
+/// Completes a path in a file, as a mount would show it.
+fn within(file: &Path, current: &OsStr) -> Answer {
+    let end = current.as_bytes().iter().rposition(|&byte| byte == b'/').map_or(0, |slash| slash + 1);
+    let (directory, begun) = current.as_bytes().split_at(end);
+    let names = Look::open(file, &Options::default())
+        .and_then(|look| look.names_in(Path::new(OsStr::from_bytes(directory))))
+        .unwrap_or_default();
+    let mut answer = Answer { cut: end, ..Answer::of(CandidateKind::Within) };
+    for (name, is_directory) in names.into_iter().filter(|(name, _)| name.as_bytes().starts_with(begun)) {
+        let slash = if is_directory { "/" } else { "" };
+        let mut path = name;
+        path.push(slash);
+        answer.candidates.push((path, String::new()));
+    }
+    answer
+}
+
 /// Returns this program's mountpoints that complete `current`, except those named already.
 fn mounted(current: &OsStr, named: &[OsString]) -> Vec<(OsString, String)> {
     let here = std::env::current_dir().unwrap_or_default();
@@ -306,6 +341,16 @@ mod tests {
             ("asdf-mount --generate ", "words\t", "zsh"),
             ("asdf-mount --generate=m", "words\t--generate=", "man"),
             ("asdf-mount -u /nowhere/at/all", "folders\t", ""),
+            ("asdf-mount --cat ", "files\t", ""),
+            ("asdf-mount --extract -C ", "files\t", ""),
+            ("asdf-mount --extract -C /tmp examples/sample.asdf ar", "within\t", "arrays/"),
+            (
+                "asdf-mount --cat --range 1-2 examples/sample.asdf tree.yaml arrays/im",
+                "within\tarrays/",
+                "image.npy",
+            ),
+            ("asdf-mount --ls examples/sample.asdf nowhere/", "within\tnowhere/", ""),
+            ("asdf-mount --ls nowhere.asdf ", "within\t", ""),
         ] {
             let (kind, candidates) = answered(line);
             assert_eq!(kind, head, "{line}");

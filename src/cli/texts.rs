@@ -4,6 +4,9 @@ use crate::{exit, log, options};
 
 pub(super) const USAGE: &str = "asdf-mount [OPTIONS] SOURCE… MOUNTPOINT
        asdf-mount -u MOUNTPOINT…
+       asdf-mount --ls [-aR] [--json] FILE [PATH…]
+       asdf-mount --cat [--range FROM-TO] FILE PATH…
+       asdf-mount --extract [-C DIR] [--force] FILE [PATH…]
        asdf-mount --check [--json] FILE…
        asdf-mount --index FILE…
        asdf-mount --edit FILE
@@ -28,6 +31,9 @@ const EXAMPLES: &str = "  asdf-mount galaxy.asdf /mnt/x              one file
   asdf-mount -r galaxy.asdf /mnt/x           one file, read-only
   asdf-mount -o allow_other data/ /mnt/x     a directory of files, for all users
   asdf-mount -u /mnt/x                       unmount; so do 'umount' and 'fusermount3 -u'
+  asdf-mount --ls galaxy.asdf arrays         without a mount, as ls -l in one
+  asdf-mount --cat galaxy.asdf arrays/image.npy >image.npy
+  asdf-mount --extract galaxy.asdf arrays fits -C /tmp
   mount -t fuse.asdf-mount galaxy.asdf /mnt/x
   /data/galaxy.asdf /mnt/x fuse.asdf-mount noauto,user 0 0     a line in /etc/fstab";
 
@@ -81,7 +87,14 @@ fn exit_status() -> String {
   {}  failure, with one line on stderr that gives the reason; with
      --check or --index: a file is damaged
   {}  invalid arguments; with --check or --index: a file can't be read,
-     or the report can't be written",
+     or the report can't be written
+  --ls and --cat have the statuses of ls and cat: with --ls 1 if part
+     of a directory can't be shown, 2 if FILE or a PATH can't; with
+     --cat 1 if a PATH can't be read to its end
+  --extract has 1 if a file is not extracted; it is named on stderr.
+     A signal, or a full disk, ends it. No half file is left under the
+     file's name; one named .asdf-mount-*.part, left by a kill or a
+     crash, may be deleted",
         exit::OK,
         exit::FAILED,
         exit::USAGE

@@ -22,9 +22,9 @@ pub(super) fn budget(options: &crate::options::Options) -> u64 {
     options.cache.unwrap_or_else(default_budget).max(LEAST_CACHE)
 }
 
-/// Opens the sources of a plan. A file of an unknown format is an error.
-pub fn open_tree(plan: &Plan) -> Result<Served<Adapter>> {
-    let store = match plan.options.index_cache.then(Store::of_user) {
+/// Returns the cache and the options for reading sources as a mount with these options shows them.
+pub(crate) fn reading(options: &crate::options::Options) -> (Arc<Cache>, Options) {
+    let store = match options.index_cache.then(Store::of_user) {
         Some(Ok(store)) => store,
         Some(Err(error)) => {
             tracing::info!("{error}");
@@ -32,12 +32,20 @@ pub fn open_tree(plan: &Plan) -> Result<Served<Adapter>> {
         }
         None => Store::nowhere(),
     };
-    let cache = Arc::new(Cache::new(budget(&plan.options)).with_store(store));
+    let cache = Arc::new(Cache::new(budget(options)).with_store(store));
     let mut context = Context::new(cache.clone());
-    if plan.options.external_anywhere {
+    if options.external_anywhere {
         context.reach = Reach::Anywhere;
     }
-    let mut options = Options::new(context);
+    let mut reading = Options::new(context);
+    reading.verify = options.verify;
+    reading.views = options.views.clone();
+    (cache, reading)
+}
+
+/// Opens the sources of a plan. A file of an unknown format is an error.
+pub fn open_tree(plan: &Plan) -> Result<Served<Adapter>> {
+    let (cache, mut options) = reading(&plan.options);
     options.mountpoint = Some(plan.mountpoint.clone());
     options.ownership = Ownership {
         uid: plan.options.uid,
@@ -45,8 +53,6 @@ pub fn open_tree(plan: &Plan) -> Result<Served<Adapter>> {
         umask: plan.options.umask.map_or(0, |umask| (umask & 0o777) as u16),
     };
     options.allow_other = plan.options.allow_other;
-    options.verify = plan.options.verify;
-    options.views = plan.options.views.clone();
     options.give_back = memory::give_back_small_pieces;
     if !plan.options.read_only {
         let mountpoint = Some(plan.mountpoint.clone());

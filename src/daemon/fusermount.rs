@@ -30,6 +30,10 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// Directories that are searched after `PATH`, which mount(8) clears.
 const USUAL_FOLDERS: [&str; 3] = ["/usr/bin", "/bin", "/usr/local/bin"];
 
+/// Advice for users who can't mount.
+pub(super) const WITHOUT_MOUNT: &str =
+    "without a mount, use asdf-mount --ls, --cat, or --extract FILE -C DIR, such as /tmp";
+
 /// Mounts on `path` and returns the descriptor to serve. The values in `options` are escaped.
 pub(crate) fn mount(path: &Path, options: &OsStr) -> Result<OwnedFd> {
     let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
@@ -123,7 +127,7 @@ fn not_found() -> Error {
             "fusermount3 not found: install the package fuse3, or run as root, or set {PATH_VARIABLE}"
         ),
     };
-    Error::new(Kind::System(libc::ENOENT), advice)
+    Error::new(Kind::System(libc::ENOENT), advice).advise(WITHOUT_MOUNT)
 }
 
 fn not_started(error: std::io::Error) -> Error {
@@ -185,15 +189,32 @@ fn refusal(output: &Output) -> Error {
                 .to_owned(),
         )
     } else if said.contains("/dev/fuse") {
-        (libc::EACCES, format!("{said}; /dev/fuse needs mode 0666, or run as root"))
+        (libc::EACCES, format!("{said}; /dev/fuse needs mode 0666, or run as root; {WITHOUT_MOUNT}"))
+    } else if said.contains("mounting over filesystem") || said.contains("Permission denied") {
+        return unsuitable(said);
     } else if said.contains("Operation not permitted") {
-        (libc::EPERM, format!("{said}; is fusermount3 setuid root, and may this container mount?"))
+        (
+            libc::EPERM,
+            format!("{said}; is fusermount3 setuid root, and may this container mount? {WITHOUT_MOUNT}"),
+        )
     } else if said.contains("busy") {
         (libc::EBUSY, said.to_owned())
     } else {
         (libc::EIO, said.to_owned())
     };
     Error::new(Kind::System(errno), message)
+}
+
+/// Returns the error for a directory on a file system that fusermount3 refuses (Lustre, FUSE), or that it
+/// can't enter as root (NFS).
+fn unsuitable(said: &str) -> Error {
+    let runtime = std::env::var_os("XDG_RUNTIME_DIR").filter(|path| !path.is_empty());
+    let runtime = runtime.map_or_else(String::new, |path| format!(" ({})", path.display()));
+    let message = format!(
+        "{said}: fusermount3 does not mount on every file system, such as Lustre or NFS; use a directory in \
+         $XDG_RUNTIME_DIR{runtime} or /tmp; {WITHOUT_MOUNT}"
+    );
+    Error::new(Kind::System(libc::EPERM), message)
 }
 
 #[cfg(test)]
@@ -208,6 +229,11 @@ mod tests {
             ("/usr/bin/fusermount3: something new\n", "something new"),
             ("fusermount3: something new\n", "something new"),
             ("something new", "something new"),
+            (
+                "fusermount3: mounting over filesystem type 0x0bd00bd0 is forbidden",
+                "mounting over filesystem type 0x0bd00bd0 is forbidden: fusermount3 does not",
+            ),
+            ("fusermount3: mount failed: Permission denied", "mount failed: Permission denied: fusermount3"),
             ("", "fusermount3 failed without a message"),
         ] {
             let status = std::os::unix::process::ExitStatusExt::from_raw(256);

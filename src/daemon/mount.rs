@@ -100,7 +100,7 @@ fn directly(path: &Path, source: &OsStr, options: &Options, read_only: bool) -> 
 
 fn no_fuse() -> Error {
     let message = "the kernel has no FUSE: load its module (modprobe fuse), or give the container /dev/fuse";
-    Error::new(Kind::System(libc::ENODEV), message)
+    Error::new(Kind::System(libc::ENODEV), message).advise(fusermount::WITHOUT_MOUNT)
 }
 
 /// Returns the FUSE options for mount(2). The kernel always checks permissions.

@@ -21,6 +21,7 @@ _asdf_mount() {
         words) compopt +o bashdefault +o default ;;
         list) compopt +o bashdefault +o default -o nospace ;;
         paths) compopt -o filenames ;;
+        within) compopt +o bashdefault +o default -o filenames; [[ ${COMPREPLY[0]-} != */ ]] || compopt -o nospace ;;
         folders) compopt +o bashdefault +o default -o dirnames ;;
     esac
 }

@@ -13,6 +13,13 @@ _asdf_mount() {
     case $kind in
         words) _describe 'option or value' candidates ;;
         list) _describe 'mount option' candidates -S '' ;;
+        within)
+            if [[ $#candidates == 1 && $candidates[1] == */ ]]; then
+                _describe 'path in the file' candidates -S ''
+            else
+                _describe 'path in the file' candidates
+            fi
+            ;;
         paths) _describe 'mountpoint' candidates ;;
         files) _files ;;
         folders) _alternative 'values:value:{_describe value candidates}' 'folders:folder:_files -/' ;;

@@ -109,12 +109,14 @@ fn bench() -> Bench {
 }
 
 /// Completions that are equal in every shell.
-const EVERYWHERE: [(&str, &str); 17] = [
+const EVERYWHERE: [(&str, &str); 19] = [
     ("asdf-mount tw", "asdf-mount two\\ words.asdf "),
     ("asdf-mount -r tw", "asdf-mount -r two\\ words.asdf "),
     ("asdf-mount --check a.a", "asdf-mount --check a.asdf "),
     ("asdf-mount --set-tree a.a", "asdf-mount --set-tree a.asdf "),
     ("asdf-mount --log-file=a.a", "asdf-mount --log-file=a.asdf "),
+    ("asdf-mount --cat a.asdf tree.y", "asdf-mount --cat a.asdf tree.yaml "),
+    ("asdf-mount --ls a.asdf blo", "asdf-mount --ls a.asdf blocks/"),
     ("asdf-mount --fore", "asdf-mount --foreground "),
     ("asdf-mount --generate zs", "asdf-mount --generate zsh "),
     ("asdf-mount -o ca", "asdf-mount -o cache="),

@@ -82,7 +82,7 @@ fn the_quick_start_of_the_readme() {
     copy_sample(&bench, "examples/sample.asdf");
     let examples = examples("README.md");
     let first = examples.iter().position(|(_, example)| example.contains("asdf-mount galaxy.asdf galaxy"));
-    let last = examples.iter().position(|(_, example)| example.contains("asdf-mount -u galaxy\n"));
+    let last = examples.iter().position(|(_, example)| example.contains("--extract galaxy.asdf"));
     for (line, example) in &examples[first.unwrap()..=last.unwrap()] {
         run(&bench, &format!("README.md:{line}"), example);
     }

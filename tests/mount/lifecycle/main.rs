@@ -14,6 +14,7 @@ mod failures;
 mod folder;
 mod fstab;
 mod hostile;
+mod look;
 mod options;
 mod outputs;
 mod progress;

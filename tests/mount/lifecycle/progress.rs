@@ -66,6 +66,17 @@ fn a_terminal_shows_progress_and_then_only_the_outcome() {
 }
 
 #[test]
+fn an_extraction_shows_progress_and_leaves_no_line() {
+    let bench = bench();
+    let shown = shown(&bench, "asdf-mount --extract -o views=none many -C out");
+    assert!(shown.contains("file ") || shown.contains(" read: "), "{shown:?}");
+    let left = left(&shown);
+    let [told, sum, status] = &left[..] else { panic!("{left:?}") };
+    assert!(told.starts_with("asdf-mount: many: 1999.asdf/blocks/0.bin: "), "{told}");
+    assert!(sum.ends_with("files extracted into out, 1 not") && *status == "status 1", "{left:?}");
+}
+
+#[test]
 fn neither_a_pipe_nor_quiet_shows_progress() {
     let bench = bench();
     let piped = shown(&bench, "mkfifo pipe; cat pipe & asdf-mount --check many >pipe 2>&1");

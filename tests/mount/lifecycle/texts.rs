@@ -23,10 +23,14 @@ fn help_has_examples_options_and_statuses() {
         "Exit status:",
         "cache=SIZE",
         "--generate <WHAT>",
+        "\nMount:\n",
+        "\nLook, without mounting:\n",
+        "\nEdit, without mounting:\n",
+        "\nCheck and repair, without mounting:\n",
     ] {
         assert!(help.contains(wanted), "{wanted} is not in\n{help}");
     }
-    assert!(text(&bench, &["-h"]).lines().count() < 40);
+    assert!(text(&bench, &["-h"]).lines().count() < 60);
     assert_eq!(text(&bench, &["--version"]), format!("asdf-mount {}\n", env!("CARGO_PKG_VERSION")));
 }
 
@@ -49,6 +53,7 @@ fn the_man_page_is_sound_roff() {
         "SYNOPSIS",
         "DESCRIPTION",
         "OPTIONS",
+        "LOOK, WITHOUT MOUNTING",
         "MOUNT OPTIONS (-o)",
         "EXAMPLES",
         "EXIT STATUS",

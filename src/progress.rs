@@ -18,7 +18,7 @@ const INTERVAL: Duration = Duration::from_millis(100);
 
 /// The progress through several files, one after the other.
 #[derive(Debug)]
-pub(super) struct Progress {
+pub(crate) struct Progress {
     bar: ProgressBar,
     begun: Instant,
     drawn: Cell<Instant>,
@@ -42,7 +42,7 @@ struct Current {
 
 impl Progress {
     /// Creates a progress line that is not shown yet, and never with `quiet`.
-    pub(super) fn new(quiet: bool) -> Self {
+    pub(crate) fn new(quiet: bool) -> Self {
         let target = match quiet {
             true => ProgressDrawTarget::hidden(),
             false => ProgressDrawTarget::stderr(),
@@ -63,12 +63,12 @@ impl Progress {
     }
 
     /// True if there is a terminal to show it on.
-    pub(super) fn is_visible(&self) -> bool {
+    pub(crate) fn is_visible(&self) -> bool {
         !self.bar.is_hidden()
     }
 
     /// Starts the next file, of which `total` bytes will be read.
-    pub(super) fn file(&self, file: &Path, total: u64) {
+    pub(crate) fn file(&self, file: &Path, total: u64) {
         let name = file.file_name().unwrap_or(file.as_os_str()).to_string_lossy().escape_debug().to_string();
         self.files.set(self.files.get() + 1);
         self.current.replace(Current { name, total, done: 0, begun: Instant::now(), has_bar: false });
@@ -76,7 +76,7 @@ impl Progress {
     }
 
     /// Adds `bytes` to the number of bytes read.
-    pub(super) fn add(&self, bytes: u64) {
+    pub(crate) fn add(&self, bytes: u64) {
         self.bytes.set(self.bytes.get() + bytes);
         self.current.borrow_mut().done += bytes;
         self.draw_when_due();
@@ -120,17 +120,17 @@ impl Progress {
     }
 
     /// Removes the line.
-    pub(super) fn end(&self) {
+    pub(crate) fn end(&self) {
         self.bar.finish_and_clear();
     }
 
     /// Writes to stderr while the line is hidden.
-    pub(super) fn hide<T>(&self, write: impl FnOnce() -> T) -> T {
+    pub(crate) fn hide<T>(&self, write: impl FnOnce() -> T) -> T {
         if self.is_shown.get() { self.bar.suspend(write) } else { write() }
     }
 
     /// Writes to stdout while the line is hidden, if both share a terminal.
-    pub(super) fn hide_if_shared<T>(&self, write: impl FnOnce() -> T) -> T {
+    pub(crate) fn hide_if_shared<T>(&self, write: impl FnOnce() -> T) -> T {
         if self.shares_terminal { self.hide(write) } else { write() }
     }
 }

@@ -1,0 +1,207 @@
+//! `--ls`, `--cat` and `--extract`: a file as its mount would show it, without a mount.
+//!
+//! They ask the same [`Vfs`] that answers the kernel, in this process, so that they can't differ from a mount.
+//! Nothing is written to the file or beside it, and no lock is taken: each file is read from one complete
+//! generation, even while a mount saves.
+//!
+//! - `path`: from a PATH on the command line to a node
+//! - `list`, `zone`: `--ls`, and local time
+//! - `copy`: the bytes of an open file
+//! - `extract`, `place`: `--extract`, and the directories and files that it makes
+
+mod copy;
+mod extract;
+mod list;
+mod path;
+mod place;
+mod zone;
+
+use std::ffi::{OsStr, OsString};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+pub use copy::Range;
+pub use extract::Extraction;
+pub use list::Listing;
+
+use crate::cache::Cache;
+use crate::daemon;
+use crate::error::{Error, Result, one_line};
+use crate::exit;
+use crate::host::stat::Kind;
+use crate::log::complain;
+use crate::options::Options;
+use crate::vfs::{Attr, Ino, Item, Reader, Vfs};
+use copy::Failure;
+
+/// Number of attempts to read a file that another program is changing, and the pause between them.
+const ATTEMPTS: usize = 20;
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// Maximum time that the end of the program waits for seek tables to be written.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A file, or a directory of files, as its mount would show it.
+#[derive(Debug)]
+pub struct Look {
+    vfs: Vfs,
+    cache: Arc<Cache>,
+    /// The file as it was named on the command line.
+    label: PathBuf,
+}
+
+impl Look {
+    /// Opens a file or directory.
+    ///
+    /// # Errors
+    /// It can't be read, or its format is unknown.
+    pub fn open(file: &Path, options: &Options) -> Result<Self> {
+        daemon::raise_open_files();
+        let source = daemon::readable(file)?;
+        let (cache, options) = daemon::reading(options);
+        let vfs = again(|| Vfs::new(std::slice::from_ref(&source), &options))?;
+        Ok(Self { vfs, cache, label: file.to_owned() })
+    }
+
+    /// Writes the bytes of the files at `paths` to `out`, one after the other. Returns the exit status.
+    pub fn cat(&self, paths: &[PathBuf], range: Range, out: &mut dyn Write) -> u8 {
+        let mut status = exit::OK;
+        for path in paths {
+            match self.cat_one(path, range, out) {
+                Ok(()) => {}
+                Err(Failure::Write(error)) => return written(Err(error)),
+                Err(Failure::Read(error)) => {
+                    self.complain(path, &error);
+                    status = exit::FAILED;
+                }
+            }
+        }
+        match written(out.flush()) {
+            exit::OK => status,
+            failed => failed,
+        }
+    }
+
+    /// Writes the bytes of a file. If they are replaced before the first is written, opens the file again.
+    fn cat_one(&self, path: &Path, range: Range, out: &mut dyn Write) -> std::result::Result<(), Failure> {
+        let mut begun = false;
+        for _ in 1..ATTEMPTS {
+            match self.try_cat(path, range, out, &mut begun) {
+                Err(Failure::Read(error)) if error.errno() == libc::ESTALE && !begun => {
+                    std::thread::sleep(PAUSE);
+                }
+                done => return done,
+            }
+        }
+        self.try_cat(path, range, out, &mut begun)
+    }
+
+    fn try_cat(
+        &self,
+        path: &Path,
+        range: Range,
+        out: &mut dyn Write,
+        begun: &mut bool,
+    ) -> std::result::Result<(), Failure> {
+        let reader = self.file_at(path).map_err(Failure::Read)?;
+        copy::all(&reader, range, &mut |bytes| {
+            *begun |= !bytes.is_empty();
+            out.write_all(bytes)
+        })
+    }
+
+    /// Opens the file at a path; links are followed.
+    fn file_at(&self, path: &Path) -> Result<Reader> {
+        let found = self.find(path, true)?;
+        if found.attr.kind == Kind::Directory {
+            return Err(as_system_says(libc::EISDIR, "Is a directory"));
+        }
+        self.open_file(found.parent, &found.name)
+    }
+
+    /// Opens a file by its name. If its bytes are replaced between lookup and open, looks it up again.
+    fn open_file(&self, parent: Ino, name: &OsStr) -> Result<Reader> {
+        again(|| {
+            let attr = self.vfs.lookup(parent, name)?;
+            let reader = self.vfs.open(attr.ino);
+            self.vfs.forget(attr.ino, 1);
+            reader
+        })
+    }
+
+    /// Returns the names in a directory, in the order of the mount.
+    fn names(&self, directory: Ino) -> Result<Vec<OsString>> {
+        let listing = again(|| self.vfs.open_dir(directory))?;
+        let mut names = Vec::new();
+        self.vfs.read_dir(&listing, 2, false, &mut |item: Item<'_>| {
+            names.push(item.name.to_owned());
+            false
+        })?;
+        Ok(names)
+    }
+
+    /// Returns the names in a directory, and true for those of directories.
+    ///
+    /// # Errors
+    /// There is no such directory.
+    pub fn names_in(&self, directory: &Path) -> Result<Vec<(OsString, bool)>> {
+        let found = self.find(directory, true)?;
+        let listing = self.vfs.open_dir(found.attr.ino)?;
+        let mut names = Vec::new();
+        self.vfs.read_dir(&listing, 2, false, &mut |item: Item<'_>| {
+            names.push((item.name.to_owned(), item.kind == Kind::Directory));
+            false
+        })?;
+        names.sort();
+        Ok(names)
+    }
+
+    fn lookup(&self, parent: Ino, name: &OsStr) -> Result<Attr> {
+        again(|| self.vfs.lookup(parent, name))
+    }
+
+    /// Reports an error about a path in the file.
+    fn complain(&self, path: &Path, error: &Error) {
+        complain(format_args!("asdf-mount: {}", self.describe(path, error)));
+    }
+
+    /// Returns one line about an error at a path in the file.
+    fn describe(&self, path: &Path, error: &Error) -> String {
+        let line = one_line(&format!("{}: {}", path.display(), error.message()));
+        format!("{}: {line}", one_line(&self.label.to_string_lossy()))
+    }
+
+    /// Waits until the seek tables of decoded blocks are kept.
+    pub fn close(self) {
+        self.cache.store().settle_within(PATIENCE);
+    }
+}
+
+/// Creates an error with the words of `ls` and `cat`.
+fn as_system_says(errno: i32, message: &str) -> Error {
+    Error::new(crate::error::Kind::System(errno), message)
+}
+
+/// Calls `attempt` again while another program is changing the file.
+fn again<T>(mut attempt: impl FnMut() -> Result<T>) -> Result<T> {
+    for _ in 1..ATTEMPTS {
+        match attempt() {
+            Err(error) if error.errno() == libc::ESTALE => std::thread::sleep(PAUSE),
+            result => return result,
+        }
+    }
+    attempt()
+}
+
+/// Returns the exit status after writing to stdout. A closed pipe is no error: the reader needs no more.
+fn written(result: io::Result<()>) -> u8 {
+    match result {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            complain(format_args!("asdf-mount: can't write to standard output: {}", Error::from(error)));
+            exit::FAILED
+        }
+        _ => exit::OK,
+    }
+}

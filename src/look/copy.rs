@@ -1,0 +1,148 @@
+//! The bytes of an open file, read as the kernel would read them through a mount.
+
+use std::io;
+use std::str::FromStr;
+
+use crate::error::{Error, Kind, Result};
+use crate::vfs::Reader;
+
+/// Bytes read at once: a multiple of the decoders' unit.
+const PIECE: usize = 512 << 10;
+
+/// Number of times that a read is repeated because another program has changed the file.
+const RENEWALS: usize = 20;
+
+/// A range of the bytes of a file. A part beyond the end of the file is empty.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Range {
+    /// All bytes from this offset on.
+    From(u64),
+    /// The bytes from the first offset to the second, both included.
+    Between(u64, u64),
+    /// The last bytes, this many.
+    Last(u64),
+}
+
+impl Range {
+    /// All bytes.
+    pub const ALL: Self = Self::From(0);
+
+    /// Returns the first offset, and the offset after the last, in a file of `len` bytes.
+    fn within(self, len: u64) -> (u64, u64) {
+        match self {
+            // A stream may grow while it is read.
+            Self::From(from) => (from, u64::MAX),
+            Self::Between(from, to) => (from, to.saturating_add(1)),
+            Self::Last(count) => (len.saturating_sub(count), len),
+        }
+    }
+}
+
+impl FromStr for Range {
+    type Err = String;
+
+    fn from_str(text: &str) -> std::result::Result<Self, String> {
+        let number = |digits: &str| match digits.bytes().all(|byte| byte.is_ascii_digit()) {
+            true => digits.parse::<u64>().map_err(|_| "the number is too large".to_owned()),
+            false => Err("write FROM-TO, FROM- or -COUNT, in bytes".to_owned()),
+        };
+        match text.split_once('-') {
+            None | Some(("", "")) => Err("write FROM-TO, FROM- or -COUNT, in bytes".to_owned()),
+            Some(("", count)) => number(count).map(Self::Last),
+            Some((from, "")) => number(from).map(Self::From),
+            Some((from, to)) => match (number(from)?, number(to)?) {
+                (from, to) if from <= to => Ok(Self::Between(from, to)),
+                (from, to) => Err(format!("{from} is after {to}")),
+            },
+        }
+    }
+}
+
+/// The side on which a copy failed.
+#[derive(Debug)]
+pub(super) enum Failure {
+    Read(Error),
+    Write(io::Error),
+}
+
+/// Passes a range of a file to `take`, piece by piece.
+pub(super) fn all(
+    reader: &Reader,
+    range: Range,
+    take: &mut dyn FnMut(&[u8]) -> io::Result<()>,
+) -> std::result::Result<(), Failure> {
+    let read = |error| {
+        reader.trouble(&error);
+        Failure::Read(error)
+    };
+    let len = reader.content().map_err(read)?.len();
+    let (mut at, end) = range.within(len);
+    let mut buffer = Vec::new();
+    let mut renewals = 0;
+    while at < end {
+        let wanted = usize::try_from(end - at).map_or(PIECE, |left| left.min(PIECE));
+        match next(reader, at, wanted, &mut buffer, take) {
+            Ok(Ok(0)) => break,
+            Ok(Ok(read)) => at += read as u64,
+            Ok(Err(error)) => return Err(Failure::Write(error)),
+            Err(error) if error.kind() == Kind::Changed && renewals < RENEWALS => {
+                renewals += 1;
+                reader.renew().map_err(read)?;
+            }
+            Err(error) => return Err(read(error)),
+        }
+    }
+    Ok(())
+}
+
+/// Reads the next piece and passes it on. Returns its length, which is 0 at the end.
+fn next(
+    reader: &Reader,
+    at: u64,
+    wanted: usize,
+    buffer: &mut Vec<u8>,
+    take: &mut dyn FnMut(&[u8]) -> io::Result<()>,
+) -> Result<io::Result<usize>> {
+    let content = reader.content()?;
+    reader.admit()?;
+    if content.is_slow()
+        && let Some(shared) = content.share(at, wanted, true)
+        && !shared.is_empty()
+    {
+        return Ok(take(&shared).map(|()| shared.len()));
+    }
+    // Small files need no large buffer.
+    let room = wanted.min(usize::try_from(content.len().saturating_sub(at)).unwrap_or(PIECE).max(1));
+    if buffer.len() < room {
+        buffer.resize(room, 0);
+    }
+    let room = buffer.get_mut(..room).unwrap_or_default();
+    let read = content.read_at(at, room)?.min(room.len());
+    Ok(take(room.get(..read).unwrap_or_default()).map(|()| read))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_range_has_both_its_ends() {
+        for (text, range, within) in [
+            ("0-0", Range::Between(0, 0), (0, 1)),
+            ("2-5", Range::Between(2, 5), (2, 6)),
+            ("7-", Range::From(7), (7, u64::MAX)),
+            ("-3", Range::Last(3), (7, 10)),
+            ("-11", Range::Last(11), (0, 10)),
+            ("-0", Range::Last(0), (10, 10)),
+            ("0-18446744073709551615", Range::Between(0, u64::MAX), (0, u64::MAX)),
+        ] {
+            assert_eq!(text.parse(), Ok(range), "{text}");
+            assert_eq!(range.within(10), within, "{text}");
+        }
+        for text in
+            ["", "-", "5", "5-2", "a-b", "1-2-3", "+1-2", "--3", " 1-2", "1-99999999999999999999", "1K-2K"]
+        {
+            assert!(text.parse::<Range>().is_err(), "{text}");
+        }
+    }
+}

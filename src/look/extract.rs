@@ -1,0 +1,441 @@
+//! `--extract`: copies files, directories and links out of a file.
+//!
+//! A file that can't be read is left out, and named at the end. The extraction ends early if the disk is full
+//! or on a signal; only complete files have their names then.
+
+use std::ffi::{OsStr, OsString};
+use std::io::{self, Write};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use signal_hook::consts::{SIGINT, SIGTERM};
+
+use super::copy::{self, Failure, Range};
+use super::path::normalized;
+use super::place::{self, NewFile};
+use super::{Look, PAUSE, again};
+use crate::error::{Error, Kind, Result, one_line};
+use crate::exit;
+use crate::host::mounts::Foreign;
+use crate::host::stat;
+use crate::log::complain;
+use crate::progress::Progress;
+use crate::vfs::{Attr, Ino};
+
+/// Number of names read from a directory at once.
+const BATCH: usize = 1024;
+
+/// Maximum number of errors that are kept for the end; further ones are only counted.
+const MOST_ERRORS: usize = 1000;
+
+/// Number of times that a file is copied again because another program replaced its bytes meanwhile.
+const COPIES: usize = 5;
+
+/// The arguments of an extraction.
+#[derive(Clone, Copy, Debug)]
+pub struct Extraction<'a> {
+    /// Paths in the file; none for all of it.
+    pub paths: &'a [PathBuf],
+    /// The directory to extract into.
+    pub into: &'a Path,
+    /// True to overwrite existing files.
+    pub force: bool,
+    /// True to show no progress.
+    pub quiet: bool,
+}
+
+/// The reason why an extraction ends early.
+#[derive(Debug)]
+enum Stop {
+    Signal(i32),
+    /// No more files can be written.
+    Full(Error),
+}
+
+/// A directory that is being copied.
+struct Level {
+    ino: Ino,
+    dir: OwnedFd,
+    /// The attributes, if the directory was made.
+    made: Option<Attr>,
+    listing: crate::vfs::Listing,
+    /// Names read from the listing, in reverse order, and the position after them; `None` at the end.
+    names: Vec<OsString>,
+    next: Option<u64>,
+}
+
+impl Look {
+    /// Extracts files and directories. Returns the exit status.
+    ///
+    /// # Errors
+    /// The directory can't be opened, or it lies in the extracted one.
+    pub fn extract(&self, extraction: &Extraction<'_>) -> Result<u8> {
+        let dir = place::open(extraction.into)?;
+        let all = [PathBuf::from(".")];
+        let paths = if extraction.paths.is_empty() { &all[..] } else { extraction.paths };
+        self.check_apart(paths, extraction.into)?;
+        let mut run = Run::new(self, extraction, &dir)?;
+        let ended = paths_apart(paths).try_for_each(|path| run.path(path, &dir));
+        for (dir, attr) in run.parents.drain(..).rev() {
+            place::finish_directory(&dir, &attr);
+        }
+        run.progress.end();
+        Ok(run.report(ended, extraction))
+    }
+
+    /// Refuses to extract a directory into itself.
+    fn check_apart(&self, paths: &[PathBuf], into: &Path) -> Result<()> {
+        let (Ok(source), Ok(target)) = (self.label.canonicalize(), into.canonicalize()) else {
+            return Ok(());
+        };
+        let holds_target = |path: &PathBuf| {
+            let path = normalized(path).ok().and_then(|path| source.join(path).canonicalize().ok());
+            path.is_some_and(|path| target.starts_with(path))
+        };
+        match source.is_dir() && paths.iter().any(holds_target) {
+            true => {
+                let why = "lies in the directory to extract; name another one with -C";
+                Err(Error::new(Kind::Usage, why).of(into))
+            }
+            false => Ok(()),
+        }
+    }
+}
+
+/// Iterates over the paths, except those below or equal to another one.
+fn paths_apart(paths: &[PathBuf]) -> impl Iterator<Item = &PathBuf> {
+    let clean: Vec<_> = paths.iter().map(|path| normalized(path).ok()).collect();
+    paths.iter().enumerate().filter_map(move |(n, path)| {
+        let own = clean.get(n)?.as_ref();
+        let covers = |(other, above): (usize, &Option<PathBuf>)| match (above, own) {
+            (Some(above), Some(own)) => other != n && own.starts_with(above) && (own != above || other < n),
+            _ => false,
+        };
+        (!clean.iter().enumerate().any(covers)).then_some(path)
+    })
+}
+
+/// A run of `--extract`.
+struct Run<'a> {
+    look: &'a Look,
+    force: bool,
+    /// True if the target is a network file system.
+    sync: bool,
+    progress: Progress,
+    /// The signal that arrived; 0 for none.
+    signal: Arc<AtomicUsize>,
+    /// Directories made above the extracted paths.
+    parents: Vec<(OwnedFd, Attr)>,
+    errors: Vec<String>,
+    failed: u64,
+    done: u64,
+    /// The path of the current file.
+    at: PathBuf,
+}
+
+impl<'a> Run<'a> {
+    fn new(look: &'a Look, extraction: &Extraction<'_>, dir: &OwnedFd) -> Result<Self> {
+        let (signal, is_second) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
+        for number in [SIGINT, SIGTERM] {
+            // A second signal ends the program at once. The order of these calls matters.
+            signal_hook::flag::register_conditional_default(number, is_second.clone())?;
+            signal_hook::flag::register(number, is_second.clone())?;
+            signal_hook::flag::register_usize(number, signal.clone(), number as usize)?;
+        }
+        let device = stat::Stat::from(rustix::fs::fstat(dir)?).key.0;
+        Ok(Self {
+            look,
+            force: extraction.force,
+            sync: Foreign::of(device).is_some(),
+            progress: Progress::new(extraction.quiet),
+            signal,
+            parents: Vec::new(),
+            errors: Vec::new(),
+            failed: 0,
+            done: 0,
+            at: PathBuf::new(),
+        })
+    }
+
+    /// Extracts a path of the command line.
+    fn path(&mut self, path: &Path, into: &OwnedFd) -> std::result::Result<(), Stop> {
+        self.at = path.to_owned();
+        let found = self.look.find(path, false).and_then(|found| Ok((found, normalized(path)?)));
+        let (found, names) = match found {
+            Ok(found) => found,
+            Err(error) => return self.refuse(error),
+        };
+        let (Some(name), above) = (names.file_name(), names.parent().unwrap_or(Path::new(""))) else {
+            self.at = PathBuf::new();
+            let dir = into.try_clone().map_err(|error| Stop::Full(error.into()))?;
+            return self.walk(found.attr.ino, dir, None);
+        };
+        let dir = match self.make_parents(above, into) {
+            Ok(dir) => dir,
+            Err(error) => return self.refuse(error),
+        };
+        self.at = names.clone();
+        let dir = dir.as_ref().unwrap_or(into).as_fd();
+        if let Some((dir, made)) = self.entry(found.parent, &found.name, name, dir)? {
+            self.walk(found.attr.ino, dir, made)?;
+        }
+        Ok(())
+    }
+
+    /// Makes the directories above a path. Returns the last one.
+    fn make_parents(&mut self, above: &Path, into: &OwnedFd) -> Result<Option<OwnedFd>> {
+        let (mut dir, mut path) = (None, PathBuf::new());
+        for name in above {
+            path.push(name);
+            let attr = self.look.find(&path, true)?.attr;
+            let (entered, made) = place::enter(dir.as_ref().unwrap_or(into).as_fd(), name)?;
+            if made {
+                self.parents.push((entered.try_clone()?, attr));
+            }
+            dir = Some(entered);
+        }
+        Ok(dir)
+    }
+
+    /// Extracts all that is in a directory, into the open directory `dir`.
+    fn walk(&mut self, ino: Ino, dir: OwnedFd, made: Option<Attr>) -> std::result::Result<(), Stop> {
+        let mut levels = Vec::new();
+        self.descend(ino, dir, made, &mut levels)?;
+        while let Some(level) = levels.last_mut() {
+            let Some(name) = self.look.next_name(level) else {
+                if let Some(level) = levels.pop() {
+                    self.ascend(level);
+                }
+                continue;
+            };
+            let parent = level.ino;
+            self.at.push(&name);
+            let entered = self.entry(parent, &name, &name, level.dir.as_fd())?;
+            match entered {
+                Some((dir, made)) => {
+                    match again(|| self.look.vfs.lookup(parent, &name)) {
+                        Ok(attr) => self.descend(attr.ino, dir, made, &mut levels)?,
+                        Err(error) => {
+                            self.refuse(error)?;
+                            self.at.pop();
+                        }
+                    };
+                }
+                None => {
+                    self.at.pop();
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn descend(
+        &mut self,
+        ino: Ino,
+        dir: OwnedFd,
+        made: Option<Attr>,
+        levels: &mut Vec<Level>,
+    ) -> std::result::Result<(), Stop> {
+        match again(|| self.look.vfs.open_dir(ino)) {
+            // Position 2 is after `.` and `..`.
+            Ok(listing) => levels.push(Level { ino, dir, made, listing, names: Vec::new(), next: Some(2) }),
+            Err(error) => {
+                self.refuse(error)?;
+                self.at.pop();
+            }
+        }
+        Ok(())
+    }
+
+    fn ascend(&mut self, level: Level) {
+        if let Some(attr) = level.made {
+            place::finish_directory(&level.dir, &attr);
+        }
+        self.look.vfs.forget(level.ino, 1);
+        self.at.pop();
+    }
+
+    /// Extracts a file or link, or makes a directory. Returns the directory, and its attributes if it was made.
+    fn entry(
+        &mut self,
+        parent: Ino,
+        name: &OsStr,
+        as_name: &OsStr,
+        dir: BorrowedFd<'_>,
+    ) -> std::result::Result<Option<(OwnedFd, Option<Attr>)>, Stop> {
+        self.check_signal()?;
+        let attr = match self.look.lookup(parent, name) {
+            Ok(attr) => attr,
+            // It vanished since the directory was read.
+            Err(error) if error.errno() == libc::ENOENT => return Ok(None),
+            Err(error) => return self.refuse(error).map(|()| None),
+        };
+        let outcome = match attr.kind {
+            stat::Kind::Directory => match place::enter(dir, as_name) {
+                Ok((entered, made)) => {
+                    self.look.vfs.forget(attr.ino, 1);
+                    return Ok(Some((entered, made.then_some(attr))));
+                }
+                Err(error) => Err(error),
+            },
+            stat::Kind::File => self.file(parent, name, as_name, dir)?,
+            stat::Kind::Link => self.look.vfs.read_link(attr.ino).and_then(|target| {
+                if !self.force {
+                    place::check_free(dir, as_name)?;
+                }
+                place::link(dir, as_name, &target, &attr, self.force)
+            }),
+            _ => Err(Error::new(Kind::Unsupported, "is a device, pipe or socket, which is not extracted")),
+        };
+        self.look.vfs.forget(attr.ino, 1);
+        match outcome {
+            Ok(()) => self.done += 1,
+            Err(error) => self.refuse(error)?,
+        }
+        Ok(None)
+    }
+
+    /// Copies a file, again if another program replaces its bytes meanwhile.
+    fn file(
+        &mut self,
+        parent: Ino,
+        name: &OsStr,
+        as_name: &OsStr,
+        dir: BorrowedFd<'_>,
+    ) -> std::result::Result<Result<()>, Stop> {
+        if !self.force
+            && let Err(error) = place::check_free(dir, as_name)
+        {
+            return Ok(Err(error));
+        }
+        for _ in 1..COPIES {
+            match self.copy(parent, name, as_name, dir)? {
+                Err(error) if error.errno() == libc::ESTALE => std::thread::sleep(PAUSE),
+                copied => return Ok(copied),
+            }
+        }
+        self.copy(parent, name, as_name, dir)
+    }
+
+    fn copy(
+        &mut self,
+        parent: Ino,
+        name: &OsStr,
+        as_name: &OsStr,
+        dir: BorrowedFd<'_>,
+    ) -> std::result::Result<Result<()>, Stop> {
+        let opened = self.look.open_file(parent, name);
+        let attr = self.look.lookup(parent, name);
+        let (reader, attr) = match opened.and_then(|reader| Ok((reader, attr?))) {
+            Ok(opened) => opened,
+            Err(error) => return Ok(Err(error)),
+        };
+        self.look.vfs.forget(attr.ino, 1);
+        let mut new = match NewFile::create(dir) {
+            Ok(new) => new,
+            Err(error) => return Ok(Err(error.into())),
+        };
+        self.progress.file(&self.at, attr.size);
+        let (signal, progress) = (&self.signal, &self.progress);
+        let copied = copy::all(&reader, Range::ALL, &mut |bytes| {
+            if signal.load(Ordering::Relaxed) != 0 {
+                return Err(io::ErrorKind::Interrupted.into());
+            }
+            progress.add(bytes.len() as u64);
+            new.file.write_all(bytes)
+        });
+        self.check_signal()?;
+        Ok(match copied {
+            Ok(()) => new.finish(as_name, &attr, self.force, self.sync),
+            Err(Failure::Read(error)) => Err(error),
+            Err(Failure::Write(error)) => Err(error.into()),
+        })
+    }
+
+    fn check_signal(&self) -> std::result::Result<(), Stop> {
+        match self.signal.load(Ordering::Relaxed) {
+            0 => Ok(()),
+            number => Err(Stop::Signal(i32::try_from(number).unwrap_or(SIGTERM))),
+        }
+    }
+
+    /// Keeps an error for the end, or ends the extraction if the disk is full.
+    fn refuse(&mut self, error: Error) -> std::result::Result<(), Stop> {
+        if [libc::ENOSPC, libc::EDQUOT].contains(&error.errno()) {
+            return Err(Stop::Full(error));
+        }
+        self.failed += 1;
+        if self.errors.len() < MOST_ERRORS {
+            self.errors.push(self.look.describe(&self.at, &error));
+        }
+        Ok(())
+    }
+
+    /// Names the errors, and the reason why the extraction ended early. Returns the exit status.
+    fn report(self, ended: std::result::Result<(), Stop>, extraction: &Extraction<'_>) -> u8 {
+        let say = |what: &str| complain(format_args!("asdf-mount: {what}"));
+        let into = one_line(&extraction.into.to_string_lossy());
+        self.errors.iter().for_each(|error| say(error));
+        let count = format!("{} extracted", plural(self.done, "file"));
+        match ended {
+            Ok(()) if self.failed == 0 => return exit::OK,
+            Ok(()) => say(&format!("{count} into {into}, {} not", self.failed)),
+            Err(Stop::Full(error)) => {
+                let at = one_line(&self.at.to_string_lossy());
+                say(&format!("{into}: {}; stopped at {at} with {count}", error.message()));
+            }
+            Err(Stop::Signal(number)) => {
+                if !extraction.quiet {
+                    say(&format!("interrupted with {count} into {into}"));
+                }
+                // The shell learns that a signal ended the program.
+                let _ = signal_hook::low_level::emulate_default_handler(number);
+            }
+        }
+        exit::FAILED
+    }
+}
+
+fn plural(count: u64, noun: &str) -> String {
+    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
+}
+
+impl Look {
+    /// Returns the next name of a directory.
+    fn next_name(&self, level: &mut Level) -> Option<OsString> {
+        if level.names.is_empty()
+            && let Some(from) = level.next
+        {
+            let (names, mut next) = (&mut level.names, from);
+            let read = self.vfs.read_dir(&level.listing, from, false, &mut |item| {
+                if names.len() == BATCH {
+                    return true;
+                }
+                names.push(item.name.to_owned());
+                next = item.next;
+                false
+            });
+            level.next = (read.is_ok() && names.len() == BATCH).then_some(next);
+            names.reverse();
+        }
+        level.names.pop()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_below_another_is_extracted_once() {
+        let apart = |paths: &[&str]| {
+            let paths: Vec<PathBuf> = paths.iter().map(PathBuf::from).collect();
+            paths_apart(&paths).map(|path| path.to_str().unwrap().to_owned()).collect::<Vec<_>>()
+        };
+        assert_eq!(apart(&["a/b", "a", "./a/", "ab", "a/../a/c"]), ["a", "ab"]);
+        assert_eq!(apart(&["a/b", ".", "c"]), ["."]);
+        assert_eq!(apart(&["../a", "a"]), ["../a", "a"]);
+    }
+}

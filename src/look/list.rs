@@ -1,0 +1,343 @@
+//! `--ls`: directories and files as `ls -l` prints them, or as JSON.
+
+use std::collections::HashMap;
+use std::ffi::{OsStr, OsString};
+use std::io::{self, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use nix::unistd::{Gid, Group, Uid, User};
+use serde::Serialize;
+
+use super::zone::Zone;
+use super::{Look, written};
+use crate::error::{Error, in_json, one_line};
+use crate::exit;
+use crate::host::stat::Kind;
+use crate::source::Time;
+use crate::vfs::{Attr, Ino};
+use crate::view::status::instant;
+
+/// Seconds after which `ls -l` shows the year of a time instead of the hour: half a year.
+const RECENT: i64 = 31_556_952 / 2;
+
+/// The form of a listing.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Listing {
+    /// True for JSON, one object per line.
+    pub json: bool,
+    /// True to list directories within directories.
+    pub recursive: bool,
+    /// True to list names that begin with a dot; JSON always lists them.
+    pub all: bool,
+}
+
+/// One line of a listing.
+#[derive(Debug)]
+struct Line {
+    name: OsString,
+    attr: Result<Attr, Error>,
+    target: Option<OsString>,
+}
+
+/// A directory to list, and its path.
+type Pending = (PathBuf, Ino);
+
+impl Look {
+    /// Prints the entries of the directories at `paths`, and the files. Returns the exit status, as `ls` does.
+    pub fn list(&self, paths: &[PathBuf], listing: Listing, out: &mut dyn Write) -> u8 {
+        let mut run = Run::new(self, listing, out);
+        match run.all(paths).and_then(|()| run.out.flush()) {
+            Ok(()) => run.status,
+            Err(error) => match written(Err(error)) {
+                exit::OK => run.status,
+                _ => exit::LS_FAILED,
+            },
+        }
+    }
+}
+
+/// A run of `--ls`.
+struct Run<'a> {
+    look: &'a Look,
+    listing: Listing,
+    out: &'a mut dyn Write,
+    zone: Zone,
+    now: i64,
+    users: HashMap<u32, String>,
+    groups: HashMap<u32, String>,
+    status: u8,
+    /// True once something was printed.
+    begun: bool,
+}
+
+impl<'a> Run<'a> {
+    fn new(look: &'a Look, listing: Listing, out: &'a mut dyn Write) -> Self {
+        let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+        let now = since.map_or(0, |since| i64::try_from(since.as_secs()).unwrap_or(0));
+        let (users, groups) = (HashMap::new(), HashMap::new());
+        Self { look, listing, out, zone: Zone::local(), now, users, groups, status: exit::OK, begun: false }
+    }
+
+    fn all(&mut self, paths: &[PathBuf]) -> io::Result<()> {
+        let root = [PathBuf::from(".")];
+        let paths = if paths.is_empty() { &root[..] } else { paths };
+        let (mut files, mut directories) = (Vec::new(), Vec::new());
+        for path in paths {
+            match self.look.find(path, false) {
+                Ok(found) if found.attr.kind == Kind::Directory => {
+                    directories.push((path.clone(), found.attr.ino));
+                }
+                Ok(found) => files.push(self.line(path.as_os_str().to_owned(), Ok(found.attr))),
+                Err(error) => {
+                    self.look.complain(path, &error);
+                    self.status = exit::LS_FAILED;
+                }
+            }
+        }
+        files.sort_by(|one, other| one.name.cmp(&other.name));
+        directories.sort();
+        let has_heads = paths.len() > 1 || self.listing.recursive;
+        if !files.is_empty() {
+            self.print(Path::new(""), &files)?;
+        }
+        directories.reverse();
+        while let Some((path, ino)) = directories.pop() {
+            let within = self.directory(&path, ino, has_heads)?;
+            if self.listing.recursive {
+                directories.extend(within.into_iter().rev());
+            }
+        }
+        Ok(())
+    }
+
+    /// Prints a directory and returns the directories in it.
+    fn directory(&mut self, path: &Path, ino: Ino, has_head: bool) -> io::Result<Vec<Pending>> {
+        let names = match self.look.names(ino) {
+            Ok(names) => names,
+            Err(error) => {
+                self.fail(path, &error);
+                return Ok(Vec::new());
+            }
+        };
+        let is_listed =
+            |name: &OsString| self.listing.json || self.listing.all || !name.as_bytes().starts_with(b".");
+        let mut names: Vec<OsString> = names.into_iter().filter(is_listed).collect();
+        names.sort_unstable();
+        let (mut lines, mut within) = (Vec::with_capacity(names.len()), Vec::new());
+        for name in names {
+            let attr = match self.look.lookup(ino, &name) {
+                // It vanished since the directory was read.
+                Err(error) if error.errno() == libc::ENOENT => continue,
+                attr => attr,
+            };
+            if let Err(error) = &attr {
+                self.fail(&path.join(&name), error);
+            }
+            if let Ok(attr) = &attr
+                && attr.kind == Kind::Directory
+                && self.listing.recursive
+            {
+                within.push((path.join(&name), attr.ino));
+            }
+            lines.push(self.line(name, attr));
+        }
+        if !self.listing.json {
+            if has_head {
+                let gap = if self.begun { "\n" } else { "" };
+                writeln!(self.out, "{gap}{}:", shown(path.as_os_str()))?;
+            }
+            let units: u64 = lines.iter().filter_map(|line| Some(line.attr.as_ref().ok()?.blocks())).sum();
+            writeln!(self.out, "total {}", units.div_ceil(2))?;
+        }
+        self.print(path, &lines)?;
+        self.forget(&lines, &within);
+        Ok(within)
+    }
+
+    /// Forgets the nodes of a directory, except the directories that are listed later.
+    fn forget(&self, lines: &[Line], later: &[Pending]) {
+        let later: std::collections::HashSet<Ino> = later.iter().map(|(_, ino)| *ino).collect();
+        for attr in lines.iter().filter_map(|line| line.attr.as_ref().ok()) {
+            if !later.contains(&attr.ino) {
+                self.look.vfs.forget(attr.ino, 1);
+            }
+        }
+    }
+
+    fn line(&self, name: OsString, attr: Result<Attr, Error>) -> Line {
+        let link = attr.as_ref().ok().filter(|attr| attr.kind == Kind::Link);
+        let target = link.and_then(|attr| self.look.vfs.read_link(attr.ino).ok());
+        Line { name, attr, target }
+    }
+
+    fn fail(&mut self, path: &Path, error: &Error) {
+        self.look.complain(path, error);
+        self.status = self.status.max(exit::LS_INCOMPLETE);
+    }
+
+    fn print(&mut self, within: &Path, lines: &[Line]) -> io::Result<()> {
+        self.begun = true;
+        match self.listing.json {
+            true => self.print_json(within, lines),
+            false => self.print_table(lines),
+        }
+    }
+
+    fn print_table(&mut self, lines: &[Line]) -> io::Result<()> {
+        let rows: Vec<[String; 5]> = lines.iter().map(|line| self.columns(line)).collect();
+        let width = |n: usize| rows.iter().map(|row| row[n].chars().count()).max().unwrap_or(0);
+        let [links, user, group, size] = [0, 1, 2, 3].map(width);
+        for (line, row) in lines.iter().zip(&rows) {
+            let mode = line.attr.as_ref().map_or_else(|_| "-?????????".to_owned(), mode);
+            let name = shown(&line.name);
+            let arrow = line.target.as_ref().map_or_else(String::new, |to| format!(" -> {}", shown(to)));
+            let [n, u, g, s, time] = row;
+            writeln!(
+                self.out,
+                "{mode} {n:>links$} {u:<user$} {g:<group$} {s:>size$} {time:>12} {name}{arrow}"
+            )?;
+        }
+        Ok(())
+    }
+
+    /// Returns links, owner, group, size and time.
+    fn columns(&mut self, line: &Line) -> [String; 5] {
+        let Ok(attr) = &line.attr else { return ["?"; 5].map(str::to_owned) };
+        let size = match attr.kind {
+            Kind::CharDevice | Kind::BlockDevice => {
+                let device = u64::from(attr.rdev);
+                format!("{}, {}", rustix::fs::major(device), rustix::fs::minor(device))
+            }
+            _ => attr.size.to_string(),
+        };
+        let time = date(attr.mtime, self.now, &self.zone);
+        [attr.nlink.to_string(), self.user(attr.uid), self.group(attr.gid), size, time]
+    }
+
+    fn user(&mut self, uid: u32) -> String {
+        let named = || User::from_uid(Uid::from_raw(uid)).ok().flatten().map(|user| one_line(&user.name));
+        self.users.entry(uid).or_insert_with(|| named().unwrap_or_else(|| uid.to_string())).clone()
+    }
+
+    fn group(&mut self, gid: u32) -> String {
+        let named = || Group::from_gid(Gid::from_raw(gid)).ok().flatten().map(|group| one_line(&group.name));
+        self.groups.entry(gid).or_insert_with(|| named().unwrap_or_else(|| gid.to_string())).clone()
+    }
+
+    fn print_json(&mut self, within: &Path, lines: &[Line]) -> io::Result<()> {
+        for line in lines {
+            let path = within.strip_prefix(".").unwrap_or(within).join(&line.name);
+            let path = path.to_string_lossy().into_owned();
+            let object = match &line.attr {
+                Err(error) => serde_json::json!({ "path": path, "error": error.message() }).to_string(),
+                Ok(attr) => serde_json::to_string(&Object {
+                    path,
+                    kind: word(attr.kind),
+                    mode: format!("{:04o}", attr.mode),
+                    links: attr.nlink,
+                    uid: attr.uid,
+                    gid: attr.gid,
+                    owner: self.user(attr.uid),
+                    group: self.group(attr.gid),
+                    size: attr.size,
+                    mtime: utc(attr.mtime),
+                    target: line.target.as_ref().map(|target| target.to_string_lossy().into_owned()),
+                })?,
+            };
+            writeln!(self.out, "{}", in_json(&object))?;
+        }
+        Ok(())
+    }
+}
+
+/// A file, link or directory in JSON.
+#[derive(Serialize)]
+struct Object {
+    path: String,
+    kind: &'static str,
+    mode: String,
+    links: u32,
+    uid: u32,
+    gid: u32,
+    owner: String,
+    group: String,
+    size: u64,
+    mtime: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    target: Option<String>,
+}
+
+fn shown(name: &OsStr) -> String {
+    one_line(&name.to_string_lossy())
+}
+
+fn word(kind: Kind) -> &'static str {
+    match kind {
+        Kind::File => "file",
+        Kind::Directory => "directory",
+        Kind::Link => "link",
+        Kind::Fifo => "fifo",
+        Kind::Socket => "socket",
+        Kind::CharDevice => "character device",
+        Kind::BlockDevice => "block device",
+    }
+}
+
+/// Returns type and permissions as ten letters.
+fn mode(attr: &Attr) -> String {
+    let kind = match attr.kind {
+        Kind::File => '-',
+        Kind::Directory => 'd',
+        Kind::Link => 'l',
+        Kind::Fifo => 'p',
+        Kind::Socket => 's',
+        Kind::CharDevice => 'c',
+        Kind::BlockDevice => 'b',
+    };
+    let bit = |(n, letter)| if attr.mode & (0o400_u16 >> n) == 0 { '-' } else { letter };
+    std::iter::once(kind).chain((0u16..).zip("rwxrwxrwx".chars()).map(bit)).collect()
+}
+
+/// Returns a time in UTC with its fraction of a second.
+fn utc((seconds, nanoseconds): Time) -> String {
+    instant((seconds, 0)).replace('Z', &format!(".{nanoseconds:09}Z"))
+}
+
+/// Returns a local time as `ls -l` shows it: with hour and minute if it is recent, or else with the year.
+fn date((seconds, _): Time, now: i64, zone: &Zone) -> String {
+    const MONTHS: [&str; 12] =
+        ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+    let local = instant((seconds.saturating_add(zone.offset(seconds).into()), 0));
+    // YYYY-MM-DDTHH:MM:SSZ, where the year may be longer.
+    let Some((day, time)) = local.rsplit_once('T') else { return local };
+    let mut parts = day.rsplitn(3, '-');
+    let (Some(day), Some(month), Some(year)) = (parts.next(), parts.next(), parts.next()) else {
+        return local;
+    };
+    let month =
+        month.parse().ok().and_then(|n: usize| MONTHS.get(n.checked_sub(1)?)).copied().unwrap_or("???");
+    let day = day.trim_start_matches('0');
+    let is_recent = seconds > now.saturating_sub(RECENT) && seconds <= now;
+    let last = if is_recent { time.get(..5).unwrap_or(time) } else { year };
+    format!("{month} {day:>2} {last:>5}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_has_its_hour_for_half_a_year() {
+        let now = 1_763_650_000; // 2025-11-20T14:46:40Z
+        let shown = |seconds| date((seconds, 7), now, &Zone::utc());
+        assert_eq!(shown(now), "Nov 20 14:46");
+        assert_eq!(shown(now - RECENT), "May 22  2025");
+        assert_eq!(shown(now - RECENT + 1), "May 22 02:57");
+        assert_eq!(shown(now + 1), "Nov 20  2025");
+        assert_eq!(shown(0), "Jan  1  1970");
+        assert_eq!(utc((0, 7)), "1970-01-01T00:00:00.000000007Z");
+        shown(i64::MIN);
+        shown(i64::MAX);
+    }
+}

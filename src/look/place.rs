@@ -1,0 +1,192 @@
+//! Directories, files and links that an extraction makes.
+//!
+//! Each is made by its name in an open directory, and no link is followed, so that nothing is written outside
+//! the directory of the extraction, whatever links lie in it. A file gets its name when it is complete.
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
+
+use rustix::fs::{AtFlags, Mode, OFlags, RenameFlags, Timespec, Timestamps};
+use rustix::io::Errno;
+
+use crate::error::{Error, Kind, Result};
+use crate::source::Time;
+use crate::vfs::Attr;
+
+/// Mode of a directory or file until it is complete.
+const PRIVATE: u32 = 0o700;
+
+/// Number of attempts to find an unused name for a file that is being written.
+const ATTEMPTS: u32 = 1000;
+
+/// Opens the directory of the extraction, which is made if it is missing.
+pub(super) fn open(path: &Path) -> Result<OwnedFd> {
+    let flags = OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let opened = match rustix::fs::open(path, flags, Mode::empty()) {
+        Err(Errno::NOENT) => {
+            std::fs::create_dir(path).map_err(|error| Error::from(error).of(path))?;
+            rustix::fs::open(path, flags, Mode::empty())
+        }
+        opened => opened,
+    };
+    opened.map_err(|errno| Error::from(errno).of(path))
+}
+
+/// Opens a directory in another, and makes it if it is missing. Returns true if it was made.
+pub(super) fn enter(dir: BorrowedFd<'_>, name: &OsStr) -> Result<(OwnedFd, bool)> {
+    let made = match rustix::fs::mkdirat(dir, name, Mode::from_raw_mode(PRIVATE)) {
+        Ok(()) => true,
+        Err(Errno::EXIST) => false,
+        Err(errno) => return Err(errno.into()),
+    };
+    let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    match rustix::fs::openat(dir, name, flags, Mode::empty()) {
+        Ok(opened) => Ok((opened, made)),
+        Err(Errno::NOTDIR | Errno::LOOP) => Err(Error::new(
+            Kind::Refused,
+            "the existing file or link of this name is no directory; remove it",
+        )),
+        Err(errno) => Err(errno.into()),
+    }
+}
+
+/// Gives a complete directory its mode and times. Its owner may write to it, so that it can be removed.
+pub(super) fn finish_directory(dir: &OwnedFd, attr: &Attr) {
+    keep_attributes(dir, attr, attr.mode | 0o700);
+}
+
+/// Refuses a name that exists.
+pub(super) fn check_free(dir: BorrowedFd<'_>, name: &OsStr) -> Result<()> {
+    match rustix::fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW) {
+        Ok(_) => Err(exists()),
+        Err(Errno::NOENT) => Ok(()),
+        Err(errno) => Err(errno.into()),
+    }
+}
+
+fn exists() -> Error {
+    Error::new(Kind::Refused, "exists already; --force overwrites it")
+}
+
+/// A file or link under a temporary name, which is removed unless it gets its final name.
+#[derive(Debug)]
+struct Unnamed<'a> {
+    dir: BorrowedFd<'a>,
+    /// `None` once it has its final name.
+    name: Option<String>,
+}
+
+impl<'a> Unnamed<'a> {
+    /// Makes something under an unused name.
+    fn make<T>(dir: BorrowedFd<'a>, make: impl Fn(&str) -> rustix::io::Result<T>) -> io::Result<(Self, T)> {
+        for n in 0..ATTEMPTS {
+            let name = format!(".asdf-mount-{}-{n}.part", std::process::id());
+            match make(&name) {
+                Err(Errno::EXIST) => {}
+                Err(errno) => return Err(errno.into()),
+                Ok(made) => return Ok((Self { dir, name: Some(name) }, made)),
+            }
+        }
+        Err(Errno::EXIST.into())
+    }
+
+    /// Gives it its final name; an existing file of that name is replaced only with `force`.
+    fn rename(mut self, name: &OsStr, force: bool) -> Result<()> {
+        let Some(own) = self.name.take() else { return Ok(()) };
+        let renamed = match force {
+            true => rustix::fs::renameat(self.dir, &own, self.dir, name),
+            false => rename_new(self.dir, &own, name),
+        };
+        renamed.map_err(|errno| {
+            self.name = Some(own);
+            match errno {
+                Errno::EXIST if !force => exists(),
+                errno => errno.into(),
+            }
+        })
+    }
+}
+
+impl Drop for Unnamed<'_> {
+    fn drop(&mut self) {
+        if let Some(name) = &self.name {
+            let _ = rustix::fs::unlinkat(self.dir, name, AtFlags::empty());
+        }
+    }
+}
+
+/// Renames a file; fails if the new name exists.
+fn rename_new(dir: BorrowedFd<'_>, old: &str, new: &OsStr) -> rustix::io::Result<()> {
+    match rustix::fs::renameat_with(dir, old, dir, new, RenameFlags::NOREPLACE) {
+        // The file system or the kernel does not know the flag.
+        Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => {}
+        renamed => return renamed,
+    }
+    match rustix::fs::linkat(dir, old, dir, new, AtFlags::empty()) {
+        Ok(()) => rustix::fs::unlinkat(dir, old, AtFlags::empty()),
+        // The file system has no hard links.
+        Err(Errno::PERM | Errno::NOTSUP | Errno::NOSYS) => {
+            match rustix::fs::statat(dir, new, AtFlags::SYMLINK_NOFOLLOW) {
+                Err(Errno::NOENT) => rustix::fs::renameat(dir, old, dir, new),
+                Ok(_) => Err(Errno::EXIST),
+                Err(errno) => Err(errno),
+            }
+        }
+        linked => linked,
+    }
+}
+
+/// A file that is being written.
+#[derive(Debug)]
+pub(super) struct NewFile<'a> {
+    pub(super) file: File,
+    unnamed: Unnamed<'a>,
+}
+
+impl<'a> NewFile<'a> {
+    pub(super) fn create(dir: BorrowedFd<'a>) -> io::Result<Self> {
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let mode = Mode::from_raw_mode(PRIVATE & 0o666);
+        let (unnamed, file) = Unnamed::make(dir, |name| rustix::fs::openat(dir, name, flags, mode))?;
+        Ok(Self { file: file.into(), unnamed })
+    }
+
+    /// Gives the complete file its mode, times and name. With `sync`, first waits until the data are on disk:
+    /// network file systems report a full disk only then.
+    pub(super) fn finish(self, name: &OsStr, attr: &Attr, force: bool, sync: bool) -> Result<()> {
+        if sync {
+            self.file.sync_data()?;
+        }
+        keep_attributes(&self.file, attr, attr.mode);
+        self.unnamed.rename(name, force)
+    }
+}
+
+/// Makes a symbolic link.
+pub(super) fn link(
+    dir: BorrowedFd<'_>,
+    name: &OsStr,
+    target: &OsStr,
+    attr: &Attr,
+    force: bool,
+) -> Result<()> {
+    let (unnamed, ()) = Unnamed::make(dir, |own| rustix::fs::symlinkat(target, dir, own))?;
+    if let Some(own) = &unnamed.name {
+        let _ = rustix::fs::utimensat(dir, own, &times(attr), AtFlags::SYMLINK_NOFOLLOW);
+    }
+    unnamed.rename(name, force)
+}
+
+/// Sets mode and times as far as the file system knows them.
+fn keep_attributes(file: impl AsFd, attr: &Attr, mode: u16) {
+    let _ = rustix::fs::fchmod(&file, Mode::from_raw_mode(u32::from(mode & 0o777)));
+    let _ = rustix::fs::futimens(&file, &times(attr));
+}
+
+fn times(attr: &Attr) -> Timestamps {
+    let time = |(seconds, nanoseconds): Time| Timespec { tv_sec: seconds, tv_nsec: nanoseconds.into() };
+    Timestamps { last_access: time(attr.atime), last_modification: time(attr.mtime) }
+}
