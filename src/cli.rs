@@ -1,6 +1,7 @@
 //! The command line: parses the arguments and runs the requested action.
 
 mod complete;
+mod history;
 mod look;
 mod man;
 mod revise;
@@ -79,11 +80,26 @@ struct Arguments {
     #[arg(long, help_heading = EDIT, requires = "forced", conflicts_with_all = ["foreground", "unmount", "check", "index", "edit", "recover"])]
     force: bool,
 
+    /// List the saves of FILE, the last one first
+    ///
+    /// A line for each: its number, its time, the size of the replaced text, lines removed and added, and the
+    /// program. A save is of another text if another program has changed the tree since.
+    #[arg(long, group = "reports", help_heading = EDIT, conflicts_with_all = ["foreground", "unmount", "check", "index", "edit", "set_tree", "recover", "options", "log_file"])]
+    log: bool,
+
+    /// Show the last save of FILE as a unified diff, or the N-th last one
+    #[arg(long, help_heading = EDIT, conflicts_with_all = ["foreground", "unmount", "check", "index", "edit", "set_tree", "recover", "log", "options", "log_file"])]
+    diff: bool,
+
+    /// Take the last save of FILE back; a second --undo takes back the first
+    #[arg(long, help_heading = EDIT, conflicts_with_all = ["foreground", "unmount", "check", "index", "edit", "set_tree", "recover", "log", "diff", "log_file"])]
+    undo: bool,
+
     /// Read each FILE completely, or each file of a known format in a directory, and report damage, without mounting
     #[arg(long, group = "reports", help_heading = CHECK, conflicts_with_all = ["foreground", "read_only", "options", "log_file"])]
     check: bool,
 
-    /// With --check or --ls: report in JSON, one object per line
+    /// With --check, --log or --ls: report in JSON, one object per line
     ///
     /// With --check one for each FILE: file, status (sound, damaged, unreadable), blocks (how many),
     /// defects (a list of objects: severity (note, damage), offset in bytes, block or null, what), and
@@ -91,6 +107,8 @@ struct Arguments {
     /// With --ls one for each file, directory or link: path in FILE, kind (file, directory, link, …), mode
     /// (octal, as text), links, uid, gid, owner, group, size in bytes, mtime (UTC), and target of a link;
     /// only path and error if it can't be examined.
+    /// With --log one for each save: n, time, file (the text in .asdf-mount/history/), size of that text, removed
+    /// and added (lines), program or null, and own (false if another program has changed the tree since).
     #[arg(long, help_heading = CHECK, requires = "reports")]
     json: bool,
 
@@ -208,14 +226,24 @@ fn act(arguments: Arguments) -> Result<u8> {
         return revise::recover(&arguments.paths, arguments.quiet);
     }
     let mut options = Options::parse(&arguments.options)?;
+    if arguments.log || arguments.diff || arguments.undo {
+        return match &arguments.paths[..] {
+            [file] if arguments.log => history::log(file, arguments.json),
+            [file] if arguments.undo => history::undo(file, &options, arguments.quiet),
+            [file] => history::diff(file, None),
+            [file, number] if arguments.diff => history::diff(file, Some(number)),
+            _ => Err(usage("give exactly one FILE")),
+        };
+    }
     if arguments.edit || arguments.set_tree.is_some() {
         let [file] = &arguments.paths[..] else { return Err(usage("give exactly one FILE")) };
         if arguments.force {
             options.edit.validation = Validation::Warn;
         }
+        let context = revise::context(&options);
         return match &arguments.set_tree {
-            Some(tree) => revise::set_tree(tree, file, options.edit),
-            None => revise::edit(file, options.edit),
+            Some(tree) => revise::set_tree(tree, file, &context),
+            None => revise::edit(file, &context),
         };
     }
     options.read_only |= arguments.read_only;

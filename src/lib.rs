@@ -15,6 +15,7 @@
 //! | [`host`] | mirrored directories: the system's calls, links, files of known formats |
 //! | [`view`] | the directories that every format has: root, blocks, status |
 //! | [`format`](mod@format) | the file formats, each of which opens a source as a [`format::Container`] |
+//! | [`history`] | the texts that saves replaced |
 //! | [`codec`], [`yaml`] | stored bytes to content; the events of a YAML text |
 //! | [`decode`] | decoded bytes at any offset: units, read-ahead, idle decoders |
 //! | [`cache`], [`content`] | decoded units under a byte budget; random-access bytes of known length, and directories of them |
@@ -23,6 +24,7 @@
 //! | [`check`] | `--check`: reads a whole file and reports its defects |
 //! | `progress` | a progress line on the terminal |
 //! | `sync`, `workers` | locks and their order; threads for long work |
+//! | `text_diff` | unified diffs |
 //! | [`log`] | the log, to stderr, syslog or a file |
 //! | [`user_dirs`] | the user's directories for state, cache and temporary files |
 //! | [`error`] | errors with file, block and offset |
@@ -39,6 +41,7 @@ pub mod exit;
 pub mod folder;
 pub mod format;
 pub mod fuse;
+pub mod history;
 pub mod host;
 pub mod log;
 pub mod look;
@@ -47,6 +50,7 @@ pub mod overlay;
 mod progress;
 pub mod source;
 mod sync;
+mod text_diff;
 pub mod user_dirs;
 pub mod vfs;
 pub mod view;

@@ -81,6 +81,8 @@ pub struct Options {
     pub external_anywhere: bool,
     /// `index-cache=`: true if seek tables are kept between mounts.
     pub index_cache: bool,
+    /// `history=`: true if replaced texts are kept and shown.
+    pub history: bool,
     /// `validate=` and `padding=`: how an edited tree is validated and saved.
     pub edit: EditOptions,
     /// `ro`: the mount is read-only; otherwise it is writable if the source is.
@@ -113,6 +115,7 @@ impl Default for Options {
             views: ShownViews::default(),
             external_anywhere: false,
             index_cache: true,
+            history: true,
             edit: EditOptions::default(),
             read_only: false,
             no_exec: false,
@@ -241,11 +244,14 @@ impl Options {
                 b"anywhere" => self.external_anywhere = true,
                 _ => return other(),
             },
-            "index-cache" => match value {
-                b"on" => self.index_cache = true,
-                b"off" => self.index_cache = false,
-                _ => return other(),
-            },
+            "index-cache" | "history" => {
+                let switch = if name == "history" { &mut self.history } else { &mut self.index_cache };
+                match value {
+                    b"on" => *switch = true,
+                    b"off" => *switch = false,
+                    _ => return other(),
+                }
+            }
             "validate" => match value {
                 b"strict" => self.edit.validation = Validation::Strict,
                 b"warn" => self.edit.validation = Validation::Warn,

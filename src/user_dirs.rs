@@ -6,10 +6,15 @@
 //! user (`sudo` may leave `HOME` unchanged). Files are written under a temporary name and renamed. Only
 //! regular files of this user are read, never links.
 
-use std::ffi::OsStr;
+pub mod bound;
+pub mod held_dir;
+pub mod history_size;
+
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -22,6 +27,9 @@ use crate::error::{Error, Kind, Result};
 
 /// The program's subdirectory of the directories for state and cache.
 const NAME: &str = "asdf-mount";
+/// Maximum bytes of the names of a source's directory and file that are used in a name here.
+const FOLDER: usize = 50;
+const STEM: usize = 100;
 /// Prefix of the names of files that are being written.
 pub const UNFINISHED: &str = ".new-";
 /// Mode bits that allow others to write.
@@ -197,6 +205,19 @@ fn is_roots_or_ours(uid: u32) -> bool {
 /// True if a file or directory belongs to this user and no other user may write it.
 pub fn is_ours(stat: &Stat) -> bool {
     stat.st_uid == rustix::process::geteuid().as_raw() && stat.st_mode & BY_OTHERS == 0
+}
+
+/// Returns the name prefix of kept files of the source at `path`: the names of its directory and of the file.
+pub fn stem_of(path: &Path) -> OsString {
+    let cut = |name: &OsStr, most: usize| {
+        let bytes = name.as_bytes();
+        OsStr::from_bytes(bytes.get(..most).unwrap_or(bytes)).to_owned()
+    };
+    let file = cut(path.file_name().unwrap_or(OsStr::new("source")), STEM);
+    match path.parent().and_then(Path::file_name) {
+        Some(folder) => [cut(folder, FOLDER), file].join(OsStr::new("-")),
+        None => file,
+    }
 }
 
 /// Returns a name that no other process chooses, even one with the same process number in another container.

@@ -55,6 +55,7 @@ use crate::folder::serials::Serials;
 use crate::folder::verify::Verify;
 use crate::format::Context;
 use crate::format::editor::EditContext;
+use crate::history::History;
 use crate::host::detect::FormatDetector;
 use crate::host::stat::{Kind, Stat};
 use crate::overlay::file::{Backing, OverlayFile};
@@ -87,6 +88,8 @@ pub struct Options {
     pub verify: Verify,
     /// Views that a file's directory has.
     pub views: ShownViews,
+    /// The texts that saves replaced, shown in `.asdf-mount/history/`.
+    pub history: Option<Arc<History>>,
     /// State shared by the editors of the mount. `None` in a read-only mount.
     pub edits: Option<Arc<EditContext>>,
     /// Returns memory to the system after many nodes were dropped.
@@ -112,6 +115,7 @@ impl Options {
             opener: Arc::new(move |source| crate::format::open(source, &context)),
             verify: Verify::default(),
             views: ShownViews::default(),
+            history: None,
             edits: None,
             give_back: || {},
         }

@@ -2,6 +2,7 @@
 
 pub mod block_files;
 pub mod blocks;
+pub mod history;
 pub mod root;
 pub mod shown;
 pub mod status;
@@ -12,5 +13,6 @@ pub(crate) const BLOCKS: &str = "blocks";
 pub(crate) const ABOUT: &str = ".asdf-mount";
 pub(crate) const STATUS: &str = "status.yaml";
 pub(crate) const TABLE: &str = "blocks.yaml";
+pub(crate) const HISTORY: &str = "history";
 
 pub use shown::ShownViews;

@@ -16,10 +16,12 @@ use super::{complain, exit, print, usage};
 use crate::error::one_line;
 use crate::error::{Error, Kind, Result};
 use crate::format;
-use crate::format::editor::{EditContext, EditOptions, Editor, SaveTarget, Saved, TextVersion};
+use crate::format::editor::{EditContext, Editor, SaveTarget, Saved, TextVersion};
 use crate::format::recovery::{self, Recovered, Side};
 use crate::format::refusal::Refusal;
+use crate::history::History;
 use crate::log;
+use crate::options::Options;
 use crate::source::NoReaders;
 use crate::user_dirs::STATE;
 
@@ -29,7 +31,7 @@ const EDITOR: &str = "vi";
 const STEM: usize = 50;
 
 /// Replaces the tree of `file` with the text of `tree` (`-`: standard input).
-pub(super) fn set_tree(tree: &Path, file: &Path, options: EditOptions) -> Result<u8> {
+pub(super) fn set_tree(tree: &Path, file: &Path, context: &EditContext) -> Result<u8> {
     let mut text = Vec::new();
     let is_stdin = tree == Path::new("-");
     let shown = if is_stdin { Path::new("standard input") } else { tree };
@@ -41,11 +43,12 @@ pub(super) fn set_tree(tree: &Path, file: &Path, options: EditOptions) -> Result
     if text.is_empty() {
         return Err(Error::new(Kind::Refused, "is empty: an empty tree is never saved").of(shown));
     }
-    let mut editor = open(file, options)?;
+    let mut editor = open(file, context)?;
+    editor.set_program(Some("asdf-mount --set-tree".to_owned()));
     let base = editor.version()?;
     match editor.commit(&text, &base, &mut NoReaders) {
         Ok(saved) => {
-            tell(&saved);
+            tell(file, &*editor, &saved);
             Ok(exit::OK)
         }
         Err(Refusal::Failed(error)) => Err(error),
@@ -58,8 +61,9 @@ pub(super) fn set_tree(tree: &Path, file: &Path, options: EditOptions) -> Result
 }
 
 /// Runs the editor on the tree of `file` until the text is saved, or the user gives up.
-pub(super) fn edit(file: &Path, options: EditOptions) -> Result<u8> {
-    let mut editor = open(file, options)?;
+pub(super) fn edit(file: &Path, context: &EditContext) -> Result<u8> {
+    let mut editor = open(file, context)?;
+    editor.set_program(Some(editor_command().to_string_lossy().into_owned()));
     let before = editor.text()?;
     let base = TextVersion::of_bytes(&before);
     let copy = Copy::make(file, &before)?;
@@ -80,7 +84,7 @@ pub(super) fn edit(file: &Path, options: EditOptions) -> Result<u8> {
         }
         match editor.commit(&text, &base, &mut NoReaders) {
             Ok(saved) => {
-                tell(&saved);
+                tell(file, &*editor, &saved);
                 return Ok(copy.done());
             }
             Err(Refusal::Failed(error)) => complain(&error.to_string()),
@@ -151,14 +155,33 @@ fn what_was_done(recovered: &Recovered) -> Vec<String> {
     lines
 }
 
-fn open(file: &Path, options: EditOptions) -> Result<Box<dyn Editor>> {
+/// Returns the context for saves with these options.
+pub(super) fn context(options: &Options) -> EditContext {
+    let history = options.history.then(|| History::open(None));
+    let history = history.and_then(|opened| {
+        let told = |error: &Error| {
+            // Other errors are told for the whole state directory.
+            if error.kind() != Kind::Refused {
+                complain(&format!("the replaced text is not kept in the history: {error}"));
+            }
+        };
+        opened.inspect_err(told).ok().map(Arc::new)
+    });
+    EditContext { options: options.edit, history, ..EditContext::default() }
+}
+
+/// Opens and locks a file, and prints the editor's notices.
+pub(super) fn open(file: &Path, context: &EditContext) -> Result<Box<dyn Editor>> {
     tell_of_state_directory();
-    let context = EditContext { options, ..EditContext::default() };
-    let editor = format::open_editor(file, &context).map_err(if_busy)?;
-    for notice in editor.notices() {
+    let editor = format::open_editor(file, context).map_err(if_busy)?;
+    tell_notices(file, editor.notices());
+    Ok(editor)
+}
+
+fn tell_notices(file: &Path, notices: &[String]) {
+    for notice in notices {
         complain(&format!("{}: {notice}", file.display()));
     }
-    Ok(editor)
 }
 
 /// Prints why an existing state directory is not used.
@@ -178,7 +201,9 @@ fn if_busy(error: Error) -> Error {
     }
 }
 
-fn tell(saved: &Saved) {
+/// Prints the messages of a save.
+pub(super) fn tell(file: &Path, editor: &dyn Editor, saved: &Saved) {
+    tell_notices(file, editor.later_notices());
     for restored in &saved.restored {
         complain(restored);
     }
@@ -187,11 +212,11 @@ fn tell(saved: &Saved) {
     }
 }
 
-fn complain_of(refusal: &Refusal) {
+pub(super) fn complain_of(refusal: &Refusal) {
     log::complain(refusal.report().trim_end());
 }
 
-fn shown(path: &Path) -> String {
+pub(super) fn shown(path: &Path) -> String {
     one_line(&path.display().to_string()).to_string()
 }
 
@@ -212,6 +237,12 @@ fn again() -> Result<bool> {
             _ => {}
         }
     }
+}
+
+/// Returns the command that starts the user's editor.
+fn editor_command() -> OsString {
+    let mut named = ["VISUAL", "EDITOR"].into_iter().filter_map(std::env::var_os);
+    named.find(|value| !value.is_empty()).unwrap_or_else(|| OsString::from(EDITOR))
 }
 
 /// A copy of the tree for the editor, in a directory that other users can't read.
@@ -251,9 +282,7 @@ impl Copy {
 
     /// Runs the editor, and waits until it ends.
     fn edit(&self) -> Result<()> {
-        let editor =
-            ["VISUAL", "EDITOR"].into_iter().filter_map(std::env::var_os).find(|value| !value.is_empty());
-        let editor = editor.unwrap_or_else(|| OsString::from(EDITOR));
+        let editor = editor_command();
         // The variable may contain arguments, as for git and visudo. The shell ignores Ctrl-C, which is for
         // the editor.
         let mut script = OsString::from("trap : INT QUIT\n");

@@ -11,6 +11,9 @@ pub(super) const USAGE: &str = "asdf-mount [OPTIONS] SOURCE… MOUNTPOINT
        asdf-mount --index FILE…
        asdf-mount --edit FILE
        asdf-mount --set-tree TREE [--force] FILE
+       asdf-mount --log [--json] FILE
+       asdf-mount --diff FILE [N]
+       asdf-mount --undo FILE
        asdf-mount --recover FILE…";
 
 pub(super) const ABOUT: &str = "\
@@ -49,7 +52,7 @@ const FILES: &str = "  /dev/fuse        FUSE device
                    seek tables of blocks that were read to their end; may be deleted at any time
   /etc/fuse.conf   the line 'user_allow_other' lets ordinary users mount with allow_other
   $XDG_STATE_HOME/asdf-mount, else ~/.local/state/asdf-mount
-                   refused and unsaved texts, and files that editors create beside tree.yaml; at most \
+                   refused, unsaved and replaced texts, and files that editors create beside tree.yaml; at most \
 256 MiB, for 90 days";
 
 const BUGS: &str = "  Only the tree can be edited; blocks are read-only.

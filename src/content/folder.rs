@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use super::Content;
 use crate::error::Result;
+use crate::source::Time;
 
 /// A directory with entries that are found on demand.
 pub trait Folder: Send + Sync + fmt::Debug {
@@ -184,6 +185,8 @@ pub struct File {
     pub renewal: Renewal,
     /// See [`Keeping`].
     pub keeping: Keeping,
+    /// Time of the last change, if it is not that of the source.
+    pub mtime: Option<Time>,
     /// Makes the extended attributes.
     pub attributes: Option<Arc<dyn Fn() -> Attributes + Send + Sync>>,
 }
@@ -198,6 +201,7 @@ impl File {
             blocks: Vec::new(),
             renewal: Renewal::Anew,
             keeping,
+            mtime: None,
             attributes: None,
         }
     }

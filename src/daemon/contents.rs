@@ -1,5 +1,6 @@
 //! Creation of a mount's file system from its sources and options.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,6 +11,7 @@ use crate::error::Result;
 use crate::format::Context;
 use crate::format::editor::EditContext;
 use crate::fuse::{Adapter, KernelNotifier};
+use crate::history::History;
 use crate::options::LEAST_CACHE;
 use crate::source::Reach;
 use crate::vfs::{Options, Ownership, Vfs};
@@ -20,6 +22,19 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// Returns the size of a mount's cache in bytes.
 pub(super) fn budget(options: &crate::options::Options) -> u64 {
     options.cache.unwrap_or_else(default_budget).max(LEAST_CACHE)
+}
+
+/// Opens the history, before a mount may cover it. Only a writable mount creates a directory for it.
+fn history(options: &crate::options::Options, mountpoint: Option<&Path>) -> Option<Arc<History>> {
+    if !options.history {
+        return None;
+    }
+    let opened = match mountpoint.is_none() || options.read_only {
+        true => History::open_existing(mountpoint),
+        false => History::open(mountpoint),
+    };
+    // The user is told of a state directory that can't be used, as other texts are not kept either.
+    opened.inspect_err(|error| tracing::info!("{error}")).ok().map(Arc::new)
 }
 
 /// Returns the cache and the options for reading sources as a mount with these options shows them.
@@ -40,6 +55,7 @@ pub(crate) fn reading(options: &crate::options::Options) -> (Arc<Cache>, Options
     let mut reading = Options::new(context);
     reading.verify = options.verify;
     reading.views = options.views.clone();
+    reading.history = history(options, None);
     (cache, reading)
 }
 
@@ -53,10 +69,13 @@ pub fn open_tree(plan: &Plan) -> Result<Served<Adapter>> {
         umask: plan.options.umask.map_or(0, |umask| (umask & 0o777) as u16),
     };
     options.allow_other = plan.options.allow_other;
+    options.history = history(&plan.options, Some(&plan.mountpoint));
     options.give_back = memory::give_back_small_pieces;
     if !plan.options.read_only {
         let mountpoint = Some(plan.mountpoint.clone());
-        let context = EditContext { options: plan.options.edit, mountpoint, ..EditContext::default() };
+        let history = options.history.clone();
+        let context =
+            EditContext { options: plan.options.edit, mountpoint, history, ..EditContext::default() };
         options.edits = Some(Arc::new(context));
     }
     let filesystem = Adapter::new(Vfs::new(&plan.sources, &options)?);

@@ -29,6 +29,7 @@ use crate::host::stat::{Kind, Stat};
 use crate::source::{Source, SourceVersion};
 use crate::sync::{Rank, Ranked, RankedMutex, locked};
 use crate::view;
+use crate::view::history::FindTarget;
 use crate::view::root::Root;
 use crate::view::status::Writing;
 
@@ -404,7 +405,12 @@ impl MountedFile {
         let status = Arc::new(move || mounted.status(&shown, &writing()));
         let checked = held.clone();
         let known = Arc::new(move |n| checked.checks.known(n));
-        Root::new(container, status, known, self.open_files.shown.clone())
+        let history = self.open_files.history.clone().map(|history| {
+            let location = self.location.clone();
+            let target: FindTarget = Arc::new(move || location.save_target());
+            (history, target)
+        });
+        Root::new(container, status, known, self.open_files.shown.clone(), history)
     }
 
     fn status(&self, opened: &Parsed, writing: &Writing) -> Text {

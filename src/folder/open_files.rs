@@ -15,6 +15,7 @@ use crate::folder::generation::Generation;
 use crate::folder::verify::{Verifier, Verify};
 use crate::format::Container;
 use crate::format::recovery::RecoveryPolicy;
+use crate::history::History;
 use crate::source::Source;
 use crate::sync::{Rank, RankedMutex, locked};
 use crate::view::ShownViews;
@@ -41,6 +42,8 @@ pub(crate) struct OpenFiles {
     pub(crate) on_wrong: OnWrong,
     /// Views that a file's directory has.
     pub(crate) shown: Arc<ShownViews>,
+    /// The texts that saves replaced, unless they are not shown.
+    pub(crate) history: Option<Arc<History>>,
 }
 
 impl std::fmt::Debug for OpenFiles {
@@ -57,6 +60,7 @@ impl OpenFiles {
         verify: Verify,
         on_wrong: OnWrong,
         shown: ShownViews,
+        history: Option<Arc<History>>,
     ) -> Self {
         Self {
             opener,
@@ -66,6 +70,7 @@ impl OpenFiles {
             verifier: Verifier::new(verify),
             on_wrong,
             shown: Arc::new(shown),
+            history,
         }
     }
 

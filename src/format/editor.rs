@@ -19,6 +19,7 @@ use super::recovery::found::{Condition, Recovered};
 use super::refusal::{Problem, Refusal};
 use crate::content::{Content, read_exact_at};
 use crate::error::{Error, Kind, Result};
+use crate::history::History;
 use crate::source::Readers;
 use crate::user_dirs::STATE;
 
@@ -157,6 +158,8 @@ pub struct EditContext {
     pub mountpoint: Option<PathBuf>,
     /// Methods of saving that file systems do not support.
     pub limits: DeviceLimits,
+    /// Keeps the texts that saves replace.
+    pub history: Option<Arc<History>>,
 }
 
 /// Methods of saving that a device does not support, so that no save tries them again. Clones share the set.
@@ -195,11 +198,21 @@ pub trait Editor: Send + std::fmt::Debug {
     /// Returns notices for the user about the opening of this file, a line each.
     fn notices(&self) -> &[String];
 
+    /// Returns notices for the user about the saves since then, a line each.
+    fn later_notices(&self) -> &[String] {
+        &[]
+    }
+
     /// Returns the version of the tree now.
     fn version(&mut self) -> Result<TextVersion>;
 
     /// Returns the text of the tree.
     fn text(&mut self) -> Result<Vec<u8>>;
+
+    /// Sets the program that writes the next texts, for the history.
+    fn set_program(&mut self, program: Option<String>) {
+        let _ = program;
+    }
 
     /// Checks a text without writing it; the arguments are as for [`commit`](Self::commit).
     fn check(&mut self, text: &[u8], base: &TextVersion) -> std::result::Result<(), Refusal>;

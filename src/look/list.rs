@@ -13,10 +13,10 @@ use super::zone::Zone;
 use super::{Look, written};
 use crate::error::{Error, in_json, one_line};
 use crate::exit;
+use crate::history::time::instant;
 use crate::host::stat::Kind;
 use crate::source::Time;
 use crate::vfs::{Attr, Ino};
-use crate::view::status::instant;
 
 /// Seconds after which `ls -l` shows the year of a time instead of the hour: half a year.
 const RECENT: i64 = 31_556_952 / 2;

@@ -63,6 +63,11 @@ pub const TABLE: &[Row] = &[
         "free space to reserve after a tree that has grown, with suffix K, M or G [a tenth of it, at least \
          4K]",
     ),
+    row(
+        "history=on|off",
+        "keep each text that a save replaces in the user's state directory, and show it in \
+         .asdf-mount/history/ [on]",
+    ),
     row("max_read=N", "largest read request in bytes"),
     row("fsname=NAME", "source to show in df and findmnt [the file's path]"),
     Row {

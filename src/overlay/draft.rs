@@ -64,6 +64,8 @@ struct Attempt {
     times: (Time, Time),
     /// mtime and ctime of the saved text.
     saved_times: (Time, Time),
+    /// The program that wrote the draft, if known.
+    program: Option<String>,
 }
 
 /// The state of a text before the editor sees it.
@@ -258,7 +260,7 @@ impl Overlay {
         }
         let mut draft = Draft::of(&body)?;
         draft.joined = appended::join(&draft.text, state.inner_ends + usize::from(body.appended));
-        let times = (body.mtime, body.ctime);
+        let (times, program) = ((body.mtime, body.ctime), body.program.clone());
         let (killed, conflict) = (body.cut == Some(body.edits), body.base_version != base_version);
         drop(body);
         if killed {
@@ -267,7 +269,7 @@ impl Overlay {
         if conflict {
             return Err(self.refuse(state, overlay_file, &draft, Refusal::Conflict));
         }
-        Ok(Prepared::Attempt(Attempt { draft, base, times, saved_times }))
+        Ok(Prepared::Attempt(Attempt { draft, base, times, saved_times, program }))
     }
 
     /// Refuses a text, if there is one, because the source can't be read.
@@ -299,6 +301,7 @@ impl Overlay {
             Ok(saving) => saving,
             Err(error) => return (Err(Refusal::Unopened(error.clone())), Err(error)),
         };
+        editor.set_program(attempt.program.clone());
         let commit = || editor.commit(attempt.draft.whole(), &attempt.base, &mut saving.readers);
         let result = catch_unwind(AssertUnwindSafe(commit)).unwrap_or(Err(Refusal::Panicked));
         let (own, unsettled) = match &result {

@@ -184,6 +184,8 @@ pub(crate) struct Body {
     pub(crate) appended: bool,
     /// The overlay's `base_version` from which the text was derived.
     pub(crate) base_version: u64,
+    /// The program that last opened the file for writing, if known.
+    pub(crate) program: Option<String>,
     /// Numbers of handles, and of handles that may write.
     pub(crate) handles: u32,
     pub(crate) writers: u32,
@@ -216,6 +218,7 @@ impl Body {
             cut: None,
             appended: false,
             base_version,
+            program: None,
             handles: 0,
             writers: 0,
             mapped: false,

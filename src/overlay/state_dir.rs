@@ -6,6 +6,7 @@
 //!     .tree.yaml.swp  tree.yaml                   the names in the mount
 //!   survey-galaxy.asdf-1763650000-4711-1.files/   files made beside tree.yaml, after the end of the mount
 //!   survey-galaxy.asdf-1763650000-4711-1.rejected.yaml   0600: a refused text
+//!   history/                                      replaced texts, see `crate::history`
 //!   report-1763650000-4711.txt                    files that a mount kept at its end, until reported
 //! ```
 //!
@@ -19,7 +20,6 @@
 //!
 //! The directory is opened before mounting, as the mount may cover it.
 
-mod bound;
 pub(crate) mod leftovers;
 pub(crate) mod report;
 
@@ -28,7 +28,6 @@ use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::Write;
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -41,32 +40,20 @@ use rustix::io::Errno;
 use crate::error::{Error, Result};
 use crate::sync::locked;
 use crate::user_dirs::STATE;
+use crate::user_dirs::bound::{self, DIRECTORY, FILES, REPORT, SCRATCH};
+use crate::user_dirs::held_dir::{HeldDir, is_removed};
+pub(crate) use crate::user_dirs::stem_of;
 
-/// Name prefix of a directory of scratch files.
-const SCRATCH: &str = "scratch-";
-/// Name prefix of a directory in which a text is edited without a mount.
-pub(crate) const EDIT: &str = "edit-";
-/// Name prefix of a report.
-const REPORT: &str = "report-";
-/// Name suffix of a directory with files that were made beside `tree.yaml`.
-const FILES: &str = ".files";
-/// Maximum bytes of the names of a source's directory and file that are used in a name here.
-const FOLDER: usize = 50;
-const STEM: usize = 100;
 /// Maximum refused texts that a mount keeps per file.
 const REFUSED: usize = 16;
 /// Maximum attempts to find a free name.
 const ATTEMPTS: u64 = 10_000;
 
-const DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
-
 /// The state directory, held open.
 #[derive(Debug)]
 pub(crate) struct StateDir {
-    dir: Mutex<Arc<OwnedFd>>,
+    dir: HeldDir,
     path: PathBuf,
-    /// True if the path leads into the mount, which would then wait for itself.
-    covered: bool,
     /// True if the log has the message that nothing can be written.
     told: AtomicBool,
     /// The names of the refused texts of this mount, by the label of their source, oldest first.
@@ -82,35 +69,32 @@ pub(crate) struct StateDir {
 impl StateDir {
     /// Opens this user's state directory, creating it if it is missing.
     pub(crate) fn open(mountpoint: Option<&Path>) -> Result<Self> {
-        let state_dir = Self::open_at(&STATE.path()?)?;
-        let full = state_dir.path.canonicalize().unwrap_or_default();
-        let is_below = |mountpoint| [&full, &state_dir.path].iter().any(|path| path.starts_with(mountpoint));
-        Ok(Self { covered: mountpoint.is_some_and(is_below), ..state_dir })
+        Self::of(HeldDir::open(STATE, &STATE.path()?, mountpoint)?)
     }
 
     /// Opens `path` as the state directory, creating it if it is missing.
+    #[cfg(test)]
     pub(crate) fn open_at(path: &Path) -> Result<Self> {
-        let dir = STATE.open(path).map_err(|error| error.of(path))?;
-        rustix::fs::accessat(&dir, ".", rustix::fs::Access::WRITE_OK, AtFlags::EACCESS)
-            .map_err(|error| Error::from(error).of(path))?;
-        let held = AtomicU64::new(bound::trim(dir.as_fd(), bound::MOST, None));
+        Self::of(HeldDir::open(STATE, path, None)?)
+    }
+
+    fn of(dir: HeldDir) -> Result<Self> {
+        let (opened, path) = (dir.get().0, dir.path().to_owned());
+        rustix::fs::accessat(&*opened, ".", rustix::fs::Access::WRITE_OK, AtFlags::EACCESS)
+            .map_err(|error| Error::from(error).of(&path))?;
+        let held = AtomicU64::new(bound::trim(opened.as_fd(), bound::MOST, None));
         let report = format!("{REPORT}{}-{}.txt", seconds(), std::process::id()).into();
-        let (path, next, news) = (path.to_owned(), AtomicU64::new(1), Mutex::default());
-        let (dir, covered, told) = (Mutex::new(Arc::new(dir)), false, AtomicBool::new(false));
-        Ok(Self { dir, path, covered, told, refused: Mutex::default(), next, held, report, news })
+        let (told, refused) = (AtomicBool::new(false), Mutex::default());
+        Ok(Self { dir, path, told, refused, next: AtomicU64::new(1), held, report, news: Mutex::default() })
     }
 
     /// Returns the directory, recreated if it was removed.
     fn dir(&self) -> Arc<OwnedFd> {
-        let mut dir = locked(&self.dir);
-        if is_removed(&**dir)
-            && !self.covered
-            && let Ok(made) = STATE.open(&self.path)
-        {
-            *dir = Arc::new(made);
+        let (dir, is_new) = self.dir.get();
+        if is_new {
             self.held.store(0, Ordering::Relaxed);
         }
-        dir.clone()
+        dir
     }
 
     /// Returns the bytes that can be written here now.
@@ -244,24 +228,6 @@ impl StateDir {
         name.push(format!("{middle}-{}-{number}{end}", std::process::id()));
         name
     }
-}
-
-/// Returns the name prefix for the source at `path`: the names of its directory and of the file.
-pub(crate) fn stem_of(path: &Path) -> OsString {
-    let cut = |name: &OsStr, most: usize| {
-        let bytes = name.as_bytes();
-        OsStr::from_bytes(bytes.get(..most).unwrap_or(bytes)).to_owned()
-    };
-    let file = cut(path.file_name().unwrap_or(OsStr::new("source")), STEM);
-    match path.parent().and_then(Path::file_name) {
-        Some(folder) => [cut(folder, FOLDER), file].join(OsStr::new("-")),
-        None => file,
-    }
-}
-
-/// True if an open directory was removed.
-fn is_removed(dir: impl AsFd) -> bool {
-    rustix::fs::fstat(dir).is_ok_and(|stat| stat.st_nlink == 0)
 }
 
 /// Returns the seconds since 1970.
@@ -401,7 +367,7 @@ mod tests {
         assert_eq!(std::fs::read(kept).unwrap(), b"text");
         assert!(!state_dir.scratch_dir(OsStr::new("a.asdf")).unwrap().is_gone() && state_dir.room() > 0);
         // A path in the mount would lead to the mount itself.
-        let covered = StateDir { covered: true, ..StateDir::open_at(&path).unwrap() };
+        let covered = StateDir::of(HeldDir::open(STATE, &path, Some(folder.path())).unwrap()).unwrap();
         std::fs::remove_dir_all(&path).unwrap();
         assert!(covered.keep(OsStr::new("a.asdf"), ".yaml", b"text").is_err());
         assert!(!path.exists() && covered.room() == 0);

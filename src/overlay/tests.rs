@@ -54,6 +54,7 @@ impl Test {
             Verify::default(),
             Box::new(|_, _| ()),
             ShownViews::default(),
+            None,
         );
         let shared = Arc::new(Shared {
             state_dir: None,

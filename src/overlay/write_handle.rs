@@ -36,6 +36,15 @@ pub struct Caller {
     pub killed: bool,
 }
 
+impl Caller {
+    /// Returns the name of the program.
+    fn program(self) -> Option<String> {
+        let name = std::fs::read(format!("/proc/{}/comm", self.group)).ok()?;
+        let name = String::from_utf8_lossy(&name).trim_end().to_owned();
+        (!name.is_empty()).then_some(name)
+    }
+}
+
 /// An open file of the overlay, for reading or writing.
 #[derive(Debug)]
 pub struct WriteHandle {
@@ -100,6 +109,7 @@ impl Overlay {
                 self.begin()?;
             }
         }
+        let program = if open.writing { caller.program() } else { None };
         let mut state = locked(&self.state);
         if matches!(locked(&overlay_file.body).backing, Backing::Link(_)) {
             return Err(errno(libc::ELOOP));
@@ -114,7 +124,10 @@ impl Overlay {
         {
             let mut body = locked(&overlay_file.body);
             body.handles += 1;
-            body.writers += u32::from(open.writing);
+            if open.writing {
+                body.writers += 1;
+                body.program = program;
+            }
         }
         let writer = WriteHandle {
             overlay: self.clone(),

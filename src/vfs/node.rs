@@ -101,6 +101,8 @@ impl NodeState {
             folder::Node::Folder(_) => (None, 0),
             folder::Node::Link(text) => (None, text.len() as u64),
         };
+        let own_mtime = if let folder::Node::File(file) = shown { file.mtime } else { None };
+        let mtime = own_mtime.unwrap_or_else(|| held.mtime());
         let outlasts_saves = matches!(
             shown,
             folder::Node::File(folder::File { renewal: Renewal::WhileSame(signature), .. })
@@ -116,7 +118,7 @@ impl NodeState {
             renewal,
             outlasts_saves,
             size,
-            mtime: held.mtime(),
+            mtime,
         }
     }
 

@@ -56,6 +56,7 @@ impl Vfs {
             options.verify,
             on_wrong,
             options.views.clone(),
+            options.history.clone(),
         ));
         let found = find(sources, &detector, options)?;
         let sealed: Vec<String> = found
@@ -158,7 +159,8 @@ fn shared(
     let (state_dir, trouble) = match StateDir::open(options.mountpoint.as_deref()) {
         Ok(state_dir) => (Some(Arc::new(state_dir)), None),
         Err(error) => {
-            let lost = "files made beside tree.yaml and refused texts are not kept when the mount ends";
+            let lost = "files made beside tree.yaml, refused texts and replaced texts are not kept when the \
+                        mount ends";
             (None, Some(format!("{error}: {lost}")))
         }
     };

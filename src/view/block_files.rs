@@ -69,6 +69,7 @@ fn file(n: usize, block: Block) -> File {
             false => Renewal::WhileSame(Signature { text: String::new(), place: format!("{facts:?}") }),
         },
         keeping: if block.streamed { Keeping::Nothing } else { Keeping::Small },
+        mtime: None,
         attributes: Some(Arc::new(move || attributes(&facts))),
     }
 }

@@ -8,9 +8,11 @@ use crate::content::Text;
 use crate::content::folder::{File, Folder, Keeping, Kind, Node, Renewal};
 use crate::error::Result;
 use crate::format::Container;
+use crate::history::History;
 use crate::view::block_files::BlockFiles;
 use crate::view::blocks::{KnownChecks, Table};
-use crate::view::{ABOUT, BLOCKS, STATUS, ShownViews, TABLE, TREE};
+use crate::view::history::{FindTarget, HistoryFolder};
+use crate::view::{ABOUT, BLOCKS, HISTORY, STATUS, ShownViews, TABLE, TREE};
 
 /// Creates the text of `status.yaml`.
 type Status = Arc<dyn Fn() -> Text + Send + Sync>;
@@ -25,14 +27,19 @@ pub struct Root {
 impl Root {
     /// Creates the directory of a file, parsed if `container` is present. `status` creates the text of
     /// `status.yaml`, `known` returns the verification result of a block's checksum, and `shown` selects the
-    /// views.
+    /// views. `history` has the texts that saves of the file replaced.
     pub fn new(
         container: Option<Arc<dyn Container>>,
         status: Status,
         known: KnownChecks,
         shown: Arc<ShownViews>,
+        history: Option<(Arc<History>, FindTarget)>,
     ) -> Self {
-        let about = Arc::new(About { container: container.clone(), status, known });
+        let editable = container.as_ref().filter(|container| container.editor().is_some());
+        let history = history.zip(editable).map(|((history, target), container)| {
+            Arc::new(HistoryFolder::new(history, target, container.tree()))
+        });
+        let about = Arc::new(About { container: container.clone(), status, known, history });
         Self { container, about, shown }
     }
 
@@ -102,6 +109,8 @@ struct About {
     container: Option<Arc<dyn Container>>,
     status: Status,
     known: KnownChecks,
+    /// `None` for a file that can't be saved.
+    history: Option<Arc<HistoryFolder>>,
 }
 
 impl fmt::Debug for About {
@@ -112,6 +121,10 @@ impl fmt::Debug for About {
 
 impl Folder for About {
     fn is_slow_at(&self, name: &OsStr) -> bool {
+        // The state directory may be on a server.
+        if name == HISTORY {
+            return self.history.is_some();
+        }
         // The status looks at the other files that this one names.
         name == STATUS && self.container.as_ref().is_some_and(|container| container.is_slow())
     }
@@ -126,16 +139,22 @@ impl Folder for About {
                 let table = Table::new(container.clone(), self.known.clone())?;
                 Some(Node::File(File::new(Arc::new(table), Keeping::Nothing)))
             }
+            (Some(HISTORY), _) => self.history.clone().map(|folder| Node::Folder(folder)),
             _ => None,
         })
     }
 
     fn list(&self, from: u64, take: &mut dyn FnMut(&OsStr, Kind) -> bool) -> Result<()> {
-        const ALL: [(&str, Kind); 2] = [(STATUS, Kind::File), (TABLE, Kind::File)];
-        list(if self.container.is_some() { &ALL } else { &ALL[..1] }, from, take)
+        const ALL: [(&str, Kind); 3] = [(STATUS, Kind::File), (TABLE, Kind::File), (HISTORY, Kind::Folder)];
+        let count = match (&self.container, &self.history) {
+            (None, _) => 1,
+            (_, None) => 2,
+            (_, Some(_)) => 3,
+        };
+        list(ALL.get(..count).unwrap_or_default(), from, take)
     }
 
-    /// Both files include the number of blocks.
+    /// The files include the number of blocks.
     fn is_slow(&self) -> bool {
         self.container.as_ref().is_some_and(|container| container.is_slow())
     }

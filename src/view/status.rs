@@ -65,22 +65,6 @@ pub struct LastRefusal {
     pub kept_in: Option<String>,
 }
 
-/// Returns a time in the format of RFC 3339, in UTC.
-pub fn instant((seconds, _): (i64, u32)) -> String {
-    let (days, second) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
-    // Counts years from March, in eras of 400 years, so that the leap day is the last of a year.
-    let day = days.saturating_add(719_468);
-    let (era, day) = (day.div_euclid(146_097), day.rem_euclid(146_097));
-    let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
-    let day = day - (365 * year + year / 4 - year / 100);
-    let month = (5 * day + 2) / 153;
-    let day = day - (153 * month + 2) / 5 + 1;
-    let month = if month < 10 { month + 3 } else { month - 9 };
-    let year = year + era.saturating_mul(400) + i64::from(month <= 2);
-    let (hour, minute) = (second / 3_600, second / 60 % 60);
-    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{:02}Z", second % 60)
-}
-
 /// Returns the text of a file's status.
 ///
 /// `container` is the parsed file, or the error of opening it. `generation` counts how often it was parsed
@@ -125,25 +109,4 @@ pub fn text(
     shown::yaml(&status)
         .unwrap_or_else(|error| format!("# the status can't be written: {error}\n"))
         .into_bytes()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn times_are_those_of_the_calendar() {
-        for (seconds, text) in [
-            (0, "1970-01-01T00:00:00Z"),
-            (951_782_399, "2000-02-28T23:59:59Z"),
-            (951_782_400, "2000-02-29T00:00:00Z"),
-            (1_763_650_000, "2025-11-20T14:46:40Z"),
-            (-1, "1969-12-31T23:59:59Z"),
-        ] {
-            assert_eq!(instant((seconds, 5)), text);
-        }
-        // Extreme times do not overflow.
-        instant((i64::MIN, 0));
-        instant((i64::MAX, 0));
-    }
 }

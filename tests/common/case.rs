@@ -157,7 +157,7 @@ impl Case {
     /// Returns the directory of the mount's scratch files.
     pub(crate) fn drawer(&self) -> PathBuf {
         let mut found = fs::read_dir(self.mount.state()).unwrap().map(|entry| entry.unwrap().path());
-        found.find(|path| path.is_dir()).expect("a folder for scratch files")
+        found.find(|path| path.is_dir() && !path.ends_with("history")).expect("a folder for scratch files")
     }
 
     /// Returns the texts in the state directory.

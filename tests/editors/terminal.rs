@@ -43,6 +43,15 @@ fn saves(editor: &str, leaves: &[&str]) {
     let case = Case::new();
     drive(&case, editor, "save");
     case.is_saved_beside(&case.named(WRITTEN), 1, leaves);
+    keeps_the_text(&case);
+}
+
+/// Asserts that the history has the text that the only save replaced.
+#[track_caller]
+fn keeps_the_text(case: &Case) {
+    let texts = fs::read_dir(case.path(".asdf-mount/history")).unwrap().map(|entry| entry.unwrap().path());
+    let texts: Vec<_> = texts.map(|path| fs::read_to_string(path).unwrap()).collect();
+    assert_eq!(texts, [case.text.as_str()]);
 }
 
 fn mends(editor: &str) {
@@ -56,6 +65,7 @@ fn mends(editor: &str) {
     assert!(case.kept().iter().any(|text| text == case.named(BAD).as_bytes()));
     case.blocks_are_whole();
     assert!(case.text.contains(OLD));
+    keeps_the_text(&case);
 }
 
 #[test]

@@ -96,6 +96,7 @@ impl Parted {
             blocks: vec![n],
             renewal,
             keeping,
+            mtime: None,
             attributes: None,
         }))
     }

@@ -72,7 +72,7 @@ fn imploded_file(file: &AsdfFile) -> File {
     let grows = whole.as_ref().is_some_and(|whole| whole.streamed.is_some());
     let keeping = if grows || content.is_err() { Keeping::Nothing } else { Keeping::All };
     let renewal = whole.map_or(Renewal::Anew, |whole| Renewal::WhileSame(Signature::new(whole.signature)));
-    File { content, claimed: 0, grows, blocks: Vec::new(), renewal, keeping, attributes: None }
+    File { content, claimed: 0, grows, blocks: Vec::new(), renewal, keeping, mtime: None, attributes: None }
 }
 
 /// Collects all blocks.

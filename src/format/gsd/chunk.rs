@@ -38,6 +38,7 @@ pub fn file(file: &Arc<GsdFile>, entry: &Entry) -> File {
         blocks: Vec::new(),
         renewal: Renewal::WhileSame(Signature::new(signature(file, &entry))),
         keeping: Keeping::All,
+        mtime: None,
         attributes: Some(Arc::new(move || facts::attributes(&holder, &entry))),
     }
 }

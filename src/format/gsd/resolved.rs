@@ -221,6 +221,7 @@ impl FrameGroup {
             blocks: Vec::new(),
             renewal: Renewal::WhileSame(Signature::new(same)),
             keeping: Keeping::All,
+            mtime: None,
             attributes: found.ok().map(|found| frame.attributes(found)),
         }
     }

@@ -220,6 +220,7 @@ fn file_of(file: &Arc<GsdFile>, shown: &SeriesFile) -> File {
         blocks: Vec::new(),
         renewal: Renewal::WhileSame(Signature::new(format!("series {kind} {n} {m} {}", shown.chunks.count))),
         keeping: Keeping::All,
+        mtime: None,
         attributes: Some(Arc::new(move || attributes(&holder, &chunks))),
     }
 }
@@ -233,6 +234,7 @@ fn file_of_rows(file: &Arc<GsdFile>, quantity: &Quantity) -> File {
         blocks: Vec::new(),
         renewal: Renewal::WhileSame(signature),
         keeping: Keeping::All,
+        mtime: None,
         attributes: None,
     }
 }

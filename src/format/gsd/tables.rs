@@ -46,6 +46,7 @@ impl Folder for Tables {
             blocks: Vec::new(),
             renewal: Renewal::WhileSame(Signature::new(format!("log {} {len}", self.file.frames()?))),
             keeping: Keeping::All,
+            mtime: None,
             attributes: None,
         })))
     }

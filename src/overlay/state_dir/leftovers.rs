@@ -12,9 +12,8 @@ use rustix::fs::{AtFlags, FileType, FlockOperation, Mode, OFlags};
 
 use crate::overlay::beside::is_vim_swap;
 use crate::overlay::refusal::ERROR;
-use crate::overlay::state_dir::bound::{begins, names, remove};
 use crate::overlay::state_dir::report::listed;
-use crate::overlay::state_dir::{DIRECTORY, REPORT, SCRATCH};
+use crate::user_dirs::bound::{DIRECTORY, REPORT, SCRATCH, begins, names, remove};
 use crate::user_dirs::{self, STATE};
 
 /// Maximum bytes of a report that are read.

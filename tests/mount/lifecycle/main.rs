@@ -13,6 +13,7 @@ mod documents;
 mod failures;
 mod folder;
 mod fstab;
+mod history;
 mod hostile;
 mod look;
 mod options;

@@ -126,7 +126,7 @@ impl Bench {
     fn copies(&self) -> Vec<String> {
         let folders = fs::read_dir(self.state()).into_iter().flatten().map(|entry| entry.unwrap().path());
         folders
-            .filter(|folder| folder.is_dir())
+            .filter(|folder| folder.is_dir() && !folder.ends_with("history"))
             .map(|folder| {
                 let meta = fs::metadata(&folder).unwrap();
                 assert_eq!((meta.mode() & 0o777, meta.uid()), (0o700, if self.user { USER } else { 0 }));

@@ -281,6 +281,10 @@ fn at_random(way: Way, moments: usize) -> usize {
         drop(mount);
         cut += usize::from(!place.ours_beside().is_empty());
         before = recovered(&place, moment % 3 == 0, [&last, &tried]);
+        // Each entry of the history leads to the next one, and the last one to the text of the file.
+        let logged = place.run([Path::new("--log"), &place.source]);
+        let listed = String::from_utf8_lossy(&logged.stdout).into_owned();
+        assert!(logged.status.success() && !listed.contains("of another text"), "{logged:?}");
     }
     println!("{}: {cut} of {moments} left something halfway", way.name);
     moments

@@ -156,7 +156,7 @@ pub(in super::super) fn file_of_all(
     blocks.dedup();
     let renewal = signatures.map_or(Renewal::Anew, Renewal::WhileSame);
     let content = all.and_then(|all| make(&all));
-    File { content, claimed: 0, grows, blocks, renewal, keeping: Keeping::All, attributes: None }
+    File { content, claimed: 0, grows, blocks, renewal, keeping: Keeping::All, mtime: None, attributes: None }
 }
 
 /// Returns the elements of an array.
@@ -282,6 +282,7 @@ impl Origin {
             blocks: self.blocks,
             renewal: self.renewal,
             keeping: Keeping::All,
+            mtime: None,
             attributes: None,
         }
     }

@@ -14,6 +14,7 @@ use crate::format::Context;
 use crate::format::asdf::stored::Stored;
 use crate::format::editor::{EditContext, Editor, SaveTarget, Saved, TextVersion, Validation};
 use crate::format::refusal::Refusal;
+use crate::history::{History, Kept, Replaced};
 use crate::source::storage::System;
 use crate::source::{FileSource, Readers};
 
@@ -29,6 +30,10 @@ pub(super) struct Session {
     /// The text in the file as the check needs it, and its version.
     old: Option<(TextVersion, Old)>,
     notices: Vec<String>,
+    later_notices: Vec<String>,
+    /// Keeps the texts that saves replace, and the name of the program that saves.
+    history: Option<Arc<History>>,
+    program: Option<String>,
     /// The target. It keeps open the directory through which the file may be named.
     target: SaveTarget,
 }
@@ -61,6 +66,9 @@ impl Session {
             options: SaveOptions { padding: context.options.padding, only: None },
             old: None,
             notices,
+            later_notices: Vec::new(),
+            history: context.history.clone(),
+            program: None,
             target,
         })
     }
@@ -107,6 +115,31 @@ impl Session {
         }
     }
 
+    /// Keeps the present text in the history before a save replaces it by `text`.
+    fn keep<'h>(&mut self, history: &'h History, text: &[u8], version: TextVersion) -> Option<Kept<'h>> {
+        let file = self.file().ok()?;
+        if file.layout().head == version {
+            return None;
+        }
+        let old = file.head().ok()?;
+        let (file, program) = ((self.target.dir(), self.target.name()), self.program.as_deref());
+        let kept = history.keep(&Replaced { file, program, old: &old, new: text });
+        if let Some(trouble) = history.trouble() {
+            tracing::warn!("{}: {trouble}", self.target.label().display());
+            self.later_notices.push(trouble.to_string());
+        }
+        kept
+    }
+
+    /// Ends the history's part of a save that left this version of the tree, if it is known.
+    fn end_kept(&self, kept: Option<Kept<'_>>, base: TextVersion, now: Option<TextVersion>) {
+        match kept {
+            Some(kept) if now == Some(base) => kept.withdraw(),
+            Some(kept) => kept.saved((self.target.dir(), self.target.name())),
+            None => {}
+        }
+    }
+
     /// Opens the file for writing and closes it again. The descriptor that wrote the save stays open, so
     /// without this programs that wait for `IN_CLOSE_WRITE` with inotify would not hear of the save.
     fn close_again(&mut self) {
@@ -122,6 +155,10 @@ impl Editor for Session {
         &self.notices
     }
 
+    fn later_notices(&self) -> &[String] {
+        &self.later_notices
+    }
+
     /// Trusts the last layout if the file's size and time have not changed. If the head was changed all the
     /// same, the save finds out, because it reads the head.
     fn version(&mut self) -> Result<TextVersion> {
@@ -135,6 +172,10 @@ impl Editor for Session {
     fn text(&mut self) -> Result<Vec<u8>> {
         self.version()?;
         self.file()?.head()
+    }
+
+    fn set_program(&mut self, program: Option<String>) {
+        self.program = program;
     }
 
     fn check(&mut self, text: &[u8], base: &TextVersion) -> std::result::Result<(), Refusal> {
@@ -167,7 +208,11 @@ impl Editor for Session {
             Cow::Owned(text) => TextVersion::of_bytes(text),
         };
         let options = self.options;
+        let history = self.history.clone();
+        let kept = history.as_deref().and_then(|history| self.keep(history, &accepted.text, version));
         let applied = self.file()?.save_among_readers(&accepted.text, version, &options, readers);
+        let now = if applied.is_ok() { Some(version) } else { self.version().ok() };
+        self.end_kept(kept, *base, now);
         let applied = applied.map_err(|error| relabelled(&error, &self.target))?;
         self.old = accepted.next.map(|next| (version, next));
         let written = applied.plan.is_some();

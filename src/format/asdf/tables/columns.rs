@@ -29,7 +29,7 @@ pub(super) fn file(file: &Arc<AsdfFile>, sources: &[Source]) -> File {
     });
     let renewal = parts.signature.map_or(Renewal::Anew, Renewal::WhileSame);
     let Parts { blocks, grows, .. } = parts;
-    File { content, claimed: 0, grows, blocks, renewal, keeping: Keeping::All, attributes: None }
+    File { content, claimed: 0, grows, blocks, renewal, keeping: Keeping::All, mtime: None, attributes: None }
 }
 
 /// Makes column names unique, because readers find columns by name. The second `a` becomes `a~1`.

@@ -5,18 +5,31 @@
 //! need.
 
 use std::ffi::{OsStr, OsString};
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use rustix::fs::{AtFlags, FileType, FlockOperation, Mode, OFlags, Stat};
 
-use crate::overlay::state_dir::{DIRECTORY, EDIT, FILES, REPORT, SCRATCH};
-use crate::user_dirs::UNFINISHED;
+use super::{UNFINISHED, history_size};
 
-/// Maximum bytes of all kept files.
-pub(super) const MOST: u64 = 256 << 20;
+/// Name prefix of a directory of scratch files.
+pub const SCRATCH: &str = "scratch-";
+/// Name prefix of a directory in which a text is edited without a mount.
+pub const EDIT: &str = "edit-";
+/// Name prefix of a report.
+pub const REPORT: &str = "report-";
+/// The directory of replaced texts. It has a directory for each file.
+pub const HISTORY: &str = "history";
+/// Name suffix of a directory with files that were made beside `tree.yaml`.
+pub const FILES: &str = ".files";
+
+/// The flags with which a directory is opened.
+pub const DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
+
+/// Maximum bytes of all kept files, less than 256 MiB by the growth of the history between two trims.
+pub const MOST: u64 = (256 << 20) - history_size::SLACK;
 /// Maximum time that a file is kept.
 const LONGEST: Duration = Duration::from_secs(90 * 24 * 60 * 60);
 /// Age at which an unfinished file counts as abandoned.
@@ -33,19 +46,78 @@ struct KeptFile {
 
 /// Removes old files, and the oldest while the limit is exceeded, but never `newest`. Returns the bytes that
 /// are left.
-pub(super) fn trim(dir: BorrowedFd<'_>, most: u64, newest: Option<&OsStr>) -> u64 {
+pub fn trim(dir: BorrowedFd<'_>, most: u64, newest: Option<&OsStr>) -> u64 {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |now| now.as_secs());
     let mut entries = entries(dir, now);
+    let others: u64 = entries.iter().map(|entry| entry.size).sum();
+    let opened = rustix::fs::openat(dir, HISTORY, DIRECTORY | OFlags::NOFOLLOW, Mode::empty()).ok();
+    let history = match &opened {
+        Some(opened) => history_size::known(opened.as_fd(), now),
+        None => Some(0),
+    };
+    let history = history.filter(|size| *size == 0 || others.saturating_add(*size) <= most);
+    let counted = opened.filter(|_| history.is_none());
+    entries.extend(counted.iter().flat_map(|opened| replaced_texts(opened.as_fd(), now)));
     entries.sort_by_key(|entry| entry.changed);
-    let mut held: u64 = entries.iter().map(|entry| entry.size).sum();
+    let mut held = history.unwrap_or(0) + entries.iter().map(|entry| entry.size).sum::<u64>();
+    let mut kept = 0;
     for entry in entries {
         let old = entry.changed.saturating_add(LONGEST.as_secs()) < now;
         if (held > most || old) && newest != Some(&*entry.name) && remove(dir, &entry.name) {
             tracing::info!("{} is removed from the state directory", entry.name.display());
             held = held.saturating_sub(entry.size);
+        } else if entry.name.as_bytes().contains(&b'/') {
+            kept += entry.size;
+        }
+    }
+    if let Some(opened) = counted {
+        history_size::found(opened.as_fd(), kept, now);
+        if kept == 0 {
+            remove_empty(dir, opened.as_fd());
         }
     }
     held
+}
+
+/// Removes the directory of replaced texts, which has no texts, unless another program makes one now.
+fn remove_empty(dir: BorrowedFd<'_>, history: BorrowedFd<'_>) {
+    for bucket in names(history) {
+        let _ = rustix::fs::unlinkat(history, &*bucket, AtFlags::REMOVEDIR);
+    }
+    history_size::forget(history);
+    let _ = rustix::fs::unlinkat(dir, HISTORY, AtFlags::REMOVEDIR);
+}
+
+/// Lists the replaced texts of all files, as `history/…/NAME`; removes empty directories of them.
+fn replaced_texts(history: BorrowedFd<'_>, now: u64) -> Vec<KeptFile> {
+    let mut texts = Vec::new();
+    for bucket in names(history) {
+        let opened = rustix::fs::openat(history, &*bucket, DIRECTORY | OFlags::NOFOLLOW, Mode::empty());
+        let Ok(opened) = opened else { continue };
+        let mut inner = texts_of(opened.as_fd(), now);
+        if inner.is_empty() {
+            let _ = rustix::fs::unlinkat(history, &*bucket, AtFlags::REMOVEDIR);
+        }
+        for text in &mut inner {
+            text.name = [OsStr::new(HISTORY), &bucket, &text.name].join(OsStr::new("/"));
+        }
+        texts.append(&mut inner);
+    }
+    texts
+}
+
+/// Lists the replaced texts of a file; removes abandoned unfinished ones.
+fn texts_of(bucket: BorrowedFd<'_>, now: u64) -> Vec<KeptFile> {
+    let kept = |name: OsString| {
+        let stat = rustix::fs::statat(bucket, &*name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
+        let is_old = seconds(&stat).saturating_add(ABANDONED.as_secs()) < now;
+        if is_old && begins(&name, UNFINISHED) {
+            let _ = rustix::fs::unlinkat(bucket, &*name, AtFlags::empty());
+            return None;
+        }
+        Some(KeptFile { size: length(&stat), changed: seconds(&stat), name })
+    };
+    names(bucket).into_iter().filter_map(kept).collect()
 }
 
 /// Lists the kept files; removes abandoned unfinished ones.
@@ -92,19 +164,19 @@ fn unused(dir: BorrowedFd<'_>, name: &OsStr) -> Option<Vec<Stat>> {
     let opened = rustix::fs::openat(dir, name, DIRECTORY | OFlags::NOFOLLOW, Mode::empty()).ok()?;
     rustix::fs::flock(&opened, FlockOperation::NonBlockingLockExclusive).ok()?;
     let stat = |name: &OsString| rustix::fs::statat(&opened, &**name, AtFlags::SYMLINK_NOFOLLOW).ok();
-    use std::os::fd::AsFd;
+
     Some(names(opened.as_fd()).iter().filter_map(stat).collect())
 }
 
 /// Returns the names in a directory, without `.` and `..`.
-pub(super) fn names(dir: BorrowedFd<'_>) -> Vec<OsString> {
+pub fn names(dir: BorrowedFd<'_>) -> Vec<OsString> {
     let entries = rustix::fs::Dir::read_from(dir).into_iter().flatten().flatten();
     let names = entries.map(|entry| OsStr::from_bytes(entry.file_name().to_bytes()).to_owned());
     names.filter(|name| name != "." && name != "..").collect()
 }
 
 /// Removes a file, or a directory with its contents.
-pub(super) fn remove(dir: BorrowedFd<'_>, name: &OsStr) -> bool {
+pub(crate) fn remove(dir: BorrowedFd<'_>, name: &OsStr) -> bool {
     // Uses the descriptor, as a mount may cover the path.
     let path = Path::new("/proc/self/fd").join(dir.as_raw_fd().to_string()).join(name);
     rustix::fs::unlinkat(dir, name, AtFlags::empty()).is_ok() || remove_directory(path)
@@ -114,7 +186,8 @@ fn remove_directory(path: PathBuf) -> bool {
     std::fs::remove_dir_all(path).is_ok()
 }
 
-pub(super) fn begins(name: &OsStr, start: &str) -> bool {
+/// True if a name starts with this text.
+pub fn begins(name: &OsStr, start: &str) -> bool {
     name.as_bytes().starts_with(start.as_bytes())
 }
 
@@ -128,7 +201,6 @@ fn seconds(stat: &Stat) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use std::os::fd::AsFd;
 
     use super::*;
 
@@ -154,6 +226,7 @@ mod tests {
         make("0123.asdf-mount-journal.aside-2", 10, 91);
         make("0123.asdf-mount-journal", 10, 91);
         make("anything else", 10, 91);
+        make("history/d-old.asdf-1-2/00000001-2026-11-23T10-36-37Z-1.yaml", 10, 91);
         make("d-b.asdf-1-1-1.unfinished.yaml", 1000, 89);
         make("d-b.asdf-1-1-2.rejected.yaml", 1000, 2);
         make("d-b.asdf-1-1-3.files/notes", 1000, 1);
@@ -173,6 +246,35 @@ mod tests {
         assert_eq!(remaining(), [&others[..], &of_b[1..]].concat());
         trim(dir.as_fd(), 0, Some(OsStr::new(of_b[1])));
         assert_eq!(remaining(), [&others[..], &of_b[1..2]].concat());
+    }
+
+    #[test]
+    fn the_oldest_replaced_texts_go_and_the_newest_stays() {
+        let folder = tempfile::tempdir().unwrap();
+        let dir = rustix::fs::open(folder.path(), DIRECTORY, Mode::empty()).unwrap();
+        let make = |name: &str, hours: u64| {
+            let path = folder.path().join(name);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(&path, vec![1; 1000]).unwrap();
+            let file = std::fs::File::options().write(true).open(&path).unwrap();
+            file.set_modified(SystemTime::now() - Duration::from_secs(hours * 3600)).unwrap();
+        };
+        make("history/a-1-1/1.yaml", 9);
+        make("history/a-1-1/2.yaml", 3);
+        make("d-b.asdf-1-1-1.rejected.yaml", 5);
+        make("history/b-1-1/1.yaml", 1);
+        let is_there = |name: &str| folder.path().join(name).exists();
+        assert_eq!(trim(dir.as_fd(), 4000, None), 4000);
+        // The size is known now, and nothing is counted again.
+        make("history/b-1-1/2.yaml", 0);
+        assert_eq!(trim(dir.as_fd(), 4000, None), 4000);
+        let history = std::fs::File::open(folder.path().join(HISTORY)).unwrap();
+        assert!(!history_size::add(history.as_fd(), 1000, 0));
+        assert_eq!(trim(dir.as_fd(), 3000, Some(OsStr::new("history/a-1-1/2.yaml"))), 3000);
+        assert!(!is_there("history/a-1-1/1.yaml") && is_there("history/a-1-1/2.yaml"));
+        assert!(!is_there("d-b.asdf-1-1-1.rejected.yaml") && is_there("history/b-1-1/1.yaml"));
+        trim(dir.as_fd(), 0, None);
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
     }
 
     #[test]

@@ -1,0 +1,258 @@
+//! `--log`, `--diff` and `--undo`: the saves of a file, and taking the last one back.
+
+use std::fs::OpenOptions;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use serde::Serialize;
+
+use super::{complain, exit, print, revise, usage};
+use crate::cache::Cache;
+use crate::daemon;
+use crate::error::{Error, Kind, Result, one_line};
+use crate::format::editor::{EditContext, SaveTarget, TextVersion};
+use crate::format::refusal::Refusal;
+use crate::format::{self, Context};
+use crate::history::time::instant;
+use crate::history::{Change, Digest, History};
+use crate::options::Options;
+use crate::source::{FileSource, NoReaders};
+use crate::text_diff;
+
+/// Name prefix of a replaced text in the mount.
+const IN_MOUNT: &str = ".asdf-mount/history/";
+
+/// The saves of a file, the last one first, and its present text.
+struct Saves {
+    history: Option<History>,
+    changes: Vec<Change>,
+    text: Vec<u8>,
+}
+
+impl Saves {
+    fn of(file: &Path) -> Result<Self> {
+        let target = SaveTarget::of_path(file)?;
+        let context = Context::new(Arc::new(Cache::with_threads(0, 1)));
+        let container = format::open(Arc::new(FileSource::open(file)?), &context)?;
+        if container.editor().is_none() {
+            let message = format!("files of the format {} have no history", container.format());
+            return Err(Error::new(Kind::Unsupported, message).of(file));
+        }
+        let tree = container.tree();
+        let mut text = vec![0; usize::try_from(tree.len()).unwrap_or(usize::MAX)];
+        crate::content::read_exact_at(&*tree, 0, &mut text).map_err(|error| error.of(file))?;
+        let history = match History::open_existing(None) {
+            Ok(history) => Some(history),
+            Err(error) if error.errno() == libc::ENOENT => None,
+            Err(error) => return Err(error),
+        };
+        let changes = match &history {
+            Some(history) => history.changes((target.dir(), target.name()), || Ok(Digest::of(&text)))?,
+            None => Vec::new(),
+        };
+        Ok(Self { history, changes, text })
+    }
+
+    /// Returns the saves that led to the present text.
+    fn own(&self) -> impl Iterator<Item = &Change> {
+        self.changes.iter().filter(|change| change.is_own)
+    }
+
+    /// Returns the text before a save.
+    fn before(&self, change: &Change) -> Result<Vec<u8>> {
+        match &self.history {
+            Some(history) => history.text(change),
+            None => Err(Error::new(Kind::NotFound, "there is no history")),
+        }
+    }
+
+    /// Returns the text after the save `n`, counted from 0, and its name.
+    fn after(&self, n: usize) -> Result<(Vec<u8>, String)> {
+        let later = n.checked_sub(1).and_then(|later| self.changes.get(later));
+        match later.filter(|later| later.is_own || self.changes.get(n).is_some_and(|change| !change.is_own)) {
+            Some(later) => Ok((self.before(later)?, format!("{IN_MOUNT}{}", later.name))),
+            None => Ok((self.text.clone(), "tree.yaml".to_owned())),
+        }
+    }
+
+    /// Returns an error if there is no save to show.
+    fn missing(&self, file: &Path, wanted: usize) -> Error {
+        let message = match (self.own().count(), self.changes.is_empty()) {
+            (0, true) => "has no saves in its history".to_owned(),
+            (0, false) => {
+                "another program has changed the tree since the saves in its history; --log lists them"
+                    .to_owned()
+            }
+            (1, _) => format!("has 1 save in its history, not {wanted}"),
+            (count, _) => format!("has {count} saves in its history, not {wanted}"),
+        };
+        Error::new(Kind::NotFound, message).of(file)
+    }
+}
+
+/// A save in the output of `--log`.
+#[derive(Serialize)]
+struct Row {
+    /// Number for `--diff`; `None` for a save of another text.
+    n: Option<usize>,
+    time: String,
+    file: Option<String>,
+    size: u64,
+    removed: u64,
+    added: u64,
+    program: Option<String>,
+    own: bool,
+}
+
+/// Lists the saves of a file.
+pub(super) fn log(file: &Path, json: bool) -> Result<u8> {
+    let saves = Saves::of(file)?;
+    let mut rows = Vec::new();
+    for (at, change) in saves.changes.iter().enumerate() {
+        let own = change.is_own;
+        // The text after a save of another text may be gone.
+        let known = own || at > 0 && saves.changes.get(at - 1).is_some_and(|later| later.old == change.new);
+        let (removed, added) = match known {
+            true => text_diff::changed_lines(&saves.before(change)?, &saves.after(at)?.0),
+            false => (0, 0),
+        };
+        rows.push(Row {
+            n: own.then_some(at + 1),
+            time: instant(change.time),
+            file: own.then(|| change.name.clone()),
+            size: change.old.len,
+            removed,
+            added,
+            program: change.program.clone(),
+            own,
+        });
+    }
+    let lines = if json { in_json(&rows)? } else { in_columns(&rows) };
+    print(lines.as_bytes())?;
+    Ok(exit::OK)
+}
+
+fn in_json(rows: &[Row]) -> Result<String> {
+    let line = |row| serde_json::to_string(row).map(|line| line + "\n");
+    let lines: std::result::Result<String, _> = rows.iter().map(line).collect();
+    lines.map_err(|error| Error::new(Kind::System(libc::EIO), error.to_string()))
+}
+
+fn in_columns(rows: &[Row]) -> String {
+    let cells = |row: &Row| {
+        [
+            row.n.map_or_else(|| "-".to_owned(), |n| n.to_string()),
+            row.size.to_string(),
+            format!("-{}", row.removed),
+            format!("+{}", row.added),
+        ]
+    };
+    let width = |at: usize| rows.iter().map(|row| cells(row)[at].len()).max().unwrap_or(0);
+    let widths = [0, 1, 2, 3].map(width);
+    let line = |row: &Row| {
+        let [n, size, removed, added] = cells(row);
+        let program = row.program.as_deref().unwrap_or("-");
+        let note = if row.own { "" } else { "  (of another text)" };
+        format!(
+            "{n:>0$}  {time}  {size:>1$}  {removed:>2$} {added:>3$}  {program}{note}\n",
+            widths[0],
+            widths[1],
+            widths[2],
+            widths[3],
+            time = row.time,
+            program = one_line(program),
+        )
+    };
+    rows.iter().map(line).collect()
+}
+
+/// Shows a save as a unified diff: the last one, or the one with this number.
+pub(super) fn diff(file: &Path, number: Option<&PathBuf>) -> Result<u8> {
+    let wanted = match number {
+        None => 1,
+        Some(number) => {
+            let parsed = number.to_str().and_then(|number| number.parse().ok()).filter(|number| *number > 0);
+            parsed.ok_or_else(|| {
+                usage(format!("{}: give the number of a save, as --log shows it", number.display()))
+            })?
+        }
+    };
+    let saves = Saves::of(file)?;
+    let change = saves.own().nth(wanted - 1).ok_or_else(|| saves.missing(file, wanted))?;
+    let (before, (after, name)) = (saves.before(change)?, saves.after(wanted - 1)?);
+    let mut lines = Vec::new();
+    text_diff::write_unified(&before, &after, (&format!("{IN_MOUNT}{}", change.name), &name), &mut lines)?;
+    print(&lines)?;
+    Ok(exit::OK)
+}
+
+/// Takes the last save of a file back.
+pub(super) fn undo(file: &Path, options: &Options, quiet: bool) -> Result<u8> {
+    let context = revise::context(options);
+    let undone = match undo_here(file, &context) {
+        Err(error) if error.kind() == Kind::Busy => match mount_of(file) {
+            Some(mountpoint) => undo_in(&mountpoint, file)?,
+            None => return Err(error),
+        },
+        undone => undone?,
+    };
+    match undone {
+        Some(change) if !quiet => {
+            let program = change.program.map_or_else(String::new, |program| format!(" by {program}"));
+            let what = format!("the save of {}{program} is taken back", instant(change.time));
+            print(format!("{}: {}\n", revise::shown(file), one_line(&what)).as_bytes()).map(|()| exit::OK)
+        }
+        Some(_) => Ok(exit::OK),
+        None => Ok(exit::FAILED),
+    }
+}
+
+/// Takes the last save back and returns it; `None` if the older text is refused, which has been told.
+fn undo_here(file: &Path, context: &EditContext) -> Result<Option<Change>> {
+    let mut editor = revise::open(file, context)?;
+    editor.set_program(Some("asdf-mount --undo".to_owned()));
+    let saves = Saves::of(file)?;
+    let change = saves.own().next().ok_or_else(|| saves.missing(file, 1))?;
+    let base = TextVersion::of_bytes(&saves.text);
+    match editor.commit(&saves.before(change)?, &base, &mut NoReaders) {
+        Ok(saved) => {
+            revise::tell(file, &*editor, &saved);
+            Ok(Some(change.clone()))
+        }
+        Err(Refusal::Failed(error)) => Err(error),
+        Err(refusal) => {
+            complain(&format!("{}: not changed: the text before its last save is refused", file.display()));
+            revise::complain_of(&refusal);
+            Ok(None)
+        }
+    }
+}
+
+/// Returns the mountpoint of a file that is mounted alone.
+fn mount_of(file: &Path) -> Option<PathBuf> {
+    let full = file.canonicalize().ok()?;
+    let mut mounts = daemon::mounted().ok()?.into_iter();
+    mounts
+        .find(|(_, source)| Path::new(source).canonicalize().is_ok_and(|source| source == full))
+        .map(|found| found.0)
+}
+
+/// Takes the last save of a mounted file back, by writing the older text to the mount.
+fn undo_in(mountpoint: &Path, file: &Path) -> Result<Option<Change>> {
+    let saves = Saves::of(file)?;
+    let change = saves.own().next().ok_or_else(|| saves.missing(file, 1))?;
+    let (text, tree) = (saves.before(change)?, mountpoint.join("tree.yaml"));
+    let opened = OpenOptions::new().write(true).truncate(true).open(&tree);
+    let written = opened.and_then(|mut tree| tree.write_all(&text).and_then(|()| tree.sync_all()));
+    match written {
+        Ok(()) => Ok(Some(change.clone())),
+        Err(error) => {
+            complain(&Error::from(error).of(&tree).to_string());
+            if let Ok(why) = std::fs::read_to_string(mountpoint.join("tree.yaml.error")) {
+                crate::log::complain(why.trim_end());
+            }
+            Ok(None)
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! The directory with the texts of one file.
+
+use std::ffi::{OsStr, OsString};
+use std::io::Read;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use rustix::fs::{AtFlags, Mode, OFlags};
+use rustix::io::Errno;
+
+use super::file_id::FileId;
+use super::{MOST_BYTES, time};
+use crate::error::Result;
+use crate::user_dirs::bound::{DIRECTORY, names};
+use crate::user_dirs::{self, is_ours};
+
+/// An open bucket.
+#[derive(Debug)]
+pub(super) struct Bucket {
+    dir: OwnedFd,
+    pub(super) name: OsString,
+}
+
+/// Returns the names of all buckets, sorted.
+fn all_named(history: &OwnedFd) -> Vec<OsString> {
+    let mut buckets: Vec<_> = names(history.as_fd());
+    buckets.sort_unstable();
+    buckets
+}
+
+/// The name of an entry: `NUMBER-SHOWN-TAG.yaml`.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct EntryName {
+    /// Number of the save in the bucket. Clocks may go wrong, so names are not sorted by time.
+    number: u64,
+    /// The name in the mount, without extension.
+    pub(super) shown: String,
+}
+
+impl EntryName {
+    fn parse(name: &OsStr) -> Option<Self> {
+        let (number, rest) = name.to_str()?.strip_suffix(".yaml")?.split_once('-')?;
+        let (shown, _) = rest.rsplit_once('-')?;
+        let is_plain = shown.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
+        Some(Self { number: number.parse().ok()?, shown: shown.to_owned() }).filter(|_| is_plain)
+    }
+}
+
+impl Bucket {
+    /// Opens the bucket with this name, if it is ours.
+    pub(super) fn open(history: &OwnedFd, name: &OsStr) -> Option<Self> {
+        let dir = rustix::fs::openat(history, name, DIRECTORY | OFlags::NOFOLLOW, Mode::empty()).ok()?;
+        is_ours(&rustix::fs::fstat(&dir).ok()?).then(|| Self { dir, name: name.to_owned() })
+    }
+
+    /// Opens the bucket of a file; creates it if there is none.
+    pub(super) fn of(history: &OwnedFd, id: &FileId) -> Result<Self> {
+        let known = all_named(history).into_iter().find(|name| id.has_key(name));
+        if let Some(bucket) = known.and_then(|name| Self::open(history, &name)) {
+            return Ok(bucket);
+        }
+        let name = id.bucket();
+        match rustix::fs::mkdirat(history, &*name, Mode::RWXU) {
+            Ok(()) | Err(Errno::EXIST) => {}
+            Err(error) => return Err(error.into()),
+        }
+        Self::open(history, &name).ok_or_else(|| Errno::NOENT.into())
+    }
+
+    /// Returns the bucket of a file, and others that may go on: two machines may have made one at once, and
+    /// other files may have been at its path.
+    pub(super) fn all_of(history: &OwnedFd, id: &FileId) -> (Option<Self>, Vec<Self>) {
+        let buckets = all_named(history);
+        let own = buckets.iter().find(|name| id.has_key(name));
+        let others =
+            buckets.iter().filter(|name| Some(*name) != own && (id.has_key(name) || id.has_path(name)));
+        let open = |name: &OsString| Self::open(history, name);
+        (own.and_then(open), others.filter_map(open).collect())
+    }
+
+    /// Returns the names of the entries, the oldest first.
+    pub(super) fn entries(&self) -> Vec<(OsString, EntryName)> {
+        let names = names(self.dir.as_fd()).into_iter();
+        let mut entries: Vec<_> =
+            names.filter_map(|name| EntryName::parse(&name).map(|it| (name, it))).collect();
+        entries.sort_unstable_by(|(_, one), (_, other)| one.cmp(other));
+        entries
+    }
+
+    /// Returns a name for an entry of this second. No other program chooses it.
+    pub(super) fn new_name(&self, seconds: i64) -> OsString {
+        static TAGS: AtomicU64 = AtomicU64::new(0);
+        let (entries, second) = (self.entries(), time::as_name(seconds));
+        let number = entries.last().map_or(0, |(_, last)| last.number).saturating_add(1);
+        let is_taken = |shown: &str| entries.iter().any(|(_, entry)| entry.shown == shown);
+        // Sorted by name, a later text of the same second comes after the first: 2 is greater than a dot.
+        let more = (2..u64::MAX).map(|n| format!("{second}{n:02}"));
+        let shown = std::iter::once(second.clone()).chain(more).find(|shown| !is_taken(shown));
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
+        let tag = (now, std::process::id(), TAGS.fetch_add(1, Ordering::Relaxed), &self.name);
+        let tag = twox_hash::XxHash3_128::oneshot(format!("{tag:?}").as_bytes()) as u64;
+        format!("{number:08}-{}-{tag:016x}.yaml", shown.unwrap_or(second)).into()
+    }
+
+    /// Writes an entry completely or not at all.
+    pub(super) fn write(&self, name: &OsStr, bytes: &[u8]) -> std::io::Result<()> {
+        user_dirs::write(&self.dir, name, bytes)
+    }
+
+    /// Reads an entry.
+    pub(super) fn read(&self, name: &OsStr) -> Option<Vec<u8>> {
+        let (file, _) = user_dirs::open_file(&self.dir, Path::new(name))?;
+        let mut bytes = Vec::new();
+        file.take(MOST_BYTES + 1).read_to_end(&mut bytes).ok()?;
+        Some(bytes)
+    }
+
+    /// Removes an entry.
+    pub(super) fn remove(&self, name: &OsStr) {
+        let _ = rustix::fs::unlinkat(&self.dir, name, AtFlags::empty());
+    }
+
+    /// Removes the oldest entries beyond the limits; returns their bytes.
+    pub(super) fn limit(&self, most_texts: usize, most_bytes: u64) -> u64 {
+        let (mut held, mut removed) = (0, 0);
+        for (at, (name, _)) in self.entries().iter().rev().enumerate() {
+            let stat = rustix::fs::statat(&self.dir, &**name, AtFlags::SYMLINK_NOFOLLOW);
+            let size = stat.map_or(0, |stat| u64::try_from(stat.st_size).unwrap_or(0));
+            held += size;
+            if at > 0 && (at >= most_texts || held > most_bytes) {
+                self.remove(name);
+                removed += size;
+            }
+        }
+        removed
+    }
+
+    /// Renames the bucket after its file has got another inode or name; returns the bucket's name.
+    pub(super) fn follow(&self, history: &OwnedFd, id: &FileId) -> OsString {
+        let name = id.bucket();
+        // A bucket in the way stays: it is found by the path.
+        match name == self.name || rustix::fs::renameat(history, &*self.name, history, &*name).is_ok() {
+            true => name,
+            false => self.name.clone(),
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! The identity of a file, by which its bucket is found.
+//!
+//! The key is a digest of the machine, the file system, the inode and its time of birth. It survives a rename
+//! of the file, and differs for a new file that gets the inode number of a deleted one. The machine is
+//! `/etc/machine-id`, else the host name: several machines may share a state directory, and their disks may be
+//! copies. The file system is its identifier in statfs, which is the same after a reboot, or else the device
+//! number. On a file system that machines share (NFS, SMB, sshfs) its name `server:path` stands for both
+//! machine and file system, so that all machines find the bucket; times of birth are left out there.
+//!
+//! The path is a digest of the machine and the absolute path. It finds the bucket of a file that was restored,
+//! or copied back, under its old name. Such a file has another inode.
+
+use std::ffi::{OsStr, OsString};
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{AtFlags, StatxFlags};
+use twox_hash::XxHash3_128;
+
+use crate::error::Result;
+use crate::source::storage;
+use crate::user_dirs::stem_of;
+
+/// The identity of a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct FileId {
+    key: String,
+    path: String,
+    stem: OsString,
+}
+
+impl FileId {
+    /// Returns the identity of the file `name` in a directory.
+    pub(super) fn of(dir: BorrowedFd<'_>, name: &OsStr) -> Result<Self> {
+        let wanted = StatxFlags::INO | StatxFlags::BTIME;
+        let stat = rustix::fs::statx(dir, name, AtFlags::SYMLINK_NOFOLLOW, wanted)?;
+        let device = format!("{}:{}", stat.stx_dev_major, stat.stx_dev_minor);
+        let machine = machine();
+        let shared = storage::is_remote(dir).then(|| shared_name(&device)).flatten();
+        let birth = StatxFlags::from_bits_retain(stat.stx_mask).contains(StatxFlags::BTIME);
+        let key = match shared {
+            Some(shared) => [&shared[..], &stat.stx_ino.to_le_bytes()].join(&0),
+            None => {
+                let file_system = match rustix::fs::fstatvfs(dir).map_or(0, |stat| stat.f_fsid) {
+                    0 => device,
+                    id => format!("{id:x}"),
+                };
+                let birth = birth.then_some((stat.stx_btime.tv_sec, stat.stx_btime.tv_nsec));
+                format!("{machine}\0{file_system}\0{}\0{birth:?}", stat.stx_ino).into_bytes()
+            }
+        };
+        let path = rustix::fs::readlink(format!("/proc/self/fd/{}", dir.as_raw_fd()), Vec::new())?;
+        let path = PathBuf::from(OsString::from_vec(path.into_bytes())).join(name);
+        let named = [machine.as_bytes(), path.as_os_str().as_bytes()].join(&0);
+        let path_digest = XxHash3_128::oneshot(&named) as u64;
+        Ok(Self {
+            key: format!("{:032x}", XxHash3_128::oneshot(&key)),
+            path: format!("{path_digest:016x}"),
+            stem: stem_of(&path),
+        })
+    }
+
+    /// Returns the name of the file's bucket.
+    pub(super) fn bucket(&self) -> OsString {
+        let mut name = self.stem.clone();
+        name.push(format!("-{}-{}", self.key, self.path));
+        name
+    }
+
+    /// True if a bucket is that of this file, whatever the file's name was.
+    pub(super) fn has_key(&self, bucket: &OsStr) -> bool {
+        parts(bucket).is_some_and(|(key, _)| key == self.key.as_bytes())
+    }
+
+    /// True if a bucket is that of a file that was at this path.
+    pub(super) fn has_path(&self, bucket: &OsStr) -> bool {
+        parts(bucket).is_some_and(|(_, path)| path == self.path.as_bytes())
+    }
+}
+
+/// Returns key and path in the name of a bucket.
+fn parts(bucket: &OsStr) -> Option<(&[u8], &[u8])> {
+    let mut parts = bucket.as_bytes().rsplitn(3, |byte| *byte == b'-');
+    let (path, key) = (parts.next()?, parts.next()?);
+    Some((key, path))
+}
+
+/// Returns a name of this machine.
+fn machine() -> String {
+    let read = |path| std::fs::read_to_string(path).unwrap_or_default().trim().to_owned();
+    let id = read(Path::new("/etc/machine-id"));
+    if id.is_empty() { read(Path::new("/proc/sys/kernel/hostname")) } else { id }
+}
+
+/// Returns the name by which all machines know a file system with this device number, if there is one.
+fn shared_name(device: &str) -> Option<Vec<u8>> {
+    let table = std::fs::read("/proc/self/mountinfo").ok()?;
+    let lines = table.split(|byte| *byte == b'\n');
+    let fields = lines.map(|line| line.split(|byte| *byte == b' ').collect::<Vec<_>>());
+    let mut found = fields.filter(|fields| fields.get(2) == Some(&device.as_bytes()));
+    let fields = found.next()?;
+    let source = fields.iter().position(|field| *field == b"-").and_then(|at| fields.get(at + 2))?;
+    (source.contains(&b':') || source.starts_with(b"//")).then(|| source.to_vec())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::AsFd;
+
+    use super::*;
+
+    #[test]
+    fn a_renamed_file_keeps_its_key_and_a_new_one_has_another() {
+        let folder = tempfile::tempdir().unwrap();
+        let dir = std::fs::File::open(folder.path()).unwrap();
+        let id = |name: &str| FileId::of(dir.as_fd(), OsStr::new(name)).unwrap();
+        let path = |name: &str| folder.path().join(name);
+        std::fs::write(path("a.asdf"), "a").unwrap();
+        let first = id("a.asdf");
+        assert!(first.has_key(&first.bucket()) && first.has_path(&first.bucket()));
+        std::fs::rename(path("a.asdf"), path("b-c.asdf")).unwrap();
+        let renamed = id("b-c.asdf");
+        assert!(renamed.has_key(&first.bucket()) && !renamed.has_path(&first.bucket()));
+        assert_ne!(renamed.bucket(), first.bucket());
+        std::fs::write(path("a.asdf"), "other").unwrap();
+        let other = id("a.asdf");
+        assert!(!other.has_key(&first.bucket()) && other.has_path(&first.bucket()));
+        assert!(FileId::of(dir.as_fd(), OsStr::new("none")).is_err());
+    }
+}

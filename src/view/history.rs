@@ -1,0 +1,102 @@
+//! The directory `.asdf-mount/history/`: the texts that saves replaced, named after the times of the saves.
+
+use std::ffi::OsStr;
+use std::sync::{Arc, OnceLock};
+
+use crate::content::folder::{File, Folder, Keeping, Kind, Node, Renewal, Signature};
+use crate::content::{Content, read_exact_at};
+use crate::error::{Error, Result};
+use crate::format::editor::SaveTarget;
+use crate::history::{Change, Digest, History};
+
+/// Returns the mounted file.
+pub type FindTarget = Arc<dyn Fn() -> Result<SaveTarget> + Send + Sync>;
+
+/// The directory of replaced texts, in one generation of a file.
+pub(super) struct HistoryFolder {
+    history: Arc<History>,
+    target: FindTarget,
+    tree: Arc<dyn Content>,
+    /// The saves, the first one first, once they are needed.
+    changes: OnceLock<Vec<Change>>,
+}
+
+impl std::fmt::Debug for HistoryFolder {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.debug_struct("HistoryFolder").field("history", &self.history).finish_non_exhaustive()
+    }
+}
+
+impl HistoryFolder {
+    /// Creates the directory for a file whose present text is `tree`.
+    pub(super) fn new(history: Arc<History>, target: FindTarget, tree: Arc<dyn Content>) -> Self {
+        Self { history, target, tree, changes: OnceLock::new() }
+    }
+
+    fn changes(&self) -> Result<&[Change]> {
+        if let Some(changes) = self.changes.get() {
+            return Ok(changes);
+        }
+        let target = (self.target)()?;
+        let now = || {
+            let mut text = vec![0; usize::try_from(self.tree.len()).unwrap_or(usize::MAX)];
+            read_exact_at(&*self.tree, 0, &mut text).map(|()| Digest::of(&text))
+        };
+        let mut changes = self.history.changes((target.dir(), target.name()), now)?;
+        changes.retain(|change| change.is_own);
+        changes.reverse();
+        Ok(self.changes.get_or_init(|| changes))
+    }
+}
+
+impl Folder for HistoryFolder {
+    fn lookup(&self, name: &OsStr) -> Result<Option<Node>> {
+        let found = self.changes()?.iter().rev().find(|change| name == &*change.name);
+        Ok(found.map(|change| {
+            let content =
+                Replaced { history: self.history.clone(), change: change.clone(), text: OnceLock::new() };
+            let signature = Signature::new(format!("{} {:?}", change.name, change.old));
+            let file = File::new(Arc::new(content), Keeping::All);
+            Node::File(File { renewal: Renewal::WhileSame(signature), mtime: Some(change.time), ..file })
+        }))
+    }
+
+    fn list(&self, from: u64, take: &mut dyn FnMut(&OsStr, Kind) -> bool) -> Result<()> {
+        let from = usize::try_from(from).unwrap_or(usize::MAX);
+        for change in self.changes()?.iter().skip(from) {
+            if !take(OsStr::new(&change.name), Kind::File) {
+                break;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A replaced text, read when it is needed.
+#[derive(Debug)]
+struct Replaced {
+    history: Arc<History>,
+    change: Change,
+    text: OnceLock<std::result::Result<Vec<u8>, Error>>,
+}
+
+impl Content for Replaced {
+    fn len(&self) -> u64 {
+        self.change.old.len
+    }
+
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<usize> {
+        let text =
+            self.text.get_or_init(|| self.history.text(&self.change)).as_ref().map_err(Clone::clone)?;
+        let from = usize::try_from(offset).unwrap_or(usize::MAX);
+        let rest = text.get(from..).unwrap_or_default();
+        let len = rest.len().min(buf.len());
+        buf.iter_mut().zip(rest).for_each(|(to, byte)| *to = *byte);
+        Ok(len)
+    }
+
+    /// The first read opens a file of the state directory, which may be on a server.
+    fn is_slow(&self) -> bool {
+        self.text.get().is_none()
+    }
+}
