@@ -15,8 +15,9 @@ use crate::format::editor::SaveTarget;
 use crate::format::recovery::{self, Condition};
 use crate::format::{self, Container, Context, Defect, Severity, Verified};
 use crate::log::complain;
+use crate::named::Named;
 use crate::progress::Progress;
-use crate::source::{BufferedSource, FileSource};
+use crate::source::BufferedSource;
 
 mod summary;
 pub mod tables;
@@ -170,7 +171,7 @@ fn halfway(file: &Path) -> Option<String> {
 
 fn open(file: &Path) -> Result<Arc<dyn Container>> {
     let context = Context::new(Arc::new(Cache::new(CACHE_BUDGET)));
-    format::open(Arc::new(BufferedSource::new(Arc::new(FileSource::open(file)?))), &context)
+    format::open(Arc::new(BufferedSource::new(Named::of(file)?.open()?)), &context)
 }
 
 fn check(container: &dyn Container, report: &mut Report, progress: &Progress) -> Result<()> {

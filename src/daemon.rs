@@ -44,6 +44,7 @@ use self::mountpoint::Mountpoint;
 use self::signals::Lifecycle;
 use crate::error::{Error, Kind, Result};
 use crate::log;
+use crate::named::Named;
 use crate::options::Options;
 
 pub use self::contents::open_tree;
@@ -66,7 +67,8 @@ const FUSE_SUPER_MAGIC: u64 = 0x6573_5546;
 /// The plan of a mount.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// The files or directories to show, at least one; [`mount()`] makes them absolute.
+    /// The files or directories to show, at least one, in the words of [`Named::of`]; [`mount()`] makes local
+    /// paths absolute.
     pub sources: Vec<PathBuf>,
     /// The directory to mount on; absolute and free of links when passed to `open`.
     pub mountpoint: PathBuf,
@@ -113,7 +115,10 @@ pub fn mount<F: Filesystem>(mut plan: Plan, open: impl FnOnce(&Plan) -> Result<S
         background::close_inherited();
     }
     for source in &mut plan.sources {
-        *source = readable(source)?;
+        // A place elsewhere is asked by the daemon, as a request may start threads.
+        if let Named::Local(path) = Named::of(source)? {
+            *source = readable(&path)?;
+        }
     }
     let place = Mountpoint::prepare(&plan.mountpoint)?;
     plan.mountpoint = place.path().to_owned();

@@ -1,10 +1,12 @@
-//! Mirrored directories: locations, links, and detection of the files that a format recognises.
+//! Locations: local paths and other places, links, and detection of the files that a format recognises.
 //!
-//! Only this module calls openat and stat for files that a mount shows. It knows no
-//! inode numbers and no format.
+//! Only this module calls openat and stat for files that a mount shows, and only this module knows the kinds
+//! of locations. It knows no inode numbers and no format.
 //!
-//! - `location`: the path to a source, from directories that were opened before mounting; targets of symbolic
-//!   links; files to which a source refers
+//! - `location`: the path to a source: a local path, or a place elsewhere
+//! - `local`: local paths, from directories that were opened before mounting; targets of symbolic links; files
+//!   to which a source refers
+//! - `pinned`: one version of a file elsewhere
 //! - `at`: system calls on a name in an open directory
 //! - `mounts`: mounts of this program, which are never entered; foreign file systems
 //! - `detect`: the type of the file at a name; which files a format recognises
@@ -13,6 +15,8 @@
 pub(crate) mod acl;
 pub(crate) mod at;
 pub(crate) mod detect;
+pub(crate) mod local;
 pub(crate) mod location;
 pub(crate) mod mounts;
+mod pinned;
 pub(crate) mod stat;

@@ -21,6 +21,7 @@
 //! | [`cache`], [`content`] | decoded units under a byte budget; random-access bytes of known length, and directories of them |
 //! | [`source`] | the file under the mount |
 //! | [`look`] | `--ls`, `--cat`, `--extract`: a file as its mount would show it, without a mount |
+//! | [`named`] | the sources that a user names: in which kind of place each is |
 //! | [`check`] | `--check`: reads a whole file and reports its defects |
 //! | `progress` | a progress line on the terminal |
 //! | `sync`, `workers` | locks and their order; threads for long work |
@@ -45,6 +46,7 @@ pub mod history;
 pub mod host;
 pub mod log;
 pub mod look;
+pub mod named;
 pub mod options;
 pub mod overlay;
 mod progress;
@@ -56,5 +58,9 @@ pub mod vfs;
 pub mod view;
 mod workers;
 pub mod yaml;
+
+// The fake server in tests/common names the crate, as integration tests do.
+#[cfg(test)]
+extern crate self as asdf_mount;
 
 pub use error::{Error, Kind, Result};

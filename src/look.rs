@@ -32,6 +32,7 @@ use crate::error::{Error, Result, one_line};
 use crate::exit;
 use crate::host::stat::Kind;
 use crate::log::complain;
+use crate::named::Named;
 use crate::options::Options;
 use crate::vfs::{Attr, Ino, Item, Reader, Vfs};
 use copy::Failure;
@@ -59,7 +60,10 @@ impl Look {
     /// It can't be read, or its format is unknown.
     pub fn open(file: &Path, options: &Options) -> Result<Self> {
         daemon::raise_open_files();
-        let source = daemon::readable(file)?;
+        let source = match Named::of(file)? {
+            Named::Local(path) => daemon::readable(&path)?.into(),
+            elsewhere => elsewhere,
+        };
         let (cache, options) = daemon::reading(options);
         let vfs = again(|| Vfs::new(std::slice::from_ref(&source), &options))?;
         Ok(Self { vfs, cache, label: file.to_owned() })

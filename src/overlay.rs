@@ -395,7 +395,7 @@ impl Overlay {
             Backing::Link(text) => (Kind::Link, text.len() as u64, (body.mtime, body.ctime)),
         };
         // With `allow_other`, the permissions of the tree are those of the source.
-        let own = !(self.position.location.origin().shared && self.is_tree(&state, overlay_file));
+        let own = !(self.position.location.is_shared() && self.is_tree(&state, overlay_file));
         Ok(FileStat {
             kind,
             size,

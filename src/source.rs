@@ -6,6 +6,7 @@
 mod buffered;
 mod file;
 mod memory;
+mod place;
 mod readers;
 pub mod storage;
 mod version;
@@ -19,6 +20,7 @@ use crate::error::Result;
 pub use buffered::BufferedSource;
 pub use file::{FileSource, Held, Lent};
 pub use memory::MemorySource;
+pub use place::{Place, PlaceKind, PlaceStat};
 pub use readers::{Moved, NoReaders, Readers};
 pub use version::{Identity, Provenance, SourceStat, SourceVersion, Time};
 pub use window::Window;

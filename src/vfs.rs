@@ -362,7 +362,7 @@ impl Vfs {
                 let look = match self.mounted(entry) {
                     Ok(mounted) => mounted.look().stat,
                     // The root remains after its file is gone, because the mount is there.
-                    Err(_) if entry.serial == 0 => entry.position.location.origin().stat()?,
+                    Err(_) if entry.serial == 0 => entry.position.location.stat_without_file()?,
                     Err(error) => return Err(error),
                 };
                 self.own_folder(ino, folder, &look)

@@ -17,8 +17,8 @@ use crate::content::Content;
 use crate::error::Error;
 use crate::error::one_line;
 use crate::format::{self, Context};
+use crate::named::Named;
 use crate::progress::Progress;
-use crate::source::FileSource;
 
 /// Cache budget in bytes, and addition per thread: twice the largest piece of work, as half of the budget is
 /// for work in progress.
@@ -68,7 +68,7 @@ struct Indexing<'a> {
 impl Indexing<'_> {
     /// Reads the blocks of a file that have tables.
     fn file(&mut self, file: &Path) -> io::Result<()> {
-        let opened = FileSource::open(file).and_then(|source| format::open(Arc::new(source), self.context));
+        let opened = Named::of(file).and_then(|named| format::open(named.open()?, self.context));
         let (container, count) = match opened.and_then(|container| Ok((container.block_count()?, container)))
         {
             Ok((count, container)) => (container, count),

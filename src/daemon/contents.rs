@@ -12,6 +12,7 @@ use crate::format::Context;
 use crate::format::editor::EditContext;
 use crate::fuse::{Adapter, KernelNotifier};
 use crate::history::History;
+use crate::named::Named;
 use crate::options::LEAST_CACHE;
 use crate::source::Reach;
 use crate::vfs::{Options, Ownership, Vfs};
@@ -78,7 +79,8 @@ pub fn open_tree(plan: &Plan) -> Result<Served<Adapter>> {
             EditContext { options: plan.options.edit, mountpoint, history, ..EditContext::default() };
         options.edits = Some(Arc::new(context));
     }
-    let filesystem = Adapter::new(Vfs::new(&plan.sources, &options)?);
+    let sources = plan.sources.iter().map(|source| Named::of(source)).collect::<Result<Vec<_>>>()?;
+    let filesystem = Adapter::new(Vfs::new(&sources, &options)?);
     let vfs = filesystem.vfs().clone();
     let read_only = vfs.is_read_only();
     let remarks = [plan.options.notes.clone(), vfs.remarks()].concat();

@@ -183,6 +183,7 @@ impl MountedFile {
                     state.stat = stat;
                     state.attached = true;
                 }
+                Err(error) if !self.location.is_gone(&error) => {}
                 _ => self.detach(&mut state),
             }
         }
@@ -270,8 +271,12 @@ impl MountedFile {
             let mut state = locked(&self.state);
             (state.own, std::mem::take(&mut state.is_unknown))
         };
-        let is_older_there =
-            || own == Some(version) || older.as_ref().is_some_and(|older| !older.is_outlived());
+        // Another version of a file elsewhere is another file.
+        let may_go_on = |older: &Generation| self.location.changes_in_place() || older.version == version;
+        let is_older_there = || {
+            own == Some(version)
+                || older.as_ref().is_some_and(|older| may_go_on(older) && !older.is_outlived())
+        };
         let goes_on = !is_unknown && is_older_there();
         if let (true, Some(older), Ok(container)) = (goes_on, &older, &container)
             && let Ok(older) = &older.container
@@ -325,7 +330,8 @@ impl MountedFile {
             container.iter().for_each(|container| source.note_parsed(container));
             attempts.next();
             // Another program may have written to the file meanwhile.
-            let is_changed = !source.is_whole();
+            let has_failed = container.as_ref().is_err_and(|error| error.kind() == error::Kind::Changed);
+            let is_changed = has_failed || !source.is_whole();
             match container {
                 // A shortage of memory or descriptors is no property of the file.
                 Err(error) if matches!(error.kind(), error::Kind::System(_)) => return Err(error),
@@ -338,7 +344,8 @@ impl MountedFile {
 
     /// Waits a moment if another program has just changed the file.
     fn await_rest(&self) {
-        for _ in 0..PAUSES {
+        let pauses = if self.location.changes_in_place() { PAUSES } else { 0 };
+        for _ in 0..pauses {
             let Ok(stat) = self.location.stat() else { return };
             let (seconds, nanoseconds) = stat.source.mtime;
             let changed = u64::try_from(seconds).ok().map(|seconds| Duration::new(seconds, nanoseconds));
@@ -362,7 +369,16 @@ impl MountedFile {
         }
         let known = state.bytes.upgrade();
         drop(state);
-        Ok(known.filter(|known| known.is(&version)).unwrap_or_else(|| FileBytes::new(source)))
+        let goes_on = |known: &Arc<FileBytes>| self.location.changes_in_place() && known.is(&version);
+        Ok(known.filter(goes_on).unwrap_or_else(|| FileBytes::new(source)))
+    }
+
+    /// True if another program has since changed the file, other than by appending. An opened version of a
+    /// file elsewhere does not show that, so its location is asked.
+    pub(crate) fn has_outlived(&self, held: &Held) -> bool {
+        let is_replaced =
+            || !self.location.changes_in_place() && self.look().stat.source.version != held.version;
+        held.is_outlived() || is_replaced()
     }
 
     /// True if the permissions allow this process to write the file.

@@ -18,22 +18,27 @@ use crate::format::HEAD;
 use crate::format::editor::SaveTarget;
 use crate::format::recovery::RecoveryPolicy;
 use crate::host::at::{open, stat_in, stat_of};
-use crate::host::location::link::{self, LinkForm, LinkPolicy};
-use crate::host::location::{Location, Name};
+use crate::host::local::LocalPath;
+use crate::host::local::link::{self, LinkForm};
+use crate::host::location::{Location, Name, OpenDir};
 use crate::host::mounts::Foreign;
 use crate::host::stat::{Kind, Stat};
+use crate::source::{Place, Source, read_up_to};
 
-/// The location of an entry, and the policy for links there.
+/// The location of an entry, and the party that may never answer requests about it.
 #[derive(Clone, Debug)]
 pub(crate) struct Position {
     pub(crate) location: Location,
-    pub(crate) links: Arc<LinkPolicy>,
-    /// Directories between the entry and the top of the mirror.
-    pub(crate) depth: usize,
-    /// True if a link was followed to the entry.
-    pub(crate) followed: bool,
-    /// Foreign file system that holds the entry, or that the followed link may lead to.
+    /// Foreign file system or server that holds the entry, or that the followed link may lead to.
     pub(crate) foreign: Option<Foreign>,
+}
+
+impl Position {
+    /// Returns the position of a file or directory elsewhere.
+    pub(crate) fn elsewhere(place: Arc<dyn Place>) -> Self {
+        let foreign = Some(Foreign::of_server(place.server()));
+        Self { location: Location::Elsewhere(place), foreign }
+    }
 }
 
 /// The file or directory found at a name.
@@ -89,83 +94,106 @@ impl FormatDetector {
         Self { recognise, remembered, recovery, told: AtomicBool::new(false) }
     }
 
-    /// Returns the entry `name` of the mirrored directory `parent`, which is open as `dir`.
-    pub(crate) fn look(&self, parent: &Position, dir: BorrowedFd<'_>, name: &OsStr) -> Result<Seen> {
-        let position = parent;
-        if let Some(mountpoint) = &position.links.mountpoint
+    /// Returns the entry `name` of a mirrored directory.
+    pub(crate) fn look(&self, dir: &OpenDir<'_>, name: &OsStr) -> Result<Seen> {
+        let (parent, dir) = match dir {
+            OpenDir::Local(parent, dir) => (parent, dir.as_fd()),
+            OpenDir::Elsewhere(place) => return self.seen_elsewhere(Position::elsewhere(place.child(name))),
+        };
+        if let Some(mountpoint) = parent.mountpoint()
             && mountpoint.is_at(dir, name)?
         {
             return Err(hidden());
         }
-        let stat = position.location.origin().stat_in(dir, name)?;
-        let position = Position {
-            location: position.location.join(name).found(dir, &stat)?,
-            depth: position.depth + 1,
-            ..position.clone()
-        };
-        let position = Position { followed: false, ..position };
+        let stat = parent.origin().stat_in(dir, name)?;
+        let path = parent.join(name).found(dir, &stat)?;
         if stat.kind != Kind::Link {
-            return self.seen(position, dir, name, stat);
+            return self.seen(path, dir, name, stat);
         }
-        match link::judge(&position.location, position.depth - 1, &position.links)? {
-            LinkForm::Link(text) => Ok(Seen { position, stat, shape: Shape::Link(text) }),
-            LinkForm::Followed(end) => {
-                let location = position.location.followed(&position.links);
-                let position = Position { location, followed: true, ..position };
-                self.seen(position, end.dir.as_fd(), &end.name, end.stat)
+        match link::judge(&path)? {
+            LinkForm::Link(text) => {
+                let position = Position { location: Location::Local(path), foreign: Foreign::of(stat.key) };
+                Ok(Seen { position, stat, shape: Shape::Link(text) })
             }
+            LinkForm::Followed(end) => self.seen(path.followed(), end.dir.as_fd(), &end.name, end.stat),
         }
     }
 
-    /// Returns the type that programs see for a name in the mirrored directory `parent`, which is open as
-    /// `dir`. If the directory entry contains the type, no stat is needed.
-    pub(crate) fn kind(&self, parent: &Position, dir: BorrowedFd<'_>, name: &Name) -> Result<Kind> {
+    /// Returns the type that programs see for a name in a mirrored directory. If the directory entry contains
+    /// the type, no stat is needed.
+    pub(crate) fn kind(&self, dir: &OpenDir<'_>, name: &Name) -> Result<Kind> {
         let Name { name, kind: told, inode } = name;
-        let is_mount =
-            parent.links.mountpoint.as_ref().map(|mountpoint| mountpoint.is_at(dir, name)).transpose()?;
+        let OpenDir::Local(parent, held) = dir else {
+            return match *told {
+                Some(kind @ Kind::Directory) => Ok(kind),
+                _ => Ok(self.look(dir, name)?.kind()),
+            };
+        };
+        let mountpoint = parent.mountpoint();
+        let is_mount = mountpoint.map(|mountpoint| mountpoint.is_at(held.as_fd(), name)).transpose()?;
         let known = match told {
-            Some(Kind::File) if is_mount != Some(true) => self.knows_at_once(dir, name, *inode),
+            Some(Kind::File) if is_mount != Some(true) => self.knows_at_once(held.as_fd(), name, *inode),
             _ => None,
         };
         match *told {
             _ if is_mount == Some(true) => Err(hidden()),
             _ if known == Some(true) => Ok(Kind::Directory),
             _ if known == Some(false) => Ok(Kind::File),
-            None | Some(Kind::File | Kind::Link) => Ok(self.look(parent, dir, name)?.kind()),
+            None | Some(Kind::File | Kind::Link) => Ok(self.look(dir, name)?.kind()),
             Some(kind) => Ok(kind),
         }
     }
 
     /// Returns the entry at the location of a source itself.
-    pub(crate) fn look_at(&self, position: Position) -> Result<Seen> {
-        let (dir, name) = position.location.holder()?;
-        let stat = position.location.origin().stat_in(dir.as_fd(), &name);
-        let stat = stat.map_err(|error| error.of(position.location.label()))?;
-        let location = position.location.clone().found(dir.as_fd(), &stat)?;
-        self.seen(Position { location, ..position.clone() }, dir.as_fd(), &name, stat)
+    pub(crate) fn look_at(&self, position: &Position) -> Result<Seen> {
+        let path = match &position.location {
+            Location::Local(path) => path,
+            Location::Elsewhere(_) => return self.seen_elsewhere(position.clone()),
+        };
+        let (dir, name) = path.holder()?;
+        let stat = path.origin().stat_in(dir.as_fd(), &name).map_err(|error| error.of(path.label()))?;
+        self.seen(path.clone().found(dir.as_fd(), &stat)?, dir.as_fd(), &name, stat)
     }
 
-    fn seen(&self, position: Position, dir: BorrowedFd<'_>, name: &OsStr, stat: Stat) -> Result<Seen> {
+    fn seen(&self, path: LocalPath, dir: BorrowedFd<'_>, name: &OsStr, stat: Stat) -> Result<Seen> {
         let shape = match stat.kind {
             Kind::Directory => Shape::Directory,
-            Kind::File if self.recognises(&position.location, dir, name, &stat)? => Shape::Folder,
+            Kind::File if self.recognises(&path, dir, name, &stat)? => Shape::Folder,
             Kind::File => Shape::File,
             // Only the target of a followed link can be a link here: another program has just made it one.
             Kind::Link | Kind::Fifo | Kind::Socket | Kind::CharDevice | Kind::BlockDevice => Shape::Special,
         };
-        let foreign = Foreign::of(stat.key.0).or(position.followed.then_some(Foreign::LINKED));
-        Ok(Seen { position: Position { foreign, ..position }, stat, shape })
+        let foreign = Foreign::of(stat.key).or(path.is_followed().then_some(Foreign::LINKED));
+        Ok(Seen { position: Position { location: Location::Local(path), foreign }, stat, shape })
+    }
+
+    fn seen_elsewhere(&self, position: Position) -> Result<Seen> {
+        let stat = position.location.stat()?;
+        let shape = match stat.kind {
+            Kind::Directory => Shape::Directory,
+            _ if self.recognises_elsewhere(&position.location, &stat)? => Shape::Folder,
+            _ => Shape::File,
+        };
+        Ok(Seen { position, stat, shape })
+    }
+
+    /// True if a format recognises the file elsewhere; false if the file can't be read.
+    fn recognises_elsewhere(&self, location: &Location, stat: &Stat) -> Result<bool> {
+        if let Some(known) = self.remembered.get(stat) {
+            return Ok(known);
+        }
+        let source = match location.open_found(stat) {
+            Err(error) if error.errno() == libc::EACCES => return Ok(false),
+            opened => opened?,
+        };
+        let known = self.format_in(&*source).map_err(|error| error.of(location.label()))?.is_some();
+        self.remembered.put(stat, known, SystemTime::now());
+        Ok(known)
     }
 
     /// True if a format recognises the file; false if the file can't be read. Fails if memory or descriptors
     /// are short, or if the file is gone, because the next attempt may find a known format.
-    fn recognises(
-        &self,
-        location: &Location,
-        dir: BorrowedFd<'_>,
-        name: &OsStr,
-        stat: &Stat,
-    ) -> Result<bool> {
+    fn recognises(&self, path: &LocalPath, dir: BorrowedFd<'_>, name: &OsStr, stat: &Stat) -> Result<bool> {
         if let Some(known) = self.remembered.get(stat) {
             return Ok(known);
         }
@@ -175,14 +203,14 @@ impl FormatDetector {
             // An interrupted save may have left first bytes that match no format. Only files of known formats
             // are ever saved.
             let held = dir.try_clone_to_owned();
-            let held = held.map_err(|error| self.unread(Error::from(error).of(location.label())))?;
-            let target = SaveTarget::new(held, name.to_owned(), location.label());
+            let held = held.map_err(|error| self.unread(Error::from(error).of(path.label())))?;
+            let target = SaveTarget::new(held, name.to_owned(), path.label());
             if self.recovery.apply(&target).is_err_and(|why| why.kind() == error::Kind::Unfinished) {
                 return Ok(true);
             }
             head = self.head(dir, name);
         }
-        match head.map_err(|error| error.of(location.label())) {
+        match head.map_err(|error| error.of(path.label())) {
             Ok((read, known)) => {
                 self.remembered.put(&read, known, begun);
                 Ok(known)
@@ -195,9 +223,14 @@ impl FormatDetector {
 
     /// Returns the format of the file at a location by its first bytes; `None` if they can't be read.
     pub(crate) fn format_of(&self, location: &Location) -> Option<&'static str> {
+        self.format_in(&*location.open().ok()?).ok()?
+    }
+
+    /// Returns the format that the first bytes of a source show.
+    fn format_in(&self, source: &dyn Source) -> Result<Option<&'static str>> {
         let mut head = [0; HEAD];
-        let read = location.open().ok()?.read_at(0, &mut head).ok()?;
-        head.get(..read).and_then(self.recognise)
+        let read = read_up_to(source, 0, &mut head)?;
+        Ok(head.get(..read).and_then(self.recognise))
     }
 
     /// Returns the stat of a file, and true if a format recognises its first bytes.

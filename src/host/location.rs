@@ -1,306 +1,241 @@
-//! Locations: paths to files, with `stat`, `open` and `list`.
+//! Locations: the only way from a name in the mount to a [`Source`].
 //!
-//! A [`Location`] is the only way from a name in the mount to a [`Source`]. It is a local path today;
-//! docs/design.md describes how locations on a server would be added.
-//!
-//! A location is a path relative to an anchor. The anchor is a directory that was opened (`O_PATH`) before
-//! mounting, or the target of a symbolic link. No absolute path is passed to the system. A mount over its own
-//! source therefore sees the source below it and not itself, and a path that another user replaces by a link
-//! leads nowhere.
+//! There are two kinds: local paths, and [`Place`]s elsewhere. The modules above know neither descriptors nor
+//! addresses: they use [`Location`], and compare [`Key`]s.
 
-mod beside;
-pub(crate) mod link;
-
-use std::ffi::{OsStr, OsString};
-use std::fs::File;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::ffi::OsStr;
+use std::os::fd::AsFd;
+use std::path::PathBuf;
 use std::sync::Arc;
 
-use beside::Beside;
-use rustix::fs::{FileType, Mode, OFlags, StatVfs};
+use rustix::fs::{StatVfs, StatVfsMountFlags};
 use rustix::io::Errno;
 
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::format::editor::SaveTarget;
 use crate::format::recovery::RecoveryPolicy;
-use crate::host::acl;
-use crate::host::acl::stat_of_held;
-use crate::host::at::{HOLD, descend, may_write, open, open_as, stat_in, stat_of, step};
+use crate::host::at::stat_of;
+use crate::host::local::{Dir, LocalPath};
+use crate::host::mounts::{self, Foreign};
+use crate::host::pinned::PinnedSource;
 use crate::host::stat::{Key, Kind, Stat};
-use crate::source::{FileSource, Source, storage};
+use crate::source::{Place, PlaceKind, PlaceStat, Source};
+use crate::workers::while_waiting;
 
-/// A directory that was opened before mounting.
-#[derive(Debug)]
-pub(crate) struct Origin {
-    fd: OwnedFd,
-    pub(crate) key: Key,
-    /// Path as given by the user, for messages.
-    label: PathBuf,
-    /// True if users other than the mounting user have access. Modes are then restricted by ACLs.
-    pub(crate) shared: bool,
-}
+pub(crate) use crate::host::local::Name;
 
-impl Origin {
-    /// Opens `dir`, which may be a link to a directory.
-    pub(crate) fn open(dir: &Path) -> Result<Arc<Self>> {
-        Self::of_source(dir, false)
-    }
-
-    /// Opens a source directory; `shared` is true if users other than the mounting user have access.
-    pub(crate) fn of_source(dir: &Path, shared: bool) -> Result<Arc<Self>> {
-        let fd = rustix::fs::open(dir, HOLD.difference(OFlags::NOFOLLOW), Mode::empty())
-            .map_err(|errno| Error::from(errno).of(dir))?;
-        let key = Stat::from(rustix::fs::fstat(&fd).map_err(|errno| Error::from(errno).of(dir))?).key;
-        Ok(Arc::new(Self { fd, key, label: dir.to_owned(), shared }))
-    }
-
-    pub(crate) fn fd(&self) -> BorrowedFd<'_> {
-        self.fd.as_fd()
-    }
-
-    pub(crate) fn stat(&self) -> Result<Stat> {
-        self.stat_in(self.fd(), OsStr::new("."))
-    }
-
-    /// Returns the stat to show for `name` in `dir`, which was reached from this
-    /// origin. Does not follow a link.
-    pub(crate) fn stat_in(&self, dir: BorrowedFd<'_>, name: &OsStr) -> Result<Stat> {
-        if self.shared { acl::stat_in(dir, name) } else { stat_in(dir, name) }
-    }
-}
-
-/// The start of a location's path.
-#[derive(Clone, Debug)]
-enum Anchor {
-    Origin(Arc<Origin>),
-    /// The target of the symbolic link at this location.
-    Link(Arc<Location>, Arc<link::LinkPolicy>),
-}
-
-/// A name in a directory.
-#[derive(Debug)]
-pub(crate) struct Name {
-    pub(crate) name: OsString,
-    /// Type in the directory entry, if it has one.
-    pub(crate) kind: Option<Kind>,
-    /// Inode number in the directory entry; 0 if the name does not come from a directory.
-    pub(crate) inode: u64,
-}
-
-impl From<OsString> for Name {
-    fn from(name: OsString) -> Self {
-        Self { name, kind: None, inode: 0 }
-    }
-}
+/// Longest name in a directory elsewhere, in bytes.
+const NAME_MAX: usize = 255;
 
 /// The path to a file or directory.
 #[derive(Clone, Debug)]
-pub(crate) struct Location {
-    anchor: Anchor,
-    /// Path below the anchor; empty for the anchor itself.
-    path: PathBuf,
-    /// File found here, if users other than the mounting user have access.
-    found: Option<Arc<Found>>,
+pub(crate) enum Location {
+    Local(LocalPath),
+    Elsewhere(Arc<dyn Place>),
 }
 
-/// A file that was found, and its parent directory.
-///
-/// The kernel grants access by the permissions of the file found and of each directory above it. Another user
-/// may since have put another file at the path, to which these permissions do not apply.
+/// A directory that is open, to look names up in it.
 #[derive(Debug)]
-struct Found {
-    dir: Key,
-    stat: Stat,
+pub(crate) enum OpenDir<'a> {
+    Local(&'a LocalPath, Dir<'a>),
+    Elsewhere(&'a Arc<dyn Place>),
 }
 
-impl Found {
-    /// True if the file is still there, or a file with the same owner, group and mode has replaced it.
-    fn is(&self, stat: &Stat) -> bool {
-        let rights = |stat: &Stat| (stat.uid, stat.gid, stat.mode);
-        let is_file = self.stat.kind == Kind::File && stat.kind == Kind::File;
-        self.stat.key == stat.key || is_file && rights(&self.stat) == rights(stat)
-    }
-}
-
-/// An open directory: the origin itself, or one opened for this use.
-#[derive(Debug)]
-pub(crate) enum Dir<'a> {
-    Held(BorrowedFd<'a>),
-    Opened(OwnedFd),
-}
-
-impl AsFd for Dir<'_> {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        match self {
-            Self::Held(fd) => *fd,
-            Self::Opened(fd) => fd.as_fd(),
-        }
-    }
+/// Asks a place, which may take long. Errors get its label.
+fn ask<T>(place: &Arc<dyn Place>, question: impl FnOnce(&dyn Place) -> Result<T>) -> Result<T> {
+    while_waiting(|| question(&**place)).map_err(|error| error.of(place.label()))
 }
 
 impl Location {
-    pub(crate) fn new(origin: &Arc<Origin>, path: impl Into<PathBuf>) -> Self {
-        Self { anchor: Anchor::Origin(origin.clone()), path: path.into(), found: None }
-    }
-
-    /// Returns the location of the target of the link at this location.
-    pub(crate) fn followed(self, link_policy: &Arc<link::LinkPolicy>) -> Self {
-        let anchor = Anchor::Link(Arc::new(self), link_policy.clone());
-        Self { anchor, path: PathBuf::new(), found: None }
-    }
-
-    /// Returns the location of `name` in the directory at this location.
-    pub(crate) fn join(&self, name: &OsStr) -> Self {
-        Self { anchor: self.anchor.clone(), path: self.path.join(name), found: None }
-    }
-
-    /// Returns this location with the file found there, in the directory `dir`.
-    pub(crate) fn found(self, dir: BorrowedFd<'_>, stat: &Stat) -> Result<Self> {
-        if !self.origin().shared {
-            return Ok(self);
-        }
-        let found = Found { dir: stat_of(dir)?.key, stat: *stat };
-        Ok(Self { found: Some(Arc::new(found)), ..self })
-    }
-
-    /// True if the file that is here now is the one that was found, or may take its place.
-    pub(crate) fn accepts(&self, stat: &Stat) -> bool {
-        self.found.as_ref().is_none_or(|found| found.is(stat))
-    }
-
-    /// Fails with ESTALE for a file that may not take the place of the one found here.
-    fn check(&self, stat: &Stat) -> Result<()> {
-        if self.accepts(stat) { Ok(()) } else { Err(Error::from(Errno::STALE).of(self.label())) }
-    }
-
-    /// Returns the directory from which this location is reached.
-    pub(crate) fn origin(&self) -> &Arc<Origin> {
-        match &self.anchor {
-            Anchor::Origin(origin) => origin,
-            Anchor::Link(link, _) => link.origin(),
-        }
-    }
-
-    /// Returns the path below the origin, unless it leads through a link.
-    pub(crate) fn inside(&self) -> Option<&Path> {
-        matches!(self.anchor, Anchor::Origin(_)).then_some(&*self.path)
-    }
-
-    /// Returns the path for messages: the path given by the user, followed by the names in the mount.
+    /// Returns the path or address, for messages.
     pub(crate) fn label(&self) -> PathBuf {
-        let base = match &self.anchor {
-            Anchor::Origin(origin) => origin.label.clone(),
-            Anchor::Link(link, _) => link.label(),
-        };
-        if self.path.as_os_str().is_empty() { base } else { base.join(&self.path) }
-    }
-
-    /// Returns the parent directory and the name in it (`.` for an anchor itself).
-    pub(super) fn holder(&self) -> Result<(Dir<'_>, OsString)> {
-        let (base, name) = match &self.anchor {
-            Anchor::Origin(origin) => (Dir::Held(origin.fd()), OsString::from(".")),
-            Anchor::Link(link, links) => {
-                let end = link::walk(link, links)?;
-                (Dir::Opened(end.dir), end.name)
-            }
-        };
-        let Some(last) = self.path.file_name() else { return Ok((base, name)) };
-        let mut dir = if name == "." { base } else { Dir::Opened(step(base.as_fd(), &name)?) };
-        if let Some(parent) = self.path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
-            dir = Dir::Opened(descend(dir.as_fd(), parent)?);
+        match self {
+            Self::Local(path) => path.label(),
+            Self::Elsewhere(place) => place.label().to_owned(),
         }
-        if let Some(found) = &self.found
-            && stat_of(dir.as_fd())?.key != found.dir
-        {
-            return Err(Error::from(Errno::STALE).of(self.label()));
-        }
-        Ok((dir, last.to_owned()))
     }
 
     /// Returns the current stat. Does not follow a link.
     pub(crate) fn stat(&self) -> Result<Stat> {
-        let (dir, name) = self.holder()?;
-        let stat = self.origin().stat_in(dir.as_fd(), &name).map_err(|error| error.of(self.label()))?;
-        self.check(&stat).map(|()| stat)
+        match self {
+            Self::Local(path) => path.stat(),
+            Self::Elsewhere(place) => Ok(Stat::elsewhere(place.label(), ask(place, |place| place.stat())?)),
+        }
+    }
+
+    /// Returns a stat for the root of the mount while its file is gone.
+    pub(crate) fn stat_without_file(&self) -> Result<Stat> {
+        match self {
+            Self::Local(path) => path.origin().stat(),
+            Self::Elsewhere(place) => Ok(Stat::elsewhere(place.label(), PlaceStat::Directory)),
+        }
+    }
+
+    /// True if an error of a request means that the file is gone. A server that fails may answer the next
+    /// request.
+    pub(crate) fn is_gone(&self, error: &crate::Error) -> bool {
+        matches!(self, Self::Local(_)) || error.errno() == libc::ENOENT
     }
 
     /// Opens the regular file at this location.
     pub(crate) fn open(&self) -> Result<Arc<dyn Source>> {
-        let (dir, name) = self.holder()?;
-        let label = self.label();
-        let file = open(dir.as_fd(), &name).map_err(|error| error.of(&label))?;
-        let beside = match self.origin().shared {
-            true => {
-                self.check(&stat_of_held(file.as_fd())?)?;
-                Beside::shared(self.clone(), dir.as_fd(), file.as_fd())?
-            }
-            false => Beside::new(self.clone()),
+        match self {
+            Self::Local(path) => path.open(),
+            Self::Elsewhere(place) => ask(place, |place| PinnedSource::open(place)),
+        }
+    }
+
+    /// Opens the regular file at this location if it is still the one with this stat; ESTALE otherwise.
+    pub(crate) fn open_found(&self, found: &Stat) -> Result<Arc<dyn Source>> {
+        let source = self.open()?;
+        let now = source.stat()?.version;
+        let is_found = match self {
+            Self::Local(_) => now.same_file(&found.source.version),
+            Self::Elsewhere(_) => now == found.source.version,
         };
-        let file = FileSource::from_file(File::from(file), &label)?;
-        Ok(Arc::new(file.with_surroundings(Arc::new(beside))))
+        if is_found { Ok(source) } else { Err(Errno::STALE.into()) }
+    }
+
+    /// True if a program can change the file in place, so that an open source has the new bytes. A file
+    /// elsewhere is replaced as a whole.
+    pub(crate) fn changes_in_place(&self) -> bool {
+        matches!(self, Self::Local(_))
+    }
+
+    /// True if the file that is here now is the one that was found, or may take its place.
+    pub(crate) fn accepts(&self, stat: &Stat) -> bool {
+        match self {
+            Self::Local(path) => path.accepts(stat),
+            Self::Elsewhere(_) => true,
+        }
+    }
+
+    /// True if a link was followed to the file.
+    pub(crate) fn is_followed(&self) -> bool {
+        matches!(self, Self::Local(path) if path.is_followed())
+    }
+
+    /// True if users other than the mounting user have access by the file's own permissions.
+    pub(crate) fn is_shared(&self) -> bool {
+        matches!(self, Self::Local(path) if path.origin().shared)
     }
 
     /// True if the permissions allow this process to write the file.
     pub(crate) fn may_write(&self) -> Result<bool> {
-        let (dir, name) = self.holder()?;
-        Ok(may_write(dir.as_fd(), &name))
+        match self {
+            Self::Local(path) => path.may_write(),
+            Self::Elsewhere(_) => Ok(false),
+        }
     }
 
     /// Returns the file as the target for an editor's save.
     pub(crate) fn save_target(&self) -> Result<SaveTarget> {
-        let (dir, name) = self.holder()?;
-        self.check(&self.origin().stat_in(dir.as_fd(), &name)?)?;
-        let dir = dir.as_fd().try_clone_to_owned().map_err(Error::from)?;
-        Ok(SaveTarget::new(dir, name, self.label()))
+        match self {
+            Self::Local(path) => path.save_target(),
+            Self::Elsewhere(place) => Err(crate::Error::from(Errno::ROFS).of(place.label())),
+        }
     }
 
-    /// Recovers the file after an interrupted save, or reports it.
+    /// Recovers the file after an interrupted save, or reports it. A file elsewhere is never saved.
     pub(crate) fn settle(&self, recovery: &RecoveryPolicy) -> Result<()> {
-        recovery.apply(&self.save_target()?)
+        match self {
+            Self::Local(path) => recovery.apply(&path.save_target()?),
+            Self::Elsewhere(_) => Ok(()),
+        }
     }
 
     /// True if the file may be replaced without this kernel's knowledge.
     pub(crate) fn is_remote(&self) -> bool {
-        self.holder().is_ok_and(|(dir, _)| storage::is_remote(dir.as_fd()))
-    }
-
-    /// Returns the file system of the origin.
-    pub(crate) fn file_system(&self) -> Result<StatVfs> {
-        Ok(rustix::fs::fstatvfs(self.origin().fd())?)
-    }
-
-    /// Opens the directory at this location, to hold it or to look names up in it.
-    pub(crate) fn open_dir(&self) -> Result<Dir<'_>> {
-        let (dir, name) = self.holder()?;
-        if name == "." {
-            return Ok(dir);
+        match self {
+            Self::Local(path) => path.is_remote(),
+            Self::Elsewhere(_) => true,
         }
-        let opened = step(dir.as_fd(), &name).map_err(|error| error.of(self.label()))?;
-        self.check(&stat_of(&opened)?)?;
-        Ok(Dir::Opened(opened))
+    }
+
+    /// Returns the file system of the source. A place elsewhere has a read-only one, of unknown size.
+    pub(crate) fn file_system(&self) -> Result<StatVfs> {
+        match self {
+            Self::Local(path) => path.file_system(),
+            Self::Elsewhere(_) => Ok(StatVfs {
+                f_bsize: 4096,
+                f_frsize: 4096,
+                f_blocks: 0,
+                f_bfree: 0,
+                f_bavail: 0,
+                f_files: 0,
+                f_ffree: 0,
+                f_favail: 0,
+                f_fsid: 0,
+                f_flag: StatVfsMountFlags::RDONLY,
+                f_namemax: NAME_MAX as u64,
+            }),
+        }
     }
 
     /// Returns the names in the directory at this location, without `.` and `..`.
     pub(crate) fn list(&self) -> Result<Vec<Name>> {
-        let read = || -> Result<Vec<Name>> {
-            let (dir, name) = self.holder()?;
-            let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-            let fd = open_as(dir.as_fd(), &name, flags)?;
-            self.check(&stat_of(&fd)?)?;
-            let mut names = Vec::new();
-            for found in rustix::fs::Dir::new(fd)? {
-                let found = found?;
-                let name = OsStr::from_bytes(found.file_name().to_bytes());
-                if name != "." && name != ".." {
-                    let kind = found.file_type();
-                    let kind = (kind != FileType::Unknown).then(|| Kind::of(kind));
-                    names.push(Name { name: name.to_owned(), kind, inode: found.ino() });
-                }
-            }
-            Ok(names)
+        let place = match self {
+            Self::Local(path) => return path.list(),
+            Self::Elsewhere(place) => place,
         };
-        read().map_err(|error| error.of(self.label()))
+        let names = ask(place, |place| place.list())?.into_iter().map(|(name, kind)| {
+            let kind = match kind {
+                PlaceKind::File => Kind::File,
+                PlaceKind::Directory => Kind::Directory,
+            };
+            Name { name, kind: Some(kind), inode: 0 }
+        });
+        Ok(names.filter(|name| is_name(&name.name)).collect())
+    }
+
+    /// Opens the directory at this location, to look names up in it.
+    pub(crate) fn open_dir(&self) -> Result<OpenDir<'_>> {
+        Ok(match self {
+            Self::Local(path) => OpenDir::Local(path, path.open_dir()?),
+            Self::Elsewhere(place) => OpenDir::Elsewhere(place),
+        })
+    }
+
+    /// Opens the directory with this key; ESTALE if another one has taken its place.
+    pub(crate) fn open_known_dir(&self, key: Key) -> Result<OpenDir<'_>> {
+        let dir = self.open_dir()?;
+        match &dir {
+            OpenDir::Local(_, dir) if stat_of(dir.as_fd())?.key != key => Err(Errno::STALE.into()),
+            _ => Ok(dir),
+        }
+    }
+}
+
+impl OpenDir<'_> {
+    /// Returns the foreign file system that a lookup of `name` has to ask.
+    pub(crate) fn foreign_at(&self, name: &OsStr) -> Option<Foreign> {
+        match self {
+            Self::Local(_, dir) => {
+                let stat = Stat::from(mounts::check(dir.as_fd(), name).ok()??);
+                if stat.kind == Kind::Link { Some(Foreign::LINKED) } else { Foreign::of(stat.key) }
+            }
+            Self::Elsewhere(place) => Some(Foreign::of_server(place.server())),
+        }
+    }
+}
+
+/// True if a name from a server can be a name in a directory.
+fn is_name(name: &OsStr) -> bool {
+    let bytes = name.as_encoded_bytes();
+    let is_special = matches!(bytes, b"" | b"." | b"..");
+    !is_special && bytes.len() <= NAME_MAX && !bytes.iter().any(|byte| matches!(byte, b'/' | 0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_from_a_server_leads_nowhere_else() {
+        let long = "n".repeat(NAME_MAX);
+        assert!(["a", "...", ".a", "a b", "ä", &long].iter().all(|name| is_name(OsStr::new(name))));
+        let over = "n".repeat(NAME_MAX + 1);
+        let wrong = ["", ".", "..", "a/b", "/", "../a", "a\0", &over];
+        assert!(!wrong.iter().any(|name| is_name(OsStr::new(name))));
     }
 }

@@ -17,6 +17,7 @@ use std::sync::Mutex;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{AtFlags, Statx, StatxAttributes, StatxFlags, major, makedev, minor};
 use rustix::io::Errno;
+use twox_hash::XxHash3_128;
 
 use crate::error::{Error, Kind, Result};
 use crate::host::stat::Key;
@@ -50,8 +51,20 @@ impl Foreign {
     /// A file system behind a link. Which one it is becomes known only when the link is followed.
     pub(crate) const LINKED: Self = Self(NonZeroU32::MAX);
 
+    /// Returns the file system of a local file, if it is foreign.
+    pub(crate) fn of(key: Key) -> Option<Self> {
+        key.device().and_then(Self::of_device)
+    }
+
+    /// Returns the server of a file elsewhere. Its number is none of a local file system, which has a minor
+    /// device number of 20 bits.
+    pub(crate) fn of_server(name: &str) -> Self {
+        let hash = XxHash3_128::oneshot(name.as_bytes()) as u32 >> 1;
+        Self(NonZeroU32::MIN | 1 << 31 | hash)
+    }
+
     /// Returns the file system of a device, if it is foreign.
-    pub(crate) fn of(device: u64) -> Option<Self> {
+    pub(crate) fn of_device(device: u64) -> Option<Self> {
         let is_foreign = with_table(|known| known.foreign.contains(&device)).unwrap_or(false);
         is_foreign.then(|| Self(NonZeroU32::new(minor(device)).unwrap_or(NonZeroU32::MIN)))
     }
@@ -88,11 +101,16 @@ pub(crate) fn refused() -> Error {
 pub(crate) fn key_unasked(dir: impl AsFd) -> Result<Key> {
     let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
     let stat = rustix::fs::statx(dir, "", flags, StatxFlags::INO)?;
-    Ok((makedev(stat.stx_dev_major, stat.stx_dev_minor), stat.stx_ino))
+    Ok(Key::Local(makedev(stat.stx_dev_major, stat.stx_dev_minor), stat.stx_ino))
+}
+
+/// True if the file lies in a mount of this program.
+pub(crate) fn is_in_ours(key: Key) -> bool {
+    key.device().is_some_and(is_ours)
 }
 
 /// True if the device belongs to a mount of this program.
-pub(crate) fn is_ours(device: u64) -> bool {
+fn is_ours(device: u64) -> bool {
     with_table(|known| known.ours.contains(&device)).unwrap_or(false)
 }
 

@@ -1,12 +1,47 @@
 //! Attributes of files and directories.
 
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
 use rustix::fs::{FileType, makedev};
+use twox_hash::XxHash3_128;
 
 pub(crate) use crate::source::Time;
-use crate::source::{Identity, SourceStat};
+use crate::source::{Identity, PlaceStat, SourceStat, SourceVersion};
 
-/// The identity of a file: device and inode number.
-pub(crate) type Key = (u64, u64);
+/// The identity of a file. Another key at a name means another file, with another inode number in the mount.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Key {
+    /// Device and inode number of a local file.
+    Local(u64, u64),
+    /// A digest of the address of a file elsewhere, and of its version: each version is another file.
+    Elsewhere([u8; 16]),
+}
+
+impl Key {
+    /// Returns the device of a local file.
+    pub(crate) fn device(self) -> Option<u64> {
+        match self {
+            Self::Local(device, _) => Some(device),
+            Self::Elsewhere(_) => None,
+        }
+    }
+
+    /// Returns the inode number of a local file.
+    pub(crate) fn inode(self) -> Option<u64> {
+        match self {
+            Self::Local(_, inode) => Some(inode),
+            Self::Elsewhere(_) => None,
+        }
+    }
+
+    /// Returns the key of a version of the file at an address; without a version, of the directory there.
+    fn elsewhere(address: &Path, version: Option<&SourceVersion>) -> Self {
+        let version = version.map_or_else(Vec::new, SourceVersion::to_bytes);
+        let bytes = [address.as_os_str().as_bytes(), b"\0", &version].concat();
+        Self::Elsewhere(XxHash3_128::oneshot(&bytes).to_le_bytes())
+    }
+}
 
 /// The result of stat, in integer types that do not depend on the machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,7 +69,7 @@ impl From<rustix::fs::Stat> for Stat {
         };
         Self {
             kind: Kind::of(FileType::from_raw_mode(stat.st_mode as _)),
-            key: (identity.device, identity.inode),
+            key: Key::Local(identity.device, identity.inode),
             source: identity.into(),
             mode: stat.st_mode as u32 & 0o7777,
             uid: stat.st_uid as u32,
@@ -56,7 +91,7 @@ impl From<rustix::fs::Statx> for Stat {
         };
         Self {
             kind: Kind::of(FileType::from_raw_mode(stat.stx_mode.into())),
-            key: (identity.device, identity.inode),
+            key: Key::Local(identity.device, identity.inode),
             source: identity.into(),
             mode: u32::from(stat.stx_mode) & 0o7777,
             uid: stat.stx_uid,
@@ -64,6 +99,31 @@ impl From<rustix::fs::Statx> for Stat {
             rdev: makedev(stat.stx_rdev_major, stat.stx_rdev_minor),
             atime: (stat.stx_atime.tv_sec, stat.stx_atime.tv_nsec),
             ctime: (stat.stx_ctime.tv_sec, stat.stx_ctime.tv_nsec),
+        }
+    }
+}
+
+impl Stat {
+    /// Returns the stat to show for a file or directory elsewhere. It belongs to the daemon's user, and all
+    /// users may read it.
+    pub(crate) fn elsewhere(address: &Path, found: PlaceStat) -> Self {
+        let (kind, mode, version, source) = match found {
+            PlaceStat::File(source) => (Kind::File, 0o444, Some(source.version), source),
+            PlaceStat::Directory => {
+                let version = SourceVersion::of_tag("");
+                (Kind::Directory, 0o555, None, SourceStat { size: 0, mtime: (0, 0), version })
+            }
+        };
+        Self {
+            kind,
+            key: Key::elsewhere(address, version.as_ref()),
+            source,
+            mode,
+            uid: rustix::process::geteuid().as_raw(),
+            gid: rustix::process::getegid().as_raw(),
+            rdev: 0,
+            atime: source.mtime,
+            ctime: source.mtime,
         }
     }
 }

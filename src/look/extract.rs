@@ -144,11 +144,11 @@ impl<'a> Run<'a> {
             signal_hook::flag::register(number, is_second.clone())?;
             signal_hook::flag::register_usize(number, signal.clone(), number as usize)?;
         }
-        let device = stat::Stat::from(rustix::fs::fstat(dir)?).key.0;
+        let key = stat::Stat::from(rustix::fs::fstat(dir)?).key;
         Ok(Self {
             look,
             force: extraction.force,
-            sync: Foreign::of(device).is_some(),
+            sync: Foreign::of(key).is_some(),
             progress: Progress::new(extraction.quiet),
             signal,
             parents: Vec::new(),

@@ -12,8 +12,9 @@ use crate::format::Context;
 use crate::format::editor::Saved;
 use crate::format::recovery::RecoveryPolicy;
 use crate::format::refusal::Refusal;
-use crate::host::location::link::LinkPolicy;
-use crate::host::location::{Location, Origin};
+use crate::host::local::link::LinkPolicy;
+use crate::host::local::{LocalPath, Origin};
+use crate::host::location::Location;
 use crate::overlay::lazy::LazyOverlay;
 use crate::overlay::naming::{Maker, Renaming};
 use crate::overlay::write_handle::{Caller, OpenFor, WriteHandle};
@@ -39,13 +40,8 @@ impl Test {
         std::fs::copy(concat!(env!("CARGO_MANIFEST_DIR"), "/examples/sample.asdf"), &source).unwrap();
         let origin = Origin::of_source(folder.path(), false).unwrap();
         let links = LinkPolicy::new(&origin, folder.path(), None, true).unwrap();
-        let position = Position {
-            location: Location::new(&origin, "a.asdf"),
-            links,
-            depth: 0,
-            followed: false,
-            foreign: None,
-        };
+        let position =
+            Position { location: Location::Local(LocalPath::new(&links, "a.asdf")), foreign: None };
         let (edits, context) = (Arc::new(EditContext::default()), Context::new(Arc::new(Cache::new(0))));
         let open_files = OpenFiles::new(
             Arc::new(move |source| crate::format::open(source, &context)),

@@ -143,13 +143,14 @@ impl Ownership {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::host::stat::Key;
     use crate::source::Identity;
 
     fn stat(kind: Kind, mode: u32) -> Stat {
         let identity = Identity { device: 1, inode: 2, size: 3, mtime: (-5, 6) };
         Stat {
             kind,
-            key: (1, 2),
+            key: Key::Local(1, 2),
             source: identity.into(),
             mode,
             uid: 7,

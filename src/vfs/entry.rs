@@ -84,7 +84,7 @@ impl Entry {
     /// new file. If other users have access, the new file must have the same permissions.
     fn is(&self, seen: &Seen) -> bool {
         let key = seen.stat.key;
-        self.position.followed == seen.position.followed
+        self.position.location.is_followed() == seen.position.location.is_followed()
             && match (&self.class, &seen.shape) {
                 (Class::Directory { key: own, .. }, Shape::Directory) => *own == key,
                 (Class::Folder(_), Shape::Folder) => self.position.location.accepts(&seen.stat),
@@ -126,8 +126,8 @@ impl Entry {
     }
 }
 
-/// Returns the current stat of a plain file or other entry. If the file was removed but is still open,
-/// returns the stat of the open file.
+/// Returns the current stat of a plain file or other entry. If the file was removed or replaced but is still
+/// open, returns the stat of the open file.
 pub(crate) fn stat_entry(entry: &Entry, key: Key) -> Result<Stat> {
     let found = entry.position.location.stat();
     if let Ok(stat) = &found

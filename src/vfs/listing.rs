@@ -5,14 +5,13 @@
 //! determined when the entry is returned. The entries of a mounted file's directory are listed by its format.
 
 use std::ffi::{OsStr, OsString};
-use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, RwLock};
 
 use crate::content::folder::{self, Folder};
-use crate::error::{Result, errno};
+use crate::error::{Error, Result, errno};
 use crate::folder::mounted_file::MountedFile;
-use crate::host::location::Name;
+use crate::host::location::{Location, Name, OpenDir};
 use crate::host::stat::Kind;
 use crate::vfs::Vfs;
 use crate::vfs::attr::Attr;
@@ -255,10 +254,11 @@ impl Vfs {
             Class::Directory { .. } => Some(entry.position.location.open_dir()?),
             _ => None,
         };
-        let mut outcome = Handed::default();
+        let location = dir.as_ref().map(|_| &entry.position.location);
+        let mut outcome = Handed { location, ..Handed::default() };
         for (next, name) in (3..).zip(names).skip(usize::try_from(first).unwrap_or(usize::MAX)) {
             let found = match &dir {
-                Some(dir) => self.item_in(entry, dir.as_fd(), name, attrs),
+                Some(dir) => self.item_in(entry, dir, name, attrs),
                 None => match self.unmade_in(entry, &name.name) {
                     Ok(Some((attr, node))) => Ok((attr.ino, attr.kind, attrs.then_some((attr, node)))),
                     Ok(None) => self.find(ino, &name.name).and_then(|found| {
@@ -281,13 +281,13 @@ impl Vfs {
         name: &OsStr,
         next: u64,
         found: Result<Looked>,
-        outcome: &mut Handed,
+        outcome: &mut Handed<'_>,
         take: &mut dyn FnMut(Item<'_>) -> bool,
     ) -> bool {
         let (ino, kind, looked_up) = match found {
             Ok(found) => found,
-            // The next call starts here and may have enough memory or descriptors.
-            Err(error) if error.is_shortage() => {
+            // The next call starts here and may have enough memory or descriptors, or a server that answers.
+            Err(error) if error.is_shortage() || outcome.is_unanswered(&error) => {
                 if !outcome.any {
                     outcome.result = Err(error);
                 }
@@ -308,15 +308,15 @@ impl Vfs {
     }
 
     /// Returns inode number and type of a name in a mirrored directory; with `attrs` the result of a lookup.
-    fn item_in(&self, entry: &Arc<Entry>, dir: BorrowedFd<'_>, name: &Name, attrs: bool) -> Result<Looked> {
+    fn item_in(&self, entry: &Arc<Entry>, dir: &OpenDir<'_>, name: &Name, attrs: bool) -> Result<Looked> {
         if !attrs {
-            let kind = self.detector.kind(&entry.position, dir, name)?;
+            let kind = self.detector.kind(dir, name)?;
             let name = &name.name;
             let known = entry.known_child(name);
             return Ok((known.map_or(Ino::UNKNOWN, |known| Ino::of(known.serial)), kind, None));
         }
         let name = &name.name;
-        let seen = self.detector.look(&entry.position, dir, name)?;
+        let seen = self.detector.look(dir, name)?;
         let (stat, kind) = (seen.stat, seen.kind());
         let child = entry.child(name, seen, &self.serials)?;
         let ino = Ino::of(child.serial);
@@ -334,15 +334,25 @@ impl Vfs {
 
 /// The result of passing entries to a [`Take`].
 #[derive(Debug)]
-struct Handed {
+struct Handed<'a> {
     /// True once an entry was taken.
     any: bool,
+    /// Location of a mirrored directory.
+    location: Option<&'a Location>,
     result: Result<()>,
 }
 
-impl Default for Handed {
+impl Default for Handed<'_> {
     fn default() -> Self {
-        Self { any: false, result: Ok(()) }
+        Self { any: false, location: None, result: Ok(()) }
+    }
+}
+
+impl Handed<'_> {
+    /// True if a server failed, which says nothing about the entry.
+    fn is_unanswered(&self, error: &Error) -> bool {
+        let is_omitted = matches!(error.errno(), libc::EACCES | libc::ESTALE);
+        !is_omitted && self.location.is_some_and(|location| !location.is_gone(error))
     }
 }
 

@@ -1,14 +1,12 @@
 //! Lookup: from a name in a directory to its node.
 
 use std::ffi::OsStr;
-use std::os::fd::AsFd;
 use std::sync::Arc;
 
 use crate::content::folder::{self, Folder};
 use crate::error::{self, Error, Result, errno};
 use crate::folder::generation::Held;
 use crate::folder::mounted_file::MountedFile;
-use crate::host::at::stat_of;
 use crate::overlay;
 use crate::vfs::Vfs;
 use crate::vfs::entry::{Class, Entry};
@@ -49,15 +47,12 @@ impl Vfs {
                 Class::Sources { sources, .. } => {
                     let source = sources.iter().find(|(known, _)| known == name);
                     let (_, position) = source.ok_or_else(no_entry)?;
-                    let seen = self.detector.look_at(position.clone())?;
+                    let seen = self.detector.look_at(position)?;
                     Ok(Node::Entry(entry.child(name, seen, &self.serials)?).into())
                 }
                 Class::Directory { key, .. } => {
-                    let dir = entry.position.location.open_dir()?;
-                    if stat_of(dir.as_fd())?.key != *key {
-                        return Err(errno(libc::ESTALE));
-                    }
-                    let seen = self.detector.look(&entry.position, dir.as_fd(), name)?;
+                    let dir = entry.position.location.open_known_dir(*key)?;
+                    let seen = self.detector.look(&dir, name)?;
                     Ok(Node::Entry(entry.child(name, seen, &self.serials)?).into())
                 }
                 Class::Folder(folder) if !overlay::is_reserved(name) && self.is_writable(&entry)? => {
@@ -149,7 +144,7 @@ impl Vfs {
         view: &ViewNode,
     ) -> Result<ViewContent> {
         let own = view.generation();
-        let is_own = own.as_ref().is_some_and(|own| !own.is_outlived());
+        let is_own = own.as_ref().is_some_and(|own| !mounted.has_outlived(own));
         let held = match own {
             Some(own) if is_own => own,
             _ => mounted.newest()?,

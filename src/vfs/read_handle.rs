@@ -86,10 +86,7 @@ impl Reader {
         let Class::File { first, open } = &entry.class else {
             return Err(Error::new(Kind::Usage, "is not a file that can be read here"));
         };
-        let source = entry.position.location.open()?;
-        if !source.stat()?.version.same_file(&first.source.version) {
-            return Err(rustix::io::Errno::STALE.into());
-        }
+        let source = entry.position.location.open_found(first)?;
         *locked(open) = Some(Arc::downgrade(&source));
         Ok(Self { what: What::Plain(Arc::new(Plain::new(source))) })
     }
@@ -132,7 +129,7 @@ impl Reader {
         mounted.look_now();
         let newest = mounted.opened()?;
         let shown = now.read().unwrap_or_else(PoisonError::into_inner).clone();
-        if shown.file.renewal != Renewal::Follows && !shown.held.is_outlived() {
+        if shown.file.renewal != Renewal::Follows && !mounted.has_outlived(&shown.held) {
             return Ok(());
         }
         let renewed = renewed(mounted, newest, view, &shown).map_err(|error| match error.kind() {
@@ -278,7 +275,7 @@ fn renewed(mounted: &Arc<MountedFile>, newest: Held, view: &ViewNode, shown: &No
     newest.add_blocks_of(&*content, &mut file.blocks)?;
     let (own, new) = (shown.file.renewal.key(), file.renewal.key());
     let saved = newest.base_version == shown.held.base_version;
-    let has_grown = newest.lineage == shown.held.lineage || !shown.held.is_outlived();
+    let has_grown = newest.lineage == shown.held.lineage || !mounted.has_outlived(&shown.held);
     let goes_on = own.is_same(new, saved, has_grown);
     let is_proven = || {
         let in_place = own.is_same(new, false, true) && content.len() == shown.content.len();

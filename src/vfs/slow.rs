@@ -6,14 +6,11 @@
 
 use std::ffi::OsStr;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::os::fd::AsFd;
 use std::sync::Arc;
 
 use crate::content::folder;
 use crate::folder::mounted_file::MountedFile;
 pub use crate::host::mounts::Foreign;
-use crate::host::mounts::check;
-use crate::host::stat::{Kind, Stat};
 use crate::vfs::Vfs;
 use crate::vfs::entry::{Class, Entry};
 use crate::vfs::node::{Ino, Node};
@@ -107,9 +104,7 @@ fn foreign_at(entry: &Arc<Entry>, name: &OsStr) -> Option<Foreign> {
     if let Class::Sources { sources, .. } = &entry.class {
         return sources.iter().find(|(known, _)| known == name)?.1.foreign;
     }
-    let dir = entry.position.location.open_dir().ok()?;
-    let stat = Stat::from(check(dir.as_fd(), name).ok()??);
-    if stat.kind == Kind::Link { Some(Foreign::LINKED) } else { Foreign::of(stat.key.0) }
+    entry.position.location.open_dir().ok()?.foreign_at(name)
 }
 
 /// True if listing the directory at `path` under a mounted file, or looking `name` up there, takes long.

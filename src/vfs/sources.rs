@@ -3,7 +3,7 @@
 use std::ffi::{OsStr, OsString};
 use std::num::NonZeroUsize;
 use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use lru::LruCache;
@@ -13,10 +13,12 @@ use crate::folder::open_files::OpenFiles;
 use crate::folder::serials::Serials;
 use crate::format::recovery::RecoveryPolicy;
 use crate::host::detect::{FormatDetector, Position, Seen};
-use crate::host::location::link::{LinkPolicy, Mountpoint};
-use crate::host::location::{Location, Origin};
+use crate::host::local::link::{LinkPolicy, Mountpoint};
+use crate::host::local::{LocalPath, Origin};
+use crate::host::location::Location;
 use crate::host::mounts::Foreign;
 use crate::host::stat::{Kind, Stat};
+use crate::named::Named;
 use crate::overlay::Shared;
 use crate::overlay::file::{MOST_FILES, Quota};
 use crate::overlay::state_dir::{StateDir, leftovers, stem_of};
@@ -28,9 +30,9 @@ use crate::vfs::{Options, Vfs};
 /// Maximum number of files kept open without a handle that reads them.
 const KEPT_OPEN: u64 = 64;
 
-/// A source as found, with its path as given by the user.
+/// A source as found.
 struct FoundSource<'a> {
-    path: &'a Path,
+    named: &'a Named,
     position: Position,
     seen: Seen,
 }
@@ -40,7 +42,7 @@ impl Vfs {
     ///
     /// A single file is parsed here, so that a file that can't be shown is refused at once. Several sources
     /// are only examined by their first bytes. Errors name the source.
-    pub fn new(sources: &[PathBuf], options: &Options) -> Result<Self> {
+    pub fn new(sources: &[Named], options: &Options) -> Result<Self> {
         let recovery = match &options.edits {
             Some(edits) => RecoveryPolicy::Recover(edits.clone()),
             None => RecoveryPolicy::Report(options.mountpoint.clone()),
@@ -62,11 +64,12 @@ impl Vfs {
         let sealed: Vec<String> = found
             .iter()
             .filter(|found| found.is_sealed())
-            .map(|found| found.path.display().to_string())
+            .map(|found| found.named.label().display().to_string())
             .collect();
         let all_sealed = sealed.len() == found.len();
         let all_files = found.iter().all(|found| found.seen.stat.kind == Kind::File);
-        let stems = all_files.then(|| sources.iter().map(|source| stem_of(source)).collect::<Vec<_>>());
+        let stems =
+            all_files.then(|| sources.iter().map(|source| stem_of(source.label())).collect::<Vec<_>>());
         let serials = Arc::new(Serials::new());
         let root = Arc::new(root_of(found)?);
         if let Class::Folder(folder) = &root.class {
@@ -99,7 +102,7 @@ impl Vfs {
     }
 
     /// Locks a single file, or records which sources can't be written.
-    fn restrict(&mut self, sealed: &[String], all_sealed: bool) -> Result<()> {
+    pub(super) fn restrict(&mut self, sealed: &[String], all_sealed: bool) -> Result<()> {
         match self.root.class {
             Class::Folder(_) => self.lock_single()?,
             _ if self.shared.is_none() || sealed.is_empty() => {}
@@ -116,17 +119,20 @@ impl Vfs {
 
 /// Examines the sources; each has to be a directory or a file of a known format.
 fn find<'a>(
-    sources: &'a [PathBuf],
+    sources: &'a [Named],
     detector: &FormatDetector,
     options: &Options,
 ) -> Result<Vec<FoundSource<'a>>> {
     let mountpoint = options.mountpoint.as_deref().map(Mountpoint::find).transpose()?.flatten();
     let mountpoint = mountpoint.map(Arc::new);
-    let look = |path: &'a PathBuf| -> Result<FoundSource<'a>> {
-        let position = position(path, &mountpoint, options)?;
-        let seen = detector.look_at(position.clone())?;
+    let look = |named: &'a Named| -> Result<FoundSource<'a>> {
+        let (path, position) = match named {
+            Named::Local(path) => (&**path, position(path, &mountpoint, options)?),
+            Named::Elsewhere(place) => (place.label(), Position::elsewhere(place.clone())),
+        };
+        let seen = detector.look_at(&position)?;
         match seen.kind() {
-            Kind::Directory => Ok(FoundSource { path, position, seen }),
+            Kind::Directory => Ok(FoundSource { named, position, seen }),
             Kind::File => {
                 // Returns the reason in the words of the format.
                 let refused = (options.opener)(position.location.open()?).err();
@@ -217,7 +223,7 @@ impl FoundSource<'_> {
     }
 }
 
-/// Returns the position of a source. A file is located through its directory, so that
+/// Returns the position of a local source. A file is located through its directory, so that
 /// a replacement is noticed.
 fn position(source: &Path, mountpoint: &Option<Arc<Mountpoint>>, options: &Options) -> Result<Position> {
     let meta = source.metadata().map_err(|error| Error::from(error).of(source))?;
@@ -227,18 +233,18 @@ fn position(source: &Path, mountpoint: &Option<Arc<Mountpoint>>, options: &Optio
     if meta.is_dir() {
         let origin = Origin::of_source(source, options.allow_other)?;
         let links = links(&origin, source)?;
-        let location = Location::new(&origin, "");
-        return Ok(Position { location, links, depth: 0, followed: false, foreign: Foreign::of(meta.dev()) });
+        let location = Location::Local(LocalPath::new(&links, ""));
+        return Ok(Position { location, foreign: Foreign::of_device(meta.dev()) });
     }
     let parent = source.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let name = source.file_name().ok_or_else(|| Error::new(error::Kind::Usage, "has no name").of(source))?;
     let origin = Origin::of_source(parent, options.allow_other)?;
     let links = links(&origin, parent)?;
-    let location = Location::new(&origin, name);
-    let followed = location.stat()?.kind == Kind::Link;
-    let location = if followed { location.followed(&links) } else { location };
-    let foreign = Foreign::of(meta.dev()).or(followed.then_some(Foreign::LINKED));
-    Ok(Position { location, links, depth: 0, followed, foreign })
+    let path = LocalPath::new(&links, name);
+    let followed = path.stat()?.kind == Kind::Link;
+    let location = Location::Local(if followed { path.followed() } else { path });
+    let foreign = Foreign::of_device(meta.dev()).or(followed.then_some(Foreign::LINKED));
+    Ok(Position { location, foreign })
 }
 
 /// Returns the root above several sources.
@@ -246,10 +252,9 @@ fn side_by_side(found: Vec<FoundSource<'_>>) -> Result<Entry> {
     let mut sources: Vec<(OsString, Position)> = Vec::new();
     let first = found.first().map(|found| (found.position.clone(), found.seen.stat));
     let (position, stat) = first.ok_or_else(|| Error::new(error::Kind::Usage, "nothing to mount"))?;
-    for FoundSource { path, position, .. } in found {
-        let full = path.canonicalize().map_err(|error| Error::from(error).of(path))?;
-        let name = path.file_name().or(full.file_name());
-        let name = name.ok_or_else(|| {
+    for FoundSource { named, position, .. } in found {
+        let path = named.label();
+        let name = named.name()?.ok_or_else(|| {
             Error::new(
                 error::Kind::Usage,
                 "has no name for a mount of several sources: mount it \
@@ -257,11 +262,11 @@ fn side_by_side(found: Vec<FoundSource<'_>>) -> Result<Entry> {
             )
             .of(path)
         })?;
-        if sources.iter().any(|(known, _)| known == name) {
+        if sources.iter().any(|(known, _)| *known == name) {
             let message = format!("another source has the same name, {name:?}: mount them separately");
             return Err(Error::new(error::Kind::Usage, message).of(path));
         }
-        sources.push((name.to_owned(), position));
+        sources.push((name, position));
     }
     // The directory belongs to the daemon's user; all users may list it. Its times are
     // those of the first source.

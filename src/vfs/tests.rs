@@ -1,7 +1,11 @@
 //! Tests of the tree without a mount, with real directories and files of the fake format.
 
 mod container;
+mod elsewhere;
 mod mirror;
+#[allow(dead_code, unreachable_pub)]
+#[path = "../../tests/common/place.rs"]
+mod place;
 
 use std::ffi::OsStr;
 use std::fs;
@@ -45,7 +49,7 @@ impl Test {
     }
 
     fn tree(&self, name: &str) -> Vfs {
-        Vfs::new(&[self.path(name)], &self.options).unwrap()
+        Vfs::new(&[self.path(name).into()], &self.options).unwrap()
     }
 }
 

@@ -10,6 +10,7 @@
 //! * [`gsd`]: a builder of GSD files.
 //! * [`encode`]: stored forms of a block's data, one for each codec and dialect.
 //! * [`mount`]: a mount that cleans up after itself.
+//! * [`place`]: files in memory, a second kind of place.
 //! * [`python`]: the Python environment with the reference implementation.
 
 #![allow(dead_code, unused_imports, unreachable_pub, missing_docs, missing_debug_implementations)]
@@ -24,4 +25,5 @@ pub mod disk;
 pub mod encode;
 pub mod gsd_builder;
 pub mod mount;
+pub mod place;
 pub mod python;

@@ -65,16 +65,18 @@ impl Remembered {
     /// after the read. The times of a file that changed in between are not settled, so the file is not
     /// remembered.
     pub(super) fn put(&self, stat: &Stat, known: bool, begun: SystemTime) {
-        if is_settled(stat.source.mtime, begun) && is_settled(stat.ctime, begun) {
+        // The key of a file elsewhere is another one after each change.
+        let is_version = stat.key.inode().is_none();
+        if is_version || is_settled(stat.source.mtime, begun) && is_settled(stat.ctime, begun) {
             let hash = self.hash(stat);
             let mut table = locked(&self.table);
-            table.note(stat.key.1);
+            stat.key.inode().into_iter().for_each(|inode| table.note(inode));
             table.put(hash, known);
         }
     }
 
     fn hash(&self, stat: &Stat) -> u64 {
-        let period = match Foreign::of(stat.key.0).is_some() {
+        let period = match Foreign::of(stat.key).is_some() {
             true => self.made.elapsed().as_secs() / REMOTE.as_secs() + 1,
             false => 0,
         };
@@ -157,6 +159,7 @@ impl Table {
 mod tests {
     use super::*;
     use crate::host::at::stat_of;
+    use crate::host::stat::Key;
 
     #[test]
     fn a_million_files_take_little_memory_and_most_are_known() {
@@ -179,14 +182,14 @@ mod tests {
         let last = stat.source.mtime.0.max(stat.ctime.0);
         remembered.put(&stat, true, at(last + 2));
         assert_eq!(remembered.get(&stat), None);
-        assert!(!remembered.may_have(stat.key.1));
+        assert!(!remembered.may_have(stat.key.inode().unwrap()));
         remembered.put(&stat, true, at(last + 3));
-        assert!(remembered.may_have(stat.key.1));
+        assert!(remembered.may_have(stat.key.inode().unwrap()));
         assert_eq!(remembered.get(&stat), Some(true));
         let grown = crate::source::SourceStat { size: stat.source.size + 1, ..stat.source };
         let others = [
             Stat { ctime: (stat.ctime.0, stat.ctime.1 ^ 1), ..stat },
-            Stat { key: (stat.key.0, stat.key.1 + 1), ..stat },
+            Stat { key: Key::Local(stat.key.device().unwrap(), 7), ..stat },
             Stat { source: grown, ..stat },
         ];
         assert!(others.iter().all(|other| remembered.get(other).is_none()));

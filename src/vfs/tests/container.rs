@@ -261,7 +261,7 @@ fn a_source_of_nothing_is_no_source() {
     let source = crate::source::FileSource::open(&path).unwrap();
     assert_eq!(source.stat().unwrap().size, FILE.len() as u64);
     test.write("empty", "");
-    assert!(Vfs::new(&[test.path("empty")], &test.options).is_err());
+    assert!(Vfs::new(&[test.path("empty").into()], &test.options).is_err());
 }
 
 #[test]

@@ -143,6 +143,20 @@ fn a_directory_that_became_a_link_is_not_walked_through() {
 }
 
 #[test]
+fn a_directory_that_another_one_replaced_is_stale() {
+    let test = Test::new();
+    test.write("s/d/f", "old");
+    test.write("s/new/f", "new");
+    let tree = test.tree("s");
+    let d = tree.at("d").unwrap().ino;
+    fs::rename(test.path("s/d"), test.path("s/old")).unwrap();
+    fs::rename(test.path("s/new"), test.path("s/d")).unwrap();
+    assert_eq!(tree.lookup(d, OsStr::new("f")).unwrap_err().errno(), libc::ESTALE);
+    assert_eq!(tree.attr(d).unwrap_err().errno(), libc::ESTALE);
+    assert_eq!(tree.read("d/f"), b"new");
+}
+
+#[test]
 fn a_link_to_a_directory_above_stays_a_link() {
     let test = Test::new();
     test.write("s/d/x", "");
@@ -267,14 +281,14 @@ fn sources_stand_side_by_side_under_their_names() {
     let a = test.write("s/a.asdf", FILE);
     test.write("d/x", "x");
     symlink(test.path("d/x"), test.path("d/l")).unwrap();
-    let tree = Vfs::new(&[a.clone(), test.path("d")], &test.options).unwrap();
+    let tree = Vfs::new(&[a.clone().into(), test.path("d").into()], &test.options).unwrap();
     assert_eq!(tree.names(""), ["a.asdf", "d"]);
     assert_eq!(tree.read("a.asdf/blocks/0.bin"), b"hello");
     assert_eq!(tree.read("d/x"), b"x");
     assert_eq!(tree.link_text("d/l"), "x");
     assert_eq!(tree.errno("e"), libc::ENOENT);
     let again = test.write("other/a.asdf", FILE);
-    let error = Vfs::new(&[a, again], &test.options).unwrap_err();
+    let error = Vfs::new(&[a.into(), again.into()], &test.options).unwrap_err();
     assert!(
         error.to_string().contains(
             "another source has the same name, \"a.asdf\": mount them \
@@ -288,7 +302,7 @@ fn sources_stand_side_by_side_under_their_names() {
 fn a_source_that_makes_no_sense_is_refused_by_name() {
     let test = Test::new();
     let plain = test.write("plain", "text");
-    let refused = |path: &Path| Vfs::new(&[path.to_owned()], &test.options).unwrap_err();
+    let refused = |path: &Path| Vfs::new(&[path.to_owned().into()], &test.options).unwrap_err();
     assert!(refused(&plain).to_string().contains("plain: is not a fake file"));
     assert_eq!(refused(&test.path("none")).errno(), libc::ENOENT);
     let broken = test.write("broken", "#ASDF fake\nBROKEN\n");

@@ -22,6 +22,7 @@ use asdf_mount::error::{Error, Kind, Result};
 use asdf_mount::folder::verify::Verify;
 use asdf_mount::format::{Block, Container, Context, Defect, Fact, Facts, Verified};
 use asdf_mount::fuse::{Adapter, KernelNotifier};
+use asdf_mount::named::Named;
 use asdf_mount::source::{Source, SourceStat};
 use asdf_mount::vfs::{Options, Vfs};
 
@@ -173,12 +174,17 @@ impl Mount {
     }
 
     pub(crate) fn with(verify: Verify, opener: Opener, sources: &[PathBuf], at: &Path) -> Self {
-        let device = File::options().read(true).write(true).open("/dev/fuse").unwrap();
         let mut options = Options::new(Context::new(Arc::new(Cache::new(1 << 20))));
         options.mountpoint = Some(at.to_owned());
         options.verify = verify;
         options.opener = opener;
-        let tree = Vfs::new(sources, &options).unwrap();
+        let sources: Vec<Named> = sources.iter().cloned().map(Named::from).collect();
+        Self::of(Vfs::new(&sources, &options).unwrap(), at)
+    }
+
+    /// Mounts a tree.
+    pub(crate) fn of(tree: Vfs, at: &Path) -> Self {
+        let device = File::options().read(true).write(true).open("/dev/fuse").unwrap();
         let data =
             format!("fd={},rootmode=40000,user_id=0,group_id=0,default_permissions", device.as_raw_fd());
         let (data, path) = (CString::new(data).unwrap(), CString::new(at.as_os_str().as_bytes()).unwrap());

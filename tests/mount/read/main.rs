@@ -15,6 +15,7 @@ mod blocks_yaml;
 mod bloscpack_folder;
 mod broken;
 mod damaged_blocks;
+mod elsewhere;
 mod external_arrays;
 mod gsd_folder;
 mod hanging;

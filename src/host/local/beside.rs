@@ -18,7 +18,7 @@ use rustix::io::Errno;
 use crate::error::{Error, Kind, Result};
 use crate::host::acl;
 use crate::host::at::{HOLD, READ, open_as, stat_of, step_up};
-use crate::host::location::Location;
+use crate::host::local::LocalPath;
 use crate::host::mounts;
 use crate::host::stat::{self, Stat};
 use crate::source::{FileSource, Reach, Source, Surroundings};
@@ -37,7 +37,7 @@ const TRIES: usize = 8;
 /// The surroundings of a source: access to other files relative to it.
 #[derive(Clone, Debug)]
 pub(super) struct Beside {
-    source: Location,
+    source: LocalPath,
     /// Directory and file of the source, if users other than the mounting user have access. They might
     /// replace the file at its path.
     held: Option<Arc<(OwnedFd, OwnedFd)>>,
@@ -46,12 +46,12 @@ pub(super) struct Beside {
 }
 
 impl Beside {
-    pub(super) fn new(source: Location) -> Self {
+    pub(super) fn new(source: LocalPath) -> Self {
         Self { source, held: None, prefix: PathBuf::new() }
     }
 
     /// Returns the surroundings of the source in `dir` that is open as `file`, with access for all users.
-    pub(super) fn shared(source: Location, dir: BorrowedFd<'_>, file: BorrowedFd<'_>) -> Result<Self> {
+    pub(super) fn shared(source: LocalPath, dir: BorrowedFd<'_>, file: BorrowedFd<'_>) -> Result<Self> {
         let held = Arc::new((dir.try_clone_to_owned()?, file.try_clone_to_owned()?));
         Ok(Self { held: Some(held), ..Self::new(source) })
     }
@@ -136,9 +136,9 @@ fn hold_anywhere(dir: BorrowedFd<'_>, path: &Path) -> Result<OwnedFd> {
         loop {
             let Some(name) = ahead.pop() else { return Ok(at) };
             if name == ".." {
-                let device = mounts::key_unasked(&at)?.0;
+                let device = mounts::key_unasked(&at)?.device();
                 let (above, key) = step_up(at.as_fd())?;
-                if key.0 != device && mounts::is_ours(key.0) {
+                if key.device() != device && mounts::is_in_ours(key) {
                     return Err(mounts::refused());
                 }
                 at = above;
@@ -214,11 +214,13 @@ mod tests {
     use std::os::unix::fs::{PermissionsExt, symlink};
 
     use super::*;
-    use crate::host::location::Origin;
+    use crate::host::local::Origin;
+    use crate::host::local::link::LinkPolicy;
 
     fn beside(dir: &Path, shared: bool) -> Arc<dyn Surroundings> {
-        let location = Location::new(&Origin::of_source(dir, shared).unwrap(), "source");
-        location.open().unwrap().surroundings().unwrap().clone()
+        let origin = Origin::of_source(dir, shared).unwrap();
+        let links = LinkPolicy::new(&origin, dir, None, !shared).unwrap();
+        LocalPath::new(&links, "source").open().unwrap().surroundings().unwrap().clone()
     }
 
     #[test]
@@ -306,7 +308,8 @@ mod tests {
         let below = beside(&path("own"), true);
         let origin = Origin::of_source(dir.path(), true).unwrap();
         let own = origin.stat_in(origin.fd(), OsStr::new("own")).unwrap();
-        let top = Location::new(&origin, "own").found(origin.fd(), &own).unwrap();
+        let links = LinkPolicy::new(&origin, dir.path(), None, false).unwrap();
+        let top = LocalPath::new(&links, "own").found(origin.fd(), &own).unwrap();
         let in_own = top.join(OsStr::new("source"));
         let (own, _) = in_own.holder().unwrap();
         let stat = acl::stat_in(own.as_fd(), OsStr::new("source")).unwrap();

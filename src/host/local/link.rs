@@ -17,8 +17,8 @@ use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
-use crate::host::at::{stat_in, stat_of, step, step_up};
-use crate::host::location::{Location, Origin};
+use crate::host::at::{descend, stat_in, stat_of, step, step_up};
+use crate::host::local::{LocalPath, Origin};
 use crate::host::mounts;
 use crate::host::stat::{Key, Kind, Stat};
 use crate::workers::while_waiting;
@@ -55,7 +55,7 @@ impl Mountpoint {
 /// The policy for links: depends on the mirrored directory and the mount point.
 #[derive(Debug)]
 pub(crate) struct LinkPolicy {
-    origin: Arc<Origin>,
+    pub(super) origin: Arc<Origin>,
     /// The directory `/`.
     root: Arc<Origin>,
     pub(crate) mountpoint: Option<Arc<Mountpoint>>,
@@ -101,30 +101,29 @@ pub(crate) struct End {
     strayed: bool,
 }
 
-/// Returns the form in which the link at `location` is shown. The link is `depth`
-/// directories below the mirror's top.
-pub(crate) fn judge(location: &Location, depth: usize, links: &LinkPolicy) -> Result<LinkForm> {
-    let text = read(location)?;
+/// Returns the form in which a link is shown.
+pub(crate) fn judge(link: &LocalPath) -> Result<LinkForm> {
+    let (text, links) = (read(link)?, &link.links);
+    // Directories between the link and the top of the mirror.
+    let depth = link.depth.saturating_sub(1);
     // The link may lead to a server that does not answer.
-    let Ok(end) = while_waiting(|| walk(location, links)) else {
-        let text = if climbs_out(&text, depth) { from_root(location, &text) } else { text };
+    let Ok(end) = while_waiting(|| walk(link)) else {
+        let text = if climbs_out(&text, depth) { from_root(link, &text) } else { text };
         return Ok(LinkForm::Link(text));
     };
     Ok(match &end.inside {
         Some(_) if !end.strayed => LinkForm::Link(text),
         Some(path) => {
-            let mut link = PathBuf::from_iter(std::iter::repeat_n("..", depth));
-            link.push(path);
-            if link.as_os_str().is_empty() {
-                link.push(".");
+            let mut up = PathBuf::from_iter(std::iter::repeat_n("..", depth));
+            up.push(path);
+            if up.as_os_str().is_empty() {
+                up.push(".");
             }
-            LinkForm::Link(link.into())
+            LinkForm::Link(up.into())
         }
         // Shown as a directory, it could lead a program that walks the mount out of it,
         // or into an endless loop.
-        None if !links.follow || end.stat.kind == Kind::Directory => {
-            LinkForm::Link(from_root(location, &text))
-        }
+        None if !links.follow || end.stat.kind == Kind::Directory => LinkForm::Link(from_root(link, &text)),
         None => LinkForm::Followed(end),
     })
 }
@@ -142,14 +141,14 @@ fn climbs_out(text: &OsStr, depth: usize) -> bool {
     depth.is_none()
 }
 
-/// Returns the text of the link at `location` as an absolute path.
-fn from_root(location: &Location, text: &OsStr) -> OsString {
+/// Returns the text of a link as an absolute path.
+fn from_root(link: &LocalPath, text: &OsStr) -> OsString {
     // An absolute text replaces the path that it is joined to.
-    location.label().parent().map_or_else(|| text.to_owned(), |dir| dir.join(text).into_os_string())
+    link.label().parent().map_or_else(|| text.to_owned(), |dir| dir.join(text).into_os_string())
 }
 
-fn read(location: &Location) -> Result<OsString> {
-    let (dir, name) = location.holder()?;
+fn read(link: &LocalPath) -> Result<OsString> {
+    let (dir, name) = link.holder()?;
     read_in(dir.as_fd(), &name)
 }
 
@@ -169,11 +168,11 @@ struct LinkWalk<'a> {
     ahead: Vec<OsString>,
 }
 
-/// Resolves the link at `location`.
-pub(crate) fn walk(location: &Location, links: &LinkPolicy) -> Result<End> {
-    let (dir, name) = location.holder()?;
+/// Resolves a link.
+pub(crate) fn walk(link: &LocalPath) -> Result<End> {
+    let (links, (dir, name)) = (&*link.links, link.holder()?);
     let at = dir.as_fd().try_clone_to_owned().map_err(Error::from)?;
-    let inside = location.inside().and_then(Path::parent).map(Path::to_owned);
+    let inside = link.inside().and_then(Path::parent).map(Path::to_owned);
     let strayed = inside.is_none();
     let mut walk = LinkWalk { links, at, inside, strayed, ahead: Vec::new() };
     let mut followed = 1;
@@ -245,8 +244,11 @@ impl LinkWalk<'_> {
         if let Some(path) = &mut self.inside {
             if path.pop() {
                 // Not with "..": the kernel would enter a mount that covers that directory.
-                let location = Location::new(&self.links.origin, path.clone());
-                self.at = location.open_dir()?.as_fd().try_clone_to_owned().map_err(Error::from)?;
+                let top = self.links.origin.fd();
+                self.at = match path.as_os_str().is_empty() {
+                    true => top.try_clone_to_owned().map_err(Error::from)?,
+                    false => descend(top, path)?,
+                };
                 return Ok(());
             }
             self.inside = None;
@@ -256,11 +258,11 @@ impl LinkWalk<'_> {
         let (above, key) = step_up(self.at.as_fd())?;
         match &self.links.mountpoint {
             // This is the root of our own mount. The link leads to the directory that the mount covers.
-            Some(mount) if self.links.beneath && key.1 == 1 && key.0 != from.0 => {
+            Some(mount) if self.links.beneath && key.inode() == Some(1) && key.device() != from.device() => {
                 let covered = mount.covered.clone();
                 self.stand(&covered)
             }
-            _ if key.0 != from.0 && mounts::is_ours(key.0) => Err(mounts::refused()),
+            _ if key.device() != from.device() && mounts::is_in_ours(key) => Err(mounts::refused()),
             _ => {
                 self.at = above;
                 self.inside = (key == self.links.origin.key).then(PathBuf::new);

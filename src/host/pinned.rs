@@ -1,0 +1,54 @@
+//! One version of a file elsewhere, as a source.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::error::Result;
+use crate::source::{Place, Provenance, Source, SourceStat, Surroundings};
+use crate::workers::while_waiting;
+
+/// An opened version of a file elsewhere. Its state is that at opening, so a reader need not ask for it after
+/// each read. Another thread works in the place of one that waits for bytes.
+#[derive(Debug)]
+pub(super) struct PinnedSource {
+    source: Arc<dyn Source>,
+    stat: SourceStat,
+}
+
+impl PinnedSource {
+    /// Opens the current version of a file.
+    pub(super) fn open(place: &dyn Place) -> Result<Arc<dyn Source>> {
+        let source = place.open()?;
+        Ok(Arc::new(Self { stat: source.stat()?, source }))
+    }
+}
+
+impl Source for PinnedSource {
+    fn path(&self) -> &Path {
+        self.source.path()
+    }
+
+    fn stat(&self) -> Result<SourceStat> {
+        Ok(self.stat)
+    }
+
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<usize> {
+        while_waiting(|| self.source.read_at(offset, buf)).map_err(|error| error.of(self.path()))
+    }
+
+    fn is_slow(&self) -> bool {
+        true
+    }
+
+    fn surroundings(&self) -> Option<&Arc<dyn Surroundings>> {
+        self.source.surroundings()
+    }
+
+    fn provenance(&self) -> Provenance {
+        self.source.provenance()
+    }
+
+    fn will_need(&self, offset: u64, len: u64) {
+        while_waiting(|| self.source.will_need(offset, len));
+    }
+}

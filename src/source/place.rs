@@ -1,0 +1,54 @@
+//! Places of sources that are not local files.
+
+use std::ffi::{OsStr, OsString};
+use std::path::Path;
+use std::sync::Arc;
+
+use super::{Source, SourceStat};
+use crate::error::Result;
+
+/// A file or directory outside the local file systems, such as an object on a server. It is read-only.
+///
+/// A new kind of place implements this trait and [`Source`], and nothing else. All methods but `label`,
+/// `server` and `child` may wait for a server: no thread that reads requests from the kernel calls them.
+/// Errors reach the program with their errno: ENOENT if there is nothing, EACCES if it can't be read, EIO or
+/// another one if the server fails.
+pub trait Place: Send + Sync + std::fmt::Debug {
+    /// Returns the address as the user knows it, such as a URL. It differs from place to place, and its last
+    /// name is the file's.
+    fn label(&self) -> &Path;
+
+    /// Returns the name of the server. A server that does not answer blocks a bounded number of threads.
+    fn server(&self) -> &str;
+
+    /// Returns the current state of the file or directory. It may be a moment old.
+    fn stat(&self) -> Result<PlaceStat>;
+
+    /// Returns the place of `name` in this directory, without a request.
+    fn child(&self, name: &OsStr) -> Arc<dyn Place>;
+
+    /// Returns the names in this directory and their types, from all pages of a server's answer.
+    fn list(&self) -> Result<Vec<(OsString, PlaceKind)>>;
+
+    /// Opens the file in its current version. The source returns bytes of this version only: after a change,
+    /// reads fail with [`Kind::Changed`](crate::Kind::Changed). Its stat is asked for once.
+    fn open(&self) -> Result<Arc<dyn Source>>;
+}
+
+/// The type of a place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PlaceKind {
+    /// A file.
+    File,
+    /// A directory.
+    Directory,
+}
+
+/// The state of a place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PlaceStat {
+    /// A file, with the state of its source.
+    File(SourceStat),
+    /// A directory.
+    Directory,
+}
