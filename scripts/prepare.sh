@@ -58,7 +58,8 @@ need_fuse() {
     if [ ! -e /dev/fuse ]; then
         problems+=("there is no /dev/fuse: load the kernel module (as root: modprobe fuse), or start the container with --device /dev/fuse --cap-add SYS_ADMIN")
     elif [ "$(id -u)" = 0 ]; then
-        unshare --mount true 2>/dev/null ||
+        # In a chroot whose / is no mountpoint, the propagation of / can't be changed.
+        unshare --mount --propagation unchanged true 2>/dev/null ||
             problems+=("root may not mount here: start the container with --device /dev/fuse --cap-add SYS_ADMIN")
     else
         [ -r /dev/fuse ] && [ -w /dev/fuse ] || problems+=("run as root: chmod 666 /dev/fuse")

@@ -6,6 +6,7 @@ mod look;
 mod man;
 mod revise;
 mod texts;
+mod version;
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -37,6 +38,7 @@ const CHECK: &str = "Check and repair, without mounting";
 #[command(
     name = PROGRAM,
     version,
+    disable_version_flag = true,
     about = "Mount an ASDF file as a directory",
     long_about = ABOUT,
     override_usage = USAGE,
@@ -132,9 +134,15 @@ struct Arguments {
     #[arg(long, value_name = "FILE", value_parser = any_path())]
     log_file: Option<PathBuf>,
 
+    /// Print version; with -v everything that a bug report needs
+    #[arg(short = 'V', long)]
+    version: bool,
+
     /// Write the man page or the completions for a shell to stdout
     ///
-    /// README.md says in which directories they belong.
+    /// The Debian package and scripts/install put them in place. They belong into these directories below
+    /// /usr/local/share: man/man1/asdf-mount.1, bash-completion/completions/asdf-mount,
+    /// zsh/site-functions/_asdf-mount, fish/vendor_completions.d/asdf-mount.fish.
     #[arg(long, hide_short_help = true, value_name = "WHAT", exclusive = true)]
     generate: Option<Generated>,
 }
@@ -199,6 +207,9 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
 }
 
 fn act(arguments: Arguments) -> Result<u8> {
+    if arguments.version {
+        return print(version::text(arguments.verbose > 0).as_bytes()).map(|()| exit::OK);
+    }
     if let Some(what) = arguments.generate {
         return print(&generate(what)?).map(|()| exit::OK);
     }

@@ -28,6 +28,11 @@ use crate::content::Content;
 use crate::decode::Decoded;
 use crate::error::{Error, Result};
 
+pub use features::cpu_features;
+
+/// The names of the codecs, for users.
+pub const NAMES: &str = "zlib, bzip2, LZ4, zstd, Blosc (BloscLZ, LZ4, Snappy, zlib, zstd)";
+
 /// The codecs, named after their encoding rather than after the label in a format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Codec {

@@ -15,17 +15,21 @@
 //!                                       removes the mountpoint if it created it
 //! ```
 //!
+//! In the foreground, a child process probes the mount if systemd waits for it (`Type=notify`).
+//!
 //! A failure before *ready* undoes all steps, and its message goes to the caller's stderr.
 
 mod background;
 mod contents;
 mod detach;
+mod facts;
 mod fusermount;
 mod memory;
 mod mount;
 mod mountinfo;
 mod mountpoint;
 mod rights;
+mod service_manager;
 mod signals;
 mod threads;
 mod unmount;
@@ -49,6 +53,7 @@ use crate::options::Options;
 
 pub use self::contents::open_tree;
 pub(crate) use self::contents::reading;
+pub use self::facts::facts;
 pub use self::unmount::unmount;
 pub use crate::options::PID_ATTRIBUTE;
 
@@ -127,7 +132,11 @@ pub fn mount<F: Filesystem>(mut plan: Plan, open: impl FnOnce(&Plan) -> Result<S
     }
     if plan.foreground {
         log::start(&plan.log, log::LogTarget::Stderr)?;
-        return serve(&plan, place, open, || Ok(()));
+        let waiting = service_manager::is_there();
+        let prober = waiting.then(|| background::Prober::start(|| answers(&plan.mountpoint))).transpose()?;
+        return serve(&plan, place, open, || {
+            prober.map_or(Ok(()), background::Prober::probe).map(|()| service_manager::ready(None))
+        });
     }
     // After the fork both processes know of the directory. The child removes it, unless the child was killed.
     let mut shared = Some(place);
@@ -138,6 +147,7 @@ pub fn mount<F: Filesystem>(mut plan: Plan, open: impl FnOnce(&Plan) -> Result<S
             serve(&plan, place, open, || report.ready())
         },
         || answers(&plan.mountpoint),
+        service_manager::ready,
     );
     if let Some(place) = shared {
         match result {
@@ -214,6 +224,7 @@ fn serve_watched<F: Filesystem>(
     }
     tracing::info!("{}: mounted", path.display());
     let ended = end();
+    service_manager::stopping();
     lifecycle.close();
     match ended {
         Ok(()) => {

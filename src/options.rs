@@ -424,6 +424,18 @@ mod tests {
         assert!(options.read_only);
         assert!(refusal("remount,ro").contains("asdf-mount -u MOUNTPOINT"));
         assert!(refusal("blkdev").contains("not a device"));
+        for (option, instead) in [
+            ("setuid=ada", "uid=N"),
+            ("fmask=022", "umask=OCTAL"),
+            ("debug", "-f -vv"),
+            ("nosymfollow", "remount,bind,nosymfollow"),
+            ("context=system_u:object_r:fusefs_t:s0", "genfscon"),
+            ("offset=512", "the file itself"),
+            ("readonly", "ro"),
+        ] {
+            assert!(refusal(option).contains(instead), "{option}");
+        }
+        parse("acl,_rnetdev,uhelper=udisks,writeback_cache,max_pages=256,x-systemd.idle-timeout=5").unwrap();
         assert!(refusal("allow_root").contains("allow_other,umask=077"));
     }
 

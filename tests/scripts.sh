@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Tests scripts/prepare.sh through scripts/demo on simulated machines: PATH holds fake commands and a few real tools.
-# Then runs the real demonstration with its output into a pipe.
+# Then runs the real demonstration with its output into a pipe, and the installation.
 #
 #   tests/scripts.sh ASDF-MOUNT    the program for the demonstration
 set -euo pipefail
@@ -11,7 +11,7 @@ here=$(mktemp -d)
 trap 'rm -rf "$here"' EXIT
 # A copy that requires a nonexistent version of Rust, which the scripts must read from Cargo.toml.
 mkdir "$here/copy"
-cp -r scripts examples "$here/copy"
+cp -r scripts examples packaging "$here/copy"
 sed 's/^rust-version = .*/rust-version = "7.10"/' Cargo.toml >"$here/copy/Cargo.toml"
 
 # fake NAME: makes a command that logs its call, then runs the script given on standard input.
@@ -41,7 +41,7 @@ machine() {
     for tool in bash sh cat cp cut dirname env grep head mkdir mktemp printf realpath rm sed sort tr; do
         ln -s "$(command -v "$tool")" "$here/bin/$tool"
     done
-    for tool in cc fusermount3 getfattr unshare; do fake "$tool" <<<''; done
+    for tool in cc fusermount3 getfattr jq python3 unshare; do fake "$tool" <<<''; done
     fake id <<<"echo $1"
 }
 
@@ -131,6 +131,11 @@ apt 7.9.9 7.10.0
 fake rustup <<<"cp $here/new/* $here/bin"
 demo 'rustup toolchain install stable' BUILDS '!apt-get install'
 
+machine 0 # a chroot whose / is no mountpoint
+cp "$here"/new/* "$here/bin"
+fake unshare <<<'case "$*" in *"--propagation unchanged"*) ;; *) exit 1 ;; esac'
+demo BUILDS '!SYS_ADMIN'
+
 machine 0 # a container that can't mount: reported before any installation
 rm "$here/bin/cc"
 apt 7.9.9 7.10.0
@@ -143,11 +148,31 @@ ln -s "$program" "$here/target/release/asdf-mount"
 machine 0
 cp "$here"/new/* "$here/bin"
 printf '#!/bin/bash\necho "cargo 7.10"\n' >"$here/bin/cargo"
-rm "$here"/bin/{unshare,cc,fusermount3,getfattr,id}
-if ! PATH="$here/bin:$PATH" CARGO_TARGET_DIR="$here/target" "$here/copy/scripts/demo" 2>&1 | cat >"$here/output" ||
-    ! grep -q 'its source is block 9' "$here/output" || grep -q $'\033' "$here/output"; then
+rm "$here"/bin/{unshare,cc,fusermount3,getfattr,jq,python3,id}
+# A machine of the tests may have no numpy.
+shown=try
+! python3 -c 'import numpy' 2>/dev/null || shown='^3208 (.*80'
+if ! PATH="$here/bin:$PATH" TMPDIR="$here" CARGO_TARGET_DIR="$here/target" "$here/copy/scripts/demo" 2>&1 | cat >"$here/output" ||
+    ! grep -q 'its source is block 9' "$here/output" || ! grep -q '^2.bin is the same' "$here/output" ||
+    ! grep -q '^SIMPLE  =' "$here/output" || [ ! -s "$here/asdf-mount-demo.png" ] || ! grep -q 'try next' "$here/output" ||
+    ! grep -q "$shown" "$here/output" || grep -q $'\033' "$here/output"; then
     echo "the demonstration is not as it should be:"
     cat -v "$here/output"
     exit 1
 fi
+
+# The installation below a prefix, and its removal.
+install() {
+    PATH="$here/bin:$PATH" CARGO_TARGET_DIR="$here/target" DESTDIR="$here/installed" "$here/copy/scripts/install" "$@"
+}
+install --prefix /opt/asdf >"$here/output"
+installed=$here/installed/opt/asdf
+"$installed/bin/asdf-mount" --version >/dev/null
+grep -q '/opt/asdf/bin/asdf-mount#' "$here/installed/usr/sbin/mount.fuse.asdf-mount"
+grep -q '^Exec=/opt/asdf/libexec/asdf-mount/open' "$installed/share/applications/asdf-mount.desktop"
+if grep -rn '/usr/\(bin\|libexec\)/' "$installed/share" "$installed/libexec"; then exit 1; fi
+[ "$(find "$installed" -type f | wc -l)" = 8 ]
+install --uninstall --prefix /opt/asdf >"$here/output"
+left=$(find "$here/installed" -type f)
+[ -z "$left" ] || { printf 'not removed:\n%s\n' "$left" && exit 1; }
 echo "the scripts do as they should"

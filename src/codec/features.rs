@@ -30,6 +30,15 @@ pub(super) fn dispatched<R>(work: impl FnOnce() -> R) -> R {
     work()
 }
 
+/// Returns the optional features of this CPU that [`dispatched`] functions use.
+pub fn cpu_features() -> &'static str {
+    #[cfg(target_arch = "x86_64")]
+    if Level::new().as_avx2().is_some() {
+        return "AVX2, BMI1, BMI2 are used";
+    }
+    "none are used"
+}
+
 #[cfg(test)]
 pub(super) mod tests {
     use std::cell::Cell;

@@ -58,6 +58,51 @@ impl Report {
     }
 }
 
+/// A child process that probes a mount in the foreground, which has no caller's process to do it.
+#[derive(Debug)]
+pub(crate) struct Prober {
+    child: UnixStream,
+    pid: Option<Pid>,
+}
+
+impl Prober {
+    /// Starts the process; `answers` runs in it when [`Prober::probe`] is called.
+    ///
+    /// The process must have only one thread.
+    pub(crate) fn start(answers: impl FnOnce() -> Result<()>) -> Result<Self> {
+        let (ours, mut theirs) = UnixStream::pair()?;
+        // SAFETY: as in `start`.
+        match unsafe { libc::fork() } {
+            -1 => Err(Error::from(std::io::Error::last_os_error()).within("can't start a process")),
+            0 => {
+                drop(ours);
+                // Without a byte, the daemon has ended.
+                if theirs.read_exact(&mut [0]).is_ok() {
+                    let message = answers().err().map(|error| error.to_string());
+                    let _ = theirs.write_all(message.unwrap_or_default().as_bytes());
+                }
+                std::process::exit(i32::from(exit::OK))
+            }
+            child => Ok(Self { child: ours, pid: Pid::from_raw(child) }),
+        }
+    }
+
+    /// Returns once the mount has answered the child.
+    ///
+    /// # Errors
+    /// The mount does not answer.
+    pub(crate) fn probe(mut self) -> Result<()> {
+        let mut message = String::new();
+        let told = self.child.write_all(&[0]).and_then(|()| self.child.read_to_string(&mut message));
+        let _ = rustix::io::retry_on_intr(|| waitpid(self.pid, WaitOptions::empty()));
+        match told {
+            Ok(_) if message.is_empty() => Ok(()),
+            Ok(_) => Err(Error::new(Kind::System(libc::EIO), message)),
+            Err(error) => Err(Error::from(error).within("can't probe the mount")),
+        }
+    }
+}
+
 /// Closes all files except stdin, stdout and stderr. Must be called before this program opens a file.
 ///
 /// Otherwise `flock FILE asdf-mount …` would keep its lock until the daemon ends.
@@ -69,7 +114,7 @@ pub(crate) fn close_inherited() {
 }
 
 /// Runs `daemon` in a child process. Returns when the child serves and `answers` has succeeded in this
-/// process.
+/// process. Then calls `announce` with the child.
 ///
 /// The process must have only one thread.
 ///
@@ -78,6 +123,7 @@ pub(crate) fn close_inherited() {
 pub(crate) fn start(
     daemon: impl FnOnce(&mut Report) -> Result<()>,
     answers: impl FnOnce() -> Result<()>,
+    announce: impl FnOnce(Option<Pid>),
 ) -> Result<()> {
     let (ours, theirs) = UnixStream::pair()?;
     // SAFETY: there is one thread (contract of this function), so no lock is held by another that does
@@ -98,7 +144,7 @@ pub(crate) fn start(
         }
         child => {
             drop(theirs);
-            await_report(ours, Pid::from_raw(child), answers)
+            await_report(ours, Pid::from_raw(child), answers, announce)
         }
     }
 }
@@ -112,7 +158,12 @@ fn leave_caller() -> Result<()> {
     Ok(())
 }
 
-fn await_report(mut child: UnixStream, pid: Option<Pid>, answers: impl FnOnce() -> Result<()>) -> Result<()> {
+fn await_report(
+    mut child: UnixStream,
+    pid: Option<Pid>,
+    answers: impl FnOnce() -> Result<()>,
+    announce: impl FnOnce(Option<Pid>),
+) -> Result<()> {
     let mut status = [0];
     let told = child.read_exact(&mut status);
     let serves = told.is_ok() && status == [exit::OK];
@@ -120,7 +171,10 @@ fn await_report(mut child: UnixStream, pid: Option<Pid>, answers: impl FnOnce() 
     if serves {
         match answers() {
             // The child may have died in the meantime.
-            Ok(()) if child.write_all(&[0]).is_ok() => return Ok(()),
+            Ok(()) if child.write_all(&[0]).is_ok() => {
+                announce(pid);
+                return Ok(());
+            }
             Ok(()) => {}
             Err(error) => fault = Some(error),
         }

@@ -83,7 +83,11 @@ pub fn open_tree(plan: &Plan) -> Result<Served<Adapter>> {
     let filesystem = Adapter::new(Vfs::new(&sources, &options)?);
     let vfs = filesystem.vfs().clone();
     let read_only = vfs.is_read_only();
-    let remarks = [plan.options.notes.clone(), vfs.remarks()].concat();
+    // Nothing is lost without these options, so only a verbose log has them.
+    for note in &plan.options.notes {
+        tracing::info!("{note}");
+    }
+    let remarks = vfs.remarks();
     // The kernel caches attributes and names only briefly. It is notified of bytes that it may keep, and of
     // bytes that turn out to be wrong.
     let notify = Box::new(move |notifier, device| vfs.serve(KernelNotifier::new(notifier, device)));

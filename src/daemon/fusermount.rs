@@ -104,7 +104,17 @@ pub(crate) fn escape(value: &OsStr) -> OsString {
     OsString::from_vec(escaped)
 }
 
-fn find() -> Result<PathBuf> {
+/// Returns the line that `fusermount3 --version` prints.
+pub(crate) fn version(program: &Path) -> Result<String> {
+    let output = Command::new(program).arg("--version").stdin(Stdio::null()).output().map_err(not_started)?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    // fusermount3 version: 3.14.0
+    let version = text.lines().next().and_then(|line| line.split(": ").last()).unwrap_or("unknown");
+    Ok(format!("version {version}"))
+}
+
+/// Returns the path of the fusermount3 to run.
+pub(crate) fn find() -> Result<PathBuf> {
     if let Some(named) = named() {
         return Ok(named.into());
     }

@@ -16,7 +16,8 @@ use super::{detach, fusermount, mountinfo};
 use crate::error::{Error, Kind, Result};
 use crate::options::{AccessTime, FILE_SYSTEM_TYPE, Options, SUBTYPE};
 
-const DEVICE: &str = "/dev/fuse";
+/// The FUSE device.
+pub(super) const DEVICE: &str = "/dev/fuse";
 
 /// A mount that this process serves.
 #[derive(Clone, Debug)]

@@ -12,6 +12,7 @@ use signal_hook::iterator::Signals;
 
 use super::mount::Mounted;
 use super::mountpoint::Mountpoint;
+use super::service_manager;
 use crate::error::Result;
 use crate::exit;
 
@@ -110,6 +111,7 @@ impl Lifecycle {
 
     /// Handles a signal: detaches the mount, waits, and ends the process if it has not ended by itself.
     fn end(&self) {
+        service_manager::stopping();
         if self.detach() {
             self.leave(exit::FAILED);
         }

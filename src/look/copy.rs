@@ -6,8 +6,8 @@ use std::str::FromStr;
 use crate::error::{Error, Kind, Result};
 use crate::vfs::Reader;
 
-/// Bytes read at once: a multiple of the decoders' unit.
-const PIECE: usize = 512 << 10;
+/// Bytes read at once: few enough to stay in the core's cache until they are written, as in `cat`.
+const PIECE: usize = 128 << 10;
 
 /// Number of times that a read is repeated because another program has changed the file.
 const RENEWALS: usize = 20;

@@ -3,6 +3,8 @@
 //! mount(8) clears `PATH`, and mount.fuse3 searches the shell's default directories, so the program is put
 //! into /usr/local/bin, in a separate mount namespace.
 
+use std::path::Path;
+
 use crate::common::daemon::Bench;
 
 const PROLOGUE: &str = r#"
@@ -59,6 +61,36 @@ fn a_line_in_fstab() {
         not mountpoint -q 'm t'
         umount mnt"#,
     );
+}
+
+/// The helper that the package installs, as mount(8) runs it: with an empty environment.
+#[test]
+fn the_helper_of_the_package() {
+    let bench = Bench::new();
+    let helper = Path::new(env!("CARGO_MANIFEST_DIR")).join("packaging/mount.fuse.asdf-mount");
+    let text = std::fs::read_to_string(helper).unwrap();
+    let program = bench.path("bin/asdf-mount");
+    std::fs::write(bench.path("helper"), text.replace("/usr/bin/asdf-mount", program.to_str().unwrap()))
+        .unwrap();
+    let output = bench.script(
+        r##"
+        helper() { env -i /bin/sh helper "$@"; }
+        cp a.asdf 'a #b.asdf'
+        helper 'a #b.asdf' mnt -s -n -v -o rw,noexec,nosuid,user,x-test=1 -t fuse.asdf-mount
+        test -s mnt/tree.yaml
+        findmnt -no OPTIONS mnt | grep -q noexec
+        umount mnt
+        helper a.asdf mnt
+        test -s mnt/tree.yaml
+        umount mnt
+        helper a.asdf mnt -f -o rw
+        not mountpoint -q mnt
+        not helper missing.asdf mnt -o rw 2>error
+        grep -q 'missing.asdf: no such file' error
+        not helper 2>error"##,
+    );
+    assert!(output.status.success(), "{output:?}");
+    bench.nothing_is_left();
 }
 
 #[test]

@@ -257,7 +257,13 @@ fn paths_and_ranges_are_those_of_cat_and_tail() {
         let told = failed(&bench.run(arguments.split(' ')), status);
         assert!(told.contains(why), "{told}");
     }
-    // Other paths are shown all the same.
+}
+
+#[test]
+fn one_bad_path_stops_no_other_and_a_closed_pipe_is_quiet() {
+    let bench = Bench::new();
+    let block = AsdfBuilder::new().block(Block::new(*b"0123456789"));
+    fs::write(bench.path("b.asdf"), block.build().bytes).unwrap();
     let output = bench.run(["--cat", "b.asdf", "nothing", "blocks/0.bin", "tree.yaml"]);
     assert_eq!(output.status.code(), Some(1));
     assert!(output.stdout.starts_with(b"0123456789#ASDF "));

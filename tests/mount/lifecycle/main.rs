@@ -8,6 +8,7 @@
 mod common;
 
 mod completion;
+mod desktop;
 mod detached;
 mod documents;
 mod failures;
@@ -22,5 +23,6 @@ mod progress;
 mod shown;
 mod start_and_end;
 mod state_dir;
+mod systemd;
 mod texts;
 mod user;

@@ -35,6 +35,30 @@ fn help_has_examples_options_and_statuses() {
 }
 
 #[test]
+fn the_verbose_version_has_what_a_bug_report_needs() {
+    let bench = Bench::new();
+    let version = text(&bench, &["-V", "--verbose"]);
+    assert!(version.starts_with(&format!("asdf-mount {}\n", env!("CARGO_PKG_VERSION"))), "{version}");
+    let fact = |name: &str| {
+        let line = version.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+        line.unwrap_or_else(|| panic!("no {name} in\n{version}")).trim().to_owned()
+    };
+    assert!(fact("codecs").contains("Blosc") && fact("system").contains("Debian"), "{version}");
+    assert_eq!(fact("kernel"), fs::read_to_string("/proc/sys/kernel/osrelease").unwrap().trim());
+    assert_eq!((fact("/dev/fuse").as_str(), fact("trial mount").as_str()), ("usable", "works"));
+    assert!(fact("FUSE protocol").starts_with("7."), "{version}");
+    assert!(fact("FUSE capabilities").contains("readdirplus"), "{version}");
+    assert!(fact("fusermount3").contains("/fusermount3, version 3."), "{version}");
+    assert!(["on in", "off in", "off: "].iter().any(|begin| fact("user_allow_other").starts_with(begin)));
+    assert_eq!(version, text(&bench, &["-vV"]));
+
+    let broken = bench.command(["-vV"]).env("FUSERMOUNT_PATH", "/nowhere/fusermount3").output().unwrap();
+    let broken = String::from_utf8(broken.stdout).unwrap();
+    assert!(broken.contains("/nowhere/fusermount3, which does not exist"), "{broken}");
+    bench.nothing_is_left();
+}
+
+#[test]
 fn the_man_page_is_sound_roff() {
     let bench = Bench::new();
     fs::write(bench.path("asdf-mount.1"), text(&bench, &["--generate", "man"])).unwrap();
