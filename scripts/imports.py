@@ -30,6 +30,7 @@ ALLOWED = {
     "host": "error format source sync workers",
     "view": "content error format history",
     "format": "cache codec content decode error history source user_dirs yaml",
+    "remote": "cache content error source sync user_dirs workers",
     "codec": "cache content decode error",
     "decode": "cache content error source sync",
     "yaml": "content error",

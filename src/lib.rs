@@ -22,6 +22,7 @@
 //! | [`source`] | the file under the mount |
 //! | [`look`] | `--ls`, `--cat`, `--extract`: a file as its mount would show it, without a mount |
 //! | [`named`] | the sources that a user names: in which kind of place each is |
+//! | [`remote`] | objects on servers as sources: http, https, S3 |
 //! | [`check`] | `--check`: reads a whole file and reports its defects |
 //! | `progress` | a progress line on the terminal |
 //! | `sync`, `workers` | locks and their order; threads for long work |
@@ -50,6 +51,7 @@ pub mod named;
 pub mod options;
 pub mod overlay;
 mod progress;
+pub mod remote;
 pub mod source;
 mod sync;
 mod text_diff;

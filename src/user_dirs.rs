@@ -41,6 +41,9 @@ pub const STATE: UserDir =
 /// The directory of files that outlive a mount and may be lost: seek tables.
 pub const CACHE: UserDir =
     UserDir { variable: "XDG_CACHE_HOME", in_home: ".cache", of_root: "/var/cache", what: "cache" };
+/// The directory given by `-o remote-cache=DIR,SIZE`, which is opened by its path only.
+pub const REMOTE: UserDir =
+    UserDir { variable: "-o remote-cache", in_home: ".cache", of_root: "/var/cache", what: "cache" };
 
 /// Returns the directory for large temporary files: `$TMPDIR`, or `/var/tmp`.
 pub fn temporary() -> PathBuf {

@@ -1,0 +1,181 @@
+//! Objects on servers as sources: `https://host/x.asdf`, `s3://bucket/key`, and directories of them.
+//!
+//! A location on a server is an [`Address`] and a [`Trust`]. Everything else is here:
+//!
+//! | for | call |
+//! |---|---|
+//! | the state of a mount | [`Remote::new`], with the mount's [`Cache`] |
+//! | threads for read-ahead and requests | [`Remote::start_threads`], once the process has forked for the last time |
+//! | a source on the command line | [`Address::is_one`], [`Address::parse`]; [`Trust::Mounted`] |
+//! | a URL named by a tree | [`Address::parse`], [`Remote::may_be_named`]; [`Trust::Named`] |
+//! | `stat`, `open`, `list` of a location | [`Remote::stat`], [`Remote::open`], [`Remote::list`] |
+//! | a name in a directory | [`Remote::child`], or [`Entry::address`] of a listing |
+//! | statistics | [`Remote::stats`] |
+//!
+//! `stat` and `open` of an object are one request together: the first asks for the first block, and the
+//! second uses it while it is fresh ([`RemoteOptions::stat_lifetime`]). A directory of a web server ends with
+//! a slash. A bucket may have both an object `a` and a directory `a/`; the name of the directory is then
+//! `a%-`.
+//!
+//! Threads that answer the kernel must not call this module, as any call may wait for a server, but no
+//! longer than [`RemoteOptions::read_timeout`]. Errors: EACCES (401, 403, address not allowed), ENOENT (404),
+//! ESTALE (the object has changed), EIO.
+//!
+//! # How an object is read
+//!
+//! The first request is a GET of the first block of 1 MiB; the size is in its `Content-Range`. A block is
+//! looked for in memory (the cache of the mount), among the requests of other readers, on disk, and then on
+//! the server. A reader that goes on from block to block is read ahead of, in requests of 8 MiB.
+//!
+//! Each request names the version by If-Match, if the ETag is strong. Each reply is compared with the version
+//! that was opened: ETag and size, and without a strong ETag the date, too.
+
+mod address;
+mod block;
+mod client;
+mod date;
+mod disk;
+mod fetch;
+pub mod listing;
+mod object;
+mod options;
+mod retry;
+mod s3;
+mod schedule;
+mod shared;
+mod source;
+mod stats;
+mod streams;
+#[cfg(test)]
+mod tests;
+mod url;
+mod version;
+
+use std::ffi::OsStr;
+use std::num::NonZeroUsize;
+use std::sync::{Arc, Mutex};
+
+use lru::LruCache;
+
+use crate::cache::Cache;
+use crate::error::Result;
+use crate::source::{Source, SourceStat};
+use crate::sync::locked;
+use object::{Object, Opened};
+use shared::Shared;
+
+pub use address::Class;
+pub use client::Trust;
+pub use listing::{Entry, Listing};
+pub use options::RemoteOptions;
+pub use source::RemoteSource;
+pub use stats::Stats;
+pub use url::{Address, Url};
+pub use version::ContentRange;
+
+/// Maximum number of objects that are remembered.
+const KNOWN: NonZeroUsize = NonZeroUsize::new(256).expect("256 is not zero");
+
+/// The state of an address on a server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RemoteStat {
+    /// An object.
+    File(SourceStat),
+    /// A directory.
+    Directory,
+}
+
+/// The remote sources of a mount: client, caches, requests in flight.
+#[derive(Debug)]
+pub struct Remote {
+    shared: Arc<Shared>,
+    /// The objects that were opened last.
+    known: Mutex<LruCache<(String, Trust), Arc<Object>>>,
+}
+
+impl Remote {
+    /// Creates the state of a mount. Sends no request and starts no thread.
+    ///
+    /// # Errors
+    /// An option is not valid, or the directory of the cache can't be used.
+    pub fn new(options: RemoteOptions, cache: Arc<Cache>) -> Result<Self> {
+        let shared = Arc::new(Shared::new(options, cache)?);
+        Ok(Self { shared, known: Mutex::new(LruCache::new(KNOWN)) })
+    }
+
+    /// Allows threads, which do not survive a fork. Before, readers send their requests themselves, and
+    /// nothing is read ahead.
+    pub fn start_threads(&self) {
+        self.shared.schedule.start_threads();
+    }
+
+    /// Fails with EACCES if a tree must not name the address. An address behind a name is checked when it is
+    /// asked.
+    pub fn may_be_named(&self, address: &Address) -> Result<()> {
+        self.shared.client.may_be_named(address).map_err(object::of(address))
+    }
+
+    /// Returns the state of an address.
+    pub fn stat(&self, address: &Address, trust: Trust) -> Result<RemoteStat> {
+        if address.is_directory() {
+            return Ok(RemoteStat::Directory);
+        }
+        match self.object(address, trust) {
+            Ok(Some(object)) => Ok(RemoteStat::File(object.stat())),
+            Ok(None) => Ok(RemoteStat::Directory),
+            Err(error) if error.errno() == libc::ENOENT && matches!(address, Address::S3 { .. }) => {
+                match listing::has_keys(&self.shared, &address.as_directory(), trust)? {
+                    true => Ok(RemoteStat::Directory),
+                    false => Err(error),
+                }
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Opens the current version of an object.
+    pub fn open(&self, address: &Address, trust: Trust) -> Result<Arc<dyn Source>> {
+        match self.object(address, trust)? {
+            Some(object) => Ok(Arc::new(RemoteSource(object))),
+            None => Err(crate::error::errno(libc::EISDIR).of(address.to_string())),
+        }
+    }
+
+    /// Lists a directory, page by page as the iterator goes on.
+    pub fn list(&self, directory: &Address, trust: Trust) -> Listing {
+        Listing::new(self.shared.clone(), directory, trust)
+    }
+
+    /// Returns the address of a name in a directory; `None` if no name of a listing is like it. The address
+    /// of a directory need not end with a slash.
+    pub fn child(&self, directory: &Address, name: &OsStr) -> Option<Address> {
+        listing::child(directory, name)
+    }
+
+    /// Returns the statistics.
+    pub fn stats(&self) -> Stats {
+        self.shared.client.counters.now()
+    }
+
+    /// Returns the object at an address; `None` if it is a directory of a web server.
+    fn object(&self, address: &Address, trust: Trust) -> Result<Option<Arc<Object>>> {
+        let key = (self.shared.identity(address), trust);
+        let known = locked(&self.known).get(&key).cloned();
+        if let Some(object) = known {
+            // Asks the server if its last reply is old.
+            object.stat();
+            if object.is_current() {
+                return Ok(Some(object));
+            }
+        }
+        match Opened::ask(&self.shared, address, trust)? {
+            Opened::Directory => Ok(None),
+            Opened::Object(version, bytes) => {
+                let object = Arc::new(Object::new(self.shared.clone(), address, trust, version));
+                object.keep_first(bytes);
+                locked(&self.known).put(key, object.clone());
+                Ok(Some(object))
+            }
+        }
+    }
+}

@@ -1,0 +1,7 @@
+//! The unit of requests and caches.
+
+/// Length of a block; the last one of an object is shorter.
+pub(super) const BLOCK: u64 = 1 << 20;
+
+/// Identifies a version of an object: a digest of address and version.
+pub(super) type Key = [u8; 32];

@@ -1,0 +1,248 @@
+//! GET requests: timeouts, redirects, and the meaning of failures.
+//!
+//! Redirects are followed here and not by the library, because each target is checked, and the login and the
+//! signature are sent to the first server only.
+
+mod agents;
+mod failure;
+
+use std::io::Read;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use ureq::http::header::{ACCEPT_ENCODING, AUTHORIZATION, IF_MATCH, RANGE};
+use ureq::http::{HeaderMap, HeaderValue, Request};
+
+use self::agents::Agents;
+#[cfg(feature = "s3-signing")]
+pub(super) use self::agents::tls;
+use super::options::RemoteOptions;
+use super::retry::{Answer, Failure, eio, too_late};
+use super::s3::Buckets;
+use super::stats::Counters;
+use super::url::{Address, Url};
+use super::version;
+use crate::error::{Error, Kind, Result};
+
+/// Maximum number of redirects of a request.
+const REDIRECTS: usize = 5;
+/// Limits on the parts of a request.
+const CONNECT: Duration = Duration::from_secs(5);
+const FIRST_BYTE: Duration = Duration::from_secs(10);
+const STALL: Duration = Duration::from_secs(10);
+/// Maximum length of a reply's headers.
+const HEADERS: usize = 64 << 10;
+
+/// The origin of an address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Trust {
+    /// The user mounted it. It may be anywhere.
+    Mounted,
+    /// A tree names it. It must be public, or where the mounted URLs are. The request is anonymous.
+    Named,
+}
+
+/// A request.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Ask<'a> {
+    pub(super) address: &'a Address,
+    pub(super) trust: Trust,
+    /// The query of a listing.
+    pub(super) query: Option<&'a str>,
+    /// Offsets of the first and the last byte.
+    pub(super) range: Option<(u64, u64)>,
+    pub(super) if_match: Option<&'a str>,
+}
+
+/// A reply with the status 200, 206 or 416.
+pub(super) struct Reply {
+    pub(super) status: u16,
+    pub(super) headers: HeaderMap,
+    pub(super) body: Body,
+    /// The URL after all redirects.
+    pub(super) url: Url,
+}
+
+/// The body of a reply.
+pub(super) struct Body {
+    reader: ureq::BodyReader<'static>,
+    counters: Arc<Counters>,
+}
+
+impl Body {
+    /// Reads into `buf`; returns 0 at the end.
+    pub(super) fn read(&mut self, buf: &mut [u8]) -> Answer<usize> {
+        let read = self.reader.read(buf).map_err(|error| failure::of(ureq::Error::from(error)))?;
+        self.counters.received(read);
+        Ok(read)
+    }
+
+    /// Reads to the end, at most `most` bytes.
+    pub(super) fn read_all(&mut self, most: usize) -> Answer<Vec<u8>> {
+        let mut bytes = Vec::new();
+        let mut piece = vec![0; 64 << 10];
+        loop {
+            match self.read(&mut piece)? {
+                0 => return Ok(bytes),
+                read if bytes.len() + read > most => {
+                    return Err(eio(format!("the server's reply is longer than {most} bytes")).into());
+                }
+                read => bytes.extend_from_slice(&piece[..read]),
+            }
+        }
+    }
+}
+
+/// The HTTP client of a mount.
+#[derive(Debug)]
+pub(super) struct Client {
+    agents: Agents,
+    pub(super) buckets: Buckets,
+    pub(super) counters: Arc<Counters>,
+}
+
+impl Client {
+    pub(super) fn new(options: &RemoteOptions) -> Result<Self> {
+        let agents = Agents::new(options)?;
+        Ok(Self { agents, buckets: Buckets::new(options)?, counters: Arc::default() })
+    }
+
+    /// Fails if a tree may not name the address. Addresses behind names are checked when they are asked.
+    pub(super) fn may_be_named(&self, address: &Address) -> Result<()> {
+        self.agents.check_stranger(&self.url_of(address)?)
+    }
+
+    /// Sends a request and follows redirects.
+    pub(super) fn get(&self, ask: &Ask<'_>, deadline: Instant) -> Answer<Reply> {
+        let first = self.url_of(ask.address)?;
+        let mut url = first.clone();
+        for _ in 0..=REDIRECTS {
+            let is_first = url.same_origin(&first);
+            let reply = self.send(ask, &url, is_first, deadline)?;
+            match reply.status {
+                200 | 206 | 416 => return Ok(reply),
+                301 | 302 | 303 | 307 | 308 => {
+                    if self.buckets.learns_region(ask.address, &reply.headers) {
+                        return Err(Failure {
+                            retry_after: Some(Duration::ZERO),
+                            ..Failure::transient("the bucket is in another region")
+                        });
+                    }
+                    let location = version::text(&reply.headers, "location").ok_or_else(|| {
+                        eio(format!("the server redirects (HTTP {}) without a valid Location", reply.status))
+                    })?;
+                    url = self.redirected(&url, location)?;
+                }
+                _ if self.buckets.learns_region(ask.address, &reply.headers) => {
+                    return Err(Failure {
+                        retry_after: Some(Duration::ZERO),
+                        ..Failure::transient("the bucket is in another region")
+                    });
+                }
+                _ => return Err(failure::of_status(reply)),
+            }
+        }
+        Err(eio(format!("the server redirects more than {REDIRECTS} times")).into())
+    }
+
+    fn url_of(&self, address: &Address) -> Result<Url> {
+        match address {
+            Address::Web(url) => Ok(url.clone()),
+            Address::S3 { bucket, key } => self.buckets.url(bucket, key),
+        }
+    }
+
+    fn redirected(&self, from: &Url, location: &str) -> Result<Url> {
+        let to = from
+            .resolve(location)
+            .map_err(|error| eio(format!("a redirect is not followed: {}", error.message())))?;
+        if from.https && !to.https {
+            return Err(eio(format!("a redirect from https to {to} is not followed: it is not encrypted")));
+        }
+        Ok(to)
+    }
+
+    /// Sends one request. The login or the signature goes to the first server only, and only if the user
+    /// mounted the address.
+    fn send(&self, ask: &Ask<'_>, url: &Url, is_first: bool, deadline: Instant) -> Answer<Reply> {
+        let mut url = url.clone();
+        if let Some(query) = ask.query.filter(|_| is_first) {
+            url.query = Some(query.to_owned());
+        }
+        let mut request = Request::get(url.request_text()).header(ACCEPT_ENCODING, "identity");
+        if let Some((first, last)) = ask.range {
+            request = request.header(RANGE, format!("bytes={first}-{last}"));
+        }
+        if let Some(etag) = ask.if_match {
+            request = request.header(IF_MATCH, etag);
+        }
+        let mut request = request.body(()).map_err(|_| eio("the URL can't be sent in a request"))?;
+        if is_first && ask.trust == Trust::Mounted {
+            self.authorise(ask.address, &mut request)?;
+        }
+        let agent = match ask.trust {
+            Trust::Mounted if is_first => self.agents.mounted(&url)?,
+            _ => self.agents.stranger(&url)?,
+        };
+        let rest = deadline.checked_duration_since(Instant::now()).filter(|rest| !rest.is_zero());
+        let rest = rest.ok_or_else(too_late)?;
+        let request = agent.configure_request(request);
+        let request = request
+            .timeout_global(Some(rest))
+            .timeout_resolve(Some(CONNECT.min(rest)))
+            .timeout_connect(Some(CONNECT.min(rest)))
+            .timeout_send_request(Some(FIRST_BYTE.min(rest)))
+            .timeout_recv_response(Some(FIRST_BYTE.min(rest)))
+            .timeout_per_read(Some(STALL.min(rest)))
+            .build();
+        self.counters.request();
+        let response = agent.run(request).map_err(failure::of)?;
+        let (parts, body) = response.into_parts();
+        let body = Body { reader: body.into_reader(), counters: self.counters.clone() };
+        Ok(Reply { status: parts.status.as_u16(), headers: parts.headers, body, url })
+    }
+
+    fn authorise(&self, address: &Address, request: &mut Request<()>) -> Result<()> {
+        match address {
+            Address::Web(Url { login: Some(login), .. }) => {
+                let value = format!("Basic {}", base64(login.0.as_bytes()));
+                let mut value = HeaderValue::from_str(&value)
+                    .map_err(|_| Error::new(Kind::Usage, "the user name in the URL can't be sent"))?;
+                value.set_sensitive(true);
+                request.headers_mut().insert(AUTHORIZATION, value);
+                Ok(())
+            }
+            Address::Web(_) => Ok(()),
+            Address::S3 { bucket, .. } => self.buckets.sign(bucket, request),
+        }
+    }
+}
+
+/// Encodes the login of a URL.
+fn base64(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut text = String::new();
+    for group in bytes.chunks(3) {
+        let bits =
+            group.iter().fold(0, |bits, byte| bits << 8 | usize::from(*byte)) << (8 * (3 - group.len()));
+        for digit in 0..4 {
+            let value = bits >> (18 - 6 * digit) & 63;
+            text.push(if digit <= group.len() { char::from(DIGITS[value]) } else { '=' });
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn logins_are_encoded() {
+        for (plain, encoded) in
+            [("", ""), ("f", "Zg=="), ("fo", "Zm8="), ("foo", "Zm9v"), ("a:~ü", "YTp+w7w=")]
+        {
+            assert_eq!(base64(plain.as_bytes()), encoded);
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! The library's agents: one for mounted URLs, one for strangers'; each without and with TLS.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use ureq::http::Uri;
+use ureq::tls::{Certificate, PemItem, RootCerts, TlsConfig, TlsProvider, parse_pem};
+use ureq::unversioned::resolver::DefaultResolver;
+use ureq::unversioned::transport::DefaultConnector;
+use ureq::{Agent, Proxy};
+
+use super::HEADERS;
+use crate::error::{Error, Kind, Result};
+use crate::remote::address::{Addresses, CheckingResolver, Class, forbidden};
+use crate::remote::options::RemoteOptions;
+use crate::remote::url::Url;
+
+/// Maximum number of idle connections: as many as requests in flight.
+const IDLE: usize = 16;
+/// Idle connections are closed earlier than firewalls forget them.
+const IDLE_AGE: Duration = Duration::from_secs(15);
+
+/// The agents of a mount. They are made by the first request.
+#[derive(Debug)]
+pub(super) struct Agents {
+    ca_bundle: Option<PathBuf>,
+    addresses: Arc<Addresses>,
+    proxy: Option<Proxy>,
+    plain: OnceLock<Pair>,
+    secure: OnceLock<Pair>,
+}
+
+/// Two agents that share no connection.
+#[derive(Debug)]
+struct Pair {
+    mounted: Agent,
+    stranger: Agent,
+}
+
+impl Agents {
+    pub(super) fn new(options: &RemoteOptions) -> Result<Self> {
+        let agents = Self {
+            ca_bundle: options.ca_bundle.clone(),
+            addresses: Arc::default(),
+            proxy: Proxy::try_from_env(),
+            plain: OnceLock::new(),
+            secure: OnceLock::new(),
+        };
+        // A wrong bundle is reported when mounting.
+        certificates(options.ca_bundle.as_deref()).map(|_| agents)
+    }
+
+    /// Returns the agent for a mounted URL, which may be anywhere.
+    pub(super) fn mounted(&self, url: &Url) -> Result<&Agent> {
+        Ok(&self.pair(url.https)?.mounted)
+    }
+
+    /// Returns the agent for a redirect, or for a URL that a tree names.
+    pub(super) fn stranger(&self, url: &Url) -> Result<&Agent> {
+        self.check_stranger(url)?;
+        Ok(&self.pair(url.https)?.stranger)
+    }
+
+    /// Fails if the URL itself shows that a stranger may not lead there.
+    pub(super) fn check_stranger(&self, url: &Url) -> Result<()> {
+        if url.ip().is_some_and(|ip| !self.addresses.may_be_asked(ip)) {
+            return Err(forbidden(&url.host));
+        }
+        // A proxy resolves the name, so the address can't be checked. A service that is not meant for the
+        // Internet has no certificate for a stranger's name.
+        let is_safe = url.https && url.ip().is_none_or(|ip| Class::of(ip) == Class::Public);
+        let is_proxied = self.proxy.as_ref().is_some_and(|proxy| {
+            let uri = url.request_text().parse::<Uri>();
+            uri.is_ok_and(|uri| !proxy.is_no_proxy(&uri))
+        });
+        if is_proxied && !is_safe {
+            let why = format!("{} is not asked through the proxy, because it is not an https URL", url.host);
+            return Err(Error::new(Kind::System(libc::EACCES), why));
+        }
+        Ok(())
+    }
+
+    fn pair(&self, https: bool) -> Result<&Pair> {
+        let slot = if https { &self.secure } else { &self.plain };
+        if let Some(pair) = slot.get() {
+            return Ok(pair);
+        }
+        let tls = if https { tls(self.ca_bundle.as_deref())? } else { TlsConfig::default() };
+        let pair = Pair { mounted: self.agent(&tls, true), stranger: self.agent(&tls, false) };
+        Ok(slot.get_or_init(|| pair))
+    }
+
+    fn agent(&self, tls: &TlsConfig, is_mounted: bool) -> Agent {
+        let config = Agent::config_builder()
+            .http_status_as_error(false)
+            .max_redirects(0)
+            .max_response_header_size(HEADERS)
+            .max_idle_connections(2 * IDLE)
+            .max_idle_connections_per_host(IDLE)
+            .max_idle_age(IDLE_AGE)
+            .user_agent(concat!("asdf-mount/", env!("CARGO_PKG_VERSION")))
+            .proxy(self.proxy.clone())
+            .tls_config(tls.clone())
+            .build();
+        let resolver = CheckingResolver {
+            addresses: self.addresses.clone(),
+            is_mounted,
+            proxy: self.proxy.as_ref().map(|proxy| (proxy.host().to_owned(), proxy.port())),
+            inner: DefaultResolver::default(),
+        };
+        Agent::with_parts(config, DefaultConnector::default(), resolver)
+    }
+}
+
+/// Returns the settings for TLS: the system's certificates, and those of `bundle`.
+pub(in crate::remote) fn tls(bundle: Option<&Path>) -> Result<TlsConfig> {
+    let system = rustls_native_certs::load_native_certs();
+    let system = system.certs.iter().map(|certificate| Certificate::from_der(certificate).to_owned());
+    let roots: Vec<Certificate<'static>> = system.chain(certificates(bundle)?).collect();
+    if roots.is_empty() {
+        let why = "the system has no certificates (install ca-certificates), and there is no ca-bundle";
+        return Err(Error::new(Kind::System(libc::EIO), why));
+    }
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    Ok(TlsConfig::builder()
+        .provider(TlsProvider::Rustls)
+        .root_certs(RootCerts::new_with_certs(&roots))
+        .unversioned_rustls_crypto_provider(provider)
+        .build())
+}
+
+/// Reads the certificates of `-o ca-bundle=FILE`.
+fn certificates(bundle: Option<&Path>) -> Result<Vec<Certificate<'static>>> {
+    let Some(path) = bundle else { return Ok(Vec::new()) };
+    let pem = std::fs::read(path).map_err(|error| Error::from(error).of(path).within("ca-bundle"))?;
+    let items = parse_pem(&pem).filter_map(|item| match item {
+        Ok(PemItem::Certificate(certificate)) => Some(certificate),
+        _ => None,
+    });
+    let certificates: Vec<_> = items.collect();
+    match certificates.is_empty() {
+        true => Err(Error::new(Kind::Usage, "ca-bundle: the file has no certificate in PEM").of(path)),
+        false => Ok(certificates),
+    }
+}

@@ -1,0 +1,96 @@
+//! Failed requests: whether a retry may help, and the error for the reader.
+//!
+//! No message repeats a text of the library, which may contain a URL with secrets.
+
+use ureq::Timeout;
+
+use super::Reply;
+use crate::error::{Error, Kind};
+use crate::remote::address::Forbidden;
+use crate::remote::retry::{Failure, eio, retry_after};
+use crate::remote::version::{changed, text};
+
+/// Returns the failure for an error of the library.
+pub(super) fn of(error: ureq::Error) -> Failure {
+    use ureq::Error as E;
+    match error {
+        E::Io(error) => of_io(&error),
+        E::Timeout(Timeout::Connect) => {
+            Failure::transient("the server can't be reached: the connection timed out")
+        }
+        E::Timeout(Timeout::Resolve) => Failure::transient("the server's name can't be resolved: no answer"),
+        E::Timeout(_) => Failure::transient("the server stalls"),
+        E::ConnectionFailed => Failure::transient("the server can't be reached"),
+        E::HostNotFound => eio("the server's name is not known").into(),
+        E::LargeResponseHeader(..) => eio("the headers of the server's reply are too large").into(),
+        E::Protocol(_) | E::Http(_) | E::BodyStalled => eio("the server's reply is not valid HTTP").into(),
+        E::Rustls(error) => of_tls(&error),
+        E::Tls(_) | E::TlsRequired => eio("TLS with the server failed").into(),
+        E::ConnectProxyFailed(_) | E::InvalidProxyUrl => eio("the proxy refuses the connection").into(),
+        E::Other(error) if error.is::<Forbidden>() => {
+            Error::new(Kind::System(libc::EACCES), error.to_string()).into()
+        }
+        _ => eio("the request failed").into(),
+    }
+}
+
+fn of_io(error: &std::io::Error) -> Failure {
+    if let Some(error) = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>()) {
+        return of_tls(error);
+    }
+    match error.kind() {
+        std::io::ErrorKind::UnexpectedEof => Failure::transient("the server closed the connection early"),
+        std::io::ErrorKind::InvalidData | std::io::ErrorKind::InvalidInput => {
+            eio("the server's reply is not valid HTTP").into()
+        }
+        _ if error.raw_os_error().is_none() && is_unknown_name(error) => {
+            eio("the server's name is not known").into()
+        }
+        kind => Failure::transient(format!("the server can't be reached: {kind}")),
+    }
+}
+
+/// True if the system says that a name does not exist, rather than that no name server answered.
+fn is_unknown_name(error: &std::io::Error) -> bool {
+    let text = error.to_string();
+    text.contains("lookup address") && !text.contains("Temporary failure")
+}
+
+fn of_tls(error: &rustls::Error) -> Failure {
+    match error {
+        rustls::Error::InvalidCertificate(why) => {
+            let why = format!("the server's certificate is not valid: {why:?}");
+            eio(why).advise("for a private authority, give its certificate with -o ca-bundle=FILE").into()
+        }
+        error => eio(format!("TLS with the server failed: {error}")).into(),
+    }
+}
+
+/// Returns the failure for a status that is neither success nor a redirect.
+pub(super) fn of_status(mut reply: Reply) -> Failure {
+    let status = reply.status;
+    let wait = text(&reply.headers, "retry-after").and_then(retry_after);
+    let code = code_of(&mut reply);
+    let said = |message: &str| format!("{message} (HTTP {status}{code})");
+    match status {
+        401 | 403 => Error::new(Kind::System(libc::EACCES), said("the server refuses access")).into(),
+        404 | 410 => Error::new(Kind::NotFound, said("the object does not exist")).into(),
+        412 => changed().into(),
+        408 | 425 | 429 | 500 | 502 | 503 | 504 => {
+            Failure { retry_after: wait, ..Failure::transient(said("the server is not available")) }
+        }
+        _ => eio(said("the server answers with an error")).into(),
+    }
+}
+
+/// Returns the code in an error reply of S3, such as `, SlowDown`.
+fn code_of(reply: &mut Reply) -> String {
+    let is_xml = text(&reply.headers, "content-type").is_some_and(|kind| kind.contains("xml"));
+    let mut start = [0; 1024];
+    let read = if is_xml { reply.body.read(&mut start).unwrap_or(0) } else { 0 };
+    let start = String::from_utf8_lossy(&start[..read]);
+    let code = start.split_once("<Code>").and_then(|(_, rest)| rest.split_once("</Code>"));
+    let code = code.map(|(code, _)| code).filter(|code| code.len() <= 64);
+    let code = code.filter(|code| code.bytes().all(|byte| byte.is_ascii_alphanumeric()));
+    code.map_or_else(String::new, |code| format!(", {code}"))
+}

@@ -1,0 +1,77 @@
+//! One request for some blocks, shared by all readers that wait for them.
+
+use std::ops::Range;
+use std::sync::{Condvar, Mutex, PoisonError};
+use std::time::Instant;
+
+use super::retry::{eio, too_late};
+use crate::cache::Bytes;
+use crate::error::{Error, Result};
+use crate::sync::locked;
+use crate::workers::while_waiting;
+
+/// A request for blocks, with those that have arrived.
+#[derive(Debug)]
+pub(super) struct Fetch {
+    pub(super) blocks: Range<u64>,
+    /// The time at which the request is given up.
+    pub(super) deadline: Instant,
+    arrived: Mutex<Arrived>,
+    /// Signalled when a block arrives, and at the end.
+    advanced: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Arrived {
+    /// The first blocks.
+    blocks: Vec<Bytes>,
+    end: Option<Result<()>>,
+}
+
+impl Fetch {
+    pub(super) fn new(blocks: Range<u64>, deadline: Instant) -> Self {
+        Self { blocks, deadline, arrived: Mutex::default(), advanced: Condvar::new() }
+    }
+
+    /// Adds the next block.
+    pub(super) fn arrive(&self, bytes: Bytes) {
+        locked(&self.arrived).blocks.push(bytes);
+        self.advanced.notify_all();
+    }
+
+    /// Returns the number of blocks that have arrived.
+    pub(super) fn arrived(&self) -> u64 {
+        locked(&self.arrived).blocks.len() as u64
+    }
+
+    /// Ends the request; only the first call counts.
+    pub(super) fn end(&self, result: Result<()>) {
+        locked(&self.arrived).end.get_or_insert(result);
+        self.advanced.notify_all();
+    }
+
+    /// Waits for a block of this request. Fails at the deadline of the reader.
+    pub(super) fn wait(&self, block: u64, deadline: Instant) -> Result<Bytes> {
+        let at = usize::try_from(block.saturating_sub(self.blocks.start)).unwrap_or(usize::MAX);
+        let is_settled = |arrived: &Arrived| arrived.blocks.len() > at || arrived.end.is_some();
+        let arrived = locked(&self.arrived);
+        let arrived = if is_settled(&arrived) {
+            arrived
+        } else {
+            drop(arrived);
+            while_waiting(|| {
+                let patience = deadline.saturating_duration_since(Instant::now());
+                let arrived = locked(&self.arrived);
+                let waited =
+                    self.advanced.wait_timeout_while(arrived, patience, |arrived| !is_settled(arrived));
+                waited.unwrap_or_else(PoisonError::into_inner).0
+            })
+        };
+        match (arrived.blocks.get(at), &arrived.end) {
+            (Some(bytes), _) => Ok(bytes.clone()),
+            (None, Some(Err(error))) => Err(Error::clone(error)),
+            (None, Some(Ok(()))) => Err(eio("a request ended without its data")),
+            (None, None) => Err(too_late()),
+        }
+    }
+}

@@ -1,0 +1,292 @@
+//! Directories: prefixes of buckets, and the index pages of nginx and Apache.
+//!
+//! A listing is a stranger's text: its length, its number of entries and its names are bounded, and names
+//! are escaped as in `content/names.rs`.
+//!
+//! | key or link | name |
+//! |---|---|
+//! | `a` | `a` |
+//! | directory `a/` | `a`, or `a%-` if there is an object `a` |
+//! | `..`, control characters, bytes that are not UTF-8 | escaped |
+//! | longer than a file name may be, or empty | left out, with a warning |
+
+pub mod index_page;
+pub mod s3_page;
+mod xml;
+
+use std::collections::{HashSet, VecDeque};
+use std::ffi::OsStr;
+use std::hash::{BuildHasher, RandomState};
+use std::os::unix::ffi::OsStrExt;
+use std::sync::Arc;
+use std::time::Instant;
+
+use super::client::{Ask, Reply, Trust};
+use super::object::of;
+use super::retry::{self, eio};
+use super::shared::Shared;
+use super::url::{Address, percent_encoded};
+use super::version;
+use crate::content::names::{Names, original};
+use crate::error::{Error, Kind, Result};
+use crate::source::Time;
+
+/// Maximum length of a page.
+const PAGE: usize = 16 << 20;
+/// Maximum number of entries of a directory, and of pages.
+const ENTRIES: usize = 1_000_000;
+const PAGES: usize = 20_000;
+
+/// The rules for names: no ending is reserved.
+const NAMES: Names = Names { endings: &[] };
+/// The mark of a directory that has the name of an object.
+const BESIDE: &str = "%-";
+
+/// An entry of a directory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// The file name, escaped.
+    pub name: String,
+    /// True for a directory.
+    pub is_directory: bool,
+    /// The address of the object or directory.
+    pub address: Address,
+    /// Size in bytes, if the listing has it exactly.
+    pub size: Option<u64>,
+    /// The ETag, if the listing has it.
+    pub tag: Option<String>,
+    /// Modification time, if the listing has it.
+    pub mtime: Option<Time>,
+}
+
+/// A key or a link, as a page has it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Listed {
+    /// The last component of the key or link, decoded, without a slash.
+    pub name: Vec<u8>,
+    /// True for a directory.
+    pub is_directory: bool,
+    /// Size in bytes.
+    pub size: Option<u64>,
+    /// The ETag.
+    pub tag: Option<String>,
+    /// Modification time.
+    pub mtime: Option<Time>,
+}
+
+/// The entries of a directory. Each page is requested when the entries of the one before are used up. After
+/// an error there are no more entries.
+#[derive(Debug)]
+pub struct Listing {
+    shared: Arc<Shared>,
+    directory: Address,
+    trust: Trust,
+    page: VecDeque<Listed>,
+    next: NextPage,
+    pages: usize,
+    entries: usize,
+    seen: Seen,
+    left_out: usize,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum NextPage {
+    First,
+    After(String),
+    None,
+}
+
+/// The digests of names that were listed.
+#[derive(Debug, Default)]
+struct Seen {
+    keys: RandomState,
+    names: HashSet<u64>,
+}
+
+impl Seen {
+    /// Adds a name; false if it was listed before.
+    fn add(&mut self, name: &str) -> bool {
+        self.names.insert(self.keys.hash_one(name))
+    }
+
+    fn has(&self, name: &str) -> bool {
+        self.names.contains(&self.keys.hash_one(name))
+    }
+}
+
+impl Listing {
+    pub(super) fn new(shared: Arc<Shared>, directory: &Address, trust: Trust) -> Self {
+        let directory = directory.as_directory();
+        let (page, next, seen) = (VecDeque::new(), NextPage::First, Seen::default());
+        Self { shared, directory, trust, page, next, pages: 0, entries: 0, seen, left_out: 0 }
+    }
+
+    /// Requests the next page; false if there is none.
+    fn turn_page(&mut self) -> Result<bool> {
+        let after = match std::mem::replace(&mut self.next, NextPage::None) {
+            NextPage::None => return Ok(false),
+            NextPage::First => None,
+            NextPage::After(token) => Some(token),
+        };
+        self.pages += 1;
+        if self.pages > PAGES {
+            return Err(too_long().of(self.directory.to_string()));
+        }
+        let (page, next) = page(&self.shared, &self.directory, self.trust, after.as_deref(), None)?;
+        if next.is_some() && next == after {
+            return Err(eio("the server repeats a page of the listing").of(self.directory.to_string()));
+        }
+        self.next = next.map_or(NextPage::None, NextPage::After);
+        self.page = page.into();
+        Ok(true)
+    }
+
+    /// Returns the entry for a key or a link; `None` if it is left out.
+    fn entry(&mut self, listed: Listed) -> Option<Entry> {
+        let mut name = file_name(&listed.name)?;
+        if listed.is_directory && self.seen.has(&name) {
+            name.push_str(BESIDE);
+        }
+        let address = self.directory.child(&listed.name, listed.is_directory)?;
+        if !self.seen.add(&name) {
+            return None;
+        }
+        let Listed { is_directory, size, tag, mtime, .. } = listed;
+        Some(Entry { name, is_directory, address, size, tag, mtime })
+    }
+}
+
+impl Iterator for Listing {
+    type Item = Result<Entry>;
+
+    fn next(&mut self) -> Option<Result<Entry>> {
+        loop {
+            let Some(listed) = self.page.pop_front() else {
+                match self.turn_page() {
+                    Ok(true) => continue,
+                    Ok(false) => return None,
+                    Err(error) => return Some(Err(error)),
+                }
+            };
+            self.entries += 1;
+            if self.entries > ENTRIES {
+                (self.page, self.next) = (VecDeque::new(), NextPage::None);
+                return Some(Err(too_long().of(self.directory.to_string())));
+            }
+            if let Some(entry) = self.entry(listed) {
+                return Some(Ok(entry));
+            }
+            self.left_out += 1;
+            if self.left_out == 1 {
+                tracing::warn!("{}: names that no file can have are left out", self.directory);
+            }
+        }
+    }
+}
+
+fn too_long() -> Error {
+    Error::new(Kind::TooLarge, format!("the directory has more than {ENTRIES} entries"))
+}
+
+/// Returns the file name of a key's last component; `None` if it is too long or empty.
+fn file_name(name: &[u8]) -> Option<String> {
+    let mut components = NAMES.component(name);
+    let is_one = components.len() == 1 && !name.is_empty();
+    components.pop().filter(|_| is_one)
+}
+
+/// Returns the address of a name in a directory.
+pub(super) fn child(directory: &Address, name: &OsStr) -> Option<Address> {
+    let text = name.to_str()?;
+    let beside = text.strip_suffix(BESIDE).filter(|rest| !rest.is_empty());
+    let plain = beside.unwrap_or(text);
+    let bytes = original([OsStr::from_bytes(plain.as_bytes())])?;
+    let is_its_name = file_name(&bytes).as_deref() == Some(plain);
+    directory.child(&bytes, beside.is_some()).filter(|_| is_its_name)
+}
+
+/// True if a bucket has a key with this prefix.
+pub(super) fn has_keys(shared: &Shared, directory: &Address, trust: Trust) -> Result<bool> {
+    Ok(!page(shared, directory, trust, None, Some(1))?.0.is_empty())
+}
+
+/// Requests a page of a directory; returns the token of the next one.
+fn page(
+    shared: &Shared,
+    directory: &Address,
+    trust: Trust,
+    after: Option<&str>,
+    most: Option<usize>,
+) -> Result<(Vec<Listed>, Option<String>)> {
+    let deadline = Instant::now() + shared.options.read_timeout;
+    let request = |address: &Address, query: Option<&str>| {
+        let ask = Ask { address, trust, query, range: None, if_match: None };
+        let asked = retry::until(deadline, &shared.client.counters, || {
+            let mut reply = shared.client.get(&ask, deadline)?;
+            version::check_encoding(&reply.headers)?;
+            if reply.status != 200 {
+                return Err(eio(format!(
+                    "the server answers HTTP {} to a request for a listing",
+                    reply.status
+                ))
+                .into());
+            }
+            let bytes = reply.body.read_all(PAGE)?;
+            Ok((reply, bytes))
+        });
+        asked.map_err(of(directory))
+    };
+    match directory {
+        Address::S3 { bucket, key: prefix } => {
+            let root = Address::S3 { bucket: bucket.clone(), key: String::new() };
+            let (_, bytes) = request(&root, Some(&query(prefix, after, most)))?;
+            let page = s3_page::parse(&bytes, prefix.as_bytes()).map_err(of(directory))?;
+            Ok((page.entries, page.next))
+        }
+        Address::Web(_) => {
+            let (reply, bytes) = request(directory, None)?;
+            Ok((index_page_of(&reply, &bytes).map_err(of(directory))?, None))
+        }
+    }
+}
+
+fn query(prefix: &str, after: Option<&str>, most: Option<usize>) -> String {
+    let encoded = |text: &str| {
+        percent_encoded(text.as_bytes(), |byte| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte))
+    };
+    let after = after.map_or_else(String::new, |token| format!("continuation-token={}&", encoded(token)));
+    let most = most.map_or_else(String::new, |most| format!("max-keys={most}&"));
+    // In alphabetical order, as the signature has them.
+    format!("{after}delimiter=%2F&encoding-type=url&list-type=2&{most}prefix={}", encoded(prefix))
+}
+
+fn index_page_of(reply: &Reply, bytes: &[u8]) -> Result<Vec<Listed>> {
+    let kind = version::text(&reply.headers, "content-type").unwrap_or_default();
+    if !kind.trim_start().to_ascii_lowercase().starts_with("text/html") {
+        return Err(index_page::not_one());
+    }
+    index_page::parse(&String::from_utf8_lossy(bytes), &reply.url.path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_lead_to_addresses_and_back() {
+        let directory = Address::parse("s3://abc/p/").unwrap();
+        for (key, name) in
+            [("a b", "a b"), ("..", "%2E%2E"), ("a\nb", "a%0Ab"), ("50%", "50%25"), ("%-", "%25-")]
+        {
+            assert_eq!(file_name(key.as_bytes()).as_deref(), Some(name));
+            let address = child(&directory, OsStr::new(name)).unwrap();
+            assert_eq!(address, Address::S3 { bucket: "abc".into(), key: format!("p/{key}") });
+        }
+        assert!(child(&directory, OsStr::new("a%-")).unwrap().is_directory());
+        for name in ["", "a%", "%2e%2e", "..", ".", "a%zz", "%-", "a%+", "%61"] {
+            assert_eq!(child(&directory, OsStr::new(name)), None, "{name}");
+        }
+        assert_eq!(file_name(&[b'a'; 1000]), None);
+        assert_eq!(file_name(b""), None);
+    }
+}

@@ -1,0 +1,371 @@
+//! One version of an object, and its blocks: in memory, on disk, on their way, on the server.
+
+mod transfer;
+
+use std::collections::HashMap;
+use std::fmt;
+use std::ops::Range;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use sha2::{Digest, Sha256};
+
+use super::block::{BLOCK, Key};
+use super::client::Trust;
+use super::fetch::Fetch;
+use super::schedule::InFlight;
+use super::shared::Shared;
+use super::streams::{REQUEST, Streams, WINDOW, requests};
+use super::url::Address;
+use super::version::{ObjectVersion, changed};
+use crate::cache::{Bytes, ContentId};
+use crate::error::{Error, Result};
+use crate::source::{Provenance, SourceStat, SourceVersion};
+use crate::sync::{locked, locked_at_once};
+
+pub(super) use transfer::Opened;
+
+/// The time after which a server that did not answer is asked again for the state of an object.
+const UNANSWERED: Duration = Duration::from_secs(10);
+
+/// One version of an object.
+pub(super) struct Object {
+    shared: Arc<Shared>,
+    pub(super) address: Address,
+    trust: Trust,
+    pub(super) label: PathBuf,
+    version: ObjectVersion,
+    key: Key,
+    /// Identifies the blocks in memory.
+    id: ContentId,
+    in_flight: InFlight,
+    pending: Mutex<HashMap<u64, Arc<Fetch>>>,
+    streams: Mutex<Streams>,
+    /// True once the server had another version.
+    is_changed: AtomicBool,
+    current: Mutex<Current>,
+    /// Held while the server is asked for the state.
+    asking: Mutex<()>,
+}
+
+/// The state of the address, by the last reply.
+#[derive(Clone, Copy, Debug)]
+struct Current {
+    stat: SourceStat,
+    valid_until: Instant,
+}
+
+impl Object {
+    pub(super) fn new(shared: Arc<Shared>, address: &Address, trust: Trust, version: ObjectVersion) -> Self {
+        let key = key(&shared, address, &version);
+        let stat = stat(&key, &version);
+        let valid_until = Instant::now() + shared.options.stat_lifetime;
+        Self {
+            address: address.clone(),
+            trust,
+            label: PathBuf::from(address.to_string()),
+            version,
+            key,
+            id: shared.cache.id(),
+            in_flight: InFlight::default(),
+            pending: Mutex::default(),
+            streams: Mutex::default(),
+            is_changed: AtomicBool::new(false),
+            current: Mutex::new(Current { stat, valid_until }),
+            asking: Mutex::default(),
+            shared,
+        }
+    }
+
+    pub(super) fn size(&self) -> u64 {
+        self.version.size
+    }
+
+    /// True if the server said recently that this is the current version.
+    pub(super) fn is_current(&self) -> bool {
+        !self.is_changed() && Instant::now() < locked(&self.current).valid_until
+    }
+
+    pub(super) fn is_changed(&self) -> bool {
+        self.is_changed.load(Ordering::Relaxed)
+    }
+
+    /// Notes that the server has another version, and its state if that is known.
+    fn note_change(&self, stat: Option<SourceStat>) {
+        self.is_changed.store(true, Ordering::Relaxed);
+        let mut current = locked(&self.current);
+        let unknown = SourceStat { version: SourceVersion::of_tag("changed"), ..current.stat };
+        let valid_until = Instant::now() + self.shared.options.stat_lifetime;
+        *current = Current { stat: stat.unwrap_or(unknown), valid_until };
+    }
+
+    /// Notes that a reply confirmed this version.
+    fn confirm(&self) {
+        if !self.is_changed() {
+            locked(&self.current).valid_until = Instant::now() + self.shared.options.stat_lifetime;
+        }
+    }
+
+    /// Returns the state of the address. Asks the server if its last reply is old. If the server does not
+    /// answer, the last state counts: each read checks the version again.
+    pub(super) fn stat(&self) -> SourceStat {
+        let last = *locked(&self.current);
+        if Instant::now() < last.valid_until {
+            return last.stat;
+        }
+        // One thread asks; for the others the last state counts meanwhile.
+        let Some(_asking) = locked_at_once(&self.asking) else { return last.stat };
+        match self.ask_version() {
+            Ok(version) if version.is_same(&self.version) && !self.is_changed() => self.confirm(),
+            Ok(version) => {
+                self.note_change(Some(stat(&key(&self.shared, &self.address, &version), &version)))
+            }
+            Err(error) if error.errno() == libc::ENOENT => self.note_change(None),
+            Err(error) => {
+                tracing::debug!("{}: its state is not known: {error}", self.address);
+                locked(&self.current).valid_until = Instant::now() + UNANSWERED;
+            }
+        }
+        locked(&self.current).stat
+    }
+
+    /// Returns who may write: only the server, under this address. A change gives another version.
+    pub(super) fn provenance(&self) -> Provenance {
+        let address = Sha256::digest(self.shared.identity(&self.address).as_bytes());
+        Provenance { writers: address.to_vec(), changed: self.key.to_vec() }
+    }
+
+    /// Returns the length of a block.
+    fn block_len(&self, block: u64) -> usize {
+        self.size().saturating_sub(block.saturating_mul(BLOCK)).min(BLOCK) as usize
+    }
+
+    fn blocks(&self) -> u64 {
+        self.size().div_ceil(BLOCK)
+    }
+
+    /// Reads at `offset`; returns fewer bytes than asked only at the end.
+    pub(super) fn read_at(self: &Arc<Self>, offset: u64, buf: &mut [u8]) -> Result<usize> {
+        let deadline = Instant::now() + self.shared.options.read_timeout;
+        let len = self.size().saturating_sub(offset).min(buf.len() as u64) as usize;
+        let mut done = 0;
+        while done < len {
+            let at = offset + done as u64;
+            let first = at / BLOCK;
+            // As many blocks at a time as a request has.
+            let end = (first + REQUEST).min((offset + len as u64).div_ceil(BLOCK));
+            let part = ((end * BLOCK - at) as usize).min(len - done);
+            self.read_blocks(first..end, at, &mut buf[done..done + part], deadline)?;
+            done += part;
+        }
+        Ok(len)
+    }
+
+    fn read_blocks(
+        self: &Arc<Self>,
+        blocks: Range<u64>,
+        at: u64,
+        buf: &mut [u8],
+        deadline: Instant,
+    ) -> Result<()> {
+        let most = (self.shared.cache.budget() / 4 / BLOCK).clamp(1, WINDOW);
+        let ahead = locked(&self.streams).read(blocks.clone(), self.blocks(), most);
+        let mut fetches = self.request(blocks.clone(), deadline)?;
+        self.read_ahead(ahead);
+        let mut done = 0;
+        for block in blocks {
+            let bytes = self.block(block, &mut fetches, deadline)?;
+            let skip = (at + done as u64 - block * BLOCK) as usize;
+            let part = bytes.get(skip..).unwrap_or_default();
+            let part = &part[..part.len().min(buf.len() - done)];
+            buf[done..done + part.len()].copy_from_slice(part);
+            done += part.len();
+            if skip + part.len() == bytes.len() {
+                self.shared.cache.read_on(self.id, block * BLOCK);
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns a block; `fetches` are the reader's own requests.
+    fn block(
+        self: &Arc<Self>,
+        block: u64,
+        fetches: &mut Vec<Arc<Fetch>>,
+        deadline: Instant,
+    ) -> Result<Bytes> {
+        if let Some(own) = fetches.iter().find(|fetch| fetch.blocks.contains(&block)) {
+            return own.wait(block, deadline);
+        }
+        if let Some(bytes) = self.in_memory(block) {
+            self.shared.client.counters.memory_hit();
+            return Ok(bytes);
+        }
+        let other = locked(&self.pending).get(&block).cloned();
+        if let Some(bytes) = other.and_then(|other| other.wait(block, deadline).ok()) {
+            return Ok(bytes);
+        }
+        if let Some(bytes) = self.on_disk(block) {
+            return Ok(bytes);
+        }
+        // The other reader's request failed, perhaps because its deadline was earlier.
+        fetches.extend(self.request(block..block + 1, deadline)?);
+        match fetches.iter().find(|fetch| fetch.blocks.contains(&block)) {
+            Some(own) => own.wait(block, deadline),
+            None => self.in_memory(block).ok_or_else(super::retry::too_late),
+        }
+    }
+
+    fn in_memory(&self, block: u64) -> Option<Bytes> {
+        self.shared.cache.get(self.id, block * BLOCK)
+    }
+
+    fn on_disk(&self, block: u64) -> Option<Bytes> {
+        let bytes = Arc::new(self.shared.disk.as_ref()?.get(&self.key, block, self.block_len(block))?);
+        self.shared.client.counters.disk_hit();
+        self.shared.cache.put(self.id, block * BLOCK, &bytes);
+        Some(bytes)
+    }
+
+    /// True if the block is neither here nor on its way.
+    fn is_missing(&self, pending: &HashMap<u64, Arc<Fetch>>, block: u64) -> bool {
+        !pending.contains_key(&block)
+            && self.in_memory(block).is_none()
+            && !self.shared.disk.as_ref().is_some_and(|disk| disk.has(&self.key, block))
+    }
+
+    /// Requests the missing ones of these blocks.
+    fn request(self: &Arc<Self>, blocks: Range<u64>, deadline: Instant) -> Result<Vec<Arc<Fetch>>> {
+        let mut fetches = self.plan(blocks, deadline);
+        if self.is_changed() && !fetches.is_empty() {
+            fetches.iter().for_each(|fetch| self.forget(fetch));
+            return Err(changed().of(&self.label));
+        }
+        for fetch in &mut fetches {
+            let (object, fetch) = (self.clone(), fetch.clone());
+            self.shared.schedule.awaited(&self.in_flight, move || object.run(&fetch));
+        }
+        Ok(fetches)
+    }
+
+    /// Requests blocks that may be read soon, as far as there is memory for them.
+    fn read_ahead(self: &Arc<Self>, blocks: Range<u64>) {
+        if blocks.is_empty() || self.is_changed() || !self.shared.schedule.has_threads() {
+            return;
+        }
+        let deadline = Instant::now() + self.shared.options.read_timeout;
+        for fetch in self.plan(blocks, deadline) {
+            let bytes = (fetch.blocks.end - fetch.blocks.start) * BLOCK;
+            let Some(reservation) = self.shared.cache.reserve(bytes) else {
+                self.forget(&fetch);
+                fetch.end(Err(super::retry::eio("there was no memory to read ahead")));
+                continue;
+            };
+            let object = self.clone();
+            self.shared.schedule.ahead(&self.in_flight, move || {
+                let _reservation = reservation;
+                object.run(&fetch);
+            });
+        }
+    }
+
+    /// Announces that a range will be read soon.
+    pub(super) fn will_need(self: &Arc<Self>, offset: u64, len: u64) {
+        let end = offset.saturating_add(len).min(self.size());
+        if offset < end {
+            let first = offset / BLOCK;
+            self.read_ahead(first..end.div_ceil(BLOCK).min(first + WINDOW));
+        }
+    }
+
+    /// Registers requests for the missing ones of these blocks.
+    fn plan(&self, blocks: Range<u64>, deadline: Instant) -> Vec<Arc<Fetch>> {
+        let mut pending = locked(&self.pending);
+        let planned =
+            requests(blocks.start..blocks.end.min(self.blocks()), |block| self.is_missing(&pending, block));
+        let fetches: Vec<_> =
+            planned.into_iter().map(|blocks| Arc::new(Fetch::new(blocks, deadline))).collect();
+        for fetch in &fetches {
+            for block in fetch.blocks.clone() {
+                pending.entry(block).or_insert_with(|| fetch.clone());
+            }
+        }
+        fetches
+    }
+
+    /// Removes what is left of a request from those on their way.
+    fn forget(&self, fetch: &Arc<Fetch>) {
+        let mut pending = locked(&self.pending);
+        for block in fetch.blocks.clone() {
+            if pending.get(&block).is_some_and(|other| Arc::ptr_eq(other, fetch)) {
+                pending.remove(&block);
+            }
+        }
+    }
+
+    /// Adds the next block of a request, which has arrived.
+    fn arrive(&self, fetch: &Arc<Fetch>, bytes: Vec<u8>) {
+        let (block, bytes) = (fetch.blocks.start + fetch.arrived(), Arc::new(bytes));
+        self.shared.cache.put(self.id, block * BLOCK, &bytes);
+        fetch.arrive(bytes.clone());
+        let mut pending = locked(&self.pending);
+        if pending.get(&block).is_some_and(|other| Arc::ptr_eq(other, fetch)) {
+            pending.remove(&block);
+        }
+        drop(pending);
+        self.keep(block, &bytes);
+    }
+
+    /// Takes the first block, which came with the opening.
+    pub(super) fn keep_first(&self, bytes: Vec<u8>) {
+        if bytes.len() == self.block_len(0) && !bytes.is_empty() {
+            let bytes = Arc::new(bytes);
+            self.shared.cache.put(self.id, 0, &bytes);
+            self.keep(0, &bytes);
+        }
+    }
+
+    /// Writes a block to the cache on disk. A weak version may have other bytes next time.
+    fn keep(&self, block: u64, bytes: &Bytes) {
+        if let Some(disk) = self.shared.disk.as_ref().filter(|_| self.version.is_durable()) {
+            disk.put(&self.key, block, bytes);
+        }
+    }
+}
+
+impl Drop for Object {
+    fn drop(&mut self) {
+        self.shared.cache.forget(self.id);
+    }
+}
+
+impl fmt::Debug for Object {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_struct("Object")
+            .field("address", &self.address)
+            .field("size", &self.size())
+            .finish_non_exhaustive()
+    }
+}
+
+/// Returns a digest of the address and the version. A server can't choose it.
+fn key(shared: &Shared, address: &Address, version: &ObjectVersion) -> Key {
+    let mut digest = Sha256::new();
+    for text in [shared.identity(address), version.tag()] {
+        digest.update((text.len() as u64).to_le_bytes());
+        digest.update(text.as_bytes());
+    }
+    digest.finalize().into()
+}
+
+fn stat(key: &Key, version: &ObjectVersion) -> SourceStat {
+    let tag: String = key.iter().map(|byte| format!("{byte:02x}")).collect();
+    SourceStat { size: version.size, mtime: version.mtime(), version: SourceVersion::of_tag(&tag) }
+}
+
+/// Adds the address to an error.
+pub(super) fn of(address: &Address) -> impl Fn(Error) -> Error {
+    move |error| error.of(address.to_string())
+}

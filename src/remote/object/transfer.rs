@@ -1,0 +1,240 @@
+//! Requests to the server, and the checks of its replies.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use super::{Object, of};
+use crate::error::{Error, Result};
+use crate::remote::block::BLOCK;
+use crate::remote::client::{Ask, Reply, Trust};
+use crate::remote::fetch::Fetch;
+use crate::remote::retry::{self, Answer, Failure, eio};
+use crate::remote::shared::Shared;
+use crate::remote::url::Address;
+use crate::remote::version::{self, ContentRange, ObjectVersion, changed, check_encoding};
+
+/// The result of the first request.
+#[derive(Debug)]
+pub(in crate::remote) enum Opened {
+    /// An object, and its first bytes.
+    Object(ObjectVersion, Vec<u8>),
+    /// The server redirected to the address with a slash at its end.
+    Directory,
+}
+
+impl Opened {
+    /// Sends the first request: the first block. The size comes with it.
+    pub(in crate::remote) fn ask(shared: &Shared, address: &Address, trust: Trust) -> Result<Self> {
+        let deadline = Instant::now() + shared.options.read_timeout;
+        let range = Some((0, BLOCK - 1));
+        let ask = Ask { address, trust, query: None, range, if_match: None };
+        let opened = retry::until(deadline, &shared.client.counters, || {
+            let mut reply = shared.client.get(&ask, deadline)?;
+            if reply.status == 200 && reply.url.path.ends_with('/') && !address.is_directory() {
+                return Ok(Self::Directory);
+            }
+            let (version, last) = check_first(&reply)?;
+            let len = last.map_or(0, |last| last + 1) as usize;
+            let mut bytes = vec![0; len];
+            let mut filled = 0;
+            while filled < len {
+                match reply.body.read(&mut bytes[filled..])? {
+                    0 => return Err(short()),
+                    read => filled += read,
+                }
+            }
+            if len > 0 {
+                check_end(&mut reply)?;
+            }
+            Ok(Self::Object(version, bytes))
+        });
+        opened.map_err(of(address))
+    }
+}
+
+impl Object {
+    /// Asks for the version of the object on the server, with its first byte.
+    pub(super) fn ask_version(&self) -> Result<ObjectVersion> {
+        let deadline = Instant::now() + self.shared.options.read_timeout;
+        let ask = Ask {
+            address: &self.address,
+            trust: self.trust,
+            query: None,
+            range: Some((0, 0)),
+            if_match: None,
+        };
+        let counters = &self.shared.client.counters;
+        let asked = retry::until(deadline, counters, || {
+            let mut reply = self.shared.client.get(&ask, deadline)?;
+            let (version, _) = check_first(&reply)?;
+            // The connection is used again if the body was read.
+            let _ = reply.body.read_all(16);
+            Ok(version)
+        });
+        asked.map_err(of(&self.address))
+    }
+
+    /// Sends a request until its blocks have arrived, it fails for good, or its time is up.
+    pub(super) fn run(self: &Arc<Self>, fetch: &Arc<Fetch>) {
+        // Ends the request after a panic, too.
+        let ending = Ending { object: self, fetch };
+        let mut begun = Vec::new();
+        let counters = &self.shared.client.counters;
+        let result = retry::until(fetch.deadline, counters, || self.receive(fetch, &mut begun));
+        if result.as_ref().is_err_and(|error| error.errno() == libc::ESTALE) && !self.is_changed() {
+            self.note_change(None);
+        }
+        fetch.end(result.map_err(of(&self.address)));
+        drop(ending);
+    }
+
+    /// Receives the rest of a request; `begun` holds the first bytes of the next block.
+    fn receive(&self, fetch: &Arc<Fetch>, begun: &mut Vec<u8>) -> Answer<()> {
+        let end = (fetch.blocks.end * BLOCK).min(self.size());
+        loop {
+            let at = (fetch.blocks.start + fetch.arrived()) * BLOCK + begun.len() as u64;
+            if at >= end {
+                return Ok(());
+            }
+            let ask = Ask {
+                address: &self.address,
+                trust: self.trust,
+                query: None,
+                range: Some((at, end - 1)),
+                if_match: self.version.strong(),
+            };
+            let mut reply = self.shared.client.get(&ask, fetch.deadline)?;
+            let last = self.check_part(&reply, at, end)?;
+            self.confirm();
+            self.receive_part(fetch, begun, &mut reply, last + 1 - at)?;
+            check_end(&mut reply)?;
+        }
+    }
+
+    /// Receives `len` bytes into blocks.
+    fn receive_part(
+        &self,
+        fetch: &Arc<Fetch>,
+        begun: &mut Vec<u8>,
+        reply: &mut Reply,
+        mut len: u64,
+    ) -> Answer<()> {
+        while len > 0 {
+            let block_len = self.block_len(fetch.blocks.start + fetch.arrived());
+            let filled = begun.len();
+            let wanted = ((block_len - filled) as u64).min(len) as usize;
+            begun.resize(filled + wanted, 0);
+            let (mut read, mut result) = (0, Ok(()));
+            while read < wanted && result.is_ok() {
+                match reply.body.read(&mut begun[filled + read..]) {
+                    Ok(0) => result = Err(short()),
+                    Ok(more) => read += more,
+                    Err(failure) => result = Err(failure),
+                }
+            }
+            begun.truncate(filled + read);
+            result?;
+            len -= read as u64;
+            if begun.len() == block_len {
+                self.arrive(fetch, std::mem::take(begun));
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks the reply to a range of this version; returns the offset of its last byte.
+    fn check_part(&self, reply: &Reply, at: u64, end: u64) -> Answer<u64> {
+        if reply.status == 416 {
+            return Err(changed().into());
+        }
+        let (range, version) = check_partial(reply)?;
+        if !version.is_same(&self.version) {
+            return Err(changed().into());
+        }
+        match range {
+            ContentRange::Part { first, last, .. } if first == at && last < end => {
+                check_length(reply, last + 1 - first).map(|()| last)
+            }
+            _ => Err(another_range().into()),
+        }
+    }
+}
+
+/// Ends a request when it is dropped.
+struct Ending<'a> {
+    object: &'a Object,
+    fetch: &'a Arc<Fetch>,
+}
+
+impl Drop for Ending<'_> {
+    fn drop(&mut self) {
+        self.fetch.end(Err(eio("a request ended early")));
+        self.object.forget(self.fetch);
+    }
+}
+
+/// Checks the reply to a range at offset 0; returns the version, and the offset of the last byte if the object
+/// is not empty.
+fn check_first(reply: &Reply) -> Answer<(ObjectVersion, Option<u64>)> {
+    check_encoding(&reply.headers)?;
+    let length = version::text(&reply.headers, "content-length");
+    if reply.status == 200 && length == Some("0") {
+        return Ok((ObjectVersion::of(&reply.headers, 0), None));
+    }
+    if reply.status == 416 {
+        let range = version::text(&reply.headers, "content-range").and_then(ContentRange::parse);
+        // Some servers do not tell the size of an empty object.
+        let is_empty = matches!(range, Some(ContentRange::Beyond { total: 0 }) | None);
+        return match is_empty {
+            true => Ok((ObjectVersion::of(&reply.headers, 0), None)),
+            false => Err(eio("the server refuses a range within the object (HTTP 416)").into()),
+        };
+    }
+    let (range, version) = check_partial(reply)?;
+    match range {
+        ContentRange::Part { first: 0, last, .. } if last < BLOCK => {
+            check_length(reply, last + 1).map(|()| (version, Some(last)))
+        }
+        _ => Err(another_range().into()),
+    }
+}
+
+/// Checks that a reply is a part of an object, and returns which and of which version.
+fn check_partial(reply: &Reply) -> Answer<(ContentRange, ObjectVersion)> {
+    check_encoding(&reply.headers)?;
+    if reply.status != 206 {
+        let why = "the server does not support ranges (it answers HTTP 200 to a request for one)";
+        return Err(eio(why).advise("download the file and mount the copy").into());
+    }
+    let range = version::text(&reply.headers, "content-range").and_then(ContentRange::parse);
+    let Some(range @ ContentRange::Part { total, .. }) = range else {
+        return Err(eio("the server's reply has no valid Content-Range with the size of the object").into());
+    };
+    Ok((range, ObjectVersion::of(&reply.headers, total)))
+}
+
+fn another_range() -> Error {
+    eio("the server sends another range than was asked for")
+}
+
+/// Checks the `Content-Length` of a part, if there is one.
+fn check_length(reply: &Reply, len: u64) -> Answer<()> {
+    match version::text(&reply.headers, "content-length") {
+        Some(text) if text.trim().parse() != Ok(len) => {
+            Err(eio("the server's Content-Length and Content-Range contradict each other").into())
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Refuses a body that goes on after the announced bytes. A connection whose body was read is used again.
+fn check_end(reply: &mut Reply) -> Answer<()> {
+    match reply.body.read(&mut [0]) {
+        Ok(1) => Err(eio("the server sends more bytes than it announced").into()),
+        _ => Ok(()),
+    }
+}
+
+fn short() -> Failure {
+    Failure::transient("the server sent fewer bytes than it announced")
+}

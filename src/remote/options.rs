@@ -1,0 +1,40 @@
+//! The options of remote sources.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// The options of all remote sources of a mount.
+#[derive(Clone, Debug)]
+pub struct RemoteOptions {
+    /// `-o anonymous`: never signs requests to S3.
+    pub anonymous: bool,
+    /// `-o ca-bundle=FILE`: certificates in PEM that are trusted besides the system's.
+    pub ca_bundle: Option<PathBuf>,
+    /// `-o endpoint=URL`: the S3 server to use instead of AWS. Buckets are part of the path there.
+    pub endpoint: Option<String>,
+    /// `-o region=NAME`: the region of S3 buckets. The default is that of the environment, then `us-east-1`.
+    pub region: Option<String>,
+    /// `-o read-timeout=SECONDS`: the time after which a read fails with EIO.
+    pub read_timeout: Duration,
+    /// The directory of `-o remote-cache=DIR,SIZE`.
+    pub cache_dir: Option<PathBuf>,
+    /// The size of `-o remote-cache=DIR,SIZE`, in bytes.
+    pub cache_size: u64,
+    /// The time for which a server's last reply about an object counts as its current state.
+    pub stat_lifetime: Duration,
+}
+
+impl Default for RemoteOptions {
+    fn default() -> Self {
+        Self {
+            anonymous: false,
+            ca_bundle: None,
+            endpoint: None,
+            region: None,
+            read_timeout: Duration::from_secs(30),
+            cache_dir: None,
+            cache_size: 1 << 30,
+            stat_lifetime: Duration::from_secs(1),
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! When a failed request is sent again.
+
+use std::hash::{BuildHasher, Hasher};
+use std::time::{Duration, Instant, SystemTime};
+
+use super::date;
+use super::stats::Counters;
+use crate::error::{Error, Kind, Result};
+
+/// Limits of the pause before the first and the later retries.
+const SHORTEST: Duration = Duration::from_millis(100);
+const LONGEST: Duration = Duration::from_secs(5);
+
+/// A failed request.
+#[derive(Debug)]
+pub(super) struct Failure {
+    pub(super) error: Error,
+    /// True if the request may succeed later.
+    pub(super) is_transient: bool,
+    /// The pause that the server asks for.
+    pub(super) retry_after: Option<Duration>,
+}
+
+/// The result of one request.
+pub(super) type Answer<T> = std::result::Result<T, Failure>;
+
+impl Failure {
+    /// Creates a failure that a retry may overcome. Readers get EIO.
+    pub(super) fn transient(message: impl Into<String>) -> Self {
+        Self { error: eio(message), is_transient: true, retry_after: None }
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Self { error, is_transient: false, retry_after: None }
+    }
+}
+
+/// Creates an error for EIO.
+pub(super) fn eio(message: impl Into<String>) -> Error {
+    Error::new(Kind::System(libc::EIO), message)
+}
+
+/// The error of a reader whose time is up.
+pub(super) fn too_late() -> Error {
+    eio("the server did not answer within the read-timeout")
+}
+
+/// Calls `request` until it succeeds, fails for good, or the deadline has passed.
+pub(super) fn until<T>(
+    deadline: Instant,
+    counters: &Counters,
+    mut request: impl FnMut() -> Answer<T>,
+) -> Result<T> {
+    let mut tries = 0;
+    loop {
+        if Instant::now() >= deadline {
+            return Err(too_late());
+        }
+        let failure = match request() {
+            Ok(result) => return Ok(result),
+            Err(failure) => failure,
+        };
+        counters.failed(&failure.error);
+        if !failure.is_transient {
+            return Err(failure.error);
+        }
+        let pause = failure.retry_after.unwrap_or_default().max(jittered(tries));
+        if Instant::now().checked_add(pause).is_none_or(|then| then >= deadline) {
+            return Err(failure.error);
+        }
+        std::thread::sleep(pause);
+        tries += 1;
+        counters.retry();
+    }
+}
+
+/// Returns a random pause, which grows with the number of tries.
+fn jittered(tries: u32) -> Duration {
+    let most = SHORTEST.saturating_mul(1 << tries.min(10)).min(LONGEST);
+    // Each RandomState has other keys.
+    let random = std::hash::RandomState::new().build_hasher().finish();
+    most.mul_f64(0.1 + 0.9 * (random % 1024) as f64 / 1024.0)
+}
+
+/// Parses `Retry-After`: seconds, or a date.
+pub(super) fn retry_after(value: &str) -> Option<Duration> {
+    let value = value.trim();
+    if !value.is_empty() && value.len() <= 9 && value.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Some(Duration::from_secs(value.parse().ok()?));
+    }
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).ok()?.as_secs();
+    let then = u64::try_from(date::http(value)?).ok()?;
+    Some(Duration::from_secs(then.saturating_sub(now)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_grow_and_have_a_limit() {
+        for tries in [0, 1, 5, 40, u32::MAX] {
+            let pause = jittered(tries);
+            assert!(pause >= SHORTEST / 10 && pause <= LONGEST, "{pause:?}");
+        }
+        assert!(jittered(0) <= SHORTEST);
+    }
+
+    #[test]
+    fn retry_after_is_seconds_or_a_date() {
+        assert_eq!(retry_after("7"), Some(Duration::from_secs(7)));
+        assert_eq!(retry_after("Sun, 06 Nov 1994 08:49:37 GMT"), Some(Duration::ZERO));
+        for value in ["", "-1", "soon", "99999999999999999999", "+3"] {
+            assert_eq!(retry_after(value), None, "{value}");
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! Buckets: their URLs, regions and signatures.
+
+#[cfg(feature = "s3-signing")]
+mod sign;
+
+use std::collections::HashMap;
+use std::sync::Mutex;
+
+use ureq::http::{HeaderMap, Request};
+
+use super::options::RemoteOptions;
+use super::url::{Address, Url, segment};
+use super::version;
+use crate::error::{Error, Kind, Result};
+use crate::sync::locked;
+
+/// Environment variables that name the region, the first one wins.
+const REGION_VARIABLES: [&str; 2] = ["AWS_REGION", "AWS_DEFAULT_REGION"];
+const DEFAULT_REGION: &str = "us-east-1";
+/// Maximum number of buckets whose region is remembered.
+const BUCKETS: usize = 1024;
+
+/// The S3 server.
+#[derive(Debug)]
+pub(super) struct Buckets {
+    endpoint: Option<Url>,
+    region: String,
+    /// Regions that servers told, by bucket.
+    learned: Mutex<HashMap<String, String>>,
+    #[cfg(feature = "s3-signing")]
+    signer: Option<sign::Signer>,
+}
+
+impl Buckets {
+    pub(super) fn new(options: &RemoteOptions) -> Result<Self> {
+        let endpoint = options.endpoint.as_deref().map(|text| {
+            let url = Url::parse(text).map_err(|error| error.within("endpoint"))?;
+            match (&url.query, &url.login) {
+                (None, None) => Ok(url),
+                _ => Err(Error::new(Kind::Usage, "endpoint: the URL may have neither a query nor a login")),
+            }
+        });
+        let variable = |name: &&str| std::env::var(name).ok().filter(|region| is_region(region));
+        let region = match &options.region {
+            Some(region) if is_region(region) => region.clone(),
+            Some(_) => return Err(Error::new(Kind::Usage, "region: this is not the name of a region")),
+            None => REGION_VARIABLES.iter().find_map(variable).unwrap_or_else(|| DEFAULT_REGION.to_owned()),
+        };
+        Ok(Self {
+            endpoint: endpoint.transpose()?,
+            region,
+            learned: Mutex::default(),
+            #[cfg(feature = "s3-signing")]
+            signer: (!options.anonymous).then(|| sign::Signer::of_user(options.ca_bundle.clone())),
+        })
+    }
+
+    fn region(&self, bucket: &str) -> String {
+        locked(&self.learned).get(bucket).unwrap_or(&self.region).clone()
+    }
+
+    /// Returns the URL of a key. A bucket is part of the path at an endpoint, and if its name does not fit
+    /// the certificate of AWS.
+    pub(super) fn url(&self, bucket: &str, key: &str) -> Result<Url> {
+        let key = key.split('/').map(|name| segment(name.as_bytes())).collect::<Vec<_>>().join("/");
+        if let Some(endpoint) = &self.endpoint {
+            let base = endpoint.path.trim_end_matches('/');
+            return Ok(Url { path: format!("{base}/{bucket}/{key}"), ..endpoint.clone() });
+        }
+        let region = self.region(bucket);
+        let domain = if region.starts_with("cn-") { "amazonaws.com.cn" } else { "amazonaws.com" };
+        let is_host = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+        match bucket.bytes().all(is_host) {
+            true => Url::parse(&format!("https://{bucket}.s3.{region}.{domain}/{key}")),
+            false => Url::parse(&format!("https://s3.{region}.{domain}/{bucket}/{key}")),
+        }
+    }
+
+    /// Remembers the region that a server tells; true if it is another than before.
+    pub(super) fn learns_region(&self, address: &Address, headers: &HeaderMap) -> bool {
+        let Address::S3 { bucket, .. } = address else { return false };
+        let told = version::text(headers, "x-amz-bucket-region").filter(|region| is_region(region));
+        let Some(told) = told.filter(|told| self.endpoint.is_none() && **told != self.region(bucket)) else {
+            return false;
+        };
+        let mut learned = locked(&self.learned);
+        // Once for each bucket, so that a server can't keep us going round.
+        let is_new = learned.len() < BUCKETS && !learned.contains_key(bucket);
+        if is_new {
+            learned.insert(bucket.clone(), told.to_owned());
+        }
+        is_new
+    }
+
+    /// Signs a request, unless it is to be anonymous or there are no credentials.
+    #[cfg(feature = "s3-signing")]
+    pub(super) fn sign(&self, bucket: &str, request: &mut Request<()>) -> Result<()> {
+        match &self.signer {
+            Some(signer) => signer.sign(&self.region(bucket), request),
+            None => Ok(()),
+        }
+    }
+
+    /// Leaves the request anonymous.
+    #[cfg(not(feature = "s3-signing"))]
+    pub(super) fn sign(&self, _bucket: &str, _request: &mut Request<()>) -> Result<()> {
+        Ok(())
+    }
+}
+
+fn is_region(text: &str) -> bool {
+    let is_valid = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    (1..=32).contains(&text.len()) && text.bytes().all(is_valid)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn buckets(options: RemoteOptions) -> Buckets {
+        Buckets::new(&RemoteOptions { anonymous: true, ..options }).unwrap()
+    }
+
+    #[test]
+    fn a_key_has_a_url_by_region_or_endpoint() {
+        let region = Some("eu-west-1".to_owned());
+        let aws = buckets(RemoteOptions { region, ..RemoteOptions::default() });
+        let url = |bucket: &str, key: &str| aws.url(bucket, key).unwrap().to_string();
+        assert_eq!(
+            url("stpubdata", "roman/a b+c.asdf"),
+            "https://stpubdata.s3.eu-west-1.amazonaws.com/roman/a%20b%2Bc.asdf"
+        );
+        assert_eq!(url("with.dots", "x"), "https://s3.eu-west-1.amazonaws.com/with.dots/x");
+        assert_eq!(url("abc", "a/../%2f?#"), "https://abc.s3.eu-west-1.amazonaws.com/a/%2E%2E/%252f%3F%23");
+        let endpoint = Some("http://127.0.0.1:9000/base/".to_owned());
+        let own = buckets(RemoteOptions { endpoint, ..RemoteOptions::default() });
+        assert_eq!(own.url("abc", "k//e").unwrap().to_string(), "http://127.0.0.1:9000/base/abc/k//e");
+    }
+
+    #[test]
+    fn a_region_is_learned_once() {
+        let aws = buckets(RemoteOptions { region: Some("eu-west-1".into()), ..RemoteOptions::default() });
+        let address = Address::parse("s3://abc/x").unwrap();
+        let told = |region: &str| {
+            HeaderMap::from_iter([("x-amz-bucket-region".parse().unwrap(), region.parse().unwrap())])
+        };
+        assert!(
+            !aws.learns_region(&address, &told("a/../b")) && !aws.learns_region(&address, &told("eu-west-1"))
+        );
+        assert!(aws.learns_region(&address, &told("us-west-2")));
+        assert!(aws.url("abc", "x").unwrap().to_string().contains(".us-west-2."));
+        assert!(!aws.learns_region(&address, &told("us-west-1")));
+    }
+
+    #[test]
+    fn wrong_options_are_refused() {
+        for (endpoint, region) in [(Some("x"), None), (Some("http://a:b@c/"), None), (None, Some("a b"))] {
+            let (endpoint, region) = (endpoint.map(str::to_owned), region.map(str::to_owned));
+            let options = RemoteOptions { endpoint, region, ..RemoteOptions::default() };
+            assert_eq!(Buckets::new(&options).unwrap_err().kind(), Kind::Usage);
+        }
+    }
+}

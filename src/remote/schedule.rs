@@ -1,0 +1,183 @@
+//! Requests in flight: at most 16 for a mount and 8 for a file.
+//!
+//! Requests that a reader waits for come first, and some places are left for them.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+use crate::sync::locked;
+use crate::workers::Workers;
+
+/// Maximum number of requests in flight of a mount and of a file.
+const OF_MOUNT: usize = 16;
+const OF_FILE: usize = 8;
+/// Places that read-ahead leaves free.
+const FREE_OF_MOUNT: usize = 4;
+const FREE_OF_FILE: usize = 1;
+
+type Run = Box<dyn FnOnce() + Send>;
+
+/// The number of a file's requests in flight.
+pub(super) type InFlight = Arc<AtomicUsize>;
+
+/// The queues of requests, and the threads that send them.
+pub(super) struct Schedule {
+    shared: Arc<Shared>,
+    /// False before the process has forked for the last time: threads do not survive a fork.
+    may_start_threads: AtomicBool,
+}
+
+struct Shared {
+    queues: Mutex<Queues>,
+    workers: Workers,
+}
+
+#[derive(Default)]
+struct Queues {
+    in_flight: usize,
+    awaited: VecDeque<(InFlight, Run)>,
+    ahead: VecDeque<(InFlight, Run)>,
+}
+
+impl Queues {
+    /// Takes the next request that may be sent now.
+    fn next(&mut self) -> Option<(InFlight, Run)> {
+        let limited = |queue: &VecDeque<(InFlight, Run)>, most: usize| {
+            queue.iter().position(|(of_file, _)| of_file.load(Ordering::Relaxed) < most)
+        };
+        let next = if self.in_flight >= OF_MOUNT {
+            None
+        } else if let Some(at) = limited(&self.awaited, OF_FILE) {
+            self.awaited.remove(at)
+        } else if self.in_flight + FREE_OF_MOUNT < OF_MOUNT {
+            limited(&self.ahead, OF_FILE - FREE_OF_FILE).and_then(|at| self.ahead.remove(at))
+        } else {
+            None
+        }?;
+        self.in_flight += 1;
+        next.0.fetch_add(1, Ordering::Relaxed);
+        Some(next)
+    }
+}
+
+impl Schedule {
+    pub(super) fn new() -> Self {
+        let shared = Shared { queues: Mutex::default(), workers: Workers::new("remote", OF_MOUNT) };
+        Self { shared: Arc::new(shared), may_start_threads: AtomicBool::new(false) }
+    }
+
+    pub(super) fn start_threads(&self) {
+        self.may_start_threads.store(true, Ordering::Relaxed);
+    }
+
+    pub(super) fn has_threads(&self) -> bool {
+        self.may_start_threads.load(Ordering::Relaxed)
+    }
+
+    /// Sends a request that a reader waits for; on this thread if no other may be started.
+    pub(super) fn awaited(&self, of_file: &InFlight, run: impl FnOnce() + Send + 'static) {
+        if !self.has_threads() {
+            return run();
+        }
+        locked(&self.shared.queues).awaited.push_back((of_file.clone(), Box::new(run)));
+        self.shared.start();
+    }
+
+    /// Sends a request for read-ahead when there is a place for it.
+    pub(super) fn ahead(&self, of_file: &InFlight, run: impl FnOnce() + Send + 'static) {
+        if self.has_threads() {
+            locked(&self.shared.queues).ahead.push_back((of_file.clone(), Box::new(run)));
+            self.shared.start();
+        }
+    }
+}
+
+impl Shared {
+    /// Starts the requests that have a place.
+    fn start(self: &Arc<Self>) {
+        loop {
+            let Some((of_file, run)) = locked(&self.queues).next() else { return };
+            let place = Place { shared: self.clone(), of_file };
+            self.workers.run(move || {
+                let _place = place;
+                run();
+            });
+        }
+    }
+}
+
+/// A place among the requests in flight. A panic frees it, too.
+struct Place {
+    shared: Arc<Shared>,
+    of_file: InFlight,
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        locked(&self.shared.queues).in_flight -= 1;
+        self.of_file.fetch_sub(1, Ordering::Relaxed);
+        self.shared.start();
+    }
+}
+
+impl fmt::Debug for Schedule {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let queues = locked(&self.shared.queues);
+        let mut out = out.debug_struct("Schedule");
+        out.field("in_flight", &queues.in_flight)
+            .field("awaited", &queues.awaited.len())
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use super::*;
+
+    #[test]
+    fn a_file_and_a_mount_have_limits_and_readers_come_first() {
+        let schedule = Schedule::new();
+        schedule.start_threads();
+        let files: [InFlight; 3] = Default::default();
+        let ((began, begins), (done, all)) = (mpsc::channel(), mpsc::channel());
+        let gate = Arc::new(Mutex::new(()));
+        let closed = gate.lock().unwrap();
+        for file in [0, 1] {
+            for _ in 0..20 {
+                let (began, done, gate) = (began.clone(), done.clone(), gate.clone());
+                let run = move || {
+                    began.send(()).unwrap();
+                    drop(locked(&*gate));
+                    done.send(file).unwrap();
+                };
+                schedule.ahead(&files[file], run);
+            }
+        }
+        for _ in 0..OF_MOUNT - FREE_OF_MOUNT {
+            begins.recv().unwrap();
+        }
+        assert!(files.iter().all(|file| file.load(Ordering::Relaxed) < OF_FILE));
+        // A reader of a third file does not wait for the read-ahead of the others.
+        let (read, reads) = mpsc::channel();
+        schedule.awaited(&files[2], move || read.send(()).unwrap());
+        reads.recv().unwrap();
+        assert!(begins.try_recv().is_err());
+        drop(closed);
+        drop(done);
+        assert_eq!(all.iter().sum::<usize>(), 20);
+    }
+
+    #[test]
+    fn before_the_last_fork_a_reader_sends_its_request_itself() {
+        let (schedule, file) = (Schedule::new(), InFlight::default());
+        let (send, receive) = mpsc::channel();
+        let here = std::thread::current().id();
+        schedule.awaited(&file, move || send.send(std::thread::current().id()).unwrap());
+        assert_eq!(receive.recv().unwrap(), here);
+        schedule.ahead(&file, || panic!("no thread may start"));
+    }
+}

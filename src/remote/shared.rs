@@ -1,0 +1,42 @@
+//! The state that all remote sources of a mount share.
+
+use std::sync::Arc;
+
+use super::client::Client;
+use super::disk::DiskCache;
+use super::options::RemoteOptions;
+use super::schedule::Schedule;
+use super::url::Address;
+use crate::cache::Cache;
+use crate::error::Result;
+
+/// The client, the caches and the queue of requests.
+#[derive(Debug)]
+pub(super) struct Shared {
+    pub(super) options: RemoteOptions,
+    pub(super) client: Client,
+    pub(super) cache: Arc<Cache>,
+    pub(super) disk: Option<DiskCache>,
+    pub(super) schedule: Schedule,
+}
+
+impl Shared {
+    pub(super) fn new(options: RemoteOptions, cache: Arc<Cache>) -> Result<Self> {
+        let disk = options.cache_dir.as_deref().map(|dir| DiskCache::open(dir, options.cache_size));
+        Ok(Self {
+            client: Client::new(&options)?,
+            disk: disk.transpose()?,
+            schedule: Schedule::new(),
+            options,
+            cache,
+        })
+    }
+
+    /// Returns a text that identifies an address, for digests and comparisons only.
+    pub(super) fn identity(&self, address: &Address) -> String {
+        match address {
+            Address::Web(url) => url.identity(),
+            Address::S3 { .. } => format!("{} {address}", self.options.endpoint.as_deref().unwrap_or("aws")),
+        }
+    }
+}

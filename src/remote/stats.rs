@@ -1,0 +1,79 @@
+//! Statistics of the requests of a mount.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::SystemTime;
+
+use crate::error::Error;
+use crate::sync::locked;
+
+/// Counters of all remote sources of a mount.
+#[derive(Debug, Default)]
+pub(super) struct Counters {
+    requests: AtomicU64,
+    bytes: AtomicU64,
+    retries: AtomicU64,
+    memory_hits: AtomicU64,
+    disk_hits: AtomicU64,
+    errors: AtomicU64,
+    last_error: Mutex<Option<(SystemTime, String)>>,
+}
+
+/// The statistics at one moment.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// Requests sent, including retries and redirects.
+    pub requests: u64,
+    /// Bytes of bodies received.
+    pub bytes: u64,
+    /// Requests sent again after a failure.
+    pub retries: u64,
+    /// Blocks found in memory.
+    pub memory_hits: u64,
+    /// Blocks found in the cache on disk.
+    pub disk_hits: u64,
+    /// Failed requests, including those that were retried.
+    pub errors: u64,
+    /// Time and message of the last failed request. The message contains no secrets.
+    pub last_error: Option<(SystemTime, String)>,
+}
+
+impl Counters {
+    pub(super) fn request(&self) {
+        self.requests.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(super) fn received(&self, bytes: usize) {
+        self.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+
+    pub(super) fn retry(&self) {
+        self.retries.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(super) fn memory_hit(&self) {
+        self.memory_hits.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(super) fn disk_hit(&self) {
+        self.disk_hits.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(super) fn failed(&self, error: &Error) {
+        self.errors.fetch_add(1, Ordering::Relaxed);
+        *locked(&self.last_error) = Some((SystemTime::now(), error.to_string()));
+    }
+
+    pub(super) fn now(&self) -> Stats {
+        let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        Stats {
+            requests: get(&self.requests),
+            bytes: get(&self.bytes),
+            retries: get(&self.retries),
+            memory_hits: get(&self.memory_hits),
+            disk_hits: get(&self.disk_hits),
+            errors: get(&self.errors),
+            last_error: locked(&self.last_error).clone(),
+        }
+    }
+}

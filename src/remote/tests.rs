@@ -1,0 +1,64 @@
+//! Objects and directories of a server that misbehaves.
+
+mod faults;
+mod listings;
+mod reading;
+mod server;
+mod strangers;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::*;
+use server::{Reply, Request, Server};
+
+const MIB: usize = 1 << 20;
+
+/// Returns bytes that differ from block to block.
+fn data(len: usize) -> Arc<Vec<u8>> {
+    let mut bytes = vec![0; len];
+    for (n, piece) in bytes.chunks_mut(1024).enumerate() {
+        piece.fill((n as u32).wrapping_mul(2_654_435_761).to_le_bytes()[3]);
+    }
+    Arc::new(bytes)
+}
+
+/// Serves an object; `change` may spoil each reply.
+fn serve(
+    data: &Arc<Vec<u8>>,
+    change: impl Fn(&Request, usize, Reply) -> Reply + Send + Sync + 'static,
+) -> Server {
+    let data = data.clone();
+    Server::start(move |request, number| change(request, number, Reply::part(&data, "\"v1\"", request)))
+}
+
+fn options() -> RemoteOptions {
+    RemoteOptions { anonymous: true, read_timeout: Duration::from_secs(20), ..RemoteOptions::default() }
+}
+
+fn remote(options: RemoteOptions) -> Remote {
+    let remote = Remote::new(options, Arc::new(Cache::new(256 << 20))).unwrap();
+    remote.start_threads();
+    remote
+}
+
+fn address(text: &str) -> Address {
+    Address::parse(text).unwrap()
+}
+
+fn open(remote: &Remote, url: &str) -> crate::error::Result<Arc<dyn Source>> {
+    remote.open(&address(url), Trust::Mounted)
+}
+
+/// Reads a range, all of it.
+fn read(source: &Arc<dyn Source>, at: usize, len: usize) -> crate::error::Result<Vec<u8>> {
+    let mut bytes = vec![0; len];
+    let read = source.read_at(at as u64, &mut bytes)?;
+    bytes.truncate(read);
+    Ok(bytes)
+}
+
+/// Returns the errno with which something fails.
+fn errno<T>(result: crate::error::Result<T>) -> i32 {
+    result.err().map_or(0, |error| error.errno())
+}

@@ -1,0 +1,396 @@
+//! Addresses of objects: `https://host/path`, `s3://bucket/key`.
+//!
+//! Secrets in an address, which are the user's password and a signed query, are never displayed.
+
+use std::fmt;
+use std::net::IpAddr;
+
+use crate::error::{Error, Kind, Result};
+
+/// Maximum length of an address in bytes.
+const LONGEST: usize = 8 << 10;
+
+/// Query parameters that carry a signature, in lower case. They do not identify an object.
+const SIGNATURES: [&str; 8] =
+    ["signature", "sig", "token", "access_token", "expires", "key-pair-id", "policy", "awsaccesskeyid"];
+
+/// A text that is never displayed.
+#[derive(Clone, PartialEq, Eq)]
+pub(super) struct Secret(pub(super) String);
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str("(secret)")
+    }
+}
+
+/// An http or https URL.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Url {
+    pub(super) https: bool,
+    /// Host in lower case; an IPv6 address is in brackets.
+    pub(super) host: String,
+    pub(super) port: u16,
+    /// Percent-encoded path, which begins with a slash.
+    pub(super) path: String,
+    pub(super) query: Option<String>,
+    /// The user's name and password, as `name:password`.
+    pub(super) login: Option<Secret>,
+}
+
+impl Url {
+    /// Parses an absolute http or https URL.
+    ///
+    /// # Errors
+    /// [`Kind::Usage`] if it is not one; the message does not repeat it.
+    pub fn parse(text: &str) -> Result<Self> {
+        if text.len() > LONGEST {
+            return Err(wrong(&format!("the URL is longer than {LONGEST} bytes")));
+        }
+        if text.chars().any(char::is_control) {
+            return Err(wrong("the URL has a control character"));
+        }
+        let (scheme, rest) = text.split_once("://").ok_or_else(|| wrong("the URL has no scheme"))?;
+        let https = match scheme.to_ascii_lowercase().as_str() {
+            "https" => true,
+            "http" => false,
+            _ => return Err(wrong("only http, https and s3 URLs can be read")),
+        };
+        let rest = rest.split('#').next().unwrap_or_default();
+        let end = rest.find(['/', '?', '\\']).unwrap_or(rest.len());
+        let (authority, rest) = rest.split_at(end);
+        let (login, host) = match authority.rsplit_once('@') {
+            Some((login, host)) => (Some(Secret(decoded(login)?)), host),
+            None => (None, authority),
+        };
+        let (host, port) = host_and_port(host, if https { 443 } else { 80 })?;
+        let (path, query) = match rest.split_once('?') {
+            Some((path, query)) => (path, Some(encoded(query))),
+            None => (rest, None),
+        };
+        let path = if path.is_empty() { "/".to_owned() } else { encoded(path) };
+        Ok(Self { https, host, port, path, query, login })
+    }
+
+    /// Resolves a reference relative to this URL, such as the target of a redirect. The login is dropped.
+    pub(super) fn resolve(&self, reference: &str) -> Result<Self> {
+        let reference = reference.trim();
+        let scheme = reference.split_once(':').map_or("", |(scheme, _)| scheme);
+        let is_absolute = !scheme.is_empty() && scheme.bytes().all(|byte| byte.is_ascii_alphanumeric());
+        let origin = self.origin();
+        let mut url = if is_absolute {
+            Self::parse(reference)?
+        } else if let Some(rest) = reference.strip_prefix("//") {
+            Self::parse(&format!("{}://{rest}", self.scheme()))?
+        } else if reference.starts_with('/') {
+            Self::parse(&format!("{origin}{reference}"))?
+        } else if reference.starts_with('?') {
+            Self::parse(&format!("{origin}{}{reference}", self.path))?
+        } else {
+            let folder = self.path.rfind('/').map_or("/", |slash| &self.path[..=slash]);
+            Self::parse(&format!("{origin}{folder}{reference}"))?
+        };
+        url.login = None;
+        Ok(url)
+    }
+
+    fn scheme(&self) -> &'static str {
+        if self.https { "https" } else { "http" }
+    }
+
+    /// Returns scheme, host, and the port unless it is the default.
+    pub(super) fn origin(&self) -> String {
+        let default = if self.https { 443 } else { 80 };
+        let port = if self.port == default { String::new() } else { format!(":{}", self.port) };
+        format!("{}://{}{port}", self.scheme(), self.host)
+    }
+
+    /// True if both have the same scheme, host and port.
+    pub(super) fn same_origin(&self, other: &Self) -> bool {
+        (self.https, &self.host, self.port) == (other.https, &other.host, other.port)
+    }
+
+    /// Returns the text for a request, without the login.
+    pub(super) fn request_text(&self) -> String {
+        let query = self.query.as_ref().map_or_else(String::new, |query| format!("?{query}"));
+        format!("{}{}{query}", self.origin(), self.path)
+    }
+
+    /// Returns the text that identifies the object, for digests only. Signatures are left out.
+    pub(super) fn identity(&self) -> String {
+        let is_part = |part: &&str| {
+            let name = part.split('=').next().unwrap_or_default().to_ascii_lowercase();
+            !name.starts_with("x-amz-")
+                && !name.starts_with("x-goog-")
+                && !SIGNATURES.contains(&name.as_str())
+        };
+        let query = self.query.as_deref().unwrap_or_default();
+        let query: Vec<&str> = query.split('&').filter(is_part).collect();
+        format!("{}{}?{}", self.origin(), self.path, query.join("&"))
+    }
+
+    /// Returns the host as an IP address, if it is written as one.
+    pub(super) fn ip(&self) -> Option<IpAddr> {
+        self.host.trim_start_matches('[').trim_end_matches(']').parse().ok()
+    }
+}
+
+impl fmt::Display for Url {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "{}{}", self.origin(), self.path)?;
+        if self.query.is_some() { out.write_str("?…") } else { Ok(()) }
+    }
+}
+
+impl fmt::Debug for Url {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, out)
+    }
+}
+
+fn wrong(why: &str) -> Error {
+    Error::new(Kind::Usage, why)
+}
+
+fn host_and_port(text: &str, default: u16) -> Result<(String, u16)> {
+    let (host, port) = match text.strip_prefix('[') {
+        Some(rest) => {
+            let (host, port) = rest.split_once(']').ok_or_else(|| wrong("the URL's host lacks a ]"))?;
+            host.parse::<std::net::Ipv6Addr>().map_err(|_| wrong("the URL's host is not an IPv6 address"))?;
+            (format!("[{host}]"), port.strip_prefix(':').or(port.is_empty().then_some("")))
+        }
+        None => match text.split_once(':') {
+            Some((host, port)) => (host.to_owned(), Some(port)),
+            None => (text.to_owned(), Some("")),
+        },
+    };
+    let is_valid = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
+    if host.is_empty() || host.len() > 255 || !host.starts_with('[') && !host.bytes().all(is_valid) {
+        return Err(wrong("the URL's host is not valid; write an international name in its form with xn--"));
+    }
+    let port = match port {
+        Some("") => default,
+        Some(port) if port.bytes().all(|byte| byte.is_ascii_digit()) => {
+            port.parse().ok().filter(|port| *port > 0).ok_or_else(|| wrong("the URL's port is not valid"))?
+        }
+        _ => return Err(wrong("the URL's port is not valid")),
+    };
+    Ok((host.to_ascii_lowercase(), port))
+}
+
+/// Encodes the bytes that a URL may not have; keeps what is encoded already.
+fn encoded(text: &str) -> String {
+    let keep = |byte: u8| byte.is_ascii_graphic() && !b"\"<>\\^`{|}".contains(&byte);
+    percent_encoded(text.as_bytes(), keep)
+}
+
+/// Encodes all bytes except those for which `keep` is true.
+pub(super) fn percent_encoded(bytes: &[u8], keep: impl Fn(u8) -> bool) -> String {
+    let mut text = String::with_capacity(bytes.len());
+    for byte in bytes {
+        match keep(*byte) {
+            true => text.push(char::from(*byte)),
+            false => text.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    text
+}
+
+/// Encodes a name as one segment of a path. A server must not take `.` and `..` for steps.
+pub(super) fn segment(name: &[u8]) -> String {
+    match name {
+        b"." => "%2E".to_owned(),
+        b".." => "%2E%2E".to_owned(),
+        name => percent_encoded(name, |byte| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte)),
+    }
+}
+
+/// Decodes `%XX`; `None` if a percent sign is followed by something else.
+pub(super) fn percent_decoded(text: &str) -> Option<Vec<u8>> {
+    let (mut bytes, mut rest) = (Vec::with_capacity(text.len()), text.as_bytes());
+    while let Some((byte, after)) = rest.split_first() {
+        rest = after;
+        if *byte != b'%' {
+            bytes.push(*byte);
+            continue;
+        }
+        let (digits, after) = after.split_at_checked(2)?;
+        let digit = |at: usize| char::from(digits[at]).to_digit(16);
+        bytes.push(u8::try_from(digit(0)? * 16 + digit(1)?).ok()?);
+        rest = after;
+    }
+    Some(bytes)
+}
+
+fn decoded(login: &str) -> Result<String> {
+    let bytes = percent_decoded(login).and_then(|bytes| String::from_utf8(bytes).ok());
+    bytes.ok_or_else(|| wrong("the user name or password in the URL is not valid"))
+}
+
+/// The address of an object or a directory, as users write it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Address {
+    /// An object or an index page of a web server.
+    Web(Url),
+    /// A key of a bucket; a directory if the key is empty or ends with a slash.
+    S3 {
+        /// Name of the bucket.
+        bucket: String,
+        /// The key, not encoded.
+        key: String,
+    },
+}
+
+impl Address {
+    /// True if a command line's source is an address rather than a path.
+    pub fn is_one(text: &str) -> bool {
+        let scheme = text.split_once("://").map(|(scheme, _)| scheme.to_ascii_lowercase());
+        scheme.is_some_and(|scheme| matches!(scheme.as_str(), "http" | "https" | "s3"))
+    }
+
+    /// Parses an address.
+    ///
+    /// # Errors
+    /// [`Kind::Usage`] if it is not valid; the message does not repeat it.
+    pub fn parse(text: &str) -> Result<Self> {
+        let is_s3 = text.get(..5).is_some_and(|scheme| scheme.eq_ignore_ascii_case("s3://"));
+        let Some(rest) = text.get(5..).filter(|_| is_s3) else { return Ok(Self::Web(Url::parse(text)?)) };
+        let (bucket, key) = rest.split_once('/').unwrap_or((rest, ""));
+        let is_valid = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
+        let starts_well = bucket.starts_with(|first: char| first.is_ascii_alphanumeric());
+        if !(3..=63).contains(&bucket.len())
+            || !bucket.bytes().all(is_valid)
+            || !starts_well
+            || bucket.contains("..")
+        {
+            return Err(wrong("the bucket's name is not valid; write s3://BUCKET/KEY"));
+        }
+        if key.len() > 1024 {
+            return Err(wrong("the key is longer than 1024 bytes"));
+        }
+        Ok(Self::S3 { bucket: bucket.to_owned(), key: key.to_owned() })
+    }
+
+    /// True if the address ends with a slash, or is a whole bucket.
+    pub fn is_directory(&self) -> bool {
+        match self {
+            Self::Web(url) => url.path.ends_with('/'),
+            Self::S3 { key, .. } => key.is_empty() || key.ends_with('/'),
+        }
+    }
+
+    /// Returns this address with a slash at its end.
+    #[must_use]
+    pub fn as_directory(&self) -> Self {
+        let mut address = self.clone();
+        match &mut address {
+            _ if self.is_directory() => {}
+            Self::Web(url) => url.path.push('/'),
+            Self::S3 { key, .. } => key.push('/'),
+        }
+        address
+    }
+
+    /// Returns the address of a name in this directory, which is any bytes without a slash.
+    pub(super) fn child(&self, name: &[u8], is_directory: bool) -> Option<Self> {
+        let mut address = self.as_directory();
+        match &mut address {
+            Self::Web(url) => {
+                url.path.push_str(&segment(name));
+                url.query = None;
+            }
+            Self::S3 { key, .. } => key.push_str(std::str::from_utf8(name).ok()?),
+        }
+        Some(if is_directory { address.as_directory() } else { address })
+    }
+
+    /// Returns the last component, as a name for a mount point; empty for a bucket or a server.
+    pub fn file_name(&self) -> Vec<u8> {
+        let last = |path: &str| path.trim_end_matches('/').rsplit('/').next().unwrap_or_default().to_owned();
+        match self {
+            Self::Web(url) => percent_decoded(&last(&url.path)).unwrap_or_default(),
+            Self::S3 { key, .. } => last(key).into_bytes(),
+        }
+    }
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Web(url) => fmt::Display::fmt(url, out),
+            Self::S3 { bucket, key } => write!(out, "s3://{bucket}/{key}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn urls_are_parsed_strictly() {
+        let url = Url::parse("HTTPS://User:p%40ss@Example.org:8443/a b/ü?x=1#part").unwrap();
+        assert_eq!((&*url.host, url.port, &*url.path), ("example.org", 8443, "/a%20b/%C3%BC"));
+        assert_eq!(url.login, Some(Secret("User:p@ss".into())));
+        assert_eq!(Url::parse("http://[::1]:80/x").unwrap().host, "[::1]");
+        for text in [
+            "",
+            "x",
+            "ftp://a/",
+            "http://",
+            "http:///x",
+            "http://a b/",
+            "http://ä/",
+            "http://a:0/",
+            "http://a:99999/",
+            "http://a:+1/",
+            "http://[::1/",
+            "http://[x]/",
+            "http://a/\nb",
+            "http://[::1]80/",
+        ] {
+            assert_eq!(Url::parse(text).map_err(|error| error.kind()), Err(Kind::Usage), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn secrets_are_not_shown() {
+        let url = Url::parse("https://me:secret@a.org/x?X-Amz-Signature=secret&part=7").unwrap();
+        let address = Address::Web(url.clone());
+        for text in [format!("{url} {url:?} {address} {address:?} {:?}", url.login), url.identity()] {
+            assert!(!text.contains("secret)") || !text.contains("me:"), "{text}");
+            assert!(!text.replace("(secret)", "").contains("secret"), "{text}");
+        }
+        assert!(url.identity().ends_with("/x?part=7"));
+    }
+
+    #[test]
+    fn references_are_resolved() {
+        let base = Url::parse("https://u:p@a.org/x/y?q").unwrap();
+        for (reference, wanted) in [
+            ("http://b.org/z", "http://b.org/z"),
+            ("//b.org/z", "https://b.org/z"),
+            ("/z", "https://a.org/z"),
+            ("z", "https://a.org/x/z"),
+            ("?r", "https://a.org/x/y?…"),
+        ] {
+            let url = base.resolve(reference).unwrap();
+            assert_eq!((url.to_string(), url.login), (wanted.to_owned(), None));
+        }
+        assert!(base.resolve("file:///etc/passwd").is_err() && base.resolve("gopher:x").is_err());
+    }
+
+    #[test]
+    fn addresses_lead_to_their_children() {
+        let bucket = Address::parse("s3://data.org/a/").unwrap();
+        assert_eq!(bucket.child(b"b c", true).unwrap().to_string(), "s3://data.org/a/b c/");
+        let web = Address::parse("http://a/x").unwrap();
+        assert_eq!(web.child(b"..", false).unwrap().to_string(), "http://a/x/%2E%2E");
+        assert_eq!(web.child(b"b/c", false).unwrap().to_string(), "http://a/x/b%2Fc");
+        assert_eq!(Address::parse("http://a/b%20c/").unwrap().file_name(), b"b c");
+        for text in ["s3://", "s3://a/x", "s3://-ab/x", "s3://a..b/x", "s3://a b/x", "file:///x"] {
+            assert!(Address::parse(text).is_err(), "{text}");
+        }
+        assert!(Address::is_one("S3://x/y") && !Address::is_one("/x://") && !Address::is_one("c:/x"));
+    }
+}
