@@ -1,9 +1,12 @@
 //! The command line: parses the arguments and runs the requested action.
 
 mod complete;
+mod dry_run;
 mod history;
+mod list;
 mod look;
 mod man;
+mod place;
 mod revise;
 mod texts;
 mod version;
@@ -47,7 +50,7 @@ const CHECK: &str = "Check and repair, without mounting";
 )]
 struct Arguments {
     /// The files or directories to mount, then the directory to mount them on
-    #[arg(value_name = "SOURCE… MOUNTPOINT", hide = true, value_parser = any_path())]
+    #[arg(value_name = "SOURCE… [MOUNTPOINT]", hide = true, value_parser = any_path())]
     paths: Vec<PathBuf>,
 
     /// Stay in the foreground; log to stderr
@@ -58,13 +61,17 @@ struct Arguments {
     #[arg(short = 'r', long, help_heading = MOUNT)]
     read_only: bool,
 
-    /// Mount options, separated by commas; listed below
+    /// Mount options, separated by commas; --help lists them
     #[arg(short, value_name = "OPT,…", help_heading = MOUNT, action = ArgAction::Append)]
     options: Vec<OsString>,
 
     /// Unmount each MOUNTPOINT and wait for its daemon to end; also removes a dead mount
     #[arg(short, long, help_heading = MOUNT, conflicts_with_all = ["foreground", "read_only", "options", "log_file", "check"])]
     unmount: bool,
+
+    /// List your mounts with source, process, mode and start; root sees all
+    #[arg(short, long, group = "reports", help_heading = MOUNT, conflicts_with_all = ["foreground", "read_only", "options", "log_file", "check", "unmount", "paths"])]
+    list: bool,
 
     #[command(flatten)]
     look: look::LookArguments,
@@ -81,6 +88,12 @@ struct Arguments {
     /// With --extract: overwrite existing files
     #[arg(long, help_heading = EDIT, requires = "forced", conflicts_with_all = ["foreground", "unmount", "check", "index", "edit", "recover"])]
     force: bool,
+
+    /// With --set-tree or --edit: save nothing; print the changes, and how they would be saved
+    ///
+    /// The exit status is 0 if the text would be saved or is the saved one, and 3 if it would be refused.
+    #[arg(long, help_heading = EDIT, conflicts_with_all = ["foreground", "unmount", "check", "index", "recover", "list"])]
+    dry_run: bool,
 
     /// List the saves of FILE, the last one first
     ///
@@ -101,7 +114,7 @@ struct Arguments {
     #[arg(long, group = "reports", help_heading = CHECK, conflicts_with_all = ["foreground", "read_only", "options", "log_file"])]
     check: bool,
 
-    /// With --check, --log or --ls: report in JSON, one object per line
+    /// With --check, --list, --log or --ls: report in JSON, one object per line
     ///
     /// With --check one for each FILE: file, status (sound, damaged, unreadable), blocks (how many),
     /// defects (a list of objects: severity (note, damage), offset in bytes, block or null, what), and
@@ -111,6 +124,8 @@ struct Arguments {
     /// only path and error if it can't be examined.
     /// With --log one for each save: n, time, file (the text in .asdf-mount/history/), size of that text, removed
     /// and added (lines), program or null, and own (false if another program has changed the tree since).
+    /// With --list one for each mount: mountpoint, source, pid, mode (ro, rw, dead), since (RFC 3339, UTC); unknown
+    /// values are null.
     #[arg(long, help_heading = CHECK, requires = "reports")]
     json: bool,
 
@@ -218,6 +233,9 @@ fn act(arguments: Arguments) -> Result<u8> {
         let how = How { json: arguments.json, force: arguments.force, quiet: arguments.quiet };
         return arguments.look.run(&arguments.paths, &arguments.options, how);
     }
+    if arguments.list {
+        return list::mounts(arguments.json);
+    }
     if arguments.check {
         if arguments.paths.is_empty() {
             return Err(usage("--check needs at least one FILE"));
@@ -253,18 +271,20 @@ fn act(arguments: Arguments) -> Result<u8> {
         }
         let context = revise::context(&options);
         return match &arguments.set_tree {
-            Some(tree) => revise::set_tree(tree, file, &context),
-            None => revise::edit(file, &context),
+            Some(tree) => revise::set_tree(tree, file, &context, arguments.dry_run),
+            None => revise::edit(file, &context, arguments.dry_run),
         };
     }
+    if arguments.dry_run {
+        return Err(usage("--dry-run needs --set-tree or --edit"));
+    }
     options.read_only |= arguments.read_only;
-    let mut sources = arguments.paths;
-    let mountpoint = sources.pop();
-    let Some(mountpoint) = mountpoint.filter(|_| !sources.is_empty()) else {
-        return Err(usage("SOURCE and MOUNTPOINT are required; asdf-mount --help shows examples"));
-    };
+    if options.remount {
+        return place::remount(arguments.paths, &arguments.options, options.read_only);
+    }
+    let place::Places { sources, mountpoint, beside } = place::of(arguments.paths)?;
     let log = log::Settings { verbose: arguments.verbose, quiet: arguments.quiet, file: arguments.log_file };
-    let plan = Plan { sources, mountpoint, options, foreground: arguments.foreground, log };
+    let plan = Plan { sources, mountpoint, beside, options, foreground: arguments.foreground, log };
     daemon::mount(plan, daemon::open_tree)?;
     Ok(exit::OK)
 }
@@ -400,7 +420,6 @@ mod tests {
             "asdf-mount --check -u /mnt",
             "asdf-mount --index --check a",
             "asdf-mount --index -o ro a",
-            "asdf-mount --json a /mnt",
             "asdf-mount -q -v a /mnt",
             "asdf-mount --generate man a",
             "asdf-mount --nonsense a /mnt",

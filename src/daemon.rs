@@ -24,10 +24,13 @@ mod contents;
 mod detach;
 mod facts;
 mod fusermount;
+mod idle;
+mod list;
 mod memory;
 mod mount;
 mod mountinfo;
 mod mountpoint;
+mod remount;
 mod rights;
 mod service_manager;
 mod signals;
@@ -54,6 +57,9 @@ use crate::options::Options;
 pub use self::contents::open_tree;
 pub(crate) use self::contents::reading;
 pub use self::facts::facts;
+pub use self::idle::Idle;
+pub use self::list::{Listed, list};
+pub use self::remount::remount;
 pub use self::unmount::unmount;
 pub use crate::options::PID_ATTRIBUTE;
 
@@ -77,6 +83,8 @@ pub struct Plan {
     pub sources: Vec<PathBuf>,
     /// The directory to mount on; absolute and free of links when passed to `open`.
     pub mountpoint: PathBuf,
+    /// True if the mountpoint was derived from the source: an existing directory must be empty.
+    pub beside: bool,
     /// The options of `-o`.
     pub options: Options,
     /// True to serve in this process instead of a daemon.
@@ -98,6 +106,10 @@ pub struct Served<F> {
     /// Ends writing before the process ends: waits for saves, keeps unsaved texts. Every call returns when
     /// that is done, even if another call began it.
     pub close: Arc<dyn Fn() + Send + Sync>,
+    /// Makes the mount read-only (true) or writable again.
+    pub remount: Arc<dyn Fn(bool) -> Result<()> + Send + Sync>,
+    /// When the mount ends by itself.
+    pub idle: Option<Idle>,
 }
 
 impl<F> std::fmt::Debug for Served<F> {
@@ -125,7 +137,7 @@ pub fn mount<F: Filesystem>(mut plan: Plan, open: impl FnOnce(&Plan) -> Result<S
             *source = readable(&path)?;
         }
     }
-    let place = Mountpoint::prepare(&plan.mountpoint)?;
+    let place = Mountpoint::prepare(&plan.mountpoint, plan.beside)?;
     plan.mountpoint = place.path().to_owned();
     if let Some(file) = &mut plan.log.file {
         *file = std::path::absolute(&file)?;
@@ -175,7 +187,7 @@ fn serve<F: Filesystem>(
     ready: impl FnOnce() -> Result<()>,
 ) -> Result<()> {
     rights::drop_unneeded();
-    let lifecycle = Lifecycle::watched(place)?;
+    let lifecycle = Lifecycle::watched(place, plan.foreground)?;
     let result = serve_watched(plan, &lifecycle, open, ready);
     // Explicit, as the signal thread may hold another reference: dropping this one need not remove the
     // directory.
@@ -185,12 +197,13 @@ fn serve<F: Filesystem>(
 
 fn serve_watched<F: Filesystem>(
     plan: &Plan,
-    lifecycle: &Lifecycle,
+    lifecycle: &Arc<Lifecycle>,
     open: impl FnOnce(&Plan) -> Result<Served<F>>,
     ready: impl FnOnce() -> Result<()>,
 ) -> Result<()> {
     let served = open(plan)?;
     lifecycle.at_end(served.close.clone());
+    lifecycle.remounts_with(served.remount.clone());
     let path = lifecycle.place().path();
     let config = session_config(contents::budget(&plan.options))?;
     let threads = config.n_threads.unwrap_or(1);
@@ -223,6 +236,9 @@ fn serve_watched<F: Filesystem>(
         return Err(error);
     }
     tracing::info!("{}: mounted", path.display());
+    if let Some(idle) = served.idle {
+        idle.watch(lifecycle)?;
+    }
     let ended = end();
     service_manager::stopping();
     lifecycle.close();

@@ -13,6 +13,8 @@ pub const USAGE: u8 = 2;
 pub const LS_INCOMPLETE: u8 = 1;
 /// `--ls`: FILE or a PATH could not be shown, as in `ls`.
 pub const LS_FAILED: u8 = 2;
+/// `--dry-run`: the text would be refused.
+pub const REFUSED: u8 = 3;
 
 /// `--check`: every file is sound.
 pub const SOUND: u8 = 0;

@@ -3,6 +3,7 @@
 pub mod asdf;
 pub mod bloscpack;
 pub mod editor;
+mod foreign;
 pub mod gsd;
 #[cfg(test)]
 #[path = "format/tests/note.rs"]
@@ -123,7 +124,11 @@ fn format_of_source(source: &dyn Source) -> Result<&'static dyn Format> {
     let kin = FORMATS.iter().find_map(|format| format.kin(head, &stat));
     Err(match kin {
         Some(kin) => Error::new(Kind::Unrecognised, kin).of(source.path()),
-        None => unrecognised(source.path(), head),
+        None => {
+            let mut head = [0; foreign::HEAD];
+            let read = crate::source::read_up_to(source, 0, &mut head)?;
+            unrecognised(source.path(), &head[..read])
+        }
     })
 }
 
@@ -166,16 +171,16 @@ fn unrecognised(file: &Path, head: &[u8]) -> Error {
     let any = |word: fn(&dyn Format) -> String| {
         FORMATS.iter().map(|format| word(*format)).collect::<Vec<_>>().join(" or ")
     };
-    let message = match head {
-        [] => {
-            let begins =
-                |format: &dyn Format| format!("{} begins with \"{}\"", format.title(), format.magic());
-            format!("is empty: {}", any(begins))
-        }
-        _ => {
-            let (titles, magics) =
-                (any(|format| format.title().into()), any(|format| format!("\"{}\"", format.magic())));
-            format!("is not {titles}: it begins with \"{}\", not with {magics}", head.escape_ascii())
+    let begins = |format: &dyn Format| format!("{} begins with \"{}\"", format.title(), format.magic());
+    let message = match (head, foreign::describe(head)) {
+        ([], _) => format!("is empty: {}", any(begins)),
+        (_, Some(what)) => what.to_owned(),
+        (_, None) => {
+            let kind = match head.iter().all(|byte| byte.is_ascii_graphic() || byte.is_ascii_whitespace()) {
+                true => "it is a text",
+                false => "its format is unknown",
+            };
+            format!("is not {}: {kind}", any(|format| format.title().into()))
         }
     };
     Error::new(Kind::Unrecognised, message).of(file)

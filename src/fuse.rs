@@ -19,8 +19,9 @@
 //! - `queues`: threads for parsing and searching files
 //! - `reply`: attributes, kinds and errors in fuser's types
 //! - `handle`: handles of open files; `caller`: the process that made a request
-//! - `notify`: notifications to the kernel
+//! - `notify`: notifications to the kernel; `activity`: the time of the last request
 
+mod activity;
 mod caller;
 mod dir;
 mod file;
@@ -41,6 +42,7 @@ use fuser::{Generation, INodeNo};
 
 use crate::vfs::{Attr, Ino, Listing, OpenFile, Vfs};
 use crate::workers::Workers;
+pub use activity::quiet_for;
 use handle::Handles;
 pub use notify::KernelNotifier;
 use queues::Queues;

@@ -12,8 +12,8 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::net::UnixDatagram;
-use std::path::PathBuf;
-use std::sync::Arc;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
 use tracing::{Level, Metadata};
 use tracing_subscriber::EnvFilter;
@@ -29,6 +29,9 @@ const SYSLOG_SOCKET: &str = "/dev/log";
 
 /// The facility `daemon` in the priority of a syslog message (RFC 3164, 4.1.1).
 const FACILITY_DAEMON: u8 = 3 << 3;
+
+/// The log file, for [`reopen`].
+static LOG_FILE: OnceLock<(PathBuf, Arc<RwLock<File>>)> = OnceLock::new();
 
 /// Level and destination of the log.
 #[derive(Clone, Debug, Default)]
@@ -57,10 +60,10 @@ pub enum LogTarget {
 pub fn start(settings: &Settings, target: LogTarget) -> Result<()> {
     let output = match (&settings.file, target) {
         (Some(path), _) => {
-            let file = OpenOptions::new().create(true).append(true).mode(0o600).open(path);
-            let file =
-                file.map_err(|error| Error::from(error).within(format!("--log-file {}", path.display())))?;
-            Output::File(Arc::new(file))
+            let file = open_file(path)?;
+            let file = Arc::new(RwLock::new(file));
+            let _ = LOG_FILE.set((path.clone(), file.clone()));
+            Output::File(file)
         }
         (None, LogTarget::Stderr) => Output::Stderr,
         (None, LogTarget::Syslog) => Output::syslog(SYSLOG_SOCKET.into()),
@@ -73,6 +76,22 @@ pub fn start(settings: &Settings, target: LogTarget) -> Result<()> {
     let _ = if timed { events.try_init() } else { events.without_time().try_init() };
     std::panic::set_hook(Box::new(|panic| tracing::error!("a bug in asdf-mount: {panic}")));
     Ok(())
+}
+
+/// Opens the log file again under its name, so that logrotate can rename it. Without a log file, does nothing.
+///
+/// # Errors
+/// The file can't be opened; the log goes on in the old one.
+pub fn reopen() -> Result<()> {
+    if let Some((path, file)) = LOG_FILE.get() {
+        *file.write().unwrap_or_else(PoisonError::into_inner) = open_file(path)?;
+    }
+    Ok(())
+}
+
+fn open_file(path: &Path) -> Result<File> {
+    let file = OpenOptions::new().create(true).append(true).mode(0o600).open(path);
+    file.map_err(|error| Error::from(error).within(format!("--log-file {}", path.display())))
 }
 
 /// Writes a line to stderr, ignoring errors.
@@ -114,7 +133,7 @@ fn filter(settings: &Settings) -> Result<EnvFilter> {
 #[derive(Clone, Debug)]
 enum Output {
     Stderr,
-    File(Arc<File>),
+    File(Arc<RwLock<File>>),
     Syslog { socket: Arc<UnixDatagram>, path: PathBuf },
     Nowhere,
 }
@@ -133,7 +152,10 @@ impl Output {
         // A failure to log must not fail the caller, and can't be reported.
         let _ = match self {
             Self::Stderr => writeln!(io::stderr(), "{line}"),
-            Self::File(file) => (&**file).write_all(format!("{line}\n").as_bytes()),
+            Self::File(file) => {
+                let file = file.read().unwrap_or_else(PoisonError::into_inner);
+                (&*file).write_all(format!("{line}\n").as_bytes())
+            }
             Self::Syslog { socket, path } => {
                 // No timestamp: syslog adds its own.
                 let priority = FACILITY_DAEMON | severity;
@@ -199,7 +221,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("log");
         let file = OpenOptions::new().create(true).append(true).open(&path).unwrap();
-        logged(Output::File(Arc::new(file)), || {
+        logged(Output::File(Arc::new(RwLock::new(file))), || {
             tracing::warn!("file {}", "x\nERROR forged\u{1b}[2J");
             tracing::info!("second");
         });

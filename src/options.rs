@@ -87,6 +87,10 @@ pub struct Options {
     pub edit: EditOptions,
     /// `ro`: the mount is read-only; otherwise it is writable if the source is.
     pub read_only: bool,
+    /// `timeout=`: the mount ends after this many seconds without a request.
+    pub timeout: Option<u32>,
+    /// `remount`: the arguments name an existing mount, which `ro` or `rw` changes.
+    pub remount: bool,
     /// `noexec`
     pub no_exec: bool,
     /// `sync`
@@ -118,6 +122,8 @@ impl Default for Options {
             history: true,
             edit: EditOptions::default(),
             read_only: false,
+            timeout: None,
+            remount: false,
             no_exec: false,
             synchronous: false,
             synchronous_directories: false,
@@ -135,10 +141,12 @@ impl Options {
     /// [`Kind::Usage`], with the name of the option.
     pub fn parse<'a>(lists: impl IntoIterator<Item = &'a OsString>) -> Result<Self> {
         let mut options = Self::default();
+        let lists = lists.into_iter().map(|list| split(list.as_bytes())).collect::<Result<Vec<_>>>()?;
+        options.remount = lists.iter().flatten().any(|item| item.name == "remount");
         for list in lists {
             // The names of views are separated by commas, as options are.
             let mut in_views = false;
-            for item in split(list.as_bytes())? {
+            for item in list {
                 if in_views && item.value.is_none() {
                     if options.views.add(&item.name) {
                         continue;
@@ -165,6 +173,12 @@ impl Options {
                     self.notes.push(note);
                 }
                 return Ok(());
+            }
+            // mount(8) passes all options of the mount.
+            Some(Foreign::Kernel) if self.remount => return Ok(()),
+            Some(Foreign::Kernel) => {
+                let message = format!("-o {} is not supported; it is set by asdf-mount itself", item.name);
+                return Err(usage(message));
             }
             Some(Foreign::Refused(instead)) => {
                 return Err(usage(format!("-o {} is not supported; {instead}", item.name)));
@@ -221,6 +235,9 @@ impl Options {
                 let bytes = Some(number(name, value, 10, "a number of bytes")?);
                 let bytes = bytes.filter(|bytes| *bytes >= LEAST_MAX_READ);
                 self.max_read = Some(bytes.ok_or_else(|| bad(name, value, "at least 4096"))?);
+            }
+            "timeout" => {
+                self.timeout = Some(number(name, value, 10, "a number of seconds")?).filter(|secs| *secs > 0)
             }
             "cache" => {
                 let bytes = size(value).filter(|bytes| *bytes >= LEAST_CACHE);
@@ -422,7 +439,9 @@ mod tests {
         assert_eq!(options.notes.len(), 4, "{:?}", options.notes);
         assert_eq!(options.notes[0], "-o nonempty has no effect: a mount may cover files");
         assert!(options.read_only);
-        assert!(refusal("remount,ro").contains("asdf-mount -u MOUNTPOINT"));
+        // mount(8) gives a remount all options of the mount.
+        assert!(refusal("user_id=0,ro").contains("set by asdf-mount itself"));
+        assert!(parse("user_id=0,ro,remount").unwrap().remount);
         assert!(refusal("blkdev").contains("not a device"));
         for (option, instead) in [
             ("setuid=ada", "uid=N"),

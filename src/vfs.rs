@@ -10,6 +10,7 @@
 //! - `read_handle`, `listing`: open files and directories
 //! - `write`: changes by programs, passed to the overlay of the mounted file
 //! - `attr`, `xattr`: the attributes of a node
+//! - `remount`: switching between read-only and writable
 //! - `slow`: requests that take long
 //! - `kernel_cache`: bytes that the daemon stores into the kernel's cache, or has it drop
 //!
@@ -24,6 +25,7 @@ mod listing;
 mod lookup;
 mod node;
 mod read_handle;
+mod remount;
 mod slow;
 mod sources;
 #[cfg(test)]
@@ -33,8 +35,9 @@ mod xattr;
 
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 pub use attr::{Attr, Ownership};
 pub use kernel_cache::{Kernel, ReadBytes};
@@ -43,7 +46,7 @@ pub use node::Ino;
 pub use read_handle::{Caching, Reader};
 pub use slow::{Asked, Delay, Foreign};
 pub use write::{OpenFile, Writer};
-pub use xattr::{Xattr, may_be_xattr};
+pub use xattr::{Xattr, is_of_mount, may_be_xattr};
 
 use lru::LruCache;
 
@@ -132,8 +135,13 @@ pub struct Vfs {
     detector: FormatDetector,
     open_files: Arc<OpenFiles>,
     kernel_cache: KernelCache,
-    /// State shared by the overlays; `None` in a read-only mount.
+    /// State shared by the overlays; `None` in a mount that began read-only.
     shared: Option<Arc<Shared>>,
+    /// True while the mount is read-only by request, after it began writable.
+    is_sealed: AtomicBool,
+    /// Count of the requests to change this, and the error of the last one.
+    remounts: Mutex<(u64, Option<String>)>,
+    began: SystemTime,
     give_back: fn(),
     /// Sources that can't be written although a writable mount was requested, and the reason.
     unwritable: Option<Arc<str>>,
@@ -324,7 +332,7 @@ impl Vfs {
     /// True if files in a directory can be written.
     fn is_writable(&self, entry: &Entry) -> Result<bool> {
         match (&entry.class, &self.shared) {
-            (Class::Folder(folder), Some(shared)) => {
+            (Class::Folder(folder), Some(shared)) if !self.is_read_only() => {
                 Ok(folder.edit_support(&entry.position, shared)?.is_some())
             }
             _ => Ok(false),

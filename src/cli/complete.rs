@@ -5,6 +5,7 @@
 //! KIND see [`CandidateKind`]. CUT is the part of the last word before the candidates, such as `ro,cache=`. The
 //! scripts thus need no list of options, and the shell does quoting, menus and file names.
 
+use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -12,6 +13,7 @@ use std::path::{Path, PathBuf};
 use clap::{Arg, Command};
 
 use super::Generated;
+use crate::format::view_names;
 use crate::look::Look;
 use crate::options::Options;
 use crate::{daemon, options};
@@ -214,6 +216,9 @@ fn of_list(list: &[u8]) -> Answer {
     let (before, last) = list.split_at(start);
     let mut answer = Answer { cut: start, ..Answer::of(CandidateKind::List) };
     let Some(equals) = last.iter().position(|&byte| byte == b'=') else {
+        if let Some(named) = views_before(before) {
+            answer.candidates = views(&named);
+        }
         let given = |name: &str| {
             let names = before.split(|&byte| byte == b',');
             names
@@ -228,10 +233,32 @@ fn of_list(list: &[u8]) -> Answer {
     };
     answer.cut += equals + 1;
     let name = &last[..equals];
+    if name == b"views" {
+        answer.candidates = views(&[]);
+        answer.candidates.extend(["all", "none"].map(|name| (name.into(), String::new())));
+        return answer;
+    }
     for known in options::all().filter(|known| known.takes_value() && known.name.as_bytes() == name) {
         answer.candidates.extend(known.values().map(|value| (value.into(), String::new())));
     }
     answer
+}
+
+/// Returns the views that stand at the end of a list, if its last option is `views=`.
+fn views_before(before: &[u8]) -> Option<Vec<&[u8]>> {
+    let mut items: Vec<_> = before.strip_suffix(b",")?.rsplit(|&byte| byte == b',').collect();
+    let first = items.iter().position(|item| item.contains(&b'='))?;
+    items.truncate(first + 1);
+    let value = items.pop()?.strip_prefix(b"views=")?;
+    items.push(value);
+    let known = |item: &&[u8]| view_names().any(|name| name.as_bytes() == *item);
+    items.iter().all(known).then_some(items)
+}
+
+/// Returns the names of views, without those of a list.
+fn views(named: &[&[u8]]) -> Vec<(OsString, String)> {
+    let names: BTreeSet<_> = view_names().filter(|name| !named.contains(&name.as_bytes())).collect();
+    names.into_iter().map(|name| (name.into(), String::new())).collect()
 }
 
 /// Completes the name of an option.
@@ -308,6 +335,11 @@ mod tests {
             ("asdf-mount -o validate=", "list\tvalidate=", &["strict", "warn", "off"]),
             ("asdf-mount -o ro,index-cache=o", "list\tro,index-cache=", &["on", "off"]),
             ("asdf-mount -o cache=", "list\tcache=", &[]),
+            ("asdf-mount -o views=ar", "list\tviews=", &["arrays"]),
+            ("asdf-mount -o ro,views=n", "list\tro,views=", &["none"]),
+            ("asdf-mount -o views=arrays,f", "list\tviews=arrays,", &["fits", "fsname="]),
+            ("asdf-mount -o views=arrays,fits,ar", "list\tviews=arrays,fits,", &[]),
+            ("asdf-mount -o views=arrays,ro,f", "list\tviews=arrays,ro,", &["fsname="]),
             (r"asdf-mount -o fsname=a\,b,ca", "list\tfsname=a\\,b,", &["cache="]),
             ("asdf-mount -o nonsense=", "list\tnonsense=", &[]),
             ("asdf-mount -o cache=1G,ca", "list\tcache=1G,", &[]),

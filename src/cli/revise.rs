@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use signal_hook::consts::{SIGINT, SIGQUIT};
 use signal_hook::flag::register_conditional_default;
 
-use super::{complain, exit, print, usage};
+use super::{complain, dry_run, exit, print, usage};
 use crate::error::one_line;
 use crate::error::{Error, Kind, Result};
 use crate::format;
@@ -31,7 +31,7 @@ const EDITOR: &str = "vi";
 const STEM: usize = 50;
 
 /// Replaces the tree of `file` with the text of `tree` (`-`: standard input).
-pub(super) fn set_tree(tree: &Path, file: &Path, context: &EditContext) -> Result<u8> {
+pub(super) fn set_tree(tree: &Path, file: &Path, context: &EditContext, dry_run: bool) -> Result<u8> {
     let mut text = Vec::new();
     let is_stdin = tree == Path::new("-");
     let shown = if is_stdin { Path::new("standard input") } else { tree };
@@ -43,9 +43,15 @@ pub(super) fn set_tree(tree: &Path, file: &Path, context: &EditContext) -> Resul
     if text.is_empty() {
         return Err(Error::new(Kind::Refused, "is empty: an empty tree is never saved").of(shown));
     }
+    if dry_run {
+        dry_run::check(file)?;
+    }
     let mut editor = open(file, context)?;
     editor.set_program(Some("asdf-mount --set-tree".to_owned()));
     let base = editor.version()?;
+    if dry_run {
+        return dry_run::report(&mut *editor, file, &text, &base);
+    }
     match editor.commit(&text, &base, &mut NoReaders) {
         Ok(saved) => {
             tell(file, &*editor, &saved);
@@ -61,7 +67,10 @@ pub(super) fn set_tree(tree: &Path, file: &Path, context: &EditContext) -> Resul
 }
 
 /// Runs the editor on the tree of `file` until the text is saved, or the user gives up.
-pub(super) fn edit(file: &Path, context: &EditContext) -> Result<u8> {
+pub(super) fn edit(file: &Path, context: &EditContext, dry_run: bool) -> Result<u8> {
+    if dry_run {
+        dry_run::check(file)?;
+    }
     let mut editor = open(file, context)?;
     editor.set_program(Some(editor_command().to_string_lossy().into_owned()));
     let before = editor.text()?;
@@ -81,6 +90,11 @@ pub(super) fn edit(file: &Path, context: &EditContext) -> Result<u8> {
         if text == before || text.is_empty() {
             complain(&format!("{}: not changed", file.display()));
             return Ok(copy.done());
+        }
+        if dry_run {
+            let status = dry_run::report(&mut *editor, file, &text, &base)?;
+            complain(&format!("the text is kept in {}", copy.text.display()));
+            return Ok(status);
         }
         match editor.commit(&text, &base, &mut NoReaders) {
             Ok(saved) => {
@@ -293,6 +307,12 @@ impl Copy {
         self.alone.store(true, Ordering::Relaxed);
         let status = status.map_err(|error| Error::from(error).within("can't start the editor"))?;
         if !status.success() {
+            // The shell says itself which program is missing.
+            if status.code() == Some(127) {
+                let message =
+                    "found no editor; set EDITOR, as in EDITOR=nano asdf-mount --edit FILE; nothing saved";
+                return Err(Error::new(Kind::System(libc::ENOENT), message));
+            }
             let ended = match status.code() {
                 Some(code) => format!("exited with status {code}"),
                 None => format!("ended with {status}"),

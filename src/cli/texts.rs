@@ -1,16 +1,19 @@
 //! The texts of `--help` and the man page, except those of the arguments.
 
-use crate::{exit, log, options};
+use std::collections::BTreeSet;
 
-pub(super) const USAGE: &str = "asdf-mount [OPTIONS] SOURCE… MOUNTPOINT
+use crate::{exit, format, log, options};
+
+pub(super) const USAGE: &str = "asdf-mount [OPTIONS] SOURCE… [MOUNTPOINT]
        asdf-mount -u MOUNTPOINT…
+       asdf-mount -l [--json]
        asdf-mount --ls [-aR] [--json] FILE [PATH…]
        asdf-mount --cat [--range FROM-TO] FILE PATH…
        asdf-mount --extract [-C DIR] [--force] FILE [PATH…]
        asdf-mount --check [--json] FILE…
        asdf-mount --index FILE…
-       asdf-mount --edit FILE
-       asdf-mount --set-tree TREE [--force] FILE
+       asdf-mount --edit [--dry-run] FILE
+       asdf-mount --set-tree TREE [--force] [--dry-run] FILE
        asdf-mount --log [--json] FILE
        asdf-mount --diff FILE [N]
        asdf-mount --undo FILE
@@ -28,11 +31,14 @@ kept in tree.yaml.rejected, and tree.yaml.error gives the reason. Blocks are rea
 locks its file; a second mount of the file must be read-only.
 
 The command returns once the mount is ready; a daemon keeps running in the background until it is unmounted. A missing \
-MOUNTPOINT is created, and removed after unmounting.";
+MOUNTPOINT is created, and removed after unmounting. Without MOUNTPOINT, a file is mounted on the directory \
+beside it that has its name without the extension: galaxy.asdf on galaxy/.";
 
-const EXAMPLES: &str = "  asdf-mount galaxy.asdf /mnt/x              one file
+const EXAMPLES: &str = "  asdf-mount galaxy.asdf                     on galaxy/ beside the file
+  asdf-mount galaxy.asdf /mnt/x              one file
   asdf-mount -r galaxy.asdf /mnt/x           one file, read-only
   asdf-mount -o allow_other data/ /mnt/x     a directory of files, for all users
+  asdf-mount -o timeout=600 galaxy.asdf      unmount after ten minutes without use
   asdf-mount -u /mnt/x                       unmount; so do 'umount' and 'fusermount3 -u'
   asdf-mount --ls galaxy.asdf arrays         without a mount, as ls -l in one
   asdf-mount --cat galaxy.asdf arrays/image.npy >image.npy
@@ -40,11 +46,42 @@ const EXAMPLES: &str = "  asdf-mount galaxy.asdf /mnt/x              one file
   mount -t fuse.asdf-mount galaxy.asdf /mnt/x
   /data/galaxy.asdf /mnt/x fuse.asdf-mount noauto,user 0 0     a line in /etc/fstab";
 
-const SIGNALS: &str = "  SIGINT, SIGTERM and SIGHUP unmount. Open files are served for two
-  more seconds. A second signal ends the daemon at once. If the mount
-  can't be removed (no fusermount3, a copy in another mount namespace),
-  the daemon ends anyway and logs what is left: a dead mount. It is
-  removed by asdf-mount -u or, as root, umount -l.";
+const CONTENT: &str = "  tree.yaml        the exact text of the tree; edit it with any editor
+  tree.yaml.error  why the last text was refused; the text is in tree.yaml.rejected
+  blocks/          the uncompressed bytes of each block: 0.bin, 1.bin ...
+  arrays/          each array as a .npy file, at the path of its keys
+  fits/, tables/, preview/, preview.png
+                   arrays as FITS files, tables as Parquet files, pictures
+  tree.json, tree.tagged.json
+                   the tree for jq
+  exploded/, imploded.asdf
+                   copies without external blocks, or without external files
+  .asdf-mount/status.yaml
+                   format, damage, and the last refusal
+  .asdf-mount/blocks.yaml
+                   offset, sizes, compression and checksum of each block
+                   (also getfattr -d blocks/0.bin)
+  GSD files have arrays/ and tables/; Bloscpack files have arrays/,
+  data.bin and meta.json.
+
+  All but tree.yaml are views of the same data: a copy of the whole mount
+  is several times as large as the file. Use -o views=none for backups
+  and grep -r, or copy arrays/ alone. Everything but tree.yaml and new
+  files beside it is read-only.
+
+  A program sees a refusal as the error of write, close, fsync or
+  rename. Some ignore it: echo in sh and bash, Python without close. In
+  scripts use --set-tree, whose exit status is reliable.";
+
+const SIGNALS: &str = "  SIGINT and SIGTERM unmount, and so does SIGHUP in the foreground of
+  a terminal; otherwise SIGHUP opens the file of --log-file again (for
+  logrotate). SIGUSR1 makes the mount read-only, and SIGUSR2 writable
+  again, as -o remount does. After a signal that unmounts, open files
+  are served for two more seconds. A second signal ends the daemon at
+  once. If the mount can't be removed (no fusermount3, a copy in
+  another mount namespace), the daemon ends anyway and logs what is
+  left: a dead mount. It is removed by asdf-mount -u or, as root,
+  umount -l.";
 
 const FILES: &str = "  /dev/fuse        FUSE device
   /dev/log         syslog, where a daemon logs without --log-file
@@ -65,6 +102,7 @@ const SEE_ALSO: &str = "  fusermount3(1), getfattr(1), mount(8), umount(8), http
 pub(super) fn sections() -> Vec<(&'static str, String)> {
     vec![
         ("Mount options (-o)", mount_options()),
+        ("In the mount", content()),
         ("Examples", EXAMPLES.to_owned()),
         ("Signals", SIGNALS.to_owned()),
         ("Exit status", exit_status()),
@@ -83,14 +121,22 @@ fn mount_options() -> String {
     text + "  Any other option is an error. Write a comma in a value as '\\,'."
 }
 
+/// Returns the content of a mount, and the names of `views=`.
+fn content() -> String {
+    let names: Vec<_> = format::view_names().collect::<BTreeSet<_>>().into_iter().collect();
+    format!("{CONTENT}\n\n  Names for -o views=: {}, all, none.", names.join(", "))
+}
+
 fn exit_status() -> String {
     format!(
         "  {}  success: the mount is ready, or removed; with --check or
-     --index: all files are sound
+     --index: all files are sound; with --dry-run: the text would be
+     saved, or is the saved one
   {}  failure, with one line on stderr that gives the reason; with
      --check or --index: a file is damaged
   {}  invalid arguments; with --check or --index: a file can't be read,
      or the report can't be written
+  {}  with --dry-run: the text would be refused
   --ls and --cat have the statuses of ls and cat: with --ls 1 if part
      of a directory can't be shown, 2 if FILE or a PATH can't; with
      --cat 1 if a PATH can't be read to its end
@@ -100,7 +146,8 @@ fn exit_status() -> String {
      crash, may be deleted",
         exit::OK,
         exit::FAILED,
-        exit::USAGE
+        exit::USAGE,
+        exit::REFUSED
     )
 }
 

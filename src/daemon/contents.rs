@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::idle::Idle;
 use super::{Plan, Served, memory};
 use crate::cache::store::Store;
 use crate::cache::{Cache, default_budget};
@@ -92,9 +93,16 @@ pub fn open_tree(plan: &Plan) -> Result<Served<Adapter>> {
     // bytes that turn out to be wrong.
     let notify = Box::new(move |notifier, device| vfs.serve(KernelNotifier::new(notifier, device)));
     let end_writing = filesystem.closer();
+    let (switched, watched) = (filesystem.vfs().clone(), filesystem.vfs().clone());
+    let remount = Arc::new(move |read_only| switched.remount(read_only));
+    let idle = plan.options.timeout.map(|seconds| Idle {
+        timeout: Duration::from_secs(seconds.into()),
+        quiet_for: crate::fuse::quiet_for,
+        has_unfinished: Box::new(move || watched.has_unfinished()),
+    });
     let close = Arc::new(move || {
         end_writing();
         cache.store().settle_within(PATIENCE);
     });
-    Ok(Served { filesystem, notify, read_only, remarks, close })
+    Ok(Served { filesystem, notify, read_only, remarks, close, remount, idle })
 }

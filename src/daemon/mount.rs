@@ -38,6 +38,18 @@ impl Mounted {
         self.detach_those(mountinfo::Mount::is_dead);
     }
 
+    /// Unmounts unless a program uses the mount; false if it stays, here or at another place.
+    pub(crate) fn is_removed_unless_busy(&self) -> bool {
+        let Some(device) = &self.device else { return false };
+        let Ok(mounts) = mountinfo::all() else { return false };
+        let mut own = mounts.into_iter().filter(|mount| mount.is_ours() && &mount.device == device);
+        // A bind mount may be in use where this one is not.
+        let (Some(mount), None) = (own.next(), own.next()) else { return false };
+        let is_top =
+            mountinfo::top_at(&mount.mountpoint).ok().flatten().is_some_and(|top| top.id == mount.id);
+        is_top && detach::take_away(&mount.mountpoint, false).is_ok()
+    }
+
     fn detach_those(&self, wanted: impl Fn(&mountinfo::Mount) -> bool) {
         let places = match (&self.device, mountinfo::all()) {
             (Some(device), Ok(mounts)) => mounts

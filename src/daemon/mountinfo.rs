@@ -15,6 +15,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
+use rustix::mount::MountFlags;
 use rustix::thread::{Gid, Uid, set_thread_res_gid, set_thread_res_uid};
 
 use crate::error::{Error, Result};
@@ -35,6 +36,10 @@ pub(crate) struct Mount {
     /// `fuse.asdf-mount`, `tmpfs` …
     pub(crate) kind: String,
     pub(crate) source: OsString,
+    /// The options of its file system, such as `rw,user_id=0`.
+    pub(crate) options: String,
+    /// The flags of the mount, such as `rw,nosuid,relatime`.
+    pub(crate) flags: String,
     /// User and group of the mounter; without `allow_other`, FUSE refuses all other users.
     pub(crate) owner: Option<(u32, u32)>,
 }
@@ -53,6 +58,29 @@ impl Mount {
     /// True for a mount of this program, from this process or another.
     pub(crate) fn is_ours(&self) -> bool {
         self.kind == FILE_SYSTEM_TYPE
+    }
+
+    /// True if the kernel refuses changes.
+    pub(crate) fn is_read_only(&self) -> bool {
+        self.flags.split(',').any(|flag| flag == "ro")
+    }
+
+    /// Returns the flags for mount(2).
+    pub(crate) fn flags(&self) -> MountFlags {
+        let flag = |name| match name {
+            "ro" => MountFlags::RDONLY,
+            "nosuid" => MountFlags::NOSUID,
+            "nodev" => MountFlags::NODEV,
+            "noexec" => MountFlags::NOEXEC,
+            "noatime" => MountFlags::NOATIME,
+            "nodiratime" => MountFlags::NODIRATIME,
+            "relatime" => MountFlags::RELATIME,
+            "sync" => MountFlags::SYNCHRONOUS,
+            "dirsync" => MountFlags::DIRSYNC,
+            _ => MountFlags::empty(),
+        };
+        let flags = self.flags.split(',').chain(self.options.split(','));
+        flags.map(flag).fold(MountFlags::empty(), MountFlags::union)
     }
 
     /// True if its daemon is gone.
@@ -169,13 +197,14 @@ fn parse_line(line: &[u8]) -> Option<Mount> {
     let device = text()?;
     let _root = text()?;
     let mountpoint = PathBuf::from(unescape(fields.next()?));
+    let flags = String::from_utf8_lossy(fields.next()?).into_owned();
     fields.by_ref().find(|&field| field == b"-")?;
     let kind = unescape(fields.next()?).to_string_lossy().into_owned();
     let source = unescape(fields.next()?);
     let options = String::from_utf8_lossy(fields.next().unwrap_or_default()).into_owned();
     let number = |name: &str| options.split(',').find_map(|option| option.strip_prefix(name)?.parse().ok());
     let owner = number("user_id=").zip(number("group_id="));
-    Some(Mount { id, parent, device, mountpoint, kind, source, owner })
+    Some(Mount { id, parent, device, mountpoint, kind, source, options, flags, owner })
 }
 
 /// Decodes the octal escapes of a field.

@@ -20,11 +20,12 @@ pub(crate) struct Mountpoint {
 impl Mountpoint {
     /// Prepares `wanted` for mounting.
     ///
-    /// Removes a dead mount of this program. Creates a missing directory, but no parents.
+    /// Removes a dead mount of this program. Creates a missing directory, but no parents. With `only_empty`, an
+    /// existing directory has to be empty.
     ///
     /// # Errors
     /// It is not a directory, is `/`, or has a live mount of this program or a dead mount of another program.
-    pub(crate) fn prepare(wanted: &Path) -> Result<Self> {
+    pub(crate) fn prepare(wanted: &Path, only_empty: bool) -> Result<Self> {
         let path = resolve(wanted)?;
         if path.parent().is_none() {
             // `/` would still lead to the file system below the mount, and unmounting would detach that one.
@@ -33,7 +34,20 @@ impl Mountpoint {
         }
         free_of_dead_mounts(&path)?;
         let made = match fs::metadata(&path) {
-            Ok(meta) if meta.is_dir() => false,
+            Ok(meta) if meta.is_dir() => {
+                if only_empty
+                    && fs::read_dir(&path).map_err(|error| Error::from(error).of(&path))?.next().is_some()
+                {
+                    let message = "is not empty; name a directory to mount on: asdf-mount SOURCE MOUNTPOINT";
+                    return Err(Error::new(Kind::System(libc::ENOTEMPTY), message).of(path));
+                }
+                false
+            }
+            Ok(_) if only_empty => {
+                let message =
+                    "is not a directory; name a directory to mount on: asdf-mount SOURCE MOUNTPOINT";
+                return Err(Error::new(Kind::System(libc::ENOTDIR), message).of(path));
+            }
             Ok(_) => {
                 let message = "not a directory; give an existing or a new directory";
                 return Err(Error::new(Kind::System(libc::ENOTDIR), message).of(path));
@@ -43,8 +57,11 @@ impl Mountpoint {
                     let message = "dangling symbolic link; create its target, or give another directory";
                     return Err(Error::new(Kind::System(libc::ENOENT), message).of(path));
                 }
-                fs::create_dir(&path)
-                    .map_err(|error| Error::from(error).within("can't create the mountpoint").of(&path))?;
+                fs::create_dir(&path).map_err(|error| {
+                    let elsewhere = place_that_works(&path).display().to_string();
+                    let error = Error::from(error).within("can't create the mountpoint").of(&path);
+                    error.advise(format!("mount elsewhere: asdf-mount SOURCE {elsewhere}"))
+                })?;
                 true
             }
             Err(error) => return Err(Error::from(error).of(path)),
@@ -70,6 +87,14 @@ impl Mountpoint {
             tracing::warn!("{}: can't remove the mountpoint: {error}", self.path.display());
         }
     }
+}
+
+/// Returns a path of this name in a directory where this user can make directories.
+fn place_that_works(path: &Path) -> PathBuf {
+    let own = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
+    let own =
+        own.filter(|dir| dir.is_absolute() && rustix::fs::access(dir, rustix::fs::Access::WRITE_OK).is_ok());
+    own.unwrap_or_else(std::env::temp_dir).join(path.file_name().unwrap_or_default())
 }
 
 impl Drop for Mountpoint {
@@ -144,7 +169,7 @@ mod tests {
     #[test]
     fn the_root_is_never_mounted_on() {
         for root in ["/", "//", "/proc/.."] {
-            let error = Mountpoint::prepare(Path::new(root)).unwrap_err();
+            let error = Mountpoint::prepare(Path::new(root), false).unwrap_err();
             assert_eq!(error.kind(), Kind::Usage, "{root}: {error}");
         }
     }

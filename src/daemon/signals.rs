@@ -1,13 +1,15 @@
 //! The end of a mount, by a signal or by unmounting.
 //!
-//! The first SIGINT, SIGTERM or SIGHUP detaches the mount. Programs have [`GRACE`] to close their files; then
-//! the process ends. A second signal ends it at once. In every case the process completes a running save,
+//! The first SIGINT or SIGTERM detaches the mount; SIGHUP does so only for a process in the foreground of a
+//! terminal, and otherwise reopens the log file. SIGUSR1 makes the mount read-only, SIGUSR2 writable again.
+//! After the first signal that ends the mount, programs have [`GRACE`] to close their files; then the
+//! process ends. A second signal ends it at once. In every case the process completes a running save,
 //! keeps unsaved texts, and removes a mountpoint that it created.
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::Signals;
 
 use super::mount::Mounted;
@@ -24,10 +26,13 @@ pub(crate) struct Lifecycle {
     place: Mountpoint,
     stage: Mutex<Stage>,
     close: OnceLock<Close>,
+    remount: OnceLock<Remount>,
 }
 
 /// See [`super::Served::close`].
 type Close = Arc<dyn Fn() + Send + Sync>;
+/// See [`super::Served::remount`].
+type Remount = Arc<dyn Fn(bool) -> Result<()> + Send + Sync>;
 
 impl std::fmt::Debug for Lifecycle {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -47,12 +52,18 @@ enum Stage {
 
 impl Lifecycle {
     /// Starts the thread that waits for signals.
-    pub(crate) fn watched(place: Mountpoint) -> Result<Arc<Self>> {
-        let lifecycle = Arc::new(Self { place, stage: Mutex::new(Stage::Starting), close: OnceLock::new() });
-        let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])?;
+    pub(crate) fn watched(place: Mountpoint, foreground: bool) -> Result<Arc<Self>> {
+        let lifecycle = Arc::new(Self {
+            place,
+            stage: Mutex::new(Stage::Starting),
+            close: OnceLock::new(),
+            remount: OnceLock::new(),
+        });
+        let hangs_up = foreground && std::fs::File::open("/dev/tty").is_ok();
+        let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2])?;
         let watched = Arc::clone(&lifecycle);
         std::thread::Builder::new().name("signals".to_owned()).spawn(move || {
-            let mut arrived = signals.forever();
+            let mut arrived = signals.forever().filter(|signal| !watched.goes_on_after(*signal, hangs_up));
             if let Some(signal) = arrived.next() {
                 tracing::info!("signal {signal}: unmounting");
                 // A separate thread handles the first signal, so that this one can receive a second.
@@ -66,6 +77,33 @@ impl Lifecycle {
             }
         })?;
         Ok(lifecycle)
+    }
+
+    /// Handles a signal that does not end the mount; false for any other.
+    fn goes_on_after(&self, signal: i32, hangs_up: bool) -> bool {
+        match signal {
+            SIGHUP if hangs_up => return false,
+            SIGHUP => {
+                if let Err(error) = crate::log::reopen() {
+                    tracing::warn!("{error}");
+                }
+            }
+            SIGUSR1 | SIGUSR2 => {
+                let read_only = signal == SIGUSR1;
+                match self.remount.get().map(|remount| remount(read_only)) {
+                    Some(Ok(())) => tracing::info!("remounted {}", if read_only { "ro" } else { "rw" }),
+                    Some(Err(error)) => tracing::warn!("not remounted: {error}"),
+                    None => {}
+                }
+            }
+            _ => return false,
+        }
+        true
+    }
+
+    /// Sets the function that makes the mount read-only or writable.
+    pub(crate) fn remounts_with(&self, remount: Remount) {
+        let _ = self.remount.set(remount);
     }
 
     /// Sets the function that ends writing.
@@ -98,6 +136,19 @@ impl Lifecycle {
     pub(crate) fn give_up(&self) {
         if let Stage::Mounted(mounted) = self.next_stage() {
             mounted.detach();
+        }
+    }
+
+    /// Unmounts if no program uses the mount; true if it is unmounted.
+    pub(crate) fn unmount_if_unused(&self) -> bool {
+        let mut stage = self.stage.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*stage {
+            Stage::Mounted(mounted) if mounted.is_removed_unless_busy() => {
+                *stage = Stage::Over;
+                true
+            }
+            Stage::Over => true,
+            _ => false,
         }
     }
 

@@ -65,12 +65,15 @@ pub fn unmount(wanted: &Path) -> Result<()> {
         Serving::Dead => return detach::detach(&path),
     };
     take_away(&path, false).map_err(|error| match error.errno() {
-        libc::EBUSY => Error::new(
-            Kind::System(libc::EBUSY),
-            "in use: a program has an open file or its working directory there ('fuser -vm' lists the \
-             programs); close it and try again, or use 'umount -l'",
-        )
-        .of(&path),
+        libc::EBUSY => {
+            let message = match mount_within(&path) {
+                Some(inner) => format!("in use: {} is mounted in it; unmount that first", inner.display()),
+                None => "in use: a program has an open file or its working directory there ('fuser -vm' lists the \
+                         programs); close it and try again, or use 'umount -l'"
+                    .to_owned(),
+            };
+            Error::new(Kind::System(libc::EBUSY), message).of(&path)
+        }
         _ => error,
     })?;
     match daemon {
@@ -91,6 +94,14 @@ pub fn unmount(wanted: &Path) -> Result<()> {
             Ok(())
         }
     }
+}
+
+/// Returns a mountpoint below `path`, the deepest one first.
+fn mount_within(path: &Path) -> Option<PathBuf> {
+    let mounts = mountinfo::all().ok()?.into_iter().map(|mount| mount.mountpoint);
+    mounts
+        .filter(|inner| inner != path && inner.starts_with(path))
+        .max_by_key(|inner| inner.components().count())
 }
 
 /// Prints which files a daemon has kept. The report is a file of the mount's owner; if it is not printed
@@ -180,7 +191,7 @@ fn number(digits: &[u8]) -> Option<i32> {
 
 /// Opens a process by number if it runs this program. The number is from the daemon's PID namespace, and may
 /// mean another process here.
-fn handle(number: i32) -> Option<(i32, OwnedFd)> {
+pub(super) fn handle(number: i32) -> Option<(i32, OwnedFd)> {
     let handle = pidfd_open(Pid::from_raw(number)?, PidfdFlags::empty()).ok()?;
     let name = std::fs::read_to_string(format!("/proc/{number}/comm")).ok()?;
     (name.trim_end() == SUBTYPE).then_some((number, handle))

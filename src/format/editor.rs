@@ -193,6 +193,19 @@ pub struct Saved {
     pub warnings: Vec<Problem>,
 }
 
+/// The expected result of a save.
+#[derive(Clone, Debug)]
+pub struct Planned {
+    /// The text that would be saved: the given one, with parts put back.
+    pub text: Vec<u8>,
+    /// The way in which it would be written, as in the documentation; `None` if the tree has this text already.
+    pub way: Option<&'static str>,
+    /// Messages about parts that would be put back into the text.
+    pub restored: Vec<String>,
+    /// Problems that would not cause a refusal.
+    pub warnings: Vec<Problem>,
+}
+
 /// An editor of one file's tree, which holds the file's lock.
 pub trait Editor: Send + std::fmt::Debug {
     /// Returns notices for the user about the opening of this file, a line each.
@@ -216,6 +229,9 @@ pub trait Editor: Send + std::fmt::Debug {
 
     /// Checks a text without writing it; the arguments are as for [`commit`](Self::commit).
     fn check(&mut self, text: &[u8], base: &TextVersion) -> std::result::Result<(), Refusal>;
+
+    /// Checks a text and plans its save, without writing it; the arguments are as for [`commit`](Self::commit).
+    fn plan(&mut self, text: &[u8], base: &TextVersion) -> std::result::Result<Planned, Refusal>;
 
     /// Makes `text` the tree, durably, or leaves the file unchanged.
     ///

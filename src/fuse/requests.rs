@@ -15,9 +15,9 @@ use fuser::{
 };
 
 use super::read::Purpose;
-use super::{Adapter, Server, ino, reply, write, xattr};
+use super::{Adapter, Server, activity, ino, reply, write, xattr};
 use crate::overlay::change::Change;
-use crate::vfs::{Asked, may_be_xattr};
+use crate::vfs::{Asked, is_of_mount, may_be_xattr};
 
 /// Capabilities that the mount uses if the kernel has them.
 const WANTED: [InitFlags; 7] = [
@@ -40,6 +40,12 @@ const LONGEST: u32 = 1 << 20;
 /// Logs a request and runs its handler. If the handler panics, its reply is dropped, and
 /// the request fails with EIO.
 fn guarded(request: fmt::Arguments<'_>, handler: impl FnOnce()) {
+    activity::note();
+    unnoted(request, handler);
+}
+
+/// Runs a handler like [`guarded`], for a request that does not keep an idle mount.
+fn unnoted(request: fmt::Arguments<'_>, handler: impl FnOnce()) {
     tracing::debug!(target: "asdf_mount::fuse", "{request}");
     if catch_unwind(AssertUnwindSafe(handler)).is_err() {
         tracing::error!("{request} panicked: it was answered with EIO");
@@ -56,9 +62,13 @@ impl Adapter {
     ) {
         // If this panics, the handler panics, too.
         let delay = catch_unwind(AssertUnwindSafe(|| self.0.vfs.delay(ino(node), asked)));
-        let Some(delay) = delay.ok().flatten() else { return guarded(request, || handler(&self.0)) };
+        // Lists of mounts and of free space look at the root only.
+        if node != INodeNo::ROOT || !matches!(asked, Asked::Itself) {
+            activity::note();
+        }
+        let Some(delay) = delay.ok().flatten() else { return unnoted(request, || handler(&self.0)) };
         let (server, request) = (self.0.clone(), request.to_string());
-        self.0.searching.run(delay, move || guarded(format_args!("{request}"), || handler(&server)));
+        self.0.searching.run(delay, move || unnoted(format_args!("{request}"), || handler(&server)));
     }
 
     /// Answers a request that is slow only on a foreign file system.
@@ -70,6 +80,7 @@ impl Adapter {
     ) {
         match self.0.vfs.foreign(ino(node)) {
             Some(_) => self.answer((node, Asked::Itself), request, handler),
+            None if node == INodeNo::ROOT => unnoted(request, || handler(&self.0)),
             None => guarded(request, || handler(&self.0)),
         }
     }
@@ -210,6 +221,11 @@ impl Filesystem for Adapter {
     fn getxattr(&self, _: &Request, node: INodeNo, name: &OsStr, size: u32, reply: ReplyXattr) {
         if !may_be_xattr(name) {
             return guarded(format_args!("getxattr {node} {name:?}"), || reply.error(Errno::EOPNOTSUPP));
+        }
+        if node == INodeNo::ROOT && is_of_mount(name) {
+            return unnoted(format_args!("getxattr {node} {name:?}"), || {
+                self.0.get_xattr(node, name, size, reply)
+            });
         }
         let own = name.to_owned();
         self.answer((node, Asked::Derived), format_args!("getxattr {node} {name:?}"), move |server| {

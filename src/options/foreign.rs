@@ -7,9 +7,11 @@ pub(super) enum Foreign {
     Ignored(&'static str),
     /// The mount is refused, with this advice or reason.
     Refused(&'static str),
+    /// The mount is refused, because the option is for the kernel; ignored in a remount.
+    Kernel,
 }
 
-use Foreign::{Ignored, Refused};
+use Foreign::{Ignored, Kernel, Refused};
 
 /// The foreign options and their treatment.
 const TABLE: &[(&[&str], Foreign)] = &[
@@ -105,15 +107,11 @@ const TABLE: &[(&[&str], Foreign)] = &[
         ],
         Ignored("it has no meaning for FUSE"),
     ),
-    (
-        &["remount"],
-        Refused("unmount with 'asdf-mount -u MOUNTPOINT', and mount again with the other options"),
-    ),
     (&["bind", "rbind", "move"], Refused("use mount --bind or mount --move")),
     (&["nosymfollow"], Refused("add it to the mount as root: mount -o remount,bind,nosymfollow MOUNTPOINT")),
     (&["loop", "offset", "sizelimit"], Refused("give the file itself as source")),
     (&["blkdev", "blksize"], Refused("the source is a file or directory, not a device")),
-    (&["fd", "rootmode", "user_id", "group_id"], Refused("they are set by asdf-mount itself")),
+    (&["fd", "rootmode", "user_id", "group_id"], Kernel),
     (
         &["setuid", "drop_privileges"],
         Refused("run asdf-mount as that user, or add uid=N to show files as owned by the user"),

@@ -68,6 +68,16 @@ pub const TABLE: &[Row] = &[
         "keep each text that a save replaces in the user's state directory, and show it in \
          .asdf-mount/history/ [on]",
     ),
+    row(
+        "timeout=SECS",
+        "unmount after SECS seconds in which nothing in the mount was open or asked for; an unsaved or refused \
+         text keeps it mounted [0: never]",
+    ),
+    row(
+        "remount",
+        "with ro or rw: forbid or allow changes in the mount on MOUNTPOINT, as its owner or root: asdf-mount -o \
+         remount,ro MOUNTPOINT",
+    ),
     row("max_read=N", "largest read request in bytes"),
     row("fsname=NAME", "source to show in df and findmnt [the file's path]"),
     Row {
@@ -198,6 +208,7 @@ mod tests {
         let fitting = value.split('|').map(|value| match value {
             "N" => "4096",
             "OCTAL" => "022",
+            "SECS" => "60",
             "SIZE" => "1G",
             "NAME" | "TEXT" => "a",
             "NAME,..." => "arrays,fits",

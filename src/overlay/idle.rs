@@ -1,7 +1,7 @@
 //! Resources that an overlay releases when no program writes: the lock, file descriptors, and finally the
 //! overlay itself.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::sync::Arc;
 
 use crate::format::editor::Editor;
@@ -49,6 +49,31 @@ impl Overlay {
     /// True if a text was written, or could have been.
     pub(crate) fn is_touched(&self) -> bool {
         locked(&self.state).touched
+    }
+
+    /// True if there is nothing but the saved text.
+    pub(crate) fn is_unwritten(&self) -> bool {
+        let state = locked(&self.state);
+        let is_saved =
+            |(name, file): (&OsString, &Arc<OverlayFile>)| name == TREE && locked(&file.body).is_clean();
+        state.names.iter().all(is_saved)
+    }
+
+    /// Returns the reason why writing has not come to an end: an open writer, an unsaved text, or a refused one.
+    pub(crate) fn unfinished(&self) -> Option<String> {
+        let state = locked(&self.state);
+        let of = format!("of {}", self.label().display());
+        for (name, file) in &state.names {
+            let body = locked(&file.body);
+            if body.writers > 0 {
+                return Some(format!("a program has {} {of} open for writing; close it", name.display()));
+            }
+            if name == TREE && !body.is_clean() && body.refusal().is_none() {
+                return Some(format!("{TREE} {of} has unsaved changes; save them"));
+            }
+        }
+        let refused = state.names.contains_key(OsStr::new(REJECTED));
+        refused.then(|| format!("a text {of} was refused; save a correct one, or remove {REJECTED}"))
     }
 
     /// Drops all state that can be recreated from the source, including the state of the last save and the

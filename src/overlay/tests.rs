@@ -9,7 +9,7 @@ use super::*;
 use crate::cache::Cache;
 use crate::folder::verify::Verify;
 use crate::format::Context;
-use crate::format::editor::Saved;
+use crate::format::editor::{Planned, Saved};
 use crate::format::recovery::RecoveryPolicy;
 use crate::format::refusal::Refusal;
 use crate::host::local::link::LinkPolicy;
@@ -124,6 +124,10 @@ impl Editor for Interrupted {
 
     fn check(&mut self, text: &[u8], base: &TextVersion) -> std::result::Result<(), Refusal> {
         self.editor.check(text, base)
+    }
+
+    fn plan(&mut self, text: &[u8], base: &TextVersion) -> std::result::Result<Planned, Refusal> {
+        self.editor.plan(text, base)
     }
 
     fn commit(

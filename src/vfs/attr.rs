@@ -114,10 +114,10 @@ impl Ownership {
     pub(crate) fn attr(&self, ino: Ino, kind: Kind, size: u64, stat: &Stat) -> Attr {
         let source = self.mode_of(stat);
         let mode = match kind {
-            // A mirrored directory keeps its permissions, except write.
-            Kind::Directory if stat.kind == Kind::Directory => source & 0o555,
+            // Changes fail with EROFS. Directories keep the permission to write, because 'rm -r' of a copy needs it.
+            Kind::Directory if stat.kind == Kind::Directory => source,
             // A user who can read the file can enter its directory.
-            Kind::Directory => (source & 0o444) | ((source & 0o444) >> 2),
+            Kind::Directory => (source & 0o666) | ((source & 0o444) >> 2),
             Kind::Link => 0o777,
             _ => source & 0o444,
         };
@@ -169,9 +169,9 @@ mod tests {
         assert_eq!(mode(Kind::File, Kind::File, 0o4755), 0o444);
         assert_eq!(mode(Kind::File, Kind::File, 0), 0);
         assert_eq!(mode(Kind::Directory, Kind::File, 0o044), 0o055);
-        assert_eq!(mode(Kind::Directory, Kind::Directory, 0o1777), 0o555);
-        assert_eq!(mode(Kind::Directory, Kind::Directory, 0o700), 0o500);
-        assert_eq!(mode(Kind::Directory, Kind::File, 0o640), 0o550);
+        assert_eq!(mode(Kind::Directory, Kind::Directory, 0o1777), 0o777);
+        assert_eq!(mode(Kind::Directory, Kind::Directory, 0o700), 0o700);
+        assert_eq!(mode(Kind::Directory, Kind::File, 0o640), 0o750);
         let mirrored = |mode| own.mirrored(Ino::ROOT, &stat(Kind::File, mode)).mode;
         assert_eq!([0o4755, 0o750, 0o666].map(mirrored), [0o555, 0o550, 0o444]);
     }

@@ -106,7 +106,13 @@ impl Vfs {
             Node::Entry(entry) => {
                 let parent = Ino::of(entry.parent.as_ref().map_or(0, |parent| parent.serial));
                 let names = match &entry.class {
-                    Class::Folder(_) if self.is_writable(&entry)? => {
+                    Class::Folder(folder) if self.is_writable(&entry)? => {
+                        // Without its source, the directory has only what programs have written.
+                        if let Err(error) = self.mounted(&entry)
+                            && folder.used_overlay().is_none_or(|overlay| overlay.is_unwritten())
+                        {
+                            return Err(error);
+                        }
                         let shown = self.names_beside_tree(&entry);
                         Names::Mirrored(Mirrored::open(entry, shown)?)
                     }

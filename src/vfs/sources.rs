@@ -4,13 +4,17 @@ use std::ffi::{OsStr, OsString};
 use std::num::NonZeroUsize;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
-use std::sync::{Arc, Mutex};
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex, mpsc};
+use std::time::{Duration, SystemTime};
 
 use lru::LruCache;
 
 use crate::error::{self, Error, Result};
+use crate::folder::generation::Held;
 use crate::folder::open_files::OpenFiles;
 use crate::folder::serials::Serials;
+use crate::format::Severity;
 use crate::format::recovery::RecoveryPolicy;
 use crate::host::detect::{FormatDetector, Position, Seen};
 use crate::host::local::link::{LinkPolicy, Mountpoint};
@@ -27,6 +31,8 @@ use crate::vfs::kernel_cache::KernelCache;
 use crate::vfs::node::{KnownNodes, Node};
 use crate::vfs::{Options, Vfs};
 
+/// Maximum time that a mount waits for the damage of its file. The blocks of a large file may take longer to find.
+const LOOKED_FOR_DAMAGE: Duration = Duration::from_millis(50);
 /// Maximum number of files kept open without a handle that reads them.
 const KEPT_OPEN: u64 = 64;
 
@@ -72,8 +78,11 @@ impl Vfs {
             all_files.then(|| sources.iter().map(|source| stem_of(source.label())).collect::<Vec<_>>());
         let serials = Arc::new(Serials::new());
         let root = Arc::new(root_of(found)?);
+        let mut damage = None;
         if let Class::Folder(folder) = &root.class {
-            folder.mounted(&root.position, &serials, &open_files)?.opened()?.container()?;
+            let held = folder.mounted(&root.position, &serials, &open_files)?.opened()?;
+            held.container()?;
+            damage = damage_of(&root.position.location.label(), held);
         }
         let (shared, trouble) = shared(options, &serials, &open_files);
         let mut vfs = Self {
@@ -85,6 +94,9 @@ impl Vfs {
             open_files,
             kernel_cache,
             shared,
+            is_sealed: AtomicBool::new(false),
+            remounts: Mutex::default(),
+            began: SystemTime::now(),
             give_back: options.give_back,
             unwritable: None,
             unchangeable: None,
@@ -96,6 +108,7 @@ impl Vfs {
         // A read-only mount does not need the state directory.
         vfs.notices.extend(trouble.filter(|_| writes));
         vfs.notices.extend(leftovers::told(stems.as_deref(), writes));
+        vfs.notices.extend(damage);
         // The kernel never looks the root up, and never forgets it.
         vfs.known.remember(Node::Entry(vfs.root.clone()));
         Ok(vfs)
@@ -115,6 +128,25 @@ impl Vfs {
         }
         Ok(())
     }
+}
+
+/// Returns a line about the damage of a file, as far as its structure shows it within [`LOOKED_FOR_DAMAGE`].
+fn damage_of(label: &Path, held: Held) -> Option<String> {
+    let (found, damage) = mpsc::channel();
+    let look = move || {
+        let Ok(container) = held.container() else { return };
+        // Finds the blocks.
+        let trouble = container.block_count().err().map(|error| error.message());
+        let defects = container.defects().into_iter().filter(|defect| defect.severity == Severity::Damage);
+        let all: Vec<String> = defects.map(|defect| defect.what).chain(trouble).collect();
+        let _ = found.send(all);
+    };
+    std::thread::Builder::new().name("damage".to_owned()).spawn(look).ok()?;
+    let all = damage.recv_timeout(LOOKED_FOR_DAMAGE).ok()?;
+    let (first, more) = (all.first()?, all.len() - 1);
+    let more = if more == 0 { String::new() } else { format!(" (and {more} more)") };
+    let label = label.display();
+    Some(format!("{label}: damaged: {first}{more}; 'asdf-mount --check {label}' reads all of it"))
 }
 
 /// Examines the sources; each has to be a directory or a file of a known format.
@@ -272,7 +304,7 @@ fn side_by_side(found: Vec<FoundSource<'_>>) -> Result<Entry> {
     // those of the first source.
     let stat = Stat {
         kind: Kind::Directory,
-        mode: 0o555,
+        mode: 0o755,
         uid: rustix::process::geteuid().as_raw(),
         gid: rustix::process::getegid().as_raw(),
         ..stat

@@ -5,6 +5,7 @@
 use std::ffi::{OsStr, OsString};
 use std::ops::Deref;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use crate::error::{Result, errno};
 use crate::folder::mounted_file::MountedFile;
@@ -74,7 +75,7 @@ impl Drop for Writer {
 impl Vfs {
     /// True if nothing can be written in the mount.
     pub fn is_read_only(&self) -> bool {
-        self.shared.is_none()
+        self.shared.is_none() || self.is_sealed.load(Ordering::SeqCst)
     }
 
     /// Returns remarks for the user, a line each. The first says which sources can't be written although a
@@ -117,7 +118,7 @@ impl Vfs {
     /// True if a file can be written, or a directory changed, regardless of permissions.
     pub fn can_be_written(&self, ino: Ino) -> Result<bool> {
         match self.node(ino)? {
-            Node::OverlayFile(..) | Node::Tree(_) => Ok(true),
+            Node::OverlayFile(..) | Node::Tree(_) => Ok(!self.is_read_only()),
             Node::Entry(entry) => self.is_writable(&entry),
             _ => Ok(false),
         }
@@ -175,10 +176,8 @@ impl Vfs {
     /// Returns the reason why the mount is read-only; `None` if it is writable.
     pub(crate) fn read_only_because(&self) -> Option<Arc<str>> {
         let because = || {
-            self.unwritable
-                .clone()
-                .or_else(|| self.unchangeable.clone())
-                .unwrap_or_else(|| "the mount is read-only".into())
+            let reason = self.unwritable.clone().or_else(|| self.unchangeable.clone());
+            reason.filter(|_| self.shared.is_none()).unwrap_or_else(|| "the mount is read-only".into())
         };
         self.is_read_only().then(because)
     }
@@ -208,6 +207,7 @@ impl Vfs {
     pub(crate) fn overlay_in(&self, parent: Ino) -> Result<(Arc<Entry>, Arc<Overlay>)> {
         let Node::Entry(entry) = self.node(parent)? else { return Err(errno(libc::EROFS)) };
         let overlay = self.overlay(&entry)?.ok_or_else(|| errno(libc::EROFS))?;
+        self.check_writable()?;
         self.keep_written(&entry);
         Ok((entry, overlay))
     }
@@ -231,6 +231,7 @@ impl Vfs {
     /// Returns the overlay file that is about to change, its entry and its overlay.
     pub(crate) fn overlay_file_of(&self, ino: Ino) -> Result<Written> {
         let (entry, overlay, overlay_file) = self.overlay_file_at(ino)?.ok_or_else(|| errno(libc::EROFS))?;
+        self.check_writable()?;
         self.keep_written(&entry);
         Ok((entry, overlay, overlay_file))
     }
@@ -244,6 +245,7 @@ impl Vfs {
             return Ok(OpenFile::Reader(self.open(ino)?));
         };
         if open.writing || open.truncating {
+            self.check_writable()?;
             self.keep_written(&entry);
         }
         Ok(OpenFile::Writer(Writer { handle: overlay.open(overlay_file, open, caller())?, entry }))

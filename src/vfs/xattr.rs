@@ -27,6 +27,12 @@ const REPORT: &str = "user.asdf-mount.report";
 
 /// Data that would be lost if the mount ended now, an attribute of the mount's root.
 const UNKEPT: &str = "user.asdf-mount.unkept";
+/// `ro` or `rw`, an attribute of the mount's root.
+const MODE: &str = "user.asdf-mount.mode";
+/// The time at which the mount began, an attribute of its root.
+const SINCE: &str = "user.asdf-mount.since";
+/// The count and the outcome of remounts, an attribute of the mount's root.
+const REMOUNTS: &str = "user.asdf-mount.remounts";
 /// Maximum length of [`UNKEPT`] in bytes.
 const LONGEST_UNKEPT: usize = 60 << 10;
 
@@ -56,6 +62,11 @@ impl std::fmt::Debug for Xattr {
 /// a program might then set one and leave the mode unchanged.
 pub fn may_be_xattr(name: &OsStr) -> bool {
     name.as_bytes().starts_with(b"user.")
+}
+
+/// True for an attribute of the mount itself, which is known at once, without any source.
+pub fn is_of_mount(name: &OsStr) -> bool {
+    [PID, MODE, SINCE, REMOUNTS].iter().any(|known| name == *known)
 }
 
 /// Returns the attributes of a mounted file's directory.
@@ -101,6 +112,11 @@ impl Vfs {
             let value = overlay_file.and_then(|overlay_file| xattr::get(&overlay_file, name));
             return Ok(value.map_or(Xattr::Absent, Xattr::Ready));
         }
+        if ino == Ino::ROOT
+            && let Some(value) = self.xattr_of_mount(name)
+        {
+            return Ok(Xattr::Ready(value.into_bytes()));
+        }
         if name == REPORT && ino == Ino::ROOT {
             let state_dir = self.shared.as_ref().and_then(|shared| shared.state_dir.as_ref());
             let path = state_dir.map(|state_dir| state_dir.report_path().into_os_string().into_vec());
@@ -120,6 +136,17 @@ impl Vfs {
             return Ok(verified(mounted, file.blocks));
         }
         Ok(value(self.xattrs(ino)?, name))
+    }
+
+    /// Returns the value of an attribute of the mount itself, which needs no source.
+    fn xattr_of_mount(&self, name: &OsStr) -> Option<String> {
+        match name.to_str()? {
+            PID => Some(of_root().1),
+            MODE => Some(self.mode().to_owned()),
+            SINCE => Some(self.since()),
+            REMOUNTS => Some(self.remounts()),
+            _ => None,
+        }
     }
 
     /// Returns the attribute names of a mounted file's directory without parsing the file; `None` for any

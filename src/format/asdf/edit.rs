@@ -26,6 +26,7 @@ mod sidecar;
 mod support;
 mod tail;
 mod target;
+mod ways;
 
 pub use index::{Indexed, Tail};
 pub use layout::Layout;

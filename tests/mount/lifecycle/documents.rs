@@ -89,6 +89,21 @@ fn the_quick_start_of_the_readme() {
     bench.nothing_is_left();
 }
 
+/// The examples of this page begin without a mount.
+#[test]
+fn what_the_page_on_daily_use_promises() {
+    let examples = examples("docs/daily-use.md");
+    assert!(examples.len() >= 3);
+    for (line, example) in examples {
+        let bench = Bench::new();
+        fs::remove_file(bench.source()).unwrap();
+        fs::remove_dir(bench.mountpoint()).unwrap();
+        copy_sample(&bench, "galaxy.asdf");
+        run(&bench, &format!("docs/daily-use.md:{line}"), &example);
+        bench.nothing_is_left();
+    }
+}
+
 #[test]
 fn what_the_page_on_saving_promises() {
     let examples = examples("docs/semantics.md");

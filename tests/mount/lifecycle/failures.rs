@@ -6,8 +6,18 @@ use crate::common::daemon::{Bench, failed, succeeded};
 
 /// Arguments, exit status, and a part of the error.
 const FAILURES: &[(&[&str], i32, &str)] = &[
-    (&[], 2, "SOURCE and MOUNTPOINT are required"),
-    (&["a.asdf"], 2, "SOURCE and MOUNTPOINT are required"),
+    (&[], 2, "SOURCE is required"),
+    (&["mnt"], 2, "mnt: is a directory; give a MOUNTPOINT, too"),
+    (&["missing.asdf"], 1, "missing.asdf: no such file or directory"),
+    (&["plain"], 2, "plain: has no extension to leave out"),
+    (&["full.asdf"], 1, "full: is not empty; name a directory to mount on"),
+    (&["file.x.asdf"], 1, "file.x: is not a directory; name a directory to mount on"),
+    (&["/proc/version.asdf"], 1, "no such file or directory"),
+    (&["--json", "a.asdf", "new"], 2, "--json needs --check or --list"),
+    (&["--dry-run", "a.asdf", "new"], 2, "--dry-run needs --set-tree or --edit"),
+    (&["-o", "remount,ro", "mnt"], 1, "mnt: not a mount of asdf-mount"),
+    (&["-o", "remount,ro", "missing"], 1, "missing: not a mount of asdf-mount"),
+    (&["-o", "remount,noatime", "mnt"], 2, "-o remount needs ro or rw"),
     (&["-u"], 2, "-u needs at least one MOUNTPOINT"),
     (&["--check"], 2, "--check needs at least one FILE"),
     (&["--nonsense", "a.asdf", "new"], 2, "unexpected argument '--nonsense' found"),
@@ -16,7 +26,8 @@ const FAILURES: &[(&[&str], i32, &str)] = &[
     (&["missing.asdf", "new"], 1, "missing.asdf: no such file or directory"),
     (&["a.asdf", "missing.asdf", "new"], 1, "missing.asdf: no such file or directory"),
     (&["pipe", "new"], 2, "pipe: neither a regular file nor a directory"),
-    (&["a.asdf", "a.asdf"], 1, "a.asdf: not a directory; give an existing or a new directory"),
+    (&["a.asdf", "a.asdf"], 2, "a.asdf: is a file, but the last argument is the directory to mount on"),
+    (&["a.asdf", "pipe"], 1, "pipe: not a directory; give an existing or a new directory"),
     (&["a.asdf", "a.asdf/new"], 1, "not a directory"),
     (
         &["a.asdf", "missing/new"],
@@ -50,6 +61,10 @@ fn each_is_told_in_one_line_and_leaves_nothing() {
     let bench = Bench::new();
     assert!(std::process::Command::new("mkfifo").arg(bench.path("pipe")).status().unwrap().success());
     std::os::unix::fs::symlink("nowhere", bench.path("dangling")).unwrap();
+    for name in ["plain", "full.asdf", "file.x.asdf", "file.x"] {
+        fs::copy(bench.source(), bench.path(name)).unwrap();
+    }
+    fs::create_dir_all(bench.path("full/of")).unwrap();
     let before = names(&bench);
     for (arguments, status, says) in FAILURES {
         let said = failed(&bench.run(*arguments), *status);

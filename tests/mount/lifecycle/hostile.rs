@@ -189,7 +189,7 @@ fn a_folder_that_is_exchanged_for_a_private_one_shows_nothing_of_it() {
     }
     // A lookup by name finds the new directory.
     assert!(has(&fs::read(mounted.path("own/data.asdf/tree.yaml")).unwrap(), "private"));
-    assert_eq!(fs::metadata(mounted.path("own")).unwrap().permissions().mode() & 0o777, 0o500);
+    assert_eq!(fs::metadata(mounted.path("own")).unwrap().permissions().mode() & 0o777, 0o700);
     drop((own, data, shared));
     mounted.unmount();
 }

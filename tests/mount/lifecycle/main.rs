@@ -7,19 +7,25 @@
 #[path = "../../common/mod.rs"]
 mod common;
 
+mod beside;
 mod completion;
 mod desktop;
 mod detached;
 mod documents;
+mod dry_run;
 mod failures;
+mod first_hour;
 mod folder;
 mod fstab;
 mod history;
 mod hostile;
+mod idle;
+mod listed;
 mod look;
 mod options;
 mod outputs;
 mod progress;
+mod remount;
 mod shown;
 mod start_and_end;
 mod state_dir;

@@ -74,7 +74,9 @@ fn what_is_unknown_or_bad_is_refused_by_name() {
     let bench = Bench::new();
     for (options, named) in [
         ("ro,nonsense", "-o nonsense"),
-        ("remount", "-o remount"),
+        ("remount", "-o remount needs ro or rw"),
+        ("user_id=0", "it is set by asdf-mount itself"),
+        ("timeout=soon", "-o timeout=soon is not a number of seconds"),
         ("uid=me", "-o uid=me"),
         ("allow_root", "allow_other,umask=077"),
         ("subtype=other", "-o subtype"),

@@ -9,7 +9,7 @@ use rustix::process::Signal;
 
 use crate::common::daemon::{Bench, Daemon, TEXT, eventually, failed, succeeded};
 
-const SIGNALS: [Signal; 3] = [Signal::INT, Signal::TERM, Signal::HUP];
+const SIGNALS: [Signal; 2] = [Signal::INT, Signal::TERM];
 
 /// The commands that unmount; the mount point is appended.
 const COMMANDS: [&[&str]; 3] =

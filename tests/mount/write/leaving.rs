@@ -53,7 +53,7 @@ fn a_save_that_runs_is_finished_before_a_signal_ends_the_daemon() {
     for (kind, signals) in [
         ("ext4", &[Signal::TERM][..]),
         ("tmpfs", &[Signal::INT]),
-        ("xfs", &[Signal::HUP]),
+        ("xfs", &[Signal::TERM]),
         ("ext4", &[Signal::TERM, Signal::TERM]),
         ("btrfs", &[Signal::INT, Signal::TERM, Signal::INT]),
     ] {

@@ -6,13 +6,13 @@ use std::fs::OpenOptions;
 use std::sync::Arc;
 
 use super::check::{self, Accepted, BlockSizes, Old};
-use super::{Locked, SaveOptions, Target};
+use super::{Locked, Plan, SaveOptions, Target};
 use crate::cache::Cache;
 use crate::content::Content;
 use crate::error::{Error, Kind, Result};
 use crate::format::Context;
 use crate::format::asdf::stored::Stored;
-use crate::format::editor::{EditContext, Editor, SaveTarget, Saved, TextVersion, Validation};
+use crate::format::editor::{EditContext, Editor, Planned, SaveTarget, Saved, TextVersion, Validation};
 use crate::format::refusal::Refusal;
 use crate::history::{History, Kept, Replaced};
 use crate::source::storage::System;
@@ -181,6 +181,14 @@ impl Editor for Session {
     fn check(&mut self, text: &[u8], base: &TextVersion) -> std::result::Result<(), Refusal> {
         self.check_base(base)?;
         self.checked(text).map(drop)
+    }
+
+    fn plan(&mut self, text: &[u8], base: &TextVersion) -> std::result::Result<Planned, Refusal> {
+        self.check_base(base)?;
+        let Accepted { text, restored, warnings, .. } = self.checked(text)?;
+        let options = self.options;
+        let way = self.file()?.way(&text, &options).map_err(|error| relabelled(&error, &self.target))?;
+        Ok(Planned { text: text.into_owned(), way: way.map(Plan::word), restored, warnings })
     }
 
     fn commit(

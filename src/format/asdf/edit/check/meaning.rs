@@ -183,7 +183,8 @@ impl Comparison<'_> {
                 }
             }
         }
-        if lost.is_empty() && self.facts.arrays.is_empty() {
+        // Without a tree, that is the reason.
+        if lost.is_empty() && self.facts.arrays.is_empty() && self.facts.survey.root.is_some() {
             let what = match was.arrays.len() {
                 1 => "the only ndarray of the tree is gone".to_owned(),
                 count => format!("all {count} ndarrays of the tree are gone"),

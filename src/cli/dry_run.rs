@@ -1,0 +1,64 @@
+//! `--dry-run`: shows what a save would do, without a change to the file.
+
+use std::io::{self, BufWriter, Write};
+use std::path::Path;
+
+use super::{complain, exit};
+use crate::error::{Error, Kind, Result, one_line};
+use crate::format::editor::{Editor, SaveTarget, TextVersion};
+use crate::format::recovery;
+use crate::format::refusal::Refusal;
+use crate::{log, text_diff};
+
+/// Refuses a file that an interrupted save left, because opening it for an edit would recover it.
+pub(super) fn check(file: &Path) -> Result<()> {
+    match recovery::is_interrupted(&SaveTarget::of_path(file)?, None)? {
+        true => {
+            let message =
+                "a save was interrupted, and a dry run recovers nothing; run asdf-mount --recover first";
+            Err(Error::new(Kind::Unfinished, message).of(file))
+        }
+        false => Ok(()),
+    }
+}
+
+/// Writes the changes from the saved text to `text` to stdout, and to stderr how they would be saved or why they
+/// would be refused. Returns the exit status.
+pub(super) fn report(editor: &mut dyn Editor, file: &Path, text: &[u8], base: &TextVersion) -> Result<u8> {
+    let before = editor.text()?;
+    let name = one_line(&file.display().to_string()).to_string();
+    match editor.plan(text, base) {
+        Ok(planned) => {
+            show_changes(&name, &before, &planned.text)?;
+            for restored in &planned.restored {
+                complain(restored);
+            }
+            for warning in &planned.warnings {
+                complain(&format!("warning: {warning}"));
+            }
+            complain(&match planned.way {
+                Some(way) => format!("{name}: would be saved ({way}); nothing is changed"),
+                None => format!("{name}: nothing would change"),
+            });
+            Ok(exit::OK)
+        }
+        Err(Refusal::Failed(error)) => Err(error),
+        Err(refusal) => {
+            show_changes(&name, &before, text)?;
+            complain(&format!("{name}: the text would be refused"));
+            log::complain(refusal.report().trim_end());
+            Ok(exit::REFUSED)
+        }
+    }
+}
+
+/// Prints a unified diff. A closed pipe is no error.
+fn show_changes(name: &str, before: &[u8], after: &[u8]) -> Result<()> {
+    let names = (format!("{name}\tsaved"), format!("{name}\tnew"));
+    let mut out = BufWriter::new(io::stdout().lock());
+    let written = text_diff::write_unified(before, after, (&names.0, &names.1), &mut out);
+    match written.and_then(|_| out.flush()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,57 @@
+//! The way in which a text would be saved, for a dry run.
+//!
+//! File systems are asked with unnamed files (O_TMPFILE) in the directory of the source, so that nothing in the
+//! directory changes.
+
+use std::fs::File;
+use std::path::Path;
+
+use rustix::fs::{Mode, OFlags};
+
+use super::apply::cannot;
+use super::plan::{Change, GRAIN};
+use super::{Plan, SaveOptions, Target};
+use crate::error::Result;
+use crate::format::editor::TextVersion;
+use crate::source::storage::{Storage, System};
+
+impl Target<System> {
+    /// Returns the first way that the file system supports; `None` if the file has this text already. A save may
+    /// still take a later way, or fail, for instance if space runs out.
+    ///
+    /// # Errors
+    /// The text can't be the head of the file.
+    pub(super) fn way(&self, text: &[u8], options: &SaveOptions) -> Result<Option<Plan>> {
+        if TextVersion::of_bytes(text) == self.layout.head {
+            return Ok(None);
+        }
+        let change = Change::new(&self.layout, text, options).map_err(|error| error.of(&self.path))?;
+        let plans = change.plans(self.storage.meta(&self.file)?.links, options);
+        let dir = self.path.parent().unwrap_or(Path::new("."));
+        let last = plans.last().copied();
+        Ok(plans.into_iter().find(|plan| supports(dir, *plan)).or(last))
+    }
+}
+
+/// True unless the file system of a directory is known not to support a plan.
+fn supports(dir: &Path, plan: Plan) -> bool {
+    let tried = match plan {
+        Plan::Clone => unnamed(dir)
+            .and_then(|from| Ok((from, unnamed(dir)?)))
+            .and_then(|(from, to)| System.clone_range(&from, 0..GRAIN, &to, 0)),
+        Plan::Insert => unnamed(dir).and_then(|file| System.insert(&file, 0, GRAIN)),
+        Plan::InPlace | Plan::Copy | Plan::Rewrite => return true,
+    };
+    tried.err().is_none_or(|error| !cannot(&error))
+}
+
+/// Creates a file without a name, of two pages.
+fn unnamed(dir: &Path) -> std::io::Result<File> {
+    let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
+    // Without such files, nothing is known of the file system.
+    let file = rustix::fs::open(dir, flags, Mode::RUSR | Mode::WUSR)
+        .map_err(|_| std::io::Error::other("unknown"))?;
+    let file = File::from(file);
+    System.write_at(&file, 0, &vec![0; 2 * GRAIN as usize])?;
+    Ok(file)
+}

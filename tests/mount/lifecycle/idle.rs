@@ -1,0 +1,90 @@
+//! `-o timeout=`, and SIGHUP.
+
+use std::fs::{self, File};
+use std::process::Command;
+use std::time::Duration;
+
+use rustix::process::Signal;
+
+use crate::common::daemon::{Bench, Daemon, eventually, succeeded};
+use crate::user::PROLOGUE;
+
+#[test]
+fn an_idle_mount_ends_and_one_in_use_does_not() {
+    let bench = Bench::new();
+    let place = bench.path("a");
+    let open = |options: &str| {
+        succeeded(&bench.run(["-o", options, "a.asdf"]));
+        Daemon::of(&place)
+    };
+    open("timeout=1").ends();
+    assert!(!place.exists());
+    // Uses that send no request.
+    let daemon = open("timeout=1");
+    let file = File::open(place.join("tree.yaml")).unwrap();
+    std::thread::sleep(Duration::from_millis(2200));
+    assert!(daemon.runs());
+    let mut inside = Command::new("sleep").arg("600").current_dir(&place).spawn().unwrap();
+    drop(file);
+    std::thread::sleep(Duration::from_millis(2200));
+    assert!(daemon.runs());
+    inside.kill().unwrap();
+    inside.wait().unwrap();
+    // --list is no use.
+    eventually("the mount is gone", || {
+        bench.run(["-l"]);
+        !place.exists()
+    });
+    daemon.ends();
+    bench.nothing_is_left();
+}
+
+#[test]
+fn a_refused_text_keeps_the_mount() {
+    let bench = Bench::new();
+    let sample = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/sample.asdf");
+    fs::copy(sample, bench.source()).unwrap();
+    succeeded(&bench.run(["-o", "timeout=1", "a.asdf"]));
+    let daemon = Daemon::of(&bench.path("a"));
+    assert!(!bench.shell("sed -i 's/source: 0/source: 9/' a/tree.yaml").status.success());
+    std::thread::sleep(Duration::from_millis(2200));
+    assert!(daemon.runs());
+    fs::remove_file(bench.path("a/tree.yaml.rejected")).unwrap();
+    daemon.ends();
+    bench.nothing_is_left();
+}
+
+#[test]
+fn a_mount_of_a_user_ends_through_fusermount3() {
+    let bench = Bench::new();
+    let script = r#"
+        user asdf-mount -o timeout=1 a.asdf home/m
+        for i in $(seq 300); do test -e home/m || exit 0; sleep 0.1; done
+        exit 1"#;
+    let output = bench.script(&format!("{PROLOGUE}{script}"));
+    assert!(output.status.success(), "{output:?}");
+    bench.nothing_is_left();
+}
+
+#[test]
+fn sighup_opens_the_log_again() {
+    let bench = Bench::new();
+    succeeded(&bench.run(["-v", "--log-file", "log", "a.asdf"]));
+    let daemon = Daemon::of(&bench.path("a"));
+    fs::rename(bench.path("log"), bench.path("log.1")).unwrap();
+    daemon.send(Signal::HUP);
+    eventually("there is a new log", || bench.path("log").exists());
+    // A log that can't be opened is no reason to end.
+    fs::remove_file(bench.path("log")).unwrap();
+    fs::create_dir(bench.path("log")).unwrap();
+    daemon.send(Signal::HUP);
+    fs::read(bench.path("a/tree.yaml")).unwrap();
+    fs::remove_dir(bench.path("log")).unwrap();
+    daemon.send(Signal::HUP);
+    eventually("there is a new log", || bench.path("log").exists());
+    succeeded(&bench.run(["-u", "a"]));
+    let log = |name: &str| fs::read_to_string(bench.path(name)).unwrap();
+    assert!(log("log.1").contains(": mounted") && !log("log.1").contains(": ended"));
+    assert!(log("log").contains(": ended"));
+    bench.nothing_is_left();
+}
