@@ -184,7 +184,7 @@ fn check(container: &dyn Container, report: &mut Report, progress: &Progress) ->
     let damaged: HashSet<usize> = damaged.filter_map(|defect| defect.block).collect();
     progress.file(&report.file, total);
     for n in 0..report.blocks {
-        check_block(container, n, damaged.contains(&n), report, progress)?;
+        report.defects.extend(check_block(container, n, damaged.contains(&n), progress)?);
     }
     report.defects.sort_by_key(|defect| defect.offset);
     Ok(())
@@ -203,15 +203,9 @@ fn check_tree(container: &dyn Container, report: &mut Report) -> Result<()> {
     Ok(())
 }
 
-/// Decodes a block from start to end, and verifies its checksum in parallel; `known` means that damage of the
-/// block has been reported already.
-fn check_block(
-    container: &dyn Container,
-    n: usize,
-    known: bool,
-    report: &mut Report,
-    progress: &Progress,
-) -> Result<()> {
+/// Decodes a block from start to end, and verifies its checksum in parallel. Returns the defects; `known`
+/// means that damage of the block has been reported already.
+fn check_block(container: &dyn Container, n: usize, known: bool, progress: &Progress) -> Result<Vec<Defect>> {
     let block = container.block(n)?;
     let large = size_of(&block) > PIECE as u64;
     let (read, verified) = std::thread::scope(|scope| {
@@ -219,9 +213,10 @@ fn check_block(
         let read = block.content.and_then(|content| read_through(&*content, progress));
         (read, verified.map_or_else(|| Ok(container.verify(n)), |verified| verified.join()))
     });
+    let mut defects = Vec::new();
     let mut damage = |offset: Option<u64>, what: String| {
         let offset = offset.unwrap_or(block.facts.offset);
-        report.defects.push(Defect { severity: Severity::Damage, offset, block: Some(n), what });
+        defects.push(Defect { severity: Severity::Damage, offset, block: Some(n), what });
     };
     // A format may verify the checksum before it returns any byte.
     let told = known || read.as_ref().is_err_and(Error::is_wrong_checksum);
@@ -237,7 +232,7 @@ fn check_block(
         Ok(_) => {}
         Err(_) => damage(None, "the checksum could not be computed".to_owned()),
     }
-    Ok(())
+    Ok(defects)
 }
 
 /// Reads a content to its end; returns an error that cost no data.

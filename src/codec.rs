@@ -61,7 +61,32 @@ pub fn open(
     data_size: u64,
     cache: &Arc<Cache>,
 ) -> Result<Arc<dyn Content>> {
-    open_named(codec, stored, data_size, cache, None)
+    open_stream(codec, StoredStream::new(stored, data_size), cache)
+}
+
+/// A compressed stream in a file.
+#[derive(Clone, Debug)]
+pub struct StoredStream {
+    /// The stream as stored.
+    pub stored: Arc<dyn Content>,
+    /// The number of bytes that it should decode to.
+    pub data_size: u64,
+    /// The name of the stream, if its seek table is kept in the cache's store. A table is kept if building it
+    /// takes a pass over the stream.
+    pub name: Option<StreamName>,
+}
+
+impl StoredStream {
+    /// Returns a stream without a name.
+    pub fn new(stored: Arc<dyn Content>, data_size: u64) -> Self {
+        Self { stored, data_size, name: None }
+    }
+
+    /// Returns the stream with a name.
+    #[must_use]
+    pub fn named(self, name: StreamName) -> Self {
+        Self { name: Some(name), ..self }
+    }
 }
 
 /// The name of a stream in the store of seek tables. Together with the stream's codec, length and ends it
@@ -81,54 +106,40 @@ impl<T: AsRef<[u8]> + ?Sized> From<&T> for StreamName {
     }
 }
 
-/// [`open`], for a stream that may have a `name`. The seek table of a named stream is kept in the cache's
-/// store if building it takes a pass over the stream.
-pub fn open_named(
-    codec: Codec,
-    stored: Arc<dyn Content>,
-    data_size: u64,
-    cache: &Arc<Cache>,
-    name: Option<&StreamName>,
-) -> Result<Arc<dyn Content>> {
-    let used_size = stored.len();
+/// [`open`], for a stream that may have a name.
+pub fn open_stream(codec: Codec, stream: StoredStream, cache: &Arc<Cache>) -> Result<Arc<dyn Content>> {
+    let (used_size, data_size) = (stream.stored.len(), stream.data_size);
     check_sizes(codec, used_size, data_size)?;
     if used_size == 0 {
-        return Ok(stored);
+        return Ok(stream.stored);
     }
-    let ranges = stored.ranges();
+    let ranges = stream.stored.ranges();
     let decoded = match codec {
-        Codec::Zlib => Decoded::stream(zlib::open(stored, data_size, cache, name), data_size, cache),
-        Codec::Bzip2 => Decoded::stream(bzip2::open(stored, data_size, cache, name), data_size, cache),
-        Codec::Zstd => Decoded::stream(zstd::open(stored, data_size, cache, name), data_size, cache),
-        Codec::Lz4 if !is_lz4_frame(&*stored)? => {
-            Decoded::pieces(lz4::Pieces::new(stored, data_size), data_size, cache)
+        Codec::Zlib => Decoded::stream(zlib::open(stream, cache), data_size, cache),
+        Codec::Bzip2 => Decoded::stream(bzip2::open(stream, cache), data_size, cache),
+        Codec::Zstd => Decoded::stream(zstd::open(stream, cache), data_size, cache),
+        Codec::Lz4 if !is_lz4_frame(&*stream.stored)? => {
+            Decoded::pieces(lz4::Pieces::new(stream.stored, data_size), data_size, cache)
         }
         Codec::Lz4 | Codec::Lz4Frame => {
-            Decoded::stream(lz4::frames(stored, data_size, cache), data_size, cache)
+            Decoded::stream(lz4::frames(stream.stored, data_size, cache), data_size, cache)
         }
-        Codec::Blosc => Decoded::pieces(blosc::open(stored, data_size), data_size, cache),
+        Codec::Blosc => Decoded::pieces(blosc::open(stream.stored, data_size), data_size, cache),
     };
     Ok(decoded.made_of(ranges).with_read_ahead())
 }
 
-/// Stores `table` as the seek table of the stream that [`open_named`] would open, after making its
-/// identification and its checksum valid: for tests of tables with wrong contents.
+/// Stores `table` as the seek table of a named stream, after making its identification and its checksum
+/// valid: for tests of tables with wrong contents.
 #[doc(hidden)]
-pub fn forge_table(
-    codec: Codec,
-    stored: &Arc<dyn Content>,
-    data_size: u64,
-    cache: &Arc<Cache>,
-    name: &StreamName,
-    table: &[u8],
-) {
+pub fn forge_table(codec: Codec, stream: &StoredStream, cache: &Arc<Cache>, table: &[u8]) {
     let of = match codec {
         Codec::Zlib => seek::index::IndexKind::Zlib,
         Codec::Bzip2 => seek::index::IndexKind::Bzip2,
         Codec::Zstd => seek::index::IndexKind::Zstd,
         _ => return,
     };
-    if let Some(slot) = seek::index::IndexSlot::new(cache.store(), of, Some(name), stored, data_size) {
+    if let Some(slot) = seek::index::IndexSlot::new(cache.store(), of, stream) {
         slot.forge(table);
     }
 }

@@ -7,8 +7,8 @@
 //! [`Cache`](crate::cache::Cache). Decoders that wait for the next read are kept in [`IdleDecoders`].
 
 mod decoded;
+mod decoded_chunk;
 mod depth;
-mod held;
 mod idle;
 mod part;
 
@@ -134,7 +134,7 @@ pub trait Chunks: Send + Sync + std::fmt::Debug {
     ///
     /// The default nevertheless decodes the chunk as a whole.
     fn start(&self, chunk: Chunk) -> Result<Box<dyn Decoder>> {
-        Ok(Box::new(held::Held::decode(self, chunk)?))
+        Ok(Box::new(decoded_chunk::DecodedChunk::decode(self, chunk)?))
     }
 
     /// Returns the memory in bytes that [`start`](Self::start) needs, in addition to the cached data.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use asdf_mount::cache::Cache;
 use asdf_mount::cache::store::Store;
-use asdf_mount::codec::{self, Codec};
+use asdf_mount::codec::{self, Codec, StoredStream};
 use asdf_mount::content::{Content, Soundness, Text};
 
 /// Maximum size of the output, which is enough for several checkpoints.
@@ -43,8 +43,9 @@ libfuzzer_sys::fuzz_target!(|data: &[u8]| {
         return;
     }
     let cache = Arc::new(Cache::with_threads(1 << 20, 1).with_store(Store::in_memory()));
-    codec::forge_table(codec, &stored, size, &cache, &NAME.into(), table);
-    let Ok(content) = codec::open_named(codec, stored, size, &cache, Some(&NAME.into())) else { return };
+    let stream = StoredStream::new(stored, size).named(NAME.into());
+    codec::forge_table(codec, &stream, &cache, table);
+    let Ok(content) = codec::open_stream(codec, stream, &cache) else { return };
     let mut buf = vec![0; 5000];
     for at in [size.saturating_sub(5000), size / 2, size / 3] {
         let read = content.read_at(at, &mut buf).expect("the stream is sound");

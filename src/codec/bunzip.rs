@@ -21,9 +21,9 @@
 //! only after the block's CRC was found right.
 //!
 //! A stream has no index of its blocks. [`Candidates`] finds every position where a magic could stand, at
-//! several GB/s. Candidates are decoded independently, on any thread. Only the [`Chain`] from the first byte
-//! shows if a candidate is a block, and where its output lies. [`StreamReader`] does all of this in order, on
-//! one thread.
+//! several GB/s. Candidates are decoded independently, on any thread. Only the [`BlockChain`] from the first
+//! byte shows if a candidate is a block, and where its output lies. [`StreamReader`] does all of this in
+//! order, on one thread.
 //!
 //! This decoder accepts exactly what libbz2 accepts, with two exceptions: randomised blocks, and code lengths
 //! that take absurdly many steps. Both give [`Fault::Unsupported`], so that the library can be asked.
@@ -46,7 +46,7 @@ mod tests;
 pub use block::{Block, Decoder};
 pub use fault::Fault;
 pub use magic::{Candidate, Candidates, Follows, Magic};
-pub use stream::{Chain, Next, StreamReader};
+pub use stream::{BlockChain, Next, StreamReader};
 
 /// Maximum size of a stream's blocks with runs not expanded, in units of 100 000 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -24,8 +24,7 @@ use super::seek::index::{IndexKind, IndexSlot};
 use super::seek::trust::IndexTrust;
 use super::seek::{SeekTable, Seekable, SegmentReader};
 use crate::cache::Cache;
-use crate::codec::StreamName;
-use crate::content::Content;
+use crate::codec::StoredStream;
 use crate::decode::Sequential;
 use crate::error::Result;
 use reader::{Bzip2Reader, DECODER, WHOLE};
@@ -38,16 +37,10 @@ pub(super) const BLOCK: u64 = 900_000 / 5 * 259;
 /// Minimum size of a block: magic, CRC, origin, symbol map, a selector and two code tables.
 pub(super) const LEAST_BLOCK: u64 = 20;
 
-/// Opens the streams in `stored`, one after the other, which together decode to `data_size` bytes. With a
-/// `name`, their seek table is stored.
-pub(super) fn open(
-    stored: Arc<dyn Content>,
-    data_size: u64,
-    cache: &Arc<Cache>,
-    name: Option<&StreamName>,
-) -> impl Sequential + use<> + 'static {
-    let slot = IndexSlot::new(cache.store(), IndexKind::Bzip2, name, &stored, data_size);
-    Seekable::new(Bzip2Table::new(stored.clone(), cache, slot), library::library(stored))
+/// Opens one or more bzip2 streams in a row. If they have a name, their seek table is stored.
+pub(super) fn open(stream: StoredStream, cache: &Arc<Cache>) -> impl Sequential + use<> + 'static {
+    let slot = IndexSlot::new(cache.store(), IndexKind::Bzip2, &stream);
+    Seekable::new(Bzip2Table::new(stream.stored.clone(), cache, slot), library::library(stream.stored))
 }
 
 impl SeekTable for Bzip2Table {

@@ -34,6 +34,7 @@ mod header;
 mod huffman;
 mod inflate;
 mod input;
+mod output;
 mod pass;
 mod piece;
 mod probe;

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::seek::index::{IndexKind, IndexSlot};
 use crate::cache::Cache;
 use crate::cache::store::Store;
+use crate::codec::StoredStream;
 use crate::content::{Content, Soundness, Text};
 use crate::decode::Decoded;
 use crate::error::Result;
@@ -143,8 +144,12 @@ pub(super) fn next_mount(before: &Arc<Cache>, budget: u64, threads: usize) -> Ar
 /// Returns the slot of a stream's table, after all pending writes to the store.
 pub(super) fn slot(kind: IndexKind, stored: &[u8], len: usize, cache: &Arc<Cache>) -> IndexSlot {
     cache.store().settle();
-    let stored: Arc<dyn Content> = Arc::new(Text::new(stored));
-    IndexSlot::new(cache.store(), kind, Some(&b"a name".into()), &stored, len as u64).unwrap()
+    IndexSlot::new(cache.store(), kind, &stream(stored, len)).unwrap()
+}
+
+/// Returns a stream called "a name".
+pub(super) fn stream(stored: &[u8], len: usize) -> StoredStream {
+    StoredStream::new(Arc::new(Text::new(stored)), len as u64).named(b"a name".into())
 }
 
 /// Returns a table with one or two wrong values, in its entries (of four numbers each) or in its header.

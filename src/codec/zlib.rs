@@ -29,7 +29,7 @@ use super::seek::index::{IndexKind, IndexSlot};
 use super::seek::trust::IndexTrust;
 use super::seek::{SeekTable, Seekable, SegmentReader};
 use crate::cache::Cache;
-use crate::codec::StreamName;
+use crate::codec::StoredStream;
 use crate::content::Content;
 use crate::decode::{Sequential, UNIT};
 use crate::error::Result;
@@ -46,15 +46,10 @@ const MOST_UNIT: u64 = 8 << 20;
 /// Size of a cache with room for several long segments ahead of more than one reader.
 const LARGE_BUDGET: u64 = 128 << 20;
 
-/// Opens the stream in `stored`, which decodes to `data_size` bytes. With a `name`, its seek table is stored.
-pub(super) fn open(
-    stored: Arc<dyn Content>,
-    data_size: u64,
-    cache: &Arc<Cache>,
-    name: Option<&StreamName>,
-) -> impl Sequential + use<> + 'static {
-    let slot = IndexSlot::new(cache.store(), IndexKind::Zlib, name, &stored, data_size);
-    open_with(stored, Scale::of(data_size).within(cache.budget()), cache, slot)
+/// Opens a stream. If it has a name, its seek table is stored.
+pub(super) fn open(stream: StoredStream, cache: &Arc<Cache>) -> impl Sequential + use<> + 'static {
+    let slot = IndexSlot::new(cache.store(), IndexKind::Zlib, &stream);
+    open_with(stream.stored, Scale::of(stream.data_size).within(cache.budget()), cache, slot)
 }
 
 /// Opens a stream as [`open`] does, with other sizes.

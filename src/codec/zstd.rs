@@ -40,15 +40,14 @@ use super::seek::index::{IndexKind, IndexSlot};
 use super::seek::trust::IndexTrust;
 use super::seek::{self, Seekable, SegmentReader};
 use crate::cache::Cache;
-use crate::codec::StreamName;
-use crate::content::Content;
+use crate::codec::StoredStream;
 use crate::decode::{Decoder, Sequential};
 use crate::error::Result;
 use frame::Frames;
 use header::Header;
 use reader::FrameReader;
 use scale::Scale;
-use table::Zstd as Table;
+use table::{FrameStream, ZstdTable};
 
 pub use everywhere::Everywhere;
 
@@ -64,34 +63,23 @@ pub(super) const RATIO: u64 = 32 << 10;
 /// A stream whose first frame decodes to more than this is treated as a single frame.
 const LONG: u64 = 64 << 20;
 
-/// Opens the frames in `stored`, which together decode to `data_size` bytes. With a `name`, the seek table of
-/// a long frame is stored.
-pub(super) fn open(
-    stored: Arc<dyn Content>,
-    data_size: u64,
-    cache: &Arc<Cache>,
-    name: Option<&StreamName>,
-) -> impl Sequential + use<> + 'static {
-    open_with(stored, Scale::of(data_size), cache, name)
+/// Opens a stream of frames. If it has a name, the seek table of a long frame is stored.
+pub(super) fn open(stream: StoredStream, cache: &Arc<Cache>) -> impl Sequential + use<> + 'static {
+    let scale = Scale::of(stream.data_size);
+    open_with(stream, scale, cache)
 }
 
 /// Opens a stream as [`open`] does, with other distances between checkpoints.
-fn open_with(
-    stored: Arc<dyn Content>,
-    scale: Scale,
-    cache: &Arc<Cache>,
-    name: Option<&StreamName>,
-) -> impl Sequential + use<> + 'static {
-    let slot = IndexSlot::new(cache.store(), IndexKind::Zstd, name, &stored, scale.data_size());
-    Zstd { stored, scale, cache: cache.clone(), slot: Mutex::new(slot), stream: OnceLock::new() }
+fn open_with(stream: StoredStream, scale: Scale, cache: &Arc<Cache>) -> impl Sequential + use<> + 'static {
+    let slot = Mutex::new(IndexSlot::new(cache.store(), IndexKind::Zstd, &stream));
+    let frames = FrameStream { stored: stream.stored, scale, cache: cache.clone() };
+    Zstd { frames, slot, stream: OnceLock::new() }
 }
 
 /// A stream of frames that decode independently, or of a long frame with checkpoints between its blocks.
 #[derive(Debug)]
 struct Zstd {
-    stored: Arc<dyn Content>,
-    scale: Scale,
-    cache: Arc<Cache>,
+    frames: FrameStream,
     slot: Mutex<Option<IndexSlot>>,
     /// Chosen at the first read.
     stream: OnceLock<Arc<dyn Sequential>>,
@@ -100,12 +88,13 @@ struct Zstd {
 impl Zstd {
     fn stream(&self) -> &dyn Sequential {
         &**self.stream.get_or_init(|| {
-            let data_size = self.scale.data_size();
-            let frames = Frames::new(self.stored.clone(), data_size, &self.cache);
+            let FrameStream { stored, scale, cache } = &self.frames;
+            let data_size = scale.data_size();
+            let frames = Frames::new(stored.clone(), data_size, cache);
             // If frames give their length, parts are found without a table.
             let is_most = |frame: &Header| frame.content_size.is_none_or(|size| size > data_size / 2);
             let only = frames.begin_longer_than(LONG.min(data_size / 2)).filter(is_most);
-            match only.filter(|frame| self.scale.is_for(*frame)) {
+            match only.filter(|frame| scale.is_for(*frame)) {
                 Some(frame) => self.with_table(frame),
                 None => self.parted(),
             }
@@ -115,16 +104,16 @@ impl Zstd {
     /// Returns the stream with checkpoints within frames like the first one.
     fn with_table(&self, first: Header) -> Arc<dyn Sequential> {
         let slot = self.slot.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let table = Table::new(self.stored.clone(), self.scale, first.window, &self.cache, slot);
-        Arc::new(Seekable::new(table, library::library(self.stored.clone())))
+        let table = ZstdTable::new(self.frames.clone(), first.window, slot);
+        Arc::new(Seekable::new(table, library::library(self.frames.stored.clone())))
     }
 
     /// Returns the stream cut between its frames.
     fn parted(&self) -> Arc<dyn Sequential> {
-        let data_size = self.scale.data_size();
-        let frames = Frames::new(self.stored.clone(), data_size, &self.cache);
-        let parts = Parted::new(frames, data_size, &self.cache);
-        Arc::new(Seekable::new(parts, library::library(self.stored.clone())))
+        let FrameStream { stored, scale, cache } = &self.frames;
+        let frames = Frames::new(stored.clone(), scale.data_size(), cache);
+        let parts = Parted::new(frames, scale.data_size(), cache);
+        Arc::new(Seekable::new(parts, library::library(stored.clone())))
     }
 }
 
@@ -154,7 +143,7 @@ impl Sequential for Zstd {
     }
 }
 
-impl seek::SeekTable for Table {
+impl seek::SeekTable for ZstdTable {
     fn weight(&self) -> u64 {
         // Three windows: libzstd's, that of a dictionary, and that of the next dictionary.
         WEIGHT.saturating_add(self.window.saturating_mul(3))

@@ -28,10 +28,9 @@ use crate::host::location::Location;
 use crate::host::stat::{Kind, Stat};
 use crate::source::{Source, SourceVersion};
 use crate::sync::{Rank, Ranked, RankedMutex, locked};
-use crate::view;
 use crate::view::history::FindTarget;
 use crate::view::root::Root;
-use crate::view::status::Writing;
+use crate::view::status::{Status, Writing};
 
 /// Minimum time between two checks of a source for changes.
 const LOOK_AGAIN: Duration = Duration::from_millis(200);
@@ -432,7 +431,8 @@ impl MountedFile {
     fn status(&self, opened: &Parsed, writing: &Writing) -> Text {
         let troubles = locked(&self.troubles).clone();
         let container = opened.container.as_ref().map(|container| &**container);
-        Text::new(view::status::text(&self.location.label(), container, opened.number, &troubles, writing))
+        let status = Status::new(&self.location.label(), opened.number, &troubles, writing);
+        Text::new(status.with_container(container).text())
     }
 
     pub(crate) fn verifier(&self) -> &Verifier {

@@ -53,25 +53,33 @@ impl std::fmt::Debug for OpenFiles {
 }
 
 impl OpenFiles {
-    pub(crate) fn new(
-        opener: Opener,
-        bound: NonZeroUsize,
-        recovery: RecoveryPolicy,
-        verify: Verify,
-        on_wrong: OnWrong,
-        shown: ShownViews,
-        history: Option<Arc<History>>,
-    ) -> Self {
+    /// Returns an empty list of at most `bound` generations. Files have all views, and are not verified.
+    pub(crate) fn new(opener: Opener, bound: NonZeroUsize, recovery: RecoveryPolicy) -> Self {
         Self {
             opener,
             recovery,
             kept: RankedMutex::new(Rank::OpenFiles, LruCache::new(bound)),
             replaced: RankedMutex::new(Rank::OpenFiles, VecDeque::new()),
-            verifier: Verifier::new(verify),
-            on_wrong,
-            shown: Arc::new(shown),
-            history,
+            verifier: Verifier::new(Verify::default()),
+            on_wrong: Box::new(|_, _| ()),
+            shown: Arc::default(),
+            history: None,
         }
+    }
+
+    /// Verifies files, and reports their damaged blocks.
+    pub(crate) fn verifying(self, verify: Verify, on_wrong: OnWrong) -> Self {
+        Self { verifier: Verifier::new(verify), on_wrong, ..self }
+    }
+
+    /// Shows only these views.
+    pub(crate) fn showing(self, views: ShownViews) -> Self {
+        Self { shown: Arc::new(views), ..self }
+    }
+
+    /// Shows the texts that saves replaced.
+    pub(crate) fn with_history(self, history: Option<Arc<History>>) -> Self {
+        Self { history, ..self }
     }
 
     /// Keeps the newest generation of a file open.

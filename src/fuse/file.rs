@@ -6,7 +6,7 @@ use fuser::{
     Errno, FileHandle, FopenFlags, INodeNo, OpenAccMode, OpenFlags, ReplyData, ReplyEmpty, ReplyOpen, Request,
 };
 
-use super::read::{self, Purpose};
+use super::read::{self, ReadRequest};
 use super::{Server, caller, ino, reply};
 use crate::error::Result;
 use crate::overlay::write_handle::OpenFor;
@@ -87,47 +87,40 @@ impl Server {
         }
     }
 
-    pub(super) fn read_file(
-        &self,
-        handle: FileHandle,
-        offset: u64,
-        size: u32,
-        purpose: Purpose,
-        reply: ReplyData,
-    ) {
+    pub(super) fn read_file(&self, handle: FileHandle, read: ReadRequest, reply: ReplyData) {
         let Some(file) = self.files.get(handle) else { return reply.error(Errno::EBADF) };
         match &*file {
             OpenFile::Writer(writer) if writer.foreign().is_some() => {
                 self.save(writer.foreign(), move || {
                     if let OpenFile::Writer(writer) = &*file {
-                        read::answer_from_writer(writer, offset, size, purpose, reply);
+                        read::answer_from_writer(writer, read, reply);
                     }
                 })
             }
-            OpenFile::Writer(writer) => read::answer_from_writer(writer, offset, size, purpose, reply),
+            OpenFile::Writer(writer) => read::answer_from_writer(writer, read, reply),
             OpenFile::Reader(reader) if reader.is_slow() => {
-                let Some(reply) = read::answer_at_hand(reader, offset, size, reply) else { return };
+                let Some(reply) = read::answer_at_hand(reader, read, reply) else { return };
                 self.decoding.run(move || {
                     if let OpenFile::Reader(reader) = &*file
-                        && let Some(reply) = read::answer(reader, offset, size, purpose, reply)
+                        && let Some(reply) = read::answer(reader, read, reply)
                     {
-                        read::answer_anew(reader, offset, size, purpose, reply);
+                        read::answer_anew(reader, read, reply);
                     }
                 });
             }
             OpenFile::Reader(reader) if reader.is_outdated() => {
                 self.searching.run(reader.delay(), move || {
                     if let OpenFile::Reader(reader) = &*file {
-                        read::answer_anew(reader, offset, size, purpose, reply);
+                        read::answer_anew(reader, read, reply);
                     }
                 });
             }
             OpenFile::Reader(reader) => {
-                let Some(reply) = read::answer(reader, offset, size, purpose, reply) else { return };
+                let Some(reply) = read::answer(reader, read, reply) else { return };
                 // The file may have to be parsed first.
                 self.searching.run(reader.delay(), move || {
                     if let OpenFile::Reader(reader) = &*file {
-                        read::answer_anew(reader, offset, size, purpose, reply);
+                        read::answer_anew(reader, read, reply);
                     }
                 });
             }

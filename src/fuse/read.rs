@@ -20,13 +20,8 @@ thread_local! {
 }
 
 /// Answers a read through a writable handle.
-pub(super) fn answer_from_writer(
-    writer: &Writer,
-    offset: u64,
-    size: u32,
-    purpose: Purpose,
-    reply: ReplyData,
-) {
+pub(super) fn answer_from_writer(writer: &Writer, read: ReadRequest, reply: ReplyData) {
+    let ReadRequest { offset, size, purpose } = read;
     BUFFER.with_borrow_mut(|buffer| {
         let wanted = size as usize;
         if buffer.len() < wanted {
@@ -37,6 +32,15 @@ pub(super) fn answer_from_writer(
             Err(error) => reply.error(reply::errno(&error)),
         }
     });
+}
+
+/// A request to read part of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct ReadRequest {
+    pub(super) offset: u64,
+    /// Maximum number of bytes.
+    pub(super) size: u32,
+    pub(super) purpose: Purpose,
 }
 
 /// The kernel's purpose in a read.
@@ -51,14 +55,8 @@ pub(super) enum Purpose {
 
 /// Answers a read. Returns the reply unused if another program has changed the file; then call
 /// [`answer_anew`].
-pub(super) fn answer(
-    reader: &Reader,
-    offset: u64,
-    size: u32,
-    purpose: Purpose,
-    reply: ReplyData,
-) -> Option<ReplyData> {
-    match try_answer(reader, offset, size, purpose, reply) {
+pub(super) fn answer(reader: &Reader, read: ReadRequest, reply: ReplyData) -> Option<ReplyData> {
+    match try_answer(reader, read, reply) {
         Ok(()) => None,
         Err((error, reply)) if error.kind() == Kind::Changed => Some(reply),
         Err((error, reply)) => {
@@ -69,9 +67,9 @@ pub(super) fn answer(
 }
 
 /// Answers a read of a file that another program has changed. Fails unless these bytes are unchanged.
-pub(super) fn answer_anew(reader: &Reader, offset: u64, size: u32, purpose: Purpose, reply: ReplyData) {
+pub(super) fn answer_anew(reader: &Reader, read: ReadRequest, reply: ReplyData) {
     let answered = match reader.renew() {
-        Ok(()) => try_answer(reader, offset, size, purpose, reply),
+        Ok(()) => try_answer(reader, read, reply),
         Err(error) => Err((error, reply)),
     };
     if let Err((error, reply)) = answered {
@@ -87,11 +85,10 @@ fn refuse(reader: &Reader, error: &Error, reply: ReplyData) {
 /// Answers a read, or returns the error together with the unused reply.
 fn try_answer(
     reader: &Reader,
-    offset: u64,
-    size: u32,
-    purpose: Purpose,
+    read: ReadRequest,
     reply: ReplyData,
 ) -> std::result::Result<(), (Error, ReplyData)> {
+    let ReadRequest { offset, size, purpose } = read;
     let admitted = |content| reader.admit().map(|()| content);
     let content = match reader.content().and_then(admitted) {
         Ok(content) => content,
@@ -134,10 +131,10 @@ fn try_answer(
 }
 
 /// Answers a read with decoded bytes from memory. Returns the reply unused if the bytes are not in memory.
-pub(super) fn answer_at_hand(reader: &Reader, offset: u64, size: u32, reply: ReplyData) -> Option<ReplyData> {
-    let Some((content, shared)) = reader.at_hand(offset, size as usize) else { return Some(reply) };
+pub(super) fn answer_at_hand(reader: &Reader, read: ReadRequest, reply: ReplyData) -> Option<ReplyData> {
+    let Some((content, shared)) = reader.at_hand(read.offset, read.size as usize) else { return Some(reply) };
     reply.data(&shared);
-    reader.given(&content, offset, ReadBytes::Shared(shared));
+    reader.given(&content, read.offset, ReadBytes::Shared(shared));
     None
 }
 

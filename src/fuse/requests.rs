@@ -14,8 +14,8 @@ use fuser::{
     ReplyStatfs, ReplyWrite, ReplyXattr, Request, TimeOrNow, WriteFlags,
 };
 
-use super::read::Purpose;
-use super::{Adapter, Server, activity, ino, reply, write, xattr};
+use super::read::{Purpose, ReadRequest};
+use super::{Adapter, Server, activity, caller, ino, reply, write, xattr};
 use crate::overlay::change::Change;
 use crate::vfs::{Asked, is_of_mount, may_be_xattr};
 
@@ -143,7 +143,7 @@ impl Filesystem for Adapter {
     ) {
         let purpose = if owner.is_some() { Purpose::Program } else { Purpose::Cache };
         guarded(format_args!("read {node} at {offset}, {size} bytes"), || {
-            self.0.read_file(handle, offset, size, purpose, reply)
+            self.0.read_file(handle, ReadRequest { offset, size, purpose }, reply)
         });
     }
 
@@ -308,11 +308,11 @@ impl Filesystem for Adapter {
         let mapped = write_flags.contains(WriteFlags::FUSE_WRITE_CACHE);
         let request = format_args!("write {node} at {offset}, {} bytes", data.len());
         if self.0.vfs.foreign(ino(node)).is_none() {
-            return guarded(request, || self.0.write_to(handle, offset, data, mapped, reply));
+            return guarded(request, || write::written(self.0.write_to(handle, offset, data, mapped), reply));
         }
         let data = data.to_owned();
         self.answer((node, Asked::Itself), request, move |server| {
-            server.write_to(handle, offset, &data, mapped, reply);
+            write::written(server.write_to(handle, offset, &data, mapped), reply);
         });
     }
 
@@ -331,7 +331,8 @@ impl Filesystem for Adapter {
             (parent, Asked::Name(name)),
             format_args!("create {name:?} in {parent}"),
             move |server| {
-                server.make((maker, thread), parent, &own, flags, reply);
+                let open = write::open_new(flags);
+                server.created(server.vfs.create(ino(parent), &own, maker, open, caller::of(thread)), reply);
             },
         );
     }
@@ -403,7 +404,7 @@ impl Filesystem for Adapter {
     ) {
         let (own, value) = (name.to_owned(), value.to_owned());
         self.answer((node, Asked::Itself), format_args!("setxattr {node} {name:?}"), move |server| {
-            server.set_xattr(node, &own, &value, flags, reply);
+            reply::done(server.set_xattr(node, &own, &value, flags), reply);
         });
     }
 

@@ -1,18 +1,18 @@
 //! Requests that change files, except their extended attributes.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 
 use fuser::{
     Errno, FileHandle, FopenFlags, INodeNo, RenameFlags, ReplyAttr, ReplyCreate, ReplyEmpty, ReplyEntry,
     ReplyWrite, Request, TimeOrNow,
 };
 
-use super::{GENERATION, Server, caller, ino, reply};
+use super::{GENERATION, Server, ino, reply};
 use crate::error::Result;
 use crate::overlay::change::{Change, TimeSpec};
 use crate::overlay::naming::{Maker, Renaming, is_slow_rename};
 use crate::overlay::write_handle::OpenFor;
-use crate::vfs::{Attr, OpenFile};
+use crate::vfs::{Attr, OpenFile, Writer};
 
 /// Returns a time from setattr in the overlay's type.
 pub(super) fn time_spec(time: TimeOrNow) -> TimeSpec {
@@ -25,6 +25,24 @@ pub(super) fn time_spec(time: TimeOrNow) -> TimeSpec {
 /// Returns the user, group and mode for a new file.
 pub(super) fn maker(request: &Request, mode: u32) -> Maker {
     Maker { uid: request.uid(), gid: request.gid(), mode }
+}
+
+/// Returns how `flags` of a create open the file.
+pub(super) fn open_new(flags: i32) -> OpenFor {
+    OpenFor {
+        writing: flags & libc::O_ACCMODE != libc::O_RDONLY,
+        appending: flags & libc::O_APPEND != 0,
+        truncating: flags & libc::O_TRUNC != 0,
+        only_new: flags & libc::O_EXCL != 0,
+    }
+}
+
+/// Replies to a write.
+pub(super) fn written(written: std::result::Result<u32, Errno>, reply: ReplyWrite) {
+    match written {
+        Ok(len) => reply.written(len),
+        Err(errno) => reply.error(errno),
+    }
 }
 
 impl Server {
@@ -40,45 +58,29 @@ impl Server {
         }
     }
 
+    /// Writes all of `data`, and returns its length.
     pub(super) fn write_to(
         &self,
         handle: FileHandle,
         offset: u64,
         data: &[u8],
         mapped: bool,
-        reply: ReplyWrite,
-    ) {
-        let Some(file) = self.writer(handle) else { return reply.error(Errno::EBADF) };
-        let OpenFile::Writer(writer) = &*file else { return reply.error(Errno::EBADF) };
-        match (writer.write(offset, data, mapped), u32::try_from(data.len())) {
-            (Ok(()), Ok(len)) => reply.written(len),
-            (Err(error), _) => reply.error(reply::errno(&error)),
-            (_, Err(_)) => reply.error(Errno::EINVAL),
-        }
+    ) -> std::result::Result<u32, Errno> {
+        let file = self.writer(handle).ok_or(Errno::EBADF)?;
+        let OpenFile::Writer(writer) = &*file else { return Err(Errno::EBADF) };
+        writer.write(offset, data, mapped).map_err(|error| reply::errno(&error))?;
+        u32::try_from(data.len()).map_err(|_| Errno::EINVAL)
     }
 
-    pub(super) fn make(
-        &self,
-        (maker, thread): (Maker, u32),
-        parent: INodeNo,
-        name: &OsStr,
-        flags: i32,
-        reply: ReplyCreate,
-    ) {
-        let open = OpenFor {
-            writing: flags & libc::O_ACCMODE != libc::O_RDONLY,
-            appending: flags & libc::O_APPEND != 0,
-            truncating: flags & libc::O_TRUNC != 0,
-            only_new: flags & libc::O_EXCL != 0,
-        };
-        match self.vfs.create(ino(parent), name, maker, open, caller::of(thread)) {
+    pub(super) fn created(&self, created: Result<(Attr, Writer)>, reply: ReplyCreate) {
+        match created {
             Ok((attr, writer)) => {
                 let (handle, _) = self.files.add(OpenFile::Writer(writer));
                 let flags = FopenFlags::FOPEN_DIRECT_IO;
                 reply.created(&self.vfs.ttl(attr.ino), &reply::attr(&attr), GENERATION, handle, flags);
             }
             Err(error) => {
-                tracing::debug!("create {name:?}: {error}");
+                tracing::debug!("create: {error}");
                 reply.error(reply::errno(&error));
             }
         }

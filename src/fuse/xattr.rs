@@ -5,6 +5,7 @@ use std::ffi::OsStr;
 use fuser::{Errno, INodeNo, ReplyEmpty, ReplyXattr};
 
 use super::{Server, ino, reply};
+use crate::error::Result;
 use crate::vfs::Xattr;
 
 /// Replies with an attribute's value or with the list of names; with their length if `size` is 0.
@@ -36,13 +37,13 @@ impl Server {
         }
     }
 
-    pub(super) fn set_xattr(&self, node: INodeNo, name: &OsStr, value: &[u8], flags: i32, reply: ReplyEmpty) {
+    pub(super) fn set_xattr(&self, node: INodeNo, name: &OsStr, value: &[u8], flags: i32) -> Result<()> {
         let exists = match flags {
             libc::XATTR_CREATE => Some(false),
             libc::XATTR_REPLACE => Some(true),
             _ => None,
         };
-        reply::done(self.vfs.set_xattr(ino(node), name, Some(value), exists), reply);
+        self.vfs.set_xattr(ino(node), name, Some(value), exists)
     }
 
     pub(super) fn remove_xattr(&self, node: INodeNo, name: &OsStr, reply: ReplyEmpty) {

@@ -209,7 +209,10 @@ impl Overlay {
         let mut state = locked(&self.state);
         state.busy = false;
         match result {
-            Ok(saved) => Ok(self.accept(&mut state, overlay_file, attempt, saved, version)),
+            Ok(saved) => {
+                self.show_draft_times(&mut state, &attempt, version);
+                Ok(self.accept(&mut state, overlay_file, attempt, saved))
+            }
             Err(refusal) => {
                 self.note_undone(&mut state, &attempt, &refusal, version);
                 Err(self.refuse(&mut state, overlay_file, &attempt.draft, refusal))
@@ -311,6 +314,15 @@ impl Overlay {
         (result, saving.end(own, unsettled))
     }
 
+    /// Shows the draft's times as those of the saved text, as long as the source has this version.
+    fn show_draft_times(&self, state: &mut OverlayState, attempt: &Attempt, version: Result<SourceVersion>) {
+        let (mtime, ctime) = attempt.times;
+        match version {
+            Ok(version) => state.shown = Some(SavedTimes { version, mtime, ctime }),
+            Err(error) => tracing::warn!("{}: after a save: {error}", self.label().display()),
+        }
+    }
+
     /// Records a save: in the directory's state, in the log, in the file of warnings.
     fn accept(
         &self,
@@ -318,15 +330,10 @@ impl Overlay {
         overlay_file: &Arc<OverlayFile>,
         attempt: Attempt,
         saved: Saved,
-        version: Result<SourceVersion>,
     ) -> CommitOutcome {
-        let Attempt { draft: Draft { text, joined, edits }, times: (mtime, ctime), .. } = attempt;
+        let Draft { text, joined, edits } = attempt.draft;
         let label = self.label();
         let label = label.display();
-        match version {
-            Ok(version) => state.shown = Some(SavedTimes { version, mtime, ctime }),
-            Err(error) => tracing::warn!("{label}: after a save: {error}"),
-        }
         let verbatim = saved.restored.is_empty() && joined.is_none();
         if saved.written {
             tracing::info!("{label}: tree.yaml was saved");

@@ -181,8 +181,9 @@ impl Overlay {
             let renamed: Vec<_> = renamed.into_iter().flatten().cloned().collect();
             renamed.iter().try_for_each(|file| self.put_on_disk(&mut state, file))?;
         }
+        let apply = if how == Renaming::Exchange { exchange_names } else { move_name };
         let Some(becomes) = becomes else {
-            move_name(self, &mut locked(&self.state), name, new_name, how);
+            apply(self, &mut locked(&self.state), name, new_name);
             return Ok(());
         };
         let mut editor = locked(&self.editor);
@@ -196,7 +197,7 @@ impl Overlay {
             }
         };
         let mut state = locked(&self.state);
-        move_name(self, &mut state, name, new_name, how);
+        apply(self, &mut state, name, new_name);
         if outcome == CommitOutcome::Empty {
             locked(&overlay_file.body).edits += 1;
         }
@@ -280,17 +281,18 @@ fn part_from_other_names(
     Ok(())
 }
 
-/// Moves names, after their files were prepared.
-fn move_name(overlay: &Overlay, state: &mut OverlayState, name: &OsStr, new_name: &OsStr, how: Renaming) {
-    if how == Renaming::Exchange {
-        let (one, two) = (state.names.get(name).cloned(), state.names.get(new_name).cloned());
-        if let (Some(one), Some(two)) = (one, two) {
-            overlay.put(state, name, &two);
-            overlay.put(state, new_name, &one);
-            overlay.follow_rename(state, name, new_name, true);
-        }
-        return;
+/// Exchanges two names, after their files were prepared.
+fn exchange_names(overlay: &Overlay, state: &mut OverlayState, name: &OsStr, other: &OsStr) {
+    let (one, two) = (state.names.get(name).cloned(), state.names.get(other).cloned());
+    if let (Some(one), Some(two)) = (one, two) {
+        overlay.put(state, name, &two);
+        overlay.put(state, other, &one);
+        overlay.follow_rename(state, name, other, true);
     }
+}
+
+/// Moves a name, after its file was prepared.
+fn move_name(overlay: &Overlay, state: &mut OverlayState, name: &OsStr, new_name: &OsStr) {
     let Some(overlay_file) = state.names.get(name).cloned() else { return };
     overlay.follow_rename(state, name, new_name, false);
     if let Some(gone) = state.names.get(new_name).cloned() {

@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use super::*;
 use crate::cache::Cache;
-use crate::folder::verify::Verify;
 use crate::format::Context;
 use crate::format::editor::{Planned, Saved};
 use crate::format::recovery::RecoveryPolicy;
@@ -19,7 +18,6 @@ use crate::overlay::lazy::LazyOverlay;
 use crate::overlay::naming::{Maker, Renaming};
 use crate::overlay::write_handle::{Caller, OpenFor, WriteHandle};
 use crate::source::Readers;
-use crate::view::ShownViews;
 
 const OLD: &str = "Sample Galaxy";
 const MAKER: Maker = Maker { uid: 0, gid: 0, mode: 0o644 };
@@ -47,10 +45,6 @@ impl Test {
             Arc::new(move |source| crate::format::open(source, &context)),
             NonZeroUsize::MIN,
             RecoveryPolicy::Recover(edits.clone()),
-            Verify::default(),
-            Box::new(|_, _| ()),
-            ShownViews::default(),
-            None,
         );
         let shared = Arc::new(Shared {
             state_dir: None,

@@ -57,15 +57,11 @@ impl Vfs {
         let kernel_cache = KernelCache::default();
         let kernel = kernel_cache.clone();
         let on_wrong = Box::new(move |serial, n| kernel.forget_block(serial, n));
-        let open_files = Arc::new(OpenFiles::new(
-            options.opener.clone(),
-            kept_open(),
-            recovery,
-            options.verify,
-            on_wrong,
-            options.views.clone(),
-            options.history.clone(),
-        ));
+        let open_files = OpenFiles::new(options.opener.clone(), kept_open(), recovery)
+            .verifying(options.verify, on_wrong)
+            .showing(options.views.clone())
+            .with_history(options.history.clone());
+        let open_files = Arc::new(open_files);
         let found = find(sources, &detector, options)?;
         let sealed: Vec<String> = found
             .iter()

@@ -234,6 +234,7 @@ mod tests {
     use crate::error::Error;
     use crate::format::{Defect, Fact};
     use crate::source::{Source, SourceStat};
+    use crate::view::status::{Status, Writing};
 
     /// Blocks with the most awkward facts.
     #[derive(Debug)]
@@ -400,7 +401,8 @@ mod tests {
     #[test]
     fn a_status_is_yaml_and_bounded() {
         let path = std::path::Path::new("/tmp/a: \"b\" #c\n.asdf");
-        let text = crate::view::status::text(path, Ok(&*awkward()), 3, &["x: y".into()], &Default::default());
+        let (troubles, writing) = (["x: y".into()], Writing::default());
+        let text = Status::new(path, 3, &troubles, &writing).with_container(Ok(&*awkward())).text();
         let status: serde_yaml::Value = serde_yaml::from_slice(&text).unwrap();
         assert_eq!(status["source"].as_str(), path.to_str());
         assert_eq!(status["version"].as_str(), Some("yes: \"no\""));
@@ -408,7 +410,7 @@ mod tests {
         assert_eq!(status["defects_not_listed"].as_u64(), Some(2));
         assert_eq!(status["troubles"][0].as_str(), Some("x: y"));
         let error = Error::damaged("gone");
-        let text = crate::view::status::text(path, Err(&error), 0, &[], &Default::default());
+        let text = Status::new(path, 0, &[], &writing).with_container(Err(&error)).text();
         let status: serde_yaml::Value = serde_yaml::from_slice(&text).unwrap();
         assert_eq!((status["error"].as_str(), status["blocks"].as_u64()), (Some("gone"), None));
     }

@@ -11,8 +11,9 @@ use crate::format::{Container, Defect};
 /// Maximum number of defects that are listed; further ones are only counted.
 const LISTED: usize = 1000;
 
-#[derive(Serialize)]
-struct Status<'a> {
+/// The contents of `status.yaml`.
+#[derive(Debug, Serialize)]
+pub struct Status<'a> {
     source: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     format: Option<&'a str>,
@@ -65,48 +66,53 @@ pub struct LastRefusal {
     pub kept_in: Option<String>,
 }
 
-/// Returns the text of a file's status.
-///
-/// `container` is the parsed file, or the error of opening it. `generation` counts how often it was parsed
-/// again. `troubles` are errors of reading it. `writing` is the state of writing to it.
-pub fn text(
-    source: &Path,
-    container: Result<&dyn Container, &Error>,
-    generation: u64,
-    troubles: &[String],
-    writing: &Writing,
-) -> Vec<u8> {
-    let mut status = Status {
-        source: source.to_string_lossy().into_owned(),
-        format: None,
-        version: None,
-        generation,
-        writing,
-        error: None,
-        blocks: None,
-        blocks_error: None,
-        tree_bytes: None,
-        defects: Vec::new(),
-        defects_not_listed: None,
-        troubles,
-    };
-    match container {
-        Ok(container) => {
-            status.format = Some(container.format());
-            status.version = Some(container.version());
-            match container.block_count() {
-                Ok(count) => status.blocks = Some(count),
-                Err(error) => status.blocks_error = Some(error.to_string()),
-            }
-            status.tree_bytes = Some(container.tree().len());
-            status.defects = container.defects();
-            let more = status.defects.len().saturating_sub(LISTED);
-            status.defects.truncate(LISTED);
-            status.defects_not_listed = (more > 0).then_some(more);
+impl<'a> Status<'a> {
+    /// Returns the status of a file that is not opened.
+    ///
+    /// `generation` counts how often the file was parsed again. `troubles` are errors of reading it.
+    pub fn new(source: &Path, generation: u64, troubles: &'a [String], writing: &'a Writing) -> Self {
+        Self {
+            source: source.to_string_lossy().into_owned(),
+            format: None,
+            version: None,
+            generation,
+            writing,
+            error: None,
+            blocks: None,
+            blocks_error: None,
+            tree_bytes: None,
+            defects: Vec::new(),
+            defects_not_listed: None,
+            troubles,
         }
-        Err(error) => status.error = Some(error.to_string()),
     }
-    shown::yaml(&status)
-        .unwrap_or_else(|error| format!("# the status can't be written: {error}\n"))
-        .into_bytes()
+
+    /// Adds the parsed file, or the error of opening it.
+    #[must_use]
+    pub fn with_container(mut self, container: Result<&dyn Container, &Error>) -> Self {
+        match container {
+            Ok(container) => {
+                self.format = Some(container.format());
+                self.version = Some(container.version());
+                match container.block_count() {
+                    Ok(count) => self.blocks = Some(count),
+                    Err(error) => self.blocks_error = Some(error.to_string()),
+                }
+                self.tree_bytes = Some(container.tree().len());
+                self.defects = container.defects();
+                let more = self.defects.len().saturating_sub(LISTED);
+                self.defects.truncate(LISTED);
+                self.defects_not_listed = (more > 0).then_some(more);
+            }
+            Err(error) => self.error = Some(error.to_string()),
+        }
+        self
+    }
+
+    /// Returns the text of `status.yaml`.
+    pub fn text(&self) -> Vec<u8> {
+        shown::yaml(self)
+            .unwrap_or_else(|error| format!("# the status can't be written: {error}\n"))
+            .into_bytes()
+    }
 }

@@ -26,7 +26,7 @@ pub mod sample;
 mod surveyor;
 pub mod value;
 
-pub use leaves::{Leaves, Seen};
+pub use leaves::{ElementTypes, Leaves};
 pub use path::{PathId, Paths, Step};
 pub use rectangle::{Rectangle, Shape};
 pub use sample::{Changes, TextSample};

@@ -15,8 +15,8 @@
 use std::ops::Range;
 
 use super::header::{HEADER_SIZE, Header, Shuffle};
-use super::inner::{self, Decoders};
-use super::scratch::{Scratch, Window, cut_off, fill, placed};
+use super::inner;
+use super::scratch::{Scratch, SplitReader, Window, cut_off, fill, placed};
 use super::shuffle;
 use crate::content::Content;
 use crate::error::{Error, Result};
@@ -48,6 +48,12 @@ impl Content for Memory<'_> {
         buf[..read].copy_from_slice(&rest[..read]);
         Ok(read)
     }
+}
+
+/// The first `len` bytes of a buffer; bytes after them may be overwritten.
+struct Filled<'a> {
+    bytes: &'a mut Vec<u8>,
+    len: usize,
 }
 
 /// One Blosc buffer in a content.
@@ -145,7 +151,7 @@ impl<'a> Buffer<'a> {
     }
 
     fn decode_blocks(&self, blocks: Range<u32>, scratch: &mut Scratch, out: &mut Vec<u8>) -> Result<()> {
-        scratch.window.forget();
+        scratch.reader.window.forget();
         // One more than is decoded: a block usually ends where the next begins.
         let count = (blocks.end + 1).min(self.header.blocks()) - blocks.start;
         let table = self.at(u64::from(HEADER_SIZE) + u64::from(blocks.start) * 4)?;
@@ -160,7 +166,9 @@ impl<'a> Buffer<'a> {
             };
             let start = u32::from_le_bytes(start);
             let next = words.get(row + 1).map_or(self.header.cbytes(), |&next| u32::from_le_bytes(next));
-            result = self.decode_block(index, start, next, scratch, out).map_err(|error| {
+            // Blocks need not be in order.
+            let end = if next > start { next.min(self.header.cbytes()) } else { self.header.cbytes() };
+            result = self.decode_block(index, start..end, scratch, out).map_err(|error| {
                 let place = self.offset.saturating_add(start.into());
                 placed(error.within(format_args!("Blosc block {index}")), self.stored, place)
             });
@@ -172,12 +180,11 @@ impl<'a> Buffer<'a> {
         result
     }
 
-    /// Appends block `index`, which begins at `start`. It ends at `next` if blocks are in order.
+    /// Appends block `index`, which begins at `stored.start`. It ends at `stored.end` if blocks are in order.
     fn decode_block(
         &self,
         index: u32,
-        start: u32,
-        next: u32,
+        stored: Range<u32>,
         scratch: &mut Scratch,
         out: &mut Vec<u8>,
     ) -> Result<()> {
@@ -190,31 +197,30 @@ impl<'a> Buffer<'a> {
             )));
         }
         let len = len as usize;
+        let start = stored.start;
         if u64::from(start) < u64::from(HEADER_SIZE) + u64::from(header.blocks()) * 4
             || start > header.cbytes()
         {
             return Err(Error::damaged(format!("it begins at byte {start}, outside of its buffer's data")));
         }
-        let next = if next > start { next.min(header.cbytes()) } else { header.cbytes() };
-        let Scratch { decoders, window, shuffled, planes, .. } = scratch;
+        let Scratch { reader, shuffled, planes, .. } = scratch;
         let typesize = header.typesize() as usize;
         match header.shuffle() {
             Shuffle::None => {
-                let before = out.len();
-                let mut good = 0;
-                let result = self.decode_splits(index, start..next, decoders, window, out, before, &mut good);
-                out.truncate(before + good);
+                let mut good = Filled { len: out.len(), bytes: out };
+                let result = self.decode_splits(index, stored, reader, &mut good);
+                good.bytes.truncate(good.len);
                 result
             }
             Shuffle::Bytes => {
-                self.decode_splits(index, start..next, decoders, window, shuffled, 0, &mut 0)?;
+                self.decode_splits(index, stored, reader, &mut Filled { len: 0, bytes: shuffled })?;
                 let before = out.len();
                 out.resize(before + len, 0);
                 shuffle::unshuffle_bytes(typesize, &shuffled[..len], &mut out[before..]);
                 Ok(())
             }
             Shuffle::Bits => {
-                self.decode_splits(index, start..next, decoders, window, shuffled, 0, &mut 0)?;
+                self.decode_splits(index, stored, reader, &mut Filled { len: 0, bytes: shuffled })?;
                 let before = out.len();
                 out.resize(before + len, 0);
                 shuffle::unshuffle_bits(typesize, &shuffled[..len], &mut out[before..], planes);
@@ -223,19 +229,15 @@ impl<'a> Buffer<'a> {
         }
     }
 
-    /// Decodes the splits of block `index` into `out` from `from` on; `out` grows if it is too short. `good`
-    /// counts the bytes of the intact splits.
-    #[expect(clippy::too_many_arguments, reason = "the parts of a scratch that are lent one by one")]
+    /// Adds the decoded splits of block `index` to `out`, up to the first one that is damaged.
     fn decode_splits(
         &self,
         index: u32,
         stored: Range<u32>,
-        decoders: &mut Decoders,
-        window: &mut Window,
-        out: &mut Vec<u8>,
-        from: usize,
-        good: &mut usize,
+        reader: &mut SplitReader,
+        out: &mut Filled<'_>,
     ) -> Result<()> {
+        let SplitReader { decoders, window } = reader;
         let header = &self.header;
         let splits = header.splits(index);
         let each = (header.block_len(index) / splits) as usize;
@@ -272,16 +274,17 @@ impl<'a> Buffer<'a> {
                     "a {name} stream of {size} bytes can't decode to {each} bytes"
                 )));
             }
-            let (start, end) = (from + *good, from + *good + each);
-            if out.len() < end {
-                out.resize(end, 0);
+            let end = out.len + each;
+            if out.bytes.len() < end {
+                out.bytes.resize(end, 0);
             }
+            let decoded = &mut out.bytes[out.len..end];
             if stored_as_it_is {
-                out[start..end].copy_from_slice(bytes);
+                decoded.copy_from_slice(bytes);
             } else {
-                decoders.decode(inner, bytes, &mut out[start..end])?;
+                decoders.decode(inner, bytes, decoded)?;
             }
-            *good += each;
+            out.len = end;
             // Within the buffer, so below 2 GiB.
             at += 4 + size;
         }

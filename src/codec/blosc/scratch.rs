@@ -16,11 +16,17 @@ const KEPT: usize = 8 << 20;
 /// Buffers and tables that a decoder reuses; one set per thread.
 #[derive(Debug, Default)]
 pub struct Scratch {
-    pub(super) decoders: Decoders,
-    pub(super) window: Window,
+    pub(super) reader: SplitReader,
     pub(super) starts: Vec<u8>,
     pub(super) shuffled: Vec<u8>,
     pub(super) planes: Vec<u8>,
+}
+
+/// The buffers for reading and decoding splits.
+#[derive(Debug, Default)]
+pub(super) struct SplitReader {
+    pub(super) decoders: Decoders,
+    pub(super) window: Window,
 }
 
 impl Scratch {
@@ -29,7 +35,7 @@ impl Scratch {
         thread_local!(static OWN: RefCell<Scratch> = RefCell::default());
         OWN.with(|own| match own.try_borrow_mut() {
             Ok(mut scratch) => {
-                scratch.window.forget();
+                scratch.reader.window.forget();
                 let result = work(&mut scratch);
                 scratch.trim();
                 result
@@ -42,13 +48,13 @@ impl Scratch {
     /// Returns the bytes allocated for buffers.
     #[cfg(test)]
     pub(super) fn held(&self) -> usize {
-        let Self { window, starts, shuffled, planes, .. } = self;
-        [&window.bytes, starts, shuffled, planes].iter().map(|buffer| buffer.capacity()).sum()
+        let Self { reader, starts, shuffled, planes } = self;
+        [&reader.window.bytes, starts, shuffled, planes].iter().map(|buffer| buffer.capacity()).sum()
     }
 
     fn trim(&mut self) {
-        let Self { window, starts, shuffled, planes, .. } = self;
-        for buffer in [&mut window.bytes, starts, shuffled, planes] {
+        let Self { reader, starts, shuffled, planes } = self;
+        for buffer in [&mut reader.window.bytes, starts, shuffled, planes] {
             if buffer.capacity() > KEPT {
                 *buffer = Vec::new();
             }

@@ -83,7 +83,8 @@ fn interleave<const T: usize>(planes: &[u8], out: &mut [u8]) {
     tail.copy_from_slice(rest);
     let (mut one, mut other) = ([[0; TILE]; T], [[0; TILE]; T]);
     for (tile, out) in elements.chunks_mut(T * TILE).enumerate() {
-        weave_tile(planes, count, tile * TILE, out, &mut one, &mut other);
+        let streams = planes.chunks_exact(count).map(|plane| &plane[tile * TILE..]);
+        weave_tile(streams, out, &mut one, &mut other);
     }
 }
 
@@ -99,7 +100,8 @@ fn scatter<const G: usize>(typesize: usize, planes: &[u8], out: &mut [u8]) {
     for (tile, out) in elements.chunks_mut(typesize * TILE).enumerate() {
         let woven = &mut woven.as_flattened_mut()[..out.len() / typesize * G];
         for (group, planes) in planes.chunks_exact(G * count).enumerate() {
-            weave_tile(planes, count, tile * TILE, woven, &mut one, &mut other);
+            let streams = planes.chunks_exact(count).map(|plane| &plane[tile * TILE..]);
+            weave_tile(streams, woven, &mut one, &mut other);
             for (out, item) in out.chunks_exact_mut(typesize).zip(woven.as_chunks::<G>().0) {
                 out[group * G..][..G].copy_from_slice(item);
             }
@@ -107,7 +109,7 @@ fn scatter<const G: usize>(typesize: usize, planes: &[u8], out: &mut [u8]) {
     }
 }
 
-/// Interleaves `T` planes of `count` bytes: fills `out` with the elements from `first` on, at most a tile.
+/// Interleaves `T` streams, the planes from some element on: fills `out` with their elements, at most a tile.
 ///
 /// Neighbouring streams are merged pairwise until one is left. The compiler emits the machine's interleave
 /// instruction for each merge. Assembling all bytes of an element at once would prevent this and is four
@@ -115,18 +117,16 @@ fn scatter<const G: usize>(typesize: usize, planes: &[u8], out: &mut [u8]) {
 ///
 /// `one` and `other` hold intermediate results. As separate arguments they can't overlap, which the compiler
 /// needs to know.
-fn weave_tile<const T: usize>(
-    planes: &[u8],
-    count: usize,
-    first: usize,
+fn weave_tile<'a, const T: usize>(
+    streams: impl Iterator<Item = &'a [u8]>,
     out: &mut [u8],
     one: &mut [[u8; TILE]; T],
     other: &mut [[u8; TILE]; T],
 ) {
     let width = out.len() / T;
     let (one, other) = (&mut one.as_flattened_mut()[..T * width], &mut other.as_flattened_mut()[..T * width]);
-    for (stream, plane) in one.chunks_exact_mut(width).zip(planes.chunks_exact(count)) {
-        stream.copy_from_slice(&plane[first..][..width]);
+    for (to, stream) in one.chunks_exact_mut(width).zip(streams) {
+        to.copy_from_slice(&stream[..width]);
     }
     match T {
         1 => out.copy_from_slice(one),

@@ -5,8 +5,7 @@ use super::bits::{Bits, Piece};
 use super::bwt::Inverse;
 use super::column::{self, Column};
 use super::fault::Fault;
-use super::header::{self, CODES};
-use super::huffman::Code;
+use super::header::{self, SymbolCodes};
 use super::magic::{Follows, Magic};
 use super::runs::{Cursor, Runs};
 use crate::content::Content;
@@ -33,8 +32,7 @@ pub struct Block {
 #[derive(Debug)]
 pub struct Decoder {
     piece: Piece,
-    selectors: Vec<u8>,
-    codes: Box<[Code; CODES]>,
+    codes: Box<SymbolCodes>,
     /// The last column; after the inverse transform, the text.
     column: Column,
     inverse: Inverse,
@@ -54,8 +52,7 @@ impl Decoder {
     pub fn new() -> Self {
         Self {
             piece: Piece::default(),
-            selectors: Vec::new(),
-            codes: Box::new([Code::EMPTY; CODES]),
+            codes: Box::default(),
             column: Column::default(),
             inverse: Inverse::default(),
             runs: Runs::default(),
@@ -67,13 +64,13 @@ impl Decoder {
     /// Decodes the block whose magic begins at `bit` of `content`, and moves to its first byte.
     ///
     /// `level` is the level of the stream; a larger block is broken. A right CRC does not prove that a stream
-    /// has a block there: the [`Chain`](super::Chain) does. After an error there is nothing to read.
+    /// has a block there: the [`BlockChain`](super::BlockChain) does. After an error there is nothing to
+    /// read.
     pub fn decode_at(&mut self, content: &dyn Content, bit: u64, level: Level) -> Result<Block, Fault> {
         self.bytes_left = 0;
         let mut bits = Bits::new(content, bit, &mut self.piece);
-        let block_size = level.block_size();
-        let header = header::read(&mut bits, block_size, &mut self.selectors, &mut self.codes)?;
-        column::read(&mut bits, &header, &self.selectors, &self.codes, block_size, &mut self.column)?;
+        let header = header::read(&mut bits, level.block_size(), &mut self.codes)?;
+        column::read(&mut bits, &header, &self.codes, &mut self.column)?;
         let end = bits.bit();
         let follows = what_follows(&mut bits).unwrap_or(Follows::Cut);
         if header.origin >= self.column.len {

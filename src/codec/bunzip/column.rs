@@ -3,8 +3,8 @@
 
 use super::bits::{Bits, load};
 use super::fault::Fault;
-use super::header::{CODES, Header};
-use super::huffman::{Code, LONGEST};
+use super::header::{Header, SymbolCodes};
+use super::huffman::LONGEST;
 
 /// Symbols that share a selector.
 const GROUP: usize = 50;
@@ -67,15 +67,13 @@ fn go_on(bits: &mut Bits<'_>, bit: u64, reason: Option<&'static str>) -> Result<
 pub(super) fn read(
     bits: &mut Bits<'_>,
     header: &Header,
-    selectors: &[u8],
-    codes: &[Code; CODES],
-    block_size: usize,
+    codes: &SymbolCodes,
     column: &mut Column,
 ) -> Result<(), Fault> {
+    let (selectors, codes, block_size) = (&codes.selectors[..], &codes.codes, header.block_size);
     let (out, counts) = column.prepare(block_size);
     let mut values = header.values.clone();
-    let mut len = 0;
-    let (mut run, mut digits) = (0usize, 0);
+    let (mut len, mut run, mut digits) = (0, 0usize, 0);
     for &selector in selectors {
         let code = &codes[usize::from(selector)];
         let start = bits.bit();

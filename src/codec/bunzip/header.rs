@@ -30,15 +30,26 @@ pub(super) struct Header {
     pub(super) values: MoveToFront,
     /// The symbol that ends the block.
     pub(super) last_symbol: u16,
+    /// Maximum number of bytes in the last column.
+    pub(super) block_size: usize,
 }
 
-/// Reads a block's header from its magic on, and sets `selectors` and `codes`.
-pub(super) fn read(
-    bits: &mut Bits<'_>,
-    block_size: usize,
-    selectors: &mut Vec<u8>,
-    codes: &mut [Code; CODES],
-) -> Result<Header, Fault> {
+/// The codes of a block's symbols.
+#[derive(Debug)]
+pub(super) struct SymbolCodes {
+    /// The number of the code of each group of symbols.
+    pub(super) selectors: Vec<u8>,
+    pub(super) codes: [Code; CODES],
+}
+
+impl Default for SymbolCodes {
+    fn default() -> Self {
+        Self { selectors: Vec::new(), codes: [Code::EMPTY; CODES] }
+    }
+}
+
+/// Reads a block's header from its magic on, and sets `codes`.
+pub(super) fn read(bits: &mut Bits<'_>, block_size: usize, codes: &mut SymbolCodes) -> Result<Header, Fault> {
     let start = bits.bit();
     let magic = u64::from(bits.take(24)?) << 24 | u64::from(bits.take(24)?);
     if Magic::of(magic) != Some(Magic::Block) {
@@ -59,11 +70,12 @@ pub(super) fn read(
     if !(2..=CODES).contains(&code_count) {
         return Err(Fault::Broken { bit: at, reason: "a block has from 2 to 6 codes" });
     }
-    read_selectors(bits, code_count, selectors)?;
-    for code in codes.iter_mut().take(code_count) {
+    read_selectors(bits, code_count, &mut codes.selectors)?;
+    for code in codes.codes.iter_mut().take(code_count) {
         read_code(bits, occurring + 2, code)?;
     }
-    Ok(Header { crc, origin, values: MoveToFront::new(values), last_symbol: occurring as u16 + 1 })
+    let (values, last_symbol) = (MoveToFront::new(values), occurring as u16 + 1);
+    Ok(Header { crc, origin, values, last_symbol, block_size })
 }
 
 /// Reads the byte values that occur, and their number.

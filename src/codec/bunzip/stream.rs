@@ -54,10 +54,10 @@ pub enum Next {
 
 /// The chain of blocks from the first byte of a content on; it shows which blocks count.
 ///
-/// The chain does not decode: [`Chain::next`] gives the next bit, and [`Chain::accept`] takes the block that
-/// was decoded there, on any thread.
+/// The chain does not decode: [`BlockChain::next`] gives the next bit, and [`BlockChain::accept`] takes the
+/// block that was decoded there, on any thread.
 #[derive(Debug)]
-pub struct Chain {
+pub struct BlockChain {
     place: ChainState,
     piece: Piece,
 }
@@ -71,13 +71,13 @@ enum ChainState {
     Inside { bit: u64, follows: Follows, level: Level, combined: u32 },
 }
 
-impl Default for Chain {
+impl Default for BlockChain {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl Chain {
+impl BlockChain {
     /// Returns a chain at the content's first byte.
     pub fn new() -> Self {
         Self { place: ChainState::Outside { byte: 0, first: true }, piece: Piece::short() }
@@ -172,14 +172,14 @@ impl Chain {
 #[derive(Debug)]
 pub struct StreamReader {
     content: Arc<dyn Content>,
-    chain: Chain,
+    chain: BlockChain,
     decoder: Decoder,
 }
 
 impl StreamReader {
     /// Returns a reader at the content's first byte.
     pub fn new(content: Arc<dyn Content>) -> Self {
-        Self { content, chain: Chain::new(), decoder: Decoder::new() }
+        Self { content, chain: BlockChain::new(), decoder: Decoder::new() }
     }
 
     /// Decodes the next block; unread bytes of the block before are skipped. `None` is the end.

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use super::entry::{BlockEntry, BlockStart};
 use super::index::Bzip2Index;
 use crate::cache::Cache;
-use crate::codec::bunzip::{Block, Chain, Fault, Next};
+use crate::codec::bunzip::{Block, BlockChain, Fault, Next};
 use crate::codec::seek::SeekTable;
 use crate::codec::seek::index::{Completion, IndexSlot, Summary};
 use crate::codec::seek::trust::TrustedIndex;
@@ -25,7 +25,7 @@ pub(super) struct Bzip2Table {
 struct TableState {
     blocks: Vec<BlockEntry>,
     /// The chain, behind the last of `blocks`.
-    chain: Chain,
+    chain: BlockChain,
     /// The decoded offset behind the last block.
     end: u64,
     /// The bit behind the last block.

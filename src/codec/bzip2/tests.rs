@@ -5,7 +5,7 @@ use std::io::Write;
 
 use super::*;
 use crate::codec::samples::{Dice, check, harmed, read_in, say_the_same};
-use crate::content::{Soundness, Text};
+use crate::content::{Content, Soundness, Text};
 use crate::decode::Decoded;
 
 /// The magic of a block, which may occur in the data as well.
@@ -45,7 +45,11 @@ fn streams() -> Vec<(Vec<u8>, Vec<u8>)> {
 }
 
 fn content(stored: &[u8], len: usize, cache: &Arc<Cache>) -> Decoded {
-    Decoded::stream(open(Arc::new(Text::new(stored)), len as u64, cache, None), len as u64, cache)
+    Decoded::stream(
+        open(StoredStream::new(Arc::new(Text::new(stored)), len as u64), cache),
+        len as u64,
+        cache,
+    )
 }
 
 #[test]

@@ -36,8 +36,9 @@ pub(super) fn low(word: u64, count: u32) -> u64 {
 /// A bit reader that detects the end of the input.
 #[derive(Debug)]
 pub(super) struct Bits<'a> {
-    bytes: &'a [u8],
-    at: usize,
+    pub(super) bytes: &'a [u8],
+    /// The position of the next bit.
+    pub(super) at: usize,
 }
 
 impl<'a> Bits<'a> {
@@ -46,12 +47,8 @@ impl<'a> Bits<'a> {
         Self { bytes, at }
     }
 
-    /// Returns the position of the next bit.
-    pub(super) fn at(&self) -> usize {
-        self.at
-    }
-
     /// Returns at least the next 57 bits without taking them, with zeros after the end.
+    #[inline(always)]
     pub(super) fn peek(&self) -> u64 {
         peek(self.bytes, self.at)
     }
@@ -90,9 +87,9 @@ mod tests {
         assert_eq!(bits.take(5).unwrap(), 0b1_1010);
         assert_eq!(bits.peek(), 0x7f);
         assert_eq!(bits.take(8), Err(Wrong::Short));
-        assert_eq!(bits.at(), 9);
+        assert_eq!(bits.at, 9);
         bits.align();
-        assert_eq!((bits.at(), bits.skip(1)), (16, Err(Wrong::Short)));
+        assert_eq!((bits.at, bits.skip(1)), (16, Err(Wrong::Short)));
         assert_eq!(peek(&[1], 99), 0);
     }
 }

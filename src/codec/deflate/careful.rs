@@ -3,46 +3,22 @@
 
 use super::alphabet::{END, EXCEPTION, MAX_LENGTH, SUBTABLE, bytes, choosing_bits, total_bits};
 use super::alphabet::{distance, length, literals_in};
-use super::bits::{low, peek};
+use super::bits::{Bits, low};
 use super::fault::{Reason, Wrong};
 use super::huffman::{Codes, DISTANCE_BITS, DISTANCE_TABLE, LITERAL_BITS, LITERAL_TABLE};
+use super::output::{Match, OutputBuffer};
 use super::unit::Unit;
 
 /// Upper bound of the bytes that a symbol and its distance touch: 48 bits that begin within a byte.
 pub(super) const SYMBOL_BYTES: usize = 8;
-
-/// The part of a match that did not fit into the room.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Rest {
-    /// Number of items left to copy; 0 if there is no match.
-    pub(super) length: usize,
-    /// Distance of the match.
-    pub(super) distance: usize,
-}
-
-impl Rest {
-    /// Copies as many of its items as fit into `out[*filled..]`.
-    pub(super) fn copy<S: Unit>(&mut self, out: &mut [S], filled: &mut usize) -> Result<(), Reason> {
-        if self.distance > *filled {
-            return Err(Reason::TooFar);
-        }
-        let now = self.length.min(out.len() - *filled);
-        for at in *filled..*filled + now {
-            out[at] = out[at - self.distance];
-        }
-        *filled += now;
-        self.length -= now;
-        Ok(())
-    }
-}
 
 /// The reason why the loop ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Left {
     /// More input is needed, and there is more.
     Input,
-    /// There is no room for the next item.
-    MemoryBudget,
+    /// There is no room for the next item, which may belong to this rest of a match.
+    Full(Match),
     /// The block ended.
     EndOfBlock,
 }
@@ -50,50 +26,45 @@ pub(super) enum Left {
 /// A decoded symbol.
 enum Symbol {
     Literal(u8),
-    Match { length: usize, distance: usize },
+    Match(Match),
     End,
 }
 
-/// Decodes symbols from bit `at` of `bytes` on into `out[*filled..]`.
+/// Decodes symbols into `out`. `ended` says that the input ends with `bits`.
 ///
-/// On return, also with an error, `at` is the first bit that was not decoded. `ended` says that no bytes
-/// follow `bytes`. If a match is longer than the room, its remainder is left in `rest`.
+/// On return, also with an error, `bits` is at the first bit that was not decoded.
 pub(super) fn decode<S: Unit>(
     codes: &Codes,
-    bytes: &[u8],
+    bits: &mut Bits<'_>,
     ended: bool,
-    at: &mut usize,
-    out: &mut [S],
-    filled: &mut usize,
-    rest: &mut Rest,
+    out: &mut OutputBuffer<'_, S>,
 ) -> Result<Left, Wrong> {
-    let end = bytes.len() * 8;
     loop {
-        if !ended && (*at >> 3) + SYMBOL_BYTES > bytes.len() {
+        if !ended && (bits.at >> 3) + SYMBOL_BYTES > bits.bytes.len() {
             return Ok(Left::Input);
         }
-        let (symbol, taken) = symbol(codes, peek(bytes, *at), end.saturating_sub(*at))?;
-        let has_room = *filled < out.len();
+        let (symbol, taken) = symbol(codes, bits.peek(), (bits.bytes.len() * 8).saturating_sub(bits.at))?;
+        let has_room = out.filled < out.items.len();
+        let mut rest = Match::default();
         match symbol {
             Symbol::End => {
-                *at += taken;
+                bits.at += taken;
                 return Ok(Left::EndOfBlock);
             }
-            Symbol::Match { distance, .. } if distance > *filled => return Err(Reason::TooFar.into()),
-            _ if !has_room => return Ok(Left::MemoryBudget),
+            Symbol::Match(found) if found.distance > out.filled => return Err(Reason::TooFar.into()),
+            _ if !has_room => return Ok(Left::Full(rest)),
             Symbol::Literal(byte) => {
-                out[*filled] = S::from_byte(byte);
-                *filled += 1;
+                out.items[out.filled] = S::from_byte(byte);
+                out.filled += 1;
             }
-            Symbol::Match { length, distance } => {
-                debug_assert!(length <= MAX_LENGTH);
-                *rest = Rest { length, distance };
-                rest.copy(out, filled)?;
+            Symbol::Match(found) => {
+                debug_assert!(found.length <= MAX_LENGTH);
+                rest = out.copy(found)?;
             }
         }
-        *at += taken;
+        bits.at += taken;
         if rest.length > 0 {
-            return Ok(Left::MemoryBudget);
+            return Ok(Left::Full(rest));
         }
     }
 }
@@ -135,5 +106,5 @@ fn symbol(codes: &Codes, word: u64, there: usize) -> Result<(Symbol, usize), Wro
     if entry & EXCEPTION != 0 {
         return Err(Reason::Distance.into());
     }
-    Ok((Symbol::Match { length, distance: distance(entry, word) }, taken))
+    Ok((Symbol::Match(Match { length, distance: distance(entry, word) }), taken))
 }

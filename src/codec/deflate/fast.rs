@@ -14,8 +14,9 @@ use super::alphabet::{END, EXCEPTION, MAX_LENGTH, SUBTABLE};
 use super::alphabet::{
     bytes, choosing_bits, distance, is_literals, length, length_mask, literals_in, total_bits,
 };
-use super::bits::low;
+use super::bits::{Bits, low};
 use super::huffman::{Codes, DISTANCE_BITS, DISTANCE_TABLE, LITERAL_BITS, LITERAL_TABLE};
+use super::output::{Match, OutputBuffer};
 use super::unit::Unit;
 use crate::codec::features::dispatched;
 
@@ -75,21 +76,15 @@ impl<'a> Register<'a> {
     }
 }
 
-/// Decodes symbols from bit `at` of `bytes` on into `out[*filled..]`, up to the first one for the careful
-/// loop.
-pub(super) fn decode<S: Unit>(
-    codes: &Codes,
-    bytes: &[u8],
-    at: &mut usize,
-    out: &mut [S],
-    filled: &mut usize,
-) -> Left {
-    let mut register = Register { input: bytes.get(*at >> 3..).unwrap_or_default(), bits: 0, count: 0 };
+/// Decodes symbols into `output`, up to the first one for the careful loop.
+pub(super) fn decode<S: Unit>(codes: &Codes, bits: &mut Bits<'_>, output: &mut OutputBuffer<'_, S>) -> Left {
+    let input = bits.bytes.get(bits.at >> 3..).unwrap_or_default();
+    let mut register = Register { input, bits: 0, count: 0 };
     if !register.fill() {
         return Left::Unfinished;
     }
-    register.drop((*at & 7) as u32);
-    let mut pos = *filled;
+    register.drop((bits.at & 7) as u32);
+    let (out, mut pos) = (&mut *output.items, output.filled);
     let (reason, bits_left) = dispatched(
         #[inline(always)]
         || match codes.mostly_literals {
@@ -97,8 +92,8 @@ pub(super) fn decode<S: Unit>(
             false => turns::<S, false>(codes, register, out, &mut pos),
         },
     );
-    *filled = pos;
-    *at = bytes.len() * 8 - bits_left;
+    output.filled = pos;
+    bits.at = bits.bytes.len() * 8 - bits_left;
     reason
 }
 
@@ -199,20 +194,20 @@ fn turns<S: Unit, const LITERALS: bool>(
         entry = literal_entry(codes, register.bits);
         // Without a match the source is index 0: reading the bytes just written would wait for that write.
         let from = from & keep;
-        copy_match(out, start, from, distance, length);
+        copy_match(out, start, from, Match { length, distance });
         *pos = start + length;
     }
 }
 
-/// Copies `length` items from `from`, which is `start - distance` unless `length` is 0.
+/// Copies a match to `start`; `from` is where its source begins, or any item if its length is 0.
 #[inline(always)]
-fn copy_match<S: Unit>(out: &mut [S], start: usize, from: usize, distance: usize, length: usize) {
-    if length <= WIDE.min(distance) {
+fn copy_match<S: Unit>(out: &mut [S], start: usize, from: usize, found: Match) {
+    if found.length <= WIDE.min(found.distance) {
         // Most matches: short, and without overlap.
         let wide: [S; WIDE] = *out[from..].first_chunk().expect("room for a wide copy");
         out[start..start + WIDE].copy_from_slice(&wide);
     } else {
-        long_copy(out, start, distance, length);
+        long_copy(out, start, found);
     }
 }
 
@@ -225,10 +220,11 @@ fn left_before(register: &Register<'_>, sum: u32) -> usize {
     register.bits_left() + total_bits(sum) as usize
 }
 
-/// Copies a long match, or one that overlaps its own output; may write up to [`WIDE`] items more than
-/// `length`. Not inlined: the turns need the registers.
+/// Copies a long match, or one that overlaps its own output, to `pos`; may write up to [`WIDE`] items more
+/// than its length. Not inlined: the turns need the registers.
 #[inline(never)]
-fn long_copy<S: Unit>(out: &mut [S], pos: usize, distance: usize, length: usize) {
+fn long_copy<S: Unit>(out: &mut [S], pos: usize, found: Match) {
+    let Match { length, distance } = found;
     debug_assert!(distance <= WINDOW && distance <= pos);
     let from = pos - distance;
     if distance == 1 {
@@ -264,7 +260,7 @@ mod tests {
             for length in 1..=MAX_LENGTH {
                 let mut out = before.clone();
                 out.resize(before.len() + length + WIDE + 1, 1);
-                long_copy(&mut out, before.len(), distance, length);
+                long_copy(&mut out, before.len(), Match { length, distance });
                 let mut wanted = before.clone();
                 (0..length).for_each(|_| wanted.push(wanted[wanted.len() - distance]));
                 assert_eq!(out[..wanted.len()], wanted, "{length} from {distance} before");

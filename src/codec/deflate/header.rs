@@ -3,10 +3,10 @@
 //! Code lengths are accepted as by zlib, the reference that other readers follow: a complete code, or a
 //! single code of one bit, or, for distances, none.
 
-use super::alphabet::{END_OF_BLOCK, EXCEPTION, MAX_DISTANCES, MAX_LITERALS, PRECODE, code_bits, total_bits};
+use super::alphabet::{END_OF_BLOCK, EXCEPTION, MAX_DISTANCES, MAX_LITERALS, code_bits, total_bits};
 use super::bits::{Bits, low, peek};
 use super::fault::{Reason, Wrong};
-use super::huffman::{self, Lenience, PRECODE_BITS, PRECODE_TABLE};
+use super::huffman::{self, PRECODE, PRECODE_BITS, PRECODE_TABLE};
 
 /// Maximum size of a header in bytes, from the byte of its first bit.
 ///
@@ -63,7 +63,7 @@ fn read_precode(bits: &mut Bits<'_>, count: usize, table: &mut [u32; PRECODE_TAB
     for &symbol in &PRECODE_ORDER[..count] {
         lengths[symbol] = bits.take(3)? as u8;
     }
-    Ok(huffman::build(&lengths, &PRECODE, table, PRECODE_BITS, Lenience::Complete)?)
+    Ok(huffman::build(&lengths, PRECODE, table)?)
 }
 
 fn read_lengths(bits: &mut Bits<'_>, table: &[u32; PRECODE_TABLE], lengths: &mut [u8]) -> Result<(), Wrong> {
@@ -133,7 +133,7 @@ mod tests {
         let mut bits = Bits::new(&block, 3);
         let lengths = Lengths::read(&mut bits).unwrap();
         assert!(huffman::is_complete(lengths.literals()) && lengths.literals().len() > 256);
-        for cut in 0..bits.at() / 8 {
+        for cut in 0..bits.at / 8 {
             let cut = Lengths::read(&mut Bits::new(&block[..cut], 3));
             assert_eq!(cut.unwrap_err(), Wrong::Short);
         }

@@ -68,39 +68,45 @@ impl Codes {
         let lengths = literals.iter().skip(END_OF_BLOCK + 1).filter(|&&bits| bits > 0);
         let share: u32 = lengths.map(|&bits| (1 << MAX_BITS) >> bits).sum();
         self.mostly_literals = share < (1 << MAX_BITS) / 8;
-        let (table, symbols) = (&mut self.literals[..], &alphabet::LITERALS[..]);
-        fill(literals, symbols, table, LITERAL_BITS, Lenience::One, |filler, table, bits| {
-            filler.short_joined(table, bits)
-        })?;
-        let (table, symbols) = (&mut self.distances[..], &alphabet::DISTANCES[..]);
-        build(distances, symbols, table, DISTANCE_BITS, Lenience::OneOrNone)
+        fill(literals, LITERALS, &mut self.literals, |filler, table, bits| filler.short_joined(table, bits))?;
+        build(distances, DISTANCES, &mut self.distances)
     }
 }
+
+/// The symbols of a kind of code, and how the codes are looked up.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Alphabet {
+    /// The entry of each symbol.
+    symbols: &'static [u32],
+    /// Number of bits looked up at once.
+    bits: u32,
+    lenience: Lenience,
+}
+
+const LITERALS: Alphabet =
+    Alphabet { symbols: &alphabet::LITERALS, bits: LITERAL_BITS, lenience: Lenience::One };
+const DISTANCES: Alphabet =
+    Alphabet { symbols: &alphabet::DISTANCES, bits: DISTANCE_BITS, lenience: Lenience::OneOrNone };
+pub(super) const PRECODE: Alphabet =
+    Alphabet { symbols: &alphabet::PRECODE, bits: PRECODE_BITS, lenience: Lenience::Complete };
 
 /// Number of codes of each length.
 type Counts = [u16; MAX_BITS + 1];
 
-/// Fills `table` for codes of these `lengths`; `symbols` has the entry of each symbol.
-pub(super) fn build(
-    lengths: &[u8],
-    symbols: &[u32],
-    table: &mut [u32],
-    bits: u32,
-    lenience: Lenience,
-) -> Result<(), Reason> {
-    fill(lengths, symbols, table, bits, lenience, |filler, table, bits| filler.short(table, bits))
+/// Fills `table` for codes of these `lengths`.
+pub(super) fn build(lengths: &[u8], alphabet: Alphabet, table: &mut [u32]) -> Result<(), Reason> {
+    fill(lengths, alphabet, table, |filler, table, bits| filler.short(table, bits))
 }
 
 /// Fills `table` as [`build`] does; `short` places the codes that the table itself holds.
 #[inline]
 fn fill(
     lengths: &[u8],
-    symbols: &[u32],
+    alphabet: Alphabet,
     table: &mut [u32],
-    bits: u32,
-    lenience: Lenience,
     short: impl FnOnce(&mut Filler<'_>, &mut [u32], u32),
 ) -> Result<(), Reason> {
+    let Alphabet { symbols, bits, lenience } = alphabet;
     let counts = count(lengths);
     let Some(longest) = (1..=MAX_BITS).rfind(|&length| counts[length] > 0) else {
         return match lenience {
@@ -291,9 +297,7 @@ fn doubled(table: &mut [u32], length: u32) -> &mut [u32] {
 
 #[cfg(test)]
 mod tests {
-    use super::super::alphabet::{
-        LITERALS, PRECODE, bytes, choosing_bits, code_bits, is_literals, total_bits,
-    };
+    use super::super::alphabet::{bytes, choosing_bits, code_bits, is_literals, total_bits};
     use super::super::tests::writer::{Dice, lengths};
     use super::*;
     use proptest::prelude::*;
@@ -325,7 +329,7 @@ mod tests {
         #[test]
         fn each_code_is_found_whatever_follows_it(lengths in complete(), noise: u16) {
             let mut table = vec![0; LITERAL_TABLE];
-            build(&lengths, &LITERALS, &mut table, LITERAL_BITS, Lenience::Complete).unwrap();
+            build(&lengths, LITERALS, &mut table).unwrap();
             prop_assert!(is_complete(&lengths));
             // The standard's assignment of codes (RFC 1951, section 3.2.2).
             let mut code = 0u32;
@@ -333,7 +337,8 @@ mod tests {
                 for symbol in (0..lengths.len()).filter(|&symbol| lengths[symbol] == length) {
                     let reversed = code.reverse_bits() >> (32 - u32::from(length));
                     let bits = reversed as usize | usize::from(noise) << length;
-                    prop_assert_eq!(look(&table, LITERAL_BITS, bits & 0x7fff), with_code(LITERALS[symbol], length.into()));
+                    let entry = with_code(LITERALS.symbols[symbol], length.into());
+                    prop_assert_eq!(look(&table, LITERAL_BITS, bits & 0x7fff), entry);
                     code += 1;
                 }
                 code <<= 1;
@@ -347,7 +352,7 @@ mod tests {
             let mut codes = Codes::new();
             codes.build(&lengths, &[]).unwrap();
             let mut single = vec![INVALID | 1; LITERAL_TABLE];
-            build(&lengths, &LITERALS, &mut single, LITERAL_BITS, Lenience::Complete).unwrap();
+            build(&lengths, LITERALS, &mut single).unwrap();
             for at in 0..1 << LITERAL_BITS {
                 let first = single[at];
                 let mut wanted = first;
@@ -387,7 +392,7 @@ mod tests {
             (&[1, 2], false, false, false),
             (&[1, 1, 1], false, false, false),
         ] {
-            let mut takes = |lenience| build(lengths, &PRECODE, &mut table, 7, lenience).is_ok();
+            let mut takes = |lenience| build(lengths, Alphabet { lenience, ..PRECODE }, &mut table).is_ok();
             let taken = [takes(Complete), takes(One), takes(OneOrNone)];
             assert_eq!(taken, [complete, one, none], "{lengths:?}");
         }
@@ -396,7 +401,7 @@ mod tests {
     #[test]
     fn one_code_leaves_the_other_bit_invalid() {
         let mut table = [0; 128];
-        build(&[0, 0, 0, 1], &PRECODE, &mut table, 7, Lenience::One).unwrap();
+        build(&[0, 0, 0, 1], Alphabet { lenience: Lenience::One, ..PRECODE }, &mut table).unwrap();
         assert_eq!((bytes(table[0])[0], total_bits(table[0])), (3, 1));
         assert_eq!((table[1] & EXCEPTION, total_bits(table[1])), (EXCEPTION, 1));
     }

@@ -2,12 +2,13 @@
 
 use super::alphabet::MAX_LENGTH;
 use super::bits::Bits;
-use super::careful::{self, Rest};
+use super::careful;
 use super::fast;
 use super::fault::{Cause, Fault, Reason, Wrong};
 use super::header::{self, HEADER_BYTES, KIND_BITS, Lengths};
 use super::huffman::Codes;
 use super::input::Input;
+use super::output::{Match, OutputBuffer};
 use super::unit::Unit;
 use crate::content::Content;
 
@@ -90,7 +91,8 @@ pub struct Inflate {
     bit: u64,
     /// Number of output bytes of all finished calls; the pending part of a match is not counted.
     offset: u64,
-    rest: Rest,
+    /// The part of the last match that had no room.
+    rest: Match,
 }
 
 impl Default for Inflate {
@@ -111,7 +113,7 @@ impl Inflate {
             header: 0,
             bit: 0,
             offset: 0,
-            rest: Rest::default(),
+            rest: Match::default(),
         }
     }
 
@@ -119,7 +121,7 @@ impl Inflate {
     /// header is read again.
     pub fn start(&mut self, stored: &dyn Content, place: Position) -> Result<(), Fault> {
         self.input.clear();
-        (self.state, self.last, self.rest) = (BlockState::Between, false, Rest::default());
+        (self.state, self.last, self.rest) = (BlockState::Between, false, Match::default());
         (self.header, self.bit, self.offset) = (place.header, place.header, place.offset);
         if place.bit == place.header {
             return Ok(());
@@ -177,7 +179,9 @@ impl Inflate {
         out: &mut [u8],
         filled: usize,
     ) -> (usize, Result<Stop, Fault>) {
-        self.run(stored, out, filled, false)
+        let mut out = OutputBuffer { items: out, filled };
+        let stop = self.run(stored, &mut out, false);
+        (out.filled, stop)
     }
 
     /// Decodes as [`decode`](Self::decode) does, but stops also where a block ends.
@@ -187,33 +191,32 @@ impl Inflate {
         out: &mut [u8],
         filled: usize,
     ) -> (usize, Result<Stop, Fault>) {
-        self.run(stored, out, filled, true)
+        let mut out = OutputBuffer { items: out, filled };
+        let stop = self.run(stored, &mut out, true);
+        (out.filled, stop)
     }
 
     /// Decodes into any kind of output; `one_block` says whether to stop where a block ends.
     pub(super) fn run<S: Unit>(
         &mut self,
         stored: &dyn Content,
-        out: &mut [S],
-        mut filled: usize,
+        out: &mut OutputBuffer<'_, S>,
         one_block: bool,
-    ) -> (usize, Result<Stop, Fault>) {
-        let before = filled;
-        let stop = self.advance(stored, out, &mut filled, one_block);
-        self.offset = self.offset.saturating_add((filled - before) as u64);
-        let stop = stop.map_err(|wrong| self.fault(wrong, self.offset));
-        (filled, stop)
+    ) -> Result<Stop, Fault> {
+        let before = out.filled;
+        let stop = self.advance(stored, out, one_block);
+        self.offset = self.offset.saturating_add((out.filled - before) as u64);
+        stop.map_err(|wrong| self.fault(wrong, self.offset))
     }
 
     fn advance<S: Unit>(
         &mut self,
         stored: &dyn Content,
-        out: &mut [S],
-        filled: &mut usize,
+        out: &mut OutputBuffer<'_, S>,
         one_block: bool,
     ) -> Result<Stop, Wrong> {
         if self.rest.length > 0 {
-            self.rest.copy(out, filled)?;
+            self.rest = out.copy(self.rest)?;
             if self.rest.length > 0 {
                 return Ok(Stop::Full);
             }
@@ -225,8 +228,8 @@ impl Inflate {
                     self.open_block(stored)?;
                     continue;
                 }
-                BlockState::Stored(length) => self.stored_bytes(stored, length, out, filled)?,
-                BlockState::Fixed | BlockState::Dynamic => self.symbols(stored, out, filled)?,
+                BlockState::Stored(length) => self.stored_bytes(stored, length, out)?,
+                BlockState::Fixed | BlockState::Dynamic => self.symbols(stored, out)?,
             };
             if !ended {
                 return Ok(Stop::Full);
@@ -270,7 +273,7 @@ impl Inflate {
             _ => return Err(Reason::BlockType.into()),
         };
         self.header = self.bit;
-        self.bit = byte * 8 + bits.at() as u64;
+        self.bit = byte * 8 + bits.at as u64;
         (self.state, self.last) = (state, kind & 1 == 1);
         Ok(())
     }
@@ -280,20 +283,20 @@ impl Inflate {
         &mut self,
         stored: &dyn Content,
         length: u16,
-        out: &mut [S],
-        filled: &mut usize,
+        out: &mut OutputBuffer<'_, S>,
     ) -> Result<bool, Wrong> {
         let mut bytes_left = usize::from(length);
-        while bytes_left > 0 && *filled < out.len() {
+        while bytes_left > 0 && out.filled < out.items.len() {
             let bytes = self.input.from(stored, self.bit >> 3, 1);
-            let count = bytes_left.min(bytes.len()).min(out.len() - *filled);
+            let room = &mut out.items[out.filled..];
+            let count = bytes_left.min(bytes.len()).min(room.len());
             if count == 0 {
                 return Err(Wrong::Short);
             }
-            for (to, &byte) in out[*filled..*filled + count].iter_mut().zip(bytes) {
+            for (to, &byte) in room[..count].iter_mut().zip(bytes) {
                 *to = S::from_byte(byte);
             }
-            *filled += count;
+            out.filled += count;
             bytes_left -= count;
             self.bit += 8 * count as u64;
             self.state = BlockState::Stored(bytes_left as u16);
@@ -305,24 +308,24 @@ impl Inflate {
     fn symbols<S: Unit>(
         &mut self,
         stored: &dyn Content,
-        out: &mut [S],
-        filled: &mut usize,
+        out: &mut OutputBuffer<'_, S>,
     ) -> Result<bool, Wrong> {
         loop {
             let byte = self.bit >> 3;
             let bytes = self.input.from(stored, byte, SYMBOLS_BYTES);
             let ended = bytes.len() < SYMBOLS_BYTES;
-            let mut at = (self.bit & 7) as usize;
-            let reason = match fast::decode(&self.codes, bytes, &mut at, out, filled) {
+            let mut bits = Bits::new(bytes, (self.bit & 7) as usize);
+            let reason = match fast::decode(&self.codes, &mut bits, out) {
                 fast::Left::EndOfBlock => Ok(careful::Left::EndOfBlock),
-                fast::Left::Unfinished => {
-                    careful::decode(&self.codes, bytes, ended, &mut at, out, filled, &mut self.rest)
-                }
+                fast::Left::Unfinished => careful::decode(&self.codes, &mut bits, ended, out),
             };
-            self.bit = byte * 8 + at as u64;
+            self.bit = byte * 8 + bits.at as u64;
             match reason? {
                 careful::Left::Input => {}
-                careful::Left::MemoryBudget => return Ok(false),
+                careful::Left::Full(rest) => {
+                    self.rest = rest;
+                    return Ok(false);
+                }
                 careful::Left::EndOfBlock => return Ok(true),
             }
         }

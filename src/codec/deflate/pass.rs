@@ -4,6 +4,7 @@ use super::WINDOW;
 use super::checkpoint::Checkpoint;
 use super::fault::Fault;
 use super::inflate::{Inflate, Position, SYMBOL_ROOM, Stop};
+use super::output::OutputBuffer;
 use super::probe::{PROBE, Probe};
 use crate::content::Content;
 
@@ -82,9 +83,9 @@ impl Pass {
     /// Makes the checkpoint that is due here, which decodes the output after it.
     fn mark(&mut self, stored: &dyn Content) -> Result<Stop, Fault> {
         let Some(marks) = &mut self.marks else { return Ok(Stop::Full) };
-        let end = self.filled + PROBE;
-        let (mark, filled, stop) =
-            marks.probe.mark(&mut self.inflate, stored, &mut self.buffer[..end], self.filled, |_| true);
+        let mut out = OutputBuffer { items: &mut self.buffer[..self.filled + PROBE], filled: self.filled };
+        let (mark, stop) = marks.probe.mark(&mut self.inflate, stored, &mut out, |_| true);
+        let filled = out.filled;
         marks.due = marks.due.saturating_add(marks.spacing);
         marks.made = mark.map(|mark| {
             let window = self.buffer[self.filled.saturating_sub(WINDOW)..self.filled].to_vec();

@@ -17,6 +17,7 @@ use super::WINDOW;
 use super::checkpoint::Checkpoint;
 use super::fault::Fault;
 use super::inflate::{Inflate, Position, Stop};
+use super::output::OutputBuffer;
 use super::probe::{PROBE, Probe, Probed, Used};
 use super::unit::MARKER;
 use crate::content::Content;
@@ -151,15 +152,17 @@ impl Piece {
 
     /// Decodes at most `room` items, or to the end of a block.
     fn fill_some(&mut self, inflate: &mut Inflate, stored: &dyn Content, room: usize) -> Result<Stop, Fault> {
-        let stop;
         if self.in_bytes {
-            let out = grown(&mut self.bytes, self.bytes_end + room);
-            (self.bytes_end, stop) = inflate.run(stored, out, self.bytes_end, true);
+            let mut out = with_room(&mut self.bytes, self.bytes_end, room);
+            let stop = inflate.run(stored, &mut out, true);
+            self.bytes_end = out.filled;
+            stop
         } else {
-            let out = grown(&mut self.symbols, self.symbols_end + room);
-            (self.symbols_end, stop) = inflate.run(stored, out, self.symbols_end, true);
+            let mut out = with_room(&mut self.symbols, self.symbols_end, room);
+            let stop = inflate.run(stored, &mut out, true);
+            self.symbols_end = out.filled;
+            stop
         }
-        stop
     }
 
     /// Marks the current position, which decodes the output after it.
@@ -168,11 +171,13 @@ impl Piece {
         let go_on = |inflate: &mut Inflate| !meets(inflate, stored, until);
         let (mark, stop);
         if self.in_bytes {
-            let out = grown(&mut self.bytes, self.bytes_end + PROBE);
-            (mark, self.bytes_end, stop) = self.probe.mark(inflate, stored, out, self.bytes_end, go_on);
+            let mut out = with_room(&mut self.bytes, self.bytes_end, PROBE);
+            (mark, stop) = self.probe.mark(inflate, stored, &mut out, go_on);
+            self.bytes_end = out.filled;
         } else {
-            let out = grown(&mut self.symbols, self.symbols_end + PROBE);
-            (mark, self.symbols_end, stop) = self.probe.mark(inflate, stored, out, self.symbols_end, go_on);
+            let mut out = with_room(&mut self.symbols, self.symbols_end, PROBE);
+            (mark, stop) = self.probe.mark(inflate, stored, &mut out, go_on);
+            self.symbols_end = out.filled;
         }
         self.marks.extend(mark);
         stop
@@ -269,6 +274,11 @@ impl Piece {
 /// True if a piece up to bit `until` ends at the decoder's position, where the next piece begins.
 fn meets(inflate: &mut Inflate, stored: &dyn Content, until: u64) -> bool {
     inflate.place().bit >= until && inflate.at_plausible_block(stored)
+}
+
+/// Returns the buffer, filled up to `filled`, with room for as many items as given.
+fn with_room<S: Copy + Default>(buffer: &mut Vec<S>, filled: usize, room: usize) -> OutputBuffer<'_, S> {
+    OutputBuffer { items: grown(buffer, filled + room), filled }
 }
 
 /// Returns the first `len` items of a buffer, which grows if need be.

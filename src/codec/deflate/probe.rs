@@ -7,6 +7,7 @@
 use super::WINDOW;
 use super::fault::Fault;
 use super::inflate::{Inflate, Position, Stop};
+use super::output::OutputBuffer;
 use super::unit::{MARKER, Unit};
 use crate::content::Content;
 
@@ -86,35 +87,33 @@ impl Probe {
     }
 
     /// Marks the position of `inflate`, with nothing pending, and decodes up to [`PROBE`] items from there
-    /// into `out[filled..]`, as [`Inflate::run`] does. Stops where a block ends unless `go_on` returns true.
+    /// into `out`, as [`Inflate::run`] does. Stops where a block ends unless `go_on` returns true.
     ///
     /// Makes no mark if decoding stopped before the used bytes were known.
     pub(super) fn mark<S: Unit>(
         &mut self,
         inflate: &mut Inflate,
         stored: &dyn Content,
-        out: &mut [S],
-        filled: usize,
+        out: &mut OutputBuffer<'_, S>,
         mut go_on: impl FnMut(&mut Inflate) -> bool,
-    ) -> (Option<Probed>, usize, Result<Stop, Fault>) {
+    ) -> (Option<Probed>, Result<Stop, Fault>) {
         debug_assert_eq!(inflate.pending(), 0, "a mark lies between two symbols");
         let place = inflate.place();
-        let (window, room) = out.split_at_mut(filled);
+        let (window, room) = out.items.split_at_mut(out.filled);
         let Some(window) = window.last_chunk::<WINDOW>() else {
             // Near the start of a stream little output comes before the position: all of it is kept.
-            let (filled, stop) = inflate.run(stored, out, filled, true);
-            return (Some(Probed { place, used: Used(None) }), filled, stop);
+            let stop = inflate.run(stored, out, true);
+            return (Some(Probed { place, used: Used(None) }), stop);
         };
         let wanted = WINDOW + room.len().min(PROBE);
-        let mut end = WINDOW;
+        let mut symbols = OutputBuffer { items: &mut self.symbols[..wanted], filled: WINDOW };
         let stop = loop {
-            let stop;
-            (end, stop) = inflate.run(stored, &mut self.symbols[..wanted], end, true);
+            let stop = inflate.run(stored, &mut symbols, true);
             if !matches!(stop, Ok(Stop::Block)) || !go_on(inflate) {
                 break stop;
             }
         };
-        let symbols = &self.symbols[WINDOW..end];
+        let symbols = &symbols.items[WINDOW..symbols.filled];
         self.seen[usize::from(MARKER)..].fill(0);
         for (to, &symbol) in room.iter_mut().zip(symbols) {
             // Both values are computed, without a branch: the choice can't be predicted.
@@ -124,7 +123,8 @@ impl Probe {
         }
         let complete = symbols.len() == PROBE || matches!(stop, Ok(Stop::End));
         let mark = complete.then(|| Probed { place, used: Used::of(&self.seen[usize::from(MARKER)..]) });
-        (mark, filled + symbols.len(), stop)
+        out.filled += symbols.len();
+        (mark, stop)
     }
 }
 

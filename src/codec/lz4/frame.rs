@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use super::format::{BlockSize, Blocks, Next, decoded_len};
 use super::running::Running;
-use super::unframe::Unframing;
+use super::unframe::{PartEnd, Unframing};
 use crate::codec::input::Input;
 use crate::codec::parts::{Hop, PartStart, Parts};
 use crate::content::Content;
@@ -174,8 +174,8 @@ impl Parts for Frames {
     fn start(&self, from: PartStart, window: Vec<u8>, until: Option<PartStart>) -> Result<Unframing> {
         let end = until.map_or(u64::MAX, |until| until.stored);
         let input = Input::range(&self.stored, from.stored, end);
-        let running = self.running_at(from);
-        Ok(Unframing::new(input, from, window, until, running, self.part_len(LINKED_PARTS)))
+        let end = until.map_or(PartEnd::After(self.part_len(LINKED_PARTS)), PartEnd::At);
+        Ok(Unframing::new(input, from, window, end).with_running(self.running_at(from)))
     }
 
     fn leave(&self, decoder: Unframing) {

@@ -12,6 +12,38 @@ use crate::error::{Error, Result};
 /// Maximum distance of a match.
 const WINDOW: usize = 64 << 10;
 
+/// The end of the part that a decoder is to decode.
+pub(super) enum PartEnd {
+    /// The start of the next part.
+    At(PartStart),
+    /// A position of the decoder's choice after this many bytes.
+    After(u64),
+}
+
+/// Output of which the bytes before `end` are decoded; bytes after it may be overwritten.
+struct FrameOutput<'a> {
+    bytes: &'a mut Vec<u8>,
+    /// The start of the current frame, or of the window.
+    floor: usize,
+    end: usize,
+}
+
+impl FrameOutput<'_> {
+    /// Returns the start of the bytes to which the matches of the next block may reach back.
+    fn reach(&self, blocks: Blocks) -> usize {
+        if blocks.linked { self.floor.max(self.end.saturating_sub(WINDOW)) } else { self.end }
+    }
+
+    /// Returns the buffer from `start` on, with room for `len` bytes after the decoded ones.
+    fn room(&mut self, start: usize, len: usize) -> Option<&mut [u8]> {
+        let end = self.end + len;
+        if self.bytes.len() < end {
+            self.bytes.resize(end, 0);
+        }
+        self.bytes.get_mut(start..end)
+    }
+}
+
 /// A decoder of frames from the start of a part on.
 pub(super) struct Unframing {
     input: Input,
@@ -19,13 +51,12 @@ pub(super) struct Unframing {
     blocks: Option<Blocks>,
     /// The last output of a linked frame.
     window: Vec<u8>,
-    until: Option<PartStart>,
+    part_end: PartEnd,
     /// Checksum and length of the frame so far, if it was followed from its start on.
     running: Option<Running>,
     /// The stored checksum of the last frame's content, if there is one.
     sum: Option<u32>,
-    /// Without `until`, decoding stops after this many bytes.
-    part: u64,
+    /// Number of bytes decoded of the part.
     made: u64,
     /// True if the stream has ended in order.
     ended: bool,
@@ -36,19 +67,17 @@ pub(super) struct Unframing {
 }
 
 impl Unframing {
-    /// Returns a decoder from a part start to another (`until`), or to one of its choice after `part` bytes.
-    pub(super) fn new(
-        input: Input,
-        from: PartStart,
-        window: Vec<u8>,
-        until: Option<PartStart>,
-        running: Option<Running>,
-        part: u64,
-    ) -> Self {
+    /// Returns a decoder of a part.
+    pub(super) fn new(input: Input, from: PartStart, window: Vec<u8>, part_end: PartEnd) -> Self {
         let blocks = Blocks::from_state(from.state);
-        let (sum, block) = (None, Vec::new());
+        let (running, sum, block) = (None, None, Vec::new());
         let (made, ended, broken) = (0, false, None);
-        Self { input, blocks, window, until, running, sum, part, made, ended, block, broken }
+        Self { input, blocks, window, part_end, running, sum, made, ended, block, broken }
+    }
+
+    /// Returns the decoder with checksum and length of the frame up to the start of the part, if known.
+    pub(super) fn with_running(self, running: Option<Running>) -> Self {
+        Self { running, ..self }
     }
 
     /// Returns checksum and length of the current frame so far, if known.
@@ -67,10 +96,10 @@ impl Unframing {
     }
 
     fn is_at_stop(&self) -> bool {
-        match self.until {
-            Some(until) => self.input.position() >= until.stored,
+        match self.part_end {
+            PartEnd::At(next) => self.input.position() >= next.stored,
             // An end mark belongs to the part before it.
-            None => self.made >= self.part,
+            PartEnd::After(len) => self.made >= len,
         }
     }
 
@@ -107,15 +136,8 @@ impl Unframing {
         }
     }
 
-    /// Decodes a block into `out` from `end` on; the bytes before, back to `floor`, are of the same frame.
-    fn block(
-        &mut self,
-        blocks: Blocks,
-        size: BlockSize,
-        out: &mut Vec<u8>,
-        floor: usize,
-        end: usize,
-    ) -> Result<usize> {
+    /// Decodes a block behind the output, and returns its length.
+    fn block(&mut self, blocks: Blocks, size: BlockSize, out: &mut FrameOutput<'_>) -> Result<usize> {
         let (len, longest) = (size.stored, blocks.longest());
         let whole = len + blocks.after() as usize;
         let at_hand = self.input.at_least(whole)?.len() >= whole;
@@ -131,20 +153,16 @@ impl Unframing {
         };
         let right =
             sum.first_chunk().is_none_or(|&sum| XxHash32::oneshot(0, data) == u32::from_le_bytes(sum));
-        if out.len() < end + longest {
-            out.resize(end + longest, 0);
-        }
-        // Start of the bytes to which matches may reach back.
-        let known = if blocks.linked { floor.max(end.saturating_sub(WINDOW)) } else { end };
-        let decoded = if size.raw {
-            out.get_mut(end..end + len).map(|after| {
-                after.copy_from_slice(data);
-                len
-            })
-        } else {
-            let room = out.get_mut(known..end + longest);
-            room.and_then(|room| whole::decode(data, room, end - known))
-        };
+        let known = if size.raw { out.end } else { out.reach(blocks) };
+        let before = out.end - known;
+        let room = out.room(known, longest);
+        let decoded = room.and_then(|room| match size.raw {
+            true => {
+                room.get_mut(..len)?.copy_from_slice(data);
+                Some(len)
+            }
+            false => whole::decode(data, room, before),
+        });
         if let Some(decoded) = decoded.filter(|_| right) {
             if at_hand {
                 self.input.take(whole);
@@ -154,14 +172,8 @@ impl Unframing {
         Err(self.input.damaged("a block of the LZ4 frame is broken"))
     }
 
-    /// Decodes the good bytes of the broken block at `begin` into `out` from `end` on.
-    fn prefix(
-        &mut self,
-        blocks: Blocks,
-        size: BlockSize,
-        begin: u64,
-        (out, floor, end): (&mut Vec<u8>, usize, usize),
-    ) -> usize {
+    /// Decodes the good bytes of the broken block at `begin` behind the output, and returns their number.
+    fn prefix(&mut self, blocks: Blocks, size: BlockSize, begin: u64, out: &mut FrameOutput<'_>) -> usize {
         let stop = begin.saturating_add(size.stored as u64);
         let mut input = self.input.again(begin, stop);
         if blocks.after() > 0 && !input.ends_early(stop) {
@@ -174,28 +186,27 @@ impl Unframing {
             let _ = std::io::Read::read_to_end(&mut input, &mut raw);
             raw
         } else {
-            let floor = if blocks.linked { floor.max(end.saturating_sub(WINDOW)) } else { end };
-            block::prefix(input, out.get(floor..end).unwrap_or_default(), blocks.longest() as u64)
+            let window = out.bytes.get(out.reach(blocks)..out.end).unwrap_or_default();
+            block::prefix(input, window, blocks.longest() as u64)
         };
-        if out.len() < end + good.len() {
-            out.resize(end + good.len(), 0);
+        if let Some(room) = out.room(out.end, good.len()) {
+            room.copy_from_slice(&good);
         }
-        out[end..end + good.len()].copy_from_slice(&good);
         good.len()
     }
 
     /// Decodes blocks until `out` is `least` bytes longer than `start`; returns the end of the output.
     fn decode(&mut self, out: &mut Vec<u8>, start: usize, least: usize) -> (usize, Result<()>) {
-        let (mut end, mut floor) = (start, 0);
-        while end - start < least && !self.ended && self.broken.is_none() {
+        let mut out = FrameOutput { bytes: out, floor: 0, end: start };
+        while out.end - start < least && !self.ended && self.broken.is_none() {
             let Some(blocks) = self.blocks else {
                 if self.is_at_stop() {
                     break;
                 }
-                floor = end;
+                out.floor = out.end;
                 match self.begin() {
                     Ok(()) => continue,
-                    Err(error) => return (end, Err(error)),
+                    Err(error) => return (out.end, Err(error)),
                 }
             };
             let mut step = || {
@@ -207,8 +218,8 @@ impl Unframing {
                     return Ok(Some(0));
                 };
                 let begin = self.input.position();
-                self.block(blocks, size, out, floor, end).map(Some).or_else(|error| {
-                    let decoded = self.prefix(blocks, size, begin, (&mut *out, floor, end));
+                self.block(blocks, size, &mut out).map(Some).or_else(|error| {
+                    let decoded = self.prefix(blocks, size, begin, &mut out);
                     if decoded == 0 || !error.lasts() {
                         return Err(error);
                     }
@@ -218,21 +229,22 @@ impl Unframing {
             };
             match step() {
                 Ok(Some(decoded)) => {
-                    if let (Some(running), Some(bytes)) = (&mut self.running, out.get(end..end + decoded)) {
+                    let end = out.end + decoded;
+                    if let (Some(running), Some(bytes)) = (&mut self.running, out.bytes.get(out.end..end)) {
                         running.take(bytes);
                     }
                     self.made = self.made.saturating_add(decoded as u64);
-                    end += decoded;
+                    out.end = end;
                 }
                 Ok(None) => break,
-                Err(error) => return (end, Err(error)),
+                Err(error) => return (out.end, Err(error)),
             }
         }
-        (end, Ok(()))
+        (out.end, Ok(()))
     }
 
     fn is_at_end_mark(&mut self) -> Result<bool> {
-        Ok(self.until.is_none() && self.input.magic()? == [0; 4])
+        Ok(matches!(self.part_end, PartEnd::After(_)) && self.input.magic()? == [0; 4])
     }
 }
 

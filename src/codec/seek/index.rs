@@ -42,7 +42,7 @@ use md5::{Digest, Md5};
 
 use super::SegmentReader;
 use crate::cache::store::{Key, PendingWrite, Store};
-use crate::codec::StreamName;
+use crate::codec::{StoredStream, StreamName};
 use crate::content::{Content, read_exact_at};
 use crate::error::Result;
 
@@ -161,18 +161,11 @@ impl Keys {
 }
 
 impl IndexSlot {
-    /// Returns the slot for the stream in `stored`, which decodes to `data_size` bytes; `name` identifies it
-    /// further. `None` if the store keeps nothing.
-    pub(in crate::codec) fn new(
-        store: &Arc<Store>,
-        of: IndexKind,
-        name: Option<&StreamName>,
-        stored: &Arc<dyn Content>,
-        data_size: u64,
-    ) -> Option<Self> {
-        let name = name.filter(|_| store.keeps())?.clone();
-        let (store, stored, keys) = (store.clone(), stored.clone(), OnceLock::new());
-        Some(Self { store, of, name, stored, data_size, keys })
+    /// Returns the slot for a stream. `None` if the stream has no name, or if the store keeps nothing.
+    pub(in crate::codec) fn new(store: &Arc<Store>, of: IndexKind, stream: &StoredStream) -> Option<Self> {
+        let StoredStream { stored, data_size, name } = stream.clone();
+        let name = name.filter(|_| store.keeps())?;
+        Some(Self { store: store.clone(), of, name, stored, data_size, keys: OnceLock::new() })
     }
 
     /// Returns the size of the stored stream in bytes.

@@ -5,7 +5,11 @@ use crate::cache::store::Store;
 
 /// Opens a content as a mount does that stores seek tables.
 fn mounted(codec: Codec, stored: &[u8], data_size: usize, cache: &Arc<Cache>) -> Result<Arc<dyn Content>> {
-    open_named(codec, Arc::new(Text::new(stored)), data_size as u64, cache, Some(&b"name".into()))
+    open_stream(
+        codec,
+        StoredStream::new(Arc::new(Text::new(stored)), data_size as u64).named(b"name".into()),
+        cache,
+    )
 }
 
 /// Returns the bytes that can be read from the start on, and the error that ends them.

@@ -98,7 +98,7 @@ impl IndexedReader {
             let before = std::mem::replace(out, self.zlib.cache.buffer(WINDOW + len));
             self.zlib.cache.used(Arc::new(before));
         }
-        if let Err(error) = decode(&self.zlib, &mut decoder.inflate, &decoder.window, out, len) {
+        if let Err(error) = decoder.decode(&self.zlib, out, len) {
             out.clear();
             return Err(error);
         }
@@ -124,15 +124,29 @@ impl SpanDecoder {
         inflate.start(&*zlib.stored, place)?;
         Ok(Self { inflate, record, window })
     }
+
+    /// Writes the window and the next `len` bytes to `out`, whose old contents do not matter.
+    fn decode(&mut self, zlib: &ZlibTable, out: &mut Vec<u8>, len: usize) -> Result<()> {
+        // Only growth of `out` has to write zeros.
+        out.resize(self.window.len() + len, 0);
+        out[..self.window.len()].copy_from_slice(&self.window);
+        let (filled, stop) = self.inflate.decode(&*zlib.stored, out, self.window.len());
+        match stop {
+            _ if filled == out.len() => Ok(()),
+            Err(fault) => Err(fault.into()),
+            Ok(_) => Err(wrong()),
+        }
+    }
 }
 
 /// Decodes a span as a whole, with the window before it.
 fn decode_span(zlib: &ZlibTable, kept: &ZlibIndex, span: usize) -> Result<Output> {
-    let SpanDecoder { mut inflate, record, window } = SpanDecoder::at(zlib, kept, span)?;
+    let mut decoder = SpanDecoder::at(zlib, kept, span)?;
     let (start, end) = (kept.spans.start(span), kept.spans.start(span + 1));
     let len = usize::try_from(end - start).map_err(|_| wrong())?;
-    let mut bytes = zlib.cache.buffer(len + window.len());
-    decode(zlib, &mut inflate, &window, &mut bytes, len)?;
+    let mut bytes = zlib.cache.buffer(len + decoder.window.len());
+    decoder.decode(zlib, &mut bytes, len)?;
+    let SpanDecoder { mut inflate, record, window } = decoder;
     let (mut at, mut rest) = (start, &bytes[window.len()..]);
     while at < end {
         let (number, next) = kept.next_sum(span, at);
@@ -147,25 +161,6 @@ fn decode_span(zlib: &ZlibTable, kept: &ZlibIndex, span: usize) -> Result<Output
     }
     zlib.cache.keep_scratch(inflate, INFLATE);
     Ok(Output { bytes, start: window.len() })
-}
-
-/// Writes the `window` and the `len` bytes after it to `out`, whose old contents do not matter.
-fn decode(
-    zlib: &ZlibTable,
-    inflate: &mut Inflate,
-    window: &[u8],
-    out: &mut Vec<u8>,
-    len: usize,
-) -> Result<()> {
-    // Only growth of `out` has to write zeros.
-    out.resize(window.len() + len, 0);
-    out[..window.len()].copy_from_slice(window);
-    let (filled, stop) = inflate.decode(&*zlib.stored, out, window.len());
-    match stop {
-        _ if filled == out.len() => Ok(()),
-        Err(fault) => Err(fault.into()),
-        Ok(_) => Err(wrong()),
-    }
 }
 
 /// Fails unless the stream ends after its last byte, at the bit and with the checksum in the table.

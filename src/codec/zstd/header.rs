@@ -22,7 +22,7 @@ const LONGEST: usize = 18;
 pub(super) const BLOCK: u64 = 128 << 10;
 
 /// The header of a frame.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Header {
     /// Maximum distance of a match, which is what a decoder holds.
     pub(super) window: u64,

@@ -10,7 +10,7 @@ use super::header::{BLOCK, Header};
 use super::index::{BlockPosition, ZstdIndex};
 use super::memory::{Follow, Memory};
 use super::sums::PIECE;
-use super::table::{EntryPoint, Zstd};
+use super::table::{EntryPoint, ZstdTable};
 use crate::codec::seek::SegmentReader;
 use crate::codec::seek::index::crc_after;
 use crate::error::{Error, Result};
@@ -25,7 +25,7 @@ const LATE: u64 = 4 << 20;
 const BLOCKS: usize = 4;
 
 pub(super) struct FrameReader {
-    zstd: Arc<Zstd>,
+    zstd: Arc<ZstdTable>,
     /// The stored table. If there is one, the table in memory is not used.
     kept: Option<Arc<ZstdIndex>>,
     /// The stored table that the output contradicted, while this reader finds out which of the two is wrong.
@@ -54,6 +54,7 @@ struct Making {
     /// Start of the frame, in the stored and in the decoded bytes.
     frame: u64,
     begun: u64,
+    header: Header,
     memory: Memory,
     due: u64,
     /// The preceding output, as far as it may become a window.
@@ -71,35 +72,35 @@ struct Checking {
 
 impl FrameReader {
     /// Returns a reader from the start of the stream that ignores the stored table.
-    pub(super) fn from_start(zstd: Arc<Zstd>) -> Self {
+    pub(super) fn from_start(zstd: Arc<ZstdTable>) -> Self {
         let blocks = zstd.blocks();
         Self::new(zstd, Some(blocks), 0, Making::default())
     }
 
     /// Returns a reader from the start that decodes without the stored table, but compares frames without a
     /// checksum with it.
-    pub(super) fn against(zstd: Arc<Zstd>, kept: Option<Arc<ZstdIndex>>) -> Self {
+    pub(super) fn against(zstd: Arc<ZstdTable>, kept: Option<Arc<ZstdIndex>>) -> Self {
         let mut walk = Self::from_start(zstd);
         walk.witness = kept;
         walk
     }
 
     /// Returns a reader from a checkpoint within a frame on.
-    pub(super) fn from_within(zstd: Arc<Zstd>, within: EntryPoint, blocks: Blocks) -> Self {
+    pub(super) fn from_within(zstd: Arc<ZstdTable>, within: EntryPoint, blocks: Blocks) -> Self {
         let EntryPoint { place, header, begun, memory } = within;
         let due = zstd.due(place.offset, header);
-        let making = Making { frame: place.frame, begun, memory, due, window: Vec::new() };
+        let making = Making { frame: place.frame, begun, header, memory, due, window: Vec::new() };
         Self::new(zstd, Some(blocks), place.offset, making)
     }
 
     /// Returns a reader from the start of a span of the stored table on.
-    pub(super) fn of_kept(zstd: Arc<Zstd>, kept: Arc<ZstdIndex>, span: usize) -> Self {
+    pub(super) fn of_kept(zstd: Arc<ZstdTable>, kept: Arc<ZstdIndex>, span: usize) -> Self {
         let mut walk = Self::new(zstd, None, kept.spans.start(span), Making::default());
         (walk.kept, walk.span) = (Some(kept), span);
         walk
     }
 
-    fn new(zstd: Arc<Zstd>, blocks: Option<Blocks>, at: u64, making: Making) -> Self {
+    fn new(zstd: Arc<ZstdTable>, blocks: Option<Blocks>, at: u64, making: Making) -> Self {
         Self {
             zstd,
             kept: None,
@@ -192,7 +193,7 @@ impl FrameReader {
         let Some(header) = blocks.frame() else { return self.begin() };
         let block = blocks.block()?;
         if self.kept.is_none() {
-            self.making.look(&self.zstd, blocks, block, header, self.at)?;
+            self.making.look(&self.zstd, blocks, block, self.at)?;
         }
         let before = out.len();
         blocks.decode(block, out)?;
@@ -207,7 +208,7 @@ impl FrameReader {
             Some(last) => (last, blocks.more(out)?),
             None => {
                 let block = blocks.block()?;
-                self.making.look(&self.zstd, blocks, block, header, self.at)?;
+                self.making.look(&self.zstd, blocks, block, self.at)?;
                 (block.last, blocks.decode_into(block, out)?)
             }
         };
@@ -222,7 +223,7 @@ impl FrameReader {
     fn took(&mut self, decoded: &[u8], header: Header, ends: Option<bool>) -> Result<()> {
         if self.kept.is_none() {
             self.zstd.sum(self.at, decoded, ends.is_some());
-            self.making.took(&self.zstd, decoded, self.at, header.window);
+            self.making.took(&self.zstd, decoded, self.at);
         }
         self.unchecked |= !header.checked;
         self.at = self.at.saturating_add(decoded.len() as u64);
@@ -249,7 +250,7 @@ impl FrameReader {
             self.zstd.begin(frame, header, self.at);
             let due = self.zstd.due(self.at, header);
             let (begun, window) = (self.at, Vec::new());
-            self.making = Making { frame, begun, memory: Memory::default(), due, window };
+            self.making = Making { frame, begun, header, memory: Memory::default(), due, window };
         }
         Ok(())
     }
@@ -275,14 +276,8 @@ impl FrameReader {
 
 impl Making {
     /// Makes a checkpoint before the current block if one is due, and notes the state that the block leaves.
-    fn look(
-        &mut self,
-        zstd: &Arc<Zstd>,
-        blocks: &mut Blocks,
-        block: Block,
-        header: Header,
-        at: u64,
-    ) -> Result<()> {
+    fn look(&mut self, zstd: &Arc<ZstdTable>, blocks: &mut Blocks, block: Block, at: u64) -> Result<()> {
+        let header = self.header;
         let place = BlockPosition { frame: self.frame, block: blocks.position(), offset: at };
         let is_compressed_next = blocks.is_compressed_next(block)?;
         let content = blocks.content(block)?;
@@ -318,7 +313,8 @@ impl Making {
     }
 
     /// Notes the output of a block at `at`, as far as a checkpoint may need it.
-    fn took(&mut self, zstd: &Zstd, decoded: &[u8], at: u64, window: u64) {
+    fn took(&mut self, zstd: &ZstdTable, decoded: &[u8], at: u64) {
+        let window = self.header.window;
         if at.saturating_add(decoded.len() as u64 + window) < self.due {
             return;
         }

@@ -25,8 +25,16 @@ use crate::error::{Error, Result};
 /// Maximum size of a dictionary without the output in it: a tree, three tables, three offsets.
 const HEAD: u64 = 1 << 10;
 
+/// A stream of frames.
+#[derive(Clone, Debug)]
+pub(super) struct FrameStream {
+    pub(super) stored: Arc<dyn Content>,
+    pub(super) scale: Scale,
+    pub(super) cache: Arc<Cache>,
+}
+
 /// A stream of frames and its table.
-pub(super) struct Zstd {
+pub(super) struct ZstdTable {
     stored: Arc<dyn Content>,
     pub(super) cache: Arc<Cache>,
     pub(super) scale: Scale,
@@ -83,14 +91,10 @@ pub(super) struct EntryPoint {
     pub(super) memory: Memory,
 }
 
-impl Zstd {
-    pub(super) fn new(
-        stored: Arc<dyn Content>,
-        scale: Scale,
-        window: u64,
-        cache: &Arc<Cache>,
-        slot: Option<IndexSlot>,
-    ) -> Self {
+impl ZstdTable {
+    /// Returns the table of a stream whose first frame has this window.
+    pub(super) fn new(frames: FrameStream, window: u64, slot: Option<IndexSlot>) -> Self {
+        let FrameStream { stored, scale, cache } = frames;
         let start = ZstdCheckpoint {
             place: BlockPosition::default(),
             frame: None,
@@ -101,7 +105,7 @@ impl Zstd {
         let state =
             TableState { marks: vec![start], sums: Sums::default(), completion: Completion::default() };
         let found = TrustedIndex::new(slot, ZstdIndex::find);
-        Self { stored, cache: cache.clone(), scale, window, state: Mutex::new(state), found }
+        Self { stored, cache, scale, window, state: Mutex::new(state), found }
     }
 
     fn state(&self) -> MutexGuard<'_, TableState> {
@@ -288,7 +292,7 @@ impl Zstd {
 
 /// A dictionary that is being stored. A finished stream stores its table only after it.
 struct PendingDictionary {
-    zstd: Arc<Zstd>,
+    zstd: Arc<ZstdTable>,
     number: usize,
     dictionary: Dictionary,
 }
@@ -306,10 +310,10 @@ impl Drop for PendingDictionary {
     }
 }
 
-impl fmt::Debug for Zstd {
+impl fmt::Debug for ZstdTable {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let marks = self.state().marks.len();
-        out.debug_struct("Zstd")
+        out.debug_struct("ZstdTable")
             .field("stored", &self.stored.len())
             .field("marks", &marks)
             .finish_non_exhaustive()

@@ -4,8 +4,8 @@ mod places;
 use std::io::Write;
 
 use super::*;
-use crate::codec::samples::{Counted, Dice, check, harmed, prefix, read_in, say_the_same};
-use crate::content::{Soundness, Text};
+use crate::codec::samples::{self, Counted, Dice, check, harmed, prefix, read_in, say_the_same};
+use crate::content::{Content, Soundness, Text};
 use crate::decode::{Decoded, UNIT};
 
 /// Output bytes between checkpoints in these tests, unless eight windows are more.
@@ -95,9 +95,10 @@ fn streams() -> Vec<(Vec<u8>, Vec<u8>)> {
 }
 
 fn opened(stored: &[u8], len: usize, cache: &Arc<Cache>) -> (Decoded, Arc<Counted>) {
-    let stored = Counted::new(stored);
-    let stream = open_with(stored.clone(), Scale::fine(len as u64, FINE), cache, Some(&b"a name".into()));
-    (Decoded::stream(stream, len as u64, cache), stored)
+    let counted = Counted::new(stored);
+    let stream = StoredStream { stored: counted.clone(), ..samples::stream(stored, len) };
+    let stream = open_with(stream, Scale::fine(len as u64, FINE), cache);
+    (Decoded::stream(stream, len as u64, cache), counted)
 }
 
 #[test]

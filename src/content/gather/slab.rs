@@ -167,7 +167,11 @@ impl Tiles {
             };
         }
         let backwards = lines.from < 0;
-        let pitch = if self.at_once { lines.from.unsigned_abs() } else { of_line } as usize;
+        let pitch = match self.at_once {
+            true => lines.from as isize,
+            false if backwards => -(of_line as isize),
+            false => of_line as isize,
+        };
         if self.at_once {
             let lowest = start - below_line - below(&[lines]);
             tile.resize((of_line + reach(&lines)) as usize, 0);
@@ -190,7 +194,7 @@ impl Tiles {
             }
             let elements = tile.get(from as usize..).unwrap_or_default();
             if let Some(out) = out.get_mut(to as usize..).and_then(|out| out.get_mut(..run)) {
-                pick(elements, pitch, backwards, self.item, out);
+                pick(elements, pitch, self.item, out);
             }
             let mut n = 0;
             while n < line.len() {
@@ -208,8 +212,9 @@ impl Tiles {
     }
 }
 
-/// Copies an element of each line. Lines are `pitch` bytes apart.
-fn pick(from: &[u8], pitch: usize, backwards: bool, item: usize, out: &mut [u8]) {
+/// Copies an element of each line. Lines are `pitch` bytes apart, and in reverse order if it is negative.
+fn pick(from: &[u8], pitch: isize, item: usize, out: &mut [u8]) {
+    let (pitch, backwards) = (pitch.unsigned_abs(), pitch < 0);
     match (item, backwards) {
         (1, false) => pick_some::<1>(from, pitch, out),
         (2, false) => pick_some::<2>(from, pitch, out),

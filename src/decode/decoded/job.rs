@@ -63,6 +63,13 @@ enum Outcome {
     Transient(Error),
 }
 
+/// A unit as far as it could be decoded.
+struct DecodedUnit {
+    at: u64,
+    buffer: Vec<u8>,
+    outcome: Outcome,
+}
+
 enum Route {
     Wait,
     /// Start at this offset with an idle decoder there, or a new one.
@@ -234,7 +241,8 @@ impl Decoded {
             Err(error) if error.lasts() => Outcome::Broken(end, error),
             Err(error) => Outcome::Transient(error),
         };
-        let (bytes, transient) = self.finish_job(running, unit.start, buffer, outcome, unit, None);
+        let last = DecodedUnit { at: unit.start, buffer, outcome };
+        let (bytes, transient) = self.finish_job(running, unit, last, None);
         Ok((bytes, transient))
     }
 
@@ -265,23 +273,16 @@ impl Decoded {
                 buffer.resize(len, 0);
             }
             let (filled, outcome) = self.decode_unit(&mut *decoder, unit.span, at, &mut buffer[..len]);
+            buffer.truncate(filled);
             if at == unit.start {
-                buffer.truncate(filled);
                 let on = matches!(outcome, Outcome::Good).then_some((end, decoder));
-                return Ok(self.finish_job(running, at, buffer, outcome, unit, on));
+                return Ok(self.finish_job(running, unit, DecodedUnit { at, buffer, outcome }, on));
             }
             match outcome {
-                Outcome::Good => buffer = self.pass(running, at, end, buffer, len, unit),
+                Outcome::Good => buffer = self.pass(running, unit, at, buffer),
                 Outcome::Broken(from, error) => {
-                    buffer.truncate(filled);
-                    let _ = self.finish_job(
-                        running,
-                        at,
-                        buffer,
-                        Outcome::Broken(from, error.clone()),
-                        unit,
-                        None,
-                    );
+                    let outcome = Outcome::Broken(from, error.clone());
+                    let _ = self.finish_job(running, unit, DecodedUnit { at, buffer, outcome }, None);
                     return Err(error);
                 }
                 Outcome::Transient(error) => return Err(error),
@@ -362,16 +363,16 @@ impl Decoded {
         }
     }
 
-    /// Completes the wanted unit: caches it, passes it to waiting readers, and ends the job.
+    /// Completes the last unit of a job that wants `unit`: caches it, passes it to waiting readers, and ends
+    /// the job. The decoder can go `on` from an offset.
     fn finish_job(
         &self,
         running: &Running<'_>,
-        at: u64,
-        mut buffer: Vec<u8>,
-        outcome: Outcome,
         unit: Unit,
+        last: DecodedUnit,
         on: Option<(u64, Box<dyn Decoder>)>,
     ) -> (Bytes, Option<Error>) {
+        let DecodedUnit { at, mut buffer, outcome } = last;
         let mut state = self.state();
         let mut transient = None;
         match outcome {
@@ -403,28 +404,20 @@ impl Decoded {
         (bytes, transient)
     }
 
-    /// Completes a unit before the wanted one: passes it to waiting readers, and caches it if it may be
-    /// wanted soon.
-    fn pass(
-        &self,
-        running: &Running<'_>,
-        at: u64,
-        end: u64,
-        mut buffer: Vec<u8>,
-        len: usize,
-        unit: Unit,
-    ) -> Vec<u8> {
+    /// Completes the unit at `at`, which is before the wanted `unit`: passes it to waiting readers, and caches
+    /// it if it may be wanted soon. Returns a buffer for the next unit.
+    fn pass(&self, running: &Running<'_>, unit: Unit, at: u64, buffer: Vec<u8>) -> Vec<u8> {
         let near = unit.start - at <= NEAR;
+        let end = at.saturating_add(buffer.len() as u64);
         let mut state = self.state();
         if let Some(job) = state.jobs.iter_mut().find(|job| job.number == running.number) {
             job.at = end;
         }
         state.covered.add(at, end);
         let wanted = state.wanted.get_mut(&at);
-        if wanted.is_none() && !near && !self.cache.has_room(len) {
+        if wanted.is_none() && !near && !self.cache.has_room(buffer.len()) {
             return buffer;
         }
-        buffer.truncate(len);
         let bytes = Arc::new(buffer);
         self.cache.put(self.id, at, &bytes);
         if let Some(wanted) = wanted {

@@ -35,7 +35,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::cache::Cache;
-use crate::codec::{self, Codec, StreamName};
+use crate::codec::{self, Codec, StoredStream};
 use crate::content::Content;
 use crate::error::{Error, Result};
 use crate::format::asdf::quantize::{ByteOrder, Float, Quantized};
@@ -105,21 +105,15 @@ pub fn open(
     memory_size: u64,
     cache: &Arc<Cache>,
 ) -> Result<Arc<dyn Content>> {
-    open_named(chain, stored, memory_size, cache, None)
+    open_stream(chain, StoredStream::new(stored, memory_size), cache)
 }
 
-/// Opens the decoded bytes of a block with a name ([`codec::open_named`]).
-pub fn open_named(
-    chain: &Chain,
-    stored: Arc<dyn Content>,
-    memory_size: u64,
-    cache: &Arc<Cache>,
-    name: Option<&StreamName>,
-) -> Result<Arc<dyn Content>> {
+/// Opens the decoded bytes of a block that may have a name ([`codec::open_stream`]).
+pub fn open_stream(chain: &Chain, stream: StoredStream, cache: &Arc<Cache>) -> Result<Arc<dyn Content>> {
     // The first stream that is opened is the stored one. Streams nested in it have no name.
-    let name = Cell::new(name);
-    open_with(chain, stored, memory_size, &|codec, stored, size| {
-        codec::open_named(codec, stored, size, cache, name.take())
+    let name = Cell::new(stream.name);
+    open_with(chain, stream.stored, stream.data_size, &|codec, stored, data_size| {
+        codec::open_stream(codec, StoredStream { stored, data_size, name: name.take() }, cache)
     })
     .map_err(|error| error.within(format!("the encoding chain {chain}")))
 }

@@ -12,7 +12,7 @@ use super::growth::Growing;
 use super::head::{self, Head};
 use super::header::{self, Header, LONGEST_FIELDS, Layout};
 use super::{checksum, defect, facts};
-use crate::codec::{self, Codec, StreamName};
+use crate::codec::{self, Codec, StoredStream, StreamName};
 use crate::content::{Content, Slice, Soundness};
 use crate::error::{Error, Kind, Result};
 use crate::format::{Block, Context, Defect, Facts, Verified};
@@ -253,13 +253,14 @@ impl Stored {
 
     fn decoded(&self, header: &Header, stored: Slice) -> Result<Arc<dyn Content>> {
         let cache = &self.context.cache;
-        let name = self.name(header);
-        let name = name.as_ref();
+        let (data_size, name) = (header.data_size, self.name(header));
         if header.encoded() {
             let (chain, len) = read_chain(&stored)?;
-            return chain::open_named(&chain, Arc::new(stored.from(len)), header.data_size, cache, name);
+            let stream = StoredStream { stored: Arc::new(stored.from(len)), data_size, name };
+            return chain::open_stream(&chain, stream, cache);
         }
-        codec::open_named(codec_of(header.label_text())?, Arc::new(stored), header.data_size, cache, name)
+        let codec = codec_of(header.label_text())?;
+        codec::open_stream(codec, StoredStream { stored: Arc::new(stored), data_size, name }, cache)
     }
 
     /// Returns the names under which a block's seek table is kept; `None` for a streamed block, which grows.

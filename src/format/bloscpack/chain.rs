@@ -3,7 +3,7 @@
 use crate::codec::blosc::{self, RUN_BUFFERS, RUN_BYTES, Run};
 use crate::error::Result;
 
-/// Maximum number of marks that are kept.
+/// Maximum number of boundaries that are kept.
 const MOST: usize = 1 << 16;
 
 /// A located chunk.
@@ -17,7 +17,7 @@ pub struct Found {
 
 /// A boundary between two chunks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Mark {
+pub struct ChunkBoundary {
     /// Number of chunks before it.
     pub n: u64,
     /// Offset of the next chunk, if known.
@@ -30,15 +30,15 @@ pub struct Mark {
     pub gap: bool,
 }
 
-impl Mark {
-    /// True if a chunk of `len` decoded bytes at this mark is decoded in one run with the chunks from `start`
-    /// on.
+impl ChunkBoundary {
+    /// True if a chunk of `len` decoded bytes at this boundary is decoded in one run with the chunks from
+    /// `start` on.
     fn joins(&self, start: &Self, len: u64) -> bool {
         let all = (self.decoded - start.decoded).saturating_add(len);
         self.gap == start.gap && all <= RUN_BYTES && self.n - start.n < RUN_BUFFERS
     }
 
-    /// Returns the run of chunks from this mark up to `end`.
+    /// Returns the run of chunks from this boundary up to `end`.
     fn run_to(&self, end: &Self) -> Run {
         Run { n: self.n, count: end.n - self.n, start: self.decoded, len: end.decoded - self.decoded }
     }
@@ -47,10 +47,10 @@ impl Mark {
 /// A step along the chain.
 #[derive(Debug)]
 pub struct Hop {
-    /// The chunk at the mark, or its error.
+    /// The chunk at the boundary, or its error.
     pub found: Result<Found>,
-    /// The mark after the chunk; `None` if the chain breaks.
-    pub next: Option<Mark>,
+    /// The boundary after the chunk; `None` if the chain breaks.
+    pub next: Option<ChunkBoundary>,
 }
 
 impl Hop {
@@ -63,13 +63,13 @@ impl Hop {
 /// A run of chunks that are decoded together, as far as it has been walked.
 #[derive(Clone, Copy, Debug)]
 pub struct Walked {
-    start: Mark,
-    end: Mark,
+    start: ChunkBoundary,
+    end: ChunkBoundary,
 }
 
 impl Walked {
-    /// Starts a run at a mark.
-    pub fn at(start: Mark) -> Self {
+    /// Starts a run at a boundary.
+    pub fn at(start: ChunkBoundary) -> Self {
         Self { start, end: start }
     }
 
@@ -90,73 +90,73 @@ impl Walked {
         self.start.run_to(&self.end)
     }
 
-    /// Returns the mark after the run.
-    pub fn end(&self) -> Mark {
+    /// Returns the boundary after the run.
+    pub fn end(&self) -> ChunkBoundary {
         self.end
     }
 }
 
-/// The marks of every `stride`-th run up to the frontier.
+/// The boundaries of every `stride`-th run up to the frontier.
 #[derive(Debug)]
-pub struct Chain {
-    marks: Vec<Mark>,
+pub struct ChunkBoundaries {
+    boundaries: Vec<ChunkBoundary>,
     stride: u64,
     /// Number of completed runs.
     runs: u64,
     last: Walked,
-    /// The mark after the chunk that was looked up last.
-    pub recent: Mark,
+    /// The boundary after the chunk that was looked up last.
+    pub recent: ChunkBoundary,
     /// The run that was looked up last.
     pub recent_run: Option<Run>,
 }
 
-impl Chain {
+impl ChunkBoundaries {
     /// Creates a chain whose first chunk begins at `data`.
     pub fn new(data: u64) -> Self {
-        let first = Mark { n: 0, at: Some(data), known: data, decoded: 0, gap: false };
+        let first = ChunkBoundary { n: 0, at: Some(data), known: data, decoded: 0, gap: false };
         let last = Walked::at(first);
-        Self { marks: vec![first], stride: 1, runs: 0, last, recent: first, recent_run: None }
+        Self { boundaries: vec![first], stride: 1, runs: 0, last, recent: first, recent_run: None }
     }
 
-    /// Returns the mark up to which the chain has been walked.
-    pub fn frontier(&self) -> Mark {
+    /// Returns the boundary up to which the chain has been walked.
+    pub fn frontier(&self) -> ChunkBoundary {
         self.last.end()
     }
 
-    /// Returns the last known mark at or before chunk `n`.
-    pub fn before(&self, n: u64) -> Mark {
-        let near = [self.frontier(), self.recent].into_iter().filter(|mark| mark.n <= n);
-        let mark = self.last_mark(|mark| mark.n <= n);
-        near.chain([mark]).max_by_key(|mark| mark.n).unwrap_or(mark)
+    /// Returns the last known boundary at or before chunk `n`.
+    pub fn before(&self, n: u64) -> ChunkBoundary {
+        let near = [self.frontier(), self.recent].into_iter().filter(|boundary| boundary.n <= n);
+        let boundary = self.last_boundary(|boundary| boundary.n <= n);
+        near.chain([boundary]).max_by_key(|boundary| boundary.n).unwrap_or(boundary)
     }
 
     /// Returns the last start of a run at or before a decoded byte.
-    pub fn before_decoded(&self, offset: u64) -> Mark {
-        self.last_mark(|mark| mark.decoded <= offset && !mark.gap)
+    pub fn before_decoded(&self, offset: u64) -> ChunkBoundary {
+        self.last_boundary(|boundary| boundary.decoded <= offset && !boundary.gap)
     }
 
-    fn last_mark(&self, is_before: impl Fn(&Mark) -> bool) -> Mark {
-        let after = self.marks.partition_point(is_before);
-        self.marks[after.saturating_sub(1)]
+    fn last_boundary(&self, is_before: impl Fn(&ChunkBoundary) -> bool) -> ChunkBoundary {
+        let after = self.boundaries.partition_point(is_before);
+        self.boundaries[after.saturating_sub(1)]
     }
 
-    /// Records the step from `mark` if it extends the frontier.
-    pub fn passed(&mut self, mark: Mark, hop: &Hop) {
-        if hop.next.is_none() || mark != self.frontier() {
+    /// Records the step from `boundary` if it extends the frontier.
+    pub fn passed(&mut self, boundary: ChunkBoundary, hop: &Hop) {
+        if hop.next.is_none() || boundary != self.frontier() {
             return;
         }
         if self.last.step(hop).is_some() {
             self.runs += 1;
-            if self.marks.len() == MOST {
+            if self.boundaries.len() == MOST {
                 self.stride *= 2;
                 let mut kept = 0;
-                self.marks.retain(|_| {
+                self.boundaries.retain(|_| {
                     kept += 1;
                     kept % 2 == 1
                 });
             }
             if self.runs.is_multiple_of(self.stride) {
-                self.marks.push(mark);
+                self.boundaries.push(boundary);
             }
         }
     }

@@ -17,34 +17,54 @@ pub(super) fn of(found: &Found, sum: &[u8]) -> Facts {
         Shuffle::Bytes => "bytes",
         Shuffle::Bits => "bits",
     };
-    let sizes = [header.nbytes(), header.cbytes(), header.typesize(), header.blocksize()].map(u64::from);
-    facts(found.at, sizes, header.inner_name(), shuffle, sum)
+    facts(&ChunkFacts {
+        offset: found.at,
+        nbytes: header.nbytes(),
+        cbytes: header.cbytes(),
+        typesize: header.typesize(),
+        blocksize: header.blocksize(),
+        codec: header.inner_name(),
+        shuffle,
+        checksum: sum,
+    })
 }
 
 /// Returns the facts of a chunk that can't be located, or whose header is damaged.
 pub(super) fn unknown(offset: u64) -> Facts {
-    facts(offset, [0; 4], "unknown", "none", &[])
+    facts(&ChunkFacts { offset, codec: "unknown", shuffle: "none", ..ChunkFacts::default() })
 }
 
-fn facts(offset: u64, sizes: [u64; 4], codec: &str, shuffle: &str, sum: &[u8]) -> Facts {
-    let [nbytes, cbytes, typesize, blocksize] = sizes;
+/// The facts of a chunk before they are named.
+#[derive(Default)]
+struct ChunkFacts<'a> {
+    offset: u64,
+    nbytes: u32,
+    cbytes: u32,
+    typesize: u32,
+    blocksize: u32,
+    codec: &'a str,
+    shuffle: &'a str,
+    checksum: &'a [u8],
+}
+
+fn facts(chunk: &ChunkFacts<'_>) -> Facts {
     let word = |text: &str| FactValue::Word { text: text.to_owned(), shown: 10 };
-    let checksum = FactValue::Quoted { text: hexadecimal(sum), shown: CHECKSUM_SHOWN };
+    let checksum = FactValue::Quoted { text: hexadecimal(chunk.checksum), shown: CHECKSUM_SHOWN };
     let lines = vec![
         vec![
-            Fact::size("user.bloscpack.nbytes", nbytes),
-            Fact::size("user.bloscpack.cbytes", cbytes),
-            Fact { name: "user.bloscpack.codec", value: word(codec) },
-            Fact { name: "user.bloscpack.shuffle", value: word(shuffle) },
+            Fact::size("user.bloscpack.nbytes", chunk.nbytes.into()),
+            Fact::size("user.bloscpack.cbytes", chunk.cbytes.into()),
+            Fact { name: "user.bloscpack.codec", value: word(chunk.codec) },
+            Fact { name: "user.bloscpack.shuffle", value: word(chunk.shuffle) },
         ],
         vec![
-            Fact::number("user.bloscpack.offset", offset),
-            Fact::number("user.bloscpack.typesize", typesize),
-            Fact::number("user.bloscpack.blocksize", blocksize),
+            Fact::number("user.bloscpack.offset", chunk.offset),
+            Fact::number("user.bloscpack.typesize", chunk.typesize),
+            Fact::number("user.bloscpack.blocksize", chunk.blocksize),
         ],
         vec![Fact { name: "user.bloscpack.checksum", value: checksum }],
     ];
-    Facts { offset, data_size: nbytes, lines }
+    Facts { offset: chunk.offset, data_size: chunk.nbytes.into(), lines }
 }
 
 /// Returns bytes as hexadecimal digits.

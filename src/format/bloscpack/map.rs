@@ -7,12 +7,12 @@
 //!
 //! Items of the variable-length proposal have only their offsets. An unfinished item has the offset −1.
 //!
-//! Marks along the chain are kept: one for each run of chunks that are decoded together. If there are too
-//! many, every other mark is dropped, so that memory is bounded for any file.
+//! Boundaries along the chain are kept: one for each run of chunks that are decoded together. If there are
+//! too many, every other one is dropped, so that memory is bounded for any file.
 
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use super::chain::{Chain, Found, Hop, Mark, Walked};
+use super::chain::{ChunkBoundaries, ChunkBoundary, Found, Hop, Walked};
 use super::header::Header;
 use super::places::Places;
 use super::reader::Reader;
@@ -40,7 +40,7 @@ pub struct ChunkMap {
     /// True if the offsets increase; `false` once they were found wrong.
     trusted: OnceLock<bool>,
     distrusted: OnceLock<()>,
-    chain: Mutex<Chain>,
+    chain: Mutex<ChunkBoundaries>,
     scan: OnceLock<Scan>,
     last: Mutex<Option<(u64, Found)>>,
 }
@@ -50,7 +50,7 @@ impl ChunkMap {
     pub fn new(source: Arc<dyn Source>, size: u64, header: &Header) -> Result<Self> {
         let places = Places::new(source, size, header)?;
         let map = Self {
-            chain: Mutex::new(Chain::new(places.begin)),
+            chain: Mutex::new(ChunkBoundaries::new(places.begin)),
             distrusted: OnceLock::new(),
             trusted: OnceLock::new(),
             scan: OnceLock::new(),
@@ -108,18 +108,20 @@ impl ChunkMap {
     pub fn by_chain(&self, n: u64) -> Result<Found> {
         let mut chain = self.chain();
         let mut reader = Reader::new(&self.places);
-        let mut mark = chain.before(n);
+        let mut boundary = chain.before(n);
         loop {
-            let hop = self.hop(mark, &mut reader)?;
-            chain.passed(mark, &hop);
-            if mark.n == n {
-                chain.recent = hop.next.unwrap_or(mark);
+            let hop = self.hop(boundary, &mut reader)?;
+            chain.passed(boundary, &hop);
+            if boundary.n == n {
+                chain.recent = hop.next.unwrap_or(boundary);
                 return hop.found;
             }
-            mark = match (hop.next, hop.found) {
+            boundary = match (hop.next, hop.found) {
                 (Some(next), _) => next,
                 (None, Err(error)) => {
-                    return Err(error.within(format_args!("the chain of chunks breaks at chunk {}", mark.n)));
+                    return Err(
+                        error.within(format_args!("the chain of chunks breaks at chunk {}", boundary.n))
+                    );
                 }
                 (None, Ok(_)) => {
                     return Err(Error::new(error::Kind::NotFound, format!("there is no chunk {n}")));
@@ -137,22 +139,22 @@ impl ChunkMap {
             return Ok(Some(run));
         }
         let mut reader = Reader::new(&self.places);
-        let mut mark = chain.before_decoded(offset);
-        let mut walked = Walked::at(mark);
+        let mut boundary = chain.before_decoded(offset);
+        let mut walked = Walked::at(boundary);
         let run = loop {
-            if !self.places.has(mark.n) || self.is_at_end(mark) {
+            if !self.places.has(boundary.n) || self.is_at_end(boundary) {
                 break walked.run();
             }
-            let hop = self.hop(mark, &mut reader)?;
-            chain.passed(mark, &hop);
+            let hop = self.hop(boundary, &mut reader)?;
+            chain.passed(boundary, &hop);
             if let Some(run) = walked.step(&hop).filter(contains_offset) {
                 break run;
             }
             if let Err(error) = hop.found {
-                return Err(error.in_block(mark.n));
+                return Err(error.in_block(boundary.n));
             }
             match hop.next {
-                Some(next) => mark = next,
+                Some(next) => boundary = next,
                 None => break walked.run(),
             }
         };
@@ -167,38 +169,38 @@ impl ChunkMap {
         }
         let mut chain = self.chain();
         let mut reader = Reader::new(&self.places);
-        let mut mark = chain.frontier();
-        let (mut stopped, mut decoded) = (None, mark.decoded);
-        while self.places.has(mark.n) && !self.is_at_end(mark) {
-            let hop = self.hop(mark, &mut reader)?;
-            chain.passed(mark, &hop);
-            if !mark.gap {
-                decoded = mark.decoded;
+        let mut boundary = chain.frontier();
+        let (mut stopped, mut decoded) = (None, boundary.decoded);
+        while self.places.has(boundary.n) && !self.is_at_end(boundary) {
+            let hop = self.hop(boundary, &mut reader)?;
+            chain.passed(boundary, &hop);
+            if !boundary.gap {
+                decoded = boundary.decoded;
             }
             if let Err(error) = hop.found {
-                stopped.get_or_insert_with(|| error.in_block(mark.n));
-            } else if !mark.gap
+                stopped.get_or_insert_with(|| error.in_block(boundary.n));
+            } else if !boundary.gap
                 && let Some(next) = hop.next
             {
                 decoded = next.decoded;
             }
             match hop.next {
-                Some(next) => mark = next,
+                Some(next) => boundary = next,
                 None => break,
             }
         }
-        let end = mark.at.filter(|_| self.places.chunks.is_none_or(|chunks| mark.n == chunks));
-        let scan = Scan { chunks: self.places.chunks.unwrap_or(mark.n), decoded, end, stopped };
+        let end = boundary.at.filter(|_| self.places.chunks.is_none_or(|chunks| boundary.n == chunks));
+        let scan = Scan { chunks: self.places.chunks.unwrap_or(boundary.n), decoded, end, stopped };
         Ok(self.scan.get_or_init(|| scan))
     }
 
     /// Calls `take` with each chunk of the chain, from the first on.
     pub fn each(&self, mut take: impl FnMut(u64, &Result<Found>) -> Result<()>) -> Result<()> {
         let mut reader = Reader::new(&self.places);
-        let mut next = Some(self.chain().before_decoded(0)).filter(|mark| mark.n == 0);
-        while let Some(mark) = next.filter(|mark| self.places.has(mark.n)) {
-            let hop = self.hop(mark, &mut reader)?;
-            take(mark.n, &hop.found)?;
+        let mut next = Some(self.chain().before_decoded(0)).filter(|boundary| boundary.n == 0);
+        while let Some(boundary) = next.filter(|boundary| self.places.has(boundary.n)) {
+            let hop = self.hop(boundary, &mut reader)?;
+            take(boundary.n, &hop.found)?;
             next = hop.next;
         }
         Ok(())
@@ -212,8 +214,9 @@ impl ChunkMap {
     /// True if the chain was walked to its end.
     pub fn is_walked(&self) -> bool {
         // If the lock is taken, another thread is still walking.
-        let at_end =
-            |chain: MutexGuard<'_, Chain>| self.places.chunks.is_some_and(|all| chain.frontier().n >= all);
+        let at_end = |chain: MutexGuard<'_, ChunkBoundaries>| {
+            self.places.chunks.is_some_and(|all| chain.frontier().n >= all)
+        };
         self.scan.get().is_some() || self.chain.try_lock().is_ok_and(at_end)
     }
 
@@ -222,38 +225,38 @@ impl ChunkMap {
         self.distrusted.get().is_some() || self.trusted.get() == Some(&false)
     }
 
-    /// Takes the step from a mark along the chain.
-    fn hop(&self, mark: Mark, reader: &mut Reader<'_>) -> Result<Hop> {
-        let found = match mark.at {
-            _ if self.places.variable => reader.item(mark.n),
-            Some(at) => reader.header(at),
-            None => {
-                Err(Error::damaged("its location is unknown: the chunk before it is damaged").at(mark.known))
-            }
-        };
+    /// Takes the step from a boundary along the chain.
+    fn hop(&self, boundary: ChunkBoundary, reader: &mut Reader<'_>) -> Result<Hop> {
+        let found =
+            match boundary.at {
+                _ if self.places.variable => reader.item(boundary.n),
+                Some(at) => reader.header(at),
+                None => Err(Error::damaged("its location is unknown: the chunk before it is damaged")
+                    .at(boundary.known)),
+            };
         let next = match &found {
-            Ok(found) => Some(self.behind(mark, found)),
+            Ok(found) => Some(self.behind(boundary, found)),
             Err(error) if !error.lasts() => return Err(error.clone()),
-            Err(_) => self.beyond(mark)?,
+            Err(_) => self.beyond(boundary)?,
         };
         let next = next.filter(|next| self.places.chunks.is_none_or(|chunks| next.n <= chunks));
         Ok(Hop { found, next })
     }
 
-    fn behind(&self, mark: Mark, found: &Found) -> Mark {
+    fn behind(&self, boundary: ChunkBoundary, found: &Found) -> ChunkBoundary {
         let end = self.places.end_of(found);
-        Mark {
-            n: mark.n + 1,
+        ChunkBoundary {
+            n: boundary.n + 1,
             at: Some(end),
             known: end,
-            decoded: mark.decoded.saturating_add(found.header.nbytes().into()),
-            gap: mark.gap,
+            decoded: boundary.decoded.saturating_add(found.header.nbytes().into()),
+            gap: boundary.gap,
         }
     }
 
-    /// Returns the mark after a damaged chunk, if the offsets have it.
-    fn beyond(&self, mark: Mark) -> Result<Option<Mark>> {
-        let n = mark.n + 1;
+    /// Returns the boundary after a damaged chunk, if the offsets have it.
+    fn beyond(&self, boundary: ChunkBoundary) -> Result<Option<ChunkBoundary>> {
+        let n = boundary.n + 1;
         if self.places.offsets.is_none() || self.places.chunks.is_none_or(|chunks| n > chunks) {
             return Ok(None);
         }
@@ -261,14 +264,14 @@ impl ChunkMap {
             true => None,
             false => self.places.offset(n)?.and_then(|at| u64::try_from(at).ok()),
         };
-        let at = at.filter(|at| *at >= mark.known);
-        let known = at.filter(|at| *at < self.places.size).unwrap_or(mark.known);
-        Ok(Some(Mark { n, at, known, decoded: mark.decoded, gap: true }))
+        let at = at.filter(|at| *at >= boundary.known);
+        let known = at.filter(|at| *at < self.places.size).unwrap_or(boundary.known);
+        Ok(Some(ChunkBoundary { n, at, known, decoded: boundary.decoded, gap: true }))
     }
 
-    /// True if the number of chunks is unknown and the mark is at the end of the file.
-    fn is_at_end(&self, mark: Mark) -> bool {
-        self.places.chunks.is_none() && mark.at.is_some_and(|at| at >= self.places.size)
+    /// True if the number of chunks is unknown and the boundary is at the end of the file.
+    fn is_at_end(&self, boundary: ChunkBoundary) -> bool {
+        self.places.chunks.is_none() && boundary.at.is_some_and(|at| at >= self.places.size)
     }
 
     /// True if the offsets begin at the expected place and increase.
@@ -283,7 +286,7 @@ impl ChunkMap {
         Ok(*self.trusted.get_or_init(|| trusted))
     }
 
-    fn chain(&self) -> MutexGuard<'_, Chain> {
+    fn chain(&self) -> MutexGuard<'_, ChunkBoundaries> {
         self.chain.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -48,19 +48,11 @@ pub enum Defect {
     /// The entries of a frame are not sorted by name.
     Unsorted(u64),
     /// The chunks of a name differ in type or shape, so they make no series.
-    NoSeries {
-        /// The name.
-        name: Box<[u8]>,
-        /// The first chunk.
-        first: Entry,
-        /// The first one that differs.
-        other: Entry,
-    },
-    /// A chunk of a name can't be a row: the name, the first chunk, and the first misfit.
-    NoRows((Box<[u8]>, Entry, Entry)),
-    /// Numbers are converted to the type of the first chunk: the name, the first chunk, and the first of
-    /// another type.
-    Converted((Box<[u8]>, Entry, Entry)),
+    NoSeries(UnequalChunks),
+    /// A chunk of a name can't be a row.
+    NoRows(UnequalChunks),
+    /// Numbers are converted to the type of the first chunk.
+    Converted(UnequalChunks),
 }
 
 impl fmt::Display for Defect {
@@ -100,37 +92,41 @@ impl fmt::Display for Defect {
                 out,
                 "the entries of frame {frame} are not sorted by name: other programs may not find its chunks"
             ),
-            Self::NoSeries { name, first, other } => {
-                differ(out, name, "is not in arrays/series", first, other)
-            }
-            Self::NoRows((name, first, other)) if first.slot == other.slot => write!(
+            Self::NoSeries(chunks) => chunks.differ(out, "is not in arrays/series"),
+            Self::NoRows(UnequalChunks { name, first, other }) if first.slot == other.slot => write!(
                 out,
                 "{} is not in arrays/resolved/series: frame {} has {}, which make no row",
                 String::from_utf8_lossy(name),
                 first.frame,
                 first.array()
             ),
-            Self::NoRows((name, first, other)) => {
-                differ(out, name, "is not in arrays/resolved/series", first, other)
-            }
-            Self::Converted((name, first, other)) => {
+            Self::NoRows(chunks) => chunks.differ(out, "is not in arrays/resolved/series"),
+            Self::Converted(chunks) => {
                 let what = "is converted in arrays/resolved/series and tables, as gsd.hoomd.read_log does";
-                differ(out, name, what, first, other)
+                chunks.differ(out, what)
             }
         }
     }
 }
 
-/// Writes how two chunks of a name differ.
-fn differ(
-    out: &mut fmt::Formatter<'_>,
-    name: &[u8],
-    what: &str,
-    first: &Entry,
-    other: &Entry,
-) -> fmt::Result {
-    let (name, one, another) = (String::from_utf8_lossy(name), first.array(), other.array());
-    write!(out, "{name} {what}: frame {} has {one}, frame {} has {another}", first.frame, other.frame)
+/// The chunks of a name that do not fit together.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnequalChunks {
+    /// The name.
+    pub name: Box<[u8]>,
+    /// The first chunk.
+    pub first: Entry,
+    /// The first one that does not fit.
+    pub other: Entry,
+}
+
+impl UnequalChunks {
+    /// Writes how the two chunks differ.
+    fn differ(&self, out: &mut fmt::Formatter<'_>, what: &str) -> fmt::Result {
+        let Self { name, first, other } = self;
+        let (name, one, another) = (String::from_utf8_lossy(name), first.array(), other.array());
+        write!(out, "{name} {what}: frame {} has {one}, frame {} has {another}", first.frame, other.frame)
+    }
 }
 
 impl Defect {
@@ -143,7 +139,7 @@ impl Defect {
             | Self::EndlessNames
             | Self::LongName(_)
             | Self::Unfinished { .. }
-            | Self::NoSeries { .. }
+            | Self::NoSeries(_)
             | Self::NoRows(_)
             | Self::Converted(_)
             | Self::Unsorted(_) => Severity::Note,

@@ -13,7 +13,7 @@ mod rows;
 use std::ffi::OsStr;
 use std::sync::{Arc, Mutex};
 
-use super::defect::Defect;
+use super::defect::{Defect, UnequalChunks};
 use super::entry::{Element, Entry};
 use super::file::GsdFile;
 use super::index::SURVEYED;
@@ -25,7 +25,7 @@ use crate::content::{Content, npy};
 use crate::error::{Error, Result};
 use crate::format;
 use gather::{Gather, Of, locked};
-use pass::{Chunks, Outcome, Pass, Rows};
+use pass::{Chunks, Differs, Outcome, Pass, Rows};
 use rows::Quantity;
 
 /// The directory of series.
@@ -107,9 +107,9 @@ impl Series {
             let chunks = match outcome {
                 Outcome::Series(chunks) => Arc::new(chunks),
                 Outcome::Differs(differs) => {
-                    let why =
-                        Defect::NoSeries { name: name.into(), first: differs.first, other: differs.other };
-                    notes.push(why.at(index.offset(differs.other.slot), None));
+                    let Differs { first, other } = differs;
+                    let why = Defect::NoSeries(UnequalChunks { name: name.into(), first, other });
+                    notes.push(why.at(index.offset(other.slot), None));
                     continue;
                 }
             };
@@ -151,7 +151,7 @@ impl Series {
             }
             let quantity = Quantity::new(*id, rows, is_step, frames);
             if let Some(other) = rows.misfit.or(rows.converted).or(quantity.is_none().then_some(rows.first)) {
-                let what = (name.into(), rows.first, other);
+                let what = UnequalChunks { name: name.into(), first: rows.first, other };
                 let why = if quantity.is_some() { Defect::Converted(what) } else { Defect::NoRows(what) };
                 notes.push(why.at(index.offset(other.slot), None));
             }

@@ -30,7 +30,7 @@ pub(super) struct Frame {
     pub(super) merges: bool,
     /// Number of values or items so far.
     pub(super) count: u64,
-    pub(super) seen: Seen,
+    pub(super) seen: KeyHashes,
     /// Bits for the telling keys found.
     pub(super) telling: u8,
     /// True if each item must be a mapping with one key (`!!omap`, `!!pairs`).
@@ -111,18 +111,18 @@ impl Frame {
 
 /// The keys of a mapping, as hashes with a random seed.
 #[derive(Debug)]
-pub(super) enum Seen {
+pub(super) enum KeyHashes {
     Few(Vec<u64>),
     Many(HashSet<u64>),
 }
 
-impl Default for Seen {
+impl Default for KeyHashes {
     fn default() -> Self {
         Self::Few(Vec::new())
     }
 }
 
-impl Seen {
+impl KeyHashes {
     /// Adds a key. True if it is new.
     pub(super) fn insert(&mut self, hash: u64) -> bool {
         match self {

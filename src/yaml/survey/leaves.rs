@@ -28,12 +28,12 @@ pub struct Leaves {
     /// A date, or binary data.
     pub foreign: Option<Mark>,
     /// The types of elements found.
-    pub seen: Seen,
+    pub seen: ElementTypes,
 }
 
 /// The types of elements found in an array.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Seen {
+pub struct ElementTypes {
     /// Number of elements, without those behind aliases.
     pub count: u64,
     /// True if there are aliases of elements or of rows.
@@ -58,7 +58,7 @@ pub struct Seen {
     pub hash: u64,
 }
 
-impl Seen {
+impl ElementTypes {
     fn add(&mut self, place: Mark, text: &str, looks: Type, tag: Option<&str>) {
         self.count += 1;
         let mut hasher = DefaultHasher::new();

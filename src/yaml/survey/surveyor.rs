@@ -3,12 +3,13 @@
 mod arrays;
 mod compare;
 mod keys;
+mod node;
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::rc::Rc;
 
-use super::frame::{Frame, Record, Seen};
+use super::frame::{Frame, KeyHashes, Record};
 use super::rectangle::Rectangle;
 use super::{
     Alias, Broken, Finding, MOST_FINDINGS, Node, PathId, Paths, Reference, Root, Shape, Step, Survey,
@@ -18,40 +19,14 @@ use super::{Value, Wanted, Wrong, path, value};
 use crate::error::Error;
 use crate::yaml::event::{Event, Failure, Mark, Style, What};
 use crate::yaml::scalar::{self, Type};
+use node::{Anchored, NO_TAG, Outline, Properties, ScalarNode};
 
-/// The tag `!`, which means no tag.
-const NO_TAG: &str = "!";
 /// Maximal number of different tags that are counted.
 const MOST_TAGS: usize = 10_000;
 /// Maximal number of bytes that are kept: a constant, and a factor for the length of the text.
 const KEPT: (u64, u64) = (64 << 20, 3);
 /// Approximate size of a kept node, in bytes.
 const NODE: u64 = 128;
-
-/// A node with an anchor.
-#[derive(Debug)]
-struct Anchored {
-    path: Option<PathId>,
-    /// The start of the node; true if it stands in brackets or braces.
-    origin: (Mark, bool),
-    outline: Outline,
-    /// The hash as a key, if the node can be a key.
-    key: Option<u64>,
-    /// The node itself, if it has ended and is small.
-    value: Option<Rc<Value>>,
-}
-
-/// The properties of a node that its aliases need.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Outline {
-    Scalar,
-    /// A sequence; true if all items are mappings.
-    Sequence(bool),
-    /// A mapping, with the number of its keys once it has ended.
-    Mapping(Option<u64>),
-    /// An alias without an anchor.
-    Unknown,
-}
 
 pub(super) struct Surveyor<'s, 'w> {
     wanted: Wanted<'w>,
@@ -105,11 +80,13 @@ impl<'s, 'w> Surveyor<'s, 'w> {
             What::Scalar { value, style, tag, anchor } => {
                 // PyYAML resolves a scalar with the tag `!` by its text, even in quotes.
                 let plain = style == Style::Plain || tag == Some(NO_TAG);
-                self.scalar(place, value, plain, specific(tag), anchor);
+                self.scalar(place, value, plain, Properties::new(tag, anchor));
             }
-            What::MappingStart { tag, anchor, flow } => self.open((place, flow), true, specific(tag), anchor),
+            What::MappingStart { tag, anchor, flow } => {
+                self.open((place, flow), true, Properties::new(tag, anchor));
+            }
             What::SequenceStart { tag, anchor, flow } => {
-                self.open((place, flow), false, specific(tag), anchor);
+                self.open((place, flow), false, Properties::new(tag, anchor));
             }
             What::MappingEnd | What::SequenceEnd => self.close(),
             What::Alias(name) => self.alias(place, name),
@@ -174,15 +151,10 @@ impl<'s, 'w> Surveyor<'s, 'w> {
 
     /// Begins a node of any type: counts it, and records it as root and by its anchor. Returns the index of
     /// the anchor.
-    fn begin(
-        &mut self,
-        place: Mark,
-        mapping: bool,
-        tag: Option<&str>,
-        anchor: Option<&str>,
-        outline: Outline,
-    ) -> Option<usize> {
+    fn begin(&mut self, place: Mark, properties: Properties<'_>, outline: Outline) -> Option<usize> {
+        let Properties { tag, anchor } = properties;
         self.survey.nodes += 1;
+        let mapping = matches!(outline, Outline::Mapping(_));
         if self.frames.is_empty() && self.survey.root.is_none() {
             self.survey.root = Some(Root { tag: tag.map(str::to_owned), mapping, place });
         }
@@ -219,9 +191,11 @@ impl<'s, 'w> Surveyor<'s, 'w> {
         keys.iter().copied().find(|key| *key == root.key)
     }
 
-    fn scalar(&mut self, place: Mark, text: &str, plain: bool, tag: Option<&str>, anchor: Option<&str>) {
-        let anchor = self.begin(place, false, tag, anchor, Outline::Scalar);
+    fn scalar(&mut self, place: Mark, text: &str, plain: bool, properties: Properties<'_>) {
+        let anchor = self.begin(place, properties, Outline::Scalar);
+        let tag = properties.tag;
         let looks = scalar::type_of(text, plain, tag);
+        let scalar = ScalarNode { place, text, plain, looks };
         if tag.is_some() || matches!(looks, Type::Int | Type::Timestamp) {
             if let Some(why) = scalar::unfit(text, looks, tag) {
                 self.find(Wrong::Unfit, place, text, format!("\"{}\" can't be read: {why}", shorten(text)));
@@ -231,9 +205,9 @@ impl<'s, 'w> Surveyor<'s, 'w> {
             }
         }
         match self.at_key() {
-            true if tag.is_none() => self.compare_key(place, text, plain, looks),
+            true if tag.is_none() => self.compare_key(scalar),
             true => {}
-            false => self.compare_scalar(place, text, plain, looks, tag),
+            false => self.compare_scalar(scalar, tag),
         }
         let root_key = self.root_key();
         let has_tag = |tag: &str| (self.wanted.tag)(tag) || (self.wanted.whole)(tag);
@@ -333,9 +307,10 @@ impl<'s, 'w> Surveyor<'s, 'w> {
         self.finish(place, outline, Some(value), 1)
     }
 
-    fn open(&mut self, (place, flow): (Mark, bool), mapping: bool, tag: Option<&str>, anchor: Option<&str>) {
+    fn open(&mut self, (place, flow): (Mark, bool), mapping: bool, properties: Properties<'_>) {
         let outline = if mapping { Outline::Mapping(None) } else { Outline::Sequence(true) };
-        let anchor = self.begin(place, mapping, tag, anchor, outline);
+        let anchor = self.begin(place, properties, outline);
+        let tag = properties.tag;
         if let Some(why) = tag.and_then(|tag| scalar::unfit_collection(mapping, tag)) {
             self.find(Wrong::Unfit, place, "", format!("a collection can't be read: {why}"));
         }
@@ -367,7 +342,7 @@ impl<'s, 'w> Surveyor<'s, 'w> {
             flow,
             key,
             hash,
-            seen: Seen::Few(hashes),
+            seen: KeyHashes::Few(hashes),
             of_pairs: matches!(of_pairs, Some("omap" | "pairs")),
             of_mappings: true,
             tag: if recording { tag.map(Rc::from) } else { None },
@@ -437,7 +412,7 @@ impl<'s, 'w> Surveyor<'s, 'w> {
                 self.anchors[anchor].value = Some(kept);
             }
         }
-        if let Seen::Few(hashes) = frame.seen {
+        if let KeyHashes::Few(hashes) = frame.seen {
             self.spare.push((frame.key, hashes));
         }
         self.finish(frame.place, outline, value, size)
@@ -481,10 +456,6 @@ impl<'s, 'w> Surveyor<'s, 'w> {
             frame.awaits_value = false;
         }
     }
-}
-
-fn specific(tag: Option<&str>) -> Option<&str> {
-    tag.filter(|tag| *tag != NO_TAG)
 }
 
 /// Shortens a text for a message.

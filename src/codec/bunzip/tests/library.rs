@@ -1,6 +1,6 @@
 //! Streams compressed by the library.
 
-use super::super::{Candidates, Chain, Decoder, Level, Magic, Next};
+use super::super::{BlockChain, Candidates, Decoder, Level, Magic, Next};
 use super::*;
 use crate::content::Content;
 
@@ -124,7 +124,7 @@ fn blocks_found_apart_make_the_chain() {
     blocks.reverse();
     assert_eq!(blocks.len(), 16);
     assert!(found.iter().filter(|candidate| candidate.magic == Magic::EndOfStream).count() == 2);
-    let (mut chain, mut out) = (Chain::new(), Vec::<u8>::new());
+    let (mut chain, mut out) = (BlockChain::new(), Vec::<u8>::new());
     loop {
         match chain.next(&content).unwrap() {
             Next::Block { bit, level: of_stream } => {

@@ -4,6 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::cache::store::Store;
+use crate::codec::samples;
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 25, failure_persistence: None, ..ProptestConfig::default() })]
@@ -28,7 +29,7 @@ proptest! {
         for mount in 0..2 {
             first.store().settle();
             let cache = Arc::new(Cache::with_threads(budget, threads).sharing(first.store()));
-            let stream = open(Arc::new(Text::new(&stored[..])), len as u64, &cache, Some(&b"".into()));
+            let stream = open(samples::stream(&stored, len), &cache);
             let content = Decoded::stream(stream, len as u64, &cache);
             for &(at, count) in &order {
                 check(&content, &truth, at % (len + 1), count);

@@ -1,11 +1,11 @@
 //! Stored seek tables: valid, stale, damaged and forged ones.
 
 use super::*;
-use crate::codec::samples::{first_mount, next_mount, read_first, slot};
+use crate::codec::samples::{self, first_mount, next_mount, read_first, slot};
 use crate::codec::seek::index::IndexKind;
 
 fn opened(stored: &[u8], len: usize, cache: &Arc<Cache>) -> Decoded {
-    let stream = open(Arc::new(Text::new(stored)), len as u64, cache, Some(&b"a name".into()));
+    let stream = open(samples::stream(stored, len), cache);
     Decoded::stream(stream, len as u64, cache)
 }
 

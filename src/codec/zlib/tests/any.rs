@@ -5,6 +5,7 @@ use zlib_rs::{DeflateConfig, Method, Strategy as Route};
 
 use super::*;
 use crate::cache::store::Store;
+use crate::codec::samples;
 use crate::codec::seek::index::{IndexKind, IndexSlot};
 
 /// The settings of an encoder.
@@ -78,10 +79,10 @@ fn read_twice(
     for mount in 0..2 {
         first.store().settle();
         let cache = Arc::new(Cache::with_threads(budget, threads).sharing(first.store()));
-        let text: Arc<dyn Content> = Arc::new(Text::new(stored));
-        let slot =
-            IndexSlot::new(cache.store(), IndexKind::Zlib, Some(&b"".into()), &text, truth.len() as u64);
-        let content = Decoded::stream(open_with(text, scale, &cache, slot), truth.len() as u64, &cache);
+        let stream = samples::stream(stored, truth.len());
+        let slot = IndexSlot::new(cache.store(), IndexKind::Zlib, &stream);
+        let content =
+            Decoded::stream(open_with(stream.stored, scale, &cache, slot), truth.len() as u64, &cache);
         for &(at, count) in order {
             check(&content, truth, at % (truth.len() + 1), count);
         }

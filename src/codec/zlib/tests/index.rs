@@ -1,7 +1,7 @@
 //! Stored seek tables: valid, stale, damaged and forged ones.
 
 use super::*;
-use crate::codec::samples::{damaged, first_mount, lying, next_mount, read_first, slot};
+use crate::codec::samples::{self, damaged, first_mount, lying, next_mount, read_first, slot};
 use crate::codec::seek::index::{IndexKind, IndexSlot};
 
 /// Scales with several sums per span, and with several spans per sum.
@@ -10,9 +10,9 @@ const SCALES: [Scale; 2] = [SMALL, Scale { spacing: 700_000, stretch: 300_000, l
 /// Opens a content whose table is kept in the store under "a name".
 fn opened(stored: &[u8], len: usize, scale: Scale, cache: &Arc<Cache>) -> (Decoded, Arc<Counted>) {
     let counted = Counted::new(stored);
-    let stored: Arc<dyn Content> = counted.clone();
-    let slot = IndexSlot::new(cache.store(), IndexKind::Zlib, Some(&b"a name".into()), &stored, len as u64);
-    let stream = open_with(stored, scale, cache, slot);
+    let stream = StoredStream { stored: counted.clone(), ..samples::stream(stored, len) };
+    let slot = IndexSlot::new(cache.store(), IndexKind::Zlib, &stream);
+    let stream = open_with(stream.stored, scale, cache, slot);
     (Decoded::stream(stream, len as u64, cache), counted)
 }
 
@@ -162,11 +162,8 @@ fn a_table_is_found_by_stream_name_and_size_alone() {
     check(&opened(&stored, truth.len(), SMALL, &cache).0, &truth, truth.len() - 1, 1);
     let is_kept = |stored: &[u8], name: &[u8], kind: IndexKind, len: usize| {
         cache.store().settle();
-        let stored: Arc<dyn Content> = Arc::new(Text::new(stored));
-        IndexSlot::new(cache.store(), kind, Some(&name.into()), &stored, len as u64)
-            .unwrap()
-            .bytes()
-            .is_some()
+        let stream = samples::stream(stored, len).named(name.into());
+        IndexSlot::new(cache.store(), kind, &stream).unwrap().bytes().is_some()
     };
     assert!(is_kept(&stored, b"a name", IndexKind::Zlib, truth.len()));
     assert!(!is_kept(&stored, b"another", IndexKind::Zlib, truth.len()));
@@ -178,9 +175,10 @@ fn a_table_is_found_by_stream_name_and_size_alone() {
         assert!(!is_kept(&other, b"a name", IndexKind::Zlib, truth.len()), "{at}");
     }
     let nowhere = Arc::new(Cache::new(0));
-    let stored: Arc<dyn Content> = Arc::new(Text::new(stored));
-    assert!(IndexSlot::new(nowhere.store(), IndexKind::Zlib, Some(&b"a name".into()), &stored, 1).is_none());
-    assert!(IndexSlot::new(cache.store(), IndexKind::Zlib, None, &stored, 1).is_none());
+    let named = samples::stream(&stored, 1);
+    assert!(IndexSlot::new(nowhere.store(), IndexKind::Zlib, &named).is_none());
+    let unnamed = StoredStream { name: None, ..named };
+    assert!(IndexSlot::new(cache.store(), IndexKind::Zlib, &unnamed).is_none());
 }
 
 #[test]
@@ -252,10 +250,9 @@ fn a_way_leaves_its_buffer_to_the_next_one() {
     let cache = first_mount(1);
     check(&opened(&stored, truth.len(), SCALES[0], &cache).0, &truth, truth.len() - 10, 10);
     let cache = next_mount(&cache, 8 << 20, 1);
-    let stored: Arc<dyn Content> = Arc::new(Text::new(&stored[..]));
-    let slot =
-        IndexSlot::new(cache.store(), IndexKind::Zlib, Some(&b"a name".into()), &stored, truth.len() as u64);
-    let stream = open_with(stored, SCALES[0], &cache, slot);
+    let stream = samples::stream(&stored, truth.len());
+    let slot = IndexSlot::new(cache.store(), IndexKind::Zlib, &stream);
+    let stream = open_with(stream.stored, SCALES[0], &cache, slot);
     for at in [1_000_000, 3_000_000, 500] {
         let mut bytes = [0; 100];
         let mut way = stream.start_at(at as u64).unwrap();

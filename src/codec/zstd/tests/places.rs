@@ -115,7 +115,11 @@ fn not_where_a_table_of_one_code_is_used_again() {
     assert_eq!((places, count), (2 * blocks / 3 - 1, blocks));
     // Checkpoints in a table that is as fine as possible.
     let cache = Arc::new(Cache::with_threads(0, 1));
-    let stream = open_with(Arc::new(Text::new(stored)), Scale::fine(truth.len() as u64, 9000), &cache, None);
+    let stream = open_with(
+        StoredStream::new(Arc::new(Text::new(stored)), truth.len() as u64),
+        Scale::fine(truth.len() as u64, 9000),
+        &cache,
+    );
     let content = Decoded::stream(stream, truth.len() as u64, &cache);
     check(&content, &truth, 0, truth.len());
     (0..50).for_each(|_| check(&content, &truth, dice.roll(truth.len()), 500));

@@ -5,7 +5,7 @@
 
 use super::{Byteorder, Datatype, Ndarray, Scalar, Shape, Source};
 use crate::yaml::event::Mark;
-use crate::yaml::survey::{self, Seen};
+use crate::yaml::survey::{self, ElementTypes};
 
 /// The widths that numpy gives numbers in an array of strings, in characters.
 const TRUTH_VALUE: u64 = 5;
@@ -22,7 +22,7 @@ pub struct Inline {
     /// The place of the outermost sequence.
     pub place: Mark,
     /// The kinds of its elements, if they were read.
-    pub seen: Option<Box<Seen>>,
+    pub seen: Option<Box<ElementTypes>>,
 }
 
 impl Inline {
@@ -99,7 +99,7 @@ fn product(lengths: &[u64]) -> Option<u64> {
 }
 
 /// Infers the type of elements without a stated one.
-fn inferred(seen: &Seen) -> Result<Scalar, String> {
+fn inferred(seen: &ElementTypes) -> Result<Scalar, String> {
     if let Some(place) = seen.beyond {
         return Err(format!("the integer on line {} is beyond 64 bits", place.line));
     }

@@ -1,6 +1,7 @@
 //! Comparison with an earlier text: lost tags, and scalars that have been read by the rules of another YAML
 //! version.
 
+use super::node::ScalarNode;
 use super::{Surveyor, shorten};
 use crate::yaml::event::Mark;
 use crate::yaml::scalar::readings::{Readings, reading};
@@ -26,14 +27,8 @@ impl Surveyor<'_, '_> {
         }
     }
 
-    pub(super) fn compare_scalar(
-        &mut self,
-        place: Mark,
-        text: &str,
-        plain: bool,
-        looks: Type,
-        tag: Option<&str>,
-    ) {
+    pub(super) fn compare_scalar(&mut self, scalar: ScalarNode<'_>, tag: Option<&str>) {
+        let ScalarNode { place, text, plain, looks } = scalar;
         // A tag that does not change the type of the scalar may come and go.
         let tag = tag.filter(|_| looks == Type::Other || scalar::type_of(text, plain, None) != looks);
         let readings = if plain && tag.is_none() { Readings::of(text, looks) } else { None };
@@ -54,7 +49,8 @@ impl Surveyor<'_, '_> {
     }
 
     /// Compares a key with the earlier text.
-    pub(super) fn compare_key(&mut self, place: Mark, text: &str, plain: bool, looks: Type) {
+    pub(super) fn compare_key(&mut self, key: ScalarNode<'_>) {
+        let ScalarNode { place, text, plain, looks } = key;
         let Some(mapping) = self.frames.last().map(|frame| frame.hash) else { return };
         let before = self.wanted.before.filter(|before| before.has_keys());
         if let Some(weight) = before.and_then(|before| before.key(mapping, reading(text, looks))) {

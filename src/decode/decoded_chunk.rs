@@ -4,13 +4,13 @@ use super::{Chunk, Chunks, Decoder};
 use crate::error::{Error, Result};
 
 /// The bytes of a chunk, and the error that follows them.
-pub(super) struct Held {
+pub(super) struct DecodedChunk {
     bytes: Vec<u8>,
     given: usize,
     error: Option<Error>,
 }
 
-impl Held {
+impl DecodedChunk {
     pub(super) fn decode(chunks: &(impl Chunks + ?Sized), chunk: Chunk) -> Result<Self> {
         let mut bytes = Vec::new();
         let error = chunks.decode(chunk, &mut bytes).err();
@@ -21,7 +21,7 @@ impl Held {
     }
 }
 
-impl Decoder for Held {
+impl Decoder for DecodedChunk {
     fn read(&mut self, out: &mut [u8]) -> Result<usize> {
         let rest = self.bytes.get(self.given..).unwrap_or_default();
         let read = rest.len().min(out.len());
