@@ -309,8 +309,10 @@ impl Copy {
         if !status.success() {
             // The shell says itself which program is missing.
             if status.code() == Some(127) {
-                let message =
-                    "found no editor; set EDITOR, as in EDITOR=nano asdf-mount --edit FILE; nothing saved";
+                let message = format!(
+                    "found no editor '{}'; set EDITOR, as in EDITOR=nano asdf-mount --edit FILE; nothing saved",
+                    editor.display()
+                );
                 return Err(Error::new(Kind::System(libc::ENOENT), message));
             }
             let ended = match status.code() {

@@ -13,7 +13,7 @@ const FAILURES: &[(&[&str], i32, &str)] = &[
     (&["full.asdf"], 1, "full: is not empty; name a directory to mount on"),
     (&["file.x.asdf"], 1, "file.x: is not a directory; name a directory to mount on"),
     (&["/proc/version.asdf"], 1, "no such file or directory"),
-    (&["--json", "a.asdf", "new"], 2, "--json needs --check or --list"),
+    (&["--json", "a.asdf", "new"], 2, "<--list|--ls|--log|--check>"),
     (&["--dry-run", "a.asdf", "new"], 2, "--dry-run needs --set-tree or --edit"),
     (&["-o", "remount,ro", "mnt"], 1, "mnt: not a mount of asdf-mount"),
     (&["-o", "remount,ro", "missing"], 1, "missing: not a mount of asdf-mount"),

@@ -49,7 +49,7 @@ fn each_save_in_a_mount_keeps_the_text_that_it_replaced() {
         test $n = 4
         ls $H | grep -qxE '[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}-[0-9]{2}-[0-9]{2}Z[0-9]*.yaml'
         for name in $H/*; do test $name -nt before; test $(stat -c %a $name) = 444; done
-        test $(stat -c %a $H) = 555; test -f $(first)
+        test $(stat -c %a $H) = 755; test -f $(first)
         name=$(first); second=${name##*/}
         date -u -r $name +%Y-%m-%dT%H-%M-%SZ | grep -qx ${second%.yaml}
         not touch $H/new; not rm -f $(first); not cp 0 $(first)

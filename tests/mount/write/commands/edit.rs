@@ -105,7 +105,7 @@ fn an_editor_that_fails_saves_nothing() {
             .output()
             .unwrap();
         assert_eq!(output.status.code(), Some(1), "{output:?}");
-        assert!(said(&output).contains("editor '/nowhere/editor' exited with status 127"), "{output:?}");
+        assert!(said(&output).contains("found no editor '/nowhere/editor'; set EDITOR"), "{output:?}");
         let output = bench.edit("rm \"$1\"");
         failed(&output, &["no such file"]);
         bench.is_untouched();
