@@ -11,8 +11,7 @@ use serde::Serialize;
 use crate::cache::Cache;
 use crate::content::Content;
 use crate::error::{Error, Result, in_json, one_line};
-use crate::format::editor::SaveTarget;
-use crate::format::recovery::{self, Condition};
+use crate::files::{Walk, halfway};
 use crate::format::{self, Container, Context, Defect, Severity, Verified};
 use crate::log::complain;
 use crate::named::Named;
@@ -21,10 +20,8 @@ use crate::source::BufferedSource;
 
 mod summary;
 pub mod tables;
-mod walk;
 
 use summary::Summary;
-use walk::Walk;
 
 /// Bytes read at once.
 const PIECE: usize = 1 << 20;
@@ -67,7 +64,8 @@ pub enum Status {
 ///
 /// The output can't be written.
 pub fn run(files: &[PathBuf], json: bool, quiet: bool, out: &mut dyn Write) -> io::Result<Status> {
-    let (mut walk, progress, mut summary) = (Walk::new(files), Progress::new(quiet), Summary::default());
+    let (mut walk, progress, mut summary) =
+        (Walk::new(files.iter().cloned()), Progress::new(quiet), Summary::default());
     for found in walk.by_ref() {
         let report = match found {
             Ok(file) => report_on(&file, &progress),
@@ -158,15 +156,6 @@ fn report_on(file: &Path, progress: &Progress) -> Report {
         Err(error) => return report.unreadable(error),
     }
     report
-}
-
-/// Returns why the file is half-saved, or may be.
-fn halfway(file: &Path) -> Option<String> {
-    let found = SaveTarget::of_path(file).and_then(|target| recovery::condition(&target, None));
-    match found {
-        Ok(Condition::Halfway(why)) => Some(why),
-        Ok(Condition::Whole) | Err(_) => None,
-    }
 }
 
 fn open(file: &Path) -> Result<Arc<dyn Container>> {

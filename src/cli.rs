@@ -1,5 +1,6 @@
 //! The command line: parses the arguments and runs the requested action.
 
+mod catalog;
 mod complete;
 mod dry_run;
 mod history;
@@ -7,6 +8,7 @@ mod list;
 mod look;
 mod man;
 mod place;
+mod refs;
 mod revise;
 mod texts;
 mod version;
@@ -34,6 +36,7 @@ const PROGRAM: &str = "asdf-mount";
 /// The groups of options in `--help`, beside those of [`look`].
 const MOUNT: &str = "Mount";
 const EDIT: &str = "Edit, without mounting";
+const DESCRIBE: &str = "Describe, without mounting";
 const CHECK: &str = "Check and repair, without mounting";
 
 /// The program's arguments.
@@ -76,12 +79,19 @@ struct Arguments {
     #[command(flatten)]
     look: look::LookArguments,
 
+    /// Write references to the chunks of the arrays of each FILE, a line of JSON for zarr, xarray and Dask
+    #[arg(long, help_heading = DESCRIBE, conflicts_with_all = ["foreground", "read_only", "unmount", "check", "index", "options", "log_file"])]
+    refs: bool,
+
+    #[command(flatten)]
+    catalog: catalog::Catalog,
+
     /// Edit the tree of FILE with $VISUAL or $EDITOR, without mounting; saves are checked as in a mount
-    #[arg(long, help_heading = EDIT, conflicts_with_all = ["foreground", "unmount", "check", "index", "log_file"])]
+    #[arg(long, help_heading = EDIT, conflicts_with_all = ["foreground", "unmount", "check", "index", "refs", "log_file"])]
     edit: bool,
 
     /// Replace the tree of FILE with the text of TREE ('-' for standard input), without mounting
-    #[arg(long, group = "forced", help_heading = EDIT, value_name = "TREE", value_parser = any_path(), conflicts_with_all = ["foreground", "unmount", "check", "index", "edit", "log_file"])]
+    #[arg(long, group = "forced", help_heading = EDIT, value_name = "TREE", value_parser = any_path(), conflicts_with_all = ["foreground", "unmount", "check", "index", "refs", "edit", "log_file"])]
     set_tree: Option<PathBuf>,
 
     /// With --set-tree: save a text that would be refused, with a warning; same as -o validate=warn.
@@ -134,7 +144,7 @@ struct Arguments {
     index: bool,
 
     /// Complete or undo a save of each FILE that a crash interrupted
-    #[arg(long, help_heading = CHECK, conflicts_with_all = ["foreground", "unmount", "check", "index", "edit", "set_tree", "options", "log_file"])]
+    #[arg(long, help_heading = CHECK, conflicts_with_all = ["foreground", "unmount", "check", "index", "refs", "edit", "set_tree", "options", "log_file"])]
     recover: bool,
 
     /// Log more; -vv and -vvv log still more
@@ -166,7 +176,13 @@ impl Arguments {
     /// Refuses an empty path, which an unset variable in a script leaves.
     fn have_names(&self) -> Result<()> {
         let is_empty = |path: &Path| path.as_os_str().is_empty();
-        let options = [("--set-tree", &self.set_tree), ("--log-file", &self.log_file), self.look.directory()];
+        let options = [
+            ("--set-tree", &self.set_tree),
+            ("--log-file", &self.log_file),
+            self.look.directory(),
+            ("--files-from", &self.catalog.files_from),
+            ("--since", &self.catalog.since),
+        ];
         let option = options.iter().find(|(_, path)| path.as_deref().is_some_and(is_empty));
         if let Some((option, _)) = option {
             return Err(usage(format!("{option} got an empty name (''); give a file")));
@@ -247,6 +263,18 @@ fn act(arguments: Arguments) -> Result<u8> {
             return Err(usage("--index needs at least one FILE"));
         }
         return index_files(&arguments.paths, arguments.quiet);
+    }
+    if arguments.catalog.catalog {
+        if arguments.paths.is_empty() && arguments.catalog.files_from.is_none() {
+            return Err(usage("--catalog needs at least one FILE or directory, or --files-from"));
+        }
+        return arguments.catalog.run(arguments.paths, arguments.quiet);
+    }
+    if arguments.refs {
+        if arguments.paths.is_empty() {
+            return Err(usage("--refs needs at least one FILE"));
+        }
+        return refs::run(&arguments.paths);
     }
     if arguments.unmount {
         return unmount(&arguments.paths);

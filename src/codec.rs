@@ -11,6 +11,7 @@ pub mod bunzip;
 mod bzip2;
 pub mod deflate;
 mod features;
+pub mod foreign;
 mod input;
 mod library;
 mod lz4;

@@ -15,6 +15,7 @@ mod recoded;
 mod slice;
 mod text;
 mod window;
+pub mod zarr;
 
 use std::ops::{Deref, Range};
 use std::sync::Arc;

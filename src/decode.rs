@@ -9,6 +9,7 @@
 mod decoded;
 mod decoded_chunk;
 mod depth;
+pub mod generated;
 mod idle;
 mod part;
 

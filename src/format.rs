@@ -2,6 +2,7 @@
 
 pub mod asdf;
 pub mod bloscpack;
+mod described;
 pub mod editor;
 mod foreign;
 pub mod gsd;
@@ -23,6 +24,7 @@ use crate::content::Content;
 use crate::content::folder::{Attributes, File, Node};
 use crate::error::{Error, Kind, Result};
 use crate::source::{FileSource, Reach, Source, SourceStat};
+pub use described::{ArrayFacts, ArraySource, tree_in_json};
 use editor::{EditContext, EditSupport, Editor, SaveTarget};
 
 /// Number of bytes at the start of a file that are enough to recognise every format.
@@ -236,6 +238,12 @@ pub trait Container: Any + Send + Sync + std::fmt::Debug {
     /// True if [`arrays`](Self::arrays) needs no scan any more.
     fn knows_arrays(&self) -> bool {
         true
+    }
+
+    /// Passes the arrays of the file to `take`. The first call may scan the tree.
+    fn each_array(&self, take: &mut dyn FnMut(ArrayFacts)) -> Result<()> {
+        let _ = take;
+        Ok(())
     }
 
     /// Returns the names and nodes in the file's directory besides `tree.yaml` and `blocks/`.

@@ -25,6 +25,8 @@
 //! | [`remote`] | objects on servers as sources: http, https, S3 |
 //! | [`check`] | `--check`: reads a whole file and reports its defects |
 //! | `progress` | a progress line on the terminal |
+//! | [`catalog`] | `--catalog`: describes each of many files in a line of JSON |
+//! | `files` | the walk over many files |
 //! | `sync`, `workers` | locks and their order; threads for long work |
 //! | `text_diff` | unified diffs |
 //! | [`log`] | the log, to stderr, syslog or a file |
@@ -32,6 +34,7 @@
 //! | [`error`] | errors with file, block and offset |
 
 pub mod cache;
+pub mod catalog;
 pub mod check;
 pub mod cli;
 pub mod codec;
@@ -40,6 +43,7 @@ pub mod daemon;
 pub mod decode;
 pub mod error;
 pub mod exit;
+mod files;
 pub mod folder;
 pub mod format;
 pub mod fuse;

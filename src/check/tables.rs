@@ -9,13 +9,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::summary::Summary;
-use super::walk::Walk;
 use super::{Status, read_through};
 use crate::cache::Cache;
 use crate::cache::store::Store;
 use crate::content::Content;
 use crate::error::Error;
 use crate::error::one_line;
+use crate::files::Walk;
 use crate::format::{self, Context};
 use crate::named::Named;
 use crate::progress::Progress;
@@ -32,7 +32,7 @@ pub fn run(files: &[PathBuf], store: Store, quiet: bool, complaints: &mut dyn Wr
     let threads = std::thread::available_parallelism().map_or(1, |threads| threads.get() as u64);
     let cache = Cache::new(BUDGET + BUDGET_OF_THREAD * threads.min(16)).with_store(store);
     let context = Context::new(Arc::new(cache));
-    let (mut walk, progress) = (Walk::new(files), Progress::new(quiet));
+    let (mut walk, progress) = (Walk::new(files.iter().cloned()), Progress::new(quiet));
     let mut run =
         Indexing { context: &context, progress: &progress, complaints, summary: Summary::default() };
     run.summary.indexed = Some(0);

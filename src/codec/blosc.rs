@@ -35,6 +35,7 @@ pub use header::{HEADER_SIZE, Header, Inner, Shuffle};
 pub use payload::{Buffers, Payload, RUN_BUFFERS, RUN_BYTES, Run};
 pub use scratch::Scratch;
 
+use super::foreign::part::{ForeignPart, Take};
 use crate::content::Content;
 use crate::decode::{Chunk, Chunks};
 use crate::error::{Error, Kind, Result};
@@ -53,6 +54,24 @@ const MAX_RUN: u64 = 1 << 20;
 /// `data_size` only helps to choose a framing if neither matches the stored bytes.
 pub fn open(stored: Arc<dyn Content>, data_size: u64) -> impl Chunks + 'static {
     Row { stored, data_size, state: Mutex::default() }
+}
+
+/// Passes each buffer to `take`.
+pub(super) fn each_buffer(stored: &Arc<dyn Content>, data_size: u64, take: Take<'_>) -> Result<()> {
+    let row = Row { stored: stored.clone(), data_size, state: Mutex::default() };
+    let (framing, mut window, mut at) = (row.framing()?, Window::default(), 0);
+    while let Some(Frame { header, at: offset, end }) = row.next(framing, at, &mut window)? {
+        let len = u64::from(header.cbytes());
+        if header.inner() == Some(Inner::Snappy) {
+            return Err(Error::unsupported("Zarr's Blosc has no Snappy"));
+        }
+        if offset.checked_add(len).is_none_or(|end| end > stored.len()) {
+            return Err(Error::damaged("a Blosc buffer is cut off"));
+        }
+        take(ForeignPart { offset, stored: len, len: header.nbytes().into() })?;
+        at = end;
+    }
+    Ok(())
 }
 
 /// One buffer, or several in a row.

@@ -139,6 +139,11 @@ impl Input {
         self.is_at_end() && !self.beyond
     }
 
+    /// True if a skip went past the end.
+    pub(super) fn is_beyond(&self) -> bool {
+        self.beyond
+    }
+
     /// Returns the offset of the next byte in the stored bytes.
     pub(super) fn position(&self) -> u64 {
         self.next - (self.filled - self.start) as u64

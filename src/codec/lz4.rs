@@ -20,7 +20,7 @@ use crate::cache::Cache;
 use crate::content::Content;
 use crate::decode::Sequential;
 
-pub(super) use pieces::Pieces;
+pub(super) use pieces::{Pieces, each_piece};
 pub(super) use whole::decode;
 
 /// Opens the frames in `stored`, which together decode to `data_size` bytes.

@@ -50,6 +50,7 @@ use scale::Scale;
 use table::{FrameStream, ZstdTable};
 
 pub use everywhere::Everywhere;
+pub(super) use frame::each_frame;
 
 /// Magics of skippable frames; LZ4 has the same.
 pub(super) use header::SKIPPABLE;

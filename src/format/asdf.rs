@@ -52,6 +52,7 @@ pub mod ndarray;
 mod numbers;
 mod preview;
 pub mod quantize;
+mod refs;
 mod same_paths;
 mod sources;
 mod stored;
@@ -69,6 +70,7 @@ const VIEWS: &[&dyn View] = &[
     &tables::Tables,
     &json::Json::WITHOUT_TAGS,
     &json::Json::WITH_TAGS,
+    &refs::Refs,
     &preview::Displayed,
     &imploded::Imploded,
 ];

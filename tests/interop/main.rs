@@ -4,8 +4,10 @@
 //! |---|---|---|
 //! | `written_by_python` | files written at test time by Python asdf, new and old | the original numpy arrays |
 //! | `built` | files of the tests' builder | Python asdf, to check the builder |
+//! | `catalog` | a catalogue of files | Python asdf, through DuckDB and Dask |
 //! | `doubtful` | files with damaged block headers | Python asdf, new and old; for old layouts the data |
 //! | `reference` | the reference files of the ASDF standard, if available | their `.yaml` twins with inline data |
+//! | `refs` | files of every codec and type, read by references | Python asdf, through zarr, xarray and Dask |
 //! | `saved` | none: texts that a save accepts | Python asdf, new and old: do they open them as the same data? |
 //! | `exploded` | files of every kind of block, and copies of their exploded form | Python asdf; for old layouts the data |
 //! | `fits` | arrays, and FITS files described by nodes | astropy, gwcs |
@@ -25,6 +27,7 @@ mod common;
 mod arrays;
 mod bloscpack_by_python;
 mod built;
+mod catalog;
 mod doubtful;
 mod exploded;
 mod fits;
@@ -33,6 +36,7 @@ mod gsd_growing;
 mod json;
 mod preview;
 mod reference;
+mod refs;
 mod saved;
 mod shared_fixtures;
 mod tables;

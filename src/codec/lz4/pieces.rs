@@ -11,6 +11,7 @@
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use super::super::foreign::part::{ForeignPart, Take};
 use super::super::input::Input;
 use super::block::{self, Block};
 use super::whole;
@@ -185,6 +186,17 @@ impl Pieces {
     fn table(&self) -> MutexGuard<'_, Table> {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Passes each piece to `take`. The four bytes before its LZ4 block, its size, belong to the part.
+pub(in crate::codec) fn each_piece(stored: &Arc<dyn Content>, take: Take<'_>) -> Result<()> {
+    let mut input = Input::range(stored, 0, u64::MAX).in_reads_of(HOP);
+    while let Some(piece) = header(&mut input)? {
+        let offset = input.position().saturating_add(4);
+        take(ForeignPart { offset, stored: piece.stored.saturating_add(4), len: piece.size })?;
+        input.skip(HEADER.saturating_add(piece.stored));
+    }
+    Ok(())
 }
 
 /// Reads the header at `input` without taking it; `None` at the end.

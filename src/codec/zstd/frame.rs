@@ -7,11 +7,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::header::{BLOCK, Header, MAGIC, SKIPPABLE};
 use super::library::{Context, Unpacking, WINDOW_LOG};
 use crate::cache::Cache;
+use crate::codec::foreign::part::{ForeignPart, Take};
 use crate::codec::input::Input;
 use crate::codec::parts::{Hop, PartDecoder, PartStart, Parts, Stopped};
 use crate::content::Content;
 use crate::decode::{Decoder, UNIT, WHOLE};
-use crate::error::Result;
+use crate::error::{Error, Result};
 
 /// Bytes read to get a header, with those of small blocks after it.
 const HOP: usize = 4 << 10;
@@ -71,6 +72,72 @@ impl fmt::Debug for Frames {
     }
 }
 
+/// Passes each frame of a stream of `data_size` decoded bytes to `take`. A frame must state its decoded size,
+/// unless it is the only one.
+pub(in crate::codec) fn each_frame(stored: &Arc<dyn Content>, data_size: u64, take: Take<'_>) -> Result<()> {
+    let header = |offset| {
+        let mut input = Input::range(stored, offset, u64::MAX).in_reads_of(HOP);
+        match u32::from_le_bytes(input.magic()?) {
+            MAGIC => Header::read(&mut input),
+            _ => Err(input.damaged("the zstd data do not begin with a frame")),
+        }
+    };
+    let whole = ForeignPart { offset: 0, stored: stored.len(), len: data_size };
+    // A long frame has many blocks, whose headers need not be read.
+    if header(0)?.content_size == Some(data_size) {
+        return take(whole);
+    }
+    let mut at = 0;
+    while at < stored.len() {
+        let content_size = header(at)?.content_size;
+        let end = end_of_frame(stored, at)?;
+        let part = ForeignPart { offset: at, stored: end - at, len: content_size.unwrap_or(0) };
+        match content_size {
+            Some(_) => take(part)?,
+            None if part.stored == stored.len() => take(whole)?,
+            None => return Err(Error::unsupported("a zstd frame does not say how long its data are")),
+        }
+        at = end;
+    }
+    Ok(())
+}
+
+/// Returns the end of the frame at `start`.
+fn end_of_frame(stored: &Arc<dyn Content>, start: u64) -> Result<u64> {
+    let mut input = Input::range(stored, start, u64::MAX).in_reads_of(HOP);
+    let header = Header::read(&mut input)?;
+    loop {
+        let (stored, _, last) = block(&mut input)?;
+        input.skip(stored);
+        if last {
+            break;
+        }
+    }
+    input.skip(if header.checked { 4 } else { 0 });
+    match input.is_beyond() {
+        true => Err(input.cut_off()),
+        false => Ok(input.position()),
+    }
+}
+
+/// Takes the header of a block: its stored size, its maximal decoded size, and true for the last block.
+fn block(input: &mut Input) -> Result<(u64, u64, bool)> {
+    let Some(bytes) = input.at_least(3)?.first_chunk::<3>() else {
+        return Err(input.cut_off());
+    };
+    let word = u32::from_le_bytes([bytes[0], bytes[1], bytes[2], 0]);
+    let (size, kind, last) = (u64::from(word >> 3), word >> 1 & 3, word & 1 == 1);
+    // A run is stored as one byte.
+    let (stored, longest) = match kind {
+        0 => (size, size),
+        1 => (1, size),
+        2 => (size, BLOCK),
+        _ => return Err(input.damaged("a block of the zstd frame has an unknown type")),
+    };
+    input.take(3);
+    Ok((stored, longest, last))
+}
+
 /// The state of a hop over frames.
 struct Hopping<'a> {
     frames: &'a Frames,
@@ -96,20 +163,8 @@ impl Hopping<'_> {
         self.frames.window.fetch_max(header.window, Ordering::Relaxed);
         let mut most = 0_u64;
         loop {
-            let Some(bytes) = self.input.at_least(3)?.first_chunk::<3>() else {
-                return Err(self.input.cut_off());
-            };
-            let word = u32::from_le_bytes([bytes[0], bytes[1], bytes[2], 0]);
-            let (size, kind, last) = (u64::from(word >> 3), word >> 1 & 3, word & 1 == 1);
-            // A run is stored as one byte.
-            let (stored, longest) = match kind {
-                0 => (size, size),
-                1 => (1, size),
-                2 => (size, BLOCK),
-                _ => return Err(self.input.damaged("a block of the zstd frame has an unknown type")),
-            };
+            let (stored, longest, last) = block(&mut self.input)?;
             most = most.saturating_add(longest);
-            self.input.take(3);
             self.input.skip(stored);
             if last {
                 break;

@@ -7,6 +7,7 @@
 //! | [`elements`] | the elements of an array: bytes, type and shape |
 //! | [`inline`], [`value`] | the elements of an array that is written in the tree |
 //! | [`referred`], [`resolved`](mod@resolved) | targets of references into other files |
+//! | [`facts`] | the arrays as the catalogue describes them |
 //! | [`masks`] | masks of arrays, with a boolean for each element |
 //! | [`npy`] | an array as a file `.npy`: header and elements |
 
@@ -22,6 +23,7 @@ use crate::format::Defect;
 
 pub(super) mod elements;
 mod entry;
+mod facts;
 mod inline;
 mod layout;
 mod masks;
@@ -34,6 +36,8 @@ mod value;
 
 pub(super) use elements::{Elements, Order, elements_of, file_of, file_of_all, file_of_mask};
 pub(super) use entry::Entry;
+pub(super) use facts::each;
+pub(super) use npy::scalar_descr;
 pub(super) use places::components;
 #[cfg(test)]
 pub(super) use survey::find;

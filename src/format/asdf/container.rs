@@ -12,7 +12,7 @@ use crate::content::Content;
 use crate::content::folder::{Attributes, File, Node};
 use crate::error::Result;
 use crate::format::editor::EditSupport;
-use crate::format::{ArrayPaths, Block, Container, Defect, Verified};
+use crate::format::{ArrayFacts, ArrayPaths, Block, Container, Defect, Verified};
 use crate::source::{Source, SourceStat};
 
 impl AsdfFile {
@@ -79,6 +79,10 @@ impl Container for AsdfFile {
 
     fn knows_arrays(&self) -> bool {
         arrays::is_known(self)
+    }
+
+    fn each_array(&self, take: &mut dyn FnMut(ArrayFacts)) -> Result<()> {
+        arrays::each(self, take)
     }
 
     fn views(self: Arc<Self>) -> Vec<(&'static str, Node)> {

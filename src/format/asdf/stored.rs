@@ -227,6 +227,24 @@ impl Stored {
         Ok(Slice::new(self.source.clone(), start, header.used_size).cut(there))
     }
 
+    /// Returns the used bytes of block `n` as stored in the file, their codec if they are compressed, and their
+    /// decoded size.
+    ///
+    /// # Errors
+    /// Also if the block has an encoding chain, or its compression is not known.
+    pub(super) fn stored_as(&self, n: usize) -> Result<(Slice, Option<Codec>, u64)> {
+        let header = self.header(self.offset(n)?)?;
+        let stored = self.stored(n, &header)?;
+        if header.encoded() {
+            return Err(Error::unsupported("the block is encoded by more than a compression"));
+        }
+        if header.label_text().is_empty() {
+            let len = stored.len();
+            return Ok((stored, None, len));
+        }
+        Ok((stored, Some(codec_of(header.label_text())?), header.data_size))
+    }
+
     fn content(&self, n: usize, header: &Header) -> Result<Arc<dyn Content>> {
         if header.used_size.max(header.data_size) > i64::MAX as u64 {
             return Err(Error::damaged("the block's sizes are larger than any file").at(header.offset));

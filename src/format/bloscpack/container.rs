@@ -16,7 +16,7 @@ use crate::codec::blosc::{Buffer, Buffers, Payload, Run};
 use crate::content::folder::{Attributes, File, Folder, Keeping, Kind, Node, Renewal, Signature};
 use crate::content::{Content, Text, npy};
 use crate::error::{self, Error, Result};
-use crate::format::{Block, Container, Context, Defect, Severity, Verified};
+use crate::format::{ArrayFacts, ArraySource, Block, Container, Context, Defect, Severity, Verified};
 use crate::source::{Source, SourceStat};
 
 /// Number of item contents that are cached between opens, so that readers share decoded data.
@@ -181,6 +181,18 @@ impl Container for BloscpackFile {
 
     fn mismatch(&self) -> &'static str {
         MISMATCH
+    }
+
+    fn each_array(&self, take: &mut dyn FnMut(ArrayFacts)) -> Result<()> {
+        if let Some(array) = self.array() {
+            take(ArrayFacts {
+                path: "data".to_owned(),
+                datatype: array.descr.trim_matches('\'').to_owned(),
+                shape: array.shape.clone(),
+                source: ArraySource::Block(0),
+            });
+        }
+        Ok(())
     }
 
     fn views(self: Arc<Self>) -> Vec<(&'static str, Node)> {

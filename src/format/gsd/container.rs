@@ -11,7 +11,7 @@ use super::{NAME, defect, facts, resolved, tree};
 use crate::content::folder::{Attributes, Folder, Node};
 use crate::content::{Content, Text};
 use crate::error::{Error, Kind, Result};
-use crate::format::{Block, Container, Defect};
+use crate::format::{ArrayFacts, ArraySource, Block, Container, Defect};
 use crate::source::{Source, SourceStat};
 
 /// An open GSD file and its views.
@@ -64,6 +64,22 @@ impl Container for Gsd {
             content: data.map(|data| Arc::new(data) as Arc<dyn Content>).map_err(wrong),
             streamed: false,
         })
+    }
+
+    /// Passes the chunks of the first frame.
+    fn each_array(&self, take: &mut dyn FnMut(ArrayFacts)) -> Result<()> {
+        if self.file.frames()? == 0 {
+            return Ok(());
+        }
+        for entry in self.file.entries_of(0)? {
+            let (Some(path), Some(element)) = (self.file.names().path(entry.id), entry.element()) else {
+                continue;
+            };
+            let Ok(block) = usize::try_from(entry.slot) else { continue };
+            let (path, datatype) = (path.join("/"), element.name.to_owned());
+            take(ArrayFacts { path, datatype, shape: entry.shape(), source: ArraySource::Block(block) });
+        }
+        Ok(())
     }
 
     fn views(self: Arc<Self>) -> Vec<(&'static str, Node)> {

@@ -15,7 +15,7 @@ pub(super) fn content(elements: &Elements) -> Result<Arc<dyn Content>> {
 }
 
 /// Returns the type as a Python literal in numpy's notation; `None` if it is unknown.
-fn descr(datatype: &Datatype, byteorder: Byteorder) -> Option<String> {
+pub(super) fn descr(datatype: &Datatype, byteorder: Byteorder) -> Option<String> {
     match datatype {
         Datatype::Scalar(scalar) => Some(format!("'{}'", scalar_descr(*scalar, byteorder))),
         Datatype::Structured(fields) => {
@@ -36,7 +36,8 @@ fn field_descr(n: usize, field: &Field, byteorder: Byteorder) -> Option<String> 
     Some(format!("({name}, {descr}, {})", npy::tuple(&field.shape)))
 }
 
-fn scalar_descr(scalar: Scalar, byteorder: Byteorder) -> String {
+/// Returns the type in numpy's notation: `<f4`.
+pub(in super::super) fn scalar_descr(scalar: Scalar, byteorder: Byteorder) -> String {
     let order = match (scalar, byteorder) {
         (Scalar::Int8 | Scalar::Uint8 | Scalar::Bool8 | Scalar::Ascii(_), _) => '|',
         (_, Byteorder::Little) => '<',

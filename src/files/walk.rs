@@ -1,9 +1,9 @@
-//! The walk over the files to check: named files, and all files of a known format in named directories,
+//! The walk over the files to read: named files, and all files of a known format in named directories,
 //! sorted by name, at any depth.
 //!
 //! A symbolic link is followed if it is named itself. Within a directory it is skipped: it leads out of the
-//! directory, or to a file that is checked anyway. The auxiliary files of a save are skipped as well: the
-//! saved file is checked.
+//! directory, or to a file that is read anyway. The auxiliary files of a save are skipped as well: the
+//! saved file is read.
 
 use std::ffi::OsString;
 use std::fs;
@@ -16,8 +16,8 @@ use crate::options::PID_ATTRIBUTE;
 
 /// The files, in order; an error for each path that can't be examined.
 #[derive(Debug)]
-pub(super) struct Walk<'a> {
-    named: std::slice::Iter<'a, PathBuf>,
+pub(crate) struct Walk<I> {
+    named: I,
     levels: Vec<Level>,
     passed_over: u64,
 }
@@ -30,13 +30,14 @@ struct Level {
     names: Vec<OsString>,
 }
 
-impl<'a> Walk<'a> {
-    pub(super) fn new(named: &'a [PathBuf]) -> Self {
-        Self { named: named.iter(), levels: Vec::new(), passed_over: 0 }
+impl<I: Iterator<Item = PathBuf>> Walk<I> {
+    /// Returns the files that have these names or are in directories of these names.
+    pub(crate) fn new(named: I) -> Self {
+        Self { named, levels: Vec::new(), passed_over: 0 }
     }
 
     /// Returns the number of files in directories so far that are of no known format.
-    pub(super) fn passed_over(&self) -> u64 {
+    pub(crate) fn passed_over(&self) -> u64 {
         self.passed_over
     }
 
@@ -55,7 +56,7 @@ impl<'a> Walk<'a> {
         self.enter(path.to_owned()).err().map(|error| Err((path.to_owned(), error)))
     }
 
-    /// Examines an entry of a directory. Returns `None` if there is nothing to check, or if it is a
+    /// Examines an entry of a directory. Returns `None` if there is nothing to read, or if it is a
     /// directory, which is entered.
     fn found(&mut self, path: PathBuf) -> Option<std::result::Result<PathBuf, (PathBuf, Error)>> {
         let looked = fs::symlink_metadata(&path).map_err(Error::from).and_then(|meta| {
@@ -102,7 +103,7 @@ impl<'a> Walk<'a> {
     }
 }
 
-impl Iterator for Walk<'_> {
+impl<I: Iterator<Item = PathBuf>> Iterator for Walk<I> {
     type Item = std::result::Result<PathBuf, (PathBuf, Error)>;
 
     fn next(&mut self) -> Option<Self::Item> {
@@ -121,7 +122,7 @@ impl Iterator for Walk<'_> {
                 },
                 None => {
                     let path = self.named.next()?;
-                    self.named(path)
+                    self.named(&path)
                 }
             };
             if found.is_some() {

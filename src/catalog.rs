@@ -1,0 +1,91 @@
+//! `asdf-mount --catalog`: describes each of many files in a line of JSON. `docs/scale.md` has the fields.
+//!
+//! | module | what it does |
+//! |---|---|
+//! | [`line`](mod@line) | describes one file |
+//! | [`names`] | the list of files in a file |
+//! | [`since`] | the lines of an older catalogue that are still true |
+//! | [`workers`] | all cores; lines in the order of the names |
+
+mod line;
+mod names;
+mod since;
+mod workers;
+
+use std::io::{self, Write};
+use std::path::PathBuf;
+
+use crate::error::Result;
+use crate::files::Walk;
+use crate::log::complain;
+use crate::progress::Progress;
+use line::Line;
+use since::Since;
+
+/// The files to describe.
+#[derive(Clone, Debug, Default)]
+pub struct Request {
+    /// Files, and directories whose files of a known format are described.
+    pub paths: Vec<PathBuf>,
+    /// A file with further names; `-` for standard input.
+    pub list: Option<PathBuf>,
+    /// True if the names in the list end with NUL instead of a line break.
+    pub has_nuls: bool,
+    /// An older catalogue: the lines of unchanged files are copied from it.
+    pub since: Option<PathBuf>,
+    /// True to show neither progress nor a summary.
+    pub quiet: bool,
+}
+
+#[derive(Default)]
+struct Counts {
+    files: u64,
+    copied: u64,
+    errors: u64,
+}
+
+/// Writes a line for each file to `out`, in the order of the names. A file that can't be read has a line with
+/// the error.
+///
+/// # Errors
+/// The list of files or the older catalogue can't be read, or the lines can't be written.
+pub fn run(request: &Request, out: &mut dyn Write) -> Result<()> {
+    let list = request.list.as_deref().map(|list| names::open(list, request.has_nuls)).transpose()?;
+    let since = request.since.as_deref().map(Since::read).transpose()?;
+    let (progress, mut counts) = (Progress::new(request.quiet), Counts::default());
+    let mut failed = None;
+    let named = request.paths.iter().cloned().map(Ok).chain(list.into_iter().flatten());
+    // An error of the list ends the names.
+    let named = named.map_while(|name| match name {
+        Ok(name) => Some(name),
+        Err(error) => {
+            failed = Some(error);
+            None
+        }
+    });
+    let written = workers::each_line(Walk::new(named), since.as_ref(), &mut |line: Line| {
+        counts.files += 1;
+        counts.copied += u64::from(line.is_copy);
+        counts.errors += u64::from(line.is_error);
+        progress.file(&line.path, 0);
+        progress.add(line.text.len() as u64);
+        progress.hide_if_shared(|| out.write_all(&line.text))
+    });
+    progress.end();
+    match written.and_then(|()| out.flush()) {
+        // A reader that closes the pipe early, such as head, is no failure.
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(()),
+        written => written?,
+    }
+    if let Some(error) = failed {
+        return Err(error);
+    }
+    if !request.quiet {
+        let Counts { files, copied, errors } = counts;
+        complain(format_args!("{files} files: {copied} unchanged, {errors} can't be read"));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,83 @@
+use std::fs;
+
+use serde_json::{Value, json};
+
+use super::*;
+
+fn catalog(request: &Request) -> Vec<Value> {
+    let mut out = Vec::new();
+    run(&Request { quiet: true, ..request.clone() }, &mut out).unwrap();
+    let lines = out.split_inclusive(|byte| *byte == b'\n');
+    lines.map(|line| serde_json::from_slice(line).unwrap()).collect()
+}
+
+fn tree(name: &str) -> String {
+    format!(
+        "#ASDF 1.0.0\n%YAML 1.1\n%TAG ! tag:stsci.edu:asdf/core/\n---\nname: {name}\na: !ndarray-1.1.0 [1, 2]\n...\n"
+    )
+}
+
+#[test]
+fn each_file_has_a_line_in_the_order_of_the_names() {
+    let folder = tempfile::tempdir().unwrap();
+    for n in 0..50 {
+        fs::write(folder.path().join(format!("f{n:02}.asdf")), tree(&format!("n\"{n}"))).unwrap();
+    }
+    fs::write(folder.path().join("other.txt"), "text").unwrap();
+    let paths = vec![folder.path().to_owned(), folder.path().join("other.txt"), "/none".into()];
+    let lines = catalog(&Request { paths, ..Request::default() });
+    assert_eq!(lines.len(), 52);
+    for (n, line) in lines[..50].iter().enumerate() {
+        assert_eq!(line["tree"], json!({"name": format!("n\"{n}"), "a": [1, 2]}));
+        assert_eq!(line["uri"], format!("file://{}", folder.path().join(format!("f{n:02}.asdf")).display()));
+        let array = json!([{"path": "a", "datatype": "int64", "shape": [2], "source": "inline"}]);
+        assert_eq!((&line["arrays"], &line["blocks"], &line["format"]), (&array, &json!([]), &json!("asdf")));
+    }
+    assert!(lines[50]["error"].as_str().unwrap().contains("is not an ASDF file"));
+    assert_eq!(lines[51]["uri"], "file:///none");
+}
+
+#[test]
+fn lines_of_unchanged_files_are_copied() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    for name in ["a.asdf", "b.asdf", "c.asdf"] {
+        fs::write(path(name), tree(name)).unwrap();
+    }
+    let request =
+        Request { paths: vec![path("a.asdf"), path("b.asdf"), path("c.asdf")], ..Request::default() };
+    let mut old = Vec::new();
+    run(&Request { quiet: true, ..request.clone() }, &mut old).unwrap();
+    // A mark shows which lines are copies. The last line is cut off, as after a crash.
+    let old = String::from_utf8(old).unwrap().replace("\"format\":\"asdf\"", "\"format\":\"copy\"");
+    fs::write(path("old"), &old[..old.len() - 2]).unwrap();
+    fs::write(path("b.asdf"), tree("another")).unwrap();
+    let lines = catalog(&Request { since: Some(path("old")), ..request });
+    let formats: Vec<&Value> = lines.iter().map(|line| &line["format"]).collect();
+    assert_eq!(formats, ["copy", "asdf", "asdf"]);
+    assert_eq!(lines[1]["tree"]["name"], "another");
+}
+
+#[test]
+fn names_come_from_a_list() {
+    let folder = tempfile::tempdir().unwrap();
+    let (file, list) = (folder.path().join("a.asdf"), folder.path().join("list"));
+    fs::write(&file, tree("a")).unwrap();
+    fs::write(&list, format!("{}\0", file.display())).unwrap();
+    let request = Request { list: Some(list.clone()), has_nuls: true, ..Request::default() };
+    assert_eq!(catalog(&request)[0]["tree"]["name"], "a");
+    fs::write(&list, "x".repeat(1 << 17)).unwrap();
+    assert!(run(&request, &mut Vec::new()).is_err());
+}
+
+/// A file of each format that is in the repository.
+#[test]
+fn every_format_has_arrays_and_a_tree() {
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
+    let paths = vec![root.join("examples/sample.asdf"), root.join("examples/trajectory.gsd")];
+    let lines = catalog(&Request { paths, ..Request::default() });
+    assert_eq!(lines[0]["arrays"][0]["datatype"], "int16", "{}", lines[0]["arrays"]);
+    assert_eq!(lines[0]["blocks"][0]["data_size"], 51_200);
+    assert_eq!(lines[1]["tree"]["schema"], "hoomd", "{}", lines[1]["tree"]);
+    assert!(lines[1]["arrays"].as_array().unwrap().iter().any(|array| array["path"] == "configuration/box"));
+}

@@ -1,0 +1,44 @@
+//! `--catalog`: its options.
+
+use std::io::{BufWriter, stdout};
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::{DESCRIBE, any_path};
+use crate::catalog::{self, Request};
+use crate::error::Result;
+use crate::exit;
+
+/// The options of the catalogue.
+#[derive(Debug, Args)]
+pub(super) struct Catalog {
+    /// Describe each FILE, or each file of a known format in a directory, in a line of JSON, without mounting
+    ///
+    /// The fields are uri, size, mtime, format, version, block_count, blocks, array_count, arrays and tree; of
+    /// a file that can't be read uri and error.
+    #[arg(long, help_heading = DESCRIBE, conflicts_with_all = ["foreground", "read_only", "unmount", "check", "index", "refs", "edit", "set_tree", "recover", "options", "log_file"])]
+    pub(super) catalog: bool,
+
+    /// With --catalog: also describe the files whose names LIST has, one a line ('-' for standard input)
+    #[arg(long, help_heading = DESCRIBE, value_name = "LIST", requires = "catalog", value_parser = any_path())]
+    pub(super) files_from: Option<PathBuf>,
+
+    /// With --files-from: the names in LIST end with NUL, as those of find -print0
+    #[arg(short = '0', long, help_heading = DESCRIBE, requires = "files_from")]
+    null: bool,
+
+    /// With --catalog: copy the lines of files with the same size and time from CATALOG, an older output
+    #[arg(long, help_heading = DESCRIBE, value_name = "CATALOG", requires = "catalog", value_parser = any_path())]
+    pub(super) since: Option<PathBuf>,
+}
+
+impl Catalog {
+    /// Writes the catalogue to stdout.
+    pub(super) fn run(self, paths: Vec<PathBuf>, quiet: bool) -> Result<u8> {
+        let Self { files_from: list, null: has_nuls, since, .. } = self;
+        let mut out = BufWriter::new(stdout().lock());
+        catalog::run(&Request { paths, list, has_nuls, since, quiet }, &mut out)?;
+        Ok(exit::OK)
+    }
+}

@@ -1,0 +1,118 @@
+//! The parts of a stored stream that the codecs of other programs decode on their own, by their names in
+//! numcodecs, the codecs of Zarr.
+//!
+//! | stored | parts |
+//! |---|---|
+//! | zlib, bzip2 | the whole stream |
+//! | lz4 in ASDF's framing | each piece, from the little-endian size on: the form of numcodecs |
+//! | zstd | the whole stream if its first frame says that it is everything, else each frame |
+//! | Blosc | each buffer |
+//!
+//! Only headers are read.
+
+pub(super) mod part;
+
+use std::sync::Arc;
+
+pub use part::ForeignPart;
+
+use super::{Codec, blosc, is_lz4_frame, lz4, zstd};
+use crate::content::Content;
+use crate::error::{Error, Result};
+
+/// Maximal number of parts that are listed.
+pub const MOST_PARTS: usize = 1 << 20;
+
+/// Returns the name of the codec in numcodecs, with its parameters in JSON.
+pub fn numcodec(codec: Codec) -> &'static str {
+    match codec {
+        Codec::Zlib => r#"{"id":"zlib","level":1}"#,
+        Codec::Bzip2 => r#"{"id":"bz2","level":1}"#,
+        Codec::Lz4 | Codec::Lz4Frame => r#"{"id":"lz4","acceleration":1}"#,
+        Codec::Zstd => r#"{"id":"zstd","level":1}"#,
+        Codec::Blosc => r#"{"id":"blosc","cname":"lz4","clevel":5,"shuffle":1,"blocksize":0}"#,
+    }
+}
+
+/// Returns the parts of `stored` in order, which together decode to `data_size` bytes.
+///
+/// # Errors
+/// The stream is damaged, or other programs can't decode it in parts.
+pub fn parts(codec: Codec, stored: &Arc<dyn Content>, data_size: u64) -> Result<Vec<ForeignPart>> {
+    let mut parts = Parts::default();
+    let whole = ForeignPart { offset: 0, stored: stored.len(), len: data_size };
+    match codec {
+        Codec::Zlib | Codec::Bzip2 => parts.add(whole)?,
+        Codec::Lz4Frame => return Err(no_lz4_frames()),
+        Codec::Lz4 if is_lz4_frame(&**stored)? => return Err(no_lz4_frames()),
+        Codec::Lz4 => lz4::each_piece(stored, &mut |part| parts.add(part))?,
+        Codec::Zstd => zstd::each_frame(stored, data_size, &mut |part| parts.add(part))?,
+        Codec::Blosc => blosc::each_buffer(stored, data_size, &mut |part| parts.add(part))?,
+    }
+    match parts.len == data_size {
+        true => Ok(parts.parts),
+        false => Err(Error::damaged("the parts of the compressed block do not add up to its size")),
+    }
+}
+
+#[derive(Default)]
+struct Parts {
+    parts: Vec<ForeignPart>,
+    len: u64,
+}
+
+impl Parts {
+    fn add(&mut self, part: ForeignPart) -> Result<()> {
+        if self.parts.len() >= MOST_PARTS {
+            return Err(Error::unsupported(format!("the block has more than {MOST_PARTS} chunks")));
+        }
+        self.len = self.len.saturating_add(part.len);
+        self.parts.push(part);
+        Ok(())
+    }
+}
+
+fn no_lz4_frames() -> Error {
+    Error::unsupported("Zarr has no codec for LZ4 frames")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::content::Text;
+
+    fn of(codec: Codec, stored: &[u8], data_size: u64) -> Result<Vec<ForeignPart>> {
+        let stored: Arc<dyn Content> = Arc::new(Text::new(stored));
+        parts(codec, &stored, data_size)
+    }
+
+    #[test]
+    fn the_parts_of_each_codec_are_found() {
+        let whole = [ForeignPart { offset: 0, stored: 9, len: 50 }];
+        assert_eq!(of(Codec::Zlib, &[0; 9], 50).unwrap(), whole);
+        let piece = |bytes: &[u8]| {
+            let block = lz4_flex::block::compress_prepend_size(bytes);
+            [&(block.len() as u32).to_be_bytes()[..], &block].concat()
+        };
+        let (one, other) = (piece(&[7; 100]), piece(&[8; 100]));
+        let found = of(Codec::Lz4, &[&one[..], &other].concat(), 200).unwrap();
+        let part = |offset: usize, stored: usize| ForeignPart {
+            offset: offset as u64,
+            stored: stored as u64,
+            len: 100,
+        };
+        assert_eq!(found, [part(4, one.len() - 4), part(one.len() + 4, other.len() - 4)]);
+        assert!(of(Codec::Lz4, &[&one[..], &other].concat(), 199).is_err());
+        assert!(of(Codec::Lz4, &one[..one.len() - 1], 100).is_err());
+
+        let frame = |bytes: &[u8]| ::zstd::bulk::compress(bytes, 1).unwrap();
+        let (one, other) = (frame(&[7; 100]), frame(&[8; 100]));
+        assert_eq!(of(Codec::Zstd, &one, 100).unwrap(), [part(0, one.len())]);
+        let found = of(Codec::Zstd, &[&one[..], &other].concat(), 200).unwrap();
+        assert_eq!(found, [part(0, one.len()), part(one.len(), other.len())]);
+        assert!(of(Codec::Zstd, &[&one[..], &other[..3]].concat(), 200).is_err());
+        for codec in [Codec::Lz4, Codec::Zstd, Codec::Blosc] {
+            assert!(of(codec, &[1; 40], 100).is_err(), "{codec:?}");
+        }
+    }
+}

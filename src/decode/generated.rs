@@ -1,0 +1,160 @@
+//! Texts that are generated in order while they are read.
+//!
+//! One pass measures a text. A text of up to [`SMALL`] bytes is kept from that pass; a longer one is generated
+//! again from its start, and cached in units like a compressed block.
+
+use std::fmt;
+use std::hash::Hasher;
+use std::sync::Arc;
+
+use twox_hash::XxHash64;
+
+use super::{Decoded, Decoder, Sequential};
+use crate::cache::Cache;
+use crate::content::{Content, Text};
+use crate::error::Result;
+
+/// Maximal length of a text that is kept, in bytes.
+const SMALL: usize = 256 << 10;
+
+/// Generates a text once, from its start. Each run must generate the same text.
+pub trait Generator: Send {
+    /// Appends the next bytes to `out`; false at the end of the text.
+    fn more(&mut self, out: &mut Vec<u8>) -> Result<bool>;
+
+    /// Returns the approximate memory of the generator in bytes.
+    fn weight(&self) -> u64 {
+        256 << 10
+    }
+}
+
+/// Starts generators of one text.
+pub trait Generated: Send + Sync + fmt::Debug {
+    /// Returns a generator at the start of the text.
+    fn generator(&self) -> Result<Box<dyn Generator>>;
+}
+
+/// A text that was measured.
+#[derive(Clone, Debug)]
+pub struct Measured {
+    /// The length in bytes.
+    pub len: u64,
+    /// A hash of the text.
+    pub hash: u64,
+    /// The text, if it is small.
+    text: Option<Text>,
+}
+
+impl Measured {
+    /// Generates a text once to measure it.
+    pub fn of(text: &dyn Generated) -> Result<Self> {
+        let (mut generator, mut hasher) = (text.generator()?, XxHash64::with_seed(0));
+        let (mut len, mut kept, mut out) = (0, Some(Vec::new()), Vec::new());
+        loop {
+            let goes_on = generator.more(&mut out)?;
+            len += out.len() as u64;
+            hasher.write(&out);
+            kept = kept.filter(|kept: &Vec<u8>| kept.len() + out.len() <= SMALL);
+            if let Some(kept) = &mut kept {
+                kept.extend_from_slice(&out);
+            }
+            out.clear();
+            if !goes_on {
+                break;
+            }
+        }
+        Ok(Self { len, hash: hasher.finish(), text: kept.map(Text::new) })
+    }
+
+    /// Returns the content of the measured text.
+    pub fn content(&self, text: impl Generated + 'static, cache: &Arc<Cache>) -> Arc<dyn Content> {
+        match &self.text {
+            Some(text) => Arc::new(text.clone()),
+            None => Arc::new(Decoded::stream(Stream(text), self.len, cache)),
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Stream<T>(T);
+
+impl<T: Generated> Sequential for Stream<T> {
+    fn start(&self) -> Result<Box<dyn Decoder>> {
+        let generator = self.0.generator()?;
+        Ok(Box::new(Generating { generator, out: Vec::new(), given: 0, ended: false }))
+    }
+}
+
+struct Generating {
+    generator: Box<dyn Generator>,
+    out: Vec<u8>,
+    /// Number of bytes of `out` that have been read.
+    given: usize,
+    ended: bool,
+}
+
+impl Decoder for Generating {
+    fn read(&mut self, out: &mut [u8]) -> Result<usize> {
+        let mut done = 0;
+        while done < out.len() {
+            let ready = &self.out[self.given..];
+            if ready.is_empty() {
+                self.out.clear();
+                self.given = 0;
+                if self.ended {
+                    break;
+                }
+                self.ended = !self.generator.more(&mut self.out)?;
+                continue;
+            }
+            let take = ready.len().min(out.len() - done);
+            out[done..done + take].copy_from_slice(&ready[..take]);
+            (done, self.given) = (done + take, self.given + take);
+        }
+        Ok(done)
+    }
+
+    fn weight(&self) -> u64 {
+        self.generator.weight() + self.out.len() as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::content::read_exact_at;
+
+    #[derive(Debug)]
+    struct Counting(u32);
+
+    struct Counter(u32, u32);
+
+    impl Generated for Counting {
+        fn generator(&self) -> Result<Box<dyn Generator>> {
+            Ok(Box::new(Counter(0, self.0)))
+        }
+    }
+
+    impl Generator for Counter {
+        fn more(&mut self, out: &mut Vec<u8>) -> Result<bool> {
+            out.extend(self.0.to_be_bytes());
+            self.0 += 1;
+            Ok(self.0 < self.1)
+        }
+    }
+
+    #[test]
+    fn short_and_long_texts_are_read_at_any_offset() {
+        let cache = Arc::new(Cache::new(16 << 20));
+        for count in [1, 1000, 200_000] {
+            let measured = Measured::of(&Counting(count)).unwrap();
+            assert_eq!((measured.len, measured.text.is_some()), (u64::from(count) * 4, count < 2000));
+            let content = measured.content(Counting(count), &cache);
+            for n in [count - 1, 0, count / 2] {
+                let mut bytes = [0; 4];
+                read_exact_at(&*content, u64::from(n) * 4, &mut bytes).unwrap();
+                assert_eq!(u32::from_be_bytes(bytes), n);
+            }
+        }
+    }
+}

@@ -1,0 +1,19 @@
+//! Runs over many files: the walk over their names.
+
+mod walk;
+
+use std::path::Path;
+
+pub(crate) use walk::Walk;
+
+use crate::format::editor::SaveTarget;
+use crate::format::recovery::{self, Condition};
+
+/// Returns why the file is half-saved, or may be.
+pub(crate) fn halfway(file: &Path) -> Option<String> {
+    let found = SaveTarget::of_path(file).and_then(|target| recovery::condition(&target, None));
+    match found {
+        Ok(Condition::Halfway(why)) => Some(why),
+        Ok(Condition::Whole) | Err(_) => None,
+    }
+}

@@ -1,0 +1,72 @@
+"""Compares the arrays of each ASDF file in FOLDER with what zarr, xarray and Dask read by the references of that
+file: MOUNT/NAME/refs.json, or the output of `ASDF_MOUNT --refs`. Prints the number of arrays that are equal."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from urllib.parse import unquote
+
+import asdf
+import dask.array
+import fsspec
+import numpy
+import xarray
+import zarr
+from dask.distributed import Client, LocalCluster
+
+folder, mount, program = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3]
+
+
+def store_of(refs):
+    filesystem = fsspec.filesystem("reference", fo=refs, asynchronous=True)
+    return zarr.storage.FsspecStore(filesystem, read_only=True)
+
+
+def node_at(tree, path):
+    for part in path.split("/"):
+        key = unquote(part)
+        tree = tree[int(key)] if isinstance(tree, list) or key not in tree else tree[key]
+    return numpy.asarray(tree)
+
+
+compared = 0
+for file in sorted(folder.glob("*.asdf")):
+    text = (mount / file.name / "refs.json").read_text()
+    assert len(text.encode()) == (mount / file.name / "refs.json").stat().st_size
+    os.chdir(folder)
+    printed = subprocess.run([program, "--refs", file.name], check=True, capture_output=True, text=True).stdout
+    assert printed == text, f"{file}: --refs differs from refs.json"
+    refs = json.loads(text)
+    left_out = json.loads(refs["refs"].get(".zattrs", "{}")).get("left_out", {})
+    group = zarr.open_group(store_of(refs), mode="r", zarr_format=2)
+    with asdf.open(file, memmap=False) as opened:
+        arrays = dict(node for node in group.members(max_depth=None) if isinstance(node[1], zarr.Array))
+        assert arrays.keys().isdisjoint(left_out), left_out
+        for path, array in arrays.items():
+            expected = node_at(opened.tree, path)
+            assert array.shape == expected.shape and array.dtype == expected.dtype, (file, path)
+            numpy.testing.assert_array_equal(array[...], expected, f"{file} {path}")
+            compared += 1
+        if file.stem == "left_out":
+            # Python sorts the keys, so that `whole` is an alias of `again`.
+            assert {*left_out} == {"masked", "masked.mask", "table", "turned", "whole"}, left_out
+            assert {*arrays} == {"again", "part", "view"}, arrays
+        elif file.stem == "pieces":
+            assert {*left_out} == {"short"} and arrays["whole"].chunks == (300, 1024)
+        else:
+            assert not left_out, (file, left_out)
+
+refs = json.loads((mount / "cube.asdf" / "refs.json").read_text())
+with asdf.open(folder / "cube.asdf", memmap=False) as opened:
+    data = numpy.asarray(opened["roman"]["data"])
+    cube = xarray.open_zarr(store_of(refs), group="roman", zarr_format=2)
+    assert cube["data"].chunks == ((1,) * 8, (256,) * 4, (1024,)) and cube["dq"].dims == cube["data"].dims[1:]
+    numpy.testing.assert_array_equal(cube["data"][3].values, data[3])
+    # Another place of the file is another value of the template.
+    refs["templates"]["u"] = str(folder / "cube.asdf")
+    with LocalCluster(n_workers=1, processes=False, dashboard_address=None) as cluster, Client(cluster):
+        total = dask.array.from_zarr(zarr.open_array(store_of(refs), path="roman/data", mode="r")).sum(dtype="f8")
+        assert total.compute() == data.sum(dtype="f8")
+print(compared)
