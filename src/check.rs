@@ -14,8 +14,9 @@ use crate::error::{Error, Result, in_json, one_line};
 use crate::files::{Walk, halfway};
 use crate::format::{self, Container, Context, Defect, Severity, Verified};
 use crate::log::complain;
-use crate::named::Named;
+use crate::named::{self, Named, Servers};
 use crate::progress::Progress;
+use crate::remote::RemoteOptions;
 use crate::source::BufferedSource;
 
 mod summary;
@@ -27,11 +28,13 @@ use summary::Summary;
 const PIECE: usize = 1 << 20;
 /// Cache budget in bytes: one pass from start to end needs little.
 const CACHE_BUDGET: u64 = 16 << 20;
+/// Memory for the bytes from servers, which are read ahead of.
+const SERVERS_BUDGET: u64 = 128 << 20;
 
 /// The result for one file.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
-    /// The file as it was named on the command line; in JSON, bytes that are not UTF-8 become U+FFFD.
+    /// The file as it was named on the command line, without passwords; in JSON, bytes that are not UTF-8 become U+FFFD.
     #[serde(serialize_with = "as_text")]
     pub file: PathBuf,
     /// The verdict.
@@ -57,18 +60,30 @@ pub enum Status {
     Unreadable = 2,
 }
 
-/// Checks the files, including those in directories, and prints a line per defect, or with `json` an object
-/// per file. Returns the worst verdict. Unless `quiet`, prints a summary to stderr.
+/// How to check and report.
+#[derive(Clone, Copy, Debug)]
+pub struct How<'a> {
+    /// True for an object in JSON per file instead of a line per defect.
+    pub json: bool,
+    /// True to leave the summary out.
+    pub quiet: bool,
+    /// The options for files on servers.
+    pub remote: &'a RemoteOptions,
+}
+
+/// Checks the files, including those in directories, and prints their defects. Returns the worst verdict.
 ///
 /// # Errors
 ///
 /// The output can't be written.
-pub fn run(files: &[PathBuf], json: bool, quiet: bool, out: &mut dyn Write) -> io::Result<Status> {
+pub fn run(files: &[PathBuf], how: How<'_>, out: &mut dyn Write) -> io::Result<Status> {
+    let How { json, quiet, remote } = how;
+    let servers = servers(remote);
     let (mut walk, progress, mut summary) =
         (Walk::new(files.iter().cloned()), Progress::new(quiet), Summary::default());
     for found in walk.by_ref() {
         let report = match found {
-            Ok(file) => report_on(&file, &progress),
+            Ok(file) => report_on(&file, &servers, &progress),
             Err((path, error)) => Report::new(&path).unreadable(error),
         };
         summary.add(report.status, report.blocks);
@@ -122,7 +137,7 @@ fn print(report: &Report, out: &mut dyn Write) -> io::Result<()> {
 
 impl Report {
     fn new(file: &Path) -> Self {
-        Self { file: file.to_owned(), status: Status::Sound, blocks: 0, defects: Vec::new(), error: None }
+        Self { file: named::shown(file), status: Status::Sound, blocks: 0, defects: Vec::new(), error: None }
     }
 
     fn unreadable(mut self, error: Error) -> Self {
@@ -132,14 +147,15 @@ impl Report {
     }
 }
 
-/// Checks one file.
-pub fn file_report(file: &Path) -> Report {
-    report_on(file, &Progress::new(true))
+/// Returns the servers of files to check.
+fn servers(options: &RemoteOptions) -> Servers {
+    Servers::new(options, &Arc::new(Cache::new(SERVERS_BUDGET)))
 }
 
-fn report_on(file: &Path, progress: &Progress) -> Report {
+/// Checks one file.
+fn report_on(file: &Path, servers: &Servers, progress: &Progress) -> Report {
     let mut report = Report::new(file);
-    let found = open(file).and_then(|container| check(&*container, &mut report, progress));
+    let found = open(file, servers).and_then(|container| check(&*container, &mut report, progress));
     let found = match halfway(file) {
         Some(why) => {
             let found = found.map_err(|error| error.within(&why));
@@ -158,9 +174,9 @@ fn report_on(file: &Path, progress: &Progress) -> Report {
     report
 }
 
-fn open(file: &Path) -> Result<Arc<dyn Container>> {
+fn open(file: &Path, servers: &Servers) -> Result<Arc<dyn Container>> {
     let context = Context::new(Arc::new(Cache::new(CACHE_BUDGET)));
-    format::open(Arc::new(BufferedSource::new(Named::of(file)?.open()?)), &context)
+    format::open(Arc::new(BufferedSource::new(Named::of(file, servers)?.open()?)), &context)
 }
 
 fn check(container: &dyn Container, report: &mut Report, progress: &Progress) -> Result<()> {

@@ -26,7 +26,7 @@ use crate::cache::store::Store;
 use crate::daemon::{self, Plan};
 use crate::error::{Error, Kind, Result};
 use crate::format::editor::Validation;
-use crate::options::Options;
+use crate::options::{self, Options};
 use crate::{check, exit, log};
 use look::How;
 use texts::{ABOUT, USAGE, sections};
@@ -121,7 +121,7 @@ struct Arguments {
     undo: bool,
 
     /// Read each FILE completely, or each file of a known format in a directory, and report damage, without mounting
-    #[arg(long, group = "reports", help_heading = CHECK, conflicts_with_all = ["foreground", "read_only", "options", "log_file"])]
+    #[arg(long, group = "reports", help_heading = CHECK, conflicts_with_all = ["foreground", "read_only", "log_file"])]
     check: bool,
 
     /// With --check, --list, --log or --ls: report in JSON, one object per line
@@ -256,7 +256,7 @@ fn act(arguments: Arguments) -> Result<u8> {
         if arguments.paths.is_empty() {
             return Err(usage("--check needs at least one FILE"));
         }
-        return check_files(&arguments.paths, arguments.json, arguments.quiet);
+        return check_files(&arguments);
     }
     if arguments.index {
         if arguments.paths.is_empty() {
@@ -318,8 +318,11 @@ fn act(arguments: Arguments) -> Result<u8> {
 }
 
 /// Checks each file and prints its defects; the worst verdict is the exit status.
-fn check_files(files: &[PathBuf], json: bool, quiet: bool) -> Result<u8> {
-    check::run(files, json, quiet, &mut std::io::stdout().lock()).map(status_of).or_else(|error| {
+fn check_files(arguments: &Arguments) -> Result<u8> {
+    options::refuse_others(&arguments.options, &options::REMOTE, "--check")?;
+    let remote = Options::parse(&arguments.options)?.remote;
+    let how = check::How { json: arguments.json, quiet: arguments.quiet, remote: &remote };
+    check::run(&arguments.paths, how, &mut std::io::stdout().lock()).map(status_of).or_else(|error| {
         // Status 1 would mean that a file is damaged.
         complain(&format!("can't write the report: {}", Error::from(error)));
         Ok(exit::UNREADABLE)

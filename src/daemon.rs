@@ -51,7 +51,7 @@ use self::mountpoint::Mountpoint;
 use self::signals::Lifecycle;
 use crate::error::{Error, Kind, Result};
 use crate::log;
-use crate::named::Named;
+use crate::named;
 use crate::options::Options;
 
 pub use self::contents::open_tree;
@@ -78,7 +78,7 @@ const FUSE_SUPER_MAGIC: u64 = 0x6573_5546;
 /// The plan of a mount.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// The files or directories to show, at least one, in the words of [`Named::of`]; [`mount()`] makes local
+    /// The files or directories to show, at least one, in the words of [`Named::of`](named::Named::of); [`mount()`] makes local
     /// paths absolute.
     pub sources: Vec<PathBuf>,
     /// The directory to mount on; absolute and free of links when passed to `open`.
@@ -132,10 +132,14 @@ pub fn mount<F: Filesystem>(mut plan: Plan, open: impl FnOnce(&Plan) -> Result<S
         background::close_inherited();
     }
     for source in &mut plan.sources {
-        // A place elsewhere is asked by the daemon, as a request may start threads.
-        if let Named::Local(path) = Named::of(source)? {
-            *source = readable(&path)?;
+        // A server is asked by the daemon, as a request may start threads.
+        if named::is_local(source)? {
+            *source = readable(source)?;
         }
+    }
+    for path in [&mut plan.options.remote.ca_bundle, &mut plan.options.remote.cache_dir].into_iter().flatten()
+    {
+        *path = std::path::absolute(&path)?;
     }
     let place = Mountpoint::prepare(&plan.mountpoint, plan.beside)?;
     plan.mountpoint = place.path().to_owned();
@@ -303,9 +307,9 @@ fn logged(error: Error) -> Error {
 fn shown_source(plan: &Plan) -> OsString {
     match (&plan.options.fsname, plan.sources.as_slice()) {
         (Some(name), _) => name.clone(),
-        (None, [source]) => source.clone().into(),
+        (None, [source]) => named::shown(source).into(),
         (None, [first, others @ ..]) => {
-            let mut name = first.clone().into_os_string();
+            let mut name = named::shown(first).into_os_string();
             name.push(format!(" (+{})", others.len()));
             name
         }

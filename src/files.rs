@@ -8,9 +8,13 @@ pub(crate) use walk::Walk;
 
 use crate::format::editor::SaveTarget;
 use crate::format::recovery::{self, Condition};
+use crate::named;
 
 /// Returns why the file is half-saved, or may be.
 pub(crate) fn halfway(file: &Path) -> Option<String> {
+    if !named::is_local(file).unwrap_or(false) {
+        return None;
+    }
     let found = SaveTarget::of_path(file).and_then(|target| recovery::condition(&target, None));
     match found {
         Ok(Condition::Halfway(why)) => Some(why),

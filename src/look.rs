@@ -32,7 +32,7 @@ use crate::error::{Error, Result, one_line};
 use crate::exit;
 use crate::host::stat::Kind;
 use crate::log::complain;
-use crate::named::Named;
+use crate::named::{self, Named, Servers};
 use crate::options::Options;
 use crate::vfs::{Attr, Ino, Item, Reader, Vfs};
 use copy::Failure;
@@ -60,13 +60,13 @@ impl Look {
     /// It can't be read, or its format is unknown.
     pub fn open(file: &Path, options: &Options) -> Result<Self> {
         daemon::raise_open_files();
-        let source = match Named::of(file)? {
+        let (cache, reading) = daemon::reading(options);
+        let source = match Named::of(file, &Servers::new(&options.remote, &cache))? {
             Named::Local(path) => daemon::readable(&path)?.into(),
             elsewhere => elsewhere,
         };
-        let (cache, options) = daemon::reading(options);
-        let vfs = again(|| Vfs::new(std::slice::from_ref(&source), &options))?;
-        Ok(Self { vfs, cache, label: file.to_owned() })
+        let vfs = again(|| Vfs::new(std::slice::from_ref(&source), &reading))?;
+        Ok(Self { vfs, cache, label: named::shown(file) })
     }
 
     /// Writes the bytes of the files at `paths` to `out`, one after the other. Returns the exit status.

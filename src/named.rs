@@ -1,10 +1,15 @@
 //! The sources that a user names on the command line.
+//!
+//! An address must not be shown as the user wrote it, because it may contain a password or a signature:
+//! [`shown`] leaves them out.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
-use crate::error::{Error, Result};
+use crate::cache::Cache;
+use crate::error::{Error, Kind, Result};
+use crate::remote::{Address, Remote, RemoteOptions, RemotePlace};
 use crate::source::{FileSource, Place, Source};
 
 /// A source that a user named.
@@ -16,13 +21,40 @@ pub enum Named {
     Elsewhere(Arc<dyn Place>),
 }
 
+/// The servers of the named sources. Nothing is done for them until an address is named.
+#[derive(Debug)]
+pub struct Servers {
+    options: RemoteOptions,
+    cache: Arc<Cache>,
+    remote: OnceLock<Arc<Remote>>,
+}
+
+impl Servers {
+    /// Creates the servers of a process that has forked for the last time, because requests start threads.
+    pub fn new(options: &RemoteOptions, cache: &Arc<Cache>) -> Self {
+        Self { options: options.clone(), cache: cache.clone(), remote: OnceLock::new() }
+    }
+
+    fn remote(&self) -> Result<&Arc<Remote>> {
+        if let Some(remote) = self.remote.get() {
+            return Ok(remote);
+        }
+        let remote = Remote::new(self.options.clone(), self.cache.clone())?;
+        remote.start_threads();
+        Ok(self.remote.get_or_init(|| Arc::new(remote)))
+    }
+}
+
 impl Named {
-    /// Decides from an argument's text in which kind of place the source is. Asks no server.
+    /// Decides from an argument's text in which kind of place the source is. Sends no request.
     ///
     /// # Errors
-    /// The text names no place.
-    pub fn of(argument: &Path) -> Result<Self> {
-        Ok(Self::Local(argument.to_owned()))
+    /// The text names no place, or an option for servers is not valid.
+    pub fn of(argument: &Path, servers: &Servers) -> Result<Self> {
+        Ok(match address(argument)? {
+            Some(address) => Self::Elsewhere(Arc::new(RemotePlace::new(servers.remote()?.clone(), address))),
+            None => Self::Local(argument.to_owned()),
+        })
     }
 
     /// Returns the path or address, for messages.
@@ -38,11 +70,13 @@ impl Named {
     /// # Errors
     /// A local path can't be resolved.
     pub fn name(&self) -> Result<Option<OsString>> {
-        let full = match self {
-            Self::Local(path) => path.canonicalize().map_err(|error| Error::from(error).of(path))?,
-            Self::Elsewhere(_) => PathBuf::new(),
-        };
-        Ok(self.label().file_name().or(full.file_name()).map(OsStr::to_owned))
+        match self {
+            Self::Local(path) => {
+                let full = path.canonicalize().map_err(|error| Error::from(error).of(path))?;
+                Ok(path.file_name().or(full.file_name()).map(Into::into))
+            }
+            Self::Elsewhere(place) => Ok(place.name()),
+        }
     }
 
     /// Opens the source, which must be a file, without a mount.
@@ -60,5 +94,99 @@ impl Named {
 impl From<PathBuf> for Named {
     fn from(path: PathBuf) -> Self {
         Self::Local(path)
+    }
+}
+
+/// True if an argument is a local path rather than an address.
+///
+/// # Errors
+/// It is an address that is not valid, or of a scheme that can't be read.
+pub fn is_local(argument: &Path) -> Result<bool> {
+    Ok(address(argument)?.is_none())
+}
+
+/// Returns an argument as messages show it: an address without password and signature.
+pub fn shown(argument: &Path) -> PathBuf {
+    match address(argument) {
+        Ok(Some(address)) => PathBuf::from(address.to_string()),
+        Ok(None) => argument.to_owned(),
+        Err(_) => PathBuf::from(format!("{}://…", scheme(argument).unwrap_or_default())),
+    }
+}
+
+/// Returns the scheme of a text such as `https://…`.
+fn scheme(argument: &Path) -> Option<&str> {
+    let bytes = argument.as_os_str().as_encoded_bytes();
+    let end = bytes.windows(3).position(|three| three == b"://")?;
+    let is_valid = |byte: &u8| byte.is_ascii_alphanumeric() || b"+-.".contains(byte);
+    let scheme = bytes.get(..end).filter(|scheme| scheme.iter().all(is_valid))?;
+    std::str::from_utf8(scheme)
+        .ok()
+        .filter(|scheme| scheme.starts_with(|first: char| first.is_ascii_alphabetic()))
+}
+
+/// Returns the address that an argument is; `None` for a path.
+fn address(argument: &Path) -> Result<Option<Address>> {
+    let Some(scheme) = scheme(argument) else { return Ok(None) };
+    let text = argument.to_str().unwrap_or_default();
+    if matches!(&*scheme.to_ascii_lowercase(), "http" | "https" | "s3") {
+        return Address::parse(text).map(Some).map_err(|error| error.of(format!("{scheme}://…")));
+    }
+    match argument.symlink_metadata() {
+        Ok(_) => Ok(None),
+        Err(_) => {
+            let why = "this kind of address can't be read; give a path, or an address that begins with http://, \
+                       https:// or s3://";
+            Err(Error::new(Kind::Usage, why).of(format!("{scheme}://…")))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn servers() -> Servers {
+        Servers::new(&RemoteOptions::default(), &Arc::new(Cache::new(1 << 20)))
+    }
+
+    #[test]
+    fn an_argument_is_a_path_or_an_address() {
+        for (text, label, name) in [
+            (
+                "https://me:secret@h.org/a/x%20y.asdf?sig=secret",
+                "https://h.org/a/x%20y.asdf?…",
+                Some("x y.asdf"),
+            ),
+            ("S3://bucket/p/", "s3://bucket/p/", Some("p")),
+            ("s3://bucket", "s3://bucket/", None),
+            ("http://h.org:8080/", "http://h.org:8080/", None),
+            ("http://h.org/a%2Fb", "http://h.org/a%2Fb", None),
+            ("http://h.org/%2e%2e", "http://h.org/%2e%2e", None),
+        ] {
+            let named = Named::of(Path::new(text), &servers()).unwrap();
+            assert!(matches!(named, Named::Elsewhere(_)) && !is_local(Path::new(text)).unwrap());
+            assert_eq!(named.label().as_os_str(), label);
+            assert_eq!(shown(Path::new(text)).as_os_str(), label);
+            assert_eq!(named.name().unwrap().as_deref(), name.map(AsRef::as_ref), "{text}");
+        }
+        for text in ["a.asdf", "/x://y", "a b://c", "://x", "http:/x", "./http://x", "s3:x"] {
+            assert!(is_local(Path::new(text)).unwrap(), "{text}");
+        }
+    }
+
+    #[test]
+    fn other_schemes_are_refused_without_their_secrets() {
+        for text in [
+            "ftp://me:secret@h/x",
+            "file:///secret",
+            "gs://secret/x",
+            "http://me:secret@h:0/",
+            "s3://x/secret",
+        ] {
+            let error = Named::of(Path::new(text), &servers()).unwrap_err();
+            assert_eq!(error.kind(), Kind::Usage, "{text}");
+            assert!(!format!("{error} {}", shown(Path::new(text)).display()).contains("secret"), "{error}");
+        }
     }
 }

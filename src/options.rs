@@ -6,10 +6,12 @@
 mod foreign;
 mod list;
 mod names;
+mod servers;
+mod values;
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::ffi::OsStrExt;
 
 use foreign::Foreign;
 
@@ -17,11 +19,14 @@ use crate::error::{Error, Kind, Result};
 use crate::folder::verify::Verify;
 use crate::format::editor::{EditOptions, Validation};
 use crate::format::view_names;
+use crate::remote::RemoteOptions;
 use crate::view::ShownViews;
 use list::{Item, split};
 pub(crate) use names::{KnownOption, all};
 pub use names::{Row, TABLE};
 use names::{find, is_comment, is_option};
+pub use servers::REMOTE;
+use values::{number, size, text};
 
 /// The type of our mounts in mount(8) and /proc/self/mountinfo.
 pub const FILE_SYSTEM_TYPE: &str = "fuse.asdf-mount";
@@ -79,6 +84,8 @@ pub struct Options {
     pub views: ShownViews,
     /// `external=anywhere`: files that a tree refers to may be outside of the file's directory.
     pub external_anywhere: bool,
+    /// The options for sources on servers.
+    pub remote: RemoteOptions,
     /// `index-cache=`: true if seek tables are kept between mounts.
     pub index_cache: bool,
     /// `history=`: true if replaced texts are kept and shown.
@@ -118,6 +125,7 @@ impl Default for Options {
             verify: Verify::Off,
             views: ShownViews::default(),
             external_anywhere: false,
+            remote: RemoteOptions::default(),
             index_cache: true,
             history: true,
             edit: EditOptions::default(),
@@ -144,8 +152,8 @@ impl Options {
         let lists = lists.into_iter().map(|list| split(list.as_bytes())).collect::<Result<Vec<_>>>()?;
         options.remount = lists.iter().flatten().any(|item| item.name == "remount");
         for list in lists {
-            // The names of views are separated by commas, as options are.
-            let mut in_views = false;
+            // The names of views are separated by commas, as options are, and so are the parts of remote-cache.
+            let (mut in_views, mut in_cache) = (false, false);
             for item in list {
                 if in_views && item.value.is_none() {
                     if options.views.add(&item.name) {
@@ -155,8 +163,14 @@ impl Options {
                         return Err(no_view(item.name.as_bytes()));
                     }
                 }
-                options.take(&item)?;
-                in_views = item.name == "views";
+                let is_size =
+                    in_cache && item.value.is_none() && item.name.starts_with(|c: char| c.is_ascii_digit());
+                if is_size {
+                    servers::take_cache_size(&mut options.remote, item.name.as_bytes())?;
+                } else {
+                    options.take(&item)?;
+                }
+                (in_views, in_cache) = (item.name == "views", item.name == "remote-cache");
             }
         }
         Ok(options)
@@ -190,6 +204,7 @@ impl Options {
         }
         let known = find(&item.name, item.value.is_some())?;
         match item.value.as_deref() {
+            Some(value) if REMOTE.contains(&known.name) => servers::take(&mut self.remote, known.name, value),
             Some(value) => self.take_value(known, value),
             None => {
                 self.take_flag(known.name);
@@ -214,6 +229,7 @@ impl Options {
             "atime" | "norelatime" | "nostrictatime" => self.access_time = AccessTime::Default,
             "ro" => self.read_only = true,
             "rw" => self.read_only = false,
+            "anonymous" => self.remote.anonymous = true,
             // All others are for other programs, or always on. mount.fuse(8) adds dev,suid for root, which
             // have no effect in the mount.
             _ => {}
@@ -298,9 +314,9 @@ pub fn refuse_others(lists: &[OsString], accepted: &[&str], action: &str) -> Res
             let name = item.name.as_str();
             // Names of views, and misspelt names, are left to the parser, which knows what was meant.
             if (is_option(name) || foreign::find(name).is_some()) && !accepted.contains(&name) {
-                let accepted = accepted.join("=, -o ");
+                let accepted = accepted.join(", ");
                 return Err(usage(format!(
-                    "-o {name} has no meaning with {action}, which accepts -o {accepted}="
+                    "-o {name} has no meaning with {action}, which accepts the options {accepted}"
                 )));
             }
         }
@@ -324,14 +340,6 @@ fn no_view(name: &[u8]) -> Error {
     bad("views", name, &format!("all, none, or one of {}", names.join(", ")))
 }
 
-/// Checks a value that is passed to a system call: neither empty nor with a NUL.
-fn text(name: &str, value: &[u8], wanted: &str) -> Result<OsString> {
-    match value.is_empty() || value.contains(&0) {
-        true => Err(bad(name, value, wanted)),
-        false => Ok(OsString::from_vec(value.to_vec())),
-    }
-}
-
 /// Returns the values of an option as text: `off, first-read or always`.
 fn one_of(known: KnownOption) -> String {
     let values: Vec<_> = known.values().collect();
@@ -340,30 +348,6 @@ fn one_of(known: KnownOption) -> String {
         Some((last, others)) => format!("{} or {last}", others.join(", ")),
         None => String::new(),
     }
-}
-
-fn number(name: &str, value: &[u8], radix: u32, wanted: &str) -> Result<u32> {
-    // from_str_radix would accept a sign.
-    let digits = std::str::from_utf8(value).ok().filter(|text| !text.starts_with(['+', '-']));
-    let number = digits.and_then(|text| u32::from_str_radix(text, radix).ok());
-    // System calls take u32::MAX as "no change".
-    number.filter(|&number| number != u32::MAX).ok_or_else(|| bad(name, value, wanted))
-}
-
-/// Parses a number of bytes with an optional K, M, G or T (powers of 1024).
-fn size(value: &[u8]) -> Option<u64> {
-    let text = std::str::from_utf8(value).ok()?;
-    let (digits, shift) = match text.chars().last()?.to_ascii_uppercase() {
-        'K' => (&text[..text.len() - 1], 10),
-        'M' => (&text[..text.len() - 1], 20),
-        'G' => (&text[..text.len() - 1], 30),
-        'T' => (&text[..text.len() - 1], 40),
-        _ => (text, 0),
-    };
-    if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
-        return None;
-    }
-    digits.parse::<u64>().ok()?.checked_mul(1 << shift)
 }
 
 fn usage(message: impl Into<String>) -> Error {
@@ -376,6 +360,8 @@ fn bad(name: &str, value: &[u8], wanted: &str) -> Error {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::ffi::OsStringExt;
+
     use super::*;
     use proptest::prelude::*;
 

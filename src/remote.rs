@@ -6,7 +6,7 @@
 //! |---|---|
 //! | the state of a mount | [`Remote::new`], with the mount's [`Cache`] |
 //! | threads for read-ahead and requests | [`Remote::start_threads`], once the process has forked for the last time |
-//! | a source on the command line | [`Address::is_one`], [`Address::parse`]; [`Trust::Mounted`] |
+//! | a source on the command line | [`Address::is_one`], [`Address::parse`], [`RemotePlace`]; [`Trust::Mounted`] |
 //! | a URL named by a tree | [`Address::parse`], [`Remote::may_be_named`]; [`Trust::Named`] |
 //! | `stat`, `open`, `list` of a location | [`Remote::stat`], [`Remote::open`], [`Remote::list`] |
 //! | a name in a directory | [`Remote::child`], or [`Entry::address`] of a listing |
@@ -39,6 +39,7 @@ mod fetch;
 pub mod listing;
 mod object;
 mod options;
+mod place;
 mod retry;
 mod s3;
 mod schedule;
@@ -68,6 +69,7 @@ pub use address::Class;
 pub use client::Trust;
 pub use listing::{Entry, Listing};
 pub use options::RemoteOptions;
+pub use place::RemotePlace;
 pub use source::RemoteSource;
 pub use stats::Stats;
 pub use url::{Address, Url};

@@ -4,6 +4,8 @@
 //! threads do not survive a fork. While a job waits for another one ([`while_waiting`]), an extra thread
 //! takes its place, so that as many threads work as there are cores.
 
+pub(crate) mod caller;
+
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};

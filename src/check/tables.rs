@@ -17,8 +17,9 @@ use crate::error::Error;
 use crate::error::one_line;
 use crate::files::Walk;
 use crate::format::{self, Context};
-use crate::named::Named;
+use crate::named::{Named, Servers, shown};
 use crate::progress::Progress;
+use crate::remote::RemoteOptions;
 
 /// Cache budget in bytes, and addition per thread: twice the largest piece of work, as half of the budget is
 /// for work in progress.
@@ -33,8 +34,9 @@ pub fn run(files: &[PathBuf], store: Store, quiet: bool, complaints: &mut dyn Wr
     let cache = Cache::new(BUDGET + BUDGET_OF_THREAD * threads.min(16)).with_store(store);
     let context = Context::new(Arc::new(cache));
     let (mut walk, progress) = (Walk::new(files.iter().cloned()), Progress::new(quiet));
-    let mut run =
-        Indexing { context: &context, progress: &progress, complaints, summary: Summary::default() };
+    let servers = super::servers(&RemoteOptions::default());
+    let summary = Summary::default();
+    let mut run = Indexing { context: &context, servers: &servers, progress: &progress, complaints, summary };
     run.summary.indexed = Some(0);
     for found in walk.by_ref() {
         match found {
@@ -60,6 +62,7 @@ pub fn run(files: &[PathBuf], store: Store, quiet: bool, complaints: &mut dyn Wr
 /// The state of a run.
 struct Indexing<'a> {
     context: &'a Context,
+    servers: &'a Servers,
     progress: &'a Progress,
     complaints: &'a mut dyn Write,
     summary: Summary,
@@ -68,7 +71,8 @@ struct Indexing<'a> {
 impl Indexing<'_> {
     /// Reads the blocks of a file that have tables.
     fn file(&mut self, file: &Path) -> io::Result<()> {
-        let opened = Named::of(file).and_then(|named| format::open(named.open()?, self.context));
+        let opened =
+            Named::of(file, self.servers).and_then(|named| format::open(named.open()?, self.context));
         let (container, count) = match opened.and_then(|container| Ok((container.block_count()?, container)))
         {
             Ok((count, container)) => (container, count),
@@ -78,6 +82,7 @@ impl Indexing<'_> {
         let wanted = |content: &Arc<dyn Content>| content.costs_a_pass();
         let total =
             (0..count).filter_map(|n| content(n).ok().filter(wanted)).map(|content| content.len()).sum();
+        let file = &*shown(file);
         self.progress.file(file, total);
         let mut status = Status::Sound;
         for n in 0..count {
@@ -99,7 +104,7 @@ impl Indexing<'_> {
 
     fn unreadable(&mut self, path: &Path, error: Error) -> io::Result<()> {
         self.summary.add(Status::Unreadable, 0);
-        self.complain(&error.of(path))
+        self.complain(&error.of(shown(path)))
     }
 
     fn complain(&mut self, error: &Error) -> io::Result<()> {

@@ -15,6 +15,7 @@ use clap::{Arg, Command};
 use super::Generated;
 use crate::format::view_names;
 use crate::look::Look;
+use crate::named;
 use crate::options::Options;
 use crate::{daemon, options};
 
@@ -278,9 +279,11 @@ fn of_options(command: &Command, current: &OsStr) -> Answer {
 fn within(file: &Path, current: &OsStr) -> Answer {
     let end = current.as_bytes().iter().rposition(|&byte| byte == b'/').map_or(0, |slash| slash + 1);
     let (directory, begun) = current.as_bytes().split_at(end);
-    let names = Look::open(file, &Options::default())
-        .and_then(|look| look.names_in(Path::new(OsStr::from_bytes(directory))))
-        .unwrap_or_default();
+    // A server is not asked for a completion.
+    let is_local = named::is_local(file).unwrap_or(false);
+    let look = is_local.then(|| Look::open(file, &Options::default()).ok()).flatten();
+    let names = look.and_then(|look| look.names_in(Path::new(OsStr::from_bytes(directory))).ok());
+    let names = names.unwrap_or_default();
     let mut answer = Answer { cut: end, ..Answer::of(CandidateKind::Within) };
     for (name, is_directory) in names.into_iter().filter(|(name, _)| name.as_bytes().starts_with(begun)) {
         let slash = if is_directory { "/" } else { "" };

@@ -91,7 +91,7 @@ impl LookArguments {
             (_, true) => "--cat",
             _ => "--extract",
         };
-        options::refuse_others(lists, &ACCEPTED, action)?;
+        options::refuse_others(lists, &[&ACCEPTED[..], &options::REMOTE].concat(), action)?;
         let options = Options::parse(lists)?;
         let Some((file, paths)) = paths.split_first() else {
             return Err(usage(format!("{action} needs a FILE")));

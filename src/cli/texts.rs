@@ -26,7 +26,7 @@ Mount an ASDF file as a directory: edit its YAML tree with any editor, read its 
 decompressed blocks as plain files. The tree is tree.yaml; the arrays are in arrays/, at the paths of their \
 keys; the blocks are blocks/0.bin, blocks/1.bin and so on. GSD and Bloscpack files are mounted read-only. If \
 SOURCE is a directory, the mount mirrors it and shows each of these files in it as a directory of the same \
-name.
+name. SOURCE and FILE may be URLs of files on servers (https, http, s3), which are read-only.
 
 Each save of tree.yaml is checked, then written into the file completely or not at all. A refused text is \
 kept in tree.yaml.rejected, and tree.yaml.error gives the reason. Blocks are read-only. A writable mount \
@@ -41,6 +41,7 @@ const EXAMPLES: &str = "  asdf-mount galaxy.asdf                     on galaxy/ 
   asdf-mount -r galaxy.asdf /mnt/x           one file, read-only
   asdf-mount -o allow_other data/ /mnt/x     a directory of files, for all users
   asdf-mount -o timeout=600 galaxy.asdf      unmount after ten minutes without use
+  asdf-mount https://host/x.asdf /mnt/x      a file on a web server; s3://bucket/prefix/ works, too
   asdf-mount -u /mnt/x                       unmount; so do 'umount' and 'fusermount3 -u'
   asdf-mount --ls galaxy.asdf arrays         without a mount, as ls -l in one
   asdf-mount --cat galaxy.asdf arrays/image.npy >image.npy

@@ -13,7 +13,7 @@ use crate::format::Context;
 use crate::format::editor::EditContext;
 use crate::fuse::{Adapter, KernelNotifier};
 use crate::history::History;
-use crate::named::Named;
+use crate::named::{Named, Servers};
 use crate::options::LEAST_CACHE;
 use crate::source::Reach;
 use crate::vfs::{Options, Ownership, Vfs};
@@ -80,7 +80,9 @@ pub fn open_tree(plan: &Plan) -> Result<Served<Adapter>> {
             EditContext { options: plan.options.edit, mountpoint, history, ..EditContext::default() };
         options.edits = Some(Arc::new(context));
     }
-    let sources = plan.sources.iter().map(|source| Named::of(source)).collect::<Result<Vec<_>>>()?;
+    let servers = Servers::new(&plan.options.remote, &cache);
+    let sources =
+        plan.sources.iter().map(|source| Named::of(source, &servers)).collect::<Result<Vec<_>>>()?;
     let filesystem = Adapter::new(Vfs::new(&sources, &options)?);
     let vfs = filesystem.vfs().clone();
     let read_only = vfs.is_read_only();

@@ -425,7 +425,11 @@ impl MountedFile {
             let target: FindTarget = Arc::new(move || location.save_target());
             (history, target)
         });
-        Root::new(container, status, known, self.open_files.shown.clone(), history)
+        let location = self.location.clone();
+        let statistics = location.statistics().map(|_| -> Arc<dyn Fn() -> Text + Send + Sync> {
+            Arc::new(move || Text::new(location.statistics().unwrap_or_default()))
+        });
+        Root::new(container, status, statistics, known, self.open_files.shown.clone(), history)
     }
 
     fn status(&self, opened: &Parsed, writing: &Writing) -> Text {

@@ -6,11 +6,12 @@ use fuser::{
     Errno, FileHandle, FopenFlags, INodeNo, OpenAccMode, OpenFlags, ReplyData, ReplyEmpty, ReplyOpen, Request,
 };
 
-use super::read::{self, ReadRequest};
+use super::read::{self, Purpose, ReadRequest};
 use super::{Server, caller, ino, reply};
 use crate::error::Result;
 use crate::overlay::write_handle::OpenFor;
 use crate::vfs::{Caching, Foreign, OpenFile, Reader, Writer};
+use crate::workers::caller::on_behalf_of;
 use crate::workers::while_waiting;
 
 /// Replies to an open for reading.
@@ -100,13 +101,16 @@ impl Server {
             OpenFile::Writer(writer) => read::answer_from_writer(writer, read, reply),
             OpenFile::Reader(reader) if reader.is_slow() => {
                 let Some(reply) = read::answer_at_hand(reader, read, reply) else { return };
-                self.decoding.run(move || {
+                // Pages are read for all programs.
+                let caller = (read.purpose == Purpose::Program).then_some(read.thread);
+                let answer = move || {
                     if let OpenFile::Reader(reader) = &*file
                         && let Some(reply) = read::answer(reader, read, reply)
                     {
                         read::answer_anew(reader, read, reply);
                     }
-                });
+                };
+                self.decoding.run(move || on_behalf_of(caller, answer));
             }
             OpenFile::Reader(reader) if reader.is_outdated() => {
                 self.searching.run(reader.delay(), move || {

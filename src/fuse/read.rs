@@ -21,7 +21,7 @@ thread_local! {
 
 /// Answers a read through a writable handle.
 pub(super) fn answer_from_writer(writer: &Writer, read: ReadRequest, reply: ReplyData) {
-    let ReadRequest { offset, size, purpose } = read;
+    let ReadRequest { offset, size, purpose, .. } = read;
     BUFFER.with_borrow_mut(|buffer| {
         let wanted = size as usize;
         if buffer.len() < wanted {
@@ -37,6 +37,8 @@ pub(super) fn answer_from_writer(writer: &Writer, read: ReadRequest, reply: Repl
 /// A request to read part of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ReadRequest {
+    /// The number of the thread that reads.
+    pub(super) thread: u32,
     pub(super) offset: u64,
     /// Maximum number of bytes.
     pub(super) size: u32,
@@ -78,7 +80,10 @@ pub(super) fn answer_anew(reader: &Reader, read: ReadRequest, reply: ReplyData) 
 }
 
 fn refuse(reader: &Reader, error: &Error, reply: ReplyData) {
-    reader.trouble(error);
+    // An interrupted read says nothing about the file.
+    if error.errno() != libc::EINTR {
+        reader.trouble(error);
+    }
     reply.error(reply::errno(error));
 }
 
@@ -88,7 +93,7 @@ fn try_answer(
     read: ReadRequest,
     reply: ReplyData,
 ) -> std::result::Result<(), (Error, ReplyData)> {
-    let ReadRequest { offset, size, purpose } = read;
+    let ReadRequest { offset, size, purpose, .. } = read;
     let admitted = |content| reader.admit().map(|()| content);
     let content = match reader.content().and_then(admitted) {
         Ok(content) => content,

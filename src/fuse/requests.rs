@@ -132,7 +132,7 @@ impl Filesystem for Adapter {
 
     fn read(
         &self,
-        _request: &Request,
+        request: &Request,
         node: INodeNo,
         handle: FileHandle,
         offset: u64,
@@ -141,9 +141,10 @@ impl Filesystem for Adapter {
         owner: Option<LockOwner>,
         reply: ReplyData,
     ) {
+        let thread = request.pid();
         let purpose = if owner.is_some() { Purpose::Program } else { Purpose::Cache };
         guarded(format_args!("read {node} at {offset}, {size} bytes"), || {
-            self.0.read_file(handle, ReadRequest { offset, size, purpose }, reply)
+            self.0.read_file(handle, ReadRequest { thread, offset, size, purpose }, reply)
         });
     }
 

@@ -55,6 +55,14 @@ impl Location {
         }
     }
 
+    /// Returns statistics of the requests to servers, in YAML; `None` for a local path.
+    pub(crate) fn statistics(&self) -> Option<Vec<u8>> {
+        match self {
+            Self::Local(_) => None,
+            Self::Elsewhere(place) => place.statistics(),
+        }
+    }
+
     /// Returns the current stat. Does not follow a link.
     pub(crate) fn stat(&self) -> Result<Stat> {
         match self {

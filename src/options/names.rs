@@ -49,6 +49,19 @@ pub const TABLE: &[Row] = &[
          anywhere the daemon can read, which requires trust in the tree; without effect for other users \
          [below]",
     ),
+    row("anonymous", "send no credentials to S3 [signed, if the environment has credentials]"),
+    row("ca-bundle=FILE", "certificates in PEM of authorities to trust besides the system's, for https"),
+    row(
+        "endpoint=URL, region=NAME",
+        "server and region of s3:// sources; buckets are part of the path at an endpoint [AWS; AWS_REGION, else \
+         us-east-1]",
+    ),
+    row("read-timeout=SECONDS", "the time after which a read from a server fails with EIO [30]"),
+    row(
+        "remote-cache=DIR,SIZE",
+        "directory for data from servers, which later mounts use; at most SIZE bytes, with suffix K, M or G [none; \
+         1G]",
+    ),
     row(
         "index-cache=on|off",
         "keep seek tables of zlib, bzip2 and zstd blocks between mounts, in the user's cache directory [on]",
@@ -212,6 +225,10 @@ mod tests {
             "SIZE" => "1G",
             "NAME" | "TEXT" => "a",
             "NAME,..." => "arrays,fits",
+            "FILE" => "/etc/a.pem",
+            "URL" => "http://localhost:9000",
+            "SECONDS" => "7",
+            "DIR,SIZE" => "/var/cache/a,2G",
             word => word,
         });
         fitting.map(|value| format!("{}={value}", known.name)).collect()

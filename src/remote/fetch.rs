@@ -6,9 +6,9 @@ use std::time::Instant;
 
 use super::retry::{eio, too_late};
 use crate::cache::Bytes;
-use crate::error::{Error, Result};
+use crate::error::{Error, Kind, Result};
 use crate::sync::locked;
-use crate::workers::while_waiting;
+use crate::workers::{caller, while_waiting};
 
 /// A request for blocks, with those that have arrived.
 #[derive(Debug)]
@@ -50,7 +50,7 @@ impl Fetch {
         self.advanced.notify_all();
     }
 
-    /// Waits for a block of this request. Fails at the deadline of the reader.
+    /// Waits for a block of this request. Fails at the deadline of the reader, or when a signal ends its program.
     pub(super) fn wait(&self, block: u64, deadline: Instant) -> Result<Bytes> {
         let at = usize::try_from(block.saturating_sub(self.blocks.start)).unwrap_or(usize::MAX);
         let is_settled = |arrived: &Arrived| arrived.blocks.len() > at || arrived.end.is_some();
@@ -60,12 +60,21 @@ impl Fetch {
         } else {
             drop(arrived);
             while_waiting(|| {
-                let patience = deadline.saturating_duration_since(Instant::now());
-                let arrived = locked(&self.arrived);
-                let waited =
-                    self.advanced.wait_timeout_while(arrived, patience, |arrived| !is_settled(arrived));
-                waited.unwrap_or_else(PoisonError::into_inner).0
-            })
+                let mut arrived = locked(&self.arrived);
+                while !is_settled(&arrived) {
+                    let rest = deadline.saturating_duration_since(Instant::now());
+                    if rest.is_zero() {
+                        break;
+                    }
+                    let waited = self.advanced.wait_timeout(arrived, rest.min(caller::LOOK));
+                    let (now, slice) = waited.unwrap_or_else(PoisonError::into_inner);
+                    arrived = now;
+                    if slice.timed_out() && caller::is_signalled() {
+                        return Err(Error::new(Kind::System(libc::EINTR), "a signal interrupts the read"));
+                    }
+                }
+                Ok(arrived)
+            })?
         };
         match (arrived.blocks.get(at), &arrived.end) {
             (Some(bytes), _) => Ok(bytes.clone()),

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 /// The options of all remote sources of a mount.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RemoteOptions {
     /// `-o anonymous`: never signs requests to S3.
     pub anonymous: bool,

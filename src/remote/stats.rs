@@ -4,7 +4,8 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::SystemTime;
 
-use crate::error::Error;
+use crate::error::{Error, printable};
+use crate::history::time::instant;
 use crate::sync::locked;
 
 /// Counters of all remote sources of a mount.
@@ -36,6 +37,28 @@ pub struct Stats {
     pub errors: u64,
     /// Time and message of the last failed request. The message contains no secrets.
     pub last_error: Option<(SystemTime, String)>,
+}
+
+impl Stats {
+    /// Returns the statistics as YAML.
+    pub(super) fn yaml(&self) -> Vec<u8> {
+        let Self { requests, bytes, retries, memory_hits, disk_hits, errors, last_error } = self;
+        let mut text = format!(
+            "requests: {requests}\nbytes: {bytes}\nretries: {retries}\nmemory_hits: {memory_hits}\n\
+             disk_hits: {disk_hits}\nerrors: {errors}\n"
+        );
+        match last_error {
+            Some((time, message)) => {
+                let since = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+                let time = instant((since.as_secs().cast_signed(), 0));
+                // JSON strings are valid in YAML.
+                let message = serde_json::Value::from(printable(message));
+                text += &format!("last_error:\n  time: {time}\n  message: {message}\n");
+            }
+            None => text += "last_error: null\n",
+        }
+        text.into_bytes()
+    }
 }
 
 impl Counters {

@@ -304,6 +304,14 @@ impl Address {
         Some(if is_directory { address.as_directory() } else { address })
     }
 
+    /// Returns the name of the server: a host with its port, or a bucket.
+    pub fn server(&self) -> String {
+        match self {
+            Self::Web(url) => url.origin(),
+            Self::S3 { bucket, .. } => format!("s3://{bucket}"),
+        }
+    }
+
     /// Returns the last component, as a name for a mount point; empty for a bucket or a server.
     pub fn file_name(&self) -> Vec<u8> {
         let last = |path: &str| path.trim_end_matches('/').rsplit('/').next().unwrap_or_default().to_owned();

@@ -9,14 +9,19 @@ use crate::error::Result;
 
 /// A file or directory outside the local file systems, such as an object on a server. It is read-only.
 ///
-/// A new kind of place implements this trait and [`Source`], and nothing else. All methods but `label`,
-/// `server` and `child` may wait for a server: no thread that reads requests from the kernel calls them.
+/// A new kind of place implements this trait and [`Source`], and nothing else. The methods `stat`,
+/// `list` and `open` may wait for a server: no thread that reads requests from the kernel calls them.
 /// Errors reach the program with their errno: ENOENT if there is nothing, EACCES if it can't be read, EIO or
 /// another one if the server fails.
 pub trait Place: Send + Sync + std::fmt::Debug {
     /// Returns the address as the user knows it, such as a URL. It differs from place to place, and its last
     /// name is the file's.
     fn label(&self) -> &Path;
+
+    /// Returns the name of the file or directory, if it has one.
+    fn name(&self) -> Option<OsString> {
+        self.label().file_name().map(OsStr::to_owned)
+    }
 
     /// Returns the name of the server. A server that does not answer blocks a bounded number of threads.
     fn server(&self) -> &str;
@@ -33,6 +38,11 @@ pub trait Place: Send + Sync + std::fmt::Debug {
     /// Opens the file in its current version. The source returns bytes of this version only: after a change,
     /// reads fail with [`Kind::Changed`](crate::Kind::Changed). Its stat is asked for once.
     fn open(&self) -> Result<Arc<dyn Source>>;
+
+    /// Returns statistics of all requests of the mount, in YAML; `None` if there are none.
+    fn statistics(&self) -> Option<Vec<u8>> {
+        None
+    }
 }
 
 /// The type of a place.

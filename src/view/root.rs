@@ -12,10 +12,10 @@ use crate::history::History;
 use crate::view::block_files::BlockFiles;
 use crate::view::blocks::{KnownChecks, Table};
 use crate::view::history::{FindTarget, HistoryFolder};
-use crate::view::{ABOUT, BLOCKS, HISTORY, STATUS, ShownViews, TABLE, TREE};
+use crate::view::{ABOUT, BLOCKS, HISTORY, STATISTICS, STATUS, ShownViews, TABLE, TREE};
 
-/// Creates the text of `status.yaml`.
-type Status = Arc<dyn Fn() -> Text + Send + Sync>;
+/// Creates the text of `status.yaml` or `stats.yaml`.
+type MakeText = Arc<dyn Fn() -> Text + Send + Sync>;
 
 /// The directory of a file. If the file can't be parsed, it contains only `.asdf-mount/`.
 pub struct Root {
@@ -27,10 +27,12 @@ pub struct Root {
 impl Root {
     /// Creates the directory of a file, parsed if `container` is present. `status` creates the text of
     /// `status.yaml`, `known` returns the verification result of a block's checksum, and `shown` selects the
-    /// views. `history` has the texts that saves of the file replaced.
+    /// views. `statistics` creates the text of `stats.yaml`; `None` for a local file. `history` has the texts
+    /// that saves of the file replaced.
     pub fn new(
         container: Option<Arc<dyn Container>>,
-        status: Status,
+        status: MakeText,
+        statistics: Option<MakeText>,
         known: KnownChecks,
         shown: Arc<ShownViews>,
         history: Option<(Arc<History>, FindTarget)>,
@@ -39,7 +41,7 @@ impl Root {
         let history = history.zip(editable).map(|((history, target), container)| {
             Arc::new(HistoryFolder::new(history, target, container.tree()))
         });
-        let about = Arc::new(About { container: container.clone(), status, known, history });
+        let about = Arc::new(About { container: container.clone(), status, statistics, known, history });
         Self { container, about, shown }
     }
 
@@ -107,7 +109,9 @@ impl Folder for Root {
 /// The directory `.asdf-mount/`, with the status of the file and the table of its blocks.
 struct About {
     container: Option<Arc<dyn Container>>,
-    status: Status,
+    status: MakeText,
+    /// `None` for a local file.
+    statistics: Option<MakeText>,
     known: KnownChecks,
     /// `None` for a file that can't be saved.
     history: Option<Arc<HistoryFolder>>,
@@ -131,10 +135,8 @@ impl Folder for About {
 
     fn lookup(&self, name: &OsStr) -> Result<Option<Node>> {
         Ok(match (name.to_str(), &self.container) {
-            (Some(STATUS), _) => {
-                let file = File::new(Arc::new((self.status)()), Keeping::Nothing);
-                Some(Node::File(File { renewal: Renewal::Generated, ..file }))
-            }
+            (Some(STATUS), _) => Some(generated(&self.status)),
+            (Some(STATISTICS), _) => self.statistics.as_ref().map(generated),
             (Some(TABLE), Some(container)) => {
                 let table = Table::new(container.clone(), self.known.clone())?;
                 Some(Node::File(File::new(Arc::new(table), Keeping::Nothing)))
@@ -145,19 +147,25 @@ impl Folder for About {
     }
 
     fn list(&self, from: u64, take: &mut dyn FnMut(&OsStr, Kind) -> bool) -> Result<()> {
-        const ALL: [(&str, Kind); 3] = [(STATUS, Kind::File), (TABLE, Kind::File), (HISTORY, Kind::Folder)];
-        let count = match (&self.container, &self.history) {
-            (None, _) => 1,
-            (_, None) => 2,
-            (_, Some(_)) => 3,
-        };
-        list(ALL.get(..count).unwrap_or_default(), from, take)
+        let names = [
+            Some((STATUS, Kind::File)),
+            self.container.as_ref().map(|_| (TABLE, Kind::File)),
+            self.history.as_ref().map(|_| (HISTORY, Kind::Folder)),
+            self.statistics.as_ref().map(|_| (STATISTICS, Kind::File)),
+        ];
+        list(&names.into_iter().flatten().collect::<Vec<_>>(), from, take)
     }
 
     /// The files include the number of blocks.
     fn is_slow(&self) -> bool {
         self.container.as_ref().is_some_and(|container| container.is_slow())
     }
+}
+
+/// Returns a file whose text is created now.
+fn generated(make: &MakeText) -> Node {
+    let file = File::new(Arc::new(make()), Keeping::Nothing);
+    Node::File(File { renewal: Renewal::Generated, ..file })
 }
 
 fn list(names: &[(&str, Kind)], from: u64, take: &mut dyn FnMut(&OsStr, Kind) -> bool) -> Result<()> {

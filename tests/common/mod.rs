@@ -11,6 +11,8 @@
 //! * [`encode`]: stored forms of a block's data, one for each codec and dialect.
 //! * [`mount`]: a mount that cleans up after itself.
 //! * [`place`]: files in memory, a second kind of place.
+//! * [`server`]: an HTTP server that misbehaves on demand.
+//! * [`site`]: files on such a server, as a web server or S3 has them.
 //! * [`python`]: the Python environment with the reference implementation.
 
 #![allow(dead_code, unused_imports, unreachable_pub, missing_docs, missing_debug_implementations)]
@@ -27,3 +29,6 @@ pub mod gsd_builder;
 pub mod mount;
 pub mod place;
 pub mod python;
+#[path = "../../src/remote/tests/server.rs"]
+pub mod server;
+pub mod site;

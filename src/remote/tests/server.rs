@@ -1,4 +1,6 @@
-//! An HTTP server that misbehaves on demand.
+//! An HTTP server that misbehaves on demand. The tests of mounts use it, too.
+
+#![allow(dead_code, unreachable_pub, missing_debug_implementations)]
 
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -9,19 +11,19 @@ use std::time::{Duration, Instant};
 
 /// A request, with the names of its headers in lower case.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Request {
-    pub(super) method: String,
-    pub(super) target: String,
-    pub(super) headers: HashMap<String, String>,
+pub struct Request {
+    pub method: String,
+    pub target: String,
+    pub headers: HashMap<String, String>,
 }
 
 impl Request {
-    pub(super) fn header(&self, name: &str) -> &str {
+    pub fn header(&self, name: &str) -> &str {
         self.headers.get(name).map_or("", String::as_str)
     }
 
     /// Returns the first byte of the range, and the one after the last.
-    pub(super) fn range(&self) -> Option<(usize, usize)> {
+    pub fn range(&self) -> Option<(usize, usize)> {
         let (first, last) = self.header("range").strip_prefix("bytes=")?.split_once('-')?;
         Some((first.parse().ok()?, last.parse::<usize>().ok()? + 1))
     }
@@ -29,44 +31,44 @@ impl Request {
 
 /// A reply, and what goes wrong with it.
 #[derive(Clone, Debug)]
-pub(super) struct Reply {
-    pub(super) status: u16,
-    pub(super) headers: Vec<(String, String)>,
-    pub(super) body: Vec<u8>,
+pub struct Reply {
+    pub status: u16,
+    pub headers: Vec<(String, String)>,
+    pub body: Vec<u8>,
     /// Closes the connection after this many bytes of the body.
-    pub(super) cut: Option<usize>,
+    pub cut: Option<usize>,
     /// Sends nothing more after this many bytes of the body.
-    pub(super) stall: Option<usize>,
+    pub stall: Option<usize>,
     /// Sends the body in chunks that never end.
-    pub(super) endless: bool,
-    pub(super) delay: Duration,
+    pub endless: bool,
+    pub delay: Duration,
 }
 
 impl Reply {
-    pub(super) fn status(status: u16) -> Self {
+    pub fn status(status: u16) -> Self {
         let (headers, body, delay) = (Vec::new(), Vec::new(), Duration::ZERO);
         Self { status, headers, body, cut: None, stall: None, endless: false, delay }
     }
 
-    pub(super) fn with(mut self, name: &str, value: &str) -> Self {
+    pub fn with(mut self, name: &str, value: &str) -> Self {
         self.headers.retain(|(known, _)| !known.eq_ignore_ascii_case(name));
         self.headers.push((name.into(), value.into()));
         self
     }
 
-    pub(super) fn without(mut self, name: &str) -> Self {
+    pub fn without(mut self, name: &str) -> Self {
         self.headers.retain(|(known, _)| !known.eq_ignore_ascii_case(name));
         self
     }
 
-    pub(super) fn body(self, kind: &str, body: &str) -> Self {
+    pub fn body(self, kind: &str, body: &str) -> Self {
         let mut reply = self.with("Content-Type", kind);
         reply.body = body.as_bytes().to_vec();
         reply
     }
 
     /// Answers a request for a part of an object as a proper server does.
-    pub(super) fn part(data: &[u8], etag: &str, request: &Request) -> Self {
+    pub fn part(data: &[u8], etag: &str, request: &Request) -> Self {
         let date = "Sun, 06 Nov 1994 08:49:37 GMT";
         let reply = |status| Self::status(status).with("ETag", etag).with("Last-Modified", date);
         let wanted = request.header("if-match");
@@ -127,7 +129,7 @@ impl Reply {
 type Answer = dyn Fn(&Request, usize) -> Reply + Send + Sync;
 
 /// A server on a port of this machine, until it is dropped.
-pub(super) struct Server {
+pub struct Server {
     address: SocketAddr,
     shared: Arc<Shared>,
 }
@@ -142,7 +144,7 @@ struct Shared {
 
 impl Server {
     /// Starts a server; `answer` gets a request and its number.
-    pub(super) fn start(answer: impl Fn(&Request, usize) -> Reply + Send + Sync + 'static) -> Self {
+    pub fn start(answer: impl Fn(&Request, usize) -> Reply + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let shared = Arc::new(Shared {
@@ -165,20 +167,20 @@ impl Server {
         server
     }
 
-    pub(super) fn url(&self, path: &str) -> String {
+    pub fn url(&self, path: &str) -> String {
         format!("http://{}{path}", self.address)
     }
 
-    pub(super) fn requests(&self) -> Vec<Request> {
+    pub fn requests(&self) -> Vec<Request> {
         self.shared.requests.lock().unwrap().clone()
     }
 
-    pub(super) fn count(&self) -> usize {
+    pub fn count(&self) -> usize {
         self.shared.requests.lock().unwrap().len()
     }
 
     /// Returns the greatest number of requests that were answered at a time.
-    pub(super) fn most_busy(&self) -> usize {
+    pub fn most_busy(&self) -> usize {
         self.shared.most_busy.load(Ordering::Relaxed)
     }
 }

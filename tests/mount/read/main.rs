@@ -25,6 +25,7 @@ mod listed;
 mod mapped_by_python;
 mod meanwhile;
 mod memory;
+mod on_servers;
 mod pages;
 mod seek_tables;
 mod verify;

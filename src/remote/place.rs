@@ -1,0 +1,84 @@
+//! An address as a place, from which the mount gets its files.
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStringExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::{Address, Remote, RemoteStat, Trust};
+use crate::error::{Error, Kind, Result};
+use crate::source::{Place, PlaceKind, PlaceStat, Source};
+
+/// An object or a directory on a server, which the user mounted.
+#[derive(Debug)]
+pub struct RemotePlace {
+    remote: Arc<Remote>,
+    /// `None` for a name that no listing has.
+    address: Option<Address>,
+    label: PathBuf,
+    server: String,
+}
+
+impl RemotePlace {
+    /// Creates the place of an address. Sends no request.
+    pub fn new(remote: Arc<Remote>, address: Address) -> Self {
+        let (label, server) = (PathBuf::from(address.to_string()), address.server());
+        Self { remote, address: Some(address), label, server }
+    }
+
+    fn address(&self) -> Result<&Address> {
+        let missing = || Error::new(Kind::NotFound, "no object has this name");
+        self.address.as_ref().ok_or_else(|| missing().of(&self.label))
+    }
+}
+
+impl Place for RemotePlace {
+    fn label(&self) -> &Path {
+        &self.label
+    }
+
+    fn name(&self) -> Option<OsString> {
+        let name = self.address.as_ref().map(Address::file_name).unwrap_or_default();
+        let is_name =
+            !matches!(&*name, b"" | b"." | b"..") && !name.iter().any(|byte| matches!(byte, b'/' | 0));
+        is_name.then(|| OsString::from_vec(name))
+    }
+
+    fn server(&self) -> &str {
+        &self.server
+    }
+
+    fn stat(&self) -> Result<PlaceStat> {
+        Ok(match self.remote.stat(self.address()?, Trust::Mounted)? {
+            RemoteStat::File(stat) => PlaceStat::File(stat),
+            RemoteStat::Directory => PlaceStat::Directory,
+        })
+    }
+
+    fn child(&self, name: &OsStr) -> Arc<dyn Place> {
+        let address = self.address.as_ref().and_then(|directory| self.remote.child(directory, name));
+        Arc::new(match address {
+            Some(address) => Self::new(self.remote.clone(), address),
+            None => Self {
+                remote: self.remote.clone(),
+                address: None,
+                label: self.label.join(name),
+                server: self.server.clone(),
+            },
+        })
+    }
+
+    fn list(&self) -> Result<Vec<(OsString, PlaceKind)>> {
+        let kind = |is_directory| if is_directory { PlaceKind::Directory } else { PlaceKind::File };
+        let entries = self.remote.list(self.address()?, Trust::Mounted);
+        entries.map(|entry| entry.map(|entry| (entry.name.into(), kind(entry.is_directory)))).collect()
+    }
+
+    fn open(&self) -> Result<Arc<dyn Source>> {
+        self.remote.open(self.address()?, Trust::Mounted)
+    }
+
+    fn statistics(&self) -> Option<Vec<u8>> {
+        Some(self.remote.stats().yaml())
+    }
+}

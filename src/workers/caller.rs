@@ -1,0 +1,51 @@
+//! The program's thread that waits for a request, and the signals that end it.
+//!
+//! fuser does not support the kernel's request to interrupt another one. A thread that waits for a server
+//! therefore looks at the signals of its caller.
+
+use std::cell::Cell;
+use std::fs::File;
+use std::io::Read;
+use std::time::Duration;
+
+thread_local! {
+    /// The thread of a program on whose behalf this thread works.
+    static CALLER: Cell<Option<u32>> = const { Cell::new(None) };
+}
+
+/// Time between two looks at the signals.
+pub(crate) const LOOK: Duration = Duration::from_millis(50);
+
+/// Number of bytes of `/proc/PID/status` that contain the lines about signals.
+const LINES: usize = 4096;
+
+/// SIGHUP, SIGINT, SIGQUIT, SIGKILL and SIGTERM. Other signals are for programs that may not expect EINTR.
+const ENDING: u64 = 1 << 0 | 1 << 1 | 1 << 2 | 1 << 8 | 1 << 14;
+
+/// Runs a job on behalf of the thread `caller` of a program.
+pub(crate) fn on_behalf_of<T>(caller: Option<u32>, job: impl FnOnce() -> T) -> T {
+    let _reset = Reset(CALLER.replace(caller));
+    job()
+}
+
+/// A guard that restores the caller. A panic drops it, too.
+struct Reset(Option<u32>);
+
+impl Drop for Reset {
+    fn drop(&mut self) {
+        CALLER.set(self.0);
+    }
+}
+
+/// True if a signal is to end or interrupt the caller. Reading `status` never blocks.
+pub(crate) fn is_signalled() -> bool {
+    let Some(thread) = CALLER.get().filter(|thread| *thread != 0) else { return false };
+    let mut start = [0; LINES];
+    let read = File::open(format!("/proc/{thread}/status")).and_then(|mut file| file.read(&mut start));
+    let start = String::from_utf8_lossy(start.get(..read.unwrap_or(0)).unwrap_or_default());
+    let mask = |name: &str| {
+        let line = start.lines().find_map(|line| line.strip_prefix(name));
+        line.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)
+    };
+    (mask("SigPnd:") | mask("ShdPnd:")) & !mask("SigBlk:") & !mask("SigIgn:") & ENDING != 0
+}

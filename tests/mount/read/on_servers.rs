@@ -1,0 +1,348 @@
+//! Files on HTTP servers, mounted by the program.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::Read;
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::adapter::names;
+use crate::common::asdf::{AsdfBuilder, Block};
+use crate::common::mount::{Mounted, fresh_folder, program, wait_until};
+use crate::common::server::{Reply, Server};
+use crate::common::site::Site;
+
+const PROJECT: &str = env!("CARGO_MANIFEST_DIR");
+
+/// Runs the program without the user's settings for servers.
+fn plain(command: &mut Command) {
+    let variables = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
+    for name in variables.filter(|name| name.starts_with("AWS_") || name.to_lowercase().ends_with("_proxy")) {
+        command.env_remove(name);
+    }
+}
+
+fn try_mount(options: &str, source: &str) -> Result<Mounted, Output> {
+    let options = format!("history=off,anonymous,{options}");
+    Mounted::prepared(["-o", &options, source], plain)
+}
+
+fn mount(options: &str, source: &str) -> Mounted {
+    try_mount(options, source).unwrap_or_else(|output| panic!("{output:?}"))
+}
+
+/// Runs an action that needs no mount.
+fn run(arguments: &[&str]) -> Output {
+    let mut command = Command::new(program());
+    plain(&mut command);
+    command.args(arguments).stdin(Stdio::null()).output().unwrap()
+}
+
+fn example() -> Vec<u8> {
+    fs::read(Path::new(PROJECT).join("examples/sample.asdf")).unwrap()
+}
+
+/// Length of the block of a large file, and an offset that opening does not read ahead to.
+const LARGE: usize = 24 << 20;
+const FAR: u64 = 20 << 20;
+
+/// Returns the bytes of the block of a large file.
+fn block(seed: u8) -> Vec<u8> {
+    let mut bytes = vec![seed; LARGE];
+    bytes[FAR as usize] = b'x';
+    bytes
+}
+
+/// Returns a file with a large block.
+fn large(seed: u8) -> Vec<u8> {
+    AsdfBuilder::new().block(Block::new(block(seed))).build().bytes
+}
+
+/// Returns the bytes of all files below a directory, and the targets of links, except what tells of the source.
+fn contents(top: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    let (mut ahead, mut found) = (vec![top.to_owned()], BTreeMap::new());
+    while let Some(dir) = ahead.pop() {
+        for name in names(&dir) {
+            let path = dir.join(name);
+            let meta = path.symlink_metadata().unwrap();
+            let bytes = match meta.file_type() {
+                kind if kind.is_dir() => {
+                    ahead.push(path.clone());
+                    Vec::new()
+                }
+                kind if kind.is_symlink() => {
+                    fs::read_link(&path).unwrap().into_os_string().into_encoded_bytes()
+                }
+                _ => match fs::read(&path) {
+                    Ok(bytes) => {
+                        assert_eq!(meta.len(), bytes.len() as u64, "{}", path.display());
+                        bytes
+                    }
+                    Err(error) => error.to_string().into_bytes(),
+                },
+            };
+            let of_source = ["status.yaml", "stats.yaml"].map(|name| Path::new(".asdf-mount").join(name));
+            if !of_source.iter().any(|name| path.ends_with(name)) {
+                found.insert(path.strip_prefix(top).unwrap().to_owned(), bytes);
+            }
+        }
+    }
+    found
+}
+
+fn errno<T: std::fmt::Debug>(result: std::io::Result<T>) -> i32 {
+    result.unwrap_err().raw_os_error().unwrap()
+}
+
+/// Runs a command, and returns it once the server has got a request that it does not answer.
+fn waiting(command: &[&str], is_asked: &AtomicBool) -> Child {
+    is_asked.store(false, Ordering::Relaxed);
+    let child =
+        Command::new(command[0]).args(&command[1..]).stdout(Stdio::null()).stderr(Stdio::piped()).spawn();
+    assert!(wait_until(|| is_asked.load(Ordering::Relaxed)), "no request reaches the server");
+    child.unwrap()
+}
+
+/// Starts a server that stops in the midst of a reply when the first flag is set, and then sets the second one.
+fn stalling() -> (Site, Arc<AtomicBool>, Arc<AtomicBool>) {
+    let (stalls, is_asked) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+    let flags = (stalls.clone(), is_asked.clone());
+    let site = Site::web(move |_, reply| {
+        if !flags.0.load(Ordering::Relaxed) {
+            return reply;
+        }
+        flags.1.store(true, Ordering::Relaxed);
+        Reply { stall: Some(0), ..reply }
+    });
+    (site, stalls, is_asked)
+}
+
+#[test]
+fn files_on_a_web_server_are_read_like_local_ones() {
+    let (site, dir) = (Site::web(|_, reply| reply), fresh_folder());
+    for format in ["asdf", "gsd", "bloscpack"] {
+        fs::create_dir(dir.path().join(format)).unwrap();
+        for name in names(&Path::new(PROJECT).join("tests/fixtures").join(format)) {
+            // Files that a tree on a server names are not opened.
+            if !name.starts_with("exploded") && !name.ends_with(".json") {
+                let path = Path::new(format).join(name);
+                fs::copy(Path::new(PROJECT).join("tests/fixtures").join(&path), dir.path().join(&path))
+                    .unwrap();
+            }
+        }
+    }
+    fs::write(dir.path().join("a b#.txt"), "text").unwrap();
+    site.put_dir("data", dir.path());
+    for name in ["", "asdf/zlib.asdf", "asdf/none.asdf", "bloscpack/bcolz1.2.1_f8__0.blp"] {
+        let (local, url) = (dir.path().join(name), site.server.url(&format!("/data/{name}")));
+        let expected = contents(mount("ro", local.to_str().unwrap()).root());
+        let found = contents(mount("ro", &url).root());
+        let differs = |path: &&PathBuf| found.get(*path) != expected.get(*path);
+        let all: Vec<_> = expected.keys().chain(found.keys()).filter(differs).collect();
+        assert!(all.is_empty(), "{name}: {all:?}");
+        assert!(expected.len() > 5);
+    }
+}
+
+#[test]
+fn a_small_file_is_one_request() {
+    let site = Site::web(|_, reply| reply);
+    site.put("x.asdf", example());
+    let mounted = mount("ro", &site.server.url("/x.asdf"));
+    assert!(names(mounted.root()).contains(&"tree.yaml".to_owned()));
+    assert!(mounted.tree().starts_with(b"#ASDF"));
+    let mut asked = site.asked();
+    // A slow test may ask for the version again.
+    asked.retain(|(_, range)| range != "bytes=0-0");
+    assert_eq!(asked, [("/x.asdf".to_owned(), "bytes=0-1048575".to_owned())]);
+    let statistics = fs::read_to_string(mounted.path(".asdf-mount/stats.yaml")).unwrap();
+    for line in
+        ["requests: ", "bytes: ", "retries: 0\n", "memory_hits: ", "disk_hits: 0\n", "last_error: null\n"]
+    {
+        assert!(statistics.contains(line), "{statistics}");
+    }
+}
+
+#[test]
+fn an_object_that_changes_is_another_file() {
+    let site = Site::web(|_, reply| reply);
+    site.put("x.asdf", large(1));
+    let mounted = mount("ro", &site.server.url("/x.asdf"));
+    let old = File::open(mounted.block_path(0)).unwrap();
+    let (inode, size) = (old.metadata().unwrap().ino(), old.metadata().unwrap().len());
+    site.put("x.asdf", large(2));
+    assert!(wait_until(|| mounted.block_path(0).metadata().is_ok_and(|meta| meta.ino() != inode)));
+    assert!(mounted.block(0) == block(2));
+    assert_eq!(errno(old.read_at(&mut [0; 10], FAR)), libc::ESTALE);
+    assert_eq!(old.metadata().unwrap().len(), size);
+}
+
+#[test]
+fn a_server_that_stalls_fails_a_read_at_its_deadline() {
+    let (site, stalls, _) = stalling();
+    site.put("x.asdf", large(1));
+    let mounted = mount("ro,read-timeout=1", &site.server.url("/x.asdf"));
+    let block = File::open(mounted.block_path(0)).unwrap();
+    stalls.store(true, Ordering::Relaxed);
+    assert_eq!(errno(block.read_at(&mut [0; 10], FAR)), libc::EIO);
+    let statistics = fs::read_to_string(mounted.path(".asdf-mount/stats.yaml")).unwrap();
+    assert!(statistics.contains("\n  message: \"") && !statistics.contains("errors: 0\n"), "{statistics}");
+    stalls.store(false, Ordering::Relaxed);
+    assert!(block.read_at(&mut [0; 10], FAR).is_ok());
+}
+
+#[test]
+fn a_signal_and_an_unmount_do_not_wait_for_a_server() {
+    let (site, stalls, is_asked) = stalling();
+    site.put("x.asdf", large(1));
+    // The deadline is later than the patience of the tests.
+    let mounted = mount("ro,read-timeout=1000", &site.server.url("/x.asdf"));
+    let block = mounted.block_path(0);
+    let from = format!("if={}", block.display());
+    let tail = ["dd", &from, "bs=10", "count=1", "skip=2097152", "status=none"];
+    assert!(block.exists());
+    stalls.store(true, Ordering::Relaxed);
+    let mut reader = waiting(&tail, &is_asked);
+    kill_process(Pid::from_child(&reader), Signal::INT).unwrap();
+    assert!(wait_until(|| reader.try_wait().unwrap().is_some()), "the reader does not end");
+    assert_eq!(reader.wait().unwrap().signal(), Some(libc::SIGINT));
+    // The server still does not answer.
+    mounted.unmount();
+}
+
+#[test]
+fn the_first_error_reaches_the_user() {
+    let site = Site::web(|request, reply| match &*request.target {
+        "/refused.asdf" => Reply::status(403),
+        "/whole.asdf" => Reply { status: 200, ..reply.without("Content-Range") },
+        _ => reply,
+    });
+    site.put("text", "no file of a known format");
+    site.put("whole.asdf", example());
+    let closed = Server::start(|_, _| Reply::status(500)).url("/x.asdf");
+    let with_login = site.server.url("/none.asdf?sig=secret").replace("http://", "http://me:secret@");
+    for (url, shown, says) in [
+        (with_login, "/none.asdf?…: ", "HTTP 404"),
+        (site.server.url("/refused.asdf"), "/refused.asdf: ", "HTTP 403"),
+        (site.server.url("/text"), "/text: ", "is not an ASDF file"),
+        (site.server.url("/whole.asdf"), "/whole.asdf: ", "does not support ranges"),
+        (closed, "/x.asdf: ", "can't be reached"),
+        ("http://name.invalid/x.asdf".into(), "http://name.invalid/x.asdf: ", "name"),
+    ] {
+        for look in [false, true] {
+            let output = match look {
+                true => run(&["--cat", "-o", "anonymous,read-timeout=1", &url, "tree.yaml"]),
+                false => try_mount("read-timeout=1", &url).unwrap_err(),
+            };
+            let stderr = String::from_utf8(output.stderr).unwrap();
+            assert_eq!(output.status.code(), Some(1), "{stderr}");
+            assert!(
+                stderr.contains(shown) && stderr.contains(says) && !stderr.contains("secret"),
+                "{stderr}"
+            );
+            assert_eq!(stderr.lines().count(), 1, "{stderr}");
+        }
+    }
+    let output = run(&["ftp://me:secret@host/x.asdf", "/nowhere"]);
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{stderr}");
+    assert!(
+        stderr.contains("ftp://…: ") && stderr.contains("https://") && !stderr.contains("secret"),
+        "{stderr}"
+    );
+}
+
+#[test]
+fn files_on_a_server_can_be_looked_at_without_a_mount() {
+    let (site, dir) = (Site::web(|_, reply| reply), fresh_folder());
+    site.put("d/x.asdf", example());
+    site.put("d/large.asdf", large(1));
+    let (url, local) = (site.server.url("/d/x.asdf"), Path::new(PROJECT).join("examples/sample.asdf"));
+    let local = local.to_str().unwrap();
+    let image = run(&["--cat", local, "arrays/image.npy"]).stdout;
+    assert!(image.starts_with(b"\x93NUMPY"));
+    assert!(run(&["--cat", &url, "arrays/image.npy"]).stdout == image);
+    assert!(run(&["--cat", &site.server.url("/d"), "x.asdf/arrays/image.npy"]).stdout == image);
+    let listed = String::from_utf8(run(&["--ls", &url, "blocks"]).stdout).unwrap();
+    assert!(listed.contains(" 51200 ") && listed.contains(" 0.bin"), "{listed}");
+    let output = run(&["--extract", &url, "arrays", "-C", dir.path().to_str().unwrap()]);
+    assert!(output.status.success(), "{output:?}");
+    assert!(fs::read(dir.path().join("arrays/image.npy")).unwrap() == image);
+    let output = run(&["--check", "-o", "read-timeout=20", &url, local]);
+    assert!(output.status.success() && output.stdout.is_empty(), "{output:?}");
+    let mut broken = example();
+    *broken.last_mut().unwrap() ^= 1;
+    let at = broken.len() / 2;
+    broken[at] ^= 1;
+    site.put("d/broken.asdf", broken);
+    let secret = site.server.url("/d/broken.asdf").replace("http://", "http://me:secret@");
+    let output = run(&["--check", "--json", &secret]);
+    let report = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{report}");
+    assert!(report.contains("/d/broken.asdf\"") && !report.contains("secret"), "{report}");
+
+    let mut cat = Command::new(program());
+    plain(&mut cat);
+    cat.args(["--cat", &site.server.url("/d/large.asdf"), "blocks/0.bin"]).stdout(Stdio::piped());
+    let mut cat = cat.spawn().unwrap();
+    let mut start = [0; 100];
+    let mut out = cat.stdout.take().unwrap();
+    out.read_exact(&mut start).unwrap();
+    drop(out);
+    assert_eq!(cat.wait().unwrap().code(), Some(0));
+    assert_eq!(start, [1; 100]);
+}
+
+#[test]
+fn a_bucket_is_a_directory() {
+    let site = Site::s3();
+    for name in ["a.asdf", "b c.asdf", "d.asdf", "deep/e.asdf", "deep/f.txt"] {
+        site.put(&format!("data/p/{name}"), example());
+    }
+    let endpoint = format!("ro,endpoint={},region=eu-west-1", site.server.url(""));
+    let mounted = mount(&endpoint, "s3://data/p/");
+    assert_eq!(names(mounted.root()), ["a.asdf", "b c.asdf", "d.asdf", "deep"]);
+    assert_eq!(names(&mounted.path("deep")), ["e.asdf", "f.txt"]);
+    for name in ["a.asdf", "b c.asdf", "deep/e.asdf"] {
+        assert!(fs::read(mounted.path(name).join("tree.yaml")).unwrap().starts_with(b"#ASDF"), "{name}");
+    }
+    assert_eq!(errno(fs::read(mounted.path("none.asdf"))), libc::ENOENT);
+    let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap();
+    let line = mounts.lines().find(|line| line.contains(mounted.root().to_str().unwrap())).unwrap();
+    assert!(line.contains(" s3://data/p/ "), "{line}");
+    let options = format!("anonymous,{endpoint}").replace("ro,", "");
+    let output = run(&["--cat", "-o", &options, "s3://data/p/deep/e.asdf", "tree.yaml"]);
+    assert!(output.stdout.starts_with(b"#ASDF"), "{output:?}");
+    assert!(site.server.requests().iter().all(|request| request.header("authorization").is_empty()));
+}
+
+#[test]
+fn a_cache_on_disk_serves_later_mounts_and_secrets_stay_secret() {
+    let site = Site::web(|_, reply| reply);
+    site.put("x.asdf", large(1));
+    let dir = fresh_folder();
+    let options = format!("ro,remote-cache={},64M", dir.path().join("cache").display());
+    let url = site.server.url("/x.asdf?token=secret");
+    for n in 0..2 {
+        let mounted = mount(&options, &url.replace("http://", "http://me:secret@"));
+        assert!(mounted.block(0) == block(1));
+        let statistics = fs::read_to_string(mounted.path(".asdf-mount/stats.yaml")).unwrap();
+        // Each block comes from the server once. The first one is asked for by each mount, to learn the version.
+        let bytes = statistics.lines().find_map(|line| line.strip_prefix("bytes: ")).unwrap();
+        let most = if n == 0 { 26 << 20 } else { 2 << 20 };
+        assert!(bytes.parse::<u64>().unwrap() < most, "{statistics}");
+        assert!(n == 0 || !statistics.contains("disk_hits: 0\n"), "{statistics}");
+        let status = fs::read_to_string(mounted.path(".asdf-mount/status.yaml")).unwrap();
+        let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap();
+        let line = mounts.lines().find(|line| line.contains(mounted.root().to_str().unwrap())).unwrap();
+        assert!(line.contains("/x.asdf?"), "{line}");
+        assert!(![&statistics, &status, line].iter().any(|text| text.contains("secret")), "{status}{line}");
+    }
+    assert!(site.server.requests().iter().all(|request| !request.header("authorization").is_empty()));
+}
