@@ -1,7 +1,11 @@
 //! References to the chunks of arrays in a file, in the JSON of kerchunk version 1: a Zarr version 2 hierarchy
 //! whose chunks are ranges of the file.
 
+use std::path::Path;
+
 use serde_json::to_string;
+
+use crate::error::{Error, Result};
 
 /// Usual length of a chunk of unencoded bytes.
 const CHUNK: u64 = 1 << 20;
@@ -121,6 +125,16 @@ pub fn name(component: &str) -> String {
         "zarr.json" => "zarr%2Ejson".to_owned(),
         _ => name.strip_prefix(".z").map_or_else(|| name.clone(), |rest| format!("%2Ez{rest}")),
     }
+}
+
+/// Returns the URL of a local file, not escaped, as fsspec reads it.
+///
+/// # Errors
+/// The path is not UTF-8.
+pub fn url(path: &Path) -> Result<String> {
+    let path = std::path::absolute(path)?;
+    let path = path.to_str().ok_or_else(|| Error::unsupported("the name of the file is not UTF-8"))?;
+    Ok(format!("file://{path}"))
 }
 
 /// Writes references. The arrays must be sorted by their paths.

@@ -12,7 +12,7 @@
 //! | [`file`](mod@file) | an open file: its frames, and lookup of a chunk by frame and name |
 //! | [`chunk`], [`facts`] | a chunk as a file; its facts |
 //! | [`frames`], [`series`], [`resolved`] | the directories in [`arrays`] |
-//! | [`tables`] | `tables/` |
+//! | [`tables`], [`refs`] | `tables/`; `refs.json` |
 //! | [`tree`], [`defect`] | the text of `tree.yaml`; damage and notes in words |
 
 use std::sync::Arc;
@@ -35,6 +35,7 @@ pub mod index;
 pub mod lineage;
 pub mod names;
 pub mod order;
+mod refs;
 pub mod resolved;
 pub mod schema;
 pub mod series;
@@ -64,14 +65,14 @@ impl Format for Gsd {
     }
 
     fn view_names(&self) -> &'static [&'static str] {
-        &["arrays", "tables"]
+        &["arrays", "tables", refs::NAME]
     }
 
     fn recognise(&self, head: &[u8]) -> bool {
         head.starts_with(&header::MAGIC)
     }
 
-    fn open(&self, source: Arc<dyn Source>, _: &Context) -> Result<Arc<dyn Container>> {
-        Ok(Arc::new(container::Gsd::new(GsdFile::open(source)?)))
+    fn open(&self, source: Arc<dyn Source>, context: &Context) -> Result<Arc<dyn Container>> {
+        Ok(Arc::new(container::Gsd::new(GsdFile::open(source)?, &context.cache)))
     }
 }

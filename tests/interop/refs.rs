@@ -9,6 +9,8 @@ use crate::common::python::{python, run};
 fn references_lead_to_the_arrays_of_python() {
     let folder = fresh_folder();
     run(&python(), "write_refs.py", [folder.path()]);
+    let trajectory = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/trajectory.gsd");
+    std::fs::copy(trajectory, folder.path().join("run.gsd")).unwrap();
     let mounted = Mounted::file(folder.path());
     let program = Path::new(env!("CARGO_BIN_EXE_asdf-mount"));
     let compared = run(&python(), "read_refs.py", [folder.path(), mounted.root(), program]);

@@ -1,5 +1,5 @@
-"""Compares the arrays of each ASDF file in FOLDER with what zarr, xarray and Dask read by the references of that
-file: MOUNT/NAME/refs.json, or the output of `ASDF_MOUNT --refs`. Prints the number of arrays that are equal."""
+"""Compares the arrays of each ASDF file in FOLDER, and the series of each GSD file, with what zarr, xarray and Dask
+read by the references of that file: MOUNT/NAME/refs.json, or the output of `ASDF_MOUNT --refs`. Prints the number of arrays that are equal."""
 
 import json
 import os
@@ -57,6 +57,19 @@ for file in sorted(folder.glob("*.asdf")):
             assert {*left_out} == {"short"} and arrays["whole"].chunks == (300, 1024)
         else:
             assert not left_out, (file, left_out)
+
+for file in sorted(folder.glob("*.gsd")):
+    text = (mount / file.name / "refs.json").read_text()
+    assert text == subprocess.run([program, "--refs", file.name], check=True, capture_output=True, text=True).stdout
+    group = zarr.open_group(store_of(json.loads(text)), mode="r", zarr_format=2)
+    arrays = dict(node for node in group.members(max_depth=None) if isinstance(node[1], zarr.Array))
+    series = mount / file.name / "arrays" / "series"
+    paths = {str(path.relative_to(series))[:-4] for path in series.rglob("*.npy") if not path.stem.endswith(".frames")}
+    assert arrays.keys() == paths - group.attrs.get("left_out", {}).keys() and len(arrays) > 5, (paths, {*arrays})
+    for path, array in arrays.items():
+        numpy.testing.assert_array_equal(array[...], numpy.load(series / f"{path}.npy"), f"{file} {path}")
+        assert array.chunks[0] == 1
+        compared += 1
 
 refs = json.loads((mount / "cube.asdf" / "refs.json").read_text())
 with asdf.open(folder / "cube.asdf", memmap=False) as opened:

@@ -13,7 +13,7 @@ use crate::content::folder::{File, Keeping, Node, Renewal, Signature};
 use crate::content::path_folder::Item;
 use crate::content::zarr::{self, References};
 use crate::decode::generated::{Generated, Generator, Measured};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use plan::Plan;
 
 /// Maximal number of chunks of all arrays.
@@ -118,7 +118,7 @@ impl RefsGenerator {
     fn step(&mut self, out: &mut Vec<u8>) -> Result<bool> {
         self.at = match std::mem::replace(&mut self.at, At::Start) {
             At::Start => {
-                References::begin(&url(&self.file)?, out);
+                References::begin(&zarr::url(self.file.source.path())?, out);
                 At::Item(0)
             }
             At::Item(n) => self.item(n, out)?,
@@ -207,13 +207,6 @@ fn path_of(item: &Item<Entry>) -> Vec<String> {
         *last = zarr::name(last);
     }
     path
-}
-
-/// Returns the URL of a file.
-fn url(file: &AsdfFile) -> Result<String> {
-    let path = std::path::absolute(file.source.path())?;
-    let path = path.to_str().ok_or_else(|| Error::unsupported("the name of the file is not UTF-8"))?;
-    Ok(format!("file://{path}"))
 }
 
 #[cfg(test)]

@@ -6,9 +6,11 @@ use std::sync::{Arc, OnceLock};
 use super::arrays::Arrays;
 use super::file::GsdFile;
 use super::lineage::{self, Trace};
+use super::refs::{self, Refs};
 use super::tables::Tables;
 use super::{NAME, defect, facts, resolved, tree};
-use crate::content::folder::{Attributes, Folder, Node};
+use crate::cache::Cache;
+use crate::content::folder::{Attributes, File, Folder, Node};
 use crate::content::{Content, Text};
 use crate::error::{Error, Kind, Result};
 use crate::format::{ArrayFacts, ArraySource, Block, Container, Defect};
@@ -19,6 +21,7 @@ use crate::source::{Source, SourceStat};
 pub(super) struct Gsd {
     file: Arc<GsdFile>,
     arrays: Arc<Arrays>,
+    refs: Refs,
     tree: OnceLock<Text>,
     defects: OnceLock<Vec<Defect>>,
     /// `None` if the frames can't be read.
@@ -26,11 +29,12 @@ pub(super) struct Gsd {
 }
 
 impl Gsd {
-    pub(super) fn new(file: GsdFile) -> Self {
+    pub(super) fn new(file: GsdFile, cache: &Arc<Cache>) -> Self {
         let file = Arc::new(file);
         let arrays = Arc::new(Arrays::new(&file));
         let trace = Trace::of(&file).ok();
-        Self { file, arrays, tree: OnceLock::new(), defects: OnceLock::new(), trace }
+        let refs = Refs::new(&file, arrays.series(), cache);
+        Self { file, arrays, refs, tree: OnceLock::new(), defects: OnceLock::new(), trace }
     }
 }
 
@@ -89,6 +93,18 @@ impl Container for Gsd {
             views.push(("tables", Node::Folder(Arc::new(tables))));
         }
         views
+    }
+
+    fn derived_files(&self) -> Vec<&'static str> {
+        vec![refs::NAME]
+    }
+
+    fn derived_file(self: Arc<Self>, name: &str) -> Result<Option<File>> {
+        if name == refs::NAME { self.refs.file().map(Some) } else { Ok(None) }
+    }
+
+    fn is_derived_slowly(&self, name: Option<&str>) -> bool {
+        name == Some(refs::NAME) && !self.refs.is_known()
     }
 
     fn attributes(&self) -> Attributes {

@@ -47,6 +47,20 @@ struct Table {
     rows: PathFolder<Quantity>,
     logged: Logged,
     notes: Vec<format::Defect>,
+    /// The files of the directory.
+    items: Items<SeriesFile>,
+    /// The paths of names whose chunks differ in type or shape.
+    differing: Vec<Arc<[String]>>,
+}
+
+/// The chunks of a name in all frames, as rows of an array.
+pub(super) struct Rowed {
+    pub(super) path: Vec<String>,
+    pub(super) dtype: String,
+    pub(super) shape: Vec<u64>,
+    pub(super) chunks: Gather,
+    /// The first chunk with data outside of the file.
+    pub(super) cut: Option<u64>,
 }
 
 /// The step, and all logged quantities in the order of their names in the file.
@@ -99,6 +113,7 @@ impl Series {
     fn table_of(&self, pass: Pass) -> Result<Table> {
         let (names, index, frames) = (self.file.names(), self.file.index(), self.file.frames()?);
         let (mut items, mut notes, mut found_rows) = (Vec::new(), Vec::new(), Vec::new());
+        let mut differing = Vec::new();
         for (id, outcome, rows) in pass.outcomes(&self.file) {
             // Only the first of equal names is shown.
             let name = names.bytes(id).filter(|name| names.id_of(name) == Some(id));
@@ -107,6 +122,7 @@ impl Series {
             let chunks = match outcome {
                 Outcome::Series(chunks) => Arc::new(chunks),
                 Outcome::Differs(differs) => {
+                    differing.push(path.clone());
                     let Differs { first, other } = differs;
                     let why = Defect::NoSeries(UnequalChunks { name: name.into(), first, other });
                     notes.push(why.at(index.offset(other.slot), None));
@@ -128,9 +144,10 @@ impl Series {
         let whole = logged.iter().filter(|(item, _)| item.what.is_whole());
         let whole = Items::new(whole.map(|(item, _)| item.clone()).collect());
         let (file, holder) = (self.file.clone(), self.file.clone());
-        let folder = PathFolder::new(&Items::new(items), move |shown| Ok(Node::File(file_of(&file, shown))));
+        let items = Items::new(items);
+        let folder = PathFolder::new(&items, move |shown| Ok(Node::File(file_of(&file, shown))));
         let rows = PathFolder::new(&whole, move |quantity| Ok(Node::File(file_of_rows(&holder, quantity))));
-        Ok(Table { pass, folder, rows, logged, notes })
+        Ok(Table { pass, folder, rows, logged, notes, items, differing })
     }
 
     /// Returns the step and the logged quantities as rows; adds a note for each that makes no rows.
@@ -163,6 +180,31 @@ impl Series {
             logged.insert(at, (item, String::from_utf8_lossy(name).into_owned()));
         }
         Ok(logged)
+    }
+
+    /// Returns series number `n` of the names that have one; `None` after the last, and an inner `None` for the
+    /// list of frames that have a chunk.
+    pub(super) fn rowed(&self, n: usize) -> Result<Option<Option<Rowed>>> {
+        let table = self.table()?;
+        let Some(item) = table.items.get(n) else { return Ok(None) };
+        let SeriesFile { chunks, spacing, is_frames } = &item.what;
+        let bytes = chunks.first.bytes().filter(|_| !is_frames);
+        let (Some(bytes), Some(element)) = (bytes, chunks.first.element()) else { return Ok(Some(None)) };
+        let (descr, shape) = array_of(element, chunks);
+        let path = item.path.to_vec();
+        let (dtype, cut) = (descr.trim_matches('\'').to_owned(), chunks.cut);
+        let chunks = Gather::new(self.file.clone(), chunks.clone(), *spacing, Of::Data(bytes));
+        Ok(Some(Some(Rowed { path, dtype, shape, chunks, cut })))
+    }
+
+    /// Returns the path of a name, by its number among those whose chunks differ in type or shape.
+    pub(super) fn differing(&self, n: usize) -> Result<Option<Arc<[String]>>> {
+        Ok(self.table()?.differing.get(n).cloned())
+    }
+
+    /// True if a group or array at a path has others below it.
+    pub(super) fn has_below(&self, path: &[String]) -> Result<bool> {
+        Ok(!self.table()?.items.numbers_below(path.iter().map(String::as_str)).is_empty())
     }
 
     /// Returns the step and all logged single numbers and texts as columns, and the number of frames.

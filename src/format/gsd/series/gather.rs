@@ -53,7 +53,7 @@ pub(super) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 /// A part of a chunk's data: its offset in the source, and its length.
-pub(super) type Part = (u64, u64);
+pub(crate) type Part = (u64, u64);
 
 impl Gather {
     /// Gathers `chunks`, which have a checkpoint every `spacing`.
@@ -115,6 +115,11 @@ impl Gather {
             true if found.len() as u64 == count => Ok(found),
             _ => Err(Error::new(Kind::Changed, "the index of the file has changed: open the file again")),
         }
+    }
+
+    /// Returns the locations of up to [`BATCH`] chunks from chunk `from` on.
+    pub(crate) fn parts(&self, from: u64) -> Result<Vec<Part>> {
+        self.entries(from, BATCH)?.iter().map(|entry| self.file.range(entry)).collect()
     }
 
     /// Returns the location of a chunk's data from byte `within` on, at most `len` bytes.
