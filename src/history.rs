@@ -231,13 +231,6 @@ impl History {
         let (header, text) = entry::parse(&bytes).ok_or_else(gone)?;
         if header.old == change.old { Ok(text.to_vec()) } else { Err(gone()) }
     }
-
-    /// Counts the bytes of a new entry, less those of removed ones, and trims the state directory now and then.
-    fn count(state: &OwnedFd, history: &OwnedFd, newest: &OsStr, more: u64, fewer: u64) {
-        if history_size::add(history.as_fd(), more, fewer) {
-            bound::trim(state.as_fd(), bound::MOST, Some(newest));
-        }
-    }
 }
 
 /// Returns the entries of a bucket, the last one first.
@@ -268,7 +261,10 @@ impl Kept<'_> {
         let followed = FileId::of(file.0, file.1).map(|id| self.bucket.follow(&dir, &id));
         let bucket = followed.unwrap_or(self.bucket.name);
         let newest = [OsStr::new(HISTORY), &bucket, &self.name].join(OsStr::new("/"));
-        History::count(&state, &dir, &newest, self.size, fewer);
+        // Now and then, the texts of all files are trimmed, too.
+        if history_size::add(dir.as_fd(), self.size, fewer) {
+            bound::trim(state.as_fd(), bound::MOST, Some(&newest));
+        }
     }
 
     /// Removes the text, as the save did not happen.

@@ -45,7 +45,7 @@ pub use listing::{Item, Listing};
 pub use node::Ino;
 pub use read_handle::{Caching, Reader};
 pub use slow::{Asked, Delay, Foreign};
-pub use write::{OpenFile, Writer};
+pub use write::{NameIn, OpenFile, Writer};
 pub use xattr::{Xattr, is_of_mount, may_be_xattr};
 
 use lru::LruCache;
@@ -70,6 +70,7 @@ use entry::{Class, Entry};
 use kernel_cache::KernelCache;
 use lookup::{FoundNode, ViewContent};
 use node::{KnownNodes, Node, NodeState, ViewNode};
+use read_handle::ViewFile;
 
 /// Time for which the kernel may cache a name or the attributes of a node.
 pub const TTL: Duration = Duration::from_millis(500);
@@ -230,7 +231,8 @@ impl Vfs {
                 })?;
                 match found.what {
                     folder::Node::File(file) => {
-                        Reader::of_view(mounted, view, found.held, file, self.kernel_cache.clone())
+                        let kernel_cache = self.kernel_cache.clone();
+                        Reader::of_view(ViewFile { mounted, view, kernel_cache }, found.held, file)
                     }
                     folder::Node::Folder(_) => Err(errno(libc::EISDIR)),
                     folder::Node::Link(_) => Err(errno(libc::EINVAL)),

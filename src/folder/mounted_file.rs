@@ -28,7 +28,6 @@ use crate::host::location::Location;
 use crate::host::stat::{Kind, Stat};
 use crate::source::{Source, SourceVersion};
 use crate::sync::{Rank, Ranked, RankedMutex, locked};
-use crate::view::history::FindTarget;
 use crate::view::root::Root;
 use crate::view::status::{Status, Writing};
 
@@ -420,16 +419,15 @@ impl MountedFile {
         let status = Arc::new(move || mounted.status(&shown, &writing()));
         let checked = held.clone();
         let known = Arc::new(move |n| checked.checks.known(n));
-        let history = self.open_files.history.clone().map(|history| {
+        let mut root = Root::new(container, status, known).showing(self.open_files.shown.clone());
+        if self.location.statistics().is_some() {
             let location = self.location.clone();
-            let target: FindTarget = Arc::new(move || location.save_target());
-            (history, target)
-        });
+            root =
+                root.with_statistics(Arc::new(move || Text::new(location.statistics().unwrap_or_default())));
+        }
+        let Some(history) = self.open_files.history.clone() else { return root };
         let location = self.location.clone();
-        let statistics = location.statistics().map(|_| -> Arc<dyn Fn() -> Text + Send + Sync> {
-            Arc::new(move || Text::new(location.statistics().unwrap_or_default()))
-        });
-        Root::new(container, status, statistics, known, self.open_files.shown.clone(), history)
+        root.with_history(history, Arc::new(move || location.save_target()))
     }
 
     fn status(&self, opened: &Parsed, writing: &Writing) -> Text {

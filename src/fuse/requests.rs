@@ -17,7 +17,7 @@ use fuser::{
 use super::read::{Purpose, ReadRequest};
 use super::{Adapter, Server, activity, caller, ino, reply, write, xattr};
 use crate::overlay::change::Change;
-use crate::vfs::{Asked, is_of_mount, may_be_xattr};
+use crate::vfs::{Asked, NameIn, is_of_mount, may_be_xattr};
 
 /// Capabilities that the mount uses if the kernel has them.
 const WANTED: [InitFlags; 7] = [
@@ -333,7 +333,8 @@ impl Filesystem for Adapter {
             format_args!("create {name:?} in {parent}"),
             move |server| {
                 let open = write::open_new(flags);
-                server.created(server.vfs.create(ino(parent), &own, maker, open, caller::of(thread)), reply);
+                let new = NameIn { parent: ino(parent), name: &own };
+                server.created(server.vfs.create(new, maker, open, caller::of(thread)), reply);
             },
         );
     }
@@ -352,7 +353,7 @@ impl Filesystem for Adapter {
             (parent, Asked::Name(name)),
             format_args!("unlink {name:?} in {parent}"),
             move |server| {
-                reply::done(server.vfs.unlink(ino(parent), &own), reply);
+                reply::done(server.vfs.unlink(NameIn { parent: ino(parent), name: &own }), reply);
             },
         );
     }
@@ -365,7 +366,8 @@ impl Filesystem for Adapter {
         let (maker, own, to) = (write::maker(request, 0o777), name.to_owned(), text.to_owned());
         let request = format_args!("symlink {name:?} in {parent} to {text:?}");
         self.answer((parent, Asked::Name(name)), request, move |server| {
-            server.entry(server.vfs.symlink(ino(parent), &own, to.into(), maker), reply);
+            let new = NameIn { parent: ino(parent), name: &own };
+            server.entry(server.vfs.symlink(new, to.into(), maker), reply);
         });
     }
 
@@ -389,7 +391,8 @@ impl Filesystem for Adapter {
     fn link(&self, _: &Request, node: INodeNo, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
         let (own, request) = (name.to_owned(), format_args!("link {node} as {name:?} in {parent}"));
         self.answer((parent, Asked::Name(name)), request, move |server| {
-            server.entry(server.vfs.link(ino(node), ino(parent), &own), reply);
+            let new = NameIn { parent: ino(parent), name: &own };
+            server.entry(server.vfs.link(ino(node), new), reply);
         });
     }
 

@@ -12,7 +12,7 @@ use crate::error::Result;
 use crate::overlay::change::{Change, TimeSpec};
 use crate::overlay::naming::{Maker, Renaming, is_slow_rename};
 use crate::overlay::write_handle::OpenFor;
-use crate::vfs::{Attr, OpenFile, Writer};
+use crate::vfs::{Attr, NameIn, OpenFile, Writer};
 
 /// Returns a time from setattr in the overlay's type.
 pub(super) fn time_spec(time: TimeOrNow) -> TimeSpec {
@@ -106,13 +106,17 @@ impl Server {
             RenameFlags::RENAME_EXCHANGE => Renaming::Exchange,
             _ => return reply.error(Errno::EINVAL),
         };
+        let is_slow = is_slow_rename(&name, &new_name, how);
         let vfs = self.vfs.clone();
-        if !is_slow_rename(&name, &new_name, how) {
-            return reply::done(vfs.rename(ino(parent), &name, ino(new_parent), &new_name, how), reply);
+        let rename = move || {
+            let old = NameIn { parent: ino(parent), name: &name };
+            let new = NameIn { parent: ino(new_parent), name: &new_name };
+            reply::done(vfs.rename(old, new, how), reply);
+        };
+        if !is_slow {
+            return rename();
         }
-        self.save(vfs.foreign(ino(new_parent)), move || {
-            reply::done(vfs.rename(ino(parent), &name, ino(new_parent), &new_name, how), reply);
-        });
+        self.save(self.vfs.foreign(ino(new_parent)), rename);
     }
 
     /// Returns the error for creating a directory or a special file: only files and

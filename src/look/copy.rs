@@ -77,11 +77,11 @@ pub(super) fn all(
     };
     let len = reader.content().map_err(read)?.len();
     let (mut at, end) = range.within(len);
-    let mut buffer = Vec::new();
+    let mut copy = Copying { reader, buffer: Vec::new(), take };
     let mut renewals = 0;
     while at < end {
         let wanted = usize::try_from(end - at).map_or(PIECE, |left| left.min(PIECE));
-        match next(reader, at, wanted, &mut buffer, take) {
+        match copy.next(at, wanted) {
             Ok(Ok(0)) => break,
             Ok(Ok(read)) => at += read as u64,
             Ok(Err(error)) => return Err(Failure::Write(error)),
@@ -95,30 +95,34 @@ pub(super) fn all(
     Ok(())
 }
 
-/// Reads the next piece and passes it on. Returns its length, which is 0 at the end.
-fn next(
-    reader: &Reader,
-    at: u64,
-    wanted: usize,
-    buffer: &mut Vec<u8>,
-    take: &mut dyn FnMut(&[u8]) -> io::Result<()>,
-) -> Result<io::Result<usize>> {
-    let content = reader.content()?;
-    reader.admit()?;
-    if content.is_slow()
-        && let Some(shared) = content.share(at, wanted, true)
-        && !shared.is_empty()
-    {
-        return Ok(take(&shared).map(|()| shared.len()));
+/// A copy of a file that is being made.
+struct Copying<'a> {
+    reader: &'a Reader,
+    buffer: Vec<u8>,
+    /// Takes each piece.
+    take: &'a mut dyn FnMut(&[u8]) -> io::Result<()>,
+}
+
+impl Copying<'_> {
+    /// Reads the piece at `at` and passes it on. Returns its length, which is 0 at the end.
+    fn next(&mut self, at: u64, wanted: usize) -> Result<io::Result<usize>> {
+        let content = self.reader.content()?;
+        self.reader.admit()?;
+        if content.is_slow()
+            && let Some(shared) = content.share(at, wanted, true)
+            && !shared.is_empty()
+        {
+            return Ok((self.take)(&shared).map(|()| shared.len()));
+        }
+        // Small files need no large buffer.
+        let room = wanted.min(usize::try_from(content.len().saturating_sub(at)).unwrap_or(PIECE).max(1));
+        if self.buffer.len() < room {
+            self.buffer.resize(room, 0);
+        }
+        let room = self.buffer.get_mut(..room).unwrap_or_default();
+        let read = content.read_at(at, room)?.min(room.len());
+        Ok((self.take)(room.get(..read).unwrap_or_default()).map(|()| read))
     }
-    // Small files need no large buffer.
-    let room = wanted.min(usize::try_from(content.len().saturating_sub(at)).unwrap_or(PIECE).max(1));
-    if buffer.len() < room {
-        buffer.resize(room, 0);
-    }
-    let room = buffer.get_mut(..room).unwrap_or_default();
-    let read = content.read_at(at, room)?.min(room.len());
-    Ok(take(room.get(..read).unwrap_or_default()).map(|()| read))
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Write};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -14,7 +14,7 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 
 use super::copy::{self, Failure, Range};
 use super::path::normalized;
-use super::place::{self, NewFile};
+use super::place::{self, NewFile, Place};
 use super::{Look, PAUSE, again};
 use crate::error::{Error, Kind, Result, one_line};
 use crate::exit;
@@ -178,7 +178,9 @@ impl<'a> Run<'a> {
         };
         self.at = names.clone();
         let dir = dir.as_ref().unwrap_or(into).as_fd();
-        if let Some((dir, made)) = self.entry(found.parent, &found.name, name, dir)? {
+        if let Some((dir, made)) =
+            self.entry(found.parent, &found.name, Place { dir, name, force: self.force })?
+        {
             self.walk(found.attr.ino, dir, made)?;
         }
         Ok(())
@@ -212,7 +214,8 @@ impl<'a> Run<'a> {
             };
             let parent = level.ino;
             self.at.push(&name);
-            let entered = self.entry(parent, &name, &name, level.dir.as_fd())?;
+            let place = Place { dir: level.dir.as_fd(), name: &name, force: self.force };
+            let entered = self.entry(parent, &name, place)?;
             match entered {
                 Some((dir, made)) => {
                     match again(|| self.look.vfs.lookup(parent, &name)) {
@@ -262,8 +265,7 @@ impl<'a> Run<'a> {
         &mut self,
         parent: Ino,
         name: &OsStr,
-        as_name: &OsStr,
-        dir: BorrowedFd<'_>,
+        place: Place<'_>,
     ) -> std::result::Result<Option<(OwnedFd, Option<Attr>)>, Stop> {
         self.check_signal()?;
         let attr = match self.look.lookup(parent, name) {
@@ -273,19 +275,17 @@ impl<'a> Run<'a> {
             Err(error) => return self.refuse(error).map(|()| None),
         };
         let outcome = match attr.kind {
-            stat::Kind::Directory => match place::enter(dir, as_name) {
+            stat::Kind::Directory => match place::enter(place.dir, place.name) {
                 Ok((entered, made)) => {
                     self.look.vfs.forget(attr.ino, 1);
                     return Ok(Some((entered, made.then_some(attr))));
                 }
                 Err(error) => Err(error),
             },
-            stat::Kind::File => self.file(parent, name, as_name, dir)?,
+            stat::Kind::File => self.file(parent, name, place)?,
             stat::Kind::Link => self.look.vfs.read_link(attr.ino).and_then(|target| {
-                if !self.force {
-                    place::check_free(dir, as_name)?;
-                }
-                place::link(dir, as_name, &target, &attr, self.force)
+                place.check_free()?;
+                place.link(&target, &attr)
             }),
             _ => Err(Error::new(Kind::Unsupported, "is a device, pipe or socket, which is not extracted")),
         };
@@ -298,34 +298,20 @@ impl<'a> Run<'a> {
     }
 
     /// Copies a file, again if another program replaces its bytes meanwhile.
-    fn file(
-        &mut self,
-        parent: Ino,
-        name: &OsStr,
-        as_name: &OsStr,
-        dir: BorrowedFd<'_>,
-    ) -> std::result::Result<Result<()>, Stop> {
-        if !self.force
-            && let Err(error) = place::check_free(dir, as_name)
-        {
+    fn file(&mut self, parent: Ino, name: &OsStr, place: Place<'_>) -> std::result::Result<Result<()>, Stop> {
+        if let Err(error) = place.check_free() {
             return Ok(Err(error));
         }
         for _ in 1..COPIES {
-            match self.copy(parent, name, as_name, dir)? {
+            match self.copy(parent, name, place)? {
                 Err(error) if error.errno() == libc::ESTALE => std::thread::sleep(PAUSE),
                 copied => return Ok(copied),
             }
         }
-        self.copy(parent, name, as_name, dir)
+        self.copy(parent, name, place)
     }
 
-    fn copy(
-        &mut self,
-        parent: Ino,
-        name: &OsStr,
-        as_name: &OsStr,
-        dir: BorrowedFd<'_>,
-    ) -> std::result::Result<Result<()>, Stop> {
+    fn copy(&mut self, parent: Ino, name: &OsStr, place: Place<'_>) -> std::result::Result<Result<()>, Stop> {
         let opened = self.look.open_file(parent, name);
         let attr = self.look.lookup(parent, name);
         let (reader, attr) = match opened.and_then(|reader| Ok((reader, attr?))) {
@@ -333,7 +319,7 @@ impl<'a> Run<'a> {
             Err(error) => return Ok(Err(error)),
         };
         self.look.vfs.forget(attr.ino, 1);
-        let mut new = match NewFile::create(dir) {
+        let mut new = match NewFile::create(place) {
             Ok(new) => new,
             Err(error) => return Ok(Err(error.into())),
         };
@@ -348,7 +334,7 @@ impl<'a> Run<'a> {
         });
         self.check_signal()?;
         Ok(match copied {
-            Ok(()) => new.finish(as_name, &attr, self.force, self.sync),
+            Ok(()) => new.finish(&attr, self.sync),
             Err(Failure::Read(error)) => Err(error),
             Err(Failure::Write(error)) => Err(error.into()),
         })

@@ -58,12 +58,36 @@ pub(super) fn finish_directory(dir: &OwnedFd, attr: &Attr) {
     keep_attributes(dir, attr, attr.mode | 0o700);
 }
 
-/// Refuses a name that exists.
-pub(super) fn check_free(dir: BorrowedFd<'_>, name: &OsStr) -> Result<()> {
-    match rustix::fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW) {
-        Ok(_) => Err(exists()),
-        Err(Errno::NOENT) => Ok(()),
-        Err(errno) => Err(errno.into()),
+/// The name of a new file or link, in its directory.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Place<'a> {
+    pub(super) dir: BorrowedFd<'a>,
+    pub(super) name: &'a OsStr,
+    /// True if an existing file of the name is replaced.
+    pub(super) force: bool,
+}
+
+impl Place<'_> {
+    /// Refuses a name that exists, unless the existing file is replaced.
+    pub(super) fn check_free(&self) -> Result<()> {
+        if self.force {
+            return Ok(());
+        }
+        match rustix::fs::statat(self.dir, self.name, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(_) => Err(exists()),
+            Err(Errno::NOENT) => Ok(()),
+            Err(errno) => Err(errno.into()),
+        }
+    }
+
+    /// Makes a symbolic link.
+    pub(super) fn link(&self, target: &OsStr, attr: &Attr) -> Result<()> {
+        let dir = self.dir;
+        let (unnamed, ()) = Unnamed::make(*self, |own| rustix::fs::symlinkat(target, dir, own))?;
+        if let Some(own) = &unnamed.name {
+            let _ = rustix::fs::utimensat(dir, own, &times(attr), AtFlags::SYMLINK_NOFOLLOW);
+        }
+        unnamed.rename()
     }
 }
 
@@ -74,31 +98,32 @@ fn exists() -> Error {
 /// A file or link under a temporary name, which is removed unless it gets its final name.
 #[derive(Debug)]
 struct Unnamed<'a> {
-    dir: BorrowedFd<'a>,
-    /// `None` once it has its final name.
+    place: Place<'a>,
+    /// The temporary name; `None` once it has its final name.
     name: Option<String>,
 }
 
 impl<'a> Unnamed<'a> {
     /// Makes something under an unused name.
-    fn make<T>(dir: BorrowedFd<'a>, make: impl Fn(&str) -> rustix::io::Result<T>) -> io::Result<(Self, T)> {
+    fn make<T>(place: Place<'a>, make: impl Fn(&str) -> rustix::io::Result<T>) -> io::Result<(Self, T)> {
         for n in 0..ATTEMPTS {
             let name = format!(".asdf-mount-{}-{n}.part", std::process::id());
             match make(&name) {
                 Err(Errno::EXIST) => {}
                 Err(errno) => return Err(errno.into()),
-                Ok(made) => return Ok((Self { dir, name: Some(name) }, made)),
+                Ok(made) => return Ok((Self { place, name: Some(name) }, made)),
             }
         }
         Err(Errno::EXIST.into())
     }
 
-    /// Gives it its final name; an existing file of that name is replaced only with `force`.
-    fn rename(mut self, name: &OsStr, force: bool) -> Result<()> {
+    /// Gives it its final name.
+    fn rename(mut self) -> Result<()> {
         let Some(own) = self.name.take() else { return Ok(()) };
+        let Place { dir, name, force } = self.place;
         let renamed = match force {
-            true => rustix::fs::renameat(self.dir, &own, self.dir, name),
-            false => rename_new(self.dir, &own, name),
+            true => rustix::fs::renameat(dir, &own, dir, name),
+            false => rename_new(dir, &own, name),
         };
         renamed.map_err(|errno| {
             self.name = Some(own);
@@ -113,7 +138,7 @@ impl<'a> Unnamed<'a> {
 impl Drop for Unnamed<'_> {
     fn drop(&mut self) {
         if let Some(name) = &self.name {
-            let _ = rustix::fs::unlinkat(self.dir, name, AtFlags::empty());
+            let _ = rustix::fs::unlinkat(self.place.dir, name, AtFlags::empty());
         }
     }
 }
@@ -147,37 +172,22 @@ pub(super) struct NewFile<'a> {
 }
 
 impl<'a> NewFile<'a> {
-    pub(super) fn create(dir: BorrowedFd<'a>) -> io::Result<Self> {
+    pub(super) fn create(place: Place<'a>) -> io::Result<Self> {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let mode = Mode::from_raw_mode(PRIVATE & 0o666);
-        let (unnamed, file) = Unnamed::make(dir, |name| rustix::fs::openat(dir, name, flags, mode))?;
+        let (unnamed, file) = Unnamed::make(place, |name| rustix::fs::openat(place.dir, name, flags, mode))?;
         Ok(Self { file: file.into(), unnamed })
     }
 
     /// Gives the complete file its mode, times and name. With `sync`, first waits until the data are on disk:
     /// network file systems report a full disk only then.
-    pub(super) fn finish(self, name: &OsStr, attr: &Attr, force: bool, sync: bool) -> Result<()> {
+    pub(super) fn finish(self, attr: &Attr, sync: bool) -> Result<()> {
         if sync {
             self.file.sync_data()?;
         }
         keep_attributes(&self.file, attr, attr.mode);
-        self.unnamed.rename(name, force)
+        self.unnamed.rename()
     }
-}
-
-/// Makes a symbolic link.
-pub(super) fn link(
-    dir: BorrowedFd<'_>,
-    name: &OsStr,
-    target: &OsStr,
-    attr: &Attr,
-    force: bool,
-) -> Result<()> {
-    let (unnamed, ()) = Unnamed::make(dir, |own| rustix::fs::symlinkat(target, dir, own))?;
-    if let Some(own) = &unnamed.name {
-        let _ = rustix::fs::utimensat(dir, own, &times(attr), AtFlags::SYMLINK_NOFOLLOW);
-    }
-    unnamed.rename(name, force)
 }
 
 /// Sets mode and times as far as the file system knows them.

@@ -132,7 +132,13 @@ impl Listing {
         if self.pages > PAGES {
             return Err(too_long().of(self.directory.to_string()));
         }
-        let (page, next) = page(&self.shared, &self.directory, self.trust, after.as_deref(), None)?;
+        let request = PageRequest {
+            directory: &self.directory,
+            trust: self.trust,
+            after: after.as_deref(),
+            most: None,
+        };
+        let (page, next) = request.send(&self.shared)?;
         if next.is_some() && next == after {
             return Err(eio("the server repeats a page of the listing").of(self.directory.to_string()));
         }
@@ -207,57 +213,67 @@ pub(super) fn child(directory: &Address, name: &OsStr) -> Option<Address> {
 
 /// True if a bucket has a key with this prefix.
 pub(super) fn has_keys(shared: &Shared, directory: &Address, trust: Trust) -> Result<bool> {
-    Ok(!page(shared, directory, trust, None, Some(1))?.0.is_empty())
+    let request = PageRequest { directory, trust, after: None, most: Some(1) };
+    Ok(!request.send(shared)?.0.is_empty())
 }
 
-/// Requests a page of a directory; returns the token of the next one.
-fn page(
-    shared: &Shared,
-    directory: &Address,
+/// A request for a page of a directory.
+struct PageRequest<'a> {
+    directory: &'a Address,
     trust: Trust,
-    after: Option<&str>,
+    /// The token of the page; `None` for the first one.
+    after: Option<&'a str>,
+    /// Maximum number of entries.
     most: Option<usize>,
-) -> Result<(Vec<Listed>, Option<String>)> {
-    let deadline = Instant::now() + shared.options.read_timeout;
-    let request = |address: &Address, query: Option<&str>| {
-        let ask = Ask { address, trust, query, range: None, if_match: None };
-        let asked = retry::until(deadline, &shared.client.counters, || {
-            let mut reply = shared.client.get(&ask, deadline)?;
-            version::check_encoding(&reply.headers)?;
-            if reply.status != 200 {
-                return Err(eio(format!(
-                    "the server answers HTTP {} to a request for a listing",
-                    reply.status
-                ))
-                .into());
+}
+
+impl PageRequest<'_> {
+    /// Requests the page; returns its entries and the token of the next one.
+    fn send(&self, shared: &Shared) -> Result<(Vec<Listed>, Option<String>)> {
+        let directory = self.directory;
+        let deadline = Instant::now() + shared.options.read_timeout;
+        let request = |address: &Address, query: Option<&str>| {
+            let ask = Ask { address, trust: self.trust, query, range: None, if_match: None };
+            let asked = retry::until(deadline, &shared.client.counters, || {
+                let mut reply = shared.client.get(&ask, deadline)?;
+                version::check_encoding(&reply.headers)?;
+                if reply.status != 200 {
+                    return Err(eio(format!(
+                        "the server answers HTTP {} to a request for a listing",
+                        reply.status
+                    ))
+                    .into());
+                }
+                let bytes = reply.body.read_all(PAGE)?;
+                Ok((reply, bytes))
+            });
+            asked.map_err(of(directory))
+        };
+        match directory {
+            Address::S3 { bucket, key: prefix } => {
+                let root = Address::S3 { bucket: bucket.clone(), key: String::new() };
+                let (_, bytes) = request(&root, Some(&self.query(prefix)))?;
+                let page = s3_page::parse(&bytes, prefix.as_bytes()).map_err(of(directory))?;
+                Ok((page.entries, page.next))
             }
-            let bytes = reply.body.read_all(PAGE)?;
-            Ok((reply, bytes))
-        });
-        asked.map_err(of(directory))
-    };
-    match directory {
-        Address::S3 { bucket, key: prefix } => {
-            let root = Address::S3 { bucket: bucket.clone(), key: String::new() };
-            let (_, bytes) = request(&root, Some(&query(prefix, after, most)))?;
-            let page = s3_page::parse(&bytes, prefix.as_bytes()).map_err(of(directory))?;
-            Ok((page.entries, page.next))
-        }
-        Address::Web(_) => {
-            let (reply, bytes) = request(directory, None)?;
-            Ok((index_page_of(&reply, &bytes).map_err(of(directory))?, None))
+            Address::Web(_) => {
+                let (reply, bytes) = request(directory, None)?;
+                Ok((index_page_of(&reply, &bytes).map_err(of(directory))?, None))
+            }
         }
     }
-}
 
-fn query(prefix: &str, after: Option<&str>, most: Option<usize>) -> String {
-    let encoded = |text: &str| {
-        percent_encoded(text.as_bytes(), |byte| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte))
-    };
-    let after = after.map_or_else(String::new, |token| format!("continuation-token={}&", encoded(token)));
-    let most = most.map_or_else(String::new, |most| format!("max-keys={most}&"));
-    // In alphabetical order, as the signature has them.
-    format!("{after}delimiter=%2F&encoding-type=url&list-type=2&{most}prefix={}", encoded(prefix))
+    /// Returns the query of a request to a bucket.
+    fn query(&self, prefix: &str) -> String {
+        let encoded = |text: &str| {
+            percent_encoded(text.as_bytes(), |byte| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte))
+        };
+        let after =
+            self.after.map_or_else(String::new, |token| format!("continuation-token={}&", encoded(token)));
+        let most = self.most.map_or_else(String::new, |most| format!("max-keys={most}&"));
+        // In alphabetical order, as the signature has them.
+        format!("{after}delimiter=%2F&encoding-type=url&list-type=2&{most}prefix={}", encoded(prefix))
+    }
 }
 
 fn index_page_of(reply: &Reply, bytes: &[u8]) -> Result<Vec<Listed>> {

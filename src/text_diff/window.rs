@@ -229,7 +229,9 @@ fn myers(a: &[u32], b: &[u32], work: &mut u64) -> Option<Vec<Edit>> {
             *work = work.checked_sub((x.saturating_sub(start) + 1) as u64)?;
             *farthest.get_mut(at)? = x;
             if x >= a.len() && y(x).is_some_and(|y| y >= b.len()) {
-                return Some(traced(&history, edits, at, middle, (a.len(), b.len())));
+                let found = traced(&history, edits, at, middle);
+                debug_assert!(found.iter().all(|edit| edit.old.end <= a.len() && edit.new.end <= b.len()));
+                return Some(found);
             }
         }
     }
@@ -242,13 +244,7 @@ fn came_down(farthest: &[usize], at: usize, step: usize, edits: usize) -> bool {
 }
 
 /// Follows the edits back from the end of both texts, and returns them in order.
-fn traced(
-    history: &[Vec<usize>],
-    edits: usize,
-    end: usize,
-    middle: usize,
-    lengths: (usize, usize),
-) -> Vec<Edit> {
+fn traced(history: &[Vec<usize>], edits: usize, end: usize, middle: usize) -> Vec<Edit> {
     let mut found: Vec<Edit> = Vec::new();
     let mut at = end;
     for count in (1..=edits).rev() {
@@ -275,6 +271,5 @@ fn traced(
         at = previous;
     }
     found.reverse();
-    debug_assert!(found.iter().all(|edit| edit.old.end <= lengths.0 && edit.new.end <= lengths.1));
     found
 }

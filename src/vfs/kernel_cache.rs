@@ -139,17 +139,16 @@ impl KernelCache {
         });
     }
 
-    /// Stores bytes that were read at `offset` of a node of `len` bytes into the kernel's cache. Only whole
-    /// pages are stored, and only if `is_still_valid` returns true just before.
+    /// Stores the whole pages among bytes that were read into the kernel's cache, if `is_still_valid` returns
+    /// true just before.
     pub(crate) fn keep(
         &self,
         ino: Ino,
-        offset: u64,
+        pages: Pages,
         given: ReadBytes<'_>,
-        len: u64,
         is_still_valid: impl FnOnce() -> bool + Send + 'static,
     ) {
-        let Some((offset, range)) = whole_pages(offset, given.len(), len) else { return };
+        let Pages { offset, range } = pages;
         if range.len() < LEAST || self.0.waiting.load(Ordering::Relaxed) > WAITING {
             return;
         }
@@ -199,7 +198,7 @@ impl ReadBytes<'_> {
         }
     }
 
-    fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         match self {
             Self::Shared(shared) => shared.len(),
             Self::Copied(_, len) => *len,
@@ -221,15 +220,25 @@ impl OwnedBytes {
     }
 }
 
-/// Returns the whole pages within `count` bytes at `offset`: their offset in the node, and their range in the
-/// bytes. The last page of a node may be partial.
-fn whole_pages(offset: u64, count: usize, len: u64) -> Option<(u64, Range<usize>)> {
-    let start = offset.checked_next_multiple_of(PAGE)?;
-    let end = offset.checked_add(count as u64)?;
-    let end = if end >= len { len } else { end / PAGE * PAGE };
-    let from = usize::try_from(start.checked_sub(offset)?).ok()?;
-    let until = usize::try_from(end.checked_sub(offset)?).ok()?;
-    (from < until && until <= count).then_some((start, from..until))
+/// Whole pages among bytes of a node. The last page of the node may be partial.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Pages {
+    /// Their offset in the node.
+    offset: u64,
+    /// Their range in the bytes.
+    range: Range<usize>,
+}
+
+impl Pages {
+    /// Returns those within `count` bytes at `offset` of a node of `len` bytes; `None` if there are none.
+    pub(crate) fn among(offset: u64, count: usize, len: u64) -> Option<Self> {
+        let start = offset.checked_next_multiple_of(PAGE)?;
+        let end = offset.checked_add(count as u64)?;
+        let end = if end >= len { len } else { end / PAGE * PAGE };
+        let from = usize::try_from(start.checked_sub(offset)?).ok()?;
+        let until = usize::try_from(end.checked_sub(offset)?).ok()?;
+        (from < until && until <= count).then_some(Self { offset: start, range: from..until })
+    }
 }
 
 impl fmt::Debug for KernelCache {
@@ -245,12 +254,12 @@ mod tests {
     #[test]
     fn only_whole_pages_are_kept_and_the_last_one() {
         let kernel_cache =
-            |offset, len| whole_pages(offset, 10_000, len).map(|(at, range)| (at, range.len()));
+            |offset, len| Pages::among(offset, 10_000, len).map(|pages| (pages.offset, pages.range.len()));
         assert_eq!(kernel_cache(0, 100_000), Some((0, 8192)));
         assert_eq!(kernel_cache(1, 100_000), Some((4096, 4096)));
         assert_eq!(kernel_cache(0, 10_000), Some((0, 10_000)));
         assert_eq!(kernel_cache(4096, 14_096), Some((4096, 10_000)));
-        assert_eq!(whole_pages(1, 4000, 100_000), None);
-        assert_eq!(whole_pages(u64::MAX, 10_000, u64::MAX), None);
+        assert_eq!(Pages::among(1, 4000, 100_000), None);
+        assert_eq!(Pages::among(u64::MAX, 10_000, u64::MAX), None);
     }
 }

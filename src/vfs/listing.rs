@@ -10,16 +10,18 @@ use std::sync::{Arc, RwLock};
 
 use crate::content::folder::{self, Folder};
 use crate::error::{Error, Result, errno};
-use crate::folder::mounted_file::MountedFile;
 use crate::host::location::{Location, Name, OpenDir};
 use crate::host::stat::Kind;
 use crate::vfs::Vfs;
 use crate::vfs::attr::Attr;
 use crate::vfs::entry::{Class, Entry};
-use crate::vfs::lookup::ViewContent;
-use crate::vfs::node::{Ino, Node, ViewNode};
+use crate::vfs::lookup::{ViewContent, ViewFolder};
+use crate::vfs::node::{Ino, Node};
 use crate::view::shown::is_file;
 use crate::view::{ABOUT, TREE};
+
+/// The number of positions before the names: those of `.` and `..`.
+const DOTS: u64 = 2;
 
 /// An entry returned by readdir.
 #[derive(Debug)]
@@ -47,8 +49,8 @@ pub struct Listing {
 /// The names in an open directory.
 #[derive(Debug)]
 enum Names {
-    /// A directory of a mounted file: a view, or with `None` the file's own directory.
-    View(Arc<Entry>, Arc<MountedFile>, Option<Arc<ViewNode>>),
+    /// A directory of a mounted file.
+    View(ViewFolder),
     /// Names as they were last read; also used for the directory of a writable file.
     Mirrored(Mirrored),
 }
@@ -119,7 +121,7 @@ impl Vfs {
                     Class::Folder(_) => {
                         let mounted = self.mounted(&entry)?;
                         mounted.opened()?;
-                        Names::View(entry, mounted, None)
+                        Names::View(ViewFolder { entry, mounted, view: None })
                     }
                     Class::Sources { .. } | Class::Directory { .. } => {
                         Names::Mirrored(Mirrored::open(entry, Vec::new())?)
@@ -129,7 +131,9 @@ impl Vfs {
                 (parent, names)
             }
             Node::View(entry, mounted, view) => match self.shown(&entry, &mounted, &view)?.what {
-                folder::Node::Folder(_) => (Ino::UNKNOWN, Names::View(entry, mounted, Some(view))),
+                folder::Node::Folder(_) => {
+                    (Ino::UNKNOWN, Names::View(ViewFolder { entry, mounted, view: Some(view) }))
+                }
                 _ => return Err(errno(libc::ENOTDIR)),
             },
             _ => return Err(errno(libc::ENOTDIR)),
@@ -164,72 +168,51 @@ impl Vfs {
                 return Ok(());
             }
         }
-        let first = from.saturating_sub(2);
         match &listing.names {
-            Names::View(entry, mounted, view) => {
-                self.list_view(entry, mounted, view.as_ref(), first, attrs, take)
-            }
-            Names::Mirrored(mirrored) => {
-                let names = mirrored.names(from == 0)?;
-                self.list_names(listing.ino, mirrored, &names, first, attrs, take)
-            }
+            Names::View(parent) => self.list_view(parent, from, attrs, take),
+            Names::Mirrored(mirrored) => self.list_mirrored(mirrored, from, attrs, take),
         }
     }
 
-    fn list_view(
-        &self,
-        entry: &Arc<Entry>,
-        mounted: &Arc<MountedFile>,
-        view: Option<&Arc<ViewNode>>,
-        first: u64,
-        attrs: bool,
-        take: Take<'_>,
-    ) -> Result<()> {
-        let Some((held, folder)) = self.folder_of(entry, mounted, view.map(|view| &**view))? else {
-            return Ok(());
-        };
-        let within = view.map_or(mounted.serial, |view| view.serial);
+    fn list_view(&self, parent: &ViewFolder, from: u64, attrs: bool, take: Take<'_>) -> Result<()> {
+        let Some((held, folder)) = self.listed(parent)? else { return Ok(()) };
         let look = |name: &OsStr, kind: folder::Kind| -> Result<Option<Looked>> {
             if !attrs {
-                let ino = self.known.view(within, name).map_or(Ino::UNKNOWN, |view| Ino::of(view.serial));
+                let ino =
+                    self.known.view(parent.serial(), name).map_or(Ino::UNKNOWN, |view| Ino::of(view.serial));
                 return Ok(Some((ino, kind_of(kind), None)));
             }
             if kind == folder::Kind::File && folder.is_slow_at(name) {
-                let (attr, node) = self.unmade(entry, mounted, view, name)?;
+                let (attr, node) = self.unmade(parent, name)?;
                 return Ok(Some((attr.ino, attr.kind, Some((attr, node)))));
             }
             let Some(what) = folder.lookup(name)? else { return Ok(None) };
             let shown = ViewContent { held: held.clone(), what };
-            let node = self.view_node(entry.clone(), mounted.clone(), view, name, Some(&shown))?;
-            let Node::View(_, _, view) = &node else { return Ok(None) };
+            let node = self.view_node(parent, name, Some(&shown))?;
+            let Node::View(_, mounted, view) = &node else { return Ok(None) };
             let attr = self.attr_of_view(view, mounted, &shown)?;
             Ok(Some((attr.ino, attr.kind, Some((attr, node)))))
         };
-        let (mut next, mut outcome) = (first + 2, Handed::default());
+        let first = from.saturating_sub(DOTS);
+        let (mut next, mut handout) = (first + DOTS, Handout::new(take, None));
         folder.list(first, &mut |name, kind| {
             next += 1;
             let found = look(name, kind).and_then(|found| found.ok_or_else(|| errno(libc::ENOENT)));
-            self.hand_item(name, next, found, &mut outcome, take)
+            handout.pass(self, name, next, found)
         })?;
-        outcome.result
+        handout.result
     }
 
     /// Returns attributes for a file that is generated at its first lookup. The kernel does not cache them.
     /// Until the file is generated, its size is the last size that the kernel got, so that the kernel keeps
     /// pages that programs have mapped.
-    fn unmade(
-        &self,
-        entry: &Arc<Entry>,
-        mounted: &Arc<MountedFile>,
-        view: Option<&Arc<ViewNode>>,
-        name: &OsStr,
-    ) -> Result<(Attr, Node)> {
-        let node = self.view_node(entry.clone(), mounted.clone(), view, name, None)?;
+    fn unmade(&self, parent: &ViewFolder, name: &OsStr) -> Result<(Attr, Node)> {
+        let node = self.view_node(parent, name, None)?;
         let size = match &node {
             Node::View(_, _, view) => view.shown().map_or(0, |shown| shown.size),
             _ => 0,
         };
-        let attr = self.ownership.attr(node.ino(), Kind::File, size, &mounted.look().stat);
+        let attr = self.ownership.attr(node.ino(), Kind::File, size, &parent.mounted.look().stat);
         Ok((Attr { grows: true, ..attr }, node))
     }
 
@@ -241,76 +224,37 @@ impl Vfs {
         }
         let mounted = self.mounted(entry)?;
         match self.root_of(entry, &mounted, &mounted.opened()?).is_slow_at(name) {
-            true => self.unmade(entry, &mounted, None, name).map(Some),
+            true => self.unmade(&ViewFolder { entry: entry.clone(), mounted, view: None }, name).map(Some),
             false => Ok(None),
         }
     }
 
-    fn list_names(
-        &self,
-        ino: Ino,
-        mirrored: &Mirrored,
-        names: &[Name],
-        first: u64,
-        attrs: bool,
-        take: Take<'_>,
-    ) -> Result<()> {
-        let entry = &mirrored.entry;
+    fn list_mirrored(&self, mirrored: &Mirrored, from: u64, attrs: bool, take: Take<'_>) -> Result<()> {
+        let (names, entry) = (mirrored.names(from == 0)?, &mirrored.entry);
         let dir = match entry.class {
             Class::Directory { .. } => Some(entry.position.location.open_dir()?),
             _ => None,
         };
         let location = dir.as_ref().map(|_| &entry.position.location);
-        let mut outcome = Handed { location, ..Handed::default() };
-        for (next, name) in (3..).zip(names).skip(usize::try_from(first).unwrap_or(usize::MAX)) {
+        let mut handout = Handout::new(take, location);
+        let first = usize::try_from(from.saturating_sub(DOTS)).unwrap_or(usize::MAX);
+        for (next, name) in (DOTS + 1..).zip(&*names).skip(first) {
             let found = match &dir {
                 Some(dir) => self.item_in(entry, dir, name, attrs),
                 None => match self.unmade_in(entry, &name.name) {
                     Ok(Some((attr, node))) => Ok((attr.ino, attr.kind, attrs.then_some((attr, node)))),
-                    Ok(None) => self.find(ino, &name.name).and_then(|found| {
+                    Ok(None) => self.find(Ino::of(entry.serial), &name.name).and_then(|found| {
                         let attr = self.attr_of_found(&found)?;
                         Ok((attr.ino, attr.kind, attrs.then_some((attr, found.node))))
                     }),
                     Err(error) => Err(error),
                 },
             };
-            if !self.hand_item(&name.name, next, found, &mut outcome, take) {
+            if !handout.pass(self, &name.name, next, found) {
                 break;
             }
         }
-        outcome.result
-    }
-
-    /// Passes one entry to `take`, unless the entry vanished. Returns true if more entries can be taken.
-    fn hand_item(
-        &self,
-        name: &OsStr,
-        next: u64,
-        found: Result<Looked>,
-        outcome: &mut Handed<'_>,
-        take: &mut dyn FnMut(Item<'_>) -> bool,
-    ) -> bool {
-        let (ino, kind, looked_up) = match found {
-            Ok(found) => found,
-            // The next call starts here and may have enough memory or descriptors, or a server that answers.
-            Err(error) if error.is_shortage() || outcome.is_unanswered(&error) => {
-                if !outcome.any {
-                    outcome.result = Err(error);
-                }
-                return false;
-            }
-            Err(_) => return true,
-        };
-        let attr = looked_up.map(|(attr, node)| Attr { ino: self.remember(node), ..attr });
-        let ino = attr.map_or(ino, |attr| attr.ino);
-        if take(Item { name, next, ino, kind, attr }) {
-            if attr.is_some() {
-                self.forget(ino, 1);
-            }
-            return false;
-        }
-        outcome.any = true;
-        true
+        handout.result
     }
 
     /// Returns inode number and type of a name in a mirrored directory; with `attrs` the result of a lookup.
@@ -338,9 +282,9 @@ impl Vfs {
     }
 }
 
-/// The result of passing entries to a [`Take`].
-#[derive(Debug)]
-struct Handed<'a> {
+/// The entries of a directory on their way to a [`Take`].
+struct Handout<'a> {
+    take: Take<'a>,
     /// True once an entry was taken.
     any: bool,
     /// Location of a mirrored directory.
@@ -348,13 +292,36 @@ struct Handed<'a> {
     result: Result<()>,
 }
 
-impl Default for Handed<'_> {
-    fn default() -> Self {
-        Self { any: false, location: None, result: Ok(()) }
+impl<'a> Handout<'a> {
+    fn new(take: Take<'a>, location: Option<&'a Location>) -> Self {
+        Self { take, any: false, location, result: Ok(()) }
     }
-}
 
-impl Handed<'_> {
+    /// Passes one entry on, unless it vanished. Returns true if more entries can be taken.
+    fn pass(&mut self, vfs: &Vfs, name: &OsStr, next: u64, found: Result<Looked>) -> bool {
+        let (ino, kind, looked_up) = match found {
+            Ok(found) => found,
+            // The next call starts here and may have enough memory or descriptors, or a server that answers.
+            Err(error) if error.is_shortage() || self.is_unanswered(&error) => {
+                if !self.any {
+                    self.result = Err(error);
+                }
+                return false;
+            }
+            Err(_) => return true,
+        };
+        let attr = looked_up.map(|(attr, node)| Attr { ino: vfs.remember(node), ..attr });
+        let ino = attr.map_or(ino, |attr| attr.ino);
+        if (self.take)(Item { name, next, ino, kind, attr }) {
+            if attr.is_some() {
+                vfs.forget(ino, 1);
+            }
+            return false;
+        }
+        self.any = true;
+        true
+    }
+
     /// True if a server failed, which says nothing about the entry.
     fn is_unanswered(&self, error: &Error) -> bool {
         let is_omitted = matches!(error.errno(), libc::EACCES | libc::ESTALE);

@@ -23,6 +23,22 @@ pub(crate) struct FoundNode {
     pub(crate) shown: Option<ViewContent>,
 }
 
+/// The directory of a mounted file, or a directory of a view in it.
+#[derive(Clone, Debug)]
+pub(crate) struct ViewFolder {
+    pub(crate) entry: Arc<Entry>,
+    pub(crate) mounted: Arc<MountedFile>,
+    /// `None` for the file's own directory.
+    pub(crate) view: Option<Arc<ViewNode>>,
+}
+
+impl ViewFolder {
+    /// Returns the serial number under which the nodes in the directory are known.
+    pub(crate) fn serial(&self) -> u64 {
+        self.view.as_ref().map_or(self.mounted.serial, |view| view.serial)
+    }
+}
+
 /// A directory of a view, with its generation.
 type Listed = (Held, Arc<dyn Folder>);
 
@@ -72,33 +88,26 @@ impl Vfs {
                         // Fails with the reason why there is no tree.
                         held.container()?;
                     }
-                    self.find_view(entry, mounted, held, None, name)
+                    self.find_view(&ViewFolder { entry, mounted, view: None }, held, name)
                 }
                 _ => Err(errno(libc::ENOTDIR)),
             },
             Node::View(entry, mounted, view) => {
                 // A file that is gone has no new names. Open handles keep their data.
                 let held = present(&mounted)?.ok_or_else(no_entry)?;
-                self.find_view(entry, mounted, held, Some(view), name)
+                self.find_view(&ViewFolder { entry, mounted, view: Some(view) }, held, name)
             }
             _ => Err(errno(libc::ENOTDIR)),
         }
     }
 
-    fn find_view(
-        &self,
-        entry: Arc<Entry>,
-        mounted: Arc<MountedFile>,
-        held: Held,
-        parent: Option<Arc<ViewNode>>,
-        name: &OsStr,
-    ) -> Result<FoundNode> {
-        let mut path = parent.as_ref().map_or_else(Vec::new, |parent| parent.path());
+    fn find_view(&self, parent: &ViewFolder, held: Held, name: &OsStr) -> Result<FoundNode> {
+        let mut path = parent.view.as_ref().map_or_else(Vec::new, |view| view.path());
         path.push(name);
-        let root = self.root_of(&entry, &mounted, &held);
+        let root = self.root_of(&parent.entry, &parent.mounted, &held);
         let what = folder::resolve(&root, &path)?.ok_or_else(no_entry)?;
         let shown = ViewContent { held, what };
-        let node = self.view_node(entry, mounted, parent.as_ref(), name, Some(&shown))?;
+        let node = self.view_node(parent, name, Some(&shown))?;
         Ok(FoundNode { node, shown: Some(shown) })
     }
 
@@ -106,23 +115,20 @@ impl Vfs {
     /// Without `shown`, the known node is returned whatever it shows.
     pub(crate) fn view_node(
         &self,
-        entry: Arc<Entry>,
-        mounted: Arc<MountedFile>,
-        parent: Option<&Arc<ViewNode>>,
+        parent: &ViewFolder,
         name: &OsStr,
         shown: Option<&ViewContent>,
     ) -> Result<Node> {
-        let within = parent.map_or(mounted.serial, |parent| parent.serial);
         let shown = shown.map(|shown| {
             shown.held.promise();
             NodeState::new(&shown.held, &shown.what)
         });
         let goes_on = |view: &Arc<ViewNode>| shown.as_ref().is_none_or(|shown| view.go_on(shown));
-        let view = match self.known.view(within, name).filter(goes_on) {
+        let view = match self.known.view(parent.serial(), name).filter(goes_on) {
             Some(view) => view,
-            None => Arc::new(ViewNode::new(self.serials.next()?, parent.cloned(), name, shown)),
+            None => Arc::new(ViewNode::new(self.serials.next()?, parent.view.clone(), name, shown)),
         };
-        Ok(Node::View(entry, mounted, view))
+        Ok(Node::View(parent.entry.clone(), parent.mounted.clone(), view))
     }
 
     /// Returns the directory of a mounted file in a generation.
@@ -162,17 +168,11 @@ impl Vfs {
         Ok(shown)
     }
 
-    /// Returns the current directory of a view, or of the file itself if `view` is `None`;
-    /// `None` if the file is gone.
-    pub(crate) fn folder_of(
-        &self,
-        entry: &Arc<Entry>,
-        mounted: &Arc<MountedFile>,
-        view: Option<&ViewNode>,
-    ) -> Result<Option<Listed>> {
-        let Some(held) = present(mounted)? else { return Ok(None) };
-        let root = self.root_of(entry, mounted, &held);
-        let Some(view) = view else { return Ok(Some((held, Arc::new(root)))) };
+    /// Returns the current content of a directory; `None` if the file is gone.
+    pub(crate) fn listed(&self, folder: &ViewFolder) -> Result<Option<Listed>> {
+        let Some(held) = present(&folder.mounted)? else { return Ok(None) };
+        let root = self.root_of(&folder.entry, &folder.mounted, &held);
+        let Some(view) = &folder.view else { return Ok(Some((held, Arc::new(root)))) };
         match folder::resolve(&root, &view.path())? {
             Some(folder::Node::Folder(folder)) => Ok(Some((held, folder))),
             Some(_) => Err(errno(libc::ENOTDIR)),

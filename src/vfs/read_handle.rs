@@ -13,7 +13,7 @@ use crate::source::Source;
 use crate::sync::locked;
 use crate::vfs::Delay;
 use crate::vfs::entry::{Class, Entry};
-use crate::vfs::kernel_cache::{KernelCache, ReadBytes};
+use crate::vfs::kernel_cache::{KernelCache, Pages, ReadBytes};
 use crate::vfs::node::{Ino, ViewNode};
 use crate::view::status::Writing;
 
@@ -45,11 +45,19 @@ pub struct Reader {
 #[derive(Debug)]
 enum What {
     /// A file in one generation of a mounted file.
-    View { mounted: Arc<MountedFile>, view: Arc<ViewNode>, now: Box<RwLock<Now>>, kernel_cache: KernelCache },
+    View { file: ViewFile, now: Box<RwLock<Now>> },
     /// A content generated at open.
     Generated(Arc<dyn Content>),
     /// A mirrored file.
     Plain(Arc<dyn Content>),
+}
+
+/// A file of a view, and the kernel's cache of its bytes.
+#[derive(Debug)]
+pub(crate) struct ViewFile {
+    pub(crate) mounted: Arc<MountedFile>,
+    pub(crate) view: Arc<ViewNode>,
+    pub(crate) kernel_cache: KernelCache,
 }
 
 /// The content that a handle reads, as it was when opened. It is only replaced if the file grows, or if
@@ -62,23 +70,17 @@ struct Now {
 }
 
 impl Reader {
-    /// Opens a file of a view.
-    pub(crate) fn of_view(
-        mounted: Arc<MountedFile>,
-        view: Arc<ViewNode>,
-        held: Held,
-        mut file: File,
-        kernel_cache: KernelCache,
-    ) -> Result<Self> {
-        let content = file.content.clone().inspect_err(|error| {
-            mounted.trouble(error);
+    /// Opens a file of a view; `shown` is the file in the generation `held`.
+    pub(crate) fn of_view(file: ViewFile, held: Held, mut shown: File) -> Result<Self> {
+        let content = shown.content.clone().inspect_err(|error| {
+            file.mounted.trouble(error);
         })?;
-        if file.renewal == Renewal::Generated {
+        if shown.renewal == Renewal::Generated {
             return Ok(Self { what: What::Generated(content) });
         }
-        held.add_blocks_of(&*content, &mut file.blocks)?;
-        let now = Box::new(RwLock::new(Now { held, content, file: Arc::new(file) }));
-        Ok(Self { what: What::View { mounted, view, now, kernel_cache } })
+        held.add_blocks_of(&*content, &mut shown.blocks)?;
+        let now = Box::new(RwLock::new(Now { held, content, file: Arc::new(shown) }));
+        Ok(Self { what: What::View { file, now } })
     }
 
     /// Opens a mirrored file.
@@ -109,7 +111,7 @@ impl Reader {
 
     /// True if the next read moves to a newer generation, for which the file may have to be parsed.
     pub fn is_outdated(&self) -> bool {
-        let What::View { mounted, now, .. } = &self.what else { return false };
+        let What::View { file: ViewFile { mounted, .. }, now } = &self.what else { return false };
         let shown = now.read().unwrap_or_else(PoisonError::into_inner).clone();
         if shown.file.renewal != Renewal::Follows {
             return false;
@@ -125,7 +127,7 @@ impl Reader {
     /// # Errors
     /// ESTALE if the bytes no longer exist.
     pub fn renew(&self) -> Result<()> {
-        let What::View { mounted, view, now, .. } = &self.what else { return Ok(()) };
+        let What::View { file: ViewFile { mounted, view, .. }, now } = &self.what else { return Ok(()) };
         mounted.look_now();
         let newest = mounted.opened()?;
         let shown = now.read().unwrap_or_else(PoisonError::into_inner).clone();
@@ -143,7 +145,7 @@ impl Reader {
     /// Returns the queue for a read that may have to parse the file.
     pub fn delay(&self) -> Delay {
         let file = match &self.what {
-            What::View { mounted, .. } => mounted.serial,
+            What::View { file, .. } => file.mounted.serial,
             What::Generated(_) | What::Plain(_) => 0,
         };
         Delay { file, foreign: None }
@@ -152,7 +154,7 @@ impl Reader {
     /// Admits a read, or returns the error with which it fails. Call this before reading [`Reader::content`].
     pub fn admit(&self) -> Result<()> {
         match &self.what {
-            What::View { mounted, now, .. } => {
+            What::View { file: ViewFile { mounted, .. }, now } => {
                 let shown = now.read().unwrap_or_else(PoisonError::into_inner).clone();
                 mounted.admit(&shown.held, &shown.file.blocks)
             }
@@ -163,7 +165,7 @@ impl Reader {
     /// True if [`Reader::caching`] or a read may take long.
     pub fn is_slow(&self) -> bool {
         match &self.what {
-            What::View { mounted, now, .. } => {
+            What::View { file: ViewFile { mounted, .. }, now } => {
                 let now = now.read().unwrap_or_else(PoisonError::into_inner);
                 mounted.is_held_up(&now.held, &now.file.blocks) || now.content.is_slow()
             }
@@ -182,7 +184,7 @@ impl Reader {
                 true => return Caching::Keep,
                 false => return Caching::Direct,
             },
-            What::View { mounted, now, .. } => (mounted, now),
+            What::View { file: ViewFile { mounted, .. }, now } => (mounted, now),
         };
         if self.content().is_err() {
             return Caching::Direct;
@@ -208,7 +210,7 @@ impl Reader {
     /// Returns how the kernel may cache the file, for an open.
     pub fn caching(&self) -> Caching {
         let caching = self.caching_of_now();
-        if let What::View { mounted, view, now, kernel_cache } = &self.what {
+        if let What::View { file: ViewFile { mounted, view, kernel_cache }, now } = &self.what {
             let now = now.read().unwrap_or_else(PoisonError::into_inner);
             kernel_cache.note_open(Ino::of(view.serial), mounted.serial, &now.file.blocks);
         }
@@ -217,7 +219,7 @@ impl Reader {
 
     /// Returns the bytes of a read from memory, if it needs no work and does not wait.
     pub fn at_hand(&self, offset: u64, len: usize) -> Option<(Arc<dyn Content>, Shared)> {
-        let What::View { mounted, now, .. } = &self.what else { return None };
+        let What::View { file: ViewFile { mounted, .. }, now } = &self.what else { return None };
         {
             let now = now.read().unwrap_or_else(PoisonError::into_inner);
             // A growing file may have a newer version; a slow source must be asked for it.
@@ -235,7 +237,7 @@ impl Reader {
     /// Stores the bytes that a reader with [`Caching::Stored`] got into the kernel's cache, so that the next
     /// reader gets them from there.
     pub fn given(&self, content: &Arc<dyn Content>, offset: u64, given: ReadBytes<'_>) {
-        if let What::View { view, now, kernel_cache, .. } = &self.what
+        if let What::View { file, now } = &self.what
             && content.is_slow()
             && content.soundness() == Soundness::Unknown
         {
@@ -245,14 +247,16 @@ impl Reader {
             }
             let (content, len) = (content.clone(), content.len());
             let is_still_valid = move || !matches!(content.soundness(), Soundness::Broken(_));
-            kernel_cache.keep(Ino::of(view.serial), offset, given, len, is_still_valid);
+            if let Some(pages) = Pages::among(offset, given.len(), len) {
+                file.kernel_cache.keep(Ino::of(file.view.serial), pages, given, is_still_valid);
+            }
         }
     }
 
     /// Reports a read error: in the log, and for a mounted file also in its status.
     pub fn trouble(&self, error: &Error) {
         match &self.what {
-            What::View { mounted, now, .. } => {
+            What::View { file: ViewFile { mounted, .. }, now } => {
                 if mounted.trouble(error) && error.lasts() {
                     let now = now.read().unwrap_or_else(PoisonError::into_inner);
                     // The kernel's cache may hold some of the damaged bytes.

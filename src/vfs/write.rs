@@ -33,6 +33,15 @@ const LOOKED_AT: usize = 64;
 /// An overlay file, with its entry and overlay.
 type Written = (Arc<Entry>, Arc<Overlay>, Arc<OverlayFile>);
 
+/// A name in a directory.
+#[derive(Clone, Copy, Debug)]
+pub struct NameIn<'a> {
+    /// The directory.
+    pub parent: Ino,
+    /// The name.
+    pub name: &'a OsStr,
+}
+
 /// An open file.
 #[derive(Debug)]
 pub enum OpenFile {
@@ -254,51 +263,43 @@ impl Vfs {
     /// Creates and opens a file. Counts a lookup of its number.
     pub fn create(
         &self,
-        parent: Ino,
-        name: &OsStr,
+        new: NameIn<'_>,
         maker: Maker,
         open: OpenFor,
         caller: Caller,
     ) -> Result<(Attr, Writer)> {
-        let (entry, overlay) = self.overlay_in(parent)?;
-        let handle = overlay.create(name, maker, open, caller)?;
+        let (entry, overlay) = self.overlay_in(new.parent)?;
+        let handle = overlay.create(new.name, maker, open, caller)?;
         let attr = self.hand_out(&entry, &overlay, handle.overlay_file.clone())?;
         Ok((attr, Writer { entry, handle }))
     }
 
     /// Creates a symbolic link. Counts a lookup of its number.
-    pub fn symlink(&self, parent: Ino, name: &OsStr, text: OsString, maker: Maker) -> Result<Attr> {
-        let (entry, overlay) = self.overlay_in(parent)?;
-        let overlay_file = overlay.symlink(name, text, maker)?;
+    pub fn symlink(&self, new: NameIn<'_>, text: OsString, maker: Maker) -> Result<Attr> {
+        let (entry, overlay) = self.overlay_in(new.parent)?;
+        let overlay_file = overlay.symlink(new.name, text, maker)?;
         self.hand_out(&entry, &overlay, overlay_file)
     }
 
     /// Adds a name to a file. Counts a lookup of the file's number, or of the copy's
     /// number if the file is copied.
-    pub fn link(&self, ino: Ino, parent: Ino, name: &OsStr) -> Result<Attr> {
+    pub fn link(&self, ino: Ino, new: NameIn<'_>) -> Result<Attr> {
         let (_, from, overlay_file) = self.overlay_file_of(ino)?;
-        let (entry, overlay) = self.overlay_in(parent)?;
-        let overlay_file = overlay.link(&from, overlay_file, name)?;
+        let (entry, overlay) = self.overlay_in(new.parent)?;
+        let overlay_file = overlay.link(&from, overlay_file, new.name)?;
         self.hand_out(&entry, &overlay, overlay_file)
     }
 
     /// Removes a name.
-    pub fn unlink(&self, parent: Ino, name: &OsStr) -> Result<()> {
-        self.overlay_in(parent)?.1.unlink(name)
+    pub fn unlink(&self, old: NameIn<'_>) -> Result<()> {
+        self.overlay_in(old.parent)?.1.unlink(old.name)
     }
 
     /// Renames a file. If the new name is `tree.yaml`, a save is tried first.
-    pub fn rename(
-        &self,
-        parent: Ino,
-        name: &OsStr,
-        new_parent: Ino,
-        new_name: &OsStr,
-        how: Renaming,
-    ) -> Result<()> {
-        let (_, overlay) = self.overlay_in(parent)?;
-        let (_, to) = self.overlay_in(new_parent)?;
-        overlay.rename(name, &to, new_name, how)
+    pub fn rename(&self, old: NameIn<'_>, new: NameIn<'_>, how: Renaming) -> Result<()> {
+        let (_, overlay) = self.overlay_in(old.parent)?;
+        let (_, to) = self.overlay_in(new.parent)?;
+        overlay.rename(old.name, &to, new.name, how)
     }
 
     /// Changes the attributes or the length of a file; `handle` is the open file of the request, if any.

@@ -20,29 +20,35 @@ type MakeText = Arc<dyn Fn() -> Text + Send + Sync>;
 /// The directory of a file. If the file can't be parsed, it contains only `.asdf-mount/`.
 pub struct Root {
     container: Option<Arc<dyn Container>>,
-    about: Arc<About>,
+    about: About,
     shown: Arc<ShownViews>,
 }
 
 impl Root {
-    /// Creates the directory of a file, parsed if `container` is present. `status` creates the text of
-    /// `status.yaml`, `known` returns the verification result of a block's checksum, and `shown` selects the
-    /// views. `statistics` creates the text of `stats.yaml`; `None` for a local file. `history` has the texts
-    /// that saves of the file replaced.
-    pub fn new(
-        container: Option<Arc<dyn Container>>,
-        status: MakeText,
-        statistics: Option<MakeText>,
-        known: KnownChecks,
-        shown: Arc<ShownViews>,
-        history: Option<(Arc<History>, FindTarget)>,
-    ) -> Self {
-        let editable = container.as_ref().filter(|container| container.editor().is_some());
-        let history = history.zip(editable).map(|((history, target), container)| {
-            Arc::new(HistoryFolder::new(history, target, container.tree()))
-        });
-        let about = Arc::new(About { container: container.clone(), status, statistics, known, history });
-        Self { container, about, shown }
+    /// Creates the directory of a file, parsed if `container` is present, with all views. `status` creates
+    /// the text of `status.yaml`, and `known` returns the verification result of a block's checksum.
+    pub fn new(container: Option<Arc<dyn Container>>, status: MakeText, known: KnownChecks) -> Self {
+        let about = About { container: container.clone(), status, statistics: None, known, history: None };
+        Self { container, about, shown: Arc::default() }
+    }
+
+    /// Shows only these views.
+    pub fn showing(self, shown: Arc<ShownViews>) -> Self {
+        Self { shown, ..self }
+    }
+
+    /// Shows the requests to the file's server; `statistics` creates the text of `stats.yaml`.
+    pub fn with_statistics(mut self, statistics: MakeText) -> Self {
+        self.about.statistics = Some(statistics);
+        self
+    }
+
+    /// Shows the texts that saves of the file replaced, if the file can be saved.
+    pub fn with_history(mut self, history: Arc<History>, target: FindTarget) -> Self {
+        let editable = self.container.as_ref().filter(|container| container.editor().is_some());
+        self.about.history =
+            editable.map(|container| Arc::new(HistoryFolder::new(history, target, container.tree())));
+        self
     }
 
     /// Returns the views of the format that are shown.
@@ -78,7 +84,7 @@ impl fmt::Debug for Root {
 impl Folder for Root {
     fn lookup(&self, name: &OsStr) -> Result<Option<Node>> {
         Ok(match (name.to_str(), &self.container) {
-            (Some(ABOUT), _) => Some(Node::Folder(self.about.clone())),
+            (Some(ABOUT), _) => Some(Node::Folder(Arc::new(self.about.clone()))),
             (Some(TREE), Some(container)) => Some(Node::File(File::new(container.tree(), Keeping::All))),
             (Some(BLOCKS), Some(container)) => {
                 Some(Node::Folder(Arc::new(BlockFiles::new(container.clone()))))
@@ -107,6 +113,7 @@ impl Folder for Root {
 }
 
 /// The directory `.asdf-mount/`, with the status of the file and the table of its blocks.
+#[derive(Clone)]
 struct About {
     container: Option<Arc<dyn Container>>,
     status: MakeText,

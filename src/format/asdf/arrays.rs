@@ -40,7 +40,7 @@ pub(super) use facts::each;
 pub(super) use npy::scalar_descr;
 pub(super) use places::components;
 #[cfg(test)]
-pub(super) use survey::find;
+pub(super) use survey::{Blocks, find};
 pub(super) use survey::{Found, surveyed};
 
 /// The arrays of the tree, and those in other files that it refers to.

@@ -38,7 +38,7 @@ use crate::cache::Cache;
 use crate::codec::{self, Codec, StoredStream};
 use crate::content::Content;
 use crate::error::{Error, Result};
-use crate::format::asdf::quantize::{ByteOrder, Float, Quantized};
+use crate::format::asdf::quantize::{ByteOrder, Float, Quantized, ValueType};
 use crate::format::asdf::tile::{Tiled, Tiling};
 pub use document::{HEAD, parse};
 
@@ -145,7 +145,8 @@ fn open_with(
             Encoding::Tile(tiling) => Arc::new(Tiled::new(content, tiling.clone())),
             Encoding::Quantize { float, .. } => {
                 let values = decoded_size.unwrap_or(0) / float.size();
-                Arc::new(Quantized::new(content, ends_known, values, *float, chain.byte_order)?)
+                let value_type = ValueType { float: *float, order: chain.byte_order };
+                Arc::new(Quantized::new(content, ends_known, values, value_type)?)
             }
             Encoding::Zlib => {
                 // If only the stream itself determines its length, the next encoding reads no further than it

@@ -33,7 +33,7 @@ pub use layout::Layout;
 pub use lock::Holder;
 pub use locked::Locked;
 pub use support::Support;
-pub use target::Target;
+pub use target::{NewHead, Target};
 
 /// A way to write a text into a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

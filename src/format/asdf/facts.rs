@@ -11,39 +11,59 @@ const CHECKSUM_SHOWN: usize = 32;
 
 /// Returns the facts of a header. `compression` is the codec's label, or the encoding chain (`tile+zlib`).
 pub(super) fn of(header: &Header, compression: String) -> Facts {
-    let sizes = [header.data_size, header.used_size, header.allocated_size];
-    let checksum = hexadecimal(&header.checksum);
-    facts(header.offset, (header.header_size, header.flags), sizes, compression, checksum)
+    let shown = Shown {
+        offset: header.offset,
+        header_size: header.header_size,
+        flags: header.flags,
+        data_size: header.data_size,
+        used_size: header.used_size,
+        allocated_size: header.allocated_size,
+        compression,
+        checksum: hexadecimal(&header.checksum),
+    };
+    shown.facts()
 }
 
 /// Returns the facts of a block with an unreadable header: only its expected offset is known.
 pub(super) fn unknown(offset: u64) -> Facts {
-    facts(offset, (0, 0), [0; 3], String::new(), String::new())
+    Shown { offset, ..Shown::default() }.facts()
 }
 
-fn facts(
+/// The fields of a header as they are shown.
+#[derive(Default)]
+struct Shown {
     offset: u64,
-    (header_size, flags): (u16, u32),
-    [data_size, used_size, allocated_size]: [u64; 3],
+    header_size: u16,
+    flags: u32,
+    data_size: u64,
+    used_size: u64,
+    allocated_size: u64,
     compression: String,
     checksum: String,
-) -> Facts {
-    let compression = FactValue::Word { text: compression, shown: LABEL_SHOWN };
-    let checksum = FactValue::Quoted { text: checksum, shown: CHECKSUM_SHOWN };
-    let lines = vec![
-        vec![
-            Fact::size("user.asdf.data_size", data_size),
-            Fact::size("user.asdf.used_size", used_size),
-            Fact { name: "user.asdf.compression", value: compression },
-        ],
-        vec![
-            Fact::number("user.asdf.offset", offset),
-            Fact::size("user.asdf.allocated_size", allocated_size),
-            Fact::number("user.asdf.header_size", header_size),
-        ],
-        vec![Fact::number("user.asdf.flags", flags), Fact { name: "user.asdf.checksum", value: checksum }],
-    ];
-    Facts { offset, data_size, lines }
+}
+
+impl Shown {
+    fn facts(self) -> Facts {
+        let compression = FactValue::Word { text: self.compression, shown: LABEL_SHOWN };
+        let checksum = FactValue::Quoted { text: self.checksum, shown: CHECKSUM_SHOWN };
+        let lines = vec![
+            vec![
+                Fact::size("user.asdf.data_size", self.data_size),
+                Fact::size("user.asdf.used_size", self.used_size),
+                Fact { name: "user.asdf.compression", value: compression },
+            ],
+            vec![
+                Fact::number("user.asdf.offset", self.offset),
+                Fact::size("user.asdf.allocated_size", self.allocated_size),
+                Fact::number("user.asdf.header_size", self.header_size),
+            ],
+            vec![
+                Fact::number("user.asdf.flags", self.flags),
+                Fact { name: "user.asdf.checksum", value: checksum },
+            ],
+        ];
+        Facts { offset: self.offset, data_size: self.data_size, lines }
+    }
 }
 
 fn hexadecimal(bytes: &[u8]) -> String {

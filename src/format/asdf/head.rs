@@ -43,6 +43,13 @@ pub struct Head {
     pub defects: Vec<format::Defect>,
 }
 
+impl Head {
+    /// Returns a sound head of which only the generation and the end are needed.
+    pub fn known(generation: Generation, end: u64) -> Self {
+        Self { generation, version: String::new(), end, defects: Vec::new() }
+    }
+}
+
 /// Reads the head. `source` is known to begin with `#ASDF` or `%ASDF`.
 pub fn read(source: &dyn Source) -> Result<Head> {
     let mut line = vec![0; LONGEST_HEADER_LINE];

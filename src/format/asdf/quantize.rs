@@ -60,13 +60,21 @@ pub enum ByteOrder {
     Big,
 }
 
+/// The type and byte order of the decoded values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ValueType {
+    /// The type.
+    pub float: Float,
+    /// The byte order.
+    pub order: ByteOrder,
+}
+
 /// The decoded values of a stream of chunks.
 #[derive(Debug)]
 pub struct Quantized {
     chunks: Chunks,
     len: u64,
-    float: Float,
-    order: ByteOrder,
+    value_type: ValueType,
 }
 
 impl Quantized {
@@ -78,13 +86,12 @@ impl Quantized {
         packed: Arc<dyn Content>,
         ends_known: bool,
         values: u64,
-        float: Float,
-        order: ByteOrder,
+        value_type: ValueType,
     ) -> Result<Self> {
         let len = values
-            .checked_mul(float.size())
+            .checked_mul(value_type.float.size())
             .ok_or_else(|| Error::damaged("more quantized values than a file can hold"))?;
-        Ok(Self { chunks: Chunks::new(packed, ends_known, values), len, float, order })
+        Ok(Self { chunks: Chunks::new(packed, ends_known, values), len, value_type })
     }
 
     /// Reads the packed values `start..start + count` of a chunk into `bits`. Returns the number of values
@@ -120,10 +127,10 @@ impl Quantized {
         Ok((there.min(count), skip))
     }
 
-    /// Returns a decoded value's bytes in the first `float.size()` places.
+    /// Returns a decoded value's bytes in the first [`Float::size`] places.
     fn bytes(&self, value: f64) -> [u8; 8] {
         let mut bytes = [0; 8];
-        match (self.float, self.order) {
+        match (self.value_type.float, self.value_type.order) {
             (Float::Single, ByteOrder::Little) => bytes[..4].copy_from_slice(&(value as f32).to_le_bytes()),
             (Float::Single, ByteOrder::Big) => bytes[..4].copy_from_slice(&(value as f32).to_be_bytes()),
             (Float::Double, ByteOrder::Little) => bytes = value.to_le_bytes(),
@@ -143,7 +150,7 @@ impl Content for Quantized {
         if wanted == 0 {
             return self.chunks.check_end().map(|()| 0);
         }
-        let size = self.float.size();
+        let size = self.value_type.float.size();
         let mut packed = Vec::new();
         let mut chunk = None::<Chunk>;
         let mut done = 0;
@@ -227,7 +234,7 @@ mod tests {
     }
 
     pub(super) fn quantized(stream: Vec<u8>, values: u64, float: Float, order: ByteOrder) -> Quantized {
-        Quantized::new(Arc::new(Text::new(stream)), true, values, float, order).unwrap()
+        Quantized::new(Arc::new(Text::new(stream)), true, values, ValueType { float, order }).unwrap()
     }
 
     /// Returns the value of the lowest `bits` bits of `value`.
@@ -311,7 +318,8 @@ mod tests {
             assert!(content.read_at(content.len() - 1, &mut buf).is_err());
         }
         let packed = Arc::new(Text::default());
-        assert!(Quantized::new(packed, true, u64::MAX / 4, Float::Double, ByteOrder::Big).is_err());
+        let value_type = ValueType { float: Float::Double, order: ByteOrder::Big };
+        assert!(Quantized::new(packed, true, u64::MAX / 4, value_type).is_err());
         // Values of 0 bits take no space. All equal the offset, however many there are.
         let mut stream = chunk(0, 2.5, 1.0, &[]);
         stream[17..25].copy_from_slice(&(1u64 << 60).to_be_bytes());
@@ -367,7 +375,8 @@ mod tests {
                 *byte = 0;
             }
             let packed = Arc::new(Text::new(stream));
-            if let Ok(content) = Quantized::new(packed, false, values, Float::Single, ByteOrder::Little) {
+            let value_type = ValueType { float: Float::Single, order: ByteOrder::Little };
+            if let Ok(content) = Quantized::new(packed, false, values, value_type) {
                 let mut buf = [0; 64];
                 for offset in [0, offset, content.len().saturating_sub(3), content.len()] {
                     let _ = content.read_at(offset, &mut buf);

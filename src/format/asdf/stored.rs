@@ -10,7 +10,7 @@ use super::block::{self, Blocks};
 use super::chain::{self, Chain};
 use super::growth::Growing;
 use super::head::{self, Head};
-use super::header::{self, Header, LONGEST_FIELDS, Layout};
+use super::header::{Header, LONGEST_FIELDS, Layout};
 use super::{checksum, defect, facts};
 use crate::codec::{self, Codec, StoredStream, StreamName};
 use crate::content::{Content, Slice, Soundness};
@@ -50,7 +50,17 @@ impl Stored {
     pub(super) fn open(source: Arc<dyn Source>, context: &Context) -> Result<Self> {
         let source_stat = source.stat()?;
         let head = head::read(&*source).map_err(|error| error.of(source.path()))?;
-        Ok(Self {
+        Ok(Self::new(source, context, source_stat, head))
+    }
+
+    /// Creates a file from its head, as of `source_stat`.
+    pub(super) fn new(
+        source: Arc<dyn Source>,
+        context: &Context,
+        source_stat: SourceStat,
+        head: Head,
+    ) -> Self {
+        Self {
             source,
             source_stat,
             context: context.clone(),
@@ -59,28 +69,12 @@ impl Stored {
             contents: Mutex::new(LruCache::new(KEPT_CONTENTS)),
             troubles: Mutex::new(BTreeMap::new()),
             growing: OnceLock::new(),
-        })
+        }
     }
 
-    /// Creates a file from a known layout, as of `source_stat`.
-    pub(super) fn known(
-        source: Arc<dyn Source>,
-        context: &Context,
-        source_stat: SourceStat,
-        (generation, head_end): (header::Generation, u64),
-        offsets: Vec<u64>,
-    ) -> Self {
-        let head = Head { generation, version: String::new(), end: head_end, defects: Vec::new() };
-        Self {
-            source,
-            source_stat,
-            context: context.clone(),
-            head,
-            blocks: OnceLock::from(Ok(Blocks { offsets, ..Blocks::default() })),
-            contents: Mutex::new(LruCache::new(KEPT_CONTENTS)),
-            troubles: Mutex::new(BTreeMap::new()),
-            growing: OnceLock::new(),
-        }
+    /// Sets the offsets of the blocks, which are then not searched for.
+    pub(super) fn with_blocks_at(self, offsets: Vec<u64>) -> Self {
+        Self { blocks: OnceLock::from(Ok(Blocks { offsets, ..Blocks::default() })), ..self }
     }
 
     /// Returns the blocks, which are found at the first call.

@@ -88,8 +88,8 @@ fn note(place: Mark, what: String) -> Defect {
 /// Returns the arrays of the tree. The first call surveys the tree for all views.
 pub(in super::super) fn surveyed(file: &AsdfFile) -> &Found {
     file.computed.get_or_compute(|| {
-        let size = |n| file.decoded_size(n);
-        let found = find(&file.tree(), file.block_count().unwrap_or(0), &size, file.views, &file.computed);
+        let blocks = Blocks { count: file.block_count().unwrap_or(0), size: &|n| file.decoded_size(n) };
+        let found = find(&file.tree(), blocks, file.views, &file.computed);
         if !found.externals.is_empty() {
             file.note_externals();
         }
@@ -97,13 +97,19 @@ pub(in super::super) fn surveyed(file: &AsdfFile) -> &Found {
     })
 }
 
+/// The blocks of a file, in which its arrays lie.
+#[derive(Clone, Copy)]
+pub(in super::super) struct Blocks<'b> {
+    pub count: usize,
+    /// Returns the decoded length of a block, if it is known.
+    pub size: &'b dyn Fn(usize) -> Option<u64>,
+}
+
 /// Surveys a tree in one pass: finds its arrays, and passes to the collectors of `views` the nodes that they
-/// want. The collectors keep their results in `computed`. `blocks` is the number of blocks, and `size`
-/// returns the decoded length of a block, if it is known.
+/// want. The collectors keep their results in `computed`.
 pub(in super::super) fn find(
     tree: &Arc<dyn Content>,
-    blocks: usize,
-    size: &dyn Fn(usize) -> Option<u64>,
+    blocks: Blocks<'_>,
     views: &[&'static dyn View],
     computed: &Computed,
 ) -> Found {
@@ -111,7 +117,6 @@ pub(in super::super) fn find(
     let mut finder = Finder {
         tree,
         blocks,
-        size,
         arrays: Vec::new(),
         bare: Vec::new(),
         of_blocks: BTreeMap::new(),
@@ -141,8 +146,7 @@ pub(in super::super) fn find(
 
 struct Finder<'f> {
     tree: &'f Arc<dyn Content>,
-    blocks: usize,
-    size: &'f dyn Fn(usize) -> Option<u64>,
+    blocks: Blocks<'f>,
     arrays: Vec<FoundArray>,
     /// Nodes that are only a tag, and the reason why they are not arrays.
     bare: Vec<(Option<PathId>, Mark, String)>,
@@ -222,7 +226,7 @@ impl Finder<'_> {
     ) -> Why<Ndarray> {
         match &array.source {
             source @ Source::Block(_) => {
-                if let Some(number) = source.block(self.blocks) {
+                if let Some(number) = source.block(self.blocks.count) {
                     let of_block = self.of_blocks.entry(number).or_default();
                     if of_block.iter().map(String::len).sum::<usize>() < KEPT {
                         of_block.push(dotted(paths, path));
@@ -246,7 +250,7 @@ impl Finder<'_> {
     }
 
     fn fits_in_block(&self, array: &Ndarray) -> Why<()> {
-        fits_in_block(array, self.blocks, self.size)
+        fits_in_block(array, self.blocks)
     }
 
     fn leave_out(&mut self, place: Mark, what: String) {
@@ -318,14 +322,10 @@ impl Finder<'_> {
 }
 
 /// Returns the reason why an array does not fit in its block. Arrays elsewhere always fit.
-pub(in super::super) fn fits_in_block(
-    array: &Ndarray,
-    blocks: usize,
-    size: &dyn Fn(usize) -> Option<u64>,
-) -> Why<()> {
+pub(in super::super) fn fits_in_block(array: &Ndarray, blocks: Blocks<'_>) -> Why<()> {
     let Source::Block(n) = array.source else { return Ok(()) };
-    let number = array.source.block(blocks).ok_or_else(|| format!("there is no block {n}"))?;
-    if let Some(size) = size(number) {
+    let number = array.source.block(blocks.count).ok_or_else(|| format!("there is no block {n}"))?;
+    if let Some(size) = (blocks.size)(number) {
         let extent = array.extent(size).ok_or("its datatype has too many fields")?;
         extent.map_err(|why: TooLarge| format!("{why}, and block {number} has {size}"))?;
     }

@@ -67,7 +67,10 @@ impl Chain<'_> {
                 Some(at) if at == listed[k] => return Ok(None),
                 // Each lost block needs an offset of its own.
                 Some(at) if at > here.saturating_add(k as u64) => {
-                    self.note_shift(n, end, at, &listed[..k], expected);
+                    if end.is_none() {
+                        self.doubt_truncation(n);
+                    }
+                    self.note_shift(n, at, &listed[..k], expected);
                     return Ok(Some(at));
                 }
                 _ => {}
@@ -139,15 +142,17 @@ impl Chain<'_> {
         })
     }
 
+    /// Notes that the sizes of block `n` are wrong. They looked like those of a truncated file, but the file
+    /// continues.
+    fn doubt_truncation(&mut self, n: usize) {
+        let of_block = self.blocks.defects.iter_mut().rev().take_while(|defect| defect.block == Some(n));
+        of_block.for_each(|defect| defect.severity = crate::format::Severity::Damage);
+    }
+
     /// Notes that the blocks after block `n` continue at `at` instead of at `expected`. `listed` are the
     /// offsets in the index from block `n` to the one before `at`. All but the first of these blocks are
     /// lost.
-    fn note_shift(&mut self, n: usize, end: Option<u64>, at: u64, listed: &[u64], expected: u64) {
-        if end.is_none() {
-            // The sizes looked like those of a truncated file, but the file continues, so they are wrong.
-            let of_block = self.blocks.defects.iter_mut().rev().take_while(|defect| defect.block == Some(n));
-            of_block.for_each(|defect| defect.severity = crate::format::Severity::Damage);
-        }
+    fn note_shift(&mut self, n: usize, at: u64, listed: &[u64], expected: u64) {
         let here = self.blocks.offsets[n];
         let mut last = n;
         for (k, offset) in listed.iter().enumerate().skip(1) {

@@ -6,11 +6,12 @@ use std::fs::OpenOptions;
 use std::sync::Arc;
 
 use super::check::{self, Accepted, BlockSizes, Old};
-use super::{Locked, Plan, SaveOptions, Target};
+use super::{Locked, NewHead, Plan, SaveOptions, Target};
 use crate::cache::Cache;
 use crate::content::Content;
 use crate::error::{Error, Kind, Result};
 use crate::format::Context;
+use crate::format::asdf::head::Head;
 use crate::format::asdf::stored::Stored;
 use crate::format::editor::{EditContext, Editor, Planned, SaveTarget, Saved, TextVersion, Validation};
 use crate::format::refusal::Refusal;
@@ -218,7 +219,8 @@ impl Editor for Session {
         let options = self.options;
         let history = self.history.clone();
         let kept = history.as_deref().and_then(|history| self.keep(history, &accepted.text, version));
-        let applied = self.file()?.save_among_readers(&accepted.text, version, &options, readers);
+        let new = NewHead { text: &accepted.text, version };
+        let applied = self.file()?.save_among_readers(new, &options, readers);
         let now = if applied.is_ok() { Some(version) } else { self.version().ok() };
         self.end_kept(kept, *base, now);
         let applied = applied.map_err(|error| relabelled(&error, &self.target))?;
@@ -261,8 +263,8 @@ impl Blocks {
         let (layout, identity) = (target.layout(), source.identity()?);
         let file = match identity == layout.identity {
             true => {
-                let head = (layout.generation, layout.head.len);
-                Stored::known(source, &context, identity.into(), head, layout.offsets.clone())
+                let head = Head::known(layout.generation, layout.head.len);
+                Stored::new(source, &context, identity.into(), head).with_blocks_at(layout.offsets.clone())
             }
             // The file was changed outside the tree meanwhile.
             false => Stored::open(source, &context)?,

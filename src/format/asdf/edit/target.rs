@@ -49,6 +49,15 @@ pub struct Target<S: Storage = System> {
     pub(super) unsure: bool,
 }
 
+/// A text that becomes the head of a file, with its version.
+#[derive(Clone, Copy, Debug)]
+pub struct NewHead<'t> {
+    /// The text.
+    pub text: &'t [u8],
+    /// Its version, which takes long to compute from a long text.
+    pub version: TextVersion,
+}
+
 impl<S: Storage> Target<S> {
     /// Returns the file's path, absolute and without links.
     pub fn path(&self) -> &Path {
@@ -110,25 +119,27 @@ impl<S: Storage> Target<S> {
     /// call. The file is then the old one. [`Kind::Unfinished`] if the old file could not be restored: the
     /// journal is kept for a recovery.
     pub fn save(&mut self, text: &[u8], options: &SaveOptions) -> Result<Applied> {
-        self.save_among_readers(text, TextVersion::of_bytes(text), options, &mut NoReaders)
+        self.save_among_readers(
+            NewHead { text, version: TextVersion::of_bytes(text) },
+            options,
+            &mut NoReaders,
+        )
     }
 
     /// Saves while other threads read the file: `readers` are notified of all bytes that change in the same
-    /// file before they change. `version` is the text's.
+    /// file before they change.
     pub fn save_among_readers(
         &mut self,
-        text: &[u8],
-        version: TextVersion,
+        new: NewHead<'_>,
         options: &SaveOptions,
         readers: &mut dyn Readers,
     ) -> Result<Applied> {
-        self.save_bytes(text, version, options, readers).map_err(|error| error.of(&self.path))
+        self.save_head(new, options, readers).map_err(|error| error.of(&self.path))
     }
 
-    fn save_bytes(
+    fn save_head(
         &mut self,
-        text: &[u8],
-        version: TextVersion,
+        new: NewHead<'_>,
         options: &SaveOptions,
         readers: &mut dyn Readers,
     ) -> Result<Applied> {
@@ -136,7 +147,7 @@ impl<S: Storage> Target<S> {
         self.recover_again()?;
         let known = self.layout.head;
         for _ in 0..ATTEMPTS {
-            let saved = self.attempt(known, text, version, options, readers);
+            let saved = self.attempt(known, new, options, readers);
             let writes = self.write_again();
             if let Some(saved) = saved? {
                 // If the file could not be opened for writing again, the next save reports it.
@@ -151,22 +162,21 @@ impl<S: Storage> Target<S> {
     fn attempt(
         &mut self,
         known: TextVersion,
-        text: &[u8],
-        version: TextVersion,
+        new: NewHead<'_>,
         options: &SaveOptions,
         readers: &mut dyn Readers,
     ) -> Result<Option<Applied>> {
         self.see_again(known)?;
-        if known == version {
+        if known == new.version {
             self.make_sure()?;
             return Ok(Some(Applied { plan: None, grew_by: 0, indexed: Indexed::Kept, fsyncs: 0 }));
         }
-        let mut change = Change::new(&self.layout, text, options)?;
+        let mut change = Change::new(&self.layout, new.text, options)?;
         if change.moves_a_stream() {
             self.hold_stream(&change)?;
             // The stream may have grown until just now.
             self.see_again(known)?;
-            change = Change::new(&self.layout, text, options)?;
+            change = Change::new(&self.layout, new.text, options)?;
             if !self.reads_only || !change.moves_a_stream() {
                 return Ok(None);
             }
@@ -176,7 +186,7 @@ impl<S: Storage> Target<S> {
         {
             change = change.with_index(moved.from, moved.bytes);
         }
-        self.try_plans(&change, version, options, readers)
+        self.try_plans(&change, new.version, options, readers)
     }
 
     /// Reads the layout anew if the file was changed. Fails if the tree was changed.

@@ -67,21 +67,17 @@ fn ascii(part: &str) -> String {
 pub(super) fn of_document(document: &Document, elements: &[Elements]) -> Result<(Vec<u8>, Arc<dyn Content>)> {
     let (mut headers, mut pieces): (_, Vec<Arc<dyn Content>>) = (Vec::new(), Vec::new());
     let mut elements = elements.iter();
-    let mut is_first = true;
-    let starts_with_table = matches!(document.units.first(), Some(Unit { data: Data::Table(_), .. }));
-    let has_more = starts_with_table || document.units.len() > 1;
-    if starts_with_table {
+    let mut place = Place::First { has_more: document.units.len() > 1 };
+    if matches!(document.units.first(), Some(Unit { data: Data::Table(_), .. })) {
         pieces.push(Arc::new(Text::new(primary_of_tables())));
-        is_first = false;
+        place = Place::Later;
     }
     for unit in &document.units {
         let (mut cards, data): (Cards, Arc<dyn Content>) = match &unit.data {
-            Data::None => {
-                (start_of_image(unit, unit.bitpix, &[], is_first, has_more), Arc::new(Text::default()))
-            }
+            Data::None => (start_of_image(unit, unit.bitpix, &[], place), Arc::new(Text::default())),
             Data::Image(_) => {
                 let image = Image::new(elements.next().ok_or_else(Elements::unknown_type)?.clone())?;
-                let cards = start_of_image(unit, image.stored.bitpix, &image.axes, is_first, has_more);
+                let cards = start_of_image(unit, image.stored.bitpix, &image.axes, place);
                 (cards, image.data)
             }
             Data::Table(table) => {
@@ -94,16 +90,26 @@ pub(super) fn of_document(document: &Document, elements: &[Elements]) -> Result<
         let header = cards.header();
         headers.extend_from_slice(&header);
         pieces.extend([Arc::new(Text::new(header)) as Arc<dyn Content>, data, end]);
-        is_first = false;
+        place = Place::Later;
     }
     Ok((headers, Arc::new(Pieces::new(pieces)?)))
 }
 
+/// The place of a unit in its file.
+#[derive(Clone, Copy)]
+enum Place {
+    /// The first unit; `has_more` is true if others follow.
+    First {
+        has_more: bool,
+    },
+    Later,
+}
+
 /// Returns the mandatory cards of an image, in their order.
-fn start_of_image(unit: &Unit, bitpix: i128, axes: &[u64], is_first: bool, has_more: bool) -> Cards {
+fn start_of_image(unit: &Unit, bitpix: i128, axes: &[u64], place: Place) -> Cards {
     let mut cards = Cards::default();
     let comment = |keyword: &str| unit.comment(keyword);
-    if is_first {
+    if let Place::First { has_more } = place {
         cards.set("SIMPLE", Value::Bool(true), &comment("SIMPLE"));
         image::describe(&mut cards, bitpix, axes, &comment);
         if let Some(extend) = unit.extend.map(|extend| extend || has_more).or(has_more.then_some(true)) {

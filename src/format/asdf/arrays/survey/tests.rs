@@ -9,7 +9,7 @@ fn tree(nodes: &str) -> Arc<dyn Content> {
 
 /// Finds the arrays of a tree with blocks of this size.
 fn found_in(tree: &Arc<dyn Content>, blocks: usize, size: Option<u64>) -> Found {
-    find(tree, blocks, &|_| size, &[], &Computed::default())
+    find(tree, Blocks { count: blocks, size: &|_| size }, &[], &Computed::default())
 }
 
 fn paths_of(tree: &Arc<dyn Content>, blocks: usize) -> ArrayPaths {

@@ -65,17 +65,30 @@ impl Pieces {
     }
 }
 
-/// Restores the parts of the prologue `old`, the start of a text, that `new` lacks.
-pub(super) fn normalize<'n>(new: &'n [u8], old: &[u8]) -> Normalized<'n> {
-    let (is, was) = (Prologue::of(new), Prologue::of(old));
-    let eol = Prologue::end_of_line(if old.contains(&b'\n') { old } else { new });
-    let line = |range: &Range<usize>| {
-        let mut line = old[range.clone()].to_vec();
+/// The start of an old text, from which lines are restored.
+struct OldStart<'o> {
+    text: &'o [u8],
+    prologue: Prologue,
+    /// The end of a restored line.
+    eol: &'o [u8],
+}
+
+impl OldStart<'_> {
+    /// Returns a line of the prologue with its end.
+    fn line(&self, range: &Range<usize>) -> Vec<u8> {
+        let mut line = self.text[range.clone()].to_vec();
         if !line.ends_with(b"\n") {
-            line.extend_from_slice(eol);
+            line.extend_from_slice(self.eol);
         }
         line
-    };
+    }
+}
+
+/// Restores the parts of the prologue `old`, the start of a text, that `new` lacks.
+pub(super) fn normalize<'n>(new: &'n [u8], old: &[u8]) -> Normalized<'n> {
+    let eol = Prologue::end_of_line(if old.contains(&b'\n') { old } else { new });
+    let old = OldStart { text: old, prologue: Prologue::of(old), eol };
+    let (is, was) = (Prologue::of(new), &old.prologue);
     let mut pieces = Pieces::default();
     let has_tree = is.has_tree(new);
     let whole_head_is_gone = is.header.is_none() && is.comments_end == 0;
@@ -84,38 +97,33 @@ pub(super) fn normalize<'n>(new: &'n [u8], old: &[u8]) -> Normalized<'n> {
         pieces.add(new.len(), eol, "the last newline was missing and was");
     }
     if let (None, Some(header)) = (&is.header, &was.header) {
-        pieces.add(0, line(header), "the header line was missing and was");
+        pieces.add(0, old.line(header), "the header line was missing and was");
     }
     match (&is.standard, &was.standard) {
         _ if whole_head_is_gone => {
             let comments = was.header.as_ref().map_or(0, |header| header.end)..was.comments_end;
             if !comments.is_empty() {
-                pieces.add(0, line(&comments), "the comments before the tree were missing and were");
+                pieces.add(0, old.line(&comments), "the comments before the tree were missing and were");
             }
         }
         (None, Some(standard)) => {
-            pieces.add(after_header, line(standard), "the line #ASDF_STANDARD was missing and was");
+            pieces.add(after_header, old.line(standard), "the line #ASDF_STANDARD was missing and was");
         }
         _ => {}
     }
     if has_tree {
-        directives(&mut pieces, &is, &was, &line, eol);
+        directives(&mut pieces, &is, &old);
         end(&mut pieces, new, eol);
     }
     pieces.into_normalized(new)
 }
 
-fn directives(
-    pieces: &mut Pieces,
-    is: &Prologue,
-    was: &Prologue,
-    line: &dyn Fn(&Range<usize>) -> Vec<u8>,
-    eol: &[u8],
-) {
-    let at = is.comments_end;
+/// Restores the directives, and the line `---` after them.
+fn directives(pieces: &mut Pieces, is: &Prologue, old: &OldStart<'_>) {
+    let (at, was) = (is.comments_end, &old.prologue);
     let had_none = is.yaml.is_none() && is.tags.is_empty();
     if let (None, Some(yaml)) = (&is.yaml, &was.yaml) {
-        pieces.add(at, line(yaml), "the line %YAML was missing and was");
+        pieces.add(at, old.line(yaml), "the line %YAML was missing and was");
     }
     let at = is.yaml.as_ref().map_or(at, |yaml| yaml.end);
     let mut any = was.yaml.is_some();
@@ -123,12 +131,12 @@ fn directives(
     let may_follow = had_none || is.document.is_some();
     for (handle, tag) in &was.tags {
         if !is.tags.iter().any(|(other, _)| other == handle) && may_follow {
-            pieces.add(at, line(tag), "a line %TAG was missing and was");
+            pieces.add(at, old.line(tag), "a line %TAG was missing and was");
             any = true;
         }
     }
     if any && had_none && is.document.is_none() {
-        pieces.add(is.comments_end, [b"---", eol].concat(), "the line --- was missing and was");
+        pieces.add(is.comments_end, [b"---", old.eol].concat(), "the line --- was missing and was");
     }
 }
 

@@ -41,8 +41,8 @@ pub(super) fn by_extents<S: Storage>(
     };
     let header = &journal.header;
     let size = storage.meta(file)?.identity.size;
-    let moved = moved(&journal.extents, &now, header.insert_at, header.shift, header.new_size);
-    let Some(moved) = moved else { return Ok(None) };
+    let insertion = Insertion { at: header.insert_at, len: header.shift, new_size: header.new_size };
+    let Some(moved) = insertion.moved(&journal.extents, &now) else { return Ok(None) };
     let (old, longer) = (header.old_size, header.old_size.saturating_add(header.shift));
     Ok(Some(match moved {
         Moved { first: Some(_), still: None } => Inserted::Whole,
@@ -72,50 +72,60 @@ struct Moved {
     still: Option<u64>,
 }
 
-/// Finds the extents that have moved; `None` if the extents are others, or have moved differently.
-fn moved(before: &[Extent], now: &[Extent], from: u64, by: u64, new_size: u64) -> Option<Moved> {
-    let now: BTreeMap<u64, Extent> = now.iter().map(|extent| (extent.physical, *extent)).collect();
-    let mut moved = Moved::default();
-    for extent in before {
-        let mut done = 0;
-        while done < extent.len {
-            let (was, place) = (extent.logical.checked_add(done)?, extent.physical.checked_add(done)?);
-            let mut len = extent.len - done;
-            if was < from {
-                len = len.min(from - was);
-            }
-            let found = now.range(..=place).next_back().map(|(_, found)| found);
-            let found = found.filter(|found| place - found.physical < found.len);
-            if let Some(found) = found {
-                let skip = place - found.physical;
-                len = len.min(found.len - skip);
-                let is = found.logical.checked_add(skip)?;
-                let moves = was >= from;
-                if is == was {
-                    if moves {
-                        moved.still = moved.still.max(Some(was + len));
+/// A range that is inserted into a file.
+struct Insertion {
+    at: u64,
+    len: u64,
+    /// Size of the file after the save.
+    new_size: u64,
+}
+
+impl Insertion {
+    /// Finds the extents that have moved; `None` if the extents are others, or have moved differently.
+    fn moved(&self, before: &[Extent], now: &[Extent]) -> Option<Moved> {
+        let now: BTreeMap<u64, Extent> = now.iter().map(|extent| (extent.physical, *extent)).collect();
+        let mut moved = Moved::default();
+        for extent in before {
+            let mut done = 0;
+            while done < extent.len {
+                let (was, place) = (extent.logical.checked_add(done)?, extent.physical.checked_add(done)?);
+                let mut len = extent.len - done;
+                if was < self.at {
+                    len = len.min(self.at - was);
+                }
+                let found = now.range(..=place).next_back().map(|(_, found)| found);
+                let found = found.filter(|found| place - found.physical < found.len);
+                if let Some(found) = found {
+                    let skip = place - found.physical;
+                    len = len.min(found.len - skip);
+                    let is = found.logical.checked_add(skip)?;
+                    let moves = was >= self.at;
+                    if is == was {
+                        if moves {
+                            moved.still = moved.still.max(Some(was + len));
+                        }
+                    } else if moves && is == was.checked_add(self.len)? {
+                        moved.first.get_or_insert(was);
+                    } else {
+                        return None;
                     }
-                } else if moves && is == was.checked_add(by)? {
-                    moved.first.get_or_insert(was);
                 } else {
-                    return None;
+                    // Only extents past the end of the new file may be missing.
+                    let next = now.range(place..).next().map(|(_, next)| next.physical - place);
+                    len = len.min(next.unwrap_or(len)).max(1);
+                    if was.checked_add(self.len)? < self.new_size {
+                        return None;
+                    }
                 }
-            } else {
-                // Only extents past the end of the new file may be missing.
-                let next = now.range(place..).next().map(|(_, next)| next.physical - place);
-                len = len.min(next.unwrap_or(len)).max(1);
-                if was.checked_add(by)? < new_size {
-                    return None;
-                }
+                done += len;
             }
-            done += len;
         }
+        let ordered = match moved {
+            Moved { first: Some(first), still: Some(still) } => still <= first,
+            _ => true,
+        };
+        ordered.then_some(moved)
     }
-    let ordered = match moved {
-        Moved { first: Some(first), still: Some(still) } => still <= first,
-        _ => true,
-    };
-    ordered.then_some(moved)
 }
 
 #[cfg(test)]
@@ -129,7 +139,7 @@ mod tests {
     #[test]
     fn tells_how_far_extents_have_moved() {
         let before = [extent(0, 1000, 8), extent(8, 500, 8), extent(32, 2000, 8)];
-        let judge = |now: &[Extent]| moved(&before, now, 4, 16, 60);
+        let judge = |now: &[Extent]| Insertion { at: 4, len: 16, new_size: 60 }.moved(&before, now);
         assert_eq!(judge(&before), Some(Moved { first: None, still: Some(40) }));
         let last_moved = [extent(0, 1000, 8), extent(8, 500, 8), extent(48, 2000, 8)];
         assert_eq!(judge(&last_moved), Some(Moved { first: Some(32), still: Some(16) }));

@@ -14,7 +14,8 @@ fn found(nodes: &str) -> &'static Found {
     );
     let tree: Arc<dyn Content> = Arc::new(Text::new(text.into_bytes()));
     let computed: &Computed = Box::leak(Box::default());
-    arrays::find(&tree, usize::MAX, &|_| None, &[&Tables], computed);
+    let blocks = arrays::Blocks { count: usize::MAX, size: &|_| None };
+    arrays::find(&tree, blocks, &[&Tables], computed);
     computed.get().unwrap()
 }
 
