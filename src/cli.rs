@@ -252,29 +252,8 @@ fn act(arguments: Arguments) -> Result<u8> {
     if arguments.list {
         return list::mounts(arguments.json);
     }
-    if arguments.check {
-        if arguments.paths.is_empty() {
-            return Err(usage("--check needs at least one FILE"));
-        }
-        return check_files(&arguments);
-    }
-    if arguments.index {
-        if arguments.paths.is_empty() {
-            return Err(usage("--index needs at least one FILE"));
-        }
-        return index_files(&arguments.paths, arguments.quiet);
-    }
-    if arguments.catalog.catalog {
-        if arguments.paths.is_empty() && arguments.catalog.files_from.is_none() {
-            return Err(usage("--catalog needs at least one FILE or directory, or --files-from"));
-        }
-        return arguments.catalog.run(arguments.paths, arguments.quiet);
-    }
-    if arguments.refs {
-        if arguments.paths.is_empty() {
-            return Err(usage("--refs needs at least one FILE"));
-        }
-        return refs::run(&arguments.paths);
+    if arguments.check || arguments.index || arguments.refs || arguments.catalog.catalog {
+        return report(arguments);
     }
     if arguments.unmount {
         return unmount(&arguments.paths);
@@ -283,25 +262,8 @@ fn act(arguments: Arguments) -> Result<u8> {
         return revise::recover(&arguments.paths, arguments.quiet);
     }
     let mut options = Options::parse(&arguments.options)?;
-    if arguments.log || arguments.diff || arguments.undo {
-        return match &arguments.paths[..] {
-            [file] if arguments.log => history::log(file, arguments.json),
-            [file] if arguments.undo => history::undo(file, &options, arguments.quiet),
-            [file] => history::diff(file, None),
-            [file, number] if arguments.diff => history::diff(file, Some(number)),
-            _ => Err(usage("give exactly one FILE")),
-        };
-    }
-    if arguments.edit || arguments.set_tree.is_some() {
-        let [file] = &arguments.paths[..] else { return Err(usage("give exactly one FILE")) };
-        if arguments.force {
-            options.edit.validation = Validation::Warn;
-        }
-        let context = revise::context(&options);
-        return match &arguments.set_tree {
-            Some(tree) => revise::set_tree(tree, file, &context, arguments.dry_run),
-            None => revise::edit(file, &context, arguments.dry_run),
-        };
+    if arguments.log || arguments.diff || arguments.undo || arguments.edit || arguments.set_tree.is_some() {
+        return revise_file(&arguments, options);
     }
     if arguments.dry_run {
         return Err(usage("--dry-run needs --set-tree or --edit"));
@@ -315,6 +277,56 @@ fn act(arguments: Arguments) -> Result<u8> {
     let plan = Plan { sources, mountpoint, beside, options, foreground: arguments.foreground, log };
     daemon::mount(plan, daemon::open_tree)?;
     Ok(exit::OK)
+}
+
+/// Writes a report on each file to stdout.
+fn report(arguments: Arguments) -> Result<u8> {
+    let needs_files = |option| match arguments.paths.is_empty() {
+        true => Err(usage(format!("{option} needs at least one FILE"))),
+        false => Ok(()),
+    };
+    if arguments.check {
+        needs_files("--check")?;
+        return check_files(&arguments);
+    }
+    if arguments.index {
+        needs_files("--index")?;
+        return index_files(&arguments.paths, arguments.quiet);
+    }
+    if arguments.refs {
+        needs_files("--refs")?;
+        return refs::run(&arguments.paths);
+    }
+    if arguments.paths.is_empty() && arguments.catalog.files_from.is_none() {
+        return Err(usage("--catalog needs at least one FILE or directory, or --files-from"));
+    }
+    arguments.catalog.run(arguments.paths, arguments.quiet)
+}
+
+/// Shows the saves of a file, or changes its tree.
+fn revise_file(arguments: &Arguments, mut options: Options) -> Result<u8> {
+    let file = match &arguments.paths[..] {
+        [file, number] if arguments.diff => return history::diff(file, Some(number)),
+        [file] => file,
+        _ => return Err(usage("give exactly one FILE")),
+    };
+    if arguments.log {
+        return history::log(file, arguments.json);
+    }
+    if arguments.diff {
+        return history::diff(file, None);
+    }
+    if arguments.undo {
+        return history::undo(file, &options, arguments.quiet);
+    }
+    if arguments.force {
+        options.edit.validation = Validation::Warn;
+    }
+    let context = revise::context(&options);
+    match &arguments.set_tree {
+        Some(tree) => revise::set_tree(tree, file, &context, arguments.dry_run),
+        None => revise::edit(file, &context, arguments.dry_run),
+    }
 }
 
 /// Checks each file and prints its defects; the worst verdict is the exit status.
