@@ -329,10 +329,10 @@ mod tests {
     #[test]
     fn the_last_of_a_list_is_completed() {
         for (line, head, candidates) in [
-            ("asdf-mount -o ca", "list\t", &["cache="][..]),
-            ("asdf-mount -o ro,ca", "list\tro,", &["cache="]),
-            ("asdf-mount -oro,ca", "list\t-oro,", &["cache="]),
-            ("asdf-mount -vfo ro,ca", "list\tro,", &["cache="]),
+            ("asdf-mount -o cac", "list\t", &["cache="][..]),
+            ("asdf-mount -o ro,cac", "list\tro,", &["cache="]),
+            ("asdf-mount -oro,cac", "list\t-oro,", &["cache="]),
+            ("asdf-mount -vfo ro,cac", "list\tro,", &["cache="]),
             ("asdf-mount a.asdf m -o ro,verify=", "list\tro,verify=", &["off", "first-read", "always"]),
             ("asdf-mount -o verify=f", "list\tverify=", &["first-read"]),
             ("asdf-mount -o validate=", "list\tvalidate=", &["strict", "warn", "off"]),
@@ -343,9 +343,9 @@ mod tests {
             ("asdf-mount -o views=arrays,f", "list\tviews=arrays,", &["fits", "fsname="]),
             ("asdf-mount -o views=arrays,fits,ar", "list\tviews=arrays,fits,", &[]),
             ("asdf-mount -o views=arrays,ro,f", "list\tviews=arrays,ro,", &["fsname="]),
-            (r"asdf-mount -o fsname=a\,b,ca", "list\tfsname=a\\,b,", &["cache="]),
+            (r"asdf-mount -o fsname=a\,b,cac", "list\tfsname=a\\,b,", &["cache="]),
             ("asdf-mount -o nonsense=", "list\tnonsense=", &[]),
-            ("asdf-mount -o cache=1G,ca", "list\tcache=1G,", &[]),
+            ("asdf-mount -o cache=1G,cac", "list\tcache=1G,", &[]),
         ] {
             assert_eq!(
                 answered(line),

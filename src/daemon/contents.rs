@@ -73,16 +73,18 @@ pub fn open_tree(plan: &Plan) -> Result<Served<Adapter>> {
     options.allow_other = plan.options.allow_other;
     options.history = history(&plan.options, Some(&plan.mountpoint));
     options.give_back = memory::give_back_small_pieces;
-    if !plan.options.read_only {
+    let servers = Servers::new(&plan.options.remote, &cache);
+    let sources =
+        plan.sources.iter().map(|source| Named::of(source, &servers)).collect::<Result<Vec<_>>>()?;
+    // Files on servers are never written, which the user need not be told.
+    let has_local = sources.iter().any(|source| matches!(source, Named::Local(_)));
+    if has_local && !plan.options.read_only {
         let mountpoint = Some(plan.mountpoint.clone());
         let history = options.history.clone();
         let context =
             EditContext { options: plan.options.edit, mountpoint, history, ..EditContext::default() };
         options.edits = Some(Arc::new(context));
     }
-    let servers = Servers::new(&plan.options.remote, &cache);
-    let sources =
-        plan.sources.iter().map(|source| Named::of(source, &servers)).collect::<Result<Vec<_>>>()?;
     let filesystem = Adapter::new(Vfs::new(&sources, &options)?);
     let vfs = filesystem.vfs().clone();
     let read_only = vfs.is_read_only();

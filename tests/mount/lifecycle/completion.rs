@@ -119,7 +119,7 @@ const EVERYWHERE: [(&str, &str); 19] = [
     ("asdf-mount --ls a.asdf blo", "asdf-mount --ls a.asdf blocks/"),
     ("asdf-mount --fore", "asdf-mount --foreground "),
     ("asdf-mount --generate zs", "asdf-mount --generate zsh "),
-    ("asdf-mount -o ca", "asdf-mount -o cache="),
+    ("asdf-mount -o cac", "asdf-mount -o cache="),
     ("asdf-mount -o ro,ca", "asdf-mount -o ro,cache="),
     ("asdf-mount -oro,ca", "asdf-mount -oro,cache="),
     ("asdf-mount -r -o cache=1G,verify=fi", "asdf-mount -r -o cache=1G,verify=first-read"),
