@@ -25,7 +25,7 @@ use since::Since;
 /// The files to describe.
 #[derive(Clone, Debug, Default)]
 pub struct Request {
-    /// Files, and directories whose files of a known format are described.
+    /// Files to describe, and directories to search for files of a known format.
     pub paths: Vec<PathBuf>,
     /// A file with further names; `-` for standard input.
     pub list: Option<PathBuf>,

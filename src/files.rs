@@ -1,4 +1,4 @@
-//! Runs over many files: the walk over their names.
+//! The walk over many files, for `--check`, `--index` and `--catalog`.
 
 mod walk;
 
@@ -10,7 +10,7 @@ use crate::format::editor::SaveTarget;
 use crate::format::recovery::{self, Condition};
 use crate::named;
 
-/// Returns why the file is half-saved, or may be.
+/// Returns the reason if the file is half-saved or may be; `None` if it is whole.
 pub(crate) fn halfway(file: &Path) -> Option<String> {
     if !named::is_local(file).unwrap_or(false) {
         return None;

@@ -14,7 +14,7 @@
 //!
 //! A save writes its entry before it changes the file. If the program is killed, the entry is there or not,
 //! never a part of it: an entry is written under a temporary name and renamed. If the save fails, the entry is
-//! removed. An entry whose save did not happen is recognised by its text, which is then still that of the file.
+//! removed. An entry is ignored if its save did not happen: its text is then still the text of the file.
 //! Nothing is synced: after a power cut the last entries may be missing or torn. A digest reveals torn ones.
 //!
 //! No program needs a lock. Names of entries contain a random tag, so two machines that share the state
@@ -80,7 +80,7 @@ pub struct Replaced<'a> {
     pub new: &'a [u8],
 }
 
-/// A kept text whose save is not done yet.
+/// A kept text of a save that is not done yet.
 #[derive(Debug)]
 pub struct Kept<'a> {
     history: &'a History,

@@ -88,7 +88,7 @@ impl Look {
         }
     }
 
-    /// Writes the bytes of a file. If they are replaced before the first is written, opens the file again.
+    /// Writes the bytes of a file. If the file changes before the first byte is written, opens it again.
     fn cat_one(&self, path: &Path, range: Range, out: &mut dyn Write) -> std::result::Result<(), Failure> {
         let mut begun = false;
         for _ in 1..ATTEMPTS {

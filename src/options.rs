@@ -236,7 +236,7 @@ impl Options {
         }
     }
 
-    /// Takes an option whose value is one of a few words.
+    /// Takes an option with one of a few words as its value.
     fn take_choice(&mut self, known: KnownOption, value: &[u8]) -> Result<()> {
         let name = known.name;
         let other = || Err(bad(name, value, &one_of(known)));

@@ -151,7 +151,7 @@ pub struct Vfs {
     unchangeable: Option<Arc<str>>,
     /// Further remarks for the user, a line each.
     notices: Vec<String>,
-    /// Entries whose overlay was used for writing, the most recent last.
+    /// Entries with an overlay that was used for writing, the most recent last.
     written: Mutex<LruCache<u64, Arc<Entry>>>,
 }
 

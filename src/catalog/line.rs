@@ -1,4 +1,4 @@
-//! The line of one file.
+//! The catalogue's line for one file.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -53,7 +53,7 @@ pub(super) fn of_error(path: PathBuf, error: Error) -> Line {
     Line { path, text: in_json(&text).into_owned().into_bytes(), is_copy: false, is_error: true }
 }
 
-/// Returns the start of a line, which is the same as long as the file is: URI, size and time.
+/// Returns the start of a line: URI, size and time. A file with the same start counts as unchanged.
 fn start_of(path: &Path) -> Result<String> {
     let meta = fs::metadata(path)?;
     let (size, mtime) = (meta.size(), time(meta.mtime(), meta.mtime_nsec()));
@@ -128,7 +128,7 @@ fn push_tree(container: Arc<dyn Container>, line: &mut Vec<u8>) {
 
 fn tree(container: Arc<dyn Container>, line: &mut Vec<u8>) -> Result<()> {
     let text = format::tree_in_json(container, LONGEST_TREE)?;
-    // Line breaks, and the blanks after them, stand only between values.
+    // Line breaks and indentation occur only between values, never in a string.
     for (n, part) in text.split(|byte| *byte == b'\n').enumerate() {
         line.extend(if n > 0 { part.trim_ascii_start() } else { part });
     }
@@ -146,7 +146,7 @@ fn text_of(text: &str) -> String {
     to_string(text).unwrap_or_default()
 }
 
-/// Formats a time since 1970 in UTC, as of ISO 8601.
+/// Formats a time since 1970 in UTC as in ISO 8601.
 fn time(seconds: i64, nanoseconds: i64) -> String {
     let (days, second) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
     // The calendar repeats every 400 years; years begin in March here.

@@ -14,10 +14,10 @@ use crate::error::{Error, Result};
 
 /// Maximal length of a line in bytes.
 const LONGEST: usize = 256 << 20;
-/// The key before the last value of a line's start.
+/// The key of the modification time, which is the last value in the start of a line.
 const MTIME: &[u8] = b"\"mtime\":\"";
 
-/// The lines of an older catalogue.
+/// An older catalogue, with the positions of its lines.
 #[derive(Debug)]
 pub(super) struct Since {
     file: File,
@@ -46,7 +46,7 @@ impl Since {
         }
     }
 
-    /// Returns the line with a start, if there is one.
+    /// Returns the line that begins with `start` (URI, size, time), if there is one.
     pub(super) fn line(&self, start: &str) -> Option<Vec<u8>> {
         let (offset, len) = self.lines.get(&hash(start.as_bytes()))?;
         let mut line = vec![0; *len as usize];
@@ -56,12 +56,12 @@ impl Since {
     }
 }
 
-/// Returns the start of a whole line: URI, size and time.
+/// Returns the start of a line: URI, size and time. `None` for an error or a cut-off line.
 fn start_of(line: &[u8]) -> Option<&[u8]> {
     if !line.starts_with(b"{\"uri\":\"") || !line.ends_with(b"}\n") {
         return None;
     }
-    // In a text each quote has a backslash before it.
+    // Quotes within a JSON string are escaped, so this match is the key.
     let time = memmem::find(line, MTIME)? + MTIME.len();
     let end = time + line[time..].iter().position(|byte| *byte == b'"')? + 1;
     line.get(..end)

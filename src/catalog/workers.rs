@@ -12,7 +12,7 @@ use crate::cache::Cache;
 use crate::error::Error;
 use crate::format::Context;
 
-/// Number of files in work for each thread, so that a large file does not stop the others.
+/// Number of files in progress per thread, so that a large file does not hold up the others.
 const AHEAD: usize = 8;
 /// Cache budget of a thread in bytes.
 const CACHE_BUDGET: u64 = 4 << 20;
@@ -20,7 +20,7 @@ const CACHE_BUDGET: u64 = 4 << 20;
 /// A file of the walk, or the error of a path.
 type Found = Result<PathBuf, (PathBuf, Error)>;
 
-/// A file, and where its line goes.
+/// A file, and the channel for its line.
 type Job = (Found, SyncSender<Line>);
 
 /// Passes the line of each file to `write`, until that fails.
@@ -33,7 +33,7 @@ pub(super) fn each_line(
     let (to_workers, jobs) = sync_channel::<Job>(threads);
     let jobs = Mutex::new(jobs);
     thread::scope(|scope| {
-        // Moved in, so that the workers end with the last job.
+        // The sender is dropped at the end of this closure, so the workers end after the last job.
         let to_workers = to_workers;
         for _ in 0..threads {
             scope.spawn(|| work(&jobs, since));

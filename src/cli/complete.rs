@@ -119,7 +119,7 @@ pub(super) fn answer(mut command: Command, words: &[OsString]) -> Vec<u8> {
 
 /// The information in the words before the last one.
 struct Line<'a> {
-    /// The option whose value is the last word.
+    /// The option that takes the last word as its value.
     expects: Option<&'a Arg>,
     /// True after `--`.
     only_paths: bool,

@@ -111,7 +111,7 @@ pub(super) fn log(file: &Path, json: bool) -> Result<u8> {
     let mut rows = Vec::new();
     for (at, change) in saves.changes.iter().enumerate() {
         let own = change.is_own;
-        // The text after a save of another text may be gone.
+        // The text after a save of another text is known only if a later entry has it.
         let known = own || at > 0 && saves.changes.get(at - 1).is_some_and(|later| later.old == change.new);
         let (removed, added) = match known {
             true => text_diff::changed_lines(&saves.before(change)?, &saves.after(at)?.0),
@@ -208,7 +208,7 @@ pub(super) fn undo(file: &Path, options: &Options, quiet: bool) -> Result<u8> {
     }
 }
 
-/// Takes the last save back and returns it; `None` if the older text is refused, which has been told.
+/// Takes the last save back and returns it. `None` if the older text is refused; the refusal is printed.
 fn undo_here(file: &Path, context: &EditContext) -> Result<Option<Change>> {
     let mut editor = revise::open(file, context)?;
     editor.set_program(Some("asdf-mount --undo".to_owned()));

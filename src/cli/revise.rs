@@ -174,7 +174,7 @@ pub(super) fn context(options: &Options) -> EditContext {
     let history = options.history.then(|| History::open(None));
     let history = history.and_then(|opened| {
         let told = |error: &Error| {
-            // Other errors are told for the whole state directory.
+            // A state directory that is refused is reported by `tell_of_state_directory`.
             if error.kind() != Kind::Refused {
                 complain(&format!("the replaced text is not kept in the history: {error}"));
             }
@@ -277,9 +277,9 @@ impl Copy {
         let mut builder = std::fs::DirBuilder::new();
         builder.mode(0o700);
         builder.recursive(true).create(&base).map_err(|error| Error::from(error).of(&base))?;
-        // In a shared directory an existing one may belong to another user.
+        // An existing directory of this name may belong to another user, so it is an error.
         builder.recursive(false).create(&dir).map_err(|error| Error::from(error).of(&dir))?;
-        // Locked, so that no mount removes it as an abandoned one.
+        // The lock keeps mounts from removing this directory as an abandoned one.
         let lock = File::open(&dir).map_err(|error| Error::from(error).of(&dir))?;
         let _ = rustix::fs::flock(&lock, rustix::fs::FlockOperation::NonBlockingLockExclusive);
         let (text_path, alone) = (dir.join("tree.yaml"), Arc::new(AtomicBool::new(true)));
@@ -307,7 +307,7 @@ impl Copy {
         self.alone.store(true, Ordering::Relaxed);
         let status = status.map_err(|error| Error::from(error).within("can't start the editor"))?;
         if !status.success() {
-            // The shell says itself which program is missing.
+            // The shell has already printed which program is missing.
             if status.code() == Some(127) {
                 let message = format!(
                     "found no editor '{}'; set EDITOR, as in EDITOR=nano asdf-mount --edit FILE; nothing saved",

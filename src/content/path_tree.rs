@@ -23,7 +23,7 @@ pub struct PathTree {
     /// Paths by hash. If the hash is taken, the next free number is used.
     by_hash: HashMap<u32, Id>,
     hasher: RandomState,
-    /// Maximal length of a path, in bytes. Longer paths are not made.
+    /// Maximal length of a path, in bytes. For a longer path, `join` returns `None`.
     longest: usize,
 }
 

@@ -127,11 +127,17 @@ pub fn name(component: &str) -> String {
     }
 }
 
-/// Returns the URL of a local file, not escaped, as fsspec reads it.
+/// Returns the URL of a source: that of a local file is not escaped, as fsspec reads it.
 ///
 /// # Errors
 /// The path is not UTF-8.
 pub fn url(path: &Path) -> Result<String> {
+    // The path of a source on a server is its address.
+    let schemes = ["http://", "https://", "s3://"];
+    if let Some(address) = path.to_str().filter(|text| schemes.iter().any(|scheme| text.starts_with(scheme)))
+    {
+        return Ok(address.to_owned());
+    }
     let path = std::path::absolute(path)?;
     let path = path.to_str().ok_or_else(|| Error::unsupported("the name of the file is not UTF-8"))?;
     Ok(format!("file://{path}"))

@@ -23,7 +23,7 @@ pub(super) const DEVICE: &str = "/dev/fuse";
 #[derive(Clone, Debug)]
 pub(crate) struct Mounted {
     path: PathBuf,
-    /// `major:minor`; `None` if /proc can't be read.
+    /// Device number `major:minor`; `None` if /proc can't be read.
     device: Option<String>,
 }
 

@@ -106,7 +106,7 @@ impl Mount {
         }
     }
 
-    /// Runs `ask` as the user who mounted it, since FUSE otherwise refuses even root.
+    /// Runs `ask` as the user of the mount, since FUSE otherwise refuses even root.
     ///
     /// Returns `None` if that is unnecessary or not permitted.
     pub(crate) fn as_owner<T: Send>(&self, ask: impl FnOnce() -> T + Send) -> Option<T> {

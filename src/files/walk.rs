@@ -14,7 +14,7 @@ use crate::error::{Error, Kind, Result};
 use crate::format;
 use crate::options::PID_ATTRIBUTE;
 
-/// The files, in order; an error for each path that can't be examined.
+/// An iterator over the files in order, with an error for each path that can't be examined.
 #[derive(Debug)]
 pub(crate) struct Walk<I> {
     named: I,
@@ -31,12 +31,12 @@ struct Level {
 }
 
 impl<I: Iterator<Item = PathBuf>> Walk<I> {
-    /// Returns the files that have these names or are in directories of these names.
+    /// Creates a walk over the named files, and the files in the named directories.
     pub(crate) fn new(named: I) -> Self {
         Self { named, levels: Vec::new(), passed_over: 0 }
     }
 
-    /// Returns the number of files in directories so far that are of no known format.
+    /// Returns the number of files skipped so far because their format is unknown.
     pub(crate) fn passed_over(&self) -> u64 {
         self.passed_over
     }
@@ -132,7 +132,7 @@ impl<I: Iterator<Item = PathBuf>> Iterator for Walk<I> {
     }
 }
 
-/// True if a directory is the root of a mount of this program, whose texts begin like ASDF files.
+/// True if a directory is the root of a mount of this program. Texts in it begin like ASDF files.
 fn is_our_mount(folder: &Path) -> bool {
     rustix::fs::getxattr(folder, PID_ATTRIBUTE, &mut [0; 20]).is_ok()
 }

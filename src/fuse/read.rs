@@ -37,7 +37,7 @@ pub(super) fn answer_from_writer(writer: &Writer, read: ReadRequest, reply: Repl
 /// A request to read part of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ReadRequest {
-    /// The number of the thread that reads.
+    /// Thread ID of the reader.
     pub(super) thread: u32,
     pub(super) offset: u64,
     /// Maximum number of bytes.

@@ -69,8 +69,8 @@ impl Bucket {
         Self::open(history, &name).ok_or_else(|| Errno::NOENT.into())
     }
 
-    /// Returns the bucket of a file, and others that may go on: two machines may have made one at once, and
-    /// other files may have been at its path.
+    /// Returns the bucket of a file, and other buckets that may hold earlier texts: two machines may have
+    /// created a bucket at once, and another file may have had this path.
     pub(super) fn all_of(history: &OwnedFd, id: &FileId) -> (Option<Self>, Vec<Self>) {
         let buckets = all_named(history);
         let own = buckets.iter().find(|name| id.has_key(name));
@@ -95,7 +95,7 @@ impl Bucket {
         let (entries, second) = (self.entries(), time::as_name(seconds));
         let number = entries.last().map_or(0, |(_, last)| last.number).saturating_add(1);
         let is_taken = |shown: &str| entries.iter().any(|(_, entry)| entry.shown == shown);
-        // Sorted by name, a later text of the same second comes after the first: 2 is greater than a dot.
+        // A second text of the same second gets `02` before the dot. It sorts after the first, as `0` > `.`.
         let more = (2..u64::MAX).map(|n| format!("{second}{n:02}"));
         let shown = std::iter::once(second.clone()).chain(more).find(|shown| !is_taken(shown));
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
@@ -122,7 +122,7 @@ impl Bucket {
         let _ = rustix::fs::unlinkat(&self.dir, name, AtFlags::empty());
     }
 
-    /// Removes the oldest entries beyond the limits; returns their bytes.
+    /// Removes the oldest entries beyond the limits. Returns the number of bytes freed.
     pub(super) fn limit(&self, most_texts: usize, most_bytes: u64) -> u64 {
         let (mut held, mut removed) = (0, 0);
         for (at, (name, _)) in self.entries().iter().rev().enumerate() {
@@ -137,10 +137,10 @@ impl Bucket {
         removed
     }
 
-    /// Renames the bucket after its file has got another inode or name; returns the bucket's name.
+    /// Renames the bucket if the inode or path of its file has changed. Returns the name of the bucket.
     pub(super) fn follow(&self, history: &OwnedFd, id: &FileId) -> OsString {
         let name = id.bucket();
-        // A bucket in the way stays: it is found by the path.
+        // If a bucket has this name already, ours keeps its name and is found by the path.
         match name == self.name || rustix::fs::renameat(history, &*self.name, history, &*name).is_ok() {
             true => name,
             false => self.name.clone(),

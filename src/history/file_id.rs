@@ -68,32 +68,32 @@ impl FileId {
         name
     }
 
-    /// True if a bucket is that of this file, whatever the file's name was.
+    /// True if the name of a bucket has the key of this file, regardless of the path.
     pub(super) fn has_key(&self, bucket: &OsStr) -> bool {
         parts(bucket).is_some_and(|(key, _)| key == self.key.as_bytes())
     }
 
-    /// True if a bucket is that of a file that was at this path.
+    /// True if the name of a bucket has the path of this file, regardless of the key.
     pub(super) fn has_path(&self, bucket: &OsStr) -> bool {
         parts(bucket).is_some_and(|(_, path)| path == self.path.as_bytes())
     }
 }
 
-/// Returns key and path in the name of a bucket.
+/// Splits the name of a bucket into the key and the path.
 fn parts(bucket: &OsStr) -> Option<(&[u8], &[u8])> {
     let mut parts = bucket.as_bytes().rsplitn(3, |byte| *byte == b'-');
     let (path, key) = (parts.next()?, parts.next()?);
     Some((key, path))
 }
 
-/// Returns a name of this machine.
+/// Returns `/etc/machine-id`, or the host name if that is empty.
 fn machine() -> String {
     let read = |path| std::fs::read_to_string(path).unwrap_or_default().trim().to_owned();
     let id = read(Path::new("/etc/machine-id"));
     if id.is_empty() { read(Path::new("/proc/sys/kernel/hostname")) } else { id }
 }
 
-/// Returns the name by which all machines know a file system with this device number, if there is one.
+/// Returns the source `server:path` of a network file system with this device number; `None` if it is local.
 fn shared_name(device: &str) -> Option<Vec<u8>> {
     let table = std::fs::read("/proc/self/mountinfo").ok()?;
     let lines = table.split(|byte| *byte == b'\n');

@@ -88,7 +88,7 @@ impl From<OsString> for Name {
 #[derive(Clone, Debug)]
 pub(crate) struct LocalPath {
     links: Arc<LinkPolicy>,
-    /// Link whose target is the anchor; `None` if the anchor is the origin of `links`.
+    /// Link to the anchor; `None` if the anchor is the origin of `links`.
     link: Option<Arc<LocalPath>>,
     /// Path below the anchor; empty for the anchor itself.
     path: PathBuf,

@@ -50,7 +50,7 @@ pub struct Extraction<'a> {
 #[derive(Debug)]
 enum Stop {
     Signal(i32),
-    /// No more files can be written.
+    /// The disk is full, or the target directory can't be used.
     Full(Error),
 }
 
@@ -61,8 +61,9 @@ struct Level {
     /// The attributes, if the directory was made.
     made: Option<Attr>,
     listing: crate::vfs::Listing,
-    /// Names read from the listing, in reverse order, and the position after them; `None` at the end.
+    /// Names read from the listing and not yet copied, in reverse order.
     names: Vec<OsString>,
+    /// Position in the listing after these names; `None` at the end of the directory.
     next: Option<u64>,
 }
 

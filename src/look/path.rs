@@ -1,4 +1,4 @@
-//! From a PATH on the command line to a node, as the kernel would walk through the mount.
+//! Lookup of a PATH from the command line, name by name, as the kernel walks through a mount.
 
 use std::collections::VecDeque;
 use std::ffi::{OsStr, OsString};
@@ -104,7 +104,7 @@ fn components(path: &Path) -> Result<VecDeque<OsString>> {
     path.components().filter_map(name).collect()
 }
 
-/// Returns the names below the root that a path consists of, after `..` has removed the name before it.
+/// Returns a path relative to the root, without `.` and `..`. Fails if it leads out of the root.
 pub(super) fn normalized(path: &Path) -> Result<PathBuf> {
     let mut names = PathBuf::new();
     for name in components(path)? {

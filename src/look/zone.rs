@@ -29,7 +29,7 @@ struct Rule {
     summer: Option<(i32, Change, Change)>,
 }
 
-/// The day and the local second of a change.
+/// The day on which the offset changes, and the local time of day in seconds.
 type Change = (Day, i32);
 
 /// A day of every year.
@@ -39,12 +39,12 @@ enum Day {
     Week(i64, i64, i64),
     /// Day from 1 to 365; 29 February is not counted.
     Julian(i64),
-    /// Day from 0 to 365.
+    /// Day from 0 to 365; 29 February is counted.
     Count(i64),
 }
 
 impl Zone {
-    /// The zone of this process; UTC if it can't be read.
+    /// Returns the zone of this process; UTC if it can't be read.
     pub(super) fn local() -> Self {
         let Some(name) = std::env::var_os("TZ") else { return Self::read(Path::new("/etc/localtime")) };
         let name = name.to_string_lossy();
@@ -87,7 +87,7 @@ impl Zone {
     }
 }
 
-/// Parses a header and its data block, whose times have `width` bytes. Returns the rest of the file.
+/// Parses a header and its data block with times of `width` bytes. Returns the zone and the rest of the file.
 fn block(bytes: &[u8], width: usize) -> Option<(Zone, &[u8])> {
     let header = bytes.get(..44).filter(|header| header.starts_with(b"TZif"))?;
     let count =
@@ -130,7 +130,7 @@ impl Rule {
 
     fn offset(&self, time: i64) -> i32 {
         let Some((summer, begin, end)) = self.summer else { return self.standard };
-        // Far enough for any year, near enough that nothing overflows.
+        // The bounds hold any realistic year, and the arithmetic below can't overflow.
         let time = time.clamp(-(1 << 55), 1 << 55);
         let year = year_of(time.saturating_add(self.standard.into()));
         let at = |(day, second): Change, offset: i32| {
@@ -211,7 +211,7 @@ fn duration(text: &str) -> Option<(i32, &str)> {
     None
 }
 
-/// Parses the day of a change and its second, by default 2 o'clock.
+/// Parses the day of a change and its local time, by default 02:00.
 fn day(text: &str) -> Option<Change> {
     let (day, time) = text.split_once('/').unwrap_or((text, "2"));
     let (second, rest) = duration(time)?;

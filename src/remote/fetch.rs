@@ -17,13 +17,13 @@ pub(super) struct Fetch {
     /// The time at which the request is given up.
     pub(super) deadline: Instant,
     arrived: Mutex<Arrived>,
-    /// Signalled when a block arrives, and at the end.
+    /// Signalled when a block arrives or the request ends.
     advanced: Condvar,
 }
 
 #[derive(Debug, Default)]
 struct Arrived {
-    /// The first blocks.
+    /// Blocks that have arrived, in order from the first requested one.
     blocks: Vec<Bytes>,
     end: Option<Result<()>>,
 }

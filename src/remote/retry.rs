@@ -42,7 +42,7 @@ pub(super) fn eio(message: impl Into<String>) -> Error {
     Error::new(Kind::System(libc::EIO), message)
 }
 
-/// The error of a reader whose time is up.
+/// The error of a reader at its deadline.
 pub(super) fn too_late() -> Error {
     eio("the server did not answer within the read-timeout")
 }

@@ -17,7 +17,7 @@ use crate::sync::locked;
 /// Environment variables that name the region, the first one wins.
 const REGION_VARIABLES: [&str; 2] = ["AWS_REGION", "AWS_DEFAULT_REGION"];
 const DEFAULT_REGION: &str = "us-east-1";
-/// Maximum number of buckets whose region is remembered.
+/// Maximum number of buckets with a remembered region.
 const BUCKETS: usize = 1024;
 
 /// The S3 server.

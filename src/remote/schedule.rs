@@ -1,6 +1,6 @@
 //! Requests in flight: at most 16 for a mount and 8 for a file.
 //!
-//! Requests that a reader waits for come first, and some places are left for them.
+//! Requests that a reader waits for are sent before read-ahead, which leaves some slots free for them.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -13,7 +13,7 @@ use crate::workers::Workers;
 /// Maximum number of requests in flight of a mount and of a file.
 const OF_MOUNT: usize = 16;
 const OF_FILE: usize = 8;
-/// Places that read-ahead leaves free.
+/// Slots that read-ahead leaves free.
 const FREE_OF_MOUNT: usize = 4;
 const FREE_OF_FILE: usize = 1;
 
@@ -85,7 +85,7 @@ impl Schedule {
         self.shared.start();
     }
 
-    /// Sends a request for read-ahead when there is a place for it.
+    /// Sends a request for read-ahead once a slot is free.
     pub(super) fn ahead(&self, of_file: &InFlight, run: impl FnOnce() + Send + 'static) {
         if self.has_threads() {
             locked(&self.shared.queues).ahead.push_back((of_file.clone(), Box::new(run)));
@@ -95,7 +95,7 @@ impl Schedule {
 }
 
 impl Shared {
-    /// Starts the requests that have a place.
+    /// Starts the requests for which a slot is free.
     fn start(self: &Arc<Self>) {
         loop {
             let Some((of_file, run)) = locked(&self.queues).next() else { return };
@@ -108,7 +108,7 @@ impl Shared {
     }
 }
 
-/// A place among the requests in flight. A panic frees it, too.
+/// A slot among the requests in flight. A panic frees it, too.
 struct Place {
     shared: Arc<Shared>,
     of_file: InFlight,

@@ -160,7 +160,7 @@ fn part<'l>(lines: &'l [u32], range: &Range<usize>) -> &'l [u32] {
 
 /// Returns the longest list of pairs of lines that occur once in both, in the order of both.
 fn anchors(a: &[u32], b: &[u32]) -> Vec<(usize, usize)> {
-    // For each line: how often it occurs in each, at most 2; its last place in each.
+    // For each line and each text: the number of occurrences (at most 2), and the last position.
     let mut places: HashMap<u32, [(u8, usize); 2]> = HashMap::new();
     for (side, lines) in [a, b].into_iter().enumerate() {
         for (at, line) in lines.iter().enumerate() {
@@ -176,9 +176,10 @@ fn anchors(a: &[u32], b: &[u32]) -> Vec<(usize, usize)> {
     longest_rising(&pairs.collect::<Vec<_>>())
 }
 
-/// Returns the longest list of pairs whose second numbers rise, too (patience sorting).
+/// Returns the longest subsequence of pairs with increasing second numbers (patience sorting). The first
+/// numbers increase already.
 fn longest_rising(pairs: &[(usize, usize)]) -> Vec<(usize, usize)> {
-    // For each length: the pair that ends the list of this length with the least second number.
+    // For each length: the index of the pair with the least second number that ends a subsequence this long.
     let mut ends: Vec<usize> = Vec::new();
     let mut before = vec![None; pairs.len()];
     let second = |index: usize| pairs.get(index).map_or(0, |pair| pair.1);
@@ -207,7 +208,7 @@ fn longest_rising(pairs: &[(usize, usize)]) -> Vec<(usize, usize)> {
 fn myers(a: &[u32], b: &[u32], work: &mut u64) -> Option<Vec<Edit>> {
     let most = MOST_EDITS.min(a.len() + b.len());
     // The farthest line of `a` on each diagonal (line of `a` minus line of `b`), for each count of edits.
-    // Diagonal k stands at k + middle.
+    // Diagonal k has the index k + middle.
     let middle = most + 1;
     let mut farthest = vec![0_usize; 2 * most + 3];
     let mut history: Vec<Vec<usize>> = Vec::new();
@@ -238,7 +239,7 @@ fn myers(a: &[u32], b: &[u32], work: &mut u64) -> Option<Vec<Edit>> {
     None
 }
 
-/// True if the best way to a diagonal is a line added, not one removed.
+/// True if the path that reaches farthest on a diagonal ends with an added line, not a removed one.
 fn came_down(farthest: &[usize], at: usize, step: usize, edits: usize) -> bool {
     step == 0 || step != edits && farthest.get(at - 1) < farthest.get(at + 1)
 }
@@ -249,7 +250,7 @@ fn traced(history: &[Vec<usize>], edits: usize, end: usize, middle: usize) -> Ve
     let mut at = end;
     for count in (1..=edits).rev() {
         let Some(row) = history.get(count) else { break };
-        // The row holds the diagonals from middle - count; those of the count before lie within.
+        // The row begins at index middle - count, and includes the diagonals of the previous count.
         let first = middle - count;
         let value = |at: usize| at.checked_sub(first).and_then(|index| row.get(index)).copied();
         let step = (at - first) / 2;

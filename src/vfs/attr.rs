@@ -21,7 +21,7 @@ pub struct Attr {
     pub size: u64,
     /// Permissions, without those that the mount removes.
     pub mode: u16,
-    /// Number of links; 1 for a directory whose subdirectories were not counted.
+    /// Number of links; 1 for a directory if its subdirectories were not counted.
     pub nlink: u32,
     /// Owner.
     pub uid: u32,

@@ -140,14 +140,14 @@ impl NodeState {
         self.generation.strong_count() > 0
     }
 
-    /// True for a file whose bytes and length do not change.
+    /// True for a file with constant bytes and length.
     pub(crate) fn is_fixed(&self) -> bool {
         matches!(self.renewal, Some(RenewalKey::Anew | RenewalKey::WhileSame(..)))
     }
 }
 
 impl Node {
-    /// Returns the entry itself, or the entry in whose directory the node is.
+    /// Returns the entry itself, or the entry of the directory that contains the node.
     pub(crate) fn entry(&self) -> &Arc<Entry> {
         match self {
             Self::Entry(entry) | Self::Tree(entry) | Self::View(entry, ..) | Self::OverlayFile(entry, _) => {
@@ -177,7 +177,7 @@ impl ViewNode {
         locked(&self.shown).clone()
     }
 
-    /// True for a file whose name may get another node in a save.
+    /// True for a file if a save may give its name to another node.
     pub(crate) fn is_changed_by_saves(&self) -> bool {
         let shown = locked(&self.shown);
         shown.as_ref().is_some_and(|shown| shown.kind == folder::Kind::File && !shown.outlasts_saves)

@@ -260,7 +260,7 @@ impl Vfs {
         Ok(OpenFile::Writer(Writer { handle: overlay.open(overlay_file, open, caller())?, entry }))
     }
 
-    /// Creates and opens a file. Counts a lookup of its number.
+    /// Creates and opens a file. Counts as a lookup of its inode number.
     pub fn create(
         &self,
         new: NameIn<'_>,
@@ -274,15 +274,15 @@ impl Vfs {
         Ok((attr, Writer { entry, handle }))
     }
 
-    /// Creates a symbolic link. Counts a lookup of its number.
+    /// Creates a symbolic link. Counts as a lookup of its inode number.
     pub fn symlink(&self, new: NameIn<'_>, text: OsString, maker: Maker) -> Result<Attr> {
         let (entry, overlay) = self.overlay_in(new.parent)?;
         let overlay_file = overlay.symlink(new.name, text, maker)?;
         self.hand_out(&entry, &overlay, overlay_file)
     }
 
-    /// Adds a name to a file. Counts a lookup of the file's number, or of the copy's
-    /// number if the file is copied.
+    /// Adds a name to a file. Counts as a lookup of the inode number of the file, or of the copy if the file
+    /// is copied.
     pub fn link(&self, ino: Ino, new: NameIn<'_>) -> Result<Attr> {
         let (_, from, overlay_file) = self.overlay_file_of(ino)?;
         let (entry, overlay) = self.overlay_in(new.parent)?;
@@ -309,7 +309,7 @@ impl Vfs {
         self.attr_of_overlay_file(&entry, &overlay, &overlay_file)
     }
 
-    /// Returns the attributes of an overlay file. Counts a lookup of its number.
+    /// Returns the attributes of an overlay file. Counts as a lookup of its inode number.
     fn hand_out(
         &self,
         entry: &Arc<Entry>,
@@ -322,8 +322,8 @@ impl Vfs {
     }
 }
 
-/// Returns whether and how the file behind `entry` can be written; `read_only` is the mount's
-/// reason for being read-only.
+/// Returns the way in which the file behind `entry` can be written, if any. `read_only` is the reason why the
+/// mount is read-only.
 pub(crate) fn writing(entry: &Entry, mounted: &MountedFile, read_only: Option<&str>) -> Writing {
     let overlay = entry.folder().ok().and_then(|folder| folder.used_overlay());
     let because = match (&overlay, read_only) {

@@ -87,7 +87,7 @@ fn listing_a_folder_makes_no_json() {
     };
     for name in ["a.asdf", "b.asdf"] {
         let entries = fs::read_dir(mounted.path(name)).unwrap().map(|entry| entry.unwrap().file_name());
-        assert!(entries.filter(|name| name.to_string_lossy().contains(".json")).count() == 2);
+        assert!(entries.filter(|name| name.to_string_lossy().contains(".json")).count() == 3);
     }
     assert!(!is_made());
     assert!(fs::metadata(mounted.path("a.asdf/tree.json")).unwrap().is_file());

@@ -36,7 +36,7 @@ pub(super) fn pairs(columns: &[(String, Column)], facts: &[Facts]) -> Vec<(Strin
             pairs.push((format!("table::len::{name}"), len.to_string()));
         }
     }
-    // Arrow readers ignore the file's own pairs if there is a schema, so the schema repeats them.
+    // Arrow readers ignore the file's key-value pairs if there is a schema, so the schema repeats them.
     let schema = base64(&message(columns, facts, &pairs));
     pairs.push(("ARROW:schema".to_owned(), schema));
     pairs

@@ -20,7 +20,7 @@ use plan::Plan;
 const MOST_CHUNKS: u64 = 1 << 22;
 /// Bytes that are generated at a time.
 const PIECE: usize = 64 << 10;
-/// The endings of files in `arrays/`.
+/// Name extension of files in `arrays/`.
 const ENDING: &str = ".npy";
 const MASK_ENDING: &str = ".mask.npy";
 
@@ -28,7 +28,7 @@ const MASK_ENDING: &str = ".mask.npy";
 #[derive(Debug)]
 pub(super) struct Refs;
 
-/// The measured text.
+/// Result of measuring the text, kept in `AsdfFile::computed`.
 struct RefsMeasured(Result<Measured>);
 
 impl View for Refs {
@@ -196,14 +196,14 @@ impl RefsGenerator {
     }
 }
 
-/// Returns the names of the groups of an item, and its own.
+/// Returns the names of the groups that contain an item, then the name of the item.
 fn path_of(item: &Item<Entry>) -> Vec<String> {
     let mut path: Vec<String> = item.components().map(zarr::name).collect();
     if let Some(last) = path.last_mut()
         && let Some(len) = last.strip_suffix(ENDING).map(str::len)
     {
         last.truncate(len);
-        // The ending kept the name from being one of Zarr's own.
+        // Without the ending, the name may be one that Zarr reserves, so it is escaped again.
         *last = zarr::name(last);
     }
     path

@@ -81,15 +81,16 @@ impl dyn View {
 
 /// Collects the nodes that a view wants, during the survey of a tree.
 pub(super) trait Collector {
-    /// Takes a node, which the survey keeps up to a limit.
+    /// Takes a node that the view wants, with the nodes within it up to a limit.
     fn take(&mut self, paths: &Paths, node: &WantedNode<'_>, unfit: Unfit<'_>);
 
-    /// Returns the arrays described by the node taken last whose own node is only a tag, at that place.
+    /// Returns arrays that the node taken last describes outside their own node, with the mark of that node.
+    /// That node has only a tag.
     fn bare_arrays(&mut self) -> Vec<(Mark, Ndarray)> {
         Vec::new()
     }
 
-    /// Keeps in `computed` what was collected. `surveyed` is `None` if the tree can't be read to its end.
+    /// Keeps the result in `computed`. `surveyed` is `None` if the tree can't be read to its end.
     fn end(self: Box<Self>, surveyed: Option<&Surveyed<'_>>, computed: &Computed);
 }
 

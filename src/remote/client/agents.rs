@@ -18,7 +18,7 @@ use crate::remote::url::Url;
 
 /// Maximum number of idle connections: as many as requests in flight.
 const IDLE: usize = 16;
-/// Idle connections are closed earlier than firewalls forget them.
+/// Time after which an idle connection is closed, before a firewall drops it.
 const IDLE_AGE: Duration = Duration::from_secs(15);
 
 /// The agents of a mount. They are made by the first request.

@@ -21,7 +21,7 @@ pub(super) enum Event<'a> {
 pub(super) struct Reader<'a> {
     rest: &'a str,
     open: Vec<&'a str>,
-    /// True after an empty element, whose end is the next event.
+    /// True after an empty element: its end is the next event.
     ends: bool,
     is_done: bool,
 }

@@ -227,7 +227,7 @@ fn check_length(reply: &Reply, len: u64) -> Answer<()> {
     }
 }
 
-/// Refuses a body that goes on after the announced bytes. A connection whose body was read is used again.
+/// Refuses a body that goes on after the announced bytes. A connection is used again once its body was read.
 fn check_end(reply: &mut Reply) -> Answer<()> {
     match reply.body.read(&mut [0]) {
         Ok(1) => Err(eio("the server sends more bytes than it announced").into()),

@@ -104,7 +104,7 @@ fn a_missing_editor_is_told() {
     let output = bench.shell("EDITOR=no-such-editor asdf-mount --edit a.asdf");
     let said = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(1));
-    assert!(said.contains("found no editor 'vi'; set EDITOR"), "{said}");
+    assert!(said.contains("found no editor 'no-such-editor'; set EDITOR"), "{said}");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::unix::fs::FileExt;
 
-use crate::common::daemon::{Bench, TEXT};
+use crate::common::daemon::{Bench, Daemon, TEXT};
 use crate::common::encode::zlib;
 
 #[test]
@@ -14,7 +14,9 @@ fn a_block_of_an_impossible_size_is_listed_and_gives_eio() {
     bytes.extend([0xff; 24]); // allocated, used and data size
     bytes.extend([0; 16]);
     fs::write(bench.source(), bytes).unwrap();
-    let daemon = bench.mount(&bench.mountpoint());
+    let mounted = bench.run(["a.asdf", "mnt"]);
+    assert!(mounted.status.success() && mounted.stderr.ends_with(b"reads all of it\n"), "{mounted:?}");
+    let daemon = Daemon::of(&bench.mountpoint());
     let block = bench.mountpoint().join("blocks/0.bin");
     assert_eq!(fs::metadata(&block).unwrap().len(), i64::MAX as u64);
     let read = fs::File::open(&block).and_then(|block| block.read_at(&mut [0; 10], 0));

@@ -72,7 +72,8 @@ fn contents(top: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
                 }
                 _ => fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display())),
             };
-            if !path.ends_with(".asdf-mount/status.yaml") {
+            // Both name the source.
+            if !path.ends_with(".asdf-mount/status.yaml") && !path.ends_with("refs.json") {
                 found.insert(path.strip_prefix(top).unwrap().to_owned(), bytes);
             }
         }

@@ -35,8 +35,8 @@ fn open_files(pid: u32) -> usize {
 
 /// Returns the number of directories of scratch files.
 fn drawers(mount: &Mounted) -> usize {
-    fs::read_dir(mount.state())
-        .map_or(0, |found| found.filter(|entry| entry.as_ref().unwrap().file_name() != "history").count())
+    let is_drawer = |entry: &fs::DirEntry| entry.path().is_dir() && entry.file_name() != "history";
+    fs::read_dir(mount.state()).map_or(0, |found| found.flatten().filter(is_drawer).count())
 }
 
 /// True if the kernel forgets nodes on request (Linux 6.18).

@@ -80,8 +80,8 @@ impl Place {
     pub(crate) fn with(kind: &str, builder: &AsdfBuilder) -> Self {
         let mebibytes = match kind {
             "xfs" | "xfs of 1 KiB" => 320,
-            "btrfs" => 128,
-            _ => 64,
+            // Some tests copy the program there.
+            _ => 160,
         };
         Self::sized(kind, mebibytes, builder)
     }

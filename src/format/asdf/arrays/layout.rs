@@ -66,7 +66,7 @@ struct Layout<'p> {
     places: Places,
     /// The arrays with files of their own.
     arrays: HashMap<Id, Arc<Ndarray>>,
-    /// Masks of these arrays; true if the mask's file holds the array unchanged.
+    /// Mask arrays by their own paths; true if the mask's file holds the array unchanged.
     masks: HashMap<Id, (Arc<Ndarray>, bool)>,
     items: Vec<Item<Entry>>,
     lost_masks: Vec<LostMask>,
@@ -81,7 +81,7 @@ impl Layout<'_> {
         }
     }
 
-    /// Adds an array, and the mask that it has without another array.
+    /// Adds an array, and its mask if the mask is a number or comes from nulls, not from another array.
     fn take(&mut self, found: FoundArray) {
         let Some(place) = self.places.place(self.paths, found.path) else { return };
         let array = Arc::new(found.array);
@@ -195,7 +195,7 @@ impl Layout<'_> {
     }
 }
 
-/// Returns the mask that an array has without another array.
+/// Returns the mask of an array if it is a number, or comes from nulls in an inline array.
 fn own_mask(array: &Ndarray) -> Option<MaskedBy> {
     let Some(Datatype::Scalar(scalar)) = &array.datatype else { return None };
     match (&array.mask, &array.source) {

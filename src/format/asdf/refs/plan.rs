@@ -21,7 +21,7 @@ pub(super) struct Plan {
 /// The places of an array's chunks in the file.
 #[derive(Debug)]
 enum Places {
-    /// The chunks lie one behind the other, with `len` bytes each.
+    /// The chunks are contiguous, with `len` bytes each.
     Row { start: u64, len: u64, count: u64 },
     /// Each chunk is a part of the stored bytes, which begin at `start`.
     Parts { start: u64, parts: Vec<ForeignPart> },
@@ -30,7 +30,7 @@ enum Places {
 /// The reason why an array has no plan.
 #[derive(Debug)]
 pub(super) enum Left {
-    /// Zarr can't express it.
+    /// Zarr can't express the array.
     Out(Cow<'static, str>),
     /// The file can't be read now.
     Unknown(Error),
@@ -52,7 +52,7 @@ impl From<Error> for Left {
 }
 
 impl Plan {
-    /// Finds the chunks of an array. Of a compressed block only headers are read.
+    /// Finds the chunks of an array. Reads only the headers of a compressed block.
     pub(super) fn of(file: &Arc<AsdfFile>, array: &Ndarray, path: Vec<String>) -> Result<Self, Left> {
         let number = match &array.source {
             Source::Block(_) => array.source.block(file.block_count()?).ok_or("its block does not exist")?,
@@ -133,7 +133,7 @@ impl Plan {
     }
 }
 
-/// True if the elements lie one behind the other in C order.
+/// True if the elements are contiguous in C order.
 fn is_contiguous(array: &Ndarray, dimensions: &[u64], item: u64) -> bool {
     let Some(strides) = &array.strides else { return true };
     let mut step = Some(item);
