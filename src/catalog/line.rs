@@ -1,6 +1,5 @@
 //! The catalogue's line for one file.
 
-use std::fmt::Write as _;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -12,6 +11,7 @@ use serde_json::{Serializer, to_string, to_writer};
 use super::since::Since;
 use crate::error::{Error, Result, in_json};
 use crate::format::{self, Container, Context, FactValue, Facts};
+use crate::history::time::precise_instant;
 use crate::source::{BufferedSource, FileSource};
 
 /// Maximal number of blocks, and of arrays, that are described.
@@ -56,7 +56,8 @@ pub(super) fn of_error(path: PathBuf, error: Error) -> Line {
 /// Returns the start of a line: URI, size and time. A file with the same start counts as unchanged.
 fn start_of(path: &Path) -> Result<String> {
     let meta = fs::metadata(path)?;
-    let (size, mtime) = (meta.size(), time(meta.mtime(), meta.mtime_nsec()));
+    let nanoseconds = u32::try_from(meta.mtime_nsec()).unwrap_or(0);
+    let (size, mtime) = (meta.size(), precise_instant((meta.mtime(), nanoseconds)));
     Ok(format!("{{\"uri\":{},\"size\":{size},\"mtime\":\"{mtime}\"", text_of(&uri(path))))
 }
 
@@ -144,43 +145,4 @@ fn uri(path: &Path) -> String {
 fn text_of(text: &str) -> String {
     // A text can always be written.
     to_string(text).unwrap_or_default()
-}
-
-/// Formats a time since 1970 in UTC as in ISO 8601.
-fn time(seconds: i64, nanoseconds: i64) -> String {
-    let (days, second) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
-    // The calendar repeats every 400 years; years begin in March here.
-    let day = days + 719_468;
-    let (era, day) = (day.div_euclid(146_097), day.rem_euclid(146_097));
-    let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
-    let day = day - (365 * year + year / 4 - year / 100);
-    let month = (5 * day + 2) / 153;
-    let day = day - (153 * month + 2) / 5 + 1;
-    let month = if month < 10 { month + 3 } else { month - 9 };
-    let year = year + era * 400 + i64::from(month <= 2);
-    let (hour, minute) = (second / 3600, second / 60 % 60);
-    let mut text = String::new();
-    // Writing to a String can't fail.
-    let _ = write!(text, "{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{:02}", second % 60);
-    let _ = write!(text, ".{nanoseconds:09}Z");
-    text
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn times_are_those_of_the_calendar() {
-        for (seconds, expected) in [
-            (0, "1970-01-01T00:00:00"),
-            (951_782_399, "2000-02-28T23:59:59"),
-            (951_782_400, "2000-02-29T00:00:00"),
-            (1_795_392_000, "2026-11-23T00:00:00"),
-            (-1, "1969-12-31T23:59:59"),
-            (4_107_542_400, "2100-03-01T00:00:00"),
-        ] {
-            assert_eq!(time(seconds, 5), format!("{expected}.000000005Z"));
-        }
-    }
 }

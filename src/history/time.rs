@@ -9,6 +9,11 @@ pub fn instant(time: Time) -> String {
     format!("{date}T{}:{}:{}Z", clock[0], clock[1], clock[2])
 }
 
+/// Returns a time in the format of RFC 3339, with nanoseconds.
+pub fn precise_instant(time: Time) -> String {
+    instant(time).replace('Z', &format!(".{:09}Z", time.1))
+}
+
 /// Returns a time as part of a file name, without colons.
 pub(super) fn as_name(seconds: i64) -> String {
     let (date, clock) = parts(seconds);
@@ -42,9 +47,12 @@ mod tests {
             (951_782_399, "2000-02-28T23:59:59Z"),
             (951_782_400, "2000-02-29T00:00:00Z"),
             (1_763_650_000, "2025-11-20T14:46:40Z"),
+            (1_795_392_000, "2026-11-23T00:00:00Z"),
             (-1, "1969-12-31T23:59:59Z"),
+            (4_107_542_400, "2100-03-01T00:00:00Z"),
         ] {
             assert_eq!(instant((seconds, 5)), text);
+            assert_eq!(precise_instant((seconds, 5)), text.replace('Z', ".000000005Z"));
             assert_eq!(as_name(seconds), text.replace(':', "-"));
         }
         // Extreme times do not overflow.

@@ -13,7 +13,7 @@ use super::zone::Zone;
 use super::{Look, written};
 use crate::error::{Error, in_json, one_line};
 use crate::exit;
-use crate::history::time::instant;
+use crate::history::time::{instant, precise_instant};
 use crate::host::stat::Kind;
 use crate::source::Time;
 use crate::vfs::{Attr, Ino};
@@ -241,7 +241,7 @@ impl<'a> Run<'a> {
                     owner: self.user(attr.uid),
                     group: self.group(attr.gid),
                     size: attr.size,
-                    mtime: utc(attr.mtime),
+                    mtime: precise_instant(attr.mtime),
                     target: line.target.as_ref().map(|target| target.to_string_lossy().into_owned()),
                 })?,
             };
@@ -299,11 +299,6 @@ fn mode(attr: &Attr) -> String {
     std::iter::once(kind).chain((0u16..).zip("rwxrwxrwx".chars()).map(bit)).collect()
 }
 
-/// Returns a time in UTC with its fraction of a second.
-fn utc((seconds, nanoseconds): Time) -> String {
-    instant((seconds, 0)).replace('Z', &format!(".{nanoseconds:09}Z"))
-}
-
 /// Returns a local time as `ls -l` shows it: with hour and minute if it is recent, or else with the year.
 fn date((seconds, _): Time, now: i64, zone: &Zone) -> String {
     const MONTHS: [&str; 12] =
@@ -336,7 +331,7 @@ mod tests {
         assert_eq!(shown(now - RECENT + 1), "May 21 23:52");
         assert_eq!(shown(now + 1), "Nov 20  2025");
         assert_eq!(shown(0), "Jan  1  1970");
-        assert_eq!(utc((0, 7)), "1970-01-01T00:00:00.000000007Z");
+        assert_eq!(precise_instant((0, 7)), "1970-01-01T00:00:00.000000007Z");
         shown(i64::MIN);
         shown(i64::MAX);
     }
