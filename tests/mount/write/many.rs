@@ -22,10 +22,10 @@ fn sh(mount: &Mounted, script: &str) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// Returns the memory of the daemon, in KiB.
+/// Returns the memory that the daemon allocated, in KiB: without the pages of its program that are loaded.
 fn memory(pid: u32) -> u64 {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:")).unwrap();
     line.trim().trim_end_matches(" kB").parse().unwrap()
 }
 
