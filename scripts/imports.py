@@ -130,12 +130,13 @@ class Crate:
         self.files = {module_of(path): path for path in sorted(SRC.rglob("*.rs"))
                       if path.name != "main.rs" and not is_test(path)}
         self.code = {module: read(path) for module, path in self.files.items()}
-        self.uses, self.exports = {}, {}
+        self.uses, self.imported, self.exports = {}, {}, {}
         for module, code in self.code.items():
-            self.uses[module], self.exports[module] = [], {}
+            self.uses[module], self.imported[module], self.exports[module] = [], [], {}
             for found in re.finditer(r"\b(pub(?:\([a-z: ]+\))? )?use ([^;]+);", code):
                 for names, name in leaves(found[2]):
                     self.uses[module].append(names)
+                    self.imported[module].append((names, name))
                     if found[1]:
                         self.exports[module][name] = names
             rest = re.sub(r"\buse [^;]+;", "", code)

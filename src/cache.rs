@@ -33,7 +33,7 @@ pub(crate) use fair_share::FairShare;
 pub use memory::default_budget;
 pub(crate) use memory_budget::Reservation;
 pub(crate) use task::Task;
-pub(crate) use temp_segments::{SegmentList, Stored, TempSegments};
+pub(crate) use temp_segments::{SegmentBytes, SegmentList, TempSegments};
 
 /// A decoded unit.
 pub type Bytes = Arc<Vec<u8>>;

@@ -23,7 +23,7 @@ use clap::error::{ContextKind, ContextValue};
 use clap::{ArgAction, CommandFactory, Parser, ValueEnum};
 
 use crate::cache::store::Store;
-use crate::daemon::{self, Plan};
+use crate::daemon::{self, MountPlan};
 use crate::error::{Error, Kind, Result};
 use crate::format::editor::Validation;
 use crate::options::{self, Options};
@@ -272,9 +272,9 @@ fn act(arguments: Arguments) -> Result<u8> {
     if options.remount {
         return place::remount(arguments.paths, &arguments.options, options.read_only);
     }
-    let place::Places { sources, mountpoint, beside } = place::of(arguments.paths)?;
+    let place::MountPlaces { sources, mountpoint, beside } = place::of(arguments.paths)?;
     let log = log::Settings { verbose: arguments.verbose, quiet: arguments.quiet, file: arguments.log_file };
-    let plan = Plan { sources, mountpoint, beside, options, foreground: arguments.foreground, log };
+    let plan = MountPlan { sources, mountpoint, beside, options, foreground: arguments.foreground, log };
     daemon::mount(plan, daemon::open_tree)?;
     Ok(exit::OK)
 }

@@ -120,7 +120,7 @@ pub fn open_stream(codec: Codec, stream: StoredStream, cache: &Arc<Cache>) -> Re
         Codec::Bzip2 => Decoded::stream(bzip2::open(stream, cache), data_size, cache),
         Codec::Zstd => Decoded::stream(zstd::open(stream, cache), data_size, cache),
         Codec::Lz4 if !is_lz4_frame(&*stream.stored)? => {
-            Decoded::pieces(lz4::Pieces::new(stream.stored, data_size), data_size, cache)
+            Decoded::pieces(lz4::Lz4Pieces::new(stream.stored, data_size), data_size, cache)
         }
         Codec::Lz4 | Codec::Lz4Frame => {
             Decoded::stream(lz4::frames(stream.stored, data_size, cache), data_size, cache)

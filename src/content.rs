@@ -26,10 +26,10 @@ use crate::source::Source;
 pub use gather::Gather;
 pub use interleaved::Interleaved;
 pub use pieces::Pieces;
-pub use recoded::{Change, Recoded, float16};
+pub use recoded::{Conversion, Recoded, float16};
 pub use slice::Slice;
 pub use text::Text;
-pub use window::Window;
+pub use window::ContentWindow;
 
 /// The readability of a content, as far as it is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,14 +62,14 @@ pub trait BufferPool: Send + Sync + std::fmt::Debug {
 
 /// Bytes of a content in a buffer that other readers may share.
 #[derive(Debug)]
-pub struct Shared {
+pub struct SharedBytes {
     /// `Some` until the value is dropped.
     buffer: Option<Arc<Vec<u8>>>,
     range: Range<usize>,
     pool: Arc<dyn BufferPool>,
 }
 
-impl Shared {
+impl SharedBytes {
     /// Refers to a range of a buffer of the pool.
     pub(crate) fn new(buffer: Arc<Vec<u8>>, range: Range<usize>, pool: Arc<dyn BufferPool>) -> Self {
         Self { buffer: Some(buffer), range, pool }
@@ -81,7 +81,7 @@ impl Shared {
     }
 }
 
-impl Deref for Shared {
+impl Deref for SharedBytes {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
@@ -89,7 +89,7 @@ impl Deref for Shared {
     }
 }
 
-impl Drop for Shared {
+impl Drop for SharedBytes {
     fn drop(&mut self) {
         self.buffer.take().into_iter().for_each(|buffer| self.pool.take_back(buffer));
     }
@@ -133,7 +133,7 @@ pub trait Content: Send + Sync + std::fmt::Debug {
     /// Returns the bytes that [`read_at`](Self::read_at) would copy from a single buffer, without the copy.
     /// `None` if they span several buffers or can't be read. Bytes that are not decoded yet are decoded only
     /// if `at_any_cost` is true.
-    fn share(&self, offset: u64, len: usize, at_any_cost: bool) -> Option<Shared> {
+    fn share(&self, offset: u64, len: usize, at_any_cost: bool) -> Option<SharedBytes> {
         let _ = (offset, len, at_any_cost);
         None
     }

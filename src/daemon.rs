@@ -58,7 +58,7 @@ pub use self::contents::open_tree;
 pub(crate) use self::contents::reading;
 pub use self::facts::facts;
 pub use self::idle::Idle;
-pub use self::list::{Listed, list};
+pub use self::list::{ListedMount, list};
 pub use self::remount::remount;
 pub use self::unmount::unmount;
 pub use crate::options::PID_ATTRIBUTE;
@@ -77,7 +77,7 @@ const FUSE_SUPER_MAGIC: u64 = 0x6573_5546;
 
 /// The plan of a mount.
 #[derive(Clone, Debug)]
-pub struct Plan {
+pub struct MountPlan {
     /// The files or directories to show, at least one, in the words of [`Named::of`](named::Named::of); [`mount()`] makes local
     /// paths absolute.
     pub sources: Vec<PathBuf>,
@@ -125,7 +125,10 @@ impl<F> std::fmt::Debug for Served<F> {
 ///
 /// # Errors
 /// The mount could not become ready; it has been undone.
-pub fn mount<F: Filesystem>(mut plan: Plan, open: impl FnOnce(&Plan) -> Result<Served<F>>) -> Result<()> {
+pub fn mount<F: Filesystem>(
+    mut plan: MountPlan,
+    open: impl FnOnce(&MountPlan) -> Result<Served<F>>,
+) -> Result<()> {
     memory::give_back_large_buffers();
     raise_open_files();
     if !plan.foreground {
@@ -185,9 +188,9 @@ pub(crate) fn raise_open_files() {
 
 /// Serves the mount in this process until it ends.
 fn serve<F: Filesystem>(
-    plan: &Plan,
+    plan: &MountPlan,
     place: Mountpoint,
-    open: impl FnOnce(&Plan) -> Result<Served<F>>,
+    open: impl FnOnce(&MountPlan) -> Result<Served<F>>,
     ready: impl FnOnce() -> Result<()>,
 ) -> Result<()> {
     rights::drop_unneeded();
@@ -200,9 +203,9 @@ fn serve<F: Filesystem>(
 }
 
 fn serve_watched<F: Filesystem>(
-    plan: &Plan,
+    plan: &MountPlan,
     lifecycle: &Arc<Lifecycle>,
-    open: impl FnOnce(&Plan) -> Result<Served<F>>,
+    open: impl FnOnce(&MountPlan) -> Result<Served<F>>,
     ready: impl FnOnce() -> Result<()>,
 ) -> Result<()> {
     let served = open(plan)?;
@@ -291,7 +294,7 @@ fn answers(path: &Path) -> Result<()> {
 
 /// Writes a notice to the log. Also writes it to the caller's stderr, unless the log goes there or `-q` was
 /// given.
-fn remark_on(plan: &Plan, remark: &str) {
+fn remark_on(plan: &MountPlan, remark: &str) {
     tracing::warn!("{remark}");
     if (!plan.foreground || plan.log.file.is_some()) && !plan.log.quiet {
         let _ = writeln!(std::io::stderr(), "asdf-mount: {}", crate::error::one_line(remark));
@@ -304,7 +307,7 @@ fn logged(error: Error) -> Error {
 }
 
 /// Returns the source that df and findmnt show.
-fn shown_source(plan: &Plan) -> OsString {
+fn shown_source(plan: &MountPlan) -> OsString {
     match (&plan.options.fsname, plan.sources.as_slice()) {
         (Some(name), _) => name.clone(),
         (None, [source]) => named::shown(source).into(),

@@ -51,12 +51,12 @@ pub struct Error {
     kind: Kind,
     message: String,
     /// Boxed to keep errors, and thus results, small.
-    context: Option<Box<Context>>,
+    context: Option<Box<ErrorContext>>,
 }
 
 /// The file and location of an error.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Context {
+struct ErrorContext {
     file: Option<PathBuf>,
     offset: Option<u64>,
     block: Option<u64>,
@@ -79,7 +79,7 @@ impl Error {
         Self { kind, message: message.into(), context: None }
     }
 
-    fn context_mut(&mut self) -> &mut Context {
+    fn context_mut(&mut self) -> &mut ErrorContext {
         self.context.get_or_insert_default()
     }
 

@@ -40,7 +40,7 @@ use std::time::Duration;
 
 use fuser::{Generation, INodeNo};
 
-use crate::vfs::{Attr, Ino, Listing, OpenFile, Vfs};
+use crate::vfs::{Attr, DirHandle, Ino, OpenFile, Vfs};
 use crate::workers::Workers;
 pub use activity::quiet_for;
 use handle::Handles;
@@ -63,7 +63,7 @@ pub struct Adapter(Arc<Server>);
 struct Server {
     vfs: Arc<Vfs>,
     files: Arc<Handles<OpenFile>>,
-    dirs: Handles<Listing>,
+    dirs: Handles<DirHandle>,
     searching: Queues,
     decoding: Workers,
     checking: Workers,

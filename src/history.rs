@@ -82,7 +82,7 @@ pub struct Replaced<'a> {
 
 /// A kept text of a save that is not done yet.
 #[derive(Debug)]
-pub struct Kept<'a> {
+pub struct KeptText<'a> {
     history: &'a History,
     bucket: Bucket,
     name: OsString,
@@ -91,7 +91,7 @@ pub struct Kept<'a> {
 
 /// A save in the history of a file.
 #[derive(Clone, Debug)]
-pub struct Change {
+pub struct Save {
     /// The name of the text in the mount.
     pub name: String,
     /// Time of the save.
@@ -131,7 +131,7 @@ impl History {
 
     /// Keeps a text that a save is about to replace. Returns `None` if that fails, or if the text is too
     /// large.
-    pub fn keep(&self, replaced: &Replaced<'_>) -> Option<Kept<'_>> {
+    pub fn keep(&self, replaced: &Replaced<'_>) -> Option<KeptText<'_>> {
         self.try_to_keep(replaced).unwrap_or_else(|error| {
             let mut trouble = self.trouble.lock().unwrap_or_else(PoisonError::into_inner);
             if matches!(*trouble, Trouble::None) {
@@ -160,7 +160,7 @@ impl History {
         Ok((state, opened))
     }
 
-    fn try_to_keep(&self, replaced: &Replaced<'_>) -> Result<Option<Kept<'_>>> {
+    fn try_to_keep(&self, replaced: &Replaced<'_>) -> Result<Option<KeptText<'_>>> {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let time = (i64::try_from(now.as_secs()).unwrap_or(i64::MAX), now.subsec_nanos());
         let bytes = entry::bytes(replaced.old, replaced.new, time, replaced.program);
@@ -178,11 +178,11 @@ impl History {
     }
 
     /// Writes an entry into the bucket of a file.
-    fn write(&self, id: &FileId, seconds: i64, bytes: &[u8]) -> Result<Kept<'_>> {
+    fn write(&self, id: &FileId, seconds: i64, bytes: &[u8]) -> Result<KeptText<'_>> {
         let bucket = Bucket::of(&self.open_dir(true)?.1, id)?;
         let name = bucket.new_name(seconds);
         bucket.write(&name, bytes)?;
-        Ok(Kept { history: self, bucket, name, size: bytes.len() as u64 })
+        Ok(KeptText { history: self, bucket, name, size: bytes.len() as u64 })
     }
 
     /// Returns the first error of keeping a text, once.
@@ -205,7 +205,7 @@ impl History {
         &self,
         file: (BorrowedFd<'_>, &OsStr),
         now: impl FnOnce() -> Result<Digest>,
-    ) -> Result<Vec<Change>> {
+    ) -> Result<Vec<Save>> {
         let id = FileId::of(file.0, file.1)?;
         let (_, dir) = match self.open_dir(false) {
             Err(error) if error.errno() == libc::ENOENT => return Ok(Vec::new()),
@@ -224,7 +224,7 @@ impl History {
     ///
     /// # Errors
     /// The text was removed meanwhile, or is damaged.
-    pub fn text(&self, change: &Change) -> Result<Vec<u8>> {
+    pub fn text(&self, change: &Save) -> Result<Vec<u8>> {
         let gone = || Error::new(Kind::NotFound, "the text was removed from the history").of(&change.name);
         let bucket = Bucket::open(&self.open_dir(false)?.1, &change.place.0).ok_or_else(gone)?;
         let bytes = bucket.read(&change.place.1).ok_or_else(gone)?;
@@ -239,7 +239,7 @@ fn links(bucket: &Bucket) -> Vec<Link> {
         let bytes = bucket.read(&name).unwrap_or_default();
         match entry::parse(&bytes) {
             None => Link::Torn,
-            Some((header, _)) => Link::Whole(Change {
+            Some((header, _)) => Link::Whole(Save {
                 name: format!("{}.yaml", named.shown),
                 time: header.time,
                 program: header.program,
@@ -253,7 +253,7 @@ fn links(bucket: &Bucket) -> Vec<Link> {
     bucket.entries().into_iter().rev().map(link).collect()
 }
 
-impl Kept<'_> {
+impl KeptText<'_> {
     /// Ends a save that was done: the bucket follows the file, and older texts are removed.
     pub fn saved(self, file: (BorrowedFd<'_>, &OsStr)) {
         let Ok((state, dir)) = self.history.open_dir(false) else { return };

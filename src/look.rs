@@ -24,7 +24,7 @@ use std::time::Duration;
 
 pub use copy::Range;
 pub use extract::Extraction;
-pub use list::Listing;
+pub use list::ListingForm;
 
 use crate::cache::Cache;
 use crate::daemon;
@@ -34,7 +34,7 @@ use crate::host::stat::Kind;
 use crate::log::complain;
 use crate::named::{self, Named, Servers};
 use crate::options::Options;
-use crate::vfs::{Attr, Ino, Item, Reader, Vfs};
+use crate::vfs::{Attr, DirItem, Ino, ReadHandle, Vfs};
 use copy::Failure;
 
 /// Number of attempts to read a file that another program is changing, and the pause between them.
@@ -117,7 +117,7 @@ impl Look {
     }
 
     /// Opens the file at a path; links are followed.
-    fn file_at(&self, path: &Path) -> Result<Reader> {
+    fn file_at(&self, path: &Path) -> Result<ReadHandle> {
         let found = self.find(path, true)?;
         if found.attr.kind == Kind::Directory {
             return Err(as_system_says(libc::EISDIR, "Is a directory"));
@@ -126,7 +126,7 @@ impl Look {
     }
 
     /// Opens a file by its name. If its bytes are replaced between lookup and open, looks it up again.
-    fn open_file(&self, parent: Ino, name: &OsStr) -> Result<Reader> {
+    fn open_file(&self, parent: Ino, name: &OsStr) -> Result<ReadHandle> {
         again(|| {
             let attr = self.vfs.lookup(parent, name)?;
             let reader = self.vfs.open(attr.ino);
@@ -139,7 +139,7 @@ impl Look {
     fn names(&self, directory: Ino) -> Result<Vec<OsString>> {
         let listing = again(|| self.vfs.open_dir(directory))?;
         let mut names = Vec::new();
-        self.vfs.read_dir(&listing, 2, false, &mut |item: Item<'_>| {
+        self.vfs.read_dir(&listing, 2, false, &mut |item: DirItem<'_>| {
             names.push(item.name.to_owned());
             false
         })?;
@@ -154,7 +154,7 @@ impl Look {
         let found = self.find(directory, true)?;
         let listing = self.vfs.open_dir(found.attr.ino)?;
         let mut names = Vec::new();
-        self.vfs.read_dir(&listing, 2, false, &mut |item: Item<'_>| {
+        self.vfs.read_dir(&listing, 2, false, &mut |item: DirItem<'_>| {
             names.push((item.name.to_owned(), item.kind == Kind::Directory));
             false
         })?;

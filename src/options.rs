@@ -21,7 +21,7 @@ use crate::format::editor::{EditOptions, Validation};
 use crate::format::view_names;
 use crate::remote::RemoteOptions;
 use crate::view::ShownViews;
-use list::{Item, split};
+use list::{ListedOption, split};
 pub(crate) use names::{KnownOption, all};
 pub use names::{Row, TABLE};
 use names::{find, is_comment, is_option};
@@ -176,7 +176,7 @@ impl Options {
         Ok(options)
     }
 
-    fn take(&mut self, item: &Item) -> Result<()> {
+    fn take(&mut self, item: &ListedOption) -> Result<()> {
         if is_comment(&item.name) {
             return Ok(());
         }

@@ -46,7 +46,7 @@ use crate::folder::open_files::OpenFiles;
 use crate::folder::serials::Serials;
 use crate::format::editor::{EditContext, EditSupport, Editor, TextVersion};
 use crate::format::view_names;
-use crate::host::detect::Position;
+use crate::host::detect::EntryPosition;
 use crate::host::stat::{Kind, Stat, Time};
 use crate::overlay::file::{Backing, Body, FileStat, MOST_BYTES, OverlayFile, Quota, copy, now};
 use crate::overlay::refusal::ERROR;
@@ -58,7 +58,7 @@ use crate::view::{ABOUT, BLOCKS, TREE};
 
 /// Settings and state shared by the overlays of a mount.
 #[derive(Debug)]
-pub(crate) struct Shared {
+pub(crate) struct SharedByOverlays {
     /// `None` if no state directory is usable: scratch files are then held in memory.
     pub(crate) state_dir: Option<Arc<StateDir>>,
     pub(crate) quota: Arc<Quota>,
@@ -73,8 +73,8 @@ pub(crate) struct Shared {
 pub(crate) struct Overlay {
     /// Serial number, unique within the mount.
     serial: u64,
-    pub(crate) shared: Arc<Shared>,
-    position: Position,
+    pub(crate) shared: Arc<SharedByOverlays>,
+    position: EntryPosition,
     current: Arc<CurrentFile>,
     /// The format's support for editing, which opens the editor.
     support: &'static dyn EditSupport,
@@ -134,9 +134,9 @@ pub(crate) struct SavedTimes {
 impl Overlay {
     /// Creates the overlay of a writable file.
     pub(crate) fn of(
-        position: &Position,
+        position: &EntryPosition,
         current: &Arc<CurrentFile>,
-        shared: &Arc<Shared>,
+        shared: &Arc<SharedByOverlays>,
         support: &'static dyn EditSupport,
     ) -> Result<Self> {
         let serial = shared.serials.next()?;

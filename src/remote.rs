@@ -9,7 +9,7 @@
 //! | a source on the command line | [`Address::is_one`], [`Address::parse`], [`RemotePlace`]; [`Trust::Mounted`] |
 //! | a URL named by a tree | [`Address::parse`], [`Remote::may_be_named`]; [`Trust::Named`] |
 //! | `stat`, `open`, `list` of a location | [`Remote::stat`], [`Remote::open`], [`Remote::list`] |
-//! | a name in a directory | [`Remote::child`], or [`Entry::address`] of a listing |
+//! | a name in a directory | [`Remote::child`], or [`ListedEntry::address`] of a listing |
 //! | statistics | [`Remote::stats`] |
 //!
 //! `stat` and `open` of an object are one request together: the first asks for the first block, and the
@@ -63,11 +63,11 @@ use crate::error::Result;
 use crate::source::{Source, SourceStat};
 use crate::sync::locked;
 use object::{Object, Opened};
-use shared::Shared;
+use shared::RemoteState;
 
 pub use address::Class;
 pub use client::Trust;
-pub use listing::{Entry, Listing};
+pub use listing::{ListedEntry, Listing};
 pub use options::RemoteOptions;
 pub use place::RemotePlace;
 pub use source::RemoteSource;
@@ -90,7 +90,7 @@ pub enum RemoteStat {
 /// The remote sources of a mount: client, caches, requests in flight.
 #[derive(Debug)]
 pub struct Remote {
-    shared: Arc<Shared>,
+    shared: Arc<RemoteState>,
     /// The objects that were opened last.
     known: Mutex<LruCache<(String, Trust), Arc<Object>>>,
 }
@@ -101,7 +101,7 @@ impl Remote {
     /// # Errors
     /// An option is not valid, or the directory of the cache can't be used.
     pub fn new(options: RemoteOptions, cache: Arc<Cache>) -> Result<Self> {
-        let shared = Arc::new(Shared::new(options, cache)?);
+        let shared = Arc::new(RemoteState::new(options, cache)?);
         Ok(Self { shared, known: Mutex::new(LruCache::new(KNOWN)) })
     }
 

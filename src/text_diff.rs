@@ -11,7 +11,7 @@ use std::io::{self, Write};
 use std::ops::Range;
 
 use hunks::Hunks;
-use window::Window;
+use window::DiffWindow;
 
 /// Maximum lines of each text that are compared at once.
 const WINDOW: usize = 1 << 16;
@@ -20,7 +20,7 @@ const MOST_WORK: u64 = 1 << 31;
 
 /// A run of lines of each text, which differ: offsets of their bytes, and numbers of the first lines, from 0.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Change {
+struct ChangedLines {
     old: Range<usize>,
     new: Range<usize>,
     old_line: u64,
@@ -64,18 +64,18 @@ pub(crate) fn changed_lines(old: &[u8], new: &[u8]) -> (u64, u64) {
 }
 
 /// Passes the changes between two texts in order. No two of them touch.
-fn compare(old: &[u8], new: &[u8], found: &mut dyn FnMut(Change) -> io::Result<()>) -> io::Result<()> {
+fn compare(old: &[u8], new: &[u8], found: &mut dyn FnMut(ChangedLines) -> io::Result<()>) -> io::Result<()> {
     let start = common_start(old, new);
     let end = common_end(old.get(start..).unwrap_or_default(), new.get(start..).unwrap_or_default());
     let line = count_lines(old.get(..start).unwrap_or_default());
     let mut here = (start, start);
     let mut lines = (line, line);
     let ends = (old.len() - end, new.len() - end);
-    let mut pending: Option<Change> = None;
+    let mut pending: Option<ChangedLines> = None;
     let mut work = MOST_WORK;
     while here.0 < ends.0 || here.1 < ends.1 {
         let rest = |text: &'_ [u8], from: usize, to: usize| text.get(from..to).map_or(0..0, |_| from..to);
-        let window = Window::new((old, rest(old, here.0, ends.0)), (new, rest(new, here.1, ends.1)));
+        let window = DiffWindow::new((old, rest(old, here.0, ends.0)), (new, rest(new, here.1, ends.1)));
         let (changes, taken) = window.compare(&mut work);
         for change in changes {
             let change = window.change(&change, lines);

@@ -41,11 +41,11 @@ use std::time::{Duration, SystemTime};
 
 pub use attr::{Attr, Ownership};
 pub use kernel_cache::{Kernel, ReadBytes};
-pub use listing::{Item, Listing};
+pub use listing::{DirHandle, DirItem};
 pub use node::Ino;
-pub use read_handle::{Caching, Reader};
+pub use read_handle::{Caching, ReadHandle};
 pub use slow::{Asked, Delay, Foreign};
-pub use write::{NameIn, OpenFile, Writer};
+pub use write::{NameIn, OpenFile, OverlayWriter};
 pub use xattr::{Xattr, is_of_mount, may_be_xattr};
 
 use lru::LruCache;
@@ -63,13 +63,13 @@ use crate::host::detect::FormatDetector;
 use crate::host::stat::{Kind, Stat};
 use crate::overlay::file::{Backing, OverlayFile};
 use crate::overlay::lazy::LazyOverlay;
-use crate::overlay::{Overlay, Shared};
+use crate::overlay::{Overlay, SharedByOverlays};
 use crate::sync::locked;
 use crate::view::ShownViews;
 use entry::{Class, Entry};
 use kernel_cache::KernelCache;
 use lookup::{FoundNode, ViewContent};
-use node::{KnownNodes, Node, NodeState, ViewNode};
+use node::{Inode, KnownNodes, NodeState, ViewNode};
 use read_handle::ViewFile;
 
 /// Time for which the kernel may cache a name or the attributes of a node.
@@ -137,7 +137,7 @@ pub struct Vfs {
     open_files: Arc<OpenFiles>,
     kernel_cache: KernelCache,
     /// State shared by the overlays; `None` in a mount that began read-only.
-    shared: Option<Arc<Shared>>,
+    shared: Option<Arc<SharedByOverlays>>,
     /// True while the mount is read-only by request, after it began writable.
     is_sealed: AtomicBool,
     /// Count of the requests to change this, and the error of the last one.
@@ -180,7 +180,7 @@ impl Vfs {
 
     /// Returns the inode number of a node and counts the lookup. If the kernel knows many nodes, asks it to
     /// drop older ones.
-    fn remember(&self, node: Node) -> Ino {
+    fn remember(&self, node: Inode) -> Ino {
         let ino = self.known.remember(node);
         if self.kernel_cache.may_give_back()
             && let Some(surplus) = self.known.surplus()
@@ -205,40 +205,40 @@ impl Vfs {
     /// Returns the target of a symbolic link.
     pub fn read_link(&self, ino: Ino) -> Result<OsString> {
         match self.node(ino)? {
-            Node::Entry(entry) => match &entry.class {
+            Inode::Entry(entry) => match &entry.class {
                 Class::Link { text, .. } => Ok(text.clone()),
                 _ => Err(errno(libc::EINVAL)),
             },
-            Node::OverlayFile(_, overlay_file) => match &locked(&overlay_file.body).backing {
+            Inode::OverlayFile(_, overlay_file) => match &locked(&overlay_file.body).backing {
                 Backing::Link(text) => Ok(text.clone()),
                 _ => Err(errno(libc::EINVAL)),
             },
-            Node::View(entry, mounted, view) => match self.shown(&entry, &mounted, &view)?.what {
+            Inode::View(entry, mounted, view) => match self.shown(&entry, &mounted, &view)?.what {
                 folder::Node::Link(text) => Ok(text),
                 _ => Err(errno(libc::EINVAL)),
             },
-            Node::Tree(_) => Err(errno(libc::EINVAL)),
+            Inode::Tree(_) => Err(errno(libc::EINVAL)),
         }
     }
 
     /// Opens a read-only file.
-    pub fn open(&self, ino: Ino) -> Result<Reader> {
+    pub fn open(&self, ino: Ino) -> Result<ReadHandle> {
         match self.node(ino)? {
-            Node::Entry(entry) => Reader::of_entry(&entry),
-            Node::View(entry, mounted, view) => {
+            Inode::Entry(entry) => ReadHandle::of_entry(&entry),
+            Inode::View(entry, mounted, view) => {
                 let found = self.shown(&entry, &mounted, &view).inspect_err(|error| {
                     mounted.trouble(error);
                 })?;
                 match found.what {
                     folder::Node::File(file) => {
                         let kernel_cache = self.kernel_cache.clone();
-                        Reader::of_view(ViewFile { mounted, view, kernel_cache }, found.held, file)
+                        ReadHandle::of_view(ViewFile { mounted, view, kernel_cache }, found.held, file)
                     }
                     folder::Node::Folder(_) => Err(errno(libc::EISDIR)),
                     folder::Node::Link(_) => Err(errno(libc::EINVAL)),
                 }
             }
-            Node::OverlayFile(..) | Node::Tree(_) => Err(errno(libc::EINVAL)),
+            Inode::OverlayFile(..) | Inode::Tree(_) => Err(errno(libc::EINVAL)),
         }
     }
 
@@ -261,7 +261,7 @@ impl Vfs {
         })
     }
 
-    fn node(&self, ino: Ino) -> Result<Node> {
+    fn node(&self, ino: Ino) -> Result<Inode> {
         self.known.get(ino).ok_or_else(|| errno(libc::ESTALE))
     }
 
@@ -269,12 +269,12 @@ impl Vfs {
         entry.folder()?.mounted(&entry.position, &self.serials, &self.open_files)
     }
 
-    fn attr_of(&self, node: &Node) -> Result<Attr> {
+    fn attr_of(&self, node: &Inode) -> Result<Attr> {
         match node {
-            Node::Entry(entry) => self.attr_of_entry(entry),
-            Node::Tree(entry) => self.attr_of_tree(entry),
-            Node::View(entry, mounted, view) => self.attr_of_known_view(entry, mounted, view),
-            Node::OverlayFile(entry, overlay_file) => {
+            Inode::Entry(entry) => self.attr_of_entry(entry),
+            Inode::Tree(entry) => self.attr_of_tree(entry),
+            Inode::View(entry, mounted, view) => self.attr_of_known_view(entry, mounted, view),
+            Inode::OverlayFile(entry, overlay_file) => {
                 self.attr_of_overlay_file(entry, &*entry.folder()?.overlay_of(overlay_file)?, overlay_file)
             }
         }
@@ -282,7 +282,7 @@ impl Vfs {
 
     fn attr_of_found(&self, found: &FoundNode) -> Result<Attr> {
         match (&found.node, &found.shown) {
-            (Node::View(_, mounted, view), Some(shown)) => self.attr_of_view(view, mounted, shown),
+            (Inode::View(_, mounted, view), Some(shown)) => self.attr_of_view(view, mounted, shown),
             (node, _) => self.attr_of(node),
         }
     }
@@ -314,7 +314,7 @@ impl Vfs {
         mounted: &Arc<MountedFile>,
         view: &ViewNode,
     ) -> Result<Attr> {
-        let told = view.shown().filter(|state| state.kind == folder::Kind::File);
+        let told = view.shown().filter(|state| state.kind == folder::EntryKind::File);
         if let Some(state) = told.as_ref().filter(|state| state.is_fixed() && state.is_alive()) {
             return Ok(self.attr_of_state(view, mounted, state));
         }
@@ -323,9 +323,9 @@ impl Vfs {
 
     fn attr_of_state(&self, view: &ViewNode, mounted: &MountedFile, state: &NodeState) -> Attr {
         let kind = match state.kind {
-            folder::Kind::Folder => Kind::Directory,
-            folder::Kind::Link => Kind::Link,
-            folder::Kind::File => Kind::File,
+            folder::EntryKind::Folder => Kind::Directory,
+            folder::EntryKind::Link => Kind::Link,
+            folder::EntryKind::File => Kind::File,
         };
         let attr = self.ownership.attr(Ino::of(view.serial), kind, state.size, &mounted.look().stat);
         Attr { mtime: state.mtime, ..attr }

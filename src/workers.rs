@@ -20,15 +20,15 @@ const REPLACEMENTS: usize = 512;
 /// A bounded number of threads, and their job queue.
 #[derive(Debug)]
 pub(crate) struct Workers {
-    shared: Arc<Shared>,
+    shared: Arc<SharedByWorkers>,
 }
 
 thread_local! {
     /// The workers to which this thread belongs.
-    static WORKS_FOR: RefCell<Option<Arc<Shared>>> = const { RefCell::new(None) };
+    static WORKS_FOR: RefCell<Option<Arc<SharedByWorkers>>> = const { RefCell::new(None) };
 }
 
-struct Shared {
+struct SharedByWorkers {
     name: &'static str,
     bound: usize,
     state: Mutex<WorkersState>,
@@ -58,15 +58,15 @@ impl WorkersState {
     }
 }
 
-impl std::fmt::Debug for Shared {
+impl std::fmt::Debug for SharedByWorkers {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let state = self.lock();
-        let mut out = out.debug_struct("Shared");
+        let mut out = out.debug_struct("SharedByWorkers");
         out.field("waiting", &state.waiting.len()).field("threads", &state.threads).finish_non_exhaustive()
     }
 }
 
-impl Shared {
+impl SharedByWorkers {
     fn lock(&self) -> MutexGuard<'_, WorkersState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -120,7 +120,7 @@ impl Workers {
     /// Creates workers with at most `bound` threads, called `name`.
     pub(crate) fn new(name: &'static str, bound: usize) -> Self {
         let (state, more, quiet) = Default::default();
-        Self { shared: Arc::new(Shared { name, bound: bound.max(1), state, more, quiet }) }
+        Self { shared: Arc::new(SharedByWorkers { name, bound: bound.max(1), state, more, quiet }) }
     }
 
     /// Schedules a job. If no thread can be started, the job runs on this thread.
@@ -165,7 +165,7 @@ pub(crate) fn while_waiting<T>(wait: impl FnOnce() -> T) -> T {
 }
 
 /// A guard that exists while a thread waits in [`while_waiting`]. A panic drops it, too.
-struct Resting(Arc<Shared>);
+struct Resting(Arc<SharedByWorkers>);
 
 impl Drop for Resting {
     fn drop(&mut self) {

@@ -5,7 +5,7 @@ use std::ffi::{OsStr, OsString};
 use std::sync::Arc;
 
 use asdf_mount::cache::Cache;
-use asdf_mount::content::folder::{Folder, Kind, Node};
+use asdf_mount::content::folder::{EntryKind, Folder, Node};
 use asdf_mount::content::{Content, read_exact_at};
 use asdf_mount::format::{self, Context};
 use asdf_mount::source::MemorySource;
@@ -34,7 +34,7 @@ libfuzzer_sys::fuzz_target!(|tree: &[u8]| {
 });
 
 fn walk(folder: &dyn Folder, left: &mut usize) {
-    let mut entries: Vec<(OsString, Kind)> = Vec::new();
+    let mut entries: Vec<(OsString, EntryKind)> = Vec::new();
     let listed = folder.list(0, &mut |name: &OsStr, kind| {
         entries.push((name.to_owned(), kind));
         true

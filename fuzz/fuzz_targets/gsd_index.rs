@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use asdf_mount::cache::Cache;
-use asdf_mount::content::folder::{Kind, Node};
+use asdf_mount::content::folder::{EntryKind, Node};
 use asdf_mount::format::{self, Context, gsd::header::MAGIC};
 use asdf_mount::source::MemorySource;
 
@@ -49,7 +49,7 @@ libfuzzer_sys::fuzz_target!(|data: &[u8]| {
 fn walk(node: &Node) {
     let Node::Folder(folder) = node else { return };
     let mut names = Vec::new();
-    let mut take = |name: &std::ffi::OsStr, kind: Kind| {
+    let mut take = |name: &std::ffi::OsStr, kind: EntryKind| {
         names.push((name.to_owned(), kind));
         names.len() < MOST
     };

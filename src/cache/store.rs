@@ -1,6 +1,6 @@
 //! The store of seek tables, which outlive a mount.
 //!
-//! A table is found by a [`Key`] and consists of the bytes of one file; the codec defines their meaning.
+//! A table is found by a [`TableKey`] and consists of the bytes of one file; the codec defines their meaning.
 //! Nothing depends on a table. Without a directory none is stored. If a table is missing or invalid, a reader
 //! needs one pass over the stream, which makes a new one.
 //!
@@ -25,15 +25,15 @@ use directory::Directory;
 
 /// The key of a table: a digest of the stream's identity.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Key(pub [u8; 16]);
+pub struct TableKey(pub [u8; 16]);
 
-impl fmt::Display for Key {
+impl fmt::Display for TableKey {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.iter().try_for_each(|byte| write!(out, "{byte:02x}"))
     }
 }
 
-impl fmt::Debug for Key {
+impl fmt::Debug for TableKey {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, out)
     }
@@ -52,7 +52,7 @@ enum Backing {
     #[default]
     Nowhere,
     Directory(Arc<Directory>),
-    Memory(Mutex<HashMap<Key, Arc<Text>>>),
+    Memory(Mutex<HashMap<TableKey, Arc<Text>>>),
 }
 
 impl Store {
@@ -91,7 +91,7 @@ impl Store {
     }
 
     /// Returns the table with this key. Its bytes are not validated.
-    pub fn find(&self, key: Key) -> Option<Arc<dyn Content>> {
+    pub fn find(&self, key: TableKey) -> Option<Arc<dyn Content>> {
         match &self.backing {
             Backing::Nowhere => None,
             Backing::Directory(directory) => Some(Arc::new(directory.find(key)?)),
@@ -100,7 +100,7 @@ impl Store {
     }
 
     /// Stores the output of `write` under `key`, completely or not at all.
-    pub fn keep(&self, key: Key, write: &mut dyn FnMut(&mut dyn Write) -> io::Result<()>) {
+    pub fn keep(&self, key: TableKey, write: &mut dyn FnMut(&mut dyn Write) -> io::Result<()>) {
         let kept = match &self.backing {
             Backing::Nowhere => Ok(()),
             Backing::Directory(directory) => directory.keep(key, write),
@@ -117,7 +117,7 @@ impl Store {
     }
 
     /// Removes the table with this key.
-    pub fn remove(&self, key: Key) {
+    pub fn remove(&self, key: TableKey) {
         match &self.backing {
             Backing::Nowhere => {}
             Backing::Directory(directory) => directory.remove(key),

@@ -89,13 +89,13 @@ impl Segment {
 
 /// The location of bytes in a [`SegmentList`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Stored {
+pub(crate) struct SegmentBytes {
     segment: u32,
     at: u32,
     len: u32,
 }
 
-impl Stored {
+impl SegmentBytes {
     /// Returns the number of bytes.
     pub(crate) fn len(self) -> u64 {
         self.len.into()
@@ -108,7 +108,7 @@ pub(crate) struct SegmentList(Vec<Segment>);
 
 impl SegmentList {
     /// Writes `bytes`, which must fit into a segment; `None` on failure.
-    pub(crate) fn put(&mut self, bytes: &[u8], file: &TempSegments) -> Option<Stored> {
+    pub(crate) fn put(&mut self, bytes: &[u8], file: &TempSegments) -> Option<SegmentBytes> {
         let len = u32::try_from(bytes.len()).ok()?;
         let at = match self.0.last_mut().and_then(|segment| segment.put(bytes)) {
             Some(at) => at,
@@ -119,11 +119,11 @@ impl SegmentList {
                 at
             }
         };
-        Some(Stored { segment: u32::try_from(self.0.len() - 1).ok()?, at, len })
+        Some(SegmentBytes { segment: u32::try_from(self.0.len() - 1).ok()?, at, len })
     }
 
     /// Reads stored bytes.
-    pub(crate) fn get(&self, stored: Stored) -> Option<Vec<u8>> {
+    pub(crate) fn get(&self, stored: SegmentBytes) -> Option<Vec<u8>> {
         let segment = self.0.get(usize::try_from(stored.segment).ok()?)?;
         segment.get(stored.at, usize::try_from(stored.len).ok()?)
     }

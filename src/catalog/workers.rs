@@ -18,19 +18,19 @@ const AHEAD: usize = 8;
 const CACHE_BUDGET: u64 = 4 << 20;
 
 /// A file of the walk, or the error of a path.
-type Found = Result<PathBuf, (PathBuf, Error)>;
+type WalkedFile = Result<PathBuf, (PathBuf, Error)>;
 
 /// A file, and the channel for its line.
-type Job = (Found, SyncSender<Line>);
+type LineJob = (WalkedFile, SyncSender<Line>);
 
 /// Passes the line of each file to `write`, until that fails.
 pub(super) fn each_line(
-    files: impl Iterator<Item = Found>,
+    files: impl Iterator<Item = WalkedFile>,
     since: Option<&Since>,
     write: &mut dyn FnMut(Line) -> io::Result<()>,
 ) -> io::Result<()> {
     let threads = thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    let (to_workers, jobs) = sync_channel::<Job>(threads);
+    let (to_workers, jobs) = sync_channel::<LineJob>(threads);
     let jobs = Mutex::new(jobs);
     thread::scope(|scope| {
         // The sender is dropped at the end of this closure, so the workers end after the last job.
@@ -61,7 +61,7 @@ fn ended() -> io::Error {
     io::Error::other("a thread that describes files has ended")
 }
 
-fn work(jobs: &Mutex<Receiver<Job>>, since: Option<&Since>) {
+fn work(jobs: &Mutex<Receiver<LineJob>>, since: Option<&Since>) {
     let context = Context::new(Arc::new(Cache::with_threads(CACHE_BUDGET, 1)));
     loop {
         let job = jobs.lock().unwrap_or_else(PoisonError::into_inner).recv();

@@ -15,7 +15,7 @@ use crate::format::editor::{EditContext, SaveTarget, TextVersion};
 use crate::format::refusal::Refusal;
 use crate::format::{self, Context};
 use crate::history::time::instant;
-use crate::history::{Change, Digest, History};
+use crate::history::{Digest, History, Save};
 use crate::options::Options;
 use crate::source::{FileSource, NoReaders};
 use crate::text_diff;
@@ -26,7 +26,7 @@ const IN_MOUNT: &str = ".asdf-mount/history/";
 /// The saves of a file, the last one first, and its present text.
 struct Saves {
     history: Option<History>,
-    changes: Vec<Change>,
+    changes: Vec<Save>,
     text: Vec<u8>,
 }
 
@@ -55,12 +55,12 @@ impl Saves {
     }
 
     /// Returns the saves that led to the present text.
-    fn own(&self) -> impl Iterator<Item = &Change> {
+    fn own(&self) -> impl Iterator<Item = &Save> {
         self.changes.iter().filter(|change| change.is_own)
     }
 
     /// Returns the text before a save.
-    fn before(&self, change: &Change) -> Result<Vec<u8>> {
+    fn before(&self, change: &Save) -> Result<Vec<u8>> {
         match &self.history {
             Some(history) => history.text(change),
             None => Err(Error::new(Kind::NotFound, "there is no history")),
@@ -209,7 +209,7 @@ pub(super) fn undo(file: &Path, options: &Options, quiet: bool) -> Result<u8> {
 }
 
 /// Takes the last save back and returns it. `None` if the older text is refused; the refusal is printed.
-fn undo_here(file: &Path, context: &EditContext) -> Result<Option<Change>> {
+fn undo_here(file: &Path, context: &EditContext) -> Result<Option<Save>> {
     let mut editor = revise::open(file, context)?;
     editor.set_program(Some("asdf-mount --undo".to_owned()));
     let saves = Saves::of(file)?;
@@ -239,7 +239,7 @@ fn mount_of(file: &Path) -> Option<PathBuf> {
 }
 
 /// Takes the last save of a mounted file back, by writing the older text to the mount.
-fn undo_in(mountpoint: &Path, file: &Path) -> Result<Option<Change>> {
+fn undo_in(mountpoint: &Path, file: &Path) -> Result<Option<Save>> {
     let saves = Saves::of(file)?;
     let change = saves.own().next().ok_or_else(|| saves.missing(file, 1))?;
     let (text, tree) = (saves.before(change)?, mountpoint.join("tree.yaml"));

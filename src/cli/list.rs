@@ -1,7 +1,7 @@
 //! `--list`: prints the mounts.
 
 use super::{exit, print};
-use crate::daemon::{self, Listed};
+use crate::daemon::{self, ListedMount};
 use crate::error::{Result, in_json, one_line};
 
 /// Prints the mounts as a table, or with `json` as an object a line.
@@ -11,7 +11,7 @@ pub(super) fn mounts(json: bool) -> Result<u8> {
     print(text.as_bytes()).map(|()| exit::OK)
 }
 
-fn objects(mounts: &[Listed]) -> String {
+fn objects(mounts: &[ListedMount]) -> String {
     let lines = mounts.iter().map(|mount| {
         let object = serde_json::json!({
             "mountpoint": mount.mountpoint.to_string_lossy(),
@@ -26,7 +26,7 @@ fn objects(mounts: &[Listed]) -> String {
 }
 
 /// Returns a table with a title; empty without mounts.
-fn table(mounts: &[Listed]) -> String {
+fn table(mounts: &[ListedMount]) -> String {
     if mounts.is_empty() {
         return String::new();
     }
@@ -56,7 +56,7 @@ mod tests {
 
     #[test]
     fn a_name_with_blanks_and_breaks_takes_one_line() {
-        let mount = Listed {
+        let mount = ListedMount {
             mountpoint: "/m/a\nb".into(),
             source: "/d/a b.asdf".into(),
             pid: Some(7),

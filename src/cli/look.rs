@@ -9,7 +9,7 @@ use clap::Args;
 use super::{any_path, complain, usage};
 use crate::error::Result;
 use crate::exit;
-use crate::look::{Extraction, Listing, Look, Range};
+use crate::look::{Extraction, ListingForm, Look, Range};
 use crate::options::{self, Options};
 
 /// The group of these options in `--help`.
@@ -114,7 +114,7 @@ impl LookArguments {
     fn show(&self, look: &Look, paths: &[PathBuf], how: How) -> Result<u8> {
         let stdout = std::io::stdout();
         if self.ls {
-            let listing = Listing { json: how.json, recursive: self.recursive, all: self.all };
+            let listing = ListingForm { json: how.json, recursive: self.recursive, all: self.all };
             return Ok(look.list(paths, listing, &mut BufWriter::new(stdout.lock())));
         }
         if self.cat {

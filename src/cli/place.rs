@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 
 /// The sources and the mountpoint of a command line.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Places {
+pub(super) struct MountPlaces {
     pub(super) sources: Vec<PathBuf>,
     pub(super) mountpoint: PathBuf,
     /// True if the mountpoint was not given: it is beside the source, and has its name.
@@ -18,12 +18,12 @@ pub(super) struct Places {
 
 /// Splits the paths of a command line. The last of several is the mountpoint; a file alone is mounted beside
 /// itself.
-pub(super) fn of(mut paths: Vec<PathBuf>) -> Result<Places> {
+pub(super) fn of(mut paths: Vec<PathBuf>) -> Result<MountPlaces> {
     let Some(last) = paths.pop() else {
         return Err(usage("SOURCE is required; asdf-mount --help shows examples"));
     };
     if paths.is_empty() {
-        return Ok(Places { mountpoint: beside(&last)?, sources: vec![last], beside: true });
+        return Ok(MountPlaces { mountpoint: beside(&last)?, sources: vec![last], beside: true });
     }
     if last.is_file() {
         let message = format!(
@@ -33,7 +33,7 @@ pub(super) fn of(mut paths: Vec<PathBuf>) -> Result<Places> {
         );
         return Err(usage(message));
     }
-    Ok(Places { sources: paths, mountpoint: last, beside: false })
+    Ok(MountPlaces { sources: paths, mountpoint: last, beside: false })
 }
 
 /// Returns the mountpoint beside a file: its name without the extension.

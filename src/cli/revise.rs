@@ -17,7 +17,7 @@ use crate::error::one_line;
 use crate::error::{Error, Kind, Result};
 use crate::format;
 use crate::format::editor::{EditContext, Editor, SaveTarget, Saved, TextVersion};
-use crate::format::recovery::{self, Recovered, Side};
+use crate::format::recovery::{self, Recovered, SaveSide};
 use crate::format::refusal::Refusal;
 use crate::history::History;
 use crate::log;
@@ -157,8 +157,8 @@ fn what_was_done(recovered: &Recovered) -> Vec<String> {
     let mut lines = Vec::new();
     if let Some(outcome) = recovered.outcome {
         let which = match outcome {
-            Side::Old => "before",
-            Side::New => "after",
+            SaveSide::Old => "before",
+            SaveSide::New => "after",
         };
         lines.push(format!("recovered: it is now as {which} the interrupted save"));
     }

@@ -32,7 +32,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 pub use buffer::{Buffer, MAX_BLOCK, Memory};
 pub use header::{HEADER_SIZE, Header, Inner, Shuffle};
-pub use payload::{Buffers, Payload, RUN_BUFFERS, RUN_BYTES, Run};
+pub use payload::{Buffers, DecodedRun, Payload, RUN_BUFFERS, RUN_BYTES};
 pub use scratch::Scratch;
 
 use super::foreign::part::{ForeignPart, Take};
@@ -40,7 +40,7 @@ use crate::content::Content;
 use crate::decode::{Chunk, Chunks};
 use crate::error::{Error, Kind, Result};
 use buffer::MIN_PIECE;
-use scratch::{Window, placed};
+use scratch::{ScratchWindow, placed};
 use table::{Span, SpanStart, Table};
 
 /// Bytes read ahead between headers that are close together.
@@ -59,7 +59,7 @@ pub fn open(stored: Arc<dyn Content>, data_size: u64) -> impl Chunks + 'static {
 /// Passes each buffer to `take`.
 pub(super) fn each_buffer(stored: &Arc<dyn Content>, data_size: u64, take: Take<'_>) -> Result<()> {
     let row = Row { stored: stored.clone(), data_size, state: Mutex::default() };
-    let (framing, mut window, mut at) = (row.framing()?, Window::default(), 0);
+    let (framing, mut window, mut at) = (row.framing()?, ScratchWindow::default(), 0);
     while let Some(Frame { header, at: offset, end }) = row.next(framing, at, &mut window)? {
         let len = u64::from(header.cbytes());
         if header.inner() == Some(Inner::Snappy) {
@@ -126,7 +126,7 @@ impl Chunks for Row {
             }
             None => {
                 let mut at = span.start.stored;
-                let mut window = Window::default();
+                let mut window = ScratchWindow::default();
                 while at < span.end.stored {
                     let frame = self.frame(framing, at, &mut window)?;
                     Buffer::new(&*self.stored, frame.at, frame.header).decode(scratch, out)?;
@@ -156,7 +156,7 @@ impl Row {
             Some(framing) => framing,
             None => *state.framing.insert(self.framing()?),
         };
-        let mut window = Window::default();
+        let mut window = ScratchWindow::default();
         let span = state.table.find(offset, |mark| self.hop(framing, mark, &mut window))?;
         Ok(span.map(|span| (framing, span)))
     }
@@ -188,7 +188,7 @@ impl Row {
     }
 
     /// Returns the span that begins at a mark.
-    fn hop(&self, framing: Framing, start: SpanStart, window: &mut Window) -> Result<Option<Span>> {
+    fn hop(&self, framing: Framing, start: SpanStart, window: &mut ScratchWindow) -> Result<Option<Span>> {
         let Some(frame) = self.next(framing, start.stored, window)? else { return Ok(None) };
         let whole = |len: u64, stored, piece: u64, header| {
             let decoded = start.decoded.checked_add(len).ok_or_else(|| Error::damaged("a size overflows"))?;
@@ -217,7 +217,7 @@ impl Row {
     }
 
     /// Returns the frame at `at`, if one is due there.
-    fn next(&self, framing: Framing, at: u64, window: &mut Window) -> Result<Option<Frame>> {
+    fn next(&self, framing: Framing, at: u64, window: &mut ScratchWindow) -> Result<Option<Frame>> {
         if at == self.stored.len() || (framing == Framing::Bare && at > 0) {
             return Ok(None);
         }
@@ -225,7 +225,7 @@ impl Row {
     }
 
     /// Reads the header of the frame at `at`; the rest of the frame may be missing.
-    fn frame(&self, framing: Framing, at: u64, window: &mut Window) -> Result<Frame> {
+    fn frame(&self, framing: Framing, at: u64, window: &mut ScratchWindow) -> Result<Frame> {
         let prefix = framing.prefix();
         let overflow = || Error::damaged("an offset overflows");
         let buffer = at.checked_add(prefix).ok_or_else(overflow)?;

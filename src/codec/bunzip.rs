@@ -46,7 +46,7 @@ mod tests;
 pub use block::{Block, Decoder};
 pub use fault::Fault;
 pub use magic::{Candidate, Candidates, Follows, Magic};
-pub use stream::{BlockChain, Next, StreamReader};
+pub use stream::{BlockChain, StreamElement, StreamReader};
 
 /// Maximum size of a stream's blocks with runs not expanded, in units of 100 000 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -9,7 +9,7 @@
 //! | [`Inflate`] | the decoder: from a [`Position`], with the output before it, into the caller's buffer |
 //! | [`Pass`] | decodes a stream step by step, with a [`Checkpoint`] every so many bytes |
 //! | [`Checkpoint`] | a position where decoding can start again, and the output before it that this needs |
-//! | [`Finder`] | finds where blocks may begin, from the compressed bits alone |
+//! | [`BlockFinder`] | finds where blocks may begin, from the compressed bits alone |
 //! | [`Piece`] | output decoded from a found block, before the output in front of it is known |
 //! | [`Resolver`] | completes the output of a piece once the output in front of it is known |
 //! | [`zlib`] | the wrapper of RFC 1950: two bytes in front, a checksum behind |
@@ -48,7 +48,7 @@ mod tests;
 
 pub use checkpoint::Checkpoint;
 pub use fault::{Cause, Fault, Reason};
-pub use find::Finder;
+pub use find::BlockFinder;
 pub use inflate::{Block, Inflate, Position, Stop};
 pub use pass::Pass;
 pub use piece::{Ending, Piece, PieceRequest};

@@ -39,7 +39,7 @@ pub fn numcodec(codec: Codec) -> &'static str {
 /// # Errors
 /// The stream is damaged, or other programs can't decode it in parts.
 pub fn parts(codec: Codec, stored: &Arc<dyn Content>, data_size: u64) -> Result<Vec<ForeignPart>> {
-    let mut parts = Parts::default();
+    let mut parts = ForeignParts::default();
     let whole = ForeignPart { offset: 0, stored: stored.len(), len: data_size };
     match codec {
         Codec::Zlib | Codec::Bzip2 => parts.add(whole)?,
@@ -56,12 +56,12 @@ pub fn parts(codec: Codec, stored: &Arc<dyn Content>, data_size: u64) -> Result<
 }
 
 #[derive(Default)]
-struct Parts {
+struct ForeignParts {
     parts: Vec<ForeignPart>,
     len: u64,
 }
 
-impl Parts {
+impl ForeignParts {
     fn add(&mut self, part: ForeignPart) -> Result<()> {
         if self.parts.len() >= MOST_PARTS {
             return Err(Error::unsupported(format!("the block has more than {MOST_PARTS} chunks")));

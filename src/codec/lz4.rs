@@ -1,7 +1,7 @@
 //! LZ4 in both forms that occur in ASDF files.
 //!
 //! Under the label `lz4\0`, Python's asdf and most other writers write pieces that decode independently
-//! ([`Pieces`]). Some writers put an LZ4 frame there, which also has a label of its own ([`frames`]).
+//! ([`Lz4Pieces`]). Some writers put an LZ4 frame there, which also has a label of its own ([`frames`]).
 
 mod block;
 mod format;
@@ -20,7 +20,7 @@ use crate::cache::Cache;
 use crate::content::Content;
 use crate::decode::Sequential;
 
-pub(super) use pieces::{Pieces, each_piece};
+pub(super) use pieces::{Lz4Pieces, each_piece};
 pub(super) use whole::decode;
 
 /// Opens the frames in `stored`, which together decode to `data_size` bytes.

@@ -20,7 +20,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use self::reader::PartReader;
 use super::seek::{SeekTable, SegmentReader};
-use crate::cache::{Cache, SegmentList, Stored};
+use crate::cache::{Cache, SegmentBytes, SegmentList};
 use crate::error::{Error, Result};
 
 /// Maximum number of part starts that are remembered; all data behind the last one form one part.
@@ -124,7 +124,7 @@ struct FoundParts {
     /// The kind of data behind the last part start.
     beyond: Beyond,
     /// The windows of parts that need one, by the number of the part.
-    windows: HashMap<usize, Stored>,
+    windows: HashMap<usize, SegmentBytes>,
     stored: SegmentList,
     /// True if a search for part starts far ahead has failed.
     in_vain: bool,
@@ -148,7 +148,7 @@ enum Beyond {
 
 /// A part of the stream.
 #[derive(Clone, Copy, Debug)]
-struct Part {
+struct StreamPart {
     cut: PartStart,
     until: Option<PartStart>,
     most: u64,
@@ -173,7 +173,7 @@ impl<P: Parts> Parted<P> {
     }
 
     /// Returns part `n`, which begins at a known part start; `None` if the stream ends there.
-    fn part(&self, n: usize) -> Result<Option<Part>> {
+    fn part(&self, n: usize) -> Result<Option<StreamPart>> {
         let mut state = self.state();
         if n + 1 == state.cuts.len() && state.beyond == Beyond::Unknown {
             match self.parts.hop(state.cuts[n].cut, false) {
@@ -188,10 +188,10 @@ impl<P: Parts> Parted<P> {
         }
         let KnownPart { cut, most } =
             *state.cuts.get(n).ok_or_else(|| Error::damaged("there is no such part"))?;
-        Ok(Some(Part { cut, until: state.cuts.get(n + 1).map(|entry| entry.cut), most }))
+        Ok(Some(StreamPart { cut, until: state.cuts.get(n + 1).map(|entry| entry.cut), most }))
     }
 
-    fn start(&self, n: usize, part: Part) -> Result<P::Decoder> {
+    fn start(&self, n: usize, part: StreamPart) -> Result<P::Decoder> {
         let window = {
             let state = self.state();
             match state.windows.get(&n) {

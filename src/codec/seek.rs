@@ -289,7 +289,7 @@ impl SeekableDecoder {
 }
 
 /// The result of a decoding step.
-enum Next {
+enum StepResult {
     /// A segment that begins at this index of the segment buffer.
     Segment(usize),
     /// Number of bytes written to the caller's buffer.
@@ -298,11 +298,17 @@ enum Next {
 }
 
 /// Decodes further bytes: directly to `out`, unless they are to be skipped (`pass`).
-fn next(segments: &mut dyn SegmentReader, ready: &mut Vec<u8>, out: &mut [u8], pass: bool) -> Result<Next> {
+fn next(
+    segments: &mut dyn SegmentReader,
+    ready: &mut Vec<u8>,
+    out: &mut [u8],
+    pass: bool,
+) -> Result<StepResult> {
     if !pass && let Some(written) = segments.read(out) {
-        return written.map(|written| if written == 0 { Next::End } else { Next::Written(written) });
+        return written
+            .map(|written| if written == 0 { StepResult::End } else { StepResult::Written(written) });
     }
-    Ok(segments.next(ready)?.map_or(Next::End, Next::Segment))
+    Ok(segments.next(ready)?.map_or(StepResult::End, StepResult::Segment))
 }
 
 fn locked(verdict: &Mutex<Option<Verdict>>) -> MutexGuard<'_, Option<Verdict>> {
@@ -340,14 +346,14 @@ impl Decoder for SeekableDecoder {
             }
             match &mut self.backend {
                 Backend::Ours(segments) => match next(&mut **segments, &mut self.ready, out, pass > 0) {
-                    Ok(Next::Segment(start)) => self.given = start,
-                    Ok(Next::Written(written)) => {
+                    Ok(StepResult::Segment(start)) => self.given = start,
+                    Ok(StepResult::Written(written)) => {
                         self.given = self.ready.len();
                         let written = written.min(out.len());
                         self.at += written as u64;
                         return Ok(written);
                     }
-                    Ok(Next::End) => {
+                    Ok(StepResult::End) => {
                         self.ready = Vec::new();
                         self.given = 0;
                         self.backend = Backend::Ended;

@@ -18,7 +18,7 @@ pub trait Folder: Send + Sync + fmt::Debug {
     fn lookup(&self, name: &OsStr) -> Result<Option<Node>>;
 
     /// Passes the entries from number `from` on to `take`, in a stable order, until `take` returns false.
-    fn list(&self, from: u64, take: &mut dyn FnMut(&OsStr, Kind) -> bool) -> Result<()>;
+    fn list(&self, from: u64, take: &mut dyn FnMut(&OsStr, EntryKind) -> bool) -> Result<()>;
 
     /// True if a lookup or a listing may take long now, for example because the first one reads an index. It
     /// must then not run on a thread that answers the kernel.
@@ -35,7 +35,7 @@ pub trait Folder: Send + Sync + fmt::Debug {
 
 /// The type of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum EntryKind {
     /// A directory.
     Folder,
     /// A file.
@@ -57,11 +57,11 @@ pub enum Node {
 
 impl Node {
     /// Returns the type of the entry.
-    pub fn kind(&self) -> Kind {
+    pub fn kind(&self) -> EntryKind {
         match self {
-            Self::Folder(_) => Kind::Folder,
-            Self::File(_) => Kind::File,
-            Self::Link(_) => Kind::Link,
+            Self::Folder(_) => EntryKind::Folder,
+            Self::File(_) => EntryKind::File,
+            Self::Link(_) => EntryKind::Link,
         }
     }
 }

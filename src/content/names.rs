@@ -27,12 +27,12 @@ const EMPTY: &str = "%-";
 
 /// The file name endings of a view, such as `.npy`. In a name with one of these endings, the dot is escaped.
 #[derive(Clone, Copy, Debug)]
-pub struct Names {
+pub struct ViewNames {
     /// Endings with their dots.
     pub endings: &'static [&'static str],
 }
 
-impl Names {
+impl ViewNames {
     /// Returns the components of a name in which `/` separates directories.
     pub fn path(&self, name: &[u8]) -> Vec<String> {
         let mut components: Vec<Vec<u8>> = vec![Vec::new()];
@@ -158,7 +158,7 @@ mod tests {
 
     use super::*;
 
-    const NAMES: Names = Names { endings: &[".npy", ".txt", ".frames"] };
+    const NAMES: ViewNames = ViewNames { endings: &[".npy", ".txt", ".frames"] };
 
     fn path(name: &str) -> String {
         NAMES.path(name.as_bytes()).join(" ")

@@ -19,8 +19,8 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use self::layout::{Group, Page};
-use self::values::Shape;
-use super::{Content, Shared, Soundness, Stored, fill, read_exact_at};
+use self::values::ColumnShape;
+use super::{Content, SharedBytes, Soundness, Stored, fill, read_exact_at};
 use crate::error::{Error, Result};
 
 mod flatbuffer;
@@ -69,7 +69,7 @@ pub struct Values {
 #[derive(Debug)]
 struct Leaf {
     path: Vec<String>,
-    shape: Shape,
+    shape: ColumnShape,
     per_row: u64,
     content: Arc<dyn Content>,
     missing: Option<Arc<dyn Content>>,
@@ -77,7 +77,7 @@ struct Leaf {
 
 /// A table as a Parquet file.
 #[derive(Debug)]
-pub struct Table {
+pub struct ParquetTable {
     leaves: Vec<Leaf>,
     rows: u64,
     /// The row groups of full size, and the shorter one after them.
@@ -89,7 +89,7 @@ pub struct Table {
     footer_at: u64,
 }
 
-impl Table {
+impl ParquetTable {
     /// Makes a table of named columns.
     ///
     /// # Errors
@@ -102,7 +102,7 @@ impl Table {
     /// Makes a table of named columns with metadata for each column.
     ///
     /// # Errors
-    /// See [`Table::new`].
+    /// See [`ParquetTable::new`].
     pub fn with_facts(columns: &[(String, Column)], rows: u64, facts: &[Facts]) -> Result<Self> {
         let too_long = || Error::damaged("the table is longer than any file can be");
         let mut leaves = Vec::new();
@@ -206,7 +206,8 @@ impl Column {
             }
             Self::Values(values) => {
                 let Values { element, big_endian, content, missing } = values.clone();
-                let shape = Shape { element, big_endian, lists: lists.clone(), nullable: missing.is_some() };
+                let shape =
+                    ColumnShape { element, big_endian, lists: lists.clone(), nullable: missing.is_some() };
                 let per_row = shape.per_row().unwrap_or(u64::MAX);
                 layout::row_fits(&shape, per_row)?;
                 leaves.push(Leaf { path: path.clone(), shape, per_row, content, missing });
@@ -233,7 +234,7 @@ impl Leaf {
     }
 }
 
-impl Content for Table {
+impl Content for ParquetTable {
     fn len(&self) -> u64 {
         self.footer_at + self.footer.len() as u64
     }
@@ -252,7 +253,7 @@ impl Content for Table {
         Some(Stored { len: stored.len.min(len), ..stored })
     }
 
-    fn share(&self, offset: u64, len: usize, at_any_cost: bool) -> Option<Shared> {
+    fn share(&self, offset: u64, len: usize, at_any_cost: bool) -> Option<SharedBytes> {
         let wanted = (len as u64).min(self.len().checked_sub(offset)?);
         let (leaf, start, there) = self.plain_at(offset)?;
         (there >= wanted).then(|| leaf.content.share(start, wanted as usize, at_any_cost))?

@@ -5,7 +5,7 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::folder::{Folder, Kind, Node};
+use super::folder::{EntryKind, Folder, Node};
 use crate::error::Result;
 
 /// A file or link at a path.
@@ -169,14 +169,14 @@ impl<T: Send + Sync + 'static> Folder for PathFolder<T> {
         Ok(Some(Node::Folder(Arc::new(Self { items, span, depth: self.depth + 1, make, is_link }))))
     }
 
-    fn list(&self, from: u64, take: &mut dyn FnMut(&OsStr, Kind) -> bool) -> Result<()> {
+    fn list(&self, from: u64, take: &mut dyn FnMut(&OsStr, EntryKind) -> bool) -> Result<()> {
         let (items, mut start, mut number) = (self.items(), 0, 0);
         while let Some(item) = items.get(start) {
             if let (true, Some(name)) = (number >= from, item.component(self.depth)) {
                 let kind = match item.is_file(self.depth) {
-                    true if (self.is_link)(&item.what) => Kind::Link,
-                    true => Kind::File,
-                    false => Kind::Folder,
+                    true if (self.is_link)(&item.what) => EntryKind::Link,
+                    true => EntryKind::File,
+                    false => EntryKind::Folder,
                 };
                 if !take(OsStr::new(name), kind) {
                     break;
@@ -216,9 +216,9 @@ impl<F: Fn(u64) -> Result<Node> + Send + Sync> Folder for CountedFolder<F> {
         }
     }
 
-    fn list(&self, from: u64, take: &mut dyn FnMut(&OsStr, Kind) -> bool) -> Result<()> {
+    fn list(&self, from: u64, take: &mut dyn FnMut(&OsStr, EntryKind) -> bool) -> Result<()> {
         for number in from..self.count {
-            if !take(OsStr::new(&number.to_string()), Kind::Folder) {
+            if !take(OsStr::new(&number.to_string()), EntryKind::Folder) {
                 break;
             }
         }
@@ -252,7 +252,7 @@ mod tests {
     fn names(folder: &dyn Folder, from: u64, most: usize) -> Vec<String> {
         let mut names = Vec::new();
         let mut take = |name: &OsStr, kind| {
-            let mark = if kind == Kind::Folder { "/" } else { "" };
+            let mark = if kind == EntryKind::Folder { "/" } else { "" };
             names.push(format!("{}{mark}", name.to_str().unwrap()));
             names.len() < most
         };

@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::{Content, Shared, Soundness, Stored, fill};
+use super::{Content, SharedBytes, Soundness, Stored, fill};
 use crate::error::{Error, Result};
 
 /// Contents joined into one.
@@ -80,7 +80,7 @@ impl Content for Pieces {
         piece.content.stored_at(within)
     }
 
-    fn share(&self, offset: u64, len: usize, at_any_cost: bool) -> Option<Shared> {
+    fn share(&self, offset: u64, len: usize, at_any_cost: bool) -> Option<SharedBytes> {
         let (piece, within) = self.at(offset)?;
         let wanted = (len as u64).min(self.len - offset);
         let is_whole = piece.content.len() - within >= wanted;

@@ -37,7 +37,7 @@ pub fn encode(width: u32, height: u32, mut line: impl FnMut(u32, &mut [u8])) -> 
     chunk(&mut file, b"IHDR", HEADER, |file| file.extend(header));
     chunk(&mut file, b"IDAT", stream_len(width, height), |file| {
         let mut row = vec![0; 1 + width as usize * PIXEL];
-        let mut stream = Stored::begin(file, u64::from(height) * row.len() as u64);
+        let mut stream = StoredStream::begin(file, u64::from(height) * row.len() as u64);
         for number in 0..height {
             line(number, &mut row[1..]);
             stream.add(&row);
@@ -58,7 +58,7 @@ fn chunk(file: &mut Vec<u8>, kind: &[u8; 4], len: u64, write: impl FnOnce(&mut V
 }
 
 /// A zlib stream of stored Deflate blocks.
-struct Stored<'f> {
+struct StoredStream<'f> {
     file: &'f mut Vec<u8>,
     /// Bytes that are still to be added.
     bytes_left: u64,
@@ -67,7 +67,7 @@ struct Stored<'f> {
     checksum: simd_adler32::Adler32,
 }
 
-impl<'f> Stored<'f> {
+impl<'f> StoredStream<'f> {
     fn begin(file: &'f mut Vec<u8>, len: u64) -> Self {
         file.extend(ZLIB);
         let mut stream = Self { file, bytes_left: len, part: 0, checksum: simd_adler32::Adler32::new() };

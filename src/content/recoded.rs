@@ -15,7 +15,7 @@ const LONGEST_RECORD: u64 = 1 << 20;
 
 /// The conversion of an element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Change {
+pub enum Conversion {
     /// None: the element has so many bytes.
     None(usize),
     /// Conversion of a number of 1, 2, 4 or 8 bytes. `reverse` reverses its bytes. Then `flip` inverts its
@@ -42,7 +42,7 @@ pub enum Change {
     Letter,
 }
 
-impl Change {
+impl Conversion {
     /// Returns the length of an element before the conversion, in bytes.
     fn before(self) -> usize {
         match self {
@@ -138,7 +138,7 @@ pub fn float16(bits: u16) -> f32 {
 pub struct Recoded {
     whole: Arc<dyn Content>,
     /// The elements of a record: runs of a conversion and a count.
-    parts: Vec<(Change, usize)>,
+    parts: Vec<(Conversion, usize)>,
     /// Length of a record in bytes, before and after the conversion.
     before: usize,
     after: usize,
@@ -147,7 +147,7 @@ pub struct Recoded {
 
 impl Recoded {
     /// Converts each element of `whole`.
-    pub fn elements(whole: Arc<dyn Content>, change: Change) -> Result<Arc<dyn Content>> {
+    pub fn elements(whole: Arc<dyn Content>, change: Conversion) -> Result<Arc<dyn Content>> {
         Self::records(whole, vec![(change, 1)])
     }
 
@@ -156,8 +156,8 @@ impl Recoded {
     ///
     /// # Errors
     /// A record is longer than 1 MiB, or the result is longer than any file can be.
-    pub fn records(whole: Arc<dyn Content>, parts: Vec<(Change, usize)>) -> Result<Arc<dyn Content>> {
-        let size = |bytes: fn(Change) -> usize| {
+    pub fn records(whole: Arc<dyn Content>, parts: Vec<(Conversion, usize)>) -> Result<Arc<dyn Content>> {
+        let size = |bytes: fn(Conversion) -> usize| {
             let sum = parts.iter().try_fold(0_u64, |sum, (change, count)| {
                 sum.checked_add((bytes(*change) as u64).checked_mul(*count as u64)?)
             });
@@ -168,7 +168,7 @@ impl Recoded {
         if parts.iter().all(|(change, _)| is_none(*change)) {
             return Ok(whole);
         }
-        let (before, after) = (size(Change::before)?, size(Change::after)?);
+        let (before, after) = (size(Conversion::before)?, size(Conversion::after)?);
         let count = whole.len().checked_div(before as u64).unwrap_or(0);
         let len = count.checked_mul(after as u64).filter(|len| *len <= i64::MAX as u64);
         let len = len.ok_or_else(|| Error::damaged("the data are longer than any file can be"))?;
@@ -242,12 +242,12 @@ impl Recoded {
     }
 }
 
-fn is_none(change: Change) -> bool {
+fn is_none(change: Conversion) -> bool {
     matches!(
         change,
-        Change::None(_)
-            | Change::Number { width: 1, flip: false, .. }
-            | Change::Number { reverse: false, flip: false, .. }
+        Conversion::None(_)
+            | Conversion::Number { width: 1, flip: false, .. }
+            | Conversion::Number { reverse: false, flip: false, .. }
     )
 }
 
@@ -320,7 +320,7 @@ mod tests {
         Arc::new(Text::new(bytes.into_iter().collect::<Vec<u8>>()))
     }
 
-    const SWAP: Change = Change::Number { width: 4, reverse: true, flip: false };
+    const SWAP: Conversion = Conversion::Number { width: 4, reverse: true, flip: false };
 
     #[test]
     fn numbers_are_turned_whatever_is_read_at_once() {
@@ -332,7 +332,7 @@ mod tests {
                 number[0] ^= if flip { 0x80 } else { 0 };
             }
             let recoded =
-                Recoded::elements(text(bytes), Change::Number { width, reverse: true, flip }).unwrap();
+                Recoded::elements(text(bytes), Conversion::Number { width, reverse: true, flip }).unwrap();
             for piece in 1..50 {
                 assert_eq!(all(&*recoded, piece), expected, "{width} {flip} {piece}");
             }
@@ -347,9 +347,9 @@ mod tests {
     fn what_needs_no_change_stays_what_it_is() {
         let bytes = text(0..8);
         for change in [
-            Change::None(3),
-            Change::Number { width: 4, reverse: false, flip: false },
-            Change::Number { width: 1, reverse: true, flip: false },
+            Conversion::None(3),
+            Conversion::Number { width: 4, reverse: false, flip: false },
+            Conversion::Number { width: 1, reverse: true, flip: false },
         ] {
             assert!(Arc::ptr_eq(&Recoded::elements(bytes.clone(), change).unwrap(), &bytes), "{change:?}");
         }
@@ -357,13 +357,13 @@ mod tests {
 
     #[test]
     fn records_are_changed_field_by_field() {
-        let number = |width, reverse| Change::Number { width, reverse, flip: false };
+        let number = |width, reverse| Conversion::Number { width, reverse, flip: false };
         let parts = vec![
-            (Change::None(2), 1),
+            (Conversion::None(2), 1),
             (number(2, true), 2),
-            (Change::Letter, 1),
-            (Change::Ascii { reverse: true }, 2),
-            (Change::Widen { reverse: false }, 1),
+            (Conversion::Letter, 1),
+            (Conversion::Ascii { reverse: true }, 2),
+            (Conversion::Widen { reverse: false }, 1),
         ];
         let record = [7, 8, 1, 2, 3, 4, 9, b'a', 0, 0, 0, b'b', 0, 0, 0, 0x3c, 0x00];
         let expected = [7, 8, 2, 1, 4, 3, b'T', b'a', b'b', 0x3f, 0x80, 0, 0];
@@ -404,7 +404,7 @@ mod tests {
         assert_eq!(buf[..8], [3, 2, 1, 0, 7, 6, 5, 4]);
         assert!(recoded.read_at(8, &mut buf).is_err() && recoded.read_at(9, &mut buf).is_err());
         assert_eq!((recoded.soundness(), recoded.len()), (Soundness::Broken(8), 12));
-        let foreign = Recoded::elements(text([0xe9, 0, 0, 0]), Change::Ascii { reverse: true }).unwrap();
+        let foreign = Recoded::elements(text([0xe9, 0, 0, 0]), Conversion::Ascii { reverse: true }).unwrap();
         assert!(foreign.read_at(0, &mut buf).is_err());
     }
 

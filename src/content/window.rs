@@ -3,18 +3,18 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::{Content, Shared, Soundness, Stored};
+use super::{Content, SharedBytes, Soundness, Stored};
 use crate::error::{Error, Result};
 
 /// `len` bytes of a content from `start` on. Decoded bytes are shared with that content.
 #[derive(Debug)]
-pub struct Window {
+pub struct ContentWindow {
     whole: Arc<dyn Content>,
     start: u64,
     len: u64,
 }
 
-impl Window {
+impl ContentWindow {
     /// Selects `len` bytes from `start` on, cut at the end of `whole`.
     pub fn new(whole: Arc<dyn Content>, start: u64, len: u64) -> Self {
         let len = len.min(whole.len().saturating_sub(start));
@@ -27,7 +27,7 @@ impl Window {
     }
 }
 
-impl Content for Window {
+impl Content for ContentWindow {
     fn len(&self) -> u64 {
         self.len
     }
@@ -57,7 +57,7 @@ impl Content for Window {
         }
     }
 
-    fn share(&self, offset: u64, len: usize, at_any_cost: bool) -> Option<Shared> {
+    fn share(&self, offset: u64, len: usize, at_any_cost: bool) -> Option<SharedBytes> {
         match self.there(offset, len) {
             0 => None,
             there => self.whole.share(self.start + offset, there, at_any_cost),
@@ -93,14 +93,14 @@ mod tests {
     #[test]
     fn a_window_shows_its_bytes_and_no_others() {
         let whole = Arc::new(Text::new((0..100).collect::<Vec<u8>>()));
-        let window = Window::new(whole.clone(), 10, 20);
+        let window = ContentWindow::new(whole.clone(), 10, 20);
         let mut buf = [0; 50];
         assert_eq!(window.read_at(0, &mut buf).unwrap(), 20);
         assert_eq!(buf[..20], (10..30).collect::<Vec<u8>>());
         assert_eq!(window.read_at(15, &mut buf).unwrap(), 5);
         assert_eq!(window.read_at(20, &mut buf).unwrap(), 0);
         assert_eq!(window.read_at(u64::MAX, &mut buf).unwrap(), 0);
-        assert_eq!(Window::new(whole.clone(), 90, 20).len(), 10);
-        assert_eq!(Window::new(whole, 200, 20).len(), 0);
+        assert_eq!(ContentWindow::new(whole.clone(), 90, 20).len(), 10);
+        assert_eq!(ContentWindow::new(whole, 200, 20).len(), 0);
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::idle::Idle;
-use super::{Plan, Served, memory};
+use super::{MountPlan, Served, memory};
 use crate::cache::store::Store;
 use crate::cache::{Cache, default_budget};
 use crate::error::Result;
@@ -62,7 +62,7 @@ pub(crate) fn reading(options: &crate::options::Options) -> (Arc<Cache>, Options
 }
 
 /// Opens the sources of a plan. A file of an unknown format is an error.
-pub fn open_tree(plan: &Plan) -> Result<Served<Adapter>> {
+pub fn open_tree(plan: &MountPlan) -> Result<Served<Adapter>> {
     let (cache, mut options) = reading(&plan.options);
     options.mountpoint = Some(plan.mountpoint.clone());
     options.ownership = Ownership {

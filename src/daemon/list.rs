@@ -19,7 +19,7 @@ const ANSWER_TIME: Duration = Duration::from_secs(2);
 
 /// A mount of this program.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Listed {
+pub struct ListedMount {
     /// The directory.
     pub mountpoint: PathBuf,
     /// The mounted file or directory, as in df.
@@ -36,7 +36,7 @@ pub struct Listed {
 ///
 /// # Errors
 /// `/proc/self/mountinfo` can't be read.
-pub fn list() -> Result<Vec<Listed>> {
+pub fn list() -> Result<Vec<ListedMount>> {
     let user = rustix::process::geteuid().as_raw();
     let is_own = |mount: &Mount| user == 0 || mount.owner.is_some_and(|(owner, _)| owner == user);
     let mounts = mountinfo::all()?.into_iter().filter(|mount| mount.is_ours() && is_own(mount));
@@ -46,19 +46,19 @@ pub fn list() -> Result<Vec<Listed>> {
     let answered = asked.into_iter().map(|(mount, answer)| {
         let rest = end.saturating_duration_since(std::time::Instant::now());
         let known = answer.and_then(|answer| answer.recv_timeout(rest).ok()).unwrap_or_default();
-        Listed { mountpoint: mount.mountpoint, source: mount.source, ..known }
+        ListedMount { mountpoint: mount.mountpoint, source: mount.source, ..known }
     });
     Ok(answered.collect())
 }
 
 /// Asks a mount on a thread, because it may never answer.
-fn ask(mount: Mount) -> Option<mpsc::Receiver<Listed>> {
+fn ask(mount: Mount) -> Option<mpsc::Receiver<ListedMount>> {
     let (answer, answered) = mpsc::channel();
     let asking = std::thread::Builder::new().spawn(move || {
         let known = || {
             let pid = attribute(&mount, PID_ATTRIBUTE).and_then(|pid| pid.parse().ok());
             let (mode, since) = (attribute(&mount, MODE_ATTRIBUTE), attribute(&mount, SINCE_ATTRIBUTE));
-            Listed { pid, mode, since, ..Listed::default() }
+            ListedMount { pid, mode, since, ..ListedMount::default() }
         };
         let mut listed = mount.as_owner(known).unwrap_or_else(known);
         if listed.pid.is_none() && mount.is_dead() {

@@ -22,7 +22,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 use super::{Chunk, Chunks, Sequential, UNIT, WHOLE};
 use crate::cache::{Bytes, Cache, ContentId};
-use crate::content::{Content, Shared, Soundness};
+use crate::content::{Content, SharedBytes, Soundness};
 use crate::error::{Error, Result};
 use crate::sync::Awaited;
 use job::ReadersState;
@@ -283,7 +283,7 @@ impl Content for Decoded {
         Ok(done)
     }
 
-    fn share(&self, offset: u64, len: usize, at_any_cost: bool) -> Option<Shared> {
+    fn share(&self, offset: u64, len: usize, at_any_cost: bool) -> Option<SharedBytes> {
         let end = offset.checked_add(len as u64)?.min(self.data_size);
         if offset >= end {
             return None;
@@ -313,7 +313,7 @@ impl Content for Decoded {
         if range.end == buffer.len() {
             self.cache.read_on(self.id, start);
         }
-        Some(Shared::new(buffer, range, self.cache.clone()))
+        Some(SharedBytes::new(buffer, range, self.cache.clone()))
     }
 
     fn ranges(&self) -> Vec<Range<u64>> {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::Decoded;
-use crate::content::{Content, Shared, Soundness, Window};
+use crate::content::{Content, ContentWindow, SharedBytes, Soundness};
 use crate::error::{Error, Result};
 
 /// A range of a decoded content that reports the soundness of its own bytes.
@@ -11,13 +11,13 @@ use crate::error::{Error, Result};
 pub struct Part {
     whole: Arc<Decoded>,
     start: u64,
-    window: Window,
+    window: ContentWindow,
 }
 
 impl Part {
     /// Creates the range of `len` bytes from `start` on, or fewer if the content ends earlier.
     pub fn new(whole: Arc<Decoded>, start: u64, len: u64) -> Self {
-        Self { window: Window::new(whole.clone(), start, len), whole, start }
+        Self { window: ContentWindow::new(whole.clone(), start, len), whole, start }
     }
 }
 
@@ -30,7 +30,7 @@ impl Content for Part {
         self.window.read_at(offset, buf)
     }
 
-    fn share(&self, offset: u64, len: usize, at_any_cost: bool) -> Option<Shared> {
+    fn share(&self, offset: u64, len: usize, at_any_cost: bool) -> Option<SharedBytes> {
         self.window.share(offset, len, at_any_cost)
     }
 

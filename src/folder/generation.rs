@@ -3,7 +3,7 @@
 //! A [`Generation`] has a parsed container, which reads the file through a [`GenerationSource`]. That source
 //! returns the bytes of the snapshot for as long as a thread holds the generation. A generation never
 //! changes: a save, or a change by another program, begins the next generation. Its container can only be
-//! reached through a [`Held`] guard. A save keeps the bytes that it overwrites for generations that are held,
+//! reached through a [`HeldGeneration`] guard. A save keeps the bytes that it overwrites for generations that are held,
 //! and for those that the kernel looked up a moment ago ([`Usage`]).
 //!
 //! - `bytes`: the current positions of the bytes of each generation
@@ -66,9 +66,9 @@ impl Generation {
         Self(Box::new(parsed))
     }
 
-    pub(crate) fn hold(self: &Arc<Self>) -> Held {
+    pub(crate) fn hold(self: &Arc<Self>) -> HeldGeneration {
         self.usage.holders.fetch_add(1, Ordering::Relaxed);
-        Held(self.clone())
+        HeldGeneration(self.clone())
     }
 }
 
@@ -111,22 +111,22 @@ impl Parsed {
 
 /// A guard of a generation. Its bytes stay readable while any guard exists.
 #[derive(Debug)]
-pub(crate) struct Held(Arc<Generation>);
+pub(crate) struct HeldGeneration(Arc<Generation>);
 
-impl Held {
+impl HeldGeneration {
     /// Returns the generation for users that need not keep it readable.
     pub(crate) fn generation(&self) -> &Arc<Generation> {
         &self.0
     }
 }
 
-impl Clone for Held {
+impl Clone for HeldGeneration {
     fn clone(&self) -> Self {
         self.0.hold()
     }
 }
 
-impl Deref for Held {
+impl Deref for HeldGeneration {
     type Target = Parsed;
 
     fn deref(&self) -> &Parsed {
@@ -134,7 +134,7 @@ impl Deref for Held {
     }
 }
 
-impl Drop for Held {
+impl Drop for HeldGeneration {
     fn drop(&mut self) {
         self.0.usage.holders.fetch_sub(1, Ordering::Relaxed);
     }

@@ -19,7 +19,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use crate::content::Text;
 use crate::error::{self, Error, Result};
 use crate::folder::generation::bytes::{FileBytes, GenerationSource};
-use crate::folder::generation::{Generation, Held, Parsed, Usage};
+use crate::folder::generation::{Generation, HeldGeneration, Parsed, Usage};
 use crate::folder::open_files::OpenFiles;
 use crate::folder::serials::Serials;
 use crate::folder::verify::{Checks, Verifier};
@@ -28,7 +28,7 @@ use crate::host::location::Location;
 use crate::host::stat::{Kind, Stat};
 use crate::source::{Source, SourceVersion};
 use crate::sync::{Rank, Ranked, RankedMutex, locked};
-use crate::view::root::Root;
+use crate::view::root::RootFolder;
 use crate::view::status::{Status, Writing};
 
 /// Minimum time between two checks of a source for changes.
@@ -206,7 +206,7 @@ impl MountedFile {
 
     /// Returns the current generation; `None` if the file must be parsed first, or a save must end first. If
     /// the file no longer has its name, returns the generation that is still open.
-    pub(crate) fn parsed(&self) -> Result<Option<Held>> {
+    pub(crate) fn parsed(&self) -> Result<Option<HeldGeneration>> {
         let state = locked(&self.state);
         if let Some(saving) = &state.saving {
             let held = saving.hold();
@@ -236,7 +236,7 @@ impl MountedFile {
 
     /// Returns the current generation. If the file no longer has its name, returns
     /// the one that is still open.
-    pub(crate) fn opened(&self) -> Result<Held> {
+    pub(crate) fn opened(&self) -> Result<HeldGeneration> {
         match self.parsed()? {
             Some(opened) => Ok(opened),
             None => self.parse(&locked(&self.parsing)),
@@ -244,7 +244,7 @@ impl MountedFile {
     }
 
     /// Returns the generation of the file at this moment, regardless of when the source was last checked.
-    pub(crate) fn newest(&self) -> Result<Held> {
+    pub(crate) fn newest(&self) -> Result<HeldGeneration> {
         self.look();
         let opened = self.opened()?;
         if !opened.is_outlived() {
@@ -256,7 +256,7 @@ impl MountedFile {
 
     /// Parses the file, unless another thread has just done so. Meanwhile the source can be checked for
     /// changes, but no save can begin.
-    fn parse(&self, _parsing: &Ranked<MutexGuard<'_, ()>>) -> Result<Held> {
+    fn parse(&self, _parsing: &Ranked<MutexGuard<'_, ()>>) -> Result<HeldGeneration> {
         if let Some(opened) = self.parsed()? {
             return Ok(opened);
         }
@@ -373,7 +373,7 @@ impl MountedFile {
 
     /// True if another program has since changed the file, other than by appending. An opened version of a
     /// file elsewhere does not show that, so its location is asked.
-    pub(crate) fn has_outlived(&self, held: &Held) -> bool {
+    pub(crate) fn has_outlived(&self, held: &HeldGeneration) -> bool {
         let is_replaced =
             || !self.location.changes_in_place() && self.look().stat.source.version != held.version;
         held.is_outlived() || is_replaced()
@@ -411,15 +411,15 @@ impl MountedFile {
     /// Returns the directory of a generation of the file; `writing` returns how the file can be written.
     pub(crate) fn root(
         self: &Arc<Self>,
-        held: &Held,
+        held: &HeldGeneration,
         writing: impl Fn() -> Writing + Send + Sync + 'static,
-    ) -> Root {
+    ) -> RootFolder {
         let container = held.container.as_ref().ok().cloned();
         let (mounted, shown) = (self.clone(), held.clone());
         let status = Arc::new(move || mounted.status(&shown, &writing()));
         let checked = held.clone();
         let known = Arc::new(move |n| checked.checks.known(n));
-        let mut root = Root::new(container, status, known).showing(self.open_files.shown.clone());
+        let mut root = RootFolder::new(container, status, known).showing(self.open_files.shown.clone());
         if self.location.statistics().is_some() {
             let location = self.location.clone();
             root =

@@ -11,7 +11,7 @@ use crate::error::{Error, Kind, Result};
 
 pub(super) mod found;
 
-pub use found::{Condition, Recovered, Side};
+pub use found::{Condition, Recovered, SaveSide};
 
 /// Finishes or undoes an interrupted save of a file of any format.
 ///

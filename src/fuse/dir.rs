@@ -5,7 +5,7 @@ use std::sync::Arc;
 use fuser::{Errno, FileHandle, FopenFlags, INodeNo, ReplyDirectory, ReplyDirectoryPlus, ReplyOpen};
 
 use super::{GENERATION, Server, ino, reply};
-use crate::vfs::{Listing, TTL};
+use crate::vfs::{DirHandle, TTL};
 
 impl Server {
     pub(super) fn open_dir(&self, node: INodeNo, reply: ReplyOpen) {
@@ -18,7 +18,7 @@ impl Server {
         }
     }
 
-    fn dir(&self, handle: FileHandle) -> Result<Arc<Listing>, Errno> {
+    fn dir(&self, handle: FileHandle) -> Result<Arc<DirHandle>, Errno> {
         self.dirs.get(handle).ok_or(Errno::EBADF)
     }
 

@@ -10,12 +10,12 @@ use super::read::{self, Purpose, ReadRequest};
 use super::{Server, caller, ino, reply};
 use crate::error::Result;
 use crate::overlay::write_handle::OpenFor;
-use crate::vfs::{Caching, Foreign, OpenFile, Reader, Writer};
+use crate::vfs::{Caching, Foreign, OpenFile, OverlayWriter, ReadHandle};
 use crate::workers::caller::on_behalf_of;
 use crate::workers::while_waiting;
 
 /// Replies to an open for reading.
-fn opened(reader: &Reader, handle: FileHandle, reply: ReplyOpen) {
+fn opened(reader: &ReadHandle, handle: FileHandle, reply: ReplyOpen) {
     let caching = match reader.caching() {
         Caching::Direct => FopenFlags::FOPEN_DIRECT_IO,
         Caching::Stored => FopenFlags::FOPEN_DIRECT_IO | FopenFlags::FOPEN_KEEP_CACHE,
@@ -37,8 +37,8 @@ impl Server {
         &self,
         handle: FileHandle,
         reply: ReplyEmpty,
-        is_slow: impl FnOnce(&Writer) -> bool,
-        job: impl FnOnce(&Writer) -> Result<()> + Send + 'static,
+        is_slow: impl FnOnce(&OverlayWriter) -> bool,
+        job: impl FnOnce(&OverlayWriter) -> Result<()> + Send + 'static,
     ) {
         let Some(file) = self.writer(handle) else { return reply.ok() };
         let OpenFile::Writer(writer) = &*file else { return reply.ok() };
@@ -148,7 +148,7 @@ impl Server {
     }
 
     pub(super) fn release_file(&self, handle: FileHandle, reply: ReplyEmpty) {
-        let end = |writer: &Writer| {
+        let end = |writer: &OverlayWriter| {
             writer.release();
             Ok(())
         };

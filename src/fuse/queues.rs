@@ -13,7 +13,7 @@ use crate::sync::locked;
 use crate::vfs::{Delay, Foreign};
 use crate::workers::{Workers, while_waiting};
 
-type Job = Box<dyn FnOnce() + Send>;
+type QueuedRequest = Box<dyn FnOnce() + Send>;
 
 /// Maximum number of files with requests that run in parallel.
 const FILES: usize = 64;
@@ -24,7 +24,7 @@ const FOREIGN: usize = 32;
 #[derive(Default)]
 struct Waiting {
     /// Jobs by file. Each file with a queue has a thread, or is in `held`.
-    jobs: HashMap<u64, VecDeque<Job>>,
+    jobs: HashMap<u64, VecDeque<QueuedRequest>>,
     /// Foreign file systems with running jobs.
     foreign: HashMap<Foreign, Asked>,
 }
@@ -62,7 +62,7 @@ impl Queues {
             if let Some(queue) = waiting.jobs.get_mut(&file) {
                 return queue.push_back(Box::new(job));
             }
-            waiting.jobs.insert(file, VecDeque::from([Box::new(job) as Job]));
+            waiting.jobs.insert(file, VecDeque::from([Box::new(job) as QueuedRequest]));
             if let Some(foreign) = foreign {
                 let asked = waiting.foreign.entry(foreign).or_default();
                 if asked.threads == FOREIGN {
@@ -108,7 +108,7 @@ fn work_on_foreign(waiting: &Mutex<Waiting>, mut file: u64, foreign: Foreign) {
 }
 
 /// Returns the next job on a file. Removes the queue if it is empty.
-fn next(waiting: &Mutex<Waiting>, file: u64) -> Option<Job> {
+fn next(waiting: &Mutex<Waiting>, file: u64) -> Option<QueuedRequest> {
     let mut waiting = locked(waiting);
     let job = waiting.jobs.get_mut(&file).and_then(VecDeque::pop_front);
     if job.is_none() {

@@ -8,7 +8,7 @@ use super::reply;
 use crate::content::Content;
 use crate::error::{Error, Kind, Result};
 use crate::source::Lent;
-use crate::vfs::{ReadBytes, Reader, Writer};
+use crate::vfs::{OverlayWriter, ReadBytes, ReadHandle};
 
 /// Minimum length at which stored bytes are passed from the mapping to the kernel without a copy. For shorter
 /// reads, the mapping costs more than the copy.
@@ -20,7 +20,7 @@ thread_local! {
 }
 
 /// Answers a read through a writable handle.
-pub(super) fn answer_from_writer(writer: &Writer, read: ReadRequest, reply: ReplyData) {
+pub(super) fn answer_from_writer(writer: &OverlayWriter, read: ReadRequest, reply: ReplyData) {
     let ReadRequest { offset, size, purpose, .. } = read;
     BUFFER.with_borrow_mut(|buffer| {
         let wanted = size as usize;
@@ -57,7 +57,7 @@ pub(super) enum Purpose {
 
 /// Answers a read. Returns the reply unused if another program has changed the file; then call
 /// [`answer_anew`].
-pub(super) fn answer(reader: &Reader, read: ReadRequest, reply: ReplyData) -> Option<ReplyData> {
+pub(super) fn answer(reader: &ReadHandle, read: ReadRequest, reply: ReplyData) -> Option<ReplyData> {
     match try_answer(reader, read, reply) {
         Ok(()) => None,
         Err((error, reply)) if error.kind() == Kind::Changed => Some(reply),
@@ -69,7 +69,7 @@ pub(super) fn answer(reader: &Reader, read: ReadRequest, reply: ReplyData) -> Op
 }
 
 /// Answers a read of a file that another program has changed. Fails unless these bytes are unchanged.
-pub(super) fn answer_anew(reader: &Reader, read: ReadRequest, reply: ReplyData) {
+pub(super) fn answer_anew(reader: &ReadHandle, read: ReadRequest, reply: ReplyData) {
     let answered = match reader.renew() {
         Ok(()) => try_answer(reader, read, reply),
         Err(error) => Err((error, reply)),
@@ -79,7 +79,7 @@ pub(super) fn answer_anew(reader: &Reader, read: ReadRequest, reply: ReplyData) 
     }
 }
 
-fn refuse(reader: &Reader, error: &Error, reply: ReplyData) {
+fn refuse(reader: &ReadHandle, error: &Error, reply: ReplyData) {
     // An interrupted read says nothing about the file.
     if error.errno() != libc::EINTR {
         reader.trouble(error);
@@ -89,7 +89,7 @@ fn refuse(reader: &Reader, error: &Error, reply: ReplyData) {
 
 /// Answers a read, or returns the error together with the unused reply.
 fn try_answer(
-    reader: &Reader,
+    reader: &ReadHandle,
     read: ReadRequest,
     reply: ReplyData,
 ) -> std::result::Result<(), (Error, ReplyData)> {
@@ -136,7 +136,7 @@ fn try_answer(
 }
 
 /// Answers a read with decoded bytes from memory. Returns the reply unused if the bytes are not in memory.
-pub(super) fn answer_at_hand(reader: &Reader, read: ReadRequest, reply: ReplyData) -> Option<ReplyData> {
+pub(super) fn answer_at_hand(reader: &ReadHandle, read: ReadRequest, reply: ReplyData) -> Option<ReplyData> {
     let Some((content, shared)) = reader.at_hand(read.offset, read.size as usize) else { return Some(reply) };
     reply.data(&shared);
     reader.given(&content, read.offset, ReadBytes::Shared(shared));

@@ -12,7 +12,7 @@ use crate::error::Result;
 use crate::overlay::change::{Change, TimeSpec};
 use crate::overlay::naming::{Maker, Renaming, is_slow_rename};
 use crate::overlay::write_handle::OpenFor;
-use crate::vfs::{Attr, NameIn, OpenFile, Writer};
+use crate::vfs::{Attr, NameIn, OpenFile, OverlayWriter};
 
 /// Returns a time from setattr in the overlay's type.
 pub(super) fn time_spec(time: TimeOrNow) -> TimeSpec {
@@ -72,7 +72,7 @@ impl Server {
         u32::try_from(data.len()).map_err(|_| Errno::EINVAL)
     }
 
-    pub(super) fn created(&self, created: Result<(Attr, Writer)>, reply: ReplyCreate) {
+    pub(super) fn created(&self, created: Result<(Attr, OverlayWriter)>, reply: ReplyCreate) {
         match created {
             Ok((attr, writer)) => {
                 let (handle, _) = self.files.add(OpenFile::Writer(writer));

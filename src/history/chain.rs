@@ -11,19 +11,19 @@
 //!
 //! A torn entry may stand for any save. When a bucket has no more entries, a bucket of the same path goes on.
 
-use super::{Change, Digest};
+use super::{Digest, Save};
 
 /// An entry of a bucket.
 #[derive(Debug)]
 pub(super) enum Link {
-    Whole(Change),
+    Whole(Save),
     /// An entry that a power cut has torn.
     Torn,
 }
 
 /// Returns the saves of a file with this text, the last one first, then the entries of other texts. `own` and
 /// each of `others` are the entries of a bucket, the last one first.
-pub(super) fn changes(now: Digest, own: Vec<Link>, mut others: Vec<Vec<Link>>) -> Vec<Change> {
+pub(super) fn changes(now: Digest, own: Vec<Link>, mut others: Vec<Vec<Link>>) -> Vec<Save> {
     let (mut changes, mut text) = (Vec::new(), Some(now));
     let strangers = follow(own, &mut text, &mut changes);
     let begins = |links: &[Link], text| {
@@ -42,7 +42,7 @@ pub(super) fn changes(now: Digest, own: Vec<Link>, mut others: Vec<Vec<Link>>) -
 
 /// Follows the entries of a bucket back from a text, `None` for an unknown one. Adds the saves to `changes`;
 /// returns the entries of other texts.
-fn follow(links: Vec<Link>, text: &mut Option<Digest>, changes: &mut Vec<Change>) -> Vec<Change> {
+fn follow(links: Vec<Link>, text: &mut Option<Digest>, changes: &mut Vec<Save>) -> Vec<Save> {
     let (mut strangers, before) = (Vec::new(), changes.len());
     for link in links {
         match link {
@@ -73,7 +73,7 @@ mod tests {
         let link = |save: &str| {
             let mut texts = save.chars().map(digest);
             match (texts.next(), texts.next()) {
-                (Some(old), Some(new)) => Link::Whole(Change {
+                (Some(old), Some(new)) => Link::Whole(Save {
                     name: save.to_owned(),
                     time: (0, 0),
                     program: None,

@@ -26,12 +26,12 @@ impl Bench {
         self.history.keep(&replaced).unwrap().saved(file);
     }
 
-    fn changes(&self, name: &str, now: &str) -> Vec<Change> {
+    fn changes(&self, name: &str, now: &str) -> Vec<Save> {
         self.history.changes(self.file(name), || Ok(Digest::of(now.as_bytes()))).unwrap()
     }
 
     fn texts(&self, name: &str, now: &str) -> Vec<String> {
-        let text = |change: &Change| String::from_utf8(self.history.text(change).unwrap()).unwrap();
+        let text = |change: &Save| String::from_utf8(self.history.text(change).unwrap()).unwrap();
         self.changes(name, now).iter().filter(|change| change.is_own).map(text).collect()
     }
 

@@ -12,7 +12,7 @@ use rustix::io::Errno;
 
 use crate::error::Result;
 use crate::host::mounts;
-use crate::host::stat::{Key, Stat};
+use crate::host::stat::{FileKey, Stat};
 
 /// Flags to hold a directory without reading it.
 pub(crate) const HOLD: OFlags =
@@ -72,7 +72,7 @@ pub(crate) fn step(dir: BorrowedFd<'_>, name: &OsStr) -> Result<OwnedFd> {
 }
 
 /// Holds the parent directory of `dir`; returns it with its key.
-pub(crate) fn step_up(dir: BorrowedFd<'_>) -> Result<(OwnedFd, Key)> {
+pub(crate) fn step_up(dir: BorrowedFd<'_>) -> Result<(OwnedFd, FileKey)> {
     let above = rustix::fs::openat(dir, "..", HOLD, Mode::empty())?;
     let key = mounts::key_unasked(&above)?;
     Ok((above, key))

@@ -27,13 +27,13 @@ use crate::source::{Place, Source, read_up_to};
 
 /// The location of an entry, and the party that may never answer requests about it.
 #[derive(Clone, Debug)]
-pub(crate) struct Position {
+pub(crate) struct EntryPosition {
     pub(crate) location: Location,
     /// Foreign file system or server that holds the entry, or that the followed link may lead to.
     pub(crate) foreign: Option<Foreign>,
 }
 
-impl Position {
+impl EntryPosition {
     /// Returns the position of a file or directory elsewhere.
     pub(crate) fn elsewhere(place: Arc<dyn Place>) -> Self {
         let foreign = Some(Foreign::of_server(place.server()));
@@ -44,14 +44,14 @@ impl Position {
 /// The file or directory found at a name.
 #[derive(Debug)]
 pub(crate) struct Seen {
-    pub(crate) position: Position,
+    pub(crate) position: EntryPosition,
     pub(crate) stat: Stat,
-    pub(crate) shape: Shape,
+    pub(crate) shape: EntryForm,
 }
 
 /// The form in which an entry is shown; `Folder` is a file of a known format.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Shape {
+pub(crate) enum EntryForm {
     Directory,
     Folder,
     File,
@@ -63,10 +63,10 @@ impl Seen {
     /// Returns the type that programs see.
     pub(crate) fn kind(&self) -> Kind {
         match self.shape {
-            Shape::Directory | Shape::Folder => Kind::Directory,
-            Shape::File => Kind::File,
-            Shape::Link(_) => Kind::Link,
-            Shape::Special => self.stat.kind,
+            EntryForm::Directory | EntryForm::Folder => Kind::Directory,
+            EntryForm::File => Kind::File,
+            EntryForm::Link(_) => Kind::Link,
+            EntryForm::Special => self.stat.kind,
         }
     }
 }
@@ -98,7 +98,9 @@ impl FormatDetector {
     pub(crate) fn look(&self, dir: &OpenDir<'_>, name: &OsStr) -> Result<Seen> {
         let (parent, dir) = match dir {
             OpenDir::Local(parent, dir) => (parent, dir.as_fd()),
-            OpenDir::Elsewhere(place) => return self.seen_elsewhere(Position::elsewhere(place.child(name))),
+            OpenDir::Elsewhere(place) => {
+                return self.seen_elsewhere(EntryPosition::elsewhere(place.child(name)));
+            }
         };
         if let Some(mountpoint) = parent.mountpoint()
             && mountpoint.is_at(dir, name)?
@@ -112,8 +114,9 @@ impl FormatDetector {
         }
         match link::judge(&path)? {
             LinkForm::Link(text) => {
-                let position = Position { location: Location::Local(path), foreign: Foreign::of(stat.key) };
-                Ok(Seen { position, stat, shape: Shape::Link(text) })
+                let position =
+                    EntryPosition { location: Location::Local(path), foreign: Foreign::of(stat.key) };
+                Ok(Seen { position, stat, shape: EntryForm::Link(text) })
             }
             LinkForm::Followed(end) => self.seen(path.followed(), end.dir.as_fd(), &end.name, end.stat),
         }
@@ -145,7 +148,7 @@ impl FormatDetector {
     }
 
     /// Returns the entry at the location of a source itself.
-    pub(crate) fn look_at(&self, position: &Position) -> Result<Seen> {
+    pub(crate) fn look_at(&self, position: &EntryPosition) -> Result<Seen> {
         let path = match &position.location {
             Location::Local(path) => path,
             Location::Elsewhere(_) => return self.seen_elsewhere(position.clone()),
@@ -157,22 +160,24 @@ impl FormatDetector {
 
     fn seen(&self, path: LocalPath, dir: BorrowedFd<'_>, name: &OsStr, stat: Stat) -> Result<Seen> {
         let shape = match stat.kind {
-            Kind::Directory => Shape::Directory,
-            Kind::File if self.recognises(&path, dir, name, &stat)? => Shape::Folder,
-            Kind::File => Shape::File,
+            Kind::Directory => EntryForm::Directory,
+            Kind::File if self.recognises(&path, dir, name, &stat)? => EntryForm::Folder,
+            Kind::File => EntryForm::File,
             // Only the target of a followed link can be a link here: another program has just made it one.
-            Kind::Link | Kind::Fifo | Kind::Socket | Kind::CharDevice | Kind::BlockDevice => Shape::Special,
+            Kind::Link | Kind::Fifo | Kind::Socket | Kind::CharDevice | Kind::BlockDevice => {
+                EntryForm::Special
+            }
         };
         let foreign = Foreign::of(stat.key).or(path.is_followed().then_some(Foreign::LINKED));
-        Ok(Seen { position: Position { location: Location::Local(path), foreign }, stat, shape })
+        Ok(Seen { position: EntryPosition { location: Location::Local(path), foreign }, stat, shape })
     }
 
-    fn seen_elsewhere(&self, position: Position) -> Result<Seen> {
+    fn seen_elsewhere(&self, position: EntryPosition) -> Result<Seen> {
         let stat = position.location.stat()?;
         let shape = match stat.kind {
-            Kind::Directory => Shape::Directory,
-            _ if self.recognises_elsewhere(&position.location, &stat)? => Shape::Folder,
-            _ => Shape::File,
+            Kind::Directory => EntryForm::Directory,
+            _ if self.recognises_elsewhere(&position.location, &stat)? => EntryForm::Folder,
+            _ => EntryForm::File,
         };
         Ok(Seen { position, stat, shape })
     }

@@ -25,21 +25,21 @@ use crate::format::editor::SaveTarget;
 use crate::host::acl;
 use crate::host::acl::stat_of_held;
 use crate::host::at::{HOLD, descend, may_write, open, open_as, stat_in, stat_of, step};
-use crate::host::stat::{Key, Kind, Stat};
+use crate::host::stat::{FileKey, Kind, Stat};
 use crate::source::{FileSource, Source, storage};
 
 /// A directory that was opened before mounting.
 #[derive(Debug)]
-pub(crate) struct Origin {
+pub(crate) struct OpenedDirectory {
     fd: OwnedFd,
-    pub(crate) key: Key,
+    pub(crate) key: FileKey,
     /// Path as given by the user, for messages.
     label: PathBuf,
     /// True if users other than the mounting user have access. Modes are then restricted by ACLs.
     pub(crate) shared: bool,
 }
 
-impl Origin {
+impl OpenedDirectory {
     /// Opens `dir`, which may be a link to a directory.
     pub(crate) fn open(dir: &Path) -> Result<Arc<Self>> {
         Self::of_source(dir, false)
@@ -95,7 +95,7 @@ pub(crate) struct LocalPath {
     /// Number of names between the file and the top of the mirror.
     depth: usize,
     /// File found here, if users other than the mounting user have access.
-    found: Option<Arc<Found>>,
+    found: Option<Arc<FoundFile>>,
 }
 
 /// A file that was found, and its parent directory.
@@ -103,12 +103,12 @@ pub(crate) struct LocalPath {
 /// The kernel grants access by the permissions of the file found and of each directory above it. Another user
 /// may since have put another file at the path, to which these permissions do not apply.
 #[derive(Debug)]
-struct Found {
-    dir: Key,
+struct FoundFile {
+    dir: FileKey,
     stat: Stat,
 }
 
-impl Found {
+impl FoundFile {
     /// True if the file is still there, or a file with the same owner, group and mode has replaced it.
     fn is(&self, stat: &Stat) -> bool {
         let rights = |stat: &Stat| (stat.uid, stat.gid, stat.mode);
@@ -161,7 +161,7 @@ impl LocalPath {
         if !self.origin().shared {
             return Ok(self);
         }
-        let found = Found { dir: stat_of(dir)?.key, stat: *stat };
+        let found = FoundFile { dir: stat_of(dir)?.key, stat: *stat };
         Ok(Self { found: Some(Arc::new(found)), ..self })
     }
 
@@ -176,7 +176,7 @@ impl LocalPath {
     }
 
     /// Returns the directory from which this path is reached.
-    pub(crate) fn origin(&self) -> &Arc<Origin> {
+    pub(crate) fn origin(&self) -> &Arc<OpenedDirectory> {
         &self.links.origin
     }
 

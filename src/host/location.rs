@@ -1,7 +1,7 @@
 //! Locations: the only way from a name in the mount to a [`Source`].
 //!
 //! There are two kinds: local paths, and [`Place`]s elsewhere. The modules above know neither descriptors nor
-//! addresses: they use [`Location`], and compare [`Key`]s.
+//! addresses: they use [`Location`], and compare [`FileKey`]s.
 
 use std::ffi::OsStr;
 use std::os::fd::AsFd;
@@ -18,7 +18,7 @@ use crate::host::at::stat_of;
 use crate::host::local::{Dir, LocalPath};
 use crate::host::mounts::{self, Foreign};
 use crate::host::pinned::PinnedSource;
-use crate::host::stat::{Key, Kind, Stat};
+use crate::host::stat::{FileKey, Kind, Stat};
 use crate::source::{Place, PlaceKind, PlaceStat, Source};
 use crate::workers::while_waiting;
 
@@ -205,7 +205,7 @@ impl Location {
     }
 
     /// Opens the directory with this key; ESTALE if another one has taken its place.
-    pub(crate) fn open_known_dir(&self, key: Key) -> Result<OpenDir<'_>> {
+    pub(crate) fn open_known_dir(&self, key: FileKey) -> Result<OpenDir<'_>> {
         let dir = self.open_dir()?;
         match &dir {
             OpenDir::Local(_, dir) if stat_of(dir.as_fd())?.key != key => Err(Errno::STALE.into()),

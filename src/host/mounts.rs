@@ -20,7 +20,7 @@ use rustix::io::Errno;
 use twox_hash::XxHash3_128;
 
 use crate::error::{Error, Kind, Result};
-use crate::host::stat::Key;
+use crate::host::stat::FileKey;
 use crate::sync::locked;
 
 /// File system type of this program's mounts in [`TABLE`].
@@ -52,7 +52,7 @@ impl Foreign {
     pub(crate) const LINKED: Self = Self(NonZeroU32::MAX);
 
     /// Returns the file system of a local file, if it is foreign.
-    pub(crate) fn of(key: Key) -> Option<Self> {
+    pub(crate) fn of(key: FileKey) -> Option<Self> {
         key.device().and_then(Self::of_device)
     }
 
@@ -98,14 +98,14 @@ pub(crate) fn refused() -> Error {
 }
 
 /// Returns device and inode number as cached, without a request to the file system, which may be this mount.
-pub(crate) fn key_unasked(dir: impl AsFd) -> Result<Key> {
+pub(crate) fn key_unasked(dir: impl AsFd) -> Result<FileKey> {
     let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
     let stat = rustix::fs::statx(dir, "", flags, StatxFlags::INO)?;
-    Ok(Key::Local(makedev(stat.stx_dev_major, stat.stx_dev_minor), stat.stx_ino))
+    Ok(FileKey::Local(makedev(stat.stx_dev_major, stat.stx_dev_minor), stat.stx_ino))
 }
 
 /// True if the file lies in a mount of this program.
-pub(crate) fn is_in_ours(key: Key) -> bool {
+pub(crate) fn is_in_ours(key: FileKey) -> bool {
     key.device().is_some_and(is_ours)
 }
 

@@ -11,14 +11,14 @@ use crate::source::{Identity, PlaceStat, SourceStat, SourceVersion};
 
 /// The identity of a file. Another key at a name means another file, with another inode number in the mount.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Key {
+pub(crate) enum FileKey {
     /// Device and inode number of a local file.
     Local(u64, u64),
     /// A digest of the address of a file elsewhere, and of its version: each version is another file.
     Elsewhere([u8; 16]),
 }
 
-impl Key {
+impl FileKey {
     /// Returns the device of a local file.
     pub(crate) fn device(self) -> Option<u64> {
         match self {
@@ -47,7 +47,7 @@ impl Key {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Stat {
     pub(crate) kind: Kind,
-    pub(crate) key: Key,
+    pub(crate) key: FileKey,
     pub(crate) source: SourceStat,
     pub(crate) mode: u32,
     pub(crate) uid: u32,
@@ -69,7 +69,7 @@ impl From<rustix::fs::Stat> for Stat {
         };
         Self {
             kind: Kind::of(FileType::from_raw_mode(stat.st_mode as _)),
-            key: Key::Local(identity.device, identity.inode),
+            key: FileKey::Local(identity.device, identity.inode),
             source: identity.into(),
             mode: stat.st_mode as u32 & 0o7777,
             uid: stat.st_uid as u32,
@@ -91,7 +91,7 @@ impl From<rustix::fs::Statx> for Stat {
         };
         Self {
             kind: Kind::of(FileType::from_raw_mode(stat.stx_mode.into())),
-            key: Key::Local(identity.device, identity.inode),
+            key: FileKey::Local(identity.device, identity.inode),
             source: identity.into(),
             mode: u32::from(stat.stx_mode) & 0o7777,
             uid: stat.stx_uid,
@@ -116,7 +116,7 @@ impl Stat {
         };
         Self {
             kind,
-            key: Key::elsewhere(address, version.as_ref()),
+            key: FileKey::elsewhere(address, version.as_ref()),
             source,
             mode,
             uid: rustix::process::geteuid().as_raw(),

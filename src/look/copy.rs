@@ -4,7 +4,7 @@ use std::io;
 use std::str::FromStr;
 
 use crate::error::{Error, Kind, Result};
-use crate::vfs::Reader;
+use crate::vfs::ReadHandle;
 
 /// Bytes read at once: few enough to stay in the core's cache until they are written, as in `cat`.
 const PIECE: usize = 128 << 10;
@@ -67,7 +67,7 @@ pub(super) enum Failure {
 
 /// Passes a range of a file to `take`, piece by piece.
 pub(super) fn all(
-    reader: &Reader,
+    reader: &ReadHandle,
     range: Range,
     take: &mut dyn FnMut(&[u8]) -> io::Result<()>,
 ) -> std::result::Result<(), Failure> {
@@ -97,7 +97,7 @@ pub(super) fn all(
 
 /// A copy of a file that is being made.
 struct Copying<'a> {
-    reader: &'a Reader,
+    reader: &'a ReadHandle,
     buffer: Vec<u8>,
     /// Takes each piece.
     take: &'a mut dyn FnMut(&[u8]) -> io::Result<()>,

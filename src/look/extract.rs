@@ -14,7 +14,7 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 
 use super::copy::{self, Failure, Range};
 use super::path::normalized;
-use super::place::{self, NewFile, Place};
+use super::place::{self, NewFile, NewName};
 use super::{Look, PAUSE, again};
 use crate::error::{Error, Kind, Result, one_line};
 use crate::exit;
@@ -60,7 +60,7 @@ struct Level {
     dir: OwnedFd,
     /// The attributes, if the directory was made.
     made: Option<Attr>,
-    listing: crate::vfs::Listing,
+    listing: crate::vfs::DirHandle,
     /// Names read from the listing and not yet copied, in reverse order.
     names: Vec<OsString>,
     /// Position in the listing after these names; `None` at the end of the directory.
@@ -180,7 +180,7 @@ impl<'a> Run<'a> {
         self.at = names.clone();
         let dir = dir.as_ref().unwrap_or(into).as_fd();
         if let Some((dir, made)) =
-            self.entry(found.parent, &found.name, Place { dir, name, force: self.force })?
+            self.entry(found.parent, &found.name, NewName { dir, name, force: self.force })?
         {
             self.walk(found.attr.ino, dir, made)?;
         }
@@ -215,7 +215,7 @@ impl<'a> Run<'a> {
             };
             let parent = level.ino;
             self.at.push(&name);
-            let place = Place { dir: level.dir.as_fd(), name: &name, force: self.force };
+            let place = NewName { dir: level.dir.as_fd(), name: &name, force: self.force };
             let entered = self.entry(parent, &name, place)?;
             match entered {
                 Some((dir, made)) => {
@@ -266,7 +266,7 @@ impl<'a> Run<'a> {
         &mut self,
         parent: Ino,
         name: &OsStr,
-        place: Place<'_>,
+        place: NewName<'_>,
     ) -> std::result::Result<Option<(OwnedFd, Option<Attr>)>, Stop> {
         self.check_signal()?;
         let attr = match self.look.lookup(parent, name) {
@@ -299,7 +299,12 @@ impl<'a> Run<'a> {
     }
 
     /// Copies a file, again if another program replaces its bytes meanwhile.
-    fn file(&mut self, parent: Ino, name: &OsStr, place: Place<'_>) -> std::result::Result<Result<()>, Stop> {
+    fn file(
+        &mut self,
+        parent: Ino,
+        name: &OsStr,
+        place: NewName<'_>,
+    ) -> std::result::Result<Result<()>, Stop> {
         if let Err(error) = place.check_free() {
             return Ok(Err(error));
         }
@@ -312,7 +317,12 @@ impl<'a> Run<'a> {
         self.copy(parent, name, place)
     }
 
-    fn copy(&mut self, parent: Ino, name: &OsStr, place: Place<'_>) -> std::result::Result<Result<()>, Stop> {
+    fn copy(
+        &mut self,
+        parent: Ino,
+        name: &OsStr,
+        place: NewName<'_>,
+    ) -> std::result::Result<Result<()>, Stop> {
         let opened = self.look.open_file(parent, name);
         let attr = self.look.lookup(parent, name);
         let (reader, attr) = match opened.and_then(|reader| Ok((reader, attr?))) {

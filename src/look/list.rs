@@ -23,7 +23,7 @@ const RECENT: i64 = 31_556_952 / 2;
 
 /// The form of a listing.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Listing {
+pub struct ListingForm {
     /// True for JSON, one object per line.
     pub json: bool,
     /// True to list directories within directories.
@@ -45,7 +45,7 @@ type Pending = (PathBuf, Ino);
 
 impl Look {
     /// Prints the entries of the directories at `paths`, and the files. Returns the exit status, as `ls` does.
-    pub fn list(&self, paths: &[PathBuf], listing: Listing, out: &mut dyn Write) -> u8 {
+    pub fn list(&self, paths: &[PathBuf], listing: ListingForm, out: &mut dyn Write) -> u8 {
         let mut run = Run::new(self, listing, out);
         match run.all(paths).and_then(|()| run.out.flush()) {
             Ok(()) => run.status,
@@ -60,7 +60,7 @@ impl Look {
 /// A run of `--ls`.
 struct Run<'a> {
     look: &'a Look,
-    listing: Listing,
+    listing: ListingForm,
     out: &'a mut dyn Write,
     zone: Zone,
     now: i64,
@@ -72,7 +72,7 @@ struct Run<'a> {
 }
 
 impl<'a> Run<'a> {
-    fn new(look: &'a Look, listing: Listing, out: &'a mut dyn Write) -> Self {
+    fn new(look: &'a Look, listing: ListingForm, out: &'a mut dyn Write) -> Self {
         let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
         let now = since.map_or(0, |since| i64::try_from(since.as_secs()).unwrap_or(0));
         let (users, groups) = (HashMap::new(), HashMap::new());

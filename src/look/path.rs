@@ -31,9 +31,9 @@ impl Look {
         let ends_in_slash = path.as_os_str().as_bytes().ends_with(b"/");
         let root = self.vfs.attr(Ino::ROOT)?;
         let mut walked = vec![FoundPath { attr: root, parent: Ino::ROOT, name: OsString::new() }];
-        let mut left: VecDeque<OsString> = components(path)?;
+        let mut remaining: VecDeque<OsString> = components(path)?;
         let mut links = 0;
-        while let Some(name) = left.pop_front() {
+        while let Some(name) = remaining.pop_front() {
             let here = walked.last().map_or(root, |found| found.attr);
             if name == ".." {
                 if walked.len() == 1 {
@@ -49,7 +49,7 @@ impl Look {
                 Kind::NotFound => self.unknown(&walked),
                 _ => error,
             })?;
-            if attr.kind == stat::Kind::Link && (follow || ends_in_slash || !left.is_empty()) {
+            if attr.kind == stat::Kind::Link && (follow || ends_in_slash || !remaining.is_empty()) {
                 links += 1;
                 if links > MOST_LINKS {
                     return Err(rustix::io::Errno::LOOP.into());
@@ -59,7 +59,7 @@ impl Look {
                     return Err(leads_out().advise(format!("name {} itself", text.display())));
                 }
                 for name in components(&text)?.into_iter().rev() {
-                    left.push_front(name);
+                    remaining.push_front(name);
                 }
                 continue;
             }

@@ -60,14 +60,14 @@ pub(super) fn finish_directory(dir: &OwnedFd, attr: &Attr) {
 
 /// The name of a new file or link, in its directory.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Place<'a> {
+pub(super) struct NewName<'a> {
     pub(super) dir: BorrowedFd<'a>,
     pub(super) name: &'a OsStr,
     /// True if an existing file of the name is replaced.
     pub(super) force: bool,
 }
 
-impl Place<'_> {
+impl NewName<'_> {
     /// Refuses a name that exists, unless the existing file is replaced.
     pub(super) fn check_free(&self) -> Result<()> {
         if self.force {
@@ -98,14 +98,14 @@ fn exists() -> Error {
 /// A file or link under a temporary name, which is removed unless it gets its final name.
 #[derive(Debug)]
 struct Unnamed<'a> {
-    place: Place<'a>,
+    place: NewName<'a>,
     /// The temporary name; `None` once it has its final name.
     name: Option<String>,
 }
 
 impl<'a> Unnamed<'a> {
     /// Makes something under an unused name.
-    fn make<T>(place: Place<'a>, make: impl Fn(&str) -> rustix::io::Result<T>) -> io::Result<(Self, T)> {
+    fn make<T>(place: NewName<'a>, make: impl Fn(&str) -> rustix::io::Result<T>) -> io::Result<(Self, T)> {
         for n in 0..ATTEMPTS {
             let name = format!(".asdf-mount-{}-{n}.part", std::process::id());
             match make(&name) {
@@ -120,7 +120,7 @@ impl<'a> Unnamed<'a> {
     /// Gives it its final name.
     fn rename(mut self) -> Result<()> {
         let Some(own) = self.name.take() else { return Ok(()) };
-        let Place { dir, name, force } = self.place;
+        let NewName { dir, name, force } = self.place;
         let renamed = match force {
             true => rustix::fs::renameat(dir, &own, dir, name),
             false => rename_new(dir, &own, name),
@@ -172,7 +172,7 @@ pub(super) struct NewFile<'a> {
 }
 
 impl<'a> NewFile<'a> {
-    pub(super) fn create(place: Place<'a>) -> io::Result<Self> {
+    pub(super) fn create(place: NewName<'a>) -> io::Result<Self> {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let mode = Mode::from_raw_mode(PRIVATE & 0o666);
         let (unnamed, file) = Unnamed::make(place, |name| rustix::fs::openat(place.dir, name, flags, mode))?;

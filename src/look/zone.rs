@@ -26,11 +26,11 @@ pub(super) struct Zone {
 struct Rule {
     standard: i32,
     /// The offset in summer, and when summer begins and ends.
-    summer: Option<(i32, Change, Change)>,
+    summer: Option<(i32, OffsetChange, OffsetChange)>,
 }
 
 /// The day on which the offset changes, and the local time of day in seconds.
-type Change = (Day, i32);
+type OffsetChange = (Day, i32);
 
 /// A day of every year.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -133,7 +133,7 @@ impl Rule {
         // The bounds hold any realistic year, and the arithmetic below can't overflow.
         let time = time.clamp(-(1 << 55), 1 << 55);
         let year = year_of(time.saturating_add(self.standard.into()));
-        let at = |(day, second): Change, offset: i32| {
+        let at = |(day, second): OffsetChange, offset: i32| {
             (first_day(year) + day.of(year)) * DAY + i64::from(second) - i64::from(offset)
         };
         let (begin, end) = (at(begin, self.standard), at(end, summer));
@@ -212,7 +212,7 @@ fn duration(text: &str) -> Option<(i32, &str)> {
 }
 
 /// Parses the day of a change and its local time, by default 02:00.
-fn day(text: &str) -> Option<Change> {
+fn day(text: &str) -> Option<OffsetChange> {
     let (day, time) = text.split_once('/').unwrap_or((text, "2"));
     let (second, rest) = duration(time)?;
     let number = |text: &str, range: std::ops::RangeInclusive<i64>| {

@@ -8,13 +8,13 @@ use crate::error::Result;
 
 /// One option of a list.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Item {
+pub(super) struct ListedOption {
     pub(super) name: String,
     pub(super) value: Option<Vec<u8>>,
 }
 
 /// Splits a list at its commas, and removes escapes and quotes from the values.
-pub(super) fn split(list: &[u8]) -> Result<Vec<Item>> {
+pub(super) fn split(list: &[u8]) -> Result<Vec<ListedOption>> {
     let mut items = Vec::new();
     let mut bytes = list.iter().copied().peekable();
     while bytes.peek().is_some() {
@@ -40,7 +40,7 @@ pub(super) fn split(list: &[u8]) -> Result<Vec<Item>> {
         }
         // Scripts that join lists may leave two commas in a row; the empty item is ignored.
         if !name.is_empty() || value.is_some() {
-            items.push(Item { name, value });
+            items.push(ListedOption { name, value });
         }
     }
     Ok(items)

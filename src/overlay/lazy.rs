@@ -11,9 +11,9 @@ use crate::folder::mounted_file::{CurrentFile, MountedFile};
 use crate::folder::open_files::OpenFiles;
 use crate::folder::serials::Serials;
 use crate::format::editor::EditSupport;
-use crate::host::detect::Position;
+use crate::host::detect::EntryPosition;
 use crate::overlay::file::OverlayFile;
-use crate::overlay::{Overlay, Shared};
+use crate::overlay::{Overlay, SharedByOverlays};
 use crate::sync::{Rank, RankedMutex, locked, locked_at_once};
 
 /// The directory of a file, with its overlay created on demand.
@@ -36,7 +36,7 @@ impl LazyOverlay {
     /// Returns the mounted file at `position`.
     pub(crate) fn mounted(
         &self,
-        position: &Position,
+        position: &EntryPosition,
         serials: &Serials,
         open_files: &Arc<OpenFiles>,
     ) -> Result<Arc<MountedFile>> {
@@ -51,8 +51,8 @@ impl LazyOverlay {
     /// Returns the support for editing if the file can be written; `shared` is common to all directories.
     pub(crate) fn edit_support(
         &self,
-        position: &Position,
-        shared: &Shared,
+        position: &EntryPosition,
+        shared: &SharedByOverlays,
     ) -> Result<Option<&'static dyn EditSupport>> {
         if let Some(support) = self.support.get() {
             return Ok(Some(*support));
@@ -70,14 +70,22 @@ impl LazyOverlay {
     }
 
     /// Returns a message if the file's format can't be changed.
-    pub(crate) fn unchangeable(&self, position: &Position, shared: &Shared) -> Result<Option<String>> {
+    pub(crate) fn unchangeable(
+        &self,
+        position: &EntryPosition,
+        shared: &SharedByOverlays,
+    ) -> Result<Option<String>> {
         let opened = self.mounted(position, &shared.serials, &shared.open_files)?.opened()?;
         let container = opened.container().ok().filter(|container| container.editor().is_none());
         Ok(container.map(|container| format!("files of the format {} can't be changed", container.format())))
     }
 
     /// Returns the overlay, creating it if the file can be written.
-    pub(crate) fn overlay(&self, position: &Position, shared: &Arc<Shared>) -> Result<Option<Arc<Overlay>>> {
+    pub(crate) fn overlay(
+        &self,
+        position: &EntryPosition,
+        shared: &Arc<SharedByOverlays>,
+    ) -> Result<Option<Arc<Overlay>>> {
         let mut overlay = locked(&self.overlay);
         if overlay.is_none()
             && let Some(support) = self.edit_support(position, shared)?

@@ -12,7 +12,7 @@ use crate::format::editor::{Planned, Saved};
 use crate::format::recovery::RecoveryPolicy;
 use crate::format::refusal::Refusal;
 use crate::host::local::link::LinkPolicy;
-use crate::host::local::{LocalPath, Origin};
+use crate::host::local::{LocalPath, OpenedDirectory};
 use crate::host::location::Location;
 use crate::overlay::lazy::LazyOverlay;
 use crate::overlay::naming::{Maker, Renaming};
@@ -36,17 +36,17 @@ impl Test {
         let folder = tempfile::tempdir().unwrap();
         let source = folder.path().join("a.asdf");
         std::fs::copy(concat!(env!("CARGO_MANIFEST_DIR"), "/examples/sample.asdf"), &source).unwrap();
-        let origin = Origin::of_source(folder.path(), false).unwrap();
+        let origin = OpenedDirectory::of_source(folder.path(), false).unwrap();
         let links = LinkPolicy::new(&origin, folder.path(), None, true).unwrap();
         let position =
-            Position { location: Location::Local(LocalPath::new(&links, "a.asdf")), foreign: None };
+            EntryPosition { location: Location::Local(LocalPath::new(&links, "a.asdf")), foreign: None };
         let (edits, context) = (Arc::new(EditContext::default()), Context::new(Arc::new(Cache::new(0))));
         let open_files = OpenFiles::new(
             Arc::new(move |source| crate::format::open(source, &context)),
             NonZeroUsize::MIN,
             RecoveryPolicy::Recover(edits.clone()),
         );
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(SharedByOverlays {
             state_dir: None,
             quota: Arc::new(Quota::new(100)),
             edits,

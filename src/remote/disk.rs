@@ -141,7 +141,7 @@ impl DiskCache {
     }
 
     /// Lists all blocks; removes abandoned files.
-    fn blocks(&self) -> Vec<Listed> {
+    fn blocks(&self) -> Vec<BlockOnDisk> {
         let Ok(entries) = rustix::fs::Dir::read_from(&self.dir) else { return Vec::new() };
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs();
         let mut blocks = Vec::new();
@@ -155,7 +155,7 @@ impl DiskCache {
             let seconds = u64::try_from(stat.st_mtime).unwrap_or(0);
             if name.ends_with(SUFFIX) {
                 let size = u64::try_from(stat.st_size).unwrap_or(0);
-                blocks.push(Listed { name, size, used: (seconds, u128::from(stat.st_mtime_nsec)) });
+                blocks.push(BlockOnDisk { name, size, used: (seconds, u128::from(stat.st_mtime_nsec)) });
             } else if name.starts_with(user_dirs::UNFINISHED) && seconds.saturating_add(ABANDONED) < now {
                 let _ = rustix::fs::unlinkat(&self.dir, &name, AtFlags::empty());
             }
@@ -166,7 +166,7 @@ impl DiskCache {
 
 /// A block's file in the directory.
 #[derive(Debug)]
-struct Listed {
+struct BlockOnDisk {
     name: String,
     size: u64,
     /// Time of the last use: seconds, nanoseconds.

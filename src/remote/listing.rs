@@ -24,10 +24,10 @@ use std::time::Instant;
 use super::client::{Ask, Reply, Trust};
 use super::object::of;
 use super::retry::{self, eio};
-use super::shared::Shared;
+use super::shared::RemoteState;
 use super::url::{Address, percent_encoded};
 use super::version;
-use crate::content::names::{Names, original};
+use crate::content::names::{ViewNames, original};
 use crate::error::{Error, Kind, Result};
 use crate::source::Time;
 
@@ -38,13 +38,13 @@ const ENTRIES: usize = 1_000_000;
 const PAGES: usize = 20_000;
 
 /// The rules for names: no ending is reserved.
-const NAMES: Names = Names { endings: &[] };
+const NAMES: ViewNames = ViewNames { endings: &[] };
 /// The mark of a directory that has the name of an object.
 const BESIDE: &str = "%-";
 
 /// An entry of a directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Entry {
+pub struct ListedEntry {
     /// The file name, escaped.
     pub name: String,
     /// True for a directory.
@@ -61,7 +61,7 @@ pub struct Entry {
 
 /// A key or a link, as a page has it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Listed {
+pub struct PageItem {
     /// The last component of the key or link, decoded, without a slash.
     pub name: Vec<u8>,
     /// True for a directory.
@@ -78,10 +78,10 @@ pub struct Listed {
 /// an error there are no more entries.
 #[derive(Debug)]
 pub struct Listing {
-    shared: Arc<Shared>,
+    shared: Arc<RemoteState>,
     directory: Address,
     trust: Trust,
-    page: VecDeque<Listed>,
+    page: VecDeque<PageItem>,
     next: NextPage,
     pages: usize,
     entries: usize,
@@ -115,7 +115,7 @@ impl Seen {
 }
 
 impl Listing {
-    pub(super) fn new(shared: Arc<Shared>, directory: &Address, trust: Trust) -> Self {
+    pub(super) fn new(shared: Arc<RemoteState>, directory: &Address, trust: Trust) -> Self {
         let directory = directory.as_directory();
         let (page, next, seen) = (VecDeque::new(), NextPage::First, Seen::default());
         Self { shared, directory, trust, page, next, pages: 0, entries: 0, seen, left_out: 0 }
@@ -148,7 +148,7 @@ impl Listing {
     }
 
     /// Returns the entry for a key or a link; `None` if it is left out.
-    fn entry(&mut self, listed: Listed) -> Option<Entry> {
+    fn entry(&mut self, listed: PageItem) -> Option<ListedEntry> {
         let mut name = file_name(&listed.name)?;
         if listed.is_directory && self.seen.has(&name) {
             name.push_str(BESIDE);
@@ -157,15 +157,15 @@ impl Listing {
         if !self.seen.add(&name) {
             return None;
         }
-        let Listed { is_directory, size, tag, mtime, .. } = listed;
-        Some(Entry { name, is_directory, address, size, tag, mtime })
+        let PageItem { is_directory, size, tag, mtime, .. } = listed;
+        Some(ListedEntry { name, is_directory, address, size, tag, mtime })
     }
 }
 
 impl Iterator for Listing {
-    type Item = Result<Entry>;
+    type Item = Result<ListedEntry>;
 
-    fn next(&mut self) -> Option<Result<Entry>> {
+    fn next(&mut self) -> Option<Result<ListedEntry>> {
         loop {
             let Some(listed) = self.page.pop_front() else {
                 match self.turn_page() {
@@ -212,7 +212,7 @@ pub(super) fn child(directory: &Address, name: &OsStr) -> Option<Address> {
 }
 
 /// True if a bucket has a key with this prefix.
-pub(super) fn has_keys(shared: &Shared, directory: &Address, trust: Trust) -> Result<bool> {
+pub(super) fn has_keys(shared: &RemoteState, directory: &Address, trust: Trust) -> Result<bool> {
     let request = PageRequest { directory, trust, after: None, most: Some(1) };
     Ok(!request.send(shared)?.0.is_empty())
 }
@@ -229,7 +229,7 @@ struct PageRequest<'a> {
 
 impl PageRequest<'_> {
     /// Requests the page; returns its entries and the token of the next one.
-    fn send(&self, shared: &Shared) -> Result<(Vec<Listed>, Option<String>)> {
+    fn send(&self, shared: &RemoteState) -> Result<(Vec<PageItem>, Option<String>)> {
         let directory = self.directory;
         let deadline = Instant::now() + shared.options.read_timeout;
         let request = |address: &Address, query: Option<&str>| {
@@ -276,7 +276,7 @@ impl PageRequest<'_> {
     }
 }
 
-fn index_page_of(reply: &Reply, bytes: &[u8]) -> Result<Vec<Listed>> {
+fn index_page_of(reply: &Reply, bytes: &[u8]) -> Result<Vec<PageItem>> {
     let kind = version::text(&reply.headers, "content-type").unwrap_or_default();
     if !kind.trim_start().to_ascii_lowercase().starts_with("text/html") {
         return Err(index_page::not_one());

@@ -16,7 +16,7 @@ use super::block::{BLOCK, Key};
 use super::client::Trust;
 use super::fetch::Fetch;
 use super::schedule::InFlight;
-use super::shared::Shared;
+use super::shared::RemoteState;
 use super::streams::{REQUEST, Streams, WINDOW, requests};
 use super::url::Address;
 use super::version::{ObjectVersion, changed};
@@ -32,7 +32,7 @@ const UNANSWERED: Duration = Duration::from_secs(10);
 
 /// One version of an object.
 pub(super) struct Object {
-    shared: Arc<Shared>,
+    shared: Arc<RemoteState>,
     pub(super) address: Address,
     trust: Trust,
     pub(super) label: PathBuf,
@@ -58,7 +58,12 @@ struct Current {
 }
 
 impl Object {
-    pub(super) fn new(shared: Arc<Shared>, address: &Address, trust: Trust, version: ObjectVersion) -> Self {
+    pub(super) fn new(
+        shared: Arc<RemoteState>,
+        address: &Address,
+        trust: Trust,
+        version: ObjectVersion,
+    ) -> Self {
         let key = key(&shared, address, &version);
         let stat = stat(&key, &version);
         let valid_until = Instant::now() + shared.options.stat_lifetime;
@@ -351,7 +356,7 @@ impl fmt::Debug for Object {
 }
 
 /// Returns a digest of the address and the version. A server can't choose it.
-fn key(shared: &Shared, address: &Address, version: &ObjectVersion) -> Key {
+fn key(shared: &RemoteState, address: &Address, version: &ObjectVersion) -> Key {
     let mut digest = Sha256::new();
     for text in [shared.identity(address), version.tag()] {
         digest.update((text.len() as u64).to_le_bytes());

@@ -24,12 +24,12 @@ pub(super) type InFlight = Arc<AtomicUsize>;
 
 /// The queues of requests, and the threads that send them.
 pub(super) struct Schedule {
-    shared: Arc<Shared>,
+    shared: Arc<SharedQueues>,
     /// False before the process has forked for the last time: threads do not survive a fork.
     may_start_threads: AtomicBool,
 }
 
-struct Shared {
+struct SharedQueues {
     queues: Mutex<Queues>,
     workers: Workers,
 }
@@ -64,7 +64,7 @@ impl Queues {
 
 impl Schedule {
     pub(super) fn new() -> Self {
-        let shared = Shared { queues: Mutex::default(), workers: Workers::new("remote", OF_MOUNT) };
+        let shared = SharedQueues { queues: Mutex::default(), workers: Workers::new("remote", OF_MOUNT) };
         Self { shared: Arc::new(shared), may_start_threads: AtomicBool::new(false) }
     }
 
@@ -94,12 +94,12 @@ impl Schedule {
     }
 }
 
-impl Shared {
+impl SharedQueues {
     /// Starts the requests for which a slot is free.
     fn start(self: &Arc<Self>) {
         loop {
             let Some((of_file, run)) = locked(&self.queues).next() else { return };
-            let place = Place { shared: self.clone(), of_file };
+            let place = RequestSlot { shared: self.clone(), of_file };
             self.workers.run(move || {
                 let _place = place;
                 run();
@@ -109,12 +109,12 @@ impl Shared {
 }
 
 /// A slot among the requests in flight. A panic frees it, too.
-struct Place {
-    shared: Arc<Shared>,
+struct RequestSlot {
+    shared: Arc<SharedQueues>,
     of_file: InFlight,
 }
 
-impl Drop for Place {
+impl Drop for RequestSlot {
     fn drop(&mut self) {
         locked(&self.shared.queues).in_flight -= 1;
         self.of_file.fetch_sub(1, Ordering::Relaxed);

@@ -12,7 +12,7 @@ use crate::error::Result;
 
 /// The client, the caches and the queue of requests.
 #[derive(Debug)]
-pub(super) struct Shared {
+pub(super) struct RemoteState {
     pub(super) options: RemoteOptions,
     pub(super) client: Client,
     pub(super) cache: Arc<Cache>,
@@ -20,7 +20,7 @@ pub(super) struct Shared {
     pub(super) schedule: Schedule,
 }
 
-impl Shared {
+impl RemoteState {
     pub(super) fn new(options: RemoteOptions, cache: Arc<Cache>) -> Result<Self> {
         let disk = options.cache_dir.as_deref().map(|dir| DiskCache::open(dir, options.cache_size));
         Ok(Self {

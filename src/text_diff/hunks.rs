@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use super::{Change, lines};
+use super::{ChangedLines, lines};
 
 /// Lines of context around a change.
 const CONTEXT: usize = 3;
@@ -14,7 +14,7 @@ pub(super) struct Hunks<'a, W> {
     old: &'a [u8],
     new: &'a [u8],
     out: &'a mut W,
-    changes: Vec<Change>,
+    changes: Vec<ChangedLines>,
 }
 
 impl<'a, W: Write> Hunks<'a, W> {
@@ -23,7 +23,7 @@ impl<'a, W: Write> Hunks<'a, W> {
     }
 
     /// Adds the next change.
-    pub(super) fn add(&mut self, change: Change) -> io::Result<()> {
+    pub(super) fn add(&mut self, change: ChangedLines) -> io::Result<()> {
         let full = self.changes.len() >= MOST_CHANGES;
         if let Some(last) = self.changes.last_mut() {
             let between = change.old_line - (last.old_line + last.removed);

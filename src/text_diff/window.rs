@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
-use super::{Change, WINDOW, lines};
+use super::{ChangedLines, WINDOW, lines};
 
 /// Maximum edits that Myers' algorithm looks for in one pair of ranges.
 const MOST_EDITS: usize = 256;
@@ -20,7 +20,7 @@ pub(super) struct Edit {
 }
 
 /// The first lines of the rest of each text.
-pub(super) struct Window {
+pub(super) struct DiffWindow {
     old: Side,
     new: Side,
 }
@@ -52,7 +52,7 @@ impl Side {
     }
 }
 
-impl Window {
+impl DiffWindow {
     /// Indexes the first lines of each range.
     pub(super) fn new(
         (old, old_rest): (&[u8], Range<usize>),
@@ -85,8 +85,8 @@ impl Window {
     }
 
     /// Returns an edit as a change; `lines` are the numbers of the first lines of the window.
-    pub(super) fn change(&self, edit: &Edit, lines: (u64, u64)) -> Change {
-        Change {
+    pub(super) fn change(&self, edit: &Edit, lines: (u64, u64)) -> ChangedLines {
+        ChangedLines {
             old: self.old.offset(edit.old.start)..self.old.offset(edit.old.end),
             new: self.new.offset(edit.new.start)..self.new.offset(edit.new.end),
             old_line: lines.0 + edit.old.start as u64,

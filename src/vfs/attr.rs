@@ -143,14 +143,14 @@ impl Ownership {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::host::stat::Key;
+    use crate::host::stat::FileKey;
     use crate::source::Identity;
 
     fn stat(kind: Kind, mode: u32) -> Stat {
         let identity = Identity { device: 1, inode: 2, size: 3, mtime: (-5, 6) };
         Stat {
             kind,
-            key: Key::Local(1, 2),
+            key: FileKey::Local(1, 2),
             source: identity.into(),
             mode,
             uid: 7,

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, Weak};
 
 use crate::error::Result;
 use crate::folder::serials::Serials;
-use crate::host::detect::{Position, Seen, Shape};
-use crate::host::stat::{Key, Kind, Stat};
+use crate::host::detect::{EntryForm, EntryPosition, Seen};
+use crate::host::stat::{FileKey, Kind, Stat};
 use crate::overlay::lazy::LazyOverlay;
 use crate::source::Source;
 use crate::sync::locked;
@@ -18,7 +18,7 @@ pub(crate) struct Entry {
     pub(crate) serial: u64,
     pub(crate) parent: Option<Arc<Entry>>,
     pub(crate) name: OsString,
-    pub(crate) position: Position,
+    pub(crate) position: EntryPosition,
     pub(crate) class: Class,
 }
 
@@ -28,17 +28,17 @@ pub(crate) struct Entry {
 #[derive(Debug)]
 pub(crate) enum Class {
     /// The root above several sources.
-    Sources { sources: Vec<(OsString, Position)>, stat: Box<Stat>, children: Box<Children> },
+    Sources { sources: Vec<(OsString, EntryPosition)>, stat: Box<Stat>, children: Box<Children> },
     /// A mirrored directory.
-    Directory { key: Key, children: Box<Children> },
+    Directory { key: FileKey, children: Box<Children> },
     /// A file that a format recognises, shown as a directory.
     Folder(LazyOverlay),
     /// Any other regular file, with its source while a handle reads it.
     File { first: Box<Stat>, open: Mutex<Option<Weak<dyn Source>>> },
     /// A symbolic link with its target.
-    Link { key: Key, text: OsString },
+    Link { key: FileKey, text: OsString },
     /// A FIFO, socket or device.
-    Special { key: Key, kind: Kind },
+    Special { key: FileKey, kind: Kind },
 }
 
 /// The known entries of a directory.
@@ -49,11 +49,11 @@ impl Entry {
     pub(crate) fn of(seen: Seen, serial: u64, parent: Option<Arc<Entry>>, name: &OsStr) -> Entry {
         let key = seen.stat.key;
         let class = match seen.shape {
-            Shape::Directory => Class::Directory { key, children: Box::default() },
-            Shape::Folder => Class::Folder(LazyOverlay::default()),
-            Shape::File => Class::File { first: Box::new(seen.stat), open: Mutex::default() },
-            Shape::Link(text) => Class::Link { key, text },
-            Shape::Special => Class::Special { key, kind: seen.stat.kind },
+            EntryForm::Directory => Class::Directory { key, children: Box::default() },
+            EntryForm::Folder => Class::Folder(LazyOverlay::default()),
+            EntryForm::File => Class::File { first: Box::new(seen.stat), open: Mutex::default() },
+            EntryForm::Link(text) => Class::Link { key, text },
+            EntryForm::Special => Class::Special { key, kind: seen.stat.kind },
         };
         Entry { serial, parent, name: name.to_owned(), position: seen.position, class }
     }
@@ -86,11 +86,13 @@ impl Entry {
         let key = seen.stat.key;
         self.position.location.is_followed() == seen.position.location.is_followed()
             && match (&self.class, &seen.shape) {
-                (Class::Directory { key: own, .. }, Shape::Directory) => *own == key,
-                (Class::Folder(_), Shape::Folder) => self.position.location.accepts(&seen.stat),
-                (Class::File { first, .. }, Shape::File) => first.key == key,
-                (Class::Link { key: own, text }, Shape::Link(seen)) => *own == key && text == seen,
-                (Class::Special { key: own, kind }, Shape::Special) => (*own, *kind) == (key, seen.stat.kind),
+                (Class::Directory { key: own, .. }, EntryForm::Directory) => *own == key,
+                (Class::Folder(_), EntryForm::Folder) => self.position.location.accepts(&seen.stat),
+                (Class::File { first, .. }, EntryForm::File) => first.key == key,
+                (Class::Link { key: own, text }, EntryForm::Link(seen)) => *own == key && text == seen,
+                (Class::Special { key: own, kind }, EntryForm::Special) => {
+                    (*own, *kind) == (key, seen.stat.kind)
+                }
                 _ => false,
             }
     }
@@ -128,7 +130,7 @@ impl Entry {
 
 /// Returns the current stat of a plain file or other entry. If the file was removed or replaced but is still
 /// open, returns the stat of the open file.
-pub(crate) fn stat_entry(entry: &Entry, key: Key) -> Result<Stat> {
+pub(crate) fn stat_entry(entry: &Entry, key: FileKey) -> Result<Stat> {
     let found = entry.position.location.stat();
     if let Ok(stat) = &found
         && stat.key == key

@@ -14,7 +14,7 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
-use crate::content::Shared;
+use crate::content::SharedBytes;
 use crate::error::Result;
 use crate::sync::locked;
 use crate::vfs::Ino;
@@ -183,7 +183,7 @@ impl KernelCache {
 #[derive(Debug)]
 pub enum ReadBytes<'a> {
     /// Bytes in a buffer shared with the cache of units.
-    Shared(Shared),
+    Shared(SharedBytes),
     /// A buffer and the number of its bytes used. The buffer may be exchanged for
     /// another one with any content.
     Copied(&'a mut Vec<u8>, usize),
@@ -207,7 +207,7 @@ impl ReadBytes<'_> {
 }
 
 enum OwnedBytes {
-    Shared(Shared),
+    Shared(SharedBytes),
     Copied(Vec<u8>),
 }
 

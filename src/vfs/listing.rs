@@ -16,7 +16,7 @@ use crate::vfs::Vfs;
 use crate::vfs::attr::Attr;
 use crate::vfs::entry::{Class, Entry};
 use crate::vfs::lookup::{ViewContent, ViewFolder};
-use crate::vfs::node::{Ino, Node};
+use crate::vfs::node::{Ino, Inode};
 use crate::view::shown::is_file;
 use crate::view::{ABOUT, TREE};
 
@@ -25,7 +25,7 @@ const DOTS: u64 = 2;
 
 /// An entry returned by readdir.
 #[derive(Debug)]
-pub struct Item<'a> {
+pub struct DirItem<'a> {
     /// The name.
     pub name: &'a OsStr,
     /// Position of the next entry.
@@ -40,15 +40,15 @@ pub struct Item<'a> {
 
 /// An open directory.
 #[derive(Debug)]
-pub struct Listing {
+pub struct DirHandle {
     ino: Ino,
     parent: Ino,
-    names: Names,
+    names: DirNames,
 }
 
 /// The names in an open directory.
 #[derive(Debug)]
-enum Names {
+enum DirNames {
     /// A directory of a mounted file.
     View(ViewFolder),
     /// Names as they were last read; also used for the directory of a writable file.
@@ -96,16 +96,16 @@ impl Mirrored {
 }
 
 /// Inode number and type of a name, and the result of a lookup if requested.
-type Looked = (Ino, Kind, Option<(Attr, Node)>);
+type Looked = (Ino, Kind, Option<(Attr, Inode)>);
 
 /// Takes an item. Returns true if the buffer is full: the item was not taken.
-type Take<'a> = &'a mut dyn FnMut(Item<'_>) -> bool;
+type Take<'a> = &'a mut dyn FnMut(DirItem<'_>) -> bool;
 
 impl Vfs {
     /// Opens a directory.
-    pub fn open_dir(&self, ino: Ino) -> Result<Listing> {
+    pub fn open_dir(&self, ino: Ino) -> Result<DirHandle> {
         let (parent, names) = match self.node(ino)? {
-            Node::Entry(entry) => {
+            Inode::Entry(entry) => {
                 let parent = Ino::of(entry.parent.as_ref().map_or(0, |parent| parent.serial));
                 let names = match &entry.class {
                     Class::Folder(folder) if self.is_writable(&entry)? => {
@@ -116,29 +116,29 @@ impl Vfs {
                             return Err(error);
                         }
                         let shown = self.names_beside_tree(&entry);
-                        Names::Mirrored(Mirrored::open(entry, shown)?)
+                        DirNames::Mirrored(Mirrored::open(entry, shown)?)
                     }
                     Class::Folder(_) => {
                         let mounted = self.mounted(&entry)?;
                         mounted.opened()?;
-                        Names::View(ViewFolder { entry, mounted, view: None })
+                        DirNames::View(ViewFolder { entry, mounted, view: None })
                     }
                     Class::Sources { .. } | Class::Directory { .. } => {
-                        Names::Mirrored(Mirrored::open(entry, Vec::new())?)
+                        DirNames::Mirrored(Mirrored::open(entry, Vec::new())?)
                     }
                     _ => return Err(errno(libc::ENOTDIR)),
                 };
                 (parent, names)
             }
-            Node::View(entry, mounted, view) => match self.shown(&entry, &mounted, &view)?.what {
+            Inode::View(entry, mounted, view) => match self.shown(&entry, &mounted, &view)?.what {
                 folder::Node::Folder(_) => {
-                    (Ino::UNKNOWN, Names::View(ViewFolder { entry, mounted, view: Some(view) }))
+                    (Ino::UNKNOWN, DirNames::View(ViewFolder { entry, mounted, view: Some(view) }))
                 }
                 _ => return Err(errno(libc::ENOTDIR)),
             },
             _ => return Err(errno(libc::ENOTDIR)),
         };
-        Ok(Listing { ino, parent, names })
+        Ok(DirHandle { ino, parent, names })
     }
 
     /// Returns the names that the format provides in a file's directory, except `tree.yaml`.
@@ -161,35 +161,35 @@ impl Vfs {
     ///
     /// With `attrs` each name is also looked up, as by [`Vfs::lookup`], except for `.` and `..`. Entries that
     /// vanished since the directory was read are omitted.
-    pub fn read_dir(&self, listing: &Listing, from: u64, attrs: bool, take: Take<'_>) -> Result<()> {
+    pub fn read_dir(&self, listing: &DirHandle, from: u64, attrs: bool, take: Take<'_>) -> Result<()> {
         let dots = [(".", listing.ino), ("..", listing.parent)];
         for (next, (name, ino)) in (1..).zip(dots).skip(usize::try_from(from).unwrap_or(usize::MAX)) {
-            if take(Item { name: OsStr::new(name), next, ino, kind: Kind::Directory, attr: None }) {
+            if take(DirItem { name: OsStr::new(name), next, ino, kind: Kind::Directory, attr: None }) {
                 return Ok(());
             }
         }
         match &listing.names {
-            Names::View(parent) => self.list_view(parent, from, attrs, take),
-            Names::Mirrored(mirrored) => self.list_mirrored(mirrored, from, attrs, take),
+            DirNames::View(parent) => self.list_view(parent, from, attrs, take),
+            DirNames::Mirrored(mirrored) => self.list_mirrored(mirrored, from, attrs, take),
         }
     }
 
     fn list_view(&self, parent: &ViewFolder, from: u64, attrs: bool, take: Take<'_>) -> Result<()> {
         let Some((held, folder)) = self.listed(parent)? else { return Ok(()) };
-        let look = |name: &OsStr, kind: folder::Kind| -> Result<Option<Looked>> {
+        let look = |name: &OsStr, kind: folder::EntryKind| -> Result<Option<Looked>> {
             if !attrs {
                 let ino =
                     self.known.view(parent.serial(), name).map_or(Ino::UNKNOWN, |view| Ino::of(view.serial));
                 return Ok(Some((ino, kind_of(kind), None)));
             }
-            if kind == folder::Kind::File && folder.is_slow_at(name) {
+            if kind == folder::EntryKind::File && folder.is_slow_at(name) {
                 let (attr, node) = self.unmade(parent, name)?;
                 return Ok(Some((attr.ino, attr.kind, Some((attr, node)))));
             }
             let Some(what) = folder.lookup(name)? else { return Ok(None) };
             let shown = ViewContent { held: held.clone(), what };
             let node = self.view_node(parent, name, Some(&shown))?;
-            let Node::View(_, mounted, view) = &node else { return Ok(None) };
+            let Inode::View(_, mounted, view) = &node else { return Ok(None) };
             let attr = self.attr_of_view(view, mounted, &shown)?;
             Ok(Some((attr.ino, attr.kind, Some((attr, node)))))
         };
@@ -206,10 +206,10 @@ impl Vfs {
     /// Returns attributes for a file that is generated at its first lookup. The kernel does not cache them.
     /// Until the file is generated, its size is the last size that the kernel got, so that the kernel keeps
     /// pages that programs have mapped.
-    fn unmade(&self, parent: &ViewFolder, name: &OsStr) -> Result<(Attr, Node)> {
+    fn unmade(&self, parent: &ViewFolder, name: &OsStr) -> Result<(Attr, Inode)> {
         let node = self.view_node(parent, name, None)?;
         let size = match &node {
-            Node::View(_, _, view) => view.shown().map_or(0, |shown| shown.size),
+            Inode::View(_, _, view) => view.shown().map_or(0, |shown| shown.size),
             _ => 0,
         };
         let attr = self.ownership.attr(node.ino(), Kind::File, size, &parent.mounted.look().stat);
@@ -218,7 +218,7 @@ impl Vfs {
 
     /// Returns [`Vfs::unmade`] for a generated file in the directory of a writable file;
     /// `None` for any other name.
-    fn unmade_in(&self, entry: &Arc<Entry>, name: &OsStr) -> Result<Option<(Attr, Node)>> {
+    fn unmade_in(&self, entry: &Arc<Entry>, name: &OsStr) -> Result<Option<(Attr, Inode)>> {
         if !is_file(name) {
             return Ok(None);
         }
@@ -278,7 +278,7 @@ impl Vfs {
             Class::Link { text, .. } => self.ownership.attr(ino, kind, text.len() as u64, &stat),
             Class::Sources { .. } => self.attr_of_entry(&child)?,
         };
-        Ok((ino, kind, Some((attr, Node::Entry(child)))))
+        Ok((ino, kind, Some((attr, Inode::Entry(child)))))
     }
 }
 
@@ -312,7 +312,7 @@ impl<'a> Handout<'a> {
         };
         let attr = looked_up.map(|(attr, node)| Attr { ino: vfs.remember(node), ..attr });
         let ino = attr.map_or(ino, |attr| attr.ino);
-        if (self.take)(Item { name, next, ino, kind, attr }) {
+        if (self.take)(DirItem { name, next, ino, kind, attr }) {
             if attr.is_some() {
                 vfs.forget(ino, 1);
             }
@@ -329,10 +329,10 @@ impl<'a> Handout<'a> {
     }
 }
 
-fn kind_of(kind: folder::Kind) -> Kind {
+fn kind_of(kind: folder::EntryKind) -> Kind {
     match kind {
-        folder::Kind::Folder => Kind::Directory,
-        folder::Kind::File => Kind::File,
-        folder::Kind::Link => Kind::Link,
+        folder::EntryKind::Folder => Kind::Directory,
+        folder::EntryKind::File => Kind::File,
+        folder::EntryKind::Link => Kind::Link,
     }
 }

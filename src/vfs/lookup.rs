@@ -5,20 +5,20 @@ use std::sync::Arc;
 
 use crate::content::folder::{self, Folder};
 use crate::error::{self, Error, Result, errno};
-use crate::folder::generation::Held;
+use crate::folder::generation::HeldGeneration;
 use crate::folder::mounted_file::MountedFile;
 use crate::overlay;
 use crate::vfs::Vfs;
 use crate::vfs::entry::{Class, Entry};
-use crate::vfs::node::{Ino, Node, NodeState, ViewNode};
+use crate::vfs::node::{Ino, Inode, NodeState, ViewNode};
 use crate::vfs::write::writing;
-use crate::view::root::Root;
+use crate::view::root::RootFolder;
 use crate::view::{ABOUT, BLOCKS, TREE};
 
 /// The result of a lookup.
 #[derive(Debug)]
 pub(crate) struct FoundNode {
-    pub(crate) node: Node,
+    pub(crate) node: Inode,
     /// The content, if the node is a view.
     pub(crate) shown: Option<ViewContent>,
 }
@@ -40,17 +40,17 @@ impl ViewFolder {
 }
 
 /// A directory of a view, with its generation.
-type Listed = (Held, Arc<dyn Folder>);
+type HeldFolder = (HeldGeneration, Arc<dyn Folder>);
 
 /// The content of a view, with its generation.
 #[derive(Debug)]
 pub(crate) struct ViewContent {
-    pub(crate) held: Held,
+    pub(crate) held: HeldGeneration,
     pub(crate) what: folder::Node,
 }
 
-impl From<Node> for FoundNode {
-    fn from(node: Node) -> Self {
+impl From<Inode> for FoundNode {
+    fn from(node: Inode) -> Self {
         Self { node, shown: None }
     }
 }
@@ -59,25 +59,25 @@ impl Vfs {
     /// Returns the node at a name.
     pub(crate) fn find(&self, parent: Ino, name: &OsStr) -> Result<FoundNode> {
         match self.node(parent)? {
-            Node::Entry(entry) => match &entry.class {
+            Inode::Entry(entry) => match &entry.class {
                 Class::Sources { sources, .. } => {
                     let source = sources.iter().find(|(known, _)| known == name);
                     let (_, position) = source.ok_or_else(no_entry)?;
                     let seen = self.detector.look_at(position)?;
-                    Ok(Node::Entry(entry.child(name, seen, &self.serials)?).into())
+                    Ok(Inode::Entry(entry.child(name, seen, &self.serials)?).into())
                 }
                 Class::Directory { key, .. } => {
                     let dir = entry.position.location.open_known_dir(*key)?;
                     let seen = self.detector.look(&dir, name)?;
-                    Ok(Node::Entry(entry.child(name, seen, &self.serials)?).into())
+                    Ok(Inode::Entry(entry.child(name, seen, &self.serials)?).into())
                 }
                 Class::Folder(folder) if !overlay::is_reserved(name) && self.is_writable(&entry)? => {
                     match folder.used_overlay() {
                         Some(overlay) => {
                             let file = overlay.lookup(name)?;
-                            Ok(Node::of_overlay_file(entry, file).into())
+                            Ok(Inode::of_overlay_file(entry, file).into())
                         }
-                        None if name == TREE => Ok(Node::Tree(entry).into()),
+                        None if name == TREE => Ok(Inode::Tree(entry).into()),
                         None => Err(errno(libc::ENOENT)),
                     }
                 }
@@ -92,7 +92,7 @@ impl Vfs {
                 }
                 _ => Err(errno(libc::ENOTDIR)),
             },
-            Node::View(entry, mounted, view) => {
+            Inode::View(entry, mounted, view) => {
                 // A file that is gone has no new names. Open handles keep their data.
                 let held = present(&mounted)?.ok_or_else(no_entry)?;
                 self.find_view(&ViewFolder { entry, mounted, view: Some(view) }, held, name)
@@ -101,7 +101,7 @@ impl Vfs {
         }
     }
 
-    fn find_view(&self, parent: &ViewFolder, held: Held, name: &OsStr) -> Result<FoundNode> {
+    fn find_view(&self, parent: &ViewFolder, held: HeldGeneration, name: &OsStr) -> Result<FoundNode> {
         let mut path = parent.view.as_ref().map_or_else(Vec::new, |view| view.path());
         path.push(name);
         let root = self.root_of(&parent.entry, &parent.mounted, &held);
@@ -118,7 +118,7 @@ impl Vfs {
         parent: &ViewFolder,
         name: &OsStr,
         shown: Option<&ViewContent>,
-    ) -> Result<Node> {
+    ) -> Result<Inode> {
         let shown = shown.map(|shown| {
             shown.held.promise();
             NodeState::new(&shown.held, &shown.what)
@@ -128,11 +128,16 @@ impl Vfs {
             Some(view) => view,
             None => Arc::new(ViewNode::new(self.serials.next()?, parent.view.clone(), name, shown)),
         };
-        Ok(Node::View(parent.entry.clone(), parent.mounted.clone(), view))
+        Ok(Inode::View(parent.entry.clone(), parent.mounted.clone(), view))
     }
 
     /// Returns the directory of a mounted file in a generation.
-    pub(crate) fn root_of(&self, entry: &Arc<Entry>, mounted: &Arc<MountedFile>, held: &Held) -> Root {
+    pub(crate) fn root_of(
+        &self,
+        entry: &Arc<Entry>,
+        mounted: &Arc<MountedFile>,
+        held: &HeldGeneration,
+    ) -> RootFolder {
         let (read_only, entry, own) = (self.read_only_because(), entry.clone(), mounted.clone());
         mounted.root(held, move || writing(&entry, &own, read_only.as_deref()))
     }
@@ -169,7 +174,7 @@ impl Vfs {
     }
 
     /// Returns the current content of a directory; `None` if the file is gone.
-    pub(crate) fn listed(&self, folder: &ViewFolder) -> Result<Option<Listed>> {
+    pub(crate) fn listed(&self, folder: &ViewFolder) -> Result<Option<HeldFolder>> {
         let Some(held) = present(&folder.mounted)? else { return Ok(None) };
         let root = self.root_of(&folder.entry, &folder.mounted, &held);
         let Some(view) = &folder.view else { return Ok(Some((held, Arc::new(root)))) };
@@ -182,7 +187,7 @@ impl Vfs {
 }
 
 /// Returns the newest generation of a mounted file; `None` if the file is gone.
-fn present(mounted: &MountedFile) -> Result<Option<Held>> {
+fn present(mounted: &MountedFile) -> Result<Option<HeldGeneration>> {
     if mounted.look().attached { mounted.newest().map(Some) } else { Ok(None) }
 }
 

@@ -11,7 +11,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, Mutex, Weak};
 
 use crate::content::folder::{self, Renewal, RenewalKey};
-use crate::folder::generation::{Generation, Held};
+use crate::folder::generation::{Generation, HeldGeneration};
 use crate::folder::mounted_file::MountedFile;
 use crate::host::stat::Time;
 use crate::overlay::file::OverlayFile;
@@ -51,7 +51,7 @@ impl Ino {
 
 /// The node behind an inode number.
 #[derive(Clone, Debug)]
-pub(crate) enum Node {
+pub(crate) enum Inode {
     Entry(Arc<Entry>),
     /// A writable `tree.yaml`, under the number that it has until the first write.
     Tree(Arc<Entry>),
@@ -85,7 +85,7 @@ pub(crate) struct NodeState {
     saves: u64,
     base_version: u64,
     lineage: u64,
-    pub(crate) kind: folder::Kind,
+    pub(crate) kind: folder::EntryKind,
     /// Key that says when the bytes are the same in another generation; `None` for a directory or link.
     renewal: Option<RenewalKey>,
     /// True for a file that no save changes.
@@ -95,7 +95,7 @@ pub(crate) struct NodeState {
 }
 
 impl NodeState {
-    pub(crate) fn new(held: &Held, shown: &folder::Node) -> Self {
+    pub(crate) fn new(held: &HeldGeneration, shown: &folder::Node) -> Self {
         let (renewal, size) = match shown {
             folder::Node::File(file) => (Some(file.renewal.key()), file.len()),
             folder::Node::Folder(_) => (None, 0),
@@ -146,7 +146,7 @@ impl NodeState {
     }
 }
 
-impl Node {
+impl Inode {
     /// Returns the entry itself, or the entry of the directory that contains the node.
     pub(crate) fn entry(&self) -> &Arc<Entry> {
         match self {
@@ -180,11 +180,11 @@ impl ViewNode {
     /// True for a file if a save may give its name to another node.
     pub(crate) fn is_changed_by_saves(&self) -> bool {
         let shown = locked(&self.shown);
-        shown.as_ref().is_some_and(|shown| shown.kind == folder::Kind::File && !shown.outlasts_saves)
+        shown.as_ref().is_some_and(|shown| shown.kind == folder::EntryKind::File && !shown.outlasts_saves)
     }
 
     /// Returns the generation that has the file's bytes, if it still exists.
-    pub(crate) fn generation(&self) -> Option<Held> {
+    pub(crate) fn generation(&self) -> Option<HeldGeneration> {
         let shown = locked(&self.shown);
         let fixed = shown.as_ref().filter(|shown| shown.is_fixed())?;
         Some(fixed.generation.upgrade()?.hold())
@@ -216,7 +216,7 @@ impl ViewNode {
     }
 }
 
-impl Node {
+impl Inode {
     /// Returns the inode number for the kernel.
     pub(crate) fn ino(&self) -> Ino {
         match self {
@@ -241,7 +241,7 @@ pub(crate) struct KnownNodes(Mutex<Counted>);
 
 #[derive(Debug, Default)]
 struct Counted {
-    nodes: HashMap<u64, (Node, u64)>,
+    nodes: HashMap<u64, (Inode, u64)>,
     /// Serials of the views in `nodes`, by a hash of the parent's serial and the name.
     views: HashMap<u64, u64>,
     hasher: RandomState,
@@ -259,7 +259,7 @@ impl Counted {
     fn view(&self, within: u64, name: &OsStr) -> Option<&Arc<ViewNode>> {
         match self.nodes.get(self.views.get(&self.hash(within, name))?) {
             // Another name may have the same hash.
-            Some((Node::View(_, mounted, view), _))
+            Some((Inode::View(_, mounted, view), _))
                 if view.within(mounted) == within && *view.name == *name =>
             {
                 Some(view)
@@ -279,13 +279,13 @@ const MANY: usize = 8192;
 impl KnownNodes {
     /// Counts one more lookup of `node` and returns its number, or the number of a
     /// known node of the same view.
-    pub(crate) fn remember(&self, node: Node) -> Ino {
+    pub(crate) fn remember(&self, node: Inode) -> Ino {
         let ino = node.ino();
         let mut known = locked(&self.0);
         // A file's directory and its `tree.yaml` have one serial.
-        let node = if let Node::Tree(entry) = node { Node::Entry(entry) } else { node };
+        let node = if let Inode::Tree(entry) = node { Inode::Entry(entry) } else { node };
         let serial = match &node {
-            Node::View(_, mounted, view) => match known.view(view.within(mounted), &view.name) {
+            Inode::View(_, mounted, view) => match known.view(view.within(mounted), &view.name) {
                 Some(known) if Arc::ptr_eq(known, view) || known.shows_the_same(view) => known.serial,
                 _ => {
                     let hash = known.hash(view.within(mounted), &view.name);
@@ -309,8 +309,9 @@ impl KnownNodes {
         }
         // The kernel keeps nodes that programs use, so it is asked again only after many more were looked up.
         known.asked_at = count + (count / 4).max(ASKED_AT / 4);
-        let is_kept =
-            |serial: u64, node: &Node| Ino::of(serial) == Ino::ROOT || matches!(node, Node::OverlayFile(..));
+        let is_kept = |serial: u64, node: &Inode| {
+            Ino::of(serial) == Ino::ROOT || matches!(node, Inode::OverlayFile(..))
+        };
         let nodes = known.nodes.iter().filter(|(serial, (node, _))| !is_kept(**serial, node));
         let mut serials: Vec<u64> = nodes.map(|(serial, _)| *serial).collect();
         drop(known);
@@ -344,7 +345,7 @@ impl KnownNodes {
         if known.nodes.len() < ASKED_AT * 3 / 4 {
             known.asked_at = ASKED_AT;
         }
-        if let Some((Node::View(_, mounted, view), _)) = &dropped {
+        if let Some((Inode::View(_, mounted, view), _)) = &dropped {
             let hash = known.hash(view.within(mounted), &view.name);
             if known.views.get(&hash) == Some(&view.serial) {
                 known.views.remove(&hash);
@@ -359,12 +360,12 @@ impl KnownNodes {
         }
         drop(guard); // the node is dropped after the lock is released
         let entry = match dropped {
-            Some((Node::Entry(entry) | Node::Tree(entry), _)) => Some(entry),
-            Some((Node::View(entry, mounted, view), _)) => {
+            Some((Inode::Entry(entry) | Inode::Tree(entry), _)) => Some(entry),
+            Some((Inode::View(entry, mounted, view), _)) => {
                 drop((mounted, view));
                 Some(entry)
             }
-            Some((Node::OverlayFile(entry, overlay_file), _)) => {
+            Some((Inode::OverlayFile(entry, overlay_file), _)) => {
                 drop(overlay_file);
                 Some(entry)
             }
@@ -375,10 +376,12 @@ impl KnownNodes {
     }
 
     /// Returns the node with a number.
-    pub(crate) fn get(&self, ino: Ino) -> Option<Node> {
+    pub(crate) fn get(&self, ino: Ino) -> Option<Inode> {
         let node = locked(&self.0).nodes.get(&ino.serial()).map(|(node, _)| node.clone())?;
         match (node, ino.is_tree()) {
-            (Node::Entry(entry), true) if matches!(entry.class, Class::Folder(_)) => Some(Node::Tree(entry)),
+            (Inode::Entry(entry), true) if matches!(entry.class, Class::Folder(_)) => {
+                Some(Inode::Tree(entry))
+            }
             (node, false) => Some(node),
             _ => None,
         }

@@ -3,9 +3,9 @@
 use std::sync::{Arc, PoisonError, RwLock};
 
 use crate::content::folder::{self, File, Keeping, Renewal, RenewalKey};
-use crate::content::{Content, Shared, Soundness};
+use crate::content::{Content, SharedBytes, Soundness};
 use crate::error::{Error, Kind, Result};
-use crate::folder::generation::Held;
+use crate::folder::generation::HeldGeneration;
 use crate::folder::generation::bytes::rewritten;
 use crate::folder::mounted_file::MountedFile;
 use crate::folder::mounted_file::verification::are_proven;
@@ -30,7 +30,7 @@ pub enum Caching {
     /// With caching, the kernel would take a short answer for the end of the file, and an error for an error
     /// of the whole page.
     Direct,
-    /// Only bytes that the daemon stores ([`Reader::given`]). Every read reaches the daemon.
+    /// Only bytes that the daemon stores ([`ReadHandle::given`]). Every read reaches the daemon.
     Stored,
     /// All bytes, also from one open to the next.
     Keep,
@@ -38,7 +38,7 @@ pub enum Caching {
 
 /// An open file.
 #[derive(Debug)]
-pub struct Reader {
+pub struct ReadHandle {
     what: What,
 }
 
@@ -64,14 +64,14 @@ pub(crate) struct ViewFile {
 /// another program changed the source but not these bytes.
 #[derive(Clone, Debug)]
 struct Now {
-    held: Held,
+    held: HeldGeneration,
     content: Arc<dyn Content>,
     file: Arc<File>,
 }
 
-impl Reader {
+impl ReadHandle {
     /// Opens a file of a view; `shown` is the file in the generation `held`.
-    pub(crate) fn of_view(file: ViewFile, held: Held, mut shown: File) -> Result<Self> {
+    pub(crate) fn of_view(file: ViewFile, held: HeldGeneration, mut shown: File) -> Result<Self> {
         let content = shown.content.clone().inspect_err(|error| {
             file.mounted.trouble(error);
         })?;
@@ -96,7 +96,7 @@ impl Reader {
     /// Returns the bytes of the file.
     ///
     /// If another program has changed the source, reading them fails with [`Kind::Changed`] (ESTALE). Then
-    /// [`Reader::renew`] finds out whether these bytes are unchanged.
+    /// [`ReadHandle::renew`] finds out whether these bytes are unchanged.
     pub fn content(&self) -> Result<Arc<dyn Content>> {
         match &self.what {
             What::View { now, .. } => {
@@ -151,7 +151,7 @@ impl Reader {
         Delay { file, foreign: None }
     }
 
-    /// Admits a read, or returns the error with which it fails. Call this before reading [`Reader::content`].
+    /// Admits a read, or returns the error with which it fails. Call this before reading [`ReadHandle::content`].
     pub fn admit(&self) -> Result<()> {
         match &self.what {
             What::View { file: ViewFile { mounted, .. }, now } => {
@@ -162,7 +162,7 @@ impl Reader {
         }
     }
 
-    /// True if [`Reader::caching`] or a read may take long.
+    /// True if [`ReadHandle::caching`] or a read may take long.
     pub fn is_slow(&self) -> bool {
         match &self.what {
             What::View { file: ViewFile { mounted, .. }, now } => {
@@ -218,7 +218,7 @@ impl Reader {
     }
 
     /// Returns the bytes of a read from memory, if it needs no work and does not wait.
-    pub fn at_hand(&self, offset: u64, len: usize) -> Option<(Arc<dyn Content>, Shared)> {
+    pub fn at_hand(&self, offset: u64, len: usize) -> Option<(Arc<dyn Content>, SharedBytes)> {
         let What::View { file: ViewFile { mounted, .. }, now } = &self.what else { return None };
         {
             let now = now.read().unwrap_or_else(PoisonError::into_inner);
@@ -269,7 +269,7 @@ impl Reader {
 }
 
 /// Returns the content for a handle in a newer generation, after another program changed the file.
-fn renewed(mounted: &Arc<MountedFile>, newest: Held, view: &ViewNode, shown: &Now) -> Result<Now> {
+fn renewed(mounted: &Arc<MountedFile>, newest: HeldGeneration, view: &ViewNode, shown: &Now) -> Result<Now> {
     // The root's status, which needs `Writing`, is not read here.
     let root = mounted.root(&newest, Writing::default);
     let Some(folder::Node::File(mut file)) = folder::resolve(&root, &view.path())? else {

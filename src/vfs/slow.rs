@@ -13,7 +13,7 @@ use crate::folder::mounted_file::MountedFile;
 pub use crate::host::mounts::Foreign;
 use crate::vfs::Vfs;
 use crate::vfs::entry::{Class, Entry};
-use crate::vfs::node::{Ino, Node};
+use crate::vfs::node::{Ino, Inode};
 use crate::view::status::Writing;
 
 /// The subject of a request about a node.
@@ -48,18 +48,18 @@ impl Vfs {
         }
         let mut path = Vec::new();
         let mounted = match (&node, &entry.class) {
-            (Node::View(_, mounted, view), _) => {
+            (Inode::View(_, mounted, view), _) => {
                 path = view.path();
                 mounted.clone()
             }
-            (Node::Entry(_), Class::Sources { .. } | Class::Directory { .. }) => {
+            (Inode::Entry(_), Class::Sources { .. } | Class::Directory { .. }) => {
                 return delay_in_directory(entry, asked);
             }
-            (Node::Entry(_), Class::Folder(_)) if !matches!(asked, Asked::Itself) => {
+            (Inode::Entry(_), Class::Folder(_)) if !matches!(asked, Asked::Itself) => {
                 self.mounted(entry).ok()?
             }
-            (Node::Entry(_), _) => return None,
-            (Node::Tree(_) | Node::OverlayFile(..), _) => self.mounted(entry).ok()?,
+            (Inode::Entry(_), _) => return None,
+            (Inode::Tree(_) | Inode::OverlayFile(..), _) => self.mounted(entry).ok()?,
         };
         let name = match asked {
             Asked::Itself => path.pop(),

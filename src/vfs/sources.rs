@@ -11,24 +11,24 @@ use std::time::{Duration, SystemTime};
 use lru::LruCache;
 
 use crate::error::{self, Error, Result};
-use crate::folder::generation::Held;
+use crate::folder::generation::HeldGeneration;
 use crate::folder::open_files::OpenFiles;
 use crate::folder::serials::Serials;
 use crate::format::Severity;
 use crate::format::recovery::RecoveryPolicy;
-use crate::host::detect::{FormatDetector, Position, Seen};
+use crate::host::detect::{EntryPosition, FormatDetector, Seen};
 use crate::host::local::link::{LinkPolicy, Mountpoint};
-use crate::host::local::{LocalPath, Origin};
+use crate::host::local::{LocalPath, OpenedDirectory};
 use crate::host::location::Location;
 use crate::host::mounts::Foreign;
 use crate::host::stat::{Kind, Stat};
 use crate::named::Named;
-use crate::overlay::Shared;
+use crate::overlay::SharedByOverlays;
 use crate::overlay::file::{MOST_FILES, Quota};
 use crate::overlay::state_dir::{StateDir, leftovers, stem_of};
 use crate::vfs::entry::{Class, Entry};
 use crate::vfs::kernel_cache::KernelCache;
-use crate::vfs::node::{KnownNodes, Node};
+use crate::vfs::node::{Inode, KnownNodes};
 use crate::vfs::{Options, Vfs};
 
 /// Maximum time that a mount waits for the damage of its file. The blocks of a large file may take longer to find.
@@ -39,7 +39,7 @@ const KEPT_OPEN: u64 = 64;
 /// A source as found.
 struct FoundSource<'a> {
     named: &'a Named,
-    position: Position,
+    position: EntryPosition,
     seen: Seen,
 }
 
@@ -106,7 +106,7 @@ impl Vfs {
         vfs.notices.extend(leftovers::told(stems.as_deref(), writes));
         vfs.notices.extend(damage);
         // The kernel never looks the root up, and never forgets it.
-        vfs.known.remember(Node::Entry(vfs.root.clone()));
+        vfs.known.remember(Inode::Entry(vfs.root.clone()));
         Ok(vfs)
     }
 
@@ -127,7 +127,7 @@ impl Vfs {
 }
 
 /// Returns a line about the damage of a file, as far as its structure shows it within [`LOOKED_FOR_DAMAGE`].
-fn damage_of(label: &Path, held: Held) -> Option<String> {
+fn damage_of(label: &Path, held: HeldGeneration) -> Option<String> {
     let (found, damage) = mpsc::channel();
     let look = move || {
         let Ok(container) = held.container() else { return };
@@ -156,7 +156,7 @@ fn find<'a>(
     let look = |named: &'a Named| -> Result<FoundSource<'a>> {
         let (path, position) = match named {
             Named::Local(path) => (&**path, position(path, &mountpoint, options)?),
-            Named::Elsewhere(place) => (place.label(), Position::elsewhere(place.clone())),
+            Named::Elsewhere(place) => (place.label(), EntryPosition::elsewhere(place.clone())),
         };
         let seen = detector.look_at(&position)?;
         match seen.kind() {
@@ -188,7 +188,7 @@ fn shared(
     options: &Options,
     serials: &Arc<Serials>,
     open_files: &Arc<OpenFiles>,
-) -> (Option<Arc<Shared>>, Option<String>) {
+) -> (Option<Arc<SharedByOverlays>>, Option<String>) {
     let Some(edits) = options.edits.clone() else { return (None, None) };
     let (state_dir, trouble) = match StateDir::open(options.mountpoint.as_deref()) {
         Ok(state_dir) => (Some(Arc::new(state_dir)), None),
@@ -200,7 +200,7 @@ fn shared(
     };
     let quota = Arc::new(Quota::new(most_scratch_files()));
     let (serials, open_files) = (serials.clone(), open_files.clone());
-    (Some(Arc::new(Shared { state_dir, quota, edits, serials, open_files })), trouble)
+    (Some(Arc::new(SharedByOverlays { state_dir, quota, edits, serials, open_files })), trouble)
 }
 
 impl Vfs {
@@ -253,31 +253,31 @@ impl FoundSource<'_> {
 
 /// Returns the position of a local source. A file is located through its directory, so that
 /// a replacement is noticed.
-fn position(source: &Path, mountpoint: &Option<Arc<Mountpoint>>, options: &Options) -> Result<Position> {
+fn position(source: &Path, mountpoint: &Option<Arc<Mountpoint>>, options: &Options) -> Result<EntryPosition> {
     let meta = source.metadata().map_err(|error| Error::from(error).of(source))?;
-    let links = |origin: &Arc<Origin>, path: &Path| {
+    let links = |origin: &Arc<OpenedDirectory>, path: &Path| {
         LinkPolicy::new(origin, path, mountpoint.clone(), !options.allow_other)
     };
     if meta.is_dir() {
-        let origin = Origin::of_source(source, options.allow_other)?;
+        let origin = OpenedDirectory::of_source(source, options.allow_other)?;
         let links = links(&origin, source)?;
         let location = Location::Local(LocalPath::new(&links, ""));
-        return Ok(Position { location, foreign: Foreign::of_device(meta.dev()) });
+        return Ok(EntryPosition { location, foreign: Foreign::of_device(meta.dev()) });
     }
     let parent = source.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let name = source.file_name().ok_or_else(|| Error::new(error::Kind::Usage, "has no name").of(source))?;
-    let origin = Origin::of_source(parent, options.allow_other)?;
+    let origin = OpenedDirectory::of_source(parent, options.allow_other)?;
     let links = links(&origin, parent)?;
     let path = LocalPath::new(&links, name);
     let followed = path.stat()?.kind == Kind::Link;
     let location = Location::Local(if followed { path.followed() } else { path });
     let foreign = Foreign::of_device(meta.dev()).or(followed.then_some(Foreign::LINKED));
-    Ok(Position { location, foreign })
+    Ok(EntryPosition { location, foreign })
 }
 
 /// Returns the root above several sources.
 fn side_by_side(found: Vec<FoundSource<'_>>) -> Result<Entry> {
-    let mut sources: Vec<(OsString, Position)> = Vec::new();
+    let mut sources: Vec<(OsString, EntryPosition)> = Vec::new();
     let first = found.first().map(|found| (found.position.clone(), found.seen.stat));
     let (position, stat) = first.ok_or_else(|| Error::new(error::Kind::Usage, "nothing to mount"))?;
     for FoundSource { named, position, .. } in found {

@@ -75,7 +75,7 @@ impl Vfs {
     fn names(&self, path: &str) -> Vec<String> {
         let listing = self.open_dir(self.at(path).unwrap().ino).unwrap();
         let mut names = Vec::new();
-        let mut take = |item: Item<'_>| {
+        let mut take = |item: DirItem<'_>| {
             names.push(item.name.to_string_lossy().into_owned());
             false
         };
@@ -94,7 +94,7 @@ impl Vfs {
 }
 
 /// Returns all bytes of a handle.
-fn read(reader: &Reader) -> Result<Vec<u8>> {
+fn read(reader: &ReadHandle) -> Result<Vec<u8>> {
     let content = reader.content()?;
     let mut bytes = vec![0; content.len() as usize + 1];
     let read = content.read_at(0, &mut bytes)?;

@@ -20,8 +20,8 @@ use crate::vfs::Foreign;
 use crate::vfs::Vfs;
 use crate::vfs::attr::Attr;
 use crate::vfs::entry::Entry;
-use crate::vfs::node::{Ino, Node};
-use crate::vfs::read_handle::Reader;
+use crate::vfs::node::{Ino, Inode};
+use crate::vfs::read_handle::ReadHandle;
 use crate::view::status::Writing;
 
 /// Maximum number of overlays kept while no handle is open in them. An overlay remembers times and the last
@@ -46,19 +46,19 @@ pub struct NameIn<'a> {
 #[derive(Debug)]
 pub enum OpenFile {
     /// A read-only file.
-    Reader(Reader),
+    Reader(ReadHandle),
     /// A writable file, even if this handle is only open for reading.
-    Writer(Writer),
+    Writer(OverlayWriter),
 }
 
 /// An open file of an overlay, with the entry of the mounted file.
 #[derive(Debug)]
-pub struct Writer {
+pub struct OverlayWriter {
     entry: Arc<Entry>,
     handle: WriteHandle,
 }
 
-impl Deref for Writer {
+impl Deref for OverlayWriter {
     type Target = WriteHandle;
 
     fn deref(&self) -> &WriteHandle {
@@ -66,14 +66,14 @@ impl Deref for Writer {
     }
 }
 
-impl Writer {
+impl OverlayWriter {
     /// Returns the foreign file system that holds the file.
     pub fn foreign(&self) -> Option<Foreign> {
         self.entry.position.foreign
     }
 }
 
-impl Drop for Writer {
+impl Drop for OverlayWriter {
     fn drop(&mut self) {
         if let Ok(folder) = self.entry.folder() {
             folder.let_go(&self.handle.overlay);
@@ -100,7 +100,7 @@ impl Vfs {
     /// Returns the time for which the kernel may cache the attributes of a node: zero for writable files.
     pub fn ttl(&self, ino: Ino) -> std::time::Duration {
         match self.node(ino) {
-            Ok(Node::OverlayFile(..) | Node::Tree(_)) => std::time::Duration::ZERO,
+            Ok(Inode::OverlayFile(..) | Inode::Tree(_)) => std::time::Duration::ZERO,
             _ => crate::vfs::TTL,
         }
     }
@@ -109,7 +109,7 @@ impl Vfs {
     /// another node, in the directory of a writable file. The name of a block keeps its node.
     pub fn ttl_of_name(&self, ino: Ino) -> std::time::Duration {
         match self.node(ino) {
-            Ok(Node::View(entry, _, view)) if view.is_changed_by_saves() && entry.can_be_saved() => {
+            Ok(Inode::View(entry, _, view)) if view.is_changed_by_saves() && entry.can_be_saved() => {
                 std::time::Duration::ZERO
             }
             _ => self.ttl(ino),
@@ -119,7 +119,7 @@ impl Vfs {
     /// True if names may appear in a directory at any time without a request by the kernel.
     pub fn changes_by_itself(&self, ino: Ino) -> bool {
         match self.node(ino) {
-            Ok(Node::View(..)) => true,
+            Ok(Inode::View(..)) => true,
             _ => self.can_be_written(ino).unwrap_or(true),
         }
     }
@@ -127,8 +127,8 @@ impl Vfs {
     /// True if a file can be written, or a directory changed, regardless of permissions.
     pub fn can_be_written(&self, ino: Ino) -> Result<bool> {
         match self.node(ino)? {
-            Node::OverlayFile(..) | Node::Tree(_) => Ok(!self.is_read_only()),
-            Node::Entry(entry) => self.is_writable(&entry),
+            Inode::OverlayFile(..) | Inode::Tree(_) => Ok(!self.is_read_only()),
+            Inode::Entry(entry) => self.is_writable(&entry),
             _ => Ok(false),
         }
     }
@@ -214,7 +214,7 @@ impl Vfs {
 
     /// Returns the overlay of a directory that is about to change.
     pub(crate) fn overlay_in(&self, parent: Ino) -> Result<(Arc<Entry>, Arc<Overlay>)> {
-        let Node::Entry(entry) = self.node(parent)? else { return Err(errno(libc::EROFS)) };
+        let Inode::Entry(entry) = self.node(parent)? else { return Err(errno(libc::EROFS)) };
         let overlay = self.overlay(&entry)?.ok_or_else(|| errno(libc::EROFS))?;
         self.check_writable()?;
         self.keep_written(&entry);
@@ -224,11 +224,11 @@ impl Vfs {
     /// Returns the overlay file with a number, its entry and its overlay; `None` if the node is read-only.
     fn overlay_file_at(&self, ino: Ino) -> Result<Option<Written>> {
         Ok(match self.node(ino)? {
-            Node::OverlayFile(entry, overlay_file) => {
+            Inode::OverlayFile(entry, overlay_file) => {
                 let overlay = entry.folder()?.overlay_of(&overlay_file)?;
                 Some((entry, overlay, overlay_file))
             }
-            Node::Tree(entry) => {
+            Inode::Tree(entry) => {
                 let overlay = self.overlay(&entry)?.ok_or_else(|| errno(libc::EROFS))?;
                 let overlay_file = overlay.first()?;
                 Some((entry, overlay, overlay_file))
@@ -257,7 +257,7 @@ impl Vfs {
             self.check_writable()?;
             self.keep_written(&entry);
         }
-        Ok(OpenFile::Writer(Writer { handle: overlay.open(overlay_file, open, caller())?, entry }))
+        Ok(OpenFile::Writer(OverlayWriter { handle: overlay.open(overlay_file, open, caller())?, entry }))
     }
 
     /// Creates and opens a file. Counts as a lookup of its inode number.
@@ -267,11 +267,11 @@ impl Vfs {
         maker: Maker,
         open: OpenFor,
         caller: Caller,
-    ) -> Result<(Attr, Writer)> {
+    ) -> Result<(Attr, OverlayWriter)> {
         let (entry, overlay) = self.overlay_in(new.parent)?;
         let handle = overlay.create(new.name, maker, open, caller)?;
         let attr = self.hand_out(&entry, &overlay, handle.overlay_file.clone())?;
-        Ok((attr, Writer { entry, handle }))
+        Ok((attr, OverlayWriter { entry, handle }))
     }
 
     /// Creates a symbolic link. Counts as a lookup of its inode number.
@@ -303,7 +303,7 @@ impl Vfs {
     }
 
     /// Changes the attributes or the length of a file; `handle` is the open file of the request, if any.
-    pub fn change(&self, ino: Ino, change: Change, handle: Option<&Writer>) -> Result<Attr> {
+    pub fn change(&self, ino: Ino, change: Change, handle: Option<&OverlayWriter>) -> Result<Attr> {
         let (entry, overlay, overlay_file) = self.overlay_file_of(ino)?;
         overlay.change(&overlay_file, change, handle.map(Deref::deref))?;
         self.attr_of_overlay_file(&entry, &overlay, &overlay_file)
@@ -317,7 +317,7 @@ impl Vfs {
         overlay_file: Arc<OverlayFile>,
     ) -> Result<Attr> {
         let attr = self.attr_of_overlay_file(entry, overlay, &overlay_file)?;
-        self.known.remember(Node::of_overlay_file(entry.clone(), overlay_file));
+        self.known.remember(Inode::of_overlay_file(entry.clone(), overlay_file));
         Ok(attr)
     }
 }

@@ -16,7 +16,7 @@ use crate::overlay::file::OverlayFile;
 use crate::overlay::xattr;
 use crate::vfs::Vfs;
 use crate::vfs::entry::Class;
-use crate::vfs::node::{Ino, Node};
+use crate::vfs::node::{Ino, Inode};
 
 /// Last part of the name of the attribute that checks a block's checksum.
 const VERIFIED: &str = "verified";
@@ -128,7 +128,7 @@ impl Vfs {
             return Ok(if lines.is_empty() { Xattr::Absent } else { Xattr::Ready(lines) });
         }
         if name.as_bytes().ends_with(VERIFIED.as_bytes())
-            && let Node::View(entry, mounted, view) = self.node(ino)?
+            && let Inode::View(entry, mounted, view) = self.node(ino)?
             && name == &*format!("user.{}.{VERIFIED}", mounted.opened()?.container()?.format())
             && let folder::Node::File(file) = self.shown(&entry, &mounted, &view)?.what
             && !file.blocks.is_empty()
@@ -154,7 +154,7 @@ impl Vfs {
     ///
     /// `ls -l` asks for the names of each entry, to find out whether there is an ACL.
     pub fn xattr_names_unparsed(&self, ino: Ino) -> Option<Vec<u8>> {
-        let Ok(Node::Entry(entry)) = self.node(ino) else { return None };
+        let Ok(Inode::Entry(entry)) = self.node(ino) else { return None };
         if ino == Ino::ROOT || entry.position.foreign.is_some() || entry.folder().ok()?.is_parsed() {
             return None;
         }
@@ -187,8 +187,8 @@ impl Vfs {
     /// Returns the overlay file of a writable file; the inner `None` means that nothing was written yet.
     fn overlay_file_at_once(&self, ino: Ino) -> Result<Option<Option<Arc<OverlayFile>>>> {
         Ok(match self.node(ino)? {
-            Node::OverlayFile(_, overlay_file) => Some(Some(overlay_file)),
-            Node::Tree(entry) => {
+            Inode::OverlayFile(_, overlay_file) => Some(Some(overlay_file)),
+            Inode::Tree(entry) => {
                 Some(entry.folder()?.used_overlay().map(|overlay| overlay.first()).transpose()?)
             }
             _ => None,
@@ -197,11 +197,11 @@ impl Vfs {
 
     fn xattrs(&self, ino: Ino) -> Result<Attributes> {
         let mut list = match self.node(ino)? {
-            Node::View(entry, mounted, view) => match self.shown(&entry, &mounted, &view)?.what {
+            Inode::View(entry, mounted, view) => match self.shown(&entry, &mounted, &view)?.what {
                 folder::Node::File(file) => file.attributes.map_or_else(Vec::new, |attributes| attributes()),
                 _ => Vec::new(),
             },
-            Node::Entry(entry) => match &entry.class {
+            Inode::Entry(entry) => match &entry.class {
                 // The root keeps its own attribute after its file is gone.
                 Class::Folder(_) => match self.mounted(&entry).and_then(|mounted| mounted.opened()) {
                     Ok(opened) => of_folder(&opened),

@@ -3,7 +3,7 @@
 use std::ffi::OsStr;
 use std::sync::Arc;
 
-use crate::content::folder::{Attributes, File, Folder, Keeping, Kind, Node, Renewal, Signature};
+use crate::content::folder::{Attributes, EntryKind, File, Folder, Keeping, Node, Renewal, Signature};
 use crate::error::{self, Error, Result};
 use crate::format::{Block, Container, Facts};
 
@@ -30,10 +30,10 @@ impl Folder for BlockFiles {
         }
     }
 
-    fn list(&self, from: u64, take: &mut dyn FnMut(&OsStr, Kind) -> bool) -> Result<()> {
+    fn list(&self, from: u64, take: &mut dyn FnMut(&OsStr, EntryKind) -> bool) -> Result<()> {
         let count = self.container.block_count()? as u64;
         for n in from..count {
-            if !take(OsStr::new(&format!("{n}.bin")), Kind::File) {
+            if !take(OsStr::new(&format!("{n}.bin")), EntryKind::File) {
                 break;
             }
         }

@@ -32,19 +32,19 @@ const ERROR_SHOWN: usize = 64;
 pub type KnownChecks = Arc<dyn Fn(usize) -> Option<Verified> + Send + Sync>;
 
 /// The table of a container's blocks.
-pub struct Table {
+pub struct BlockTable {
     container: Arc<dyn Container>,
     rows: u64,
     known: KnownChecks,
 }
 
-impl std::fmt::Debug for Table {
+impl std::fmt::Debug for BlockTable {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        out.debug_struct("Table").field("rows", &self.rows).finish_non_exhaustive()
+        out.debug_struct("BlockTable").field("rows", &self.rows).finish_non_exhaustive()
     }
 }
 
-impl Table {
+impl BlockTable {
     /// Creates the table of the blocks that exist now; `known` returns the verification result of a block's
     /// checksum.
     pub fn new(container: Arc<dyn Container>, known: KnownChecks) -> Result<Self> {
@@ -65,7 +65,7 @@ pub fn size(blocks: usize) -> u64 {
     rows * WIDTH
 }
 
-impl Content for Table {
+impl Content for BlockTable {
     fn len(&self) -> u64 {
         if self.rows == 0 { EMPTY.len() as u64 } else { self.rows * WIDTH }
     }
@@ -313,7 +313,7 @@ mod tests {
 
     #[test]
     fn rows_of_any_facts_are_as_long_as_promised_and_yaml() {
-        let table = Table::new(awkward(), Arc::new(|n| (n == 1).then_some(Verified::Mismatch))).unwrap();
+        let table = BlockTable::new(awkward(), Arc::new(|n| (n == 1).then_some(Verified::Mismatch))).unwrap();
         let mut text = vec![0; table.len() as usize];
         read_exact_at(&table, 0, &mut text).unwrap();
         assert_eq!(text.len() as u64, 10 * WIDTH);
@@ -335,7 +335,7 @@ mod tests {
 
     #[test]
     fn lines_fit_a_terminal() {
-        let table = Table::new(awkward(), Arc::new(|_| Some(Verified::Mismatch))).unwrap();
+        let table = BlockTable::new(awkward(), Arc::new(|_| Some(Verified::Mismatch))).unwrap();
         let mut text = vec![0; table.len() as usize];
         read_exact_at(&table, 0, &mut text).unwrap();
         for line in text.split(|byte| *byte == b'\n') {
@@ -384,7 +384,7 @@ mod tests {
 
     #[test]
     fn any_range_is_that_of_the_whole() {
-        let table = Table::new(awkward(), Arc::new(|_| None)).unwrap();
+        let table = BlockTable::new(awkward(), Arc::new(|_| None)).unwrap();
         let mut whole = vec![0; table.len() as usize];
         read_exact_at(&table, 0, &mut whole).unwrap();
         for from in (0..whole.len() + 9).step_by(37) {

@@ -3,11 +3,11 @@
 use std::ffi::OsStr;
 use std::sync::{Arc, OnceLock};
 
-use crate::content::folder::{File, Folder, Keeping, Kind, Node, Renewal, Signature};
+use crate::content::folder::{EntryKind, File, Folder, Keeping, Node, Renewal, Signature};
 use crate::content::{Content, read_exact_at};
 use crate::error::{Error, Result};
 use crate::format::editor::SaveTarget;
-use crate::history::{Change, Digest, History};
+use crate::history::{Digest, History, Save};
 
 /// Returns the mounted file.
 pub type FindTarget = Arc<dyn Fn() -> Result<SaveTarget> + Send + Sync>;
@@ -18,7 +18,7 @@ pub(super) struct HistoryFolder {
     target: FindTarget,
     tree: Arc<dyn Content>,
     /// The saves, the first one first, once they are needed.
-    changes: OnceLock<Vec<Change>>,
+    changes: OnceLock<Vec<Save>>,
 }
 
 impl std::fmt::Debug for HistoryFolder {
@@ -33,7 +33,7 @@ impl HistoryFolder {
         Self { history, target, tree, changes: OnceLock::new() }
     }
 
-    fn changes(&self) -> Result<&[Change]> {
+    fn changes(&self) -> Result<&[Save]> {
         if let Some(changes) = self.changes.get() {
             return Ok(changes);
         }
@@ -61,10 +61,10 @@ impl Folder for HistoryFolder {
         }))
     }
 
-    fn list(&self, from: u64, take: &mut dyn FnMut(&OsStr, Kind) -> bool) -> Result<()> {
+    fn list(&self, from: u64, take: &mut dyn FnMut(&OsStr, EntryKind) -> bool) -> Result<()> {
         let from = usize::try_from(from).unwrap_or(usize::MAX);
         for change in self.changes()?.iter().skip(from) {
-            if !take(OsStr::new(&change.name), Kind::File) {
+            if !take(OsStr::new(&change.name), EntryKind::File) {
                 break;
             }
         }
@@ -76,7 +76,7 @@ impl Folder for HistoryFolder {
 #[derive(Debug)]
 struct Replaced {
     history: Arc<History>,
-    change: Change,
+    change: Save,
     text: OnceLock<std::result::Result<Vec<u8>, Error>>,
 }
 

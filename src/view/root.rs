@@ -5,12 +5,12 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::content::Text;
-use crate::content::folder::{File, Folder, Keeping, Kind, Node, Renewal};
+use crate::content::folder::{EntryKind, File, Folder, Keeping, Node, Renewal};
 use crate::error::Result;
 use crate::format::Container;
 use crate::history::History;
 use crate::view::block_files::BlockFiles;
-use crate::view::blocks::{KnownChecks, Table};
+use crate::view::blocks::{BlockTable, KnownChecks};
 use crate::view::history::{FindTarget, HistoryFolder};
 use crate::view::{ABOUT, BLOCKS, HISTORY, STATISTICS, STATUS, ShownViews, TABLE, TREE};
 
@@ -18,13 +18,13 @@ use crate::view::{ABOUT, BLOCKS, HISTORY, STATISTICS, STATUS, ShownViews, TABLE,
 type MakeText = Arc<dyn Fn() -> Text + Send + Sync>;
 
 /// The directory of a file. If the file can't be parsed, it contains only `.asdf-mount/`.
-pub struct Root {
+pub struct RootFolder {
     container: Option<Arc<dyn Container>>,
     about: About,
     shown: Arc<ShownViews>,
 }
 
-impl Root {
+impl RootFolder {
     /// Creates the directory of a file, parsed if `container` is present, with all views. `status` creates
     /// the text of `status.yaml`, and `known` returns the verification result of a block's checksum.
     pub fn new(container: Option<Arc<dyn Container>>, status: MakeText, known: KnownChecks) -> Self {
@@ -61,27 +61,30 @@ impl Root {
         container.derived_files().into_iter().filter(|name| self.shown.has(name))
     }
 
-    fn names(&self) -> Vec<(&'static str, Kind)> {
-        let mut names = vec![(ABOUT, Kind::Folder)];
+    fn names(&self) -> Vec<(&'static str, EntryKind)> {
+        let mut names = vec![(ABOUT, EntryKind::Folder)];
         if let Some(container) = &self.container {
             let views = self.views(container).map(|(name, view)| (name, view.kind()));
-            let derived = self.derived(container).map(|name| (name, Kind::File));
+            let derived = self.derived(container).map(|name| (name, EntryKind::File));
             names.splice(
                 0..0,
-                [(TREE, Kind::File), (BLOCKS, Kind::Folder)].into_iter().chain(views).chain(derived),
+                [(TREE, EntryKind::File), (BLOCKS, EntryKind::Folder)]
+                    .into_iter()
+                    .chain(views)
+                    .chain(derived),
             );
         }
         names
     }
 }
 
-impl fmt::Debug for Root {
+impl fmt::Debug for RootFolder {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.debug_struct("Root").field("container", &self.container).finish_non_exhaustive()
+        out.debug_struct("RootFolder").field("container", &self.container).finish_non_exhaustive()
     }
 }
 
-impl Folder for Root {
+impl Folder for RootFolder {
     fn lookup(&self, name: &OsStr) -> Result<Option<Node>> {
         Ok(match (name.to_str(), &self.container) {
             (Some(ABOUT), _) => Some(Node::Folder(Arc::new(self.about.clone()))),
@@ -98,7 +101,7 @@ impl Folder for Root {
         })
     }
 
-    fn list(&self, from: u64, take: &mut dyn FnMut(&OsStr, Kind) -> bool) -> Result<()> {
+    fn list(&self, from: u64, take: &mut dyn FnMut(&OsStr, EntryKind) -> bool) -> Result<()> {
         list(&self.names(), from, take)
     }
 
@@ -145,7 +148,7 @@ impl Folder for About {
             (Some(STATUS), _) => Some(generated(&self.status)),
             (Some(STATISTICS), _) => self.statistics.as_ref().map(generated),
             (Some(TABLE), Some(container)) => {
-                let table = Table::new(container.clone(), self.known.clone())?;
+                let table = BlockTable::new(container.clone(), self.known.clone())?;
                 Some(Node::File(File::new(Arc::new(table), Keeping::Nothing)))
             }
             (Some(HISTORY), _) => self.history.clone().map(|folder| Node::Folder(folder)),
@@ -153,12 +156,12 @@ impl Folder for About {
         })
     }
 
-    fn list(&self, from: u64, take: &mut dyn FnMut(&OsStr, Kind) -> bool) -> Result<()> {
+    fn list(&self, from: u64, take: &mut dyn FnMut(&OsStr, EntryKind) -> bool) -> Result<()> {
         let names = [
-            Some((STATUS, Kind::File)),
-            self.container.as_ref().map(|_| (TABLE, Kind::File)),
-            self.history.as_ref().map(|_| (HISTORY, Kind::Folder)),
-            self.statistics.as_ref().map(|_| (STATISTICS, Kind::File)),
+            Some((STATUS, EntryKind::File)),
+            self.container.as_ref().map(|_| (TABLE, EntryKind::File)),
+            self.history.as_ref().map(|_| (HISTORY, EntryKind::Folder)),
+            self.statistics.as_ref().map(|_| (STATISTICS, EntryKind::File)),
         ];
         list(&names.into_iter().flatten().collect::<Vec<_>>(), from, take)
     }
@@ -175,7 +178,11 @@ fn generated(make: &MakeText) -> Node {
     Node::File(File { renewal: Renewal::Generated, ..file })
 }
 
-fn list(names: &[(&str, Kind)], from: u64, take: &mut dyn FnMut(&OsStr, Kind) -> bool) -> Result<()> {
+fn list(
+    names: &[(&str, EntryKind)],
+    from: u64,
+    take: &mut dyn FnMut(&OsStr, EntryKind) -> bool,
+) -> Result<()> {
     let from = usize::try_from(from).unwrap_or(usize::MAX);
     for (name, kind) in names.iter().skip(from) {
         if !take(OsStr::new(name), *kind) {

@@ -28,9 +28,9 @@ pub mod value;
 
 pub use leaves::{ElementTypes, Leaves};
 pub use path::{PathId, Paths, Step};
-pub use rectangle::{Rectangle, Shape};
+pub use rectangle::{Rectangle, SequenceShape};
 pub use sample::{Changes, TextSample};
-pub use value::{Node, Value};
+pub use value::{NodeContent, TreeNode};
 
 /// Maximal number of findings that are kept. There may be as many findings as nodes.
 pub const MOST_FINDINGS: usize = 1000;
@@ -86,7 +86,7 @@ pub struct WantedNode<'f> {
     /// True if the node is the value of a key of the root, or of a mapping without a tag.
     pub plain: bool,
     /// The node with its content and its place.
-    pub value: &'f Value,
+    pub value: &'f TreeNode,
 }
 
 /// The results of a survey.

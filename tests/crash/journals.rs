@@ -4,7 +4,7 @@ use std::path::Path;
 
 use asdf_mount::Kind;
 use asdf_mount::format::asdf::edit::{Plan, SaveOptions};
-use asdf_mount::format::recovery::Side;
+use asdf_mount::format::recovery::SaveSide;
 use asdf_mount::source::storage::Storage;
 
 use crate::cases::{blocks, open, source};
@@ -85,8 +85,8 @@ fn one_of_the_save_that_was_killed_is_finished_or_undone() {
             let (old, new, disk) = interrupted(plan, late);
             let sim = disk.mount();
             let outcome = open(&sim).unwrap().recovered().outcome.unwrap();
-            let wanted = if outcome == Side::Old { old } else { new };
-            assert!(outcome == Side::New || !late, "{plan:?}");
+            let wanted = if outcome == SaveSide::Old { old } else { new };
+            assert!(outcome == SaveSide::New || !late, "{plan:?}");
             assert!(sim.disk().bytes(source()).unwrap() == wanted.bytes(), "{plan:?}");
         }
     }

@@ -26,7 +26,7 @@ use std::time::{Duration, SystemTime};
 use lru::LruCache;
 use rustix::fs::{AtFlags, FileType, Stat, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT};
 
-use super::{Key, locked};
+use super::{TableKey, locked};
 use crate::content::Content;
 use crate::error::{Error, Result};
 use crate::user_dirs;
@@ -69,7 +69,7 @@ impl Directory {
     }
 
     /// Returns the table under `key` and marks it as used now.
-    pub(super) fn find(self: &Arc<Self>, key: Key) -> Option<TableFile> {
+    pub(super) fn find(self: &Arc<Self>, key: TableKey) -> Option<TableFile> {
         let (file, stat) = self.open_table(key)?;
         let now = Timestamps {
             last_access: Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT },
@@ -81,14 +81,14 @@ impl Directory {
         Some(found)
     }
 
-    fn open_table(&self, key: Key) -> Option<(File, Stat)> {
+    fn open_table(&self, key: TableKey) -> Option<(File, Stat)> {
         user_dirs::open_file(&self.dir, name(key))
     }
 
     /// Stores the output of `write`, unless it exceeds the limit; older tables are removed for it.
     pub(super) fn keep(
         &self,
-        key: Key,
+        key: TableKey,
         write: &mut dyn FnMut(&mut dyn Write) -> io::Result<()>,
     ) -> io::Result<()> {
         let unfinished = user_dirs::new_name();
@@ -104,7 +104,7 @@ impl Directory {
         renamed
     }
 
-    pub(super) fn remove(&self, key: Key) {
+    pub(super) fn remove(&self, key: TableKey) {
         let _ = rustix::fs::unlinkat(&self.dir, name(key), AtFlags::empty());
     }
 
@@ -117,7 +117,7 @@ impl Directory {
     }
 
     /// Removes the least recently used tables until the rest is within the limit; `key` is the newest.
-    fn trim(&self, key: Key) {
+    fn trim(&self, key: TableKey) {
         let (bound, mut tables) = (self.bound(), self.tables());
         tables.sort_by_key(|table| (table.name == name(key), table.used));
         let mut held = tables.iter().map(|table| table.size).sum::<u64>();
@@ -132,7 +132,7 @@ impl Directory {
     }
 
     /// Lists all tables; removes abandoned files.
-    fn tables(&self) -> Vec<Listed> {
+    fn tables(&self) -> Vec<TableOnDisk> {
         let Ok(entries) = rustix::fs::Dir::read_from(&self.dir) else { return Vec::new() };
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let mut tables = Vec::new();
@@ -146,7 +146,7 @@ impl Directory {
             let seconds = u64::try_from(stat.st_mtime).unwrap_or(0);
             if name.ends_with(SUFFIX) {
                 let used = (seconds, u128::from(stat.st_mtime_nsec));
-                tables.push(Listed { name, size: length(&stat), used });
+                tables.push(TableOnDisk { name, size: length(&stat), used });
             } else if name.starts_with(user_dirs::UNFINISHED)
                 && seconds.saturating_add(ABANDONED.as_secs()) < now.as_secs()
             {
@@ -159,7 +159,7 @@ impl Directory {
 
 /// A table file in the directory.
 #[derive(Debug)]
-struct Listed {
+struct TableOnDisk {
     name: String,
     size: u64,
     /// Time of the last use: seconds, nanoseconds.
@@ -170,7 +170,7 @@ struct Listed {
 #[derive(Debug)]
 pub(super) struct TableFile {
     directory: Arc<Directory>,
-    key: Key,
+    key: TableKey,
     identity: Identity,
     len: u64,
 }
@@ -234,6 +234,6 @@ fn length(stat: &Stat) -> u64 {
     u64::try_from(stat.st_size).unwrap_or(0)
 }
 
-fn name(key: Key) -> String {
+fn name(key: TableKey) -> String {
     format!("{key}{SUFFIX}")
 }

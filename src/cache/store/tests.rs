@@ -3,8 +3,8 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use super::*;
 use crate::content::read_exact_at;
 
-fn key(n: u8) -> Key {
-    Key([n; 16])
+fn key(n: u8) -> TableKey {
+    TableKey([n; 16])
 }
 
 fn keep(store: &Store, n: u8, len: usize) {

@@ -16,7 +16,7 @@ use std::ops::Range;
 
 use super::header::{HEADER_SIZE, Header, Shuffle};
 use super::inner;
-use super::scratch::{Scratch, SplitReader, Window, cut_off, fill, placed};
+use super::scratch::{Scratch, ScratchWindow, SplitReader, cut_off, fill, placed};
 use super::shuffle;
 use crate::content::Content;
 use crate::error::{Error, Result};
@@ -67,7 +67,7 @@ pub struct Buffer<'a> {
 impl<'a> Buffer<'a> {
     /// Reads and checks the header at `offset`; the rest of the buffer may be missing.
     pub fn open(stored: &'a dyn Content, offset: u64) -> Result<Self> {
-        let bytes = Window::default().array(stored, offset, 0)?;
+        let bytes = ScratchWindow::default().array(stored, offset, 0)?;
         let header = Header::parse(&bytes).map_err(|error| placed(error, stored, offset))?;
         Ok(Self { stored, offset, header })
     }

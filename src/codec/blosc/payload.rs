@@ -3,7 +3,7 @@
 //! The format that stores the buffers in a file knows their positions and can verify their stored bytes
 //! ([`Buffers`]). Damage to one buffer does not affect the others.
 //!
-//! Small buffers are decoded many at a time ([`Run`]). After a buffer of a run was found damaged, that run is
+//! Small buffers are decoded many at a time ([`DecodedRun`]). After a buffer of a run was found damaged, that run is
 //! decoded buffer by buffer, so that the others can be read.
 
 use std::collections::HashSet;
@@ -25,7 +25,7 @@ pub const RUN_BUFFERS: u64 = 256;
 
 /// The decoded range of a buffer, or of a run of buffers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Run {
+pub struct DecodedRun {
     /// Number of the first buffer.
     pub n: u64,
     /// Number of buffers.
@@ -39,11 +39,11 @@ pub struct Run {
 /// A source of the buffers in a file.
 pub trait Buffers: Send + Sync + std::fmt::Debug {
     /// Returns the buffer that holds decoded byte `offset`; `None` past the end.
-    fn place(&self, offset: u64) -> Result<Option<Run>>;
+    fn place(&self, offset: u64) -> Result<Option<DecodedRun>>;
 
     /// Returns the run of small buffers that is decoded with decoded byte `offset`, or its
     /// [`place`](Self::place) if its buffer is decoded alone.
-    fn run(&self, offset: u64) -> Result<Option<Run>> {
+    fn run(&self, offset: u64) -> Result<Option<DecodedRun>> {
         self.place(offset)
     }
 
@@ -56,7 +56,7 @@ pub trait Buffers: Send + Sync + std::fmt::Debug {
     /// Appends the decoded buffers of a run of several, each after its stored bytes were found right.
     ///
     /// After an error, `out` ends with the right bytes before the damage.
-    fn decode_run(&self, run: Run, scratch: &mut Scratch, out: &mut Vec<u8>) -> Result<()> {
+    fn decode_run(&self, run: DecodedRun, scratch: &mut Scratch, out: &mut Vec<u8>) -> Result<()> {
         (run.n..run.n + run.count).try_for_each(|n| {
             let buffer = self.buffer(n)?;
             self.admit(n)?;
@@ -105,7 +105,7 @@ impl Row {
     }
 
     /// Returns the buffers that are decoded together with byte `offset`.
-    fn run(&self, offset: u64) -> Result<Option<Run>> {
+    fn run(&self, offset: u64) -> Result<Option<DecodedRun>> {
         match self.buffers.run(offset)? {
             Some(run) if run.count > 1 && self.damaged().contains(&run.n) => self.buffers.place(offset),
             run => Ok(run),
@@ -114,7 +114,7 @@ impl Row {
 
     /// Returns the length of the pieces in which a buffer is decoded. If the buffer can't be read, this is
     /// its whole length; decoding then reports the error.
-    fn piece_len(&self, run: Run) -> Result<u64> {
+    fn piece_len(&self, run: DecodedRun) -> Result<u64> {
         if run.count > 1 || run.len <= TOGETHER {
             return Ok(run.len);
         }
@@ -126,7 +126,7 @@ impl Row {
     }
 
     /// Decodes one piece of a buffer, or the whole buffer.
-    fn decode_one(&self, run: Run, chunk: Chunk, out: &mut Vec<u8>) -> Result<()> {
+    fn decode_one(&self, run: DecodedRun, chunk: Chunk, out: &mut Vec<u8>) -> Result<()> {
         let buffer = self.buffers.buffer(run.n)?;
         self.buffers.admit(run.n)?;
         let within = chunk.offset.saturating_sub(run.start);
@@ -137,7 +137,7 @@ impl Row {
         })
     }
 
-    fn decode_several(&self, run: Run, out: &mut Vec<u8>) -> Result<()> {
+    fn decode_several(&self, run: DecodedRun, out: &mut Vec<u8>) -> Result<()> {
         let result = Scratch::lend(|scratch| self.buffers.decode_run(run, scratch, out));
         if out.len() as u64 != run.len || result.as_ref().is_err_and(Error::lasts) {
             self.damaged().insert(run.n);

@@ -26,7 +26,7 @@ pub struct Scratch {
 #[derive(Debug, Default)]
 pub(super) struct SplitReader {
     pub(super) decoders: Decoders,
-    pub(super) window: Window,
+    pub(super) window: ScratchWindow,
 }
 
 impl Scratch {
@@ -64,12 +64,12 @@ impl Scratch {
 
 /// The part of a content that was read last.
 #[derive(Debug, Default)]
-pub(super) struct Window {
+pub(super) struct ScratchWindow {
     bytes: Vec<u8>,
     at: u64,
 }
 
-impl Window {
+impl ScratchWindow {
     /// Discards the bytes read, before another content is read.
     pub(super) fn forget(&mut self) {
         self.bytes.clear();
@@ -95,7 +95,7 @@ impl Window {
         !self.bytes.is_empty() && at.checked_sub(self.at).is_some_and(|gap| gap < distance)
     }
 
-    /// Returns `N` bytes, like [`Window::get`].
+    /// Returns `N` bytes, like [`ScratchWindow::get`].
     pub(super) fn array<const N: usize>(
         &mut self,
         content: &dyn Content,
@@ -166,7 +166,7 @@ mod tests {
     #[test]
     fn a_window_gives_what_is_there_and_no_more() {
         let content = Text::new((0..=255).collect::<Vec<u8>>());
-        let mut window = Window::default();
+        let mut window = ScratchWindow::default();
         assert_eq!(window.get(&content, 10, 2, 100).expect("there"), [10, 11]);
         assert_eq!(window.bytes.len(), 100);
         assert_eq!(window.get(&content, 109, 1, 0).expect("held"), [109]);

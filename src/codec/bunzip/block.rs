@@ -3,7 +3,7 @@
 use super::Level;
 use super::bits::{Bits, Piece};
 use super::bwt::Inverse;
-use super::column::{self, Column};
+use super::column::{self, LastColumn};
 use super::fault::Fault;
 use super::header::{self, SymbolCodes};
 use super::magic::{Follows, Magic};
@@ -34,7 +34,7 @@ pub struct Decoder {
     piece: Piece,
     codes: Box<SymbolCodes>,
     /// The last column; after the inverse transform, the text.
-    column: Column,
+    column: LastColumn,
     inverse: Inverse,
     runs: Runs,
     cursor: Cursor,
@@ -53,7 +53,7 @@ impl Decoder {
         Self {
             piece: Piece::default(),
             codes: Box::default(),
-            column: Column::default(),
+            column: LastColumn::default(),
             inverse: Inverse::default(),
             runs: Runs::default(),
             cursor: Cursor::default(),

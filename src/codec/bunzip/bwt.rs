@@ -12,7 +12,7 @@
 
 use std::collections::BTreeMap;
 
-use super::column::Column;
+use super::column::LastColumn;
 
 /// Number of segments that are walked side by side.
 const LANES: usize = 8;
@@ -48,7 +48,7 @@ struct Segment {
 impl Inverse {
     /// Replaces the last column by the data from which the column was made. `origin` is the row that is the
     /// data, and below the column's length.
-    pub(super) fn undo(&mut self, column: &mut Column, origin: usize) {
+    pub(super) fn undo(&mut self, column: &mut LastColumn, origin: usize) {
         let len = column.len;
         if self.rows.len() < len {
             self.rows = vec![0; len];
@@ -60,7 +60,7 @@ impl Inverse {
     }
 
     /// Computes the permutation.
-    fn permute(&mut self, column: &Column) {
+    fn permute(&mut self, column: &LastColumn) {
         let mut first = [0; 256];
         let mut sum = 0;
         for (first, count) in first.iter_mut().zip(column.counts.0) {
@@ -204,7 +204,7 @@ mod tests {
     use proptest::prelude::*;
 
     /// Returns the last column of the sorted rotations of `data`, and the row that is `data`.
-    fn transform(data: &[u8]) -> (Column, usize) {
+    fn transform(data: &[u8]) -> (LastColumn, usize) {
         let rotated = |start: usize| data[start..].iter().chain(&data[..start]);
         let mut rotations: Vec<usize> = (0..data.len()).collect();
         rotations.sort_by(|&a, &b| rotated(a).cmp(rotated(b)));
@@ -213,14 +213,14 @@ mod tests {
         (column(bytes), origin)
     }
 
-    fn column(bytes: Vec<u8>) -> Column {
+    fn column(bytes: Vec<u8>) -> LastColumn {
         let mut counts = Counts::default();
         bytes.iter().for_each(|&byte| counts.0[usize::from(byte)] += 1);
-        Column { len: bytes.len(), bytes, counts }
+        LastColumn { len: bytes.len(), bytes, counts }
     }
 
     /// Follows the permutation step by step from the origin, as libbz2 does.
-    fn slowly(column: &Column, origin: usize) -> Vec<u8> {
+    fn slowly(column: &LastColumn, origin: usize) -> Vec<u8> {
         let mut rows: Vec<usize> = (0..column.len).collect();
         rows.sort_by_key(|&row| column.bytes[row]);
         let mut row = rows[origin];

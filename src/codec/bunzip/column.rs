@@ -24,7 +24,7 @@ const SLACK: usize = 16;
 
 /// The last column of a block's sorted rotations.
 #[derive(Debug, Default)]
-pub(super) struct Column {
+pub(super) struct LastColumn {
     /// Its bytes, and room behind them.
     pub(super) bytes: Vec<u8>,
     /// Number of bytes in the column.
@@ -43,7 +43,7 @@ impl Default for Counts {
     }
 }
 
-impl Column {
+impl LastColumn {
     /// Makes room for a block of this size, and zeroes the counts.
     fn prepare(&mut self, block_size: usize) -> (&mut [u8], &mut [u32; 256]) {
         if self.bytes.len() < block_size + SLACK {
@@ -68,7 +68,7 @@ pub(super) fn read(
     bits: &mut Bits<'_>,
     header: &Header,
     codes: &SymbolCodes,
-    column: &mut Column,
+    column: &mut LastColumn,
 ) -> Result<(), Fault> {
     let (selectors, codes, block_size) = (&codes.selectors[..], &codes.codes, header.block_size);
     let (out, counts) = column.prepare(block_size);

@@ -35,7 +35,7 @@ const FOOTER_BITS: u64 = MAGIC_BITS as u64 + 32;
 
 /// The next element of a content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Next {
+pub enum StreamElement {
     /// A block.
     Block {
         /// The first bit of its magic.
@@ -86,17 +86,17 @@ impl BlockChain {
     /// Returns the next element; reads and checks headers and footers on the way.
     ///
     /// The result stays the same until the block is accepted.
-    pub fn next(&mut self, content: &dyn Content) -> Result<Next, Fault> {
+    pub fn next(&mut self, content: &dyn Content) -> Result<StreamElement, Fault> {
         loop {
             self.place = match self.place {
                 ChainState::Outside { byte, first } => match self.header(content, byte, first)? {
                     Some(place) => place,
                     None => {
-                        return Ok(Next::End { byte, trailing: content.len().saturating_sub(byte) });
+                        return Ok(StreamElement::End { byte, trailing: content.len().saturating_sub(byte) });
                     }
                 },
                 ChainState::Inside { bit, follows, level, combined } => match follows {
-                    Follows::Magic(Magic::Block) => return Ok(Next::Block { bit, level }),
+                    Follows::Magic(Magic::Block) => return Ok(StreamElement::Block { bit, level }),
                     Follows::Magic(Magic::EndOfStream) => {
                         self.footer(content, bit, combined)?;
                         ChainState::Outside { byte: (bit + FOOTER_BITS).div_ceil(8), first: false }
@@ -185,8 +185,8 @@ impl StreamReader {
     /// Decodes the next block; unread bytes of the block before are skipped. `None` is the end.
     pub fn block(&mut self) -> Result<Option<Block>, Fault> {
         match self.chain.next(&*self.content)? {
-            Next::End { .. } => Ok(None),
-            Next::Block { bit, level } => {
+            StreamElement::End { .. } => Ok(None),
+            StreamElement::Block { bit, level } => {
                 let block = self.decoder.decode_at(&*self.content, bit, level)?;
                 self.chain.accept(&block);
                 Ok(Some(block))

@@ -46,10 +46,10 @@ pub(super) struct Bzip2Reader {
 /// A block that is being decoded ahead.
 struct QueuedBlock {
     place: BlockStart,
-    task: Task<(Decoded, Reservation)>,
+    task: Task<(DecodedBlock, Reservation)>,
 }
 
-type Decoded = std::result::Result<(Block, Output), Fault>;
+type DecodedBlock = std::result::Result<(Block, Output), Fault>;
 
 /// The output of a block.
 enum Output {
@@ -81,7 +81,7 @@ impl Bzip2Reader {
     }
 
     /// Returns the output of the block at a position, decoded ahead or now.
-    fn decoded(&mut self, place: BlockStart) -> Decoded {
+    fn decoded(&mut self, place: BlockStart) -> DecodedBlock {
         while self.ahead.front().is_some_and(|entry| entry.place.bit < place.bit) {
             self.ahead.pop_front();
         }
@@ -142,7 +142,7 @@ impl Bzip2Reader {
 }
 
 /// Decodes the block at a position.
-fn decode(bzip2: &Bzip2Table, place: BlockStart) -> Decoded {
+fn decode(bzip2: &Bzip2Table, place: BlockStart) -> DecodedBlock {
     let mut decoder = bzip2.cache.scratch::<Decoder>();
     let block = match decoder.decode_at(&*bzip2.stored, place.bit, place.level) {
         Ok(block) => block,

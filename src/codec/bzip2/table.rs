@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use super::entry::{BlockEntry, BlockStart};
 use super::index::Bzip2Index;
 use crate::cache::Cache;
-use crate::codec::bunzip::{Block, BlockChain, Fault, Next};
+use crate::codec::bunzip::{Block, BlockChain, Fault, StreamElement};
 use crate::codec::seek::SeekTable;
 use crate::codec::seek::index::{Completion, IndexSlot, Summary};
 use crate::codec::seek::trust::TrustedIndex;
@@ -76,8 +76,8 @@ impl Bzip2Table {
             return Ok(Some(place));
         }
         match state.chain.next(&*self.stored)? {
-            Next::End { .. } => Ok(None),
-            Next::Block { bit, level } => Ok(Some(BlockStart { bit, level })),
+            StreamElement::End { .. } => Ok(None),
+            StreamElement::Block { bit, level } => Ok(Some(BlockStart { bit, level })),
         }
     }
 

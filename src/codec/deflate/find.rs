@@ -17,11 +17,11 @@ const STRIDE: usize = 6;
 
 /// A finder of blocks. It keeps the compressed bytes that it has read for the next search.
 #[derive(Debug, Default)]
-pub struct Finder {
+pub struct BlockFinder {
     input: Input,
 }
 
-impl Finder {
+impl BlockFinder {
     /// Returns a finder that has read nothing.
     pub fn new() -> Self {
         Self::default()

@@ -331,7 +331,7 @@ impl Inflate {
         }
     }
 
-    /// True if a dynamic block that is not the last may begin here, as for a [`Finder`](super::Finder).
+    /// True if a dynamic block that is not the last may begin here, as for a [`BlockFinder`](super::BlockFinder).
     pub(super) fn at_plausible_block(&mut self, stored: &dyn Content) -> bool {
         let bytes = self.input.from(stored, self.bit >> 3, HEADER_BYTES);
         self.state == BlockState::Between && header::is_plausible(bytes, (self.bit & 7) as usize)

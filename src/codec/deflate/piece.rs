@@ -28,7 +28,7 @@ const GROWTH: usize = 128 << 10;
 /// The reason why a piece ends where it does.
 #[derive(Clone, Debug)]
 pub enum Ending {
-    /// A block begins there that a [`Finder`](super::Finder) finds.
+    /// A block begins there that a [`BlockFinder`](super::BlockFinder) finds.
     Block,
     /// The cap is reached, possibly within a block.
     Full,
@@ -44,7 +44,7 @@ pub struct PieceRequest {
     /// Start of the piece. Its offset may be arbitrary while it is unknown: positions and faults count from
     /// it.
     pub start: Position,
-    /// The bit from which on the piece ends at the first block that a [`Finder`](super::Finder) finds.
+    /// The bit from which on the piece ends at the first block that a [`BlockFinder`](super::BlockFinder) finds.
     pub until: u64,
     /// Maximum number of output bytes; up to 257 more are decoded to end between two symbols.
     pub cap: usize,

@@ -28,14 +28,14 @@ pub(super) struct Block {
     /// The last decoded bytes, at least a window of them; those from `given` on are not given out yet.
     bytes: Vec<u8>,
     given: usize,
-    next: Next,
+    next: BlockElement,
     /// The end of the block, once known.
     end: Option<Result<()>>,
 }
 
 /// The next element of the block.
 #[derive(Clone, Copy)]
-enum Next {
+enum BlockElement {
     Token,
     Literals { literals_left: u64, code: u8 },
     Match { offset: usize, match_left: u64 },
@@ -44,7 +44,15 @@ enum Next {
 impl Block {
     /// Returns the block in `input`, which decodes to `size` bytes.
     pub(super) fn new(input: Input, size: u64) -> Self {
-        Self { input, size, bytes_left: size, bytes: Vec::new(), given: 0, next: Next::Token, end: None }
+        Self {
+            input,
+            size,
+            bytes_left: size,
+            bytes: Vec::new(),
+            given: 0,
+            next: BlockElement::Token,
+            end: None,
+        }
     }
 
     /// Decodes until the buffer is full or the block ends.
@@ -63,14 +71,14 @@ impl Block {
 
     fn sequence(&mut self) -> Result<()> {
         self.next = match self.next {
-            Next::Token => {
+            BlockElement::Token => {
                 let Some(token) = self.byte()? else {
                     self.end = Some(self.check_end());
                     return Ok(());
                 };
-                Next::Literals { literals_left: self.length(token >> 4)?, code: token & 15 }
+                BlockElement::Literals { literals_left: self.length(token >> 4)?, code: token & 15 }
             }
-            Next::Literals { literals_left: 0, code } => {
+            BlockElement::Literals { literals_left: 0, code } => {
                 let Some(low) = self.byte()? else {
                     self.end = Some(self.check_end());
                     return Ok(());
@@ -82,9 +90,9 @@ impl Block {
                         .input
                         .damaged("an LZ4 match reaches back before the start of its piece"));
                 }
-                Next::Match { offset, match_left: self.length(code)?.saturating_add(4) }
+                BlockElement::Match { offset, match_left: self.length(code)?.saturating_add(4) }
             }
-            Next::Literals { literals_left, code } => {
+            BlockElement::Literals { literals_left, code } => {
                 let room = self.room(literals_left)?;
                 let there = self.input.fill()?;
                 let count = there.len().min(room);
@@ -94,10 +102,10 @@ impl Block {
                 self.bytes.extend_from_slice(&there[..count]);
                 self.input.take(count);
                 self.bytes_left -= count as u64;
-                Next::Literals { literals_left: literals_left - count as u64, code }
+                BlockElement::Literals { literals_left: literals_left - count as u64, code }
             }
-            Next::Match { match_left: 0, .. } => Next::Token,
-            Next::Match { offset, match_left } => {
+            BlockElement::Match { match_left: 0, .. } => BlockElement::Token,
+            BlockElement::Match { offset, match_left } => {
                 let mut count = self.room(match_left)?;
                 let rest = match_left - count as u64;
                 self.bytes_left -= count as u64;
@@ -108,7 +116,7 @@ impl Block {
                     self.bytes.extend_from_within(from..from + run);
                     count -= run;
                 }
-                Next::Match { offset, match_left: rest }
+                BlockElement::Match { offset, match_left: rest }
             }
         };
         Ok(())

@@ -24,7 +24,7 @@ const LONGEST: usize = 19;
 
 /// The kind of a frame's blocks; it is the state of a cut between two blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Blocks {
+pub(super) struct FrameBlocks {
     /// Matches may reach into earlier blocks.
     pub(super) linked: bool,
     /// A checksum follows each block.
@@ -35,7 +35,7 @@ pub(super) struct Blocks {
     code: u8,
 }
 
-impl Blocks {
+impl FrameBlocks {
     /// Returns the maximum decoded size of a block.
     pub(super) fn longest(self) -> usize {
         1 << (2 * self.code + 8)
@@ -65,13 +65,13 @@ impl Blocks {
 /// A frame's header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Header {
-    pub(super) blocks: Blocks,
+    pub(super) blocks: FrameBlocks,
     pub(super) content_size: Option<u64>,
 }
 
 /// The data at a position where a frame may begin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Next {
+pub(super) enum FrameStart {
     Frame(Header),
     /// A skippable frame, which was skipped.
     Skipped,
@@ -80,7 +80,7 @@ pub(super) enum Next {
     Nothing,
 }
 
-impl Next {
+impl FrameStart {
     /// Reads the data at a position where a frame may begin.
     pub(super) fn read(input: &mut Input) -> Result<Self> {
         let magic = u32::from_le_bytes(input.magic()?);
@@ -119,7 +119,7 @@ impl Header {
         let content_size = there.get(6..14).filter(|_| sized).and_then(|size| size.first_chunk());
         let content_size = content_size.map(|&size| u64::from_le_bytes(size));
         input.take(len + 1);
-        let blocks = Blocks { linked: !has(5), checked: has(4), content_checked: has(2), code };
+        let blocks = FrameBlocks { linked: !has(5), checked: has(4), content_checked: has(2), code };
         Ok(Self { blocks, content_size })
     }
 }
@@ -135,7 +135,7 @@ pub(super) struct BlockSize {
 
 impl BlockSize {
     /// Reads the size field of a block; `None` is the end mark.
-    pub(super) fn read(input: &mut Input, blocks: Blocks) -> Result<Option<Self>> {
+    pub(super) fn read(input: &mut Input, blocks: FrameBlocks) -> Result<Option<Self>> {
         if input.at_least(4)?.len() < 4 {
             return Err(input.cut_off());
         }
@@ -205,8 +205,8 @@ mod tests {
     #[test]
     fn a_state_is_what_it_was_made_of() {
         for state in 0x40..0x80 {
-            assert_eq!(Blocks::from_state(state).unwrap().to_state() | state & 8, state);
+            assert_eq!(FrameBlocks::from_state(state).unwrap().to_state() | state & 8, state);
         }
-        assert_eq!((Blocks::from_state(0), Blocks::from_state(0x80)), (None, None));
+        assert_eq!((FrameBlocks::from_state(0), FrameBlocks::from_state(0x80)), (None, None));
     }
 }

@@ -8,7 +8,7 @@
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::format::{BlockSize, Blocks, Next, decoded_len};
+use super::format::{BlockSize, FrameBlocks, FrameStart, decoded_len};
 use super::running::Running;
 use super::unframe::{PartEnd, Unframing};
 use crate::codec::input::Input;
@@ -98,7 +98,7 @@ impl Hopping<'_> {
     }
 
     /// Hops over blocks to the end mark and past it, or to the first possible part start.
-    fn blocks(&mut self, blocks: Blocks) -> Result<Option<PartStart>> {
+    fn blocks(&mut self, blocks: FrameBlocks) -> Result<Option<PartStart>> {
         loop {
             let stored = self.input.position();
             let Some(size) = BlockSize::read(&mut self.input, blocks)? else {
@@ -125,7 +125,7 @@ impl Hopping<'_> {
     }
 
     fn hop(mut self) -> Result<Hop> {
-        if let Some(blocks) = Blocks::from_state(self.from.state) {
+        if let Some(blocks) = FrameBlocks::from_state(self.from.state) {
             if blocks.linked {
                 return Ok(Hop::Unknown);
             }
@@ -141,10 +141,10 @@ impl Hopping<'_> {
                 return Ok(self.to(here));
             }
             let before = (self.most, self.len);
-            let cut = match Next::read(&mut self.input)? {
-                Next::Nothing if is_first && here.stored > 0 => return Ok(Hop::End),
-                Next::Skipped => continue,
-                Next::Frame(header) if !header.blocks.linked => self.blocks(header.blocks)?,
+            let cut = match FrameStart::read(&mut self.input)? {
+                FrameStart::Nothing if is_first && here.stored > 0 => return Ok(Hop::End),
+                FrameStart::Skipped => continue,
+                FrameStart::Frame(header) if !header.blocks.linked => self.blocks(header.blocks)?,
                 _ if is_first => return Ok(Hop::Unknown),
                 _ => return Ok(self.to(here)),
             };

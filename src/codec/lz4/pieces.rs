@@ -43,11 +43,11 @@ const STREAM: u64 = 1 << 20;
 const AT_HAND: usize = 32 << 10;
 
 /// LZ4 pieces in ASDF's framing.
-pub(in crate::codec) struct Pieces {
+pub(in crate::codec) struct Lz4Pieces {
     stored: Arc<dyn Content>,
     /// Minimum of decoded bytes in a chunk other than the last.
     least: u64,
-    table: Mutex<Table>,
+    table: Mutex<PieceTable>,
     /// Reusable buffers for compressed pieces.
     spare: Mutex<Vec<Vec<u8>>>,
 }
@@ -59,7 +59,7 @@ struct PieceStart {
     stored: u64,
 }
 
-struct Table {
+struct PieceTable {
     /// The start of each chunk.
     chunks: Vec<PieceStart>,
     /// The end of the last known chunk, where the next one begins.
@@ -80,10 +80,10 @@ struct Piece {
     size: u64,
 }
 
-impl Pieces {
+impl Lz4Pieces {
     /// Returns the pieces in `stored`, which together decode to `data_size` bytes.
     pub(in crate::codec) fn new(stored: Arc<dyn Content>, data_size: u64) -> Self {
-        let table = Table {
+        let table = PieceTable {
             chunks: Vec::new(),
             next: PieceStart { offset: 0, stored: 0 },
             end: None,
@@ -95,7 +95,7 @@ impl Pieces {
     }
 
     /// Hops over the pieces of one more chunk.
-    fn hop(&self, table: &mut Table) -> Result<()> {
+    fn hop(&self, table: &mut PieceTable) -> Result<()> {
         let start = table.next;
         let mut here = start;
         while here.offset - start.offset < self.least {
@@ -183,7 +183,7 @@ impl Pieces {
         block::decode(Input::range(&self.stored, begin, begin.saturating_add(piece.stored)), piece.size, out)
     }
 
-    fn table(&self) -> MutexGuard<'_, Table> {
+    fn table(&self) -> MutexGuard<'_, PieceTable> {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -220,7 +220,7 @@ fn decode_whole(bytes: &[u8], room: &mut [u8]) -> bool {
     whole::decode(bytes, room, 0) == Some(room.len())
 }
 
-impl Chunks for Pieces {
+impl Chunks for Lz4Pieces {
     fn find(&self, offset: u64) -> Result<Option<Chunk>> {
         let mut table = self.table();
         while table.next.offset <= offset && table.end.is_none() {
@@ -284,10 +284,10 @@ impl Chunks for Pieces {
     }
 }
 
-impl fmt::Debug for Pieces {
+impl fmt::Debug for Lz4Pieces {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let table = self.table();
-        out.debug_struct("Pieces")
+        out.debug_struct("Lz4Pieces")
             .field("stored", &self.stored.len())
             .field("chunks", &table.chunks.len())
             .field("next", &table.next)

@@ -2,7 +2,7 @@
 
 use twox_hash::XxHash32;
 
-use super::format::{BlockSize, Blocks, Next};
+use super::format::{BlockSize, FrameBlocks, FrameStart};
 use super::running::Running;
 use super::{block, whole};
 use crate::codec::input::Input;
@@ -30,7 +30,7 @@ struct FrameOutput<'a> {
 
 impl FrameOutput<'_> {
     /// Returns the start of the bytes to which the matches of the next block may reach back.
-    fn reach(&self, blocks: Blocks) -> usize {
+    fn reach(&self, blocks: FrameBlocks) -> usize {
         if blocks.linked { self.floor.max(self.end.saturating_sub(WINDOW)) } else { self.end }
     }
 
@@ -48,7 +48,7 @@ impl FrameOutput<'_> {
 pub(super) struct Unframing {
     input: Input,
     /// The blocks of the current frame.
-    blocks: Option<Blocks>,
+    blocks: Option<FrameBlocks>,
     /// The last output of a linked frame.
     window: Vec<u8>,
     part_end: PartEnd,
@@ -69,7 +69,7 @@ pub(super) struct Unframing {
 impl Unframing {
     /// Returns a decoder of a part.
     pub(super) fn new(input: Input, from: PartStart, window: Vec<u8>, part_end: PartEnd) -> Self {
-        let blocks = Blocks::from_state(from.state);
+        let blocks = FrameBlocks::from_state(from.state);
         let (running, sum, block) = (None, None, Vec::new());
         let (made, ended, broken) = (0, false, None);
         Self { input, blocks, window, part_end, running, sum, made, ended, block, broken }
@@ -92,7 +92,7 @@ impl Unframing {
 
     /// Returns the current position as a part start.
     pub(super) fn cut(&self) -> PartStart {
-        PartStart { stored: self.input.position(), state: self.blocks.map_or(0, Blocks::to_state) }
+        PartStart { stored: self.input.position(), state: self.blocks.map_or(0, FrameBlocks::to_state) }
     }
 
     fn is_at_stop(&self) -> bool {
@@ -106,21 +106,23 @@ impl Unframing {
     /// Begins the next frame, if there is one.
     fn begin(&mut self) -> Result<()> {
         let position = self.input.position();
-        match Next::read(&mut self.input)? {
-            Next::Frame(header) => {
+        match FrameStart::read(&mut self.input)? {
+            FrameStart::Frame(header) => {
                 self.window.clear();
                 self.blocks = Some(header.blocks);
                 self.running = Some(Running::new(header));
             }
-            Next::Skipped => {}
-            Next::Nothing if position > 0 => self.ended = true,
-            Next::Nothing | Next::Legacy => return Err(self.input.damaged("is not an LZ4 frame")),
+            FrameStart::Skipped => {}
+            FrameStart::Nothing if position > 0 => self.ended = true,
+            FrameStart::Nothing | FrameStart::Legacy => {
+                return Err(self.input.damaged("is not an LZ4 frame"));
+            }
         }
         Ok(())
     }
 
     /// Ends a frame, after its end mark.
-    fn finish(&mut self, blocks: Blocks) -> Result<()> {
+    fn finish(&mut self, blocks: FrameBlocks) -> Result<()> {
         self.blocks = None;
         self.sum = None;
         if blocks.content_checked {
@@ -137,7 +139,7 @@ impl Unframing {
     }
 
     /// Decodes a block behind the output, and returns its length.
-    fn block(&mut self, blocks: Blocks, size: BlockSize, out: &mut FrameOutput<'_>) -> Result<usize> {
+    fn block(&mut self, blocks: FrameBlocks, size: BlockSize, out: &mut FrameOutput<'_>) -> Result<usize> {
         let (len, longest) = (size.stored, blocks.longest());
         let whole = len + blocks.after() as usize;
         let at_hand = self.input.at_least(whole)?.len() >= whole;
@@ -173,7 +175,13 @@ impl Unframing {
     }
 
     /// Decodes the good bytes of the broken block at `begin` behind the output, and returns their number.
-    fn prefix(&mut self, blocks: Blocks, size: BlockSize, begin: u64, out: &mut FrameOutput<'_>) -> usize {
+    fn prefix(
+        &mut self,
+        blocks: FrameBlocks,
+        size: BlockSize,
+        begin: u64,
+        out: &mut FrameOutput<'_>,
+    ) -> usize {
         let stop = begin.saturating_add(size.stored as u64);
         let mut input = self.input.again(begin, stop);
         if blocks.after() > 0 && !input.ends_early(stop) {

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use super::{Part, PartDecoder, Parted, Parts};
+use super::{PartDecoder, Parted, Parts, StreamPart};
 use crate::cache::{Reservation, Task};
 use crate::codec::seek::SegmentReader;
 use crate::decode::Depth;
@@ -20,13 +20,13 @@ pub(super) struct PartReader<P: Parts> {
     /// The decoded offset of the next byte.
     offset: u64,
     current: Option<P::Decoder>,
-    ahead: VecDeque<(usize, Task<Decoded<P>>)>,
+    ahead: VecDeque<(usize, Task<DecodedPart<P>>)>,
     depth: Depth,
     ended: bool,
 }
 
 /// A part decoded ahead: its bytes, their start in the buffer, and the decoder.
-type Decoded<P> = (Result<(Vec<u8>, usize, <P as Parts>::Decoder)>, Reservation);
+type DecodedPart<P> = (Result<(Vec<u8>, usize, <P as Parts>::Decoder)>, Reservation);
 
 impl<P: Parts> PartReader<P> {
     /// Returns a reader from the start of part `n` on, which has the decoded offset `offset`.
@@ -65,7 +65,7 @@ impl<P: Parts> PartReader<P> {
     }
 
     /// Takes the next part, if it was decoded ahead without an error.
-    fn take_ahead(&mut self, part: Part, out: &mut Vec<u8>) -> Result<Option<usize>> {
+    fn take_ahead(&mut self, part: StreamPart, out: &mut Vec<u8>) -> Result<Option<usize>> {
         while self.ahead.front().is_some_and(|(n, _)| *n < self.n) {
             self.ahead.pop_front();
         }
@@ -108,7 +108,7 @@ impl<P: Parts> PartReader<P> {
 }
 
 /// Decodes a part as a whole.
-fn decode<P: Parts>(table: &Parted<P>, n: usize, part: Part) -> Result<(Vec<u8>, usize, P::Decoder)> {
+fn decode<P: Parts>(table: &Parted<P>, n: usize, part: StreamPart) -> Result<(Vec<u8>, usize, P::Decoder)> {
     let mut decoder = table.start(n, part)?;
     let mut bytes = table.cache.buffer(usize::try_from(part.most.min(WHOLE)).unwrap_or_default());
     let start = decoder.more(&mut bytes, usize::MAX)?;

@@ -41,7 +41,7 @@ use std::sync::{Arc, OnceLock};
 use md5::{Digest, Md5};
 
 use super::SegmentReader;
-use crate::cache::store::{Key, PendingWrite, Store};
+use crate::cache::store::{PendingWrite, Store, TableKey};
 use crate::codec::{StoredStream, StreamName};
 use crate::content::{Content, read_exact_at};
 use crate::error::Result;
@@ -149,13 +149,13 @@ pub(in crate::codec) struct IndexSlot {
 #[derive(Clone, Copy, Debug)]
 struct Keys {
     /// The key of the stream in this file.
-    own: Key,
+    own: TableKey,
     /// The key of all streams with the same MD5, used once the MD5 has proven right.
-    shared: Option<Key>,
+    shared: Option<TableKey>,
 }
 
 impl Keys {
-    fn all(self) -> impl Iterator<Item = Key> {
+    fn all(self) -> impl Iterator<Item = TableKey> {
         std::iter::once(self.own).chain(self.shared)
     }
 }
@@ -192,7 +192,7 @@ impl IndexSlot {
                 read_exact_at(&*self.stored, at, &mut edge).ok()?;
                 digest.update(&edge);
             }
-            let key = |name: &[u8]| Key(digest.clone().chain_update(name).finalize().into());
+            let key = |name: &[u8]| TableKey(digest.clone().chain_update(name).finalize().into());
             let shared = self.name.shared.as_ref().map(|(name, md5)| key(&[&name[..], md5].concat()));
             Some(Keys { own: key(&self.name.own), shared })
         })
@@ -210,7 +210,12 @@ impl IndexSlot {
         })
     }
 
-    fn read<const N: usize>(&self, file: Arc<dyn Content>, key: Key, most: u64) -> Option<StoredIndex<N>> {
+    fn read<const N: usize>(
+        &self,
+        file: Arc<dyn Content>,
+        key: TableKey,
+        most: u64,
+    ) -> Option<StoredIndex<N>> {
         let mut header = [0; HEADER];
         read_exact_at(&*file, 0, &mut header).ok()?;
         let (long, short) = (|at| long(&header, at), |at| short(&header, at));
@@ -244,7 +249,7 @@ impl IndexSlot {
     }
 
     /// Returns the bytes before the entries.
-    fn header(&self, key: Key, whole: Summary, count: u64, crc: u32) -> [u8; HEADER] {
+    fn header(&self, key: TableKey, whole: Summary, count: u64, crc: u32) -> [u8; HEADER] {
         let mut header = [0; HEADER];
         let mut at = 0;
         let mut put = |bytes: &[u8]| {

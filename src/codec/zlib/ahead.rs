@@ -15,7 +15,7 @@ use std::sync::Arc;
 use super::checkpoint::PackedCheckpoint;
 use super::table::ZlibTable;
 use crate::cache::{Reservation, Task};
-use crate::codec::deflate::{Ending, Finder, Inflate, Piece, PieceRequest, Position, WINDOW};
+use crate::codec::deflate::{BlockFinder, Ending, Inflate, Piece, PieceRequest, Position, WINDOW};
 use crate::decode::Depth;
 
 /// Up to this number of threads the reader decodes a share itself. With more it is busy replacing markers.
@@ -172,7 +172,7 @@ fn piece(zlib: &Arc<ZlibTable>, cut: u64, bits: u64) -> Option<QueuedSegment> {
 }
 
 fn find_and_decode(zlib: &ZlibTable, cut: u64, until: u64) -> Option<Box<Piece>> {
-    let start = Finder::new().find(&*zlib.stored, cut, until).ok()??;
+    let start = BlockFinder::new().find(&*zlib.stored, cut, until).ok()??;
     let mut inflate = zlib.cache.scratch::<Inflate>();
     let mut piece = zlib.cache.scratch::<Piece>();
     let stretch = PieceRequest {

@@ -1,6 +1,6 @@
 //! A checkpoint of the table.
 
-use crate::cache::Stored;
+use crate::cache::SegmentBytes;
 use crate::codec::deflate::{Block, Position};
 
 /// A checkpoint with its window in the temporary file.
@@ -10,7 +10,7 @@ pub(super) struct PackedCheckpoint {
     pub(super) bit: u64,
     pub(super) offset: u64,
     /// The packed window.
-    pub(super) window: Stored,
+    pub(super) window: SegmentBytes,
     /// The CRC-32 of all output before it, if known.
     pub(super) sum: Option<u32>,
 }

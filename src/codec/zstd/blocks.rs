@@ -21,7 +21,7 @@ const HEADER: usize = 3;
 const CONTRADICTION: usize = 0;
 
 /// A decoder of frames, block by block.
-pub(super) struct Blocks {
+pub(super) struct BlockDecoder {
     input: Input,
     context: Box<Context>,
     /// The current frame.
@@ -37,7 +37,7 @@ pub(super) struct Block {
     len: usize,
 }
 
-impl Blocks {
+impl BlockDecoder {
     /// Returns a decoder in front of a frame.
     pub(super) fn new(input: Input, context: Box<Context>) -> Self {
         Self { input: input.in_reads_of(READ), context, frame: None }

@@ -1,6 +1,6 @@
 //! Dictionaries in the mount's temporary file ([`TempSegments`](crate::cache::TempSegments)).
 
-use crate::cache::{Cache, SegmentList, Stored};
+use crate::cache::{Cache, SegmentBytes, SegmentList};
 
 /// Bytes put into a segment at a time.
 const PART: usize = 256 << 10;
@@ -12,7 +12,7 @@ const LEVEL: i32 = 1;
 #[derive(Debug)]
 pub(super) struct StoredDictionary {
     segments: SegmentList,
-    parts: Vec<Stored>,
+    parts: Vec<SegmentBytes>,
     /// Number of stored bytes, and of bytes in the dictionary.
     len: usize,
     unpacked: usize,

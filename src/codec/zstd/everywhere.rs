@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::blocks::Blocks;
+use super::blocks::BlockDecoder;
 use super::library::Context;
 use super::memory::{Follow, Memory};
 use crate::codec::input::Input;
@@ -30,7 +30,7 @@ impl Everywhere {
     /// decodes to more than `limit` bytes or is broken.
     pub fn of(stored: &Arc<dyn Content>, limit: usize, most: usize) -> Result<Self> {
         let mut all = Self::default();
-        let mut blocks = Blocks::new(Input::new(stored), Box::<Context>::default());
+        let mut blocks = BlockDecoder::new(Input::new(stored), Box::<Context>::default());
         blocks.skip()?;
         let header = blocks.begin()?;
         let (mut memory, mut places) = (Memory::default(), Vec::<EntryDictionary>::new());
@@ -57,7 +57,7 @@ impl Everywhere {
         all.entries = places.len();
         for (at, offset, dictionary) in places.iter().step_by(places.len() / most.max(1) + 1) {
             let input = Input::range(stored, *at, u64::MAX);
-            let mut blocks = Blocks::within(input, Box::<Context>::default(), header, dictionary)?;
+            let mut blocks = BlockDecoder::within(input, Box::<Context>::default(), header, dictionary)?;
             let mut rest = Vec::new();
             loop {
                 let block = blocks.block()?;

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use super::blocks::{Block, Blocks};
+use super::blocks::{Block, BlockDecoder};
 use super::header::{BLOCK, Header};
 use super::index::{BlockPosition, ZstdIndex};
 use super::memory::{Follow, Memory};
@@ -34,7 +34,7 @@ pub(super) struct FrameReader {
     unchecked: bool,
     /// The span of the stored table in which it begins.
     span: usize,
-    blocks: Option<Blocks>,
+    blocks: Option<BlockDecoder>,
     at: u64,
     /// Number of frames that ended in order.
     frames: u64,
@@ -86,7 +86,7 @@ impl FrameReader {
     }
 
     /// Returns a reader from a checkpoint within a frame on.
-    pub(super) fn from_within(zstd: Arc<ZstdTable>, within: EntryPoint, blocks: Blocks) -> Self {
+    pub(super) fn from_within(zstd: Arc<ZstdTable>, within: EntryPoint, blocks: BlockDecoder) -> Self {
         let EntryPoint { place, header, begun, memory } = within;
         let due = zstd.due(place.offset, header);
         let making = Making { frame: place.frame, begun, header, memory, due, window: Vec::new() };
@@ -100,7 +100,7 @@ impl FrameReader {
         walk
     }
 
-    fn new(zstd: Arc<ZstdTable>, blocks: Option<Blocks>, at: u64, making: Making) -> Self {
+    fn new(zstd: Arc<ZstdTable>, blocks: Option<BlockDecoder>, at: u64, making: Making) -> Self {
         Self {
             zstd,
             kept: None,
@@ -276,7 +276,13 @@ impl FrameReader {
 
 impl Making {
     /// Makes a checkpoint before the current block if one is due, and notes the state that the block leaves.
-    fn look(&mut self, zstd: &Arc<ZstdTable>, blocks: &mut Blocks, block: Block, at: u64) -> Result<()> {
+    fn look(
+        &mut self,
+        zstd: &Arc<ZstdTable>,
+        blocks: &mut BlockDecoder,
+        block: Block,
+        at: u64,
+    ) -> Result<()> {
         let header = self.header;
         let place = BlockPosition { frame: self.frame, block: blocks.position(), offset: at };
         let is_compressed_next = blocks.is_compressed_next(block)?;
@@ -379,7 +385,7 @@ impl SegmentReader for FrameReader {
     fn wanted(&mut self, _: u64) {}
 
     fn weight(&self) -> u64 {
-        let blocks = self.blocks.as_ref().map_or(0, Blocks::weight);
+        let blocks = self.blocks.as_ref().map_or(0, BlockDecoder::weight);
         blocks.saturating_add(self.making.window.capacity() as u64)
     }
 

@@ -6,7 +6,7 @@
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::blocks::Blocks;
+use super::blocks::BlockDecoder;
 use super::dictionary::StoredDictionary;
 use super::header::Header;
 use super::index::{self, BlockPosition, Span, ZstdIndex};
@@ -118,8 +118,8 @@ impl ZstdTable {
     }
 
     /// Returns the blocks from the start on.
-    pub(super) fn blocks(&self) -> Blocks {
-        Blocks::new(self.input(0), self.cache.scratch::<Context>())
+    pub(super) fn blocks(&self) -> BlockDecoder {
+        BlockDecoder::new(self.input(0), self.cache.scratch::<Context>())
     }
 
     /// Returns the blocks from a checkpoint on, with its dictionary.
@@ -128,13 +128,13 @@ impl ZstdTable {
         place: BlockPosition,
         header: Header,
         dictionary: &[u8],
-    ) -> Result<Blocks> {
+    ) -> Result<BlockDecoder> {
         let context = self.cache.scratch::<Context>();
-        Blocks::within(self.input(place.block), context, header, dictionary)
+        BlockDecoder::within(self.input(place.block), context, header, dictionary)
     }
 
     /// Returns the blocks from the start of a span of the stored table on; the span has `sums` CRCs.
-    pub(super) fn blocks_of(&self, kept: &ZstdIndex, span: usize, sums: usize) -> Result<Blocks> {
+    pub(super) fn blocks_of(&self, kept: &ZstdIndex, span: usize, sums: usize) -> Result<BlockDecoder> {
         let lost = || Error::damaged("the seek table does not fit the stream");
         let place = kept.place(span).ok_or_else(lost)?;
         if place.block == 0 {

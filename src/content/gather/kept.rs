@@ -19,9 +19,9 @@ pub(super) struct Kept(Mutex<GatherState>);
 
 #[derive(Debug, Default)]
 struct GatherState {
-    part: Part,
+    part: GatheredPart,
     /// The end of the previous part.
-    old: Part,
+    old: GatheredPart,
     /// The size of the next part, in bytes.
     size: u64,
     /// True after a failure to gather a part. No further part is tried.
@@ -29,12 +29,12 @@ struct GatherState {
 }
 
 #[derive(Debug, Default)]
-struct Part {
+struct GatheredPart {
     begin: u64,
     data: Vec<u8>,
 }
 
-impl Part {
+impl GatheredPart {
     fn end(&self) -> u64 {
         self.begin + self.data.len() as u64
     }
@@ -52,9 +52,9 @@ impl Part {
 impl GatherState {
     /// Drops the part except for its end.
     fn keep_end(&mut self) {
-        let Part { begin, data } = std::mem::take(&mut self.part);
+        let GatheredPart { begin, data } = std::mem::take(&mut self.part);
         let end = data.get(data.len().saturating_sub(OLD)..).unwrap_or_default().to_vec();
-        self.old = Part { begin: begin + (data.len() - end.len()) as u64, data: end };
+        self.old = GatheredPart { begin: begin + (data.len() - end.len()) as u64, data: end };
         self.part.begin = self.old.end();
     }
 }
@@ -95,7 +95,7 @@ impl Kept {
         let _awaited = Awaited::begin();
         match gather(state.size) {
             Some((begin, data)) => {
-                state.part = Part { begin, data };
+                state.part = GatheredPart { begin, data };
                 state.part.copy(offset, out)
             }
             None => {
@@ -116,7 +116,8 @@ impl Kept {
                     held += state.part.data.len() as u64;
                     if held + wanted > MOST {
                         held -= state.part.data.len() as u64;
-                        (state.part, state.old, state.size) = (Part::default(), Part::default(), 0);
+                        (state.part, state.old, state.size) =
+                            (GatheredPart::default(), GatheredPart::default(), 0);
                     }
                 }
                 // The array is being gathered. Its part may take half of the limit.

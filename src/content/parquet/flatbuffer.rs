@@ -2,20 +2,20 @@
 
 /// A part of a buffer.
 #[derive(Clone, Debug)]
-pub(super) enum Part {
+pub(super) enum BufferPart {
     /// A number or a boolean of at most four bytes.
     Number(u32),
     Text(String),
-    List(Vec<Part>),
+    List(Vec<BufferPart>),
     /// A table of fields by number; `None` for a field with its default.
-    Table(Vec<Option<Part>>),
+    Table(Vec<Option<BufferPart>>),
 }
 
 /// Length of an offset, and of every field used here, in bytes.
 const UNIT: usize = 4;
 
 /// Encodes a buffer with this root.
-pub(super) fn buffer(root: &Part) -> Vec<u8> {
+pub(super) fn buffer(root: &BufferPart) -> Vec<u8> {
     let mut out = vec![0; UNIT];
     let at = write(root, &mut out);
     refer(&mut out, 0, at);
@@ -31,17 +31,17 @@ fn refer(out: &mut [u8], place: usize, to: usize) {
 }
 
 /// Appends a part and all parts that it refers to. Returns the position of the part.
-fn write(part: &Part, out: &mut Vec<u8>) -> usize {
+fn write(part: &BufferPart, out: &mut Vec<u8>) -> usize {
     out.resize(out.len().next_multiple_of(UNIT), 0);
     let start = out.len();
     match part {
-        Part::Number(number) => out.extend(number.to_le_bytes()),
-        Part::Text(text) => {
+        BufferPart::Number(number) => out.extend(number.to_le_bytes()),
+        BufferPart::Text(text) => {
             out.extend((text.len() as u32).to_le_bytes());
             out.extend(text.as_bytes());
             out.push(0);
         }
-        Part::List(items) => {
+        BufferPart::List(items) => {
             out.extend((items.len() as u32).to_le_bytes());
             let first = out.len();
             out.resize(first + UNIT * items.len(), 0);
@@ -50,14 +50,14 @@ fn write(part: &Part, out: &mut Vec<u8>) -> usize {
                 refer(out, first + UNIT * n, at);
             }
         }
-        Part::Table(fields) => return table(fields, out),
+        BufferPart::Table(fields) => return table(fields, out),
     }
     start
 }
 
 /// Appends a table: its vtable, its fields, and the parts that they refer to. Returns the position of the
 /// fields.
-fn table(fields: &[Option<Part>], out: &mut Vec<u8>) -> usize {
+fn table(fields: &[Option<BufferPart>], out: &mut Vec<u8>) -> usize {
     let start = out.len();
     let count = fields.iter().flatten().count();
     let head = [2 * (2 + fields.len()), UNIT * (1 + count)];
@@ -76,7 +76,7 @@ fn table(fields: &[Option<Part>], out: &mut Vec<u8>) -> usize {
     for (n, field) in fields.iter().flatten().enumerate() {
         let place = first + UNIT * n;
         match field {
-            Part::Number(number) => {
+            BufferPart::Number(number) => {
                 if let Some(bytes) = out.get_mut(place..place + UNIT) {
                     bytes.copy_from_slice(&number.to_le_bytes());
                 }
@@ -96,8 +96,11 @@ mod tests {
 
     #[test]
     fn a_table_tells_where_its_fields_are() {
-        let bytes =
-            buffer(&Part::Table(vec![Some(Part::Number(7)), None, Some(Part::Text("ab".to_owned()))]));
+        let bytes = buffer(&BufferPart::Table(vec![
+            Some(BufferPart::Number(7)),
+            None,
+            Some(BufferPart::Text("ab".to_owned())),
+        ]));
         let wanted = [
             [16, 0, 0, 0],  // offset of the root
             [10, 0, 12, 0], // vtable: length of vtable and table

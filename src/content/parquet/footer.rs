@@ -2,7 +2,7 @@
 
 use super::thrift::{BINARY, I32, STRUCT, Writer};
 use super::values::Element;
-use super::{Column, MAGIC, Table};
+use super::{Column, MAGIC, ParquetTable};
 
 /// Physical types.
 mod kind {
@@ -47,7 +47,11 @@ pub(super) fn page_header(len: u64, values: u64) -> Vec<u8> {
 }
 
 /// Returns the footer, with its length and the magic.
-pub(super) fn footer(columns: &[(String, Column)], pairs: &[(String, String)], table: &Table) -> Vec<u8> {
+pub(super) fn footer(
+    columns: &[(String, Column)],
+    pairs: &[(String, String)],
+    table: &ParquetTable,
+) -> Vec<u8> {
     let mut out = Writer::new();
     out.i32(1, 2);
     let elements = 1 + columns.iter().map(|(_, column)| count(column)).sum::<usize>();

@@ -1,7 +1,7 @@
 //! Places of the row groups, column chunks and pages of a table.
 
 use super::footer::page_header;
-use super::values::Shape;
+use super::values::ColumnShape;
 use crate::error::{Error, Result};
 
 /// Rows of a row group. Very long tables have longer groups.
@@ -23,7 +23,7 @@ pub(super) fn group_rows(rows: u64, columns: usize) -> u64 {
 }
 
 /// Returns an error if pages can't be generated from the rows of a column.
-pub(super) fn row_fits(shape: &Shape, per_row: u64) -> Result<()> {
+pub(super) fn row_fits(shape: &ColumnShape, per_row: u64) -> Result<()> {
     if per_row == 0 {
         return Err(Error::unsupported("its lists have no items"));
     }
@@ -34,7 +34,7 @@ pub(super) fn row_fits(shape: &Shape, per_row: u64) -> Result<()> {
 }
 
 /// Returns the number of rows in a page of a column.
-fn page_rows(shape: &Shape, per_row: u64) -> u64 {
+fn page_rows(shape: &ColumnShape, per_row: u64) -> u64 {
     if shape.is_plain() {
         return PLAIN_ROWS;
     }
@@ -47,12 +47,12 @@ fn page_rows(shape: &Shape, per_row: u64) -> u64 {
 pub(super) struct Group {
     pub rows: u64,
     pub len: u64,
-    pub chunks: Vec<Chunk>,
+    pub chunks: Vec<ColumnChunk>,
 }
 
 /// A column chunk: the pages of a column in a row group.
 #[derive(Debug)]
-pub(super) struct Chunk {
+pub(super) struct ColumnChunk {
     /// The offset in the row group.
     pub start: u64,
     pub len: u64,
@@ -81,10 +81,10 @@ pub(super) struct Page {
 }
 
 impl Group {
-    pub(super) fn new<'s>(columns: impl Iterator<Item = (&'s Shape, u64)>, rows: u64) -> Result<Self> {
+    pub(super) fn new<'s>(columns: impl Iterator<Item = (&'s ColumnShape, u64)>, rows: u64) -> Result<Self> {
         let mut group = Self { rows, len: 0, chunks: Vec::new() };
         for (shape, per_row) in columns {
-            let chunk = Chunk::new(shape, per_row, rows, group.len);
+            let chunk = ColumnChunk::new(shape, per_row, rows, group.len);
             let chunk = chunk.ok_or_else(|| Error::damaged("the table is longer than any file can be"))?;
             group.len += chunk.len;
             group.chunks.push(chunk);
@@ -100,8 +100,8 @@ impl Group {
     }
 }
 
-impl Chunk {
-    fn new(shape: &Shape, per_row: u64, rows: u64, start: u64) -> Option<Self> {
+impl ColumnChunk {
+    fn new(shape: &ColumnShape, per_row: u64, rows: u64, start: u64) -> Option<Self> {
         let page_rows = page_rows(shape, per_row).min(rows.max(1));
         let size = |rows: u64| -> Option<(u64, u64)> {
             let values = rows.checked_mul(per_row)?;

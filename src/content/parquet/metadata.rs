@@ -3,7 +3,7 @@
 
 use std::fmt::Write;
 
-use super::flatbuffer::{Part, buffer};
+use super::flatbuffer::{BufferPart, buffer};
 use super::{Column, Element};
 use crate::content::base64::base64;
 
@@ -48,9 +48,14 @@ fn message(columns: &[(String, Column)], facts: &[Facts], pairs: &[(String, Stri
     let facts = facts.iter().chain(std::iter::repeat(&none));
     let fields = columns.iter().zip(facts).map(|((name, column), facts)| field(name, column, false, facts));
     let pairs = pairs.iter().map(|(key, value)| pair(key, value)).collect();
-    let schema = Part::Table(vec![None, Some(Part::List(fields.collect())), Some(Part::List(pairs))]);
+    let schema = BufferPart::Table(vec![
+        None,
+        Some(BufferPart::List(fields.collect())),
+        Some(BufferPart::List(pairs)),
+    ]);
     // Metadata version V5 and message type Schema.
-    let message = Part::Table(vec![Some(Part::Number(4)), Some(Part::Number(1)), Some(schema)]);
+    let message =
+        BufferPart::Table(vec![Some(BufferPart::Number(4)), Some(BufferPart::Number(1)), Some(schema)]);
     let mut bytes = buffer(&message);
     bytes.resize(bytes.len().next_multiple_of(8), 0);
     let mut whole = vec![0xff; 4];
@@ -61,7 +66,7 @@ fn message(columns: &[(String, Column)], facts: &[Facts], pairs: &[(String, Stri
 
 /// Returns the field of a column. `in_nullable`: the column lies in a group that is missing together with its
 /// values.
-fn field(name: &str, column: &Column, in_nullable: bool, facts: &Facts) -> Part {
+fn field(name: &str, column: &Column, in_nullable: bool, facts: &Facts) -> BufferPart {
     let no_facts = Facts::new();
     let (nullable, kind, of, children) = match column {
         Column::Values(values) => {
@@ -78,30 +83,33 @@ fn field(name: &str, column: &Column, in_nullable: bool, facts: &Facts) -> Part 
             (false, kind::LIST, Vec::new(), vec![child])
         }
     };
-    Part::Table(vec![
-        Some(Part::Text(name.to_owned())),
-        Some(Part::Number(nullable.into())),
-        Some(Part::Number(kind)),
-        Some(Part::Table(of)),
+    BufferPart::Table(vec![
+        Some(BufferPart::Text(name.to_owned())),
+        Some(BufferPart::Number(nullable.into())),
+        Some(BufferPart::Number(kind)),
+        Some(BufferPart::Table(of)),
         None,
-        Some(Part::List(children)),
-        (!facts.is_empty()).then(|| Part::List(facts.iter().map(|(key, value)| pair(key, value)).collect())),
+        Some(BufferPart::List(children)),
+        (!facts.is_empty())
+            .then(|| BufferPart::List(facts.iter().map(|(key, value)| pair(key, value)).collect())),
     ])
 }
 
-fn pair(key: &str, value: &str) -> Part {
-    Part::Table(vec![Some(Part::Text(key.to_owned())), Some(Part::Text(value.to_owned()))])
+fn pair(key: &str, value: &str) -> BufferPart {
+    BufferPart::Table(vec![Some(BufferPart::Text(key.to_owned())), Some(BufferPart::Text(value.to_owned()))])
 }
 
 /// Returns the number of a type, and the fields of its definition.
-fn element(element: Element) -> (u32, Vec<Option<Part>>) {
+fn element(element: Element) -> (u32, Vec<Option<BufferPart>>) {
     match element {
         Element::Int { size, signed } => {
             let bits = 8 * u32::from(size);
-            (kind::INT, vec![Some(Part::Number(bits)), Some(Part::Number(signed.into()))])
+            (kind::INT, vec![Some(BufferPart::Number(bits)), Some(BufferPart::Number(signed.into()))])
         }
         // float16 is written as float32.
-        Element::Float { size } => (kind::FLOAT, vec![Some(Part::Number(if size == 8 { 2 } else { 1 }))]),
+        Element::Float { size } => {
+            (kind::FLOAT, vec![Some(BufferPart::Number(if size == 8 { 2 } else { 1 }))])
+        }
         Element::Bool => (kind::BOOL, Vec::new()),
         Element::Ascii(_) | Element::Ucs4(_) => (kind::UTF8, Vec::new()),
     }

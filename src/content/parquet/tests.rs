@@ -10,7 +10,7 @@ fn values(element: Element, bytes: Vec<u8>) -> Column {
 }
 
 /// Returns the whole file, read in pieces of this length.
-fn all(table: &Table, piece: usize) -> Vec<u8> {
+fn all(table: &ParquetTable, piece: usize) -> Vec<u8> {
     let (mut all, mut buf) = (Vec::new(), vec![0; piece]);
     loop {
         match table.read_at(all.len() as u64, &mut buf).unwrap() {
@@ -43,7 +43,7 @@ fn a_file_has_the_length_that_it_says_and_reads_the_same_in_all_pieces() {
         ),
         ("empty".to_owned(), values(Element::Ascii(0), Vec::new())),
     ];
-    let table = Table::new(&columns, rows).unwrap();
+    let table = ParquetTable::new(&columns, rows).unwrap();
     let whole = all(&table, 1 << 20);
     assert_eq!(whole.len() as u64, table.len());
     assert!(whole.starts_with(MAGIC) && whole.ends_with(MAGIC));
@@ -82,7 +82,7 @@ fn groups_are_few_however_many_rows_there_are() {
         [(0, 0), (1, 1), (1 << 20, 1), ((1 << 20) + 1, 2), (1 << 50, 1 << 13), (1 << 58, 1 << 13)]
     {
         let columns = [("a".to_owned(), column(rows)), ("b".to_owned(), column(rows))];
-        let table = Table::new(&columns, rows).unwrap();
+        let table = ParquetTable::new(&columns, rows).unwrap();
         assert_eq!(table.groups().count(), groups, "{rows}");
         assert!(table.footer.len() < 2 << 20 && table.len() >= rows * 16);
         let mut buf = [0; 64];
@@ -91,19 +91,20 @@ fn groups_are_few_however_many_rows_there_are() {
         }
     }
     let columns = [("a".to_owned(), column(1 << 60)), ("b".to_owned(), column(1 << 60))];
-    assert!(Table::new(&columns, 1 << 60).is_err());
+    assert!(ParquetTable::new(&columns, 1 << 60).is_err());
 }
 
 #[test]
 fn plain_columns_are_where_they_lie() {
-    let table = Table::new(&[("a".to_owned(), values(Element::Float { size: 8 }, vec![9; 80]))], 10).unwrap();
+    let table =
+        ParquetTable::new(&[("a".to_owned(), values(Element::Float { size: 8 }, vec![9; 80]))], 10).unwrap();
     let header = layout_header(&table);
     let (_, start, len) = table.plain_at(4 + header + 16).unwrap();
     assert_eq!((start, len), (16, 64));
     assert!(table.plain_at(4).is_none() && table.plain_at(table.footer_at).is_none());
 }
 
-fn layout_header(table: &Table) -> u64 {
+fn layout_header(table: &ParquetTable) -> u64 {
     table.at(4).unwrap().1.header.len() as u64
 }
 
@@ -111,16 +112,17 @@ fn layout_header(table: &Table) -> u64 {
 fn what_can_be_no_row_is_refused() {
     let element = Element::Int { size: 1, signed: true };
     let list = |len| [("a".to_owned(), Column::List(len, Box::new(values(element, Vec::new()))))];
-    assert!(Table::new(&list(0), 1).is_err());
-    assert!(Table::new(&list(u64::MAX), 1).is_err());
-    assert!(Table::new(&list(1 << 30), 1).is_err());
+    assert!(ParquetTable::new(&list(0), 1).is_err());
+    assert!(ParquetTable::new(&list(u64::MAX), 1).is_err());
+    assert!(ParquetTable::new(&list(1 << 30), 1).is_err());
 }
 
 #[test]
 fn bytes_that_are_no_text_are_an_error() {
-    let table =
-        |element, bytes: &[u8]| Table::new(&[("a".to_owned(), values(element, bytes.to_vec()))], 1).unwrap();
-    let read_all = |table: Table| {
+    let table = |element, bytes: &[u8]| {
+        ParquetTable::new(&[("a".to_owned(), values(element, bytes.to_vec()))], 1).unwrap()
+    };
+    let read_all = |table: ParquetTable| {
         let mut buf = vec![0; table.len() as usize];
         let read = table.read_at(0, &mut buf).unwrap();
         read == buf.len()

@@ -56,7 +56,7 @@ impl Element {
 
 /// The properties of a column that determine the format of its pages.
 #[derive(Clone, Debug)]
-pub(super) struct Shape {
+pub(super) struct ColumnShape {
     pub element: Element,
     /// True if elements are big-endian.
     pub big_endian: bool,
@@ -66,7 +66,7 @@ pub(super) struct Shape {
     pub nullable: bool,
 }
 
-impl Shape {
+impl ColumnShape {
     /// Returns the number of values in a row; `None` on overflow.
     pub(super) fn per_row(&self) -> Option<u64> {
         self.lists.iter().try_fold(1_u64, |product, len| product.checked_mul(*len))

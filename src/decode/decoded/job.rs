@@ -25,10 +25,10 @@ const LITTLE: u64 = 4 * UNIT;
 /// The state shared by all readers of a content.
 #[derive(Default)]
 pub(super) struct ReadersState {
-    pub(super) jobs: Vec<Job>,
+    pub(super) jobs: Vec<DecodeJob>,
     last_number: u64,
     /// The awaited units, by their start.
-    wanted: HashMap<u64, Wanted>,
+    wanted: HashMap<u64, AwaitedUnit>,
     pub(super) damage: Damage,
     pub(super) covered: RangeSet,
     pub(super) sequences: Sequences,
@@ -36,7 +36,7 @@ pub(super) struct ReadersState {
     pub(super) ended: bool,
 }
 
-pub(super) struct Job {
+pub(super) struct DecodeJob {
     number: u64,
     span: u64,
     /// Start of the unit that is being decoded.
@@ -46,7 +46,7 @@ pub(super) struct Job {
 }
 
 #[derive(Default)]
-struct Wanted {
+struct AwaitedUnit {
     readers: usize,
     bytes: Option<Bytes>,
 }
@@ -146,7 +146,7 @@ impl Decoded {
         };
         state.last_number += 1;
         let number = state.last_number;
-        state.jobs.push(Job { number, span: unit.span.start, at, until: self.end_of(unit) });
+        state.jobs.push(DecodeJob { number, span: unit.span.start, at, until: self.end_of(unit) });
         drop(state);
         let running = Running { decoded: self, number };
         match unit.span.piece {

@@ -15,7 +15,7 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, Wea
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::Usage;
-use super::places::{Place, Places};
+use super::places::{BytePlace, BytePlaces};
 use crate::error::{Error, Kind, Result};
 use crate::format::Container;
 use crate::source::{
@@ -48,16 +48,16 @@ struct BytesState {
     /// Image from which the save writes the file.
     image: Option<Arc<dyn Source>>,
     next: u64,
-    generations: HashMap<u64, Entry>,
+    generations: HashMap<u64, GenerationPlaces>,
 }
 
 /// One generation of the file.
 #[derive(Debug)]
-struct Entry {
+struct GenerationPlaces {
     /// Version of the file for which `places` is valid.
     version: SourceVersion,
     size: u64,
-    places: Places,
+    places: BytePlaces,
     usage: Arc<Usage>,
     /// Container of the generation, which can tell whether the file has only grown.
     parsed: Option<Weak<dyn Container>>,
@@ -95,8 +95,8 @@ impl FileBytes {
         let stat = self.source.stat()?;
         let id = state.next;
         state.next += 1;
-        let (version, size, places) = (stat.version, stat.size, Places::default());
-        let entry = Entry { version, size, places, usage, parsed: None, in_save: false };
+        let (version, size, places) = (stat.version, stat.size, BytePlaces::default());
+        let entry = GenerationPlaces { version, size, places, usage, parsed: None, in_save: false };
         state.generations.insert(id, entry);
         drop(state);
         Ok(Arc::new(GenerationSource { bytes: self.clone(), id, stat }))
@@ -188,7 +188,7 @@ fn read_all(source: &dyn Source, offset: u64, buf: &mut [u8]) -> Option<()> {
 
 impl BytesState {
     /// Returns the generations with bytes that the save changes.
-    fn saved(&mut self) -> impl Iterator<Item = &mut Entry> {
+    fn saved(&mut self) -> impl Iterator<Item = &mut GenerationPlaces> {
         self.generations.values_mut().filter(|entry| entry.in_save)
     }
 
@@ -208,16 +208,18 @@ impl BytesState {
             let mut from = 0;
             for range in copied {
                 if let Some(copy) = copy {
-                    entry.places.replace(range, |at| Place::Copy(copy.clone(), from + (at - range.start)));
+                    entry
+                        .places
+                        .replace(range, |at| BytePlace::Copy(copy.clone(), from + (at - range.start)));
                 }
                 from += range.end - range.start;
             }
-            ranges.iter().for_each(|range| entry.places.replace(range, |_| Place::Lost));
+            ranges.iter().for_each(|range| entry.places.replace(range, |_| BytePlace::Lost));
         }
     }
 }
 
-impl Entry {
+impl GenerationPlaces {
     /// True if a save has to copy the bytes of this generation.
     fn is_kept(&self, is_small: bool) -> bool {
         self.in_save && (is_small || self.usage.is_held())
@@ -255,9 +257,9 @@ impl Readers for SaveReaders {
         };
         let moved = relocate();
         let new = |at: u64| match moved {
-            Moved::Yes => Place::File(at.saturating_add_signed(shift)),
-            Moved::No => Place::File(at),
-            Moved::Unknown => Place::Lost,
+            Moved::Yes => BytePlace::File(at.saturating_add_signed(shift)),
+            Moved::No => BytePlace::File(at),
+            Moved::Unknown => BytePlace::Lost,
         };
         for entry in state.saved() {
             entry.places.replace(&(from..u64::MAX), new);
@@ -272,8 +274,8 @@ impl Readers for SaveReaders {
         };
         for entry in state.saved() {
             entry.places.replace(&range, |at| match &image {
-                Some(image) => Place::Copy(image.clone(), at.saturating_add(shift)),
-                None => Place::Lost,
+                Some(image) => BytePlace::Copy(image.clone(), at.saturating_add(shift)),
+                None => BytePlace::Lost,
             });
         }
         state.image = image;
@@ -283,9 +285,9 @@ impl Readers for SaveReaders {
         let Some(mut state) = self.0.begin(&file) else { return };
         let Some(image) = state.image.take() else { return };
         let new = |at: u64| match written {
-            Moved::Yes => Place::File(at),
-            Moved::No => Place::File(at.saturating_sub(shift)),
-            Moved::Unknown => Place::Copy(image.clone(), at),
+            Moved::Yes => BytePlace::File(at),
+            Moved::No => BytePlace::File(at.saturating_sub(shift)),
+            Moved::Unknown => BytePlace::Copy(image.clone(), at),
         };
         state.generations.values_mut().for_each(|entry| entry.places.replace_copy(&image, new));
     }
@@ -378,12 +380,12 @@ impl Source for GenerationSource {
             let len = (wanted - done).min(usize::try_from(len).unwrap_or(usize::MAX));
             let part = &mut buf[done..done + len];
             let read = match place {
-                Place::File(at) => {
+                BytePlace::File(at) => {
                     of_the_file = true;
                     self.bytes.source.read_at(at, part)
                 }
-                Place::Copy(source, at) => source.read_at(at, part),
-                Place::Lost => Err(rewritten()),
+                BytePlace::Copy(source, at) => source.read_at(at, part),
+                BytePlace::Lost => Err(rewritten()),
             };
             match read {
                 Ok(0) => return Err(rewritten()),
@@ -403,7 +405,7 @@ impl Source for GenerationSource {
     fn lend(&self, offset: u64, len: usize) -> Option<Lent<'_>> {
         let state = self.bytes.read();
         let entry = state.generations.get(&self.id)?;
-        let (Place::File(at), there) = entry.places.at(offset) else { return None };
+        let (BytePlace::File(at), there) = entry.places.at(offset) else { return None };
         let end = offset.checked_add(len as u64)?;
         if state.saving || there < len as u64 || end > self.stat.size {
             return None;
@@ -429,7 +431,7 @@ impl Source for GenerationSource {
 
     fn will_need(&self, offset: u64, len: u64) {
         let place = self.bytes.read().generations.get(&self.id).map(|entry| entry.places.at(offset));
-        if let Some((Place::File(at), there)) = place {
+        if let Some((BytePlace::File(at), there)) = place {
             self.bytes.source.will_need(at, len.min(there));
         }
     }

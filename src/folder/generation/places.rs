@@ -7,7 +7,7 @@ use crate::source::Source;
 
 /// The current position of a byte.
 #[derive(Clone, Debug)]
-pub(super) enum Place {
+pub(super) enum BytePlace {
     /// In the file, at this offset.
     File(u64),
     /// In a copy, or in the image of a save, at this offset.
@@ -16,7 +16,7 @@ pub(super) enum Place {
     Lost,
 }
 
-impl Place {
+impl BytePlace {
     /// Returns the place `len` bytes further.
     fn after(&self, len: u64) -> Self {
         match self {
@@ -30,23 +30,23 @@ impl Place {
 /// The places of all bytes of a generation, as runs in ascending order. The first run begins at 0, each run
 /// extends to the next one, and the last run has no end.
 #[derive(Clone, Debug)]
-pub(super) struct Places(Vec<(u64, Place)>);
+pub(super) struct BytePlaces(Vec<(u64, BytePlace)>);
 
-impl Default for Places {
+impl Default for BytePlaces {
     /// Returns a map with each byte in the file, at its own offset.
     fn default() -> Self {
-        Self(vec![(0, Place::File(0))])
+        Self(vec![(0, BytePlace::File(0))])
     }
 }
 
-impl Places {
+impl BytePlaces {
     /// Returns the place of the byte at `offset`, and the number of contiguous bytes from there on.
-    pub(super) fn at(&self, offset: u64) -> (Place, u64) {
+    pub(super) fn at(&self, offset: u64) -> (BytePlace, u64) {
         let next = self.0.partition_point(|(start, _)| *start <= offset);
         let end = self.0.get(next).map_or(u64::MAX, |(start, _)| *start);
         match next.checked_sub(1).and_then(|run| self.0.get(run)) {
             Some((start, place)) => (place.after(offset - start), end - offset),
-            None => (Place::Lost, end - offset),
+            None => (BytePlace::Lost, end - offset),
         }
     }
 
@@ -54,21 +54,21 @@ impl Places {
     pub(super) fn has_any_in(&self, range: &Range<u64>, size: u64) -> bool {
         self.runs().any(|(bytes, place)| {
             let end = bytes.end.min(size);
-            matches!(place, Place::File(at) if bytes.start < end
+            matches!(place, BytePlace::File(at) if bytes.start < end
                 && *at < range.end && range.start < at.saturating_add(end - bytes.start))
         })
     }
 
     /// True if any of the first `size` bytes is lost.
     pub(super) fn has_lost(&self, size: u64) -> bool {
-        self.0.iter().any(|(start, place)| *start < size && matches!(place, Place::Lost))
+        self.0.iter().any(|(start, place)| *start < size && matches!(place, BytePlace::Lost))
     }
 
     /// Moves the bytes in a range of the file. `new` gets the offset in the file where a run begins.
-    pub(super) fn replace(&mut self, range: &Range<u64>, new: impl Fn(u64) -> Place) {
+    pub(super) fn replace(&mut self, range: &Range<u64>, new: impl Fn(u64) -> BytePlace) {
         let mut runs = Vec::with_capacity(self.0.len() + 2);
         for (bytes, place) in self.runs() {
-            let Place::File(at) = *place else {
+            let BytePlace::File(at) = *place else {
                 runs.push((bytes.start, place.clone()));
                 continue;
             };
@@ -84,7 +84,7 @@ impl Places {
             }
             runs.push((bytes.start + (from - at), new(from)));
             if until < at.saturating_add(len) {
-                runs.push((bytes.start + (until - at), Place::File(until)));
+                runs.push((bytes.start + (until - at), BytePlace::File(until)));
             }
         }
         self.0 = runs;
@@ -93,9 +93,9 @@ impl Places {
 
     /// Moves the bytes in a copy, as [`replace`](Self::replace) does for the file. `new` gets the offset in
     /// the copy where a run begins.
-    pub(super) fn replace_copy(&mut self, copy: &Arc<dyn Source>, new: impl Fn(u64) -> Place) {
+    pub(super) fn replace_copy(&mut self, copy: &Arc<dyn Source>, new: impl Fn(u64) -> BytePlace) {
         for (_, place) in &mut self.0 {
-            if let Place::Copy(source, at) = place
+            if let BytePlace::Copy(source, at) = place
                 && Arc::ptr_eq(source, copy)
             {
                 *place = new(*at);
@@ -104,7 +104,7 @@ impl Places {
         self.join();
     }
 
-    fn runs(&self) -> impl Iterator<Item = (Range<u64>, &Place)> {
+    fn runs(&self) -> impl Iterator<Item = (Range<u64>, &BytePlace)> {
         self.0.iter().enumerate().map(|(run, (start, place))| {
             let end = self.0.get(run + 1).map_or(u64::MAX, |(next, _)| *next);
             (*start..end, place)
@@ -114,11 +114,13 @@ impl Places {
     /// Merges adjacent runs that are contiguous.
     fn join(&mut self) {
         self.0.dedup_by(|next, last| match (&last.1, &next.1) {
-            (Place::File(last_at), Place::File(at)) => last_at.checked_add(next.0 - last.0) == Some(*at),
-            (Place::Copy(one, last_at), Place::Copy(other, at)) => {
+            (BytePlace::File(last_at), BytePlace::File(at)) => {
+                last_at.checked_add(next.0 - last.0) == Some(*at)
+            }
+            (BytePlace::Copy(one, last_at), BytePlace::Copy(other, at)) => {
                 Arc::ptr_eq(one, other) && last_at.checked_add(next.0 - last.0) == Some(*at)
             }
-            (Place::Lost, Place::Lost) => true,
+            (BytePlace::Lost, BytePlace::Lost) => true,
             _ => false,
         });
     }
@@ -130,46 +132,46 @@ mod tests {
     use crate::source::MemorySource;
 
     /// Returns a byte's place as text: the offset in the file, `c` and the offset in a copy, or `lost`.
-    fn place(places: &Places, offset: u64) -> String {
+    fn place(places: &BytePlaces, offset: u64) -> String {
         match places.at(offset) {
-            (Place::File(at), _) => at.to_string(),
-            (Place::Copy(_, at), _) => format!("c{at}"),
-            (Place::Lost, _) => "lost".into(),
+            (BytePlace::File(at), _) => at.to_string(),
+            (BytePlace::Copy(_, at), _) => format!("c{at}"),
+            (BytePlace::Lost, _) => "lost".into(),
         }
     }
 
     #[test]
     fn each_byte_is_found_after_any_changes() {
-        let mut places = Places::default();
+        let mut places = BytePlaces::default();
         let copy: Arc<dyn Source> = Arc::new(MemorySource(vec![0; 100]));
-        let kept = |from: u64| move |at: u64| Place::Copy(copy.clone(), at - from);
+        let kept = |from: u64| move |at: u64| BytePlace::Copy(copy.clone(), at - from);
         places.replace(&(10..20), kept(10));
         let found = [0, 9, 10, 19, 20].map(|at| place(&places, at));
         assert_eq!(found, ["0", "9", "c0", "c9", "20"]);
         assert_eq!((places.at(0).1, places.at(12).1, places.at(20).1), (10, 8, u64::MAX - 20));
         // Bytes from 20 on move by 100. Bytes written at 20..120 after that do not belong to this generation.
-        places.replace(&(20..u64::MAX), |at| Place::File(at + 100));
-        places.replace(&(20..120), |_| Place::Lost);
+        places.replace(&(20..u64::MAX), |at| BytePlace::File(at + 100));
+        places.replace(&(20..120), |_| BytePlace::Lost);
         assert_eq!([19, 20, 25].map(|at| place(&places, at)), ["c9", "120", "125"]);
-        places.replace(&(122..124), |_| Place::Lost);
+        places.replace(&(122..124), |_| BytePlace::Lost);
         assert_eq!([21, 22, 23, 24].map(|at| place(&places, at)), ["121", "lost", "lost", "124"]);
         assert!(places.has_any_in(&(0..1), 5) && !places.has_any_in(&(10..20), 50));
         assert!(places.has_any_in(&(124..125), 25) && !places.has_any_in(&(124..125), 24));
-        places.replace(&(124..u64::MAX), |at| Place::File(at - 100));
+        places.replace(&(124..u64::MAX), |at| BytePlace::File(at - 100));
         assert_eq!(place(&places, 24), "24");
     }
 
     #[test]
     fn runs_that_lie_in_one_piece_are_joined() {
-        let mut places = Places::default();
-        places.replace(&(10..u64::MAX), |at| Place::File(at + 5));
+        let mut places = BytePlaces::default();
+        places.replace(&(10..u64::MAX), |at| BytePlace::File(at + 5));
         assert_eq!(places.0.len(), 2);
-        places.replace(&(15..u64::MAX), |at| Place::File(at - 5));
+        places.replace(&(15..u64::MAX), |at| BytePlace::File(at - 5));
         assert_eq!(places.0.len(), 1);
         let image: Arc<dyn Source> = Arc::new(MemorySource(Vec::new()));
-        places.replace(&(10..20), |at| Place::Copy(image.clone(), at + 3));
+        places.replace(&(10..20), |at| BytePlace::Copy(image.clone(), at + 3));
         assert_eq!(place(&places, 12), "c15");
-        places.replace_copy(&image, Place::File);
+        places.replace_copy(&image, BytePlace::File);
         assert_eq!([9, 10, 20].map(|at| place(&places, at)), ["9", "13", "20"]);
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
-use crate::folder::generation::{Held, Parsed};
+use crate::folder::generation::{HeldGeneration, Parsed};
 use crate::folder::mounted_file::MountedFile;
 use crate::folder::verify::Verify;
 use crate::format::Verified;
@@ -13,22 +13,22 @@ const CHECKED: u64 = 256 << 20;
 
 impl MountedFile {
     /// True if a read of content made of these blocks must wait until all of them are checked.
-    pub(crate) fn is_held_up(&self, held: &Held, blocks: &[usize]) -> bool {
+    pub(crate) fn is_held_up(&self, held: &HeldGeneration, blocks: &[usize]) -> bool {
         self.verifier().when == Verify::Always && blocks.iter().any(|n| held.checks.known(*n).is_none())
     }
 
     /// True if any of these blocks is known to have a checksum mismatch.
-    pub(crate) fn is_wrong(&self, held: &Held, blocks: &[usize]) -> bool {
+    pub(crate) fn is_wrong(&self, held: &HeldGeneration, blocks: &[usize]) -> bool {
         let is_wrong = |n: &usize| held.checks.known(*n) == Some(Verified::Mismatch);
         self.verifier().when != Verify::Off && blocks.iter().any(is_wrong)
     }
 
     /// Admits a read of content made of these blocks, or returns the error with which it fails.
-    pub(crate) fn admit(self: &Arc<Self>, held: &Held, blocks: &[usize]) -> Result<()> {
+    pub(crate) fn admit(self: &Arc<Self>, held: &HeldGeneration, blocks: &[usize]) -> Result<()> {
         blocks.iter().try_for_each(|n| self.admit_block(held, *n))
     }
 
-    fn admit_block(self: &Arc<Self>, held: &Held, n: usize) -> Result<()> {
+    fn admit_block(self: &Arc<Self>, held: &HeldGeneration, n: usize) -> Result<()> {
         let found = match self.verifier().when {
             Verify::Off => return Ok(()),
             Verify::Always => verify_of(held, n)?,
@@ -47,7 +47,7 @@ impl MountedFile {
     }
 
     /// Starts a check of block `n` in the background, unless one was started before.
-    fn begin(self: &Arc<Self>, held: &Held, n: usize) {
+    fn begin(self: &Arc<Self>, held: &HeldGeneration, n: usize) {
         let (_, is_first) = held.checks.of(n);
         if !is_first {
             return;
@@ -76,7 +76,7 @@ impl MountedFile {
 
 /// True if the checksums of these blocks prove their bytes after another program changed the file. Reads all
 /// of the blocks.
-pub(crate) fn are_proven(held: &Held, blocks: &[usize]) -> bool {
+pub(crate) fn are_proven(held: &HeldGeneration, blocks: &[usize]) -> bool {
     let size = |n: &usize| held.container()?.block(*n).map(|block| block.facts.data_size);
     let proves = |n: &usize| {
         size(n).is_ok_and(|size| size <= CHECKED)
@@ -85,7 +85,7 @@ pub(crate) fn are_proven(held: &Held, blocks: &[usize]) -> bool {
     !blocks.is_empty() && blocks.iter().all(proves)
 }
 
-fn verify_of(held: &Held, n: usize) -> Result<Verified> {
+fn verify_of(held: &HeldGeneration, n: usize) -> Result<Verified> {
     let (check, _) = held.checks.of(n);
     let container = held.container()?;
     let found = check.get_or_init(|| container.verify(n)).clone();

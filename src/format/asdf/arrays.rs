@@ -35,20 +35,20 @@ mod survey;
 mod value;
 
 pub(super) use elements::{Elements, Order, elements_of, file_of, file_of_all, file_of_mask};
-pub(super) use entry::Entry;
+pub(super) use entry::ArrayEntry;
 pub(super) use facts::each;
 pub(super) use npy::scalar_descr;
 pub(super) use places::components;
 #[cfg(test)]
-pub(super) use survey::{Blocks, find};
-pub(super) use survey::{Found, surveyed};
+pub(super) use survey::{ArrayBlocks, find};
+pub(super) use survey::{FoundArrays, surveyed};
 
 /// The arrays of the tree, and those in other files that it refers to.
-struct Resolved(Found);
+struct Resolved(FoundArrays);
 
 /// Returns the arrays of the tree, and those in other files that it refers to. They are found at the first
 /// call.
-pub(super) fn found(file: &AsdfFile) -> &Found {
+pub(super) fn found(file: &AsdfFile) -> &FoundArrays {
     &file.computed.get_or_compute(|| Resolved(resolved::resolved(file, surveyed(file)))).0
 }
 
@@ -76,22 +76,22 @@ impl View for Arrays {
     }
 }
 
-fn folder(file: &Arc<AsdfFile>) -> PathFolder<Entry> {
+fn folder(file: &Arc<AsdfFile>) -> PathFolder<ArrayEntry> {
     let items = &found(file).items;
     let file = file.clone();
-    let make = move |entry: &Entry| {
+    let make = move |entry: &ArrayEntry| {
         Ok(match entry {
-            Entry::Array(array) => Node::File(file_of(&file, array, npy::content)),
-            Entry::Mask(masked) => Node::File(file_of_mask(&file, masked, npy::content)),
-            Entry::Reference(_, uri) => Node::File(unreadable(&file, uri)),
-            Entry::Link(target) => Node::Link(OsString::from(&**target)),
+            ArrayEntry::Array(array) => Node::File(file_of(&file, array, npy::content)),
+            ArrayEntry::Mask(masked) => Node::File(file_of_mask(&file, masked, npy::content)),
+            ArrayEntry::Reference(_, uri) => Node::File(unreadable(&file, uri)),
+            ArrayEntry::Link(target) => Node::Link(OsString::from(&**target)),
         })
     };
-    PathFolder::new(items, make).with_links(|entry| matches!(entry, Entry::Link(_)))
+    PathFolder::new(items, make).with_links(|entry| matches!(entry, ArrayEntry::Link(_)))
 }
 
 /// Returns the defects of arrays in other files.
-fn defects_of_externals(file: &AsdfFile, found: &Found) -> Vec<Defect> {
+fn defects_of_externals(file: &AsdfFile, found: &FoundArrays) -> Vec<Defect> {
     let defect = |external: &survey::ExternalArray| {
         let block = file.external(&external.uri).and_then(|other| other.block(0));
         let array = block.and_then(|block| Elements::in_block(&external.array, &block));

@@ -5,7 +5,7 @@
 //! ahead, and after a damaged header the walk continues where the index and a chain from there agree. A block
 //! with a damaged header thus keeps its number (`lost.rs`).
 
-use super::defect::Defect;
+use super::defect::AsdfDefect;
 use super::head;
 use super::header::{Generation, Header, LONGEST_FIELDS, PREFIX};
 use super::index::{self, Index};
@@ -61,14 +61,14 @@ pub fn find(source: &dyn Source, size: u64, generation: Generation, head_end: u6
         chain.judge_index(end);
     } else if let Some(index) = &chain.index {
         let offset = index.offset;
-        chain.note(offset, None, Defect::IndexWithoutBlocks);
+        chain.note(offset, None, AsdfDefect::IndexWithoutBlocks);
     }
     Ok(chain.blocks)
 }
 
 /// The bytes that follow a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Next {
+enum AfterBlock {
     Block(u64),
     Index(u64),
     EndOfFile,
@@ -99,7 +99,7 @@ struct Chain<'a> {
 }
 
 impl Chain<'_> {
-    fn note(&mut self, offset: u64, block: Option<usize>, defect: Defect) {
+    fn note(&mut self, offset: u64, block: Option<usize>, defect: AsdfDefect) {
         self.blocks.defects.push(defect.at(offset, block));
     }
 
@@ -128,7 +128,7 @@ impl Chain<'_> {
         let mut offset = first;
         loop {
             if self.blocks.offsets.len() == MOST_BLOCKS {
-                self.note(offset, None, Defect::TooManyBlocks(MOST_BLOCKS));
+                self.note(offset, None, AsdfDefect::TooManyBlocks(MOST_BLOCKS));
                 return Ok(End { offset, streamed: false });
             }
             self.ask_ahead(offset);
@@ -142,29 +142,29 @@ impl Chain<'_> {
                 Ok(header) => self.judge(n, &header)?,
                 Err(error) if matches!(error.kind(), crate::Kind::System(_)) => return Err(error),
                 Err(error) => {
-                    self.note(offset, Some(n), Defect::Header(error));
+                    self.note(offset, Some(n), AsdfDefect::Header(error));
                     first::likely_end(self, offset)?
                 }
             };
             let next = match end {
                 Some(end) => self.next(end)?,
-                None => Next::Neither(offset.saturating_add(PREFIX)),
+                None => AfterBlock::Neither(offset.saturating_add(PREFIX)),
             };
             offset = match next {
-                Next::Block(offset) => {
+                AfterBlock::Block(offset) => {
                     if Some(offset) != end {
                         let from = end.unwrap_or(offset);
-                        self.note(from, Some(n), Defect::Padding(offset - from));
+                        self.note(from, Some(n), AsdfDefect::Padding(offset - from));
                     }
                     offset
                 }
-                Next::Index(offset) => {
+                AfterBlock::Index(offset) => {
                     self.behind_index(offset)?;
                     return Ok(End { offset, streamed: false });
                 }
-                Next::EndOfFile => return Ok(End { offset: self.size, streamed: false }),
-                Next::Neither(from) => match self.by_index(n, end, from)? {
-                    Some(Next::Block(next)) => next,
+                AfterBlock::EndOfFile => return Ok(End { offset: self.size, streamed: false }),
+                AfterBlock::Neither(from) => match self.by_index(n, end, from)? {
+                    Some(AfterBlock::Block(next)) => next,
                     Some(_) => return Ok(End { offset: self.size, streamed: false }),
                     // Only the next block's magic is damaged.
                     None if end.is_some() && first::likely_end(self, from)?.is_some() => from,
@@ -180,7 +180,7 @@ impl Chain<'_> {
     /// Notes a defect if block `n` has flags of unknown meaning.
     fn judge_flags(&mut self, n: usize, header: &Header) {
         if header.unknown_flags() != 0 {
-            self.note(header.offset, Some(n), Defect::UnknownFlags(header.flags));
+            self.note(header.offset, Some(n), AsdfDefect::UnknownFlags(header.flags));
         }
     }
 
@@ -188,10 +188,10 @@ impl Chain<'_> {
     fn judge_streamed(&mut self, n: usize, header: &Header) -> Result<()> {
         self.judge_flags(n, header);
         if let Some(end) = header.end().filter(|end| header.allocated_size > 0 && *end < self.size)
-            && matches!(self.next(end)?, Next::Block(_) | Next::Index(_))
+            && matches!(self.next(end)?, AfterBlock::Block(_) | AfterBlock::Index(_))
         {
             let allocated_size = header.allocated_size;
-            self.note(header.offset, Some(n), Defect::StreamEnds { allocated_size });
+            self.note(header.offset, Some(n), AsdfDefect::StreamEnds { allocated_size });
         }
         Ok(())
     }
@@ -207,26 +207,26 @@ impl Chain<'_> {
             && !self.is_chained(offset)?
             && let Some(end) = first::likely_end(self, offset)?
         {
-            self.note(offset, Some(n), Defect::HeaderSize(header.header_size));
+            self.note(offset, Some(n), AsdfDefect::HeaderSize(header.header_size));
             self.blocks.distrusted.push(offset);
             return Ok(Some(end));
         }
         if header.used_size > header.allocated_size {
             let (used, allocated) = (header.used_size, header.allocated_size);
-            self.note(offset, Some(n), Defect::UsedSize { used, allocated });
+            self.note(offset, Some(n), AsdfDefect::UsedSize { used, allocated });
         }
         if header.label_text().is_empty() && !header.encoded() && header.data_size != header.used_size {
             let (data, used) = (header.data_size, header.used_size);
-            self.note(offset, Some(n), Defect::DataSize { data, used });
+            self.note(offset, Some(n), AsdfDefect::DataSize { data, used });
         }
         let end = header.end();
         if end.is_none_or(|end| end > self.size) {
             let there = self.size.saturating_sub(header.data_offset());
             if let Some(end) =
                 header.data_offset().checked_add(header.used_size).filter(|end| *end <= self.size)
-                && matches!(self.next(end)?, Next::Block(_) | Next::Index(_))
+                && matches!(self.next(end)?, AfterBlock::Block(_) | AfterBlock::Index(_))
             {
-                self.note(offset, Some(n), Defect::AllocatedSize(header.allocated_size));
+                self.note(offset, Some(n), AsdfDefect::AllocatedSize(header.allocated_size));
                 return Ok(Some(end));
             }
             let lost = there < header.used_size || header.data_offset() > self.size;
@@ -237,48 +237,48 @@ impl Chain<'_> {
                 false if end.is_none() => (header.allocated_size, true),
                 false => (header.allocated_size, false),
             };
-            self.note(offset, Some(n), Defect::CutBlock { there, size, lost });
+            self.note(offset, Some(n), AsdfDefect::CutBlock { there, size, lost });
             return Ok(None);
         }
         Ok(end)
     }
 
     /// Returns what begins at `end`, or after zeros or spaces there.
-    fn next(&mut self, end: u64) -> Result<Next> {
+    fn next(&mut self, end: u64) -> Result<AfterBlock> {
         let mut at = end;
         while at < self.size && at - end < LONGEST_GAP {
             let bytes = self.window.at(at, index::MARKER.len())?;
             if self.generation.is_magic(bytes) {
-                return Ok(Next::Block(at));
+                return Ok(AfterBlock::Block(at));
             }
             if bytes.starts_with(index::MARKER) {
-                return Ok(Next::Index(at));
+                return Ok(AfterBlock::Index(at));
             }
             let padding = bytes.iter().take_while(|byte| matches!(byte, 0 | b' ')).count();
             if padding == 0 {
-                return Ok(Next::Neither(end));
+                return Ok(AfterBlock::Neither(end));
             }
             at += padding as u64;
         }
-        Ok(if at >= self.size { Next::EndOfFile } else { Next::Neither(end) })
+        Ok(if at >= self.size { AfterBlock::EndOfFile } else { AfterBlock::Neither(end) })
     }
 
     /// Returns where the chain continues according to the index, if nothing at `from` continues it.
     ///
     /// After many damaged headers this is called for each. It must not scan the whole index each time.
-    fn by_index(&mut self, n: usize, end: Option<u64>, from: u64) -> Result<Option<Next>> {
+    fn by_index(&mut self, n: usize, end: Option<u64>, from: u64) -> Result<Option<AfterBlock>> {
         if let Some(next) = self.by_shifted_index(n, end)? {
-            return Ok(Some(Next::Block(next)));
+            return Ok(Some(AfterBlock::Block(next)));
         }
         if self.index_is_spent {
             return Ok(None);
         }
         if let Some(next) = self.behind_damage(from)? {
             self.bridge(n, end, next);
-            return Ok(Some(Next::Block(next)));
+            return Ok(Some(AfterBlock::Block(next)));
         }
         self.index_is_spent = true;
-        Ok(self.lost_behind(from)?.then_some(Next::EndOfFile))
+        Ok(self.lost_behind(from)?.then_some(AfterBlock::EndOfFile))
     }
 
     /// Returns the first offset in the index, not before `from`, at which a block begins whose end fits.
@@ -304,7 +304,7 @@ impl Chain<'_> {
         let Ok(header) = self.header(offset) else { return Ok(false) };
         Ok(match header.end() {
             _ if header.streamed() => header.data_offset() <= self.size,
-            Some(end) if end <= self.size => !matches!(self.next(end)?, Next::Neither(_)),
+            Some(end) if end <= self.size => !matches!(self.next(end)?, AfterBlock::Neither(_)),
             _ => false,
         })
     }
@@ -321,11 +321,11 @@ impl Chain<'_> {
             let of_block = self.blocks.defects.iter_mut().rev().take_while(|defect| defect.block == Some(n));
             of_block.for_each(|defect| defect.severity = Severity::Damage);
         } else if lost.is_empty() {
-            self.note(from, Some(n), Defect::BridgedBytes);
+            self.note(from, Some(n), AsdfDefect::BridgedBytes);
         }
         for offset in lost {
             let n = self.blocks.offsets.len();
-            self.note(offset, Some(n), Defect::LostBlock(Vec::new()));
+            self.note(offset, Some(n), AsdfDefect::LostBlock(Vec::new()));
             self.blocks.offsets.push(offset);
         }
     }
@@ -338,13 +338,13 @@ impl Chain<'_> {
         let another = head::recognises(bytes);
         let broken_magic = bytes.get(1..4) == Some(b"BLK") || b"\xd3BLK".starts_with(bytes);
         let defect = if another {
-            Defect::AnotherFile
+            AsdfDefect::AnotherFile
         } else if broken_magic {
-            Defect::LostTail(rest)
+            AsdfDefect::LostTail(rest)
         } else if let Some(at) = self.block_behind_junk(end)? {
-            Defect::JunkBeforeBlock { bytes: at - end, at }
+            AsdfDefect::JunkBeforeBlock { bytes: at - end, at }
         } else {
-            Defect::TrailingBytes(rest)
+            AsdfDefect::TrailingBytes(rest)
         };
         self.note(end, (!another).then_some(n), defect);
         Ok(())
@@ -363,7 +363,7 @@ impl Chain<'_> {
             }
         };
         if head::recognises(self.window.at(end, LONGEST_FIELDS)?) {
-            self.note(end, None, Defect::AnotherFile);
+            self.note(end, None, AsdfDefect::AnotherFile);
             self.index = None;
         }
         Ok(())
@@ -388,7 +388,7 @@ impl Chain<'_> {
         }
         let Some(index) = self.index.take() else { return };
         let defect = match &index.offsets {
-            Err(why) => Defect::BadIndex(why.clone()),
+            Err(why) => AsdfDefect::BadIndex(why.clone()),
             Ok(offsets) if *offsets == self.blocks.offsets => return,
             Ok(offsets) => stale(offsets, &self.blocks.offsets),
         };
@@ -418,11 +418,11 @@ fn is_ascending(offsets: &[u64]) -> bool {
     offsets.is_sorted_by(|a, b| a < b)
 }
 
-fn stale(listed: &[u64], found: &[u64]) -> Defect {
+fn stale(listed: &[u64], found: &[u64]) -> AsdfDefect {
     match listed.iter().zip(found).position(|(listed, found)| listed != found) {
-        _ if !is_ascending(listed) => Defect::UnsortedIndex,
-        Some(n) => Defect::StaleOffset { block: n, listed: listed[n], found: found[n] },
-        None => Defect::StaleCount { listed: listed.len(), found: found.len() },
+        _ if !is_ascending(listed) => AsdfDefect::UnsortedIndex,
+        Some(n) => AsdfDefect::StaleOffset { block: n, listed: listed[n], found: found[n] },
+        None => AsdfDefect::StaleCount { listed: listed.len(), found: found.len() },
     }
 }
 

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use super::defect::Defect;
+use super::defect::AsdfDefect;
 use super::ndarray::{self, Ndarray};
-use super::stored::Stored;
+use super::stored::StoredFile;
 use crate::error::{Kind, Result};
 use crate::format;
 use crate::yaml::survey;
@@ -13,7 +13,7 @@ use crate::yaml::survey;
 const MOST_MISSING: usize = 100;
 
 /// Checks that the tree is valid YAML and that the blocks that its arrays name exist.
-pub(super) fn tree(file: &Stored) -> Result<Vec<format::Defect>> {
+pub(super) fn tree(file: &StoredFile) -> Result<Vec<format::Defect>> {
     let (blocks, mut missing) = (file.block_count()?, BTreeMap::new());
     let checked = survey::check_tree(&*file.tree(), ndarray::WANTED, &mut |_, found| {
         let array = found.tag.filter(|tag| ndarray::is_tag(tag)).map(|tag| Ndarray::read(tag, found.value));
@@ -27,11 +27,11 @@ pub(super) fn tree(file: &Stored) -> Result<Vec<format::Defect>> {
     match checked {
         Err(error) if !matches!(error.kind(), Kind::System(_)) => {
             let offset = error.offset().unwrap_or(0);
-            return Ok(vec![Defect::NotYaml(error).at(offset, None)]);
+            return Ok(vec![AsdfDefect::NotYaml(error).at(offset, None)]);
         }
         checked => checked?,
     }
     let last = blocks.checked_sub(1);
-    let defect = |(block, offset)| Defect::MissingBlock { block, last }.at(offset, None);
+    let defect = |(block, offset)| AsdfDefect::MissingBlock { block, last }.at(offset, None);
     Ok(missing.into_iter().map(defect).collect())
 }

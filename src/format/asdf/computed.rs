@@ -7,14 +7,14 @@ use std::sync::OnceLock;
 /// The values computed so far. Each module keeps its results in types of its own.
 #[derive(Default)]
 pub(super) struct Computed {
-    first: OnceLock<Box<Entry>>,
+    first: OnceLock<Box<ValueSlot>>,
 }
 
 /// The place of a value, and the next place. There are about a dozen.
-struct Entry {
+struct ValueSlot {
     /// A `OnceLock<T>`, empty until the value has been computed.
     place: Box<dyn Any + Send + Sync>,
-    next: OnceLock<Box<Entry>>,
+    next: OnceLock<Box<ValueSlot>>,
 }
 
 impl Computed {
@@ -22,7 +22,7 @@ impl Computed {
     fn place<T: Send + Sync + 'static>(&self) -> &OnceLock<T> {
         let mut at = &self.first;
         loop {
-            let new = || Box::new(Entry { place: Box::new(OnceLock::<T>::new()), next: OnceLock::new() });
+            let new = || Box::new(ValueSlot { place: Box::new(OnceLock::<T>::new()), next: OnceLock::new() });
             let entry = at.get_or_init(new);
             match entry.place.downcast_ref() {
                 Some(place) => return place,

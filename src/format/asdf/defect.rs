@@ -7,7 +7,7 @@ use crate::format::{self, Severity};
 
 /// A defect with its details.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Defect {
+pub enum AsdfDefect {
     /// The header line names a version above 1.x.
     NewerVersion(String),
     /// The header line names no version.
@@ -131,7 +131,7 @@ pub enum TreeCut {
     EndOfFile,
 }
 
-impl Defect {
+impl AsdfDefect {
     /// Returns the defect as reported, at a byte of the file, and of a block if one is given.
     pub(super) fn at(&self, offset: u64, block: Option<usize>) -> format::Defect {
         format::Defect { severity: self.severity(), offset, block, what: self.to_string() }
@@ -285,7 +285,7 @@ impl Defect {
     }
 }
 
-impl fmt::Display for Defect {
+impl fmt::Display for AsdfDefect {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.write_of_block(out)
     }

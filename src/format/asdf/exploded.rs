@@ -11,7 +11,7 @@ use super::header::{Generation, Header};
 use super::ndarray;
 use super::sources::{Mention, Sources, Target, replaced, sources};
 use super::view::{AsdfFile, View};
-use crate::content::folder::{File, Folder, Keeping, Kind, Node, Renewal, Signature};
+use crate::content::folder::{EntryKind, File, Folder, Keeping, Node, Renewal, Signature};
 use crate::content::{Content, Pieces, Text};
 use crate::error::{self, Error, Result};
 use crate::format::{Defect, Severity};
@@ -35,7 +35,7 @@ impl View for Exploded {
     }
 
     fn defects(&self, file: &AsdfFile) -> Vec<Defect> {
-        let Some(Err(error)) = file.computed.get::<Result<Parts>>() else { return Vec::new() };
+        let Some(Err(error)) = file.computed.get::<Result<ExplodedParts>>() else { return Vec::new() };
         let what = format!("exploded/ can't be read: {}", error.message());
         vec![Defect { severity: Severity::Note, offset: 0, block: None, what }]
     }
@@ -49,7 +49,7 @@ struct Parted {
 
 /// The tree of the exploded form, and the start of each block file.
 #[derive(Debug)]
-struct Parts {
+struct ExplodedParts {
     tree: Arc<dyn Content>,
     front: Arc<[u8]>,
 }
@@ -117,7 +117,7 @@ impl Folder for Parted {
         })
     }
 
-    fn list(&self, from: u64, take: &mut dyn FnMut(&OsStr, Kind) -> bool) -> Result<()> {
+    fn list(&self, from: u64, take: &mut dyn FnMut(&OsStr, EntryKind) -> bool) -> Result<()> {
         let stem = self.stem();
         let blocks = self.file.block_count()? as u64;
         for number in from..=blocks {
@@ -125,7 +125,7 @@ impl Folder for Parted {
                 None => [&stem, ENDING.as_bytes()].concat(),
                 Some(n) => block_name(&stem, n),
             };
-            if !take(&OsString::from_vec(name), Kind::File) {
+            if !take(&OsString::from_vec(name), EntryKind::File) {
                 break;
             }
         }
@@ -137,17 +137,17 @@ impl Folder for Parted {
     }
 
     fn is_slow_at(&self, _: &OsStr) -> bool {
-        self.file.is_slow() || self.file.computed.get::<Result<Parts>>().is_none()
+        self.file.is_slow() || self.file.computed.get::<Result<ExplodedParts>>().is_none()
     }
 }
 
 /// Returns the parts of the exploded form. They are made at the first call.
-fn parts(file: &AsdfFile) -> Result<&Parts> {
+fn parts(file: &AsdfFile) -> Result<&ExplodedParts> {
     let make = || {
         let found = sources(file)?;
         let stem = stem(file.source.path().file_name().unwrap_or_default().as_bytes());
         let tree = exploded_tree(file, found, stem)?;
-        Ok(Parts { tree, front: found.front.clone().into() })
+        Ok(ExplodedParts { tree, front: found.front.clone().into() })
     };
     file.computed.get_or_compute(make).as_ref().map_err(Error::clone)
 }

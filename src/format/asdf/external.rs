@@ -7,7 +7,7 @@ use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::stored::Stored;
+use super::stored::StoredFile;
 use crate::content::{Content, Soundness};
 use crate::error::{Error, Kind, Result};
 use crate::source::{Source, SourceVersion};
@@ -69,7 +69,7 @@ pub(super) fn unescaped(text: &str) -> Vec<u8> {
 }
 
 /// Wraps a content of another file, so that reads fail with ESTALE once that file has changed.
-pub(super) fn unchanged(content: Arc<dyn Content>, file: &Stored) -> Arc<dyn Content> {
+pub(super) fn unchanged(content: Arc<dyn Content>, file: &StoredFile) -> Arc<dyn Content> {
     Arc::new(Unchanged { content, source: file.source.clone(), version: file.source_stat.version })
 }
 

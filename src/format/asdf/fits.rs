@@ -16,7 +16,7 @@ use std::ffi::OsString;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
-use super::arrays::{self, Elements, Entry, elements_of, file_of, file_of_all, file_of_mask};
+use super::arrays::{self, ArrayEntry, Elements, elements_of, file_of, file_of_all, file_of_mask};
 use super::same_paths::{self, Same};
 use super::view::{AsdfFile, Collector, Directory, View};
 use crate::content::Text;
@@ -72,7 +72,7 @@ impl View for Fits {
     }
 
     fn collector(&self) -> Option<Box<dyn Collector>> {
-        Some(Box::new(nodes::Finder::default()))
+        Some(Box::new(nodes::NodeFinder::default()))
     }
 
     fn defects(&self, file: &AsdfFile) -> Vec<Defect> {
@@ -109,9 +109,9 @@ fn nodes_of(file: &AsdfFile) -> &Nodes {
 fn shown(file: &AsdfFile) -> Items<FitsEntry> {
     let found = arrays::found(file);
     let of_arrays = same_paths::with_ending(found, ENDING, |item| match &item.what {
-        Entry::Array(array) => image::can_be(array),
-        Entry::Mask(masked) => image::has_axes(&masked.of),
-        Entry::Link(_) | Entry::Reference(..) => false,
+        ArrayEntry::Array(array) => image::can_be(array),
+        ArrayEntry::Mask(masked) => image::has_axes(&masked.of),
+        ArrayEntry::Link(_) | ArrayEntry::Reference(..) => false,
     });
     let mut items: Vec<Item<FitsEntry>> = of_arrays
         .iter()
@@ -186,9 +186,9 @@ fn array_file(file: &Arc<AsdfFile>, number: usize) -> File {
         Ok(content)
     };
     let mut made = match &item.what {
-        Entry::Array(array) => file_of(file, array, make),
-        Entry::Mask(masked) => file_of_mask(file, masked, make),
-        Entry::Link(_) | Entry::Reference(..) => return nothing(),
+        ArrayEntry::Array(array) => file_of(file, array, make),
+        ArrayEntry::Mask(masked) => file_of_mask(file, masked, make),
+        ArrayEntry::Link(_) | ArrayEntry::Reference(..) => return nothing(),
     };
     tell_apart(&mut made, &header);
     made

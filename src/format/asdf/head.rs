@@ -6,7 +6,7 @@
 
 use memchr::memmem;
 
-use super::defect::{Defect, TreeCut};
+use super::defect::{AsdfDefect, TreeCut};
 use super::header::Generation;
 use crate::error::Result;
 use crate::format;
@@ -68,7 +68,7 @@ pub fn read(source: &dyn Source) -> Result<Head> {
         head.note(0, &defect);
     }
     if line_end.is_none() {
-        head.note(0, &Defect::EndlessHeaderLine);
+        head.note(0, &AsdfDefect::EndlessHeaderLine);
         return Ok(head);
     }
     let mut scan = Scan {
@@ -82,14 +82,14 @@ pub fn read(source: &dyn Source) -> Result<Head> {
     let whole = scan.comments()?;
     head.end = scan.at;
     if !whole {
-        head.note(scan.at, &Defect::EndlessComment);
+        head.note(scan.at, &AsdfDefect::EndlessComment);
     } else if scan.tree_follows()? {
         let start = scan.at;
         match scan.tree_end()? {
             TreeEnd::Line(end) => head.end = end,
             TreeEnd::Cut(end, cut) => {
                 head.end = end;
-                head.note(start, &Defect::EndlessTree(cut));
+                head.note(start, &AsdfDefect::EndlessTree(cut));
             }
         }
     }
@@ -97,7 +97,7 @@ pub fn read(source: &dyn Source) -> Result<Head> {
 }
 
 impl Head {
-    fn note(&mut self, offset: u64, defect: &Defect) {
+    fn note(&mut self, offset: u64, defect: &AsdfDefect) {
         self.defects.push(defect.at(offset, None));
     }
 }
@@ -115,13 +115,13 @@ fn generation(line: &[u8], version: &str) -> Generation {
     }
 }
 
-fn version_trouble(head: &Head) -> Option<Defect> {
+fn version_trouble(head: &Head) -> Option<AsdfDefect> {
     let version = &head.version;
     let numbers: Vec<Option<u32>> = version.split('.').map(|word| word.parse().ok()).collect();
     match numbers[..] {
         [Some(0 | 1), Some(_), Some(_)] => None,
-        [Some(_), Some(_), Some(_)] => Some(Defect::NewerVersion(version.clone())),
-        _ => Some(Defect::NoVersion(version.clone())),
+        [Some(_), Some(_), Some(_)] => Some(AsdfDefect::NewerVersion(version.clone())),
+        _ => Some(AsdfDefect::NoVersion(version.clone())),
     }
 }
 

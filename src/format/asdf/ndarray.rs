@@ -6,7 +6,7 @@
 use crate::yaml::event::Mark;
 use crate::yaml::scalar::{self, Type};
 use crate::yaml::survey::leaves::is_complex;
-use crate::yaml::survey::{self, Node, Value};
+use crate::yaml::survey::{self, NodeContent, TreeNode};
 
 mod complex;
 mod datatype;
@@ -18,7 +18,7 @@ mod records;
 
 pub use complex::{complex, with_j};
 pub use datatype::{Byteorder, Datatype, Field, Scalar};
-pub use extent::{Extent, TooLarge};
+pub use extent::{ElementExtent, TooLarge};
 pub use inline::Inline;
 
 /// The key of the data of an array in the tree.
@@ -155,17 +155,17 @@ pub struct Trouble {
 type Result<T> = std::result::Result<T, Trouble>;
 
 /// Returns an error at the place of `value`.
-fn trouble<T>(value: &Value, what: impl Into<String>) -> Result<T> {
+fn trouble<T>(value: &TreeNode, what: impl Into<String>) -> Result<T> {
     Err(Trouble { place: value.place, what: what.into() })
 }
 
 impl Ndarray {
     /// Reads a node with this tag without its mask. If `strict`, fails if Python asdf can't read the array.
-    fn read_unmasked(tag: &str, node: &Value, strict: bool) -> Result<Self> {
-        if let Node::Sequence(_, shape) | Node::LargeSequence(shape) = &node.target().node {
+    fn read_unmasked(tag: &str, node: &TreeNode, strict: bool) -> Result<Self> {
+        if let NodeContent::Sequence(_, shape) | NodeContent::LargeSequence(shape) = &node.target().node {
             return Self::inline(node, shape.clone(), (None, None), strict);
         }
-        let Node::Mapping(_) = &node.target().node else {
+        let NodeContent::Mapping(_) = &node.target().node else {
             return trouble(node, "an ndarray is neither a mapping nor a sequence");
         };
         let old = is_old(tag);
@@ -177,7 +177,7 @@ impl Ndarray {
             (Some(source), Some(_)) => return trouble(source, "an ndarray has both \"source\" and \"data\""),
             (None, None) => return trouble(node, "an ndarray has neither \"source\" nor \"data\""),
             (None, Some(data)) => match &data.target().node {
-                Node::Sequence(_, lengths) | Node::LargeSequence(lengths) => {
+                NodeContent::Sequence(_, lengths) | NodeContent::LargeSequence(lengths) => {
                     Self::inline(data, lengths.clone(), (shape, datatype), strict)?
                 }
                 _ => return trouble(data, "the \"data\" of an ndarray is not a sequence"),
@@ -204,9 +204,9 @@ impl Ndarray {
     }
 
     /// Reads a node with this tag and its mask. Fails if Python asdf can't read it.
-    pub fn read(tag: &str, node: &Value) -> Result<Self> {
+    pub fn read(tag: &str, node: &TreeNode) -> Result<Self> {
         let mut array = Self::read_unmasked(tag, node, true)?;
-        if let (Node::Mapping(_), Some(mask)) = (&node.target().node, node.get("mask")) {
+        if let (NodeContent::Mapping(_), Some(mask)) = (&node.target().node, node.get("mask")) {
             array.mask = Mask::read(mask)?;
             masks::fits(&array, mask)?;
         }
@@ -215,10 +215,10 @@ impl Ndarray {
 
     /// Reads a node with this tag even if Python asdf can't: with strides of 0, with a table in the tree with
     /// as many rows as fields, or with a faulty mask. Returns the fault of the mask as well.
-    pub fn read_leniently(tag: &str, node: &Value) -> Result<(Self, Option<Trouble>)> {
+    pub fn read_leniently(tag: &str, node: &TreeNode) -> Result<(Self, Option<Trouble>)> {
         let mut array = Self::read_unmasked(tag, node, false)?;
         let mut wrong = None;
-        if let (Node::Mapping(_), Some(mask)) = (&node.target().node, node.get("mask")) {
+        if let (NodeContent::Mapping(_), Some(mask)) = (&node.target().node, node.get("mask")) {
             match Mask::read(mask) {
                 Ok(mask) => array.mask = mask,
                 // Document 002 has masks that are references.
@@ -230,17 +230,17 @@ impl Ndarray {
     }
 
     fn inline(
-        data: &Value,
-        lengths: survey::Shape,
+        data: &TreeNode,
+        lengths: survey::SequenceShape,
         (shape, datatype): (Option<Shape>, Option<Datatype>),
         strict: bool,
     ) -> Result<Self> {
         let structured = matches!(datatype, Some(Datatype::Structured(_) | Datatype::Unknown));
         match (&lengths, &shape) {
-            (survey::Shape::Ragged, _) if !structured => {
+            (survey::SequenceShape::Ragged, _) if !structured => {
                 return trouble(data, "the rows of an array in the tree are not of the same length");
             }
-            (survey::Shape::Array(lengths), Some(shape)) if !structured => {
+            (survey::SequenceShape::Array(lengths), Some(shape)) if !structured => {
                 let empty = |lengths: &[u64]| lengths.contains(&0);
                 let equal = *lengths == shape.dimensions || (empty(lengths) && empty(&shape.dimensions));
                 if shape.streamed || !equal {
@@ -257,7 +257,8 @@ impl Ndarray {
         }
         let mut shape = shape;
         // Aliased rows can make far more rows than the text is long.
-        if let (Some(Datatype::Structured(fields)), false) = (&datatype, lengths == survey::Shape::Unknown)
+        if let (Some(Datatype::Structured(fields)), false) =
+            (&datatype, lengths == survey::SequenceShape::Unknown)
             && let Some(dimensions) = records::fit(data, shape.as_ref(), fields, strict)?
         {
             shape = Some(Shape { streamed: false, dimensions });
@@ -271,7 +272,7 @@ impl Ndarray {
         Ok(Self { source, shape, datatype, byteorder: None, offset: 0, strides: None, mask: Mask::None })
     }
 
-    fn dimensions_fit(&self, node: &Value) -> Result<()> {
+    fn dimensions_fit(&self, node: &TreeNode) -> Result<()> {
         let Some(shape) = &self.shape else { return Ok(()) };
         let dimensions = shape.dimensions.len() + usize::from(shape.streamed);
         if dimensions > MOST_DIMENSIONS {
@@ -290,7 +291,7 @@ impl Ndarray {
 }
 
 impl Source {
-    fn read(value: &Value) -> Result<Self> {
+    fn read(value: &TreeNode) -> Result<Self> {
         if let Some(uri) = value.text() {
             if !uri.is_empty() && uri.bytes().all(|byte| byte.is_ascii_digit()) {
                 return trouble(value, "the \"source\" of an ndarray is the number of a block in quotes");
@@ -315,7 +316,7 @@ impl Source {
 }
 
 impl Shape {
-    fn read(value: &Value) -> Result<Self> {
+    fn read(value: &TreeNode) -> Result<Self> {
         let Some(items) = value.items() else {
             return trouble(value, "the \"shape\" of an ndarray is not a list");
         };
@@ -335,43 +336,45 @@ impl Shape {
 }
 
 impl Mask {
-    fn read(value: &Value) -> Result<Self> {
+    fn read(value: &TreeNode) -> Result<Self> {
         let target = value.target();
         match (&target.node, value.scalar_type()) {
-            (Node::Scalar { text, .. }, Some(Type::Int)) => {
+            (NodeContent::Scalar { text, .. }, Some(Type::Int)) => {
                 let number =
                     value.integer().map(Number::Int).or_else(|| scalar::float(text).map(Number::Float));
                 Ok(Self::Value(value.place, number))
             }
-            (Node::Scalar { text, .. }, Some(Type::Float)) => {
+            (NodeContent::Scalar { text, .. }, Some(Type::Float)) => {
                 Ok(Self::Value(value.place, scalar::float(text).map(Number::Float)))
             }
             // A complex number has its own tag.
-            (Node::Scalar { text, .. }, Some(Type::Other)) => {
+            (NodeContent::Scalar { text, .. }, Some(Type::Other)) => {
                 let tag = target.tag.as_deref();
                 let number = if is_complex(tag) { complex(&with_j(text)) } else { None };
                 Ok(Self::Value(value.place, number.map(|(re, im)| Number::Complex(re, im))))
             }
             (_, Some(_)) => trouble(value, "the \"mask\" of an ndarray is neither a number nor an ndarray"),
             _ if target.tag.as_deref().is_some_and(is_tag) => Ok(Self::Ndarray(target.place)),
-            (Node::Sequence(..) | Node::LargeSequence(_), None) => Ok(Self::Value(value.place, None)),
+            (NodeContent::Sequence(..) | NodeContent::LargeSequence(_), None) => {
+                Ok(Self::Value(value.place, None))
+            }
             _ => trouble(value, "the \"mask\" of an ndarray is a mapping without the tag of an ndarray"),
         }
     }
 }
 
-fn offset(value: &Value) -> Result<u64> {
+fn offset(value: &TreeNode) -> Result<u64> {
     match value.integer().map(u64::try_from) {
         Some(Ok(offset)) => Ok(offset),
         _ => trouble(value, "the \"offset\" of an ndarray is not a number from 0 on"),
     }
 }
 
-fn strides(value: &Value, strict: bool) -> Result<Vec<i64>> {
+fn strides(value: &TreeNode, strict: bool) -> Result<Vec<i64>> {
     let Some(items) = value.items() else {
         return trouble(value, "the \"strides\" of an ndarray are not a list");
     };
-    let stride = |item: &Value| match item.integer().map(i64::try_from) {
+    let stride = |item: &TreeNode| match item.integer().map(i64::try_from) {
         Some(Ok(stride)) if stride != 0 || !strict => Ok(stride),
         _ => trouble(item, "a stride of an ndarray is not a number other than 0"),
     };

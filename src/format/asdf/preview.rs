@@ -10,7 +10,7 @@
 use std::ffi::OsString;
 use std::sync::Arc;
 
-use super::arrays::{self, Entry, file_of};
+use super::arrays::{self, ArrayEntry, file_of};
 use super::ndarray::{Datatype, Ndarray, Scalar, Source};
 use super::same_paths::{Same, is_mask, with_ending};
 use super::view::{AsdfFile, Directory, View};
@@ -59,7 +59,7 @@ fn folder(file: &Arc<AsdfFile>) -> PathFolder<Same> {
 
 fn previews(file: &AsdfFile) -> Items<Same> {
     with_ending(arrays::found(file), ENDING, |item| {
-        !is_mask(item) && matches!(&item.what, Entry::Array(array) if is_image(array))
+        !is_mask(item) && matches!(&item.what, ArrayEntry::Array(array) if is_image(array))
     })
 }
 
@@ -73,7 +73,7 @@ fn is_image(array: &Ndarray) -> bool {
 
 /// Returns the picture of the array with this number.
 fn picture_file(file: &Arc<AsdfFile>, number: usize) -> File {
-    let Some(Entry::Array(array)) = arrays::found(file).items.get(number).map(|item| &item.what) else {
+    let Some(ArrayEntry::Array(array)) = arrays::found(file).items.get(number).map(|item| &item.what) else {
         return File::new(Arc::new(Text::default()), Keeping::Nothing);
     };
     let turned = turned(array);
@@ -142,9 +142,9 @@ fn displayed(file: &AsdfFile) -> Option<usize> {
     if !file.computed.get_or_compute(may_be).0 {
         return None;
     }
-    let is_it = |item: &Item<Entry>| {
+    let is_it = |item: &Item<ArrayEntry>| {
         let is_there = item.components().eq([ARRAY]);
-        is_there && matches!(&item.what, Entry::Array(array) if is_image(array))
+        is_there && matches!(&item.what, ArrayEntry::Array(array) if is_image(array))
     };
     arrays::found(file).items.iter().position(is_it)
 }

@@ -6,7 +6,7 @@ mod plan;
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use super::arrays::{self, Entry};
+use super::arrays::{self, ArrayEntry};
 use super::view::{AsdfFile, View};
 use crate::content::Text;
 use crate::content::folder::{File, Keeping, Node, Renewal, Signature};
@@ -166,12 +166,14 @@ impl RefsGenerator {
     }
 
     /// Returns the chunks of an item, or the reason why it is left out.
-    fn plan(&mut self, item: &Item<Entry>) -> Result<std::result::Result<Plan, Cow<'static, str>>> {
+    fn plan(&mut self, item: &Item<ArrayEntry>) -> Result<std::result::Result<Plan, Cow<'static, str>>> {
         let array = match &item.what {
-            Entry::Array(array) if !item.file.ends_with(MASK_ENDING) => array,
-            Entry::Array(_) | Entry::Mask(_) => return Ok(Err("it is the mask of an array".into())),
-            Entry::Reference(..) => return Ok(Err("it is in another file".into())),
-            Entry::Link(target) => {
+            ArrayEntry::Array(array) if !item.file.ends_with(MASK_ENDING) => array,
+            ArrayEntry::Array(_) | ArrayEntry::Mask(_) => {
+                return Ok(Err("it is the mask of an array".into()));
+            }
+            ArrayEntry::Reference(..) => return Ok(Err("it is in another file".into())),
+            ArrayEntry::Link(target) => {
                 let target = target.strip_suffix(ENDING).unwrap_or(target);
                 return Ok(Err(format!("it is an alias of, or a reference to, {target}").into()));
             }
@@ -197,7 +199,7 @@ impl RefsGenerator {
 }
 
 /// Returns the names of the groups that contain an item, then the name of the item.
-fn path_of(item: &Item<Entry>) -> Vec<String> {
+fn path_of(item: &Item<ArrayEntry>) -> Vec<String> {
     let mut path: Vec<String> = item.components().map(zarr::name).collect();
     if let Some(last) = path.last_mut()
         && let Some(len) = last.strip_suffix(ENDING).map(str::len)

@@ -1,6 +1,6 @@
 //! Files of another view at the paths of arrays in `arrays/`: `x.npy` there is `x.png` here.
 
-use super::arrays::{Entry, Found};
+use super::arrays::{ArrayEntry, FoundArrays};
 use crate::content::path_folder::{Item, Items};
 
 /// The endings of the files of arrays and of their masks.
@@ -17,28 +17,28 @@ pub(super) enum Same {
 }
 
 /// True if an item is the mask of an array.
-pub(super) fn is_mask(item: &Item<Entry>) -> bool {
+pub(super) fn is_mask(item: &Item<ArrayEntry>) -> bool {
     item.file.ends_with(MASK)
 }
 
 /// Returns the files for the `wanted` arrays and masks, and the links that lead to them.
 pub(super) fn with_ending(
-    found: &Found,
+    found: &FoundArrays,
     ending: &'static str,
-    wanted: impl Fn(&Item<Entry>) -> bool,
+    wanted: impl Fn(&Item<ArrayEntry>) -> bool,
 ) -> Items<Same> {
     let mut items = Vec::new();
     // The number of items shown before each item.
     let mut before = vec![0];
     for (number, item) in found.items.iter().enumerate() {
-        let is_shown = !matches!(item.what, Entry::Link(_)) && wanted(item);
+        let is_shown = !matches!(item.what, ArrayEntry::Link(_)) && wanted(item);
         before.push(before[number] + usize::from(is_shown));
         if is_shown {
             items.extend(renamed(item, ending, Same::Array(number)));
         }
     }
     for item in found.items.iter() {
-        let Entry::Link(text) = &item.what else { continue };
+        let ArrayEntry::Link(text) = &item.what else { continue };
         let target = found.items.numbers_below(target(item, text).into_iter());
         if before[target.start] == before[target.end] {
             continue;
@@ -63,7 +63,7 @@ pub(super) fn with_ending(
     Items::new(items)
 }
 
-fn renamed(item: &Item<Entry>, ending: &str, what: Same) -> Option<Item<Same>> {
+fn renamed(item: &Item<ArrayEntry>, ending: &str, what: Same) -> Option<Item<Same>> {
     let stem = item.file.strip_suffix(ENDING)?;
     let path = match item.path.iter().any(|part| part.ends_with(ending)) {
         true => item.path.iter().map(|part| component(part, ending)).collect(),
@@ -81,7 +81,7 @@ pub(super) fn component(part: &str, ending: &str) -> String {
 }
 
 /// Returns the path that a link in `arrays/` leads to.
-fn target<'i>(item: &'i Item<Entry>, text: &'i str) -> Vec<&'i str> {
+fn target<'i>(item: &'i Item<ArrayEntry>, text: &'i str) -> Vec<&'i str> {
     let mut parts: Vec<&str> = item.components().collect();
     parts.pop();
     for part in text.split('/') {

@@ -88,7 +88,7 @@ pub(super) fn replaced<'m>(
 
 /// Searches a tree.
 fn find(tree: &dyn Content) -> Result<Sources> {
-    let mut finder = Finder::default();
+    let mut finder = SourceFinder::default();
     let commented = Commented(tree);
     each_event(&commented, |event| {
         finder.take(&event)?;
@@ -99,8 +99,8 @@ fn find(tree: &dyn Content) -> Result<Sources> {
 }
 
 #[derive(Default)]
-struct Finder {
-    frames: Vec<Frame>,
+struct SourceFinder {
+    frames: Vec<OpenCollection>,
     mentions: Vec<Mention>,
     anchors: HashMap<Box<str>, Target>,
     root: Root,
@@ -108,7 +108,7 @@ struct Finder {
 
 /// An open collection.
 #[derive(Default)]
-struct Frame {
+struct OpenCollection {
     /// True for a mapping.
     mapping: bool,
     /// True for an ndarray.
@@ -119,7 +119,7 @@ struct Frame {
     source: bool,
 }
 
-impl Finder {
+impl SourceFinder {
     fn take(&mut self, event: &Event<'_>) -> Result<()> {
         self.root.take(event, self.frames.len());
         match event.what {
@@ -140,9 +140,9 @@ impl Finder {
             }
             What::MappingStart { tag, .. } => {
                 let array = tag.is_some_and(ndarray::is_tag);
-                self.frames.push(Frame { mapping: true, array, ..Frame::default() });
+                self.frames.push(OpenCollection { mapping: true, array, ..OpenCollection::default() });
             }
-            What::SequenceStart { .. } => self.frames.push(Frame::default()),
+            What::SequenceStart { .. } => self.frames.push(OpenCollection::default()),
             What::MappingEnd | What::SequenceEnd => {
                 self.frames.pop();
                 self.node(false);

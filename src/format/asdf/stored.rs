@@ -23,7 +23,7 @@ const KEPT_CONTENTS: NonZeroUsize = NonZeroUsize::new(64).expect("64 is not zero
 
 /// An ASDF file whose head was read.
 #[derive(Debug)]
-pub(super) struct Stored {
+pub(super) struct StoredFile {
     pub(super) source: Arc<dyn Source>,
     pub(super) source_stat: SourceStat,
     pub(super) context: Context,
@@ -45,7 +45,7 @@ struct Trouble {
     broken: Option<(u64, Error)>,
 }
 
-impl Stored {
+impl StoredFile {
     /// Reads the head of `source`, which [`head::recognises`] has accepted.
     pub(super) fn open(source: Arc<dyn Source>, context: &Context) -> Result<Self> {
         let source_stat = source.stat()?;
@@ -341,7 +341,7 @@ impl Stored {
         let troubles = self.known_troubles();
         let defect = |(n, Trouble { told: error, .. }): (&usize, &Trouble)| {
             let offset = error.offset().or_else(|| self.offset(*n).ok()).unwrap_or(0);
-            defect::Defect::Data(error.clone()).at(offset, Some(*n))
+            defect::AsdfDefect::Data(error.clone()).at(offset, Some(*n))
         };
         troubles.iter().map(defect).collect()
     }

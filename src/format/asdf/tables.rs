@@ -19,7 +19,7 @@ mod columns;
 mod search;
 mod survey;
 
-use survey::{Entry, Finder, Found, is_wanted};
+use survey::{FoundTables, TableEntry, TableFinder, is_wanted};
 
 /// The directory `tables/`. The tree is searched when a program first looks into the directory.
 #[derive(Debug)]
@@ -31,7 +31,7 @@ impl View for Tables {
     }
 
     fn node(&self, file: &Arc<AsdfFile>) -> Option<Node> {
-        let is_slow = |file: &AsdfFile| file.computed.get::<Found>().is_none();
+        let is_slow = |file: &AsdfFile| file.computed.get::<FoundTables>().is_none();
         Some(Directory { file: file.clone(), find: folder, is_slow }.node())
     }
 
@@ -40,23 +40,23 @@ impl View for Tables {
     }
 
     fn collector(&self) -> Option<Box<dyn Collector>> {
-        Some(Box::new(Finder::default()))
+        Some(Box::new(TableFinder::default()))
     }
 
     fn defects(&self, file: &AsdfFile) -> Vec<Defect> {
-        file.computed.get().map_or_else(Vec::new, |found: &Found| found.defects.clone())
+        file.computed.get().map_or_else(Vec::new, |found: &FoundTables| found.defects.clone())
     }
 }
 
-fn folder(file: &Arc<AsdfFile>) -> PathFolder<Entry> {
+fn folder(file: &Arc<AsdfFile>) -> PathFolder<TableEntry> {
     surveyed(file);
-    let items = &file.computed.get_or_compute(Found::default).items;
+    let items = &file.computed.get_or_compute(FoundTables::default).items;
     let file = file.clone();
-    let make = move |entry: &Entry| {
+    let make = move |entry: &TableEntry| {
         Ok(match entry {
-            Entry::Table(sources) => Node::File(columns::file(&file, sources)),
-            Entry::Link(target) => Node::Link(OsString::from(&**target)),
+            TableEntry::Table(sources) => Node::File(columns::file(&file, sources)),
+            TableEntry::Link(target) => Node::Link(OsString::from(&**target)),
         })
     };
-    PathFolder::new(items, make).with_links(|entry| matches!(entry, Entry::Link(_)))
+    PathFolder::new(items, make).with_links(|entry| matches!(entry, TableEntry::Link(_)))
 }

@@ -150,12 +150,12 @@ impl Tiled {
 
 /// A piece of the tiles in memory.
 #[derive(Default)]
-struct Window {
+struct TileWindow {
     at: u64,
     bytes: Vec<u8>,
 }
 
-impl Window {
+impl TileWindow {
     /// Reads like `Content::read_at`, in pieces of `ahead` bytes.
     fn read_at(&mut self, tiles: &dyn Content, at: u64, buf: &mut [u8], ahead: usize) -> Result<usize> {
         let mut start = at.checked_sub(self.at).and_then(|start| usize::try_from(start).ok());
@@ -181,7 +181,7 @@ impl Content for Tiled {
 
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<usize> {
         let wanted = self.len().saturating_sub(offset).min(buf.len() as u64) as usize;
-        let mut window = Window::default();
+        let mut window = TileWindow::default();
         let ahead = self.spread.map(|spread| (wanted as u64).saturating_mul(spread).min(WINDOW) as usize);
         let mut done = 0;
         while done < wanted {

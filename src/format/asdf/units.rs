@@ -1,6 +1,6 @@
 //! Converts units to FITS notation: `erg s-1 cm-2`.
 
-use crate::yaml::survey::{Node, Value};
+use crate::yaml::survey::{NodeContent, TreeNode};
 
 /// The longest text of one FITS card.
 const LONGEST: usize = 68;
@@ -22,9 +22,9 @@ pub(super) fn is_quantity(tag: &str) -> bool {
 }
 
 /// Returns the unit of a node in FITS notation; `None` if it has none, or FITS can't express it.
-pub(super) fn of(node: &Value) -> Option<String> {
+pub(super) fn of(node: &TreeNode) -> Option<String> {
     match &node.get("unit")?.target().node {
-        Node::Scalar { text, .. } => fits(text),
+        NodeContent::Scalar { text, .. } => fits(text),
         _ => None,
     }
 }

@@ -14,8 +14,8 @@ use super::computed::Computed;
 use super::external;
 use super::head::recognises;
 use super::ndarray::Ndarray;
-use super::stored::Stored;
-use crate::content::folder::{Folder, Kind, Node};
+use super::stored::StoredFile;
+use crate::content::folder::{EntryKind, Folder, Node};
 use crate::content::path_folder::PathFolder;
 use crate::error::{self, Error, Result};
 use crate::format::{Context, Defect, HEAD};
@@ -110,7 +110,7 @@ pub(super) struct Surveyed<'s> {
 /// the tree names.
 #[derive(Debug)]
 pub(super) struct AsdfFile {
-    pub(super) stored: Stored,
+    pub(super) stored: StoredFile,
     /// The views that take part in the survey of the tree.
     pub(super) views: &'static [&'static dyn View],
     /// The results of all views.
@@ -127,9 +127,9 @@ struct Externals {
 }
 
 impl Deref for AsdfFile {
-    type Target = Stored;
+    type Target = StoredFile;
 
-    fn deref(&self) -> &Stored {
+    fn deref(&self) -> &StoredFile {
         &self.stored
     }
 }
@@ -141,7 +141,7 @@ impl AsdfFile {
         context: &Context,
         views: &'static [&'static dyn View],
     ) -> Result<Self> {
-        let stored = Stored::open(source, context)?;
+        let stored = StoredFile::open(source, context)?;
         Ok(Self { stored, views, computed: Computed::default(), externals: Externals::default() })
     }
 
@@ -233,7 +233,7 @@ impl<T: Send + Sync + fmt::Debug + 'static> Folder for Directory<T> {
         (self.find)(&self.file).lookup(name)
     }
 
-    fn list(&self, from: u64, take: &mut dyn FnMut(&OsStr, Kind) -> bool) -> Result<()> {
+    fn list(&self, from: u64, take: &mut dyn FnMut(&OsStr, EntryKind) -> bool) -> Result<()> {
         (self.find)(&self.file).list(from, take)
     }
 

@@ -8,13 +8,13 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use super::chain::Found;
+use super::chain::LocatedChunk;
 use super::checksum::Checksum;
 use super::cursor::Cursor;
 use super::header::{Header, Layout};
 use super::map::ChunkMap;
 use super::places::lasting;
-use crate::codec::blosc::{Buffer, Buffers, Memory, RUN_BUFFERS, RUN_BYTES, Run, Scratch};
+use crate::codec::blosc::{Buffer, Buffers, DecodedRun, Memory, RUN_BUFFERS, RUN_BYTES, Scratch};
 use crate::content::{Content, Slice};
 use crate::error::{Error, Result};
 use crate::source::Source;
@@ -165,13 +165,13 @@ impl Body {
     }
 
     /// Returns chunk `n`; an error if its length differs from the header's.
-    pub fn chunk(&self, n: u64) -> Result<Found> {
+    pub fn chunk(&self, n: u64) -> Result<LocatedChunk> {
         let found = self.map.chunk(n)?;
         self.agrees(n, &found)?;
         Ok(found)
     }
 
-    fn agrees(&self, n: u64, found: &Found) -> Result<()> {
+    fn agrees(&self, n: u64, found: &LocatedChunk) -> Result<()> {
         let nbytes = u64::from(found.header.nbytes());
         match self.stated_place(n) {
             Some((_, stated)) if stated != nbytes => Err(Error::damaged(format!(
@@ -183,22 +183,22 @@ impl Body {
     }
 
     /// Returns the Blosc buffer of a chunk.
-    pub fn open(&self, found: &Found) -> Buffer<'_> {
+    pub fn open(&self, found: &LocatedChunk) -> Buffer<'_> {
         Buffer::new(&*self.stored, found.at, found.header)
     }
 
     /// Returns the stored checksum of a chunk.
-    pub fn stored_sum(&self, found: &Found) -> Result<Vec<u8>> {
+    pub fn stored_sum(&self, found: &LocatedChunk) -> Result<Vec<u8>> {
         self.checksum.stored(&*self.source, found.at + u64::from(found.header.cbytes()))
     }
 
-    fn sum_is_right(&self, found: &Found) -> Result<bool> {
+    fn sum_is_right(&self, found: &LocatedChunk) -> Result<bool> {
         let sum = self.checksum.sum(&*self.source, found.at, found.header.cbytes().into())?;
         Ok(sum == self.stored_sum(found)?)
     }
 
     /// True if the checksum of chunk `n` is right. It is computed by one thread while others wait.
-    pub fn check(&self, n: u64, found: &Found) -> Result<bool> {
+    pub fn check(&self, n: u64, found: &LocatedChunk) -> Result<bool> {
         if self.checksum == Checksum::None {
             return Ok(true);
         }
@@ -219,7 +219,7 @@ impl Body {
     }
 
     /// Fails if the checksum of chunk `n` is wrong.
-    pub fn admit_found(&self, n: u64, found: &Found) -> Result<()> {
+    pub fn admit_found(&self, n: u64, found: &LocatedChunk) -> Result<()> {
         match self.check(n, found)? {
             true => Ok(()),
             false => Err(Error::wrong_checksum(MISMATCH).at(found.at)),
@@ -228,7 +228,7 @@ impl Body {
 
     /// True if the checksum of a chunk at the cursor is right. Short chunks are summed from the cursor's
     /// buffer.
-    fn check_at(&self, n: u64, found: &Found, cursor: &mut Cursor<'_>) -> Result<bool> {
+    fn check_at(&self, n: u64, found: &LocatedChunk, cursor: &mut Cursor<'_>) -> Result<bool> {
         if self.checksum == Checksum::None {
             return Ok(true);
         }
@@ -298,7 +298,7 @@ impl Body {
     }
 
     /// Returns a chunk after the last one that the header counts, if there is one.
-    pub fn surplus(&self) -> Result<Option<Found>> {
+    pub fn surplus(&self) -> Result<Option<LocatedChunk>> {
         let last = match self.map.places().last_number() {
             Some(last) => lasting(self.map.chunk(last))?,
             None => None,
@@ -311,7 +311,7 @@ impl Body {
 }
 
 impl Buffers for Body {
-    fn place(&self, offset: u64) -> Result<Option<Run>> {
+    fn place(&self, offset: u64) -> Result<Option<DecodedRun>> {
         match self.sizes {
             Sizes::Stated { .. } => self.stated_run(offset, 1),
             Sizes::Counted => {
@@ -327,7 +327,7 @@ impl Buffers for Body {
         }
     }
 
-    fn run(&self, offset: u64) -> Result<Option<Run>> {
+    fn run(&self, offset: u64) -> Result<Option<DecodedRun>> {
         match self.sizes {
             Sizes::Stated { each, .. } => {
                 let most = RUN_BYTES.checked_div(each).unwrap_or(1).clamp(1, RUN_BUFFERS);
@@ -349,7 +349,7 @@ impl Buffers for Body {
         self.admit_found(n, &self.chunk(n)?)
     }
 
-    fn decode_run(&self, run: Run, scratch: &mut Scratch, out: &mut Vec<u8>) -> Result<()> {
+    fn decode_run(&self, run: DecodedRun, scratch: &mut Scratch, out: &mut Vec<u8>) -> Result<()> {
         let mut cursor = Cursor::new(&self.map);
         (run.n..run.n + run.count)
             .try_for_each(|n| self.decode_at(n, &mut cursor, scratch, out).map_err(|error| error.in_block(n)))
@@ -358,17 +358,17 @@ impl Buffers for Body {
 
 impl Body {
     /// Returns a surplus chunk that starts at `end`, if `end` is the end of the payload.
-    fn behind_last(&self, end: u64) -> Result<Option<Run>> {
+    fn behind_last(&self, end: u64) -> Result<Option<DecodedRun>> {
         if end != self.size()? {
             return Ok(None);
         }
         let (n, surplus) = (self.map.count()?, self.surplus()?);
-        let len = |found: Found| u64::from(found.header.nbytes()).max(1);
-        Ok(surplus.map(|found| Run { n, count: 1, start: end, len: len(found) }))
+        let len = |found: LocatedChunk| u64::from(found.header.nbytes()).max(1);
+        Ok(surplus.map(|found| DecodedRun { n, count: 1, start: end, len: len(found) }))
     }
 
     /// Returns the run of up to `most` chunks that contains decoded byte `offset`, according to the header.
-    fn stated_run(&self, offset: u64, most: u64) -> Result<Option<Run>> {
+    fn stated_run(&self, offset: u64, most: u64) -> Result<Option<DecodedRun>> {
         let (Sizes::Stated { each, last, chunks }, Some(len)) = (self.sizes, self.told_size()) else {
             return Ok(None);
         };
@@ -378,6 +378,6 @@ impl Body {
         let n = offset.checked_div(each).unwrap_or(0).min(chunks - 1) / most * most;
         let count = most.min(chunks - n);
         let ends = if n + count == chunks { (count - 1) * each + last } else { count * each };
-        Ok(Some(Run { n, count, start: n * each, len: ends }))
+        Ok(Some(DecodedRun { n, count, start: n * each, len: ends }))
     }
 }

@@ -1,6 +1,6 @@
 //! Marks along the chain of chunks.
 
-use crate::codec::blosc::{self, RUN_BUFFERS, RUN_BYTES, Run};
+use crate::codec::blosc::{self, DecodedRun, RUN_BUFFERS, RUN_BYTES};
 use crate::error::Result;
 
 /// Maximum number of boundaries that are kept.
@@ -8,7 +8,7 @@ const MOST: usize = 1 << 16;
 
 /// A located chunk.
 #[derive(Clone, Copy, Debug)]
-pub struct Found {
+pub struct LocatedChunk {
     /// Offset of the chunk in the file.
     pub at: u64,
     /// The chunk's own header.
@@ -39,8 +39,8 @@ impl ChunkBoundary {
     }
 
     /// Returns the run of chunks from this boundary up to `end`.
-    fn run_to(&self, end: &Self) -> Run {
-        Run { n: self.n, count: end.n - self.n, start: self.decoded, len: end.decoded - self.decoded }
+    fn run_to(&self, end: &Self) -> DecodedRun {
+        DecodedRun { n: self.n, count: end.n - self.n, start: self.decoded, len: end.decoded - self.decoded }
     }
 }
 
@@ -48,7 +48,7 @@ impl ChunkBoundary {
 #[derive(Debug)]
 pub struct Hop {
     /// The chunk at the boundary, or its error.
-    pub found: Result<Found>,
+    pub found: Result<LocatedChunk>,
     /// The boundary after the chunk; `None` if the chain breaks.
     pub next: Option<ChunkBoundary>,
 }
@@ -74,7 +74,7 @@ impl Walked {
     }
 
     /// Takes the step from the end of the run. Returns the run if the step's chunk belongs to the next one.
-    pub fn step(&mut self, hop: &Hop) -> Option<Run> {
+    pub fn step(&mut self, hop: &Hop) -> Option<DecodedRun> {
         let is_first = self.end.n == self.start.n;
         let complete = !is_first && (hop.found.is_err() || !self.end.joins(&self.start, hop.decoded()));
         let run = complete.then(|| self.run());
@@ -86,7 +86,7 @@ impl Walked {
     }
 
     /// Returns the chunks walked so far.
-    pub fn run(&self) -> Run {
+    pub fn run(&self) -> DecodedRun {
         self.start.run_to(&self.end)
     }
 
@@ -107,7 +107,7 @@ pub struct ChunkBoundaries {
     /// The boundary after the chunk that was looked up last.
     pub recent: ChunkBoundary,
     /// The run that was looked up last.
-    pub recent_run: Option<Run>,
+    pub recent_run: Option<DecodedRun>,
 }
 
 impl ChunkBoundaries {

@@ -8,12 +8,12 @@ use lru::LruCache;
 
 use super::array::{Array, Metadata};
 use super::body::{Body, MISMATCH};
-use super::chain::Found;
+use super::chain::LocatedChunk;
 use super::checksum::Checksum;
 use super::header::{Header, Layout};
 use super::{NAME, check, facts, tree};
-use crate::codec::blosc::{Buffer, Buffers, Payload, Run};
-use crate::content::folder::{Attributes, File, Folder, Keeping, Kind, Node, Renewal, Signature};
+use crate::codec::blosc::{Buffer, Buffers, DecodedRun, Payload};
+use crate::content::folder::{Attributes, EntryKind, File, Folder, Keeping, Node, Renewal, Signature};
 use crate::content::{Content, Text, npy};
 use crate::error::{self, Error, Result};
 use crate::format::{ArrayFacts, ArraySource, Block, Container, Context, Defect, Severity, Verified};
@@ -103,7 +103,7 @@ impl BloscpackFile {
         }
         let mut items = self.items.lock().unwrap_or_else(PoisonError::into_inner);
         let item = items.get_or_insert(n, || {
-            let item = Item { body: self.body.clone(), n, found };
+            let item = LocatedPayload { body: self.body.clone(), n, found };
             Payload::new(Arc::new(item), found.header.nbytes().into(), &self.context.cache).content()
         });
         Ok(item.clone())
@@ -235,16 +235,16 @@ impl Container for BloscpackFile {
 
 /// A chunk as a payload of its own, for files whose header does not have the chunk's location in the payload.
 #[derive(Debug)]
-struct Item {
+struct LocatedPayload {
     body: Arc<Body>,
     n: u64,
-    found: Found,
+    found: LocatedChunk,
 }
 
-impl Buffers for Item {
-    fn place(&self, offset: u64) -> Result<Option<Run>> {
+impl Buffers for LocatedPayload {
+    fn place(&self, offset: u64) -> Result<Option<DecodedRun>> {
         let len = u64::from(self.found.header.nbytes());
-        Ok((offset < len).then_some(Run { n: self.n, count: 1, start: 0, len }))
+        Ok((offset < len).then_some(DecodedRun { n: self.n, count: 1, start: 0, len }))
     }
 
     fn buffer(&self, _: u64) -> Result<Buffer<'_>> {
@@ -274,9 +274,9 @@ impl Folder for Arrays {
         Ok((name == DATA).then(|| file(Ok(self.0.clone()))))
     }
 
-    fn list(&self, from: u64, take: &mut dyn FnMut(&OsStr, Kind) -> bool) -> Result<()> {
+    fn list(&self, from: u64, take: &mut dyn FnMut(&OsStr, EntryKind) -> bool) -> Result<()> {
         if from == 0 {
-            take(OsStr::new(DATA), Kind::File);
+            take(OsStr::new(DATA), EntryKind::File);
         }
         Ok(())
     }

@@ -1,9 +1,9 @@
 //! Sequential access to the chunks of a file.
 
-use super::chain::Found;
+use super::chain::LocatedChunk;
 use super::map::ChunkMap;
 use super::reader::Reader;
-use crate::codec::blosc::Run;
+use crate::codec::blosc::DecodedRun;
 use crate::error::Result;
 
 /// A reader of consecutive chunks.
@@ -11,7 +11,7 @@ use crate::error::Result;
 pub struct Cursor<'a> {
     map: &'a ChunkMap,
     reader: Reader<'a>,
-    before: Option<(u64, Found)>,
+    before: Option<(u64, LocatedChunk)>,
 }
 
 impl<'a> Cursor<'a> {
@@ -22,7 +22,7 @@ impl<'a> Cursor<'a> {
 
     /// Returns chunk `n`. The successor of the last chunk is found without a lookup if its offset is the
     /// expected one.
-    pub fn chunk(&mut self, n: u64) -> Result<Found> {
+    pub fn chunk(&mut self, n: u64) -> Result<LocatedChunk> {
         let found = match self.next(n)? {
             Some(found) => found,
             None => self.map.chunk(n)?,
@@ -31,7 +31,7 @@ impl<'a> Cursor<'a> {
         Ok(found)
     }
 
-    fn next(&mut self, n: u64) -> Result<Option<Found>> {
+    fn next(&mut self, n: u64) -> Result<Option<LocatedChunk>> {
         let places = self.map.places();
         if !places.has(n) {
             return Ok(None);
@@ -51,17 +51,17 @@ impl<'a> Cursor<'a> {
     }
 
     /// Returns the stored bytes of a chunk with its checksum; `None` if they are too many.
-    pub fn stored(&mut self, found: &Found) -> Result<Option<&[u8]>> {
+    pub fn stored(&mut self, found: &LocatedChunk) -> Result<Option<&[u8]>> {
         self.reader.stored(found)
     }
 
     /// Returns the chunk of a run that contains decoded byte `offset`.
-    pub fn place_in(&mut self, run: Run, offset: u64) -> Result<Option<Run>> {
+    pub fn place_in(&mut self, run: DecodedRun, offset: u64) -> Result<Option<DecodedRun>> {
         let mut start = run.start;
         for n in run.n..run.n + run.count {
             let len = u64::from(self.chunk(n)?.header.nbytes());
             if offset.checked_sub(start).is_some_and(|within| within < len) {
-                return Ok(Some(Run { n, count: 1, start, len }));
+                return Ok(Some(DecodedRun { n, count: 1, start, len }));
             }
             start += len;
         }

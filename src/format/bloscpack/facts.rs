@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::chain::Found;
+use super::chain::LocatedChunk;
 use crate::codec::blosc::Shuffle;
 use crate::format::{Fact, FactValue, Facts};
 
@@ -10,7 +10,7 @@ use crate::format::{Fact, FactValue, Facts};
 const CHECKSUM_SHOWN: usize = 48;
 
 /// Returns the facts of a chunk; `sum` is its stored checksum.
-pub(super) fn of(found: &Found, sum: &[u8]) -> Facts {
+pub(super) fn of(found: &LocatedChunk, sum: &[u8]) -> Facts {
     let header = &found.header;
     let shuffle = match header.shuffle() {
         Shuffle::None => "none",

@@ -12,11 +12,11 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use super::chain::{ChunkBoundaries, ChunkBoundary, Found, Hop, Walked};
+use super::chain::{ChunkBoundaries, ChunkBoundary, Hop, LocatedChunk, Walked};
 use super::header::Header;
-use super::places::Places;
+use super::places::ChunkLocations;
 use super::reader::Reader;
-use crate::codec::blosc::Run;
+use crate::codec::blosc::DecodedRun;
 use crate::error::{self, Error, Result};
 use crate::source::Source;
 
@@ -36,19 +36,19 @@ pub struct Scan {
 /// The chunks of a file.
 #[derive(Debug)]
 pub struct ChunkMap {
-    places: Places,
+    places: ChunkLocations,
     /// True if the offsets increase; `false` once they were found wrong.
     trusted: OnceLock<bool>,
     distrusted: OnceLock<()>,
     chain: Mutex<ChunkBoundaries>,
     scan: OnceLock<Scan>,
-    last: Mutex<Option<(u64, Found)>>,
+    last: Mutex<Option<(u64, LocatedChunk)>>,
 }
 
 impl ChunkMap {
     /// Creates the map of a file with this header.
     pub fn new(source: Arc<dyn Source>, size: u64, header: &Header) -> Result<Self> {
-        let places = Places::new(source, size, header)?;
+        let places = ChunkLocations::new(source, size, header)?;
         let map = Self {
             chain: Mutex::new(ChunkBoundaries::new(places.begin)),
             distrusted: OnceLock::new(),
@@ -64,7 +64,7 @@ impl ChunkMap {
     }
 
     /// Returns the locations according to header and offsets.
-    pub fn places(&self) -> &Places {
+    pub fn places(&self) -> &ChunkLocations {
         &self.places
     }
 
@@ -82,7 +82,7 @@ impl ChunkMap {
     }
 
     /// Returns chunk `n`.
-    pub fn chunk(&self, n: u64) -> Result<Found> {
+    pub fn chunk(&self, n: u64) -> Result<LocatedChunk> {
         if !self.places.has(n) {
             return Err(Error::new(error::Kind::NotFound, format!("there is no chunk {n}")));
         }
@@ -105,7 +105,7 @@ impl ChunkMap {
     }
 
     /// Returns chunk `n` by walking the chain, regardless of the offsets.
-    pub fn by_chain(&self, n: u64) -> Result<Found> {
+    pub fn by_chain(&self, n: u64) -> Result<LocatedChunk> {
         let mut chain = self.chain();
         let mut reader = Reader::new(&self.places);
         let mut boundary = chain.before(n);
@@ -131,10 +131,10 @@ impl ChunkMap {
     }
 
     /// Returns the run of chunks, decoded together, that contains decoded byte `offset`. `None` past the end.
-    pub fn run_at(&self, offset: u64) -> Result<Option<Run>> {
+    pub fn run_at(&self, offset: u64) -> Result<Option<DecodedRun>> {
         let mut chain = self.chain();
         let contains_offset =
-            |run: &Run| offset.checked_sub(run.start).is_some_and(|within| within < run.len);
+            |run: &DecodedRun| offset.checked_sub(run.start).is_some_and(|within| within < run.len);
         if let Some(run) = chain.recent_run.filter(contains_offset) {
             return Ok(Some(run));
         }
@@ -195,7 +195,7 @@ impl ChunkMap {
     }
 
     /// Calls `take` with each chunk of the chain, from the first on.
-    pub fn each(&self, mut take: impl FnMut(u64, &Result<Found>) -> Result<()>) -> Result<()> {
+    pub fn each(&self, mut take: impl FnMut(u64, &Result<LocatedChunk>) -> Result<()>) -> Result<()> {
         let mut reader = Reader::new(&self.places);
         let mut next = Some(self.chain().before_decoded(0)).filter(|boundary| boundary.n == 0);
         while let Some(boundary) = next.filter(|boundary| self.places.has(boundary.n)) {
@@ -243,7 +243,7 @@ impl ChunkMap {
         Ok(Hop { found, next })
     }
 
-    fn behind(&self, boundary: ChunkBoundary, found: &Found) -> ChunkBoundary {
+    fn behind(&self, boundary: ChunkBoundary, found: &LocatedChunk) -> ChunkBoundary {
         let end = self.places.end_of(found);
         ChunkBoundary {
             n: boundary.n + 1,
@@ -290,12 +290,12 @@ impl ChunkMap {
         self.chain.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn last_slot(&self) -> MutexGuard<'_, Option<(u64, Found)>> {
+    fn last_slot(&self) -> MutexGuard<'_, Option<(u64, LocatedChunk)>> {
         self.last.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns the chunk that was looked up last.
-    pub fn last(&self) -> Option<(u64, Found)> {
+    pub fn last(&self) -> Option<(u64, LocatedChunk)> {
         *self.last_slot()
     }
 }

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use super::chain::Found;
+use super::chain::LocatedChunk;
 use super::checksum::Checksum;
 use super::header::{Header, Layout};
 use crate::codec::blosc;
@@ -29,7 +29,7 @@ enum Anchor {
 
 /// Chunk locations according to header and offsets.
 #[derive(Debug)]
-pub struct Places {
+pub struct ChunkLocations {
     /// The file.
     pub source: Arc<dyn Source>,
     /// Size of the file in bytes.
@@ -48,7 +48,7 @@ pub struct Places {
     pub variable: bool,
 }
 
-impl Places {
+impl ChunkLocations {
     /// Determines the locations in a file with this header.
     pub fn new(source: Arc<dyn Source>, size: u64, header: &Header) -> Result<Self> {
         let mut places = Self {
@@ -104,14 +104,14 @@ impl Places {
     }
 
     /// Reads the header of the chunk at `at`.
-    pub fn header(&self, at: u64) -> Result<Found> {
+    pub fn header(&self, at: u64) -> Result<LocatedChunk> {
         let mut bytes = [0; blosc::HEADER_SIZE as usize];
         let read = if at < self.size { read_up_to(&*self.source, at, &mut bytes)? } else { 0 };
         self.parse(at, &bytes[..read])
     }
 
     /// Parses the header of the chunk at `at` from `bytes`.
-    pub fn parse(&self, at: u64, bytes: &[u8]) -> Result<Found> {
+    pub fn parse(&self, at: u64, bytes: &[u8]) -> Result<LocatedChunk> {
         let Some(bytes) = bytes.first_chunk() else {
             return Err(Error::damaged("its header is cut off: the file ends before it").at(at));
         };
@@ -120,7 +120,7 @@ impl Places {
             let error = format!("its header says that its {} bytes decode to 0 bytes", header.cbytes());
             return Err(Error::damaged(error).at(at));
         }
-        let found = Found { at, header };
+        let found = LocatedChunk { at, header };
         if self.end_of(&found) > self.size {
             return Err(Error::damaged(format!(
                 "its {} bytes reach past the end of the file: the file is cut off, or the chunk's header is \
@@ -133,7 +133,7 @@ impl Places {
     }
 
     /// Returns the end of the chunk, including its checksum.
-    pub fn end_of(&self, found: &Found) -> u64 {
+    pub fn end_of(&self, found: &LocatedChunk) -> u64 {
         found.at.saturating_add(u64::from(found.header.cbytes()) + self.sum)
     }
 
@@ -197,7 +197,11 @@ impl Places {
 
     /// Locates chunk `n`. The inner result is its error if two fields agree on a location without a valid
     /// chunk. `None` if the fields contradict each other.
-    pub fn by_offset(&self, n: u64, last: Option<(u64, Found)>) -> Result<Option<Result<Found>>> {
+    pub fn by_offset(
+        &self,
+        n: u64,
+        last: Option<(u64, LocatedChunk)>,
+    ) -> Result<Option<Result<LocatedChunk>>> {
         let offset = |n| self.offset(n).map(|at| at.and_then(|at| u64::try_from(at).ok()));
         let at = offset(n)?;
         let before = match n.checked_sub(1) {
@@ -212,7 +216,7 @@ impl Places {
             },
         };
         let behind = if self.last_number() == Some(n) { Some(self.size) } else { offset(n + 1)? };
-        let ends = |found: &Found| Some(self.end_of(found)) == behind;
+        let ends = |found: &LocatedChunk| Some(self.end_of(found)) == behind;
         let by_offset = at.map(|at| self.header(at));
         if at == before {
             return by_offset.map(transient).transpose();
@@ -228,7 +232,7 @@ impl Places {
     }
 
     /// Returns the last chunk, if an offset leads to it.
-    pub fn last_by_offset(&self) -> Result<Option<Found>> {
+    pub fn last_by_offset(&self) -> Result<Option<LocatedChunk>> {
         match self.last_number() {
             Some(last) if self.offsets.is_some() => Ok(self.by_offset(last, None)?.and_then(Result::ok)),
             _ => Ok(None),
@@ -236,12 +240,12 @@ impl Places {
     }
 
     /// Returns the first chunk, if its header is valid.
-    pub fn first(&self) -> Result<Option<Found>> {
+    pub fn first(&self) -> Result<Option<LocatedChunk>> {
         lasting(self.header(self.begin))
     }
 
     /// Returns a chunk after those that the header counts, if there is one.
-    pub fn surplus(&self, last: Option<&Found>) -> Result<Option<Found>> {
+    pub fn surplus(&self, last: Option<&LocatedChunk>) -> Result<Option<LocatedChunk>> {
         let Some(behind) = self.last_number().map_or(Some(0), |last| last.checked_add(1)) else {
             return Ok(None);
         };

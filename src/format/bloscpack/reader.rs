@@ -1,7 +1,7 @@
 //! Reads the headers of many small chunks with few reads of the file.
 
-use super::chain::Found;
-use super::places::Places;
+use super::chain::LocatedChunk;
+use super::places::ChunkLocations;
 use crate::codec::blosc;
 use crate::error::{Error, Result};
 use crate::source::Window;
@@ -12,20 +12,20 @@ const WHOLE: u64 = 256 << 10;
 /// Read buffers for chunks and offsets.
 #[derive(Debug)]
 pub struct Reader<'a> {
-    places: &'a Places,
+    places: &'a ChunkLocations,
     chunks: Window<'a>,
     offsets: Window<'a>,
 }
 
 impl<'a> Reader<'a> {
     /// Creates a reader with empty buffers.
-    pub fn new(places: &'a Places) -> Self {
+    pub fn new(places: &'a ChunkLocations) -> Self {
         let window = || Window::new(&*places.source);
         Self { places, chunks: window(), offsets: window() }
     }
 
     /// Returns item `n` of a file of the variable-length proposal.
-    pub fn item(&mut self, n: u64) -> Result<Found> {
+    pub fn item(&mut self, n: u64) -> Result<LocatedChunk> {
         let offset = self.offset(n)?;
         self.header(self.places.item_place(offset)?)
     }
@@ -41,14 +41,14 @@ impl<'a> Reader<'a> {
     }
 
     /// Returns the chunk that begins at `at`.
-    pub fn header(&mut self, at: u64) -> Result<Found> {
+    pub fn header(&mut self, at: u64) -> Result<LocatedChunk> {
         let len = blosc::HEADER_SIZE as usize;
         let bytes = if at < self.places.size { self.chunks.at(at, len)? } else { &[] };
         self.places.parse(at, bytes)
     }
 
     /// Returns the stored bytes of a chunk with its checksum; `None` if they are too many.
-    pub fn stored(&mut self, found: &Found) -> Result<Option<&[u8]>> {
+    pub fn stored(&mut self, found: &LocatedChunk) -> Result<Option<&[u8]>> {
         let len = self.places.end_of(found) - found.at;
         if len > WHOLE {
             return Ok(None);

@@ -30,7 +30,7 @@ struct Tree<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     payload_size: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    array: Option<Shape<'a>>,
+    array: Option<ArrayForm<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     metadata_header: Option<Described>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -38,7 +38,7 @@ struct Tree<'a> {
 }
 
 #[derive(Serialize)]
-struct Shape<'a> {
+struct ArrayForm<'a> {
     descr: &'a str,
     fortran_order: bool,
     shape: &'a [u64],
@@ -89,7 +89,7 @@ pub(super) fn text(said: &Said<'_>) -> Vec<u8> {
         max_app_chunks: (header.kind == Layout::Third).then_some(header.max_app_chunks),
         offsets: header.offsets.is_some(),
         payload_size: said.size,
-        array: said.array.map(|array| Shape {
+        array: said.array.map(|array| ArrayForm {
             descr: &array.descr,
             fortran_order: array.fortran_order,
             shape: &array.shape,

@@ -7,7 +7,7 @@ use super::file::GsdFile;
 use super::frames::Frames;
 use super::resolved;
 use super::series::{Filled, Series};
-use crate::content::folder::{Folder, Kind, Node};
+use crate::content::folder::{EntryKind, Folder, Node};
 use crate::error::Result;
 
 /// The directories in `arrays/`.
@@ -49,9 +49,9 @@ impl Folder for Arrays {
         Ok(Some(Node::Folder(folder)))
     }
 
-    fn list(&self, from: u64, take: &mut dyn FnMut(&OsStr, Kind) -> bool) -> Result<()> {
+    fn list(&self, from: u64, take: &mut dyn FnMut(&OsStr, EntryKind) -> bool) -> Result<()> {
         for name in self.names().iter().skip(usize::try_from(from).unwrap_or(usize::MAX)) {
-            if !take(OsStr::new(name), Kind::Folder) {
+            if !take(OsStr::new(name), EntryKind::Folder) {
                 break;
             }
         }

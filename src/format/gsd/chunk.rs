@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::entry::Entry;
+use super::entry::IndexEntry;
 use super::facts;
 use super::file::GsdFile;
 use crate::content::folder::{File, Keeping, Renewal, Signature};
@@ -10,7 +10,7 @@ use crate::content::{Content, npy};
 use crate::error::Result;
 
 /// Returns the file name extension of the chunk.
-pub fn ending(entry: &Entry) -> &'static str {
+pub fn ending(entry: &IndexEntry) -> &'static str {
     match entry.element() {
         Some(element) if element.is_text() => ".txt",
         _ => ".npy",
@@ -18,7 +18,7 @@ pub fn ending(entry: &Entry) -> &'static str {
 }
 
 /// Returns the bytes of the file: the chunk's data as stored, after a `.npy` header if it is an array.
-pub fn content(file: &GsdFile, entry: &Entry) -> Result<Arc<dyn Content>> {
+pub fn content(file: &GsdFile, entry: &IndexEntry) -> Result<Arc<dyn Content>> {
     let data = Arc::new(file.data(entry)?);
     match entry.element() {
         Some(element) if !element.is_text() => {
@@ -29,7 +29,7 @@ pub fn content(file: &GsdFile, entry: &Entry) -> Result<Arc<dyn Content>> {
 }
 
 /// Returns the chunk as a file.
-pub fn file(file: &Arc<GsdFile>, entry: &Entry) -> File {
+pub fn file(file: &Arc<GsdFile>, entry: &IndexEntry) -> File {
     let (holder, entry) = (file.clone(), *entry);
     File {
         content: content(file, &entry).map_err(|error| error.of(file.source().path())),
@@ -45,8 +45,8 @@ pub fn file(file: &Arc<GsdFile>, entry: &Entry) -> File {
 
 /// Identifies the chunk: equal in two versions of a file means that the chunk is unchanged. Frame and name
 /// are not included, as the path has them.
-pub fn signature(file: &GsdFile, entry: &Entry) -> String {
-    let Entry { location, n, m, kind, .. } = entry;
+pub fn signature(file: &GsdFile, entry: &IndexEntry) -> String {
+    let IndexEntry { location, n, m, kind, .. } = entry;
     let version = file.header().version.0;
     format!("{version} {location} {n} {m} {kind}")
 }

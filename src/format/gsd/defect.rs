@@ -3,7 +3,7 @@
 use std::fmt;
 use std::ops::Range;
 
-use super::entry::Entry;
+use super::entry::IndexEntry;
 use super::file::GsdFile;
 use super::header::Version;
 use super::index::SURVEYED;
@@ -18,7 +18,7 @@ const NEWEST: Version = Version(2, 1);
 
 /// A defect, with its details.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Defect {
+pub enum GsdDefect {
     /// The version is newer than the newest known one.
     NewerVersion(Version),
     /// The list of names has no end within its allocated space.
@@ -55,7 +55,7 @@ pub enum Defect {
     Converted(UnequalChunks),
 }
 
-impl fmt::Display for Defect {
+impl fmt::Display for GsdDefect {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NewerVersion(version) => {
@@ -115,9 +115,9 @@ pub struct UnequalChunks {
     /// The name.
     pub name: Box<[u8]>,
     /// The first chunk.
-    pub first: Entry,
+    pub first: IndexEntry,
     /// The first one that does not fit.
-    pub other: Entry,
+    pub other: IndexEntry,
 }
 
 impl UnequalChunks {
@@ -129,7 +129,7 @@ impl UnequalChunks {
     }
 }
 
-impl Defect {
+impl GsdDefect {
     fn severity(&self) -> Severity {
         match self {
             Self::TooManyNames(_) | Self::Entry(_) | Self::Frame(_) | Self::EndsEarly { .. } => {
@@ -158,7 +158,7 @@ pub fn of_file(file: &GsdFile) -> Vec<format::Defect> {
     let mut found = of_names(file);
     let version = file.header().version;
     if version > NEWEST {
-        found.push(Defect::NewerVersion(version).at(44, None));
+        found.push(GsdDefect::NewerVersion(version).at(44, None));
     }
     // An unreadable index is reported by the reads that fail.
     if let Ok(of_index) = unfinished(file) {
@@ -186,7 +186,7 @@ pub fn of_index(file: &GsdFile) -> Result<Vec<format::Defect>> {
         index.scan(0..used, &mut |entry| {
             if index.is_usable(entry) {
                 if entry.frame < highest {
-                    found.push(Defect::Frame(entry.frame).at(index.offset(entry.slot), Some(entry.slot)));
+                    found.push(GsdDefect::Frame(entry.frame).at(index.offset(entry.slot), Some(entry.slot)));
                 }
                 highest = highest.max(entry.frame);
                 sorted.add(entry, &mut found);
@@ -204,13 +204,13 @@ fn of_names(file: &GsdFile) -> Vec<format::Defect> {
     let (names, place) = (file.names(), file.header().names.offset);
     let mut found = Vec::new();
     if names.has_more {
-        found.push(Defect::TooManyNames(names.len()).at(place, None));
+        found.push(GsdDefect::TooManyNames(names.len()).at(place, None));
     } else if !names.has_end {
-        found.push(Defect::EndlessNames.at(place, None));
+        found.push(GsdDefect::EndlessNames.at(place, None));
     }
     let ids = 0..u16::try_from(names.len()).unwrap_or(u16::MAX);
     let long = ids.filter(|id| names.path(*id).is_none());
-    found.extend(long.take(MOST).map(|id| Defect::LongName(id).at(place, None)));
+    found.extend(long.take(MOST).map(|id| GsdDefect::LongName(id).at(place, None)));
     found
 }
 
@@ -220,7 +220,7 @@ fn unfinished(file: &GsdFile) -> Result<Option<format::Defect>> {
         return Ok(None);
     }
     let first = file.index().entry(shown.entries)?;
-    let defect = Defect::Unfinished { frame: first.frame, chunks: shown.unfinished };
+    let defect = GsdDefect::Unfinished { frame: first.frame, chunks: shown.unfinished };
     Ok(Some(defect.at(file.index().offset(first.slot), None)))
 }
 
@@ -231,9 +231,9 @@ fn of_small(file: &GsdFile) -> Result<Vec<format::Defect>> {
         let place = index.offset(entry.slot);
         let checked = entry.check(index.limits()).and_then(|()| file.data(entry).map(drop));
         if let Err(error) = checked {
-            found.push(Defect::Entry(error.message()).at(place, Some(entry.slot)));
+            found.push(GsdDefect::Entry(error.message()).at(place, Some(entry.slot)));
         } else if !order.has(entry.slot) {
-            found.push(Defect::Frame(entry.frame).at(place, Some(entry.slot)));
+            found.push(GsdDefect::Frame(entry.frame).at(place, Some(entry.slot)));
         } else {
             sorted.add(entry, &mut found);
         }
@@ -254,12 +254,12 @@ impl<'a> Sorted<'a> {
         Self { file, last: None, told: None }
     }
 
-    fn add(&mut self, entry: &Entry, found: &mut Vec<format::Defect>) {
+    fn add(&mut self, entry: &IndexEntry, found: &mut Vec<format::Defect>) {
         let now = (entry.frame, entry.id);
         let is_wrong = self.last.is_some_and(|last| last.0 == now.0 && last.1 > now.1);
         if is_wrong && self.told != Some(entry.frame) && !self.file.header().is_old() {
             self.told = Some(entry.frame);
-            found.push(Defect::Unsorted(entry.frame).at(self.file.index().offset(entry.slot), None));
+            found.push(GsdDefect::Unsorted(entry.frame).at(self.file.index().offset(entry.slot), None));
         }
         self.last = Some(now);
     }
@@ -273,5 +273,5 @@ fn ends_early(file: &GsdFile) -> Result<Option<format::Defect>> {
         used = (!entry.is_end()).then_some(entry.slot);
         Ok(used.is_none())
     })?;
-    Ok(used.map(|used| Defect::EndsEarly { end, used }.at(index.offset(end), None)))
+    Ok(used.map(|used| GsdDefect::EndsEarly { end, used }.at(index.offset(end), None)))
 }

@@ -47,7 +47,7 @@ const ELEMENTS: [Element; 11] = [
 
 /// An index entry: describes one chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Entry {
+pub struct IndexEntry {
     /// Number of the entry in the index, from 0.
     pub slot: u64,
     /// Number of the frame.
@@ -75,7 +75,7 @@ pub struct Limits {
     pub last_frame: u64,
 }
 
-impl Entry {
+impl IndexEntry {
     /// Reads the entry with number `slot`.
     pub fn parse(bytes: &[u8], slot: u64) -> Self {
         Self {
@@ -178,8 +178,8 @@ mod tests {
 
     const LIMITS: Limits = Limits { names: 3, last_frame: 1000 };
 
-    fn entry() -> Entry {
-        Entry { slot: 7, frame: 5, n: 4, m: 3, location: 300, id: 2, kind: 9, flags: 0 }
+    fn entry() -> IndexEntry {
+        IndexEntry { slot: 7, frame: 5, n: 4, m: 3, location: 300, id: 2, kind: 9, flags: 0 }
     }
 
     #[test]
@@ -187,26 +187,26 @@ mod tests {
         let mut bytes = Vec::new();
         [5_u64, 4, 300].iter().for_each(|number| bytes.extend(number.to_le_bytes()));
         bytes.extend([3, 0, 0, 0, 2, 0, 9, 0]);
-        assert_eq!(Entry::parse(&bytes, 7), entry());
+        assert_eq!(IndexEntry::parse(&bytes, 7), entry());
         assert_eq!((entry().bytes(), entry().shape()), (Some(48), vec![4, 3]));
-        assert_eq!(Entry { m: 1, ..entry() }.shape(), [4]);
+        assert_eq!(IndexEntry { m: 1, ..entry() }.shape(), [4]);
         // Missing bytes are read as zeros, which mark the end.
-        assert!(Entry::parse(&bytes[..10], 0).is_end());
+        assert!(IndexEntry::parse(&bytes[..10], 0).is_end());
     }
 
     #[test]
     fn an_entry_that_says_nothing_is_told_why() {
         assert!(entry().check(&LIMITS).is_ok());
         let wrong = [
-            Entry { kind: 0, ..entry() },
-            Entry { kind: 12, ..entry() },
-            Entry { kind: 255, ..entry() },
-            Entry { flags: 1, ..entry() },
-            Entry { id: 3, ..entry() },
-            Entry { id: u16::MAX, ..entry() },
-            Entry { frame: 1001, ..entry() },
-            Entry { frame: u64::MAX, ..entry() },
-            Entry { location: 0, ..entry() },
+            IndexEntry { kind: 0, ..entry() },
+            IndexEntry { kind: 12, ..entry() },
+            IndexEntry { kind: 255, ..entry() },
+            IndexEntry { flags: 1, ..entry() },
+            IndexEntry { id: 3, ..entry() },
+            IndexEntry { id: u16::MAX, ..entry() },
+            IndexEntry { frame: 1001, ..entry() },
+            IndexEntry { frame: u64::MAX, ..entry() },
+            IndexEntry { location: 0, ..entry() },
         ];
         for entry in wrong {
             assert!(entry.check(&LIMITS).is_err(), "{entry:?}");
@@ -217,22 +217,22 @@ mod tests {
     fn data_outside_of_the_file_are_refused() {
         assert_eq!(entry().range(348).unwrap(), (300, 48));
         let wrong = [
-            Entry { location: 301, ..entry() },
-            Entry { location: -4, ..entry() },
-            Entry { location: i64::MIN, ..entry() },
-            Entry { location: i64::MAX, ..entry() },
-            Entry { location: 255, ..entry() },
+            IndexEntry { location: 301, ..entry() },
+            IndexEntry { location: -4, ..entry() },
+            IndexEntry { location: i64::MIN, ..entry() },
+            IndexEntry { location: i64::MAX, ..entry() },
+            IndexEntry { location: 255, ..entry() },
             // The product would wrap to 0 or 8.
-            Entry { n: 1 << 62, m: 4, kind: 1, ..entry() },
-            Entry { n: (1 << 61) + 1, m: 1, kind: 4, ..entry() },
-            Entry { n: u64::MAX, m: u32::MAX, kind: 10, ..entry() },
-            Entry { kind: 0, ..entry() },
+            IndexEntry { n: 1 << 62, m: 4, kind: 1, ..entry() },
+            IndexEntry { n: (1 << 61) + 1, m: 1, kind: 4, ..entry() },
+            IndexEntry { n: u64::MAX, m: u32::MAX, kind: 10, ..entry() },
+            IndexEntry { kind: 0, ..entry() },
         ];
         for entry in wrong {
             assert!(entry.range(348).is_err(), "{entry:?}");
         }
         // An array without rows has no data, but its location must still be within the file.
-        assert_eq!(Entry { n: 0, location: 348, ..entry() }.range(348).unwrap(), (348, 0));
-        assert!(Entry { n: 0, location: 349, ..entry() }.range(348).is_err());
+        assert_eq!(IndexEntry { n: 0, location: 348, ..entry() }.range(348).unwrap(), (348, 0));
+        assert!(IndexEntry { n: 0, location: 349, ..entry() }.range(348).is_err());
     }
 }

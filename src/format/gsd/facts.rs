@@ -1,6 +1,6 @@
 //! The facts of a chunk, in the words of the format.
 
-use super::entry::Entry;
+use super::entry::IndexEntry;
 use super::file::GsdFile;
 use crate::content::folder::Attributes;
 use crate::format::{Fact, FactValue, Facts};
@@ -9,7 +9,7 @@ use crate::format::{Fact, FactValue, Facts};
 const NAME_SHOWN: usize = 52;
 
 /// Returns the facts of an entry, damaged or not.
-pub fn facts(file: &GsdFile, entry: &Entry) -> Facts {
+pub fn facts(file: &GsdFile, entry: &IndexEntry) -> Facts {
     let data_size = file.data(entry).ok().and(entry.bytes()).unwrap_or(0);
     let kind = entry.element().map_or_else(|| entry.kind.to_string(), |element| element.name.to_owned());
     let location = FactValue::Word { text: entry.location.to_string(), shown: 20 };
@@ -36,7 +36,7 @@ pub fn facts(file: &GsdFile, entry: &Entry) -> Facts {
 }
 
 /// Returns the facts of an entry as extended attributes.
-pub fn attributes(file: &GsdFile, entry: &Entry) -> Attributes {
+pub fn attributes(file: &GsdFile, entry: &IndexEntry) -> Attributes {
     facts(file, entry).iter().map(|fact| (fact.name, fact.value.to_string())).collect()
 }
 

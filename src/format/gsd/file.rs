@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
-use super::entry::{Entry, Limits};
+use super::entry::{IndexEntry, Limits};
 use super::header::{Header, SIZE};
 use super::index::Index;
 use super::names::Names;
@@ -154,20 +154,20 @@ impl GsdFile {
 
     /// Returns entry `k` of those that make up the frames, in frame order. In a large index the entry may be
     /// damaged, which is an error.
-    pub fn entry(&self, k: u64) -> Result<Entry> {
+    pub fn entry(&self, k: u64) -> Result<IndexEntry> {
         let entry = self.index.entry(k)?;
         entry.check(self.index.limits()).map_err(|error| error.at(self.index.offset(entry.slot)))?;
         Ok(entry)
     }
 
     /// Appends the usable entries of a range to `found`. The range counts entries that make up the frames.
-    pub fn read_entries(&self, range: Range<u64>, found: &mut Vec<Entry>) -> Result<()> {
+    pub fn read_entries(&self, range: Range<u64>, found: &mut Vec<IndexEntry>) -> Result<()> {
         self.each_entry(range, |entry| found.push(*entry))
     }
 
     /// Calls `hand_out` with each usable entry of a range. The range counts entries that make up the frames.
-    pub fn each_entry(&self, mut range: Range<u64>, mut hand_out: impl FnMut(&Entry)) -> Result<()> {
-        let mut take = |entry: &Entry| {
+    pub fn each_entry(&self, mut range: Range<u64>, mut hand_out: impl FnMut(&IndexEntry)) -> Result<()> {
+        let mut take = |entry: &IndexEntry| {
             if self.index.is_usable(entry) {
                 hand_out(entry);
             }
@@ -196,7 +196,7 @@ impl GsdFile {
     ///
     /// # Errors
     /// The frame has more than [`MOST_CHUNKS`] chunks.
-    pub fn entries_of(&self, frame: u64) -> Result<Vec<Entry>> {
+    pub fn entries_of(&self, frame: u64) -> Result<Vec<IndexEntry>> {
         let range = self.frame(frame)?;
         let (start, count) = (range.start, range.end - range.start);
         if count > MOST_CHUNKS {
@@ -216,7 +216,7 @@ impl GsdFile {
     ///
     /// From version 2.0 on the entries of a frame are sorted by name. In older files all entries of the frame
     /// are scanned.
-    pub fn find(&self, frame: u64, id: u16) -> Result<Option<Entry>> {
+    pub fn find(&self, frame: u64, id: u16) -> Result<Option<IndexEntry>> {
         let range = self.frame(frame)?;
         let is_short = range.end - range.start <= 64;
         if is_short || self.header.is_old() || matches!(self.index.order()?, Order::Some(_)) {
@@ -231,7 +231,7 @@ impl GsdFile {
                 false => high = middle,
             }
         }
-        let mut found: Option<Entry> = None;
+        let mut found: Option<IndexEntry> = None;
         for k in low..range.end.min(low.saturating_add(MOST_CHUNKS)) {
             let entry = self.index.entry(k)?;
             if entry.id != id {
@@ -249,7 +249,7 @@ impl GsdFile {
     ///
     /// The index of version 1.x is in write order. A later one is sorted by name, so the location of the data
     /// decides.
-    pub fn written(&self, entry: &Entry) -> (i64, u64) {
+    pub fn written(&self, entry: &IndexEntry) -> (i64, u64) {
         if self.header.is_old() { (0, entry.slot) } else { (entry.location, entry.slot) }
     }
 
@@ -257,7 +257,7 @@ impl GsdFile {
     ///
     /// # Errors
     /// The data are not within the file.
-    pub fn data(&self, entry: &Entry) -> Result<Slice> {
+    pub fn data(&self, entry: &IndexEntry) -> Result<Slice> {
         let (offset, len) = self.range(entry)?;
         Ok(Slice::new(self.source.clone(), offset, len))
     }
@@ -266,7 +266,7 @@ impl GsdFile {
     ///
     /// # Errors
     /// The data are not within the file.
-    pub fn range(&self, entry: &Entry) -> Result<(u64, u64)> {
+    pub fn range(&self, entry: &IndexEntry) -> Result<(u64, u64)> {
         let found = entry.range(self.stat.size).or_else(|_| {
             // The file may have grown between opening and reading the index.
             entry.range(self.source.size_now()?)

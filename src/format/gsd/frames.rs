@@ -10,10 +10,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use lru::LruCache;
 
 use super::chunk;
-use super::entry::Entry;
+use super::entry::IndexEntry;
 use super::file::GsdFile;
 use super::path_folder::{CountedFolder, Item, Items, PathFolder};
-use crate::content::folder::{Folder, Kind, Node};
+use crate::content::folder::{EntryKind, Folder, Node};
 use crate::error::Result;
 
 /// Maximum number of chunks in cached frames. The most recent frame is always kept.
@@ -23,7 +23,7 @@ const KEPT: usize = 1 << 15;
 #[derive(Debug)]
 pub struct Frames {
     file: Arc<GsdFile>,
-    kept: Mutex<(LruCache<u64, Items<Entry>>, usize)>,
+    kept: Mutex<(LruCache<u64, Items<IndexEntry>>, usize)>,
 }
 
 impl Frames {
@@ -39,7 +39,7 @@ impl Frames {
         Ok(Arc::new(CountedFolder::new(self.file.frames()?, folder)))
     }
 
-    fn items(&self, frame: u64) -> Result<Items<Entry>> {
+    fn items(&self, frame: u64) -> Result<Items<IndexEntry>> {
         let kept = || self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(items) = kept().0.get(&frame) {
             return Ok(items.clone());
@@ -48,7 +48,7 @@ impl Frames {
         let mut guard = kept();
         let (frames, total) = &mut *guard;
         // An empty frame needs memory, too.
-        let weight = |items: &Items<Entry>| items.len() + 1;
+        let weight = |items: &Items<IndexEntry>| items.len() + 1;
         *total += weight(&items);
         if let Some(replaced) = frames.put(frame, items.clone()) {
             *total -= weight(&replaced);
@@ -65,7 +65,7 @@ impl Frames {
 
     /// Reads the chunks of a frame. If several have the same name, the last one has the plain name. The
     /// others are called `NAME~1`, `NAME~2` in the order of writing.
-    fn read(&self, frame: u64) -> Result<Items<Entry>> {
+    fn read(&self, frame: u64) -> Result<Items<IndexEntry>> {
         let mut entries = self.file.entries_of(frame)?;
         let names = self.file.names();
         entries.sort_by(|one, other| {
@@ -96,7 +96,7 @@ struct Frame {
 }
 
 impl Frame {
-    fn open(&self) -> Result<PathFolder<Entry>> {
+    fn open(&self) -> Result<PathFolder<IndexEntry>> {
         let file = self.frames.file.clone();
         let items = self.frames.items(self.number)?;
         Ok(PathFolder::new(&items, move |entry| Ok(Node::File(chunk::file(&file, entry)))))
@@ -108,7 +108,7 @@ impl Folder for Frame {
         self.open()?.lookup(name)
     }
 
-    fn list(&self, from: u64, take: &mut dyn FnMut(&OsStr, Kind) -> bool) -> Result<()> {
+    fn list(&self, from: u64, take: &mut dyn FnMut(&OsStr, EntryKind) -> bool) -> Result<()> {
         self.open()?.list(from, take)
     }
 }

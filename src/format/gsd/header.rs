@@ -47,7 +47,7 @@ impl fmt::Display for Version {
 
 /// A byte range of the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Extent {
+pub struct FileRange {
     /// Offset in the file.
     pub offset: u64,
     /// Length in bytes.
@@ -66,9 +66,9 @@ pub struct Header {
     /// The schema, which defines the meaning of chunk names: `hoomd`.
     pub schema: Vec<u8>,
     /// The index, including unused slots.
-    pub index: Extent,
+    pub index: FileRange,
     /// The list of names, including unused space.
-    pub names: Extent,
+    pub names: FileRange,
 }
 
 impl Header {
@@ -94,7 +94,7 @@ impl Header {
             let len = count.checked_mul(width);
             let end = len.and_then(|len| offset.checked_add(len)).filter(|end| *end <= size);
             match (len, end) {
-                (Some(len), Some(_)) if offset >= SIZE => Ok(Extent { offset, len }),
+                (Some(len), Some(_)) if offset >= SIZE => Ok(FileRange { offset, len }),
                 (_, Some(_)) => {
                     let message = format!("{what} begins at byte {offset}, within the header");
                     Err(Error::damaged(message).at(field as u64))
@@ -173,8 +173,8 @@ mod tests {
         let header = Header::parse(&bytes, 1000).unwrap();
         assert_eq!((header.version, header.schema_version), (Version(2, 1), Version(1, 4)));
         assert_eq!((header.application.len(), &header.schema[..]), (64, &b"hoomd"[..]));
-        assert_eq!(header.index, Extent { offset: 256, len: 128 });
-        assert_eq!(header.names, Extent { offset: 512, len: 128 });
+        assert_eq!(header.index, FileRange { offset: 256, len: 128 });
+        assert_eq!(header.names, FileRange { offset: 512, len: 128 });
         assert_eq!(header.slots(), 4);
     }
 

@@ -14,8 +14,8 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use lru::LruCache;
 
-use super::entry::{Entry, Limits};
-use super::header::{ENTRY, Extent};
+use super::entry::{IndexEntry, Limits};
+use super::header::{ENTRY, FileRange};
 use super::order::{Order, ascending};
 use crate::error::{Error, Kind, Result};
 use crate::source::{Source, read_up_to};
@@ -37,7 +37,7 @@ const PASSED: u64 = 4 * PAGE;
 #[derive(Debug)]
 pub struct Index {
     source: Arc<dyn Source>,
-    place: Extent,
+    place: FileRange,
     limits: Limits,
     used: OnceLock<u64>,
     order: OnceLock<Order>,
@@ -46,7 +46,7 @@ pub struct Index {
 
 impl Index {
     /// Creates the index at a byte range of the source. Reads nothing.
-    pub fn new(source: Arc<dyn Source>, place: Extent, limits: Limits) -> Self {
+    pub fn new(source: Arc<dyn Source>, place: FileRange, limits: Limits) -> Self {
         let pages = Mutex::new(LruCache::new(PAGES));
         Self { source, place, limits, used: OnceLock::new(), order: OnceLock::new(), pages }
     }
@@ -89,7 +89,7 @@ impl Index {
     }
 
     /// Returns the entry in a slot before the end, unchecked.
-    pub fn slot(&self, slot: u64) -> Result<Entry> {
+    pub fn slot(&self, slot: u64) -> Result<IndexEntry> {
         if slot >= self.used()? {
             return Err(Error::new(Kind::NotFound, format!("there is no entry {slot}")));
         }
@@ -97,7 +97,7 @@ impl Index {
         let bytes = self.page(page)?;
         let at = ((slot - page * PAGE) * ENTRY) as usize;
         match bytes.get(at..at + ENTRY as usize) {
-            Some(bytes) => Ok(Entry::parse(bytes, slot)),
+            Some(bytes) => Ok(IndexEntry::parse(bytes, slot)),
             None => Err(self.cut(slot)),
         }
     }
@@ -117,11 +117,11 @@ impl Index {
     }
 
     /// Reads the entry in any slot, bypassing the cache.
-    fn read(&self, slot: u64) -> Result<Entry> {
+    fn read(&self, slot: u64) -> Result<IndexEntry> {
         let mut bytes = [0; ENTRY as usize];
         match read_up_to(&*self.source, self.offset(slot), &mut bytes)? {
             read if read < bytes.len() => Err(self.cut(slot)),
-            _ => Ok(Entry::parse(&bytes, slot)),
+            _ => Ok(IndexEntry::parse(&bytes, slot)),
         }
     }
 
@@ -131,7 +131,7 @@ impl Index {
 
     /// Calls `take` with the entries of a range in slot order until it returns false. Unused and damaged
     /// entries are included.
-    pub fn scan(&self, slots: Range<u64>, take: &mut dyn FnMut(&Entry) -> Result<bool>) -> Result<()> {
+    pub fn scan(&self, slots: Range<u64>, take: &mut dyn FnMut(&IndexEntry) -> Result<bool>) -> Result<()> {
         let mut bytes = Vec::new();
         let end = slots.end.min(self.slots());
         let mut at = slots.start;
@@ -142,7 +142,7 @@ impl Index {
                 return Err(self.cut(at));
             }
             for (slot, entry) in (at..).zip(bytes.chunks(ENTRY as usize)) {
-                if !take(&Entry::parse(entry, slot))? {
+                if !take(&IndexEntry::parse(entry, slot))? {
                     return Ok(());
                 }
             }
@@ -181,13 +181,13 @@ impl Index {
     }
 
     /// Returns entry `k` of those that make up the frames.
-    pub fn entry(&self, k: u64) -> Result<Entry> {
+    pub fn entry(&self, k: u64) -> Result<IndexEntry> {
         let slot = self.order()?.slot(k);
         self.slot(slot.ok_or_else(|| Error::new(Kind::NotFound, format!("there is no entry {k}")))?)
     }
 
     /// True if an entry is valid. In a large index the entries that make up the frames include damaged ones.
-    pub fn is_usable(&self, entry: &Entry) -> bool {
+    pub fn is_usable(&self, entry: &IndexEntry) -> bool {
         entry.check(&self.limits).is_ok()
     }
 
@@ -220,7 +220,7 @@ impl Index {
     }
 
     /// Returns the last usable entry before `end`.
-    pub fn last(&self, end: u64) -> Result<Option<Entry>> {
+    pub fn last(&self, end: u64) -> Result<Option<IndexEntry>> {
         for k in (end.saturating_sub(PASSED)..end).rev() {
             let entry = self.entry(k)?;
             if self.is_usable(&entry) {

@@ -6,7 +6,7 @@
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use super::entry::Entry;
+use super::entry::IndexEntry;
 use super::file::GsdFile;
 use crate::error::Result;
 use crate::source::read_up_to;
@@ -21,7 +21,7 @@ pub struct Trace {
     /// The first and the last frame with chunks; `None` if there is no frame.
     frames: Option<(u64, u64)>,
     /// The last entry of the last frame.
-    last: Option<Entry>,
+    last: Option<IndexEntry>,
     /// Hash of the entries and of the sampled data of these frames.
     sample: u64,
 }

@@ -25,7 +25,7 @@ const PIECE: usize = 16 << 10;
 const LONGEST_PATH: usize = 3000;
 
 /// The escaping of names as file names. The extensions are reserved for the views.
-pub const FILES: names::Names = names::Names { endings: &[".npy", ".txt", ".frames"] };
+pub const FILES: names::ViewNames = names::ViewNames { endings: &[".npy", ".txt", ".frames"] };
 
 /// The names of a file, by number.
 #[derive(Debug, Default)]
@@ -151,7 +151,7 @@ fn end_of(bytes: &[u8], from: usize, is_old: bool) -> Option<usize> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::header::{Extent, Version};
+    use super::super::header::{FileRange, Version};
     use super::*;
     use crate::source::MemorySource;
 
@@ -217,8 +217,8 @@ mod tests {
                     schema_version: Version(0, 0),
                     application: Vec::new(),
                     schema: Vec::new(),
-                    index: Extent { offset: 300, len: 0 },
-                    names: Extent { offset: 300, len: list.len() as u64 + 64 },
+                    index: FileRange { offset: 300, len: 0 },
+                    names: FileRange { offset: 300, len: list.len() as u64 + 64 },
                 };
                 let found = Names::read(&MemorySource(bytes), &header).unwrap();
                 assert!(found.iter().eq(names.iter().map(|name| &name[..])), "{count}");

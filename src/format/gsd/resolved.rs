@@ -9,19 +9,19 @@ mod value;
 use std::ffi::OsStr;
 use std::sync::Arc;
 
-use super::entry::Entry;
+use super::entry::IndexEntry;
 use super::file::GsdFile;
 use super::path_folder::{CountedFolder, Item, Items, PathFolder};
 use super::schema::{self, GROUPS, Group, Quantity, Rule};
 use super::{chunk, facts};
-use crate::content::folder::{Attributes, File, Folder, Keeping, Kind, Node, Renewal, Signature};
+use crate::content::folder::{Attributes, EntryKind, File, Folder, Keeping, Node, Renewal, Signature};
 use crate::error::{Error, Result};
 
 /// The origin of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Found {
+enum ValueOrigin {
     /// A chunk of the frame itself, or of frame 0.
-    Chunk(Entry),
+    Chunk(IndexEntry),
     /// The default, repeated for this number of rows.
     Default(u64),
 }
@@ -70,14 +70,14 @@ impl Folder for Resolved {
         if name == SERIES { Ok(Some(Node::Folder(self.series.clone()))) } else { self.frames.lookup(name) }
     }
 
-    fn list(&self, from: u64, take: &mut dyn FnMut(&OsStr, Kind) -> bool) -> Result<()> {
+    fn list(&self, from: u64, take: &mut dyn FnMut(&OsStr, EntryKind) -> bool) -> Result<()> {
         let mut goes_on = true;
         self.frames.list(from, &mut |name, kind| {
             goes_on = take(name, kind);
             goes_on
         })?;
         if goes_on && from <= self.count {
-            take(OsStr::new(SERIES), Kind::Folder);
+            take(OsStr::new(SERIES), EntryKind::Folder);
         }
         Ok(())
     }
@@ -85,7 +85,7 @@ impl Folder for Resolved {
 
 impl Frame {
     /// Returns the chunk `group/name` of a frame.
-    fn chunk(&self, frame: u64, group: &str, name: &str) -> Result<Option<Entry>> {
+    fn chunk(&self, frame: u64, group: &str, name: &str) -> Result<Option<IndexEntry>> {
         match self.file.names().id_of(format!("{group}/{name}").as_bytes()) {
             Some(id) => self.file.find(frame, id),
             None => Ok(None),
@@ -104,9 +104,9 @@ impl Frame {
     }
 
     /// Finds the origin of a quantity's value.
-    fn find(&self, group: &str, quantity: &Quantity) -> Result<Found> {
+    fn find(&self, group: &str, quantity: &Quantity) -> Result<ValueOrigin> {
         if let Some(own) = self.chunk(self.number, group, quantity.name)? {
-            return Ok(Found::Chunk(own));
+            return Ok(ValueOrigin::Chunk(own));
         }
         let rows = match quantity.rule {
             Rule::Rows => self.rows(self.number, group)?,
@@ -114,15 +114,15 @@ impl Frame {
         };
         let is_lent = quantity.rule != Rule::Rows || self.rows(0, group)? == rows;
         let of_first = if is_lent { self.chunk(0, group, quantity.name)? } else { None };
-        Ok(of_first.map_or(Found::Default(rows), Found::Chunk))
+        Ok(of_first.map_or(ValueOrigin::Default(rows), ValueOrigin::Chunk))
     }
 
     /// Returns the chunks with user-defined names: those of the frame, and those logged in frame 0 that the
     /// frame lacks.
-    fn free(&self) -> Result<PathFolder<Entry>> {
+    fn free(&self) -> Result<PathFolder<IndexEntry>> {
         let names = self.file.names();
         let groups = schema::free_groups(self.file.header().schema_version);
-        let is_free = |entry: &Entry| {
+        let is_free = |entry: &IndexEntry| {
             let name = names.bytes(entry.id).filter(|name| names.id_of(name) == Some(entry.id));
             let rest = |group: &str| name?.strip_prefix(group.as_bytes())?.strip_prefix(b"/");
             let is_there = |group: &str| entry.frame == self.number || group == schema::LENT;
@@ -139,7 +139,7 @@ impl Frame {
             one.id.cmp(&other.id).then_with(|| other.frame.cmp(&one.frame)).then_with(written)
         });
         entries.dedup_by_key(|entry| entry.id);
-        let item = |entry: Entry| {
+        let item = |entry: IndexEntry| {
             let path = names.path(entry.id)?.clone();
             let file = format!("{}{}", path.last()?, chunk::ending(&entry));
             Some(Item { path, file, what: entry })
@@ -147,22 +147,22 @@ impl Frame {
         let items = Items::new(entries.into_iter().filter_map(item).collect());
         let frame = self.clone();
         Ok(PathFolder::new(&items, move |entry| {
-            let attributes = frame.attributes(Found::Chunk(*entry));
+            let attributes = frame.attributes(ValueOrigin::Chunk(*entry));
             Ok(Node::File(File { attributes: Some(attributes), ..chunk::file(&frame.file, entry) }))
         }))
     }
 
     /// Returns the attributes of a chunk, and the origin of the value.
-    fn attributes(&self, found: Found) -> Arc<dyn Fn() -> Attributes + Send + Sync> {
+    fn attributes(&self, found: ValueOrigin) -> Arc<dyn Fn() -> Attributes + Send + Sync> {
         let (file, number) = (self.file.clone(), self.number);
         Arc::new(move || match found {
-            Found::Chunk(entry) => {
+            ValueOrigin::Chunk(entry) => {
                 let from = if entry.frame == number { "frame" } else { "frame 0" };
                 let mut attributes = facts::attributes(&file, &entry);
                 attributes.push(("user.gsd.resolved_from", from.to_owned()));
                 attributes
             }
-            Found::Default(_) => vec![("user.gsd.resolved_from", "default".to_owned())],
+            ValueOrigin::Default(_) => vec![("user.gsd.resolved_from", "default".to_owned())],
         })
     }
 }
@@ -175,10 +175,10 @@ impl Folder for Frame {
         }
     }
 
-    fn list(&self, from: u64, take: &mut dyn FnMut(&OsStr, Kind) -> bool) -> Result<()> {
+    fn list(&self, from: u64, take: &mut dyn FnMut(&OsStr, EntryKind) -> bool) -> Result<()> {
         let count = GROUPS.len() as u64;
         for group in GROUPS.iter().skip(usize::try_from(from).unwrap_or(usize::MAX)) {
-            if !take(OsStr::new(group.name), Kind::Folder) {
+            if !take(OsStr::new(group.name), EntryKind::Folder) {
                 return Ok(());
             }
         }
@@ -210,8 +210,8 @@ impl FrameGroup {
         let name = format!("frame {}: {}/{}", frame.number, self.group.name, quantity.name);
         let of_file = |error: Error| error.within(&name).of(frame.file.source().path());
         let same = match &found {
-            Ok(Found::Chunk(entry)) => chunk::signature(&frame.file, entry),
-            Ok(Found::Default(rows)) => format!("default {rows}"),
+            Ok(ValueOrigin::Chunk(entry)) => chunk::signature(&frame.file, entry),
+            Ok(ValueOrigin::Default(rows)) => format!("default {rows}"),
             Err(_) => "wrong".to_owned(),
         };
         File {
@@ -235,9 +235,9 @@ impl Folder for FrameGroup {
         Ok(found.map(|(quantity, ending)| Node::File(self.file(quantity, ending))))
     }
 
-    fn list(&self, from: u64, take: &mut dyn FnMut(&OsStr, Kind) -> bool) -> Result<()> {
+    fn list(&self, from: u64, take: &mut dyn FnMut(&OsStr, EntryKind) -> bool) -> Result<()> {
         for (quantity, ending) in self.files().skip(usize::try_from(from).unwrap_or(usize::MAX)) {
-            if !take(OsStr::new(&format!("{}{ending}", quantity.name)), Kind::File) {
+            if !take(OsStr::new(&format!("{}{ending}", quantity.name)), EntryKind::File) {
                 break;
             }
         }

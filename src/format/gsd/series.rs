@@ -13,19 +13,19 @@ mod rows;
 use std::ffi::OsStr;
 use std::sync::{Arc, Mutex};
 
-use super::defect::{Defect, UnequalChunks};
-use super::entry::{Element, Entry};
+use super::defect::{GsdDefect, UnequalChunks};
+use super::entry::{Element, IndexEntry};
 use super::file::GsdFile;
 use super::index::SURVEYED;
 use super::path_folder::{Item, Items, PathFolder};
 use super::{resolved, schema};
-use crate::content::folder::{Attributes, File, Folder, Keeping, Kind, Node, Renewal, Signature};
+use crate::content::folder::{Attributes, EntryKind, File, Folder, Keeping, Node, Renewal, Signature};
 use crate::content::parquet::Column;
 use crate::content::{Content, npy};
 use crate::error::{Error, Result};
 use crate::format;
 use gather::{Gather, Of, locked};
-use pass::{Chunks, Differs, Outcome, Pass, Rows};
+use pass::{Differs, NameChunks, Outcome, Pass, Rows};
 use rows::Quantity;
 
 /// The directory of series.
@@ -33,14 +33,14 @@ use rows::Quantity;
 pub struct Series {
     file: Arc<GsdFile>,
     /// Created by the first program that looks into the directory; others wait.
-    table: Mutex<Option<Arc<Table>>>,
+    table: Mutex<Option<Arc<SeriesTable>>>,
     /// The pass over an older version of the file, from which a new pass continues.
     older: Mutex<Option<Pass>>,
 }
 
 /// The result of a pass.
 #[derive(Debug)]
-struct Table {
+struct SeriesTable {
     pass: Pass,
     folder: PathFolder<SeriesFile>,
     /// The logged quantities that have a row in every frame.
@@ -69,7 +69,7 @@ type Logged = Vec<(Item<Quantity>, String)>;
 /// A file of the directory.
 #[derive(Clone, Debug)]
 struct SeriesFile {
-    chunks: Arc<Chunks>,
+    chunks: Arc<NameChunks>,
     spacing: u64,
     /// True for the list of frames that have a chunk.
     is_frames: bool,
@@ -97,7 +97,7 @@ impl Series {
         table.map_or_else(Vec::new, |table| table.notes.clone())
     }
 
-    fn table(&self) -> Result<Arc<Table>> {
+    fn table(&self) -> Result<Arc<SeriesTable>> {
         let mut table = locked(&self.table);
         if let Some(table) = &*table {
             return Ok(table.clone());
@@ -110,7 +110,7 @@ impl Series {
         Ok(made)
     }
 
-    fn table_of(&self, pass: Pass) -> Result<Table> {
+    fn table_of(&self, pass: Pass) -> Result<SeriesTable> {
         let (names, index, frames) = (self.file.names(), self.file.index(), self.file.frames()?);
         let (mut items, mut notes, mut found_rows) = (Vec::new(), Vec::new(), Vec::new());
         let mut differing = Vec::new();
@@ -124,7 +124,7 @@ impl Series {
                 Outcome::Differs(differs) => {
                     differing.push(path.clone());
                     let Differs { first, other } = differs;
-                    let why = Defect::NoSeries(UnequalChunks { name: name.into(), first, other });
+                    let why = GsdDefect::NoSeries(UnequalChunks { name: name.into(), first, other });
                     notes.push(why.at(index.offset(other.slot), None));
                     continue;
                 }
@@ -147,7 +147,7 @@ impl Series {
         let items = Items::new(items);
         let folder = PathFolder::new(&items, move |shown| Ok(Node::File(file_of(&file, shown))));
         let rows = PathFolder::new(&whole, move |quantity| Ok(Node::File(file_of_rows(&holder, quantity))));
-        Ok(Table { pass, folder, rows, logged, notes, items, differing })
+        Ok(SeriesTable { pass, folder, rows, logged, notes, items, differing })
     }
 
     /// Returns the step and the logged quantities as rows; adds a note for each that makes no rows.
@@ -169,7 +169,8 @@ impl Series {
             let quantity = Quantity::new(*id, rows, is_step, frames);
             if let Some(other) = rows.misfit.or(rows.converted).or(quantity.is_none().then_some(rows.first)) {
                 let what = UnequalChunks { name: name.into(), first: rows.first, other };
-                let why = if quantity.is_some() { Defect::Converted(what) } else { Defect::NoRows(what) };
+                let why =
+                    if quantity.is_some() { GsdDefect::Converted(what) } else { GsdDefect::NoRows(what) };
                 notes.push(why.at(index.offset(other.slot), None));
             }
             let Some(what) = quantity else { continue };
@@ -229,7 +230,7 @@ impl Folder for Filled {
         self.0.table()?.rows.lookup(name)
     }
 
-    fn list(&self, from: u64, take: &mut dyn FnMut(&OsStr, Kind) -> bool) -> Result<()> {
+    fn list(&self, from: u64, take: &mut dyn FnMut(&OsStr, EntryKind) -> bool) -> Result<()> {
         self.0.table()?.rows.list(from, take)
     }
 
@@ -243,7 +244,7 @@ impl Folder for Series {
         self.table()?.folder.lookup(name)
     }
 
-    fn list(&self, from: u64, take: &mut dyn FnMut(&OsStr, Kind) -> bool) -> Result<()> {
+    fn list(&self, from: u64, take: &mut dyn FnMut(&OsStr, EntryKind) -> bool) -> Result<()> {
         self.table()?.folder.list(from, take)
     }
 
@@ -253,7 +254,7 @@ impl Folder for Series {
 }
 
 fn file_of(file: &Arc<GsdFile>, shown: &SeriesFile) -> File {
-    let Entry { n, m, kind, .. } = shown.chunks.first;
+    let IndexEntry { n, m, kind, .. } = shown.chunks.first;
     let (holder, chunks) = (file.clone(), shown.chunks.clone());
     File {
         content: content(file, shown).map_err(|error| error.of(file.source().path())),
@@ -301,8 +302,8 @@ fn content(file: &Arc<GsdFile>, shown: &SeriesFile) -> Result<Arc<dyn Content>> 
 
 /// Returns type and shape: the number of frames, then the shape of each. Texts of equal length are strings of
 /// that length.
-fn array_of(element: &Element, chunks: &Chunks) -> (String, Vec<u64>) {
-    let Entry { n, m, .. } = chunks.first;
+fn array_of(element: &Element, chunks: &NameChunks) -> (String, Vec<u64>) {
+    let IndexEntry { n, m, .. } = chunks.first;
     if element.is_text() && m == 1 && (1..=i32::MAX as u64).contains(&n) {
         return (format!("'|S{n}'"), vec![chunks.count]);
     }
@@ -311,7 +312,7 @@ fn array_of(element: &Element, chunks: &Chunks) -> (String, Vec<u64>) {
     (format!("'{descr}'"), shape.collect())
 }
 
-fn attributes(file: &GsdFile, chunks: &Chunks) -> Attributes {
+fn attributes(file: &GsdFile, chunks: &NameChunks) -> Attributes {
     let name = file.names().bytes(chunks.first.id).unwrap_or_default();
     let element = chunks.first.element().map_or("", |element| element.name);
     vec![

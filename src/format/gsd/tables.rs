@@ -6,8 +6,8 @@ use std::sync::Arc;
 use super::file::GsdFile;
 use super::series::Series;
 use crate::content::Content;
-use crate::content::folder::{File, Folder, Keeping, Kind, Node, Renewal, Signature};
-use crate::content::parquet::Table;
+use crate::content::folder::{EntryKind, File, Folder, Keeping, Node, Renewal, Signature};
+use crate::content::parquet::ParquetTable;
 use crate::error::Result;
 
 /// The name of the table.
@@ -28,7 +28,7 @@ impl Tables {
 
     fn log(&self) -> Result<Arc<dyn Content>> {
         let (columns, frames) = self.series.columns()?;
-        Ok(Arc::new(Table::new(&columns, frames)?))
+        Ok(Arc::new(ParquetTable::new(&columns, frames)?))
     }
 }
 
@@ -51,9 +51,9 @@ impl Folder for Tables {
         })))
     }
 
-    fn list(&self, from: u64, take: &mut dyn FnMut(&OsStr, Kind) -> bool) -> Result<()> {
+    fn list(&self, from: u64, take: &mut dyn FnMut(&OsStr, EntryKind) -> bool) -> Result<()> {
         if from == 0 {
-            take(OsStr::new(LOG), Kind::File);
+            take(OsStr::new(LOG), EntryKind::File);
         }
         Ok(())
     }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 /// A version of the file: before or after a save.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Side {
+pub enum SaveSide {
     /// The file before the save.
     Old,
     /// The file after the save.
@@ -24,7 +24,7 @@ pub enum Condition {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Recovered {
     /// The version that the file has now, if a save was interrupted.
-    pub outcome: Option<Side>,
+    pub outcome: Option<SaveSide>,
     /// Journals that do not belong to the current file: their new names, and the reason.
     pub set_aside: Vec<(PathBuf, String)>,
     /// Leftover files that were removed.
@@ -59,8 +59,8 @@ impl Recovered {
     /// Returns the notice about the outcome of an interrupted save, if there was one.
     pub fn outcome_notice(&self) -> Option<&'static str> {
         self.outcome.map(|side| match side {
-            Side::Old => "a save that was interrupted is undone",
-            Side::New => "a save that was interrupted is finished",
+            SaveSide::Old => "a save that was interrupted is undone",
+            SaveSide::New => "a save that was interrupted is finished",
         })
     }
 

@@ -34,7 +34,7 @@ const MOST: usize = 1 << 18;
 #[derive(Debug)]
 pub(super) struct Remembered {
     hasher: RandomState,
-    table: Mutex<Table>,
+    table: Mutex<HashTable>,
     made: Instant,
 }
 
@@ -91,14 +91,14 @@ fn is_settled(time: Time, now: SystemTime) -> bool {
     i64::try_from(now).is_ok_and(|now| time.0.saturating_add(GRANULARITY) < now)
 }
 
-/// Returns the word and the bit of an inode number in [`Table::inodes`]. Neighbouring numbers share a page.
+/// Returns the word and the bit of an inode number in [`HashTable::inodes`]. Neighbouring numbers share a page.
 fn place(inode: u64) -> (usize, u64) {
     ((inode >> 6) as usize % INODES, 1 << (inode & 63))
 }
 
 /// A set of hashes in buckets. If a bucket is full, a new hash replaces another.
 #[derive(Debug, Default)]
-struct Table {
+struct HashTable {
     /// Each slot has a hash; its lowest bit is 1 if the file was recognised. An empty slot is 0. Without
     /// files there are no buckets.
     buckets: Vec<[u64; WAYS]>,
@@ -107,7 +107,7 @@ struct Table {
     inodes: Vec<u64>,
 }
 
-impl Table {
+impl HashTable {
     fn may_have(&self, inode: u64) -> bool {
         let (word, bit) = place(inode);
         self.inodes.get(word).is_some_and(|word| word & bit != 0)
@@ -159,11 +159,11 @@ impl Table {
 mod tests {
     use super::*;
     use crate::host::at::stat_of;
-    use crate::host::stat::Key;
+    use crate::host::stat::FileKey;
 
     #[test]
     fn a_million_files_take_little_memory_and_most_are_known() {
-        let (mut table, hasher) = (Table::default(), RandomState::new());
+        let (mut table, hasher) = (HashTable::default(), RandomState::new());
         let all = || (0..1_000_000_u64).map(|n| (hasher.hash_one(n), n % 3 == 0));
         all().for_each(|(hash, known)| table.put(hash, known));
         let right = all().filter(|(hash, known)| table.get(*hash) == Some(*known)).count();
@@ -189,7 +189,7 @@ mod tests {
         let grown = crate::source::SourceStat { size: stat.source.size + 1, ..stat.source };
         let others = [
             Stat { ctime: (stat.ctime.0, stat.ctime.1 ^ 1), ..stat },
-            Stat { key: Key::Local(stat.key.device().unwrap(), 7), ..stat },
+            Stat { key: FileKey::Local(stat.key.device().unwrap(), 7), ..stat },
             Stat { source: grown, ..stat },
         ];
         assert!(others.iter().all(|other| remembered.get(other).is_none()));

@@ -214,11 +214,11 @@ mod tests {
     use std::os::unix::fs::{PermissionsExt, symlink};
 
     use super::*;
-    use crate::host::local::Origin;
+    use crate::host::local::OpenedDirectory;
     use crate::host::local::link::LinkPolicy;
 
     fn beside(dir: &Path, shared: bool) -> Arc<dyn Surroundings> {
-        let origin = Origin::of_source(dir, shared).unwrap();
+        let origin = OpenedDirectory::of_source(dir, shared).unwrap();
         let links = LinkPolicy::new(&origin, dir, None, !shared).unwrap();
         LocalPath::new(&links, "source").open().unwrap().surroundings().unwrap().clone()
     }
@@ -306,7 +306,7 @@ mod tests {
                 .unwrap();
         };
         let below = beside(&path("own"), true);
-        let origin = Origin::of_source(dir.path(), true).unwrap();
+        let origin = OpenedDirectory::of_source(dir.path(), true).unwrap();
         let own = origin.stat_in(origin.fd(), OsStr::new("own")).unwrap();
         let links = LinkPolicy::new(&origin, dir.path(), None, false).unwrap();
         let top = LocalPath::new(&links, "own").found(origin.fd(), &own).unwrap();

@@ -18,9 +18,9 @@ use std::sync::Arc;
 
 use crate::error::{Error, Result};
 use crate::host::at::{descend, stat_in, stat_of, step, step_up};
-use crate::host::local::{LocalPath, Origin};
+use crate::host::local::{LocalPath, OpenedDirectory};
 use crate::host::mounts;
-use crate::host::stat::{Key, Kind, Stat};
+use crate::host::stat::{FileKey, Kind, Stat};
 use crate::workers::while_waiting;
 
 /// Maximum number of links followed in a row, as in the kernel.
@@ -30,10 +30,10 @@ const LINKS_IN_A_ROW: usize = 40;
 #[derive(Debug)]
 pub(crate) struct Mountpoint {
     /// Parent directory of the mount point.
-    parent: Key,
+    parent: FileKey,
     name: OsString,
     /// Directory that the mount covers.
-    covered: Arc<Origin>,
+    covered: Arc<OpenedDirectory>,
     path: PathBuf,
 }
 
@@ -42,7 +42,7 @@ impl Mountpoint {
     pub(crate) fn find(path: &Path) -> Result<Option<Self>> {
         let path = path.canonicalize().map_err(|error| Error::from(error).of(path))?;
         let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else { return Ok(None) };
-        let (parent, covered) = (Origin::open(parent)?.key, Origin::open(&path)?);
+        let (parent, covered) = (OpenedDirectory::open(parent)?.key, OpenedDirectory::open(&path)?);
         Ok(Some(Self { parent, name: name.to_owned(), covered, path }))
     }
 
@@ -55,9 +55,9 @@ impl Mountpoint {
 /// The policy for links: depends on the mirrored directory and the mount point.
 #[derive(Debug)]
 pub(crate) struct LinkPolicy {
-    pub(super) origin: Arc<Origin>,
+    pub(super) origin: Arc<OpenedDirectory>,
     /// The directory `/`.
-    root: Arc<Origin>,
+    root: Arc<OpenedDirectory>,
     pub(crate) mountpoint: Option<Arc<Mountpoint>>,
     /// True if the mount covers the mirrored directory or a directory above it.
     beneath: bool,
@@ -67,14 +67,14 @@ pub(crate) struct LinkPolicy {
 
 impl LinkPolicy {
     pub(crate) fn new(
-        origin: &Arc<Origin>,
+        origin: &Arc<OpenedDirectory>,
         path: &Path,
         mountpoint: Option<Arc<Mountpoint>>,
         follow: bool,
     ) -> Result<Arc<Self>> {
         let path = path.canonicalize().map_err(|error| Error::from(error).of(path))?;
         let beneath = mountpoint.as_ref().is_some_and(|mount| path.starts_with(&mount.path));
-        let root = Origin::open(Path::new("/"))?;
+        let root = OpenedDirectory::open(Path::new("/"))?;
         Ok(Arc::new(Self { origin: origin.clone(), root, mountpoint, beneath, follow }))
     }
 }
@@ -232,7 +232,7 @@ impl LinkWalk<'_> {
     }
 
     /// Continues at a held directory.
-    fn stand(&mut self, dir: &Origin) -> Result<()> {
+    fn stand(&mut self, dir: &OpenedDirectory) -> Result<()> {
         self.at = dir.fd().try_clone_to_owned().map_err(Error::from)?;
         self.inside = (dir.key == self.links.origin.key).then(PathBuf::new);
         self.strayed |= self.inside.is_none();

@@ -3,7 +3,7 @@
 //! A link counts if it is the name of something directly in the directory. Links to other places, such as
 //! the parent directory and the other orders of Apache, are left out.
 
-use super::Listed;
+use super::PageItem;
 use super::xml::unescaped;
 use crate::error::{Error, Result};
 use crate::remote::date;
@@ -17,7 +17,7 @@ const ENTRIES: usize = 200_000;
 ///
 /// # Errors
 /// The text is no such page.
-pub fn parse(html: &str, path: &str) -> Result<Vec<Listed>> {
+pub fn parse(html: &str, path: &str) -> Result<Vec<PageItem>> {
     let title = html.split_once("<title>").map_or("", |(_, rest)| rest);
     if !title.trim_start().to_ascii_lowercase().starts_with("index of ") {
         return Err(not_one());
@@ -55,7 +55,7 @@ fn href(attributes: &str) -> Option<String> {
 }
 
 /// Returns the name that a link leads to, if it is directly in the directory.
-fn target(href: &str, path: &str) -> Option<Listed> {
+fn target(href: &str, path: &str) -> Option<PageItem> {
     let name = href.strip_prefix(path).unwrap_or(href);
     let name = name.strip_prefix("./").unwrap_or(name);
     let (name, is_directory) = name.strip_suffix('/').map_or((name, false), |name| (name, true));
@@ -66,11 +66,11 @@ fn target(href: &str, path: &str) -> Option<Listed> {
     let name = percent_decoded(name)?;
     let is_step = matches!(&name[..], b"." | b"..");
     let is_one = !is_step && !name.contains(&b'/') && !name.contains(&0);
-    is_one.then(|| Listed { name, is_directory, ..Listed::default() })
+    is_one.then(|| PageItem { name, is_directory, ..PageItem::default() })
 }
 
 /// Reads date and size from the text after a link: `23-Nov-2026 20:06  123`.
-fn describe(listed: &mut Listed, text: &str) {
+fn describe(listed: &mut PageItem, text: &str) {
     let mut words = Vec::new();
     let (mut is_tag, mut word) = (false, String::new());
     let text = text.split_once("</a>").map_or("", |(_, after)| after);
@@ -109,7 +109,7 @@ mod tests {
     #[test]
     fn pages_of_nginx_and_apache_are_read() {
         let mtime = Some((784_111_740, 0));
-        let entry = |name: &str, is_directory, size| Listed {
+        let entry = |name: &str, is_directory, size| PageItem {
             name: name.into(),
             is_directory,
             size,

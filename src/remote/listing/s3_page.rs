@@ -1,6 +1,6 @@
 //! A page of a listing of a bucket: the reply to ListObjectsV2.
 
-use super::Listed;
+use super::PageItem;
 use super::xml::{Event, Reader};
 use crate::error::{Error, Result};
 use crate::remote::date;
@@ -14,7 +14,7 @@ const ENTRIES: usize = 100_000;
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Page {
     /// Keys and common prefixes below the prefix.
-    pub entries: Vec<Listed>,
+    pub entries: Vec<PageItem>,
     /// The token of the next page.
     pub next: Option<String>,
 }
@@ -25,7 +25,7 @@ struct Texts {
     is_encoded: bool,
     is_truncated: bool,
     token: String,
-    keys: Vec<(String, Listed)>,
+    keys: Vec<(String, PageItem)>,
 }
 
 /// Parses a page. Keys that are not directly below `prefix` are left out.
@@ -62,7 +62,7 @@ pub fn parse(bytes: &[u8], prefix: &[u8]) -> Result<Page> {
 fn read(text: &str) -> Result<Texts> {
     let (mut reader, mut texts) = (Reader::new(text), Texts::default());
     let (mut path, mut value) = (Vec::new(), String::new());
-    let (mut key, mut listed) = (String::new(), Listed::default());
+    let (mut key, mut listed) = (String::new(), PageItem::default());
     while let Some(event) = reader.next()? {
         match event {
             Event::Start(name) => {

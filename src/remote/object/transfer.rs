@@ -9,7 +9,7 @@ use crate::remote::block::BLOCK;
 use crate::remote::client::{Ask, Reply, Trust};
 use crate::remote::fetch::Fetch;
 use crate::remote::retry::{self, Answer, Failure, eio};
-use crate::remote::shared::Shared;
+use crate::remote::shared::RemoteState;
 use crate::remote::url::Address;
 use crate::remote::version::{self, ContentRange, ObjectVersion, changed, check_encoding};
 
@@ -24,7 +24,7 @@ pub(in crate::remote) enum Opened {
 
 impl Opened {
     /// Sends the first request: the first block. The size comes with it.
-    pub(in crate::remote) fn ask(shared: &Shared, address: &Address, trust: Trust) -> Result<Self> {
+    pub(in crate::remote) fn ask(shared: &RemoteState, address: &Address, trust: Trust) -> Result<Self> {
         let deadline = Instant::now() + shared.options.read_timeout;
         let range = Some((0, BLOCK - 1));
         let ask = Ask { address, trust, query: None, range, if_match: None };

@@ -61,7 +61,7 @@ fn a_directory_elsewhere_is_mirrored() {
     assert_eq!(tree.at("sub/deep").unwrap(), before);
     for attrs in [false, true] {
         let mut kinds = Vec::new();
-        let mut take = |item: Item<'_>| {
+        let mut take = |item: DirItem<'_>| {
             kinds.push((item.name.to_string_lossy().into_owned(), item.kind));
             false
         };
@@ -104,7 +104,7 @@ fn a_writable_mount_writes_to_no_file_elsewhere() {
         let tree = Vfs::new(sources, &test.options).unwrap();
         let (serials, open_files) = (tree.serials.clone(), tree.open_files.clone());
         let quota = Arc::new(crate::overlay::file::Quota::new(8));
-        let shared = Shared { state_dir: None, quota, edits: Arc::default(), serials, open_files };
+        let shared = SharedByOverlays { state_dir: None, quota, edits: Arc::default(), serials, open_files };
         Vfs { shared: Some(Arc::new(shared)), ..tree }
     };
     let tree = writable(&sources);
@@ -217,7 +217,7 @@ fn a_listing_omits_what_is_gone_or_private_and_fails_with_the_server() {
     let listed = |attrs| {
         let listing = tree.open_dir(Ino::ROOT).unwrap();
         let mut names = Vec::new();
-        let mut take = |item: Item<'_>| {
+        let mut take = |item: DirItem<'_>| {
             names.push(item.name.to_string_lossy().into_owned());
             false
         };

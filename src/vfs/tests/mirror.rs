@@ -249,7 +249,7 @@ fn a_directory_is_read_by_positions_that_stay() {
     let listing = tree.open_dir(Ino::ROOT).unwrap();
     let some = |from: u64, count: usize| {
         let (mut names, mut next) = (Vec::new(), from);
-        let take = &mut |item: Item<'_>| {
+        let take = &mut |item: DirItem<'_>| {
             if names.len() == count {
                 return true;
             }

@@ -8,7 +8,7 @@ use crate::yaml::event::{Mark, Style};
 
 /// The text of a scalar, borrowed as long as it is one piece of the input.
 #[derive(Debug)]
-struct Value<'t> {
+struct ScalarText<'t> {
     text: &'t str,
     /// The range of the piece.
     from: usize,
@@ -16,7 +16,7 @@ struct Value<'t> {
     own: Option<String>,
 }
 
-impl<'t> Value<'t> {
+impl<'t> ScalarText<'t> {
     /// An empty value before the piece at `from`.
     fn new(text: &'t str, from: usize) -> Self {
         Self { text, from, to: from, own: None }
@@ -75,14 +75,14 @@ const ENDS: [bool; 256] = {
 };
 
 impl<'t> Scanner<'t> {
-    fn scalar(value: Value<'t>, style: Style, start: Mark, end: Mark) -> PositionedToken<'t> {
+    fn scalar(value: ScalarText<'t>, style: Style, start: Mark, end: Mark) -> PositionedToken<'t> {
         PositionedToken { token: Token::Scalar(value.into_text(), style), start, end }
     }
 
     pub(super) fn plain_scalar(&mut self) -> Result<PositionedToken<'t>> {
         let (start, mut end) = (self.mark(), self.mark());
         let (indent, in_flow) = (self.indent + 1, self.in_flow());
-        let mut value = Value::new(self.text, self.at);
+        let mut value = ScalarText::new(self.text, self.at);
         // `broken` if a line has ended since the last word; `further` counts the line breaks after that.
         let (mut broken, mut further) = (false, 0);
         loop {
@@ -152,7 +152,7 @@ impl<'t> Scanner<'t> {
         let start = self.mark();
         let (quote, style) = if single { (b'\'', Style::SingleQuoted) } else { (b'"', Style::DoubleQuoted) };
         self.at += 1;
-        let mut value = Value::new(self.text, self.at);
+        let mut value = ScalarText::new(self.text, self.at);
         loop {
             if self.at_document_indicator() || self.at >= self.text.len() {
                 return Err(NeedsLibyaml);
@@ -186,7 +186,7 @@ impl<'t> Scanner<'t> {
 
     /// Reads a quoted scalar up to the end of the line or the closing quote. True if a backslash has joined
     /// the line with the next, where the scanner then is.
-    fn flow_run(&mut self, value: &mut Value<'t>, quote: u8) -> Result<bool> {
+    fn flow_run(&mut self, value: &mut ScalarText<'t>, quote: u8) -> Result<bool> {
         let bytes = self.text.as_bytes();
         loop {
             // Blanks within a line are kept.
@@ -221,7 +221,7 @@ impl<'t> Scanner<'t> {
         }
     }
 
-    fn escape(&mut self, value: &mut Value<'t>, escaped: u8) -> Result<()> {
+    fn escape(&mut self, value: &mut ScalarText<'t>, escaped: u8) -> Result<()> {
         let mut digits = 0;
         let meant = match escaped {
             b'0' => '\0',
@@ -281,7 +281,7 @@ impl<'t> Scanner<'t> {
             _ => return Err(NeedsLibyaml),
         }
         let mut indent = if increment > 0 { self.indent.max(0) + increment } else { 0 };
-        let mut value = Value::new(self.text, self.at);
+        let mut value = ScalarText::new(self.text, self.at);
         // `broken` if a line break is pending; `further` counts the empty lines after it.
         let (mut broken, mut further) = (false, 0);
         let mut leading_blank = false;

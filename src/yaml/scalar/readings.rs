@@ -16,7 +16,7 @@ pub struct Readings {
 
 /// A value, independent of its spelling.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Value<'t> {
+enum ScalarReading<'t> {
     Null,
     Bool(bool),
     Int(i128),
@@ -27,7 +27,7 @@ enum Value<'t> {
     Other(u8, &'t str),
 }
 
-impl Value<'_> {
+impl ScalarReading<'_> {
     fn hashed(self) -> u64 {
         let mut hasher = DefaultHasher::new();
         self.hash(&mut hasher);
@@ -46,7 +46,7 @@ impl Readings {
         others
             .iter()
             .any(|other| *other != by_python)
-            .then(|| Self { python: by_python.hashed(), others: others.map(Value::hashed) })
+            .then(|| Self { python: by_python.hashed(), others: others.map(ScalarReading::hashed) })
     }
 
     /// True if a scalar, of type `looks` in PyYAML, is what a reader that disagrees with PyYAML would have
@@ -70,7 +70,7 @@ pub fn reading(text: &str, looks: Type) -> u64 {
 /// Returns a hash that is equal for keys that are equal in Python, such as `1`, `1.0` and `true`.
 pub fn key(text: &str, looks: Type) -> u64 {
     match python(text, looks) {
-        Value::Bool(value) => Value::Int(value.into()).hashed(),
+        ScalarReading::Bool(value) => ScalarReading::Int(value.into()).hashed(),
         value => value.hashed(),
     }
 }
@@ -95,34 +95,36 @@ fn may_differ(text: &str, looks: Type) -> bool {
 }
 
 /// Reads a scalar of this type as PyYAML does.
-fn python(text: &str, looks: Type) -> Value<'_> {
+fn python(text: &str, looks: Type) -> ScalarReading<'_> {
     let value = match looks {
-        Type::Null => Some(Value::Null),
-        Type::Bool => boolean(text).map(Value::Bool),
-        Type::Int => integer(text).map(Value::Int),
+        Type::Null => Some(ScalarReading::Null),
+        Type::Bool => boolean(text).map(ScalarReading::Bool),
+        Type::Int => integer(text).map(ScalarReading::Int),
         Type::Float => float(text),
-        Type::Str => Some(Value::Text(text)),
+        Type::Str => Some(ScalarReading::Text(text)),
         _ => None,
     };
-    value.unwrap_or(Value::Other(looks as u8, text))
+    value.unwrap_or(ScalarReading::Other(looks as u8, text))
 }
 
 /// Reads a plain scalar by the core schema of YAML 1.2.
-fn core(text: &str) -> Value<'_> {
+fn core(text: &str) -> ScalarReading<'_> {
     match text {
-        "" | "~" | "null" | "Null" | "NULL" => Value::Null,
-        "true" | "True" | "TRUE" => Value::Bool(true),
-        "false" | "False" | "FALSE" => Value::Bool(false),
-        _ => number(text).unwrap_or(Value::Text(text)),
+        "" | "~" | "null" | "Null" | "NULL" => ScalarReading::Null,
+        "true" | "True" | "TRUE" => ScalarReading::Bool(true),
+        "false" | "False" | "FALSE" => ScalarReading::Bool(false),
+        _ => number(text).unwrap_or(ScalarReading::Text(text)),
     }
 }
 
 /// Parses a number as YAML 1.2 does.
-fn number(text: &str) -> Option<Value<'_>> {
+fn number(text: &str) -> Option<ScalarReading<'_>> {
     for (prefix, base) in [("0o", 8), ("0x", 16)] {
         if let Some(digits) = text.strip_prefix(prefix) {
             let are_digits = !digits.is_empty() && digits.chars().all(|digit| digit.is_digit(base));
-            return are_digits.then(|| i128::from_str_radix(digits, base).ok().map(Value::Int)).flatten();
+            return are_digits
+                .then(|| i128::from_str_radix(digits, base).ok().map(ScalarReading::Int))
+                .flatten();
         }
     }
     let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
@@ -133,30 +135,30 @@ fn number(text: &str) -> Option<Value<'_>> {
         _ => {}
     }
     match digits.bytes().all(|byte| byte.is_ascii_digit()) {
-        true => text.parse().ok().map(Value::Int),
+        true => text.parse().ok().map(ScalarReading::Int),
         false => text.parse().ok().map(of_float),
     }
 }
 
 /// Reads a scalar by strict YAML 1.1; `None` if PyYAML agrees.
-fn strict(text: &str) -> Option<Value<'_>> {
+fn strict(text: &str) -> Option<ScalarReading<'_>> {
     match text {
-        "y" | "Y" => Some(Value::Bool(true)),
-        "n" | "N" => Some(Value::Bool(false)),
+        "y" | "Y" => Some(ScalarReading::Bool(true)),
+        "n" | "N" => Some(ScalarReading::Bool(false)),
         _ => None,
     }
 }
 
-fn float(text: &str) -> Option<Value<'static>> {
+fn float(text: &str) -> Option<ScalarReading<'static>> {
     super::float(text).map(of_float)
 }
 
-fn of_float(value: f64) -> Value<'static> {
+fn of_float(value: f64) -> ScalarReading<'static> {
     /// Beyond 2^53, not every integer is a float.
     const EXACT: f64 = 9_007_199_254_740_992.0;
     match value.fract() == 0.0 && value.abs() <= EXACT {
-        true => Value::Int(value as i128),
-        false => Value::Float(value.to_bits()),
+        true => ScalarReading::Int(value as i128),
+        false => ScalarReading::Float(value.to_bits()),
     }
 }
 

@@ -1,7 +1,7 @@
 //! Timestamps in YAML 1.1.
 
 /// The parts of a timestamp, not checked against the calendar.
-struct Parts {
+struct TimestampParts {
     /// Year, month, day.
     date: [u32; 3],
     /// Hour, minute, second; `None` for a date alone.
@@ -39,7 +39,7 @@ fn skip_blanks(text: &mut &[u8]) -> usize {
     len
 }
 
-fn parse(text: &str) -> Option<Parts> {
+fn parse(text: &str) -> Option<TimestampParts> {
     let mut rest = text.as_bytes();
     let text = &mut rest;
     let year = number(text, 4, 4)?;
@@ -51,7 +51,7 @@ fn parse(text: &str) -> Option<Parts> {
     let full = before - text.len() == 5;
     let date = [year, month, day];
     if text.is_empty() {
-        return Some(Parts { date, time: None, micros: 0, zone: 0, west: None, full });
+        return Some(TimestampParts { date, time: None, micros: 0, zone: 0, west: None, full });
     }
     match text.first()? {
         b'T' | b't' => *text = &text[1..],
@@ -75,7 +75,7 @@ fn parse(text: &str) -> Option<Parts> {
     let west = (!written.is_empty()).then(|| written.contains(&b'-'));
     let zone = zone(text)?;
     let time = Some([hour, minute, second]);
-    text.is_empty().then_some(Parts { date, time, micros, zone, west, full })
+    text.is_empty().then_some(TimestampParts { date, time, micros, zone, west, full })
 }
 
 fn zone(text: &mut &[u8]) -> Option<u32> {
@@ -101,7 +101,7 @@ fn zone(text: &mut &[u8]) -> Option<u32> {
 
 /// Converts a timestamp to ISO 8601 as Python's `isoformat` does; `None` if it is invalid.
 pub fn iso_timestamp(text: &str) -> Option<String> {
-    let Parts { date: [year, month, day], time, micros, zone, west, .. } = parse(text)?;
+    let TimestampParts { date: [year, month, day], time, micros, zone, west, .. } = parse(text)?;
     if unfit(text).is_some() {
         return None;
     }
@@ -122,7 +122,7 @@ pub(super) fn looks_like(text: &str) -> bool {
 }
 
 pub(super) fn unfit(text: &str) -> Option<&'static str> {
-    let Some(Parts { date: [year, month, day], time, zone, .. }) = parse(text) else {
+    let Some(TimestampParts { date: [year, month, day], time, zone, .. }) = parse(text) else {
         return Some("it is tagged !!timestamp but is not a timestamp");
     };
     let leap = (year.is_multiple_of(4) && !year.is_multiple_of(100)) || year.is_multiple_of(400);

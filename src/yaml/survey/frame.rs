@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::rc::Rc;
 
 use super::path::{PathId, Step};
-use super::value::{LARGEST, Value};
+use super::value::{LARGEST, TreeNode};
 use crate::yaml::event::Mark;
 
 /// Number of keys of a mapping that are compared linearly before a hash table is used.
@@ -12,7 +12,7 @@ const FEW: usize = 24;
 
 /// An open collection.
 #[derive(Debug, Default)]
-pub(super) struct Frame {
+pub(super) struct OpenCollection {
     pub(super) mapping: bool,
     pub(super) place: Mark,
     /// True if it is written in brackets or braces.
@@ -63,7 +63,7 @@ pub(super) enum Record {
     #[default]
     Off,
     /// All nodes so far (items, or alternating keys and values), and their number with all nodes within them.
-    Kept(Vec<Value>, usize),
+    Kept(Vec<TreeNode>, usize),
     /// There were too many nodes.
     TooLarge,
 }
@@ -82,7 +82,7 @@ impl Record {
     }
 
     /// Keeps a node of `size` nodes in all or, if that is too many, the result of `instead`.
-    pub(super) fn push(&mut self, value: Value, size: usize, instead: impl FnOnce(Value) -> Value) {
+    pub(super) fn push(&mut self, value: TreeNode, size: usize, instead: impl FnOnce(TreeNode) -> TreeNode) {
         let Self::Kept(values, total) = self else { return };
         if values.len() >= LARGEST {
             *self = Self::TooLarge;
@@ -98,7 +98,7 @@ impl Record {
     }
 }
 
-impl Frame {
+impl OpenCollection {
     /// Returns the step from the collection to its next or last node.
     pub(super) fn step(&self) -> Step {
         match self.mapping {

@@ -4,7 +4,7 @@ use super::Leaves;
 
 /// The shape of a sequence as an array.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Shape {
+pub enum SequenceShape {
     /// The length of each dimension.
     Array(Vec<u64>),
     /// Not an array: sequences at one depth differ in length, or are mixed with other nodes.
@@ -56,11 +56,11 @@ impl Rectangle {
     }
 
     /// Returns the shape.
-    pub fn shape(&self) -> Shape {
+    pub fn shape(&self) -> SequenceShape {
         match self.lengths.iter().copied().collect() {
-            _ if self.unknown => Shape::Unknown,
-            Some(lengths) if !self.ragged => Shape::Array(lengths),
-            _ => Shape::Ragged,
+            _ if self.unknown => SequenceShape::Unknown,
+            Some(lengths) if !self.ragged => SequenceShape::Array(lengths),
+            _ => SequenceShape::Ragged,
         }
     }
 }
@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     /// Returns the shape of nested sequences written with brackets, `x` for a scalar and `?` for other nodes.
-    fn shape(text: &str) -> Shape {
+    fn shape(text: &str) -> SequenceShape {
         let mut rectangle = Rectangle::default();
         let mut counts = Vec::new();
         for byte in text.bytes() {
@@ -95,12 +95,12 @@ mod tests {
 
     #[test]
     fn only_rectangles_have_a_shape() {
-        assert_eq!(shape("[xxx]"), Shape::Array(vec![3]));
-        assert_eq!(shape("[[xx][xx][xx]]"), Shape::Array(vec![3, 2]));
-        assert_eq!(shape("[]"), Shape::Array(vec![0]));
-        assert_eq!(shape("[[][]]"), Shape::Array(vec![2, 0]));
+        assert_eq!(shape("[xxx]"), SequenceShape::Array(vec![3]));
+        assert_eq!(shape("[[xx][xx][xx]]"), SequenceShape::Array(vec![3, 2]));
+        assert_eq!(shape("[]"), SequenceShape::Array(vec![0]));
+        assert_eq!(shape("[[][]]"), SequenceShape::Array(vec![2, 0]));
         for ragged in ["[[x][xx]]", "[x[x]]", "[[x]x]", "[x?]", "[[][[]]]", "[[][x]]", "[[x][]]"] {
-            assert_eq!(shape(ragged), Shape::Ragged, "{ragged}");
+            assert_eq!(shape(ragged), SequenceShape::Ragged, "{ragged}");
         }
     }
 }

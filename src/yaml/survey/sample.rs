@@ -48,21 +48,21 @@ pub struct Changes {
     /// Number of nodes that had a tag and are still there, at the same path and with the same type.
     pub stayed: u64,
     /// Nodes among these that no longer have a tag.
-    pub untagged: Listed<Box<str>>,
+    pub untagged: FirstItems<Box<str>>,
     /// Scalars with the value that a reader of another YAML version would give the earlier scalar.
-    pub reread: Listed<Box<str>>,
+    pub reread: FirstItems<Box<str>>,
 }
 
 /// The first items of a list, and the length of the list.
 #[derive(Clone, Debug, Default)]
-pub struct Listed<T> {
+pub struct FirstItems<T> {
     /// The first items: path, place in the text, and the lost tag or new scalar.
     pub first: Vec<(Option<PathId>, Mark, T)>,
     /// Number of all items.
     pub count: u64,
 }
 
-impl<T> Listed<T> {
+impl<T> FirstItems<T> {
     pub(super) fn has_room(&self) -> bool {
         self.first.len() < LISTED
     }

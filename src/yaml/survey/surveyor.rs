@@ -9,13 +9,13 @@ use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::rc::Rc;
 
-use super::frame::{Frame, KeyHashes, Record};
+use super::frame::{KeyHashes, OpenCollection, Record};
 use super::rectangle::Rectangle;
 use super::{
-    Alias, Broken, Finding, MOST_FINDINGS, Node, PathId, Paths, Reference, Root, Shape, Step, Survey,
-    WantedNode,
+    Alias, Broken, Finding, MOST_FINDINGS, NodeContent, PathId, Paths, Reference, Root, SequenceShape, Step,
+    Survey, WantedNode,
 };
-use super::{Value, Wanted, Wrong, path, value};
+use super::{TreeNode, Wanted, Wrong, path, value};
 use crate::error::Error;
 use crate::yaml::event::{Event, Failure, Mark, Style, What};
 use crate::yaml::scalar::{self, Type};
@@ -32,7 +32,7 @@ pub(super) struct Surveyor<'s, 'w> {
     wanted: Wanted<'w>,
     found: &'s mut dyn FnMut(&Paths, WantedNode<'_>),
     pub(super) survey: Survey,
-    frames: Vec<Frame>,
+    frames: Vec<OpenCollection>,
     /// Buffers of frames that have ended, for reuse.
     spare: Vec<(String, Vec<u64>)>,
     names: HashMap<Box<str>, usize>,
@@ -213,12 +213,12 @@ impl<'s, 'w> Surveyor<'s, 'w> {
         let has_tag = |tag: &str| (self.wanted.tag)(tag) || (self.wanted.whole)(tag);
         let wanted = root_key.is_some() || tag.is_some_and(has_tag);
         let recording = self.recording() || anchor.is_some() || wanted;
-        let value = recording.then(|| Value {
+        let value = recording.then(|| TreeNode {
             place,
             tag: tag.map(Rc::from),
             node: match text.len() <= value::LONGEST_SCALAR {
-                true => Node::Scalar { text: text.into(), plain },
-                false => Node::Unknown,
+                true => NodeContent::Scalar { text: text.into(), plain },
+                false => NodeContent::Unknown,
             },
             leaves: None,
         });
@@ -251,7 +251,7 @@ impl<'s, 'w> Surveyor<'s, 'w> {
     /// Records a text that may be the reference of the enclosing mapping.
     fn refer(&mut self, place: Mark, uri: &str) {
         let wanted = self.wanted.reference;
-        let refers = |frame: &Frame| frame.mapping && !wanted.is_empty() && frame.key == wanted;
+        let refers = |frame: &OpenCollection| frame.mapping && !wanted.is_empty() && frame.key == wanted;
         let Some(index) = self.frames.len().checked_sub(1).filter(|index| refers(&self.frames[*index]))
         else {
             return;
@@ -271,11 +271,11 @@ impl<'s, 'w> Surveyor<'s, 'w> {
             if let (true, Some(frame)) = (self.at_key(), self.frames.last_mut()) {
                 (frame.key, frame.merges) = (format!("*{name}"), false);
             }
-            return self.finish(place, Outline::Unknown, Some(Value::unknown(place)), 1);
+            return self.finish(place, Outline::Unknown, Some(TreeNode::unknown(place)), 1);
         };
         let path = self.here();
         let Anchored { path: target, origin, outline, key, ref value } = self.anchors[anchor];
-        let node = value.clone().map_or(Node::Unknown, Node::Same);
+        let node = value.clone().map_or(NodeContent::Unknown, NodeContent::Same);
         if let (Some(index), Outline::Sequence(_)) = (self.frames.last().and_then(|f| f.rectangle), outline) {
             self.rectangles[index].unknown();
         }
@@ -286,12 +286,13 @@ impl<'s, 'w> Surveyor<'s, 'w> {
         }
         if self.at_key() {
             let text = match &node {
-                Node::Same(value) => value.text().map(str::to_owned),
+                NodeContent::Same(value) => value.text().map(str::to_owned),
                 _ => None,
             };
             if let Some(frame) = self.frames.last_mut() {
                 frame.key_hash = key.unwrap_or_default();
-                frame.merges = matches!(&node, Node::Same(value) if value.scalar_type() == Some(Type::Merge));
+                frame.merges =
+                    matches!(&node, NodeContent::Same(value) if value.scalar_type() == Some(Type::Merge));
                 frame.key = text.unwrap_or_else(|| format!("*{name}"));
             }
             match key {
@@ -299,7 +300,7 @@ impl<'s, 'w> Surveyor<'s, 'w> {
                 None => self.unhashable(place),
             }
         }
-        let value = Value { place, tag: None, node, leaves: None };
+        let value = TreeNode { place, tag: None, node, leaves: None };
         if let Some(root_key) = self.root_key() {
             let found = WantedNode { tag: None, root_key: Some(root_key), path, plain: true, value: &value };
             (self.found)(&self.survey.paths, found);
@@ -336,7 +337,7 @@ impl<'s, 'w> Surveyor<'s, 'w> {
         let (mut key, mut hashes) = self.spare.pop().unwrap_or_default();
         key.clear();
         hashes.clear();
-        self.frames.push(Frame {
+        self.frames.push(OpenCollection {
             mapping,
             place,
             flow,
@@ -358,7 +359,7 @@ impl<'s, 'w> Surveyor<'s, 'w> {
             rectangle,
             depth,
             anchor,
-            ..Frame::default()
+            ..OpenCollection::default()
         });
         if self.frames.len() > self.survey.depth.0 {
             self.survey.depth = (self.frames.len(), place);
@@ -376,7 +377,7 @@ impl<'s, 'w> Surveyor<'s, 'w> {
             self.kept += 32;
             self.survey.untagged.push((path.flatten(), frame.place));
         }
-        let (shape, leaves) = self.close_rectangle(&frame).unwrap_or((Shape::Unknown, None));
+        let (shape, leaves) = self.close_rectangle(&frame).unwrap_or((SequenceShape::Unknown, None));
         let outline = match frame.mapping {
             true => Outline::Mapping(Some(frame.count)),
             false => Outline::Sequence(frame.of_mappings),
@@ -386,14 +387,14 @@ impl<'s, 'w> Surveyor<'s, 'w> {
         let (node, size) = match record {
             Record::Off => (None, 0),
             Record::Kept(_, size) if frame.array && size > value::LARGEST_ARRAY => {
-                (Some(Node::LargeSequence(shape)), 1)
+                (Some(NodeContent::LargeSequence(shape)), 1)
             }
-            Record::Kept(values, size) if frame.mapping => (Some(Node::mapping(values)), size),
-            Record::Kept(values, size) => (Some(Node::Sequence(values, shape)), size),
-            Record::TooLarge if frame.mapping => (Some(Node::Unknown), 1),
-            Record::TooLarge => (Some(Node::LargeSequence(shape)), 1),
+            Record::Kept(values, size) if frame.mapping => (Some(NodeContent::mapping(values)), size),
+            Record::Kept(values, size) => (Some(NodeContent::Sequence(values, shape)), size),
+            Record::TooLarge if frame.mapping => (Some(NodeContent::Unknown), 1),
+            Record::TooLarge => (Some(NodeContent::LargeSequence(shape)), 1),
         };
-        let mut value = node.map(|node| Value { place: frame.place, tag: frame.tag.take(), node, leaves });
+        let mut value = node.map(|node| TreeNode { place: frame.place, tag: frame.tag.take(), node, leaves });
         if let (true, Some(value)) = (frame.handed_out, &value) {
             let (tag, root_key, path) = (value.tag.as_deref(), self.root_key(), path.flatten());
             let plain = self.in_plain_mapping();
@@ -403,10 +404,10 @@ impl<'s, 'w> Surveyor<'s, 'w> {
             self.kept += NODE * size as u64;
             self.anchors[anchor].outline = outline;
             if let Some(kept) = value.take().map(Rc::new) {
-                value = Some(Value {
+                value = Some(TreeNode {
                     place: frame.place,
                     tag: None,
-                    node: Node::Same(kept.clone()),
+                    node: NodeContent::Same(kept.clone()),
                     leaves: None,
                 });
                 self.anchors[anchor].value = Some(kept);
@@ -419,12 +420,12 @@ impl<'s, 'w> Surveyor<'s, 'w> {
     }
 
     /// Ends a node and adds it to its collection.
-    fn finish(&mut self, place: Mark, outline: Outline, value: Option<Value>, size: usize) {
+    fn finish(&mut self, place: Mark, outline: Outline, value: Option<TreeNode>, size: usize) {
         let Some(frame) = self.frames.last_mut() else { return };
         if frame.record.is_on() {
-            let value = value.unwrap_or_else(|| Value::unknown(place));
+            let value = value.unwrap_or_else(|| TreeNode::unknown(place));
             let before = frame.record.len();
-            frame.record.push(value, size, Value::without_content);
+            frame.record.push(value, size, TreeNode::without_content);
             self.live = self.live.saturating_add(frame.record.len()).saturating_sub(before);
         }
         let mut wrong = None;

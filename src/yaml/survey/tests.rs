@@ -59,12 +59,12 @@ fn a_large_array_in_the_tree_is_kept_as_its_shape() {
         let data = found.value.get("data").unwrap();
         assert_eq!(found.value.get("x").unwrap().integer(), Some(1));
         match &data.node {
-            Node::LargeSequence(shape) => shapes.push(shape.clone()),
+            NodeContent::LargeSequence(shape) => shapes.push(shape.clone()),
             other => panic!("{other:?}"),
         }
     })
     .unwrap();
-    assert_eq!(shapes, [Shape::Array(vec![2000, 3])]);
+    assert_eq!(shapes, [SequenceShape::Array(vec![2000, 3])]);
 }
 
 #[test]
@@ -73,8 +73,8 @@ fn a_value_that_is_too_large_is_told_apart() {
     let text = format!("a: !want\n  {many}\nb: !want\n  x: [{}]\n  y: 1\n", "1,".repeat(value::LARGEST + 10));
     let mut whole = Vec::new();
     survey(Events::new(text.as_bytes()), TAGS, &mut |_, found| {
-        whole.push((found.value.is_whole(), found.value.get("y").and_then(Value::integer)));
-        assert!(found.value.get("x").is_none_or(|x| matches!(x.node, Node::LargeSequence(_))));
+        whole.push((found.value.is_whole(), found.value.get("y").and_then(TreeNode::integer)));
+        assert!(found.value.get("x").is_none_or(|x| matches!(x.node, NodeContent::LargeSequence(_))));
     })
     .unwrap();
     assert_eq!(whole, [(false, None), (true, Some(1))]);

@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use super::{Leaves, Shape};
+use super::{Leaves, SequenceShape};
 use crate::yaml::event::Mark;
 use crate::yaml::scalar::{self, Type};
 
@@ -15,20 +15,20 @@ pub(super) const LONGEST_SCALAR: usize = 64 << 10;
 
 /// A node.
 #[derive(Clone, Debug)]
-pub struct Value {
+pub struct TreeNode {
     /// The start.
     pub place: Mark,
     /// The resolved tag, if one is written.
     pub tag: Option<Rc<str>>,
     /// The type and content.
-    pub node: Node,
+    pub node: NodeContent,
     /// Properties of the elements, for the outermost sequence of an array.
     pub leaves: Option<Box<Leaves>>,
 }
 
 /// The type and content of a node.
 #[derive(Clone, Debug)]
-pub enum Node {
+pub enum NodeContent {
     /// A scalar.
     Scalar {
         /// The text.
@@ -37,20 +37,20 @@ pub enum Node {
         plain: bool,
     },
     /// A sequence, with its shape as an array.
-    Sequence(Vec<Value>, Shape),
+    Sequence(Vec<TreeNode>, SequenceShape),
     /// A mapping, with keys and values in order.
-    Mapping(Vec<(Value, Value)>),
+    Mapping(Vec<(TreeNode, TreeNode)>),
     /// An alias of another node.
-    Same(Rc<Value>),
+    Same(Rc<TreeNode>),
     /// A sequence that is kept only by its shape as an array.
-    LargeSequence(Shape),
+    LargeSequence(SequenceShape),
     /// Any other node that is too large to keep, or an alias of a node within that node itself.
     Unknown,
 }
 
-impl Node {
+impl NodeContent {
     /// Makes a mapping of alternating keys and values.
-    pub(super) fn mapping(values: Vec<Value>) -> Self {
+    pub(super) fn mapping(values: Vec<TreeNode>) -> Self {
         let mut pairs = Vec::with_capacity(values.len() / 2);
         let mut values = values.into_iter();
         while let (Some(key), Some(value)) = (values.next(), values.next()) {
@@ -60,17 +60,19 @@ impl Node {
     }
 }
 
-impl Value {
+impl TreeNode {
     /// Makes a node of unknown content.
     pub(super) fn unknown(place: Mark) -> Self {
-        Self { place, tag: None, node: Node::Unknown, leaves: None }
+        Self { place, tag: None, node: NodeContent::Unknown, leaves: None }
     }
 
     /// Returns the node without its content.
     pub(super) fn without_content(self) -> Self {
         let node = match self.node {
-            Node::Sequence(_, shape) | Node::LargeSequence(shape) => Node::LargeSequence(shape),
-            Node::Mapping(_) => Node::Unknown,
+            NodeContent::Sequence(_, shape) | NodeContent::LargeSequence(shape) => {
+                NodeContent::LargeSequence(shape)
+            }
+            NodeContent::Mapping(_) => NodeContent::Unknown,
             other => other,
         };
         Self { node, ..self }
@@ -79,7 +81,7 @@ impl Value {
     /// Returns the node itself, or the node that an alias stands for.
     pub fn target(&self) -> &Self {
         let mut value = self;
-        while let Node::Same(target) = &value.node {
+        while let NodeContent::Same(target) = &value.node {
             value = target;
         }
         value
@@ -91,7 +93,7 @@ impl Value {
     }
 
     fn get_within(&self, key: &str, depth: usize) -> Option<&Self> {
-        let Node::Mapping(entries) = &self.target().node else { return None };
+        let NodeContent::Mapping(entries) = &self.target().node else { return None };
         let own = entries.iter().rev().find(|(name, _)| name.text() == Some(key));
         if let Some((_, value)) = own {
             return Some(value);
@@ -99,14 +101,14 @@ impl Value {
         let mut merged = entries.iter().filter(|(name, _)| name.merges());
         let depth = depth.checked_sub(1)?;
         merged.find_map(|(_, value)| match &value.target().node {
-            Node::Sequence(items, _) => items.iter().find_map(|item| item.get_within(key, depth)),
+            NodeContent::Sequence(items, _) => items.iter().find_map(|item| item.get_within(key, depth)),
             _ => value.get_within(key, depth),
         })
     }
 
     /// True if the whole node is kept, so that [`get`](Self::get) finds all its keys.
     pub fn is_whole(&self) -> bool {
-        !matches!(self.target().node, Node::Unknown | Node::LargeSequence(_))
+        !matches!(self.target().node, NodeContent::Unknown | NodeContent::LargeSequence(_))
     }
 
     fn merges(&self) -> bool {
@@ -116,7 +118,9 @@ impl Value {
     /// Returns the type of a scalar.
     pub fn scalar_type(&self) -> Option<Type> {
         match &self.target().node {
-            Node::Scalar { text, plain } => Some(scalar::type_of(text, *plain, self.target().tag.as_deref())),
+            NodeContent::Scalar { text, plain } => {
+                Some(scalar::type_of(text, *plain, self.target().tag.as_deref()))
+            }
             _ => None,
         }
     }
@@ -124,7 +128,7 @@ impl Value {
     /// Returns the text of a scalar of type string.
     pub fn text(&self) -> Option<&str> {
         match (&self.target().node, self.scalar_type()?) {
-            (Node::Scalar { text, .. }, Type::Str) => Some(text),
+            (NodeContent::Scalar { text, .. }, Type::Str) => Some(text),
             _ => None,
         }
     }
@@ -132,7 +136,7 @@ impl Value {
     /// Returns the number of a scalar of type integer.
     pub fn integer(&self) -> Option<i128> {
         match (&self.target().node, self.scalar_type()?) {
-            (Node::Scalar { text, .. }, Type::Int) => scalar::integer(text),
+            (NodeContent::Scalar { text, .. }, Type::Int) => scalar::integer(text),
             _ => None,
         }
     }
@@ -140,7 +144,7 @@ impl Value {
     /// Returns the items of a sequence that was kept.
     pub fn items(&self) -> Option<&[Self]> {
         match &self.target().node {
-            Node::Sequence(items, _) => Some(items),
+            NodeContent::Sequence(items, _) => Some(items),
             _ => None,
         }
     }

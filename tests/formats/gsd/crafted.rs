@@ -1,6 +1,6 @@
 //! Crafted files: each is refused with a reason, or only the damaged part can't be read.
 
-use asdf_mount::content::folder::{Kind, Node};
+use asdf_mount::content::folder::{EntryKind, Node};
 use asdf_mount::format::{Container, Defect, Severity};
 use asdf_mount::source::FileSource;
 use std::sync::Arc;
@@ -336,6 +336,7 @@ fn what_is_cut_off_is_refused_or_gives_its_good_part() {
     }
     assert_others("moved", &open(&moved.bytes).unwrap(), &built, &[]);
     assert!(
-        names(&*folder(&open(&moved.bytes).unwrap(), "arrays")).contains(&("frames".into(), Kind::Folder))
+        names(&*folder(&open(&moved.bytes).unwrap(), "arrays"))
+            .contains(&("frames".into(), EntryKind::Folder))
     );
 }

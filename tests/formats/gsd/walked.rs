@@ -5,7 +5,7 @@ use std::ffi::OsStr;
 use std::sync::Arc;
 
 use asdf_mount::cache::Cache;
-use asdf_mount::content::folder::{File, Folder, Kind, Node, resolve};
+use asdf_mount::content::folder::{EntryKind, File, Folder, Node, resolve};
 use asdf_mount::content::{Content, Text};
 use asdf_mount::error::Result;
 use asdf_mount::format::{self, Container, Context};
@@ -53,7 +53,7 @@ pub(crate) fn bytes(container: &Arc<dyn Container>, path: &str) -> Vec<u8> {
 }
 
 /// Returns the names in a directory, each with its kind.
-pub(crate) fn names(folder: &dyn Folder) -> Vec<(String, Kind)> {
+pub(crate) fn names(folder: &dyn Folder) -> Vec<(String, EntryKind)> {
     let mut names = Vec::new();
     folder
         .list(0, &mut |name, kind| {
@@ -70,12 +70,12 @@ pub(crate) fn walk(folder: &dyn Folder) -> BTreeMap<String, File> {
     for (name, kind) in names(folder) {
         match folder.lookup(OsStr::new(&name)).unwrap() {
             Some(Node::Folder(inner)) => {
-                assert_eq!(kind, Kind::Folder, "{name}");
+                assert_eq!(kind, EntryKind::Folder, "{name}");
                 let inner = walk(&*inner).into_iter();
                 found.extend(inner.map(|(path, file)| (format!("{name}/{path}"), file)));
             }
             Some(Node::File(file)) => {
-                assert_eq!(kind, Kind::File, "{name}");
+                assert_eq!(kind, EntryKind::File, "{name}");
                 assert!(found.insert(name, file).is_none());
             }
             other => panic!("{name}: {other:?}"),

@@ -8,7 +8,7 @@ use std::path::Path;
 
 use asdf_mount::Kind;
 use asdf_mount::format::asdf::edit::{Plan, SaveOptions, Target};
-use asdf_mount::format::recovery::Side;
+use asdf_mount::format::recovery::SaveSide;
 use asdf_mount::source::storage::{Extents, Meta, Storage, System};
 
 use crate::common::disk::Disk;
@@ -135,7 +135,7 @@ fn a_half_shifted_file_is_mended() {
                     let target = Target::open_in(System, &path, None).unwrap();
                     let outcome = target.recovered().outcome;
                     // An insertion at the right place is complete, so the save can be finished.
-                    let wanted = if back == 0 { Side::New } else { Side::Old };
+                    let wanted = if back == 0 { SaveSide::New } else { SaveSide::Old };
                     assert_eq!(outcome, Some(wanted), "{shown}");
                     if back == 0 {
                         let wanted = parts.saved(&text('b', 9000), &options).bytes();

@@ -1,6 +1,6 @@
 //! Streams compressed by the library.
 
-use super::super::{BlockChain, Candidates, Decoder, Level, Magic, Next};
+use super::super::{BlockChain, Candidates, Decoder, Level, Magic, StreamElement};
 use super::*;
 use crate::content::Content;
 
@@ -127,7 +127,7 @@ fn blocks_found_apart_make_the_chain() {
     let (mut chain, mut out) = (BlockChain::new(), Vec::<u8>::new());
     loop {
         match chain.next(&content).unwrap() {
-            Next::Block { bit, level: of_stream } => {
+            StreamElement::Block { bit, level: of_stream } => {
                 assert_eq!(of_stream, level);
                 let (block, bytes) = blocks.iter().find(|(block, _)| block.start == bit).unwrap();
                 let other = blocks.iter().find(|(block, _)| block.start != bit).unwrap();
@@ -136,7 +136,7 @@ fn blocks_found_apart_make_the_chain() {
                 assert!(!chain.accept(block));
                 out.extend(bytes);
             }
-            Next::End { byte, trailing } => {
+            StreamElement::End { byte, trailing } => {
                 assert_eq!((byte, trailing), (stream.len() as u64, content.len() - stream.len() as u64));
                 break;
             }

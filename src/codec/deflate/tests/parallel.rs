@@ -6,7 +6,7 @@ use super::*;
 /// the bits `cuts` on, and each is decoded without the output before it.
 fn two_stages(stream: &Stream, cuts: &[u64], cap: usize) -> (Vec<u8>, Vec<Checkpoint>, Taken) {
     let stored = &stream.stored;
-    let (mut inflate, mut finder, mut resolver) = (Inflate::new(), Finder::new(), Resolver::new());
+    let (mut inflate, mut finder, mut resolver) = (Inflate::new(), BlockFinder::new(), Resolver::new());
     let end = stored.len() * 8;
     let mut pieces = Vec::new();
     for (n, &cut) in cuts.iter().enumerate() {
@@ -135,7 +135,7 @@ fn the_finder_finds_each_block_and_what_looks_like_one() {
     let mut stored = Bytes::new(writer.bytes.clone());
     for sip in [usize::MAX, 1] {
         stored.sip = sip;
-        let (mut finder, mut found, mut from) = (Finder::new(), Vec::new(), 0);
+        let (mut finder, mut found, mut from) = (BlockFinder::new(), Vec::new(), 0);
         while let Some(bit) = finder.find(&stored, from, stored.len() * 8).unwrap() {
             found.push(bit);
             from = bit + 1;

@@ -5,7 +5,7 @@ use std::io::Write;
 use super::super::Scale;
 use super::*;
 use crate::cache::Cache;
-use crate::codec::deflate::Finder;
+use crate::codec::deflate::BlockFinder;
 use crate::codec::samples::Dice;
 use crate::content::Text;
 
@@ -27,7 +27,7 @@ fn a_piece_is_copied_out_in_parts_and_its_rest_as_a_segment() {
     let (truth, mut walk) = stream();
     let (stored, mut out) = (walk.zlib.stored.clone(), Vec::new());
     let cut = stored.len() * 8 / 3;
-    let start = Finder::new().find(&*stored, cut, u64::MAX).unwrap().unwrap();
+    let start = BlockFinder::new().find(&*stored, cut, u64::MAX).unwrap().unwrap();
     let piece = || {
         let start = Position::block_at(start, 0);
         let stretch = PieceRequest { start, until: u64::MAX, cap: 400_000, spacing: 100_000 };

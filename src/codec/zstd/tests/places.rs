@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::*;
 use crate::codec::input::Input;
-use crate::codec::zstd::blocks::Blocks;
+use crate::codec::zstd::blocks::BlockDecoder;
 use crate::codec::zstd::memory::{Follow, Memory};
 
 /// Decodes from positions in a frame. Returns their number and the number of blocks.
@@ -132,7 +132,7 @@ fn a_block_that_is_not_what_it_says_ends_the_places_and_nothing_else() {
     let stored = encode(&truth, 3, 15, false, usize::MAX);
     let mut dice = Dice(24);
     let input: Arc<dyn Content> = Arc::new(Text::new(&stored[..]));
-    let mut blocks = Blocks::new(Input::new(&input), Box::default());
+    let mut blocks = BlockDecoder::new(Input::new(&input), Box::default());
     blocks.begin().unwrap();
     let mut compressed = Vec::new();
     loop {

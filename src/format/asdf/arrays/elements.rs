@@ -12,7 +12,7 @@ use super::referred::array_of;
 use super::survey::surveyed;
 use super::{inline, masks};
 use crate::content::folder::{File, Keeping, Renewal, Signature};
-use crate::content::{Content, Gather, Text, Window};
+use crate::content::{Content, ContentWindow, Gather, Text};
 use crate::decode::Decoded;
 use crate::error::{Error, Kind, Result};
 use crate::format::Block;
@@ -54,7 +54,7 @@ impl Elements {
         let order =
             array.strides.as_ref().map_or(Some(Order::C), |strides| order(&dimensions, strides, item));
         let content: Arc<dyn Content> = match order {
-            Some(_) => Arc::new(Window::new(data, extent.start, extent.end - extent.start)),
+            Some(_) => Arc::new(ContentWindow::new(data, extent.start, extent.end - extent.start)),
             None => {
                 let strides = array.strides.iter().flatten().copied();
                 let dimensions = dimensions.iter().copied().zip(strides).collect();

@@ -7,7 +7,7 @@ use crate::yaml::event::Mark;
 
 /// An entry at a path.
 #[derive(Clone, Debug)]
-pub(in super::super) enum Entry {
+pub(in super::super) enum ArrayEntry {
     /// An array in a block, in the tree, or in another file. Type and shape are known.
     Array(Arc<Ndarray>),
     /// The mask of an array, if it is not itself an array of the same shape.

@@ -2,7 +2,7 @@
 
 use super::super::ndarray::{Datatype, Ndarray, Scalar, Source};
 use super::super::view::AsdfFile;
-use super::entry::Entry;
+use super::entry::ArrayEntry;
 use super::{npy, surveyed};
 use crate::content::path_folder::Item;
 use crate::error::Result;
@@ -13,7 +13,7 @@ use crate::format::{ArrayFacts, ArraySource};
 pub(in super::super) fn each(file: &AsdfFile, take: &mut dyn FnMut(ArrayFacts)) -> Result<()> {
     let blocks = file.block_count()?;
     for item in surveyed(file).items.iter() {
-        let Entry::Array(array) = &item.what else { continue };
+        let ArrayEntry::Array(array) = &item.what else { continue };
         let Some(path) = path_of(item) else { continue };
         let (source, size) = match &array.source {
             Source::Block(_) => match array.source.block(blocks) {
@@ -30,7 +30,7 @@ pub(in super::super) fn each(file: &AsdfFile, take: &mut dyn FnMut(ArrayFacts)) 
 }
 
 /// Returns the path of an array; `None` for a mask.
-fn path_of(item: &Item<Entry>) -> Option<String> {
+fn path_of(item: &Item<ArrayEntry>) -> Option<String> {
     let path = item.components().collect::<Vec<_>>().join("/");
     let path = path.strip_suffix(".npy")?;
     (!path.ends_with(".mask")).then(|| path.to_owned())

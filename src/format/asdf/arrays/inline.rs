@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::super::ndarray::{Byteorder, Datatype, Field, Inline, Ndarray, Scalar, Source};
 use super::value::Value;
-use crate::content::{Content, Pieces, Text, Window};
+use crate::content::{Content, ContentWindow, Pieces, Text};
 use crate::decode::{Decoder, Sequential};
 use crate::error::{Error, Result};
 use crate::yaml::event::{Event, Mark, Style, What};
@@ -73,7 +73,7 @@ impl TreeText {
             }
         }
         let before = prefix.len() as u64;
-        let rest = Window::new(self.tree.clone(), place.offset, u64::MAX);
+        let rest = ContentWindow::new(self.tree.clone(), place.offset, u64::MAX);
         let text = Pieces::new([Arc::new(Text::new(prefix)) as Arc<dyn Content>, Arc::new(rest)])?;
         Ok((Events::keeping(Arc::new(text)), before))
     }
@@ -114,7 +114,7 @@ impl TreeText {
 }
 
 /// A part of an array.
-enum Part<'e> {
+enum ArrayPart<'e> {
     Open,
     Close,
     Leaf { text: &'e str, plain: bool, tag: Option<&'e str> },
@@ -159,7 +159,7 @@ impl Walk {
     }
 
     /// Passes the next part to `take`. False at the end.
-    fn step(&mut self, take: &mut dyn FnMut(Part<'_>) -> Result<()>) -> Result<bool> {
+    fn step(&mut self, take: &mut dyn FnMut(ArrayPart<'_>) -> Result<()>) -> Result<bool> {
         while self.nodes.pop_if(|node| node.ended).is_some() {}
         let Some(node) = self.nodes.last_mut() else { return Ok(false) };
         let end = || Error::damaged("an array in the tree is incomplete");
@@ -171,16 +171,16 @@ impl Walk {
         match what {
             What::SequenceStart { .. } => {
                 node.depth += 1;
-                take(Part::Open)?;
+                take(ArrayPart::Open)?;
             }
             What::SequenceEnd => {
                 node.depth = node.depth.checked_sub(1).ok_or_else(end)?;
                 node.ended = node.depth == 0;
-                take(Part::Close)?;
+                take(ArrayPart::Close)?;
             }
             What::Scalar { value, style, tag, .. } => {
                 node.ended = node.depth == 0;
-                take(Part::Leaf { text: value, plain: style == Style::Plain, tag })?;
+                take(ArrayPart::Leaf { text: value, plain: style == Style::Plain, tag })?;
             }
             What::Alias(_) => {
                 node.ended = node.depth == 0;
@@ -205,19 +205,19 @@ pub(super) fn measure(text: &Arc<TreeText>, inline: &mut Inline, parts_left: &mu
         *parts_left = parts_left
             .checked_sub(1)
             .ok_or_else(|| Error::unsupported("it has too many aliases to follow"))?;
-        if let (Some(count), false) = (counts.last_mut(), matches!(part, Part::Close)) {
+        if let (Some(count), false) = (counts.last_mut(), matches!(part, ArrayPart::Close)) {
             *count += 1;
         }
         match part {
-            Part::Open => {
+            ArrayPart::Open => {
                 rectangle.open(counts.len());
                 counts.push(0);
             }
-            Part::Close => {
+            ArrayPart::Close => {
                 let count = counts.pop().unwrap_or_default();
                 rectangle.close(counts.len(), count);
             }
-            Part::Leaf { text, plain, tag } => {
+            ArrayPart::Leaf { text, plain, tag } => {
                 rectangle.leaf(counts.len());
                 let (plain, tag) = if tag == Some("!") { (true, None) } else { (plain, tag) };
                 leaves.add(inline.place, text, scalar::type_of(text, plain, tag), tag);
@@ -348,8 +348,8 @@ impl ElementDecoder {
     /// Makes the bytes of the next value.
     fn make(&mut self) -> Result<()> {
         let (values, next, nulls, ready) = (&self.values, &mut self.next, self.nulls, &mut self.ready);
-        let mut take = |part: Part<'_>| {
-            let Part::Leaf { text, plain, tag } = part else { return Ok(()) };
+        let mut take = |part: ArrayPart<'_>| {
+            let ArrayPart::Leaf { text, plain, tag } = part else { return Ok(()) };
             let Some((scalar, byteorder)) = values.get(*next).copied() else { return Ok(()) };
             *next = (*next + 1) % values.len();
             let value = Value::of(text, plain, tag);

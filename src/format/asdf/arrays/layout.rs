@@ -4,9 +4,9 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use super::super::ndarray::{Datatype, Mask, Ndarray, Scalar, Source};
-use super::entry::{Entry, Masked, MaskedBy};
+use super::entry::{ArrayEntry, Masked, MaskedBy};
 use super::masks::can_be_broadcast;
-use super::places::Places;
+use super::places::PathsInArrays;
 use crate::content::path_folder::Item;
 use crate::content::path_tree::Id;
 use crate::yaml::event::Mark;
@@ -32,10 +32,13 @@ pub(super) struct LostMask {
 
 /// Returns the items of `arrays/`, the masks that are not shown, and true if there are too many items to show
 /// all.
-pub(super) fn items(survey: &Survey, arrays: Vec<FoundArray>) -> (Vec<Item<Entry>>, Vec<LostMask>, bool) {
+pub(super) fn items(
+    survey: &Survey,
+    arrays: Vec<FoundArray>,
+) -> (Vec<Item<ArrayEntry>>, Vec<LostMask>, bool) {
     let mut layout = Layout {
         paths: &survey.paths,
-        places: Places::new(),
+        places: PathsInArrays::new(),
         arrays: HashMap::new(),
         masks: HashMap::new(),
         items: Vec::new(),
@@ -63,12 +66,12 @@ pub(super) fn items(survey: &Survey, arrays: Vec<FoundArray>) -> (Vec<Item<Entry
 
 struct Layout<'p> {
     paths: &'p Paths,
-    places: Places,
+    places: PathsInArrays,
     /// The arrays with files of their own.
     arrays: HashMap<Id, Arc<Ndarray>>,
     /// Mask arrays by their own paths; true if the mask's file holds the array unchanged.
     masks: HashMap<Id, (Arc<Ndarray>, bool)>,
-    items: Vec<Item<Entry>>,
+    items: Vec<Item<ArrayEntry>>,
     lost_masks: Vec<LostMask>,
 }
 
@@ -87,18 +90,18 @@ impl Layout<'_> {
         let array = Arc::new(found.array);
         self.places.announce(place);
         match (own_mask(&array), array.mask) {
-            (Some(by), _) => self.show_mask(place, Entry::Mask(Masked { of: array.clone(), by })),
+            (Some(by), _) => self.show_mask(place, ArrayEntry::Mask(Masked { of: array.clone(), by })),
             (None, Mask::Value(place, _)) => {
                 let (of, why) = (self.paths.show(found.path), "the mask or the elements are not numbers");
                 self.lost_masks.push(LostMask { of, place, why });
             }
             _ => {}
         }
-        self.items.extend(self.places.file(place, false, Entry::Array(array.clone())));
+        self.items.extend(self.places.file(place, false, ArrayEntry::Array(array.clone())));
         self.arrays.insert(place, array);
     }
 
-    fn show_mask(&mut self, place: Id, what: Entry) {
+    fn show_mask(&mut self, place: Id, what: ArrayEntry) {
         self.items.extend(self.places.file(place, true, what));
     }
 
@@ -122,7 +125,7 @@ impl Layout<'_> {
             return self.lose(found.path, found.place, "it does not fit the shape of its array");
         };
         self.places.announce_mask(place);
-        self.masks.insert(place, (mask, matches!(entry, Entry::Array(_))));
+        self.masks.insert(place, (mask, matches!(entry, ArrayEntry::Array(_))));
         self.show_mask(above, entry);
     }
 
@@ -166,7 +169,7 @@ impl Layout<'_> {
             return self.lose(path, place, "it is in another file");
         }
         if let Some(from) = self.places.place(self.paths, path) {
-            let what = Entry::Reference(place, reference.uri.clone());
+            let what = ArrayEntry::Reference(place, reference.uri.clone());
             self.items.extend(self.places.file(from, false, what));
         }
     }
@@ -180,7 +183,7 @@ impl Layout<'_> {
         let (mask, has_file) = mask.map_or((None, true), |(mask, has_file)| (Some(mask), has_file));
         let Some(above) = self.above_mask(path).filter(|above| self.arrays.contains_key(above)) else {
             self.items.extend(match mask.filter(|_| !has_file) {
-                Some(mask) => self.places.file(from, false, Entry::Array(mask)),
+                Some(mask) => self.places.file(from, false, ArrayEntry::Array(mask)),
                 None => self.places.link(from, to, false),
             });
             return Ok(());
@@ -188,7 +191,7 @@ impl Layout<'_> {
         let mask = mask.or_else(|| self.arrays.get(&target?).cloned());
         let (of, mask) = self.arrays.get(&above).zip(mask).ok_or("it does not refer to an array")?;
         match mask_entry(of, &mask).ok_or("it does not fit the shape of its array")? {
-            Entry::Array(_) if has_file => self.items.extend(self.places.link(above, to, true)),
+            ArrayEntry::Array(_) if has_file => self.items.extend(self.places.link(above, to, true)),
             entry => self.show_mask(above, entry),
         }
         Ok(())
@@ -212,10 +215,10 @@ fn own_mask(array: &Ndarray) -> Option<MaskedBy> {
 
 /// Returns the entry of a mask: the array itself if it is a boolean array of the right shape. `None` if it
 /// does not fit.
-fn mask_entry(of: &Arc<Ndarray>, mask: &Arc<Ndarray>) -> Option<Entry> {
+fn mask_entry(of: &Arc<Ndarray>, mask: &Arc<Ndarray>) -> Option<ArrayEntry> {
     let is_bool = mask.datatype == Some(Datatype::Scalar(Scalar::Bool8));
     if is_bool && mask.shape == of.shape {
-        return Some(Entry::Array(mask.clone()));
+        return Some(ArrayEntry::Array(mask.clone()));
     }
     if let (Some(from), Some(to)) = (&mask.shape, &of.shape)
         && !from.streamed
@@ -224,5 +227,5 @@ fn mask_entry(of: &Arc<Ndarray>, mask: &Arc<Ndarray>) -> Option<Entry> {
     {
         return None;
     }
-    Some(Entry::Mask(Masked { of: of.clone(), by: MaskedBy::Array(mask.clone()) }))
+    Some(ArrayEntry::Mask(Masked { of: of.clone(), by: MaskedBy::Array(mask.clone()) }))
 }

@@ -5,8 +5,8 @@ use std::collections::hash_map::Entry as MapEntry;
 use std::collections::{HashMap, HashSet};
 
 use super::super::external::unescaped;
-use super::entry::Entry;
-use crate::content::names::Names;
+use super::entry::ArrayEntry;
+use crate::content::names::ViewNames;
 use crate::content::path_folder::Item;
 use crate::content::path_tree::{Id, PathTree};
 use crate::yaml::parser::MAX_DEPTH;
@@ -22,7 +22,7 @@ const MOST_LOOKED_AT: usize = 1 << 26;
 /// Endings of the files of arrays and masks.
 const ENDING: &str = ".npy";
 const MASK_ENDING: &str = ".mask.npy";
-const NAMES: Names = Names { endings: &[ENDING, ".mask"] };
+const NAMES: ViewNames = ViewNames { endings: &[ENDING, ".mask"] };
 
 /// Maximal size of the paths of all files and links, in bytes.
 const MOST_PATHS: usize = 64 << 20;
@@ -43,7 +43,7 @@ enum PlaceEntry {
 }
 
 /// Paths in `arrays/`.
-pub(super) struct Places {
+pub(super) struct PathsInArrays {
     tree: PathTree,
     /// The places of requested nodes, by the number of their path; `Some(None)` if the path is too long.
     known: Vec<Option<Option<Id>>>,
@@ -62,7 +62,7 @@ pub(super) struct Places {
     pub(super) is_full: bool,
 }
 
-impl Places {
+impl PathsInArrays {
     pub(super) fn new() -> Self {
         Self {
             tree: PathTree::new(LONGEST_PATH),
@@ -139,7 +139,7 @@ impl Places {
     }
 
     /// Returns the file of an array, or of the array's mask, at a place; `None` if there are too many.
-    pub(super) fn file(&mut self, place: Id, is_mask: bool, what: Entry) -> Option<Item<Entry>> {
+    pub(super) fn file(&mut self, place: Id, is_mask: bool, what: ArrayEntry) -> Option<Item<ArrayEntry>> {
         self.item(place, if is_mask { MASK_ENDING } else { ENDING }, what)
     }
 
@@ -177,7 +177,7 @@ impl Places {
     }
 
     /// Returns a link from an alias or reference to its node, if the node has an entry.
-    pub(super) fn link(&mut self, from: Id, to: Id, is_mask: bool) -> Option<Item<Entry>> {
+    pub(super) fn link(&mut self, from: Id, to: Id, is_mask: bool) -> Option<Item<ArrayEntry>> {
         let to = self.resolve(to)?;
         let shown = *self.nodes.get(&to)?;
         if self.links >= MOST_LINKS {
@@ -206,11 +206,11 @@ impl Places {
         };
         self.links += 1;
         self.used += text.len();
-        self.item(place, ending, Entry::Link(text.into()))
+        self.item(place, ending, ArrayEntry::Link(text.into()))
     }
 
     /// Returns an item with a unique file name.
-    fn item(&mut self, place: Id, ending: &str, what: Entry) -> Option<Item<Entry>> {
+    fn item(&mut self, place: Id, ending: &str, what: ArrayEntry) -> Option<Item<ArrayEntry>> {
         if self.used > MOST_PATHS {
             return None;
         }

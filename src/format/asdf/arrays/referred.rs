@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::super::external::split;
 use super::super::ndarray::{Elsewhere, Ndarray};
 use super::super::view::AsdfFile;
-use super::entry::Entry;
+use super::entry::ArrayEntry;
 use super::places::components_of_pointer;
 use super::survey::surveyed;
 use crate::content::path_folder::{Item, Items, below};
@@ -21,7 +21,7 @@ const MASK_ENDING: &str = ".mask.npy";
 pub(super) type Below = (Vec<String>, Arc<Ndarray>);
 
 /// Returns the path of an item, with its ending.
-pub(super) fn path_of(item: &Item<Entry>) -> Vec<String> {
+pub(super) fn path_of(item: &Item<ArrayEntry>) -> Vec<String> {
     item.components().map(str::to_owned).collect()
 }
 
@@ -71,7 +71,7 @@ enum There {
     Reference(Arc<str>, Vec<String>),
 }
 
-fn look(items: &Items<Entry>, path: &[String]) -> There {
+fn look(items: &Items<ArrayEntry>, path: &[String]) -> There {
     let (mut here, mut arrays) = (items.all(), Vec::new());
     for (depth, name) in path.iter().enumerate() {
         let folder = below(here, depth, name);
@@ -79,16 +79,16 @@ fn look(items: &Items<Entry>, path: &[String]) -> There {
         let (way, rest) = path.split_at(depth + 1);
         for item in [file, folder].into_iter().flatten().filter(|item| item.path.len() == way.len()) {
             match &item.what {
-                Entry::Link(text) => return There::Link([&target(way, text), rest].concat()),
-                Entry::Reference(_, uri) => return There::Reference(uri.clone(), rest.to_vec()),
-                Entry::Array(array) if rest.is_empty() => arrays.push((Vec::new(), array.clone())),
+                ArrayEntry::Link(text) => return There::Link([&target(way, text), rest].concat()),
+                ArrayEntry::Reference(_, uri) => return There::Reference(uri.clone(), rest.to_vec()),
+                ArrayEntry::Array(array) if rest.is_empty() => arrays.push((Vec::new(), array.clone())),
                 _ => {}
             }
         }
         here = folder;
     }
     for item in here {
-        if let (Entry::Array(array), false) = (&item.what, item.file.ends_with(MASK_ENDING)) {
+        if let (ArrayEntry::Array(array), false) = (&item.what, item.file.ends_with(MASK_ENDING)) {
             arrays.push((stem_of(item).split_off(path.len()), array.clone()));
         }
     }
@@ -96,7 +96,7 @@ fn look(items: &Items<Entry>, path: &[String]) -> There {
 }
 
 /// Returns the path of an item without its ending.
-fn stem_of(item: &Item<Entry>) -> Vec<String> {
+fn stem_of(item: &Item<ArrayEntry>) -> Vec<String> {
     let mut path = path_of(item);
     if let Some(last) = path.last_mut()
         && let Some(stem) = last.strip_suffix(ENDING)

@@ -5,23 +5,23 @@ use std::sync::Arc;
 
 use super::super::ndarray::{Elsewhere, Ndarray, Source};
 use super::super::view::AsdfFile;
-use super::entry::Entry;
+use super::entry::ArrayEntry;
 use super::referred::{Below, ENDING, follow, path_of};
-use super::survey::{Found, MOST_ARRAYS};
+use super::survey::{FoundArrays, MOST_ARRAYS};
 use crate::content::path_folder::{Item, Items};
 
 /// Returns `found` with all references into other files resolved.
-pub(super) fn resolved(file: &AsdfFile, found: &Found) -> Found {
+pub(super) fn resolved(file: &AsdfFile, found: &FoundArrays) -> FoundArrays {
     let mut resolved = found.clone();
-    let is_reference = |item: &Item<Entry>| matches!(item.what, Entry::Reference(..));
+    let is_reference = |item: &Item<ArrayEntry>| matches!(item.what, ArrayEntry::Reference(..));
     if !found.items.iter().any(is_reference) {
         return resolved;
     }
-    let mut items: Vec<Item<Entry>> =
+    let mut items: Vec<Item<ArrayEntry>> =
         found.items.iter().filter(|item| !is_reference(item)).cloned().collect();
     let mut taken: HashSet<Vec<String>> = items.iter().map(path_of).collect();
     for item in found.items.iter() {
-        let Entry::Reference(place, uri) = &item.what else { continue };
+        let ArrayEntry::Reference(place, uri) = &item.what else { continue };
         let shown = item.path.join("/");
         let mut new = match follow(file, uri, &[]) {
             Ok((_, arrays)) if arrays.is_empty() => {
@@ -55,7 +55,7 @@ pub(super) fn resolved(file: &AsdfFile, found: &Found) -> Found {
 }
 
 /// Returns the entry of an array that a reference leads to.
-fn referred(item: &Item<Entry>, uri: &str, (path, array): Below) -> Item<Entry> {
+fn referred(item: &Item<ArrayEntry>, uri: &str, (path, array): Below) -> Item<ArrayEntry> {
     let all: Vec<String> = item.path.iter().chain(&path).cloned().collect();
     let file = match path.last() {
         Some(last) => format!("{last}{ENDING}"),
@@ -63,5 +63,5 @@ fn referred(item: &Item<Entry>, uri: &str, (path, array): Below) -> Item<Entry> 
     };
     let elsewhere = Elsewhere { uri: uri.to_owned(), path };
     let array = Ndarray { source: Source::Elsewhere(Box::new(elsewhere)), ..(*array).clone() };
-    Item { path: all.into(), file, what: Entry::Array(Arc::new(array)) }
+    Item { path: all.into(), file, what: ArrayEntry::Array(Arc::new(array)) }
 }

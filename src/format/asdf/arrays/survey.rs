@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::super::computed::Computed;
 use super::super::ndarray::{self, Datatype, Ndarray, Source, TooLarge};
 use super::super::view::{AsdfFile, Collector, Surveyed, View};
-use super::entry::Entry;
+use super::entry::ArrayEntry;
 use super::inline::{TreeText, measure};
 use super::layout::{self, FoundArray};
 use crate::content::Content;
@@ -14,7 +14,9 @@ use crate::content::path_folder::Items;
 use crate::error::Error;
 use crate::format::{ArrayPaths, Defect, Severity};
 use crate::yaml::event::Mark;
-use crate::yaml::survey::{self, Commented, Node, PathId, Paths, Step, Survey, Value, Wanted, WantedNode};
+use crate::yaml::survey::{
+    self, Commented, NodeContent, PathId, Paths, Step, Survey, TreeNode, Wanted, WantedNode,
+};
 
 /// Maximal length of a tree that is searched, in bytes.
 const LONGEST_TREE: u64 = 256 << 20;
@@ -40,9 +42,9 @@ const START: Mark = Mark { offset: 0, line: 1, column: 1 };
 
 /// The arrays of a tree.
 #[derive(Clone, Debug)]
-pub(in super::super) struct Found {
+pub(in super::super) struct FoundArrays {
     /// Files and links with their paths.
-    pub items: Items<Entry>,
+    pub items: Items<ArrayEntry>,
     /// The arrays that use each block.
     pub of_blocks: ArrayPaths,
     /// Notes on omitted arrays.
@@ -71,7 +73,7 @@ impl ExternalArray {
     }
 }
 
-impl Found {
+impl FoundArrays {
     /// Adds a note on an array.
     pub(super) fn note(&mut self, place: Mark, what: String) {
         if self.defects.len() < MOST_DEFECTS {
@@ -86,9 +88,9 @@ fn note(place: Mark, what: String) -> Defect {
 }
 
 /// Returns the arrays of the tree. The first call surveys the tree for all views.
-pub(in super::super) fn surveyed(file: &AsdfFile) -> &Found {
+pub(in super::super) fn surveyed(file: &AsdfFile) -> &FoundArrays {
     file.computed.get_or_compute(|| {
-        let blocks = Blocks { count: file.block_count().unwrap_or(0), size: &|n| file.decoded_size(n) };
+        let blocks = ArrayBlocks { count: file.block_count().unwrap_or(0), size: &|n| file.decoded_size(n) };
         let found = find(&file.tree(), blocks, file.views, &file.computed);
         if !found.externals.is_empty() {
             file.note_externals();
@@ -99,7 +101,7 @@ pub(in super::super) fn surveyed(file: &AsdfFile) -> &Found {
 
 /// The blocks of a file, in which its arrays lie.
 #[derive(Clone, Copy)]
-pub(in super::super) struct Blocks<'b> {
+pub(in super::super) struct ArrayBlocks<'b> {
     pub count: usize,
     /// Returns the decoded length of a block, if it is known.
     pub size: &'b dyn Fn(usize) -> Option<u64>,
@@ -109,12 +111,12 @@ pub(in super::super) struct Blocks<'b> {
 /// want. The collectors keep their results in `computed`.
 pub(in super::super) fn find(
     tree: &Arc<dyn Content>,
-    blocks: Blocks<'_>,
+    blocks: ArrayBlocks<'_>,
     views: &[&'static dyn View],
     computed: &Computed,
-) -> Found {
+) -> FoundArrays {
     let collectors = views.iter().filter_map(|view| Some((*view, view.collector()?))).collect();
-    let mut finder = Finder {
+    let mut finder = ArrayFinder {
         tree,
         blocks,
         arrays: Vec::new(),
@@ -144,9 +146,9 @@ pub(in super::super) fn find(
     finder.found(surveyed.ok())
 }
 
-struct Finder<'f> {
+struct ArrayFinder<'f> {
     tree: &'f Arc<dyn Content>,
-    blocks: Blocks<'f>,
+    blocks: ArrayBlocks<'f>,
     arrays: Vec<FoundArray>,
     /// Nodes that are only a tag, and the reason why they are not arrays.
     bare: Vec<(Option<PathId>, Mark, String)>,
@@ -162,7 +164,7 @@ struct Finder<'f> {
 
 type Why<T> = std::result::Result<T, String>;
 
-impl Finder<'_> {
+impl ArrayFinder<'_> {
     fn take_node(&mut self, paths: &Paths, node: &WantedNode<'_>) {
         let Some(tag) = node.tag else { return };
         if ndarray::is_tag(tag) && !self.is_full {
@@ -259,7 +261,7 @@ impl Finder<'_> {
         }
     }
 
-    fn found(mut self, surveyed: Option<Survey>) -> Found {
+    fn found(mut self, surveyed: Option<Survey>) -> FoundArrays {
         let complete = surveyed.is_some() && !self.is_full;
         let (mut items, mut text) = (Vec::new(), None);
         if let Some(survey) = &surveyed {
@@ -285,7 +287,7 @@ impl Finder<'_> {
         }
         let of_blocks = ArrayPaths { found: self.of_blocks, complete };
         let (externals, defects) = (self.externals, self.defects);
-        Found { items: Items::new(items), of_blocks, defects, externals, text }
+        FoundArrays { items: Items::new(items), of_blocks, defects, externals, text }
     }
 
     fn end_collectors(&mut self, survey: Option<&Survey>) {
@@ -322,7 +324,7 @@ impl Finder<'_> {
 }
 
 /// Returns the reason why an array does not fit in its block. Arrays elsewhere always fit.
-pub(in super::super) fn fits_in_block(array: &Ndarray, blocks: Blocks<'_>) -> Why<()> {
+pub(in super::super) fn fits_in_block(array: &Ndarray, blocks: ArrayBlocks<'_>) -> Why<()> {
     let Source::Block(n) = array.source else { return Ok(()) };
     let number = array.source.block(blocks.count).ok_or_else(|| format!("there is no block {n}"))?;
     if let Some(size) = (blocks.size)(number) {
@@ -333,8 +335,8 @@ pub(in super::super) fn fits_in_block(array: &Ndarray, blocks: Blocks<'_>) -> Wh
 }
 
 /// True if a node is only a tag.
-fn is_bare(node: &Value) -> bool {
-    matches!(&node.target().node, Node::Scalar { text, .. } if text.is_empty())
+fn is_bare(node: &TreeNode) -> bool {
+    matches!(&node.target().node, NodeContent::Scalar { text, .. } if text.is_empty())
 }
 
 /// Sets the type and shape of an array in the tree, or returns the reason why it can't be shown.

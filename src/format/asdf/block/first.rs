@@ -6,9 +6,9 @@
 //! bytes after it can't be a header. In both cases an index that names another first block decides, if the
 //! chain from that block continues and the chain from the magic does not.
 
-use super::{Chain, Next};
+use super::{AfterBlock, Chain};
 use crate::error::Result;
-use crate::format::asdf::defect::Defect;
+use crate::format::asdf::defect::AsdfDefect;
 use crate::format::asdf::header::{Header, LONGEST_FIELDS, MAGIC};
 
 /// Bytes read at once while looking for a magic.
@@ -57,7 +57,7 @@ fn among_other_bytes(chain: &mut Chain<'_>, first: Option<u64>) -> Result<Option
 fn behind_magic(chain: &mut Chain<'_>, first: u64, at: u64) -> Result<u64> {
     let at = contradicted_by_index(chain, at)?.unwrap_or(at);
     if first != at {
-        chain.note(first, None, Defect::MagicInPadding);
+        chain.note(first, None, AsdfDefect::MagicInPadding);
     }
     Ok(at)
 }
@@ -103,7 +103,7 @@ pub(super) fn likely_end(chain: &mut Chain<'_>, at: u64) -> Result<Option<u64>> 
         if let Some(end) = header.end().filter(|end| is_usual(&header) && *end <= chain.size)
             && header.allocated_size > 0
             && !header.streamed()
-            && !matches!(chain.next(end)?, Next::Neither(_))
+            && !matches!(chain.next(end)?, AfterBlock::Neither(_))
         {
             return Ok(Some(end));
         }

@@ -7,7 +7,7 @@
 
 use super::{Chain, End, LONGEST_GAP, is_ascending, is_blank};
 use crate::error::Result;
-use crate::format::asdf::defect::Defect;
+use crate::format::asdf::defect::AsdfDefect;
 use crate::format::asdf::head;
 use crate::format::asdf::header::LONGEST_FIELDS;
 use crate::format::asdf::index::Index;
@@ -144,7 +144,7 @@ impl Chain<'_> {
                 self.judge(n, &header)?;
             }
             let said = self.blocks.defects.drain(before..).map(|defect| defect.what).collect::<Vec<_>>();
-            self.note(*offset, Some(n), Defect::LostBlock(said));
+            self.note(*offset, Some(n), AsdfDefect::LostBlock(said));
         }
         Ok(())
     }

@@ -6,9 +6,9 @@
 //! block or the index, and if no other place in the index is as near. Data of a block or a block with another
 //! number are therefore not mistaken for it.
 
-use super::{Chain, Next, is_ascending};
+use super::{AfterBlock, Chain, is_ascending};
 use crate::error::Result;
-use crate::format::asdf::defect::Defect;
+use crate::format::asdf::defect::AsdfDefect;
 use crate::format::asdf::head;
 use crate::format::asdf::header::LONGEST_FIELDS;
 use crate::source::read_up_to;
@@ -23,7 +23,7 @@ const MOST_SEARCHES: usize = 1024;
 const MOST_MAGICS: usize = 64;
 
 /// A block to search for.
-struct Wanted {
+struct SoughtBlock {
     /// The offset at which it is expected.
     expected: u64,
     /// The number of bytes before that offset in which no block with a lower number can begin.
@@ -52,11 +52,11 @@ impl Chain<'_> {
             && (here..end).contains(&index)
             && end - index <= FARTHEST
         {
-            self.note(here, Some(n), Defect::Shifted { at: index, expected: end });
+            self.note(here, Some(n), AsdfDefect::Shifted { at: index, expected: end });
         }
         for k in 1..listed.len().min(1 + MOST_LOST) {
             let Some(expected) = here.checked_add(listed[k] - listed[0]) else { break };
-            let wanted = Wanted {
+            let wanted = SoughtBlock {
                 before: (listed[k] - listed[k - 1]) / 2,
                 len: listed.get(k + 1).map(|next| next - listed[k]),
                 expected,
@@ -93,9 +93,9 @@ impl Chain<'_> {
     }
 
     /// Returns the nearest block to an expected offset.
-    fn nearest(&mut self, wanted: &Wanted) -> Result<Option<u64>> {
+    fn nearest(&mut self, wanted: &SoughtBlock) -> Result<Option<u64>> {
         self.searches += 1;
-        let Wanted { before, len, expected, index } = *wanted;
+        let SoughtBlock { before, len, expected, index } = *wanted;
         let behind = len.map_or(FARTHEST, |len| len / 2);
         let from = expected.saturating_sub(before.min(FARTHEST));
         // The range includes the four bytes of a magic that begins at its end.
@@ -136,9 +136,9 @@ impl Chain<'_> {
         // An index in a block's data is not the file's.
         let next = if end <= self.size { self.next(end)? } else { return Ok(false) };
         Ok(match next {
-            Next::Block(_) => true,
-            Next::Index(found) => found == index,
-            Next::EndOfFile | Next::Neither(_) => false,
+            AfterBlock::Block(_) => true,
+            AfterBlock::Index(found) => found == index,
+            AfterBlock::EndOfFile | AfterBlock::Neither(_) => false,
         })
     }
 
@@ -161,12 +161,12 @@ impl Chain<'_> {
             let latest = at - (listed.len() - k) as u64;
             let place = here.saturating_add(offset - listed[0]).min(latest).max(before + 1);
             last = self.blocks.offsets.len();
-            self.note(place, Some(last), Defect::LostBlock(Vec::new()));
+            self.note(place, Some(last), AsdfDefect::LostBlock(Vec::new()));
             self.blocks.offsets.push(place);
         }
         if at != expected {
             let offset = self.blocks.offsets[last];
-            self.note(offset, Some(last), Defect::Shifted { at, expected });
+            self.note(offset, Some(last), AsdfDefect::Shifted { at, expected });
         }
     }
 }

@@ -4,7 +4,7 @@ use super::{Chain, Encoding};
 use crate::error::{Error, Result};
 use crate::format::asdf::quantize::{ByteOrder, Float};
 use crate::format::asdf::tile::{MAX_DIMENSIONS, Tiling};
-use crate::yaml::Value;
+use crate::yaml;
 
 /// The bytes at the start of a block in which its chain must end.
 pub const HEAD: usize = 64 << 10;
@@ -23,7 +23,7 @@ pub fn parse(head: &[u8]) -> Result<(Chain, usize)> {
     let end = document_end(head).ok_or_else(|| {
         Error::damaged(format!("the encoding chain has no end '...' in the first {} bytes", head.len()))
     })?;
-    let chain = Value::read(&head[..end], MAX_NODES).and_then(|value| read(&value));
+    let chain = yaml::Value::read(&head[..end], MAX_NODES).and_then(|value| read(&value));
     Ok((chain.map_err(|error| error.within("the encoding chain"))?, end))
 }
 
@@ -40,9 +40,9 @@ fn document_end(head: &[u8]) -> Option<usize> {
     })
 }
 
-fn read(value: &Value) -> Result<Chain> {
+fn read(value: &yaml::Value) -> Result<Chain> {
     let entries = match value {
-        Value::Scalar { .. } => std::slice::from_ref(value),
+        yaml::Value::Scalar { .. } => std::slice::from_ref(value),
         _ => value.items().ok_or_else(|| Error::damaged("is not a list of encodings"))?,
     };
     if entries.len() > MAX_ENCODINGS {
@@ -62,8 +62,8 @@ fn read(value: &Value) -> Result<Chain> {
     Ok(Chain { encodings, byte_order: ByteOrder::default() })
 }
 
-fn encoding(entry: &Value) -> Result<Encoding> {
-    let none = Value::Mapping(Vec::new());
+fn encoding(entry: &yaml::Value) -> Result<Encoding> {
+    let none = yaml::Value::Mapping(Vec::new());
     let (name, args) = match entry.items() {
         None => (entry, &none),
         Some([name]) => (name, &none),
@@ -71,7 +71,7 @@ fn encoding(entry: &Value) -> Result<Encoding> {
         Some(_) => return Err(Error::damaged("an entry is neither a name nor a name with arguments")),
     };
     let name = name.text().ok_or_else(|| Error::damaged("an entry has no name"))?;
-    if !matches!(args, Value::Mapping(_)) {
+    if !matches!(args, yaml::Value::Mapping(_)) {
         return Err(Error::damaged(format!("the arguments of {} are no mapping", shown(name))));
     }
     match name {
@@ -103,15 +103,15 @@ fn shown(name: &str) -> String {
     format!("\"{}\"", name.chars().take(40).collect::<String>().escape_debug())
 }
 
-fn number(args: &Value, encoding: &str, name: &str) -> Result<u64> {
-    args.get(name).and_then(Value::unsigned).ok_or_else(|| {
+fn number(args: &yaml::Value, encoding: &str, name: &str) -> Result<u64> {
+    args.get(name).and_then(yaml::Value::unsigned).ok_or_else(|| {
         Error::damaged(format!("{encoding} needs the argument {name}, a number that is not negative"))
     })
 }
 
-fn shape(args: &Value, encoding: &str, name: &str) -> Result<Vec<u64>> {
-    let items = args.get(name).and_then(Value::items).filter(|items| items.len() <= MAX_DIMENSIONS);
-    let shape = items.and_then(|items| items.iter().map(Value::unsigned).collect());
+fn shape(args: &yaml::Value, encoding: &str, name: &str) -> Result<Vec<u64>> {
+    let items = args.get(name).and_then(yaml::Value::items).filter(|items| items.len() <= MAX_DIMENSIONS);
+    let shape = items.and_then(|items| items.iter().map(yaml::Value::unsigned).collect());
     shape.ok_or_else(|| {
         let form = format!("a list of up to {MAX_DIMENSIONS} numbers that are not negative");
         Error::damaged(format!("{encoding} needs the argument {name}, {form}"))

@@ -6,7 +6,7 @@
 
 use super::Plan;
 use super::layout::version;
-use super::plan::Change;
+use super::plan::PlannedChange;
 use super::sidecar::SidecarPaths;
 use crate::error::{Error, Kind};
 use crate::format::editor::DeviceLimits;
@@ -25,7 +25,7 @@ pub(crate) use stream::{linked, not_leased};
 const PIECE: usize = 64 << 10;
 
 /// A save in progress.
-pub(crate) struct Job<'a, S: Storage> {
+pub(crate) struct SaveJob<'a, S: Storage> {
     /// The file system.
     pub(crate) storage: &'a S,
     /// The source's name, absolute and without links.
@@ -35,7 +35,7 @@ pub(crate) struct Job<'a, S: Storage> {
     /// The directories for journal and image, best first.
     pub(crate) places: &'a [SidecarPaths],
     /// The change to carry out.
-    pub(crate) change: &'a Change<'a>,
+    pub(crate) change: &'a PlannedChange<'a>,
     /// The identity that the source must have until a plan changes it.
     pub(crate) source: std::cell::Cell<Identity>,
     /// The plans that file systems are known not to support.
@@ -85,7 +85,7 @@ impl From<std::io::Error> for Stopped {
     }
 }
 
-impl<S: Storage> Job<'_, S> {
+impl<S: Storage> SaveJob<'_, S> {
     /// Carries out `plan`.
     pub(crate) fn run(&self, plan: Plan) -> Result<Done<S::File>, Stopped> {
         if self.limits.has(self.change.identity.device, plan.word()) {

@@ -30,7 +30,7 @@ const BLANKED: u64 = 16 << 20;
 
 /// A planned change of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Change<'a> {
+pub(crate) struct PlannedChange<'a> {
     /// The new head.
     pub(crate) text: &'a [u8],
     /// The file's identity now.
@@ -51,7 +51,7 @@ pub(crate) struct Change<'a> {
     pub(crate) indexed: Indexed,
 }
 
-impl<'a> Change<'a> {
+impl<'a> PlannedChange<'a> {
     /// Plans the change of a file to a new head `text`.
     ///
     /// # Errors

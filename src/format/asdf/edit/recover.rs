@@ -15,7 +15,7 @@ use super::mark;
 use super::settle::{Settling, SourceState};
 use super::sidecar::{SidecarPaths, aside, with_asides};
 use crate::error::{Error, Kind, Result};
-use crate::format::recovery::{Condition, Recovered, Side};
+use crate::format::recovery::{Condition, Recovered, SaveSide};
 use crate::source::storage::{Meta, Storage};
 
 /// The end of messages about a file that can't be proven to be one version.
@@ -238,8 +238,8 @@ impl<S: Storage> Recovery<'_, S> {
             Examined::Whole(journal, image) | Examined::Mixed(journal, image) => {
                 let settling = Settling::new(self.storage, self.file, &journal, image.as_ref());
                 let outcome = match settling.settle()? {
-                    SourceState::New => Side::New,
-                    SourceState::Old => Side::Old,
+                    SourceState::New => SaveSide::New,
+                    SourceState::Old => SaveSide::Old,
                     SourceState::Mixed => {
                         return Err(Error::new(Kind::Unfinished, "the file could not be settled"));
                     }

@@ -12,10 +12,10 @@ use crate::content::Content;
 use crate::error::{Error, Kind, Result};
 use crate::format::Context;
 use crate::format::asdf::head::Head;
-use crate::format::asdf::stored::Stored;
+use crate::format::asdf::stored::StoredFile;
 use crate::format::editor::{EditContext, Editor, Planned, SaveTarget, Saved, TextVersion, Validation};
 use crate::format::refusal::Refusal;
-use crate::history::{History, Kept, Replaced};
+use crate::history::{History, KeptText, Replaced};
 use crate::source::storage::System;
 use crate::source::{FileSource, Readers};
 
@@ -104,7 +104,7 @@ impl Session {
         if self.old.as_ref().is_none_or(|(known, _)| *known != head) {
             self.old = Some((head, Old::of(&self.file()?.head()?)));
         }
-        let blocks = Blocks::of(self.file()?)?;
+        let blocks = SizedBlocks::of(self.file()?)?;
         let Some((_, old)) = &self.old else {
             return Err(Error::new(Kind::System(libc::EIO), "the saved text is not known").into());
         };
@@ -117,7 +117,7 @@ impl Session {
     }
 
     /// Keeps the present text in the history before a save replaces it by `text`.
-    fn keep<'h>(&mut self, history: &'h History, text: &[u8], version: TextVersion) -> Option<Kept<'h>> {
+    fn keep<'h>(&mut self, history: &'h History, text: &[u8], version: TextVersion) -> Option<KeptText<'h>> {
         let file = self.file().ok()?;
         if file.layout().head == version {
             return None;
@@ -133,7 +133,7 @@ impl Session {
     }
 
     /// Ends the history's part of a save that left this version of the tree, if it is known.
-    fn end_kept(&self, kept: Option<Kept<'_>>, base: TextVersion, now: Option<TextVersion>) {
+    fn end_kept(&self, kept: Option<KeptText<'_>>, base: TextVersion, now: Option<TextVersion>) {
         match kept {
             Some(kept) if now == Some(base) => kept.withdraw(),
             Some(kept) => kept.saved((self.target.dir(), self.target.name())),
@@ -248,14 +248,14 @@ fn relabelled(error: &Error, target: &SaveTarget) -> Error {
 
 /// The blocks of a file, with sizes from their headers.
 #[derive(Debug)]
-struct Blocks {
-    file: Stored,
+struct SizedBlocks {
+    file: StoredFile,
     count: usize,
     /// The system error that kept a block from being read.
     trouble: OnceCell<Error>,
 }
 
-impl Blocks {
+impl SizedBlocks {
     fn of(target: &Target) -> Result<Self> {
         let source = Arc::new(FileSource::open(target.path())?);
         // The sizes need no decoding.
@@ -264,17 +264,18 @@ impl Blocks {
         let file = match identity == layout.identity {
             true => {
                 let head = Head::known(layout.generation, layout.head.len);
-                Stored::new(source, &context, identity.into(), head).with_blocks_at(layout.offsets.clone())
+                StoredFile::new(source, &context, identity.into(), head)
+                    .with_blocks_at(layout.offsets.clone())
             }
             // The file was changed outside the tree meanwhile.
-            false => Stored::open(source, &context)?,
+            false => StoredFile::open(source, &context)?,
         };
         let count = file.block_count()?;
         Ok(Self { file, count, trouble: OnceCell::new() })
     }
 }
 
-impl BlockSizes for Blocks {
+impl BlockSizes for SizedBlocks {
     fn count(&self) -> usize {
         self.count
     }

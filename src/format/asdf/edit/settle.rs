@@ -12,7 +12,7 @@ use super::apply::cannot;
 use super::journal::{Journal, Method};
 use super::mark::{self, MARK};
 use crate::error::Result;
-use crate::format::recovery::Side;
+use crate::format::recovery::SaveSide;
 use crate::source::storage::Storage;
 
 mod inserted;
@@ -94,7 +94,7 @@ impl<'a, S: Storage> Settling<'a, S> {
                 return Ok(settled);
             }
         }
-        match self.write(Side::New) {
+        match self.write(SaveSide::New) {
             Ok(()) => Ok(SourceState::New),
             Err(error) => match self.back() {
                 Ok(()) => Ok(SourceState::Old),
@@ -122,14 +122,14 @@ impl<'a, S: Storage> Settling<'a, S> {
     /// Makes the source the old file.
     pub(crate) fn back(&self) -> Result<()> {
         if self.journal.header.way != Method::Insert {
-            return Ok(self.write(Side::Old)?);
+            return Ok(self.write(SaveSide::Old)?);
         }
         match self.insertion()? {
             Inserted::Not => {}
             Inserted::Partly(_) => self.take_out()?,
             Inserted::Whole => {
                 self.sync()?;
-                self.write(Side::Old)?;
+                self.write(SaveSide::Old)?;
                 let header = &self.journal.header;
                 self.storage.collapse(self.file, header.insert_at, header.shift)?;
             }
@@ -183,17 +183,17 @@ impl<'a, S: Storage> Settling<'a, S> {
     }
 
     /// Returns the size of the file on `side`. That of the old file includes the inserted range.
-    fn size(&self, side: Side) -> u64 {
+    fn size(&self, side: SaveSide) -> u64 {
         match side {
-            Side::Old => self.journal.header.old_size + self.inserted(),
-            Side::New => self.journal.header.new_size,
+            SaveSide::Old => self.journal.header.old_size + self.inserted(),
+            SaveSide::New => self.journal.header.new_size,
         }
     }
 
     /// Compares the source with the old and the new bytes of the journal, for a source in which the range is
     /// already inserted.
     pub(crate) fn judge(&self) -> Result<SourceState> {
-        let (old, new) = (self.size(Side::Old), self.size(Side::New));
+        let (old, new) = (self.size(SaveSide::Old), self.size(SaveSide::New));
         let size = self.storage.meta(self.file)?.identity.size;
         let sized = old != new;
         let fits = (old.min(new)..=old.max(new)).contains(&size) || (self.journal.header.grows && size > old);
@@ -242,7 +242,7 @@ impl<'a, S: Storage> Settling<'a, S> {
         let header = &self.journal.header;
         let now = self.storage.meta(self.file)?.identity;
         let inserts = header.way == Method::Insert;
-        let sized = inserts || self.size(Side::Old) != self.size(Side::New);
+        let sized = inserts || self.size(SaveSide::Old) != self.size(SaveSide::New);
         if (sized && now.size != header.old_size) || mark::is_marked(self.storage, self.file)? {
             return Ok(false);
         }
@@ -280,26 +280,26 @@ impl<'a, S: Storage> Settling<'a, S> {
     }
 
     /// Writes the bytes in which the source differs from `side`, and syncs.
-    pub(crate) fn write(&self, side: Side) -> io::Result<()> {
-        if side == Side::New && self.share_image()? {
+    pub(crate) fn write(&self, side: SaveSide) -> io::Result<()> {
+        if side == SaveSide::New && self.share_image()? {
             self.storage.touch(self.file);
             return self.sync();
         }
         let header = &self.journal.header;
         // A hole at the start is removed again after this, and the disk may have no room to write into it.
-        let is_hole = side == Side::Old && header.way == Method::Insert && header.insert_at == 0;
+        let is_hole = side == SaveSide::Old && header.way == Method::Insert && header.insert_at == 0;
         let marks = self.writes_apart() && !is_hole;
         if marks {
             self.storage.write_at(self.file, 0, &MARK)?;
         }
         let size = self.size(side);
-        let sized = self.size(Side::Old) != self.size(Side::New);
+        let sized = self.size(SaveSide::Old) != self.size(SaveSide::New);
         if sized && self.storage.meta(self.file)?.identity.size < size {
             self.storage.set_len(self.file, size)?;
         }
         let mut start = header.start;
         self.each_piece(|offset, old, new| {
-            let wanted = if side == Side::Old { old } else { new };
+            let wanted = if side == SaveSide::Old { old } else { new };
             if let (0, Some(first)) = (offset, wanted.first_chunk()) {
                 start = *first;
             }
@@ -322,7 +322,7 @@ impl<'a, S: Storage> Settling<'a, S> {
 
     /// True if a killed save can leave a mixture, because more than one page changes.
     fn writes_apart(&self) -> bool {
-        let sized = self.size(Side::Old) != self.size(Side::New);
+        let sized = self.size(SaveSide::Old) != self.size(SaveSide::New);
         let in_a_page = |range: &super::journal::Range| {
             range.offset % PAGE as u64 + range.old_len.max(range.new_len) as u64 <= PAGE as u64
         };
@@ -363,7 +363,7 @@ impl<'a, S: Storage> Settling<'a, S> {
     fn share_image(&self) -> io::Result<bool> {
         let (Some(image), len) = (self.image, self.journal.header.new_size) else { return Ok(false) };
         // A clone does not truncate. A stream that has grown meanwhile is not truncated, either.
-        let sized = self.size(Side::Old) != len;
+        let sized = self.size(SaveSide::Old) != len;
         let cut = sized && self.storage.meta(self.file)?.identity.size > len;
         if cut && self.storage.room_to_write_over(self.file).is_none() {
             return Ok(false);

@@ -25,7 +25,7 @@ const ANOTHER: [&[u8]; 2] = [b"#ASDF ", b"%ASDF "];
 
 /// The bytes after the blocks from the first index on, with an index for the moved blocks.
 #[derive(Debug)]
-pub(super) struct Moved {
+pub(super) struct MovedTail {
     /// The present offset of the first index. The bytes before it stay.
     pub(super) from: u64,
     /// The new bytes from there on.
@@ -43,7 +43,7 @@ pub(super) fn moved<S: Storage>(
     file: &S::File,
     layout: &Layout,
     shift: u64,
-) -> Result<Option<Moved>> {
+) -> Result<Option<MovedTail>> {
     if layout.streamed || layout.offsets.is_empty() {
         return Ok(None);
     }
@@ -64,7 +64,7 @@ pub(super) fn moved<S: Storage>(
     let theirs = bytes.split_off(ours);
     let mut bytes = renewed(&bytes, layout, shift);
     bytes.extend(theirs);
-    Ok(Some(Moved { from: range.start, bytes }))
+    Ok(Some(MovedTail { from: range.start, bytes }))
 }
 
 fn too_long(layout: &Layout, len: u64) -> Error {

@@ -4,12 +4,12 @@ use std::cell::RefCell;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::apply::{Done, Job, Stopped};
+use super::apply::{Done, SaveJob, Stopped};
 use super::index::{Indexed, Tail};
 use super::layout::{Layout, version};
 use super::lock;
 use super::opened::open_locked;
-use super::plan::Change;
+use super::plan::PlannedChange;
 use super::recover::{is_left_in, recover};
 use super::sidecar::SidecarPaths;
 use super::{Applied, SaveOptions, tail};
@@ -171,12 +171,12 @@ impl<S: Storage> Target<S> {
             self.make_sure()?;
             return Ok(Some(Applied { plan: None, grew_by: 0, indexed: Indexed::Kept, fsyncs: 0 }));
         }
-        let mut change = Change::new(&self.layout, new.text, options)?;
+        let mut change = PlannedChange::new(&self.layout, new.text, options)?;
         if change.moves_a_stream() {
             self.hold_stream(&change)?;
             // The stream may have grown until just now.
             self.see_again(known)?;
-            change = Change::new(&self.layout, new.text, options)?;
+            change = PlannedChange::new(&self.layout, new.text, options)?;
             if !self.reads_only || !change.moves_a_stream() {
                 return Ok(None);
             }
@@ -238,7 +238,7 @@ impl<S: Storage> Target<S> {
     /// Carries out the first plan that works; `None` if another program changed the file meanwhile.
     fn try_plans(
         &mut self,
-        change: &Change<'_>,
+        change: &PlannedChange<'_>,
         version: TextVersion,
         options: &SaveOptions,
         readers: &mut dyn Readers,
@@ -248,7 +248,7 @@ impl<S: Storage> Target<S> {
         let (mut reasons, mut too_large) = (Vec::new(), false);
         let (path, file, limits) = (&self.path, &self.file, &self.limits);
         let (source, (syncs, journal_stays)) = (change.identity.into(), Default::default());
-        let job = Job {
+        let job = SaveJob {
             storage: &storage,
             path,
             file,
@@ -300,7 +300,7 @@ impl<S: Storage> Target<S> {
     }
 
     /// Updates the layout after a change without reading it.
-    fn saved(&mut self, change: &Change<'_>, version: TextVersion) -> Result<()> {
+    fn saved(&mut self, change: &PlannedChange<'_>, version: TextVersion) -> Result<()> {
         let layout = &mut self.layout;
         layout.identity = self.storage.meta(&self.file)?.identity;
         layout.head = version;

@@ -9,7 +9,7 @@ use std::path::Path;
 use rustix::fs::{Mode, OFlags};
 
 use super::apply::cannot;
-use super::plan::{Change, GRAIN};
+use super::plan::{GRAIN, PlannedChange};
 use super::{Plan, SaveOptions, Target};
 use crate::error::Result;
 use crate::format::editor::TextVersion;
@@ -25,7 +25,7 @@ impl Target<System> {
         if TextVersion::of_bytes(text) == self.layout.head {
             return Ok(None);
         }
-        let change = Change::new(&self.layout, text, options).map_err(|error| error.of(&self.path))?;
+        let change = PlannedChange::new(&self.layout, text, options).map_err(|error| error.of(&self.path))?;
         let plans = change.plans(self.storage.meta(&self.file)?.links, options);
         let dir = self.path.parent().unwrap_or(Path::new("."));
         let last = plans.last().copied();

@@ -67,10 +67,10 @@ fn ascii(part: &str) -> String {
 pub(super) fn of_document(document: &Document, elements: &[Elements]) -> Result<(Vec<u8>, Arc<dyn Content>)> {
     let (mut headers, mut pieces): (_, Vec<Arc<dyn Content>>) = (Vec::new(), Vec::new());
     let mut elements = elements.iter();
-    let mut place = Place::First { has_more: document.units.len() > 1 };
+    let mut place = UnitPlace::First { has_more: document.units.len() > 1 };
     if matches!(document.units.first(), Some(Unit { data: Data::Table(_), .. })) {
         pieces.push(Arc::new(Text::new(primary_of_tables())));
-        place = Place::Later;
+        place = UnitPlace::Later;
     }
     for unit in &document.units {
         let (mut cards, data): (Cards, Arc<dyn Content>) = match &unit.data {
@@ -90,14 +90,14 @@ pub(super) fn of_document(document: &Document, elements: &[Elements]) -> Result<
         let header = cards.header();
         headers.extend_from_slice(&header);
         pieces.extend([Arc::new(Text::new(header)) as Arc<dyn Content>, data, end]);
-        place = Place::Later;
+        place = UnitPlace::Later;
     }
     Ok((headers, Arc::new(Pieces::new(pieces)?)))
 }
 
 /// The place of a unit in its file.
 #[derive(Clone, Copy)]
-enum Place {
+enum UnitPlace {
     /// The first unit; `has_more` is true if others follow.
     First {
         has_more: bool,
@@ -106,10 +106,10 @@ enum Place {
 }
 
 /// Returns the mandatory cards of an image, in their order.
-fn start_of_image(unit: &Unit, bitpix: i128, axes: &[u64], place: Place) -> Cards {
+fn start_of_image(unit: &Unit, bitpix: i128, axes: &[u64], place: UnitPlace) -> Cards {
     let mut cards = Cards::default();
     let comment = |keyword: &str| unit.comment(keyword);
-    if let Place::First { has_more } = place {
+    if let UnitPlace::First { has_more } = place {
         cards.set("SIMPLE", Value::Bool(true), &comment("SIMPLE"));
         image::describe(&mut cards, bitpix, axes, &comment);
         if let Some(extend) = unit.extend.map(|extend| extend || has_more).or(has_more.then_some(true)) {

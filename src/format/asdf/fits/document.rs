@@ -7,12 +7,12 @@
 use super::card::{self, Cards};
 use super::image;
 use super::required::{Must, Reading};
-use super::table::{Column, Table};
+use super::table::{ArrayColumn, Table};
 use crate::format::asdf::ndarray::{self, Datatype, Ndarray, Source};
 use crate::yaml::event::Mark;
 use crate::yaml::scalar::{self, Type};
 use crate::yaml::survey::leaves::is_complex;
-use crate::yaml::survey::{Node, Value};
+use crate::yaml::survey::{NodeContent, TreeNode};
 
 /// Prefixes of the node's tag: the standard's, and asdf-astropy's.
 const TAGS: [&str; 2] = ["tag:stsci.edu:asdf/fits/fits-", "tag:astropy.org:astropy/fits/fits-"];
@@ -60,11 +60,11 @@ impl Document {
     ///
     /// # Errors
     /// The reason why the node is no FITS file.
-    pub(super) fn read(node: &Value) -> Reading<Self> {
+    pub(super) fn read(node: &TreeNode) -> Reading<Self> {
         let units = match &node.target().node {
-            Node::Sequence(units, _) if !units.is_empty() => units,
-            Node::Sequence(..) => return Err("it has no header".to_owned()),
-            Node::LargeSequence(_) | Node::Unknown => return Err(TOO_LARGE.to_owned()),
+            NodeContent::Sequence(units, _) if !units.is_empty() => units,
+            NodeContent::Sequence(..) => return Err("it has no header".to_owned()),
+            NodeContent::LargeSequence(_) | NodeContent::Unknown => return Err(TOO_LARGE.to_owned()),
             _ => return Err("it is not a list of headers and data".to_owned()),
         };
         // Aliases can turn a short text into a large file.
@@ -97,7 +97,7 @@ const LARGEST: usize = 16 << 20;
 const TOO_LARGE: &str = "it is too large: it has more nodes, or longer headers, than are read";
 
 impl Unit {
-    fn read(unit: &Value) -> Reading<Self> {
+    fn read(unit: &TreeNode) -> Reading<Self> {
         if !unit.is_whole() {
             return Err(TOO_LARGE.to_owned());
         }
@@ -106,7 +106,7 @@ impl Unit {
         let (comments, cards) = (Vec::new(), Cards::default());
         let mut read = Self { comments, cards, bitpix: 8, extend: None, data, bare };
         let header = unit.get("header").ok_or("there is no \"header\"")?;
-        let Node::Sequence(cards, _) = &header.target().node else {
+        let NodeContent::Sequence(cards, _) = &header.target().node else {
             return Err(match header.is_whole() {
                 true => "the \"header\" is not a list of cards".to_owned(),
                 false => TOO_LARGE.to_owned(),
@@ -128,7 +128,7 @@ impl Unit {
     }
 
     /// Adds a card of the tree; `written` marks the `fixed` cards that the tree has had so far.
-    fn take(&mut self, card: &Value, fixed: &Fixed, written: &mut [bool]) -> Reading<()> {
+    fn take(&mut self, card: &TreeNode, fixed: &Fixed, written: &mut [bool]) -> Reading<()> {
         if !card.is_whole() {
             return Err(TOO_LARGE.to_owned());
         }
@@ -144,7 +144,7 @@ impl Unit {
         let (keyword, comment) = (text(0)?, text(2)?);
         let upper = keyword.trim_end().to_ascii_uppercase();
         if upper == "BITPIX" {
-            let bitpix = parts.get(1).and_then(Value::integer);
+            let bitpix = parts.get(1).and_then(TreeNode::integer);
             self.bitpix = bitpix.filter(|bits| [8, 16, 32, 64, -32, -64].contains(bits)).unwrap_or(8);
         }
         if upper == "EXTEND" {
@@ -172,14 +172,14 @@ impl Unit {
     }
 
     /// Keeps the comment of the first card with this keyword. The card itself is generated from the data.
-    fn take_made(&mut self, keyword: String, value: Option<&Value>, comment: String) {
+    fn take_made(&mut self, keyword: String, value: Option<&TreeNode>, comment: String) {
         let is_first = !self.comments.iter().any(|(known, _)| *known == keyword);
         if !is_first || self.comments.len() >= MOST_COMMENTS {
             return;
         }
         let extension = self.data.extension();
         let is_other =
-            keyword == "XTENSION" && value.and_then(Value::text).map(str::trim_end) != Some(extension);
+            keyword == "XTENSION" && value.and_then(TreeNode::text).map(str::trim_end) != Some(extension);
         let mut comment = match card::is_printable(&comment) {
             _ if is_other => image::usual_comment(extension).to_owned(),
             true => comment,
@@ -213,25 +213,27 @@ impl Unit {
 const MOST_COMMENTS: usize = 1024;
 
 /// Returns the text of a scalar as it is written.
-fn plain_text(value: &Value) -> Option<String> {
+fn plain_text(value: &TreeNode) -> Option<String> {
     match &value.target().node {
-        Node::Scalar { text, .. } => Some(text.to_string()),
+        NodeContent::Scalar { text, .. } => Some(text.to_string()),
         _ => None,
     }
 }
 
-fn part_value(part: &Value) -> card::Value<'_> {
+fn part_value(part: &TreeNode) -> card::Value<'_> {
     match (&part.target().node, part.scalar_type()) {
-        (Node::Scalar { text, .. }, Some(kind)) => value_of(kind, text).unwrap_or(card::Value::Undefined),
+        (NodeContent::Scalar { text, .. }, Some(kind)) => {
+            value_of(kind, text).unwrap_or(card::Value::Undefined)
+        }
         _ => card::Value::Undefined,
     }
 }
 
 /// Returns the value of the card with this keyword, or the reason why no card can hold it.
-fn readable<'v>(value: &'v Value, keyword: &str) -> Reading<card::Value<'v>> {
+fn readable<'v>(value: &'v TreeNode, keyword: &str) -> Reading<card::Value<'v>> {
     let keyword = keyword.escape_debug();
     let target = value.target();
-    let (Node::Scalar { text, .. }, Some(kind)) = (&target.node, value.scalar_type()) else {
+    let (NodeContent::Scalar { text, .. }, Some(kind)) = (&target.node, value.scalar_type()) else {
         return Err(format!("the value of {keyword} is too large, or not a scalar"));
     };
     let found = match kind {
@@ -327,7 +329,7 @@ impl Data {
         }
     }
 
-    fn read(unit: &Value) -> Reading<Self> {
+    fn read(unit: &TreeNode) -> Reading<Self> {
         let Some(data) = unit.get("data") else { return Ok(Self::None) };
         let tag = data.target().tag.as_deref();
         if let (None, Some(Type::Null)) = (tag, data.scalar_type()) {
@@ -347,9 +349,10 @@ impl Data {
 
     /// Returns the place of `data` if it is only a tag. The example printed in the 2014 standard has the keys
     /// of the array beside `data` instead of in it.
-    fn is_bare(unit: &Value) -> Option<Mark> {
+    fn is_bare(unit: &TreeNode) -> Option<Mark> {
         let data = unit.get("data")?;
-        matches!(&data.target().node, Node::Scalar { text, .. } if text.is_empty()).then_some(data.place)
+        matches!(&data.target().node, NodeContent::Scalar { text, .. } if text.is_empty())
+            .then_some(data.place)
     }
 
     fn of_array(array: Ndarray) -> Reading<Self> {
@@ -368,16 +371,16 @@ impl Data {
 }
 
 /// Returns the mapping with the keys of the array alone, without `header` and `data`.
-fn without_data(unit: &Value) -> Value {
-    let Node::Mapping(entries) = &unit.target().node else { return unit.clone() };
+fn without_data(unit: &TreeNode) -> TreeNode {
+    let NodeContent::Mapping(entries) = &unit.target().node else { return unit.clone() };
     let is_of_array =
-        |(key, _): &&(Value, Value)| key.text().is_some_and(|key| key != "data" && key != "header");
+        |(key, _): &&(TreeNode, TreeNode)| key.text().is_some_and(|key| key != "data" && key != "header");
     let entries = entries.iter().filter(is_of_array).cloned().collect();
-    Value { place: unit.place, tag: None, node: Node::Mapping(entries), leaves: None }
+    TreeNode { place: unit.place, tag: None, node: NodeContent::Mapping(entries), leaves: None }
 }
 
 /// Reads an array and completes its type and shape.
-fn read_array(tag: &str, node: &Value) -> Reading<Ndarray> {
+fn read_array(tag: &str, node: &TreeNode) -> Reading<Ndarray> {
     let mut array = Ndarray::read(tag, node).map_err(|trouble| trouble.what)?;
     match &array.source {
         Source::Block(_) | Source::External(_) | Source::Elsewhere(_) => {}
@@ -389,14 +392,14 @@ fn read_array(tag: &str, node: &Value) -> Reading<Ndarray> {
     Ok(array)
 }
 
-impl Column {
+impl ArrayColumn {
     /// Reads a column of a table: its name and its array.
-    pub(super) fn read(column: &Value) -> Reading<Self> {
+    pub(super) fn read(column: &TreeNode) -> Reading<Self> {
         let data = column.get("data").ok_or("a column has no \"data\"")?;
         let tag = data.target().tag.as_deref().filter(|tag| ndarray::is_tag(tag));
         let tag = tag.ok_or("the \"data\" of a column are not an array")?;
         let array = read_array(tag, data)?;
-        let name = column.get("name").and_then(Value::text).unwrap_or_default();
+        let name = column.get("name").and_then(TreeNode::text).unwrap_or_default();
         Self::new(name, array)
     }
 }

@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use super::card::{Cards, RECORD, Value};
-use crate::content::{Change, Content, Recoded, Text, read_exact_at};
+use crate::content::{Content, Conversion, Recoded, Text, read_exact_at};
 use crate::error::Result;
 use crate::format::asdf::arrays::elements::Elements;
 use crate::format::asdf::ndarray::{Byteorder, Datatype, Ndarray, Scalar, Shape};
 
 /// The FITS representation of a scalar type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Stored {
+pub(super) struct FitsType {
     /// Value of `BITPIX`: bits of a stored number, negative for floats.
     pub bitpix: i128,
     /// Value of `BZERO`, which is added to each stored number.
@@ -19,7 +19,7 @@ pub(super) struct Stored {
 }
 
 /// Returns the FITS representation of a type; `None` if FITS has no images of that type.
-pub(super) fn stored(scalar: Scalar) -> Option<Stored> {
+pub(super) fn stored(scalar: Scalar) -> Option<FitsType> {
     let (bitpix, zero, width) = match scalar {
         Scalar::Uint8 | Scalar::Bool8 => (8, None, 1),
         Scalar::Int8 => (8, Some(-128), 1),
@@ -34,16 +34,16 @@ pub(super) fn stored(scalar: Scalar) -> Option<Stored> {
         Scalar::Float64 => (-64, None, 8),
         Scalar::Complex64 | Scalar::Complex128 | Scalar::Ascii(_) | Scalar::Ucs4(_) => return None,
     };
-    Some(Stored { bitpix, zero, width })
+    Some(FitsType { bitpix, zero, width })
 }
 
-impl Stored {
+impl FitsType {
     /// Returns the conversion of an element of this type to FITS.
-    pub(super) fn change(self, scalar: Scalar, byteorder: Byteorder) -> Change {
+    pub(super) fn change(self, scalar: Scalar, byteorder: Byteorder) -> Conversion {
         let reverse = byteorder == Byteorder::Little;
         match scalar {
-            Scalar::Float16 => Change::Widen { reverse },
-            _ => Change::Number { width: self.width, reverse, flip: self.zero.is_some() },
+            Scalar::Float16 => Conversion::Widen { reverse },
+            _ => Conversion::Number { width: self.width, reverse, flip: self.zero.is_some() },
         }
     }
 }
@@ -67,7 +67,7 @@ pub(super) fn dimensions(shape: &Shape) -> usize {
 /// An image.
 #[derive(Debug)]
 pub(super) struct Image {
-    pub(super) stored: Stored,
+    pub(super) stored: FitsType,
     /// The lengths of the axes, the fastest-varying axis first.
     pub(super) axes: Vec<u64>,
     /// The bytes in FITS representation.

@@ -2,7 +2,7 @@
 //! express.
 
 use super::values::{self, Numbers, number};
-use crate::yaml::survey::{Node, Value};
+use crate::yaml::survey::{NodeContent, TreeNode};
 
 /// Maximal nesting of models.
 const DEEPEST: usize = 64;
@@ -31,14 +31,14 @@ pub(super) struct Plane {
 }
 
 /// Flattens a sequence of transforms to a chain of single models.
-pub(super) fn chain<'v>(transforms: &[&'v Value]) -> Option<Vec<&'v Value>> {
+pub(super) fn chain<'v>(transforms: &[&'v TreeNode]) -> Option<Vec<&'v TreeNode>> {
     let mut models = Vec::new();
     transforms.iter().try_for_each(|transform| parts(transform, "compose", DEEPEST, &mut models))?;
     Some(models)
 }
 
 /// Adds the parts of a compound model of this kind, or the model itself.
-fn parts<'v>(model: &'v Value, kind: &str, depth: usize, models: &mut Vec<&'v Value>) -> Option<()> {
+fn parts<'v>(model: &'v TreeNode, kind: &str, depth: usize, models: &mut Vec<&'v TreeNode>) -> Option<()> {
     if values::model(model) != Some(kind) {
         models.push(model);
         return Some(());
@@ -53,7 +53,7 @@ fn parts<'v>(model: &'v Value, kind: &str, depth: usize, models: &mut Vec<&'v Va
 
 impl Model {
     /// Reads a model; `None` if it is unknown or not linear.
-    pub(super) fn read(value: &Value) -> Option<Self> {
+    pub(super) fn read(value: &TreeNode) -> Option<Self> {
         const PIXEL: &[&str] = &["pixel", "pix"];
         match values::model(value)? {
             "concatenate" => {
@@ -76,7 +76,7 @@ impl Model {
                 is_plane.then_some(Self::Matrix([1.0, 0.0, 0.0, 1.0]))
             }
             "remap_axes" if values::has_only(value, &["mapping"]) => {
-                let order: Vec<_> = value.get("mapping")?.items()?.iter().map(Value::integer).collect();
+                let order: Vec<_> = value.get("mapping")?.items()?.iter().map(TreeNode::integer).collect();
                 match order[..] {
                     [Some(0), Some(1)] => Some(Self::Matrix([1.0, 0.0, 0.0, 1.0])),
                     [Some(1), Some(0)] => Some(Self::Matrix([0.0, 1.0, 1.0, 0.0])),
@@ -97,7 +97,7 @@ impl Model {
 }
 
 /// Returns the factor and offset of a model with one axis.
-fn axis(model: &Value) -> Option<(f64, f64)> {
+fn axis(model: &TreeNode) -> Option<(f64, f64)> {
     let own = |key, units| {
         values::has_only(model, &[key]).then_some(())?;
         number(values::parameter(model.get(key)?, units)?)
@@ -106,7 +106,7 @@ fn axis(model: &Value) -> Option<(f64, f64)> {
         "shift" => Some((1.0, own("offset", &["pixel", "pix"])?)),
         "scale" => Some((own("factor", &[])?, 0.0)),
         "multiplyscale" => Some((own("factor", &["deg.pixel**-1"])?, 0.0)),
-        "identity" if matches!(&model.target().node, Node::Mapping(_)) => {
+        "identity" if matches!(&model.target().node, NodeContent::Mapping(_)) => {
             let is_one = model.get("n_dims").is_none_or(|count| count.integer() == Some(1));
             (is_one && values::has_only(model, &["n_dims"])).then_some((1.0, 0.0))
         }

@@ -13,7 +13,7 @@ use crate::format::asdf::units;
 use crate::format::asdf::view::{Collector, Surveyed, Unfit};
 use crate::format::{Defect, Severity};
 use crate::yaml::event::Mark;
-use crate::yaml::survey::{PathId, Paths, Step, Survey, Value, WantedNode};
+use crate::yaml::survey::{PathId, Paths, Step, Survey, TreeNode, WantedNode};
 
 /// Maximal total size of all described FITS files, in bytes.
 const MOST: usize = 16 << 20;
@@ -44,7 +44,7 @@ pub(super) struct Nodes {
 
 /// A collector of nodes.
 #[derive(Debug, Default)]
-pub(super) struct Finder {
+pub(super) struct NodeFinder {
     documents: Vec<(Option<PathId>, Arc<Document>)>,
     solutions: Vec<(Option<PathId>, Option<Arc<Wcs>>)>,
     /// Units of quantities.
@@ -56,7 +56,7 @@ pub(super) struct Finder {
     defects: Vec<Defect>,
 }
 
-impl Collector for Finder {
+impl Collector for NodeFinder {
     fn take(&mut self, paths: &Paths, node: &WantedNode<'_>, unfit: Unfit<'_>) {
         let taken = self.take_node(node.tag.unwrap_or_default(), node.path, node.value, unfit);
         if let (Err(why), true) = (taken, self.defects.len() < MOST_DEFECTS) {
@@ -75,13 +75,13 @@ impl Collector for Finder {
     }
 }
 
-impl Finder {
+impl NodeFinder {
     /// Takes a node, or returns the reason why it is left out.
     fn take_node(
         &mut self,
         tag: &str,
         path: Option<PathId>,
-        node: &Value,
+        node: &TreeNode,
         unfit: Unfit<'_>,
     ) -> Result<(), String> {
         if wcs::is_tag(tag) {

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use super::card;
 use super::image;
 use super::required::{Must, Reading};
-use crate::content::{Change, Content, Interleaved, Recoded};
+use crate::content::{Content, Conversion, Interleaved, Recoded};
 use crate::error::{Error, Result};
 use crate::format::asdf::arrays::elements::Elements;
 use crate::format::asdf::ndarray::{Byteorder, Datatype, Ndarray, Scalar};
-use crate::yaml::survey::Value;
+use crate::yaml::survey::TreeNode;
 
 /// Maximal number of columns in FITS.
 const MOST_COLUMNS: usize = 999;
@@ -44,13 +44,13 @@ struct Form {
 
 /// A column with an array of its own.
 #[derive(Debug)]
-pub(super) struct Column {
+pub(super) struct ArrayColumn {
     rows: u64,
     form: Form,
     array: Ndarray,
 }
 
-impl Column {
+impl ArrayColumn {
     pub(super) fn new(name: &str, array: Ndarray) -> Reading<Self> {
         let scalar = match array.datatype {
             Some(Datatype::Scalar(scalar)) => scalar,
@@ -71,10 +71,12 @@ fn dimensions(array: &Ndarray) -> Option<Vec<u64>> {
 
 impl Table {
     /// Reads a table of the ASDF standard or of asdf-astropy.
-    pub(super) fn read(node: &Value) -> Reading<Self> {
-        let columns =
-            node.get("columns").and_then(Value::items).ok_or("its data are neither an array nor a table")?;
-        let columns: Reading<Vec<Column>> = columns.iter().map(Column::read).collect();
+    pub(super) fn read(node: &TreeNode) -> Reading<Self> {
+        let columns = node
+            .get("columns")
+            .and_then(TreeNode::items)
+            .ok_or("its data are neither an array nor a table")?;
+        let columns: Reading<Vec<ArrayColumn>> = columns.iter().map(ArrayColumn::read).collect();
         let columns = columns?;
         let rows = columns.first().map_or(0, |column| column.rows);
         if columns.iter().any(|column| column.rows != rows) {
@@ -240,13 +242,13 @@ impl Form {
     }
 
     /// Returns the conversion of an element, and the number of elements in a field.
-    fn part(&self, byteorder: Byteorder) -> Result<(Change, usize)> {
+    fn part(&self, byteorder: Byteorder) -> Result<(Conversion, usize)> {
         let reverse = byteorder == Byteorder::Little;
-        let number = |width, reverse| Change::Number { width, reverse, flip: false };
+        let number = |width, reverse| Conversion::Number { width, reverse, flip: false };
         let (change, times) = match self.scalar {
-            Scalar::Bool8 => (Change::Letter, 1),
-            Scalar::Ascii(_) => (Change::None(1), 1),
-            Scalar::Ucs4(_) => (Change::Ascii { reverse }, 1),
+            Scalar::Bool8 => (Conversion::Letter, 1),
+            Scalar::Ascii(_) => (Conversion::None(1), 1),
+            Scalar::Ucs4(_) => (Conversion::Ascii { reverse }, 1),
             Scalar::Complex64 => (number(4, reverse), 2),
             Scalar::Complex128 => (number(8, reverse), 2),
             scalar => {

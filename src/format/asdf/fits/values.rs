@@ -2,7 +2,7 @@
 
 use crate::format::asdf::ndarray::{self, Datatype, Ndarray, Scalar};
 use crate::yaml::scalar::{self, Type};
-use crate::yaml::survey::{Node, Value};
+use crate::yaml::survey::{NodeContent, TreeNode};
 
 /// The tag prefix of models.
 const MODEL: &str = "tag:stsci.edu:asdf/transform/";
@@ -13,20 +13,20 @@ const OF_ANY_MODEL: [&str; 8] =
     ["direction", "name", "inputs", "outputs", "inverse", "bounding_box", "fixed", "bounds"];
 
 /// Returns the name of a model from its tag, such as `gnomonic`.
-pub(super) fn model(value: &Value) -> Option<&str> {
+pub(super) fn model(value: &TreeNode) -> Option<&str> {
     let (name, _) = value.target().tag.as_deref()?.strip_prefix(MODEL)?.rsplit_once('-')?;
     Some(name)
 }
 
 /// True if a model has only the keys `own` and keys that do not change its mapping.
-pub(super) fn has_only(value: &Value, own: &[&str]) -> bool {
-    let Node::Mapping(entries) = &value.target().node else { return false };
+pub(super) fn has_only(value: &TreeNode, own: &[&str]) -> bool {
+    let NodeContent::Mapping(entries) = &value.target().node else { return false };
     let is_known = |key: &str| OF_ANY_MODEL.contains(&key) || own.contains(&key);
     entries.iter().all(|(key, _)| key.text().is_some_and(is_known))
 }
 
 /// Returns a parameter of a model: the value itself, or the value of a quantity in one of these units.
-pub(super) fn parameter<'v>(value: &'v Value, units: &[&str]) -> Option<&'v Value> {
+pub(super) fn parameter<'v>(value: &'v TreeNode, units: &[&str]) -> Option<&'v TreeNode> {
     if has_tag(value, QUANTITY).is_none() {
         return Some(value);
     }
@@ -42,13 +42,13 @@ pub(super) enum Numbers {
 }
 
 /// `Some` if the tag begins with `start`.
-pub(super) fn has_tag(value: &Value, start: &str) -> Option<()> {
+pub(super) fn has_tag(value: &TreeNode, start: &str) -> Option<()> {
     value.target().tag.as_deref().filter(|tag| tag.starts_with(start)).map(|_| ())
 }
 
 impl Numbers {
     /// Reads `count` numbers from a list, a list of lists, or an array of float64.
-    pub(super) fn read(value: &Value, count: usize) -> Option<Self> {
+    pub(super) fn read(value: &TreeNode, count: usize) -> Option<Self> {
         let tag = value.target().tag.as_deref();
         let data = match tag.filter(|tag| ndarray::is_tag(tag)) {
             Some(tag) => match Ndarray::read(tag, value).ok()? {
@@ -79,8 +79,8 @@ impl Numbers {
 }
 
 /// Returns the number of a scalar.
-pub(super) fn number(value: &Value) -> Option<f64> {
-    let Node::Scalar { text, .. } = &value.target().node else { return None };
+pub(super) fn number(value: &TreeNode) -> Option<f64> {
+    let NodeContent::Scalar { text, .. } = &value.target().node else { return None };
     match value.scalar_type()? {
         Type::Int => scalar::integer(text).map(|value| value as f64),
         Type::Float => scalar::float(text),
@@ -89,9 +89,9 @@ pub(super) fn number(value: &Value) -> Option<f64> {
 }
 
 /// Returns the text of a scalar, whatever its tag.
-pub(super) fn written(value: &Value) -> Option<&str> {
+pub(super) fn written(value: &TreeNode) -> Option<&str> {
     match &value.target().node {
-        Node::Scalar { text, .. } => Some(text),
+        NodeContent::Scalar { text, .. } => Some(text),
         _ => None,
     }
 }

@@ -9,7 +9,7 @@ use super::card::{Cards, Value as Card};
 use super::linear::{self, Model, Plane};
 use super::values::{self, Numbers, has_tag, number, written};
 use crate::yaml::scalar::Type;
-use crate::yaml::survey::Value;
+use crate::yaml::survey::TreeNode;
 
 const TAG: &str = "tag:stsci.edu:gwcs/wcs-1.";
 const TRANSFORM: &str = "tag:stsci.edu:gwcs/fitswcs_imaging-1.";
@@ -25,7 +25,7 @@ pub(super) fn is_tag(tag: &str) -> bool {
 pub(in super::super) struct Wcs {
     map: Map,
     projection: Projection,
-    frame: Frame,
+    frame: ReferenceSystem,
     /// The lengths of the image's axes, if written, the fastest-varying axis first.
     pub(super) pixels: Option<[u64; 2]>,
 }
@@ -56,7 +56,7 @@ struct Projection {
 
 /// A reference system.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Frame {
+enum ReferenceSystem {
     Icrs,
     /// FK5 with its equinox.
     Fk5(f64),
@@ -65,14 +65,14 @@ enum Frame {
 
 impl Wcs {
     /// Reads a gwcs; `None` if FITS can't express it.
-    pub(super) fn read(node: &Value) -> Option<Self> {
+    pub(super) fn read(node: &TreeNode) -> Option<Self> {
         let (last, steps) = node.get("steps")?.items()?.split_last()?;
         let is_end = last.get("transform").is_none_or(|end| end.scalar_type() == Some(Type::Null));
         let first = steps.first().filter(|_| is_end)?;
         if !in_order(first.get("frame")?) {
             return None;
         }
-        let transforms: Vec<&Value> =
+        let transforms: Vec<&TreeNode> =
             steps.iter().map(|step| step.get("transform")).collect::<Option<_>>()?;
         let (map, projection) = match transforms[..] {
             [transform] if has_tag(transform, TRANSFORM).is_some() => {
@@ -94,11 +94,11 @@ impl Wcs {
         Some(Self {
             map,
             projection: Projection::read(projection)?,
-            frame: Frame::read(last.get("frame")?)?,
+            frame: ReferenceSystem::read(last.get("frame")?)?,
             pixels: match node.get("pixel_shape") {
                 Some(shape) if shape.scalar_type() != Some(Type::Null) => {
                     let [x, y] = shape.items()? else { return None };
-                    let len = |value: &Value| value.integer().and_then(|len| u64::try_from(len).ok());
+                    let len = |value: &TreeNode| value.integer().and_then(|len| u64::try_from(len).ok());
                     Some([len(x)?, len(y)?])
                 }
                 _ => None,
@@ -143,7 +143,7 @@ impl Wcs {
 }
 
 impl Pole {
-    fn read(rotation: &Value) -> Option<Self> {
+    fn read(rotation: &TreeNode) -> Option<Self> {
         let is_fits = values::model(rotation)? == "rotate3d"
             && rotation.get("direction")?.text() == Some("native2celestial")
             && values::has_only(rotation, &["phi", "theta", "psi"]);
@@ -154,14 +154,14 @@ impl Pole {
 }
 
 /// True if the axes of a frame are in the default order.
-fn in_order(frame: &Value) -> bool {
+fn in_order(frame: &TreeNode) -> bool {
     let Some(order) = frame.get("axes_order") else { return true };
-    let order = order.items().map(|items| items.iter().map(Value::integer).collect::<Vec<_>>());
+    let order = order.items().map(|items| items.iter().map(TreeNode::integer).collect::<Vec<_>>());
     order.is_some_and(|order| order == [Some(0), Some(1)])
 }
 
 impl Projection {
-    fn read(value: &Value) -> Option<Self> {
+    fn read(value: &TreeNode) -> Option<Self> {
         let name = values::model(value)?;
         // Only projections with the reference point at the native pole: gwcs and FITS rotate others
         // differently.
@@ -191,10 +191,10 @@ impl Projection {
     }
 }
 
-impl Frame {
-    fn read(frame: &Value) -> Option<Self> {
+impl ReferenceSystem {
+    fn read(frame: &TreeNode) -> Option<Self> {
         has_tag(frame, CELESTIAL)?;
-        let degrees = |unit: &Value| written(unit) == Some("deg");
+        let degrees = |unit: &TreeNode| written(unit) == Some("deg");
         let units = frame.get("unit")?.items()?;
         if !in_order(frame) || units.len() != 2 || !units.iter().all(degrees) {
             return None;
@@ -216,7 +216,7 @@ impl Frame {
 }
 
 /// Parses a Julian epoch as asdf-astropy writes it: `J2000.000`, as the node itself or as its `value`.
-fn julian(time: &Value) -> Option<f64> {
+fn julian(time: &TreeNode) -> Option<f64> {
     let text = written(time).or_else(|| written(time.get("value")?))?;
     text.strip_prefix('J')?.parse().ok().filter(|year: &f64| (1800.0..2200.0).contains(year))
 }
@@ -228,7 +228,7 @@ pub(super) struct Solution {
     crval: [f64; 2],
     pole: f64,
     projection: Projection,
-    frame: Frame,
+    frame: ReferenceSystem,
 }
 
 impl Solution {
@@ -253,9 +253,9 @@ impl Solution {
         }
         set("LONPOLE", self.pole, "[deg] native longitude of celestial pole");
         let (names, system, equinox) = match self.frame {
-            Frame::Icrs => (["RA--", "DEC-"], Some("ICRS"), None),
-            Frame::Fk5(equinox) => (["RA--", "DEC-"], Some("FK5"), Some(equinox)),
-            Frame::Galactic => (["GLON", "GLAT"], None, None),
+            ReferenceSystem::Icrs => (["RA--", "DEC-"], Some("ICRS"), None),
+            ReferenceSystem::Fk5(equinox) => (["RA--", "DEC-"], Some("FK5"), Some(equinox)),
+            ReferenceSystem::Galactic => (["GLON", "GLAT"], None, None),
         };
         if let Some(equinox) = equinox {
             set("EQUINOX", equinox, "[yr] equinox of the coordinates");

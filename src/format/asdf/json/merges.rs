@@ -26,7 +26,7 @@ pub(super) struct Merges(HashSet<u64>);
 impl Merges {
     /// Finds the mappings in a tree.
     pub(super) fn of(tree: &dyn Content) -> Result<Self> {
-        let mut finder = Finder::default();
+        let mut finder = MergeFinder::default();
         if !has_merge_key(tree)? {
             return Ok(finder.merges);
         }
@@ -66,9 +66,9 @@ fn has_merge_key(text: &dyn Content) -> Result<bool> {
 }
 
 #[derive(Default)]
-struct Finder {
+struct MergeFinder {
     merges: Merges,
-    frames: Vec<Frame>,
+    frames: Vec<OpenCollection>,
     /// The numbers of mappings with anchors.
     anchors: HashMap<Box<str>, u64>,
     mappings: u64,
@@ -77,7 +77,7 @@ struct Finder {
 
 /// An open collection.
 #[derive(Clone, Copy)]
-struct Frame {
+struct OpenCollection {
     /// The number of the mapping; `None` for a sequence.
     mapping: Option<u64>,
     /// True if the next node is the value of a key.
@@ -86,7 +86,7 @@ struct Frame {
     is_merged: bool,
 }
 
-impl Finder {
+impl MergeFinder {
     fn take(&mut self, event: &Event<'_>) -> Result<()> {
         match event.what {
             What::Scalar { value, style, tag, anchor } => {
@@ -109,7 +109,7 @@ impl Finder {
                 }
                 let is_merged =
                     self.frames.last().is_some_and(|frame| frame.mapping.is_some() && frame.is_merged);
-                self.frames.push(Frame { mapping: None, is_value: false, is_merged });
+                self.frames.push(OpenCollection { mapping: None, is_value: false, is_merged });
             }
             What::MappingStart { anchor, .. } => {
                 self.mappings += 1;
@@ -117,7 +117,11 @@ impl Finder {
                     self.held += anchor.len() + NUMBER;
                     self.anchors.insert(anchor.into(), self.mappings);
                 }
-                self.frames.push(Frame { mapping: Some(self.mappings), is_value: false, is_merged: false });
+                self.frames.push(OpenCollection {
+                    mapping: Some(self.mappings),
+                    is_value: false,
+                    is_merged: false,
+                });
             }
             What::SequenceEnd | What::MappingEnd => {
                 self.frames.pop();

@@ -18,12 +18,12 @@ pub(super) struct Pointer {
 /// The places that still lead to their nodes.
 #[derive(Debug, Default)]
 pub(super) struct Pointers {
-    places: BTreeMap<Arc<str>, Place>,
+    places: BTreeMap<Arc<str>, NodePlace>,
     next: u64,
 }
 
 #[derive(Debug)]
-struct Place {
+struct NodePlace {
     id: u64,
     /// True if a reference to the place has been written.
     is_mentioned: bool,
@@ -34,7 +34,7 @@ impl Pointers {
     pub(super) fn add(&mut self, path: &str) -> Pointer {
         let pointer = Pointer { path: path.into(), id: self.next };
         self.next += 1;
-        self.places.insert(pointer.path.clone(), Place { id: pointer.id, is_mentioned: false });
+        self.places.insert(pointer.path.clone(), NodePlace { id: pointer.id, is_mentioned: false });
         pointer
     }
 

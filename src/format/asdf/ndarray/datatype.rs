@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::HashSet;
 
 use super::{Result, trouble};
-use crate::yaml::survey::{Node, Value};
+use crate::yaml::survey::{NodeContent, TreeNode};
 
 /// The deepest nesting of datatypes that is read.
 const DEEPEST: usize = 64;
@@ -67,7 +67,7 @@ pub enum Byteorder {
 }
 
 impl Byteorder {
-    pub(super) fn read(value: &Value) -> Result<Self> {
+    pub(super) fn read(value: &TreeNode) -> Result<Self> {
         match value.text() {
             Some("big") => Ok(Self::Big),
             Some("little") => Ok(Self::Little),
@@ -127,11 +127,11 @@ impl Datatype {
     }
 
     /// Reads a `datatype`. In `old` trees its fields may have a `dtype` instead.
-    pub(super) fn read(value: &Value, old: bool) -> Result<Self> {
+    pub(super) fn read(value: &TreeNode, old: bool) -> Result<Self> {
         Self::read_within(value, old, DEEPEST)
     }
 
-    fn read_within(value: &Value, old: bool, depth: usize) -> Result<Self> {
+    fn read_within(value: &TreeNode, old: bool, depth: usize) -> Result<Self> {
         let Some(depth) = depth.checked_sub(1) else {
             return trouble(value, format!("datatypes are nested deeper than {DEEPEST} levels"));
         };
@@ -141,7 +141,7 @@ impl Datatype {
                 None => trouble(value, format!("there is no datatype \"{}\"", name.escape_debug())),
             };
         }
-        if let Node::LargeSequence(_) = value.target().node {
+        if let NodeContent::LargeSequence(_) = value.target().node {
             return Ok(Self::Unknown);
         }
         let Some(items) = value.items() else {
@@ -169,7 +169,7 @@ impl Datatype {
 }
 
 /// Reads `[ascii, 5]` or `[ucs4, 5]`; `None` for other lists.
-fn text_of_length(items: &[Value]) -> Result<Option<Scalar>> {
+fn text_of_length(items: &[TreeNode]) -> Result<Option<Scalar>> {
     let [kind, len] = items else { return Ok(None) };
     let make: fn(u64) -> Scalar = match kind.text() {
         Some("ascii") => Scalar::Ascii,
@@ -192,8 +192,8 @@ impl Field {
         }
     }
 
-    fn read(value: &Value, old: bool, depth: usize) -> Result<Self> {
-        let Node::Mapping(_) = value.target().node else {
+    fn read(value: &TreeNode, old: bool, depth: usize) -> Result<Self> {
+        let NodeContent::Mapping(_) = value.target().node else {
             let datatype = Datatype::read_within(value, old, depth)?;
             return Ok(Self { name: String::new(), datatype, byteorder: None, shape: Vec::new() });
         };
@@ -215,11 +215,11 @@ impl Field {
     }
 }
 
-fn shape(value: &Value) -> Result<Vec<u64>> {
+fn shape(value: &TreeNode) -> Result<Vec<u64>> {
     let Some(items) = value.items() else {
         return trouble(value, "the \"shape\" of a field is not a list");
     };
-    let len = |item: &Value| match item.integer().map(u64::try_from) {
+    let len = |item: &TreeNode| match item.integer().map(u64::try_from) {
         Some(Ok(len)) => Ok(len),
         _ => trouble(item, "a dimension of a field is not a number from 0 on"),
     };

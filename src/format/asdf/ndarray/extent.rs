@@ -4,7 +4,7 @@ use super::{Ndarray, Shape};
 
 /// The bytes of an array's elements, counted from the start of the block's decoded data.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Extent {
+pub struct ElementExtent {
     /// The first byte.
     pub start: u64,
     /// The end of the bytes; `start` if there are no elements.
@@ -30,7 +30,7 @@ impl Ndarray {
     /// Returns the bytes that the array takes of a block with `size` bytes of decoded data.
     ///
     /// `None` if they are not known: the array is not in a block, or its datatype was too large to be read.
-    pub fn extent(&self, size: u64) -> Option<Result<Extent, TooLarge>> {
+    pub fn extent(&self, size: u64) -> Option<Result<ElementExtent, TooLarge>> {
         let (shape, datatype) = (self.shape.as_ref()?, self.datatype.as_ref()?);
         let item = match datatype.size() {
             Some(item) => item,
@@ -40,7 +40,7 @@ impl Ndarray {
         Some(self.extent_of(shape, i128::from(item), size))
     }
 
-    fn extent_of(&self, shape: &Shape, item: i128, size: u64) -> Result<Extent, TooLarge> {
+    fn extent_of(&self, shape: &Shape, item: i128, size: u64) -> Result<ElementExtent, TooLarge> {
         let dimensions = self.dimensions(shape, item, size)?;
         let counted = dimensions.iter().filter(|len| **len > 0).try_fold(item.max(1), |bytes, len| {
             bytes.checked_mul(i128::from(*len)).filter(|bytes| *bytes <= i128::from(i64::MAX))
@@ -66,7 +66,7 @@ impl Ndarray {
         let start = u64::try_from(first).map_err(|_| TooLarge::Uncountable)?;
         let end = u64::try_from(last).map_err(|_| TooLarge::Uncountable)?;
         match end <= size {
-            true => Ok(Extent { start, end, dimensions }),
+            true => Ok(ElementExtent { start, end, dimensions }),
             false => Err(TooLarge::Needs(end)),
         }
     }

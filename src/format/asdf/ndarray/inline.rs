@@ -18,7 +18,7 @@ const COMPLEX: u64 = 64;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Inline {
     /// The lengths of its nested sequences.
-    pub shape: survey::Shape,
+    pub shape: survey::SequenceShape,
     /// The place of the outermost sequence.
     pub place: Mark,
     /// The kinds of its elements, if they were read.
@@ -28,7 +28,7 @@ pub struct Inline {
 impl Inline {
     /// True if the array contains aliases, so that the survey does not know all of it.
     pub fn has_aliases(&self) -> bool {
-        self.shape == survey::Shape::Unknown || self.seen.as_deref().is_some_and(|seen| seen.aliases)
+        self.shape == survey::SequenceShape::Unknown || self.seen.as_deref().is_some_and(|seen| seen.aliases)
     }
 }
 
@@ -39,7 +39,7 @@ impl Ndarray {
         let Source::Inline(inline) = &self.source else { return Ok(()) };
         let seen = inline.seen.as_deref().ok_or("its elements are not known")?;
         let lengths = match &inline.shape {
-            survey::Shape::Array(lengths) => Some(lengths),
+            survey::SequenceShape::Array(lengths) => Some(lengths),
             _ => None,
         };
         match &self.datatype {

@@ -1,10 +1,10 @@
 //! Checks whether a mask fits its array, by numpy's rules.
 
 use super::{Datatype, INLINE_KEY, Inline, Mask, Ndarray, Result, Scalar, Source, is_tag, trouble};
-use crate::yaml::survey::{self, Value};
+use crate::yaml::survey::{self, TreeNode};
 
 /// Checks the mask of `array`; `mask` is its node.
-pub(super) fn fits(array: &Ndarray, mask: &Value) -> Result<()> {
+pub(super) fn fits(array: &Ndarray, mask: &TreeNode) -> Result<()> {
     let target = mask.target();
     match (array.mask, target.tag.as_deref().filter(|tag| is_tag(tag))) {
         (Mask::Ndarray(_), Some(tag)) => {
@@ -33,7 +33,7 @@ pub(super) fn fits(array: &Ndarray, mask: &Value) -> Result<()> {
     }
 }
 
-fn value_fits(datatype: Option<&Datatype>, mask: &Value) -> Result<()> {
+fn value_fits(datatype: Option<&Datatype>, mask: &TreeNode) -> Result<()> {
     if mask.target().scalar_type().is_none() {
         return Ok(());
     }
@@ -63,7 +63,7 @@ impl Ndarray {
         let lengths = match (&self.shape, &self.source) {
             (Some(shape), _) if shape.streamed => return None,
             (Some(shape), _) => &shape.dimensions,
-            (None, Source::Inline(Inline { shape: survey::Shape::Array(lengths), .. })) => lengths,
+            (None, Source::Inline(Inline { shape: survey::SequenceShape::Array(lengths), .. })) => lengths,
             _ => return None,
         };
         lengths.iter().try_fold(1_u64, |product, length| product.checked_mul(*length))

@@ -7,13 +7,13 @@
 
 use super::{Datatype, Field, Result, Scalar, Shape, elements, trouble};
 use crate::yaml::scalar::Type;
-use crate::yaml::survey::{Leaves, Node, Value};
+use crate::yaml::survey::{Leaves, NodeContent, TreeNode};
 
 /// Checks that the rows have equal lengths and that every value fits its field. Returns the lengths of the
 /// array's dimensions; `None` if it is empty or too large to be read. If `strict`, fails for arrays that
 /// Python can't read, however clear they are.
 pub(super) fn fit(
-    data: &Value,
+    data: &TreeNode,
     shape: Option<&Shape>,
     fields: &[Field],
     strict: bool,
@@ -59,8 +59,8 @@ pub(super) fn fit(
 
 /// True if values are rows rather than the values of fields: they are sequences, and the fields are single
 /// values.
-fn are_rows(values: &[Value], fields: &[Field]) -> bool {
-    let is_row = |(value, field): (&Value, &Field)| value.items().is_some() && is_plain(field);
+fn are_rows(values: &[TreeNode], fields: &[Field]) -> bool {
+    let is_row = |(value, field): (&TreeNode, &Field)| value.items().is_some() && is_plain(field);
     !values.is_empty() && values.iter().zip(fields).all(is_row)
 }
 
@@ -82,7 +82,7 @@ fn is_plain(field: &Field) -> bool {
 }
 
 /// Checks that the sequences in `value` have these lengths, with records inside.
-fn rows_fit(value: &Value, lengths: &[usize], fields: &[Field]) -> Result<()> {
+fn rows_fit(value: &TreeNode, lengths: &[usize], fields: &[Field]) -> Result<()> {
     let expected = lengths.first().copied().unwrap_or(fields.len());
     let items = match value.items() {
         Some(items) if items.len() == expected => items,
@@ -101,17 +101,17 @@ fn rows_fit(value: &Value, lengths: &[usize], fields: &[Field]) -> Result<()> {
     }
 }
 
-fn value_fits(value: &Value, field: &Field) -> Result<()> {
+fn value_fits(value: &TreeNode, field: &Field) -> Result<()> {
     let target = value.target();
     let scalar = match (&field.datatype, &target.node) {
         _ if !field.shape.is_empty() => return Ok(()),
-        (Datatype::Structured(_), Node::Sequence(..)) => {
+        (Datatype::Structured(_), NodeContent::Sequence(..)) => {
             return trouble(value, "a record in the tree is nested in another one, which Python can't read");
         }
         (Datatype::Scalar(scalar), _) => *scalar,
         _ => return Ok(()),
     };
-    let (Node::Scalar { text, .. }, Some(looks)) = (&target.node, value.scalar_type()) else {
+    let (NodeContent::Scalar { text, .. }, Some(looks)) = (&target.node, value.scalar_type()) else {
         return trouble(value, "a value of a record in the tree is neither a number nor a text");
     };
     if looks == Type::Null && scalar.range().is_some() {

@@ -50,7 +50,7 @@ fn a_source_is_a_block_a_file_or_the_tree() {
         ["!core/ndarray-1.0.0 [[1, 2, 3], [4, 5, 6]]", "!core/ndarray-1.0.0 {data: [[1, 2, 3], [4, 5, 6]]}"]
     {
         let Source::Inline(inline) = read(inline).unwrap().source else { panic!("it is in the tree") };
-        assert_eq!(inline.shape, survey::Shape::Array(vec![2, 3]));
+        assert_eq!(inline.shape, survey::SequenceShape::Array(vec![2, 3]));
     }
     let old = read("a: !o!core/ndarray {source: 3, shape: [2], dtype: [{name: a, dtype: int8}]}").unwrap();
     assert_eq!((old.byteorder, old.datatype.unwrap().size()), (None, Some(1)));

@@ -7,7 +7,7 @@ use super::super::arrays::Elements;
 use super::grey::Scale;
 use super::plane::Plane;
 use crate::cache::{Bytes, Cache, ContentId};
-use crate::content::{Content, Shared, Soundness, png};
+use crate::content::{Content, SharedBytes, Soundness, png};
 use crate::error::{Error, Result};
 
 /// A picture as a file.
@@ -98,13 +98,13 @@ impl Content for Picture {
         Ok(part.len())
     }
 
-    fn share(&self, offset: u64, len: usize, at_any_cost: bool) -> Option<Shared> {
+    fn share(&self, offset: u64, len: usize, at_any_cost: bool) -> Option<SharedBytes> {
         let range = self.range(offset, len);
         let bytes = match at_any_cost {
             true if !range.is_empty() => self.bytes().ok()?,
             _ => self.cache.get(self.id, 0)?,
         };
-        Some(Shared::new(bytes, range, self.cache.clone()))
+        Some(SharedBytes::new(bytes, range, self.cache.clone()))
     }
 
     fn ranges(&self) -> Vec<Range<u64>> {

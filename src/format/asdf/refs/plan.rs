@@ -15,12 +15,12 @@ use crate::error::Error;
 #[derive(Debug)]
 pub(super) struct Plan {
     pub(super) array: ZarrArray,
-    places: Places,
+    places: ChunkPlaces,
 }
 
 /// The places of an array's chunks in the file.
 #[derive(Debug)]
-enum Places {
+enum ChunkPlaces {
     /// The chunks are contiguous, with `len` bytes each.
     Row { start: u64, len: u64, count: u64 },
     /// Each chunk is a part of the stored bytes, which begin at `start`.
@@ -83,7 +83,7 @@ impl Plan {
                 let chunks = usual_chunks(&extent.dimensions, item);
                 let bytes = chunks.iter().try_fold(item, |bytes, chunk| bytes.checked_mul(*chunk));
                 let bytes = bytes.filter(|bytes| *bytes > 0).ok_or("it is too large")?;
-                let places = Places::Row { start: place + extent.start, len: bytes, count: len / bytes };
+                let places = ChunkPlaces::Row { start: place + extent.start, len: bytes, count: len / bytes };
                 (chunks, NO_COMPRESSOR, places)
             }
             Some(_) if (extent.start, extent.end) != (0, data_size) => {
@@ -97,7 +97,7 @@ impl Plan {
                 }
                 let chunks = chunks_of(&extent.dimensions, item, first);
                 let chunks = chunks.ok_or("the chunks of its block are not whole rows")?;
-                (chunks, foreign::numcodec(codec), Places::Parts { start: place, parts })
+                (chunks, foreign::numcodec(codec), ChunkPlaces::Parts { start: place, parts })
             }
         };
         let dtype = scalar_descr(scalar, array.byteorder.unwrap_or(Byteorder::Big));
@@ -108,16 +108,16 @@ impl Plan {
     /// Returns the number of chunks.
     pub(super) fn count(&self) -> u64 {
         match &self.places {
-            Places::Row { count, .. } => *count,
-            Places::Parts { parts, .. } => parts.len() as u64,
+            ChunkPlaces::Row { count, .. } => *count,
+            ChunkPlaces::Parts { parts, .. } => parts.len() as u64,
         }
     }
 
     /// Returns offset and length of a chunk in the file; `None` after the last one.
     pub(super) fn range(&self, chunk: u64) -> Option<(u64, u64)> {
         match &self.places {
-            Places::Row { start, len, count } => (chunk < *count).then(|| (start + chunk * len, *len)),
-            Places::Parts { start, parts } => {
+            ChunkPlaces::Row { start, len, count } => (chunk < *count).then(|| (start + chunk * len, *len)),
+            ChunkPlaces::Parts { start, parts } => {
                 let part = parts.get(usize::try_from(chunk).ok()?)?;
                 Some((start + part.offset, part.stored))
             }
@@ -127,8 +127,8 @@ impl Plan {
     /// Returns the approximate memory in bytes.
     pub(super) fn weight(&self) -> u64 {
         match &self.places {
-            Places::Row { .. } => 0,
-            Places::Parts { parts, .. } => std::mem::size_of_val(&parts[..]) as u64,
+            ChunkPlaces::Row { .. } => 0,
+            ChunkPlaces::Parts { parts, .. } => std::mem::size_of_val(&parts[..]) as u64,
         }
     }
 }

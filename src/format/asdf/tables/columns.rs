@@ -8,13 +8,13 @@ use super::super::ndarray::{Byteorder, Datatype, Field, Ndarray, Scalar};
 use super::super::view::AsdfFile;
 use super::search::Source;
 use crate::content::folder::{File, Keeping, Renewal, Signature};
-use crate::content::parquet::{Column, Element, Facts, Table, Values};
+use crate::content::parquet::{Column, Element, Facts, ParquetTable, Values};
 use crate::content::{Content, Gather, Text};
 use crate::error::{Error, Result};
 
 /// Returns the file of a table.
 pub(super) fn file(file: &Arc<AsdfFile>, sources: &[Source]) -> File {
-    let mut parts = Parts::default();
+    let mut parts = TableParts::default();
     let columns: Result<Vec<_>> = sources.iter().map(|source| parts.column(file, source)).collect();
     let content = columns.and_then(|columns| {
         let rows = columns.first().map_or(0, |(rows, _)| *rows);
@@ -25,10 +25,10 @@ pub(super) fn file(file: &Arc<AsdfFile>, sources: &[Source]) -> File {
         let facts: Vec<Facts> =
             said.flat_map(|(source, (_, made))| vec![source.facts.clone(); made.len()]).collect();
         let columns = distinct(columns.into_iter().flat_map(|(_, columns)| columns).collect());
-        Ok(Arc::new(Table::with_facts(&columns, rows, &facts)?) as Arc<dyn Content>)
+        Ok(Arc::new(ParquetTable::with_facts(&columns, rows, &facts)?) as Arc<dyn Content>)
     });
     let renewal = parts.signature.map_or(Renewal::Anew, Renewal::WhileSame);
-    let Parts { blocks, grows, .. } = parts;
+    let TableParts { blocks, grows, .. } = parts;
     File { content, claimed: 0, grows, blocks, renewal, keeping: Keeping::All, mtime: None, attributes: None }
 }
 
@@ -53,20 +53,20 @@ fn distinct(mut columns: Vec<(String, Column)>) -> Vec<(String, Column)> {
 }
 
 /// The dependencies of a table's file.
-struct Parts {
+struct TableParts {
     /// Equal for tables with the same elements; `None` if that is unknown.
     signature: Option<Signature>,
     blocks: Vec<usize>,
     grows: bool,
 }
 
-impl Default for Parts {
+impl Default for TableParts {
     fn default() -> Self {
         Self { signature: Some(Signature::default()), blocks: Vec::new(), grows: false }
     }
 }
 
-impl Parts {
+impl TableParts {
     /// Returns the number of rows of a column, and the columns made from it: several for a structured array.
     fn column(&mut self, file: &Arc<AsdfFile>, source: &Source) -> Result<(u64, Vec<(String, Column)>)> {
         if let Some(signature) = &mut self.signature {

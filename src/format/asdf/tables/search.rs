@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use super::super::ndarray::{self, INLINE_KEY, Ndarray};
 use super::super::units;
 use crate::content::parquet::Facts;
-use crate::yaml::survey::{Node, Value};
+use crate::yaml::survey::{NodeContent, TreeNode};
 
 /// Maximal number of nodes of a column that are visited.
 pub(super) const MOST_LOOKED_AT: usize = 1 << 12;
@@ -39,8 +39,8 @@ pub(super) fn is_column(tag: &str) -> bool {
 }
 
 /// Returns the metadata that a node with this tag gives the arrays in it.
-fn facts_of(tag: &str, node: &Value) -> Facts {
-    let text = |key| node.get(key).and_then(Value::text).filter(|text| text.len() <= LONGEST_FACT);
+fn facts_of(tag: &str, node: &TreeNode) -> Facts {
+    let text = |key| node.get(key).and_then(TreeNode::text).filter(|text| text.len() <= LONGEST_FACT);
     let fact = |name, key| text(key).map(|text| (name, text.to_owned()));
     let mut facts = Facts::new();
     if is_column(tag) || units::is_quantity(tag) {
@@ -61,7 +61,7 @@ fn facts_of(tag: &str, node: &Value) -> Facts {
 }
 
 /// Returns the arrays in a column, each with its dotted path of keys below the column.
-pub(super) fn arrays_in(value: &Value) -> Vec<(String, Source)> {
+pub(super) fn arrays_in(value: &TreeNode) -> Vec<(String, Source)> {
     let mut search = Search { below: Vec::new(), arrays: Vec::new(), facts: Facts::new(), looked_at: 0 };
     search.look_at(value);
     search.arrays
@@ -78,7 +78,7 @@ struct Search {
 }
 
 impl Search {
-    fn look_at(&mut self, value: &Value) {
+    fn look_at(&mut self, value: &TreeNode) {
         self.looked_at += 1;
         let value = value.target();
         let tag = value.tag.as_deref().unwrap_or_default();
@@ -86,7 +86,7 @@ impl Search {
             self.take(tag, value);
             return;
         }
-        let Node::Mapping(entries) = &value.node else { return };
+        let NodeContent::Mapping(entries) = &value.node else { return };
         let before = self.facts.len();
         self.facts.extend(facts_of(tag, value));
         for (key, value) in entries {
@@ -102,13 +102,13 @@ impl Search {
         self.facts.truncate(before);
     }
 
-    fn take(&mut self, tag: &str, value: &Value) {
+    fn take(&mut self, tag: &str, value: &TreeNode) {
         // `arrays/` reports arrays that can't be read.
         let Ok((mut array, _)) = Ndarray::read_leniently(tag, value) else { return };
         if array.settle_inline().is_err() {
             return;
         }
-        let mask = value.get("mask").map(Value::target).and_then(|mask| {
+        let mask = value.get("mask").map(TreeNode::target).and_then(|mask| {
             let tag = mask.tag.as_deref().filter(|tag| ndarray::is_tag(tag))?;
             let (mut mask, _) = Ndarray::read_leniently(tag, mask).ok()?;
             mask.settle_inline().ok().map(|()| mask)

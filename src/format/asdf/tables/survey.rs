@@ -7,11 +7,11 @@ use super::super::ndarray::{self, Datatype, Ndarray};
 use super::super::units;
 use super::super::view::{Collector, Surveyed, Unfit};
 use super::search::{Source, arrays_in, is_column};
-use crate::content::names::Names;
+use crate::content::names::ViewNames;
 use crate::content::path_folder::{Item, Items};
 use crate::format::{Defect, Severity};
 use crate::yaml::event::Mark;
-use crate::yaml::survey::{PathId, Paths, Step, Value, WantedNode};
+use crate::yaml::survey::{PathId, Paths, Step, TreeNode, WantedNode};
 
 /// Maximal number of columns.
 const MOST_COLUMNS: usize = 1 << 17;
@@ -27,11 +27,11 @@ const TOO_LONG: &str = "one of its rows is longer than 8 MiB";
 const MOST_SAID: usize = 16 << 20;
 
 const ENDING: &str = ".parquet";
-const NAMES: Names = Names { endings: &[ENDING, ".npy", ".mask"] };
+const NAMES: ViewNames = ViewNames { endings: &[ENDING, ".npy", ".mask"] };
 
 /// An entry of `tables/`.
 #[derive(Debug)]
-pub(super) enum Entry {
+pub(super) enum TableEntry {
     /// A table.
     Table(Box<[Source]>),
     /// A symbolic link with this target.
@@ -40,8 +40,8 @@ pub(super) enum Entry {
 
 /// The tables of a tree.
 #[derive(Debug, Default)]
-pub(super) struct Found {
-    pub items: Items<Entry>,
+pub(super) struct FoundTables {
+    pub items: Items<TableEntry>,
     /// Notes on omitted tables.
     pub defects: Vec<Defect>,
 }
@@ -71,7 +71,7 @@ pub(super) fn is_wanted(tag: &str) -> bool {
 
 /// Collects the tables of a tree.
 #[derive(Default)]
-pub(super) struct Finder {
+pub(super) struct TableFinder {
     columns: usize,
     /// Size of the metadata of all columns so far, in bytes.
     said: usize,
@@ -86,7 +86,7 @@ pub(super) struct Finder {
     defects: Vec<Defect>,
 }
 
-impl Collector for Finder {
+impl Collector for TableFinder {
     fn take(&mut self, paths: &Paths, node: &WantedNode<'_>, unfit: Unfit<'_>) {
         let Some(tag) = node.tag else { return };
         if self.columns >= MOST_COLUMNS {
@@ -136,10 +136,10 @@ impl Collector for Finder {
     }
 }
 
-impl Finder {
+impl TableFinder {
     /// Returns flux, axis, uncertainty and mask of a spectrum: all arrays with a number for each number of
     /// the flux.
-    fn columns_of_spectrum(&mut self, spectrum: &Value, unfit_in_block: Unfit<'_>) -> Vec<Source> {
+    fn columns_of_spectrum(&mut self, spectrum: &TreeNode, unfit_in_block: Unfit<'_>) -> Vec<Source> {
         let arrays = arrays_in(spectrum);
         let flux = arrays.iter().find(|(below, _)| below == "flux");
         let Some(rows) = flux.and_then(|(_, flux)| rows_of(&flux.array)) else { return Vec::new() };
@@ -155,7 +155,7 @@ impl Finder {
 
     /// Returns the columns of a node with the tag of a table.
     fn columns_of(&mut self, paths: &Paths, node: &WantedNode<'_>, unfit_in_block: Unfit<'_>) -> Vec<Source> {
-        let Some(listed) = node.value.get("columns").and_then(Value::items) else {
+        let Some(listed) = node.value.get("columns").and_then(TreeNode::items) else {
             let path = paths.show(node.path);
             let what = format!(
                 "tables/ leaves out {path}: it has no list of columns, or the list is too \
@@ -168,10 +168,10 @@ impl Finder {
             let what = format!("tables/ leaves out {}: it has no columns", paths.show(node.path));
             self.leave_out(node.value.place, what);
         }
-        let names = node.value.get("colnames").and_then(Value::items).unwrap_or_default();
+        let names = node.value.get("colnames").and_then(TreeNode::items).unwrap_or_default();
         let mut columns = Vec::new();
         for (n, column) in listed.iter().enumerate() {
-            let name = column.get("name").and_then(Value::text).or_else(|| names.get(n)?.text());
+            let name = column.get("name").and_then(TreeNode::text).or_else(|| names.get(n)?.text());
             let name = name.map_or_else(|| format!("column{n}"), str::to_owned);
             let arrays = arrays_in(column);
             if arrays.is_empty() {
@@ -218,11 +218,11 @@ impl Finder {
         }
     }
 
-    fn found(mut self, surveyed: Option<&Surveyed<'_>>) -> Found {
+    fn found(mut self, surveyed: Option<&Surveyed<'_>>) -> FoundTables {
         let Some(Surveyed { survey, unfit, .. }) = surveyed else {
-            return Found { defects: self.defects, ..Found::default() };
+            return FoundTables { defects: self.defects, ..FoundTables::default() };
         };
-        let mut places = Places::default();
+        let mut places = TablePaths::default();
         for (path, columns) in std::mem::take(&mut self.tables) {
             let within =
                 survey.paths.last(path).is_some_and(|(parent, _)| self.is_closed(&survey.paths, parent));
@@ -244,7 +244,7 @@ impl Finder {
         for alias in aliases {
             places.link(&survey.paths.steps(alias.path), &survey.paths.steps(alias.target));
         }
-        Found { items: Items::new(places.items), defects: self.defects }
+        FoundTables { items: Items::new(places.items), defects: self.defects }
     }
 
     /// True if a node is a table with a tag, or lies within one.
@@ -329,14 +329,14 @@ fn unfit_row(datatype: &Datatype, count: u64) -> Option<&'static str> {
 
 /// The paths of tables.
 #[derive(Default)]
-struct Places {
-    items: Vec<Item<Entry>>,
+struct TablePaths {
+    items: Vec<Item<TableEntry>>,
     /// The entry at the path of a node: true for a table, false for a directory.
     nodes: HashMap<String, bool>,
     taken: HashSet<String>,
 }
 
-impl Places {
+impl TablePaths {
     fn add(&mut self, steps: &[&Step], columns: Vec<Source>) {
         if is_too_long(steps) {
             return;
@@ -349,7 +349,7 @@ impl Places {
             above = folder.rsplit_once('/');
         }
         self.nodes.insert(whole, true);
-        self.item(path, ENDING, Entry::Table(columns.into()));
+        self.item(path, ENDING, TableEntry::Table(columns.into()));
     }
 
     /// Adds a link from a place where a node is mentioned to the node itself.
@@ -367,11 +367,11 @@ impl Places {
         let shared = shared.min(from.len() - 1).min(to.len() - 1);
         let up = std::iter::repeat_n("..", from.len() - 1 - shared);
         let text = up.chain(to[shared..].iter().map(String::as_str)).collect::<Vec<_>>().join("/");
-        self.item(from, ending, Entry::Link(text.into()));
+        self.item(from, ending, TableEntry::Link(text.into()));
     }
 
     /// Adds an item with a unique file name, unless its path is too long.
-    fn item(&mut self, path: Vec<String>, ending: &str, what: Entry) {
+    fn item(&mut self, path: Vec<String>, ending: &str, what: TableEntry) {
         let length: usize = path.iter().map(|component| component.len() + 1).sum();
         let Some(stem) = path.last().filter(|_| length <= LONGEST_PATH).cloned() else { return };
         let folder = path[..path.len() - 1].join("/");

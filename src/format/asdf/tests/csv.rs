@@ -13,7 +13,7 @@ use crate::content::folder::{File, Node, Renewal};
 use crate::content::path_folder::{Item, Items, PathFolder};
 use crate::content::{Content, Text, read_exact_at};
 use crate::error::{Error, Result};
-use crate::yaml::survey::{PathId, Paths, Value, WantedNode};
+use crate::yaml::survey::{PathId, Paths, TreeNode, WantedNode};
 
 const TAG: &str = "tag:astropy.org:astropy/table/table-1.";
 const ENDING: &str = ".csv";
@@ -56,7 +56,7 @@ struct Tables(Items<Columns>);
 
 impl Collector for Finder {
     fn take(&mut self, _: &Paths, node: &WantedNode<'_>, unfit: Unfit<'_>) {
-        let columns = node.value.get("columns").and_then(Value::items).unwrap_or_default();
+        let columns = node.value.get("columns").and_then(TreeNode::items).unwrap_or_default();
         let columns = columns.iter().filter_map(column).filter(|(_, array)| unfit(array).is_none());
         self.0.push((node.path, columns.collect()));
     }
@@ -77,7 +77,7 @@ impl Collector for Finder {
 }
 
 /// Reads a node of the list of columns; `None` if it has no name or no array.
-fn column(node: &Value) -> Option<(String, Ndarray)> {
+fn column(node: &TreeNode) -> Option<(String, Ndarray)> {
     let data = node.get("data")?.target();
     let tag = data.tag.as_deref().filter(|tag| ndarray::is_tag(tag))?;
     let (mut array, _) = Ndarray::read_leniently(tag, data).ok()?;

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use super::super::entry::Entry;
+use super::super::entry::IndexEntry;
 use super::super::file::GsdFile;
 use super::super::schema::{Numbers, Quantity, Rule};
-use super::Found;
+use super::ValueOrigin;
 use crate::content::{Content, Slice, Text, npy, read_exact_at};
 use crate::error::{Error, Result};
 
@@ -21,16 +21,16 @@ const MOST_TYPES: u64 = 1 << 16;
 pub(super) fn content(
     file: &GsdFile,
     quantity: &Quantity,
-    found: Found,
+    found: ValueOrigin,
     ending: &str,
 ) -> Result<Arc<dyn Content>> {
     let default = &quantity.default;
     match (quantity.rule, found) {
         (Rule::Types | Rule::Shapes, found) => {
             let words = match found {
-                Found::Chunk(entry) => words(file, &entry)?,
-                Found::Default(_) if default.bytes.is_empty() => Vec::new(),
-                Found::Default(_) => vec![default.bytes.to_vec()],
+                ValueOrigin::Chunk(entry) => words(file, &entry)?,
+                ValueOrigin::Default(_) if default.bytes.is_empty() => Vec::new(),
+                ValueOrigin::Default(_) => vec![default.bytes.to_vec()],
             };
             match ending {
                 ".json" => Ok(Arc::new(Text::new(json(&words)))),
@@ -38,19 +38,19 @@ pub(super) fn content(
                 _ => strings(&words),
             }
         }
-        (Rule::Number, Found::Chunk(entry)) => {
+        (Rule::Number, ValueOrigin::Chunk(entry)) => {
             let shape = if entry.m == 1 { Vec::new() } else { vec![entry.m.into()] };
             let first = first_row(file, &entry)?;
             npy::array(&descr(&entry)?, false, &shape, Arc::new(first))
         }
-        (_, Found::Chunk(entry)) => {
+        (_, ValueOrigin::Chunk(entry)) => {
             npy::array(&descr(&entry)?, false, &entry.shape(), Arc::new(file.data(&entry)?))
         }
-        (Rule::Rows, Found::Default(rows)) => {
+        (Rule::Rows, ValueOrigin::Default(rows)) => {
             let shape: Vec<u64> = std::iter::once(rows).chain(default.columns).collect();
             npy::array(default.descr, false, &shape, Arc::new(Repeated::new(default, rows)?))
         }
-        (Rule::Number | Rule::Whole, Found::Default(_)) => {
+        (Rule::Number | Rule::Whole, ValueOrigin::Default(_)) => {
             let shape: Vec<u64> = default.columns.into_iter().collect();
             npy::array(default.descr, false, &shape, Arc::new(Text::new(default.bytes)))
         }
@@ -58,7 +58,7 @@ pub(super) fn content(
 }
 
 /// Returns the first number of a chunk `…/N`.
-pub(super) fn count(file: &GsdFile, entry: &Entry) -> Result<u64> {
+pub(super) fn count(file: &GsdFile, entry: &IndexEntry) -> Result<u64> {
     let name = entry.element().map_or("?", |element| element.name);
     let row = first_row(file, entry)?;
     let mut bytes = [0; 8];
@@ -75,7 +75,7 @@ pub(super) fn count(file: &GsdFile, entry: &Entry) -> Result<u64> {
     Ok(bytes.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte)))
 }
 
-fn descr(entry: &Entry) -> Result<String> {
+fn descr(entry: &IndexEntry) -> Result<String> {
     match entry.element() {
         Some(element) if !element.is_text() => Ok(format!("'{}'", element.descr)),
         _ => Err(Error::damaged("the chunk holds characters, not numbers")),
@@ -83,15 +83,15 @@ fn descr(entry: &Entry) -> Result<String> {
 }
 
 /// Returns the data of the first row of a chunk.
-fn first_row(file: &GsdFile, entry: &Entry) -> Result<Slice> {
+fn first_row(file: &GsdFile, entry: &IndexEntry) -> Result<Slice> {
     if entry.n == 0 || entry.m == 0 {
         return Err(Error::damaged("the chunk has no element"));
     }
-    file.data(&Entry { n: 1, ..*entry })
+    file.data(&IndexEntry { n: 1, ..*entry })
 }
 
 /// Returns the rows of a chunk of characters, each without trailing NULs.
-fn words(file: &GsdFile, entry: &Entry) -> Result<Vec<Vec<u8>>> {
+fn words(file: &GsdFile, entry: &IndexEntry) -> Result<Vec<Vec<u8>>> {
     let data = file.data(entry)?;
     if entry.element().is_none_or(|element| element.size != 1) || entry.m == 0 {
         return Err(Error::damaged(format!("{} are not rows of characters", entry.array())));

@@ -2,9 +2,9 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::super::entry::Entry;
+use super::super::entry::IndexEntry;
 use super::super::file::GsdFile;
-use super::pass::Chunks;
+use super::pass::NameChunks;
 use crate::content::{Content, Soundness, Stored, fill};
 use crate::error::{Error, Kind, Result};
 use crate::source::{Source, read_up_to};
@@ -35,17 +35,17 @@ pub(crate) enum Of {
 }
 
 /// A place where the search for a chunk starts: the chunk's number, and a slot at or before it.
-type Place = (u64, u64);
+type SearchStart = (u64, u64);
 
 /// All chunks of a name, or the numbers of the frames that have one.
 #[derive(Debug)]
 pub(crate) struct Gather {
     file: Arc<GsdFile>,
-    chunks: Arc<Chunks>,
+    chunks: Arc<NameChunks>,
     spacing: u64,
     of: Of,
     /// Where the last search ended: a sequential reader continues there.
-    last: Mutex<Place>,
+    last: Mutex<SearchStart>,
 }
 
 pub(super) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -53,11 +53,11 @@ pub(super) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 /// A part of a chunk's data: its offset in the source, and its length.
-pub(crate) type Part = (u64, u64);
+pub(crate) type DataRange = (u64, u64);
 
 impl Gather {
     /// Gathers `chunks`, which have a checkpoint every `spacing`.
-    pub(crate) fn new(file: Arc<GsdFile>, chunks: Arc<Chunks>, spacing: u64, of: Of) -> Self {
+    pub(crate) fn new(file: Arc<GsdFile>, chunks: Arc<NameChunks>, spacing: u64, of: Of) -> Self {
         let last = Mutex::new((0, chunks.first.slot));
         Self { file, chunks, spacing, of, last }
     }
@@ -71,16 +71,16 @@ impl Gather {
     }
 
     /// Returns the entries of up to `count` chunks from chunk `from` on, at least one.
-    fn entries(&self, from: u64, count: u64) -> Result<Vec<Entry>> {
+    fn entries(&self, from: u64, count: u64) -> Result<Vec<IndexEntry>> {
         let count = count.min(self.chunks.count.saturating_sub(from));
         let last = *locked(&self.last);
         let checkpoint = self.chunks.checkpoint(from, self.spacing);
         let (mut at, slot) = if (checkpoint.0..=from).contains(&last.0) { last } else { checkpoint };
         let index = self.file.index();
         let (order, used) = (index.order()?, index.used()?);
-        let mut found: Vec<Entry> = Vec::with_capacity(count.min(BATCH) as usize);
+        let mut found: Vec<IndexEntry> = Vec::with_capacity(count.min(BATCH) as usize);
         // The last written entry of the current frame.
-        let mut newest: Option<Entry> = None;
+        let mut newest: Option<IndexEntry> = None;
         let mut end = used;
         index.scan(slot..used, &mut |entry| {
             let is_over = newest.is_some_and(|newest| entry.frame > newest.frame);
@@ -100,7 +100,7 @@ impl Gather {
                 end = entry.slot;
                 return Ok(false);
             }
-            let is_later = |newest: Entry| self.file.written(entry) > self.file.written(&newest);
+            let is_later = |newest: IndexEntry| self.file.written(entry) > self.file.written(&newest);
             if entry.id == self.chunks.first.id && newest.is_none_or(is_later) {
                 newest = Some(*entry);
             }
@@ -118,12 +118,12 @@ impl Gather {
     }
 
     /// Returns the locations of up to [`BATCH`] chunks from chunk `from` on.
-    pub(crate) fn parts(&self, from: u64) -> Result<Vec<Part>> {
+    pub(crate) fn parts(&self, from: u64) -> Result<Vec<DataRange>> {
         self.entries(from, BATCH)?.iter().map(|entry| self.file.range(entry)).collect()
     }
 
     /// Returns the location of a chunk's data from byte `within` on, at most `len` bytes.
-    fn part(&self, entry: &Entry, within: u64, len: u64) -> Result<Part> {
+    fn part(&self, entry: &IndexEntry, within: u64, len: u64) -> Result<DataRange> {
         let (offset, bytes) =
             self.file.range(entry).map_err(|error| error.within(format!("frame {}", entry.frame)))?;
         Ok((offset + within, len.min(bytes - within)))
@@ -161,7 +161,7 @@ impl Gather {
 }
 
 /// Reads the parts one after the other into `buf`; returns the number of bytes read.
-pub(super) fn copy(source: &dyn Source, parts: &[Part], buf: &mut [u8]) -> Result<usize> {
+pub(super) fn copy(source: &dyn Source, parts: &[DataRange], buf: &mut [u8]) -> Result<usize> {
     let (mut done, mut rest) = (0, parts);
     let mut span = Vec::new();
     while let Some((first, _)) = rest.first() {
@@ -196,7 +196,7 @@ pub(super) fn copy(source: &dyn Source, parts: &[Part], buf: &mut [u8]) -> Resul
 }
 
 /// Returns how many of the first parts are close enough to be read at once.
-fn near(parts: &[Part]) -> usize {
+fn near(parts: &[DataRange]) -> usize {
     let Some((first, len)) = parts.first() else { return 0 };
     let mut end = first + len;
     let others = parts.iter().skip(1).take_while(|(offset, len)| {

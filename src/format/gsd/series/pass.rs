@@ -4,7 +4,7 @@
 //! every n-th chunk. All checkpoints together take at most 1 MiB; beyond that, every other one is dropped. If
 //! the file has grown, a pass continues where the pass over the older version ended.
 
-use super::super::entry::Entry;
+use super::super::entry::IndexEntry;
 use super::super::file::GsdFile;
 use crate::error::Result;
 
@@ -18,16 +18,16 @@ const SPACING: u64 = 256;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Differs {
     /// The first chunk of the name.
-    pub(crate) first: Entry,
+    pub(crate) first: IndexEntry,
     /// The first chunk that has another type or shape.
-    pub(crate) other: Entry,
+    pub(crate) other: IndexEntry,
 }
 
 /// The chunks of one name, one per frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Chunks {
+pub(crate) struct NameChunks {
     /// The first chunk.
-    pub(crate) first: Entry,
+    pub(crate) first: IndexEntry,
     /// Number of frames that have a chunk.
     pub(crate) count: u64,
     /// The first chunk, counted from 0, with data outside of the file.
@@ -41,25 +41,25 @@ pub(crate) struct Chunks {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Rows {
     /// The first chunk.
-    pub(crate) first: Entry,
+    pub(crate) first: IndexEntry,
     /// Length of the longest text in bytes.
     pub(crate) longest: u64,
     /// The first chunk with another number type.
-    pub(crate) converted: Option<Entry>,
+    pub(crate) converted: Option<IndexEntry>,
     /// The first chunk that can't be a row like the first one.
-    pub(crate) misfit: Option<Entry>,
+    pub(crate) misfit: Option<IndexEntry>,
     /// The first frame with data outside of the file.
     pub(crate) cut: Option<u64>,
 }
 
 /// The findings for a name so far.
 #[derive(Clone, Debug)]
-struct Found {
+struct NameFindings {
     rows: Option<Rows>,
     /// The chunks of completed frames.
-    chunks: Option<Chunks>,
+    chunks: Option<NameChunks>,
     /// The last written chunk of the current frame.
-    newest: Entry,
+    newest: IndexEntry,
     /// The slot of the current frame's first chunk.
     slot: u64,
     differs: Option<Differs>,
@@ -69,7 +69,7 @@ struct Found {
 #[derive(Clone, Debug)]
 pub(crate) struct Pass {
     /// The findings for each name, by its number.
-    names: Vec<Option<Box<Found>>>,
+    names: Vec<Option<Box<NameFindings>>>,
     /// The next slot to scan.
     next: u64,
     spacing: u64,
@@ -79,7 +79,7 @@ pub(crate) struct Pass {
 /// The result of a pass for one name.
 #[derive(Clone, Debug)]
 pub(crate) enum Outcome {
-    Series(Chunks),
+    Series(NameChunks),
     Differs(Differs),
 }
 
@@ -89,16 +89,16 @@ impl Default for Pass {
     }
 }
 
-fn is_same(one: &Entry, other: &Entry) -> bool {
+fn is_same(one: &IndexEntry, other: &IndexEntry) -> bool {
     (one.kind, one.n, one.m) == (other.kind, other.n, other.m)
 }
 
 impl Rows {
-    fn new(first: Entry) -> Self {
+    fn new(first: IndexEntry) -> Self {
         Self { first, longest: first.n, converted: None, misfit: None, cut: None }
     }
 
-    fn add(&mut self, entry: &Entry, is_cut: bool) {
+    fn add(&mut self, entry: &IndexEntry, is_cut: bool) {
         self.longest = self.longest.max(entry.n);
         if is_cut {
             self.cut.get_or_insert(entry.frame);
@@ -112,7 +112,7 @@ impl Rows {
 
     /// True if a chunk can be a row like the first one. A single number takes the first number of a longer
     /// chunk, as `gsd.hoomd.read_log` does.
-    fn takes(&self, entry: &Entry) -> bool {
+    fn takes(&self, entry: &IndexEntry) -> bool {
         let first = &self.first;
         if first.is_text() || entry.is_text() {
             return (first.is_text(), first.m) == (entry.is_text(), entry.m);
@@ -124,9 +124,9 @@ impl Rows {
     }
 }
 
-impl Chunks {
+impl NameChunks {
     /// True if a chunk has the type and shape of the others.
-    pub(crate) fn fits(&self, entry: &Entry) -> bool {
+    pub(crate) fn fits(&self, entry: &IndexEntry) -> bool {
         is_same(&self.first, entry)
     }
 
@@ -139,8 +139,8 @@ impl Chunks {
     }
 }
 
-impl Found {
-    fn new(entry: &Entry) -> Self {
+impl NameFindings {
+    fn new(entry: &IndexEntry) -> Self {
         Self { rows: None, chunks: None, newest: *entry, slot: entry.slot, differs: None }
     }
 
@@ -154,7 +154,7 @@ impl Found {
         }
         let Some(chunks) = &mut self.chunks else {
             let cut = is_cut.then_some(0);
-            self.chunks = Some(Chunks { first: newest, count: 1, cut, checkpoints: vec![self.slot] });
+            self.chunks = Some(NameChunks { first: newest, count: 1, cut, checkpoints: vec![self.slot] });
             return true;
         };
         if !chunks.fits(&newest) {
@@ -206,13 +206,13 @@ impl Pass {
         Ok(())
     }
 
-    fn add(&mut self, entry: &Entry, file: &GsdFile) {
+    fn add(&mut self, entry: &IndexEntry, file: &GsdFile) {
         let id = usize::from(entry.id);
         if self.names.len() <= id {
             self.names.resize(id + 1, None);
         }
         let Some(found) = &mut self.names[id] else {
-            self.names[id] = Some(Box::new(Found::new(entry)));
+            self.names[id] = Some(Box::new(NameFindings::new(entry)));
             return;
         };
         if found.newest.frame == entry.frame {

@@ -4,9 +4,9 @@
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
-use super::super::entry::Entry;
+use super::super::entry::IndexEntry;
 use super::super::file::GsdFile;
-use super::gather::{self, BATCH, LENT, Part};
+use super::gather::{self, BATCH, DataRange, LENT};
 use super::numbers;
 use super::pass::Rows;
 use crate::content::parquet::{Column, Element, Values};
@@ -21,13 +21,13 @@ const LONGEST_TEXT: u64 = 1 << 16;
 const MANY_CHUNKS: u64 = 256;
 
 /// The entry of a step: one uint64.
-const STEP: Entry = Entry { slot: 0, frame: 0, n: 1, m: 1, location: 0, id: 0, kind: 4, flags: 0 };
+const STEP: IndexEntry = IndexEntry { slot: 0, frame: 0, n: 1, m: 1, location: 0, id: 0, kind: 4, flags: 0 };
 
 /// The row of a frame that has no chunk of the name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Base {
     /// The chunk of frame 0.
-    Chunk(Entry),
+    Chunk(IndexEntry),
     /// Zero.
     Zero,
     /// No value. `gsd.hoomd.read_log` omits the name.
@@ -38,7 +38,7 @@ enum Base {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Form {
     /// Numbers of the type and shape of this entry.
-    Numbers(Entry),
+    Numbers(IndexEntry),
     /// A text of at most this many characters.
     Text(u64),
 }
@@ -154,9 +154,9 @@ impl Filled {
     }
 
     /// Returns the chunks that frames have of their own; the last written one if a frame has several.
-    fn own(&self, frames: Range<u64>) -> Result<Vec<Option<Entry>>> {
+    fn own(&self, frames: Range<u64>) -> Result<Vec<Option<IndexEntry>>> {
         let count = frames.end.saturating_sub(frames.start);
-        let mut found: Vec<Option<Entry>> = vec![None; count as usize];
+        let mut found: Vec<Option<IndexEntry>> = vec![None; count as usize];
         let Some(id) = self.quantity.id.filter(|_| count > 0) else { return Ok(found) };
         let file = &self.file;
         let entries = file.frame(frames.start)?.start..file.frame(frames.end - 1)?.end;
@@ -168,7 +168,7 @@ impl Filled {
             file.each_entry(entries, |entry| {
                 let place = entry.frame.checked_sub(frames.start).filter(|_| entry.id == id);
                 let found = place.and_then(|place| found.get_mut(usize::try_from(place).ok()?));
-                let is_later = |found: Entry| file.written(entry) > file.written(&found);
+                let is_later = |found: IndexEntry| file.written(entry) > file.written(&found);
                 if let Some(found) = found.filter(|found| found.is_none_or(is_later)) {
                     *found = Some(*entry);
                 }
@@ -181,7 +181,7 @@ impl Filled {
     }
 
     /// True if a chunk can be a row, as the pass over the index found.
-    fn takes(&self, entry: &Entry) -> bool {
+    fn takes(&self, entry: &IndexEntry) -> bool {
         match self.quantity.form {
             Form::Text(longest) => entry.is_text() && entry.m == 1 && entry.n <= longest,
             Form::Numbers(_) if entry.is_text() => false,
@@ -191,28 +191,28 @@ impl Filled {
     }
 
     /// True if the row is the chunk's data without conversion.
-    fn is_plain(&self, entry: &Entry) -> bool {
+    fn is_plain(&self, entry: &IndexEntry) -> bool {
         matches!(self.quantity.form, Form::Numbers(of) if of.kind == entry.kind)
     }
 
     /// Returns the location of a chunk's row in the source from byte `within` on, at most `len` bytes.
-    fn part(&self, entry: &Entry, within: u64, len: u64) -> Result<Part> {
+    fn part(&self, entry: &IndexEntry, within: u64, len: u64) -> Result<DataRange> {
         let (offset, bytes) = self.range(entry)?;
         Ok((offset + within, len.min(bytes.min(self.unit).saturating_sub(within))))
     }
 
-    fn range(&self, entry: &Entry) -> Result<Part> {
+    fn range(&self, entry: &IndexEntry) -> Result<DataRange> {
         self.file.range(entry).map_err(|error| error.within(format!("frame {}", entry.frame)))
     }
 
     /// Fills `buf` with the row of a chunk from byte `within` on.
-    fn read_row(&self, entry: &Entry, within: u64, buf: &mut [u8]) -> Result<()> {
+    fn read_row(&self, entry: &IndexEntry, within: u64, buf: &mut [u8]) -> Result<()> {
         let (offset, bytes) = self.range(entry)?;
         let (mut row, start) = match self.quantity.form {
             Form::Text(longest) => (self.text(offset, bytes, longest, entry)?, within),
             Form::Numbers(_) if self.is_plain(entry) => return self.read(offset + within, buf),
             Form::Numbers(of) => {
-                let size = |entry: &Entry| entry.element().map_or(1, |element| element.size);
+                let size = |entry: &IndexEntry| entry.element().map_or(1, |element| element.size);
                 let first = within / size(&of);
                 let count = (within + buf.len() as u64).div_ceil(size(&of)) - first;
                 let mut stored = vec![0; (count * size(entry)) as usize];
@@ -229,7 +229,7 @@ impl Filled {
     }
 
     /// Reads a text as UTF-32, padded to the row's length as NumPy has it.
-    fn text(&self, offset: u64, bytes: u64, longest: u64, entry: &Entry) -> Result<Vec<u8>> {
+    fn text(&self, offset: u64, bytes: u64, longest: u64, entry: &IndexEntry) -> Result<Vec<u8>> {
         let mut text = vec![0; bytes.min(longest) as usize];
         self.read(offset, &mut text)?;
         let text = std::str::from_utf8(&text).map_err(|_| {
@@ -293,7 +293,7 @@ impl Filled {
     }
 
     /// Returns the locations of the leading rows that need no conversion, up to `room` bytes.
-    fn parts(&self, rows: &[Option<Entry>], mut within: u64, room: u64) -> Vec<Part> {
+    fn parts(&self, rows: &[Option<IndexEntry>], mut within: u64, room: u64) -> Vec<DataRange> {
         let (mut parts, mut len) = (Vec::new(), 0);
         for entry in rows {
             let plain = entry.filter(|entry| len < room && self.is_plain(entry));

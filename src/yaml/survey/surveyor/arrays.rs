@@ -1,9 +1,9 @@
 //! Shapes of arrays that are written in the text.
 
 use super::Surveyor;
-use crate::yaml::survey::frame::Frame;
+use crate::yaml::survey::frame::OpenCollection;
 use crate::yaml::survey::rectangle::Rectangle;
-use crate::yaml::survey::{Leaves, Shape};
+use crate::yaml::survey::{Leaves, SequenceShape};
 
 impl Surveyor<'_, '_> {
     /// Begins a collection. Returns the index of the array that it is part of, and its depth in that array.
@@ -29,7 +29,10 @@ impl Surveyor<'_, '_> {
     }
 
     /// Ends a sequence. Returns the shape of the array if the sequence is its outermost one.
-    pub(super) fn close_rectangle(&mut self, frame: &Frame) -> Option<(Shape, Option<Box<Leaves>>)> {
+    pub(super) fn close_rectangle(
+        &mut self,
+        frame: &OpenCollection,
+    ) -> Option<(SequenceShape, Option<Box<Leaves>>)> {
         let rectangle = self.rectangles.get_mut(frame.rectangle?)?;
         rectangle.close(frame.depth, frame.count);
         match frame.depth {

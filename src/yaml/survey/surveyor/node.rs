@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use crate::yaml::event::Mark;
 use crate::yaml::scalar::Type;
-use crate::yaml::survey::{PathId, Value};
+use crate::yaml::survey::{PathId, TreeNode};
 
 /// The tag `!`, which means no tag.
 pub(super) const NO_TAG: &str = "!";
@@ -19,7 +19,7 @@ pub(super) struct Anchored {
     /// The hash as a key, if the node can be a key.
     pub(super) key: Option<u64>,
     /// The node itself, if it has ended and is small.
-    pub(super) value: Option<Rc<Value>>,
+    pub(super) value: Option<Rc<TreeNode>>,
 }
 
 /// The properties of a node that its aliases need.

@@ -8,8 +8,8 @@ fn tree(nodes: &str) -> Arc<dyn Content> {
 }
 
 /// Finds the arrays of a tree with blocks of this size.
-fn found_in(tree: &Arc<dyn Content>, blocks: usize, size: Option<u64>) -> Found {
-    find(tree, Blocks { count: blocks, size: &|_| size }, &[], &Computed::default())
+fn found_in(tree: &Arc<dyn Content>, blocks: usize, size: Option<u64>) -> FoundArrays {
+    find(tree, ArrayBlocks { count: blocks, size: &|_| size }, &[], &Computed::default())
 }
 
 fn paths_of(tree: &Arc<dyn Content>, blocks: usize) -> ArrayPaths {
@@ -78,10 +78,10 @@ fn links_are_shown_until_there_are_too_many() {
 fn shown(nodes: &str) -> Vec<String> {
     let found = found_in(&tree(nodes), 9, Some(4));
     let shown = found.items.iter().map(|item| match &item.what {
-        Entry::Array(_) | Entry::Mask(_) | Entry::Reference(..) => {
+        ArrayEntry::Array(_) | ArrayEntry::Mask(_) | ArrayEntry::Reference(..) => {
             item.components().collect::<Vec<_>>().join("/")
         }
-        Entry::Link(text) => format!("{} -> {text}", item.components().collect::<Vec<_>>().join("/")),
+        ArrayEntry::Link(text) => format!("{} -> {text}", item.components().collect::<Vec<_>>().join("/")),
     });
     shown.collect()
 }

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::{Job, Stopped};
+use super::{SaveJob, Stopped};
 use crate::error::Result;
 use crate::format::asdf::edit::journal::{Header, Journal, Method};
 use crate::format::asdf::edit::mark::MARK;
@@ -10,7 +10,7 @@ use crate::format::asdf::edit::settle::Settling;
 use crate::source::Moved;
 use crate::source::storage::Storage;
 
-impl<S: Storage> Job<'_, S> {
+impl<S: Storage> SaveJob<'_, S> {
     /// Has readers keep the bytes that the plan overwrites.
     pub(super) fn announce(&self, journal: &Journal<S>, image: Option<&S::File>) {
         let (header, file) = (&journal.header, self.change.identity);

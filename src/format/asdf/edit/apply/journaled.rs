@@ -1,7 +1,7 @@
 //! Changes the source itself after the journal is durable.
 
 use super::ranges::{View, differing};
-use super::{Job, PIECE, Stopped, unsuited, unsuited_or_failed};
+use super::{PIECE, SaveJob, Stopped, unsuited, unsuited_or_failed};
 use crate::error::{Error, Kind};
 use crate::format::asdf::edit::Plan;
 use crate::format::asdf::edit::journal::{DIGEST, Header, Journal, Method, Range, Writer};
@@ -10,7 +10,7 @@ use crate::format::asdf::edit::mark;
 use crate::format::asdf::edit::recover::check_believed;
 use crate::format::asdf::edit::settle::Settling;
 use crate::format::asdf::edit::sidecar::{SidecarPaths, elsewhere, nowhere};
-use crate::format::recovery::Side;
+use crate::format::recovery::SaveSide;
 use crate::source::storage::{Extent, Extents, Storage};
 use crate::source::{Identity, Moved};
 
@@ -21,7 +21,7 @@ const LEAST_ROOM: u64 = 16 << 20;
 /// The ranges of a written journal, and the digest of the bytes that the save leaves unchanged.
 type Written = (Vec<Range>, [u8; DIGEST]);
 
-impl<S: Storage> Job<'_, S> {
+impl<S: Storage> SaveJob<'_, S> {
     /// Overwrites the bytes that differ. Nothing moves.
     pub(super) fn in_place(&self) -> Result<(), Stopped> {
         if self.change.shift > 0 {
@@ -272,7 +272,7 @@ impl<S: Storage> Job<'_, S> {
                 // complete.
                 self.sync(self.file)?;
             }
-            settling.write(Side::New)?;
+            settling.write(SaveSide::New)?;
             self.readers.borrow_mut().image_written(self.change.identity, journal.header.shift, Moved::Yes);
             Ok(())
         });

@@ -4,7 +4,7 @@ use std::io;
 use std::ops::Range;
 
 use super::PIECE;
-use crate::format::asdf::edit::plan::{Change, GRAIN};
+use crate::format::asdf::edit::plan::{GRAIN, PlannedChange};
 use crate::source::storage::Storage;
 
 /// The source as it will be after the insertion of a range, read before the insertion.
@@ -58,7 +58,7 @@ impl<S: Storage> View<'_, S> {
 /// Calls `found` with the offset, the old bytes and the new bytes of each range that differs, in ascending
 /// order.
 pub(super) fn differing<S: Storage>(
-    change: &Change<'_>,
+    change: &PlannedChange<'_>,
     view: &View<'_, S>,
     mut found: impl FnMut(u64, &[u8], &[u8]) -> io::Result<()>,
 ) -> io::Result<()> {

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::{Done, Job, NewFile, PIECE, Stopped, unsuited_or_failed};
+use super::{Done, NewFile, PIECE, SaveJob, Stopped, unsuited_or_failed};
 use crate::format::asdf::edit::Plan;
 use crate::format::asdf::edit::opened::lock_apart;
 use crate::format::asdf::edit::plan::GRAIN;
@@ -12,7 +12,7 @@ use crate::source::storage::Storage;
 /// Bytes copied at once, a multiple of [`GRAIN`].
 const COPIED_AT_ONCE: u64 = 64 << 20;
 
-impl<S: Storage> Job<'_, S> {
+impl<S: Storage> SaveJob<'_, S> {
     /// Writes the new file and puts it in the source's place.
     pub(super) fn replace(&self, clone: bool) -> Result<Done<S::File>, Stopped> {
         // A rename works within one directory only.

@@ -14,10 +14,10 @@
 
 use std::time::Duration;
 
-use super::{Job, NewFile, Stopped, cannot, unsuited, unsuited_or_failed};
+use super::{NewFile, SaveJob, Stopped, cannot, unsuited, unsuited_or_failed};
 use crate::error::{Error, Kind};
 use crate::format::asdf::edit::opened::lease_patiently;
-use crate::format::asdf::edit::plan::Change;
+use crate::format::asdf::edit::plan::PlannedChange;
 use crate::format::asdf::edit::sidecar::SidecarPaths;
 use crate::source::storage::Storage;
 
@@ -25,7 +25,7 @@ use crate::source::storage::Storage;
 const LOOKS: u32 = 100;
 const LOOK_PAUSE: Duration = Duration::from_millis(2);
 
-impl<S: Storage> Job<'_, S> {
+impl<S: Storage> SaveJob<'_, S> {
     /// Fails if a program is waiting to write to the stream.
     pub(super) fn check_lease(&self) -> Result<(), Stopped> {
         match self.leased && !self.storage.has_lease(self.file) {
@@ -89,13 +89,13 @@ impl<S: Storage> Job<'_, S> {
 }
 
 /// Returns the error for a stream that can't be moved because another program has it open for writing.
-pub(crate) fn written_by_another(change: &Change<'_>) -> Error {
+pub(crate) fn written_by_another(change: &PlannedChange<'_>) -> Error {
     refusal(change, "another program has it open for writing", "save when that program has closed the file")
 }
 
 /// Returns the error for a stream that can't be moved because of its hard links: a new file would have only
 /// one name.
-pub(crate) fn linked(change: &Change<'_>) -> Error {
+pub(crate) fn linked(change: &PlannedChange<'_>) -> Error {
     refusal(
         change,
         "a new file has to take its place, and the file has other names (hard links)",
@@ -104,7 +104,7 @@ pub(crate) fn linked(change: &Change<'_>) -> Error {
 }
 
 /// Converts an error of taking a lease.
-pub(crate) fn not_leased(change: &Change<'_>, error: &std::io::Error) -> Error {
+pub(crate) fn not_leased(change: &PlannedChange<'_>, error: &std::io::Error) -> Error {
     match error.raw_os_error() {
         _ if error.kind() == std::io::ErrorKind::WouldBlock => written_by_another(change),
         Some(libc::EACCES | libc::EPERM) => refusal(
@@ -120,7 +120,7 @@ pub(crate) fn not_leased(change: &Change<'_>, error: &std::io::Error) -> Error {
     }
 }
 
-fn refusal(change: &Change<'_>, why: &str, to_do: &str) -> Error {
+fn refusal(change: &PlannedChange<'_>, why: &str, to_do: &str) -> Error {
     let more = (change.text.len() as u64).saturating_sub(change.kept.start);
     Error::new(
         Kind::TooLarge,

@@ -3,7 +3,7 @@
 
 use crate::format::asdf::ndarray::Trouble;
 use crate::yaml::scalar::Type;
-use crate::yaml::survey::{Node, Value};
+use crate::yaml::survey::{NodeContent, TreeNode};
 
 use super::version::is_version;
 
@@ -31,20 +31,20 @@ fn kind(tag: &str) -> Option<&str> {
 }
 
 /// Checks a node with the given tag.
-pub(super) fn check(tag: &str, node: &Value) -> Checked {
+pub(super) fn check(tag: &str, node: &TreeNode) -> Checked {
     kind(tag).map_or(Ok(()), |kind| check_kind(kind, node))
 }
 
 /// Checks the value of one of [`ROOT_KEYS`].
-pub(super) fn check_root_key(key: &str, value: &Value) -> Checked {
+pub(super) fn check_root_key(key: &str, value: &TreeNode) -> Checked {
     let value = value.target();
     match (key, &value.node) {
-        (_, Node::Unknown | Node::LargeSequence(_)) => Ok(()),
+        (_, NodeContent::Unknown | NodeContent::LargeSequence(_)) => Ok(()),
         ("asdf_library", _) => check_kind("software", value),
-        (_, Node::Sequence(entries, _)) => {
+        (_, NodeContent::Sequence(entries, _)) => {
             entries.iter().try_for_each(|entry| check_kind("history_entry", entry))
         }
-        (_, Node::Mapping(_)) => {
+        (_, NodeContent::Mapping(_)) => {
             if let Some(entries) = value.get("entries") {
                 items("entries", entries)?.iter().try_for_each(|entry| check_kind("history_entry", entry))?;
             }
@@ -57,16 +57,16 @@ pub(super) fn check_root_key(key: &str, value: &Value) -> Checked {
     }
 }
 
-fn items<'v>(key: &str, value: &'v Value) -> Result<&'v [Value], Trouble> {
+fn items<'v>(key: &str, value: &'v TreeNode) -> Result<&'v [TreeNode], Trouble> {
     match &value.target().node {
-        Node::Sequence(items, _) => Ok(items),
-        Node::Unknown | Node::LargeSequence(_) => Ok(&[]),
+        NodeContent::Sequence(items, _) => Ok(items),
+        NodeContent::Unknown | NodeContent::LargeSequence(_) => Ok(&[]),
         _ => trouble(value, format!("the \"{key}\" of the history are not a list")),
     }
 }
 
 /// Checks an extension in the history. Python asdf reads these nodes whatever their tags are.
-fn extension(value: &Value) -> Checked {
+fn extension(value: &TreeNode) -> Checked {
     let tag = value.target().tag.as_deref();
     if tag.and_then(kind) != Some("extension_metadata") {
         return trouble(value, "an extension in the history has lost its tag, extension_metadata-1.0.0");
@@ -88,23 +88,23 @@ fn extension(value: &Value) -> Checked {
     Ok(())
 }
 
-fn check_kind(kind: &str, node: &Value) -> Checked {
+fn check_kind(kind: &str, node: &TreeNode) -> Checked {
     let node = node.target();
     match (kind, &node.node) {
-        (_, Node::Unknown) => Ok(()),
-        ("complex", Node::Scalar { text, .. }) if is_complex(text) => Ok(()),
+        (_, NodeContent::Unknown) => Ok(()),
+        ("complex", NodeContent::Scalar { text, .. }) if is_complex(text) => Ok(()),
         ("complex", _) => trouble(node, "this is not a complex number"),
-        (_, Node::LargeSequence(_)) => Ok(()),
-        (_, Node::Mapping(_)) => fields(kind, node),
+        (_, NodeContent::LargeSequence(_)) => Ok(()),
+        (_, NodeContent::Mapping(_)) => fields(kind, node),
         _ => trouble(node, format!("a node of type {kind} is not a mapping")),
     }
 }
 
-fn trouble<T>(value: &Value, what: impl Into<String>) -> Result<T, Trouble> {
+fn trouble<T>(value: &TreeNode, what: impl Into<String>) -> Result<T, Trouble> {
     Err(Trouble { place: value.place, what: what.into() })
 }
 
-fn fields(kind: &str, node: &Value) -> Checked {
+fn fields(kind: &str, node: &TreeNode) -> Checked {
     let (needed, texts): (&[&str], &[&str]) = match kind {
         "software" => (&["name", "version"], &["name", "author", "homepage", "version"]),
         "extension_metadata" => (&["extension_class"], &["extension_class", "extension_uri"]),
@@ -141,9 +141,9 @@ fn fields(kind: &str, node: &Value) -> Checked {
 }
 
 /// True if a schema takes the node as a string. Scalars with tags of their own are strings, too.
-fn is_text(value: &Value) -> bool {
+fn is_text(value: &TreeNode) -> bool {
     match &value.target().node {
-        Node::Unknown => true,
+        NodeContent::Unknown => true,
         _ => matches!(value.scalar_type(), Some(Type::Str | Type::Value | Type::Merge | Type::Other)),
     }
 }

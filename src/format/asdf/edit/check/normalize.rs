@@ -35,13 +35,13 @@ impl Normalized<'_> {
 
 /// Pieces to insert into a text.
 #[derive(Default)]
-struct Pieces {
+struct Insertions {
     /// The offset, the number of bytes replaced, and the piece.
     pieces: Vec<(usize, usize, Vec<u8>)>,
     restored: Vec<String>,
 }
 
-impl Pieces {
+impl Insertions {
     fn add(&mut self, at: usize, piece: impl Into<Vec<u8>>, what: &str) {
         self.pieces.push((at, 0, piece.into()));
         self.restored.push(format!("{what} restored"));
@@ -89,7 +89,7 @@ pub(super) fn normalize<'n>(new: &'n [u8], old: &[u8]) -> Normalized<'n> {
     let eol = Prologue::end_of_line(if old.contains(&b'\n') { old } else { new });
     let old = OldStart { text: old, prologue: Prologue::of(old), eol };
     let (is, was) = (Prologue::of(new), &old.prologue);
-    let mut pieces = Pieces::default();
+    let mut pieces = Insertions::default();
     let has_tree = is.has_tree(new);
     let whole_head_is_gone = is.header.is_none() && is.comments_end == 0;
     let after_header = is.header.as_ref().map_or(0, |header| header.end);
@@ -119,7 +119,7 @@ pub(super) fn normalize<'n>(new: &'n [u8], old: &[u8]) -> Normalized<'n> {
 }
 
 /// Restores the directives, and the line `---` after them.
-fn directives(pieces: &mut Pieces, is: &Prologue, old: &OldStart<'_>) {
+fn directives(pieces: &mut Insertions, is: &Prologue, old: &OldStart<'_>) {
     let (at, was) = (is.comments_end, &old.prologue);
     let had_none = is.yaml.is_none() && is.tags.is_empty();
     if let (None, Some(yaml)) = (&is.yaml, &was.yaml) {
@@ -141,7 +141,7 @@ fn directives(pieces: &mut Pieces, is: &Prologue, old: &OldStart<'_>) {
 }
 
 /// Restores the last newline and the line `...`.
-fn end(pieces: &mut Pieces, new: &[u8], eol: &[u8]) {
+fn end(pieces: &mut Insertions, new: &[u8], eol: &[u8]) {
     let what = "the last line '...' was missing and was";
     let newline = "the last newline was missing and was";
     if let Some(from) = behind_end(new) {
@@ -189,7 +189,7 @@ fn behind_end(text: &[u8]) -> Option<usize> {
 
 /// Makes the line `...` at `from` the last one. Comments after it move before it, and blank lines are
 /// removed.
-fn only_end(pieces: &mut Pieces, new: &[u8], from: usize, eol: &[u8]) {
+fn only_end(pieces: &mut Insertions, new: &[u8], from: usize, eol: &[u8]) {
     let comments = new[from..].split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii);
     let mut tail = Vec::new();
     // The comments are not indented: otherwise they could become part of a block scalar before them.

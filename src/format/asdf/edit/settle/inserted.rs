@@ -45,9 +45,9 @@ pub(super) fn by_extents<S: Storage>(
     let Some(moved) = insertion.moved(&journal.extents, &now) else { return Ok(None) };
     let (old, longer) = (header.old_size, header.old_size.saturating_add(header.shift));
     Ok(Some(match moved {
-        Moved { first: Some(_), still: None } => Inserted::Whole,
-        Moved { first: None, .. } if size == old => Inserted::Not,
-        Moved { still: Some(still), .. } if size == longer => {
+        MovedExtents { first: Some(_), still: None } => Inserted::Whole,
+        MovedExtents { first: None, .. } if size == old => Inserted::Not,
+        MovedExtents { still: Some(still), .. } if size == longer => {
             let hole = still..still.saturating_add(header.shift);
             let free = |extent: &Extent| {
                 extent.logical >= hole.end || extent.logical.saturating_add(extent.len) <= hole.start
@@ -58,14 +58,14 @@ pub(super) fn by_extents<S: Storage>(
                 false => Inserted::Foreign("there are bytes where a hole should be".to_owned()),
             }
         }
-        Moved { first: None, .. } if size == old => Inserted::Not,
+        MovedExtents { first: None, .. } if size == old => Inserted::Not,
         _ => Inserted::Foreign(format!("it has {size} bytes, not {old} or {longer}")),
     }))
 }
 
 /// The extents after the place of the insertion that have moved.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Moved {
+struct MovedExtents {
     /// The old offset of the first extent that has moved.
     first: Option<u64>,
     /// The end of the last extent that has not moved.
@@ -82,9 +82,9 @@ struct Insertion {
 
 impl Insertion {
     /// Finds the extents that have moved; `None` if the extents are others, or have moved differently.
-    fn moved(&self, before: &[Extent], now: &[Extent]) -> Option<Moved> {
+    fn moved(&self, before: &[Extent], now: &[Extent]) -> Option<MovedExtents> {
         let now: BTreeMap<u64, Extent> = now.iter().map(|extent| (extent.physical, *extent)).collect();
-        let mut moved = Moved::default();
+        let mut moved = MovedExtents::default();
         for extent in before {
             let mut done = 0;
             while done < extent.len {
@@ -121,7 +121,7 @@ impl Insertion {
             }
         }
         let ordered = match moved {
-            Moved { first: Some(first), still: Some(still) } => still <= first,
+            MovedExtents { first: Some(first), still: Some(still) } => still <= first,
             _ => true,
         };
         ordered.then_some(moved)
@@ -140,11 +140,11 @@ mod tests {
     fn tells_how_far_extents_have_moved() {
         let before = [extent(0, 1000, 8), extent(8, 500, 8), extent(32, 2000, 8)];
         let judge = |now: &[Extent]| Insertion { at: 4, len: 16, new_size: 60 }.moved(&before, now);
-        assert_eq!(judge(&before), Some(Moved { first: None, still: Some(40) }));
+        assert_eq!(judge(&before), Some(MovedExtents { first: None, still: Some(40) }));
         let last_moved = [extent(0, 1000, 8), extent(8, 500, 8), extent(48, 2000, 8)];
-        assert_eq!(judge(&last_moved), Some(Moved { first: Some(32), still: Some(16) }));
+        assert_eq!(judge(&last_moved), Some(MovedExtents { first: Some(32), still: Some(16) }));
         let all = [extent(0, 1000, 4), extent(20, 1004, 4), extent(24, 500, 8), extent(48, 2000, 8)];
-        assert_eq!(judge(&all), Some(Moved { first: Some(4), still: None }));
+        assert_eq!(judge(&all), Some(MovedExtents { first: Some(4), still: None }));
         // The file system moves the last extent first, so no crash leaves this.
         let first_moved = [extent(0, 1000, 8), extent(24, 500, 8), extent(32, 2000, 8)];
         assert_eq!(judge(&first_moved), None);

@@ -3,7 +3,7 @@
 use crate::error::Result;
 use crate::format::asdf::edit::apply::{linked, not_leased};
 use crate::format::asdf::edit::opened::{lease_patiently, not_writable};
-use crate::format::asdf::edit::plan::Change;
+use crate::format::asdf::edit::plan::PlannedChange;
 use crate::source::storage::Storage;
 
 use super::Target;
@@ -11,7 +11,7 @@ use super::Target;
 impl<S: Storage> Target<S> {
     /// Takes a lease on the file. The file is open for reading only until [`write_again`](Self::write_again),
     /// and no other program can write to it.
-    pub(super) fn hold_stream(&mut self, change: &Change<'_>) -> Result<()> {
+    pub(super) fn hold_stream(&mut self, change: &PlannedChange<'_>) -> Result<()> {
         if self.storage.meta(&self.file)?.links > 1 {
             return Err(linked(change));
         }

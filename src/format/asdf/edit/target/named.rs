@@ -8,7 +8,7 @@ use std::io;
 use super::{Target, conflict, gone};
 use crate::error::{Error, Result};
 use crate::format::asdf::edit::opened::not_writable;
-use crate::format::asdf::edit::plan::Change;
+use crate::format::asdf::edit::plan::PlannedChange;
 use crate::source::storage::Storage;
 
 /// Bytes compared at once.
@@ -40,7 +40,7 @@ impl<S: Storage> Target<S> {
     /// # Errors
     ///
     /// A conflict if the file differs: another machine or program has replaced or changed it.
-    pub(super) fn read_back(&mut self, change: &Change<'_>) -> Result<()> {
+    pub(super) fn read_back(&mut self, change: &PlannedChange<'_>) -> Result<()> {
         if !self.storage.is_remote(&self.file) {
             return Ok(());
         }
@@ -57,7 +57,7 @@ impl<S: Storage> Target<S> {
     }
 
     /// True if the file at the path has the bytes that the change wrote.
-    fn is_at_name(&self, change: &Change<'_>) -> io::Result<bool> {
+    fn is_at_name(&self, change: &PlannedChange<'_>) -> io::Result<bool> {
         let file = self.storage.open(&self.path, false)?;
         let size = self.storage.meta(&file)?.identity.size;
         if size != change.new_size() && !(change.streamed && size > change.new_size()) {

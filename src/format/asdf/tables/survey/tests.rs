@@ -5,7 +5,7 @@ use crate::format::asdf::arrays;
 use crate::format::asdf::tables::Tables;
 use std::sync::Arc;
 
-fn found(nodes: &str) -> &'static Found {
+fn found(nodes: &str) -> &'static FoundTables {
     let text = format!(
         "#ASDF 1.0.0\n%YAML 1.1\n%TAG ! tag:stsci.edu:asdf/\n--- !core/asdf-1.1.0\n{}...\n",
         nodes
@@ -14,7 +14,7 @@ fn found(nodes: &str) -> &'static Found {
     );
     let tree: Arc<dyn Content> = Arc::new(Text::new(text.into_bytes()));
     let computed: &Computed = Box::leak(Box::default());
-    let blocks = arrays::Blocks { count: usize::MAX, size: &|_| None };
+    let blocks = arrays::ArrayBlocks { count: usize::MAX, size: &|_| None };
     arrays::find(&tree, blocks, &[&Tables], computed);
     computed.get().unwrap()
 }
@@ -25,11 +25,11 @@ fn shown(nodes: &str) -> Vec<String> {
     let shown = found.items.iter().map(|item| {
         let path = item.components().collect::<Vec<_>>().join("/");
         match &item.what {
-            Entry::Table(sources) => {
+            TableEntry::Table(sources) => {
                 let names: Vec<_> = sources.iter().map(|source| source.name.as_str()).collect();
                 format!("{path}: {}", names.join(" "))
             }
-            Entry::Link(text) => format!("{path} -> {text}"),
+            TableEntry::Link(text) => format!("{path} -> {text}"),
         }
     });
     shown.collect()
@@ -116,8 +116,8 @@ fn aliases_of_aliases_are_not_followed_without_end() {
         .items
         .iter()
         .map(|item| match &item.what {
-            Entry::Table(columns) => columns.len(),
-            Entry::Link(_) => 0,
+            TableEntry::Table(columns) => columns.len(),
+            TableEntry::Link(_) => 0,
         })
         .sum();
     assert!(columns <= 2 * MOST_LOOKED_AT, "{columns}");
