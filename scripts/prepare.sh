@@ -193,6 +193,8 @@ install_needed() {
         missing=("${packages[@]}")
         if [ ${#packages[@]} != 0 ] && ! may_be_root; then
             install_packages
+        elif is_there apt-get && ! is_there rustup; then
+            problems+=("$rust, and apt has no version that is new enough: install it as https://rustup.rs says")
         else
             problems+=("$rust: install it from your distribution, or as https://rustup.rs says")
         fi

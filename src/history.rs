@@ -87,6 +87,8 @@ pub struct KeptText<'a> {
     bucket: Bucket,
     name: OsString,
     size: u64,
+    /// Number of the older texts in the bucket.
+    older: usize,
 }
 
 /// A save in the history of a file.
@@ -180,9 +182,9 @@ impl History {
     /// Writes an entry into the bucket of a file.
     fn write(&self, id: &FileId, seconds: i64, bytes: &[u8]) -> Result<KeptText<'_>> {
         let bucket = Bucket::of(&self.open_dir(true)?.1, id)?;
-        let name = bucket.new_name(seconds);
+        let (name, older) = bucket.new_name(seconds);
         bucket.write(&name, bytes)?;
-        Ok(KeptText { history: self, bucket, name, size: bytes.len() as u64 })
+        Ok(KeptText { history: self, bucket, name, size: bytes.len() as u64, older })
     }
 
     /// Returns the first error of keeping a text, once.
@@ -257,12 +259,19 @@ impl KeptText<'_> {
     /// Ends a save that was done: the bucket follows the file, and older texts are removed.
     pub fn saved(self, file: (BorrowedFd<'_>, &OsStr)) {
         let Ok((state, dir)) = self.history.open_dir(false) else { return };
-        let fewer = self.bucket.limit(MOST_TEXTS, MOST_BYTES);
         let followed = FileId::of(file.0, file.1).map(|id| self.bucket.follow(&dir, &id));
-        let bucket = followed.unwrap_or(self.bucket.name);
+        let bucket = followed.unwrap_or_else(|_| self.bucket.name.clone());
         let newest = [OsStr::new(HISTORY), &bucket, &self.name].join(OsStr::new("/"));
+        // If the texts of all files are within the limit of one, those of this file are.
+        let limit = |noted: Option<u64>| match noted
+            .is_some_and(|bytes| bytes.saturating_add(self.size) <= MOST_BYTES)
+        {
+            true if self.older < MOST_TEXTS => 0,
+            true => self.bucket.limit(MOST_TEXTS, None),
+            false => self.bucket.limit(MOST_TEXTS, Some(MOST_BYTES)),
+        };
         // Now and then, the texts of all files are trimmed, too.
-        if history_size::add(dir.as_fd(), self.size, fewer) {
+        if history_size::add(dir.as_fd(), self.size, limit) {
             bound::trim(state.as_fd(), bound::MOST, Some(&newest));
         }
     }

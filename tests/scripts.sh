@@ -123,7 +123,8 @@ machine 0 # no network
 rust 7.9.9 "$here/bin"
 apt 0.66.0 7.9.0
 fake curl <<<'echo "could not resolve host" >&2; exit 6'
-demo 'could not resolve host' 'Rust 7.10 or newer is needed' 'https://rustup.rs' '!BUILDS'
+demo 'could not resolve host' 'Rust 7.10 or newer is needed' 'apt has no version that is new enough' 'https://rustup.rs' \
+    '!BUILDS'
 
 machine 0 # rustup with an old toolchain; Debian's packages would conflict with it
 rust 7.9.9 "$here/bin"
@@ -154,7 +155,8 @@ shown=try
 ! python3 -c 'import numpy' 2>/dev/null || shown='^3208 (.*80'
 if ! PATH="$here/bin:$PATH" TMPDIR="$here" CARGO_TARGET_DIR="$here/target" "$here/copy/scripts/demo" 2>&1 | cat >"$here/output" ||
     ! grep -q 'its source is block 9' "$here/output" || ! grep -q '^2.bin is the same' "$here/output" ||
-    ! grep -q '^SIMPLE  =' "$here/output" || [ ! -s "$here/asdf-mount-demo.png" ] || ! grep -q 'try next' "$here/output" ||
+    ! grep -q '^SIMPLE  =' "$here/output" || [ ! -s "$here"/asdf-mount-demo-*.png ] || ! grep -q 'try next' "$here/output" ||
+    ! grep -q '^through the mount [0-9]* MB/s' "$here/output" ||
     ! grep -q "$shown" "$here/output" || grep -q $'\033' "$here/output"; then
     echo "the demonstration is not as it should be:"
     cat -v "$here/output"

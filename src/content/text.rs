@@ -28,3 +28,29 @@ impl Content for Text {
         Ok(read)
     }
 }
+
+/// True if a character can be shown as it is: not a control character, a blank other than the space, or a
+/// character without a glyph.
+pub fn is_printable(char: char) -> bool {
+    // Quotes are escaped for another reason. A combining mark is shown only after a letter.
+    matches!(char, '"' | '\'') || format!("a{char}").escape_debug().nth(1) == Some(char)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn letters_marks_and_signs_are_printable() {
+        for char in ['a', ' ', '"', '\\', '\'', 'ü', 'ß', '°', 'µ', '→', '—', '\u{308}', '星', '\u{1f600}']
+        {
+            assert!(is_printable(char), "{char:?}");
+        }
+        for char in [
+            '\0', '\n', '\t', '\x7f', '\u{85}', '\u{a0}', '\u{200b}', '\u{202e}', '\u{2028}', '\u{feff}',
+            '\u{ffff}',
+        ] {
+            assert!(!is_printable(char), "{char:?}");
+        }
+    }
+}

@@ -6,9 +6,14 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use rustix::fs::XattrFlags;
+
 use super::detach;
 use super::mountinfo::{self, Health};
 use crate::error::{Error, Kind, Result};
+
+/// The extended attribute of a directory that this program created, which a killed daemon leaves behind.
+const CREATED_ATTRIBUTE: &str = "user.asdf-mount.created";
 
 /// A directory to mount on. If this program created it, dropping this removes it.
 #[derive(Debug)]
@@ -21,7 +26,7 @@ impl Mountpoint {
     /// Prepares `wanted` for mounting.
     ///
     /// Removes a dead mount of this program. Creates a missing directory, but no parents. With `only_empty`, an
-    /// existing directory has to be empty.
+    /// existing directory has to be empty. A directory that a killed daemon left behind counts as created.
     ///
     /// # Errors
     /// It is not a directory, is `/`, or has a live mount of this program or a dead mount of another program.
@@ -35,13 +40,11 @@ impl Mountpoint {
         free_of_dead_mounts(&path)?;
         let made = match fs::metadata(&path) {
             Ok(meta) if meta.is_dir() => {
-                if only_empty
-                    && fs::read_dir(&path).map_err(|error| Error::from(error).of(&path))?.next().is_some()
-                {
+                if only_empty && !is_empty(&path).map_err(|error| Error::from(error).of(&path))? {
                     let message = "is not empty; name a directory to mount on: asdf-mount SOURCE MOUNTPOINT";
                     return Err(Error::new(Kind::System(libc::ENOTEMPTY), message).of(path));
                 }
-                false
+                is_left_behind(&path)
             }
             Ok(_) if only_empty => {
                 let message =
@@ -62,6 +65,8 @@ impl Mountpoint {
                     let error = Error::from(error).within("can't create the mountpoint").of(&path);
                     error.advise(format!("mount elsewhere: asdf-mount SOURCE {elsewhere}"))
                 })?;
+                // Some file systems have no attributes.
+                let _ = rustix::fs::setxattr(&path, CREATED_ATTRIBUTE, b"", XattrFlags::CREATE);
                 true
             }
             Err(error) => return Err(Error::from(error).of(path)),
@@ -86,6 +91,23 @@ impl Mountpoint {
         {
             tracing::warn!("{}: can't remove the mountpoint: {error}", self.path.display());
         }
+    }
+}
+
+fn is_empty(path: &Path) -> std::io::Result<bool> {
+    Ok(fs::read_dir(path)?.next().is_none())
+}
+
+/// True if a directory was created by this program for a mount whose daemon was killed.
+fn is_left_behind(path: &Path) -> bool {
+    let created = rustix::fs::getxattr(path, CREATED_ATTRIBUTE, &mut [0_u8; 0]).is_ok();
+    created && is_empty(path).unwrap_or(false)
+}
+
+/// Removes a directory that a killed daemon left behind.
+pub(crate) fn remove_left_behind(path: &Path) {
+    if is_left_behind(path) {
+        let _ = fs::remove_dir(path);
     }
 }
 

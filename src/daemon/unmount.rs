@@ -62,7 +62,11 @@ pub fn unmount(wanted: &Path) -> Result<()> {
     let (daemon, last_words) = match daemon_of(mount) {
         Serving::By(daemon, last_words) => (Some(daemon), last_words),
         Serving::Unknown => (None, LastWords::default()),
-        Serving::Dead => return detach::detach(&path),
+        Serving::Dead => {
+            detach::detach(&path)?;
+            mountpoint::remove_left_behind(&path);
+            return Ok(());
+        }
     };
     take_away(&path, false).map_err(|error| match error.errno() {
         libc::EBUSY => {

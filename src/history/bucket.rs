@@ -89,8 +89,8 @@ impl Bucket {
         entries
     }
 
-    /// Returns a name for an entry of this second. No other program chooses it.
-    pub(super) fn new_name(&self, seconds: i64) -> OsString {
+    /// Returns a name for an entry of this second, which no other program chooses, and the number of entries.
+    pub(super) fn new_name(&self, seconds: i64) -> (OsString, usize) {
         static TAGS: AtomicU64 = AtomicU64::new(0);
         let (entries, second) = (self.entries(), time::as_name(seconds));
         let number = entries.last().map_or(0, |(_, last)| last.number).saturating_add(1);
@@ -101,7 +101,8 @@ impl Bucket {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
         let tag = (now, std::process::id(), TAGS.fetch_add(1, Ordering::Relaxed), &self.name);
         let tag = twox_hash::XxHash3_128::oneshot(format!("{tag:?}").as_bytes()) as u64;
-        format!("{number:08}-{}-{tag:016x}.yaml", shown.unwrap_or(second)).into()
+        let name = format!("{number:08}-{}-{tag:016x}.yaml", shown.unwrap_or(second));
+        (name.into(), entries.len())
     }
 
     /// Writes an entry completely or not at all.
@@ -122,14 +123,18 @@ impl Bucket {
         let _ = rustix::fs::unlinkat(&self.dir, name, AtFlags::empty());
     }
 
-    /// Removes the oldest entries beyond the limits. Returns the number of bytes freed.
-    pub(super) fn limit(&self, most_texts: usize, most_bytes: u64) -> u64 {
+    /// Removes the oldest entries beyond the limits. Without `most_bytes`, sizes are not looked at. Returns the
+    /// number of bytes freed.
+    pub(super) fn limit(&self, most_texts: usize, most_bytes: Option<u64>) -> u64 {
         let (mut held, mut removed) = (0, 0);
-        for (at, (name, _)) in self.entries().iter().rev().enumerate() {
+        let entries = self.entries();
+        let looked_at =
+            entries.iter().rev().enumerate().skip(if most_bytes.is_some() { 0 } else { most_texts });
+        for (at, (name, _)) in looked_at {
             let stat = rustix::fs::statat(&self.dir, &**name, AtFlags::SYMLINK_NOFOLLOW);
             let size = stat.map_or(0, |stat| u64::try_from(stat.st_size).unwrap_or(0));
             held += size;
-            if at > 0 && (at >= most_texts || held > most_bytes) {
+            if at > 0 && (at >= most_texts || most_bytes.is_some_and(|most| held > most)) {
                 self.remove(name);
                 removed += size;
             }

@@ -14,6 +14,7 @@ use std::ffi::{OsStr, OsString};
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 use rustix::fs::{AtFlags, StatxFlags};
 use twox_hash::XxHash3_128;
@@ -87,10 +88,13 @@ fn parts(bucket: &OsStr) -> Option<(&[u8], &[u8])> {
 }
 
 /// Returns `/etc/machine-id`, or the host name if that is empty.
-fn machine() -> String {
-    let read = |path| std::fs::read_to_string(path).unwrap_or_default().trim().to_owned();
-    let id = read(Path::new("/etc/machine-id"));
-    if id.is_empty() { read(Path::new("/proc/sys/kernel/hostname")) } else { id }
+fn machine() -> &'static str {
+    static MACHINE: OnceLock<String> = OnceLock::new();
+    MACHINE.get_or_init(|| {
+        let read = |path| std::fs::read_to_string(path).unwrap_or_default().trim().to_owned();
+        let id = read(Path::new("/etc/machine-id"));
+        if id.is_empty() { read(Path::new("/proc/sys/kernel/hostname")) } else { id }
+    })
 }
 
 /// Returns the source `server:path` of a network file system with this device number; `None` if it is local.

@@ -269,7 +269,7 @@ mod tests {
         make("history/b-1-1/2.yaml", 0);
         assert_eq!(trim(dir.as_fd(), 4000, None), 4000);
         let history = std::fs::File::open(folder.path().join(HISTORY)).unwrap();
-        assert!(!history_size::add(history.as_fd(), 1000, 0));
+        assert!(!history_size::add(history.as_fd(), 1000, |_| 0));
         assert_eq!(trim(dir.as_fd(), 3000, Some(OsStr::new("history/a-1-1/2.yaml"))), 3000);
         assert!(!is_there("history/a-1-1/1.yaml") && is_there("history/a-1-1/2.yaml"));
         assert!(!is_there("d-b.asdf-1-1-1.rejected.yaml") && is_there("history/b-1-1/1.yaml"));

@@ -32,9 +32,12 @@ pub fn forget(dir: BorrowedFd<'_>) {
     let _ = rustix::fs::unlinkat(dir, NOTE, AtFlags::empty());
 }
 
-/// Adds to the noted bytes; true if the texts must be counted now.
-pub fn add(dir: BorrowedFd<'_>, more: u64, fewer: u64) -> bool {
-    let Some((bytes, since, counted)) = read(dir) else { return true };
+/// Adds to the noted bytes, after `remove` was given them and has returned the number of bytes it removed. True
+/// if the texts must be counted now.
+pub fn add(dir: BorrowedFd<'_>, more: u64, remove: impl FnOnce(Option<u64>) -> u64) -> bool {
+    let noted = read(dir);
+    let fewer = remove(noted.map(|(bytes, ..)| bytes));
+    let Some((bytes, since, counted)) = noted else { return true };
     let since = since.saturating_add(more);
     write(dir, bytes.saturating_add(more).saturating_sub(fewer), since, counted);
     since > SLACK
@@ -66,11 +69,11 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let dir = user_dirs::STATE.open(folder.path()).unwrap();
         let dir = dir.as_fd();
-        assert!(known(dir, 5).is_none() && add(dir, 1, 0));
+        assert!(known(dir, 5).is_none() && add(dir, 1, |noted| noted.unwrap_or(0)));
         found(dir, 100, 5);
-        assert!(!add(dir, 10, 30));
+        assert!(!add(dir, 10, |noted| noted.unwrap_or(0) - 70));
         assert_eq!((known(dir, 6), known(dir, 5 + LONGEST), known(dir, 4)), (Some(80), None, None));
-        assert!(add(dir, SLACK, 0));
+        assert!(add(dir, SLACK, |_| 0));
         std::fs::write(folder.path().join(NOTE), "7 x").unwrap();
         assert_eq!(known(dir, 6), None);
     }

@@ -1,21 +1,22 @@
 //! `blocks.yaml`: a row per block, generated on read.
 //!
-//! A row is a mapping over [`LINES`] lines of [`LINE`] bytes, padded with blanks. The first line has the
-//! facts that are looked for most: the block's number and the arrays that use it. Rows have a fixed size. The
-//! size of the text therefore follows from the number of blocks, and any range of it from the blocks of its
-//! rows. A table of millions of blocks is never held in memory.
+//! A row is a mapping over [`LINES`] lines of [`LINE`] bytes, padded with blanks before the last character of a
+//! line, because tools remove or report blanks at the end. The first line has the facts that are looked for
+//! most: the block's number and the arrays that use it. Rows have a fixed size. The size of the text therefore
+//! follows from the number of blocks, and any range of it from the blocks of its rows. A table of millions of
+//! blocks is never held in memory.
 //!
 //! ```text
-//! - {block: 0, readable: true, arrays: [roman.data],
-//!    data_size: 51200, used_size: 10234, compression: bzp2,
-//!    offset: 1121, allocated_size: 10234, header_size: 48,
-//!    flags: 0, verified: unknown, checksum: "c01bd54da2dfa4b9a8b0b1ee6ac4a3c4"}
+//! - {block: 0, readable: true, arrays: [roman.data]                             ,
+//!    data_size: 51200, used_size: 10234, compression: bzp2                      ,
+//!    offset: 1121, allocated_size: 10234, header_size: 48                       ,
+//!    flags: 0, verified: unknown, checksum: "c01bd54da2dfa4b9a8b0b1ee6ac4a3c4"  }
 //! ```
 
 use std::fmt::Write;
 use std::sync::Arc;
 
-use crate::content::Content;
+use crate::content::{Content, is_printable};
 use crate::error::Result;
 use crate::format::{ArrayPaths, Block, Container, FactValue, Facts, Verified};
 
@@ -25,6 +26,8 @@ const LINE: usize = 80;
 const LINES: usize = 4;
 /// Bytes per row.
 pub const WIDTH: u64 = (LINE * LINES) as u64;
+/// An empty line, which is padded like all others.
+const COMMENT: &str = "#";
 /// Maximum characters of an error message.
 const ERROR_SHOWN: usize = 64;
 
@@ -112,13 +115,14 @@ fn row(n: usize, block: &Result<Block>, known: Option<Verified>, arrays: Option<
     };
     filled(&lines).unwrap_or_else(|| {
         let lines = of_error(first, "its sizes are larger than any file: see its attributes");
-        filled(&lines).unwrap_or_else(|| " ".repeat(LINE * LINES - 1) + "\n")
+        filled(&lines).unwrap_or_else(|| " ".repeat(LINE * LINES - 2) + COMMENT + "\n")
     })
 }
 
 fn of_facts(first: String, facts: &Facts, known: Option<Verified>) -> [String; LINES] {
     let verified = known.map_or("unknown", Verified::word);
-    let mut lines = [first, String::new(), String::new(), String::new()];
+    let comment = || COMMENT.to_owned();
+    let mut lines = [first, comment(), comment(), comment()];
     let (last, mut shown) = (facts.iter().count(), 0);
     for (n, facts) in facts.lines.iter().take(LINES - 1).enumerate() {
         let mut line = String::from("  ");
@@ -142,7 +146,7 @@ fn of_facts(first: String, facts: &Facts, known: Option<Verified>) -> [String; L
 
 fn of_error(first: String, error: &str) -> [String; LINES] {
     let error = format!("   error: {}}}", quoted(error, ERROR_SHOWN));
-    [first, error, String::new(), String::new()]
+    [first, error, COMMENT.to_owned(), COMMENT.to_owned()]
 }
 
 /// Joins the lines into a row, padded with blanks; `None` if they are too long.
@@ -153,7 +157,9 @@ fn filled(lines: &[String; LINES]) -> Option<String> {
     for line in lines {
         let blanks = blanks_left.min((LINE - 1).saturating_sub(line.len()));
         blanks_left -= blanks;
-        let _ = writeln!(row, "{line}{:blanks$}", "");
+        let end = line.char_indices().next_back().map_or(0, |(at, _)| at);
+        let (line, last) = line.split_at(end);
+        let _ = writeln!(row, "{line}{:blanks$}{last}", "");
     }
     Some(row)
 }
@@ -206,7 +212,7 @@ fn quoted(text: &str, room: usize) -> String {
     let escaped = |char: char| match char {
         '"' | '\\' => format!("\\{char}"),
         ' '..='~' => char.to_string(),
-        _ if char.is_alphanumeric() => char.to_string(),
+        _ if is_printable(char) => char.to_string(),
         _ => match u32::from(char) {
             code @ ..=0xff => format!("\\x{code:02x}"),
             code @ ..=0xffff => format!("\\u{code:04x}"),
@@ -318,8 +324,10 @@ mod tests {
         read_exact_at(&table, 0, &mut text).unwrap();
         assert_eq!(text.len() as u64, 10 * WIDTH);
         for row in text.chunks(WIDTH as usize) {
-            assert!(row.starts_with(b"- {block: ") && row.trim_ascii_end().ends_with(b"}"));
+            assert!(row.starts_with(b"- {block: "));
+            assert!(row.ends_with(b"}\n") || row.ends_with(b"#\n"));
         }
+        assert!(!String::from_utf8(text.clone()).unwrap().lines().any(|line| line.ends_with(' ')));
         let rows: serde_yaml::Value = serde_yaml::from_slice(&text).unwrap();
         assert_eq!(rows[2]["compression"].as_str(), Some("\"\\'"));
         assert_eq!(rows[3]["compression"].as_str(), Some("yes"));
@@ -370,6 +378,7 @@ mod tests {
             (paths(&["a", "b", "roman.data.and.so.on.more"]), "[a, b, \"...\"]"),
             (paths(&["yes", "1", "a b", "\""]), "[\"yes\", \"1\", \"a b\", \"\\\"\"]"),
             (paths(&["für", "\u{85}\u{2028}"]), "[\"für\", \"\\x85\\u2028\"]"),
+            (paths(&["20 °C", "ü", "😀"]), "[\"20 °C\", \"ü\", \"😀\"]"),
             (paths(&[&long, "b"]), "[\"...xxxxxxxxxxxxxxx\", b]"),
             (paths(&[]), "unknown"),
             (ArrayPaths { complete: true, ..paths(&[]) }, "[]"),

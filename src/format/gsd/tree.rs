@@ -6,6 +6,7 @@ use super::file::GsdFile;
 use super::header::{ENTRY, SIZE, SLOT};
 use super::index::SURVEYED;
 use crate::content::base64::base64;
+use crate::content::is_printable;
 use crate::error::Result;
 
 /// Returns the text. If the index can't be read, only its location is included.
@@ -79,7 +80,7 @@ fn scalar(bytes: &[u8]) -> String {
         match char {
             '"' | '\\' => out.extend(['\\', char]),
             ' '..='~' => out.push(char),
-            _ if char.is_alphanumeric() => out.push(char),
+            _ if is_printable(char) => out.push(char),
             _ => {
                 let _ = write!(out, "\\U{:08x}", u32::from(char));
             }
@@ -96,7 +97,7 @@ mod tests {
     #[test]
     fn bytes_are_a_string_or_binary() {
         assert_eq!(scalar(b"particles/N"), r#""particles/N""#);
-        assert_eq!(scalar("größe \"\\\n\u{feff}".as_bytes()), r#""größe \"\\\U0000000a\U0000feff""#);
+        assert_eq!(scalar("größe \"\\\n\u{feff}°".as_bytes()), r#""größe \"\\\U0000000a\U0000feff°""#);
         assert_eq!(scalar(b"\xff"), r#"!!binary "/w==""#);
     }
 }

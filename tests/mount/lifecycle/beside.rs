@@ -33,6 +33,39 @@ fn the_directory_is_made_and_removed_again_however_the_mount_ends() {
 }
 
 #[test]
+fn a_directory_that_a_killed_daemon_left_is_used_and_removed() {
+    let bench = Bench::new();
+    let place = bench.path("a");
+    let kill = || {
+        succeeded(&bench.run(["a.asdf"]));
+        Daemon::of(&place).kill();
+    };
+    // With the dead mount, and without it.
+    for umount in [false, true] {
+        kill();
+        if umount {
+            assert!(Command::new("umount").arg(&place).status().unwrap().success());
+            assert!(place.is_dir());
+        }
+        succeeded(&bench.run(["a.asdf"]));
+        succeeded(&bench.run(["-u", "a"]));
+        assert!(!place.exists(), "{umount}");
+    }
+    kill();
+    succeeded(&bench.run(["-u", "a"]));
+    assert!(!place.exists());
+    // A file in it is of the user.
+    kill();
+    assert!(Command::new("umount").arg(&place).status().unwrap().success());
+    fs::write(place.join("notes"), "x").unwrap();
+    assert!(failed(&bench.run(["a.asdf"]), 1).contains("is not empty"));
+    succeeded(&bench.run([bench.source(), place.clone()]));
+    succeeded(&bench.run(["-u", "a"]));
+    assert!(place.join("notes").exists());
+    bench.nothing_is_left();
+}
+
+#[test]
 fn nothing_is_removed_that_was_there() {
     let bench = Bench::new();
     let place = bench.path("a");

@@ -12,7 +12,7 @@ fn table(mount: &Mounted) -> String {
     let size = fs::metadata(&path).unwrap().len();
     let text = fs::read_to_string(path).unwrap();
     assert_eq!(text.len() as u64, size);
-    assert!(text.lines().all(|line| line.len() < 80), "{text}");
+    assert!(text.lines().all(|line| line.len() < 80 && !line.ends_with(' ')), "{text}");
     text
 }
 
@@ -51,6 +51,19 @@ fn it_says_which_arrays_use_each_block_and_follows_the_tree() {
     let rows = table(&mount);
     assert!(row("roman.quality", &rows).starts_with("- {block: 1, "), "{rows}");
     assert!(!rows.contains("roman.dq"), "{rows}");
+    mount.unmount();
+}
+
+#[test]
+fn keys_are_readable_and_differ() {
+    let folder = fresh_folder();
+    let blocks = [1, 2].map(|seed| Block::new(sample(9000, seed)));
+    let paths = ["1", "'1'", "\"für \\u00b0C\"", "\"\\u2192\\U0001F600\""];
+    let built = AsdfBuilder::new().tree(tree(&paths)).blocks(blocks).build();
+    let mount = Mounted::file(built.save(folder.path(), "a.asdf"));
+    let rows = table(&mount);
+    assert!(rows.contains("arrays: [roman.1, \"roman.1~1\"]"), "{rows}");
+    assert!(rows.contains("arrays: [\"roman.für °C\", \"roman.→😀\"]"), "{rows}");
     mount.unmount();
 }
 

@@ -1,6 +1,6 @@
 //! Finds the arrays of a tree in one pass, and the arrays that use each block.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use super::super::computed::Computed;
@@ -122,6 +122,7 @@ pub(in super::super) fn find(
         arrays: Vec::new(),
         bare: Vec::new(),
         of_blocks: BTreeMap::new(),
+        names: ArrayNames::default(),
         collectors,
         computed,
         externals: Vec::new(),
@@ -153,6 +154,8 @@ struct ArrayFinder<'f> {
     /// Nodes that are only a tag, and the reason why they are not arrays.
     bare: Vec<(Option<PathId>, Mark, String)>,
     of_blocks: BTreeMap<usize, Vec<String>>,
+    /// The names in `of_blocks`.
+    names: ArrayNames,
     /// The views that want nodes, with their collectors.
     collectors: Vec<(&'static dyn View, Box<dyn Collector>)>,
     computed: &'f Computed,
@@ -229,9 +232,10 @@ impl ArrayFinder<'_> {
         match &array.source {
             source @ Source::Block(_) => {
                 if let Some(number) = source.block(self.blocks.count) {
+                    let name = self.names.new_name(dotted(paths, path));
                     let of_block = self.of_blocks.entry(number).or_default();
                     if of_block.iter().map(String::len).sum::<usize>() < KEPT {
-                        of_block.push(dotted(paths, path));
+                        of_block.push(name);
                     }
                 }
                 self.fits_in_block(&array)?;
@@ -350,6 +354,20 @@ fn element_fits(array: &Ndarray, largest: u64) -> Why<()> {
         Some(size) if size > largest => Err(format!("its elements take {size} bytes each")),
         Some(_) => Ok(()),
         None => Err("the size of its elements is beyond 64 bits".to_owned()),
+    }
+}
+
+/// Numbers of arrays per name, by a digest of the name: the keys `1` and `'1'` look alike.
+#[derive(Default)]
+struct ArrayNames(HashMap<u64, u32>);
+
+impl ArrayNames {
+    /// Returns the name, which gets `~1`, `~2` and so on if it is not the first of its kind, as in `arrays/`.
+    fn new_name(&mut self, name: String) -> String {
+        let count = self.0.entry(twox_hash::XxHash64::oneshot(0, name.as_bytes())).or_default();
+        *count += 1;
+        // Of a long path only the end is known.
+        if *count == 1 || name.starts_with("...") { name } else { format!("{name}~{}", *count - 1) }
     }
 }
 

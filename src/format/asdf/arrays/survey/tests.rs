@@ -37,6 +37,9 @@ fn each_block_has_the_paths_of_its_arrays() {
     assert_eq!(of(1).as_deref(), Some("roman.err"));
     assert_eq!(of(2).as_deref(), Some("list.1"));
     assert_eq!(found.found.len(), 3);
+    let found = paths_of(&tree(&format!("1: {0}\n'1': {0}\na: {{1: {1}}}\n", array(0), array(1))), 3);
+    assert_eq!(found.found[&0], ["1", "1~1"]);
+    assert_eq!(found.found[&1], ["a.1"]);
 }
 
 #[test]
