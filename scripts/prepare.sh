@@ -7,6 +7,7 @@ missing=()    # Debian packages
 problems=()   # problems that this script can't solve, one line each
 rust_wanted=  # set by need_rust
 rust_tools=() # the required subcommands of cargo
+rust_std=()   # the other machines for which Rust's standard library is required
 rust_version=$(sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
 
 may_be_root() {
@@ -50,6 +51,11 @@ need_rust() {
     rust_tools=("$@")
     # Cargo fetches crates over HTTPS; Debian's cargo does not depend on the certificates.
     need_packages update-ca-certificates=ca-certificates
+}
+
+# need_rust_std TARGET…: Rust's standard library for other machines, to check that the program compiles for them.
+need_rust_std() {
+    rust_std=("$@")
 }
 
 # FUSE in the kernel, and without root the requirements of fusermount3.
@@ -147,6 +153,25 @@ rust_by_rustup() {
     rust_is_there
 }
 
+# True if the compiler in PATH has the standard library for a machine.
+has_rust_std() {
+    compgen -G "$(rustc --print target-libdir --target "$1")/libstd-*.rlib" >/dev/null
+}
+
+# Installs the missing standard libraries with rustup, or records what to do.
+install_rust_std() {
+    local target
+    for target in "${rust_std[@]}"; do
+        has_rust_std "$target" && continue
+        if command -v rustup >/dev/null; then
+            echo "installing Rust's standard library: rustup target add $target"
+            rustup target add "$target" || true
+        fi
+        has_rust_std "$target" ||
+            problems+=("$(command -v rustc) lacks the standard library for $target: run rustup target add $target, or install it from your distribution (in Debian: dpkg --add-architecture, then libstd-rust-dev of that architecture)")
+    done
+}
+
 # Installs the missing Debian packages, or records the command that root has to run.
 install_packages() {
     local install=(apt-get install -y --no-install-recommends "${missing[@]}")
@@ -199,6 +224,7 @@ install_needed() {
             problems+=("$rust: install it from your distribution, or as https://rustup.rs says")
         fi
     fi
+    [ ${#problems[@]} != 0 ] || install_rust_std
     say_problems
 }
 

@@ -143,6 +143,20 @@ apt 7.9.9 7.10.0
 fake unshare <<<'exit 1'
 demo '--cap-add SYS_ADMIN' '!apt-get' '!BUILDS'
 
+# Rust's standard library for another machine: rustup installs it, or the message says what to do.
+standard_library() {
+    rust 7.10.2 "$here/bin"
+    printf '#!/bin/bash\n[ $1 != --print ] || { echo %q/std; exit; }\necho "rustc 7.10.2 (a fake)"\n' "$here" >"$here/bin/rustc"
+    (cd "$here/copy" && env -i PATH="$here/bin" HOME="$here/home" bash -c \
+        '. scripts/prepare.sh; need_rust; need_rust_std other; install_needed && echo COMPLETE' test) >"$here/output" 2>&1 || true
+    grep -q "$1" "$here/output" || { cat "$here/output" && exit 1; }
+}
+machine 0
+standard_library 'lacks the standard library for other: run rustup target add other'
+machine 0
+fake rustup <<<"[ \"\$*\" != 'target add other' ] || { mkdir -p $here/std; : >$here/std/libstd-1.rlib; }"
+standard_library COMPLETE
+
 # The demonstration: all of its steps, and no terminal escape codes in the pipe.
 mkdir -p "$here/target/release"
 ln -s "$program" "$here/target/release/asdf-mount"

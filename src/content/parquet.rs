@@ -31,7 +31,7 @@ mod thrift;
 mod values;
 
 pub use metadata::Facts;
-pub use values::Element;
+pub use values::{Element, Timestamp};
 
 const MAGIC: &[u8; 4] = b"PAR1";
 

@@ -15,7 +15,8 @@ import numpy as np
 from astropy import units as u
 from astropy import wcs
 from astropy.io import fits
-from write_fits import BLOCK, EXACT, NO_UNITS, OTHERS, UNITS, hdus
+from astropy.table import Table
+from write_fits import BLOCK, EXACT, NO_UNITS, OTHERS, UNITS, columns, hdus
 
 warnings.simplefilter("ignore")
 folder, mountpoint = sys.argv[1:]
@@ -108,10 +109,16 @@ for name in kind.names:
 tables = opened("lying.asdf/fits/tables.fits")
 assert tables[0].data is None and tables[0].header["EXTEND"] is True and tables[1].header["EXTNAME"] == "ONLY"
 assert [tuple(row) for row in tables[1].data] == [(1, 2.5, "x"), (2, 3.5, "yz")], tables[1].data
+# The card of the tree, or else the unit of the column; an integer as the mask is a null.
+header = opened("lying.asdf/fits/units.fits")[1].header
+assert [header.get(f"TUNIT{n}") for n in (1, 2, 3, 4)] == ["counts", "m s-2", None, None], repr(header)
+assert [header.get(f"TNULL{n}") for n in (1, 2, 3, 4)] == [None, -7, None, None], repr(header)
+masked = Table.read(os.path.join(mountpoint, "lying.asdf/fits/units.fits"))
+assert masked["b"].mask.tolist() == [False, True, False] and masked["b"].unit == "m s-2", masked
 inline = opened("lying.asdf/fits/inline.fits")
 assert inline[0].data.tolist() == [[1, 2], [3, 4]]
 assert sorted(os.listdir(os.path.join(mountpoint, "lying.asdf/fits"))) == [
-    "dimensions.fits", "inline", "inline.fits", "lying", "lying.fits", "tables.fits"], os.listdir(os.path.join(mountpoint, "lying.asdf/fits"))
+    "dimensions.fits", "inline", "inline.fits", "lying", "lying.fits", "tables.fits", "units", "units.fits"], os.listdir(os.path.join(mountpoint, "lying.asdf/fits"))
 status = open(os.path.join(mountpoint, "lying.asdf/.asdf-mount/status.yaml")).read()
 for left in ("nan: in its header 0, the value of A is NaN", "foreign: in its header 0, the value of the card",
              "nested: in its header 0", "none: it has no header", "bare: in its header 0, there is no",
@@ -128,6 +135,15 @@ status = open(os.path.join(mountpoint, "printed.asdf/.asdf-mount/status.yaml")).
 assert "defects: []" in status, status
 assert "CTYPE1" not in fits.getheader(os.path.join(mountpoint, "rounded.asdf/fits/tan/data.fits"))
 
+# Units of columns are those that astropy's own writer gives a table.
+for key in ("quantities", "columns"):
+    truth = fits.table_to_hdu(columns())
+    found = opened(f"columns.asdf/fits/{key}.fits")[1]
+    assert found.columns.names == truth.columns.names, (key, found.columns)
+    for n, name in enumerate(truth.columns.names, 1):
+        ours, theirs = (u.Unit(header[f"TUNIT{n}"], format="fits") for header in (found.header, truth.header))
+        assert ours == theirs, (key, name, ours, theirs)
+        assert np.array_equal(found.data[name], truth.data[name]), (key, name)
 place = os.path.join(mountpoint, "units.asdf", "fits")
 for n, unit in enumerate(UNITS + NO_UNITS):
     header = fits.getheader(f"{place}/list/{n}/value.fits")

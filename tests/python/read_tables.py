@@ -165,6 +165,14 @@ assert spectrum.column("flux").to_pylist() == list(range(9)) and spectrum.column
 units = [(spectrum.field(name).metadata or {}).get(b"unit") for name in spectrum.column_names]
 assert units == [b"erg s-1 cm-2", b"Angstrom", None, None], units
 assert not os.path.exists(os.path.join(root, "spectra.parquet")) and not os.path.exists(os.path.join(root, "spectra"))
+# A cube of one dimension is a table, as ndcube 2.4 writes it.
+cube = pq.read_table(os.path.join(root, "cube.parquet"))
+assert cube.column_names == ["data", "time", "exposure", "uncertainty", "mask"], cube.column_names
+units = [(cube.field(name).metadata or {}).get(b"unit") for name in cube.column_names]
+assert units == [b"erg s-1 cm-2", None, b"s", b"Jy", None], units
+assert cube.column("time").cast(pa.int64()).to_pylist() == [n * 10**6 for n in range(1, 10)], cube.column("time")
+assert cube.column("data").to_pylist() == cube.column("uncertainty").to_pylist() == list(range(9))
+assert not os.path.exists(os.path.join(root, "cubes.parquet")) and not os.path.exists(os.path.join(root, "cubes"))
 # A masked record is NULL as a whole; if it has lists, its values are NULL instead.
 masked = pq.read_table(os.path.join(mountpoint, "standard.asdf", "tables", "masked.parquet")).to_pylist()
 assert [row["flat"] and row["flat"]["a"] for row in masked] == [None, 4, None], masked

@@ -11,10 +11,12 @@ import warnings
 import asdf
 import gwcs
 import numpy as np
+from asdf.tagged import TaggedList
 from astropy import coordinates as coord
 from astropy import units as u
 from astropy.io import fits
 from astropy.modeling import models
+from astropy.table import QTable, Table
 from gwcs import coordinate_frames as cf
 from gwcs.fitswcs import FITSImagingWCSTransform
 
@@ -278,6 +280,25 @@ tables: !<tag:stsci.edu:asdf/fits/fits-1.0.0>
   data: !<tag:stsci.edu:asdf/core/ndarray-1.1.0>
     data: [[1, 2.5, x], [2, 3.5, yz]]
     datatype: [int16, float32, [ascii, 2]]
+units: !<tag:stsci.edu:asdf/fits/fits-1.0.0>
+- header: [[TUNIT1, counts, the card of the tree], [TUNIT2, '', empty], [TNULL2, 5]]
+  data: !<tag:stsci.edu:asdf/core/table-1.0.0>
+    columns:
+    - !<tag:stsci.edu:asdf/core/column-1.0.0>
+      name: a
+      unit: !<tag:stsci.edu:asdf/unit/unit-1.0.0> Jy
+      data: !<tag:stsci.edu:asdf/core/ndarray-1.0.0> {source: 0, datatype: int16, byteorder: big, shape: [3]}
+    - !<tag:stsci.edu:asdf/core/column-1.0.0>
+      name: b
+      unit: !<tag:stsci.edu:asdf/unit/unit-1.0.0> m.s**-2
+      data: !<tag:stsci.edu:asdf/core/ndarray-1.0.0> {data: [1, -7, 3], datatype: int32, mask: -7}
+    - !<tag:stsci.edu:asdf/core/column-1.0.0>
+      name: c
+      unit: !<tag:stsci.edu:asdf/unit/unit-1.0.0> 15deg
+      data: !<tag:stsci.edu:asdf/core/ndarray-1.0.0> {data: [1, 7, 3], datatype: uint16, mask: 7}
+    - !<tag:stsci.edu:asdf/core/column-1.0.0>
+      name: d
+      data: !<tag:stsci.edu:asdf/core/ndarray-1.0.0> {data: [1.5, 7, 3], datatype: float32, mask: 7}
 inline: !<tag:stsci.edu:asdf/fits/fits-1.0.0>
 - header: []
   data: !<tag:stsci.edu:asdf/core/ndarray-1.1.0> [[1, 2], [3, 4]]
@@ -305,6 +326,12 @@ UNITS = ["Jy", "erg / (s cm2)", "1e-17 erg / (s cm2 Angstrom)", "Jy(1/2)", "elec
 NO_UNITS = ["", "15 deg", "2.5 m"]
 
 
+def columns():
+    """A table of quantities."""
+    units = ["m", "erg / (s cm2)", "1e-17 erg / (s cm2 Angstrom)", "Jy(1/2)", "MJy / sr", "um"]
+    return QTable({f"c{n}": np.arange(3.0) * n * u.Unit(unit) for n, unit in enumerate(units)})
+
+
 def write_text(name, head, tree, block_header):
     with open(os.path.join(folder, name), "wb") as file:
         file.write(head.encode() + tree.encode() + b"...\n")
@@ -328,6 +355,10 @@ if __name__ == "__main__":
     write_text("long.asdf", "#ASDF 1.0.0\n%YAML 1.1\n--- !<tag:stsci.edu:asdf/core/asdf-1.1.0>\n", LONG,
                struct.pack(">4sHI4sQQQ16s", b"\xd3BLK", 48, 0, b"", size, size, size, b""))
     write("exact.asdf", EXACT)
+    described = {"quantities": columns(), "columns": Table(columns())}
+    described = {key: TaggedList([{"header": [], "data": table}], "tag:astropy.org:astropy/fits/fits-1.0.0")
+                 for key, table in described.items()}
+    write("columns.asdf", described)
     units = UNITS + NO_UNITS
     write("units.asdf", {"list": [image() * u.Unit(unit) for unit in units], "angle": coord.Angle(image() * u.hourangle),
                          "latitude": coord.Latitude(image() * u.deg)})

@@ -122,6 +122,46 @@ spectra: !<tag:astropy.org:specutils/spectra/spectrum1d-1.0.0>
   spectral_axis: !<tag:astropy.org:astropy/coordinates/spectralcoord-1.0.0>
     unit: !unit/unit-1.0.0 Angstrom
     value: !core/ndarray-1.0.0 {source: 0, datatype: int32, byteorder: big, shape: [9]}
+cube: &cube !<tag:sunpy.org:ndcube/ndcube-1.0.0>
+  data: !core/ndarray-1.1.0 {source: 1, datatype: float64, byteorder: little, shape: [9]}
+  extra_coords: !<tag:sunpy.org:ndcube/extra_coords/extra_coords/extracoords-1.0.0>
+    dropped_tables: []
+    lookup_tables:
+    - - 0
+      - !<tag:sunpy.org:ndcube/extra_coords/table_coord/timetablecoordinate-1.0.0>
+        names: [time]
+        reference_time: !time/time-1.4.0 2020-01-01 00:00:00.000
+        table: !time/time-1.4.0
+          format: unix
+          value: !core/ndarray-1.1.0 {source: 0, datatype: int32, byteorder: big, shape: [9]}
+    - - 0
+      - !<tag:sunpy.org:ndcube/extra_coords/table_coord/quantitytablecoordinate-1.0.0>
+        mesh: true
+        names: [exposure]
+        table:
+        - !unit/quantity-1.3.0
+          unit: !unit/unit-1.0.0 s
+          value: !core/ndarray-1.1.0 {source: 1, datatype: float64, byteorder: little, shape: [9]}
+        unit: !unit/unit-1.0.0 s
+    ndcube: *cube
+  mask: !core/ndarray-1.1.0 {source: 0, datatype: bool8, byteorder: big, shape: [9]}
+  uncertainty: !<tag:astropy.org:astropy/nddata/uncertainty-1.0.0>
+    array: !core/ndarray-1.1.0 {source: 1, datatype: float64, byteorder: little, shape: [9]}
+    name: stddev
+    unit: !unit/unit-1.0.0 Jy
+  unit: !unit/unit-1.0.0 erg.s**-1.cm**-2
+  wcs: !<tag:stsci.edu:gwcs/wcs-1.4.0>
+    name: ''
+    steps:
+    - !<tag:stsci.edu:gwcs/step-1.3.0>
+      transform: !transform/tabular-1.4.0
+        lookup_table: !core/ndarray-1.1.0 {source: 1, datatype: float64, byteorder: little, shape: [9]}
+        points: [!core/ndarray-1.1.0 {source: 1, datatype: float64, byteorder: little, shape: [9]}]
+cubes: !<tag:sunpy.org:ndcube/ndcube-1.0.0>
+  data: !core/ndarray-1.1.0 {source: 1, datatype: float64, byteorder: little, shape: [9, 9]}
+  mask: !core/ndarray-1.1.0 {source: 0, datatype: bool8, byteorder: big, shape: [9]}
+  uncertainty: !<tag:astropy.org:astropy/nddata/uncertainty-1.0.0>
+    array: !core/ndarray-1.1.0 {source: 1, datatype: float64, byteorder: little, shape: [9]}
 masked: !core/table-1.0.0
   columns:
   - !core/column-1.0.0
@@ -169,7 +209,7 @@ write_truncated()
 for n in range(count):
     rows = int(RNG.choice([0, 1, 7, 100, 1000]))
     mixed = QTable({"length": np.arange(rows) * u.m, "sky": SkyCoord(ra=np.arange(rows) * u.deg, dec=np.zeros(rows) * u.deg)})
-    mixed["time"] = Time(np.arange(rows) + 50000.0, format="mjd")
+    mixed["time"] = Time(np.arange(rows) + 50000.1, format="mjd")
     plain = {name: values for name, values in columns(rows)}
     tree = {"astropy": random_table(rows), "mixed": mixed, "records": random_records(rows), "plain": plain,
             "list": [random_table(3), {"x": np.arange(4), "y.parquet": np.arange(4.0)}],

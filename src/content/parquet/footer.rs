@@ -1,7 +1,7 @@
 //! Headers of pages, and the footer of the file.
 
 use super::thrift::{BINARY, I32, STRUCT, Writer};
-use super::values::Element;
+use super::values::{Element, Timestamp};
 use super::{Column, MAGIC, ParquetTable};
 
 /// Physical types.
@@ -22,6 +22,7 @@ const REPEATED: i32 = 2;
 /// Converted types, the predecessors of logical types.
 const UTF8: i32 = 0;
 const LIST: i32 = 3;
+const TIMESTAMP_MICROS: i32 = 10;
 /// Followed by unsigned types of 16, 32 and 64 bits, and by the four signed types.
 const UINT_8: i32 = 11;
 
@@ -155,7 +156,7 @@ fn schema(out: &mut Writer, name: &str, column: &Column, in_nullable: bool) {
 fn kind_of(element: Element) -> i32 {
     match element {
         Element::Bool => kind::BOOLEAN,
-        Element::Int { size: 8, .. } => kind::INT64,
+        Element::Int { size: 8, .. } | Element::Timestamp(_) => kind::INT64,
         Element::Int { .. } => kind::INT32,
         Element::Float { size: 8 } => kind::DOUBLE,
         Element::Float { .. } => kind::FLOAT,
@@ -173,6 +174,18 @@ fn meaning(out: &mut Writer, element: Element) {
                 out.structure(10, |out| {
                     out.byte(1, size * 8);
                     out.bool(2, signed);
+                });
+            });
+        }
+        Element::Timestamp(Timestamp { nanos, utc }) => {
+            // The converted type means UTC.
+            if utc && !nanos {
+                out.i32(6, TIMESTAMP_MICROS);
+            }
+            out.structure(10, |out| {
+                out.structure(8, |out| {
+                    out.bool(1, utc);
+                    out.structure(2, |out| out.structure(if nanos { 3 } else { 2 }, |_| {}));
                 });
             });
         }

@@ -4,7 +4,7 @@
 use std::fmt::Write;
 
 use super::flatbuffer::{BufferPart, buffer};
-use super::{Column, Element};
+use super::{Column, Element, Timestamp};
 use crate::content::base64::base64;
 
 /// Metadata of a column: keys and values.
@@ -19,6 +19,7 @@ mod kind {
     pub(super) const FLOAT: u32 = 3;
     pub(super) const UTF8: u32 = 5;
     pub(super) const BOOL: u32 = 6;
+    pub(super) const TIMESTAMP: u32 = 10;
     pub(super) const LIST: u32 = 12;
     pub(super) const STRUCT: u32 = 13;
 }
@@ -110,6 +111,10 @@ fn element(element: Element) -> (u32, Vec<Option<BufferPart>>) {
         Element::Float { size } => {
             (kind::FLOAT, vec![Some(BufferPart::Number(if size == 8 { 2 } else { 1 }))])
         }
+        Element::Timestamp(Timestamp { nanos, utc }) => {
+            let zone = utc.then(|| BufferPart::Text("UTC".to_owned()));
+            (kind::TIMESTAMP, vec![Some(BufferPart::Number(if nanos { 3 } else { 2 })), zone])
+        }
         Element::Bool => (kind::BOOL, Vec::new()),
         Element::Ascii(_) | Element::Ucs4(_) => (kind::UTF8, Vec::new()),
     }
@@ -131,7 +136,7 @@ fn yaml(columns: &[(String, Column)], facts: &[Facts]) -> String {
     text
 }
 
-/// Returns numpy's name for the type of a column.
+/// Returns numpy's name for the type of a column, as a YAML scalar.
 fn datatype(column: &Column) -> String {
     match column {
         Column::Values(values) => match values.element {
@@ -139,6 +144,9 @@ fn datatype(column: &Column) -> String {
                 format!("{}int{}", if signed { "" } else { "u" }, 8 * u32::from(size))
             }
             Element::Float { size } => format!("float{}", 8 * u32::from(size.max(4))),
+            Element::Timestamp(Timestamp { nanos, .. }) => {
+                format!("\"datetime64[{}]\"", if nanos { "ns" } else { "us" })
+            }
             Element::Bool => "bool".to_owned(),
             Element::Ascii(_) | Element::Ucs4(_) => "string".to_owned(),
         },

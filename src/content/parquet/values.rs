@@ -25,10 +25,21 @@ pub enum Element {
     },
     /// A boolean of one byte.
     Bool,
+    /// An instant: a signed integer of 8 bytes.
+    Timestamp(Timestamp),
     /// A text of at most this many bytes, with trailing NULs.
     Ascii(u64),
     /// A text of at most this many UCS-4 characters, with trailing NULs.
     Ucs4(u64),
+}
+
+/// The meaning of an instant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Timestamp {
+    /// True if it counts nanoseconds, false for microseconds.
+    pub nanos: bool,
+    /// True if it counts from 1970 in UTC, without leap seconds; false if it counts in another time scale.
+    pub utc: bool,
 }
 
 impl Element {
@@ -37,6 +48,7 @@ impl Element {
         match self {
             Self::Int { size, .. } | Self::Float { size } => size.into(),
             Self::Bool => 1,
+            Self::Timestamp(_) => 8,
             Self::Ascii(len) => len,
             Self::Ucs4(len) => len.saturating_mul(4),
         }
@@ -46,7 +58,7 @@ impl Element {
     fn encoded(self, count: u64) -> Option<u64> {
         let each: u64 = match self {
             Self::Bool => return Some(count.div_ceil(8)),
-            Self::Int { size: 8, .. } | Self::Float { size: 8 } => 8,
+            Self::Int { size: 8, .. } | Self::Float { size: 8 } | Self::Timestamp(_) => 8,
             Self::Int { .. } | Self::Float { .. } => 4,
             Self::Ascii(_) | Self::Ucs4(_) => self.size().checked_add(4)?,
         };
@@ -74,8 +86,10 @@ impl ColumnShape {
 
     /// True if a page holds the values exactly as they lie in the array.
     pub(super) fn is_plain(&self) -> bool {
-        let is_same =
-            matches!(self.element, Element::Int { size: 4 | 8, .. } | Element::Float { size: 4 | 8 });
+        let is_same = matches!(
+            self.element,
+            Element::Int { size: 4 | 8, .. } | Element::Float { size: 4 | 8 } | Element::Timestamp(_)
+        );
         is_same && !self.big_endian && self.lists.is_empty() && !self.nullable
     }
 

@@ -4,6 +4,8 @@
 //! |---|---|
 //! | [`survey`] | collects the tables during the survey of the tree |
 //! | [`search`] | finds the arrays in a column, and their metadata |
+//! | [`spectrum`] | finds the columns of spectra and cubes |
+//! | [`times`], [`instant`] | converts times to timestamps, where that is exact |
 //! | [`columns`] | converts the elements of arrays to columns of a file |
 
 use std::ffi::OsString;
@@ -16,8 +18,11 @@ use crate::content::path_folder::PathFolder;
 use crate::format::Defect;
 
 mod columns;
+mod instant;
 mod search;
+mod spectrum;
 mod survey;
+mod times;
 
 use survey::{FoundTables, TableEntry, TableFinder, is_wanted};
 
@@ -31,7 +36,8 @@ impl View for Tables {
     }
 
     fn node(&self, file: &Arc<AsdfFile>) -> Option<Node> {
-        let is_slow = |file: &AsdfFile| file.computed.get::<FoundTables>().is_none();
+        // The first lookup of a table with times reads these.
+        let is_slow = |file: &AsdfFile| file.computed.get().is_none_or(FoundTables::has_unread_times);
         Some(Directory { file: file.clone(), find: folder, is_slow }.node())
     }
 

@@ -33,7 +33,7 @@ fn the_kernel_is_told_what_was_asked() {
         ("max_read=65536", "max_read=65536"),
         ("rw,suid,dev,exec", " rw,nosuid,nodev,relatime "),
         (
-            "kernel_cache,auto_unmount,big_writes,attr_timeout=1,x-systemd.automount,_netdev,nofail",
+            "kernel_cache,auto_unmount,nonempty,lazytime,big_writes,attr_timeout=1,x-systemd.automount,_netdev,nofail",
             " rw,nosuid,",
         ),
         (r"fsname=a\,suid\\b c", r" a,suid\134b\040c rw,"),

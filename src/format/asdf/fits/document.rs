@@ -9,6 +9,7 @@ use super::image;
 use super::required::{Must, Reading};
 use super::table::{ArrayColumn, Table};
 use crate::format::asdf::ndarray::{self, Datatype, Ndarray, Source};
+use crate::format::asdf::units;
 use crate::yaml::event::Mark;
 use crate::yaml::scalar::{self, Type};
 use crate::yaml::survey::leaves::is_complex;
@@ -393,13 +394,16 @@ fn read_array(tag: &str, node: &TreeNode) -> Reading<Ndarray> {
 }
 
 impl ArrayColumn {
-    /// Reads a column of a table: its name and its array.
-    pub(super) fn read(column: &TreeNode) -> Reading<Self> {
-        let data = column.get("data").ok_or("a column has no \"data\"")?;
+    /// Reads a column of a table: its name, unit and array. `name` is the name in the list of the table, for
+    /// quantities, which have none.
+    pub(super) fn read(column: &TreeNode, name: Option<&str>) -> Reading<Self> {
+        let is_quantity = column.target().tag.as_deref().is_some_and(units::is_quantity);
+        let key = if is_quantity { "value" } else { "data" };
+        let data = column.get(key).ok_or("a column has no \"data\"")?;
         let tag = data.target().tag.as_deref().filter(|tag| ndarray::is_tag(tag));
         let tag = tag.ok_or("the \"data\" of a column are not an array")?;
         let array = read_array(tag, data)?;
-        let name = column.get("name").and_then(TreeNode::text).unwrap_or_default();
-        Self::new(name, array)
+        let name = column.get("name").and_then(TreeNode::text).or(name).unwrap_or_default();
+        Self::new(name, units::of(column), array)
     }
 }

@@ -12,6 +12,8 @@ pub(super) enum Must {
     Text(String),
     /// A text. An equivalent text in the tree is kept.
     Form(String),
+    /// A text, unless the tree has another one.
+    Default(String),
     /// Number of elements of a field. A `TDIM` in the tree may split these into several dimensions.
     Dimensions(u64),
 }
@@ -21,15 +23,18 @@ impl Must {
     pub(super) fn as_card(&self) -> Option<card::Value<'_>> {
         match self {
             Self::Int(value) => Some(card::Value::Int(*value)),
-            Self::Text(text) | Self::Form(text) => Some(card::Value::Text(text)),
+            Self::Text(text) | Self::Form(text) | Self::Default(text) => Some(card::Value::Text(text)),
             Self::Dimensions(_) => None,
         }
     }
 
-    /// Returns the text of the tree if it is equivalent, or else this value.
+    /// Returns the text of the tree if it is equivalent, or this value is only a default; else this value.
     pub(super) fn kept_or_own(&self, there: card::Value<'_>) -> Self {
         match (self, there) {
             (Self::Form(form), card::Value::Text(text)) if is_same(text, form) => Self::Form(text.to_owned()),
+            (Self::Default(_), card::Value::Text(text)) if !text.trim().is_empty() => {
+                Self::Text(text.to_owned())
+            }
             (Self::Dimensions(count), card::Value::Text(text)) if describes(text, *count) => {
                 Self::Form(text.to_owned())
             }

@@ -8,7 +8,7 @@ use super::required::{Must, Reading};
 use crate::content::{Content, Conversion, Interleaved, Recoded};
 use crate::error::{Error, Result};
 use crate::format::asdf::arrays::elements::Elements;
-use crate::format::asdf::ndarray::{Byteorder, Datatype, Ndarray, Scalar};
+use crate::format::asdf::ndarray::{Byteorder, Datatype, Mask, Ndarray, Number, Scalar};
 use crate::yaml::survey::TreeNode;
 
 /// Maximal number of columns in FITS.
@@ -40,6 +40,10 @@ struct Form {
     byteorder: Option<Byteorder>,
     /// The dimensions of the field, the outermost first.
     shape: Vec<u64>,
+    /// The unit in FITS notation.
+    unit: Option<String>,
+    /// The integer that means a masked value.
+    null: Option<i128>,
 }
 
 /// A column with an array of its own.
@@ -51,17 +55,29 @@ pub(super) struct ArrayColumn {
 }
 
 impl ArrayColumn {
-    pub(super) fn new(name: &str, array: Ndarray) -> Reading<Self> {
+    pub(super) fn new(name: &str, unit: Option<String>, array: Ndarray) -> Reading<Self> {
         let scalar = match array.datatype {
             Some(Datatype::Scalar(scalar)) => scalar,
             _ => return Err("the type of a column is not written, or has fields".to_owned()),
         };
         let dimensions = dimensions(&array).ok_or("the shape of a column is not written, or not fixed")?;
         let (rows, shape) = dimensions.split_first().ok_or("a column has no rows")?;
-        let form = Form { name: name.to_owned(), scalar, byteorder: None, shape: shape.to_vec() };
+        let null = null_of(scalar, &array);
+        let (name, shape) = (name.to_owned(), shape.to_vec());
+        let form = Form { name, scalar, byteorder: None, shape, unit, null };
         form.check()?;
         Ok(Self { rows: *rows, form, array })
     }
+}
+
+/// Returns the number that masks the elements equal to it; `None` if FITS can't express it. FITS has nulls of
+/// integers only, and astropy misreads those of types with an offset.
+fn null_of(scalar: Scalar, array: &Ndarray) -> Option<i128> {
+    let (Mask::Value(_, Some(Number::Int(value))), true) = (array.mask, image::is_integer(scalar)) else {
+        return None;
+    };
+    let (least, greatest) = scalar.range()?;
+    (least..=greatest).contains(&value).then_some(value)
 }
 
 /// Returns the dimensions of an array; `None` if they are not written or not fixed.
@@ -76,7 +92,10 @@ impl Table {
             .get("columns")
             .and_then(TreeNode::items)
             .ok_or("its data are neither an array nor a table")?;
-        let columns: Reading<Vec<ArrayColumn>> = columns.iter().map(ArrayColumn::read).collect();
+        let names = node.get("colnames").and_then(TreeNode::items).unwrap_or_default();
+        let name = |n| names.get(n).and_then(TreeNode::text);
+        let columns = columns.iter().enumerate().map(|(n, column)| ArrayColumn::read(column, name(n)));
+        let columns: Reading<Vec<ArrayColumn>> = columns.collect();
         let columns = columns?;
         let rows = columns.first().map_or(0, |column| column.rows);
         if columns.iter().any(|column| column.rows != rows) {
@@ -99,7 +118,8 @@ impl Table {
                 return Err("a column of its table has nested fields".to_owned());
             };
             let name = field.name_at(n).into_owned();
-            let form = Form { name, scalar, byteorder: field.byteorder, shape: field.shape.clone() };
+            let (byteorder, shape) = (field.byteorder, field.shape.clone());
+            let form = Form { name, scalar, byteorder, shape, unit: None, null: None };
             form.check()?;
             columns.push(form);
         }
@@ -141,6 +161,12 @@ impl Table {
                 cards.push((format!("TTYPE{n}"), Must::Text(form.name.clone())));
             }
             cards.push((format!("TFORM{n}"), Must::Form(form.form())));
+            if let Some(unit) = &form.unit {
+                cards.push((format!("TUNIT{n}"), Must::Default(unit.clone())));
+            }
+            if let Some(null) = form.null {
+                cards.push((format!("TNULL{n}"), Must::Int(null)));
+            }
             let dimensions =
                 form.dimensions().map_or(Must::Dimensions(form.count().unwrap_or(0)), Must::Form);
             cards.push((format!("TDIM{n}"), dimensions));

@@ -7,6 +7,8 @@ use super::super::arrays::{Elements, Order, file_of};
 use super::super::ndarray::{Byteorder, Datatype, Field, Ndarray, Scalar};
 use super::super::view::AsdfFile;
 use super::search::Source;
+use super::survey::FoundTables;
+use super::times::{Decision, Times};
 use crate::content::folder::{File, Keeping, Renewal, Signature};
 use crate::content::parquet::{Column, Element, Facts, ParquetTable, Values};
 use crate::content::{Content, Gather, Text};
@@ -23,13 +25,21 @@ pub(super) fn file(file: &Arc<AsdfFile>, sources: &[Source]) -> File {
         }
         let said = sources.iter().zip(&columns);
         let facts: Vec<Facts> =
-            said.flat_map(|(source, (_, made))| vec![source.facts.clone(); made.len()]).collect();
+            said.flat_map(|(source, (_, made))| vec![facts_of(source); made.len()]).collect();
         let columns = distinct(columns.into_iter().flat_map(|(_, columns)| columns).collect());
         Ok(Arc::new(ParquetTable::with_facts(&columns, rows, &facts)?) as Arc<dyn Content>)
     });
     let renewal = parts.signature.map_or(Renewal::Anew, Renewal::WhileSame);
     let TableParts { blocks, grows, .. } = parts;
     File { content, claimed: 0, grows, blocks, renewal, keeping: Keeping::All, mtime: None, attributes: None }
+}
+
+/// Returns the metadata of the columns made from a source.
+fn facts_of(source: &Source) -> Facts {
+    let mut facts = source.facts.clone();
+    let decision = source.times.as_ref().and_then(Times::decision);
+    facts.extend(decision.and_then(|decision| decision.format).map(|format| ("format", format.to_owned())));
+    facts
 }
 
 /// Makes column names unique, because readers find columns by name. The second `a` becomes `a~1`.
@@ -80,18 +90,47 @@ impl TableParts {
         let [rows, lists @ ..] = &elements.dimensions[..] else {
             return Err(Error::damaged("a column of the table has no rows"));
         };
+        let decision = self.timestamps(file, source, &elements, missing.as_deref());
+        let content = match (decision, &source.times) {
+            (Some(decision), Some(times)) => times.convert(&elements, decision, missing.is_some()),
+            _ => elements.content.clone(),
+        };
         let count = elements.dimensions.iter().try_fold(1_u64, |product, len| product.checked_mul(*len));
         let array = Array {
             byteorder: elements.byteorder,
-            content: elements.content.clone(),
+            content,
             count: count.ok_or_else(|| Error::damaged("a column of the table is too large"))?,
             missing,
         };
         let columns = match &elements.datatype {
             Datatype::Structured(fields) if source.name.is_empty() => array.fields(fields, lists)?,
-            datatype => vec![(source.name.clone(), array.column(datatype, lists)?)],
+            datatype => {
+                let column = match decision {
+                    Some(decision) => in_lists(array.timestamps(decision), lists),
+                    None => array.column(datatype, lists)?,
+                };
+                vec![(source.name.clone(), column)]
+            }
         };
         Ok((*rows, columns))
+    }
+
+    /// Returns the timestamps that a column of times is converted to; `None` if the values are shown
+    /// unchanged.
+    fn timestamps(
+        &mut self,
+        file: &Arc<AsdfFile>,
+        source: &Source,
+        elements: &Elements,
+        missing: Option<&dyn Content>,
+    ) -> Option<Decision> {
+        let times = source.times.as_ref()?;
+        let has_read = || file.computed.get().into_iter().for_each(FoundTables::has_read_times);
+        let decision = times.decide(elements, missing, has_read);
+        if let Some(signature) = &mut self.signature {
+            signature.text.push_str(&format!("{decision:?} "));
+        }
+        decision
     }
 
     /// Returns the elements of an array in C order. If the array can't be read, each element is an error.
@@ -204,7 +243,17 @@ impl Array {
             Datatype::Scalar(scalar) => self.values(element(*scalar)?),
             Datatype::Unknown => return Err(Elements::unknown_type()),
         };
-        Ok(lists.iter().rev().fold(column, |column, len| Column::List(*len, Box::new(column))))
+        Ok(in_lists(column, lists))
+    }
+
+    /// Returns a column of converted times.
+    fn timestamps(&self, decision: Decision) -> Column {
+        Column::Values(Values {
+            element: Element::Timestamp(decision.timestamp),
+            big_endian: false,
+            content: self.content.clone(),
+            missing: self.missing.clone(),
+        })
     }
 
     fn values(&self, element: Element) -> Column {
@@ -267,6 +316,11 @@ impl Array {
         };
         Ok(Self { count: self.count.saturating_mul(items), missing, ..self })
     }
+}
+
+/// Returns a column with nested lists of these lengths in each row.
+fn in_lists(column: Column, lists: &[u64]) -> Column {
+    lists.iter().rev().fold(column, |column, len| Column::List(*len, Box::new(column)))
 }
 
 /// True if there are lists in structured elements with these fields.

@@ -4,6 +4,7 @@ use std::collections::HashSet;
 
 use super::super::ndarray::{self, INLINE_KEY, Ndarray};
 use super::super::units;
+use super::times::{Times, default_scale};
 use crate::content::parquet::Facts;
 use crate::yaml::survey::{NodeContent, TreeNode};
 
@@ -31,11 +32,18 @@ pub(super) struct Source {
     pub mask: Option<Ndarray>,
     /// Unit, description, coordinate frame, time scale and format.
     pub facts: Facts,
+    /// Times that may be shown as timestamps.
+    pub times: Option<Times>,
 }
 
 /// True for the tag of a column.
 pub(super) fn is_column(tag: &str) -> bool {
     COLUMNS.iter().any(|known| tag.starts_with(known)) || tag == "tag:stsci.edu:asdf/0.1.0/core/column"
+}
+
+/// True for the tag of a time.
+pub(super) fn is_time(tag: &str) -> bool {
+    tag.starts_with(TIME)
 }
 
 /// Returns the metadata that a node with this tag gives the arrays in it.
@@ -49,15 +57,20 @@ fn facts_of(tag: &str, node: &TreeNode) -> Facts {
     if is_column(tag) {
         facts.extend(fact("description", "description"));
     }
-    if tag.starts_with(TIME) {
-        // The default scale of a time is UTC.
-        facts.push(("scale", text("scale").unwrap_or("utc").to_owned()));
+    if is_time(tag) {
+        facts.push(("scale", text("scale").unwrap_or(default_scale(text("format"))).to_owned()));
         facts.extend(fact("format", "format"));
+        facts.extend(fact("base_format", "base_format"));
     }
     if tag.starts_with(SKY) {
         facts.extend(fact("frame", "frame"));
     }
     facts
+}
+
+/// True if a node is an array.
+fn is_array(value: &TreeNode) -> bool {
+    value.target().tag.as_deref().is_some_and(ndarray::is_tag)
 }
 
 /// Returns the arrays in a column, each with its dotted path of keys below the column.
@@ -89,14 +102,19 @@ impl Search {
         let NodeContent::Mapping(entries) = &value.node else { return };
         let before = self.facts.len();
         self.facts.extend(facts_of(tag, value));
-        for (key, value) in entries {
+        for (key, below) in entries {
             if self.below.len() >= DEEPEST || self.looked_at >= MOST_LOOKED_AT {
                 break;
             }
             if let Some(key) = key.text() {
+                let first = self.arrays.len();
                 self.below.push(key.to_owned());
-                self.look_at(value);
+                self.look_at(below);
                 self.below.pop();
+                let is_time = is_time(tag) && key == "value" && is_array(below);
+                if let (true, Some((_, source))) = (is_time, self.arrays.get_mut(first)) {
+                    source.times = Times::of(value, &source.array);
+                }
             }
         }
         self.facts.truncate(before);
@@ -121,6 +139,6 @@ impl Search {
         let mut known = HashSet::new();
         facts.reverse();
         facts.retain(|(key, _)| known.insert(*key));
-        self.arrays.push((path, Source { name: String::new(), array, mask, facts }));
+        self.arrays.push((path, Source { name: String::new(), array, mask, facts, times: None }));
     }
 }

@@ -1,12 +1,14 @@
 //! Collects the tables during the survey of the tree.
 
 use std::collections::{HashMap, HashSet};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::super::computed::Computed;
 use super::super::ndarray::{self, Datatype, Ndarray};
 use super::super::units;
 use super::super::view::{Collector, Surveyed, Unfit};
-use super::search::{Source, arrays_in, is_column};
+use super::search::{Source, arrays_in, is_column, is_time};
+use super::spectrum::{columns_in, is_spectrum};
 use crate::content::names::ViewNames;
 use crate::content::path_folder::{Item, Items};
 use crate::format::{Defect, Severity};
@@ -44,6 +46,29 @@ pub(super) struct FoundTables {
     pub items: Items<TableEntry>,
     /// Notes on omitted tables.
     pub defects: Vec<Defect>,
+    /// Number of columns of times that have not been read.
+    unread_times: AtomicUsize,
+}
+
+impl FoundTables {
+    fn new(items: Vec<Item<TableEntry>>, defects: Vec<Defect>) -> Self {
+        let times_in = |item: &Item<TableEntry>| match &item.what {
+            TableEntry::Table(columns) => columns.iter().filter(|column| column.times.is_some()).count(),
+            TableEntry::Link(_) => 0,
+        };
+        let unread_times = AtomicUsize::new(items.iter().map(times_in).sum());
+        Self { items: Items::new(items), defects, unread_times }
+    }
+
+    /// True if looking up a table may have to read its times.
+    pub(super) fn has_unread_times(&self) -> bool {
+        self.unread_times.load(Ordering::Relaxed) > 0
+    }
+
+    /// Notes that the times of a column have been read.
+    pub(super) fn has_read_times(&self) {
+        self.unread_times.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 /// Tag prefixes of tables.
@@ -57,16 +82,10 @@ fn is_table(tag: &str) -> bool {
     TABLES.iter().any(|known| tag.starts_with(known)) || tag == "tag:stsci.edu:asdf/0.1.0/core/table"
 }
 
-/// True for the tag of a spectrum of specutils.
-fn is_spectrum(tag: &str) -> bool {
-    ["spectrum-", "spectrum1d-"].iter().any(|name| {
-        tag.strip_prefix("tag:astropy.org:specutils/spectra/").is_some_and(|rest| rest.starts_with(name))
-    })
-}
-
 /// True for the tags of tables, and of everything that a column may be made of.
 pub(super) fn is_wanted(tag: &str) -> bool {
-    ndarray::is_tag(tag) || is_table(tag) || is_spectrum(tag) || is_column(tag) || units::is_quantity(tag)
+    let is_of_column = is_column(tag) || units::is_quantity(tag) || is_time(tag);
+    ndarray::is_tag(tag) || is_table(tag) || is_spectrum(tag) || is_of_column
 }
 
 /// Collects the tables of a tree.
@@ -105,7 +124,7 @@ impl Collector for TableFinder {
             return;
         }
         if is_spectrum(tag) {
-            let columns = self.columns_of_spectrum(node.value, unfit);
+            let columns = self.columns_of_spectrum(tag, node.value, unfit);
             self.columns += columns.len();
             if columns.len() > 1 {
                 self.closed.insert(node.path);
@@ -138,10 +157,15 @@ impl Collector for TableFinder {
 
 impl TableFinder {
     /// Returns flux, axis, uncertainty and mask of a spectrum: all arrays with a number for each number of
-    /// the flux.
-    fn columns_of_spectrum(&mut self, spectrum: &TreeNode, unfit_in_block: Unfit<'_>) -> Vec<Source> {
-        let arrays = arrays_in(spectrum);
-        let flux = arrays.iter().find(|(below, _)| below == "flux");
+    /// the flux, which must be one-dimensional.
+    fn columns_of_spectrum(
+        &mut self,
+        tag: &str,
+        spectrum: &TreeNode,
+        unfit_in_block: Unfit<'_>,
+    ) -> Vec<Source> {
+        let (main, arrays) = columns_in(tag, spectrum);
+        let flux = arrays.iter().find(|(name, flux)| name == main && dimensions(&flux.array) == 1);
         let Some(rows) = flux.and_then(|(_, flux)| rows_of(&flux.array)) else { return Vec::new() };
         let mut columns = Vec::new();
         for (name, source) in arrays {
@@ -181,7 +205,7 @@ impl TableFinder {
             }
             let is_one = arrays.len() == 1;
             columns.extend(arrays.into_iter().map(|(below, source)| {
-                let below = if is_one { String::new() } else { format!(".{below}") };
+                let below = if is_one || below.is_empty() { String::new() } else { format!(".{below}") };
                 (column.place, Source { name: format!("{name}{below}"), ..source })
             }));
         }
@@ -220,7 +244,7 @@ impl TableFinder {
 
     fn found(mut self, surveyed: Option<&Surveyed<'_>>) -> FoundTables {
         let Some(Surveyed { survey, unfit, .. }) = surveyed else {
-            return FoundTables { defects: self.defects, ..FoundTables::default() };
+            return FoundTables::new(Vec::new(), self.defects);
         };
         let mut places = TablePaths::default();
         for (path, columns) in std::mem::take(&mut self.tables) {
@@ -244,7 +268,7 @@ impl TableFinder {
         for alias in aliases {
             places.link(&survey.paths.steps(alias.path), &survey.paths.steps(alias.target));
         }
-        FoundTables { items: Items::new(places.items), defects: self.defects }
+        FoundTables::new(places.items, self.defects)
     }
 
     /// True if a node is a table with a tag, or lies within one.
