@@ -31,6 +31,30 @@ pub trait Folder: Send + Sync + fmt::Debug {
         let _ = name;
         self.is_slow()
     }
+
+    /// Returns the entry at a path below this directory; `None` if there is none.
+    fn find(&self, path: &[&OsStr]) -> Result<Option<Node>> {
+        let Some((first, rest)) = path.split_first() else { return Ok(None) };
+        match self.lookup(first)? {
+            Some(Node::Folder(folder)) if !rest.is_empty() => folder.find(rest),
+            found => Ok(found.filter(|_| rest.is_empty())),
+        }
+    }
+
+    /// True if something on the way to a path below this directory is slow now, or the directory there, at
+    /// `name` or at all. See [`Self::is_slow`].
+    fn is_slow_below(&self, path: &[&OsStr], name: Option<&OsStr>) -> Result<bool> {
+        let Some((first, rest)) = path.split_first() else {
+            return Ok(name.map_or_else(|| self.is_slow(), |name| self.is_slow_at(name)));
+        };
+        if self.is_slow_at(first) {
+            return Ok(true);
+        }
+        match self.lookup(first)? {
+            Some(Node::Folder(folder)) => folder.is_slow_below(rest, name),
+            _ => Ok(false),
+        }
+    }
 }
 
 /// The type of an entry.
@@ -225,30 +249,4 @@ impl fmt::Debug for File {
         out.field("len", &self.len()).field("blocks", &self.blocks).field("renewal", &self.renewal);
         out.finish_non_exhaustive()
     }
-}
-
-/// True if it may take long now to reach the directory at `path` below `root`, and to look up `name` there
-/// or, without a name, to list it.
-pub fn is_slow(root: &dyn Folder, path: &[&OsStr], name: Option<&OsStr>) -> Result<bool> {
-    let Some((first, rest)) = path.split_first() else {
-        return Ok(name.map_or_else(|| root.is_slow(), |name| root.is_slow_at(name)));
-    };
-    if root.is_slow_at(first) {
-        return Ok(true);
-    }
-    match root.lookup(first)? {
-        Some(Node::Folder(folder)) => is_slow(&*folder, rest, name),
-        _ => Ok(false),
-    }
-}
-
-/// Returns the entry at a path below a directory; `None` if there is none.
-pub fn resolve(root: &dyn Folder, path: &[&OsStr]) -> Result<Option<Node>> {
-    let Some((first, rest)) = path.split_first() else { return Ok(None) };
-    let mut found = root.lookup(first)?;
-    for name in rest {
-        let Some(Node::Folder(folder)) = found else { return Ok(None) };
-        found = folder.lookup(name)?;
-    }
-    Ok(found)
 }

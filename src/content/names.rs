@@ -89,6 +89,11 @@ fn duplicate(name: &[u8]) -> Option<usize> {
     (digits > 0 && name[at] == b'~').then_some(at)
 }
 
+/// Returns the file name of a duplicate without the number that tells it from the others.
+pub fn without_duplicate(name: &str) -> &str {
+    duplicate(name.as_bytes()).and_then(|at| name.get(..at)).unwrap_or(name)
+}
+
 fn hex(byte: u8) -> String {
     format!("%{byte:02X}")
 }

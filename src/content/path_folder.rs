@@ -2,111 +2,21 @@
 
 use std::ffi::OsStr;
 use std::fmt;
-use std::ops::Range;
 use std::sync::Arc;
 
 use super::folder::{EntryKind, Folder, Node};
+use super::path_items::Tree;
 use crate::error::Result;
 
-/// A file or link at a path.
-#[derive(Clone, Debug)]
-pub struct Item<T> {
-    /// The components of the path; `file` replaces the last one.
-    pub path: Arc<[String]>,
-    /// The name of the file.
-    pub file: String,
-    /// The data that the node is made from.
-    pub what: T,
-}
-
-impl<T> Item<T> {
-    fn component(&self, depth: usize) -> Option<&str> {
-        match depth + 1 == self.path.len() {
-            true => Some(&self.file),
-            false => self.path.get(depth).map(String::as_str),
-        }
-    }
-
-    /// Returns the components of the path, with `file` as the last one.
-    pub fn components(&self) -> impl Iterator<Item = &str> {
-        (0..self.path.len()).filter_map(|depth| self.component(depth))
-    }
-
-    fn is_file(&self, depth: usize) -> bool {
-        depth + 1 == self.path.len()
-    }
-}
-
-/// Files and links at paths, sorted.
-#[derive(Clone, Debug)]
-pub struct Items<T>(Arc<[Item<T>]>);
-
-impl<T> Default for Items<T> {
-    fn default() -> Self {
-        Self::new(Vec::new())
-    }
-}
-
-impl<T> Items<T> {
-    /// Sorts items. Their paths must be unique.
-    pub fn new(mut items: Vec<Item<T>>) -> Self {
-        items.sort_by(|one, other| one.components().cmp(other.components()));
-        Self(items.into())
-    }
-
-    /// Iterates over all items, in order.
-    pub fn iter(&self) -> impl Iterator<Item = &Item<T>> {
-        self.0.iter()
-    }
-
-    /// Returns the item with this number in the order.
-    pub fn get(&self, number: usize) -> Option<&Item<T>> {
-        self.0.get(number)
-    }
-
-    /// Returns all items, in order.
-    pub fn all(&self) -> &[Item<T>] {
-        &self.0
-    }
-
-    /// Returns the numbers of the items at a path or below it.
-    pub fn numbers_below<'p>(&self, path: impl Iterator<Item = &'p str>) -> Range<usize> {
-        let (mut here, mut start) = (&self.0[..], 0);
-        for (depth, name) in path.enumerate() {
-            start += here.partition_point(|item| item.component(depth) < Some(name));
-            here = below(here, depth, name);
-        }
-        start..start + here.len()
-    }
-
-    /// Returns the number of items.
-    pub fn len(&self) -> usize {
-        self.0.len()
-    }
-
-    /// True if there are no items.
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-}
-
-/// Returns the items with component `name` at `depth`. All `items` must have the same components above.
-pub fn below<'i, T>(items: &'i [Item<T>], depth: usize, name: &str) -> &'i [Item<T>] {
-    let start = items.partition_point(|item| item.component(depth) < Some(name));
-    let rest = items.get(start..).unwrap_or_default();
-    &rest[..rest.partition_point(|item| item.component(depth) == Some(name))]
-}
+pub use super::path_items::{Child, FolderId, Item, Items};
 
 /// A function that makes the node of an item.
 type Make<T> = Arc<dyn Fn(&T) -> Result<Node> + Send + Sync>;
 
 /// A directory of the tree.
 pub struct PathFolder<T> {
-    items: Arc<[Item<T>]>,
-    /// The items in this directory or further below.
-    span: Range<usize>,
-    /// The depth of the directory; 0 for the root.
-    depth: usize,
+    tree: Arc<Tree<T>>,
+    folder: FolderId,
     make: Make<T>,
     is_link: fn(&T) -> bool,
 }
@@ -114,13 +24,7 @@ pub struct PathFolder<T> {
 impl<T> PathFolder<T> {
     /// Makes the root; `make` makes the node of an item.
     pub fn new(items: &Items<T>, make: impl Fn(&T) -> Result<Node> + Send + Sync + 'static) -> Self {
-        Self {
-            items: items.0.clone(),
-            span: 0..items.0.len(),
-            depth: 0,
-            make: Arc::new(make),
-            is_link: |_| false,
-        }
+        Self { tree: items.tree(), folder: FolderId::ROOT, make: Arc::new(make), is_link: |_| false }
     }
 
     /// Lists items as links if `is_link` is true for them.
@@ -128,62 +32,56 @@ impl<T> PathFolder<T> {
     pub fn with_links(self, is_link: fn(&T) -> bool) -> Self {
         Self { is_link, ..self }
     }
-
-    fn items(&self) -> &[Item<T>] {
-        self.items.get(self.span.clone()).unwrap_or_default()
-    }
-
-    /// Returns the end of the run of items that have the component of item `start`.
-    fn end_of(&self, start: usize) -> usize {
-        let items = self.items();
-        let name = items.get(start).and_then(|item| item.component(self.depth));
-        let is_same = |item: &Item<T>| item.component(self.depth) == name;
-        match items.get(start + 1) {
-            Some(next) if is_same(next) => {
-                start + items.get(start..).map_or(0, |rest| rest.partition_point(is_same))
-            }
-            _ => start + 1,
-        }
-    }
 }
 
 impl<T> fmt::Debug for PathFolder<T> {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.debug_struct("PathFolder").field("span", &self.span).field("depth", &self.depth).finish()
+        out.debug_struct("PathFolder").field("folder", &self.folder).finish_non_exhaustive()
     }
 }
 
 impl<T: Send + Sync + 'static> Folder for PathFolder<T> {
     fn lookup(&self, name: &OsStr) -> Result<Option<Node>> {
-        let Some(name) = name.to_str() else { return Ok(None) };
-        let items = self.items();
-        let start = items.partition_point(|item| item.component(self.depth) < Some(name));
-        let Some(item) = items.get(start).filter(|item| item.component(self.depth) == Some(name)) else {
-            return Ok(None);
-        };
-        if item.is_file(self.depth) {
-            return (self.make)(&item.what).map(Some);
+        self.find(&[name])
+    }
+
+    /// Goes down the path in one step: a request for a deep entry makes no directories on its way.
+    fn find(&self, path: &[&OsStr]) -> Result<Option<Node>> {
+        let mut child = Child::Folder(self.folder);
+        for name in path {
+            let Child::Folder(folder) = child else { return Ok(None) };
+            match name.to_str().and_then(|name| self.tree.child(folder, name)) {
+                Some(below) => child = below,
+                None => return Ok(None),
+            }
         }
-        let span = self.span.start + start..self.span.start + self.end_of(start);
-        let (items, make, is_link) = (self.items.clone(), self.make.clone(), self.is_link);
-        Ok(Some(Node::Folder(Arc::new(Self { items, span, depth: self.depth + 1, make, is_link }))))
+        match child {
+            Child::Item(number) => self.tree.get(number).map(|item| (self.make)(&item.what)).transpose(),
+            Child::Folder(folder) => {
+                let (tree, make, is_link) = (self.tree.clone(), self.make.clone(), self.is_link);
+                Ok(Some(Node::Folder(Arc::new(Self { tree, folder, make, is_link }))))
+            }
+        }
+    }
+
+    /// Nothing is slow: the tree is in memory.
+    fn is_slow_below(&self, _: &[&OsStr], _: Option<&OsStr>) -> Result<bool> {
+        Ok(false)
     }
 
     fn list(&self, from: u64, take: &mut dyn FnMut(&OsStr, EntryKind) -> bool) -> Result<()> {
-        let (items, mut start, mut number) = (self.items(), 0, 0);
-        while let Some(item) = items.get(start) {
-            if let (true, Some(name)) = (number >= from, item.component(self.depth)) {
-                let kind = match item.is_file(self.depth) {
-                    true if (self.is_link)(&item.what) => EntryKind::Link,
-                    true => EntryKind::File,
-                    false => EntryKind::Folder,
-                };
-                if !take(OsStr::new(name), kind) {
-                    break;
-                }
+        let from = usize::try_from(from).unwrap_or(usize::MAX);
+        for child in self.tree.children(self.folder).iter().skip(from) {
+            let kind = match child {
+                Child::Folder(_) => EntryKind::Folder,
+                Child::Item(number) => match self.tree.get(*number) {
+                    Some(item) if (self.is_link)(&item.what) => EntryKind::Link,
+                    _ => EntryKind::File,
+                },
+            };
+            if !take(OsStr::new(self.tree.name(*child)), kind) {
+                break;
             }
-            start = self.end_of(start);
-            number += 1;
         }
         Ok(())
     }
@@ -238,12 +136,14 @@ fn number(name: &OsStr) -> Option<u64> {
 mod tests {
     use super::*;
     use crate::content::Text;
-    use crate::content::folder::{File, Keeping, resolve};
+    use crate::content::folder::{File, Keeping};
+    use crate::content::shared_path::SharedPath;
 
     fn folder(paths: &[&str]) -> PathFolder<u8> {
         let item = |(path, what): (&&str, u8)| {
-            let path: Vec<String> = path.split('/').map(str::to_owned).collect();
-            Item { file: format!("{}.npy", path[path.len() - 1]), path: path.into(), what }
+            let (folder, stem) = path.rsplit_once('/').unwrap_or(("", path));
+            let folder = SharedPath::new(folder.split('/').filter(|name| !name.is_empty()));
+            Item { folder, file: format!("{stem}.npy"), what }
         };
         let items = Items::new(paths.iter().zip(0..).map(item).collect());
         PathFolder::new(&items, |what| Ok(Node::File(File::new(Arc::new(Text::new([*what])), Keeping::All))))
@@ -262,7 +162,7 @@ mod tests {
 
     fn at(folder: &dyn Folder, path: &str) -> Option<Node> {
         let path: Vec<&OsStr> = path.split('/').map(OsStr::new).collect();
-        resolve(folder, &path).unwrap()
+        folder.find(&path).unwrap()
     }
 
     #[test]

@@ -3,6 +3,8 @@
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 
+use super::shared_path::SharedPath;
+
 /// A path of a [`PathTree`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Id(u32);
@@ -23,6 +25,10 @@ pub struct PathTree {
     /// Paths by hash. If the hash is taken, the next free number is used.
     by_hash: HashMap<u32, Id>,
     hasher: RandomState,
+    /// Paths as [`SharedPath`], so that each is made once.
+    shared: HashMap<Id, SharedPath>,
+    /// Added paths by their address. They are kept, so that no other path gets the address.
+    by_address: HashMap<usize, (SharedPath, Id)>,
     /// Maximal length of a path, in bytes. For a longer path, `join` returns `None`.
     longest: usize,
 }
@@ -47,6 +53,8 @@ impl PathTree {
             text: String::new(),
             by_hash: HashMap::new(),
             hasher: RandomState::new(),
+            shared: HashMap::new(),
+            by_address: HashMap::new(),
             longest,
         }
     }
@@ -82,6 +90,11 @@ impl PathTree {
         Err(hash)
     }
 
+    /// Returns the path with these components, if it exists.
+    pub fn get<'c>(&self, mut components: impl Iterator<Item = &'c str>) -> Option<Id> {
+        components.try_fold(Self::ROOT, |parent, component| self.find(parent, component).ok())
+    }
+
     /// Returns the path of `parent` and the last component of `other`, if that path exists.
     pub fn child(&self, parent: Id, other: Id) -> Option<Id> {
         match self.parent(other) == Some(parent) {
@@ -96,7 +109,7 @@ impl PathTree {
     }
 
     /// Returns the last component of a path; empty for the root.
-    fn component(&self, path: Id) -> &str {
+    pub fn component(&self, path: Id) -> &str {
         let end = |index: usize| self.paths.get(index).map(|path| path.end as usize);
         let range = path.index().checked_sub(1).and_then(end).zip(end(path.index()));
         range.and_then(|(start, end)| self.text.get(start..end)).unwrap_or_default()
@@ -114,9 +127,60 @@ impl PathTree {
         prefixes
     }
 
-    /// Returns the components of a path, from the root on.
-    pub fn components(&self, path: Id) -> Vec<String> {
-        self.prefixes(path).into_iter().map(|prefix| self.component(prefix).to_owned()).collect()
+    /// Returns a path as a path of directories.
+    pub fn shared(&mut self, path: Id) -> SharedPath {
+        let (mut new, mut at) = (Vec::new(), path);
+        let mut shared = loop {
+            if let Some(known) = self.shared.get(&at) {
+                break known.clone();
+            }
+            let Some(parent) = self.parent(at) else { break SharedPath::default() };
+            new.push(at);
+            at = parent;
+        };
+        for path in new.into_iter().rev() {
+            shared = shared.join(self.component(path));
+            self.shared.insert(path, shared.clone());
+        }
+        shared
+    }
+
+    /// Adds a path of directories; `None` if it is too long.
+    pub fn add(&mut self, path: &SharedPath) -> Option<Id> {
+        let (mut new, mut at) = (Vec::new(), path);
+        let mut id = loop {
+            let Some((parent, name)) = at.split_last() else { break Self::ROOT };
+            if let Some((_, known)) = self.by_address.get(&at.address()) {
+                break *known;
+            }
+            new.push((at, name));
+            at = parent;
+        };
+        for (path, name) in new.into_iter().rev() {
+            id = self.join(id, name)?;
+            self.by_address.insert(path.address(), (path.clone(), id));
+        }
+        Some(id)
+    }
+
+    /// Returns the way from one directory to another: `..` for each directory to leave, and then the names of
+    /// the directories to enter. It takes time for its own length only.
+    pub fn way(&self, from: Id, to: Id) -> Vec<&str> {
+        let len = |path: Id| self.paths.get(path.index()).map_or(0, |path| path.len);
+        let (mut up, mut down, mut from, mut to) = (0, Vec::new(), from, to);
+        while from != to {
+            // The longer path, or both of the same length, lie below the directory that they share.
+            match len(from) >= len(to) {
+                true => (from, up) = (self.parent(from).unwrap_or(Self::ROOT), up + 1),
+                false => {
+                    down.push(self.component(to));
+                    to = self.parent(to).unwrap_or(Self::ROOT);
+                }
+            }
+        }
+        let mut way = vec![".."; up];
+        way.extend(down.into_iter().rev());
+        way
     }
 }
 
@@ -131,15 +195,18 @@ mod tests {
         let seven = tree.join(a, "7").unwrap();
         assert_eq!(tree.join(a, "7"), Some(seven));
         assert_ne!(tree.join(a, "07"), Some(seven));
-        assert_eq!(
-            (tree.components(seven), tree.parent(seven)),
-            (vec!["a".to_owned(), "7".to_owned()], Some(a))
-        );
+        assert_eq!((tree.shared(seven).names(), tree.parent(seven)), (vec!["a", "7"], Some(a)));
         assert_eq!((tree.join(seven, "xyz").is_some(), tree.join(seven, "wxyz")), (true, None));
-        assert_eq!((tree.parent(PathTree::ROOT), tree.components(PathTree::ROOT).len()), (None, 0));
+        assert_eq!((tree.parent(PathTree::ROOT), tree.shared(PathTree::ROOT).names().len()), (None, 0));
         let b = tree.join(PathTree::ROOT, "b").unwrap();
         assert_eq!((tree.child(b, seven), tree.child(a, seven)), (None, Some(seven)));
         let other = tree.join(b, "7").unwrap();
         assert_eq!((tree.child(b, seven), tree.prefixes(other)), (Some(other), vec![b, other]));
+        assert_eq!((tree.get(["b", "7"].into_iter()), tree.get(["7"].into_iter())), (Some(other), None));
+        let path = SharedPath::new(["b", "7"]);
+        assert_eq!((tree.add(&path), tree.add(&path)), (Some(other), Some(other)));
+        assert_eq!(tree.way(seven, other), ["..", "..", "b", "7"]);
+        assert_eq!((tree.way(a, seven), tree.way(seven, a)), (vec!["7"], vec![".."]));
+        assert_eq!((tree.way(b, PathTree::ROOT), tree.way(b, b)), (vec![".."], vec![]));
     }
 }

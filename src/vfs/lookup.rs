@@ -105,7 +105,7 @@ impl Vfs {
         let mut path = parent.view.as_ref().map_or_else(Vec::new, |view| view.path());
         path.push(name);
         let root = self.root_of(&parent.entry, &parent.mounted, &held);
-        let what = folder::resolve(&root, &path)?.ok_or_else(no_entry)?;
+        let what = root.find(&path)?.ok_or_else(no_entry)?;
         let shown = ViewContent { held, what };
         let node = self.view_node(parent, name, Some(&shown))?;
         Ok(FoundNode { node, shown: Some(shown) })
@@ -164,7 +164,7 @@ impl Vfs {
             Some(first) if *first == ABOUT => Ok(()),
             _ => Err(error),
         })?;
-        let what = folder::resolve(&self.root_of(entry, mounted, &held), &view.path())?;
+        let what = self.root_of(entry, mounted, &held).find(&view.path())?;
         let shown = ViewContent { held, what: what.ok_or_else(no_entry)? };
         if !is_own && !view.go_on(&NodeState::new(&shown.held, &shown.what)) {
             return Err(rustix::io::Errno::STALE.into());
@@ -178,7 +178,7 @@ impl Vfs {
         let Some(held) = present(&folder.mounted)? else { return Ok(None) };
         let root = self.root_of(&folder.entry, &folder.mounted, &held);
         let Some(view) = &folder.view else { return Ok(Some((held, Arc::new(root)))) };
-        match folder::resolve(&root, &view.path())? {
+        match root.find(&view.path())? {
             Some(folder::Node::Folder(folder)) => Ok(Some((held, folder))),
             Some(_) => Err(errno(libc::ENOTDIR)),
             None => Err(no_entry()),

@@ -8,7 +8,7 @@ use std::ffi::OsStr;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
-use crate::content::folder;
+use crate::content::folder::Folder;
 use crate::folder::mounted_file::MountedFile;
 pub use crate::host::mounts::Foreign;
 use crate::vfs::Vfs;
@@ -112,7 +112,7 @@ fn is_slow(mounted: &Arc<MountedFile>, path: &[&OsStr], name: Option<&OsStr>) ->
     mounted.look();
     match mounted.parsed() {
         Ok(Some(opened)) => {
-            folder::is_slow(&mounted.root(&opened, Writing::default), path, name).unwrap_or_default()
+            mounted.root(&opened, Writing::default).is_slow_below(path, name).unwrap_or_default()
         }
         Ok(None) => true,
         Err(_) => false,

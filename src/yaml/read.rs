@@ -1,14 +1,19 @@
 //! Reads the events of a text with the fastest parser that can read it.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use super::event::{Event, Failure};
 use super::fast::FastParser;
 use super::parser::Events;
 use crate::content::{Content, read_exact_at};
 use crate::error::Error;
 
-/// Maximal length of a text that is held in memory, in bytes. Longer texts are read piece by piece with
-/// libyaml.
-const LONGEST_HELD: u64 = 16 << 20;
+/// Maximal total length of the texts that are held in memory at a time, in bytes. Other texts are read piece by
+/// piece with libyaml.
+const MOST_HELD: u64 = 128 << 20;
+
+/// Total length of the texts that are held now.
+static HELD: AtomicU64 = AtomicU64::new(0);
 
 /// The reason why the events of a text end early.
 #[derive(Debug)]
@@ -36,7 +41,7 @@ pub fn each_event<E: From<Unread>>(
 ) -> Result<(), E> {
     let mut taken = 0_u64;
     if let Some(held) = held(text)
-        && let Some(mut events) = FastParser::new(&held)
+        && let Some(mut events) = FastParser::new(&held.0)
     {
         while let Ok(event) = events.next_event() {
             let Some(event) = event else { return Ok(()) };
@@ -62,11 +67,22 @@ pub fn each_event<E: From<Unread>>(
     }
 }
 
-/// Returns the whole text if it is short and can be read.
-fn held(text: &dyn Content) -> Option<Vec<u8>> {
-    let len = usize::try_from(text.len()).ok().filter(|_| text.len() <= LONGEST_HELD)?;
-    let mut held = vec![0; len];
-    read_exact_at(text, 0, &mut held).ok()?;
+/// A whole text in memory.
+struct HeldText(Vec<u8>);
+
+impl Drop for HeldText {
+    fn drop(&mut self) {
+        HELD.fetch_sub(self.0.len() as u64, Ordering::Relaxed);
+    }
+}
+
+/// Returns the whole text if there is room for it, and it can be read.
+fn held(text: &dyn Content) -> Option<HeldText> {
+    let more = |held: u64| held.checked_add(text.len()).filter(|held| *held <= MOST_HELD);
+    HELD.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).ok()?;
+    // Its drop subtracts the length, even if the text can't be read.
+    let mut held = HeldText(vec![0; text.len() as usize]);
+    read_exact_at(text, 0, &mut held.0).ok()?;
     Some(held)
 }
 
@@ -105,6 +121,31 @@ mod tests {
         {
             assert_eq!(starts(text), starts_by_libyaml(text), "{text}");
         }
+    }
+
+    /// A text of spaces.
+    #[derive(Debug)]
+    struct Spaces(u64);
+
+    impl Content for Spaces {
+        fn len(&self) -> u64 {
+            self.0
+        }
+
+        fn read_at(&self, offset: u64, buf: &mut [u8]) -> crate::error::Result<usize> {
+            let len = self.0.saturating_sub(offset).min(buf.len() as u64) as usize;
+            buf[..len].fill(b' ');
+            Ok(len)
+        }
+    }
+
+    #[test]
+    fn texts_that_are_held_together_are_not_too_long() {
+        assert!(held(&Spaces(MOST_HELD + 1)).is_none() && held(&Spaces(u64::MAX)).is_none());
+        let most = held(&Spaces(MOST_HELD - (1 << 20)));
+        assert!(most.is_some() && held(&Spaces(2 << 20)).is_none());
+        drop(most);
+        assert!(held(&Spaces(2 << 20)).is_some());
     }
 
     #[test]

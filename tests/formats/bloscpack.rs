@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use asdf_mount::cache::Cache;
-use asdf_mount::content::folder::{self, File, Node};
+use asdf_mount::content::folder::{File, Node};
 use asdf_mount::content::{Content, Soundness};
 use asdf_mount::format::{self, Block, Container, Context, Verified};
 use asdf_mount::source::{FileSource, MemorySource};
@@ -61,7 +61,7 @@ fn file(container: &Arc<dyn Container>, path: &str) -> Option<File> {
     let mut node = container.clone().views().into_iter().find(|(name, _)| *name == first)?.1;
     for name in path {
         let Node::Folder(folder) = node else { return None };
-        node = folder::resolve(&*folder, &[OsStr::new(name)]).unwrap()?;
+        node = folder.lookup(OsStr::new(name)).unwrap()?;
     }
     match node {
         Node::File(file) => Some(file),

@@ -3,7 +3,7 @@
 //! | module | what it does |
 //! |---|---|
 //! | [`survey`](mod@survey) | finds the arrays of a tree, in one pass for each generation of the file |
-//! | [`layout`], [`places`] | entries of `arrays/` and their paths: files, masks, links |
+//! | [`layout`], [`places`], [`node_paths`] | entries of `arrays/` and their paths: files, masks, links |
 //! | [`elements`] | the elements of an array: bytes, type and shape |
 //! | [`inline`], [`value`] | the elements of an array that is written in the tree |
 //! | [`referred`], [`resolved`](mod@resolved) | targets of references into other files |
@@ -27,6 +27,7 @@ mod facts;
 mod inline;
 mod layout;
 mod masks;
+mod node_paths;
 mod npy;
 mod places;
 mod referred;
@@ -37,8 +38,8 @@ mod value;
 pub(super) use elements::{Elements, Order, elements_of, file_of, file_of_all, file_of_mask};
 pub(super) use entry::ArrayEntry;
 pub(super) use facts::each;
+pub(super) use node_paths::NodePaths;
 pub(super) use npy::scalar_descr;
-pub(super) use places::components;
 #[cfg(test)]
 pub(super) use survey::{ArrayBlocks, find};
 pub(super) use survey::{FoundArrays, surveyed};

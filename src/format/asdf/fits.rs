@@ -17,11 +17,13 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 use super::arrays::{self, ArrayEntry, Elements, elements_of, file_of, file_of_all, file_of_mask};
-use super::same_paths::{self, Same};
+use super::same_paths::{self, Folders, Same};
 use super::view::{AsdfFile, Collector, Directory, View};
 use crate::content::Text;
 use crate::content::folder::{File, Keeping, Node, Renewal};
 use crate::content::path_folder::{Item, Items, PathFolder};
+use crate::content::path_tree::{Id, PathTree};
+use crate::content::shared_path::SharedPath;
 use crate::format::Defect;
 
 mod build;
@@ -116,7 +118,7 @@ fn shown(file: &AsdfFile) -> Items<FitsEntry> {
     let mut items: Vec<Item<FitsEntry>> = of_arrays
         .iter()
         .map(|item| Item {
-            path: item.path.clone(),
+            folder: item.folder.clone(),
             file: item.file.clone(),
             what: match &item.what {
                 Same::Array(number) => FitsEntry::Array(*number),
@@ -128,40 +130,59 @@ fn shown(file: &AsdfFile) -> Items<FitsEntry> {
     if documents.is_empty() {
         return Items::new(items);
     }
-    let mut taken: HashSet<Vec<String>> =
-        items.iter().map(|item| item.components().map(str::to_owned).collect()).collect();
-    let mut places = Vec::with_capacity(documents.len());
+    let mut places = FreePlaces::new(&items);
+    let mut of_documents = Vec::with_capacity(documents.len());
     for (number, (path, _)) in documents.iter().enumerate() {
-        let item = free_item(&mut taken, path, FitsEntry::Document(number));
-        places.push(item.components().map(str::to_owned).collect::<Vec<_>>());
+        let Some((item, folder)) = places.item(path, FitsEntry::Document(number)) else {
+            return Items::new(items);
+        };
+        of_documents.push((folder, item.file.clone()));
         items.push(item);
     }
     for (path, number) in mentions {
-        if let Some(target) = places.get(*number) {
-            let text = same_paths::relative(path, target);
-            items.push(free_item(&mut taken, path, FitsEntry::Link(text.into())));
-        }
+        let target = of_documents.get(*number);
+        let link = target.and_then(|target| places.link(path, target));
+        items.extend(link);
     }
     Items::new(items)
 }
 
-/// Returns an item at a path, with a file name that no other item has.
-fn free_item(taken: &mut HashSet<Vec<String>>, path: &[String], what: FitsEntry) -> Item<FitsEntry> {
-    let mut path: Vec<String> = path.iter().map(|part| same_paths::component(part, ENDING)).collect();
-    let stem = path.last().cloned().unwrap_or_default();
-    let mut copy = 0;
-    loop {
-        let file = match copy {
-            0 => format!("{stem}{ENDING}"),
-            _ => format!("{stem}~{copy}{ENDING}"),
-        };
-        if let Some(last) = path.last_mut() {
-            last.clone_from(&file);
+/// Paths of described files, and the names that are taken.
+struct FreePlaces {
+    folders: Folders,
+    tree: PathTree,
+    taken: HashSet<(Id, String)>,
+}
+
+impl FreePlaces {
+    fn new(items: &[Item<FitsEntry>]) -> Self {
+        let mut tree = PathTree::new(usize::MAX);
+        let taken = items.iter().filter_map(|item| Some((tree.add(&item.folder)?, item.file.clone())));
+        let taken = taken.collect();
+        Self { folders: Folders::new(ENDING), tree, taken }
+    }
+
+    /// Returns an item at a path, with a file name that no other item has, and its directory.
+    fn item(&mut self, path: &SharedPath, what: FitsEntry) -> Option<(Item<FitsEntry>, Id)> {
+        let (folder, stem) = path.split_last()?;
+        let stem = same_paths::component(stem, ENDING);
+        let folder = self.folders.renamed(folder);
+        let id = self.tree.add(&folder)?;
+        let (mut file, mut copy) = (format!("{stem}{ENDING}"), 0);
+        while !self.taken.insert((id, file.clone())) {
+            copy += 1;
+            file = format!("{stem}~{copy}{ENDING}");
         }
-        if taken.insert(path.clone()) {
-            return Item { path: path.into(), file, what };
-        }
-        copy += 1;
+        Some((Item { folder, file, what }, id))
+    }
+
+    /// Returns a link at a path to a file in a directory.
+    fn link(&mut self, path: &SharedPath, (folder, file): &(Id, String)) -> Option<Item<FitsEntry>> {
+        let (mut item, from) = self.item(path, FitsEntry::Link("".into()))?;
+        let mut way = self.tree.way(from, *folder);
+        way.push(file);
+        item.what = FitsEntry::Link(way.join("/").into());
+        Some(item)
     }
 }
 
@@ -176,12 +197,12 @@ fn array_file(file: &Arc<AsdfFile>, number: usize) -> File {
     }
     let (wcs, unit) = match same_paths::is_mask(item) {
         true => (None, None),
-        false => (nodes.solutions.get(&*item.path), nodes.units.get(&*item.path)),
+        false => nodes.of_array(&path),
     };
     let solution = wcs.and_then(|wcs| solution(file, wcs));
     let mut header = Vec::new();
     let make = |elements: &Elements| {
-        let (text, content) = build::of_array(elements, &path, unit.map(String::as_str), solution.as_ref())?;
+        let (text, content) = build::of_array(elements, &path, unit, solution.as_ref())?;
         header = text;
         Ok(content)
     };

@@ -3,6 +3,8 @@
 //! The rules are those of the standard's schema `core/ndarray-1.x`, read as Python asdf reads them, and those
 //! of version 0.1.0 (`core/ndarray` without a version, `dtype` for `datatype`).
 
+use std::sync::Arc;
+
 use crate::yaml::event::Mark;
 use crate::yaml::scalar::{self, Type};
 use crate::yaml::survey::leaves::is_complex;
@@ -91,7 +93,7 @@ pub enum Source {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Elsewhere {
     /// The reference.
-    pub uri: String,
+    pub uri: Arc<str>,
     /// The path from the target node to the array, as names in `arrays/`.
     pub path: Vec<String>,
 }

@@ -179,7 +179,7 @@ impl RefsGenerator {
             }
         };
         let path = path_of(item);
-        let folder = item.path.iter().take(item.path.len() - 1).map(String::as_str);
+        let folder = item.folder.names().into_iter();
         let own = item.file.strip_suffix(ENDING).unwrap_or(&item.file);
         if !arrays::found(&self.file).items.numbers_below(folder.chain([own])).is_empty() {
             return Ok(Err("a group has the same path".into()));

@@ -1,7 +1,10 @@
 //! Files of another view at the paths of arrays in `arrays/`: `x.npy` there is `x.png` here.
 
+use std::collections::HashMap;
+
 use super::arrays::{ArrayEntry, FoundArrays};
 use crate::content::path_folder::{Item, Items};
+use crate::content::shared_path::SharedPath;
 
 /// The endings of the files of arrays and of their masks.
 const ENDING: &str = ".npy";
@@ -28,18 +31,24 @@ pub(super) fn with_ending(
     wanted: impl Fn(&Item<ArrayEntry>) -> bool,
 ) -> Items<Same> {
     let mut items = Vec::new();
+    let mut folders = Folders::new(ending);
     // The number of items shown before each item.
     let mut before = vec![0];
     for (number, item) in found.items.iter().enumerate() {
-        let is_shown = !matches!(item.what, ArrayEntry::Link(_)) && wanted(item);
-        before.push(before[number] + usize::from(is_shown));
-        if is_shown {
-            items.extend(renamed(item, ending, Same::Array(number)));
-        }
+        let stem = match &item.what {
+            ArrayEntry::Link(_) => None,
+            _ => item.file.strip_suffix(ENDING).filter(|_| wanted(item)),
+        };
+        before.push(before[number] + usize::from(stem.is_some()));
+        items.extend(stem.map(|stem| Item {
+            folder: folders.renamed(&item.folder),
+            file: format!("{}{ending}", component(stem, ending)),
+            what: Same::Array(number),
+        }));
     }
-    for item in found.items.iter() {
+    for (number, item) in found.items.iter().enumerate() {
         let ArrayEntry::Link(text) = &item.what else { continue };
-        let target = found.items.numbers_below(target(item, text).into_iter());
+        let target = found.items.numbers_behind(number, text);
         if before[target.start] == before[target.end] {
             continue;
         }
@@ -48,28 +57,44 @@ pub(super) fn with_ending(
         if let Some(stem) = text.strip_suffix(ENDING) {
             text = format!("{stem}{ending}");
         }
-        items.push(match item.file.ends_with(ENDING) {
-            true => match renamed(item, ending, Same::Link(text.into())) {
-                Some(item) => item,
-                None => continue,
-            },
-            false => Item {
-                path: item.path.iter().map(|part| component(part, ending)).collect(),
-                file: component(&item.file, ending),
-                what: Same::Link(text.into()),
-            },
-        });
+        let file = match item.file.strip_suffix(ENDING) {
+            Some(stem) => format!("{}{ending}", component(stem, ending)),
+            None => component(&item.file, ending),
+        };
+        items.push(Item { folder: folders.renamed(&item.folder), file, what: Same::Link(text.into()) });
     }
     Items::new(items)
 }
 
-fn renamed(item: &Item<ArrayEntry>, ending: &str, what: Same) -> Option<Item<Same>> {
-    let stem = item.file.strip_suffix(ENDING)?;
-    let path = match item.path.iter().any(|part| part.ends_with(ending)) {
-        true => item.path.iter().map(|part| component(part, ending)).collect(),
-        false => item.path.clone(),
-    };
-    Some(Item { path, file: format!("{}{ending}", component(stem, ending)), what })
+/// Directories of this view, by the directories of `arrays/`.
+pub(super) struct Folders {
+    ending: &'static str,
+    /// Renamed paths by the address of the path, which is kept.
+    renamed: HashMap<usize, (SharedPath, SharedPath)>,
+}
+
+impl Folders {
+    pub(super) fn new(ending: &'static str) -> Self {
+        Self { ending, renamed: HashMap::new() }
+    }
+
+    /// Returns a path with this view's ending escaped in all its names.
+    pub(super) fn renamed(&mut self, path: &SharedPath) -> SharedPath {
+        let (mut new, mut at) = (Vec::new(), path);
+        let mut renamed = loop {
+            let Some((parent, name)) = at.split_last() else { break SharedPath::default() };
+            if let Some((_, known)) = self.renamed.get(&at.address()) {
+                break known.clone();
+            }
+            new.push((at, name));
+            at = parent;
+        };
+        for (path, name) in new.into_iter().rev() {
+            renamed = renamed.join(component(name, self.ending));
+            self.renamed.insert(path.address(), (path.clone(), renamed.clone()));
+        }
+        renamed
+    }
 }
 
 /// Returns a component with this view's ending escaped as in `content::names`.
@@ -78,26 +103,4 @@ pub(super) fn component(part: &str, ending: &str) -> String {
         Some(stem) => format!("{stem}%2E{}", &ending[1..]),
         None => part.to_owned(),
     }
-}
-
-/// Returns the path that a link in `arrays/` leads to.
-fn target<'i>(item: &'i Item<ArrayEntry>, text: &'i str) -> Vec<&'i str> {
-    let mut parts: Vec<&str> = item.components().collect();
-    parts.pop();
-    for part in text.split('/') {
-        match part {
-            ".." => drop(parts.pop()),
-            part => parts.push(part),
-        }
-    }
-    parts
-}
-
-/// Returns the text of a link at the path `from` to the path `to`.
-pub(super) fn relative(from: &[String], to: &[String]) -> String {
-    // The last component of each path is never shared, as no entry lies below a file or a link.
-    let shared = from.iter().zip(to).take_while(|(one, other)| one == other).count();
-    let shared = shared.min(from.len().saturating_sub(1)).min(to.len().saturating_sub(1));
-    let up = std::iter::repeat_n("..", from.len().saturating_sub(1 + shared));
-    up.chain(to[shared..].iter().map(String::as_str)).collect::<Vec<_>>().join("/")
 }

@@ -14,6 +14,7 @@ use super::entry::IndexEntry;
 use super::file::GsdFile;
 use super::path_folder::{CountedFolder, Item, Items, PathFolder};
 use crate::content::folder::{EntryKind, Folder, Node};
+use crate::content::shared_path::SharedPath;
 use crate::error::Result;
 
 /// Maximum number of chunks in cached frames. The most recent frame is always kept.
@@ -78,11 +79,13 @@ impl Frames {
             let name = names.bytes(entry.id);
             let is_last = entries.get(at + 1).is_none_or(|next| names.bytes(next.id) != name);
             copy = if is_last { 0 } else { copy + 1 };
-            let Some(path) = names.path(entry.id) else { continue };
-            let stem = path.last().map_or("", String::as_str);
+            let Some((stem, folder)) = names.path(entry.id).and_then(|path| path.split_last()) else {
+                continue;
+            };
             let number = if is_last { String::new() } else { format!("~{copy}") };
             let file = format!("{stem}{number}{}", chunk::ending(entry));
-            items.push(Item { path: path.clone(), file, what: *entry });
+            let folder = SharedPath::new(folder.iter().map(String::as_str));
+            items.push(Item { folder, file, what: *entry });
         }
         Ok(Items::new(items))
     }

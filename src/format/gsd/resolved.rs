@@ -15,6 +15,7 @@ use super::path_folder::{CountedFolder, Item, Items, PathFolder};
 use super::schema::{self, GROUPS, Group, Quantity, Rule};
 use super::{chunk, facts};
 use crate::content::folder::{Attributes, EntryKind, File, Folder, Keeping, Node, Renewal, Signature};
+use crate::content::shared_path::SharedPath;
 use crate::error::{Error, Result};
 
 /// The origin of a value.
@@ -140,9 +141,10 @@ impl Frame {
         });
         entries.dedup_by_key(|entry| entry.id);
         let item = |entry: IndexEntry| {
-            let path = names.path(entry.id)?.clone();
-            let file = format!("{}{}", path.last()?, chunk::ending(&entry));
-            Some(Item { path, file, what: entry })
+            let (stem, folder) = names.path(entry.id)?.split_last()?;
+            let file = format!("{stem}{}", chunk::ending(&entry));
+            let folder = SharedPath::new(folder.iter().map(String::as_str));
+            Some(Item { folder, file, what: entry })
         };
         let items = Items::new(entries.into_iter().filter_map(item).collect());
         let frame = self.clone();

@@ -21,12 +21,23 @@ use super::path_folder::{Item, Items, PathFolder};
 use super::{resolved, schema};
 use crate::content::folder::{Attributes, EntryKind, File, Folder, Keeping, Node, Renewal, Signature};
 use crate::content::parquet::Column;
+use crate::content::shared_path::SharedPath;
 use crate::content::{Content, npy};
 use crate::error::{Error, Result};
 use crate::format;
 use gather::{Gather, Of, locked};
 use pass::{Differs, NameChunks, Outcome, Pass, Rows};
 use rows::Quantity;
+
+/// The name extension of arrays.
+const ENDING: &str = ".npy";
+
+/// Returns the file at the path of a name.
+fn item_at<T>(path: &[String], ending: &str, what: T) -> Option<Item<T>> {
+    let (stem, folder) = path.split_last()?;
+    let folder = SharedPath::new(folder.iter().map(String::as_str));
+    Some(Item { folder, file: format!("{stem}{ending}"), what })
+}
 
 /// The directory of series.
 #[derive(Debug)]
@@ -129,12 +140,11 @@ impl Series {
                     continue;
                 }
             };
-            let stem = path.last().map_or("", String::as_str);
             let mut add = |ending: &str, is_frames| {
                 let what = SeriesFile { chunks: chunks.clone(), spacing: pass.spacing(), is_frames };
-                items.push(Item { path: path.clone(), file: format!("{stem}{ending}"), what });
+                items.extend(item_at(path, ending, what));
             };
-            add(".npy", false);
+            add(ENDING, false);
             if chunks.count != frames {
                 add(".frames.npy", true);
             }
@@ -156,9 +166,9 @@ impl Series {
         let step = names.id_of(schema::STEP.as_bytes());
         let mut logged = Vec::new();
         if !found.iter().any(|(id, _)| Some(*id) == step) {
-            let path: Arc<[String]> = schema::STEP.split('/').map(str::to_owned).collect();
-            let what = Quantity::no_step(frames);
-            logged.push((Item { path, file: "step.npy".to_owned(), what }, schema::STEP.to_owned()));
+            let path: Vec<String> = schema::STEP.split('/').map(str::to_owned).collect();
+            let item = item_at(&path, ENDING, Quantity::no_step(frames));
+            logged.extend(item.map(|item| (item, schema::STEP.to_owned())));
         }
         for (id, rows) in found {
             let (Some(name), Some(path)) = (names.bytes(*id), names.path(*id)) else { continue };
@@ -173,9 +183,7 @@ impl Series {
                     if quantity.is_some() { GsdDefect::Converted(what) } else { GsdDefect::NoRows(what) };
                 notes.push(why.at(index.offset(other.slot), None));
             }
-            let Some(what) = quantity else { continue };
-            let file = format!("{}.npy", path.last().map_or("", String::as_str));
-            let item = Item { path: path.clone(), file, what };
+            let Some(item) = quantity.and_then(|what| item_at(path, ENDING, what)) else { continue };
             // The first column of the table is the step.
             let at = if is_step { 0 } else { logged.len() };
             logged.insert(at, (item, String::from_utf8_lossy(name).into_owned()));
@@ -192,7 +200,8 @@ impl Series {
         let bytes = chunks.first.bytes().filter(|_| !is_frames);
         let (Some(bytes), Some(element)) = (bytes, chunks.first.element()) else { return Ok(Some(None)) };
         let (descr, shape) = array_of(element, chunks);
-        let path = item.path.to_vec();
+        let stem = item.file.strip_suffix(ENDING).unwrap_or(&item.file);
+        let path = item.folder.names().into_iter().chain([stem]).map(str::to_owned).collect();
         let (dtype, cut) = (descr.trim_matches('\'').to_owned(), chunks.cut);
         let chunks = Gather::new(self.file.clone(), chunks.clone(), *spacing, Of::Data(bytes));
         Ok(Some(Some(Rowed { path, dtype, shape, chunks, cut })))

@@ -5,7 +5,7 @@ use std::ffi::OsStr;
 use std::sync::Arc;
 
 use asdf_mount::cache::Cache;
-use asdf_mount::content::folder::{EntryKind, File, Folder, Node, resolve};
+use asdf_mount::content::folder::{EntryKind, File, Folder, Node};
 use asdf_mount::content::{Content, Text};
 use asdf_mount::error::Result;
 use asdf_mount::format::{self, Container, Context};
@@ -26,7 +26,7 @@ pub(crate) fn at(container: &Arc<dyn Container>, path: &str) -> Option<Node> {
     let rest: Vec<&OsStr> = rest.split('/').filter(|name| !name.is_empty()).map(OsStr::new).collect();
     match (view, &rest[..]) {
         (view, []) => Some(view),
-        (Node::Folder(folder), rest) => resolve(&*folder, rest).unwrap(),
+        (Node::Folder(folder), rest) => folder.find(rest).unwrap(),
         _ => None,
     }
 }

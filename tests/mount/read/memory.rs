@@ -86,20 +86,51 @@ fn blosc_blocks_that_are_decoded_whole_count_as_what_they_take() {
     assert!(peak <= cache + BESIDE, "{peak} bytes with a cache of {cache}");
 }
 
+/// Mounts a tree, looks into all views, and returns the number of entries of `arrays/` and the daemon's peak
+/// memory.
+fn look(nodes: &str) -> (usize, u64) {
+    let folder = fresh_folder();
+    let source = folder.path().join("tree.asdf");
+    let head =
+        "#ASDF 1.0.0\n#ASDF_STANDARD 1.5.0\n%YAML 1.1\n%TAG ! tag:stsci.edu:asdf/\n--- !core/asdf-1.1.0\n";
+    std::fs::write(&source, [head, nodes, "...\n"].concat()).unwrap();
+    std::fs::write(folder.path().join("other.asdf"), [head, "a: ", ARRAY, "\n...\n"].concat()).unwrap();
+    let mounted = Mounted::file(&source);
+    let count = |view: &str| std::fs::read_dir(mounted.path(view)).unwrap().count();
+    let shown = count("arrays");
+    for view in ["fits", "tables", "exploded", "preview"] {
+        count(view);
+    }
+    let peak = peak(&mounted);
+    eprintln!("{} MiB for {} MB", peak >> 20, nodes.len() / 1_000_000);
+    (shown, peak)
+}
+
+/// An array in the tree.
+const ARRAY: &str = "!core/ndarray-1.0.0 {data: [1], datatype: int8}";
+/// Memory that a look into any tree may take.
+const MOST: u64 = 200 << 20;
+
 /// References to a node that is not there, so that nothing is shown of them.
 #[test]
 fn a_reference_takes_few_bytes() {
     const COUNT: usize = 300_000;
-    let folder = fresh_folder();
-    let source = folder.path().join("references.asdf");
-    let head =
-        "#ASDF 1.0.0\n#ASDF_STANDARD 1.5.0\n%YAML 1.1\n%TAG ! tag:stsci.edu:asdf/\n--- !core/asdf-1.1.0\n";
-    let array = "a: !core/ndarray-1.0.0 {data: [1], datatype: int8}\nmany:\n";
-    let references = "- {$ref: '#/b'}\n".repeat(COUNT);
-    std::fs::write(&source, [head, array, &references, "...\n"].concat()).unwrap();
-    let mounted = Mounted::file(&source);
-    assert_eq!(std::fs::read_dir(mounted.path("arrays")).unwrap().count(), 1);
-    let peak = peak(&mounted);
-    eprintln!("{} MiB", peak >> 20);
-    assert!(peak <= 64 << 20, "{peak} bytes for {COUNT} references");
+    let (shown, peak) = look(&format!("a: {ARRAY}\nmany:\n{}", "- {$ref: '#/b'}\n".repeat(COUNT)));
+    assert!(shown == 1 && peak <= 64 << 20, "{peak} bytes for {COUNT} references");
+}
+
+#[test]
+fn references_into_another_file_are_bounded() {
+    let (shown, peak) = look(&format!("many:\n{}", "- {$ref: 'other.asdf#/a'}\n".repeat(1_000_000)));
+    assert!(shown == 1 && peak <= MOST, "{peak} bytes");
+}
+
+/// A copy of the path of each array, for each view, takes 250 MiB.
+#[test]
+fn nested_mappings_take_memory_for_their_own_keys_only() {
+    let nested =
+        [format!("{{a: {ARRAY}, b: {ARRAY}, c: ").repeat(800), "1".to_owned(), "}".repeat(800)].concat();
+    let nodes: String = (0..8).map(|n| format!("n{n}: {nested}\n")).collect();
+    let (shown, peak) = look(&nodes);
+    assert!(shown == 8 && peak <= 96 << 20, "{peak} bytes");
 }

@@ -22,7 +22,7 @@ pub(in super::super) fn each(file: &AsdfFile, take: &mut dyn FnMut(ArrayFacts)) 
             },
             Source::Inline(_) => (ArraySource::Text("inline".to_owned()), None),
             Source::External(uri) => (ArraySource::Text(uri.clone()), None),
-            Source::Elsewhere(elsewhere) => (ArraySource::Text(elsewhere.uri.clone()), None),
+            Source::Elsewhere(elsewhere) => (ArraySource::Text(elsewhere.uri.to_string()), None),
         };
         take(ArrayFacts { path, datatype: datatype_of(array), shape: shape_of(array, size), source });
     }

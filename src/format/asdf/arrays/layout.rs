@@ -97,12 +97,12 @@ impl Layout<'_> {
             }
             _ => {}
         }
-        self.items.extend(self.places.file(place, false, ArrayEntry::Array(array.clone())));
+        self.items.push(self.places.file(place, false, ArrayEntry::Array(array.clone())));
         self.arrays.insert(place, array);
     }
 
     fn show_mask(&mut self, place: Id, what: ArrayEntry) {
-        self.items.extend(self.places.file(place, true, what));
+        self.items.push(self.places.file(place, true, what));
     }
 
     /// Records that the mask at a path is not shown.
@@ -168,9 +168,14 @@ impl Layout<'_> {
         if self.above_mask(path).is_some_and(|above| self.arrays.contains_key(&above)) {
             return self.lose(path, place, "it is in another file");
         }
-        if let Some(from) = self.places.place(self.paths, path) {
-            let what = ArrayEntry::Reference(place, reference.uri.clone());
-            self.items.extend(self.places.file(from, false, what));
+        if self.places.has_room_for_reference()
+            && let Some(from) = self.places.place(self.paths, path)
+        {
+            self.items.push(self.places.file(
+                from,
+                false,
+                ArrayEntry::Reference(place, reference.uri.clone()),
+            ));
         }
     }
 
@@ -183,7 +188,7 @@ impl Layout<'_> {
         let (mask, has_file) = mask.map_or((None, true), |(mask, has_file)| (Some(mask), has_file));
         let Some(above) = self.above_mask(path).filter(|above| self.arrays.contains_key(above)) else {
             self.items.extend(match mask.filter(|_| !has_file) {
-                Some(mask) => self.places.file(from, false, ArrayEntry::Array(mask)),
+                Some(mask) => Some(self.places.file(from, false, ArrayEntry::Array(mask))),
                 None => self.places.link(from, to, false),
             });
             return Ok(());

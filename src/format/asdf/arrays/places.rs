@@ -1,19 +1,17 @@
 //! Paths of nodes in `arrays/`, and targets of links.
 
 use std::cell::Cell;
+use std::collections::HashMap;
 use std::collections::hash_map::Entry as MapEntry;
-use std::collections::{HashMap, HashSet};
 
 use super::super::external::unescaped;
 use super::entry::ArrayEntry;
-use crate::content::names::ViewNames;
+use super::node_paths::{NAMES, NodePaths};
 use crate::content::path_folder::Item;
 use crate::content::path_tree::{Id, PathTree};
 use crate::yaml::parser::MAX_DEPTH;
-use crate::yaml::survey::{PathId, Paths, Step};
+use crate::yaml::survey::{PathId, Paths};
 
-/// Maximal length of a path, in bytes. Linux refuses paths of 4096 bytes.
-const LONGEST_PATH: usize = 3000;
 /// Maximal length of a chain of aliases and references, equal to the system's limit for links.
 const LONGEST_CHAIN: usize = 40;
 /// Maximal number of components visited in all to resolve aliases and references.
@@ -22,14 +20,13 @@ const MOST_LOOKED_AT: usize = 1 << 26;
 /// Endings of the files of arrays and masks.
 const ENDING: &str = ".npy";
 const MASK_ENDING: &str = ".mask.npy";
-const NAMES: ViewNames = ViewNames { endings: &[ENDING, ".mask"] };
 
-/// Maximal size of the paths of all files and links, in bytes.
-const MOST_PATHS: usize = 64 << 20;
-/// Size of a component without its text, in bytes.
-const COMPONENT: usize = 48;
+/// Maximal size of the targets of all links, in bytes.
+const MOST_TARGETS: usize = 16 << 20;
 /// Maximal number of links.
 const MOST_LINKS: usize = 1 << 17;
+/// Maximal number of references into other files.
+const MOST_REFERENCES: usize = 1 << 17;
 
 /// The entry for a node.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -44,20 +41,19 @@ enum PlaceEntry {
 
 /// Paths in `arrays/`.
 pub(super) struct PathsInArrays {
-    tree: PathTree,
-    /// The places of requested nodes, by the number of their path; `Some(None)` if the path is too long.
-    known: Vec<Option<Option<Id>>>,
+    paths: NodePaths,
     /// The entry for the node at a place.
     nodes: HashMap<Id, PlaceEntry>,
     /// The target of the alias or reference at each place, by the number of the place.
     mentions: Vec<Option<Id>>,
-    /// Used file names, with their directories.
-    taken: HashSet<(Option<Id>, Box<str>)>,
+    /// Number of files and links with the name of a place and an ending.
+    taken: HashMap<(Id, &'static str), u32>,
     /// Number of components visited to resolve aliases and references.
     looked_at: Cell<usize>,
-    /// Size of all paths so far, in bytes, and number of links so far.
-    used: usize,
+    /// Size of the targets of all links so far, in bytes; numbers of links and references so far.
+    targets: usize,
     links: usize,
+    references: usize,
     /// True if files or links were left out because there are too many.
     pub(super) is_full: bool,
 }
@@ -65,70 +61,40 @@ pub(super) struct PathsInArrays {
 impl PathsInArrays {
     pub(super) fn new() -> Self {
         Self {
-            tree: PathTree::new(LONGEST_PATH),
-            known: Vec::new(),
+            paths: NodePaths::new(NAMES),
             nodes: HashMap::new(),
             mentions: Vec::new(),
-            taken: HashSet::new(),
+            taken: HashMap::new(),
             looked_at: Cell::new(0),
-            used: 0,
+            targets: 0,
             links: 0,
+            references: 0,
             is_full: false,
         }
     }
 
     /// Returns the place of a node; `None` if its path is too long.
     pub(super) fn place(&mut self, paths: &Paths, path: Option<PathId>) -> Option<Id> {
-        match path {
-            None => NAMES.component(b"").iter().try_fold(PathTree::ROOT, |id, name| self.tree.join(id, name)),
-            Some(_) => self.folder(paths, path),
-        }
-    }
-
-    /// Returns the place of a node that contains others.
-    fn folder(&mut self, paths: &Paths, path: Option<PathId>) -> Option<Id> {
-        let mut steps = Vec::new();
-        let mut at = path;
-        let mut place = loop {
-            let Some(id) = at else { break Some(PathTree::ROOT) };
-            if let Some(known) = at_index(&self.known, id.index()) {
-                break known;
-            }
-            let (parent, step) = paths.last(at)?;
-            steps.push((id, step));
-            at = parent;
-        };
-        for (id, step) in steps.into_iter().rev() {
-            place = place.and_then(|place| match step {
-                Step::Key(key) if key.len() > LONGEST_PATH => None,
-                Step::Key(key) => {
-                    let names = NAMES.component(key.as_bytes());
-                    names.iter().try_fold(place, |place, name| self.tree.join(place, name))
-                }
-                Step::Item(n) => self.tree.join(place, &n.to_string()),
-            });
-            set(&mut self.known, id.index(), place);
-        }
-        place
+        self.paths.of(paths, path)
     }
 
     /// Returns the place that a fragment (a JSON Pointer) leads to; `None` for the whole tree, or if the path
     /// is too long.
     pub(super) fn place_of_pointer(&mut self, fragment: &str) -> Option<Id> {
         let components = components_of_pointer(fragment)?;
-        components.iter().try_fold(PathTree::ROOT, |place, name| self.tree.join(place, name))
+        components.iter().try_fold(PathTree::ROOT, |place, name| self.paths.tree.join(place, name))
     }
 
     /// Records that an array is shown at a place.
     pub(super) fn announce(&mut self, place: Id) {
-        let mut above = self.tree.parent(place);
+        let mut above = self.paths.tree.parent(place);
         while let Some(folder) = above.filter(|folder| *folder != PathTree::ROOT) {
             match self.nodes.entry(folder) {
                 // The directories above it are already recorded.
                 MapEntry::Occupied(_) => break,
                 MapEntry::Vacant(entry) => drop(entry.insert(PlaceEntry::Folder)),
             }
-            above = self.tree.parent(folder);
+            above = self.paths.tree.parent(folder);
         }
         self.nodes.insert(place, PlaceEntry::Array);
     }
@@ -138,9 +104,16 @@ impl PathsInArrays {
         self.nodes.insert(place, PlaceEntry::Mask);
     }
 
-    /// Returns the file of an array, or of the array's mask, at a place; `None` if there are too many.
-    pub(super) fn file(&mut self, place: Id, is_mask: bool, what: ArrayEntry) -> Option<Item<ArrayEntry>> {
+    /// Returns the file of an array, or of the array's mask, at a place.
+    pub(super) fn file(&mut self, place: Id, is_mask: bool, what: ArrayEntry) -> Item<ArrayEntry> {
         self.item(place, if is_mask { MASK_ENDING } else { ENDING }, what)
+    }
+
+    /// Counts a reference into another file. False if there are too many to show it.
+    pub(super) fn has_room_for_reference(&mut self) -> bool {
+        self.references += 1;
+        self.is_full |= self.references > MOST_REFERENCES;
+        self.references <= MOST_REFERENCES
     }
 
     /// Records an alias or reference at `from` to the node at `to`.
@@ -154,7 +127,7 @@ impl PathsInArrays {
         if self.nodes.contains_key(&place) {
             return Some(place);
         }
-        let mut path = self.tree.prefixes(place);
+        let mut path = self.paths.tree.prefixes(place);
         for _ in 0..LONGEST_CHAIN {
             self.looked_at.set(self.looked_at.get().saturating_add(path.len()));
             if path.len() > MAX_DEPTH || self.looked_at.get() >= MOST_LOOKED_AT {
@@ -163,7 +136,7 @@ impl PathsInArrays {
             // The shortest prefix of the path that is an alias or a reference.
             let (mut at, mut mention) = (Some(PathTree::ROOT), None);
             for (depth, name) in path.iter().enumerate() {
-                at = at.and_then(|at| self.tree.child(at, *name));
+                at = at.and_then(|at| self.paths.tree.child(at, *name));
                 let Some(here) = at else { break };
                 mention = mention.or_else(|| Some((depth + 1, at_index(&self.mentions, here.index())?)));
             }
@@ -171,7 +144,7 @@ impl PathsInArrays {
                 return Some(shown);
             }
             let (depth, target) = mention?;
-            path = [&self.tree.prefixes(target)[..], &path[depth..]].concat();
+            path = [&self.paths.tree.prefixes(target)[..], &path[depth..]].concat();
         }
         None
     }
@@ -184,50 +157,45 @@ impl PathsInArrays {
             self.is_full = true;
             return None;
         }
-        let (place, mut to) = (from, self.tree.components(to));
-        let from = self.tree.components(from);
-        if shown == PlaceEntry::Mask {
-            to.pop();
+        let tree = &self.paths.tree;
+        // The mask of an array stands beside the array.
+        let to = if shown == PlaceEntry::Mask { tree.parent(to)? } else { to };
+        let mut text = tree.way(tree.parent(from)?, tree.parent(to)?).join("/");
+        if !text.is_empty() {
+            text.push('/');
         }
-        to.last_mut()?.push_str(match shown {
+        text.push_str(tree.component(to));
+        text.push_str(match shown {
             PlaceEntry::Array => ENDING,
             PlaceEntry::Mask => MASK_ENDING,
             PlaceEntry::Folder => "",
         });
-        // The last component of each path is not a shared directory.
-        let shared = from.iter().zip(&to).take_while(|(one, other)| one == other).count();
-        let shared = shared.min(from.len() - 1).min(to.len() - 1);
-        let up = std::iter::repeat_n("..", from.len() - 1 - shared);
-        let text = up.chain(to[shared..].iter().map(String::as_str)).collect::<Vec<_>>().join("/");
         let ending = match shown {
             PlaceEntry::Folder => "",
             _ if is_mask => MASK_ENDING,
             _ => ENDING,
         };
         self.links += 1;
-        self.used += text.len();
-        self.item(place, ending, ArrayEntry::Link(text.into()))
-    }
-
-    /// Returns an item with a unique file name.
-    fn item(&mut self, place: Id, ending: &str, what: ArrayEntry) -> Option<Item<ArrayEntry>> {
-        if self.used > MOST_PATHS {
-            return None;
-        }
-        let path = self.tree.components(place);
-        self.used += path.iter().map(|component| component.len() + COMPONENT).sum::<usize>();
-        if self.used > MOST_PATHS {
+        self.targets += text.len();
+        if self.targets > MOST_TARGETS {
             self.is_full = true;
             return None;
         }
-        let folder = self.tree.parent(place);
-        let stem = path.last()?;
-        let (mut file, mut copy) = (format!("{stem}{ending}"), 0);
-        while !self.taken.insert((folder, file.as_str().into())) {
-            copy += 1;
-            file = format!("{stem}~{copy}{ending}");
-        }
-        Some(Item { path: path.into(), file, what })
+        Some(self.item(from, ending, ArrayEntry::Link(text.into())))
+    }
+
+    /// Returns an item with a unique file name.
+    fn item(&mut self, place: Id, ending: &'static str, what: ArrayEntry) -> Item<ArrayEntry> {
+        let copies = self.taken.entry((place, ending)).or_default();
+        let copy = match *copies {
+            0 => String::new(),
+            copy => format!("~{copy}"),
+        };
+        *copies += 1;
+        let tree = &mut self.paths.tree;
+        let file = [tree.component(place), &copy, ending].concat();
+        let folder = tree.parent(place).unwrap_or(PathTree::ROOT);
+        Item { folder: tree.shared(folder), file, what }
     }
 }
 
@@ -242,21 +210,6 @@ fn set<T: Copy>(table: &mut Vec<Option<T>>, index: usize, what: T) {
         table.resize(index + 1, None);
     }
     table[index] = Some(what);
-}
-
-/// Returns the components of a node's path: escaped keys, and numbers of items.
-pub(in super::super) fn components(steps: &[&Step]) -> Vec<String> {
-    let mut components = Vec::with_capacity(steps.len());
-    for step in steps {
-        match step {
-            Step::Key(key) => components.extend(NAMES.component(key.as_bytes())),
-            Step::Item(n) => components.push(n.to_string()),
-        }
-    }
-    if components.is_empty() {
-        components.extend(NAMES.component(b""));
-    }
-    components
 }
 
 /// Returns the components of the path of a fragment (a JSON Pointer such as `/a/0`); `None` for the whole

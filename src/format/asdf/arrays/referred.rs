@@ -8,7 +8,7 @@ use super::super::view::AsdfFile;
 use super::entry::ArrayEntry;
 use super::places::components_of_pointer;
 use super::survey::surveyed;
-use crate::content::path_folder::{Item, Items, below};
+use crate::content::path_folder::{Child, FolderId, Items};
 use crate::error::{Error, Kind, Result};
 
 /// Maximal length of a chain of references.
@@ -19,11 +19,6 @@ const MASK_ENDING: &str = ".mask.npy";
 
 /// An array, and its path relative to the target of a reference; empty for the target itself.
 pub(super) type Below = (Vec<String>, Arc<Ndarray>);
-
-/// Returns the path of an item, with its ending.
-pub(super) fn path_of(item: &Item<ArrayEntry>) -> Vec<String> {
-    item.components().map(str::to_owned).collect()
-}
 
 /// Returns the array that a reference leads to.
 pub(super) fn array_of(file: &AsdfFile, elsewhere: &Elsewhere) -> Result<(Arc<AsdfFile>, Arc<Ndarray>)> {
@@ -72,38 +67,38 @@ enum There {
 }
 
 fn look(items: &Items<ArrayEntry>, path: &[String]) -> There {
-    let (mut here, mut arrays) = (items.all(), Vec::new());
+    let (mut here, mut arrays) = (Some(FolderId::ROOT), Vec::new());
     for (depth, name) in path.iter().enumerate() {
-        let folder = below(here, depth, name);
-        let file = below(here, depth, &format!("{name}{ENDING}"));
+        let Some(folder) = here else { break };
         let (way, rest) = path.split_at(depth + 1);
-        for item in [file, folder].into_iter().flatten().filter(|item| item.path.len() == way.len()) {
-            match &item.what {
-                ArrayEntry::Link(text) => return There::Link([&target(way, text), rest].concat()),
-                ArrayEntry::Reference(_, uri) => return There::Reference(uri.clone(), rest.to_vec()),
-                ArrayEntry::Array(array) if rest.is_empty() => arrays.push((Vec::new(), array.clone())),
+        let children = [format!("{name}{ENDING}"), name.clone()].map(|name| items.child(folder, &name));
+        here = None;
+        for child in children.into_iter().flatten() {
+            let what = match child {
+                Child::Folder(below) => {
+                    here = Some(below);
+                    continue;
+                }
+                Child::Item(number) => items.get(number).map(|item| &item.what),
+            };
+            match what {
+                Some(ArrayEntry::Link(text)) => return There::Link([&target(way, text), rest].concat()),
+                Some(ArrayEntry::Reference(_, uri)) => return There::Reference(uri.clone(), rest.to_vec()),
+                Some(ArrayEntry::Array(array)) if rest.is_empty() => arrays.push((Vec::new(), array.clone())),
                 _ => {}
             }
         }
-        here = folder;
     }
-    for item in here {
-        if let (ArrayEntry::Array(array), false) = (&item.what, item.file.ends_with(MASK_ENDING)) {
-            arrays.push((stem_of(item).split_off(path.len()), array.clone()));
+    let below = here.map_or(0..0, |folder| items.numbers_in(folder));
+    for item in below.filter_map(|number| items.get(number)) {
+        if let (ArrayEntry::Array(array), Some(stem), false) =
+            (&item.what, item.file.strip_suffix(ENDING), item.file.ends_with(MASK_ENDING))
+        {
+            let folders = item.folder.names().into_iter().skip(path.len());
+            arrays.push((folders.chain([stem]).map(str::to_owned).collect(), array.clone()));
         }
     }
     There::Arrays(arrays)
-}
-
-/// Returns the path of an item without its ending.
-fn stem_of(item: &Item<ArrayEntry>) -> Vec<String> {
-    let mut path = path_of(item);
-    if let Some(last) = path.last_mut()
-        && let Some(stem) = last.strip_suffix(ENDING)
-    {
-        *last = stem.to_owned();
-    }
-    path
 }
 
 /// Returns the path that a link at `from` leads to, without its ending.

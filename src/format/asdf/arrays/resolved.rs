@@ -6,9 +6,11 @@ use std::sync::Arc;
 use super::super::ndarray::{Elsewhere, Ndarray, Source};
 use super::super::view::AsdfFile;
 use super::entry::ArrayEntry;
-use super::referred::{Below, ENDING, follow, path_of};
+use super::referred::{Below, ENDING, follow};
 use super::survey::{FoundArrays, MOST_ARRAYS};
 use crate::content::path_folder::{Item, Items};
+use crate::content::path_tree::{Id, PathTree};
+use crate::content::shared_path::SharedPath;
 
 /// Returns `found` with all references into other files resolved.
 pub(super) fn resolved(file: &AsdfFile, found: &FoundArrays) -> FoundArrays {
@@ -19,49 +21,81 @@ pub(super) fn resolved(file: &AsdfFile, found: &FoundArrays) -> FoundArrays {
     }
     let mut items: Vec<Item<ArrayEntry>> =
         found.items.iter().filter(|item| !is_reference(item)).cloned().collect();
-    let mut taken: HashSet<Vec<String>> = items.iter().map(path_of).collect();
+    let mut places = Places::new(&items);
     for item in found.items.iter() {
         let ArrayEntry::Reference(place, uri) = &item.what else { continue };
-        let shown = item.path.join("/");
+        let shown = || path_of(item).names().join("/");
         let mut new = match follow(file, uri, &[]) {
             Ok((_, arrays)) if arrays.is_empty() => {
-                resolved.note(
-                    *place,
-                    format!(
-                        "arrays/ leaves out {shown}: \"{uri}\" does not refer to an \
-                                               array"
-                    ),
-                );
+                resolved.note(*place, || {
+                    format!("arrays/ leaves out {}: \"{uri}\" does not refer to an array", shown())
+                });
                 continue;
             }
-            Ok((_, arrays)) => arrays.into_iter().map(|below| referred(item, uri, below)).collect(),
+            Ok((_, arrays)) => arrays.into_iter().map(|below| places.referred(item, uri, below)).collect(),
             Err(error) => {
-                resolved.note(*place, format!("{shown} can't be read: {}", error.message()));
+                resolved.note(*place, || format!("{} can't be read: {}", shown(), error.message()));
                 vec![item.clone()]
             }
         };
         if items.len() + new.len() > MOST_ARRAYS {
-            let what = format!(
-                "arrays/ leaves out {shown}, and what follows: there are more than {MOST_ARRAYS} arrays"
-            );
-            resolved.note(*place, what);
+            resolved.note(*place, || {
+                let shown = shown();
+                format!(
+                    "arrays/ leaves out {shown}, and what follows: there are more than {MOST_ARRAYS} arrays"
+                )
+            });
             break;
         }
-        new.retain(|item| taken.insert(path_of(item)));
+        new.retain(|item| places.is_free(item));
         items.extend(new);
     }
     resolved.items = Items::new(items);
     resolved
 }
 
-/// Returns the entry of an array that a reference leads to.
-fn referred(item: &Item<ArrayEntry>, uri: &str, (path, array): Below) -> Item<ArrayEntry> {
-    let all: Vec<String> = item.path.iter().chain(&path).cloned().collect();
-    let file = match path.last() {
-        Some(last) => format!("{last}{ENDING}"),
-        None => item.file.clone(),
-    };
-    let elsewhere = Elsewhere { uri: uri.to_owned(), path };
-    let array = Ndarray { source: Source::Elsewhere(Box::new(elsewhere)), ..(*array).clone() };
-    Item { path: all.into(), file, what: ArrayEntry::Array(Arc::new(array)) }
+/// Returns the path of the node that an item stands for.
+fn path_of(item: &Item<ArrayEntry>) -> SharedPath {
+    item.folder.join(item.file.strip_suffix(ENDING).unwrap_or(&item.file))
+}
+
+/// The paths of all items.
+struct Places {
+    tree: PathTree,
+    taken: HashSet<(Id, String)>,
+}
+
+impl Places {
+    fn new(items: &[Item<ArrayEntry>]) -> Self {
+        let mut places = Self { tree: PathTree::new(usize::MAX), taken: HashSet::new() };
+        items.iter().for_each(|item| _ = places.is_free(item));
+        places
+    }
+
+    /// True if no earlier item has this path.
+    fn is_free(&mut self, item: &Item<ArrayEntry>) -> bool {
+        let folder = self.tree.add(&item.folder);
+        folder.is_some_and(|folder| self.taken.insert((folder, item.file.clone())))
+    }
+
+    /// Returns the entry of an array that a reference leads to.
+    fn referred(
+        &mut self,
+        item: &Item<ArrayEntry>,
+        uri: &Arc<str>,
+        (path, array): Below,
+    ) -> Item<ArrayEntry> {
+        let (folder, file) = match path.split_last() {
+            Some((last, above)) => {
+                let folder = above.iter().fold(path_of(item), |folder, name| folder.join(name.as_str()));
+                (folder, format!("{last}{ENDING}"))
+            }
+            None => (item.folder.clone(), item.file.clone()),
+        };
+        // Items of one directory share its path.
+        let folder = self.tree.add(&folder).map_or(folder, |folder| self.tree.shared(folder));
+        let elsewhere = Elsewhere { uri: uri.clone(), path };
+        let array = Ndarray { source: Source::Elsewhere(Box::new(elsewhere)), ..(*array).clone() };
+        Item { folder, file, what: ArrayEntry::Array(Arc::new(array)) }
+    }
 }

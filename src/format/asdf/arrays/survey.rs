@@ -75,9 +75,9 @@ impl ExternalArray {
 
 impl FoundArrays {
     /// Adds a note on an array.
-    pub(super) fn note(&mut self, place: Mark, what: String) {
+    pub(super) fn note(&mut self, place: Mark, what: impl FnOnce() -> String) {
         if self.defects.len() < MOST_DEFECTS {
-            self.defects.push(note(place, what));
+            self.defects.push(note(place, what()));
         }
     }
 }
@@ -280,8 +280,8 @@ impl ArrayFinder<'_> {
             let (lost_masks, is_full);
             (items, lost_masks, is_full) = layout::items(survey, std::mem::take(&mut self.arrays));
             if is_full {
-                let what = "arrays/ leaves out what follows: there are more than 131072 links, or the paths \
-                            take more than 64 MiB";
+                let what = "arrays/ leaves out what follows: there are more than 131072 links, or references \
+                            into other files, or the targets of links take more than 16 MiB";
                 self.leave_out(START, what.to_owned());
             }
             for lost in lost_masks {

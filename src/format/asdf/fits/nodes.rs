@@ -6,14 +6,17 @@ use std::sync::Arc;
 
 use super::document::{self, Document};
 use super::wcs::{self, Wcs};
-use crate::format::asdf::arrays::components;
+use crate::content::names;
+use crate::content::path_tree::{Id, PathTree};
+use crate::content::shared_path::SharedPath;
+use crate::format::asdf::arrays::NodePaths;
 use crate::format::asdf::computed::Computed;
 use crate::format::asdf::ndarray::Ndarray;
 use crate::format::asdf::units;
 use crate::format::asdf::view::{Collector, Surveyed, Unfit};
 use crate::format::{Defect, Severity};
 use crate::yaml::event::Mark;
-use crate::yaml::survey::{PathId, Paths, Step, Survey, TreeNode, WantedNode};
+use crate::yaml::survey::{Alias, PathId, Paths, Survey, TreeNode, WantedNode};
 
 /// Maximal total size of all described FITS files, in bytes.
 const MOST: usize = 16 << 20;
@@ -31,15 +34,29 @@ pub(super) fn is_tag(tag: &str) -> bool {
 #[derive(Debug, Default)]
 pub(super) struct Nodes {
     /// Described FITS files and their paths.
-    pub(super) documents: Vec<(Vec<String>, Arc<Document>)>,
+    pub(super) documents: Vec<(SharedPath, Arc<Document>)>,
     /// Paths that mention a document again by its anchor, with the number of the document.
-    pub(super) mentions: Vec<(Vec<String>, usize)>,
+    pub(super) mentions: Vec<(SharedPath, usize)>,
     /// World coordinates by the path of their array.
-    pub(super) solutions: HashMap<Vec<String>, Arc<Wcs>>,
+    pub(super) solutions: HashMap<Id, Arc<Wcs>>,
     /// Units of quantities by the path of their array.
-    pub(super) units: HashMap<Vec<String>, String>,
+    units: HashMap<Id, String>,
+    /// The paths of these arrays; `None` if there are none.
+    tree: Option<PathTree>,
     /// Notes on omitted nodes.
     pub(super) defects: Vec<Defect>,
+}
+
+impl Nodes {
+    /// Returns world coordinates and unit of the array at a path, which may end with the number of a
+    /// duplicate.
+    pub(super) fn of_array(&self, path: &[&str]) -> (Option<&Arc<Wcs>>, Option<&str>) {
+        let Some((last, folder)) = path.split_last() else { return (None, None) };
+        let last = names::without_duplicate(last);
+        let id = self.tree.as_ref().and_then(|tree| tree.get(folder.iter().copied().chain([last])));
+        let unit = id.and_then(|id| self.units.get(&id));
+        (id.and_then(|id| self.solutions.get(&id)), unit.map(String::as_str))
+    }
 }
 
 /// A collector of nodes.
@@ -113,86 +130,92 @@ impl NodeFinder {
         let Some(Surveyed { survey, arrays, .. }) = surveyed else {
             return Nodes { defects, ..Nodes::default() };
         };
-        let named = |path| components(&survey.paths.steps(path));
-        let mut nodes = Nodes { solutions: self.matched(survey, arrays), defects, ..Nodes::default() };
-        let places = self.documents.iter().map(|(path, _)| *path);
-        for (from, n) in mentions(survey, places) {
-            nodes.mentions.push((named(from), n));
+        let mut paths = NodePaths::of_arrays();
+        let solutions = self.matched(survey, arrays, &mut paths);
+        let mut nodes = Nodes { solutions, defects, ..Nodes::default() };
+        for (path, unit) in std::mem::take(&mut self.units) {
+            if let Some(id) = paths.of_value(&survey.paths, path, "value") {
+                nodes.units.insert(id, unit);
+            }
         }
-        for (path, unit) in &self.units {
-            let value = Step::Key("value".into());
-            let mut steps = survey.paths.steps(*path);
-            steps.push(&value);
-            nodes.units.insert(components(&steps), unit.clone());
+        let places: Vec<_> = self.documents.iter().map(|(path, _)| paths.of(&survey.paths, *path)).collect();
+        for (from, n) in mentions(survey, &places, &mut paths) {
+            nodes.mentions.push((paths.tree.shared(from), n));
         }
-        nodes.documents =
-            self.documents.into_iter().map(|(path, document)| (named(path), document)).collect();
+        for ((_, document), place) in self.documents.into_iter().zip(places) {
+            nodes.documents.extend(place.map(|place| (paths.tree.shared(place), document)));
+        }
+        let is_needed = !nodes.solutions.is_empty() || !nodes.units.is_empty();
+        nodes.tree = is_needed.then_some(paths.tree);
         nodes
     }
 
     /// Returns the world coordinates of each array for which they are unambiguous.
-    fn matched<'s>(
+    fn matched(
         &self,
-        survey: &'s Survey,
-        arrays: &[(Option<PathId>, &'s Ndarray)],
-    ) -> HashMap<Vec<String>, Arc<Wcs>> {
-        let paths = &survey.paths;
+        survey: &Survey,
+        arrays: &[(Option<PathId>, &Ndarray)],
+        paths: &mut NodePaths,
+    ) -> HashMap<Id, Arc<Wcs>> {
         if self.solutions.is_empty() {
             return HashMap::new();
         }
         // The owner of world coordinates is the mapping that has them under `wcs`, directly or in its `meta`.
-        let mut owners: HashMap<Vec<&Step>, Vec<Option<&Arc<Wcs>>>> = HashMap::new();
-        let places = self.solutions.iter().map(|(path, _)| *path);
-        let itself = places.clone().enumerate().map(|(n, path)| (path, n));
-        for (place, n) in itself.chain(mentions(survey, places)) {
-            let mut steps = paths.steps(place);
-            if !steps.pop().is_some_and(|last| is_key(last, "wcs")) {
-                continue;
-            }
-            steps.pop_if(|last| is_key(last, "meta"));
-            owners.entry(steps).or_default().push(self.solutions[n].1.as_ref());
+        let mut owners: HashMap<Id, Vec<Option<&Arc<Wcs>>>> = HashMap::new();
+        let places: Vec<_> = self.solutions.iter().map(|(path, _)| paths.of(&survey.paths, *path)).collect();
+        let mut all = mentions(survey, &places, paths);
+        all.extend(places.into_iter().enumerate().filter_map(|(n, place)| Some((place?, n))));
+        for (place, n) in all {
+            let Some(owner) = above(&paths.tree, place, "wcs") else { continue };
+            let owner = above(&paths.tree, owner, "meta").unwrap_or(owner);
+            owners.entry(owner).or_default().push(self.solutions[n].1.as_ref());
         }
-        let mut of_owners: HashMap<Vec<&Step>, Candidates<'_>> = HashMap::new();
+        let mut of_owners: HashMap<Id, Candidates<'_>> = HashMap::new();
         let aliases = survey.aliases.iter().map(|alias| (alias.path, None));
         for (path, array) in arrays.iter().map(|(path, array)| (*path, Some(*array))).chain(aliases) {
-            let steps = paths.steps(path);
-            let Some((last, above)) = steps.split_last() else { continue };
-            let mut at = |owner: &[&'s Step], name: &Step, is_other: bool| {
-                if !owners.contains_key(owner) {
+            let Some(place) = paths.of(&survey.paths, path) else { continue };
+            let mut at = |named: Id, is_other: bool| {
+                let Some(owner) = paths.tree.parent(named).filter(|owner| owners.contains_key(owner)) else {
                     return;
-                }
-                let all = of_owners.entry(owner.to_vec()).or_default();
-                match is_key(name, "data") {
-                    true => all.data.push((steps.clone(), array)),
-                    false if COMPANIONS.iter().any(|known| is_key(name, known)) => {
-                        all.companions.push((steps.clone(), array));
+                };
+                let all = of_owners.entry(owner).or_default();
+                match paths.tree.component(named) {
+                    "data" => all.data.push((place, array)),
+                    name => {
+                        if COMPANIONS.contains(&name) {
+                            all.companions.push((place, array));
+                        }
+                        if is_other {
+                            all.others.push((place, array));
+                        }
                     }
-                    false => {}
-                }
-                if is_other && !is_key(name, "data") {
-                    all.others.push((steps.clone(), array));
                 }
             };
-            at(above, last, true);
+            at(place, true);
             // The array of a quantity is under `value`.
-            if let (true, Some((name, owner))) = (is_key(last, "value"), above.split_last()) {
-                at(owner, name, false);
+            if let Some(quantity) = above(&paths.tree, place, "value") {
+                at(quantity, false);
             }
         }
         let mut matched = HashMap::new();
         for (owner, candidates) in &of_owners {
             let [Some(wcs)] = owners[owner][..] else { continue };
-            let Some((steps, [y, x])) = candidates.only_image(wcs) else { continue };
-            matched.insert(components(steps), wcs.clone());
+            let Some((place, [y, x])) = candidates.only_image(wcs) else { continue };
+            matched.insert(place, wcs.clone());
             let of_data = candidates.companions.iter().filter(|_| !candidates.data.is_empty());
-            for (steps, array) in of_data {
+            for (place, array) in of_data {
                 if array.and_then(plane) == Some([y, x]) {
-                    matched.insert(components(steps), wcs.clone());
+                    matched.insert(*place, wcs.clone());
                 }
             }
         }
         matched
     }
+}
+
+/// Returns the parent of a node if the node is the value of `key`.
+fn above(tree: &PathTree, place: Id, key: &str) -> Option<Id> {
+    tree.parent(place).filter(|_| tree.component(place) == key)
 }
 
 /// Names of arrays that share the pixels of a `data` array beside them, if they have its shape.
@@ -203,28 +226,28 @@ const COMPANIONS: [&str; 10] =
 /// alias has `None` in place of the array.
 #[derive(Default)]
 struct Candidates<'c> {
-    data: Vec<(Vec<&'c Step>, Option<&'c Ndarray>)>,
-    companions: Vec<(Vec<&'c Step>, Option<&'c Ndarray>)>,
-    others: Vec<(Vec<&'c Step>, Option<&'c Ndarray>)>,
+    data: Vec<(Id, Option<&'c Ndarray>)>,
+    companions: Vec<(Id, Option<&'c Ndarray>)>,
+    others: Vec<(Id, Option<&'c Ndarray>)>,
 }
 
-impl<'c> Candidates<'c> {
+impl Candidates<'_> {
     /// Returns the image that the world coordinates are for, with its shape: `data`, or else the only image.
-    fn only_image(&self, wcs: &Wcs) -> Option<(&[&'c Step], [u64; 2])> {
+    fn only_image(&self, wcs: &Wcs) -> Option<(Id, [u64; 2])> {
         let is_plane = |array: &Ndarray| dimensions(array) >= 2;
-        let (steps, array) = match &self.data[..] {
-            [(steps, Some(array))] => (steps, array),
+        let (place, array) = match &self.data[..] {
+            [(place, Some(array))] => (*place, *array),
             [] => {
                 let mut images = self.others.iter().filter(|(_, array)| array.is_none_or(is_plane));
                 match (images.next(), images.next()) {
-                    (Some((steps, Some(array))), None) => (steps, array),
+                    (Some((place, Some(array))), None) => (*place, *array),
                     _ => return None,
                 }
             }
             _ => return None,
         };
         let [y, x] = plane(array)?;
-        wcs.pixels.is_none_or(|pixels| pixels == [x, y]).then_some((steps, [y, x]))
+        wcs.pixels.is_none_or(|pixels| pixels == [x, y]).then_some((place, [y, x]))
     }
 }
 
@@ -238,18 +261,17 @@ fn dimensions(array: &Ndarray) -> usize {
     array.shape.as_ref().map_or(0, |shape| shape.dimensions.len() + usize::from(shape.streamed))
 }
 
-fn is_key(step: &Step, key: &str) -> bool {
-    matches!(step, Step::Key(name) if **name == *key)
-}
-
 /// Returns the paths that mention one of these places by its anchor, with the number of the place.
-fn mentions(survey: &Survey, places: impl Iterator<Item = Option<PathId>>) -> Vec<(Option<PathId>, usize)> {
-    // The path table may hold two ids for the same path.
-    let places: HashMap<Vec<&Step>, usize> =
-        places.enumerate().map(|(n, path)| (survey.paths.steps(path), n)).collect();
-    if places.is_empty() {
+fn mentions(survey: &Survey, places: &[Option<Id>], paths: &mut NodePaths) -> Vec<(Id, usize)> {
+    let numbers: HashMap<Id, usize> =
+        places.iter().enumerate().filter_map(|(n, place)| Some(((*place)?, n))).collect();
+    if numbers.is_empty() {
         return Vec::new();
     }
-    let number = |path| places.get(&survey.paths.steps(path)).copied();
-    survey.aliases.iter().filter_map(|alias| Some((alias.path, number(alias.target)?))).collect()
+    let mention = |alias: &Alias| {
+        let target = paths.of(&survey.paths, alias.target)?;
+        Some((*numbers.get(&target)?, alias.path))
+    };
+    let found: Vec<_> = survey.aliases.iter().filter_map(mention).collect();
+    found.into_iter().filter_map(|(n, path)| Some((paths.of(&survey.paths, path)?, n))).collect()
 }

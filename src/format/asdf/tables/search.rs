@@ -1,6 +1,7 @@
 //! Finds the arrays in a column, and their metadata.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 
 use super::super::ndarray::{self, INLINE_KEY, Ndarray};
 use super::super::units;
@@ -27,9 +28,9 @@ const SKY: &str = "tag:astropy.org:astropy/coordinates/skycoord-1.";
 pub(super) struct Source {
     /// The name; empty for a structured array, which has a column for each field.
     pub name: String,
-    pub array: Ndarray,
+    pub array: Arc<Ndarray>,
     /// The mask of missing elements.
-    pub mask: Option<Ndarray>,
+    pub mask: Option<Arc<Ndarray>>,
     /// Unit, description, coordinate frame, time scale and format.
     pub facts: Facts,
     /// Times that may be shown as timestamps.
@@ -129,7 +130,7 @@ impl Search {
         let mask = value.get("mask").map(TreeNode::target).and_then(|mask| {
             let tag = mask.tag.as_deref().filter(|tag| ndarray::is_tag(tag))?;
             let (mut mask, _) = Ndarray::read_leniently(tag, mask).ok()?;
-            mask.settle_inline().ok().map(|()| mask)
+            mask.settle_inline().ok().map(|()| Arc::new(mask))
         });
         // A quantity has one array, so the keys that lead to it are left out of the name.
         let telling = self.below.iter().filter(|key| !matches!(key.as_str(), "value" | INLINE_KEY));
@@ -139,6 +140,6 @@ impl Search {
         let mut known = HashSet::new();
         facts.reverse();
         facts.retain(|(key, _)| known.insert(*key));
-        self.arrays.push((path, Source { name: String::new(), array, mask, facts, times: None }));
+        self.arrays.push((path, Source { name: String::new(), array: Arc::new(array), mask, facts, times: None }));
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use super::super::arrays::NodePaths;
 use super::super::computed::Computed;
 use super::super::ndarray::{self, Datatype, Ndarray};
 use super::super::units;
@@ -11,16 +12,17 @@ use super::search::{Source, arrays_in, is_column, is_time};
 use super::spectrum::{columns_in, is_spectrum};
 use crate::content::names::ViewNames;
 use crate::content::path_folder::{Item, Items};
+use crate::content::path_tree::{Id, PathTree};
 use crate::format::{Defect, Severity};
 use crate::yaml::event::Mark;
-use crate::yaml::survey::{PathId, Paths, Step, TreeNode, WantedNode};
+use crate::yaml::survey::{Alias, PathId, Paths, Step, TreeNode, WantedNode};
 
 /// Maximal number of columns.
 const MOST_COLUMNS: usize = 1 << 17;
 /// Maximal number of omissions that are reported.
 const MOST_DEFECTS: usize = 100;
-/// Maximal length of a path, in bytes.
-const LONGEST_PATH: usize = 3000;
+/// Maximal size of the targets of all links, in bytes.
+const MOST_TARGETS: usize = 16 << 20;
 /// Maximal size of a row of a column: elements and bytes.
 const LONGEST_ROW: (u64, u64) = (1 << 20, 8 << 20);
 const TOO_LONG: &str = "one of its rows is longer than 8 MiB";
@@ -242,45 +244,54 @@ impl TableFinder {
         }
     }
 
-    fn found(mut self, surveyed: Option<&Surveyed<'_>>) -> FoundTables {
+    fn found(self, surveyed: Option<&Surveyed<'_>>) -> FoundTables {
         let Some(Surveyed { survey, unfit, .. }) = surveyed else {
             return FoundTables::new(Vec::new(), self.defects);
         };
-        let mut places = TablePaths::default();
-        for (path, columns) in std::mem::take(&mut self.tables) {
-            let within =
-                survey.paths.last(path).is_some_and(|(parent, _)| self.is_closed(&survey.paths, parent));
+        let closed = self.closed_below(&survey.paths);
+        let is_closed = |path: Option<PathId>| match path {
+            None => self.closed.contains(&None),
+            Some(path) => closed.get(path.index()).copied().unwrap_or_default(),
+        };
+        let mut places = TablePaths::new();
+        for (path, columns) in self.tables {
+            let within = survey.paths.last(path).is_some_and(|(parent, _)| is_closed(parent));
             if !within && !columns.is_empty() {
-                places.add(&survey.paths.steps(path), columns);
+                places.add(&survey.paths, path, columns);
             }
         }
-        for (path, mut columns) in std::mem::take(&mut self.mappings) {
-            if is_table_of(&columns) && !self.is_closed(&survey.paths, path) {
+        for (path, mut columns) in self.mappings {
+            if is_table_of(&columns) && !is_closed(path) {
                 columns.sort_by_key(|(offset, _)| *offset);
                 columns.retain(|(_, source)| lost(source, *unfit).is_none());
                 let columns: Vec<Source> = columns.into_iter().map(|(_, source)| source).collect();
                 if !columns.is_empty() {
-                    places.add(&survey.paths.steps(path), columns);
+                    places.add(&survey.paths, path, columns);
                 }
             }
         }
         let aliases = if places.nodes.is_empty() { &[] } else { &survey.aliases[..] };
         for alias in aliases {
-            places.link(&survey.paths.steps(alias.path), &survey.paths.steps(alias.target));
+            places.link(&survey.paths, alias);
         }
         FoundTables::new(places.items, self.defects)
     }
 
-    /// True if a node is a table with a tag, or lies within one.
-    fn is_closed(&self, paths: &Paths, path: Option<PathId>) -> bool {
-        let mut at = Some(path);
-        while let Some(path) = at {
-            if self.closed.contains(&path) {
-                return true;
-            }
-            at = paths.last(path).map(|(parent, _)| parent);
+    /// Returns, for each path, true if the node is a table with a tag, or lies within one.
+    fn closed_below(&self, paths: &Paths) -> Vec<bool> {
+        if self.closed.is_empty() {
+            return Vec::new();
         }
-        false
+        let mut closed = Vec::with_capacity(paths.len());
+        // A parent comes before the paths below it.
+        for (path, parent) in paths.parents() {
+            let is_within = parent.map_or_else(
+                || self.closed.contains(&None),
+                |parent| closed.get(parent.index()).copied().unwrap_or_default(),
+            );
+            closed.push(is_within || self.closed.contains(&Some(path)));
+        }
+        closed
     }
 }
 
@@ -352,87 +363,73 @@ fn unfit_row(datatype: &Datatype, count: u64) -> Option<&'static str> {
 }
 
 /// The paths of tables.
-#[derive(Default)]
 struct TablePaths {
+    paths: NodePaths,
     items: Vec<Item<TableEntry>>,
     /// The entry at the path of a node: true for a table, false for a directory.
-    nodes: HashMap<String, bool>,
-    taken: HashSet<String>,
+    nodes: HashMap<Id, bool>,
+    /// Number of files and links with the name of a path and an ending.
+    taken: HashMap<(Id, &'static str), u32>,
+    /// Size of the targets of all links so far, in bytes.
+    targets: usize,
 }
 
 impl TablePaths {
-    fn add(&mut self, steps: &[&Step], columns: Vec<Source>) {
-        if is_too_long(steps) {
-            return;
+    fn new() -> Self {
+        Self {
+            paths: NodePaths::new(NAMES),
+            items: Vec::new(),
+            nodes: HashMap::new(),
+            taken: HashMap::new(),
+            targets: 0,
         }
-        let path = components(steps);
-        let whole = path.join("/");
-        let mut above = whole.rsplit_once('/');
-        while let Some((folder, _)) = above.filter(|(folder, _)| !self.nodes.contains_key(*folder)) {
-            self.nodes.insert(folder.to_owned(), false);
-            above = folder.rsplit_once('/');
-        }
-        self.nodes.insert(whole, true);
-        self.item(path, ENDING, TableEntry::Table(columns.into()));
     }
 
-    /// Adds a link from a place where a node is mentioned to the node itself.
-    fn link(&mut self, from: &[&Step], to: &[&Step]) {
-        if is_too_long(from) || is_too_long(to) {
-            return;
-        }
-        let (from, mut to) = (components(from), components(to));
-        let Some(is_table) = self.nodes.get(&to.join("/")).copied() else { return };
-        let ending = if is_table { ENDING } else { "" };
-        if let Some(last) = to.last_mut() {
-            last.push_str(ending);
-        }
-        let shared = from.iter().zip(&to).take_while(|(one, other)| one == other).count();
-        let shared = shared.min(from.len() - 1).min(to.len() - 1);
-        let up = std::iter::repeat_n("..", from.len() - 1 - shared);
-        let text = up.chain(to[shared..].iter().map(String::as_str)).collect::<Vec<_>>().join("/");
-        self.item(from, ending, TableEntry::Link(text.into()));
-    }
-
-    /// Adds an item with a unique file name, unless its path is too long.
-    fn item(&mut self, path: Vec<String>, ending: &str, what: TableEntry) {
-        let length: usize = path.iter().map(|component| component.len() + 1).sum();
-        let Some(stem) = path.last().filter(|_| length <= LONGEST_PATH).cloned() else { return };
-        let folder = path[..path.len() - 1].join("/");
-        let mut copy = 0;
-        loop {
-            let file = if copy == 0 { format!("{stem}{ending}") } else { format!("{stem}~{copy}{ending}") };
-            if self.taken.insert(format!("{folder}/{file}")) {
-                self.items.push(Item { path: path.into(), file, what });
-                return;
+    fn add(&mut self, paths: &Paths, path: Option<PathId>, columns: Vec<Source>) {
+        let Some(place) = self.paths.of(paths, path) else { return };
+        let mut above = self.paths.tree.parent(place);
+        while let Some(folder) = above.filter(|folder| *folder != PathTree::ROOT) {
+            if self.nodes.contains_key(&folder) {
+                break;
             }
-            copy += 1;
+            self.nodes.insert(folder, false);
+            above = self.paths.tree.parent(folder);
+        }
+        self.nodes.insert(place, true);
+        self.item(place, ENDING, TableEntry::Table(columns.into()));
+    }
+
+    /// Adds a link from an alias to its node.
+    fn link(&mut self, paths: &Paths, alias: &Alias) {
+        let Some(to) = self.paths.of(paths, alias.target) else { return };
+        let Some(is_table) = self.nodes.get(&to).copied() else { return };
+        let Some(from) = self.paths.of(paths, alias.path) else { return };
+        let ending = if is_table { ENDING } else { "" };
+        let tree = &self.paths.tree;
+        let parent = |path| tree.parent(path).unwrap_or(PathTree::ROOT);
+        let name = [tree.component(to), ending].concat();
+        let mut way = tree.way(parent(from), parent(to));
+        way.push(&name);
+        let text = way.join("/");
+        self.targets += text.len();
+        if self.targets <= MOST_TARGETS {
+            self.item(from, ending, TableEntry::Link(text.into()));
         }
     }
-}
 
-/// True if the path of a node exceeds [`LONGEST_PATH`].
-fn is_too_long(steps: &[&Step]) -> bool {
-    let len = |step: &&Step| match step {
-        Step::Key(key) => key.len() + 1,
-        Step::Item(_) => 2,
-    };
-    steps.iter().map(len).sum::<usize>() > LONGEST_PATH
-}
-
-/// Returns the components of a node's path, escaped as in `arrays/`.
-fn components(steps: &[&Step]) -> Vec<String> {
-    let mut components = Vec::with_capacity(steps.len());
-    for step in steps {
-        match step {
-            Step::Key(key) => components.extend(NAMES.component(key.as_bytes())),
-            Step::Item(n) => components.push(n.to_string()),
-        }
+    /// Adds an item with a unique file name.
+    fn item(&mut self, place: Id, ending: &'static str, what: TableEntry) {
+        let copies = self.taken.entry((place, ending)).or_default();
+        let copy = match *copies {
+            0 => String::new(),
+            copy => format!("~{copy}"),
+        };
+        *copies += 1;
+        let tree = &mut self.paths.tree;
+        let file = [tree.component(place), &copy, ending].concat();
+        let folder = tree.parent(place).unwrap_or(PathTree::ROOT);
+        self.items.push(Item { folder: tree.shared(folder), file, what });
     }
-    if components.is_empty() {
-        components.extend(NAMES.component(b""));
-    }
-    components
 }
 
 #[cfg(test)]

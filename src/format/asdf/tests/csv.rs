@@ -3,11 +3,11 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use super::arrays::{Elements, components, file_of_all, surveyed};
+use super::arrays::{Elements, NodePaths, file_of_all, surveyed};
 use super::computed::Computed;
 use super::ndarray::{self, Datatype, Ndarray};
 use super::numbers::to_number;
-use super::same_paths::component;
+use super::same_paths::Folders;
 use super::view::{AsdfFile, Collector, Directory, Surveyed, Unfit, View};
 use crate::content::folder::{File, Node, Renewal};
 use crate::content::path_folder::{Item, Items, PathFolder};
@@ -63,13 +63,14 @@ impl Collector for Finder {
 
     fn end(self: Box<Self>, surveyed: Option<&Surveyed<'_>>, computed: &Computed) {
         let (mut items, mut taken) = (Vec::new(), HashSet::new());
+        let (mut paths, mut folders) = (NodePaths::of_arrays(), Folders::new(ENDING));
         for (path, columns) in self.0 {
-            let Some(surveyed) = surveyed else { break };
-            let path = components(&surveyed.survey.paths.steps(path));
-            let path: Arc<[String]> = path.iter().map(|part| component(part, ENDING)).collect();
+            let place = surveyed.and_then(|surveyed| paths.of(&surveyed.survey.paths, path));
             // A tree may have the same key twice.
-            if let (Some(last), true) = (path.last(), taken.insert(path.clone())) {
-                items.push(Item { file: format!("{last}{ENDING}"), path, what: columns });
+            let Some(place) = place.filter(|place| taken.insert(*place)) else { continue };
+            let path = folders.renamed(&paths.tree.shared(place));
+            if let Some((folder, name)) = path.split_last() {
+                items.push(Item { folder: folder.clone(), file: format!("{name}{ENDING}"), what: columns });
             }
         }
         computed.get_or_compute(|| Tables(Items::new(items)));

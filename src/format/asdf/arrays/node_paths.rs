@@ -1,0 +1,85 @@
+//! Paths of nodes in a view, as components that share their prefixes.
+
+use crate::content::names::ViewNames;
+use crate::content::path_tree::{Id, PathTree};
+use crate::yaml::survey::{PathId, Paths, Step};
+
+/// Maximal length of a path, in bytes. Linux refuses paths of 4096 bytes.
+const LONGEST_PATH: usize = 3000;
+
+/// The escapes of names in `arrays/`.
+pub(super) const NAMES: ViewNames = ViewNames { endings: &[".npy", ".mask"] };
+
+/// Paths in a view. Each is made once, in time for its own last component.
+#[derive(Debug)]
+pub(in super::super) struct NodePaths {
+    pub(in super::super) tree: PathTree,
+    names: ViewNames,
+    /// The paths of requested nodes, by the number of their path in the tree; `Some(None)` if the path is too
+    /// long.
+    known: Vec<Option<Option<Id>>>,
+}
+
+impl NodePaths {
+    /// Makes paths as in `arrays/`.
+    pub(in super::super) fn of_arrays() -> Self {
+        Self::new(NAMES)
+    }
+
+    /// Makes paths with names that are escaped by these rules.
+    pub(in super::super) fn new(names: ViewNames) -> Self {
+        Self { tree: PathTree::new(LONGEST_PATH), names, known: Vec::new() }
+    }
+
+    /// Returns the path of a node; `None` if it is too long. The root has the path of an empty key.
+    pub(in super::super) fn of(&mut self, paths: &Paths, path: Option<PathId>) -> Option<Id> {
+        match path {
+            None => self.join(PathTree::ROOT, b""),
+            Some(_) => self.folder(paths, path),
+        }
+    }
+
+    /// Returns the path of the value of `key` in a node; `None` if it is too long.
+    pub(in super::super) fn of_value(
+        &mut self,
+        paths: &Paths,
+        path: Option<PathId>,
+        key: &str,
+    ) -> Option<Id> {
+        self.folder(paths, path).and_then(|path| self.join(path, key.as_bytes()))
+    }
+
+    fn join(&mut self, path: Id, key: &[u8]) -> Option<Id> {
+        if key.len() > LONGEST_PATH {
+            return None;
+        }
+        let names = self.names.component(key);
+        names.iter().try_fold(path, |path, name| self.tree.join(path, name))
+    }
+
+    /// Returns the path of a node that contains others.
+    fn folder(&mut self, paths: &Paths, path: Option<PathId>) -> Option<Id> {
+        let mut steps = Vec::new();
+        let mut at = path;
+        let mut place = loop {
+            let Some(id) = at else { break Some(PathTree::ROOT) };
+            if let Some(known) = self.known.get(id.index()).copied().flatten() {
+                break known;
+            }
+            let (parent, step) = paths.last(at)?;
+            steps.push((id, step));
+            at = parent;
+        };
+        for (id, step) in steps.into_iter().rev() {
+            place = place.and_then(|place| match step {
+                Step::Key(key) => self.join(place, key.as_bytes()),
+                Step::Item(n) => self.tree.join(place, &n.to_string()),
+            });
+            if self.known.len() <= id.index() {
+                self.known.resize(id.index() + 1, None);
+            }
+            self.known[id.index()] = Some(place);
+        }
+        place
+    }
+}
