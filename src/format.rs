@@ -4,6 +4,7 @@ pub mod asdf;
 pub mod bloscpack;
 mod described;
 pub mod editor;
+pub mod endings;
 mod foreign;
 pub mod gsd;
 #[cfg(test)]
@@ -23,7 +24,7 @@ use crate::cache::Cache;
 use crate::content::Content;
 use crate::content::folder::{Attributes, File, Node};
 use crate::error::{Error, Kind, Result};
-use crate::source::{FileSource, Reach, Source, SourceStat};
+use crate::source::{FileSource, Reach, Source, SourceStat, Web};
 pub use described::{ArrayFacts, ArraySource, tree_in_json};
 use editor::{EditContext, EditSupport, Editor, SaveTarget};
 
@@ -37,12 +38,14 @@ pub struct Context {
     pub cache: Arc<Cache>,
     /// Limit on the location of other files that a file refers to.
     pub reach: Reach,
+    /// The files on servers that a local file may refer to; `None` if it may not.
+    pub web: Option<Arc<dyn Web>>,
 }
 
 impl Context {
     /// Creates a context in which files may only refer to files of their own directory.
     pub fn new(cache: Arc<Cache>) -> Self {
-        Self { cache, reach: Reach::default() }
+        Self { cache, reach: Reach::default(), web: None }
     }
 }
 
@@ -64,8 +67,12 @@ pub trait Format: Sync + std::fmt::Debug {
     /// Returns the magic of its files, for messages: `#ASDF`.
     fn magic(&self) -> &'static str;
 
-    /// Returns the names of all views besides `tree.yaml` and `blocks/` that its files may have, for `-o
-    /// views=`.
+    /// Returns the endings of the names of its files, lower case: `.asdf`.
+    fn endings(&self) -> &'static [&'static str] {
+        &[]
+    }
+
+    /// Returns the names for `-o views=` of all views besides `tree.yaml` and `blocks/`.
     fn view_names(&self) -> &'static [&'static str] {
         &[]
     }

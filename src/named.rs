@@ -10,7 +10,7 @@ use std::sync::{Arc, OnceLock};
 use crate::cache::Cache;
 use crate::error::{Error, Kind, Result};
 use crate::remote::{Address, Remote, RemoteOptions, RemotePlace};
-use crate::source::{FileSource, Place, Source};
+use crate::source::{FileSource, Place, Source, Web};
 
 /// A source that a user named.
 #[derive(Clone, Debug)]
@@ -42,6 +42,12 @@ impl Servers {
         let remote = Remote::new(self.options.clone(), self.cache.clone())?;
         remote.start_threads();
         Ok(self.remote.get_or_init(|| Arc::new(remote)))
+    }
+}
+
+impl Web for Servers {
+    fn open(&self, url: &str) -> Result<Arc<dyn Source>> {
+        self.remote()?.open_named(url)
     }
 }
 

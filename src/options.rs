@@ -248,7 +248,8 @@ impl Options {
                 _ => return other(),
             },
             "external" => match value {
-                b"below" => self.external_anywhere = false,
+                b"below" => (self.external_anywhere, self.remote.follow) = (false, false),
+                b"http" => self.remote.follow = true,
                 b"anywhere" => self.external_anywhere = true,
                 _ => return other(),
             },

@@ -7,7 +7,7 @@
 //! | the state of a mount | [`Remote::new`], with the mount's [`Cache`] |
 //! | threads for read-ahead and requests | [`Remote::start_threads`], once the process has forked for the last time |
 //! | a source on the command line | [`Address::is_one`], [`Address::parse`], [`RemotePlace`]; [`Trust::Mounted`] |
-//! | a URL named by a tree | [`Address::parse`], [`Remote::may_be_named`]; [`Trust::Named`] |
+//! | a URL named by a tree | [`Remote::open_named`], [`Remote::open_with_others`]; [`Trust::Named`] |
 //! | `stat`, `open`, `list` of a location | [`Remote::stat`], [`Remote::open`], [`Remote::list`] |
 //! | a name in a directory | [`Remote::child`], or [`ListedEntry::address`] of a listing |
 //! | statistics | [`Remote::stats`] |
@@ -31,11 +31,13 @@
 //! that was opened: ETag and size, and without a strong ETag the date, too.
 
 mod address;
+mod beside;
 mod block;
 mod client;
 mod date;
 mod disk;
 mod fetch;
+mod listed;
 pub mod listing;
 mod object;
 mod options;
@@ -60,10 +62,12 @@ use lru::LruCache;
 
 use crate::cache::Cache;
 use crate::error::Result;
-use crate::source::{Source, SourceStat};
+use crate::source::{ListedStat, PlaceStat, Source, SourceStat};
 use crate::sync::locked;
+use listed::LastListings;
 use object::{Object, Opened};
 use shared::RemoteState;
+use version::ObjectVersion;
 
 pub use address::Class;
 pub use client::Trust;
@@ -93,6 +97,7 @@ pub struct Remote {
     shared: Arc<RemoteState>,
     /// The objects that were opened last.
     known: Mutex<LruCache<(String, Trust), Arc<Object>>>,
+    listed: LastListings,
 }
 
 impl Remote {
@@ -102,7 +107,7 @@ impl Remote {
     /// An option is not valid, or the directory of the cache can't be used.
     pub fn new(options: RemoteOptions, cache: Arc<Cache>) -> Result<Self> {
         let shared = Arc::new(RemoteState::new(options, cache)?);
-        Ok(Self { shared, known: Mutex::new(LruCache::new(KNOWN)) })
+        Ok(Self { shared, known: Mutex::new(LruCache::new(KNOWN)), listed: LastListings::default() })
     }
 
     /// Allows threads, which do not survive a fork. Before, readers send their requests themselves, and
@@ -138,7 +143,7 @@ impl Remote {
     /// Opens the current version of an object.
     pub fn open(&self, address: &Address, trust: Trust) -> Result<Arc<dyn Source>> {
         match self.object(address, trust)? {
-            Some(object) => Ok(Arc::new(RemoteSource(object))),
+            Some(object) => Ok(Arc::new(RemoteSource { object, surroundings: None })),
             None => Err(crate::error::errno(libc::EISDIR).of(address.to_string())),
         }
     }
@@ -146,6 +151,34 @@ impl Remote {
     /// Lists a directory, page by page as the iterator goes on.
     pub fn list(&self, directory: &Address, trust: Trust) -> Listing {
         Listing::new(self.shared.clone(), directory, trust)
+    }
+
+    /// Remembers the entries of a directory for a moment.
+    fn note_listing(&self, directory: &Address, entries: &[ListedEntry]) {
+        self.listed.note(&self.shared.identity(&directory.as_directory()), entries);
+    }
+
+    /// Returns a number for a name in a directory, for [`Remote::listed`].
+    fn number(&self, directory: &Address, name: &OsStr) -> u64 {
+        let name = name.to_str().unwrap_or_default();
+        self.listed.digest(&self.shared.identity(&directory.as_directory()), name)
+    }
+
+    /// Returns the state of a name by the last listing of its directory, if that is recent.
+    fn listed(&self, number: u64, address: &Address) -> Option<ListedStat> {
+        let name = self.listed.get(number)?;
+        if name.is_directory {
+            return Some(ListedStat { stat: PlaceStat::Directory, is_exact: true });
+        }
+        let (size, tag) = (name.size.unwrap_or(0), name.tag.as_deref());
+        let version = ObjectVersion { etag: tag.map(str::to_owned), last_modified: None, size };
+        let mtime = name.mtime.unwrap_or_default();
+        let stat = SourceStat { mtime, ..object::stat_of(&self.shared, address, &version) };
+        // An object that was opened is asked for its state itself.
+        let key = (self.shared.identity(address), Trust::Mounted);
+        let is_exact =
+            name.size.is_some() && version.strong().is_some() && !locked(&self.known).contains(&key);
+        Some(ListedStat { stat: PlaceStat::File(stat), is_exact })
     }
 
     /// Returns the address of a name in a directory; `None` if no name of a listing is like it. The address

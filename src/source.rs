@@ -20,7 +20,7 @@ use crate::error::Result;
 pub use buffered::BufferedSource;
 pub use file::{FileSource, Held, Lent};
 pub use memory::MemorySource;
-pub use place::{Place, PlaceKind, PlaceStat};
+pub use place::{ListedStat, Place, PlaceKind, PlaceStat};
 pub use readers::{Moved, NoReaders, Readers};
 pub use version::{Identity, Provenance, SourceStat, SourceVersion, Time};
 pub use window::Window;
@@ -76,6 +76,21 @@ pub trait Surroundings: Send + Sync + std::fmt::Debug {
     /// # Errors
     /// There is no such file, it can't be read, or it is out of reach; the message says which.
     fn open(&self, path: &Path, reach: &Reach) -> Result<Arc<dyn Source>>;
+
+    /// Opens the file that a URI in the tree names, if the source is not local; `None` if it is.
+    fn open_reference(&self, uri: &str) -> Option<Result<Arc<dyn Source>>> {
+        let _ = uri;
+        None
+    }
+}
+
+/// The files on servers that local trees may name.
+pub trait Web: Send + Sync + std::fmt::Debug {
+    /// Opens the file at an http or https URL.
+    ///
+    /// # Errors
+    /// The URL is not valid, must not be asked, or can't be read; the message says which.
+    fn open(&self, url: &str) -> Result<Arc<dyn Source>>;
 }
 
 /// The limit on the location of files that a source may refer to.

@@ -369,6 +369,12 @@ impl Vfs {
                 Attr { nlink: 2 + sources.len() as u32, ..own(Kind::Directory, 0, stat) }
             }
             Class::Folder(folder) => {
+                // A file that no program has looked into is as its directory was listed.
+                if folder.last_seen().is_none()
+                    && let Some((stat, _)) = entry.position.location.listed()
+                {
+                    return Ok(self.own_folder(ino, folder, &stat));
+                }
                 let look = match self.mounted(entry) {
                     Ok(mounted) => mounted.look().stat,
                     // The root remains after its file is gone, because the mount is there.

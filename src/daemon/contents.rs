@@ -54,6 +54,9 @@ pub(crate) fn reading(options: &crate::options::Options) -> (Arc<Cache>, Options
     if options.external_anywhere {
         context.reach = Reach::Anywhere;
     }
+    if options.remote.follow {
+        context.web = Some(Arc::new(Servers::new(&options.remote, &cache)));
+    }
     let mut reading = Options::new(context);
     reading.verify = options.verify;
     reading.views = options.views.clone();

@@ -176,7 +176,16 @@ impl MountedFile {
         let mut state = locked(&self.state);
         if state.saving.is_none() && state.looked.elapsed() >= age {
             state.looked = Instant::now();
-            match self.location.stat() {
+            let found = if self.location.changes_in_place() {
+                self.location.stat()
+            } else {
+                // Other threads do not wait for the server.
+                drop(state);
+                let found = self.location.stat();
+                state = locked(&self.state);
+                found
+            };
+            match found {
                 Ok(stat) if same_life(&state.stat, &stat) => {
                     state.stat = stat;
                     state.attached = true;

@@ -92,6 +92,10 @@ impl Format for Asdf {
         "#ASDF"
     }
 
+    fn endings(&self) -> &'static [&'static str] {
+        &[".asdf"]
+    }
+
     fn view_names(&self) -> &'static [&'static str] {
         static NAMES: LazyLock<Vec<&str>> = LazyLock::new(|| VIEWS.iter().map(|view| view.name()).collect());
         &NAMES

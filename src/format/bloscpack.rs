@@ -57,6 +57,10 @@ impl Format for Bloscpack {
         "blpk"
     }
 
+    fn endings(&self) -> &'static [&'static str] {
+        &[".blp"]
+    }
+
     fn view_names(&self) -> &'static [&'static str] {
         &["arrays", "data.bin", "meta.json"]
     }

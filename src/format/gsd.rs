@@ -64,6 +64,10 @@ impl Format for Gsd {
         r"\xdfe\xdfe\xdfe\xdfe"
     }
 
+    fn endings(&self) -> &'static [&'static str] {
+        &[".gsd"]
+    }
+
     fn view_names(&self) -> &'static [&'static str] {
         &["arrays", "tables", refs::NAME]
     }

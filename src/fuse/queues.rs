@@ -4,16 +4,33 @@
 //! All requests about a file that is being searched wait for the same work, so one thread for each file is
 //! enough. A file system that does not answer blocks a bounded number of threads, and no request about files
 //! on other file systems.
+//!
+//! A request of a program that a signal ends leaves its queue, as the requests before it may wait for a server.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex};
 
 use crate::sync::locked;
 use crate::vfs::{Delay, Foreign};
+use crate::workers::caller::{self, is_thread_signalled, on_behalf_of};
 use crate::workers::{Workers, while_waiting};
 
-type QueuedRequest = Box<dyn FnOnce() + Send>;
+/// The reason why a job is run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Turn {
+    /// All jobs before it are done.
+    Next,
+    /// A signal ends the program that waits for it, so it must end at once.
+    Interrupted,
+}
+
+/// A queued request.
+struct QueuedRequest {
+    /// The program's thread that waits, if a signal may end the wait.
+    caller: Option<u32>,
+    run: Box<dyn FnOnce(Turn) + Send>,
+}
 
 /// Maximum number of files with requests that run in parallel.
 const FILES: usize = 64;
@@ -27,6 +44,27 @@ struct Waiting {
     jobs: HashMap<u64, VecDeque<QueuedRequest>>,
     /// Foreign file systems with running jobs.
     foreign: HashMap<Foreign, Asked>,
+    /// True while a thread looks for signals of the programs that wait.
+    is_watched: bool,
+}
+
+impl Waiting {
+    /// Returns the callers of all jobs that wait for their turn.
+    fn callers(&self) -> HashSet<u32> {
+        self.jobs.values().flatten().filter_map(|job| job.caller).collect()
+    }
+
+    /// Removes the jobs of some callers.
+    fn remove(&mut self, callers: &HashSet<u32>) -> Vec<QueuedRequest> {
+        let is_removed = |job: &QueuedRequest| job.caller.is_some_and(|caller| callers.contains(&caller));
+        let mut removed = Vec::new();
+        for queue in self.jobs.values_mut().filter(|queue| queue.iter().any(is_removed)) {
+            let (out, kept) = std::mem::take(queue).into_iter().partition(is_removed);
+            *queue = kept;
+            removed.extend::<VecDeque<QueuedRequest>>(out);
+        }
+        removed
+    }
 }
 
 /// Threads that work on files of a foreign file system, and files that wait for a thread.
@@ -39,6 +77,8 @@ struct Asked {
 /// A queue for each file with slow requests.
 pub(super) struct Queues {
     workers: Workers,
+    /// The thread that looks for signals.
+    watch: Workers,
     waiting: Arc<Mutex<Waiting>>,
 }
 
@@ -51,22 +91,35 @@ impl std::fmt::Debug for Queues {
 impl Queues {
     /// Creates the queues; their threads are called `name`.
     pub(super) fn new(name: &'static str) -> Self {
-        Self { workers: Workers::new(name, FILES), waiting: Arc::default() }
+        let (workers, watch) = (Workers::new(name, FILES), Workers::new("signals", 1));
+        Self { workers, watch, waiting: Arc::default() }
     }
 
     /// Schedules a job on a file, after the jobs queued before on the same file.
     pub(super) fn run(&self, delay: Delay, job: impl FnOnce() + Send + 'static) {
+        self.add(delay, QueuedRequest { caller: None, run: Box::new(|_| job()) });
+    }
+
+    /// Schedules a job for a program's thread. While the job waits for its turn, a signal ends the wait.
+    pub(super) fn run_for(&self, caller: u32, delay: Delay, job: impl FnOnce(Turn) + Send + 'static) {
+        let run = move |turn| on_behalf_of(Some(caller), || job(turn));
+        self.add(delay, QueuedRequest { caller: Some(caller), run: Box::new(run) });
+    }
+
+    fn add(&self, delay: Delay, job: QueuedRequest) {
         let Delay { file, foreign } = delay;
         {
             let mut waiting = locked(&*self.waiting);
             if let Some(queue) = waiting.jobs.get_mut(&file) {
-                return queue.push_back(Box::new(job));
+                queue.push_back(job);
+                return self.watch(&mut waiting);
             }
-            waiting.jobs.insert(file, VecDeque::from([Box::new(job) as QueuedRequest]));
+            waiting.jobs.insert(file, VecDeque::from([job]));
             if let Some(foreign) = foreign {
                 let asked = waiting.foreign.entry(foreign).or_default();
                 if asked.threads == FOREIGN {
-                    return asked.held.push_back(file);
+                    asked.held.push_back(file);
+                    return self.watch(&mut waiting);
                 }
                 asked.threads += 1;
             }
@@ -77,14 +130,44 @@ impl Queues {
             None => work(&waiting, file),
         });
     }
+
+    /// Looks for signals as long as a program's job waits for its turn.
+    fn watch(&self, waiting: &mut Waiting) {
+        if std::mem::replace(&mut waiting.is_watched, true) {
+            return;
+        }
+        let waiting = self.waiting.clone();
+        self.watch.run(move || {
+            loop {
+                std::thread::sleep(caller::LOOK);
+                let callers = locked(&*waiting).callers();
+                let ended: HashSet<u32> =
+                    callers.into_iter().filter(|caller| is_thread_signalled(*caller)).collect();
+                let mut waiting = locked(&*waiting);
+                let jobs = if ended.is_empty() { Vec::new() } else { waiting.remove(&ended) };
+                waiting.is_watched = waiting.jobs.values().flatten().any(|job| job.caller.is_some());
+                let goes_on = waiting.is_watched;
+                drop(waiting);
+                jobs.into_iter().for_each(|job| run(job, Turn::Interrupted));
+                if !goes_on {
+                    return;
+                }
+            }
+        });
+    }
+}
+
+/// Runs a job. If it panics, the others go on.
+fn run(job: QueuedRequest, turn: Turn) {
+    if catch_unwind(AssertUnwindSafe(|| (job.run)(turn))).is_err() {
+        tracing::error!("a job panicked: its request is answered with EIO");
+    }
 }
 
 /// Runs the jobs on a file until its queue is empty.
 fn work(waiting: &Mutex<Waiting>, file: u64) {
     while let Some(job) = next(waiting, file) {
-        if catch_unwind(AssertUnwindSafe(job)).is_err() {
-            tracing::error!("a job panicked: its request is answered with EIO");
-        }
+        run(job, Turn::Next);
     }
 }
 

@@ -2,7 +2,10 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use fuser::{Errno, FileAttr, FileType, INodeNo, ReplyEmpty};
+use fuser::{
+    Errno, FileAttr, FileType, INodeNo, ReplyAttr, ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty,
+    ReplyEntry, ReplyOpen, ReplyXattr,
+};
 
 use crate::error::{Error, Result};
 use crate::host::stat::{Kind, Time};
@@ -76,6 +79,24 @@ fn time((seconds, nanoseconds): Time) -> SystemTime {
     let time = second.and_then(|second| second.checked_add(Duration::from_nanos(nanoseconds.into())));
     time.unwrap_or(UNIX_EPOCH)
 }
+
+/// A reply to a request that changes nothing, so that it can end early.
+pub(crate) trait Refuse: Send + 'static {
+    /// Replies an error.
+    fn refuse(self, errno: Errno);
+}
+
+macro_rules! refuse {
+    ($($reply:ty),*) => {
+        $(impl Refuse for $reply {
+            fn refuse(self, errno: Errno) {
+                self.error(errno);
+            }
+        })*
+    };
+}
+
+refuse!(ReplyAttr, ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyOpen, ReplyXattr);
 
 /// Replies success or the errno of the error.
 pub(crate) fn done(result: Result<()>, reply: ReplyEmpty) {

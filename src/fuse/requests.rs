@@ -9,12 +9,14 @@ use std::time::SystemTime;
 
 use fuser::{
     AccessFlags, BsdFileFlags, CopyFileRangeFlags, Errno, FileHandle, Filesystem, INodeNo, InitFlags,
-    IoctlFlags, KernelConfig, LockOwner, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData,
-    ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyIoctl, ReplyLseek, ReplyOpen,
+    IoctlFlags, KernelConfig, LockOwner, OpenAccMode, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate,
+    ReplyData, ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyIoctl, ReplyLseek, ReplyOpen,
     ReplyStatfs, ReplyWrite, ReplyXattr, Request, TimeOrNow, WriteFlags,
 };
 
+use super::queues::Turn;
 use super::read::{Purpose, ReadRequest};
+use super::reply::Refuse;
 use super::{Adapter, Server, activity, caller, ino, reply, write, xattr};
 use crate::overlay::change::Change;
 use crate::vfs::{Asked, NameIn, is_of_mount, may_be_xattr};
@@ -71,6 +73,29 @@ impl Adapter {
         self.0.searching.run(delay, move || unnoted(format_args!("{request}"), || handler(&server)));
     }
 
+    /// Answers a program's request that changes nothing. If it waits for a foreign file system, a signal that
+    /// ends the program ends the wait, too.
+    fn answer_program<R: Refuse>(
+        &self,
+        (node, asked, thread): (INodeNo, Asked<'_>, u32),
+        reply: R,
+        request: fmt::Arguments<'_>,
+        handler: impl FnOnce(&Server, R) + Send + 'static,
+    ) {
+        let delay = catch_unwind(AssertUnwindSafe(|| self.0.vfs.delay(ino(node), asked)));
+        let Some(delay) = delay.ok().flatten().filter(|delay| delay.foreign.is_some()) else {
+            return self.answer((node, asked), request, |server| handler(server, reply));
+        };
+        if node != INodeNo::ROOT || !matches!(asked, Asked::Itself) {
+            activity::note();
+        }
+        let (server, request) = (self.0.clone(), request.to_string());
+        self.0.searching.run_for(thread, delay, move |turn| match turn {
+            Turn::Next => unnoted(format_args!("{request}"), || handler(&server, reply)),
+            Turn::Interrupted => reply.refuse(Errno::EINTR),
+        });
+    }
+
     /// Answers a request that is slow only on a foreign file system.
     fn answer_foreign(
         &self,
@@ -102,19 +127,19 @@ impl Filesystem for Adapter {
         self.0.dirs.clear();
     }
 
-    fn lookup(&self, _request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
-        let (asked, own) = (Asked::Name(name), name.to_owned());
-        self.answer((parent, asked), format_args!("lookup {name:?} in {parent}"), move |server| {
-            server.look_up(parent, &own, reply);
-        });
+    fn lookup(&self, request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
+        let (asked, own) = ((parent, Asked::Name(name), request.pid()), name.to_owned());
+        let request = format_args!("lookup {name:?} in {parent}");
+        self.answer_program(asked, reply, request, move |server, reply| server.look_up(parent, &own, reply));
     }
 
     fn forget(&self, _request: &Request, node: INodeNo, count: u64) {
         guarded(format_args!("forget {node}, {count} times"), || self.0.vfs.forget(ino(node), count));
     }
 
-    fn getattr(&self, _request: &Request, node: INodeNo, _handle: Option<FileHandle>, reply: ReplyAttr) {
-        self.answer((node, Asked::Itself), format_args!("getattr {node}"), move |server| {
+    fn getattr(&self, request: &Request, node: INodeNo, _handle: Option<FileHandle>, reply: ReplyAttr) {
+        let asked = (node, Asked::Itself, request.pid());
+        self.answer_program(asked, reply, format_args!("getattr {node}"), move |server, reply| {
             server.get_attr(node, reply);
         });
     }
@@ -124,8 +149,15 @@ impl Filesystem for Adapter {
     }
 
     fn open(&self, request: &Request, node: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
-        let thread = request.pid();
-        self.answer((node, Asked::Itself), format_args!("open {node} {flags:?}"), move |server| {
+        let (thread, request) = (request.pid(), format_args!("open {node} {flags:?}"));
+        let asked = (node, Asked::Itself, thread);
+        // An open that truncates is not repeated.
+        if flags.acc_mode() != OpenAccMode::O_RDONLY {
+            return self.answer((node, Asked::Itself), request, move |server| {
+                server.open_file(thread, node, flags, reply);
+            });
+        }
+        self.answer_program(asked, reply, request, move |server, reply| {
             server.open_file(thread, node, flags, reply);
         });
     }
@@ -177,33 +209,34 @@ impl Filesystem for Adapter {
         });
     }
 
-    fn opendir(&self, _request: &Request, node: INodeNo, _flags: OpenFlags, reply: ReplyOpen) {
-        self.answer((node, Asked::Listing), format_args!("opendir {node}"), move |server| {
+    fn opendir(&self, request: &Request, node: INodeNo, _flags: OpenFlags, reply: ReplyOpen) {
+        let asked = (node, Asked::Listing, request.pid());
+        self.answer_program(asked, reply, format_args!("opendir {node}"), move |server, reply| {
             server.open_dir(node, reply);
         });
     }
 
-    fn readdir(&self, _: &Request, node: INodeNo, handle: FileHandle, offset: u64, reply: ReplyDirectory) {
-        self.answer((node, Asked::Listing), format_args!("readdir {node} from {offset}"), move |server| {
+    fn readdir(&self, by: &Request, node: INodeNo, handle: FileHandle, offset: u64, reply: ReplyDirectory) {
+        let (asked, request) =
+            ((node, Asked::Listing, by.pid()), format_args!("readdir {node} from {offset}"));
+        self.answer_program(asked, reply, request, move |server, reply| {
             server.read_dir(handle, offset, reply);
         });
     }
 
     fn readdirplus(
         &self,
-        _request: &Request,
+        request: &Request,
         node: INodeNo,
         handle: FileHandle,
         offset: u64,
         reply: ReplyDirectoryPlus,
     ) {
-        self.answer(
-            (node, Asked::Listing),
-            format_args!("readdirplus {node} from {offset}"),
-            move |server| {
-                server.read_dir_plus(handle, offset, reply);
-            },
-        );
+        let asked = (node, Asked::Listing, request.pid());
+        let request = format_args!("readdirplus {node} from {offset}");
+        self.answer_program(asked, reply, request, move |server, reply| {
+            server.read_dir_plus(handle, offset, reply);
+        });
     }
 
     fn releasedir(&self, _: &Request, node: INodeNo, handle: FileHandle, _: OpenFlags, reply: ReplyEmpty) {
@@ -219,7 +252,7 @@ impl Filesystem for Adapter {
         });
     }
 
-    fn getxattr(&self, _: &Request, node: INodeNo, name: &OsStr, size: u32, reply: ReplyXattr) {
+    fn getxattr(&self, by: &Request, node: INodeNo, name: &OsStr, size: u32, reply: ReplyXattr) {
         if !may_be_xattr(name) {
             return guarded(format_args!("getxattr {node} {name:?}"), || reply.error(Errno::EOPNOTSUPP));
         }
@@ -228,25 +261,28 @@ impl Filesystem for Adapter {
                 self.0.get_xattr(node, name, size, reply)
             });
         }
-        let own = name.to_owned();
-        self.answer((node, Asked::Derived), format_args!("getxattr {node} {name:?}"), move |server| {
+        let (own, asked) = (name.to_owned(), (node, Asked::Derived, by.pid()));
+        self.answer_program(asked, reply, format_args!("getxattr {node} {name:?}"), move |server, reply| {
             server.get_xattr(node, &own, size, reply);
         });
     }
 
-    fn listxattr(&self, _request: &Request, node: INodeNo, size: u32, reply: ReplyXattr) {
+    fn listxattr(&self, request: &Request, node: INodeNo, size: u32, reply: ReplyXattr) {
+        let asked = (node, Asked::Derived, request.pid());
         guarded(format_args!("listxattr {node}"), || match self.0.vfs.xattr_names_unparsed(ino(node)) {
             Some(names) => xattr::answer(&names, size, reply),
-            None => self.answer((node, Asked::Derived), format_args!("listxattr {node}"), move |server| {
-                server.list_xattrs(node, size, reply);
-            }),
+            None => {
+                self.answer_program(asked, reply, format_args!("listxattr {node}"), move |server, reply| {
+                    server.list_xattrs(node, size, reply);
+                })
+            }
         });
     }
 
     fn access(&self, request: &Request, node: INodeNo, mask: AccessFlags, reply: ReplyEmpty) {
-        let (uid, gid) = (request.uid(), request.gid());
-        self.answer((node, Asked::Derived), format_args!("access {node} {mask:?}"), move |server| {
-            server.check_access((uid, gid), node, mask, reply);
+        let (user, asked) = ((request.uid(), request.gid()), (node, Asked::Derived, request.pid()));
+        self.answer_program(asked, reply, format_args!("access {node} {mask:?}"), move |server, reply| {
+            server.check_access(user, node, mask, reply);
         });
     }
 

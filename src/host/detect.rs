@@ -2,7 +2,11 @@
 //!
 //! Nothing is listed or opened before a program asks. A name costs one stat. For a regular file the first
 //! bytes are read too, to find out whether a format recognises it. The result is remembered (`remembered`).
+//!
+//! A listing of a directory on a server sends no request for each file. Until a file is looked at, its name
+//! decides how it is shown (`by_name`).
 
+mod by_name;
 mod remembered;
 
 use std::ffi::{OsStr, OsString};
@@ -11,6 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::SystemTime;
 
+use by_name::ByName;
 use remembered::Remembered;
 
 use crate::error::{self, Error, Result};
@@ -23,7 +28,7 @@ use crate::host::local::link::{self, LinkForm};
 use crate::host::location::{Location, Name, OpenDir};
 use crate::host::mounts::Foreign;
 use crate::host::stat::{Kind, Stat};
-use crate::source::{Place, Source, read_up_to};
+use crate::source::{Place, PlaceStat, Source, SourceStat, SourceVersion, read_up_to};
 
 /// The location of an entry, and the party that may never answer requests about it.
 #[derive(Clone, Debug)]
@@ -75,6 +80,7 @@ impl Seen {
 pub(crate) struct FormatDetector {
     recognise: fn(&[u8]) -> Option<&'static str>,
     remembered: Remembered,
+    by_name: ByName,
     /// Recovers files after an interrupted save, or reports them: the first bytes of such a
     /// file may match no format.
     recovery: RecoveryPolicy,
@@ -90,8 +96,8 @@ impl std::fmt::Debug for FormatDetector {
 
 impl FormatDetector {
     pub(crate) fn new(recognise: fn(&[u8]) -> Option<&'static str>, recovery: RecoveryPolicy) -> Self {
-        let remembered = Remembered::default();
-        Self { recognise, remembered, recovery, told: AtomicBool::new(false) }
+        let (remembered, by_name) = Default::default();
+        Self { recognise, remembered, by_name, recovery, told: AtomicBool::new(false) }
     }
 
     /// Returns the entry `name` of a mirrored directory.
@@ -99,7 +105,13 @@ impl FormatDetector {
         let (parent, dir) = match dir {
             OpenDir::Local(parent, dir) => (parent, dir.as_fd()),
             OpenDir::Elsewhere(place) => {
-                return self.seen_elsewhere(EntryPosition::elsewhere(place.child(name)));
+                let position = EntryPosition::elsewhere(place.child(name));
+                return match position.location.listed() {
+                    Some((stat, is_exact)) if is_exact || self.by_name.is_folder(&position.location) => {
+                        Ok(self.seen_by_name(position, stat))
+                    }
+                    _ => self.seen_elsewhere(position),
+                };
             }
         };
         if let Some(mountpoint) = parent.mountpoint()
@@ -122,13 +134,56 @@ impl FormatDetector {
         }
     }
 
+    /// Returns a name of a directory elsewhere as its listing shows it, without a request; true if all
+    /// attributes are known.
+    pub(crate) fn listed(&self, dir: &OpenDir<'_>, name: &Name) -> Option<(Seen, bool)> {
+        let OpenDir::Elsewhere(place) = dir else { return None };
+        if !place.is_shown_as_listed() {
+            return None;
+        }
+        let position = EntryPosition::elsewhere(place.child(&name.name));
+        let label = position.location.label();
+        let (stat, is_exact) = match (position.location.listed(), name.kind?) {
+            (Some(listed), _) => listed,
+            (None, Kind::Directory) => (Stat::elsewhere(&label, PlaceStat::Directory), false),
+            (None, _) => {
+                let version = SourceVersion::of_tag("listed");
+                let stat = SourceStat { size: 0, mtime: (0, 0), version };
+                (Stat::elsewhere(&label, PlaceStat::File(stat)), false)
+            }
+        };
+        let is_known = position.location.listed().is_some();
+        let seen = self.seen_by_name(position, stat);
+        let is_certain = is_exact || is_known && seen.shape == EntryForm::Folder;
+        Some((seen, is_certain))
+    }
+
+    fn seen_by_name(&self, position: EntryPosition, stat: Stat) -> Seen {
+        let shape = match stat.kind {
+            Kind::Directory => EntryForm::Directory,
+            _ if self.by_name.is_folder(&position.location) => EntryForm::Folder,
+            _ => EntryForm::File,
+        };
+        Seen { position, stat, shape }
+    }
+
+    /// True if the name of a file elsewhere promises a format that its first bytes do not show.
+    pub(crate) fn is_misnamed(&self, location: &Location) -> Result<bool> {
+        if !matches!(location, Location::Elsewhere(_)) {
+            return Ok(false);
+        }
+        let is_known = self.format_in(&*location.open()?)?.is_some();
+        self.by_name.note(location, is_known);
+        Ok(!is_known)
+    }
+
     /// Returns the type that programs see for a name in a mirrored directory. If the directory entry contains
     /// the type, no stat is needed.
-    pub(crate) fn kind(&self, dir: &OpenDir<'_>, name: &Name) -> Result<Kind> {
-        let Name { name, kind: told, inode } = name;
+    pub(crate) fn kind(&self, dir: &OpenDir<'_>, entry: &Name) -> Result<Kind> {
+        let Name { name, kind: told, inode } = entry;
         let OpenDir::Local(parent, held) = dir else {
-            return match *told {
-                Some(kind @ Kind::Directory) => Ok(kind),
+            return match (told, self.listed(dir, entry)) {
+                (Some(_), Some((seen, _))) => Ok(seen.kind()),
                 _ => Ok(self.look(dir, name)?.kind()),
             };
         };
@@ -185,6 +240,7 @@ impl FormatDetector {
     /// True if a format recognises the file elsewhere; false if the file can't be read.
     fn recognises_elsewhere(&self, location: &Location, stat: &Stat) -> Result<bool> {
         if let Some(known) = self.remembered.get(stat) {
+            self.by_name.note(location, known);
             return Ok(known);
         }
         let source = match location.open_found(stat) {
@@ -193,6 +249,7 @@ impl FormatDetector {
         };
         let known = self.format_in(&*source).map_err(|error| error.of(location.label()))?.is_some();
         self.remembered.put(stat, known, SystemTime::now());
+        self.by_name.note(location, known);
         Ok(known)
     }
 

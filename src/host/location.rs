@@ -3,7 +3,7 @@
 //! There are two kinds: local paths, and [`Place`]s elsewhere. The modules above know neither descriptors nor
 //! addresses: they use [`Location`], and compare [`FileKey`]s.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use crate::host::local::{Dir, LocalPath};
 use crate::host::mounts::{self, Foreign};
 use crate::host::pinned::PinnedSource;
 use crate::host::stat::{FileKey, Kind, Stat};
-use crate::source::{Place, PlaceKind, PlaceStat, Source};
+use crate::source::{ListedStat, Place, PlaceKind, PlaceStat, Source};
 use crate::workers::while_waiting;
 
 pub(crate) use crate::host::local::Name;
@@ -55,6 +55,14 @@ impl Location {
         }
     }
 
+    /// Returns the name of a file elsewhere.
+    pub(crate) fn name(&self) -> Option<OsString> {
+        match self {
+            Self::Local(_) => None,
+            Self::Elsewhere(place) => place.name(),
+        }
+    }
+
     /// Returns statistics of the requests to servers, in YAML; `None` for a local path.
     pub(crate) fn statistics(&self) -> Option<Vec<u8>> {
         match self {
@@ -69,6 +77,14 @@ impl Location {
             Self::Local(path) => path.stat(),
             Self::Elsewhere(place) => Ok(Stat::elsewhere(place.label(), ask(place, |place| place.stat())?)),
         }
+    }
+
+    /// Returns the stat by the last listing of the directory, if that is recent; true if it is exact. Sends no
+    /// request.
+    pub(crate) fn listed(&self) -> Option<(Stat, bool)> {
+        let Self::Elsewhere(place) = self else { return None };
+        let ListedStat { stat, is_exact } = place.listed()?;
+        Some((Stat::elsewhere(place.label(), stat), is_exact))
     }
 
     /// Returns a stat for the root of the mount while its file is gone.

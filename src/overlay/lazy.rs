@@ -12,6 +12,7 @@ use crate::folder::open_files::OpenFiles;
 use crate::folder::serials::Serials;
 use crate::format::editor::EditSupport;
 use crate::host::detect::EntryPosition;
+use crate::host::stat::Stat;
 use crate::overlay::file::OverlayFile;
 use crate::overlay::{Overlay, SharedByOverlays};
 use crate::sync::{Rank, RankedMutex, locked, locked_at_once};
@@ -41,6 +42,11 @@ impl LazyOverlay {
         open_files: &Arc<OpenFiles>,
     ) -> Result<Arc<MountedFile>> {
         self.current.mounted(&position.location, serials, open_files)
+    }
+
+    /// Returns the last known stat of the file; `None` if no program has looked into it.
+    pub(crate) fn last_seen(&self) -> Option<Stat> {
+        self.current.last_seen()
     }
 
     /// True if the file is parsed at present.

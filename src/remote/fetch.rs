@@ -4,9 +4,9 @@ use std::ops::Range;
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Instant;
 
-use super::retry::{eio, too_late};
+use super::retry::{eio, interrupted, too_late};
 use crate::cache::Bytes;
-use crate::error::{Error, Kind, Result};
+use crate::error::{Error, Result};
 use crate::sync::locked;
 use crate::workers::{caller, while_waiting};
 
@@ -70,7 +70,7 @@ impl Fetch {
                     let (now, slice) = waited.unwrap_or_else(PoisonError::into_inner);
                     arrived = now;
                     if slice.timed_out() && caller::is_signalled() {
-                        return Err(Error::new(Kind::System(libc::EINTR), "a signal interrupts the read"));
+                        return Err(interrupted());
                     }
                 }
                 Ok(arrived)

@@ -132,12 +132,8 @@ impl Listing {
         if self.pages > PAGES {
             return Err(too_long().of(self.directory.to_string()));
         }
-        let request = PageRequest {
-            directory: &self.directory,
-            trust: self.trust,
-            after: after.as_deref(),
-            most: None,
-        };
+        let (directory, trust) = (self.directory.clone(), self.trust);
+        let request = PageRequest { directory, trust, after: after.clone(), most: None };
         let (page, next) = request.send(&self.shared)?;
         if next.is_some() && next == after {
             return Err(eio("the server repeats a page of the listing").of(self.directory.to_string()));
@@ -212,26 +208,31 @@ pub(super) fn child(directory: &Address, name: &OsStr) -> Option<Address> {
 }
 
 /// True if a bucket has a key with this prefix.
-pub(super) fn has_keys(shared: &RemoteState, directory: &Address, trust: Trust) -> Result<bool> {
-    let request = PageRequest { directory, trust, after: None, most: Some(1) };
+pub(super) fn has_keys(shared: &Arc<RemoteState>, directory: &Address, trust: Trust) -> Result<bool> {
+    let request = PageRequest { directory: directory.clone(), trust, after: None, most: Some(1) };
     Ok(!request.send(shared)?.0.is_empty())
 }
 
 /// A request for a page of a directory.
-struct PageRequest<'a> {
-    directory: &'a Address,
+struct PageRequest {
+    directory: Address,
     trust: Trust,
     /// The token of the page; `None` for the first one.
-    after: Option<&'a str>,
+    after: Option<String>,
     /// Maximum number of entries.
     most: Option<usize>,
 }
 
-impl PageRequest<'_> {
+impl PageRequest {
     /// Requests the page; returns its entries and the token of the next one.
-    fn send(&self, shared: &RemoteState) -> Result<(Vec<PageItem>, Option<String>)> {
-        let directory = self.directory;
+    fn send(self, shared: &Arc<RemoteState>) -> Result<(Vec<PageItem>, Option<String>)> {
         let deadline = Instant::now() + shared.options.read_timeout;
+        let own = shared.clone();
+        shared.schedule.answer(deadline, move || self.ask(&own, deadline))
+    }
+
+    fn ask(&self, shared: &RemoteState, deadline: Instant) -> Result<(Vec<PageItem>, Option<String>)> {
+        let directory = &self.directory;
         let request = |address: &Address, query: Option<&str>| {
             let ask = Ask { address, trust: self.trust, query, range: None, if_match: None };
             let asked = retry::until(deadline, &shared.client.counters, || {
@@ -268,8 +269,10 @@ impl PageRequest<'_> {
         let encoded = |text: &str| {
             percent_encoded(text.as_bytes(), |byte| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte))
         };
-        let after =
-            self.after.map_or_else(String::new, |token| format!("continuation-token={}&", encoded(token)));
+        let after = self
+            .after
+            .as_ref()
+            .map_or_else(String::new, |token| format!("continuation-token={}&", encoded(token)));
         let most = self.most.map_or_else(String::new, |most| format!("max-keys={most}&"));
         // In alphabetical order, as the signature has them.
         format!("{after}delimiter=%2F&encoding-type=url&list-type=2&{most}prefix={}", encoded(prefix))

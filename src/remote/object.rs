@@ -124,10 +124,10 @@ impl Object {
         let Some(_asking) = locked_at_once(&self.asking) else { return last.stat };
         match self.ask_version() {
             Ok(version) if version.is_same(&self.version) && !self.is_changed() => self.confirm(),
-            Ok(version) => {
-                self.note_change(Some(stat(&key(&self.shared, &self.address, &version), &version)))
-            }
+            Ok(version) => self.note_change(Some(stat_of(&self.shared, &self.address, &version))),
             Err(error) if error.errno() == libc::ENOENT => self.note_change(None),
+            // The next program asks again.
+            Err(error) if error.errno() == libc::EINTR => {}
             Err(error) => {
                 tracing::debug!("{}: its state is not known: {error}", self.address);
                 locked(&self.current).valid_until = Instant::now() + UNANSWERED;
@@ -363,6 +363,11 @@ fn key(shared: &RemoteState, address: &Address, version: &ObjectVersion) -> Key 
         digest.update(text.as_bytes());
     }
     digest.finalize().into()
+}
+
+/// Returns the state of a version of the object at an address.
+pub(super) fn stat_of(shared: &RemoteState, address: &Address, version: &ObjectVersion) -> SourceStat {
+    stat(&key(shared, address, version), version)
 }
 
 fn stat(key: &Key, version: &ObjectVersion) -> SourceStat {

@@ -20,6 +20,8 @@ pub struct RemoteOptions {
     pub cache_dir: Option<PathBuf>,
     /// The size of `-o remote-cache=DIR,SIZE`, in bytes.
     pub cache_size: u64,
+    /// `-o external=http`: files on servers that a tree names are opened.
+    pub follow: bool,
     /// The time for which a server's last reply about an object counts as its current state.
     pub stat_lifetime: Duration,
 }
@@ -34,6 +36,7 @@ impl Default for RemoteOptions {
             read_timeout: Duration::from_secs(30),
             cache_dir: None,
             cache_size: 1 << 30,
+            follow: false,
             stat_lifetime: Duration::from_secs(1),
         }
     }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::{Address, Remote, RemoteStat, Trust};
 use crate::error::{Error, Kind, Result};
-use crate::source::{Place, PlaceKind, PlaceStat, Source};
+use crate::source::{ListedStat, Place, PlaceKind, PlaceStat, Source};
 
 /// An object or a directory on a server, which the user mounted.
 #[derive(Debug)]
@@ -17,13 +17,15 @@ pub struct RemotePlace {
     address: Option<Address>,
     label: PathBuf,
     server: String,
+    /// The number of the name in its directory.
+    number: Option<u64>,
 }
 
 impl RemotePlace {
     /// Creates the place of an address. Sends no request.
     pub fn new(remote: Arc<Remote>, address: Address) -> Self {
         let (label, server) = (PathBuf::from(address.to_string()), address.server());
-        Self { remote, address: Some(address), label, server }
+        Self { remote, address: Some(address), label, server, number: None }
     }
 
     fn address(&self) -> Result<&Address> {
@@ -57,25 +59,37 @@ impl Place for RemotePlace {
 
     fn child(&self, name: &OsStr) -> Arc<dyn Place> {
         let address = self.address.as_ref().and_then(|directory| self.remote.child(directory, name));
+        let number = self.address.as_ref().map(|directory| self.remote.number(directory, name));
         Arc::new(match address {
-            Some(address) => Self::new(self.remote.clone(), address),
+            Some(address) => Self { number, ..Self::new(self.remote.clone(), address) },
             None => Self {
                 remote: self.remote.clone(),
                 address: None,
                 label: self.label.join(name),
                 server: self.server.clone(),
+                number: None,
             },
         })
     }
 
     fn list(&self) -> Result<Vec<(OsString, PlaceKind)>> {
         let kind = |is_directory| if is_directory { PlaceKind::Directory } else { PlaceKind::File };
-        let entries = self.remote.list(self.address()?, Trust::Mounted);
-        entries.map(|entry| entry.map(|entry| (entry.name.into(), kind(entry.is_directory)))).collect()
+        let directory = self.address()?;
+        let entries = self.remote.list(directory, Trust::Mounted).collect::<Result<Vec<_>>>()?;
+        self.remote.note_listing(directory, &entries);
+        Ok(entries.into_iter().map(|entry| (entry.name.into(), kind(entry.is_directory))).collect())
+    }
+
+    fn listed(&self) -> Option<ListedStat> {
+        self.remote.listed(self.number?, self.address.as_ref()?)
+    }
+
+    fn is_shown_as_listed(&self) -> bool {
+        true
     }
 
     fn open(&self) -> Result<Arc<dyn Source>> {
-        self.remote.open(self.address()?, Trust::Mounted)
+        self.remote.open_with_others(self.address()?, Trust::Mounted)
     }
 
     fn statistics(&self) -> Option<Vec<u8>> {

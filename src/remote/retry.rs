@@ -47,6 +47,11 @@ pub(super) fn too_late() -> Error {
     eio("the server did not answer within the read-timeout")
 }
 
+/// The error of a request whose program a signal ends.
+pub(super) fn interrupted() -> Error {
+    Error::new(Kind::System(libc::EINTR), "a signal interrupts the request")
+}
+
 /// Calls `request` until it succeeds, fails for good, or the deadline has passed.
 pub(super) fn until<T>(
     deadline: Instant,

@@ -5,10 +5,14 @@
 use std::collections::VecDeque;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
+use super::retry::{eio, interrupted, too_late};
+use crate::error::Result;
 use crate::sync::locked;
-use crate::workers::Workers;
+use crate::workers::{Workers, caller, while_waiting};
 
 /// Maximum number of requests in flight of a mount and of a file.
 const OF_MOUNT: usize = 16;
@@ -16,6 +20,9 @@ const OF_FILE: usize = 8;
 /// Slots that read-ahead leaves free.
 const FREE_OF_MOUNT: usize = 4;
 const FREE_OF_FILE: usize = 1;
+
+/// Time after the deadline in which a request can still say why it failed.
+const LAST_WORDS: Duration = Duration::from_millis(500);
 
 type Run = Box<dyn FnOnce() + Send>;
 
@@ -83,6 +90,32 @@ impl Schedule {
         }
         locked(&self.shared.queues).awaited.push_back((of_file.clone(), Box::new(run)));
         self.shared.start();
+    }
+
+    /// Sends a request and waits for its result. Fails at the deadline, or when a signal ends the program that
+    /// waits; the request itself goes on until its own deadline.
+    pub(super) fn answer<T: Send + 'static>(
+        &self,
+        deadline: Instant,
+        request: impl FnOnce() -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        let (answer, answers) = mpsc::channel();
+        self.awaited(&InFlight::default(), move || {
+            // A reader that was interrupted is gone.
+            let _ = answer.send(request());
+        });
+        while_waiting(|| {
+            loop {
+                let rest = (deadline + LAST_WORDS).saturating_duration_since(Instant::now());
+                match answers.recv_timeout(rest.min(caller::LOOK)) {
+                    Ok(result) => return result,
+                    Err(RecvTimeoutError::Disconnected) => return Err(eio("a request ended early")),
+                    Err(RecvTimeoutError::Timeout) if rest.is_zero() => return Err(too_late()),
+                    Err(RecvTimeoutError::Timeout) if caller::is_signalled() => return Err(interrupted()),
+                    Err(RecvTimeoutError::Timeout) => {}
+                }
+            }
+        })
     }
 
     /// Sends a request for read-ahead once a slot is free.

@@ -5,38 +5,46 @@ use std::sync::Arc;
 
 use super::object::Object;
 use crate::error::Result;
-use crate::source::{Provenance, Source, SourceStat};
+use crate::source::{Provenance, Source, SourceStat, Surroundings};
 
 /// One version of an object on a server. Once the object has another version, reads of bytes that are not in
 /// a cache fail with ESTALE, and `stat` returns the new state.
 #[derive(Debug)]
-pub struct RemoteSource(pub(super) Arc<Object>);
+pub struct RemoteSource {
+    pub(super) object: Arc<Object>,
+    /// The way to the files that the tree names.
+    pub(super) surroundings: Option<Arc<dyn Surroundings>>,
+}
 
 impl Source for RemoteSource {
     fn path(&self) -> &Path {
-        &self.0.label
+        &self.object.label
     }
 
     fn stat(&self) -> Result<SourceStat> {
-        Ok(self.0.stat())
+        Ok(self.object.stat())
     }
 
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<usize> {
-        if offset >= self.0.size() {
+        if offset >= self.object.size() {
             return Ok(0);
         }
-        self.0.read_at(offset, buf).map_err(|error| error.at(offset).of(&self.0.label))
+        self.object.read_at(offset, buf).map_err(|error| error.at(offset).of(&self.object.label))
     }
 
     fn is_slow(&self) -> bool {
         true
     }
 
+    fn surroundings(&self) -> Option<&Arc<dyn Surroundings>> {
+        self.surroundings.as_ref()
+    }
+
     fn provenance(&self) -> Provenance {
-        self.0.provenance()
+        self.object.provenance()
     }
 
     fn will_need(&self, offset: u64, len: u64) {
-        self.0.will_need(offset, len);
+        self.object.will_need(offset, len);
     }
 }

@@ -35,6 +35,16 @@ pub trait Place: Send + Sync + std::fmt::Debug {
     /// Returns the names in this directory and their types, from all pages of a server's answer.
     fn list(&self) -> Result<Vec<(OsString, PlaceKind)>>;
 
+    /// Returns the state by the last listing of the directory, if that is recent. Sends no request.
+    fn listed(&self) -> Option<ListedStat> {
+        None
+    }
+
+    /// True if names of this directory are shown as they are listed, without a request for each.
+    fn is_shown_as_listed(&self) -> bool {
+        false
+    }
+
     /// Opens the file in its current version. The source returns bytes of this version only: after a change,
     /// reads fail with [`Kind::Changed`](crate::Kind::Changed). Its stat is asked for once.
     fn open(&self) -> Result<Arc<dyn Source>>;
@@ -52,6 +62,15 @@ pub enum PlaceKind {
     File,
     /// A directory.
     Directory,
+}
+
+/// The state of a place by the listing of its directory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ListedStat {
+    /// The state. Size and version of a file are those of the file only if it is exact.
+    pub stat: PlaceStat,
+    /// True if the listing has the same state as the place itself.
+    pub is_exact: bool,
 }
 
 /// The state of a place.

@@ -10,6 +10,7 @@ use std::sync::{Arc, RwLock};
 
 use crate::content::folder::{self, Folder};
 use crate::error::{Error, Result, errno};
+use crate::host::detect::Seen;
 use crate::host::location::{Location, Name, OpenDir};
 use crate::host::stat::Kind;
 use crate::vfs::Vfs;
@@ -120,7 +121,7 @@ impl Vfs {
                     }
                     Class::Folder(_) => {
                         let mounted = self.mounted(&entry)?;
-                        mounted.opened()?;
+                        self.confirm_format(&entry, &mounted.opened()?)?;
                         DirNames::View(ViewFolder { entry, mounted, view: None })
                     }
                     Class::Sources { .. } | Class::Directory { .. } => {
@@ -265,6 +266,9 @@ impl Vfs {
             let known = entry.known_child(name);
             return Ok((known.map_or(Ino::UNKNOWN, |known| Ino::of(known.serial)), kind, None));
         }
+        if let Some((seen, is_certain)) = self.detector.listed(dir, name) {
+            return self.item_listed(entry, &name.name, seen, is_certain);
+        }
         let name = &name.name;
         let seen = self.detector.look(dir, name)?;
         let (stat, kind) = (seen.stat, seen.kind());
@@ -278,6 +282,30 @@ impl Vfs {
             Class::Link { text, .. } => self.ownership.attr(ino, kind, text.len() as u64, &stat),
             Class::Sources { .. } => self.attr_of_entry(&child)?,
         };
+        Ok((ino, kind, Some((attr, Inode::Entry(child)))))
+    }
+}
+
+impl Vfs {
+    /// Returns [`Vfs::item_in`] for an entry of a directory on a server, as its listing shows it. The kernel does
+    /// not cache attributes that the listing does not have: it looks such a name up.
+    fn item_listed(&self, entry: &Arc<Entry>, name: &OsStr, seen: Seen, is_certain: bool) -> Result<Looked> {
+        let (mut stat, kind) = (seen.stat, seen.kind());
+        let known = if is_certain { None } else { entry.known_child(name) };
+        let child = match known {
+            Some(known) if matches!(known.class, Class::File { .. }) == (kind == Kind::File) => known,
+            _ => entry.child(name, seen, &self.serials)?,
+        };
+        let ino = Ino::of(child.serial);
+        if let Class::File { first, .. } = &child.class {
+            stat = **first;
+        }
+        let attr = match &child.class {
+            Class::File { .. } => self.ownership.mirrored(ino, &stat),
+            Class::Folder(folder) => self.own_folder(ino, folder, &stat),
+            _ => self.ownership.attr(ino, kind, 0, &stat),
+        };
+        let attr = Attr { grows: attr.grows || !is_certain, ..attr };
         Ok((ino, kind, Some((attr, Inode::Entry(child)))))
     }
 }

@@ -84,6 +84,7 @@ impl Vfs {
                 Class::Folder(_) => {
                     let mounted = self.mounted(&entry)?;
                     let held = mounted.newest()?;
+                    self.confirm_format(&entry, &held)?;
                     if [TREE, BLOCKS].iter().any(|known| name == *known) {
                         // Fails with the reason why there is no tree.
                         held.container()?;
@@ -99,6 +100,16 @@ impl Vfs {
             }
             _ => Err(errno(libc::ENOTDIR)),
         }
+    }
+
+    /// Fails with ESTALE if a file on a server is shown as a directory because of its name only. The kernel then
+    /// looks the name up again, and the file is shown as it is.
+    pub(crate) fn confirm_format(&self, entry: &Entry, held: &HeldGeneration) -> Result<()> {
+        let is_unknown = held.container().is_err_and(|error| error.kind() == error::Kind::Unrecognised);
+        if is_unknown && entry.parent.is_some() && self.detector.is_misnamed(&entry.position.location)? {
+            return Err(errno(libc::ESTALE));
+        }
+        Ok(())
     }
 
     fn find_view(&self, parent: &ViewFolder, held: HeldGeneration, name: &OsStr) -> Result<FoundNode> {

@@ -12,6 +12,7 @@ use crate::error::{Result, errno};
 use crate::folder::generation::Parsed;
 use crate::folder::mounted_file::MountedFile;
 use crate::format::Verified;
+use crate::format::endings::by_ending;
 use crate::overlay::file::OverlayFile;
 use crate::overlay::xattr;
 use crate::vfs::Vfs;
@@ -155,10 +156,15 @@ impl Vfs {
     /// `ls -l` asks for the names of each entry, to find out whether there is an ACL.
     pub fn xattr_names_unparsed(&self, ino: Ino) -> Option<Vec<u8>> {
         let Ok(Inode::Entry(entry)) = self.node(ino) else { return None };
-        if ino == Ino::ROOT || entry.position.foreign.is_some() || entry.folder().ok()?.is_parsed() {
+        if ino == Ino::ROOT || entry.folder().ok()?.is_parsed() {
             return None;
         }
-        let format = self.detector.format_of(&entry.position.location)?;
+        let location = &entry.position.location;
+        let format = match entry.position.foreign {
+            // The server need not be asked after its listing.
+            Some(_) => location.listed().and_then(|_| by_ending(&entry.name))?,
+            None => self.detector.format_of(location)?,
+        };
         Some(format!("user.{format}.format\0user.{format}.version\0").into_bytes())
     }
 

@@ -37,9 +37,16 @@ impl Drop for Reset {
     }
 }
 
-/// True if a signal is to end or interrupt the caller. Reading `status` never blocks.
+/// True if a signal is to end or interrupt the caller.
 pub(crate) fn is_signalled() -> bool {
-    let Some(thread) = CALLER.get().filter(|thread| *thread != 0) else { return false };
+    CALLER.get().is_some_and(is_thread_signalled)
+}
+
+/// True if a signal is to end or interrupt a thread of a program. Reading `status` never blocks.
+pub(crate) fn is_thread_signalled(thread: u32) -> bool {
+    if thread == 0 {
+        return false;
+    }
     let mut start = [0; LINES];
     let read = File::open(format!("/proc/{thread}/status")).and_then(|mut file| file.read(&mut start));
     let start = String::from_utf8_lossy(start.get(..read.unwrap_or(0)).unwrap_or_default());

@@ -11,6 +11,8 @@ type Files = Arc<Mutex<BTreeMap<String, (usize, Arc<Vec<u8>>)>>>;
 
 /// Entries of a page of a bucket's listing; few, so that directories have several pages.
 const PAGE: usize = 3;
+/// Entries of a page of a directory called `many/`.
+const LARGE_PAGE: usize = 250;
 
 /// A server with files.
 pub struct Site {
@@ -110,14 +112,22 @@ fn of_s3(files: &Files, request: &Request) -> Reply {
     let first: usize = value("continuation-token=").map_or(0, |token| token.parse().unwrap());
     let names: Vec<_> = names(files, &format!("{path}{prefix}")).into_iter().collect();
     let mut text = String::from("<ListBucketResult><EncodingType>url</EncodingType>");
-    for name in names.iter().skip(first).take(PAGE) {
+    let page = if prefix.ends_with("many/") { LARGE_PAGE } else { PAGE };
+    for name in names.iter().skip(first).take(page) {
         let key = encoded(&format!("{prefix}{name}"));
         text += &match name.ends_with('/') {
             true => format!("<CommonPrefixes><Prefix>{key}</Prefix></CommonPrefixes>"),
-            false => format!("<Contents><Key>{key}</Key></Contents>"),
+            false => {
+                let (version, bytes) = files.lock().unwrap()[&format!("{path}{prefix}{name}")].clone();
+                let (etag, size) = (format!("&quot;{version}-{}&quot;", bytes.len()), bytes.len());
+                format!(
+                    "<Contents><Key>{key}</Key><LastModified>1994-11-06T08:49:37.000Z</LastModified>\
+                     <ETag>{etag}</ETag><Size>{size}</Size></Contents>"
+                )
+            }
         };
     }
-    let next = first + PAGE;
+    let next = first + page;
     if next < names.len() {
         text +=
             &format!("<IsTruncated>true</IsTruncated><NextContinuationToken>{next}</NextContinuationToken>");

@@ -17,6 +17,13 @@ pub(super) fn split(uri: &str) -> (&str, Option<&str>) {
     uri.split_once('#').map_or((uri, None), |(name, fragment)| (name, Some(fragment)))
 }
 
+/// True if a URI names a file on a web server.
+pub(super) fn is_on_server(uri: &str) -> bool {
+    uri.split_once(':').is_some_and(|(scheme, _)| {
+        scheme.eq_ignore_ascii_case("http") || scheme.eq_ignore_ascii_case("https")
+    })
+}
+
 /// Returns the path of a URI without fragment, relative to the directory of the file.
 pub(super) fn path_of(uri: &str) -> Result<PathBuf> {
     let refused = |what: &str| Error::unsupported(what.to_owned());
@@ -37,9 +44,6 @@ pub(super) fn path_of(uri: &str) -> Result<PathBuf> {
                 path
             }
         },
-        Some((scheme, _)) if scheme == "http" || scheme == "https" => {
-            return Err(refused("it lies on a server, which is not followed"));
-        }
         Some(_) => return Err(refused("its URI has an unknown scheme")),
     };
     let path = path.split_once('?').map_or(path, |(path, _)| path);
@@ -132,8 +136,6 @@ mod tests {
             assert_eq!(path_of(uri).unwrap(), PathBuf::from(expected), "{uri}");
         }
         for (uri, why) in [
-            ("http://x/y", "not followed"),
-            ("HTTPS://x", "not followed"),
             ("ftp://x", "unknown scheme"),
             ("file://host/x", "another machine"),
             ("", "no file"),
@@ -142,6 +144,7 @@ mod tests {
         ] {
             assert!(path_of(uri).unwrap_err().message().contains(why), "{uri}");
         }
+        assert!(is_on_server("http://x/y") && is_on_server("HTTPS://x") && !is_on_server("httpx:y"));
         assert_eq!(split("a#b#c"), ("a", Some("b#c")));
     }
 }

@@ -179,18 +179,33 @@ impl AsdfFile {
                 format!("the file \"{}\": {}", name.escape_debug(), error.message()),
             )
         };
-        self.open_external(name).map_err(|error| match error.is_shortage() {
+        let says_nothing = |error: &Error| error.is_shortage() || error.errno() == libc::EINTR;
+        self.open_external(name).map_err(|error| match says_nothing(&error) {
             true => error,
             false => failed(&error),
         })
     }
 
-    fn open_external(&self, name: &str) -> Result<Arc<Self>> {
-        let path = external::path_of(name)?;
+    /// Opens the file that a URI without fragment names.
+    fn source_of_external(&self, name: &str) -> Result<Arc<dyn Source>> {
         let surroundings = self.source.surroundings();
+        if let Some(found) = surroundings.and_then(|surroundings| surroundings.open_reference(name)) {
+            return found;
+        }
+        if external::is_on_server(name) {
+            let web = self.context.web.as_ref();
+            let refused =
+                || Error::unsupported("it lies on a server, which is not followed without -o external=http");
+            return web.ok_or_else(refused)?.open(name);
+        }
+        let path = external::path_of(name)?;
         let surroundings =
             surroundings.ok_or_else(|| Error::unsupported("the directory of the file is not known"))?;
-        let source = surroundings.open(&path, &self.context.reach)?;
+        surroundings.open(&path, &self.context.reach)
+    }
+
+    fn open_external(&self, name: &str) -> Result<Arc<Self>> {
+        let source = self.source_of_external(name)?;
         let stat = source.stat()?;
         let mut kept = self.externals.kept.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(file) = kept.get(name).filter(|file| file.source_stat.version == stat.version) {

@@ -24,11 +24,17 @@ pub(in crate::remote) enum Opened {
 
 impl Opened {
     /// Sends the first request: the first block. The size comes with it.
-    pub(in crate::remote) fn ask(shared: &RemoteState, address: &Address, trust: Trust) -> Result<Self> {
+    pub(in crate::remote) fn ask(shared: &Arc<RemoteState>, address: &Address, trust: Trust) -> Result<Self> {
         let deadline = Instant::now() + shared.options.read_timeout;
+        let (own, at) = (shared.clone(), address.clone());
+        let opened = shared.schedule.answer(deadline, move || Self::send(&own, &at, trust, deadline));
+        opened.map_err(of(address))
+    }
+
+    fn send(shared: &RemoteState, address: &Address, trust: Trust, deadline: Instant) -> Result<Self> {
         let range = Some((0, BLOCK - 1));
         let ask = Ask { address, trust, query: None, range, if_match: None };
-        let opened = retry::until(deadline, &shared.client.counters, || {
+        retry::until(deadline, &shared.client.counters, || {
             let mut reply = shared.client.get(&ask, deadline)?;
             if reply.status == 200 && reply.url.path.ends_with('/') && !address.is_directory() {
                 return Ok(Self::Directory);
@@ -47,8 +53,7 @@ impl Opened {
                 check_end(&mut reply)?;
             }
             Ok(Self::Object(version, bytes))
-        });
-        opened.map_err(of(address))
+        })
     }
 }
 
@@ -56,20 +61,16 @@ impl Object {
     /// Asks for the version of the object on the server, with its first byte.
     pub(super) fn ask_version(&self) -> Result<ObjectVersion> {
         let deadline = Instant::now() + self.shared.options.read_timeout;
-        let ask = Ask {
-            address: &self.address,
-            trust: self.trust,
-            query: None,
-            range: Some((0, 0)),
-            if_match: None,
-        };
-        let counters = &self.shared.client.counters;
-        let asked = retry::until(deadline, counters, || {
-            let mut reply = self.shared.client.get(&ask, deadline)?;
-            let (version, _) = check_first(&reply)?;
-            // The connection is used again if the body was read.
-            let _ = reply.body.read_all(16);
-            Ok(version)
+        let (shared, address, trust) = (self.shared.clone(), self.address.clone(), self.trust);
+        let asked = self.shared.schedule.answer(deadline, move || {
+            let ask = Ask { address: &address, trust, query: None, range: Some((0, 0)), if_match: None };
+            retry::until(deadline, &shared.client.counters, || {
+                let mut reply = shared.client.get(&ask, deadline)?;
+                let (version, _) = check_first(&reply)?;
+                // The connection is used again if the body was read.
+                let _ = reply.body.read_all(16);
+                Ok(version)
+            })
         });
         asked.map_err(of(&self.address))
     }

@@ -25,6 +25,7 @@ mod listed;
 mod mapped_by_python;
 mod meanwhile;
 mod memory;
+mod named_by_trees;
 mod on_servers;
 mod pages;
 mod seek_tables;

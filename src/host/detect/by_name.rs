@@ -1,0 +1,42 @@
+//! How files on servers are shown before they are looked at: by the endings of their names.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::Mutex;
+
+use crate::format;
+use crate::host::location::Location;
+use crate::sync::locked;
+
+/// Maximum number of remembered exceptions.
+const EXCEPTIONS: usize = 4096;
+
+/// The files whose first bytes show something else than their names.
+#[derive(Debug, Default)]
+pub(super) struct ByName(Mutex<HashMap<PathBuf, bool>>);
+
+impl ByName {
+    /// True if a file is shown as a directory.
+    pub(super) fn is_folder(&self, location: &Location) -> bool {
+        let label = location.label();
+        locked(&self.0).get(&label).copied().unwrap_or_else(|| promises(location))
+    }
+
+    /// Remembers whether a format recognises the first bytes of a file.
+    pub(super) fn note(&self, location: &Location, is_known: bool) {
+        let (label, mut exceptions) = (location.label(), locked(&self.0));
+        if promises(location) == is_known {
+            exceptions.remove(&label);
+            return;
+        }
+        if exceptions.len() >= EXCEPTIONS {
+            exceptions.clear();
+        }
+        exceptions.insert(label, is_known);
+    }
+}
+
+/// True if the name of a file has the ending of a format.
+fn promises(location: &Location) -> bool {
+    location.name().is_some_and(|name| format::endings::by_ending(&name).is_some())
+}

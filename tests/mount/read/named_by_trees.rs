@@ -1,0 +1,104 @@
+//! Files on servers that a tree names.
+
+use std::fs;
+use std::path::Path;
+
+use crate::common::mount::fresh_folder;
+use crate::common::server::{Reply, Server};
+use crate::common::site::Site;
+use crate::on_servers::{errno, mount};
+
+const FIXTURES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/asdf");
+
+/// Returns the file with one of the blocks of the exploded fixture.
+fn other() -> Vec<u8> {
+    fs::read(Path::new(FIXTURES).join("exploded0000.asdf")).unwrap()
+}
+
+/// Returns a tree whose array `a` is in the file at a URI.
+fn tree(uri: &str) -> Vec<u8> {
+    let text = fs::read_to_string(Path::new(FIXTURES).join("exploded.asdf")).unwrap();
+    text.replace("exploded0000.asdf", &format!("\"{uri}\"")).into_bytes()
+}
+
+/// Reads the array `a` of a mounted tree; returns the reason if it can't be read.
+fn array(options: &str, source: &str) -> Result<Vec<u8>, String> {
+    let mounted = mount(options, source);
+    fs::read(mounted.path("arrays/a.npy")).map_err(|_| {
+        assert_eq!(errno(fs::read(mounted.path("arrays/a.npy"))), libc::EIO);
+        fs::read_to_string(mounted.path(".asdf-mount/status.yaml")).unwrap()
+    })
+}
+
+/// The array as a local mount shows it.
+fn expected() -> Vec<u8> {
+    array("ro", Path::new(FIXTURES).join("exploded.asdf").to_str().unwrap()).unwrap()
+}
+
+#[test]
+fn a_tree_on_a_server_leads_to_its_server_with_an_option_only() {
+    let site = Site::web(|_, reply| reply);
+    for path in ["d/other.asdf", "d/sub/o%20ther.asdf", "other.asdf"] {
+        site.put(&path.replace("%20", " "), other());
+    }
+    let same_host = site.server.url("/other.asdf");
+    let expected = expected();
+    for uri in ["other.asdf", "sub/o%20ther.asdf", "../other.asdf", "/other.asdf", &same_host] {
+        site.put("d/x.asdf", tree(uri));
+        // A version that is known is not asked for again.
+        let url = site.server.url("/d/x.asdf");
+        assert!(array("ro,external=http", &url) == Ok(expected.clone()), "{uri}");
+        let before = site.asked().iter().filter(|(target, _)| target.contains("other")).count();
+        let why = array("ro", &url).unwrap_err();
+        assert!(why.contains("-o external=http"), "{uri}: {why}");
+        let after = site.asked().iter().filter(|(target, _)| target.contains("other")).count();
+        assert_eq!(before, after, "{uri}");
+    }
+}
+
+#[test]
+fn a_tree_leads_nowhere_else() {
+    let site = Site::web(|request, reply| match request.target.as_str() {
+        "/redirected.asdf" => Reply::status(302).with("Location", "http://169.254.169.254/latest/meta-data/"),
+        "/private.asdf" => Reply::status(307).with("Location", "http://10.0.0.1/x.asdf"),
+        _ => reply,
+    });
+    site.put("d/other.asdf", other());
+    let local = fresh_folder();
+    let file = local.path().join("other.asdf");
+    fs::write(&file, other()).unwrap();
+    let of_this_machine = format!("file://{}", file.display());
+    let cases = [
+        ("http://169.254.169.254/latest/meta-data/", "is not asked"),
+        ("http://10.1.2.3/x.asdf", "is not asked"),
+        ("http://[fd00:ec2::254]/x.asdf", "is not asked"),
+        ("//192.168.0.1/x.asdf", "is not asked"),
+        ("/redirected.asdf", "169.254.169.254 is not asked"),
+        ("/private.asdf", "10.0.0.1 is not asked"),
+        (&of_this_machine, "files of this machine"),
+        ("file:other.asdf", "files of this machine"),
+        ("ftp://127.0.0.1/x.asdf", "unknown scheme"),
+    ];
+    for (uri, reason) in cases {
+        site.put("d/x.asdf", tree(uri));
+        let why = array("ro,external=http", &site.server.url("/d/x.asdf")).unwrap_err();
+        assert!(why.contains(reason), "{uri}: {why}");
+    }
+}
+
+#[test]
+fn a_local_tree_leads_to_public_servers_only() {
+    let server = Server::start(|request, _| Reply::part(&other(), "\"v\"", request));
+    let dir = fresh_folder();
+    let file = dir.path().join("x.asdf");
+    fs::write(&file, tree(&server.url("/other.asdf"))).unwrap();
+    for (options, reason) in [("ro", "-o external=http"), ("ro,external=http", "127.0.0.1 is not asked")] {
+        let why = array(options, file.to_str().unwrap()).unwrap_err();
+        assert!(why.contains(reason), "{why}");
+    }
+    assert_eq!(server.count(), 0);
+    // Files beside the tree are found as before.
+    fs::write(&file, tree("other.asdf")).unwrap();
+    fs::write(dir.path().join("other.asdf"), other()).unwrap();
+    assert!(array("ro,external=http", file.to_str().unwrap()) == Ok(expected()));
+}
