@@ -27,7 +27,7 @@ ALLOWED = {
     "vfs": "cache content decode error folder format history host named overlay source sync user_dirs view workers",
     "overlay": "content error folder format history host log source sync user_dirs view",
     "folder": "cache content error format history host source sync user_dirs view workers",
-    "catalog": "cache error files format history log progress source",
+    "catalog": "cache error files format history log named progress remote source",
     "files": "error format named options",
     "host": "error format source sync workers",
     "view": "content error format history",

@@ -3,10 +3,12 @@
 //! | module | what it does |
 //! |---|---|
 //! | [`line`](mod@line) | describes one file |
+//! | [`found`] | the files to describe: local ones, and those on servers |
 //! | [`names`] | the list of files in a file |
 //! | [`since`] | the lines of an older catalogue that are still true |
 //! | [`workers`] | all cores; lines in the order of the names |
 
+mod found;
 mod line;
 mod names;
 mod since;
@@ -14,18 +16,25 @@ mod workers;
 
 use std::io::{self, Write};
 use std::path::PathBuf;
+use std::sync::Arc;
 
+use crate::cache::Cache;
 use crate::error::Result;
-use crate::files::Walk;
 use crate::log::complain;
+use crate::named::Servers;
 use crate::progress::Progress;
+use crate::remote::RemoteOptions;
+use found::Files;
 use line::Line;
 use since::Since;
+
+/// Memory for the bytes from servers.
+const SERVERS_BUDGET: u64 = 128 << 20;
 
 /// The files to describe.
 #[derive(Clone, Debug, Default)]
 pub struct Request {
-    /// Files to describe, and directories to search for files of a known format.
+    /// Files to describe, and directories to search for files of a known format; paths or addresses.
     pub paths: Vec<PathBuf>,
     /// A file with further names; `-` for standard input.
     pub list: Option<PathBuf>,
@@ -35,6 +44,8 @@ pub struct Request {
     pub since: Option<PathBuf>,
     /// True to show neither progress nor a summary.
     pub quiet: bool,
+    /// The options for files on servers.
+    pub remote: RemoteOptions,
 }
 
 #[derive(Default)]
@@ -63,7 +74,8 @@ pub fn run(request: &Request, out: &mut dyn Write) -> Result<()> {
             None
         }
     });
-    let written = workers::each_line(Walk::new(named), since.as_ref(), &mut |line: Line| {
+    let servers = Servers::new(&request.remote, &Arc::new(Cache::new(SERVERS_BUDGET)));
+    let written = workers::each_line(Files::new(named, &servers), since.as_ref(), &mut |line: Line| {
         counts.files += 1;
         counts.copied += u64::from(line.is_copy);
         counts.errors += u64::from(line.is_error);

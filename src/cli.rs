@@ -80,7 +80,7 @@ struct Arguments {
     look: look::LookArguments,
 
     /// Write references to the chunks of the arrays of each FILE, a line of JSON for zarr, xarray and Dask
-    #[arg(long, help_heading = DESCRIBE, conflicts_with_all = ["foreground", "read_only", "unmount", "check", "index", "options", "log_file"])]
+    #[arg(long, help_heading = DESCRIBE, conflicts_with_all = ["foreground", "read_only", "unmount", "check", "index", "log_file"])]
     refs: bool,
 
     #[command(flatten)]
@@ -295,12 +295,12 @@ fn report(arguments: Arguments) -> Result<u8> {
     }
     if arguments.refs {
         needs_files("--refs")?;
-        return refs::run(&arguments.paths);
+        return refs::run(&arguments.paths, &arguments.options, arguments.quiet);
     }
     if arguments.paths.is_empty() && arguments.catalog.files_from.is_none() {
         return Err(usage("--catalog needs at least one FILE or directory, or --files-from"));
     }
-    arguments.catalog.run(arguments.paths, arguments.quiet)
+    arguments.catalog.run(arguments.paths, &arguments.options, arguments.quiet)
 }
 
 /// Shows the saves of a file, or changes its tree.

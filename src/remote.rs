@@ -62,7 +62,7 @@ use lru::LruCache;
 
 use crate::cache::Cache;
 use crate::error::Result;
-use crate::source::{ListedStat, PlaceStat, Source, SourceStat};
+use crate::source::{ListedStat, PlaceStat, Revision, Source, SourceStat};
 use crate::sync::locked;
 use listed::LastListings;
 use object::{Object, Opened};
@@ -146,6 +146,11 @@ impl Remote {
             Some(object) => Ok(Arc::new(RemoteSource { object, surroundings: None })),
             None => Err(crate::error::errno(libc::EISDIR).of(address.to_string())),
         }
+    }
+
+    /// Returns the current version of an object, from a request for one byte.
+    pub fn revision(&self, address: &Address, trust: Trust) -> Result<Revision> {
+        object::ask_version(&self.shared, address, trust).map(|version| version.revision())
     }
 
     /// Lists a directory, page by page as the iterator goes on.

@@ -20,9 +20,9 @@ use crate::error::Result;
 pub use buffered::BufferedSource;
 pub use file::{FileSource, Held, Lent};
 pub use memory::MemorySource;
-pub use place::{ListedStat, Place, PlaceKind, PlaceStat};
+pub use place::{ListedStat, Place, PlaceEntry, PlaceKind, PlaceStat};
 pub use readers::{Moved, NoReaders, Readers};
-pub use version::{Identity, Provenance, SourceStat, SourceVersion, Time};
+pub use version::{Identity, Provenance, Revision, SourceStat, SourceVersion, Time};
 pub use window::Window;
 
 /// Bytes that can be read at any offset.
@@ -61,6 +61,11 @@ pub trait Source: Send + Sync + std::fmt::Debug {
     /// Returns who may write to the source, and when it was changed.
     fn provenance(&self) -> Provenance {
         Provenance::default()
+    }
+
+    /// Returns the revision that a server gave to the bytes; `None` for a local file.
+    fn revision(&self) -> Option<Revision> {
+        None
     }
 
     /// Announces that this range (offset, length) will be read soon.

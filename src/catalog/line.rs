@@ -8,11 +8,13 @@ use std::sync::Arc;
 use serde::ser::{SerializeMap, Serializer as _};
 use serde_json::{Serializer, to_string, to_writer};
 
+use super::found::{Elsewhere, Found};
 use super::since::Since;
-use crate::error::{Error, Result, in_json};
+use crate::error::{Error, Kind, Result, in_json};
 use crate::format::{self, Container, Context, FactValue, Facts};
 use crate::history::time::precise_instant;
-use crate::source::{BufferedSource, FileSource};
+use crate::named;
+use crate::source::{BufferedSource, FileSource, Revision, Source};
 
 /// Maximal number of blocks, and of arrays, that are described.
 const MOST: usize = 1 << 16;
@@ -31,44 +33,95 @@ pub(super) struct Line {
     pub(super) is_error: bool,
 }
 
-/// Describes a file, or copies its line from an older catalogue.
-pub(super) fn of(path: PathBuf, since: Option<&Since>, context: &Context) -> Line {
-    let start = match start_of(&path) {
-        Ok(start) => start,
-        Err(error) => return of_error(path, error),
+/// Describes a file, or copies its line from an older catalogue. Returns `None` for a file in a directory on a
+/// server whose format is unknown.
+pub(super) fn of(found: Found, since: Option<&Since>, context: &Context) -> Option<Line> {
+    let (path, described) = match found {
+        Found::Local(path) => {
+            let text = local(&path, since, context);
+            (path, text)
+        }
+        Found::Elsewhere(file) => {
+            let path = file.place.label().to_owned();
+            match elsewhere(&file, since, context) {
+                Err(error) if error.kind() == Kind::Unrecognised && !file.is_named => return None,
+                text => (path, text),
+            }
+        }
+        Found::Failed(path, error) => (path, Err(error)),
     };
-    if let Some(text) = since.and_then(|since| since.line(&start)) {
-        return Line { path, text, is_copy: true, is_error: false };
-    }
-    match described(&path, start.into_bytes(), context) {
-        Ok(text) => Line { path, text, is_copy: false, is_error: false },
+    Some(match described {
+        Ok((text, is_copy)) => Line { path, text, is_copy, is_error: false },
         Err(error) => of_error(path, error),
-    }
+    })
 }
 
 /// Returns the line of a file that can't be read.
-pub(super) fn of_error(path: PathBuf, error: Error) -> Line {
+fn of_error(path: PathBuf, error: Error) -> Line {
     let error = error.of(&path).to_string();
     let text = format!("{{\"uri\":{},\"error\":{}}}\n", text_of(&uri(&path)), text_of(&error));
     Line { path, text: in_json(&text).into_owned().into_bytes(), is_copy: false, is_error: true }
 }
 
-/// Returns the start of a line: URI, size and time. A file with the same start counts as unchanged.
-fn start_of(path: &Path) -> Result<String> {
+/// Returns the line of a local file, and true if it is a copy.
+fn local(path: &Path, since: Option<&Since>, context: &Context) -> Result<(Vec<u8>, bool)> {
     let meta = fs::metadata(path)?;
-    let nanoseconds = u32::try_from(meta.mtime_nsec()).unwrap_or(0);
-    let (size, mtime) = (meta.size(), precise_instant((meta.mtime(), nanoseconds)));
-    Ok(format!("{{\"uri\":{},\"size\":{size},\"mtime\":\"{mtime}\"", text_of(&uri(path))))
+    let mtime = (meta.mtime(), u32::try_from(meta.mtime_nsec()).unwrap_or(0));
+    let start = start(&uri(path), &Revision { size: meta.size(), etag: None, mtime: Some(mtime) });
+    if let Some(text) = since.and_then(|since| since.line(&start)) {
+        return Ok((text, true));
+    }
+    let text = described(Arc::new(FileSource::open(path)?), start, context)?;
+    Ok((text, false))
 }
 
-fn described(path: &Path, mut line: Vec<u8>, context: &Context) -> Result<Vec<u8>> {
-    let source = Arc::new(BufferedSource::new(Arc::new(FileSource::open(path)?)));
-    let container = format::open(source, context)?;
+/// Returns the line of a file on a server, and true if it is a copy.
+fn elsewhere(file: &Elsewhere, since: Option<&Since>, context: &Context) -> Result<(Vec<u8>, bool)> {
+    let uri = uri(file.place.label());
+    // A query is not shown, so that files with different queries have the same URI.
+    let since = since.filter(|since| !uri.ends_with("?…") && since.has(&text_of(&uri)));
+    if let Some(since) = since {
+        let is_sure =
+            |revision: &&Revision| revision.etag.as_deref().is_some_and(|etag| etag.starts_with('"'));
+        let listed = file.revision.as_ref().filter(is_sure).cloned();
+        let revision = listed.map_or_else(|| file.place.revision(), Ok)?;
+        if let Some(text) = since.line(&start(&uri, &revision)) {
+            return Ok((text, true));
+        }
+    }
+    let source = file.place.open().map_err(|error| match error.errno() {
+        libc::ENOENT | libc::EISDIR if file.is_named => {
+            error.advise("the address of a directory ends with a slash")
+        }
+        _ => error,
+    })?;
+    let stat = || source.stat().map(|stat| Revision { size: stat.size, etag: None, mtime: Some(stat.mtime) });
+    let revision = source.revision().map_or_else(stat, Ok)?;
+    let text = described(source, start(&uri, &revision), context)?;
+    Ok((text, false))
+}
+
+/// Returns the start of a line: URI, size, ETag, time. [`Since`] compares it.
+fn start(uri: &str, revision: &Revision) -> String {
+    let Revision { size, etag, mtime } = revision;
+    let mut start = format!("{{\"uri\":{},\"size\":{size}", text_of(uri));
+    if let Some(etag) = etag {
+        start += &format!(",\"etag\":{}", text_of(etag));
+    }
+    if let Some(mtime) = mtime {
+        start += &format!(",\"mtime\":\"{}\"", precise_instant(*mtime));
+    }
+    start
+}
+
+fn described(source: Arc<dyn Source>, start: String, context: &Context) -> Result<Vec<u8>> {
+    let container = format::open(Arc::new(BufferedSource::new(source)), context)?;
+    let mut line = start.into_bytes();
     let (format, version) = (text_of(container.format()), text_of(&container.version()));
     line.extend(format!(",\"format\":{format},\"version\":{version}").into_bytes());
     push_blocks(&*container, &mut line)?;
     push_arrays(&*container, &mut line)?;
-    push_tree(container, &mut line);
+    push_tree(&*container, &mut line);
     line.extend(b"}\n");
     Ok(line)
 }
@@ -118,7 +171,7 @@ fn push_arrays(container: &dyn Container, line: &mut Vec<u8>) -> Result<()> {
 }
 
 /// Adds the tree, or the reason why it can't be shown.
-fn push_tree(container: Arc<dyn Container>, line: &mut Vec<u8>) {
+fn push_tree(container: &dyn Container, line: &mut Vec<u8>) {
     let kept = line.len();
     line.extend(b",\"tree\":");
     if let Err(error) = tree(container, line) {
@@ -127,7 +180,7 @@ fn push_tree(container: Arc<dyn Container>, line: &mut Vec<u8>) {
     }
 }
 
-fn tree(container: Arc<dyn Container>, line: &mut Vec<u8>) -> Result<()> {
+fn tree(container: &dyn Container, line: &mut Vec<u8>) -> Result<()> {
     let text = format::tree_in_json(container, LONGEST_TREE)?;
     // Line breaks and indentation occur only between values, never in a string.
     for (n, part) in text.split(|byte| *byte == b'\n').enumerate() {
@@ -136,8 +189,11 @@ fn tree(container: Arc<dyn Container>, line: &mut Vec<u8>) -> Result<()> {
     Ok(())
 }
 
-/// Returns the URI of a file. Bytes that are not UTF-8 become U+FFFD.
+/// Returns the URI of a file, or an address itself. Bytes that are not UTF-8 become U+FFFD.
 fn uri(path: &Path) -> String {
+    if !named::is_local(path).unwrap_or(false) {
+        return path.to_string_lossy().into_owned();
+    }
     let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     format!("file://{}", path.to_string_lossy())
 }

@@ -14,14 +14,18 @@ use crate::error::{Error, Result};
 
 /// Maximal length of a line in bytes.
 const LONGEST: usize = 256 << 20;
-/// The key of the modification time, which is the last value in the start of a line.
-const MTIME: &[u8] = b"\"mtime\":\"";
+/// The keys after the URI, after the start of a line, and of a strong ETag. Quotes within a JSON string are
+/// escaped, so that only keys match.
+const SIZE: &[u8] = b",\"size\":";
+const FORMAT: &[u8] = b",\"format\":";
+const STRONG_ETAG: &[u8] = b",\"etag\":\"\\\"";
+const ETAG_END: &[u8] = b"\\\"\"";
 
 /// An older catalogue, with the positions of its lines.
 #[derive(Debug)]
 pub(super) struct Since {
     file: File,
-    /// Offset and length of each line, by the hash of its start.
+    /// Offset and length of each line, by the hash of its URI.
     lines: HashMap<u64, (u64, u32)>,
 }
 
@@ -40,35 +44,52 @@ impl Since {
                 return Ok(Self { file, lines });
             }
             if let (Some(start), Ok(len)) = (start_of(&line), u32::try_from(read)) {
-                lines.insert(hash(start), (at, len));
+                lines.insert(hash(uri_of(start)), (at, len));
             }
             at += read as u64;
         }
     }
 
-    /// Returns the line that begins with `start` (URI, size, time), if there is one.
+    /// True if there is a line for the URI, which is in JSON.
+    pub(super) fn has(&self, uri: &str) -> bool {
+        self.lines.contains_key(&hash(uri.as_bytes()))
+    }
+
+    /// Returns the line with this start (URI, size, ETag, time), if there is one. Of lines for the same URI
+    /// the last one counts.
     pub(super) fn line(&self, start: &str) -> Option<Vec<u8>> {
-        let (offset, len) = self.lines.get(&hash(start.as_bytes()))?;
+        let start = start.as_bytes();
+        let (offset, len) = self.lines.get(&hash(uri_of(start)))?;
         let mut line = vec![0; *len as usize];
         self.file.read_exact_at(&mut line, *offset).ok()?;
-        // The catalogue may have changed, and another start may have the same hash.
-        (start_of(&line)? == start.as_bytes()).then_some(line)
+        // The catalogue may have changed, and another URI may have the same hash.
+        (sure_of(start_of(&line)?) == sure_of(start)).then_some(line)
     }
 }
 
-/// Returns the start of a line: URI, size and time. `None` for an error or a cut-off line.
+/// Returns the start of a line: URI, size, ETag, time. `None` for an error or a cut-off line.
 fn start_of(line: &[u8]) -> Option<&[u8]> {
     if !line.starts_with(b"{\"uri\":\"") || !line.ends_with(b"}\n") {
         return None;
     }
-    // Quotes within a JSON string are escaped, so this match is the key.
-    let time = memmem::find(line, MTIME)? + MTIME.len();
-    let end = time + line[time..].iter().position(|byte| *byte == b'"')? + 1;
-    line.get(..end)
+    line.get(..memmem::find(line, FORMAT)?)
 }
 
-fn hash(start: &[u8]) -> u64 {
+/// Returns the URI in the start of a line, in JSON.
+fn uri_of(start: &[u8]) -> &[u8] {
+    let end = memmem::find(start, SIZE).unwrap_or(start.len());
+    start.get(b"{\"uri\":".len()..end).unwrap_or_default()
+}
+
+/// Returns the part of a start that names the bytes: a strong ETag makes the time superfluous.
+fn sure_of(start: &[u8]) -> &[u8] {
+    let Some(etag) = memmem::find(start, STRONG_ETAG).map(|at| at + STRONG_ETAG.len()) else { return start };
+    let end = memmem::find(&start[etag..], ETAG_END).map(|end| etag + end + ETAG_END.len());
+    end.map_or(start, |end| &start[..end])
+}
+
+fn hash(uri: &[u8]) -> u64 {
     let mut hasher = XxHash64::with_seed(0);
-    hasher.write(start);
+    hasher.write(uri);
     hasher.finish()
 }

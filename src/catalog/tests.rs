@@ -59,6 +59,22 @@ fn lines_of_unchanged_files_are_copied() {
 }
 
 #[test]
+fn the_last_line_of_a_file_counts() {
+    let folder = tempfile::tempdir().unwrap();
+    let (file, old) = (folder.path().join("a.asdf"), folder.path().join("old"));
+    let request = Request { paths: vec![file.clone()], ..Request::default() };
+    let mut lines = Vec::new();
+    for name in ["one", "another", "a third"] {
+        fs::write(&file, tree(name)).unwrap();
+        run(&Request { quiet: true, ..request.clone() }, &mut lines).unwrap();
+    }
+    let marked = String::from_utf8(lines).unwrap().replace("\"format\":\"asdf\"", "\"format\":\"copy\"");
+    fs::write(&old, marked).unwrap();
+    let line = &catalog(&Request { since: Some(old), ..request })[0];
+    assert_eq!((&line["format"], &line["tree"]["name"]), (&json!("copy"), &json!("a third")));
+}
+
+#[test]
 fn names_come_from_a_list() {
     let folder = tempfile::tempdir().unwrap();
     let (file, list) = (folder.path().join("a.asdf"), folder.path().join("list"));

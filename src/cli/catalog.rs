@@ -1,5 +1,6 @@
 //! `--catalog`: its options.
 
+use std::ffi::OsString;
 use std::io::{BufWriter, stdout};
 use std::path::PathBuf;
 
@@ -9,18 +10,19 @@ use super::{DESCRIBE, any_path};
 use crate::catalog::{self, Request};
 use crate::error::Result;
 use crate::exit;
+use crate::options::{self, Options};
 
 /// The options of the catalogue.
 #[derive(Debug, Args)]
 pub(super) struct Catalog {
     /// Describe each FILE, or each file of a known format in a directory, in a line of JSON, without mounting
     ///
-    /// The fields are uri, size, mtime, format, version, block_count, blocks, array_count, arrays and tree; of
+    /// The fields are uri, size, mtime, etag, format, version, block_count, blocks, array_count, arrays and tree; of
     /// a file that can't be read uri and error.
-    #[arg(long, help_heading = DESCRIBE, conflicts_with_all = ["foreground", "read_only", "unmount", "check", "index", "refs", "edit", "set_tree", "recover", "options", "log_file"])]
+    #[arg(long, help_heading = DESCRIBE, conflicts_with_all = ["foreground", "read_only", "unmount", "check", "index", "refs", "edit", "set_tree", "recover", "log_file"])]
     pub(super) catalog: bool,
 
-    /// With --catalog: also describe the files whose names LIST has, one a line ('-' for standard input)
+    /// With --catalog: also describe the files whose names or addresses LIST has, one a line ('-' for standard input)
     #[arg(long, help_heading = DESCRIBE, value_name = "LIST", requires = "catalog", value_parser = any_path())]
     pub(super) files_from: Option<PathBuf>,
 
@@ -28,17 +30,19 @@ pub(super) struct Catalog {
     #[arg(short = '0', long, help_heading = DESCRIBE, requires = "files_from")]
     null: bool,
 
-    /// With --catalog: copy the lines of files with the same size and time from CATALOG, an older output
+    /// With --catalog: copy the lines of files with the same size and time, or ETag, from CATALOG, an older output
     #[arg(long, help_heading = DESCRIBE, value_name = "CATALOG", requires = "catalog", value_parser = any_path())]
     pub(super) since: Option<PathBuf>,
 }
 
 impl Catalog {
     /// Writes the catalogue to stdout.
-    pub(super) fn run(self, paths: Vec<PathBuf>, quiet: bool) -> Result<u8> {
+    pub(super) fn run(self, paths: Vec<PathBuf>, lists: &[OsString], quiet: bool) -> Result<u8> {
+        options::refuse_others(lists, &options::REMOTE, "--catalog")?;
+        let remote = Options::parse(lists)?.remote;
         let Self { files_from: list, null: has_nuls, since, .. } = self;
         let mut out = BufWriter::new(stdout().lock());
-        catalog::run(&Request { paths, list, has_nuls, since, quiet }, &mut out)?;
+        catalog::run(&Request { paths, list, has_nuls, since, quiet, remote }, &mut out)?;
         Ok(exit::OK)
     }
 }

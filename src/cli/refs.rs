@@ -1,7 +1,8 @@
 //! `--refs`: writes the references of files, without a mount.
 
+use std::ffi::OsString;
 use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::complain;
@@ -9,20 +10,40 @@ use crate::cache::Cache;
 use crate::error::{Error, Kind, Result};
 use crate::exit;
 use crate::format::{self, Context};
-use crate::source::{BufferedSource, FileSource};
+use crate::named::{Named, Servers};
+use crate::options::{self, Options};
+use crate::source::BufferedSource;
 
 /// Name of the references in a mounted file.
 const REFS: &str = "refs.json";
 /// Cache budget in bytes.
 const CACHE_BUDGET: u64 = 16 << 20;
+/// Memory for the bytes from servers.
+const SERVERS_BUDGET: u64 = 128 << 20;
 /// Bytes written at once.
 const PIECE: usize = 64 << 10;
 
 /// Writes a line for each file; the exit status is that of the last failure.
-pub(super) fn run(files: &[PathBuf]) -> Result<u8> {
+pub(super) fn run(files: &[PathBuf], lists: &[OsString], quiet: bool) -> Result<u8> {
+    options::refuse_others(lists, &options::REMOTE, "--refs")?;
+    let servers = Servers::new(&Options::parse(lists)?.remote, &Arc::new(Cache::new(SERVERS_BUDGET)));
     let (mut out, mut status) = (io::stdout().lock(), exit::OK);
     for file in files {
-        match write(file, &mut out).map_err(|error| error.of(file)) {
+        let named = match Named::of(file, &servers) {
+            Ok(named) => named,
+            Err(error) => {
+                complain(&error.to_string());
+                status = exit::of(&error);
+                continue;
+            }
+        };
+        if !quiet && named.label().to_string_lossy().ends_with("?…") {
+            complain(&format!(
+                "{}: the references do not have the query of the address; write the whole address into templates.u",
+                named.label().display()
+            ));
+        }
+        match write(&named, &mut out).map_err(|error| error.of(named.label())) {
             Ok(()) => {}
             // A reader that closes the pipe early is no failure.
             Err(error) if error.kind() == Kind::System(libc::EPIPE) => break,
@@ -35,8 +56,8 @@ pub(super) fn run(files: &[PathBuf]) -> Result<u8> {
     Ok(status)
 }
 
-fn write(file: &Path, out: &mut dyn Write) -> Result<()> {
-    let source = Arc::new(BufferedSource::new(Arc::new(FileSource::open(file)?)));
+fn write(file: &Named, out: &mut dyn Write) -> Result<()> {
+    let source = Arc::new(BufferedSource::new(file.open()?));
     let container = format::open(source, &Context::new(Arc::new(Cache::new(CACHE_BUDGET))))?;
     let format = container.format();
     let none = || Error::unsupported(format!("files of the format {format} have no references"));

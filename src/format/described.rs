@@ -1,14 +1,8 @@
 //! The description of a file in the catalogue.
 
-use std::sync::Arc;
-
 use super::Container;
 use super::asdf::json;
-use crate::content::{Content, read_exact_at};
-use crate::error::{Error, Result};
-
-/// Name of a file's tree in JSON.
-const TREE: &str = "tree.json";
+use crate::error::Result;
 
 /// An array of a file, as the catalogue describes it.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
@@ -37,17 +31,6 @@ pub enum ArraySource {
 ///
 /// # Errors
 /// The tree is not valid, or too long.
-pub fn tree_in_json(container: Arc<dyn Container>, longest: u64) -> Result<Vec<u8>> {
-    let whole = |content: &dyn Content| {
-        if content.len() > longest {
-            return Err(Error::unsupported(format!("the tree is longer than {longest} bytes")));
-        }
-        let mut bytes = vec![0; content.len() as usize];
-        read_exact_at(content, 0, &mut bytes)?;
-        Ok(bytes)
-    };
-    match container.clone().derived_file(TREE)? {
-        Some(file) => whole(&*file.content?),
-        None => json::of_text(&whole(&*container.tree())?, false),
-    }
+pub fn tree_in_json(container: &dyn Container, longest: u64) -> Result<Vec<u8>> {
+    json::of_tree(&*container.tree(), longest)
 }

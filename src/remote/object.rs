@@ -22,10 +22,13 @@ use super::url::Address;
 use super::version::{ObjectVersion, changed};
 use crate::cache::{Bytes, ContentId};
 use crate::error::{Error, Result};
-use crate::source::{Provenance, SourceStat, SourceVersion};
+use crate::source::{Provenance, Revision, SourceStat, SourceVersion};
 use crate::sync::{locked, locked_at_once};
 
-pub(super) use transfer::Opened;
+pub(super) use transfer::{Opened, ask_version};
+
+/// Length of the end of an object that one request is to bring.
+const TAIL: usize = 64 << 10;
 
 /// The time after which a server that did not answer is asked again for the state of an object.
 const UNANSWERED: Duration = Duration::from_secs(10);
@@ -122,7 +125,7 @@ impl Object {
         }
         // One thread asks; for the others the last state counts meanwhile.
         let Some(_asking) = locked_at_once(&self.asking) else { return last.stat };
-        match self.ask_version() {
+        match ask_version(&self.shared, &self.address, self.trust) {
             Ok(version) if version.is_same(&self.version) && !self.is_changed() => self.confirm(),
             Ok(version) => self.note_change(Some(stat_of(&self.shared, &self.address, &version))),
             Err(error) if error.errno() == libc::ENOENT => self.note_change(None),
@@ -134,6 +137,11 @@ impl Object {
             }
         }
         locked(&self.current).stat
+    }
+
+    /// Returns the version for other programs.
+    pub(super) fn revision(&self) -> Revision {
+        self.version.revision()
     }
 
     /// Returns who may write: only the server, under this address. A change gives another version.
@@ -176,7 +184,10 @@ impl Object {
         deadline: Instant,
     ) -> Result<()> {
         let most = (self.shared.cache.budget() / 4 / BLOCK).clamp(1, WINDOW);
-        let ahead = locked(&self.streams).read(blocks.clone(), self.blocks(), most);
+        let (ahead, goes_on) = {
+            let mut streams = locked(&self.streams);
+            (streams.read(blocks.clone(), self.blocks(), most), streams.goes_on())
+        };
         let mut fetches = self.request(blocks.clone(), deadline)?;
         self.read_ahead(ahead);
         let mut done = 0;
@@ -187,7 +198,8 @@ impl Object {
             let part = &part[..part.len().min(buf.len() - done)];
             buf[done..done + part.len()].copy_from_slice(part);
             done += part.len();
-            if skip + part.len() == bytes.len() {
+            // A look at the end of the object does not drop its head.
+            if goes_on && skip + part.len() == bytes.len() {
                 self.shared.cache.read_on(self.id, block * BLOCK);
             }
         }
@@ -286,7 +298,10 @@ impl Object {
     }
 
     /// Registers requests for the missing ones of these blocks.
-    fn plan(&self, blocks: Range<u64>, deadline: Instant) -> Vec<Arc<Fetch>> {
+    fn plan(&self, mut blocks: Range<u64>, deadline: Instant) -> Vec<Arc<Fetch>> {
+        // The index is looked for in the last bytes of the object, which may begin in the block before.
+        let is_short_end = blocks.start + 1 == self.blocks() && self.block_len(blocks.start) < TAIL;
+        blocks.start -= u64::from(is_short_end && blocks.start > 1);
         let mut pending = locked(&self.pending);
         let planned =
             requests(blocks.start..blocks.end.min(self.blocks()), |block| self.is_missing(&pending, block));

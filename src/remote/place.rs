@@ -5,9 +5,9 @@ use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::{Address, Remote, RemoteStat, Trust};
+use super::{Address, ListedEntry, Remote, RemoteStat, Trust};
 use crate::error::{Error, Kind, Result};
-use crate::source::{ListedStat, Place, PlaceKind, PlaceStat, Source};
+use crate::source::{ListedStat, Place, PlaceEntry, PlaceKind, PlaceStat, Revision, Source};
 
 /// An object or a directory on a server, which the user mounted.
 #[derive(Debug)]
@@ -86,6 +86,27 @@ impl Place for RemotePlace {
 
     fn is_shown_as_listed(&self) -> bool {
         true
+    }
+
+    fn entries(&self) -> Box<dyn Iterator<Item = Result<PlaceEntry>>> {
+        let directory = match self.address() {
+            Ok(address) => address,
+            Err(error) => return Box::new(std::iter::once(Err(error))),
+        };
+        let remote = self.remote.clone();
+        let entries = self.remote.list(directory, Trust::Mounted);
+        Box::new(entries.map(move |entry| {
+            let ListedEntry { address, is_directory, size, tag, mtime, .. } = entry?;
+            Ok(PlaceEntry {
+                place: Arc::new(Self::new(remote.clone(), address)),
+                kind: if is_directory { PlaceKind::Directory } else { PlaceKind::File },
+                revision: size.map(|size| Revision { size, etag: tag, mtime }),
+            })
+        }))
+    }
+
+    fn revision(&self) -> Result<Revision> {
+        self.remote.revision(self.address()?, Trust::Mounted)
     }
 
     fn open(&self) -> Result<Arc<dyn Source>> {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::object::Object;
 use crate::error::Result;
-use crate::source::{Provenance, Source, SourceStat, Surroundings};
+use crate::source::{Provenance, Revision, Source, SourceStat, Surroundings};
 
 /// One version of an object on a server. Once the object has another version, reads of bytes that are not in
 /// a cache fail with ESTALE, and `stat` returns the new state.
@@ -42,6 +42,10 @@ impl Source for RemoteSource {
 
     fn provenance(&self) -> Provenance {
         self.object.provenance()
+    }
+
+    fn revision(&self) -> Option<Revision> {
+        Some(self.object.revision())
     }
 
     fn will_need(&self, offset: u64, len: u64) {

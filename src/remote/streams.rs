@@ -51,6 +51,11 @@ impl Streams {
         self.0.push(reader);
         ahead
     }
+
+    /// True if the reader that read last has read several blocks in a row.
+    pub(super) fn goes_on(&self) -> bool {
+        self.0.last().is_some_and(|reader| reader.window > BEHIND)
+    }
 }
 
 impl Reader {

@@ -5,7 +5,7 @@ use ureq::http::HeaderMap;
 use super::date;
 use super::retry::{Answer, eio};
 use crate::error::{Error, Kind};
-use crate::source::Time;
+use crate::source::{Revision, Time};
 
 /// Maximum length of an ETag or a date; longer ones are ignored.
 const LONGEST: usize = 1024;
@@ -100,7 +100,16 @@ impl ObjectVersion {
 
     /// Returns the modification time; 1970 if it is not known.
     pub(super) fn mtime(&self) -> Time {
-        (self.last_modified.as_deref().and_then(date::http).unwrap_or(0), 0)
+        self.modified().unwrap_or_default()
+    }
+
+    fn modified(&self) -> Option<Time> {
+        Some((self.last_modified.as_deref().and_then(date::http)?, 0))
+    }
+
+    /// Returns the version for other programs.
+    pub(super) fn revision(&self) -> Revision {
+        Revision { size: self.size, etag: self.etag.clone(), mtime: self.modified() }
     }
 }
 

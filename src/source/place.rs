@@ -4,7 +4,7 @@ use std::ffi::{OsStr, OsString};
 use std::path::Path;
 use std::sync::Arc;
 
-use super::{Source, SourceStat};
+use super::{Revision, Source, SourceStat};
 use crate::error::Result;
 
 /// A file or directory outside the local file systems, such as an object on a server. It is read-only.
@@ -45,6 +45,23 @@ pub trait Place: Send + Sync + std::fmt::Debug {
         false
     }
 
+    /// Returns the entries of this directory one by one. Each page of a server's answer is requested when it
+    /// is needed.
+    fn entries(&self) -> Box<dyn Iterator<Item = Result<PlaceEntry>>> {
+        let entry =
+            |(name, kind): (OsString, _)| Ok(PlaceEntry { place: self.child(&name), kind, revision: None });
+        match self.list() {
+            Ok(names) => Box::new(names.into_iter().map(entry).collect::<Vec<_>>().into_iter()),
+            Err(error) => Box::new(std::iter::once(Err(error))),
+        }
+    }
+
+    /// Returns the current revision of the file. Costs less than to open it.
+    fn revision(&self) -> Result<Revision> {
+        let SourceStat { size, mtime, .. } = self.open()?.stat()?;
+        Ok(Revision { size, etag: None, mtime: Some(mtime) })
+    }
+
     /// Opens the file in its current version. The source returns bytes of this version only: after a change,
     /// reads fail with [`Kind::Changed`](crate::Kind::Changed). Its stat is asked for once.
     fn open(&self) -> Result<Arc<dyn Source>>;
@@ -53,6 +70,17 @@ pub trait Place: Send + Sync + std::fmt::Debug {
     fn statistics(&self) -> Option<Vec<u8>> {
         None
     }
+}
+
+/// An entry of a directory.
+#[derive(Clone, Debug)]
+pub struct PlaceEntry {
+    /// The file or directory.
+    pub place: Arc<dyn Place>,
+    /// Its type.
+    pub kind: PlaceKind,
+    /// The revision of a file, if the list of the directory has it.
+    pub revision: Option<Revision>,
 }
 
 /// The type of a place.

@@ -69,6 +69,17 @@ impl From<Identity> for SourceVersion {
     }
 }
 
+/// The state of a file in a server's own words, which other programs can compare.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Revision {
+    /// Size in bytes.
+    pub size: u64,
+    /// The ETag with its quotes, and with `W/` if it is weak.
+    pub etag: Option<String>,
+    /// Modification time, if it is known.
+    pub mtime: Option<Time>,
+}
+
 /// Who may write to a source, and when it was changed, as bytes to compare.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Provenance {

@@ -1,4 +1,8 @@
 //! `--catalog`: DuckDB and Dask read it by the statements of `docs/scale.md`.
+//!
+//! The Spark session is not run here: pyspark and a Java runtime are 700 MB more to install. By hand, with both
+//! installed: `write_refs.py DIR`, then `read_catalog.py DIR target/debug/asdf-mount spark`, both in
+//! `tests/python`.
 
 use std::ffi::OsStr;
 

@@ -16,6 +16,7 @@
 //! | `gsd_by_python` | trajectories written at test time by the gsd package, and fixtures of its old versions | the readers of the gsd package |
 //! | `gsd_growing` | trajectories while they are written or rewritten | a formula |
 //! | `json` | trees of every type, and random ones | PyYAML, Python's JSON, jq |
+//! | `object_store` | objects in a bucket, mounted, changed, and asked for with a wrong key | moto, a server of S3 |
 //! | `preview` | pictures of arrays | numpy, by the documented formula |
 //! | `tables` | tables of random columns | the original columns, through pyarrow and DuckDB |
 
@@ -34,6 +35,7 @@ mod fits;
 mod gsd_by_python;
 mod gsd_growing;
 mod json;
+mod object_store;
 mod preview;
 mod reference;
 mod refs;

@@ -1,5 +1,6 @@
 """Runs the DuckDB statement and the Dask session of docs/scale.md on the catalogue of the files in FOLDER, which the
-program PROGRAM makes, and compares the result with Python asdf. Prints the number of files."""
+program PROGRAM makes, and compares the result with Python asdf. With the argument `spark` also runs the Spark session,
+which needs pyspark and Java. Prints the number of files."""
 
 import json
 import os
@@ -30,6 +31,19 @@ columns = [column[0] for column in duckdb.sql("SELECT * FROM 'catalog.parquet'")
 session = {}
 exec(re.search(r"```python\n(import json\n.*?)```", document, re.S)[1], session)
 assert len(session["sizes"]) == len(names) - 1, session["sizes"]
+
+if "spark" in sys.argv[3:]:
+    session = {}
+    exec(re.search(r"```python\n(from pyspark.*?)```", document, re.S)[1], session)
+    found = {row["uri"]: row for row in session["files"].collect()}
+    assert {*found} == {row[columns.index("uri")] for row in rows}
+    for row in rows:
+        row = dict(zip(columns, row))
+        tree = row["tree"] and json.loads(row["tree"]).get("name")
+        same = found[row["uri"]]
+        assert (same["size"], same["name"]) == (row["size"], tree), (row, same)
+    print(f"Spark {session['spark'].version}: {session['by_format']}")
+    session["spark"].stop()
 
 for name, row in zip(names, rows, strict=True):
     row = dict(zip(columns, row))

@@ -253,6 +253,23 @@ impl Decoder for JsonDecoder {
     }
 }
 
+/// Returns the JSON of a tree without its tags, of at most `longest` bytes. Unlike the file, it is made in one
+/// pass.
+///
+/// # Errors
+///
+/// The text is not a valid tree, or its JSON is longer.
+pub(in crate::format) fn of_tree(tree: &dyn Content, longest: u64) -> Result<Vec<u8>> {
+    let mut writer = Writer::new(Tags::Dropped, Arc::new(Merges::of(tree)?));
+    let check = |writer: &Writer| match writer.out.len() as u64 > longest {
+        true => Err(Error::unsupported(format!("the tree is longer than {longest} bytes"))),
+        false => Ok(true),
+    };
+    each_event(&Commented(tree), |event| writer.take(event).and_then(|()| check(&writer)))?;
+    writer.finish();
+    check(&writer).map(|_| writer.out)
+}
+
 /// Returns the JSON of a text, for tests and fuzzing.
 ///
 /// # Errors
@@ -264,7 +281,7 @@ pub fn of_text(text: &[u8], tagged: bool) -> Result<Vec<u8>> {
     let tree: Arc<dyn Content> = Arc::new(Text::new(text));
     let mut bytes = Vec::new();
     let measured = measure(tree.clone())?;
-    let mut decoder = JsonStream { tree, tags, merges: measured.merges.clone() }.decoder();
+    let mut decoder = JsonStream { tree: tree.clone(), tags, merges: measured.merges.clone() }.decoder();
     let mut piece = [0; 1000];
     loop {
         match decoder.read(&mut piece)? {
@@ -273,6 +290,7 @@ pub fn of_text(text: &[u8], tagged: bool) -> Result<Vec<u8>> {
         }
     }
     debug_assert_eq!(measured.texts[tags as usize].len, bytes.len() as u64);
+    debug_assert!(tagged || of_tree(&*tree, u64::MAX).is_ok_and(|once| once == bytes));
     Ok(bytes)
 }
 

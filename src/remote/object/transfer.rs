@@ -13,6 +13,27 @@ use crate::remote::shared::RemoteState;
 use crate::remote::url::Address;
 use crate::remote::version::{self, ContentRange, ObjectVersion, changed, check_encoding};
 
+/// Asks for the version of an object on the server, with its first byte.
+pub(in crate::remote) fn ask_version(
+    shared: &Arc<RemoteState>,
+    address: &Address,
+    trust: Trust,
+) -> Result<ObjectVersion> {
+    let deadline = Instant::now() + shared.options.read_timeout;
+    let (own, at) = (shared.clone(), address.clone());
+    let asked = shared.schedule.answer(deadline, move || {
+        let ask = Ask { address: &at, trust, query: None, range: Some((0, 0)), if_match: None };
+        retry::until(deadline, &own.client.counters, || {
+            let mut reply = own.client.get(&ask, deadline)?;
+            let (version, _) = check_first(&reply)?;
+            // The connection is used again if the body was read.
+            let _ = reply.body.read_all(16);
+            Ok(version)
+        })
+    });
+    asked.map_err(of(address))
+}
+
 /// The result of the first request.
 #[derive(Debug)]
 pub(in crate::remote) enum Opened {
@@ -58,23 +79,6 @@ impl Opened {
 }
 
 impl Object {
-    /// Asks for the version of the object on the server, with its first byte.
-    pub(super) fn ask_version(&self) -> Result<ObjectVersion> {
-        let deadline = Instant::now() + self.shared.options.read_timeout;
-        let (shared, address, trust) = (self.shared.clone(), self.address.clone(), self.trust);
-        let asked = self.shared.schedule.answer(deadline, move || {
-            let ask = Ask { address: &address, trust, query: None, range: Some((0, 0)), if_match: None };
-            retry::until(deadline, &shared.client.counters, || {
-                let mut reply = shared.client.get(&ask, deadline)?;
-                let (version, _) = check_first(&reply)?;
-                // The connection is used again if the body was read.
-                let _ = reply.body.read_all(16);
-                Ok(version)
-            })
-        });
-        asked.map_err(of(&self.address))
-    }
-
     /// Sends a request until its blocks have arrived, it fails for good, or its time is up.
     pub(super) fn run(self: &Arc<Self>, fetch: &Arc<Fetch>) {
         // Ends the request after a panic, too.

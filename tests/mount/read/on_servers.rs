@@ -21,14 +21,14 @@ use crate::common::site::Site;
 const PROJECT: &str = env!("CARGO_MANIFEST_DIR");
 
 /// Runs the program without the user's settings for servers.
-fn plain(command: &mut Command) {
+pub(crate) fn plain(command: &mut Command) {
     let variables = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
     for name in variables.filter(|name| name.starts_with("AWS_") || name.to_lowercase().ends_with("_proxy")) {
         command.env_remove(name);
     }
 }
 
-fn try_mount(options: &str, source: &str) -> Result<Mounted, Output> {
+pub(crate) fn try_mount(options: &str, source: &str) -> Result<Mounted, Output> {
     let options = format!("history=off,anonymous,{options}");
     Mounted::prepared(["-o", &options, source], plain)
 }
@@ -38,13 +38,13 @@ pub(crate) fn mount(options: &str, source: &str) -> Mounted {
 }
 
 /// Runs an action that needs no mount.
-fn run(arguments: &[&str]) -> Output {
+pub(crate) fn run(arguments: &[&str]) -> Output {
     let mut command = Command::new(program());
     plain(&mut command);
     command.args(arguments).stdin(Stdio::null()).output().unwrap()
 }
 
-fn example() -> Vec<u8> {
+pub(crate) fn example() -> Vec<u8> {
     fs::read(Path::new(PROJECT).join("examples/sample.asdf")).unwrap()
 }
 
@@ -60,7 +60,7 @@ fn block(seed: u8) -> Vec<u8> {
 }
 
 /// Returns a file with a large block.
-fn large(seed: u8) -> Vec<u8> {
+pub(crate) fn large(seed: u8) -> Vec<u8> {
     AsdfBuilder::new().block(Block::new(block(seed))).build().bytes
 }
 

@@ -43,16 +43,18 @@ impl Merges {
 
 /// True if a scalar is a merge key when it is used as a key.
 pub(super) fn is_merge(text: &str, style: Style, tag: Option<&str>) -> bool {
-    scalar::type_of(text, style == Style::Plain, tag.filter(|tag| *tag != "!")) == Type::Merge
+    (text == "<<" || tag.is_some())
+        && scalar::type_of(text, style == Style::Plain, tag.filter(|tag| *tag != "!")) == Type::Merge
 }
 
 /// True if a text may contain a merge key.
 fn has_merge_key(text: &dyn Content) -> Result<bool> {
     let finders = ["<<", "merge"].map(memchr::memmem::Finder::new);
     // Each piece begins with the end of the previous one.
-    let (mut piece, mut at, mut kept) = (vec![0; PIECE], 0, 0);
+    let size = text.len().min(PIECE as u64) as usize;
+    let (mut piece, mut at, mut kept) = (vec![0; size], 0, 0);
     while at < text.len() {
-        let more = (text.len() - at).min((PIECE - kept) as u64) as usize;
+        let more = (text.len() - at).min((size - kept) as u64) as usize;
         read_exact_at(text, at, &mut piece[kept..kept + more])?;
         at += more as u64;
         let read = kept + more;

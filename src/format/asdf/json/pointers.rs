@@ -3,9 +3,18 @@
 //! If a key is repeated, readers of JSON see only its last value. A pointer into the first value would then
 //! lead to another node.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::ops::Bound::{Excluded, Included};
 use std::sync::Arc;
+
+/// Returns a key as it stands in a pointer (RFC 6901, section 3).
+pub(super) fn in_pointer(key: &str) -> Cow<'_, str> {
+    match key.contains(['~', '/']) {
+        true => Cow::Owned(key.replace('~', "~0").replace('/', "~1")),
+        false => Cow::Borrowed(key),
+    }
+}
 
 /// The place of a node with an anchor.
 #[derive(Clone, Debug)]

@@ -104,6 +104,12 @@ impl Json<'_> {
 
 /// Writes a JSON string.
 pub(super) fn string(text: &str, out: &mut Vec<u8>) {
+    if text.bytes().all(|byte| matches!(byte, b' '..=b'~') && !matches!(byte, b'"' | b'\\')) {
+        out.push(b'"');
+        out.extend_from_slice(text.as_bytes());
+        out.push(b'"');
+        return;
+    }
     // Serialising a string can't fail.
-    out.extend(in_json(&serde_json::to_string(text).unwrap_or_default()).bytes());
+    out.extend_from_slice(in_json(&serde_json::to_string(text).unwrap_or_default()).as_bytes());
 }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use super::merges::{Members, Merges, is_merge};
 use super::numbers::Numbers;
-use super::pointers::{Pointer, Pointers};
+use super::pointers::{Pointer, Pointers, in_pointer};
 use super::scalar::{self, Json, string};
 use super::{MOST_HELD, Tags};
 use crate::error::{Error, Result};
@@ -185,8 +185,7 @@ impl Writer {
         }
         self.member(name);
         self.path.push('/');
-        // RFC 6901, section 3.
-        self.path.push_str(&name.replace('~', "~0").replace('/', "~1"));
+        self.path.push_str(&in_pointer(name));
         match self.pointers.replace(&self.path) {
             true => Ok(()),
             false => refused("a key is repeated, and its first value has an anchor with aliases", place),
@@ -237,13 +236,13 @@ impl Writer {
     ) -> Result<()> {
         let name = json.name();
         if self.expects_key() {
+            self.key(name, matches!(json, Json::Bare(_) | Json::NotFinite(_)), place)?;
+            let Some(anchor) = anchor else { return Ok(()) };
             let mut bytes = Vec::new();
             json.write(&mut bytes);
-            self.key(name, matches!(json, Json::Bare(_) | Json::NotFinite(_)), place)?;
-            return match anchor {
-                None => Ok(()),
-                Some(_) if bytes.len() > SHORT => refused("a long key has an anchor", place),
-                Some(anchor) => self.remember(anchor, Anchored::Scalar(bytes.into(), name.into()), place),
+            return match bytes.len() > SHORT {
+                true => refused("a long key has an anchor", place),
+                false => self.remember(anchor, Anchored::Scalar(bytes.into(), name.into()), place),
             };
         }
         self.begin_value();

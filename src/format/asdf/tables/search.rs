@@ -140,6 +140,7 @@ impl Search {
         let mut known = HashSet::new();
         facts.reverse();
         facts.retain(|(key, _)| known.insert(*key));
-        self.arrays.push((path, Source { name: String::new(), array: Arc::new(array), mask, facts, times: None }));
+        self.arrays
+            .push((path, Source { name: String::new(), array: Arc::new(array), mask, facts, times: None }));
     }
 }

@@ -1,0 +1,51 @@
+"""A catalogue of many files."""
+
+import contextlib
+import os
+import subprocess
+import time
+
+from .machine import BINARY, PYTHON, ROOT, median, noise, peak_memory, ratio, row
+
+PEER = ROOT / "scripts/benches/peers/catalog_peer.py"
+LOOPED = 20
+
+
+def described(*arguments, **options):
+    """Runs --catalog; returns its wall time, CPU time and peak memory in MiB."""
+    begun = time.perf_counter()
+    with subprocess.Popen([str(word) for word in (BINARY, "--catalog", "-q", *arguments)], stdout=subprocess.DEVNULL,
+                          **options) as process:
+        ended, peak = 0, 0
+        while not ended:
+            # The maximum that wait4 returns counts this script, too.
+            with contextlib.suppress(OSError):
+                peak = max(peak, peak_memory(process.pid))
+            time.sleep(0.01)
+            ended, status, usage = os.wait4(process.pid, os.WNOHANG)
+        process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        raise SystemExit("--catalog failed")
+    return time.perf_counter() - begun, usage.ru_utime + usage.ru_stime, peak
+
+
+def bench_catalog(here, repeats, count=5_000, many=100_000):
+    """Files with trees of 54 kB, like Roman's."""
+    subprocess.run([PYTHON, PEER, "write", here, str(count)], check=True)
+    described(here)
+    of_core, of_python = [], []
+    for _ in range(repeats):
+        wall, cpu, _ = described(here)
+        loop = float(subprocess.run([PYTHON, PEER, "loop", here, str(LOOPED)], check=True, capture_output=True).stdout)
+        of_core.append(count / cpu)
+        of_python.append(loop / LOOPED / (wall / count))
+    row("`--catalog` of files with trees of 54 kB, files a second of one core's time", f"{median(of_core):.0f}",
+        f"goal ≥ 500; {noise()}")
+    row("… times as fast as a loop of asdf.open and json.dumps, all cores", ratio(of_python), "goal ≥ 50")
+    # The same files again and again, so that the disk need not hold as many.
+    names = sorted(here.rglob("*.asdf"))[:1000]
+    peaks = []
+    for rounds in (1, many // len(names)):
+        (here / "names").write_text("".join(f"{name}\n" for name in names) * rounds)
+        peaks.append(described("--files-from", here / "names")[2])
+    row(f"… peak memory for {len(names)} / {many} files", f"{peaks[0]:.0f} / {peaks[1]:.0f} MiB", "goal: the same")

@@ -1,0 +1,95 @@
+"""Files on a web server on this machine, without delay and with 50 ms a request."""
+
+import http.client
+import os
+import subprocess
+import time
+
+from .files import block_header
+from .machine import BINARY, GIB, MIB, PYTHON, ROOT, Mount, median, noise, ratio, row, seconds
+
+DELAY = 0.05
+SMALL = MIB
+"""Size of the block that Python reads, in requests of a few KiB."""
+PEERS = ROOT / "scripts/benches/peers"
+HEAD = b"""#ASDF 1.0.0
+#ASDF_STANDARD 1.6.0
+%%YAML 1.1
+%%TAG ! tag:stsci.edu:asdf/
+--- !core/asdf-1.1.0
+big: !core/ndarray-1.1.0 {source: 0, datatype: uint8, byteorder: big, shape: [%d]}
+...
+"""
+SINGLE = 128 << 10
+"""Length of a request of a client that sends them one after the other, as FUSE file systems without read-ahead do."""
+SINGLES = 100
+
+
+class Server:
+    """A web server, for the duration of a `with` block, which returns the URL of its root."""
+
+    def __init__(self, folder, delay):
+        self.command = [PYTHON, PEERS / "web_server.py", folder, str(delay)]
+
+    def __enter__(self):
+        self.process = subprocess.Popen([str(word) for word in self.command], stdout=subprocess.PIPE)
+        return f"http://127.0.0.1:{int(self.process.stdout.readline())}"
+
+    def __exit__(self, *_):
+        self.process.kill()
+        self.process.wait()
+
+
+def singles(url):
+    """Bytes a second of single requests."""
+    connection = http.client.HTTPConnection(url.removeprefix("http://"))
+    begun = time.perf_counter()
+    for n in range(SINGLES):
+        connection.request("GET", "/large.asdf", headers={"Range": f"bytes={n * SINGLE}-{(n + 1) * SINGLE - 1}"})
+        assert len(connection.getresponse().read()) == SINGLE
+    return SINGLES * SINGLE / (time.perf_counter() - begun)
+
+
+def bench_servers(here, repeats):
+    """A stored block of 1 GiB."""
+    www = here / "www"
+    www.mkdir()
+    noise_bytes = os.urandom(16 * MIB)
+    for name, size in (("large", GIB), ("small", SMALL)):
+        with open(www / f"{name}.asdf", "wb") as out:
+            out.write(HEAD % size + block_header(size))
+            for _ in range(0, size, len(noise_bytes)):
+                out.write(noise_bytes[:size])
+    figures = {name: [] for name in ("curl", "singles", "python", "first", "last")}
+    for _ in range(repeats):
+        with Server(www, 0) as url:
+            curl = seconds("curl", "-sf", "-o", "/dev/null", f"{url}/large.asdf")
+            with mounted(here, url) as point:
+                figures["curl"].append(curl / seconds("dd", f"if={point}/blocks/0.bin", "of=/dev/null", "bs=1M"))
+        with Server(www, DELAY) as url:
+            begun = time.perf_counter()
+            with mounted(here, url) as point:
+                with open(point / "tree.yaml", "rb") as tree:
+                    tree.read(1)
+                figures["first"].append(time.perf_counter() - begun)
+                begun = time.perf_counter()
+                with open(point / "blocks/0.bin", "rb", buffering=0) as block:
+                    block.seek(GIB - 4096)
+                    assert len(block.read(4096)) == 4096
+                figures["last"].append(time.perf_counter() - begun)
+            with mounted(here, url) as point:
+                speed = GIB / seconds("dd", f"if={point}/blocks/0.bin", "of=/dev/null", "bs=1M")
+            figures["singles"].append(speed / singles(url))
+            peer = subprocess.run([PYTHON, PEERS / "fsspec_peer.py", f"{url}/small.asdf"], check=True, capture_output=True)
+            figures["python"].append(speed / (SMALL / float(peer.stdout)))
+    first, last = (median(figures[name]) * 1e3 for name in ("first", "last"))
+    row("a file on a web server, 50 ms a request: mount to first byte of tree.yaml", f"{first:.0f} ms", f"goal ≤ 120; {noise()}")
+    row("… last 4 KiB of a stored block of 1 GiB", f"{last:.0f} ms", "goal ≤ 1 request")
+    row("… read from end to end, times as fast as requests of 128 KiB one after the other", ratio(figures["singles"]), "goal ≥ 4")
+    row("… times as fast as Python asdf over fsspec", ratio(figures["python"]), "")
+    row("… without delay, of `curl`", ratio(figures["curl"]), "goal ≥ 0.7")
+
+
+def mounted(here, url):
+    """A mount without a cache on disk."""
+    return Mount([BINARY, "-o", "anonymous", f"{url}/large.asdf", here / "m"], here / "m")

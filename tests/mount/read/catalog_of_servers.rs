@@ -1,0 +1,169 @@
+//! `--catalog` and `--refs` of files on servers.
+
+use std::fs;
+use std::path::Path;
+
+use crate::common::asdf::{AsdfBuilder, Block};
+use crate::common::mount::fresh_folder;
+use crate::common::server::Reply;
+use crate::common::site::Site;
+use crate::on_servers::{example, large, run};
+
+/// Returns the lines of a catalogue, made with the arguments in addition.
+fn catalog(arguments: &[&str]) -> Vec<String> {
+    let output = run(&[&["--catalog", "-q", "-o", "anonymous"], arguments].concat());
+    assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
+    String::from_utf8(output.stdout).unwrap().lines().map(str::to_owned).collect()
+}
+
+/// Returns the text between two others.
+fn between<'a>(text: &'a str, start: &str, end: &str) -> &'a str {
+    text.split_once(start).and_then(|(_, rest)| rest.split_once(end)).unwrap_or_else(|| panic!("{text}")).0
+}
+
+/// Returns the lines as those of an older catalogue; a mark shows which are copied.
+fn older(lines: &[String], path: &Path) {
+    let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
+    fs::write(path, text.replace("\"format\":\"asdf\"", "\"format\":\"copy\"")).unwrap();
+}
+
+fn formats(lines: &[String]) -> Vec<&str> {
+    let of =
+        |line| if str::contains(line, "\"error\"") { "error" } else { between(line, "\"format\":\"", "\"") };
+    lines.iter().map(|line| of(line)).collect()
+}
+
+#[test]
+fn a_small_file_costs_one_request_and_a_large_one_two() {
+    let (site, dir) = (Site::web(|_, reply| reply), fresh_folder());
+    fs::write(dir.path().join("x.asdf"), example()).unwrap();
+    let local = &catalog(&[dir.path().join("x.asdf").to_str().unwrap()])[0];
+    for (bytes, requests) in [(example(), 1), (large(1), 2)] {
+        let (url, before) = (site.server.url("/x.asdf"), site.server.count());
+        site.put("x.asdf", bytes.clone());
+        let line = &catalog(&[&url])[0];
+        let asked = &site.asked()[before..];
+        assert_eq!((asked.len(), &*asked[0].1), (requests, "bytes=0-1048575"), "{asked:?}");
+        let version = if requests == 1 { 0 } else { 1 };
+        let size = bytes.len();
+        let start = format!(
+            "{{\"uri\":\"{url}\",\"size\":{size},\"etag\":\"\\\"{version}-{size}\\\"\",\
+             \"mtime\":\"1994-11-06T08:49:37.000000000Z\",\"format\":\"asdf\""
+        );
+        assert!(line.starts_with(&start), "{line}");
+        if requests == 1 {
+            assert_eq!(line.split_once("\"format\"").unwrap().1, local.split_once("\"format\"").unwrap().1);
+        }
+    }
+}
+
+#[test]
+fn directories_on_servers_are_searched_and_unchanged_files_are_not_read_again() {
+    for is_bucket in [false, true] {
+        let (site, dir) = (if is_bucket { Site::s3() } else { Site::web(|_, reply| reply) }, fresh_folder());
+        let options = format!("endpoint={}", site.server.url(""));
+        let top = if is_bucket { "s3://data/p/".to_owned() } else { site.server.url("/data/p/") };
+        for name in ["a.asdf", "b c.asdf", "d.asdf", "e.asdf", "deep/er/f.asdf"] {
+            site.put(&format!("data/p/{name}"), example());
+        }
+        site.put("data/p/notes.txt", "text");
+        site.put("data/p/broken.asdf", "#ASDF 1.0.0\n%YAML 1.1\n--- [\n...\n");
+        let lines = catalog(&["-o", &options, &top]);
+        let uris: Vec<&str> = lines.iter().map(|line| between(line, "{\"uri\":\"", "\"")).collect();
+        let name = if is_bucket { "b c.asdf" } else { "b%20c.asdf" };
+        let mut expected: Vec<_> = ["a.asdf", name, "broken.asdf", "d.asdf", "deep/er/f.asdf", "e.asdf"]
+            .map(|name| format!("{top}{name}"))
+            .to_vec();
+        expected.sort();
+        let mut sorted = uris.clone();
+        sorted.sort_unstable();
+        assert_eq!(sorted, expected);
+
+        let old = dir.path().join("old");
+        older(&lines, &old);
+        site.put("data/p/d.asdf", large(1));
+        let before = site.server.count();
+        let lines = catalog(&["-o", &options, "--since", old.to_str().unwrap(), &top]);
+        let copied = lines.iter().filter(|line| line.contains("\"format\":\"copy\"")).count();
+        assert_eq!((lines.len(), copied), (6, 5), "{lines:#?}");
+        let asked = site.asked();
+        let read = |range: &str| asked[before..].iter().filter(|asked| asked.1 == range).count();
+        // The changed file, and the text, which has no line. A list of a bucket has the ETags.
+        assert_eq!(read("bytes=0-1048575"), 2, "{:?}", &asked[before..]);
+        assert_eq!(read("bytes=0-0"), if is_bucket { 0 } else { 6 }, "{:?}", &asked[before..]);
+    }
+}
+
+#[test]
+fn a_file_without_a_strong_etag_is_unchanged_while_its_time_is() {
+    let (site, dir) = (Site::web(|_, reply| reply.with("ETag", "W/\"weak\"")), fresh_folder());
+    site.put("x.asdf", example());
+    let (url, old) = (site.server.url("/x.asdf"), dir.path().join("old"));
+    let lines = catalog(&[&url]);
+    older(&lines, &old);
+    assert_eq!(formats(&catalog(&["--since", old.to_str().unwrap(), &url])), ["copy"]);
+    let later = fs::read_to_string(&old).unwrap().replace("1994-11-06", "1994-11-05");
+    fs::write(&old, later).unwrap();
+    assert_eq!(formats(&catalog(&["--since", old.to_str().unwrap(), &url])), ["asdf"]);
+}
+
+#[test]
+fn lists_have_addresses_and_errors_are_lines_without_secrets() {
+    let site = Site::web(|request, reply| match &*request.target {
+        "/refused.asdf" => Reply::status(403),
+        _ => reply,
+    });
+    site.put("x.asdf", example());
+    site.put("d/x.asdf", example());
+    let dir = fresh_folder();
+    let (list, local) = (dir.path().join("list"), dir.path().join("local.asdf"));
+    fs::write(&local, example()).unwrap();
+    let secret = site.server.url("/x.asdf?sig=secret").replace("http://", "http://me:secret@");
+    let named = [
+        site.server.url("/x.asdf"),
+        local.to_str().unwrap().to_owned(),
+        secret.clone(),
+        site.server.url("/refused.asdf"),
+        site.server.url("/none.asdf"),
+        site.server.url("/d"),
+        "ftp://me:secret@h/x".to_owned(),
+        "s3://x/secret".to_owned(),
+    ];
+    fs::write(&list, named.join("\n")).unwrap();
+    let lines = catalog(&["-o", "read-timeout=2", "--files-from", list.to_str().unwrap()]);
+    assert_eq!(formats(&lines), ["asdf", "asdf", "asdf", "error", "error", "error", "error", "error"]);
+    assert!(!lines.concat().contains("secret"), "{lines:#?}");
+    assert!(lines[2].contains("/x.asdf?…\""), "{}", lines[2]);
+    for (line, says) in [(3, "HTTP 403"), (4, "HTTP 404"), (5, "ends with a slash"), (6, "ftp://…")] {
+        assert!(lines[line].contains(says), "{}", lines[line]);
+    }
+    // Files with different queries have the same URI, so their lines are not copied.
+    let old = dir.path().join("old");
+    older(&lines, &old);
+    assert_eq!(formats(&catalog(&["--since", old.to_str().unwrap(), &secret])), ["asdf"]);
+}
+
+#[test]
+fn references_name_the_address() {
+    let (site, dir) = (Site::web(|_, reply| reply), fresh_folder());
+    let local = dir.path().join("x.asdf");
+    let array = "a: !<tag:stsci.edu:asdf/core/ndarray-1.0.0> {source: 0, datatype: uint8, byteorder: big, shape: [8]}\n";
+    let file = AsdfBuilder::new().tree(array).block(Block::new([1, 2, 3, 4, 5, 6, 7, 8])).build().bytes;
+    fs::write(&local, &file).unwrap();
+    site.put("x.asdf", file);
+    let refs = |arguments: &[&str]| {
+        let output = run(&[&["--refs"], arguments].concat());
+        assert!(output.status.success(), "{output:?}");
+        (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap())
+    };
+    let (expected, _) = refs(&[local.to_str().unwrap()]);
+    let url = site.server.url("/x.asdf");
+    let (found, said) = refs(&[&url]);
+    assert_eq!(found, expected.replace(&format!("file://{}", local.display()), &url));
+    assert!(said.is_empty() && found.contains("\"a/0\":"), "{said} {found}");
+    let secret = format!("{}?sig=secret", url.replace("http://", "http://me:secret@"));
+    let (found, said) = refs(&["-o", "read-timeout=5", &secret]);
+    assert!(said.contains("templates.u") && !format!("{said}{found}").contains("secret"), "{said}");
+    let output = run(&["--refs", "-o", "ro", &url]);
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+}
