@@ -10,7 +10,6 @@
 //! - `file_id`: KEY and PATH, by which the bucket of a file is found
 //! - `bucket`: the files of a bucket, and their limits; `entry`: the bytes of an entry
 //! - `chain`: which entries belong to the present text
-//! - `time`: times as text
 //!
 //! A save writes its entry before it changes the file. If the program is killed, the entry is there or not,
 //! never a part of it: an entry is written under a temporary name and renamed. If the save fails, the entry is
@@ -24,7 +23,6 @@ mod bucket;
 mod chain;
 mod entry;
 mod file_id;
-pub mod time;
 
 use std::ffi::{OsStr, OsString};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -36,6 +34,7 @@ use rustix::fs::{AtFlags, Mode, OFlags};
 use rustix::io::Errno;
 
 use crate::error::{Error, Kind, Result};
+use crate::source::Time;
 use crate::user_dirs::bound::{self, DIRECTORY, HISTORY};
 use crate::user_dirs::held_dir::HeldDir;
 use crate::user_dirs::{STATE, history_size, is_ours};
@@ -43,7 +42,6 @@ use bucket::Bucket;
 use chain::Link;
 pub use entry::Digest;
 use file_id::FileId;
-use time::Time;
 
 /// Maximum number of texts of a file.
 pub const MOST_TEXTS: usize = 50;

@@ -29,6 +29,7 @@
 //! | `files` | the walk over many files |
 //! | `sync`, `workers` | locks and their order; threads for long work |
 //! | `text_diff` | unified diffs |
+//! | [`time`] | times as text |
 //! | [`log`] | the log, to stderr, syslog or a file |
 //! | [`user_dirs`] | the user's directories for state, cache and temporary files |
 //! | [`error`] | errors with file, block and offset |
@@ -59,6 +60,7 @@ pub mod remote;
 pub mod source;
 mod sync;
 mod text_diff;
+pub mod time;
 pub mod user_dirs;
 pub mod vfs;
 pub mod view;

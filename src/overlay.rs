@@ -483,7 +483,7 @@ impl Overlay {
             writable: true,
             read_only_because: None,
             draft: state.names.get(OsStr::new(TREE)).is_some_and(dirty),
-            last_save: state.last_save.map(crate::history::time::instant),
+            last_save: state.last_save.map(crate::time::instant),
             last_warnings: state.last_warnings.clone(),
             last_refusal: state.last_refusal.clone(),
         }

@@ -12,9 +12,9 @@ use super::found::{Elsewhere, Found};
 use super::since::Since;
 use crate::error::{Error, Kind, Result, in_json};
 use crate::format::{self, Container, Context, FactValue, Facts};
-use crate::history::time::precise_instant;
 use crate::named;
 use crate::source::{BufferedSource, FileSource, Revision, Source};
+use crate::time::precise_instant;
 
 /// Maximal number of blocks, and of arrays, that are described.
 const MOST: usize = 1 << 16;

@@ -14,11 +14,11 @@ use crate::error::{Error, Kind, Result, one_line};
 use crate::format::editor::{EditContext, SaveTarget, TextVersion};
 use crate::format::refusal::Refusal;
 use crate::format::{self, Context};
-use crate::history::time::instant;
 use crate::history::{Digest, History, Save};
 use crate::options::Options;
 use crate::source::{FileSource, NoReaders};
 use crate::text_diff;
+use crate::time::instant;
 
 /// Name prefix of a replaced text in the mount.
 const IN_MOUNT: &str = ".asdf-mount/history/";

@@ -10,9 +10,10 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use rustix::fs::{AtFlags, Mode, OFlags};
 use rustix::io::Errno;
 
+use super::MOST_BYTES;
 use super::file_id::FileId;
-use super::{MOST_BYTES, time};
 use crate::error::Result;
+use crate::time;
 use crate::user_dirs::bound::{DIRECTORY, names};
 use crate::user_dirs::{self, is_ours};
 

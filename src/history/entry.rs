@@ -9,7 +9,7 @@
 use serde::{Deserialize, Serialize};
 use twox_hash::XxHash3_128;
 
-use super::time::Time;
+use crate::source::Time;
 
 const START: &[u8] = b"# asdf-mount history: ";
 /// Maximum characters of a program's name.

@@ -13,9 +13,9 @@ use super::zone::Zone;
 use super::{Look, written};
 use crate::error::{Error, in_json, one_line};
 use crate::exit;
-use crate::history::time::{instant, precise_instant};
 use crate::host::stat::Kind;
 use crate::source::Time;
+use crate::time::{instant, precise_instant};
 use crate::vfs::{Attr, Ino};
 
 /// Seconds after which `ls -l` shows the year of a time instead of the hour: half a year.

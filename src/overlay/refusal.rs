@@ -12,11 +12,11 @@ use crate::content::Text;
 use crate::error::{Error, Result, errno, printable};
 use crate::format::editor::TextVersion;
 use crate::format::refusal::Refusal;
-use crate::history::time::instant;
 use crate::overlay::draft::Draft;
 use crate::overlay::file::{Backing, OverlayFile, now};
 use crate::overlay::{Overlay, OverlayState};
 use crate::sync::locked;
+use crate::time::instant;
 use crate::view::status::LastRefusal;
 
 /// The generated files that report a refusal.

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::SystemTime;
 
 use crate::error::{Error, printable};
-use crate::history::time::instant;
 use crate::sync::locked;
+use crate::time::instant;
 
 /// Counters of all remote sources of a mount.
 #[derive(Debug, Default)]

@@ -8,9 +8,9 @@ use std::sync::atomic::Ordering;
 use std::time::UNIX_EPOCH;
 
 use crate::error::{Error, Kind, Result, errno};
-use crate::history::time::instant;
 use crate::overlay::Overlay;
 use crate::sync::locked;
+use crate::time::instant;
 use crate::vfs::Vfs;
 
 impl Vfs {

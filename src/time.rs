@@ -1,7 +1,6 @@
 //! Times as text, in UTC.
 
-/// Seconds since 1970, and nanoseconds.
-pub type Time = (i64, u32);
+use crate::source::Time;
 
 /// Returns a time in the format of RFC 3339.
 pub fn instant(time: Time) -> String {
@@ -15,7 +14,7 @@ pub fn precise_instant(time: Time) -> String {
 }
 
 /// Returns a time as part of a file name, without colons.
-pub(super) fn as_name(seconds: i64) -> String {
+pub fn as_name(seconds: i64) -> String {
     let (date, clock) = parts(seconds);
     format!("{date}T{}-{}-{}Z", clock[0], clock[1], clock[2])
 }
