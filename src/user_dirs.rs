@@ -7,6 +7,7 @@
 //! regular files of this user are read, never links.
 
 pub mod bound;
+pub mod cached_files;
 pub mod held_dir;
 pub mod history_size;
 
@@ -18,7 +19,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
@@ -32,6 +33,8 @@ const FOLDER: usize = 50;
 const STEM: usize = 100;
 /// Prefix of the names of files that are being written.
 pub const UNFINISHED: &str = ".new-";
+/// Age at which an unfinished file counts as abandoned.
+const ABANDONED: Duration = Duration::from_secs(24 * 60 * 60);
 /// Mode bits that allow others to write.
 const BY_OTHERS: u32 = 0o022;
 

@@ -20,19 +20,18 @@
 use std::fs::File;
 use std::io::Read;
 use std::os::fd::OwnedFd;
-use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
-use rustix::fs::{AtFlags, FileType, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT};
+use rustix::fs::AtFlags;
 use twox_hash::XxHash3_128;
 
 use super::block::{BLOCK, Key};
 use crate::error::Result;
 use crate::sync::{locked, locked_at_once};
-use crate::user_dirs;
+use crate::user_dirs::{self, cached_files};
 
 const MAGIC: &[u8; 8] = b"ADFBLK1\n";
 const HEADER: usize = 64;
@@ -41,8 +40,6 @@ const CHECKSUM: usize = 16;
 const SUFFIX: &str = ".block";
 /// Number of blocks after which the directory is listed again, because other mounts write there, too.
 const RELIST: u64 = 64;
-/// The age at which an unfinished file counts as abandoned.
-const ABANDONED: u64 = 24 * 60 * 60;
 /// The time for which nothing is written after a failure.
 const PAUSE: Duration = Duration::from_secs(60);
 
@@ -94,11 +91,7 @@ impl DiskCache {
             let _ = rustix::fs::unlinkat(&self.dir, &name, AtFlags::empty());
             return None;
         }
-        let now = Timestamps {
-            last_access: Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT },
-            last_modification: Timespec { tv_sec: 0, tv_nsec: UTIME_NOW },
-        };
-        let _ = rustix::fs::futimens(&file, &now);
+        cached_files::touch(&file);
         data
     }
 
@@ -123,54 +116,14 @@ impl DiskCache {
     /// Removes the least recently used blocks until a tenth is free.
     fn trim(&self) {
         let Some(_trimming) = locked_at_once(&self.trimming) else { return };
-        let mut blocks = self.blocks();
-        let mut held = blocks.iter().map(|block| block.size).sum::<u64>();
+        let blocks = cached_files::list(&self.dir, SUFFIX);
         self.written.store(0, Ordering::Relaxed);
+        let mut held = blocks.iter().map(|block| block.size).sum::<u64>();
         if held > self.most {
-            blocks.sort_by_key(|block| block.used);
-            for block in &blocks {
-                if held <= self.most - self.most / 10 {
-                    break;
-                }
-                if rustix::fs::unlinkat(&self.dir, &block.name, AtFlags::empty()).is_ok() {
-                    held = held.saturating_sub(block.size);
-                }
-            }
+            held = cached_files::trim(&self.dir, blocks, self.most - self.most / 10, None);
         }
         self.held.store(held, Ordering::Relaxed);
     }
-
-    /// Lists all blocks; removes abandoned files.
-    fn blocks(&self) -> Vec<BlockOnDisk> {
-        let Ok(entries) = rustix::fs::Dir::read_from(&self.dir) else { return Vec::new() };
-        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs();
-        let mut blocks = Vec::new();
-        for entry in entries.flatten() {
-            let name =
-                std::ffi::OsStr::from_bytes(entry.file_name().to_bytes()).to_string_lossy().into_owned();
-            let Ok(stat) = rustix::fs::statat(&self.dir, &name, AtFlags::SYMLINK_NOFOLLOW) else { continue };
-            if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
-                continue;
-            }
-            let seconds = u64::try_from(stat.st_mtime).unwrap_or(0);
-            if name.ends_with(SUFFIX) {
-                let size = u64::try_from(stat.st_size).unwrap_or(0);
-                blocks.push(BlockOnDisk { name, size, used: (seconds, u128::from(stat.st_mtime_nsec)) });
-            } else if name.starts_with(user_dirs::UNFINISHED) && seconds.saturating_add(ABANDONED) < now {
-                let _ = rustix::fs::unlinkat(&self.dir, &name, AtFlags::empty());
-            }
-        }
-        blocks
-    }
-}
-
-/// A block's file in the directory.
-#[derive(Debug)]
-struct BlockOnDisk {
-    name: String,
-    size: u64,
-    /// Time of the last use: seconds, nanoseconds.
-    used: (u64, u128),
 }
 
 fn name(key: &Key, block: u64) -> String {

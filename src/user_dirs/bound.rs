@@ -12,7 +12,7 @@ use std::time::{Duration, SystemTime};
 
 use rustix::fs::{AtFlags, FileType, FlockOperation, Mode, OFlags, Stat};
 
-use super::{UNFINISHED, history_size};
+use super::{ABANDONED, UNFINISHED, history_size};
 
 /// Name prefix of a directory of scratch files.
 pub const SCRATCH: &str = "scratch-";
@@ -32,8 +32,6 @@ pub const DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFla
 pub const MOST: u64 = (256 << 20) - history_size::SLACK;
 /// Maximum time that a file is kept.
 const LONGEST: Duration = Duration::from_secs(90 * 24 * 60 * 60);
-/// Age at which an unfinished file counts as abandoned.
-const ABANDONED: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// A kept file or directory.
 #[derive(Debug)]

@@ -17,19 +17,17 @@ use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::num::NonZeroUsize;
 use std::os::fd::OwnedFd;
-use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, SystemTime};
 
 use lru::LruCache;
-use rustix::fs::{AtFlags, FileType, Stat, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT};
+use rustix::fs::{AtFlags, Stat};
 
 use super::{TableKey, locked};
 use crate::content::Content;
 use crate::error::{Error, Result};
-use crate::user_dirs;
+use crate::user_dirs::{self, cached_files};
 
 /// The suffix of a table's file name.
 const SUFFIX: &str = ".seek";
@@ -40,9 +38,6 @@ const PART: u64 = 10;
 
 /// Maximum number of tables that are open at a time.
 const OPEN: NonZeroUsize = NonZeroUsize::new(16).expect("16 is not zero");
-
-/// The age at which an unfinished file counts as abandoned.
-const ABANDONED: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// The identity of a file: device and inode.
 type Identity = (u64, u64);
@@ -71,11 +66,7 @@ impl Directory {
     /// Returns the table under `key` and marks it as used now.
     pub(super) fn find(self: &Arc<Self>, key: TableKey) -> Option<TableFile> {
         let (file, stat) = self.open_table(key)?;
-        let now = Timestamps {
-            last_access: Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT },
-            last_modification: Timespec { tv_sec: 0, tv_nsec: UTIME_NOW },
-        };
-        let _ = rustix::fs::futimens(&file, &now);
+        cached_files::touch(&file);
         let found = TableFile { directory: self.clone(), key, identity: identity(&stat), len: length(&stat) };
         locked(&self.open).put(found.identity, Arc::new(file));
         Some(found)
@@ -110,7 +101,7 @@ impl Directory {
 
     /// Returns the limit of all tables in bytes.
     fn bound(&self) -> u64 {
-        let held = self.tables().iter().map(|table| table.size).sum::<u64>();
+        let held = cached_files::list(&self.dir, SUFFIX).iter().map(|table| table.size).sum::<u64>();
         let free =
             rustix::fs::fstatvfs(&self.dir).map_or(0, |space| space.f_bavail.saturating_mul(space.f_frsize));
         self.most.min(free.saturating_add(held) / PART)
@@ -118,52 +109,9 @@ impl Directory {
 
     /// Removes the least recently used tables until the rest is within the limit; `key` is the newest.
     fn trim(&self, key: TableKey) {
-        let (bound, mut tables) = (self.bound(), self.tables());
-        tables.sort_by_key(|table| (table.name == name(key), table.used));
-        let mut held = tables.iter().map(|table| table.size).sum::<u64>();
-        for table in tables {
-            if held <= bound {
-                break;
-            }
-            if rustix::fs::unlinkat(&self.dir, &table.name, AtFlags::empty()).is_ok() {
-                held = held.saturating_sub(table.size);
-            }
-        }
+        let tables = cached_files::list(&self.dir, SUFFIX);
+        cached_files::trim(&self.dir, tables, self.bound(), Some(&name(key)));
     }
-
-    /// Lists all tables; removes abandoned files.
-    fn tables(&self) -> Vec<TableOnDisk> {
-        let Ok(entries) = rustix::fs::Dir::read_from(&self.dir) else { return Vec::new() };
-        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        let mut tables = Vec::new();
-        for entry in entries.flatten() {
-            let name =
-                std::ffi::OsStr::from_bytes(entry.file_name().to_bytes()).to_string_lossy().into_owned();
-            let Ok(stat) = rustix::fs::statat(&self.dir, &name, AtFlags::SYMLINK_NOFOLLOW) else { continue };
-            if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
-                continue;
-            }
-            let seconds = u64::try_from(stat.st_mtime).unwrap_or(0);
-            if name.ends_with(SUFFIX) {
-                let used = (seconds, u128::from(stat.st_mtime_nsec));
-                tables.push(TableOnDisk { name, size: length(&stat), used });
-            } else if name.starts_with(user_dirs::UNFINISHED)
-                && seconds.saturating_add(ABANDONED.as_secs()) < now.as_secs()
-            {
-                let _ = rustix::fs::unlinkat(&self.dir, &name, AtFlags::empty());
-            }
-        }
-        tables
-    }
-}
-
-/// A table file in the directory.
-#[derive(Debug)]
-struct TableOnDisk {
-    name: String,
-    size: u64,
-    /// Time of the last use: seconds, nanoseconds.
-    used: (u64, u128),
 }
 
 /// A table that was found.
