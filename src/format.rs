@@ -11,6 +11,7 @@ pub mod gsd;
 #[path = "format/tests/note.rs"]
 mod note;
 pub mod recovery;
+mod references;
 pub mod refusal;
 pub(crate) mod shown;
 

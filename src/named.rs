@@ -135,7 +135,7 @@ fn scheme(argument: &Path) -> Option<&str> {
 fn address(argument: &Path) -> Result<Option<Address>> {
     let Some(scheme) = scheme(argument) else { return Ok(None) };
     let text = argument.to_str().unwrap_or_default();
-    if matches!(&*scheme.to_ascii_lowercase(), "http" | "https" | "s3") {
+    if Address::has_scheme(scheme) {
         return Address::parse(text).map(Some).map_err(|error| error.of(format!("{scheme}://…")));
     }
     match argument.symlink_metadata() {

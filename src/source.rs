@@ -4,6 +4,9 @@
 //! ([`FileSource`]) has a mapping, from which it lends bytes to the kernel.
 
 mod buffered;
+#[cfg(test)]
+#[path = "source/tests/counted.rs"]
+pub(crate) mod counted;
 mod file;
 mod memory;
 mod place;
@@ -20,7 +23,7 @@ use crate::error::Result;
 pub use buffered::BufferedSource;
 pub use file::{FileSource, Held, Lent};
 pub use memory::MemorySource;
-pub use place::{ListedStat, Place, PlaceEntry, PlaceKind, PlaceStat};
+pub use place::{ListedStat, Place, PlaceEntry, PlaceKind, PlaceStat, SCHEMES};
 pub use readers::{Moved, NoReaders, Readers};
 pub use version::{Identity, Provenance, Revision, SourceStat, SourceVersion, Time};
 pub use window::Window;

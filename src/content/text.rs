@@ -22,6 +22,20 @@ impl Content for Text {
     }
 
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<usize> {
+        Borrowed(&self.0).read_at(offset, buf)
+    }
+}
+
+/// Bytes in memory, borrowed.
+#[derive(Debug)]
+pub struct Borrowed<'a>(pub &'a [u8]);
+
+impl Content for Borrowed<'_> {
+    fn len(&self) -> u64 {
+        self.0.len() as u64
+    }
+
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<usize> {
         let rest = usize::try_from(offset).ok().and_then(|start| self.0.get(start..)).unwrap_or_default();
         let read = rest.len().min(buf.len());
         buf[..read].copy_from_slice(&rest[..read]);

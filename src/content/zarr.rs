@@ -6,6 +6,7 @@ use std::path::Path;
 use serde_json::to_string;
 
 use crate::error::{Error, Result};
+use crate::source::SCHEMES;
 
 /// Usual length of a chunk of unencoded bytes.
 const CHUNK: u64 = 1 << 20;
@@ -133,9 +134,9 @@ pub fn name(component: &str) -> String {
 /// The path is not UTF-8.
 pub fn url(path: &Path) -> Result<String> {
     // The path of a source on a server is its address.
-    let schemes = ["http://", "https://", "s3://"];
-    if let Some(address) = path.to_str().filter(|text| schemes.iter().any(|scheme| text.starts_with(scheme)))
-    {
+    let is_address =
+        |text: &&str| text.split_once("://").is_some_and(|(scheme, _)| SCHEMES.contains(&scheme));
+    if let Some(address) = path.to_str().filter(is_address) {
         return Ok(address.to_owned());
     }
     let path = std::path::absolute(path)?;

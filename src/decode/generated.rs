@@ -11,6 +11,7 @@ use twox_hash::XxHash64;
 
 use super::{Decoded, Decoder, Sequential};
 use crate::cache::Cache;
+use crate::content::folder::{File, Keeping, Renewal, Signature};
 use crate::content::{Content, Text};
 use crate::error::Result;
 
@@ -40,7 +41,7 @@ pub struct Measured {
     /// The length in bytes.
     pub len: u64,
     /// A hash of the text.
-    pub hash: u64,
+    hash: u64,
     /// The text, if it is small.
     text: Option<Text>,
 }
@@ -48,30 +49,61 @@ pub struct Measured {
 impl Measured {
     /// Generates a text once to measure it.
     pub fn of(text: &dyn Generated) -> Result<Self> {
-        let (mut generator, mut hasher) = (text.generator()?, XxHash64::with_seed(0));
-        let (mut len, mut kept, mut out) = (0, Some(Vec::new()), Vec::new());
+        let (mut generator, mut measuring, mut out) = (text.generator()?, Measuring::default(), Vec::new());
         loop {
             let goes_on = generator.more(&mut out)?;
-            len += out.len() as u64;
-            hasher.write(&out);
-            kept = kept.filter(|kept: &Vec<u8>| kept.len() + out.len() <= SMALL);
-            if let Some(kept) = &mut kept {
-                kept.extend_from_slice(&out);
-            }
+            measuring.take(&out);
             out.clear();
             if !goes_on {
-                break;
+                return Ok(measuring.end());
             }
         }
-        Ok(Self { len, hash: hasher.finish(), text: kept.map(Text::new) })
+    }
+
+    /// Returns the file of the measured text. It is the same file as long as the text is the same.
+    pub fn file(&self, text: impl Generated + 'static, cache: &Arc<Cache>) -> File {
+        let renewal = Renewal::WhileSame(Signature::new(format!("{} {:x}", self.len, self.hash)));
+        File { renewal, ..File::new(self.content(text, cache), Keeping::All) }
     }
 
     /// Returns the content of the measured text.
-    pub fn content(&self, text: impl Generated + 'static, cache: &Arc<Cache>) -> Arc<dyn Content> {
+    fn content(&self, text: impl Generated + 'static, cache: &Arc<Cache>) -> Arc<dyn Content> {
         match &self.text {
             Some(text) => Arc::new(text.clone()),
             None => Arc::new(Decoded::stream(Stream(text), self.len, cache)),
         }
+    }
+}
+
+/// A text that is being measured.
+#[derive(Debug)]
+pub struct Measuring {
+    len: u64,
+    hasher: XxHash64,
+    /// The text so far, if it is small.
+    text: Option<Vec<u8>>,
+}
+
+impl Default for Measuring {
+    fn default() -> Self {
+        Self { len: 0, hasher: XxHash64::with_seed(0), text: Some(Vec::new()) }
+    }
+}
+
+impl Measuring {
+    /// Takes the next bytes of the text.
+    pub fn take(&mut self, bytes: &[u8]) {
+        self.len += bytes.len() as u64;
+        self.hasher.write(bytes);
+        self.text = self.text.take().filter(|text| text.len() + bytes.len() <= SMALL);
+        if let Some(text) = &mut self.text {
+            text.extend_from_slice(bytes);
+        }
+    }
+
+    /// Returns the results at the end of the text.
+    pub fn end(self) -> Measured {
+        Measured { len: self.len, hash: self.hasher.finish(), text: self.text.map(Text::new) }
     }
 }
 

@@ -6,6 +6,7 @@ use std::fmt;
 use std::net::IpAddr;
 
 use crate::error::{Error, Kind, Result};
+use crate::source::SCHEMES;
 
 /// Maximum length of an address in bytes.
 const LONGEST: usize = 8 << 10;
@@ -242,10 +243,9 @@ pub enum Address {
 }
 
 impl Address {
-    /// True if a command line's source is an address rather than a path.
-    pub fn is_one(text: &str) -> bool {
-        let scheme = text.split_once("://").map(|(scheme, _)| scheme.to_ascii_lowercase());
-        scheme.is_some_and(|scheme| matches!(scheme.as_str(), "http" | "https" | "s3"))
+    /// True if addresses have this scheme.
+    pub fn has_scheme(scheme: &str) -> bool {
+        SCHEMES.iter().any(|known| known.eq_ignore_ascii_case(scheme))
     }
 
     /// Parses an address.
@@ -399,6 +399,6 @@ mod tests {
         for text in ["s3://", "s3://a/x", "s3://-ab/x", "s3://a..b/x", "s3://a b/x", "file:///x"] {
             assert!(Address::parse(text).is_err(), "{text}");
         }
-        assert!(Address::is_one("S3://x/y") && !Address::is_one("/x://") && !Address::is_one("c:/x"));
+        assert!(Address::has_scheme("S3") && !Address::has_scheme("/x") && !Address::has_scheme("c"));
     }
 }

@@ -79,36 +79,14 @@ impl Source for BufferedSource {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::{AtomicUsize, Ordering};
-
     use super::*;
-    use crate::source::MemorySource;
-
-    /// Counts the reads of a source.
-    #[derive(Debug)]
-    struct Counting(MemorySource, Arc<AtomicUsize>);
-
-    impl Source for Counting {
-        fn path(&self) -> &Path {
-            self.0.path()
-        }
-
-        fn stat(&self) -> Result<SourceStat> {
-            self.0.stat()
-        }
-
-        fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<usize> {
-            self.1.fetch_add(1, Ordering::Relaxed);
-            self.0.read_at(offset, buf)
-        }
-    }
+    use crate::source::counted::CountedSource;
 
     #[test]
     fn short_reads_give_the_bytes_of_few_reads() {
         let bytes: Vec<u8> = (0..1_000_000_u32).map(|n| (n % 251) as u8).collect();
-        let count = Arc::new(AtomicUsize::new(0));
-        let counting = Counting(MemorySource(bytes.clone()), count.clone());
-        let source = BufferedSource::new(Arc::new(counting));
+        let counted = CountedSource::new(bytes.clone());
+        let source = BufferedSource::new(counted.clone());
         let mut at = 0;
         while at < bytes.len() {
             let mut buf = [0; 62];
@@ -116,7 +94,7 @@ mod tests {
             assert_eq!(buf[..read], bytes[at..bytes.len().min(at + 62)]);
             at += read;
         }
-        assert!(count.load(Ordering::Relaxed) < 40, "{count:?}");
+        assert!(counted.counts().0 < 40, "{counted:?}");
         // A few bytes back, beyond the end, a long read.
         let mut buf = vec![0; 200_000];
         for (at, len) in

@@ -7,6 +7,9 @@ use std::sync::Arc;
 use super::{Revision, Source, SourceStat};
 use crate::error::Result;
 
+/// The schemes of places that are objects on servers.
+pub const SCHEMES: [&str; 3] = ["http", "https", "s3"];
+
 /// A file or directory outside the local file systems, such as an object on a server. It is read-only.
 ///
 /// A new kind of place implements this trait and [`Source`], and nothing else. The methods `stat`,

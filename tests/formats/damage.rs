@@ -1,15 +1,13 @@
 //! Damaged files: readable data are shown, the rest is an error, and no byte is invented.
 
-use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use asdf_mount::cache::Cache;
 use asdf_mount::format::{self, Context};
-use asdf_mount::source::{MemorySource, Source, SourceStat};
 
 use crate::common::asdf::{AsdfBuilder, Block, Built, Index, sample};
 use crate::common::encode::{self, Encoding};
+use crate::counted::CountedSource;
 use crate::open::{assert_holds, open, read};
 
 fn two_and(broken: Block) -> Built {
@@ -207,26 +205,6 @@ fn bytes_changed_at_random_never_panic() {
     }
 }
 
-/// A source that counts the bytes read.
-#[derive(Debug)]
-struct Counted(MemorySource, AtomicUsize);
-
-impl Source for Counted {
-    fn path(&self) -> &Path {
-        self.0.path()
-    }
-
-    fn stat(&self) -> asdf_mount::Result<SourceStat> {
-        self.0.stat()
-    }
-
-    fn read_at(&self, offset: u64, buf: &mut [u8]) -> asdf_mount::Result<usize> {
-        let read = self.0.read_at(offset, buf)?;
-        self.1.fetch_add(read, Ordering::Relaxed);
-        Ok(read)
-    }
-}
-
 #[test]
 fn what_could_not_be_decoded_is_not_decoded_anew_when_others_were_read_meanwhile() {
     for encoding in [Encoding::Zlib, Encoding::Bzip2(1), Encoding::Zstd, Encoding::Lz4(100_000)] {
@@ -236,7 +214,7 @@ fn what_could_not_be_decoded_is_not_decoded_anew_when_others_were_read_meanwhile
         let mut bytes = built.bytes.clone();
         let (start, used) = (built.blocks[0].data_offset as usize, built.blocks[0].used_size as usize);
         bytes[start + used / 2..start + used].fill(0x55);
-        let source = Arc::new(Counted(MemorySource(bytes), AtomicUsize::new(0)));
+        let source = CountedSource::new(bytes);
         let context = Context::new(Arc::new(Cache::new(1 << 20)));
         let container = format::open(source.clone(), &context).unwrap();
         let read = |n: usize| read_prefix(&*container.block(n).unwrap().content.unwrap());
@@ -246,10 +224,10 @@ fn what_could_not_be_decoded_is_not_decoded_anew_when_others_were_read_meanwhile
             read(n).1.unwrap();
         }
         let content = container.block(0).unwrap().content.unwrap();
-        let before = source.1.load(Ordering::Relaxed);
+        let before = source.counts().1;
         let again = content.read_at(good.len() as u64, &mut [0]).unwrap_err();
         assert_eq!(again.to_string(), first.to_string(), "{encoding:?}");
-        let more = source.1.load(Ordering::Relaxed) - before;
+        let more = source.counts().1 - before;
         assert!(more < 1000, "{encoding:?}: {more} bytes are read again");
     }
 }

@@ -4,6 +4,8 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+#[path = "../../src/source/tests/counted.rs"]
+mod counted;
 
 mod bloscpack;
 mod check;

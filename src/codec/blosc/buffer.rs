@@ -33,23 +33,6 @@ pub(super) const MIN_PIECE: u32 = 256 << 10;
 /// Size of the pieces of memcpyed data.
 const STORED_PIECE: u32 = 1 << 20;
 
-/// Stored bytes in memory.
-#[derive(Debug)]
-pub struct Memory<'a>(pub &'a [u8]);
-
-impl Content for Memory<'_> {
-    fn len(&self) -> u64 {
-        self.0.len() as u64
-    }
-
-    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<usize> {
-        let rest = usize::try_from(offset).ok().and_then(|start| self.0.get(start..)).unwrap_or_default();
-        let read = rest.len().min(buf.len());
-        buf[..read].copy_from_slice(&rest[..read]);
-        Ok(read)
-    }
-}
-
 /// The first `len` bytes of a buffer; bytes after them may be overwritten.
 struct Filled<'a> {
     bytes: &'a mut Vec<u8>,

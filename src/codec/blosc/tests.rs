@@ -13,7 +13,7 @@ use super::blosclz::tests::encode;
 use super::shuffle::tests::{shuffle_bits, shuffle_bytes};
 use super::*;
 use crate::codec::samples::Counted;
-use crate::content::Text;
+use crate::content::{Borrowed, Text};
 
 /// Reads chunk by chunk, until the end or an error.
 fn read_all(chunks: &dyn Chunks) -> (Vec<u8>, Option<Error>) {
@@ -378,7 +378,7 @@ fn a_large_claim_is_refused_before_anything_is_allocated() {
         }
         let mut scratch = Scratch::default();
         let mut out = vec![];
-        let stored = Memory(&stored);
+        let stored = Borrowed(&stored);
         let buffer = Buffer::open(&stored, 0).expect("opens");
         let error = buffer.decode(&mut scratch, &mut out).expect_err("too much");
         assert_eq!(error.kind(), kind, "{error}");
@@ -449,7 +449,7 @@ fn broken_buffers_are_survived() {
             }
             assert!(out.len() as u64 <= chunk.len);
         }
-        if let Ok(buffer) = Buffer::open(&Memory(&stored), 0) {
+        if let Ok(buffer) = Buffer::open(&Borrowed(&stored), 0) {
             let mut out = vec![];
             let _ = buffer.decode(&mut scratch, &mut out);
             // The maximum ratio of any codec, and the step by which a reader grows.

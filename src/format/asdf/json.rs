@@ -1,8 +1,6 @@
 //! `tree.json` and `tree.tagged.json`: the tree for programs that read JSON.
 //!
-//! One pass over the events of the tree measures both texts. Texts of up to [`SMALL`] bytes are kept from
-//! that pass. A longer text is generated again from the start of the tree while it is read, and is cached in
-//! units like a compressed block. `docs/views.md` has the rules.
+//! One pass over the events of the tree measures both texts. `docs/views.md` has the rules.
 //!
 //! | module | what it does |
 //! |---|---|
@@ -12,18 +10,14 @@
 //! | [`pointers`] | JSON pointers that are still valid |
 //! | [`merges`] | members added by merge keys |
 
-use std::hash::Hasher;
 use std::sync::Arc;
 
-use twox_hash::XxHash64;
-
 use super::view::{AsdfFile, View};
-use crate::content::folder::{File, Keeping, Node, Renewal, Signature};
+use crate::content::folder::{File, Keeping, Node};
 use crate::content::{Content, Text};
-use crate::decode::{Decoded, Decoder, Sequential};
+use crate::decode::generated::{Generated, Generator, Measured, Measuring};
 use crate::error::{Error, Result};
 use crate::format::{Defect, Severity};
-use crate::yaml::event::Event;
 use crate::yaml::parser::Events;
 use crate::yaml::read::each_event;
 use crate::yaml::survey::Commented;
@@ -36,8 +30,6 @@ mod pointers;
 mod scalar;
 mod writer;
 
-/// Maximal length of a text that is kept as long as the file is open, in bytes.
-const SMALL: usize = 256 << 10;
 /// Maximal number of bytes remembered for anchors and merge keys, and of bytes that these add to the text.
 const MOST_HELD: usize = 16 << 20;
 
@@ -53,15 +45,6 @@ enum Tags {
 /// The file `tree.json`, or `tree.tagged.json`.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Json(Tags);
-
-/// The results of measuring a text.
-#[derive(Clone, Debug)]
-struct Measured {
-    len: u64,
-    hash: u64,
-    /// The whole text, if it is small.
-    text: Option<Text>,
-}
 
 /// The results of measuring both texts: without and with tags.
 #[derive(Debug)]
@@ -109,14 +92,8 @@ fn json_file(file: &AsdfFile, tags: Tags) -> File {
         Ok(both) => both,
         Err(error) => return unreadable(error.clone()),
     };
-    let measured = &both.texts[tags as usize];
-    let renewal = Renewal::WhileSame(Signature::new(format!("{} {:x}", measured.len, measured.hash)));
-    if let Some(text) = &measured.text {
-        return File { renewal, ..File::new(Arc::new(text.clone()), Keeping::All) };
-    }
-    let stream = JsonStream { tree: file.tree(), tags, merges: both.merges.clone() };
-    let content = Decoded::stream(stream, measured.len, &file.context.cache);
-    File { renewal, ..File::new(Arc::new(content), Keeping::All) }
+    let text = JsonText { tree: file.tree(), tags, merges: both.merges.clone() };
+    both.texts[tags as usize].file(text, &file.context.cache)
 }
 
 fn unreadable(error: Error) -> File {
@@ -126,68 +103,37 @@ fn unreadable(error: Error) -> File {
 fn measure(tree: Arc<dyn Content>) -> Result<BothMeasured> {
     let merges = Arc::new(Merges::of(&*tree)?);
     let commented = Commented(&*tree);
-    let mut texts = [Tags::Dropped, Tags::Kept].map(|tags| Measuring::new(Writer::new(tags, merges.clone())));
+    let mut texts =
+        [Tags::Dropped, Tags::Kept].map(|tags| (Writer::new(tags, merges.clone()), Measuring::default()));
     each_event(&commented, |event| {
-        texts.iter_mut().try_for_each(|text| text.take(Some(event)))?;
+        for (writer, measuring) in &mut texts {
+            writer.take(event)?;
+            measuring.take(&writer.out);
+            writer.out.clear();
+        }
         Ok::<_, Error>(true)
     })?;
-    texts.iter_mut().try_for_each(|text| text.take(None))?;
-    Ok(BothMeasured { texts: texts.map(Measuring::end), merges })
+    let end = |(mut writer, mut measuring): (Writer, Measuring)| {
+        writer.finish();
+        measuring.take(&writer.out);
+        measuring.end()
+    };
+    Ok(BothMeasured { texts: texts.map(end), merges })
 }
 
-/// A text that is being measured.
-struct Measuring {
-    writer: Writer,
-    hasher: XxHash64,
-    len: u64,
-    text: Option<Vec<u8>>,
-}
-
-impl Measuring {
-    fn new(writer: Writer) -> Self {
-        Self { writer, hasher: XxHash64::with_seed(0), len: 0, text: Some(Vec::new()) }
-    }
-
-    fn take(&mut self, event: Option<Event<'_>>) -> Result<()> {
-        match event {
-            Some(event) => self.writer.take(event)?,
-            None => self.writer.finish(),
-        }
-        let more = &self.writer.out;
-        self.len += more.len() as u64;
-        self.hasher.write(more);
-        self.text = self.text.take().filter(|text| text.len() + more.len() <= SMALL);
-        if let Some(text) = &mut self.text {
-            text.extend_from_slice(more);
-        }
-        self.writer.out.clear();
-        Ok(())
-    }
-
-    fn end(self) -> Measured {
-        Measured { len: self.len, hash: self.hasher.finish(), text: self.text.map(Text::new) }
-    }
-}
-
-/// The JSON of a tree, as a stream that begins at the start of the tree.
+/// The JSON of a tree.
 #[derive(Debug)]
-struct JsonStream {
+struct JsonText {
     tree: Arc<dyn Content>,
     tags: Tags,
     merges: Arc<Merges>,
 }
 
-impl JsonStream {
-    fn decoder(&self) -> JsonDecoder {
+impl Generated for JsonText {
+    fn generator(&self) -> Result<Box<dyn Generator>> {
         let tree = Arc::new(Head(self.tree.clone()));
         let writer = Writer::new(self.tags, self.merges.clone());
-        JsonDecoder { events: Events::keeping(tree), writer, given: 0, ended: false }
-    }
-}
-
-impl Sequential for JsonStream {
-    fn start(&self) -> Result<Box<dyn Decoder>> {
-        Ok(Box::new(self.decoder()))
+        Ok(Box::new(JsonGenerator { events: Events::keeping(tree), writer }))
     }
 }
 
@@ -205,47 +151,22 @@ impl Content for Head {
     }
 }
 
-struct JsonDecoder {
+struct JsonGenerator {
     events: Events<'static>,
     writer: Writer,
-    /// Number of bytes of the writer's output that have been read.
-    given: usize,
-    ended: bool,
 }
 
-impl JsonDecoder {
+impl Generator for JsonGenerator {
     /// Converts the next event.
-    fn more(&mut self) -> Result<()> {
-        match self.events.next_event()? {
-            Some(event) => self.writer.take(event),
-            None => {
-                self.ended = true;
-                self.writer.finish();
-                Ok(())
-            }
+    fn more(&mut self, out: &mut Vec<u8>) -> Result<bool> {
+        let event = self.events.next_event()?;
+        let goes_on = event.is_some();
+        match event {
+            Some(event) => self.writer.take(event)?,
+            None => self.writer.finish(),
         }
-    }
-}
-
-impl Decoder for JsonDecoder {
-    fn read(&mut self, out: &mut [u8]) -> Result<usize> {
-        let mut done = 0;
-        while done < out.len() {
-            let ready = &self.writer.out[self.given..];
-            if ready.is_empty() {
-                self.writer.out.clear();
-                self.given = 0;
-                if self.ended {
-                    break;
-                }
-                self.more()?;
-                continue;
-            }
-            let take = ready.len().min(out.len() - done);
-            out[done..done + take].copy_from_slice(&ready[..take]);
-            (done, self.given) = (done + take, self.given + take);
-        }
-        Ok(done)
+        out.append(&mut self.writer.out);
+        Ok(goes_on)
     }
 
     fn weight(&self) -> u64 {
@@ -280,16 +201,10 @@ pub fn of_text(text: &[u8], tagged: bool) -> Result<Vec<u8>> {
     let tags = if tagged { Tags::Kept } else { Tags::Dropped };
     let tree: Arc<dyn Content> = Arc::new(Text::new(text));
     let mut bytes = Vec::new();
-    let measured = measure(tree.clone())?;
-    let mut decoder = JsonStream { tree: tree.clone(), tags, merges: measured.merges.clone() }.decoder();
-    let mut piece = [0; 1000];
-    loop {
-        match decoder.read(&mut piece)? {
-            0 => break,
-            read => bytes.extend_from_slice(&piece[..read]),
-        }
-    }
-    debug_assert_eq!(measured.texts[tags as usize].len, bytes.len() as u64);
+    let BothMeasured { texts, merges } = measure(tree.clone())?;
+    let mut generator = JsonText { tree: tree.clone(), tags, merges }.generator()?;
+    while generator.more(&mut bytes)? {}
+    debug_assert_eq!(texts[tags as usize].len, bytes.len() as u64);
     debug_assert!(tagged || of_tree(&*tree, u64::MAX).is_ok_and(|once| once == bytes));
     Ok(bytes)
 }

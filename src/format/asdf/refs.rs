@@ -3,23 +3,20 @@
 
 mod plan;
 
-use std::borrow::Cow;
+use std::path::Path;
 use std::sync::Arc;
 
 use super::arrays::{self, ArrayEntry};
 use super::view::{AsdfFile, View};
 use crate::content::Text;
-use crate::content::folder::{File, Keeping, Node, Renewal, Signature};
+use crate::content::folder::{File, Keeping, Node};
 use crate::content::path_folder::Item;
-use crate::content::zarr::{self, References};
-use crate::decode::generated::{Generated, Generator, Measured};
+use crate::content::zarr;
+use crate::decode::generated::Measured;
 use crate::error::Result;
-use plan::Plan;
+use crate::format::references::{Listed, ReferencedArrays, RefsText};
+use plan::{Left, Plan};
 
-/// Maximal number of chunks of all arrays.
-const MOST_CHUNKS: u64 = 1 << 22;
-/// Bytes that are generated at a time.
-const PIECE: usize = 64 << 10;
 /// Name extension of files in `arrays/`.
 const ENDING: &str = ".npy";
 const MASK_ENDING: &str = ".mask.npy";
@@ -46,156 +43,59 @@ impl View for Refs {
 }
 
 fn refs_file(file: &Arc<AsdfFile>) -> File {
-    let text = RefsText(file.clone());
+    let text = RefsText(FileArrays(file.clone()));
     let RefsMeasured(measured) = file.computed.get_or_compute(|| RefsMeasured(Measured::of(&text)));
     match measured {
-        Ok(measured) => {
-            let signature = Signature::new(format!("{} {:x}", measured.len, measured.hash));
-            let content = measured.content(text, &file.context.cache);
-            File { renewal: Renewal::WhileSame(signature), ..File::new(content, Keeping::All) }
-        }
+        Ok(measured) => measured.file(text, &file.context.cache),
         Err(error) => {
             File { content: Err(error.clone()), ..File::new(Arc::new(Text::default()), Keeping::Nothing) }
         }
     }
 }
 
-/// The text of a file's references.
-#[derive(Debug)]
-struct RefsText(Arc<AsdfFile>);
+/// The arrays of a file.
+#[derive(Clone, Debug)]
+struct FileArrays(Arc<AsdfFile>);
 
-impl Generated for RefsText {
-    fn generator(&self) -> Result<Box<dyn Generator>> {
-        Ok(Box::new(RefsGenerator {
-            file: self.0.clone(),
-            at: At::Start,
-            references: References::default(),
-            left_out: Vec::new(),
-            chunks: 0,
-        }))
+impl FileArrays {
+    fn item(&self, n: usize) -> Option<&Item<ArrayEntry>> {
+        arrays::found(&self.0).items.get(n)
     }
 }
 
-/// Generates the text: arrays first, then the arrays that are left out.
-struct RefsGenerator {
-    file: Arc<AsdfFile>,
-    at: At,
-    references: References,
-    /// The numbers of items that are left out, with the reasons.
-    left_out: Vec<(usize, Cow<'static, str>)>,
-    /// Number of chunks so far.
-    chunks: u64,
+impl ReferencedArrays for FileArrays {
+    type Plan = Plan;
+
+    fn source(&self) -> &Path {
+        self.0.source.path()
+    }
+
+    fn array(&self, n: usize) -> Result<Option<Listed<Plan>>> {
+        self.item(n).map(|item| plan(&self.0, item).or_else(Left::result)).transpose()
+    }
+
+    fn path(&self, n: usize) -> Result<String> {
+        Ok(self.item(n).map(path_of).unwrap_or_default().join("/"))
+    }
 }
 
-/// The next part of the text.
-enum At {
-    Start,
-    Item(usize),
-    /// A chunk of an array, and the number of the array's item.
-    Chunk(Box<Plan>, u64, usize),
-    LeftOut(usize),
-    /// The consolidated metadata of a group.
-    Group(usize),
-}
-
-impl Generator for RefsGenerator {
-    fn more(&mut self, out: &mut Vec<u8>) -> Result<bool> {
-        while out.len() < PIECE {
-            if !self.step(out)? {
-                return Ok(false);
-            }
+/// Returns the chunks of an item.
+fn plan(file: &Arc<AsdfFile>, item: &Item<ArrayEntry>) -> std::result::Result<Listed<Plan>, Left> {
+    let array = match &item.what {
+        ArrayEntry::Array(array) if !item.file.ends_with(MASK_ENDING) => array,
+        ArrayEntry::Array(_) | ArrayEntry::Mask(_) => return Err("it is the mask of an array".into()),
+        ArrayEntry::Reference(..) => return Err("it is in another file".into()),
+        ArrayEntry::Link(target) => {
+            let target = target.strip_suffix(ENDING).unwrap_or(target);
+            return Err(Left::Out(format!("it is an alias of, or a reference to, {target}").into()));
         }
-        Ok(true)
+    };
+    let folder = item.folder.names().into_iter();
+    let own = item.file.strip_suffix(ENDING).unwrap_or(&item.file);
+    if !arrays::found(file).items.numbers_below(folder.chain([own])).is_empty() {
+        return Err("a group has the same path".into());
     }
-
-    fn weight(&self) -> u64 {
-        let parts = if let At::Chunk(plan, ..) = &self.at { plan.weight() } else { 0 };
-        (256 << 10) + 64 * self.left_out.len() as u64 + parts + self.references.weight()
-    }
-}
-
-impl RefsGenerator {
-    fn step(&mut self, out: &mut Vec<u8>) -> Result<bool> {
-        self.at = match std::mem::replace(&mut self.at, At::Start) {
-            At::Start => {
-                References::begin(&zarr::url(self.file.source.path())?, out);
-                At::Item(0)
-            }
-            At::Item(n) => self.item(n, out)?,
-            At::Chunk(plan, chunk, n) => match plan.range(chunk) {
-                Some(range) => {
-                    References::chunk(&plan.array, chunk, range, out);
-                    At::Chunk(plan, chunk + 1, n)
-                }
-                None => At::Item(n + 1),
-            },
-            At::LeftOut(n) => match self.left_out.get(n) {
-                Some((item, why)) => {
-                    let items = &arrays::found(&self.file).items;
-                    let path = items.get(*item).map(path_of).unwrap_or_default().join("/");
-                    self.references.left_out(&path, why, out);
-                    At::LeftOut(n + 1)
-                }
-                None => {
-                    self.references.end_left_out(out);
-                    At::Group(0)
-                }
-            },
-            At::Group(n) if self.references.consolidated(n, out) => At::Group(n + 1),
-            At::Group(_) => {
-                References::end(out);
-                return Ok(false);
-            }
-        };
-        Ok(true)
-    }
-
-    fn item(&mut self, n: usize, out: &mut Vec<u8>) -> Result<At> {
-        let file = self.file.clone();
-        let Some(item) = arrays::found(&file).items.get(n) else { return Ok(At::LeftOut(0)) };
-        Ok(match self.plan(item)? {
-            Ok(plan) => {
-                self.references.array(&plan.array, out);
-                At::Chunk(Box::new(plan), 0, n)
-            }
-            Err(why) => {
-                self.left_out.push((n, why));
-                At::Item(n + 1)
-            }
-        })
-    }
-
-    /// Returns the chunks of an item, or the reason why it is left out.
-    fn plan(&mut self, item: &Item<ArrayEntry>) -> Result<std::result::Result<Plan, Cow<'static, str>>> {
-        let array = match &item.what {
-            ArrayEntry::Array(array) if !item.file.ends_with(MASK_ENDING) => array,
-            ArrayEntry::Array(_) | ArrayEntry::Mask(_) => {
-                return Ok(Err("it is the mask of an array".into()));
-            }
-            ArrayEntry::Reference(..) => return Ok(Err("it is in another file".into())),
-            ArrayEntry::Link(target) => {
-                let target = target.strip_suffix(ENDING).unwrap_or(target);
-                return Ok(Err(format!("it is an alias of, or a reference to, {target}").into()));
-            }
-        };
-        let path = path_of(item);
-        let folder = item.folder.names().into_iter();
-        let own = item.file.strip_suffix(ENDING).unwrap_or(&item.file);
-        if !arrays::found(&self.file).items.numbers_below(folder.chain([own])).is_empty() {
-            return Ok(Err("a group has the same path".into()));
-        }
-        match Plan::of(&self.file, array, path) {
-            Ok(plan) if self.chunks.saturating_add(plan.count()) > MOST_CHUNKS => {
-                Ok(Err(format!("the file has more than {MOST_CHUNKS} chunks").into()))
-            }
-            Ok(plan) => {
-                self.chunks += plan.count();
-                Ok(Ok(plan))
-            }
-            Err(plan::Left::Out(why)) => Ok(Err(why)),
-            Err(plan::Left::Unknown(error)) => Err(error),
-        }
-    }
+    Plan::of(file, array, path_of(item)).map(Listed::Array)
 }
 
 /// Returns the names of the groups that contain an item, then the name of the item.

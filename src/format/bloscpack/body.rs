@@ -14,8 +14,8 @@ use super::cursor::Cursor;
 use super::header::{Header, Layout};
 use super::map::ChunkMap;
 use super::places::lasting;
-use crate::codec::blosc::{Buffer, Buffers, DecodedRun, Memory, RUN_BUFFERS, RUN_BYTES, Scratch};
-use crate::content::{Content, Slice};
+use crate::codec::blosc::{Buffer, Buffers, DecodedRun, RUN_BUFFERS, RUN_BYTES, Scratch};
+use crate::content::{Borrowed, Content, Slice};
 use crate::error::{Error, Result};
 use crate::source::Source;
 
@@ -293,7 +293,7 @@ impl Body {
                 return Err(Error::wrong_checksum(MISMATCH).at(found.at));
             }
         }
-        let stored = Memory(bytes);
+        let stored = Borrowed(bytes);
         Buffer::new(&stored, 0, found.header).decode(scratch, out).map_err(|error| error.at(found.at))
     }
 

@@ -1,34 +1,31 @@
 //! `refs.json`: the series as a Zarr hierarchy, with a chunk for each frame. `docs/scale.md` has the rules.
 
+use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
 use super::file::GsdFile;
 use super::series::{Rowed, Series};
 use crate::cache::Cache;
-use crate::content::folder::{File, Keeping, Renewal, Signature};
+use crate::content::folder::File;
 use crate::content::zarr::{self, NO_COMPRESSOR, References, ZarrArray};
-use crate::decode::generated::{Generated, Generator, Measured};
+use crate::decode::generated::Measured;
 use crate::error::Result;
+use crate::format::references::{Listed, Plan, ReferencedArrays, RefsText};
 
 /// The name of the view.
 pub(super) const NAME: &str = "refs.json";
 
-/// Maximal number of chunks of all arrays.
-const MOST_CHUNKS: u64 = 1 << 22;
-/// Bytes that are generated at a time.
-const PIECE: usize = 64 << 10;
-
 /// The view of a file.
 #[derive(Debug)]
 pub(super) struct Refs {
-    text: RefsText,
+    text: RefsText<SeriesArrays>,
     cache: Arc<Cache>,
     measured: OnceLock<Measured>,
 }
 
 impl Refs {
     pub(super) fn new(file: &Arc<GsdFile>, series: &Arc<Series>, cache: &Arc<Cache>) -> Self {
-        let text = RefsText { file: file.clone(), series: series.clone() };
+        let text = RefsText(SeriesArrays { file: file.clone(), series: series.clone() });
         Self { text, cache: cache.clone(), measured: OnceLock::new() }
     }
 
@@ -46,116 +43,42 @@ impl Refs {
                 self.measured.get_or_init(|| measured)
             }
         };
-        let signature = Signature::new(format!("{} {:x}", measured.len, measured.hash));
-        let content = measured.content(self.text.clone(), &self.cache);
-        Ok(File { renewal: Renewal::WhileSame(signature), ..File::new(content, Keeping::All) })
+        Ok(measured.file(self.text.clone(), &self.cache))
     }
 }
 
+/// The series of a file.
 #[derive(Clone, Debug)]
-struct RefsText {
+struct SeriesArrays {
     file: Arc<GsdFile>,
     series: Arc<Series>,
 }
 
-impl Generated for RefsText {
-    fn generator(&self) -> Result<Box<dyn Generator>> {
-        let references = References::default();
-        Ok(Box::new(RefsGenerator {
-            text: self.clone(),
-            at: At::Start,
-            references,
-            left_out: Vec::new(),
-            chunks: 0,
-        }))
-    }
+/// A series with the places of its chunks.
+struct SeriesPlan {
+    array: ZarrArray,
+    series: Rowed,
 }
 
-struct RefsGenerator {
-    text: RefsText,
-    at: At,
-    references: References,
-    /// The paths of series that are left out, with the reasons.
-    left_out: Vec<(String, &'static str)>,
-    /// Number of chunks so far.
-    chunks: u64,
-}
+impl ReferencedArrays for SeriesArrays {
+    type Plan = SeriesPlan;
 
-/// The next part of the text.
-enum At {
-    Start,
-    Series(usize),
-    /// A chunk of a series, and the number of the series.
-    Chunk(Box<(ZarrArray, Rowed)>, u64, usize),
-    LeftOut(usize),
-    Differing(usize),
-    Group(usize),
-}
-
-impl Generator for RefsGenerator {
-    fn more(&mut self, out: &mut Vec<u8>) -> Result<bool> {
-        while out.len() < PIECE {
-            if !self.step(out)? {
-                return Ok(false);
-            }
-        }
-        Ok(true)
+    fn source(&self) -> &Path {
+        self.file.source().path()
     }
 
-    fn weight(&self) -> u64 {
-        (1 << 20) + self.references.weight()
-    }
-}
-
-impl RefsGenerator {
-    fn step(&mut self, out: &mut Vec<u8>) -> Result<bool> {
-        self.at = match std::mem::replace(&mut self.at, At::Start) {
-            At::Start => {
-                References::begin(&zarr::url(self.text.file.source().path())?, out);
-                At::Series(0)
-            }
-            At::Series(n) => self.series(n, out)?,
-            At::Chunk(series, from, n) if from < series.0.count().unwrap_or(0) => {
-                let parts = series.1.chunks.parts(from)?;
-                for (chunk, part) in (from..).zip(&parts) {
-                    References::chunk(&series.0, chunk, *part, out);
-                }
-                At::Chunk(series, from + (parts.len() as u64).max(1), n)
-            }
-            At::Chunk(_, _, n) => At::Series(n + 1),
-            At::LeftOut(n) => match self.left_out.get(n) {
-                Some((path, why)) => {
-                    self.references.left_out(path, why, out);
-                    At::LeftOut(n + 1)
-                }
-                None => At::Differing(0),
-            },
-            At::Differing(n) => match self.text.series.differing(n)? {
-                Some(path) => {
-                    let why = "its chunks differ in type or shape";
-                    self.references.left_out(&names(&path).join("/"), why, out);
-                    At::Differing(n + 1)
-                }
-                None => {
-                    self.references.end_left_out(out);
-                    At::Group(0)
-                }
-            },
-            At::Group(n) if self.references.consolidated(n, out) => At::Group(n + 1),
-            At::Group(_) => {
-                References::end(out);
-                return Ok(false);
-            }
-        };
-        Ok(true)
-    }
-
-    fn series(&mut self, n: usize, out: &mut Vec<u8>) -> Result<At> {
-        let series = match self.text.series.rowed(n)? {
-            None => return Ok(At::LeftOut(0)),
-            Some(None) => return Ok(At::Series(n + 1)),
+    fn array(&self, n: usize) -> Result<Option<Listed<SeriesPlan>>> {
+        let series = match self.series.rowed(n)? {
+            None => return Ok(None),
+            Some(None) => return Ok(Some(Listed::Nothing)),
             Some(Some(series)) => series,
         };
+        if series.cut.is_some() {
+            return Ok(Some(Listed::LeftOut("its data are cut off".into())));
+        }
+        if self.series.has_below(&series.path)? {
+            return Ok(Some(Listed::LeftOut("a group has the same path".into())));
+        }
         let (shape, path) = (series.shape.clone(), names(&series.path));
         let chunks = shape.iter().enumerate().map(|(n, len)| if n == 0 { 1 } else { (*len).max(1) });
         let array = ZarrArray {
@@ -166,20 +89,42 @@ impl RefsGenerator {
             compressor: NO_COMPRESSOR,
             has_frames: true,
         };
-        let count = array.count().unwrap_or(u64::MAX);
-        let why = if series.cut.is_some() {
-            "its data are cut off"
-        } else if self.text.series.has_below(&series.path)? {
-            "a group has the same path"
-        } else if self.chunks.saturating_add(count) > MOST_CHUNKS {
-            "the file has more than 4194304 chunks"
-        } else {
-            self.chunks += count;
-            self.references.array(&array, out);
-            return Ok(At::Chunk(Box::new((array, series)), 0, n));
-        };
-        self.left_out.push((array.path.join("/"), why));
-        Ok(At::Series(n + 1))
+        Ok(Some(Listed::Array(SeriesPlan { array, series })))
+    }
+
+    fn path(&self, n: usize) -> Result<String> {
+        let series = self.series.rowed(n)?.flatten();
+        Ok(series.map(|series| names(&series.path)).unwrap_or_default().join("/"))
+    }
+
+    fn left_out(&self, n: usize) -> Result<Option<(String, &'static str)>> {
+        let path = self.series.differing(n)?;
+        Ok(path.map(|path| (names(&path).join("/"), "its chunks differ in type or shape")))
+    }
+}
+
+impl Plan for SeriesPlan {
+    fn array(&self) -> &ZarrArray {
+        &self.array
+    }
+
+    fn count(&self) -> u64 {
+        self.array.count().unwrap_or(u64::MAX)
+    }
+
+    fn write(&self, chunk: u64, out: &mut Vec<u8>) -> Result<Option<u64>> {
+        if chunk >= self.count() {
+            return Ok(None);
+        }
+        let parts = self.series.chunks.parts(chunk)?;
+        for (chunk, part) in (chunk..).zip(&parts) {
+            References::chunk(&self.array, chunk, *part, out);
+        }
+        Ok(Some(chunk + (parts.len() as u64).max(1)))
+    }
+
+    fn weight(&self) -> u64 {
+        1 << 20
     }
 }
 

@@ -1,17 +1,15 @@
 //! Locating chunks: with offsets, without, and with wrong ones; sizes that are known, unknown or wrong.
 
-use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use asdf_mount::Kind;
 use asdf_mount::cache::Cache;
 use asdf_mount::content::Soundness;
 use asdf_mount::format::{Context, Severity};
-use asdf_mount::source::{MemorySource, Source, SourceStat};
 
 use super::{block, open, read, view, whole};
 use crate::common::bloscpack_builder::{Pack, stored};
+use crate::counted::CountedSource;
 
 fn data() -> Vec<u8> {
     (0..1000_u32).flat_map(|n| (n * 7).to_le_bytes()).collect()
@@ -240,31 +238,11 @@ fn an_item_that_is_not_finished_is_listed_and_can_not_be_read() {
     assert_eq!((&bytes[..], error.is_some()), (&b"one"[..], true));
 }
 
-/// A source that counts the bytes read.
-#[derive(Debug)]
-struct Counted(MemorySource, AtomicU64);
-
-impl Source for Counted {
-    fn path(&self) -> &Path {
-        self.0.path()
-    }
-
-    fn stat(&self) -> asdf_mount::Result<SourceStat> {
-        self.0.stat()
-    }
-
-    fn read_at(&self, offset: u64, buf: &mut [u8]) -> asdf_mount::Result<usize> {
-        let read = self.0.read_at(offset, buf)?;
-        self.1.fetch_add(read as u64, Ordering::Relaxed);
-        Ok(read)
-    }
-}
-
 #[test]
 fn a_checksum_is_computed_once() {
     const LEN: u64 = 8 << 20;
     let pack = Pack { checksum: 6, ..Pack::new(LEN as usize, &vec![7; LEN as usize]) };
-    let source = Arc::new(Counted(MemorySource(pack.build()), AtomicU64::new(0)));
+    let source = CountedSource::new(pack.build());
     // The cache has no memory, so decoded data are not kept.
     let context = Context::new(Arc::new(Cache::with_threads(0, 1)));
     let container = asdf_mount::format::open(source.clone(), &context).unwrap();
@@ -273,6 +251,6 @@ fn a_checksum_is_computed_once() {
         assert_eq!(content.read_at(at, &mut [0; 9]).unwrap(), 9);
     }
     assert_eq!(container.verify(0).unwrap().word(), "stored");
-    let read = source.1.load(Ordering::Relaxed);
+    let read = source.counts().1 as u64;
     assert!((2 * LEN..2 * LEN + 10_000).contains(&read), "{read}");
 }

@@ -1,15 +1,13 @@
 //! Choice among several chunks: the last of equal names, or frame 0's if a frame lacks one.
 
-use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use asdf_mount::cache::Cache;
 use asdf_mount::format::{self, Context};
-use asdf_mount::source::{MemorySource, Source, SourceStat};
 
 use super::walked::{at, bytes, folder, names, open};
 use crate::common::gsd_builder::{Built, GsdBuilder, LOCATION};
+use crate::counted::CountedSource;
 
 /// Adds a chunk of one number.
 fn number(builder: GsdBuilder, frame: u64, name: &str, value: u8) -> GsdBuilder {
@@ -113,26 +111,6 @@ fn a_file_with_other_names_is_another_one() {
     assert!(older.still_has(open(&grown).unwrap().source()));
 }
 
-/// A source that counts the bytes read.
-#[derive(Debug)]
-struct Counted(MemorySource, AtomicU64);
-
-impl Source for Counted {
-    fn path(&self) -> &Path {
-        self.0.path()
-    }
-
-    fn stat(&self) -> asdf_mount::Result<SourceStat> {
-        self.0.stat()
-    }
-
-    fn read_at(&self, offset: u64, buf: &mut [u8]) -> asdf_mount::Result<usize> {
-        let read = self.0.read_at(offset, buf)?;
-        self.1.fetch_add(read as u64, Ordering::Relaxed);
-        Ok(read)
-    }
-}
-
 /// The kernel requests a few names at a time.
 #[test]
 fn the_index_of_a_large_frame_is_read_once() {
@@ -141,13 +119,13 @@ fn the_index_of_a_large_frame_is_read_once() {
     for n in 0..CHUNKS {
         builder = builder.bytes(0, ["a", "b", "c"][n % 3], b"");
     }
-    let source = Arc::new(Counted(MemorySource(builder.build().bytes), AtomicU64::new(0)));
+    let source = CountedSource::new(builder.build().bytes);
     let context = Context::new(Arc::new(Cache::new(1 << 20)));
     let container = format::open(source.clone(), &context).unwrap();
     let frame = folder(&container, "arrays/frames/0");
     assert_eq!(names(&*frame).len(), CHUNKS);
-    let before = source.1.load(Ordering::Relaxed);
+    let before = source.counts();
     assert_eq!(names(&*frame).len(), CHUNKS);
     assert!(frame.lookup("a~77.npy".as_ref()).unwrap().is_some());
-    assert_eq!(source.1.load(Ordering::Relaxed), before);
+    assert_eq!(source.counts(), before);
 }

@@ -7,8 +7,7 @@
 
 use std::borrow::Cow;
 
-use crate::content::Content;
-use crate::error::Result as ReadResult;
+use crate::content::Borrowed;
 use crate::yaml::event::Mark;
 use crate::yaml::parser::Events;
 use crate::yaml::survey::{self, Commented, TextSample};
@@ -157,7 +156,7 @@ fn facts(text: &[u8], before: Option<&TextSample>) -> Result<TreeFacts, Box<surv
     let facts = |events| TreeFacts::of(events, standard, before);
     match TreeFacts::fast_of(text, standard, before) {
         Some(facts) => Ok(facts),
-        None if text.starts_with(b"%ASDF") => facts(Events::of(&Commented(&Bytes(text)))),
+        None if text.starts_with(b"%ASDF") => facts(Events::of(&Commented(&Borrowed(text)))),
         None => facts(Events::new(text)),
     }
 }
@@ -216,23 +215,6 @@ struct Judgement {
 /// Returns the byte offset of a place in the text.
 fn offset(place: Mark) -> usize {
     usize::try_from(place.offset).unwrap_or(usize::MAX)
-}
-
-/// Bytes in memory, borrowed.
-#[derive(Debug)]
-struct Bytes<'a>(&'a [u8]);
-
-impl Content for Bytes<'_> {
-    fn len(&self) -> u64 {
-        self.0.len() as u64
-    }
-
-    fn read_at(&self, offset: u64, buf: &mut [u8]) -> ReadResult<usize> {
-        let rest = usize::try_from(offset).ok().and_then(|start| self.0.get(start..)).unwrap_or_default();
-        let len = rest.len().min(buf.len());
-        buf[..len].copy_from_slice(&rest[..len]);
-        Ok(len)
-    }
 }
 
 #[cfg(test)]

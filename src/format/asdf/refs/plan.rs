@@ -8,13 +8,14 @@ use super::super::ndarray::{Byteorder, Datatype, Mask, Ndarray, Source};
 use super::super::view::AsdfFile;
 use crate::codec::foreign::{self, ForeignPart};
 use crate::content::Content;
-use crate::content::zarr::{NO_COMPRESSOR, ZarrArray, chunks_of, usual_chunks};
-use crate::error::Error;
+use crate::content::zarr::{NO_COMPRESSOR, References, ZarrArray, chunks_of, usual_chunks};
+use crate::error::{self, Error};
+use crate::format::references::{self, Listed};
 
 /// An array with the places of its chunks.
 #[derive(Debug)]
 pub(super) struct Plan {
-    pub(super) array: ZarrArray,
+    array: ZarrArray,
     places: ChunkPlaces,
 }
 
@@ -47,6 +48,16 @@ impl From<Error> for Left {
         match error.lasts() {
             true => Self::Out(error.message().into()),
             false => Self::Unknown(error),
+        }
+    }
+}
+
+impl Left {
+    /// Returns the reason, unless the file can't be read now.
+    pub(super) fn result(self) -> error::Result<Listed<Plan>> {
+        match self {
+            Self::Out(why) => Ok(Listed::LeftOut(why)),
+            Self::Unknown(error) => Err(error),
         }
     }
 }
@@ -105,16 +116,8 @@ impl Plan {
         Ok(Self { array: ZarrArray { path, dtype, shape, chunks, compressor, has_frames: false }, places })
     }
 
-    /// Returns the number of chunks.
-    pub(super) fn count(&self) -> u64 {
-        match &self.places {
-            ChunkPlaces::Row { count, .. } => *count,
-            ChunkPlaces::Parts { parts, .. } => parts.len() as u64,
-        }
-    }
-
     /// Returns offset and length of a chunk in the file; `None` after the last one.
-    pub(super) fn range(&self, chunk: u64) -> Option<(u64, u64)> {
+    fn range(&self, chunk: u64) -> Option<(u64, u64)> {
         match &self.places {
             ChunkPlaces::Row { start, len, count } => (chunk < *count).then(|| (start + chunk * len, *len)),
             ChunkPlaces::Parts { start, parts } => {
@@ -123,9 +126,28 @@ impl Plan {
             }
         }
     }
+}
 
-    /// Returns the approximate memory in bytes.
-    pub(super) fn weight(&self) -> u64 {
+impl references::Plan for Plan {
+    fn array(&self) -> &ZarrArray {
+        &self.array
+    }
+
+    fn count(&self) -> u64 {
+        match &self.places {
+            ChunkPlaces::Row { count, .. } => *count,
+            ChunkPlaces::Parts { parts, .. } => parts.len() as u64,
+        }
+    }
+
+    fn write(&self, chunk: u64, out: &mut Vec<u8>) -> error::Result<Option<u64>> {
+        Ok(self.range(chunk).map(|range| {
+            References::chunk(&self.array, chunk, range, out);
+            chunk + 1
+        }))
+    }
+
+    fn weight(&self) -> u64 {
         match &self.places {
             ChunkPlaces::Row { .. } => 0,
             ChunkPlaces::Parts { parts, .. } => std::mem::size_of_val(&parts[..]) as u64,

@@ -1,0 +1,177 @@
+//! The text of `refs.json`, as arrays are found: `docs/scale.md` has the rules.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::path::Path;
+
+use crate::content::zarr::{self, References, ZarrArray};
+use crate::decode::generated::{Generated, Generator};
+use crate::error::Result;
+
+/// Maximal number of chunks of all arrays.
+const MOST_CHUNKS: u64 = 1 << 22;
+/// Bytes that are generated at a time.
+const PIECE: usize = 64 << 10;
+
+/// The arrays of a file, sorted by their paths.
+pub(super) trait ReferencedArrays: Clone + Send + Sync + fmt::Debug + 'static {
+    /// An array with the places of its chunks.
+    type Plan: Plan;
+
+    /// Returns the path of the source.
+    fn source(&self) -> &Path;
+
+    /// Returns array number `n`, or the reason why it is left out; `None` after the last.
+    ///
+    /// # Errors
+    /// The file can't be read now.
+    fn array(&self, n: usize) -> Result<Option<Listed<Self::Plan>>>;
+
+    /// Returns the path of array number `n`, which is left out.
+    fn path(&self, n: usize) -> Result<String>;
+
+    /// Returns path and reason of more arrays that are left out; `None` after the last.
+    fn left_out(&self, n: usize) -> Result<Option<(String, &'static str)>> {
+        let _ = n;
+        Ok(None)
+    }
+}
+
+/// An array with the places of its chunks.
+pub(super) trait Plan: Send {
+    /// Returns the array.
+    fn array(&self) -> &ZarrArray;
+
+    /// Returns the number of chunks.
+    fn count(&self) -> u64;
+
+    /// Writes the range of chunk number `chunk`, and of others after it. Returns the number of the next chunk;
+    /// `None` after the last.
+    fn write(&self, chunk: u64, out: &mut Vec<u8>) -> Result<Option<u64>>;
+
+    /// Returns the approximate memory in bytes.
+    fn weight(&self) -> u64;
+}
+
+/// Result of looking for the chunks of an array.
+#[derive(Debug)]
+pub(super) enum Listed<P> {
+    /// The array has chunks.
+    Array(P),
+    /// The array is left out for this reason.
+    LeftOut(Cow<'static, str>),
+    /// There is nothing to reference.
+    Nothing,
+}
+
+/// The text of `refs.json`.
+#[derive(Clone, Debug)]
+pub(super) struct RefsText<A>(pub(super) A);
+
+impl<A: ReferencedArrays> Generated for RefsText<A> {
+    fn generator(&self) -> Result<Box<dyn Generator>> {
+        Ok(Box::new(RefsGenerator {
+            arrays: self.0.clone(),
+            at: At::Start,
+            references: References::default(),
+            left_out: Vec::new(),
+            chunks: 0,
+        }))
+    }
+}
+
+/// Generates the text: arrays first, then those that are left out, then the metadata of groups.
+struct RefsGenerator<A: ReferencedArrays> {
+    arrays: A,
+    at: At<A::Plan>,
+    references: References,
+    /// The numbers of arrays that are left out, with the reasons.
+    left_out: Vec<(usize, Cow<'static, str>)>,
+    /// Number of chunks so far.
+    chunks: u64,
+}
+
+/// The next part of the text.
+enum At<P> {
+    Start,
+    Array(usize),
+    /// A chunk of an array, and the number of the array.
+    Chunk(Box<P>, u64, usize),
+    LeftOut(usize),
+    MoreLeftOut(usize),
+    /// The consolidated metadata of a group.
+    Group(usize),
+}
+
+impl<A: ReferencedArrays> Generator for RefsGenerator<A> {
+    fn more(&mut self, out: &mut Vec<u8>) -> Result<bool> {
+        while out.len() < PIECE {
+            if !self.step(out)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    fn weight(&self) -> u64 {
+        let plan = if let At::Chunk(plan, ..) = &self.at { plan.weight() } else { 0 };
+        (256 << 10) + 64 * self.left_out.len() as u64 + plan + self.references.weight()
+    }
+}
+
+impl<A: ReferencedArrays> RefsGenerator<A> {
+    fn step(&mut self, out: &mut Vec<u8>) -> Result<bool> {
+        self.at = match std::mem::replace(&mut self.at, At::Start) {
+            At::Start => {
+                References::begin(&zarr::url(self.arrays.source())?, out);
+                At::Array(0)
+            }
+            At::Array(n) => self.array(n, out)?,
+            At::Chunk(plan, chunk, n) => match plan.write(chunk, out)? {
+                Some(next) => At::Chunk(plan, next, n),
+                None => At::Array(n + 1),
+            },
+            At::LeftOut(n) => match self.left_out.get(n) {
+                Some((array, why)) => {
+                    self.references.left_out(&self.arrays.path(*array)?, why, out);
+                    At::LeftOut(n + 1)
+                }
+                None => At::MoreLeftOut(0),
+            },
+            At::MoreLeftOut(n) => match self.arrays.left_out(n)? {
+                Some((path, why)) => {
+                    self.references.left_out(&path, why, out);
+                    At::MoreLeftOut(n + 1)
+                }
+                None => {
+                    self.references.end_left_out(out);
+                    At::Group(0)
+                }
+            },
+            At::Group(n) if self.references.consolidated(n, out) => At::Group(n + 1),
+            At::Group(_) => {
+                References::end(out);
+                return Ok(false);
+            }
+        };
+        Ok(true)
+    }
+
+    fn array(&mut self, n: usize, out: &mut Vec<u8>) -> Result<At<A::Plan>> {
+        let Some(listed) = self.arrays.array(n)? else { return Ok(At::LeftOut(0)) };
+        match listed {
+            Listed::Array(plan) if self.chunks.saturating_add(plan.count()) <= MOST_CHUNKS => {
+                self.chunks += plan.count();
+                self.references.array(plan.array(), out);
+                return Ok(At::Chunk(Box::new(plan), 0, n));
+            }
+            Listed::Array(_) => {
+                let why = format!("the file has more than {MOST_CHUNKS} chunks");
+                self.left_out.push((n, why.into()));
+            }
+            Listed::LeftOut(why) => self.left_out.push((n, why)),
+            Listed::Nothing => {}
+        }
+        Ok(At::Array(n + 1))
+    }
+}
