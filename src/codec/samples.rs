@@ -60,6 +60,44 @@ pub(super) fn check(content: &dyn Content, truth: &[u8], at: usize, count: usize
     assert!(buf[..read] == right[..right.len().min(count)], "{count} bytes at {at}");
 }
 
+/// Asserts that many readers at once read the truth of a stream by the table in `cache`: without memory, with a
+/// wrong table, and with much memory.
+pub(super) fn many_read(
+    (kind, stored, truth): (IndexKind, &[u8], &[u8]),
+    cache: &Arc<Cache>,
+    open: impl Fn(&Arc<Cache>) -> Decoded,
+) {
+    for (budget, wrong) in [(0, false), (1 << 20, true), (64 << 20, false)] {
+        cache.store().settle();
+        let here = Arc::new(Cache::with_threads(budget, 4).sharing(cache.store()));
+        let content = open(&here);
+        if wrong {
+            // Every reader finds the table wrong, each at its own offset.
+            let mut bad = slot(kind, stored, truth.len(), cache).bytes().unwrap();
+            let records = 88 + 32 * u64::from_le_bytes(bad[72..80].try_into().unwrap()) as usize;
+            bad[records..].iter_mut().step_by(500).for_each(|byte| *byte ^= 1);
+            slot(kind, stored, truth.len(), &here).put(&bad);
+        }
+        std::thread::scope(|scope| {
+            for reader in 0..32_usize {
+                let content = &content;
+                scope.spawn(move || {
+                    let mut dice = Dice(reader as u64 + 500);
+                    for n in 0..8 {
+                        match reader % 2 {
+                            0 => {
+                                check(content, truth, (reader * 90_000 + n * 131_072) % truth.len(), 131_072)
+                            }
+                            _ => check(content, truth, dice.roll(truth.len()), 5000),
+                        }
+                    }
+                });
+            }
+        });
+        assert!(content.trouble().is_none());
+    }
+}
+
 /// Reads the first `upto` bytes, or up to the first error.
 pub(super) fn read_first(content: &dyn Content, upto: usize) {
     let (mut buf, mut at) = (vec![0; upto], 0);

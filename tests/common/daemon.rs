@@ -136,6 +136,14 @@ impl Bench {
         mounts().into_iter().filter(|mount| mount.path == path).map(|mount| mount.kind).collect()
     }
 
+    /// Runs a [`script`](Self::script), which must succeed and leave nothing.
+    #[track_caller]
+    pub(crate) fn runs(&self, script: &str) {
+        let output = self.script(script);
+        assert!(output.status.success(), "{output:?}");
+        self.nothing_is_left();
+    }
+
     /// Asserts that no mount and no process remains.
     pub(crate) fn nothing_is_left(&self) {
         eventually("no process is left", || self.processes().is_empty());

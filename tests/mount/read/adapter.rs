@@ -5,6 +5,7 @@
 #![allow(unsafe_code)] // mount(2), umount2(2) and mmap(2)
 #![allow(missing_docs, clippy::unwrap_used)]
 
+use std::collections::BTreeMap;
 use std::ffi::CString;
 use std::fs::{self, File};
 use std::io::{Read, Seek, SeekFrom, Write};
@@ -412,6 +413,28 @@ fn a_directory_is_mirrored_also_by_a_mount_over_itself() {
             assert_eq!(inodes.len(), 3001);
         }
     }
+}
+
+/// Returns all paths below a directory: the bytes of files, read with `read`, and the targets of links.
+pub(crate) fn contents(top: &Path, read: impl Fn(&Path) -> Vec<u8>) -> BTreeMap<PathBuf, Vec<u8>> {
+    let (mut ahead, mut found) = (vec![top.to_owned()], BTreeMap::new());
+    while let Some(dir) = ahead.pop() {
+        for name in names(&dir) {
+            let path = dir.join(name);
+            let bytes = match path.symlink_metadata().unwrap().file_type() {
+                kind if kind.is_dir() => {
+                    ahead.push(path.clone());
+                    Vec::new()
+                }
+                kind if kind.is_symlink() => {
+                    fs::read_link(&path).unwrap().into_os_string().into_encoded_bytes()
+                }
+                _ => read(&path),
+            };
+            found.insert(path.strip_prefix(top).unwrap().to_owned(), bytes);
+        }
+    }
+    found
 }
 
 pub(crate) fn names(path: &Path) -> Vec<String> {

@@ -16,7 +16,7 @@ use asdf_mount::format::Context;
 use asdf_mount::named::Named;
 use asdf_mount::vfs::{Options, Vfs};
 
-use crate::adapter::{Mount, names};
+use crate::adapter::{self, Mount, names};
 use crate::common::place::FakeServer;
 
 const PROJECT: &str = env!("CARGO_MANIFEST_DIR");
@@ -54,31 +54,12 @@ fn server_and_dir() -> (Arc<FakeServer>, tempfile::TempDir) {
     (server, dir)
 }
 
-/// Returns the bytes of all files below a directory, and the targets of links. The status is left out, as it
-/// names the source.
+/// Returns everything below a directory, without the files that name the source.
 fn contents(top: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
-    let (mut ahead, mut found) = (vec![top.to_owned()], BTreeMap::new());
-    while let Some(dir) = ahead.pop() {
-        for name in names(&dir) {
-            let path = dir.join(name);
-            let meta = path.symlink_metadata().unwrap();
-            let bytes = match meta.file_type() {
-                kind if kind.is_dir() => {
-                    ahead.push(path.clone());
-                    Vec::new()
-                }
-                kind if kind.is_symlink() => {
-                    fs::read_link(&path).unwrap().into_os_string().into_encoded_bytes()
-                }
-                _ => fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display())),
-            };
-            // Both name the source.
-            if !path.ends_with(".asdf-mount/status.yaml") && !path.ends_with("refs.json") {
-                found.insert(path.strip_prefix(top).unwrap().to_owned(), bytes);
-            }
-        }
-    }
-    found
+    let read = |path: &Path| fs::read(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    let mut contents = adapter::contents(top, read);
+    contents.retain(|path, _| !path.ends_with(".asdf-mount/status.yaml") && !path.ends_with("refs.json"));
+    contents
 }
 
 fn errno<T: std::fmt::Debug>(result: std::io::Result<T>) -> i32 {

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::adapter::names;
+use crate::adapter::{self, names};
 use crate::common::asdf::{AsdfBuilder, Block};
 use crate::common::mount::{Mounted, fresh_folder, program, wait_until};
 use crate::common::server::{Reply, Server};
@@ -64,36 +64,19 @@ pub(crate) fn large(seed: u8) -> Vec<u8> {
     AsdfBuilder::new().block(Block::new(block(seed))).build().bytes
 }
 
-/// Returns the bytes of all files below a directory, and the targets of links, except what tells of the source.
+/// Returns everything below a directory, without the files that name the source.
 fn contents(top: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
-    let (mut ahead, mut found) = (vec![top.to_owned()], BTreeMap::new());
-    while let Some(dir) = ahead.pop() {
-        for name in names(&dir) {
-            let path = dir.join(name);
-            let meta = path.symlink_metadata().unwrap();
-            let bytes = match meta.file_type() {
-                kind if kind.is_dir() => {
-                    ahead.push(path.clone());
-                    Vec::new()
-                }
-                kind if kind.is_symlink() => {
-                    fs::read_link(&path).unwrap().into_os_string().into_encoded_bytes()
-                }
-                _ => match fs::read(&path) {
-                    Ok(bytes) => {
-                        assert_eq!(meta.len(), bytes.len() as u64, "{}", path.display());
-                        bytes
-                    }
-                    Err(error) => error.to_string().into_bytes(),
-                },
-            };
-            let of_source = [".asdf-mount/status.yaml", ".asdf-mount/stats.yaml", "refs.json"];
-            if !of_source.iter().any(|name| path.ends_with(name)) {
-                found.insert(path.strip_prefix(top).unwrap().to_owned(), bytes);
-            }
+    let read = |path: &Path| match fs::read(path) {
+        Ok(bytes) => {
+            assert_eq!(path.metadata().unwrap().len(), bytes.len() as u64, "{}", path.display());
+            bytes
         }
-    }
-    found
+        Err(error) => error.to_string().into_bytes(),
+    };
+    let of_source = [".asdf-mount/status.yaml", ".asdf-mount/stats.yaml", "refs.json"];
+    let mut contents = adapter::contents(top, read);
+    contents.retain(|path, _| !of_source.iter().any(|name| path.ends_with(name)));
+    contents
 }
 
 pub(crate) fn errno<T: std::fmt::Debug>(result: std::io::Result<T>) -> i32 {

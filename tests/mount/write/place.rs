@@ -103,6 +103,17 @@ impl Place {
         self.folder().join("state/asdf-mount")
     }
 
+    /// Runs `--set-tree` as an ordinary user.
+    pub(crate) fn set_tree_as_nobody(&self, tree: &Path) -> Output {
+        Command::new("setpriv")
+            .args(["--reuid=65534", "--regid=65534", "--clear-groups"])
+            .arg(copy_program(self))
+            .args([Path::new("--set-tree"), tree, &self.source])
+            .env("XDG_STATE_HOME", self.disk.path().join("state"))
+            .output()
+            .unwrap()
+    }
+
     pub(crate) fn log_path(&self) -> PathBuf {
         self.folder().join("log")
     }

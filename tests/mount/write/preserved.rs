@@ -4,14 +4,13 @@
 use std::fs::{self, File};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
 use std::path::Path;
-use std::process::Command;
 
 use rustix::fs::{SeekFrom, XattrFlags, getxattr, listxattr, seek, setxattr};
 
 use crate::common::asdf::{Block, sample};
 use crate::common::disk::{ACL, acl, write_sparse};
 use crate::killed::WAYS;
-use crate::place::{Place, copy_program, file, write};
+use crate::place::{Place, file, write};
 
 const DEFAULT_ACL: &str = "system.posix_acl_default";
 /// The owner of a file that does not belong to root.
@@ -124,17 +123,10 @@ fn an_ordinary_user_changes_no_owner_and_no_group() {
                 }
             }
             let before = attributes(&place.source);
-            let program = copy_program(&place);
             let tree = place.disk.path().join("tree");
             let text = place.named(&"longer ".repeat(2000));
             fs::write(&tree, &text).unwrap();
-            let output = Command::new("setpriv")
-                .args(["--reuid=65534", "--regid=65534", "--clear-groups"])
-                .arg(&program)
-                .args([Path::new("--set-tree"), &tree, &place.source])
-                .env("XDG_STATE_HOME", place.disk.path().join("state"))
-                .output()
-                .unwrap();
+            let output = place.set_tree_as_nobody(&tree);
             assert!(output.status.success(), "{kind}, {uid}: {output:?}");
             place.holds(&text);
             let after = fs::metadata(&place.source).unwrap();

@@ -4,17 +4,18 @@ use super::super::{BlockChain, Candidates, Decoder, Level, Magic, StreamElement}
 use super::*;
 use crate::content::Content;
 
+#[track_caller]
+fn assert_made(level: u32, kind: Data, len: usize) {
+    let data = kind.make(len);
+    assert_decodes(&compress(level, &data), &data, &format!("{len} bytes of {kind:?}, level {level}"));
+}
+
 #[test]
 fn every_level_and_kind_at_small_sizes() {
     for level in 1..=9 {
         for kind in Data::ALL {
             for len in [0, 1, 2, 3, 4, 5, 63, 255, 256, 260, 1000, 12_345] {
-                let data = kind.make(len);
-                assert_decodes(
-                    &compress(level, &data),
-                    &data,
-                    &format!("{len} bytes of {kind:?}, level {level}"),
-                );
+                assert_made(level, kind, len);
             }
         }
     }
@@ -29,12 +30,7 @@ fn sizes_around_and_above_a_block() {
     ] {
         for kind in Data::ALL {
             for len in lens {
-                let data = kind.make(len);
-                assert_decodes(
-                    &compress(level, &data),
-                    &data,
-                    &format!("{len} bytes of {kind:?}, level {level}"),
-                );
+                assert_made(level, kind, len);
             }
         }
     }

@@ -213,35 +213,8 @@ fn many_readers_at_once_go_by_one_table() {
     let stored = encode(&truth, 6, usize::MAX);
     let cache = first_mount(2);
     check(&opened(&stored, truth.len(), SMALL, &cache).0, &truth, truth.len() - 1, 1);
-    for (budget, wrong) in [(0, false), (1 << 20, true), (64 << 20, false)] {
-        cache.store().settle();
-        let here = Arc::new(Cache::with_threads(budget, 4).sharing(cache.store()));
-        let (content, _) = opened(&stored, truth.len(), SMALL, &here);
-        if wrong {
-            // Every reader finds the table wrong, each at its own offset.
-            let mut bad = slot(IndexKind::Zlib, &stored, truth.len(), &cache).bytes().unwrap();
-            let records = 88 + 32 * u64::from_le_bytes(bad[72..80].try_into().unwrap()) as usize;
-            bad[records..].iter_mut().step_by(500).for_each(|byte| *byte ^= 1);
-            slot(IndexKind::Zlib, &stored, truth.len(), &here).put(&bad);
-        }
-        std::thread::scope(|scope| {
-            for reader in 0..32_usize {
-                let (content, truth) = (&content, &truth);
-                scope.spawn(move || {
-                    let mut dice = Dice(reader as u64 + 500);
-                    for n in 0..8 {
-                        match reader % 2 {
-                            0 => {
-                                check(content, truth, (reader * 90_000 + n * 131_072) % truth.len(), 131_072)
-                            }
-                            _ => check(content, truth, dice.roll(truth.len()), 5000),
-                        }
-                    }
-                });
-            }
-        });
-        assert!(content.trouble().is_none());
-    }
+    let open = |cache: &Arc<Cache>| opened(&stored, truth.len(), SMALL, cache).0;
+    samples::many_read((IndexKind::Zlib, &stored, &truth), &cache, open);
 }
 
 #[test]

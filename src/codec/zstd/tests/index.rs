@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::cache::store::Store;
-use crate::codec::samples::{damaged, first_mount, lying, next_mount, read_first, slot};
+use crate::codec::samples::{self, damaged, first_mount, lying, next_mount, read_first, slot};
 
 /// Returns the table that is stored by a mount that reads the whole stream.
 fn made(truth: &[u8], stored: &[u8]) -> Vec<u8> {
@@ -260,35 +260,8 @@ fn many_readers_at_once_go_by_one_table() {
     let stored = encode_sized(&truth, 3, 14);
     let cache = first_mount(2);
     check(&opened(&stored, truth.len(), &cache).0, &truth, truth.len() - 1, 1);
-    for (budget, wrong) in [(0, false), (1 << 20, true), (64 << 20, false)] {
-        cache.store().settle();
-        let here = Arc::new(Cache::with_threads(budget, 4).sharing(cache.store()));
-        let (content, _) = opened(&stored, truth.len(), &here);
-        if wrong {
-            // Every reader finds the table wrong, each at its own offset.
-            let mut bad = slot(IndexKind::Zstd, &stored, truth.len(), &cache).bytes().unwrap();
-            let records = 88 + 32 * u64::from_le_bytes(bad[72..80].try_into().unwrap()) as usize;
-            bad[records..].iter_mut().step_by(500).for_each(|byte| *byte ^= 1);
-            slot(IndexKind::Zstd, &stored, truth.len(), &here).put(&bad);
-        }
-        std::thread::scope(|scope| {
-            for reader in 0..32_usize {
-                let (content, truth) = (&content, &truth);
-                scope.spawn(move || {
-                    let mut dice = Dice(reader as u64 + 500);
-                    for n in 0..8 {
-                        match reader % 2 {
-                            0 => {
-                                check(content, truth, (reader * 90_000 + n * 131_072) % truth.len(), 131_072);
-                            }
-                            _ => check(content, truth, dice.roll(truth.len()), 5000),
-                        }
-                    }
-                });
-            }
-        });
-        assert!(content.trouble().is_none());
-    }
+    let open = |cache: &Arc<Cache>| opened(&stored, truth.len(), cache).0;
+    samples::many_read((IndexKind::Zstd, &stored, &truth), &cache, open);
 }
 
 #[test]
