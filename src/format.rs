@@ -226,8 +226,7 @@ pub trait Container: Any + Send + Sync + std::fmt::Debug {
         Err(Error::new(Kind::NotFound, format!("there is no block {n}")))
     }
 
-    /// Returns the last block that begins before byte `offset` of the source. An offset within the tree does
-    /// not trigger the search for blocks.
+    /// Returns the last block that begins before byte `offset`. An offset within the tree starts no search.
     fn block_before(&self, offset: u64) -> Result<Option<usize>> {
         let _ = offset;
         Ok(None)

@@ -17,20 +17,20 @@ use crate::options::{self, Options};
 pub(super) struct Catalog {
     /// Describe each FILE, or each file of a known format in a directory, in a line of JSON, without mounting
     ///
-    /// The fields are uri, size, mtime, etag, format, version, block_count, blocks, array_count, arrays and tree; of
-    /// a file that can't be read uri and error.
+    /// The fields are uri, size, mtime, etag, format, version, block_count, blocks, array_count, arrays and tree. A
+    /// file that can't be read has only uri and error.
     #[arg(long, help_heading = DESCRIBE, conflicts_with_all = ["foreground", "read_only", "unmount", "check", "index", "refs", "edit", "set_tree", "recover", "log_file"])]
     pub(super) catalog: bool,
 
-    /// With --catalog: also describe the files whose names or addresses LIST has, one a line ('-' for standard input)
+    /// With --catalog: also describe the files listed in LIST, one name or address per line ('-' reads standard input)
     #[arg(long, help_heading = DESCRIBE, value_name = "LIST", requires = "catalog", value_parser = any_path())]
     pub(super) files_from: Option<PathBuf>,
 
-    /// With --files-from: the names in LIST end with NUL, as those of find -print0
+    /// With --files-from: names in LIST end with NUL, as find -print0 writes them
     #[arg(short = '0', long, help_heading = DESCRIBE, requires = "files_from")]
     null: bool,
 
-    /// With --catalog: copy the lines of files with the same size and time, or ETag, from CATALOG, an older output
+    /// With --catalog: copy the lines of files with unchanged size and time, or ETag, from CATALOG, an older output
     #[arg(long, help_heading = DESCRIBE, value_name = "CATALOG", requires = "catalog", value_parser = any_path())]
     pub(super) since: Option<PathBuf>,
 }

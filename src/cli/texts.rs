@@ -74,7 +74,7 @@ const CONTENT: &str = "  tree.yaml        the exact text of the tree; edit it wi
 
   A program sees a refusal as the error of write, close, fsync or
   rename. Some ignore it: echo in sh and bash, Python without close. In
-  scripts use --set-tree, whose exit status is reliable.";
+  scripts use --set-tree, which fails if the text is refused.";
 
 const SIGNALS: &str = "  SIGINT and SIGTERM unmount, and so does SIGHUP in the foreground of
   a terminal; otherwise SIGHUP opens the file of --log-file again (for
