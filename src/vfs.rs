@@ -314,9 +314,8 @@ impl Vfs {
         mounted: &Arc<MountedFile>,
         view: &ViewNode,
     ) -> Result<Attr> {
-        let told = view.shown().filter(|state| state.kind == folder::EntryKind::File);
-        if let Some(state) = told.as_ref().filter(|state| state.is_fixed() && state.is_alive()) {
-            return Ok(self.attr_of_state(view, mounted, state));
+        if let Some(state) = view.shown().filter(|state| state.is_fixed() && state.is_alive()) {
+            return Ok(self.attr_of_state(view, mounted, &state));
         }
         self.shown(entry, mounted, view).and_then(|shown| self.attr_of_view(view, mounted, &shown))
     }
