@@ -30,6 +30,11 @@ const ELSEWHERE: &[(&str, &str, &str)] = &[
     ("docs/install.md", "x-systemd.automount", "lines of a file: fstab.rs mounts by such lines"),
     ("docs/install.md", "sudo apt purge", "scripts/test-package runs it in clean installations of Debian"),
     ("docs/daily-use.md", "MOUNTPOINT     SOURCE", "lists all mounts of the machine: listed.rs has the form"),
+    (
+        "docs/scale.md",
+        "--refs s3://",
+        "names no bucket of its own: tests/interop reads such references from a server",
+    ),
     ("docs/scale.md", "pyspark", "needs Java and Spark, which are larger than all other tools of the tests"),
     ("docs/adding-a-format.md", "impl Format for Note", "src/format.rs compiles and tests it"),
     ("docs/adding-a-format.md", "const FORMATS", "a line to add, not a program"),
