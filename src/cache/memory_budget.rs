@@ -117,7 +117,7 @@ impl Drop for Reservation {
     }
 }
 
-/// Wraps a job with a reservation made before, so that it never blocks on another one.
+/// Wraps a job whose memory is already reserved, so that it never waits for another reservation.
 pub(super) fn holding<T>(job: impl FnOnce() -> T) -> impl FnOnce() -> T {
     move || {
         let _awaited = Awaited::begin();

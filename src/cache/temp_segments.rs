@@ -29,7 +29,7 @@ struct SegmentFile {
     used: u64,
 }
 
-/// A part of the file with one owner.
+/// A part of the temporary file, which belongs to one list.
 #[derive(Debug)]
 struct Segment {
     state: Arc<Mutex<SegmentFile>>,

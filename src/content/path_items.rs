@@ -241,7 +241,8 @@ fn folders_of<T>(items: &[Item<T>]) -> (Vec<FolderNode>, Vec<FolderId>) {
     (folders, folder_of)
 }
 
-/// Returns the entries of all directories, sorted by directory and name.
+/// Returns the entries of all directories, sorted by directory and name, and notes in each directory the range
+/// of its entries.
 fn children_of<T>(items: &[Item<T>], folder_of: &[FolderId], folders: &mut [FolderNode]) -> Vec<Child> {
     let of_items = folder_of.iter().enumerate().map(|(number, folder)| (folder.0, Child::Item(number)));
     let of_folders = folders.iter().enumerate().skip(1);

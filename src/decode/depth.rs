@@ -62,7 +62,7 @@ mod tests {
             .collect();
         assert_eq!(grown, [0, 1, 2, 4, 5, 5, 5, 5]);
         assert_eq!(depth.get(0, 1), 0);
-        // Skipped bytes do not count.
+        // Bytes decoded only to reach a wanted offset do not count as sequential.
         let mut depth = Depth::default();
         depth.wanted(4 * UNIT);
         let on_the_way = [1, 2, 3, 4, 5, 6].map(|n| {

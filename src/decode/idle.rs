@@ -77,7 +77,7 @@ impl IdleDecoders {
         while waiting.len() > 1 && (waiting.len() > PER_MOUNT || weight(waiting) > WEIGHT) {
             dropped.push(waiting.remove(0));
         }
-        // Frees memory and closes files outside of the lock.
+        // Releases the lock first, because dropping the evicted decoders frees memory and closes files.
         drop(decoders);
     }
 

@@ -5,7 +5,8 @@
 //! enough. A file system that does not answer blocks a bounded number of threads, and no request about files
 //! on other file systems.
 //!
-//! A request of a program that a signal ends leaves its queue, as the requests before it may wait for a server.
+//! When a signal ends a program, its request leaves the queue at once: the requests before it may wait for a
+//! server.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -80,7 +80,7 @@ fn time((seconds, nanoseconds): Time) -> SystemTime {
     time.unwrap_or(UNIX_EPOCH)
 }
 
-/// A reply to a request that changes nothing, so that it can end early.
+/// The reply to a request that changes nothing. Such a request may end early, with an error.
 pub(crate) trait Refuse: Send + 'static {
     /// Replies an error.
     fn refuse(self, errno: Errno);

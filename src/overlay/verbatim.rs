@@ -1,4 +1,5 @@
-//! The saved text as its program wrote it, if the save put something back into the source.
+//! The last saved text as its program wrote it. It is kept if the save restored something that the program had
+//! dropped, so that the source differs from it.
 //!
 //! `tree.yaml` keeps showing the text as it was written, since the editor that saved it knows its size. It
 //! shows that text again after another one was refused or left unsaved. For this purpose an unnamed copy is

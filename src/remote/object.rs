@@ -117,7 +117,7 @@ impl Object {
     }
 
     /// Returns the state of the address. Asks the server if its last reply is old. If the server does not
-    /// answer, the last state counts: each read checks the version again.
+    /// answer, the last state counts: each request for bytes checks the version again.
     pub(super) fn stat(&self) -> SourceStat {
         let last = *locked(&self.current);
         if Instant::now() < last.valid_until {

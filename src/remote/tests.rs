@@ -50,7 +50,7 @@ fn open(remote: &Remote, url: &str) -> crate::error::Result<Arc<dyn Source>> {
     remote.open(&address(url), Trust::Mounted)
 }
 
-/// Reads a range, all of it.
+/// Reads a range with one call.
 fn read(source: &Arc<dyn Source>, at: usize, len: usize) -> crate::error::Result<Vec<u8>> {
     let mut bytes = vec![0; len];
     let read = source.read_at(at as u64, &mut bytes)?;

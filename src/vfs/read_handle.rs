@@ -120,9 +120,9 @@ impl ReadHandle {
         look.attached && look.stat.source.version != shown.held.version
     }
 
-    /// Moves to the newest generation if it has the same bytes, or if the file grows. The bytes are
-    /// the same if the file has only grown, or if the checksums of its blocks prove it. May parse
-    /// the file and read blocks.
+    /// Moves to the newest generation if this file has the same bytes there, or if it may grow. The bytes are
+    /// the same if the source has only grown, or if the checksums of its blocks prove it. May parse
+    /// the source and read blocks.
     ///
     /// # Errors
     /// ESTALE if the bytes no longer exist.
@@ -207,7 +207,8 @@ impl ReadHandle {
         if sound { Caching::Keep } else { Caching::Direct }
     }
 
-    /// Returns how the kernel may cache the file, for an open.
+    /// Returns how the kernel may cache the file, for the reply to an open. Notes the open, so that damage found
+    /// later can drop the cached bytes.
     pub fn caching(&self) -> Caching {
         let caching = self.caching_of_now();
         if let What::View { file: ViewFile { mounted, view, kernel_cache }, now } = &self.what {

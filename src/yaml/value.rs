@@ -78,7 +78,7 @@ impl Value {
         }
     }
 
-    /// Returns the number of a non-negative decimal integer that fits.
+    /// Returns the value of a non-negative decimal integer; `None` for anything else, or beyond 64 bits.
     pub fn unsigned(&self) -> Option<u64> {
         let Self::Scalar { text, plain: true, tag } = self else { return None };
         let is_int = tag.as_deref().is_none_or(|tag| tag.strip_prefix(CORE) == Some("int"));

@@ -10,8 +10,8 @@
 //! user may write it. All access goes through the directory's descriptor, which is opened before the mount,
 //! as the mount may cover the directory. Files are written under a temporary name and renamed, so that two
 //! mounts that make the same table do not interfere. The number of open files is limited. A closed file is
-//! reopened by its name, if it is still the same file. A removed table stays open among them: it may still
-//! prove the bytes of a stream that has changed since.
+//! reopened by its name, if it is still the same file. The file of a removed table may stay open, because the
+//! table may still prove the bytes of a stream that has changed since.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};

@@ -58,7 +58,8 @@ fn frames(bytes: &[u8], len: usize, encode: impl Fn(&[u8]) -> Vec<u8>) -> Vec<u8
 
 const LEN: usize = 14_300_000;
 
-/// Returns streams in parts, with the share of each (in percent) that a first read near the end may read.
+/// Returns streams of several parts. The number limits the stored bytes that a first read near the end may read,
+/// in percent of the stream's length: above 100 if bytes are read more than once.
 fn streams(bytes: &[u8]) -> Vec<(&'static str, Codec, Vec<u8>, u64)> {
     let checked = independent().block_checksums(true).content_checksum(true);
     let tiny = frames(&bytes[..bytes.len() / 3], 5000, |part| zstd(part, true));

@@ -365,7 +365,7 @@ impl SegmentReader for FrameReader {
             return None;
         }
         if self.giving.is_none() {
-            // Output that is compared with sums is given only after the comparison.
+            // Output that must match checksums is returned only after the comparison.
             if let Err(error) = self.choose_sums() {
                 return Some(Err(error));
             }

@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 const GROUP_ROWS: u64 = 1 << 20;
 /// Maximal number of column chunks of a table with several row groups: the footer describes each chunk.
 const MOST_CHUNKS: u64 = 1 << 14;
-/// Rows of a page with lent values: at most 8 MiB.
+/// Rows of a page whose values are the array's own bytes: at most 8 MiB, with 8 bytes a value.
 const PLAIN_ROWS: u64 = 1 << 20;
 /// Size of a generated page in bytes, unless a single row is longer.
 const MADE_PAGE: u64 = 64 << 10;

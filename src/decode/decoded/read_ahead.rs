@@ -41,7 +41,7 @@ struct Sequence {
     ahead: u64,
     /// Value of the units counter at its last read.
     last_read: u64,
-    /// True while a thread decodes the units of a stream.
+    /// True while a thread decodes ahead for this reader.
     busy: bool,
     /// Distinguishes the reader from earlier ones.
     number: u64,

@@ -148,7 +148,7 @@ impl FileBytes {
                 state.generations.iter().filter(|(_, entry)| !state.saving && entry.version != now.version);
             older.filter_map(|(id, entry)| Some((*id, entry.parsed.as_ref()?.upgrade()?))).collect()
         };
-        // Dropping these may close a file, so they are dropped without the lock.
+        // These are dropped after the lock was released, because dropping one may close a file.
         older.iter().filter(|(_, parsed)| parsed.still_has(&self.source)).map(|(id, _)| *id).collect()
     }
 

@@ -65,7 +65,7 @@ impl Remembered {
     /// after the read. The times of a file that changed in between are not settled, so the file is not
     /// remembered.
     pub(super) fn put(&self, stat: &Stat, known: bool, begun: SystemTime) {
-        // The key of a file elsewhere is another one after each change.
+        // A file elsewhere gets a new key with each change, so its times need not be settled.
         let is_version = stat.key.inode().is_none();
         if is_version || is_settled(stat.source.mtime, begun) && is_settled(stat.ctime, begun) {
             let hash = self.hash(stat);
