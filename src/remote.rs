@@ -6,7 +6,7 @@
 //! |---|---|
 //! | the state of a mount | [`Remote::new`], with the mount's [`Cache`] |
 //! | threads for read-ahead and requests | [`Remote::start_threads`], once the process has forked for the last time |
-//! | a source on the command line | [`Address::is_one`], [`Address::parse`], [`RemotePlace`]; [`Trust::Mounted`] |
+//! | a source on the command line | [`Address::has_scheme`], [`Address::parse`], [`RemotePlace`]; [`Trust::Mounted`] |
 //! | a URL named by a tree | [`Remote::open_named`], [`Remote::open_with_others`]; [`Trust::Named`] |
 //! | `stat`, `open`, `list` of a location | [`Remote::stat`], [`Remote::open`], [`Remote::list`] |
 //! | a name in a directory | [`Remote::child`], or [`ListedEntry::address`] of a listing |

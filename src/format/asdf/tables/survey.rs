@@ -18,7 +18,7 @@ use crate::yaml::event::Mark;
 use crate::yaml::survey::{Alias, PathId, Paths, Step, TreeNode, WantedNode};
 
 /// Maximal number of columns.
-const MOST_COLUMNS: usize = 1 << 17;
+const MOST_COLUMNS: usize = 1 << 15;
 /// Maximal number of omissions that are reported.
 const MOST_DEFECTS: usize = 100;
 /// Maximal size of the targets of all links, in bytes.
