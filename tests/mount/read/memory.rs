@@ -134,3 +134,12 @@ fn nested_mappings_take_memory_for_their_own_keys_only() {
     let (shown, peak) = look(&nodes);
     assert!(shown == 8 && peak <= 96 << 20, "{peak} bytes");
 }
+
+/// A mapping of arrays is a table, but one of 130 000 columns takes 180 MiB to describe.
+#[test]
+fn a_mapping_of_many_arrays_is_a_table_of_some() {
+    const COUNT: usize = 130_000;
+    let nodes: String = (0..COUNT).map(|n| format!("k{n}: {ARRAY}\n")).collect();
+    let (shown, peak) = look(&nodes);
+    assert!(shown == COUNT && peak <= MOST, "{peak} bytes");
+}
