@@ -1,6 +1,9 @@
 //! Paths of nodes in a view, as components that share their prefixes.
 
+use std::collections::HashMap;
+
 use crate::content::names::ViewNames;
+use crate::content::path_folder::Item;
 use crate::content::path_tree::{Id, PathTree};
 use crate::yaml::survey::{PathId, Paths, Step};
 
@@ -18,6 +21,8 @@ pub(in super::super) struct NodePaths {
     /// The paths of requested nodes, by the number of their path in the tree; `Some(None)` if the path is too
     /// long.
     known: Vec<Option<Option<Id>>>,
+    /// Number of files and links with the name of a path and an ending.
+    taken: HashMap<(Id, &'static str), u32>,
 }
 
 impl NodePaths {
@@ -28,7 +33,7 @@ impl NodePaths {
 
     /// Makes paths with names that are escaped by these rules.
     pub(in super::super) fn new(names: ViewNames) -> Self {
-        Self { tree: PathTree::new(LONGEST_PATH), names, known: Vec::new() }
+        Self { tree: PathTree::new(LONGEST_PATH), names, known: Vec::new(), taken: HashMap::new() }
     }
 
     /// Returns the path of a node; `None` if it is too long. The root has the path of an empty key.
@@ -47,6 +52,19 @@ impl NodePaths {
         key: &str,
     ) -> Option<Id> {
         self.folder(paths, path).and_then(|path| self.join(path, key.as_bytes()))
+    }
+
+    /// Returns an item at a path, with a unique file name.
+    pub(in super::super) fn item<T>(&mut self, path: Id, ending: &'static str, what: T) -> Item<T> {
+        let copies = self.taken.entry((path, ending)).or_default();
+        let copy = match *copies {
+            0 => String::new(),
+            copy => format!("~{copy}"),
+        };
+        *copies += 1;
+        let file = [self.tree.component(path), &copy, ending].concat();
+        let folder = self.tree.parent(path).unwrap_or(PathTree::ROOT);
+        Item { folder: self.tree.shared(folder), file, what }
     }
 
     fn join(&mut self, path: Id, key: &[u8]) -> Option<Id> {

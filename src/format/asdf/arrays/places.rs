@@ -46,8 +46,6 @@ pub(super) struct PathsInArrays {
     nodes: HashMap<Id, PlaceEntry>,
     /// The target of the alias or reference at each place, by the number of the place.
     mentions: Vec<Option<Id>>,
-    /// Number of files and links with the name of a place and an ending.
-    taken: HashMap<(Id, &'static str), u32>,
     /// Number of components visited to resolve aliases and references.
     looked_at: Cell<usize>,
     /// Size of the targets of all links so far, in bytes; numbers of links and references so far.
@@ -64,7 +62,6 @@ impl PathsInArrays {
             paths: NodePaths::new(NAMES),
             nodes: HashMap::new(),
             mentions: Vec::new(),
-            taken: HashMap::new(),
             looked_at: Cell::new(0),
             targets: 0,
             links: 0,
@@ -106,7 +103,7 @@ impl PathsInArrays {
 
     /// Returns the file of an array, or of the array's mask, at a place.
     pub(super) fn file(&mut self, place: Id, is_mask: bool, what: ArrayEntry) -> Item<ArrayEntry> {
-        self.item(place, if is_mask { MASK_ENDING } else { ENDING }, what)
+        self.paths.item(place, if is_mask { MASK_ENDING } else { ENDING }, what)
     }
 
     /// Counts a reference into another file. False if there are too many to show it.
@@ -181,21 +178,7 @@ impl PathsInArrays {
             self.is_full = true;
             return None;
         }
-        Some(self.item(from, ending, ArrayEntry::Link(text.into())))
-    }
-
-    /// Returns an item with a unique file name.
-    fn item(&mut self, place: Id, ending: &'static str, what: ArrayEntry) -> Item<ArrayEntry> {
-        let copies = self.taken.entry((place, ending)).or_default();
-        let copy = match *copies {
-            0 => String::new(),
-            copy => format!("~{copy}"),
-        };
-        *copies += 1;
-        let tree = &mut self.paths.tree;
-        let file = [tree.component(place), &copy, ending].concat();
-        let folder = tree.parent(place).unwrap_or(PathTree::ROOT);
-        Item { folder: tree.shared(folder), file, what }
+        Some(self.paths.item(from, ending, ArrayEntry::Link(text.into())))
     }
 }
 

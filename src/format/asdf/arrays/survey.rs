@@ -366,7 +366,7 @@ impl ArrayNames {
     fn new_name(&mut self, name: String) -> String {
         let count = self.0.entry(twox_hash::XxHash64::oneshot(0, name.as_bytes())).or_default();
         *count += 1;
-        // Of a long path only the end is known.
+        // `dotted` cuts a long path to its end, so names that look alike may differ.
         if *count == 1 || name.starts_with("...") { name } else { format!("{name}~{}", *count - 1) }
     }
 }

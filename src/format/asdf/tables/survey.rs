@@ -368,21 +368,13 @@ struct TablePaths {
     items: Vec<Item<TableEntry>>,
     /// The entry at the path of a node: true for a table, false for a directory.
     nodes: HashMap<Id, bool>,
-    /// Number of files and links with the name of a path and an ending.
-    taken: HashMap<(Id, &'static str), u32>,
     /// Size of the targets of all links so far, in bytes.
     targets: usize,
 }
 
 impl TablePaths {
     fn new() -> Self {
-        Self {
-            paths: NodePaths::new(NAMES),
-            items: Vec::new(),
-            nodes: HashMap::new(),
-            taken: HashMap::new(),
-            targets: 0,
-        }
+        Self { paths: NodePaths::new(NAMES), items: Vec::new(), nodes: HashMap::new(), targets: 0 }
     }
 
     fn add(&mut self, paths: &Paths, path: Option<PathId>, columns: Vec<Source>) {
@@ -396,7 +388,7 @@ impl TablePaths {
             above = self.paths.tree.parent(folder);
         }
         self.nodes.insert(place, true);
-        self.item(place, ENDING, TableEntry::Table(columns.into()));
+        self.items.push(self.paths.item(place, ENDING, TableEntry::Table(columns.into())));
     }
 
     /// Adds a link from an alias to its node.
@@ -413,22 +405,8 @@ impl TablePaths {
         let text = way.join("/");
         self.targets += text.len();
         if self.targets <= MOST_TARGETS {
-            self.item(from, ending, TableEntry::Link(text.into()));
+            self.items.push(self.paths.item(from, ending, TableEntry::Link(text.into())));
         }
-    }
-
-    /// Adds an item with a unique file name.
-    fn item(&mut self, place: Id, ending: &'static str, what: TableEntry) {
-        let copies = self.taken.entry((place, ending)).or_default();
-        let copy = match *copies {
-            0 => String::new(),
-            copy => format!("~{copy}"),
-        };
-        *copies += 1;
-        let tree = &mut self.paths.tree;
-        let file = [tree.component(place), &copy, ending].concat();
-        let folder = tree.parent(place).unwrap_or(PathTree::ROOT);
-        self.items.push(Item { folder: tree.shared(folder), file, what });
     }
 }
 

@@ -1,6 +1,6 @@
 //! Times as timestamps, where the conversion is exact.
 //!
-//! Whether it is exact depends on the values, so all of them are read once, when a program first looks up the
+//! A conversion may be exact for some values only, so all of them are read once, when a program first looks up the
 //! table. Values are converted while they are read.
 
 use std::sync::{Arc, OnceLock};
