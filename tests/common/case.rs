@@ -143,7 +143,7 @@ impl Case {
         }
     }
 
-    /// Asserts that the source is unchanged, that `tree.yaml` shows it, and that `text` was refused.
+    /// Asserts that the mount shows `text` as refused, keeps it, and still shows the blocks.
     #[track_caller]
     pub(crate) fn is_refused(&self, text: &str) {
         assert_eq!(fs::read_to_string(self.path("tree.yaml.rejected")).unwrap(), text);

@@ -5,6 +5,7 @@ use std::fs::{self, File};
 use std::io::Write;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
+use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::common::asdf::{
@@ -189,13 +190,15 @@ fn the_tree_of_a_stream_grows_when_nobody_writes_to_it() {
         // A text that fits before the stream is saved while the writer has the file open.
         let fits = place.named("shorter");
         saves(&fits);
-        drop(writer);
+        // A child that a program has just started holds its files until exec.
+        let mut child = Command::new("sleep").arg("0.1").stdin(writer).spawn().unwrap();
         for n in 1..4 {
             let inode = fs::metadata(&place.source).unwrap().ino();
             saves(&place.named(&"z".repeat(9000 * n)));
             // In the same file, a program that had looked up the end of the file would overwrite a row.
             assert_ne!(fs::metadata(&place.source).unwrap().ino(), inode, "{kind}");
         }
+        child.wait().unwrap();
         place.nothing_is_beside();
         let tree = place.folder().join("tree");
         fs::write(&tree, place.named(&"y".repeat(60_000))).unwrap();

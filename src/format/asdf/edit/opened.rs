@@ -10,11 +10,9 @@ use crate::source::storage::Storage;
 
 /// The number of attempts to open a file that other programs keep replacing.
 const ATTEMPTS: usize = 8;
-/// The number of attempts to take a lock that another program holds, and the pause between them.
+/// The number of attempts to take a lock or a lease that another program prevents, and the pause between them.
 const LOCK_ATTEMPTS: usize = 30;
 const PAUSE: Duration = Duration::from_millis(10);
-/// The number of attempts to take a lease while another program seems to have the file open for writing.
-const LEASE_ATTEMPTS: usize = 5;
 
 /// A file that is open for writing.
 #[derive(Debug)]
@@ -89,10 +87,10 @@ fn lock_patiently<S: Storage>(storage: &S, file: &S::File) -> io::Result<()> {
     storage.lock(file)
 }
 
-/// Takes a lease on the file. A refused lease is retried for a moment: a child that another thread of this
-/// process has forked has all its descriptors until exec.
+/// Takes a lease on the file. While a program has the file open for writing, retries for a moment, for the
+/// reason given at [`lock_patiently`].
 pub(super) fn lease_patiently<S: Storage>(storage: &S, file: &S::File) -> io::Result<()> {
-    for _ in 0..LEASE_ATTEMPTS {
+    for _ in 0..LOCK_ATTEMPTS {
         match storage.lease(file) {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => storage.wait(PAUSE),
             answer => return answer,
