@@ -23,6 +23,8 @@ const REMOUNTS_ATTRIBUTE: &str = "user.asdf-mount.remounts";
 const ANSWER_TIME: Duration = Duration::from_secs(20);
 /// Time between two questions for it.
 const PAUSE: Duration = Duration::from_millis(5);
+/// Time in which the kernel reports the end of a handle: it does so only after close has returned.
+const CLOSE_TIME: Duration = Duration::from_millis(500);
 
 /// Makes the mount on `wanted` read-only or writable.
 ///
@@ -34,7 +36,7 @@ pub fn remount(wanted: &Path, read_only: bool) -> Result<()> {
     let refuse = |what: &str| Error::new(Kind::System(libc::EINVAL), what).of(&path);
     let mount = mountinfo::top_at(&path)?.filter(Mount::is_ours);
     let mount = mount.ok_or_else(|| refuse("not a mount of asdf-mount; 'asdf-mount --list' lists all"))?;
-    switch(&mount, read_only).map_err(|error| error.of(&path))?;
+    switch_patiently(&mount, read_only).map_err(|error| error.of(&path))?;
     if !rustix::process::geteuid().is_root() || mount.is_read_only() == read_only {
         return Ok(());
     }
@@ -51,6 +53,19 @@ pub fn remount(wanted: &Path, read_only: bool) -> Result<()> {
         .of(&path));
     }
     Ok(())
+}
+
+/// Tells the daemon, again for a moment if a program still seems to write.
+fn switch_patiently(mount: &Mount, read_only: bool) -> Result<()> {
+    let end = Instant::now() + CLOSE_TIME;
+    loop {
+        match switch(mount, read_only) {
+            Err(error) if error.kind() == Kind::System(libc::EBUSY) && Instant::now() < end => {
+                std::thread::sleep(CLOSE_TIME / 10);
+            }
+            answer => return answer,
+        }
+    }
 }
 
 /// Tells the daemon, and waits for its answer.

@@ -38,6 +38,9 @@ const FUNCTIONS: &str = r#"
     }
 "#;
 
+/// The file that the README's examples mount.
+pub(crate) const SAMPLE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/sample.asdf");
+
 /// A temporary directory in which one test mounts; remaining mounts are removed at the end.
 #[derive(Debug)]
 pub(crate) struct Bench {
@@ -50,6 +53,13 @@ impl Bench {
         let bench = Self { folder };
         fs::write(bench.source(), TEXT).unwrap();
         fs::create_dir(bench.mountpoint()).unwrap();
+        bench
+    }
+
+    /// Returns a bench whose source is the sample of `examples/`.
+    pub(crate) fn of_sample() -> Self {
+        let bench = Self::new();
+        fs::copy(SAMPLE, bench.source()).unwrap();
         bench
     }
 

@@ -17,8 +17,7 @@ fn dry(bench: &Bench, line: &str) -> (i32, String, String) {
 }
 
 fn sample() -> Bench {
-    let bench = Bench::new();
-    fs::copy(concat!(env!("CARGO_MANIFEST_DIR"), "/examples/sample.asdf"), bench.source()).unwrap();
+    let bench = Bench::of_sample();
     let tree = bench.shell("asdf-mount a.asdf mnt && cat mnt/tree.yaml && asdf-mount -u mnt").stdout;
     fs::write(bench.path("tree"), tree).unwrap();
     bench

@@ -2,15 +2,12 @@
 
 use std::fs;
 
-use crate::common::daemon::{Bench, failed, succeeded};
+use crate::common::daemon::{Bench, SAMPLE, failed, succeeded};
 use crate::user::PROLOGUE;
-
-const SAMPLE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/sample.asdf");
 
 #[test]
 fn a_copy_of_a_mount_can_be_removed() {
-    let bench = Bench::new();
-    fs::copy(SAMPLE, bench.source()).unwrap();
+    let bench = Bench::of_sample();
     let script = r#"
         mkdir -p home/data
         cp a.asdf home/data

@@ -2,14 +2,13 @@
 
 use std::fs;
 
-use crate::common::daemon::Bench;
+use crate::common::daemon::{Bench, SAMPLE};
 
 #[track_caller]
 fn runs(script: &str) {
     let bench = Bench::new();
     fs::create_dir(bench.path("dir")).unwrap();
-    let sample = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/sample.asdf");
-    fs::copy(sample, bench.path("dir/galaxy.asdf")).unwrap();
+    fs::copy(SAMPLE, bench.path("dir/galaxy.asdf")).unwrap();
     bench.runs(script);
 }
 

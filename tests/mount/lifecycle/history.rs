@@ -1,10 +1,6 @@
 //! The history of a file: in the mount, and by `--log`, `--diff` and `--undo`.
 
-use std::fs;
-
 use crate::common::daemon::Bench;
-
-const SAMPLE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/sample.asdf");
 
 /// Script functions: `rename NAME` saves through the mount, `save NAME` without one, `named NAME` checks the
 /// file, `count N` the saves in its history.
@@ -23,9 +19,7 @@ const FUNCTIONS: &str = r#"
 
 #[track_caller]
 fn runs(script: &str) {
-    let bench = Bench::new();
-    fs::copy(SAMPLE, bench.source()).unwrap();
-    bench.runs(&format!("{FUNCTIONS}{script}"));
+    Bench::of_sample().runs(&format!("{FUNCTIONS}{script}"));
 }
 
 #[test]
@@ -186,8 +180,7 @@ fn a_full_or_unwritable_state_directory_fails_no_save_and_warns_once() {
 
 #[test]
 fn a_user_has_a_history_of_his_own() {
-    let bench = Bench::new();
-    fs::copy(SAMPLE, bench.source()).unwrap();
+    let bench = Bench::of_sample();
     let script = r#"
         mkdir own; chmod 777 .; chown 65534:65534 own a.asdf
         user env XDG_STATE_HOME=$T/own asdf-mount a.asdf home/m

@@ -41,9 +41,7 @@ fn an_idle_mount_ends_and_one_in_use_does_not() {
 
 #[test]
 fn a_refused_text_keeps_the_mount() {
-    let bench = Bench::new();
-    let sample = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/sample.asdf");
-    fs::copy(sample, bench.source()).unwrap();
+    let bench = Bench::of_sample();
     succeeded(&bench.run(["-o", "timeout=1", "a.asdf"]));
     let daemon = Daemon::of(&bench.path("a"));
     assert!(!bench.shell("sed -i 's/source: 0/source: 9/' a/tree.yaml").status.success());

@@ -3,13 +3,9 @@
 use crate::common::daemon::Bench;
 use crate::user::PROLOGUE;
 
-const SAMPLE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/sample.asdf");
-
 #[track_caller]
 fn runs(script: &str) {
-    let bench = Bench::new();
-    std::fs::copy(SAMPLE, bench.source()).unwrap();
-    bench.runs(&format!("{PROLOGUE}{script}"));
+    Bench::of_sample().runs(&format!("{PROLOGUE}{script}"));
 }
 
 #[test]
