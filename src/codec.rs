@@ -70,7 +70,7 @@ pub fn open(
 pub struct StoredStream {
     /// The stream as stored.
     pub stored: Arc<dyn Content>,
-    /// The number of bytes that it should decode to.
+    /// The expected number of decoded bytes.
     pub data_size: u64,
     /// The name of the stream, if its seek table is kept in the cache's store. A table is kept if building it
     /// takes a pass over the stream.
@@ -90,8 +90,8 @@ impl StoredStream {
     }
 }
 
-/// The name of a stream in the store of seek tables. Together with the stream's codec, length and ends it
-/// identifies the stream.
+/// The name of a stream in the store of seek tables. Name, codec, length, and the first and last bytes
+/// identify the stream.
 #[derive(Clone, Debug)]
 pub struct StreamName {
     /// A name of the stream within its file, in this version of the file.
@@ -107,7 +107,7 @@ impl<T: AsRef<[u8]> + ?Sized> From<&T> for StreamName {
     }
 }
 
-/// [`open`], for a stream that may have a name.
+/// Opens `stream` like [`open`]. If it has a name, its seek table is stored.
 pub fn open_stream(codec: Codec, stream: StoredStream, cache: &Arc<Cache>) -> Result<Arc<dyn Content>> {
     let (used_size, data_size) = (stream.stored.len(), stream.data_size);
     check_sizes(codec, used_size, data_size)?;
@@ -130,8 +130,8 @@ pub fn open_stream(codec: Codec, stream: StoredStream, cache: &Arc<Cache>) -> Re
     Ok(decoded.made_of(ranges).with_read_ahead())
 }
 
-/// Stores `table` as the seek table of a named stream, after making its identification and its checksum
-/// valid: for tests of tables with wrong contents.
+/// Stores a forged `table` for a named stream, with a valid header and CRC: for tests of tables with wrong
+/// contents.
 #[doc(hidden)]
 pub fn forge_table(codec: Codec, stream: &StoredStream, cache: &Arc<Cache>, table: &[u8]) {
     let of = match codec {
@@ -148,7 +148,7 @@ pub fn forge_table(codec: Codec, stream: &StoredStream, cache: &Arc<Cache>, tabl
 #[doc(hidden)]
 pub use zstd::Everywhere as ZstdEverywhere;
 
-/// True if `stored` begins with an LZ4 frame or a skippable frame, not with the length of a piece.
+/// True if `stored` begins with an LZ4 frame or a skippable frame rather than with ASDF's own LZ4 framing.
 fn is_lz4_frame(stored: &dyn Content) -> Result<bool> {
     let mut head = [0; 4];
     if stored.len() < 4 || stored.read_at(0, &mut head)? != 4 {

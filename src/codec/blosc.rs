@@ -43,13 +43,12 @@ use buffer::MIN_PIECE;
 use scratch::{ScratchWindow, placed};
 use table::{Span, SpanStart, Table};
 
-/// Bytes read ahead between headers that are close together.
+/// Headers closer together than this are read together, this many bytes at a time.
 const CLOSE: u64 = 64 << 10;
-/// A run of small buffers ends after this many stored bytes: all of them might be empty.
+/// A run of small buffers ends after this many stored bytes, because all of them might be empty.
 const MAX_RUN: u64 = 1 << 20;
 
-/// Opens the chunks of `stored`, which ASDF labels `blsc`; reads nothing before the first chunk is looked
-/// for.
+/// Opens the chunks of `stored` (ASDF label `blsc`). Nothing is read before the first lookup of a chunk.
 ///
 /// `data_size` only helps to choose a framing if neither matches the stored bytes.
 pub fn open(stored: Arc<dyn Content>, data_size: u64) -> impl Chunks + 'static {
@@ -91,9 +90,9 @@ struct BufferTable {
 /// The framing of a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Framing {
-    /// None: there is a single buffer. Any bytes after it are not part of it.
+    /// No framing: a single buffer. Bytes after it are ignored.
     Bare,
-    /// A size before each buffer, which another buffer may follow.
+    /// Each buffer is preceded by its size.
     Sized,
 }
 
@@ -150,7 +149,7 @@ impl Row {
         if self.stored.is_empty() {
             return Ok(None);
         }
-        // A panic elsewhere leaves the state as it was before or after a step, and both are valid.
+        // A thread that panicked has left a valid state: the one before or after a step.
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let framing = match state.framing {
             Some(framing) => framing,
@@ -176,7 +175,8 @@ impl Row {
         if sized && big == little(16) {
             return Ok(Framing::Sized);
         }
-        // Neither matches: the data are cut off, padded, or broken. The remaining data may still be readable.
+        // Neither framing matches: the data are cut off, padded, or broken. The remaining data may still be
+        // readable.
         if bare && (!sized || little(4).map(u64::from) == Some(self.data_size)) {
             return Ok(Framing::Bare);
         }
@@ -187,7 +187,7 @@ impl Row {
         Err(placed(error, &*self.stored, 0))
     }
 
-    /// Returns the span that begins at a mark.
+    /// Returns the span that begins at `start`; `None` at the end.
     fn hop(&self, framing: Framing, start: SpanStart, window: &mut ScratchWindow) -> Result<Option<Span>> {
         let Some(frame) = self.next(framing, start.stored, window)? else { return Ok(None) };
         let whole = |len: u64, stored, piece: u64, header| {
@@ -216,7 +216,7 @@ impl Row {
         whole(len, end, len.max(1), None)
     }
 
-    /// Returns the frame at `at`, if one is due there.
+    /// Returns the frame at `at`; `None` after the last one.
     fn next(&self, framing: Framing, at: u64, window: &mut ScratchWindow) -> Result<Option<Frame>> {
         if at == self.stored.len() || (framing == Framing::Bare && at > 0) {
             return Ok(None);

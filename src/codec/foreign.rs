@@ -1,11 +1,11 @@
-//! The parts of a stored stream that the codecs of other programs decode on their own, by their names in
-//! numcodecs, the codecs of Zarr.
+//! The parts of a stored stream that codecs of other programs can decode independently. The codecs have the
+//! names of numcodecs, the codecs of Zarr.
 //!
 //! | stored | parts |
 //! |---|---|
 //! | zlib, bzip2 | the whole stream |
 //! | lz4 in ASDF's framing | each piece, from the little-endian size on: the form of numcodecs |
-//! | zstd | the whole stream if its first frame says that it is everything, else each frame |
+//! | zstd | the whole stream if its first frame states the whole decoded size, else each frame |
 //! | Blosc | each buffer |
 //!
 //! Only headers are read.

@@ -171,7 +171,7 @@ impl Input {
         &self.buffer[self.start..self.filled]
     }
 
-    /// Reads more bytes behind the buffered ones; false if there were none.
+    /// Reads more bytes after the buffered ones; false if there were none.
     fn more(&mut self) -> Result<bool> {
         self.buffer.copy_within(self.start..self.filled, 0);
         (self.start, self.filled) = (0, self.filled - self.start);

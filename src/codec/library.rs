@@ -1,4 +1,4 @@
-//! Decoding by a library, step by step from the start of a stream: the second opinion.
+//! Decoding by a library, step by step from the start of a stream: the fallback where our decoder stops.
 
 use std::fmt;
 use std::sync::Arc;

@@ -23,10 +23,11 @@ use super::seek::{SeekTable, SegmentReader};
 use crate::cache::{Cache, SegmentBytes, SegmentList};
 use crate::error::{Error, Result};
 
-/// Maximum number of part starts that are remembered; all data behind the last one form one part.
+/// Maximum number of part starts that are remembered; all data after the last one form one part.
 const CUTS: usize = 1 << 17;
 
-/// Distance past the frontier from which on a read first looks for part starts without decoding.
+/// A read more than this many bytes past the known decoded offsets first looks for part starts without
+/// decoding.
 const FAR: u64 = 2 << 20;
 
 /// A position where decoding can start.
@@ -44,9 +45,9 @@ pub(super) enum Hop {
     /// The next part start.
     To {
         next: PartStart,
-        /// Maximum decoded size of the data up to there.
+        /// Maximum decoded size of the data up to `next`.
         most: u64,
-        /// Decoded size of these data; only a maximum if not [`Parts::CERTAIN`].
+        /// Decoded size of the data up to `next`; only a maximum if not [`Parts::CERTAIN`].
         len: Option<u64>,
     },
     /// The stream ends here, in order.
@@ -59,7 +60,7 @@ pub(super) enum Hop {
 #[derive(Debug, Default)]
 pub(super) struct Stopped {
     pub(super) next: PartStart,
-    /// True if the stream is known to end there.
+    /// True if the stream is known to end at `next`.
     pub(super) ended: bool,
     /// The preceding output that the next part needs.
     pub(super) window: Vec<u8>,
@@ -73,7 +74,8 @@ pub(super) trait Parts: Send + Sync + fmt::Debug + 'static {
     /// True if each length found by hopping is right; else lengths are right only if all of them add up.
     const CERTAIN: bool;
 
-    /// Hops on from a part start. With `far`, the distance is not limited, and lengths are found.
+    /// Finds the next part start from headers. With `far`, the distance is not limited, and lengths are
+    /// found.
     fn hop(&self, from: PartStart, far: bool) -> Result<Hop>;
 
     /// Returns a decoder from a part start to `until`, or to a point of its own choice.
@@ -98,10 +100,10 @@ pub(super) trait PartDecoder: Send + 'static {
     /// end with `out`. No bytes at all mean that the part ends here.
     fn more(&mut self, out: &mut Vec<u8>, least: usize) -> Result<usize>;
 
-    /// Returns the position at which it stopped, after it gave no more bytes.
+    /// Returns the position at which the decoder stopped, after it gave no more bytes.
     fn stopped(&mut self) -> Stopped;
 
-    /// Returns its approximate memory in bytes.
+    /// Returns the approximate memory of the decoder in bytes.
     fn weight(&self) -> u64;
 }
 
@@ -121,7 +123,7 @@ struct FoundParts {
     cuts: Vec<KnownPart>,
     /// Decoded offsets of the first parts; never empty, and never longer than `cuts`.
     offsets: Vec<u64>,
-    /// The kind of data behind the last part start.
+    /// The kind of data after the last part start.
     beyond: Beyond,
     /// The windows of parts that need one, by the number of the part.
     windows: HashMap<usize, SegmentBytes>,
@@ -239,7 +241,7 @@ impl<P: Parts> Parted<P> {
         (n, state.offsets.get(n).copied().unwrap_or(0))
     }
 
-    /// Looks for part starts up to the first one behind `wanted`, for codecs with certain lengths.
+    /// Looks for part starts up to the first one after `wanted`, for codecs with certain lengths.
     fn look_on(&self, wanted: u64) -> Result<()> {
         loop {
             let (n, cut) = {

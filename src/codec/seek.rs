@@ -88,15 +88,15 @@ pub(super) trait SegmentReader: Send {
     /// Announces that all bytes up to this decoded offset will be read, and all but the last ones skipped.
     fn wanted(&mut self, until: u64);
 
-    /// Returns its approximate memory in bytes.
+    /// Returns the approximate memory of the reader in bytes.
     fn weight(&self) -> u64;
 
-    /// True if it uses the stored table, so that an error may be the table's fault.
+    /// True if the reader uses the stored table, so that an error may be the table's fault.
     fn uses_index(&self) -> bool {
         false
     }
 
-    /// Returns the compressed bit of its position, or of its error.
+    /// Returns the position of the reader, or of its error, in bits of the compressed stream.
     fn bit(&self) -> Option<u64> {
         None
     }
@@ -218,7 +218,7 @@ impl SeekableDecoder {
         Ok(())
     }
 
-    /// Keeps the library's verdict for the offset at which our decoder stopped as well.
+    /// Keeps `error` as the library's verdict at the current offset, and returns it.
     fn judged(&self, error: Error, suspect: Option<u64>) -> Error {
         *locked(&self.verdict) = Some(Verdict { at: self.at, error: error.clone(), suspect });
         error

@@ -40,7 +40,7 @@ use table::ZlibTable;
 /// Maximum expansion of deflate: matches of 258 bytes that take two bits each.
 pub(super) const RATIO: u64 = 1032;
 
-/// Maximum number of output bytes between two sums.
+/// Maximum number of output bytes between two CRCs of a stored table.
 const MOST_UNIT: u64 = 8 << 20;
 
 /// Size of a cache with room for several long segments ahead of more than one reader.
@@ -69,7 +69,7 @@ struct Scale {
     spacing: u64,
     /// Intended number of output bytes in a segment that is found ahead.
     stretch: u64,
-    /// Minimum number of compressed bits in that segment.
+    /// Minimum number of compressed bits in a segment that is found ahead.
     least_bits: u64,
 }
 
@@ -86,8 +86,8 @@ impl Scale {
         if budget < LARGE_BUDGET { self } else { Self { stretch: 2 * self.stretch, ..self } }
     }
 
-    /// Returns the output bytes between two sums of a stored table. That many bytes are held at once. There
-    /// are at most 32 sums per checkpoint, up to 4 TiB.
+    /// Returns the output bytes between two CRCs of a stored table. That many bytes are held at once. There
+    /// are at most 32 CRCs per checkpoint, up to 4 TiB.
     fn unit(&self) -> u64 {
         (self.spacing >> 5).clamp(UNIT, MOST_UNIT)
     }

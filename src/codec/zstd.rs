@@ -82,7 +82,7 @@ fn open_with(stream: StoredStream, scale: Scale, cache: &Arc<Cache>) -> impl Seq
 struct Zstd {
     frames: FrameStream,
     slot: Mutex<Option<IndexSlot>>,
-    /// Chosen at the first read.
+    /// The stream, cut between its frames or with checkpoints; chosen at the first read.
     stream: OnceLock<Arc<dyn Sequential>>,
 }
 

@@ -15,7 +15,7 @@ const LITERALS: usize = 32;
 /// Bytes of a match that are copied at once.
 const STEP: usize = 16;
 
-/// The largest near distance, which marks a far one.
+/// The largest distance in the short form of a match, which marks the long form.
 const MAX_DISTANCE: usize = 8191;
 
 /// Decodes `stored` into `out` and returns the number of bytes; `None` for a stream that is invalid or longer
@@ -83,7 +83,7 @@ fn read_match(control: usize, rest: &mut &[u8]) -> Option<(usize, usize)> {
 /// The caller has checked that both ranges lie within `out`.
 fn copy_match(out: &mut [u8], at: usize, distance: usize, count: usize) {
     let from = at - distance;
-    // In whole steps, if the bytes behind the match may be overwritten: they are decoded later.
+    // Whole steps are copied if the bytes after the match may be overwritten: they are decoded later.
     if distance >= STEP
         && count <= 4 * STEP
         && let Some((before, after)) = out.split_at_mut_checked(at)
@@ -105,7 +105,7 @@ fn copy_match(out: &mut [u8], at: usize, distance: usize, count: usize) {
         let byte = out[from];
         out[at..at + count].fill(byte);
     } else {
-        // Copied bytes can be copied again, so each turn doubles the reach.
+        // Copied bytes can be copied again, so each iteration doubles the reach.
         let mut done = 0;
         while done < count {
             let step = (distance + done).min(count - done);

@@ -25,7 +25,7 @@ use crate::error::{Error, Result};
 /// more than a few MiB.
 pub const MAX_BLOCK: u32 = 256 << 20;
 
-/// Maximum size of a stream beyond twice its decoded size.
+/// Number of bytes by which a stream may exceed twice its decoded size.
 const MAX_OVERHEAD: usize = 1 << 10;
 
 /// Smaller blocks are joined until they reach this size.
@@ -98,8 +98,9 @@ impl<'a> Buffer<'a> {
         (0..self.pieces()).try_for_each(|index| self.decode_piece(index, scratch, out))
     }
 
-    /// True if the buffer decodes to the size in its header, and if its first block directly follows the
-    /// table of blocks, which proves their number. This proves the length of a buffer whose data are damaged.
+    /// True if the buffer decodes to the size in its header, and its first block directly follows the table
+    /// of blocks, which proves the number of blocks. This proves the length of a buffer whose data are
+    /// damaged.
     pub fn has_its_length(&self, scratch: &mut Scratch) -> Result<bool> {
         if self.header.is_memcpyed() || self.header.nbytes() == 0 {
             return Ok(true);
@@ -135,7 +136,7 @@ impl<'a> Buffer<'a> {
 
     fn decode_blocks(&self, blocks: Range<u32>, scratch: &mut Scratch, out: &mut Vec<u8>) -> Result<()> {
         scratch.reader.window.forget();
-        // One more than is decoded: a block usually ends where the next begins.
+        // The start of the next block is read too: a block usually ends where the next begins.
         let count = (blocks.end + 1).min(self.header.blocks()) - blocks.start;
         let table = self.at(u64::from(HEADER_SIZE) + u64::from(blocks.start) * 4)?;
         let mut starts = std::mem::take(&mut scratch.starts);
@@ -268,7 +269,7 @@ impl<'a> Buffer<'a> {
                 decoders.decode(inner, bytes, decoded)?;
             }
             out.len = end;
-            // Within the buffer, so below 2 GiB.
+            // No overflow: the position is within the buffer, below 2 GiB.
             at += 4 + size;
         }
         Ok(())

@@ -149,7 +149,7 @@ impl Header {
         Ok(())
     }
 
-    /// Returns the codec of its splits; `None` if nothing is compressed.
+    /// Returns the codec of the buffer's splits; `None` if nothing is compressed.
     pub fn inner(&self) -> Option<Inner> {
         self.inner
     }

@@ -18,7 +18,7 @@ use crate::error::{Error, Kind, Result};
 /// A buffer of up to this many decoded bytes is decoded as a whole, by one thread.
 const TOGETHER: u64 = 1 << 20;
 
-/// Maximum of decoded bytes in a run of several buffers.
+/// Maximum number of decoded bytes in a run of several buffers.
 pub const RUN_BYTES: u64 = 128 << 10;
 /// Maximum number of buffers in a run: a read of a few bytes decodes all of them.
 pub const RUN_BUFFERS: u64 = 256;
@@ -30,9 +30,9 @@ pub struct DecodedRun {
     pub n: u64,
     /// Number of buffers.
     pub count: u64,
-    /// Offset of their bytes in the whole content.
+    /// Offset of the run's decoded bytes in the whole content.
     pub start: u64,
-    /// Number of bytes.
+    /// Number of decoded bytes.
     pub len: u64,
 }
 
@@ -41,8 +41,8 @@ pub trait Buffers: Send + Sync + std::fmt::Debug {
     /// Returns the buffer that holds decoded byte `offset`; `None` past the end.
     fn place(&self, offset: u64) -> Result<Option<DecodedRun>>;
 
-    /// Returns the run of small buffers that is decoded with decoded byte `offset`, or its
-    /// [`place`](Self::place) if its buffer is decoded alone.
+    /// Returns the buffers that are decoded together with decoded byte `offset`: a run of small buffers, or
+    /// the [`place`](Self::place) of a single one.
     fn run(&self, offset: u64) -> Result<Option<DecodedRun>> {
         self.place(offset)
     }
@@ -50,10 +50,10 @@ pub trait Buffers: Send + Sync + std::fmt::Debug {
     /// Returns buffer `n`, whose decoded size must match its place.
     fn buffer(&self, n: u64) -> Result<Buffer<'_>>;
 
-    /// Fails unless the stored bytes of buffer `n` are right. Called before any of them are decoded.
+    /// Fails unless the stored bytes of buffer `n` are right. Called before the buffer is decoded.
     fn admit(&self, n: u64) -> Result<()>;
 
-    /// Appends the decoded buffers of a run of several, each after its stored bytes were found right.
+    /// Checks the stored bytes of each buffer of a run, decodes the buffer, and appends the output to `out`.
     ///
     /// After an error, `out` ends with the right bytes before the damage.
     fn decode_run(&self, run: DecodedRun, scratch: &mut Scratch, out: &mut Vec<u8>) -> Result<()> {
@@ -76,12 +76,12 @@ impl Payload {
         Self(Decoded::pieces(row, len, cache).with_read_ahead())
     }
 
-    /// Returns all of it.
+    /// Returns the whole payload as content.
     pub fn content(&self) -> Arc<dyn Content> {
         self.0.clone()
     }
 
-    /// Returns a range of it. Both share their decoded chunks.
+    /// Returns a range of the payload, which shares its decoded chunks.
     pub fn part(&self, start: u64, len: u64) -> Arc<dyn Content> {
         Arc::new(Part::new(self.0.clone(), start, len))
     }

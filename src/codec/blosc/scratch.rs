@@ -1,4 +1,4 @@
-//! Buffers for decoding besides input and output, kept from block to block.
+//! Scratch buffers for decoding, reused from block to block.
 
 use std::cell::RefCell;
 
@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 
 /// Maximum number of bytes read ahead.
 const AHEAD: u64 = 4 << 20;
-/// Bytes by which a window grows at a time: memory is allocated only for data that exist.
+/// Bytes by which a window grows at a time, so that memory is allocated only for data that exist.
 const STEP: u64 = 1 << 20;
 /// A buffer larger than this is freed after use.
 const KEPT: usize = 8 << 20;

@@ -15,11 +15,11 @@ const MAX_MARKS: usize = 1 << 14;
 /// A boundary between two spans.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct SpanStart {
-    /// Number of stored bytes before it.
+    /// Number of stored bytes before the boundary.
     pub(super) stored: u64,
-    /// Number of decoded bytes before it.
+    /// Number of decoded bytes before the boundary.
     pub(super) decoded: u64,
-    /// Number of chunks before it.
+    /// Number of chunks before the boundary.
     pub(super) chunks: u64,
 }
 
@@ -50,10 +50,10 @@ impl Span {
 /// The spans known so far, in order.
 #[derive(Debug)]
 pub(super) struct Table {
-    /// The start of every `stride`-th span before the frontier.
+    /// The start of every `stride`-th known span.
     marks: Vec<SpanStart>,
     stride: u64,
-    /// Number of spans before the frontier.
+    /// Number of known spans.
     spans: u64,
     /// The end of the known spans.
     frontier: SpanStart,
@@ -69,7 +69,7 @@ impl Default for Table {
 impl Table {
     /// Returns the span that holds decoded byte `offset`; `None` past the end.
     ///
-    /// `hop` returns the span that begins at a mark, or `None` at the end; it must be deterministic.
+    /// `hop` returns the span that begins at a boundary, or `None` at the end; it must be deterministic.
     pub(super) fn find(
         &mut self,
         offset: u64,

@@ -40,7 +40,7 @@ pub(super) struct Bits<'a> {
     filled: usize,
     /// Position of the next bit, counted from the content's start.
     bit: u64,
-    /// Set if nothing can be read behind the piece.
+    /// Set once no bytes can be read after the piece.
     end: Option<End>,
 }
 
@@ -79,7 +79,8 @@ impl<'a> Bits<'a> {
         (load(window, skip) >> (64 - count)) as u32
     }
 
-    /// Returns at least 1000 bits from the position on, and the number of bits in the first byte before it.
+    /// Returns at least 1000 bits from the position on, and the number of bits of the first byte before the
+    /// position.
     #[inline]
     pub(super) fn window(&mut self) -> (&[u8; WINDOW], u64) {
         let mut at = self.at();

@@ -13,15 +13,15 @@ use crate::content::Content;
 /// A decoded block with a right CRC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Block {
-    /// The first bit of its magic, counted from the content's start.
+    /// The first bit of the block's magic, counted from the content's start.
     pub start: u64,
-    /// The first bit behind it.
+    /// The first bit after the block.
     pub end: u64,
-    /// The magic that follows, if any.
+    /// The kind of data after the block.
     pub follows: Follows,
     /// Number of decoded bytes.
     pub len: u64,
-    /// The CRC of those bytes.
+    /// The CRC of the decoded bytes.
     pub crc: u32,
 }
 
@@ -33,7 +33,7 @@ pub struct Block {
 pub struct Decoder {
     piece: Piece,
     codes: Box<SymbolCodes>,
-    /// The last column; after the inverse transform, the text.
+    /// The last column of the sorted rotations; after the inverse transform, the block's text.
     column: LastColumn,
     inverse: Inverse,
     runs: Runs,

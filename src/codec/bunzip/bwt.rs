@@ -20,7 +20,7 @@ const LANES: usize = 8;
 /// Number of flagged rows, besides the origin.
 const SEGMENTS: usize = 512;
 
-/// Flag of an entry whose row is flagged.
+/// Bit of an entry in `rows` that is set if the row is flagged.
 const FLAG: u32 = 1 << 31;
 
 /// Bits of an entry that hold the byte; the row is in the bits above.
@@ -41,7 +41,7 @@ struct Segment {
     lane: usize,
     start: usize,
     end: usize,
-    /// The flagged row that follows.
+    /// The flagged row at which the next segment begins.
     next: usize,
 }
 

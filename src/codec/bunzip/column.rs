@@ -25,7 +25,7 @@ const SLACK: usize = 16;
 /// The last column of a block's sorted rotations.
 #[derive(Debug, Default)]
 pub(super) struct LastColumn {
-    /// Its bytes, and room behind them.
+    /// The column's bytes, with spare room after them.
     pub(super) bytes: Vec<u8>,
     /// Number of bytes in the column.
     pub(super) len: usize,
@@ -54,7 +54,7 @@ impl LastColumn {
     }
 }
 
-/// Moves to the bit after a group of symbols; `reason` is an error found there.
+/// Moves to `bit`, after a group of symbols. Fails if `reason` is an error found there.
 fn go_on(bits: &mut Bits<'_>, bit: u64, reason: Option<&'static str>) -> Result<(), Fault> {
     bits.check(bit)?;
     match reason {
@@ -83,7 +83,7 @@ pub(super) fn read(
             let mut next = load(window, at);
             for _ in 0..CODES_IN_A_LOAD {
                 let Some((symbol, length)) = code.symbol(next) else {
-                    // Only all of these bits show that no code begins here, so they must exist.
+                    // No code begins here. Only all bits of the longest code show this, so they must exist.
                     at += u64::from(LONGEST);
                     reason = Some("no code begins with these bits");
                     break 'group;

@@ -9,14 +9,14 @@ use super::mtf::MoveToFront;
 /// Maximum number of codes in a block.
 pub(super) const CODES: usize = 6;
 
-/// Number of selectors in a block of the largest size; libbz2 reads more and ignores them.
+/// Maximum number of selectors that a block can use; libbz2 reads further ones and ignores them.
 const SELECTORS: usize = 18_002;
 
-/// Maximum number of steps in the lengths of one code: twelve times the longest detour of an encoder. The
-/// format has no limit, so that a header could be as long as the file.
+/// Maximum number of steps by 1 in which the code lengths of one code are stored: twelve times the most that
+/// an encoder needs. The format has no limit, so a header could be as long as the file.
 const STEPS: u32 = 12 * SYMBOLS as u32 * LONGEST;
 
-/// Distance by which libbz2 lets the origin exceed the block size, at this point.
+/// Number by which libbz2 lets the origin exceed the block size while it reads the header.
 const ORIGIN_SLACK: usize = 10;
 
 /// A block's header, without the codes.

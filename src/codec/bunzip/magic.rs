@@ -48,12 +48,12 @@ impl Magic {
     }
 }
 
-/// The kind of data behind a block or a stream's header.
+/// The kind of data after a block or after a stream's header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Follows {
     /// A magic.
     Magic(Magic),
-    /// Data that no stream has there.
+    /// Data that are not a magic.
     Neither,
     /// Too few bits, or bits that can't be read.
     Cut,

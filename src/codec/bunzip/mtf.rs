@@ -27,7 +27,7 @@ impl MoveToFront {
         if place < NEAR {
             if let Some(near) = self.0.first_chunk_mut::<NEAR>() {
                 let list = u128::from_le_bytes(*near);
-                // Shifted in two steps, as place + 1 may be the whole width.
+                // Two shifts, because `place + 1` may be the full width of the list.
                 let behind = list & (u128::MAX << (8 * place) << 8);
                 let before = list & !(u128::MAX << (8 * place));
                 *near = (behind | before << 8 | u128::from(byte)).to_le_bytes();

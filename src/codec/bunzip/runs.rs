@@ -1,4 +1,5 @@
-//! The outermost stage: after four equal bytes there is a count, 0 to 255, of further ones.
+//! The last decoding stage, run lengths: four equal bytes are followed by a count, 0 to 255, of further such
+//! bytes.
 //!
 //! A block of 900 000 bytes may expand to 46.6 MB. [`Runs`] finds the counts without expanding the runs.
 //! [`Cursor`] then gives the expanded bytes in stretches, each of literal bytes or of one repeated byte.
@@ -98,9 +99,9 @@ fn may_hold_run(bytes: &[u8; STRETCH + EQUAL - 1]) -> bool {
 /// A position in an expanded text.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Cursor {
-    /// Position in the text itself.
+    /// Position in the text before its runs are expanded.
     at: usize,
-    /// Number of counts before it.
+    /// Number of counts before the position.
     passed: usize,
     /// Number of bytes of the current run still to come.
     repeat: usize,

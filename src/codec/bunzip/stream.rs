@@ -38,21 +38,21 @@ const FOOTER_BITS: u64 = MAGIC_BITS as u64 + 32;
 pub enum StreamElement {
     /// A block.
     Block {
-        /// The first bit of its magic.
+        /// The first bit of the block's magic.
         bit: u64,
-        /// The level of its stream.
+        /// The level of the block's stream.
         level: Level,
     },
     /// The end of the last stream.
     End {
-        /// Its offset in bytes, from the content's start.
+        /// Offset of the end in bytes, from the content's start.
         byte: u64,
-        /// Number of bytes after it that belong to no stream.
+        /// Number of bytes after the last stream.
         trailing: u64,
     },
 }
 
-/// The chain of blocks from the first byte of a content on; it shows which blocks count.
+/// The chain of blocks from the first byte of a content on; it proves which candidates are blocks.
 ///
 /// The chain does not decode: [`BlockChain::next`] gives the next bit, and [`BlockChain::accept`] takes the
 /// block that was decoded there, on any thread.
@@ -67,7 +67,7 @@ pub struct BlockChain {
 enum ChainState {
     /// Before a possible stream; `first` if there was none yet.
     Outside { byte: u64, first: bool },
-    /// Behind a stream's header, or behind a block.
+    /// After a stream's header, or after a block.
     Inside { bit: u64, follows: Follows, level: Level, combined: u32 },
 }
 
@@ -105,7 +105,7 @@ impl BlockChain {
                         let reason = "neither a block nor the end of the stream begins here";
                         return Err(Fault::Broken { bit, reason });
                     }
-                    // Read again, to report the reason.
+                    // The magic is read again, to report why it could not be read.
                     Follows::Cut => {
                         let follows = self.peek(content, bit)?;
                         ChainState::Inside { bit, follows, level, combined }
@@ -115,7 +115,7 @@ impl BlockChain {
         }
     }
 
-    /// Moves behind `block`; `false`, without any effect, if another block comes next.
+    /// Moves past `block` and returns true; returns false, without any effect, if another block comes next.
     pub fn accept(&mut self, block: &Block) -> bool {
         match &mut self.place {
             ChainState::Inside { bit, follows, combined, .. }
@@ -128,7 +128,7 @@ impl BlockChain {
         }
     }
 
-    /// Returns the state behind a stream's header at `byte`, or `None` if there is no header.
+    /// Returns the state after a stream's header at `byte`, or `None` if there is no header.
     fn header(&mut self, content: &dyn Content, byte: u64, first: bool) -> Result<Option<ChainState>, Fault> {
         let mut header = [0; HEADER as usize];
         let mut read = 0;

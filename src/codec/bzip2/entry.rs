@@ -8,9 +8,9 @@ const PLACE_BITS: u32 = 56;
 /// An entry of the table.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct BlockEntry {
-    /// The level (8 bits), and the bit of the magic.
+    /// The level (8 bits), and the bit position of the magic (56 bits).
     place: u64,
-    /// The decoded offset of the output.
+    /// The decoded offset of the block's output.
     pub(super) offset: u64,
     pub(super) crc: u32,
 }

@@ -70,7 +70,7 @@ impl Bzip2Index {
         self.blocks.get(n)?.place()
     }
 
-    /// Returns the first block after a bit.
+    /// Returns the first block whose magic begins after `bit`.
     pub(super) fn after(&self, bit: u64) -> Option<BlockStart> {
         let at = self.blocks.partition_point(|entry| entry.place().is_some_and(|place| place.bit <= bit));
         self.block(at)

@@ -1,4 +1,4 @@
-//! bzip2 through the `bzip2` crate, from the start of a stream: the second opinion.
+//! bzip2 through the `bzip2` crate, from the start of a stream: the fallback where our decoder stops.
 //!
 //! The library checks a block's CRC only after it has given the block's bytes. The error should name the
 //! doubtful bytes, so the library is called in two alternating ways: with input and no room for output, which

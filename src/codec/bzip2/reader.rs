@@ -34,7 +34,7 @@ pub(super) struct Bzip2Reader {
     offset: u64,
     /// The end of the last decoded block, or the start of the current one while it is being decoded.
     bit: u64,
-    /// The block that is given in pieces.
+    /// The decoder of a long block, whose output is given in pieces.
     long: Option<Box<Decoder>>,
     ahead: VecDeque<QueuedBlock>,
     found: VecDeque<u64>,
@@ -59,7 +59,7 @@ enum Output {
 }
 
 impl Bzip2Reader {
-    /// Returns a reader that begins at a block of the table, or at the one after the table.
+    /// Returns a reader that begins at a block of the table, or at the first block after the table.
     pub(super) fn new(
         bzip2: Arc<Bzip2Table>,
         kept: Option<Arc<Bzip2Index>>,

@@ -17,18 +17,18 @@ pub(super) struct Bzip2Table {
     pub(super) stored: Arc<dyn Content>,
     pub(super) cache: Arc<Cache>,
     state: Mutex<TableState>,
-    /// The stored table.
+    /// The stored seek table, if there is one.
     pub(super) found: TrustedIndex<Bzip2Index>,
 }
 
 #[derive(Default)]
 struct TableState {
     blocks: Vec<BlockEntry>,
-    /// The chain, behind the last of `blocks`.
+    /// The chain, which continues after the last of `blocks`.
     chain: BlockChain,
-    /// The decoded offset behind the last block.
+    /// The decoded offset after the last block.
     end: u64,
-    /// The bit behind the last block.
+    /// The bit after the last block.
     bit: u64,
     completion: Completion,
 }
@@ -81,7 +81,7 @@ impl Bzip2Table {
         }
     }
 
-    /// Returns the first block of the table after a bit.
+    /// Returns the first block of the table whose magic begins after `bit`.
     pub(super) fn after(&self, bit: u64) -> Option<BlockStart> {
         let state = self.state();
         let at = state.blocks.partition_point(|entry| entry.place().is_some_and(|place| place.bit <= bit));

@@ -99,7 +99,7 @@ pub(super) fn total_bits(entry: u32) -> u32 {
 /// Returns the number of code bits. The entry must not be an exception.
 #[inline(always)]
 pub(super) fn code_bits(entry: u32) -> u32 {
-    // Bits 12 and 13 are zero outside exceptions. With them the mask has six bits, as for a shift count.
+    // Bits 12 and 13, which are zero outside exceptions, make a mask of six bits, like that of a shift count.
     entry >> 8 & 63
 }
 

@@ -17,7 +17,7 @@ pub(super) const SYMBOL_BYTES: usize = 8;
 pub(super) enum Left {
     /// More input is needed, and there is more.
     Input,
-    /// There is no room for the next item, which may belong to this rest of a match.
+    /// The output is full; a rest of the match, possibly empty, has no room.
     Full(Match),
     /// The block ended.
     EndOfBlock,
@@ -30,7 +30,7 @@ enum Symbol {
     End,
 }
 
-/// Decodes symbols into `out`. `ended` says that the input ends with `bits`.
+/// Decodes symbols into `out`. `ended` is true if no input follows `bits`.
 ///
 /// On return, also with an error, `bits` is at the first bit that was not decoded.
 pub(super) fn decode<S: Unit>(
@@ -69,8 +69,8 @@ pub(super) fn decode<S: Unit>(
     }
 }
 
-/// Returns the symbol at the start of `word` and its number of bits; fails if that exceeds `there`, the
-/// number of bits left.
+/// Returns the symbol at the start of `word` and its number of bits; fails if the symbol is longer than
+/// `there`, the number of bits left.
 fn symbol(codes: &Codes, word: u64, there: usize) -> Result<(Symbol, usize), Wrong> {
     let mut entry = codes.literals[low(word, LITERAL_BITS) as usize];
     if entry & SUBTABLE != 0 {

@@ -25,7 +25,7 @@ impl Inflate {
     /// Decodes the `len` bytes of output after `place`, or all up to the end of the stream.
     ///
     /// `out` holds the window before the place. The output is appended to it; the new length of `out` tells
-    /// how much was decoded. A fault is returned only if that is less than `len`.
+    /// how much was decoded. A fault is returned only if fewer than `len` bytes were decoded.
     pub fn decode_from(
         &mut self,
         stored: &dyn Content,

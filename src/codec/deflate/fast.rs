@@ -3,11 +3,11 @@
 //! The next bits lie in a register, which is refilled from eight bytes of input at once. The next entry is
 //! looked up before the refill, so that the look-up does not wait for the refill.
 //!
-//! A turn decodes one entry: up to two literals, or up to one literal and a match. Which of the two it is
-//! can't be predicted in most data, and a mispredicted branch costs more than a turn. The loop avoids that
-//! branch: literals without a match are followed by a match of length 0 and distance 0, whose code has no
-//! bits. Only in a block with hardly any matches are literals decoded by themselves, several entries a turn.
-//! Anything unusual is left to `careful.rs`, at the first bit of its entry.
+//! An iteration of the loop decodes one entry: up to two literals, or up to one literal and a match. Which of
+//! the two it is can't be predicted in most data, and a mispredicted branch costs more than an iteration. The
+//! loop avoids that branch: literals without a match are followed by a match of length 0 and distance 0,
+//! whose code has no bits. Only in a block with hardly any matches are literals decoded by themselves,
+//! several entries per iteration. Anything unusual is left to `careful.rs`, at the first bit of its entry.
 
 use super::WINDOW;
 use super::alphabet::{END, EXCEPTION, MAX_LENGTH, SUBTABLE};
@@ -23,17 +23,18 @@ use crate::codec::features::dispatched;
 /// Items of a match that are copied at once.
 const WIDE: usize = 16;
 
-/// Entries of literals decoded in one turn, in a block with hardly any matches.
+/// Entries of literals decoded in one iteration, in a block with hardly any matches.
 const LITERAL_ENTRIES: usize = 4;
 
-/// Room that a turn needs: a literal, the longest match, and the overrun of a wide copy. (Entries of literals
-/// need less.)
+/// Output room that an iteration of the loop needs: a literal, the longest match, and the overrun of a wide
+/// copy. (Entries of literals need less.)
 const ROOM: usize = 1 + MAX_LENGTH + WIDE;
 
 /// The reason why the loop ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Left {
-    /// The room or the input may not suffice for another turn, or the next symbol is for the careful loop.
+    /// The room or the input may not suffice for another iteration, or the next symbol is for the careful
+    /// loop.
     Unfinished,
     /// The block ended.
     EndOfBlock,
@@ -123,8 +124,8 @@ fn put<S: Unit>(room: &mut [S], entry: u32) {
     room[..2].copy_from_slice(&bytes(entry).map(S::from_byte));
 }
 
-/// Runs turns until one can't. Returns the reason and the number of bits left. `LITERALS` is for blocks with
-/// hardly any matches.
+/// Decodes entries in a loop. Returns the reason why the loop ended, and the number of bits left. `LITERALS`
+/// is for blocks with hardly any matches.
 #[inline(always)]
 fn turns<S: Unit, const LITERALS: bool>(
     codes: &Codes,
@@ -137,7 +138,7 @@ fn turns<S: Unit, const LITERALS: bool>(
         if !register.fill() {
             return (Left::Unfinished, register.bits_left());
         }
-        // One bounds check for all that a turn writes.
+        // One bounds check for all that an iteration writes.
         let Some(room) = out.get_mut(*pos..).and_then(|rest| rest.first_chunk_mut::<ROOM>()) else {
             return (Left::Unfinished, register.bits_left());
         };
@@ -211,9 +212,9 @@ fn copy_match<S: Unit>(out: &mut [S], start: usize, from: usize, found: Match) {
     }
 }
 
-/// Returns the number of input bits from before the skipped entries on; `sum` is the sum of these entries.
+/// Returns the number of input bits left before some entries were skipped; `sum` is the sum of these entries.
 ///
-/// Not inlined, so that turns do not compute values that only this function needs.
+/// Not inlined, so that the loop does not compute values that only this function needs.
 #[cold]
 #[inline(never)]
 fn left_before(register: &Register<'_>, sum: u32) -> usize {
@@ -221,7 +222,7 @@ fn left_before(register: &Register<'_>, sum: u32) -> usize {
 }
 
 /// Copies a long match, or one that overlaps its own output, to `pos`; may write up to [`WIDE`] items more
-/// than its length. Not inlined: the turns need the registers.
+/// than its length. Not inlined, because the loop needs the registers.
 #[inline(never)]
 fn long_copy<S: Unit>(out: &mut [S], pos: usize, found: Match) {
     let Match { length, distance } = found;

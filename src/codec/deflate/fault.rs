@@ -11,7 +11,7 @@ use crate::error::Error;
 pub struct Fault {
     /// The first bit that can't be decoded: of a block's header, or of a symbol.
     pub bit: u64,
-    /// Number of output bytes before it.
+    /// Number of output bytes before the fault.
     pub offset: u64,
     /// The reason.
     pub why: Cause,

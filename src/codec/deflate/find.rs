@@ -94,7 +94,8 @@ fn precode_is_complete(bytes: &[u8], bit: usize) -> bool {
 /// The sum of a complete code, if a code of `length` bits counts `WHOLE >> length`.
 const WHOLE: u32 = 128;
 
-/// Sums of four lengths of three bits each, the first length lowest; 255 for any higher sum.
+/// For four code lengths of three bits each (the first one lowest), the sum of `WHOLE >> length`; 255 for any
+/// higher sum.
 static SHARES: [u8; 4096] = shares();
 
 const fn shares() -> [u8; 4096] {

@@ -223,7 +223,8 @@ impl Filler<'_> {
     fn short_joined(&mut self, table: &mut [u32], bits: u32) {
         // The codes placed so far: shorter ones first; among codes of one length, literals first.
         let mut placed = [(0, 0); 288];
-        // For each length: where its codes begin, where its literals end, where all of its codes end.
+        // For each length, indices in `placed`: the start of its codes, the end of its literals, the end of
+        // its codes.
         let mut spans = [(0, 0, 0); MAX_BITS + 1];
         for length in 1..=bits {
             let table = doubled(table, length);

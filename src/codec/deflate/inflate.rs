@@ -12,7 +12,7 @@ use super::output::{Match, OutputBuffer};
 use super::unit::Unit;
 use crate::content::Content;
 
-/// Minimum of input bytes that the loops are given, unless the input ends before.
+/// Minimum number of input bytes that the loops are given, unless the input ends before.
 const SYMBOLS_BYTES: usize = 256;
 
 /// The kind of block that a position lies in.
@@ -347,5 +347,5 @@ impl Inflate {
     }
 }
 
-/// Room in which the decoder can always finish the current symbol.
+/// Room, in items, in which the decoder can always finish the current symbol.
 pub(super) const SYMBOL_ROOM: usize = MAX_LENGTH;

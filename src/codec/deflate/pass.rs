@@ -64,8 +64,8 @@ impl Pass {
         self
     }
 
-    /// Returns the next bytes, and why there are no more. Bytes that come with a fault or with the end are
-    /// valid; after the end there are none.
+    /// Returns the next bytes and the reason why the step ended. The bytes are valid even with a fault or
+    /// with the end; after the end there are none.
     pub fn step(&mut self, stored: &dyn Content) -> (&[u8], Result<Stop, Fault>) {
         let window = self.filled.min(WINDOW);
         if self.filled > WINDOW {
@@ -80,7 +80,7 @@ impl Pass {
         (&self.buffer[window..self.filled], stop)
     }
 
-    /// Makes the checkpoint that is due here, which decodes the output after it.
+    /// Makes the checkpoint that is due at the current position. This decodes the output after the position.
     fn mark(&mut self, stored: &dyn Content) -> Result<Stop, Fault> {
         let Some(marks) = &mut self.marks else { return Ok(Stop::Full) };
         let mut out = OutputBuffer { items: &mut self.buffer[..self.filled + PROBE], filled: self.filled };

@@ -28,13 +28,13 @@ const GROWTH: usize = 128 << 10;
 /// The reason why a piece ends where it does.
 #[derive(Clone, Debug)]
 pub enum Ending {
-    /// A block begins there that a [`BlockFinder`](super::BlockFinder) finds.
+    /// A block that a [`BlockFinder`](super::BlockFinder) finds begins at the end of the piece.
     Block,
     /// The cap is reached, possibly within a block.
     Full,
     /// The stream ends.
     End,
-    /// Decoding failed there, or no block begins at the start.
+    /// Decoding failed at the end of the piece, or no block begins at its start.
     Fault(Fault),
 }
 
@@ -165,7 +165,7 @@ impl Piece {
         }
     }
 
-    /// Marks the current position, which decodes the output after it.
+    /// Marks the current position. This decodes the output after the position.
     fn mark(&mut self, inflate: &mut Inflate, stored: &dyn Content) -> Result<Stop, Fault> {
         let until = self.stretch.until;
         let go_on = |inflate: &mut Inflate| !meets(inflate, stored, until);
@@ -190,7 +190,7 @@ impl Piece {
         self.symbols_end >= 2 * WINDOW && last.is_some_and(|last| last.iter().all(|&symbol| symbol < MARKER))
     }
 
-    /// Switches to bytes; `window` is the output before them.
+    /// Switches from symbols to bytes; `window` is the output before the switch.
     fn begin_bytes(&mut self, window: impl ExactSizeIterator<Item = u8>) {
         let len = window.len();
         for (to, byte) in grown(&mut self.bytes, len.max(1)).iter_mut().zip(window) {
@@ -199,17 +199,17 @@ impl Piece {
         (self.in_bytes, self.bytes_start, self.bytes_end) = (true, len, len);
     }
 
-    /// Returns where it begins.
+    /// Returns the position at which the piece begins.
     pub fn start(&self) -> Position {
         self.stretch.start
     }
 
-    /// Returns where it ends. The next piece, if any, has to begin there.
+    /// Returns the position at which the piece ends. The next piece, if any, has to begin there.
     pub fn end(&self) -> Position {
         self.end
     }
 
-    /// Returns why it ends there.
+    /// Returns the reason why the piece ends.
     pub fn ending(&self) -> &Ending {
         &self.ending
     }
@@ -224,7 +224,7 @@ impl Piece {
         self.len() == 0
     }
 
-    /// Returns the size of its buffers in bytes.
+    /// Returns the size of the piece's buffers in bytes.
     pub fn weight(&self) -> usize {
         2 * self.symbols.capacity() + self.bytes.capacity()
     }
@@ -252,9 +252,9 @@ impl Piece {
         Some(start)
     }
 
-    /// Returns the checkpoints within the piece. One is at its start if it was decoded without the window
-    /// before it. `offset` is where its output begins in the stream; `window_at(n)` gives the window `n`
-    /// bytes after that.
+    /// Returns the checkpoints within the piece, with one at its start if the piece was decoded without the
+    /// window before it. `offset` is the position of its output in the stream; `window_at(n)` returns the
+    /// window `n` bytes after `offset`.
     pub fn checkpoints(&self, offset: u64, window_at: impl Fn(usize) -> Option<Vec<u8>>) -> Vec<Checkpoint> {
         let symbols = self.symbols();
         let first = symbols

@@ -11,11 +11,11 @@ use super::output::OutputBuffer;
 use super::unit::{MARKER, Unit};
 use crate::content::Content;
 
-/// Room that a probe needs, in items: it decodes as many.
+/// Number of items that a probe decodes, and for which it needs room.
 pub(super) const PROBE: usize = WINDOW;
 
-/// The bytes of the 32 KiB before a position that are referred to: a bit each, lowest first; `None` means
-/// all.
+/// A bitmap of those of the 32 KiB before a position that later output refers to, lowest bit first; `None`
+/// means all.
 #[derive(Clone, Debug)]
 pub(super) struct Used(Option<Box<[u8; WINDOW / 8]>>);
 
@@ -29,7 +29,7 @@ impl Used {
         Self::of(&seen[usize::from(MARKER)..])
     }
 
-    /// Returns the bytes whose markers have a 1 in `seen`, not a 0.
+    /// Returns the bytes whose markers are set to 1 in `seen`.
     fn of(seen: &[u8]) -> Self {
         let mut used = Box::new([0; WINDOW / 8]);
         for (bits, eight) in used.iter_mut().zip(seen.chunks_exact(8)) {

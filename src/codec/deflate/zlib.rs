@@ -12,12 +12,12 @@ pub const FIRST_BIT: u64 = 16;
 /// Size of the checksum in bytes.
 const CHECKSUM: usize = 4;
 
-/// The two bytes in front, parsed.
+/// The two-byte zlib header, parsed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
     /// Maximum distance of a match, as declared by the writer: 256 bytes to 32 KiB.
     ///
-    /// No reader enforces it, zlib included.
+    /// No reader, zlib included, enforces this maximum.
     pub window: usize,
 }
 

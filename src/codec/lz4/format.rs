@@ -22,7 +22,7 @@ pub(super) const SKIPPABLE: std::ops::RangeInclusive<u32> = 0x184D_2A50..=0x184D
 /// Maximum size of a frame header in bytes.
 const LONGEST: usize = 19;
 
-/// The kind of a frame's blocks; it is the state of a cut between two blocks.
+/// The properties of a frame's blocks; they are the state of a part start between two blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct FrameBlocks {
     /// Matches may reach into earlier blocks.
@@ -46,7 +46,7 @@ impl FrameBlocks {
         if self.checked { 4 } else { 0 }
     }
 
-    /// Returns the state of a cut, never 0.
+    /// Returns the properties as the state of a part start, never 0.
     pub(super) fn to_state(self) -> u32 {
         u32::from(self.code) << 4
             | u32::from(self.linked) << 2
@@ -54,7 +54,7 @@ impl FrameBlocks {
             | u32::from(self.content_checked)
     }
 
-    /// Returns the blocks for the state of a cut; `None` between two frames.
+    /// Returns the properties from the state of a part start; `None` if the part starts between two frames.
     pub(super) fn from_state(state: u32) -> Option<Self> {
         let code = u8::try_from(state >> 4).ok().filter(|code| (4..=7).contains(code))?;
         let is = |bit: u32| state >> bit & 1 == 1;

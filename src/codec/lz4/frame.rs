@@ -16,10 +16,10 @@ use crate::codec::parts::{Hop, PartStart, Parts};
 use crate::content::Content;
 use crate::error::Result;
 
-/// Bytes read to get a header, with those of small blocks after it.
+/// Bytes read at a time to get headers: the headers of small blocks are read together.
 const HOP: usize = 4 << 10;
 
-/// Maximum of stored bytes in a part of frames, which may all be empty.
+/// Maximum number of stored bytes in a part of several frames, which may all be empty.
 const MOST_STORED: u64 = 1 << 20;
 
 /// Usual number of decoded bytes in a part.
@@ -61,7 +61,7 @@ impl Frames {
         *self.running.lock().unwrap_or_else(PoisonError::into_inner) = Some((cut, running));
     }
 
-    /// Returns the decoded size of the block after `size`; `None` if its lengths are invalid.
+    /// Returns the decoded size of the block with the size field `size`; `None` if its lengths are invalid.
     fn measure(&self, size: BlockSize, at: u64) -> Result<Option<u64>> {
         if size.raw {
             return Ok(Some(size.stored as u64));
@@ -79,7 +79,7 @@ impl fmt::Debug for Frames {
     }
 }
 
-/// The state of a hop from one cut to the next.
+/// The state of a hop from one part start to the next.
 struct Hopping<'a> {
     frames: &'a Frames,
     input: Input,
@@ -88,7 +88,7 @@ struct Hopping<'a> {
     least: u64,
     most: u64,
     len: Option<u64>,
-    /// The last block, until it is known to be the last of its frame or not.
+    /// The latest block, until it is known whether it is the last of its frame.
     last: Option<(BlockSize, u64)>,
 }
 
@@ -111,7 +111,7 @@ impl Hopping<'_> {
                 self.input.skip(if blocks.content_checked { 4 } else { 0 });
                 return Ok(None);
             };
-            // A block before another one is not the last of its frame and may be full.
+            // A block that is followed by another one is not the last of its frame, and may be full.
             if self.last.take().is_some() {
                 self.len = self.len.map(|all| all.saturating_add(blocks.longest() as u64));
             }

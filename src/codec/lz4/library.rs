@@ -1,4 +1,4 @@
-//! LZ4 frames through lz4_flex, from the start of a stream: the second opinion.
+//! LZ4 frames through lz4_flex, from the start of a stream: the fallback where our decoder stops.
 //!
 //! lz4_flex gives whole blocks (of at most 4 MiB), so a broken block is damaged from its start. It takes an
 //! end of input before a block for the end of the frame. The frame really ended only if lz4_flex did not try

@@ -23,7 +23,7 @@ use crate::error::{Error, Kind, Result};
 /// Size of a header: `n` and `size`.
 const HEADER: u64 = 8;
 
-/// Bytes read to get a header, with those of small pieces after it.
+/// Bytes read at a time to get headers: the headers of small pieces are read together.
 const HOP: usize = 4 << 10;
 
 /// Bounds for the decoded length of joined pieces.
@@ -33,7 +33,7 @@ const MOST: u64 = 1 << 20;
 /// Maximum number of chunks of a stream, while they are shorter than [`MOST`].
 const CHUNKS: u64 = 1 << 16;
 
-/// Number of buffers for longer pieces that are kept.
+/// Maximum number of buffers for compressed pieces that are kept for reuse.
 const SPARES: usize = 4;
 
 /// Memory for decoding a piece as a stream, in bytes.
@@ -67,7 +67,7 @@ struct PieceTable {
     /// Set if `next` is the end of the stream: `Ok`, or the error there.
     end: Option<Result<()>>,
     headers: Input,
-    /// Offset of `headers`.
+    /// Offset of `headers` in the stored bytes.
     at: u64,
 }
 
@@ -178,7 +178,7 @@ impl Lz4Pieces {
         if done {
             return Ok(());
         }
-        // Slower, but it gives the bytes before the damage, and the reason.
+        // The incremental decoder is slower, but it gives the bytes before the damage, and the reason.
         out.truncate(at);
         block::decode(Input::range(&self.stored, begin, begin.saturating_add(piece.stored)), piece.size, out)
     }

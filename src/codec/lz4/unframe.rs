@@ -138,7 +138,7 @@ impl Unframing {
         }
     }
 
-    /// Decodes a block behind the output, and returns its length.
+    /// Decodes a block, appends it to the output, and returns its length.
     fn block(&mut self, blocks: FrameBlocks, size: BlockSize, out: &mut FrameOutput<'_>) -> Result<usize> {
         let (len, longest) = (size.stored, blocks.longest());
         let whole = len + blocks.after() as usize;
@@ -174,7 +174,8 @@ impl Unframing {
         Err(self.input.damaged("a block of the LZ4 frame is broken"))
     }
 
-    /// Decodes the good bytes of the broken block at `begin` behind the output, and returns their number.
+    /// Decodes the good bytes of the broken block at `begin`, appends them to the output, and returns their
+    /// number.
     fn prefix(
         &mut self,
         blocks: FrameBlocks,
@@ -185,7 +186,7 @@ impl Unframing {
         let stop = begin.saturating_add(size.stored as u64);
         let mut input = self.input.again(begin, stop);
         if blocks.after() > 0 && !input.ends_early(stop) {
-            // Its own checksum is wrong, which does not tell where the damage is.
+            // The block's checksum is wrong, which does not tell where the damage is.
             return 0;
         }
         let good = if size.raw {

@@ -9,7 +9,7 @@
 //! therefore loads the next token early, with only the number of literals between the two tokens, and
 //! branches only on rare cases.
 
-/// Bytes of a copy.
+/// Bytes copied at once.
 const STEP: usize = 16;
 
 /// Maximum number of literals in a short sequence.
@@ -65,7 +65,7 @@ pub(in crate::codec) fn decode(block: &[u8], out: &mut [u8], start: usize) -> Op
 }
 
 /// Decodes sequences while they are short and far from both ends. Stops after the token of the first other
-/// one. Returns true if the literals of that one are decoded, so that its offset is next.
+/// sequence. Returns true if the literals of that sequence are decoded, so that its offset is next.
 #[inline(always)]
 fn short_ones(token: &mut usize, rest: &mut &[u8], out: &mut [u8], done: &mut usize) -> bool {
     let Some(last) = out.len().checked_sub(ROOM) else { return false };
@@ -168,7 +168,7 @@ const REPEAT: [(u128, usize); STEP] = {
 #[inline]
 fn copy_match(out: &mut [u8], at: usize, offset: usize, count: usize) -> Option<()> {
     let from = at - offset;
-    // In whole steps, if the bytes behind the match may be overwritten: they are decoded later.
+    // Whole steps are copied if the bytes after the match may be overwritten: they are decoded later.
     if offset >= STEP && count <= 4 * STEP && out.len() - at >= 4 * STEP {
         copy_step(out, from, at)?;
         copy_step(out, from + STEP, at + STEP)?;
@@ -189,7 +189,7 @@ fn copy_match(out: &mut [u8], at: usize, offset: usize, count: usize) -> Option<
         let byte = *out.get(from)?;
         out.get_mut(at..at + count)?.fill(byte);
     } else {
-        // Copied bytes can be copied again, so each turn doubles the reach.
+        // Copied bytes can be copied again, so each iteration doubles the reach.
         let mut done = 0;
         while done < count {
             let step = (offset + done).min(count - done);

@@ -13,9 +13,9 @@ use crate::error::Result;
 /// A decoder of parts in order, from any part on.
 pub(super) struct PartReader<P: Parts> {
     table: Arc<Parted<P>>,
-    /// The current part, or the next one.
+    /// Number of the current part, or of the next one.
     n: usize,
-    /// The decoded offset at which it begins.
+    /// The decoded offset at which part `n` begins.
     begun: u64,
     /// The decoded offset of the next byte.
     offset: u64,

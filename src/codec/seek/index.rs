@@ -86,11 +86,11 @@ impl IndexKind {
 /// A table's data about the whole stream.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(in crate::codec) struct Summary {
-    /// The bit behind its last block.
+    /// The first bit after the stream's last block.
     pub(in crate::codec) end: u64,
     /// The stream's own checksum.
     pub(in crate::codec) checksum: u32,
-    /// Bytes between two sums.
+    /// The header's `unit`: output bytes between two CRCs.
     pub(in crate::codec) unit: u64,
 }
 
@@ -248,7 +248,7 @@ impl IndexSlot {
         (crc == short(80)?).then_some(StoredIndex { file, whole, places, records: end })
     }
 
-    /// Returns the bytes before the entries.
+    /// Returns the header of the table's file.
     fn header(&self, key: TableKey, whole: Summary, count: u64, crc: u32) -> [u8; HEADER] {
         let mut header = [0; HEADER];
         let mut at = 0;

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use super::index::{IndexSlot, StoredIndex, Summary};
 use crate::content::{Content, read_exact_at};
 
-/// Number of bits for the length in the number of a record.
+/// Number of bits of a record's number that hold its length; the position is in the bits above.
 const LEN_BITS: u32 = 24;
 
 /// An entry: two numbers of the codec, the offset, the record.

@@ -83,7 +83,7 @@ impl<K: fmt::Debug> IndexTrust for TrustedIndex<K> {
             TrustState::Outlived(_, error) => return Err(error.clone()),
             TrustState::Unknown | TrustState::Nothing => return Ok(()),
         }
-        // Removed before the pass, because the pass stores a new table.
+        // The table is removed before the pass, because the pass stores a new one.
         if !self.removed.swap(true, Ordering::Relaxed) {
             self.slot.iter().for_each(IndexSlot::remove);
         }

@@ -60,7 +60,7 @@ impl Threads {
 #[derive(Default)]
 pub(super) struct SegmentQueue {
     entries: VecDeque<QueuedSegment>,
-    /// Number of pieces since the last gap.
+    /// Number of pieces since the last gap that was left to the reader.
     in_row: usize,
 }
 
@@ -190,7 +190,7 @@ fn find_and_decode(zlib: &ZlibTable, cut: u64, until: u64) -> Option<Box<Piece>>
     Some(piece)
 }
 
-/// Returns the buffers of a piece for later use.
+/// Gives the buffers of a piece back to the cache, for reuse.
 pub(super) fn give_back(zlib: &ZlibTable, piece: Box<Piece>) {
     let weight = piece.weight() as u64 + PIECE;
     zlib.cache.keep_scratch(piece, weight);

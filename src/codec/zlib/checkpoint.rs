@@ -9,24 +9,24 @@ pub(super) struct PackedCheckpoint {
     pub(super) header: u64,
     pub(super) bit: u64,
     pub(super) offset: u64,
-    /// The packed window.
+    /// The compressed window.
     pub(super) window: SegmentBytes,
-    /// The CRC-32 of all output before it, if known.
+    /// The CRC-32 of all output before the checkpoint, if known.
     pub(super) sum: Option<u32>,
 }
 
 impl PackedCheckpoint {
-    /// Returns the bit of its block's header, and its own bit.
+    /// Returns the bit of the block's header, and the bit of the checkpoint.
     pub(super) fn bits(&self) -> (u64, u64) {
         (self.header, self.bit)
     }
 
-    /// Returns the size of its packed window in bytes.
+    /// Returns the size of the compressed window in bytes.
     pub(super) fn packed_len(&self) -> u64 {
         self.window.len()
     }
 
-    /// Returns its position; a decoder trusts only the bits and the offset.
+    /// Returns the checkpoint's position; a decoder trusts only the bits and the offset.
     pub(super) fn place(&self) -> Position {
         let block = if self.header == self.bit { Block::Between } else { Block::Dynamic };
         Position { header: self.header, bit: self.bit, offset: self.offset, block, last: false }

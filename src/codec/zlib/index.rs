@@ -42,7 +42,8 @@ pub(super) struct ZlibIndex {
 /// The data needed to decode a span.
 #[derive(Debug)]
 pub(super) struct Record {
-    /// Sums up to the span's start, to the multiples of the unit within the span, and to its end.
+    /// CRCs of the output up to the span's start, to each multiple of the unit within the span, and to its
+    /// end.
     sums: Vec<u32>,
     window: PackedWindow,
 }
@@ -62,7 +63,7 @@ impl ZlibIndex {
         Some(Position { header, bit, offset, block, last: false })
     }
 
-    /// Returns the number and the decoded offset of the next sum after `at`, which is in `span`.
+    /// Returns the number and the decoded offset of the next CRC after `at`, which is in `span`.
     pub(super) fn next_sum(&self, span: usize, at: u64) -> (usize, u64) {
         let (start, end, unit) = (self.spans.start(span), self.spans.start(span + 1), self.spans.whole.unit);
         let number = at / unit - start / unit + 1;
@@ -105,7 +106,7 @@ fn is_consistent(spans: &Spans, bits: u64) -> bool {
         && spans.whole.unit == Scale::of(spans.start(spans.len())).unit()
 }
 
-/// Returns the number of sums in a record.
+/// Returns the number of CRCs in a record.
 fn sums_of(spans: &Spans, span: usize) -> Option<u64> {
     let (start, end, unit) = (spans.start(span), spans.start(span + 1), spans.whole.unit);
     Some((end.checked_sub(1)?.checked_div(unit)?).checked_sub(start.checked_div(unit)?)? + 2)
@@ -120,20 +121,20 @@ impl Record {
         unpacked.then_some(window)
     }
 
-    /// True if the sum before number `next`, continued over `bytes`, gives sum number `next`.
+    /// True if CRC number `next - 1`, continued over `bytes`, gives CRC number `next`.
     pub(super) fn vouches(&self, next: usize, bytes: &[u8]) -> bool {
         let before = next.checked_sub(1).and_then(|before| self.sums.get(before));
         before.is_some_and(|&before| self.sums.get(next) == Some(&crc_after(before, bytes)))
     }
 }
 
-/// The sums of a stream's output up to the multiples of a unit, and up to its end.
+/// The CRCs of a stream's output up to the multiples of a unit, and up to its end.
 #[derive(Clone, Debug)]
 pub(super) struct Sums {
     pub(super) unit: u64,
-    /// Sums up to 0, up to the first multiple, …
+    /// CRCs up to 0, up to the first multiple, …
     pub(super) at: Vec<u32>,
-    /// The sum of all output so far.
+    /// The CRC of all output so far.
     pub(super) now: u32,
 }
 
@@ -142,18 +143,18 @@ impl Sums {
         Self { unit: scale.unit(), at: vec![0], now: 0 }
     }
 
-    /// Returns sums that continue from here, without the earlier ones.
+    /// Returns CRCs that continue from here, without the earlier ones.
     pub(super) fn tip(&self) -> Self {
         Self { unit: self.unit, at: Vec::new(), now: self.now }
     }
 
-    /// Adds the sums that a [`tip`](Self::tip) has gathered.
+    /// Adds the CRCs that a [`tip`](Self::tip) has gathered.
     pub(super) fn add(&mut self, tip: Self) {
         self.at.extend(tip.at);
         self.now = tip.now;
     }
 
-    /// Continues with `bytes`, which begin at `offset`. Returns the sums up to each of `places`, which are in
+    /// Continues with `bytes`, which begin at `offset`. Returns the CRCs up to each of `places`, which are in
     /// order and within the bytes.
     pub(super) fn go_on(&mut self, mut offset: u64, mut bytes: &[u8], places: &[u64]) -> Vec<u32> {
         let mut places = places.iter().copied().peekable();
@@ -167,7 +168,7 @@ impl Sums {
             let until = places.peek().map_or(multiple, |place| multiple.min(*place));
             let len = usize::try_from(until - offset).map_or(bytes.len(), |len| len.min(bytes.len()));
             if len == 0 {
-                // Offsets behind the bytes have no sum.
+                // Offsets after the bytes have no CRC.
                 break;
             }
             let (part, rest) = bytes.split_at(len);
@@ -181,7 +182,7 @@ impl Sums {
         given
     }
 
-    /// Returns the sums of a span: up to its start, to the multiples within it, and to its end.
+    /// Returns the CRCs of a span: up to its start, to the multiples within it, and to its end.
     fn of_span(&self, start: (u64, u32), end: (u64, u32)) -> Option<Vec<u32>> {
         let multiples = usize::try_from(start.0 / self.unit + 1).ok()?
             ..usize::try_from((end.0 - 1) / self.unit + 1).ok()?;
@@ -195,14 +196,14 @@ impl Sums {
 /// A seek table that is to be stored.
 #[derive(Debug)]
 pub(super) struct NewIndex {
-    /// The checkpoints that have a sum.
+    /// The checkpoints that have a CRC.
     pub(super) marks: Vec<PackedCheckpoint>,
     pub(super) sums: Sums,
     pub(super) whole: Summary,
 }
 
 impl NewIndex {
-    /// Stores it; `packed` returns the packed window of a checkpoint.
+    /// Stores the table; `packed` returns the compressed window of a checkpoint.
     pub(super) fn keep(
         &self,
         slot: &IndexSlot,
@@ -225,7 +226,7 @@ impl NewIndex {
         slot.keep(self.whole, &places, &mut records, pass);
     }
 
-    /// Returns the entries of the table, and the sums of each span.
+    /// Returns the entries of the table, and the CRCs of each span.
     fn places(&self, data_size: u64) -> Option<(Vec<Numbers>, Vec<Vec<u32>>)> {
         let count = self.marks.len() + 1;
         let mut at = records::<4>(count);

@@ -1,7 +1,7 @@
-//! A reader that uses the stored table of a stream. All output is compared with the table's sums before it is
+//! A reader that uses the stored table of a stream. All output is compared with the table's CRCs before it is
 //! given.
 //!
-//! By itself the reader decodes from one sum to the next. For sequential reads and far seeks other threads
+//! By itself the reader decodes from one CRC to the next. For sequential reads and far seeks other threads
 //! decode whole spans ahead.
 
 use std::collections::VecDeque;
@@ -66,7 +66,7 @@ impl IndexedReader {
         }
     }
 
-    /// Takes the span that begins here, if it was decoded ahead and is right.
+    /// Takes the span that begins at the reader's position, if it was decoded ahead and is right.
     fn take(&mut self, out: &mut Vec<u8>) -> Option<usize> {
         self.ahead.front().filter(|(span, _)| self.kept.spans.start(*span) == self.at)?;
         let (span, task) = self.ahead.pop_front()?;
@@ -79,7 +79,7 @@ impl IndexedReader {
         Some(decoded.start)
     }
 
-    /// Decodes up to the next sum.
+    /// Decodes up to the next offset that has a CRC in the table.
     fn step(&mut self, out: &mut Vec<u8>) -> Result<usize> {
         if self.at >= self.kept.spans.start(self.span + 1) {
             self.span += 1;

@@ -1,4 +1,4 @@
-//! zlib (RFC 1950) through flate2, from the start of a stream: the second opinion.
+//! zlib (RFC 1950) through flate2, from the start of a stream: the fallback where our decoder stops.
 
 use std::sync::Arc;
 

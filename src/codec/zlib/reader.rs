@@ -31,12 +31,12 @@ pub(super) struct ZlibReader {
     zlib: Arc<ZlibTable>,
     /// Start of the next segment.
     here: Position,
-    /// The output before it, unless `pass` holds it.
+    /// The output before `here`, unless `pass` holds it.
     window: Vec<u8>,
     pass: Option<Pass>,
     /// The offset up to which checkpoints exist, so that the pass makes none.
     known_to: Option<u64>,
-    /// True if a block begins here that a finder finds.
+    /// True if a block that a `BlockFinder` finds begins at `here`.
     at_block: bool,
     ahead: SegmentQueue,
     depth: Depth,
@@ -140,7 +140,7 @@ impl ZlibReader {
         Threads(((cache.threads() + walks / 2) / walks).max(1))
     }
 
-    /// Takes a span that was decoded ahead, if it begins here; returns its start in `out`.
+    /// Takes a span that was decoded ahead, if it begins at `here`; returns its start in `out`.
     fn take_span(
         &mut self,
         start: PackedCheckpoint,
@@ -157,7 +157,7 @@ impl ZlibReader {
         Some(span.start)
     }
 
-    /// Takes a piece to be copied out, if it begins here.
+    /// Takes a piece to be copied out, if it begins at `here`.
     fn take_piece(&mut self, piece: Box<Piece>) -> bool {
         let mut resolver = self.zlib.cache.scratch::<Resolver>();
         resolver.know(&self.window);
@@ -185,7 +185,7 @@ impl ZlibReader {
         true
     }
 
-    /// Moves behind a piece of `len` bytes.
+    /// Moves past a piece of `len` bytes.
     fn go_behind(&mut self, piece: &Piece, len: usize) {
         self.here = Position { offset: self.here.offset.saturating_add(len as u64), ..piece.end() };
         self.at_block = matches!(piece.ending(), Ending::Block);
@@ -214,19 +214,20 @@ impl ZlibReader {
         Some(len)
     }
 
-    /// Returns the buffers of a piece for later use.
+    /// Gives the buffers of a piece back to the cache, for reuse.
     fn take_back(&self, PieceCopy { piece, resolver, .. }: PieceCopy) {
         ahead::give_back(&self.zlib, piece);
         self.zlib.cache.keep_scratch(resolver, RESOLVER);
     }
 
-    /// Decodes up to the first block behind bit `until`, up to `len` bytes, or up to the size of a segment.
+    /// Decodes up to the first block after bit `until`, up to `len` bytes, or up to the size of a segment.
     fn alone(&mut self, until: u64, len: u64, out: &mut Vec<u8>) -> Result<usize> {
         let mut inflate = self.zlib.cache.scratch::<Inflate>();
         let mut piece = self.zlib.cache.scratch::<Piece>();
         let mut cap = usize::try_from(len.min(self.zlib.scale.stretch)).unwrap_or(usize::MAX);
-        // Counted from the last checkpoint. Each piece that is decoded ahead begins with a checkpoint at any
-        // offset. Of two checkpoints too close together only one would be kept, and a gap would follow.
+        // The distance is counted from the last checkpoint. Each piece that is decoded ahead begins with a
+        // checkpoint at any offset. Of two checkpoints too close together only one would be kept, and a gap
+        // would follow.
         let due = self.marked.saturating_add(self.zlib.scale.spacing).saturating_sub(self.here.offset).max(1);
         let due = usize::try_from(due).ok().filter(|due| *due < cap && len == u64::MAX);
         if let Some(due) = due {
@@ -341,7 +342,7 @@ impl SegmentReader for ZlibReader {
                         // A piece of empty blocks is already passed.
                         let Some(copying) = &self.copying else { continue };
                         self.depth.took(copying.piece.len(), self.here.offset);
-                        // `read` gives its bytes.
+                        // `read` returns the bytes of the piece.
                         return Ok(Some(out.len()));
                     };
                     let len = out.len().saturating_sub(start);

@@ -26,7 +26,7 @@ pub(super) struct ZlibTable {
     pub(super) cache: Arc<Cache>,
     pub(super) scale: Scale,
     state: Mutex<TableState>,
-    /// The stored table.
+    /// The stored seek table, if there is one.
     pub(super) found: TrustedIndex<ZlibIndex>,
 }
 
@@ -38,7 +38,7 @@ struct TableState {
     windows: SegmentList,
     /// Checksum of the output from the start on that was decoded without a gap.
     sum: Option<zlib::Adler>,
-    /// CRCs of that output up to several offsets, if a table will be stored.
+    /// CRCs of the output decoded without a gap, up to several offsets, if a table will be stored.
     sums: Option<Sums>,
     completion: Completion,
 }
@@ -93,7 +93,7 @@ impl ZlibTable {
         }
     }
 
-    /// Adds checkpoints with the sums before them, on another thread if there is one.
+    /// Adds checkpoints with the CRCs of the output before them, on another thread if there is one.
     pub(super) fn note(self: &Arc<Self>, checkpoints: Vec<Checkpoint>, sums: Vec<Option<u32>>) {
         self.state().completion.begin();
         let pending = PendingCheckpoints(self.clone());
@@ -135,7 +135,7 @@ impl ZlibTable {
     }
 
     /// Adds a checkpoint, unless an equally good one is near, or its window can't be stored. A checkpoint
-    /// with a sum replaces those without one: a stored table needs the sums.
+    /// with a CRC replaces those without one: a stored table needs the CRCs.
     fn add(&self, checkpoint: &Checkpoint, sum: Option<u32>) {
         let (place, least) = (checkpoint.place, self.scale.spacing / 4 * 3);
         let is_near = |mark: &PackedCheckpoint| match place.offset.checked_sub(mark.offset) {
@@ -179,7 +179,7 @@ impl ZlibTable {
         self.state().windows.get(mark.window)
     }
 
-    /// Adds the bytes at `offset` to the checksum, unless earlier bytes are missing. Returns the sums up to
+    /// Adds the bytes at `offset` to the checksum, unless earlier bytes are missing. Returns the CRCs up to
     /// each of `places`, which are in order and within the bytes, as far as known.
     pub(super) fn sum(&self, offset: u64, bytes: &[u8], places: &[u64]) -> Vec<Option<u32>> {
         loop {
@@ -193,7 +193,7 @@ impl ZlibTable {
                 return Vec::new();
             };
             let sum = before.then(zlib::Adler::of(new));
-            // Another reader has noted the sums up to the places that it passed.
+            // Another reader has noted the CRCs up to the places that it passed.
             let (passed, places) = places.split_at(places.partition_point(|place| *place < before.len));
             let given = sums.as_mut().map(|sums| sums.go_on(before.len, new, places)).unwrap_or_default();
             let mut state = self.state();
@@ -207,7 +207,7 @@ impl ZlibTable {
         }
     }
 
-    /// Returns the checksum as far as known.
+    /// Returns the checksum of the output decoded without a gap.
     pub(super) fn summed(&self) -> zlib::Adler {
         self.state().sum.unwrap_or(zlib::Adler::EMPTY)
     }
@@ -222,7 +222,8 @@ impl ZlibTable {
     }
 }
 
-/// Checkpoints that are being noted; a finished stream stores its table only after them.
+/// Checkpoints that are being added. The table of a finished stream is stored only after all of them are
+/// added.
 struct PendingCheckpoints(Arc<ZlibTable>);
 
 impl Drop for PendingCheckpoints {

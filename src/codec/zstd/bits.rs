@@ -19,7 +19,7 @@ impl<'a> Forwards<'a> {
         u32::try_from(bits).ok()
     }
 
-    /// Returns the number of bytes taken, with a partly taken one.
+    /// Returns the number of bytes taken, including a partly taken one.
     pub(super) fn bytes_taken(&self) -> usize {
         self.at.div_ceil(8)
     }

@@ -107,7 +107,7 @@ fn sequences(section: &[u8]) -> Option<Option<Sequences<'_>>> {
         }
     };
     if count == 0 {
-        // libzstd accepts this too as no sequences.
+        // Like libzstd, accepts the longer form of a count of 0.
         return rest.is_empty().then_some(None);
     }
     let (&modes, mut rest) = rest.split_first()?;

@@ -70,12 +70,12 @@ impl BlockDecoder {
         self.input.is_at_end() && !self.input.is_exactly_at_end()
     }
 
-    /// Returns its libzstd context.
+    /// Returns the decoder's libzstd context.
     pub(super) fn into_context(self) -> Box<Context> {
         self.context
     }
 
-    /// Returns its memory in bytes.
+    /// Returns the memory of the decoder in bytes.
     pub(super) fn weight(&self) -> u64 {
         self.context.weight().saturating_add(READ as u64)
     }
@@ -201,7 +201,7 @@ fn broken(code: usize) -> String {
 }
 
 impl Context {
-    /// Prepares for a frame that continues from `dictionary`, or from no state if that is empty.
+    /// Prepares for a frame that continues from `dictionary`, or from no state if `dictionary` is empty.
     fn enter(&mut self, dictionary: &[u8]) -> Result<()> {
         let context = self.ready()?;
         if !dictionary.is_empty() {

@@ -20,7 +20,7 @@ pub(super) struct StoredDictionary {
 }
 
 impl StoredDictionary {
-    /// Stores a dictionary: its head, and the output behind it.
+    /// Stores a dictionary: its `head`, and the preceding output `content`.
     pub(super) fn put(head: &[u8], content: &[u8], cache: &Cache) -> Option<Self> {
         let len = head.len() + content.len();
         let mut aside = Self::new(len, len, false);

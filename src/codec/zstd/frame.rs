@@ -14,13 +14,13 @@ use crate::content::Content;
 use crate::decode::{Decoder, UNIT, WHOLE};
 use crate::error::{Error, Result};
 
-/// Bytes read to get a header, with those of small blocks after it.
+/// Bytes read at a time to get headers: the headers of small blocks are read together.
 const HOP: usize = 4 << 10;
 
 /// Minimum of decoded bytes in a part, if there are several frames.
 const PART: u64 = 1 << 20;
 
-/// Maximum of stored bytes in a part of several frames, which may all be empty.
+/// Maximum number of stored bytes in a part of several frames, which may all be empty.
 const MOST_STORED: u64 = 1 << 20;
 
 /// Usual maximum number of parts of a stream.
@@ -120,7 +120,7 @@ fn end_of_frame(stored: &Arc<dyn Content>, start: u64) -> Result<u64> {
     }
 }
 
-/// Takes the header of a block: its stored size, its maximal decoded size, and true for the last block.
+/// Reads the header of a block: its stored size, its maximal decoded size, and true for the last block.
 fn block(input: &mut Input) -> Result<(u64, u64, bool)> {
     let Some(bytes) = input.at_least(3)?.first_chunk::<3>() else {
         return Err(input.cut_off());

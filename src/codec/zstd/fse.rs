@@ -57,7 +57,7 @@ pub(super) struct Counts {
     log: u32,
     of: [i16; 64],
     codes: usize,
-    /// Bytes of the description.
+    /// Size of the description in bytes.
     pub(super) len: usize,
 }
 

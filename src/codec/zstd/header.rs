@@ -24,7 +24,7 @@ pub(super) const BLOCK: u64 = 128 << 10;
 /// The header of a frame.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Header {
-    /// Maximum distance of a match, which is what a decoder holds.
+    /// Maximum distance of a match in bytes; a decoder holds this much output.
     pub(super) window: u64,
     pub(super) content_size: Option<u64>,
     pub(super) checked: bool,

@@ -41,7 +41,7 @@ pub(super) struct ZstdIndex {
 /// A position where decoding can start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct BlockPosition {
-    /// Start of the frame and of the block; both are equal at a frame's start.
+    /// Stored offsets of the frame and of the block; both are equal at a frame's start.
     pub(super) frame: u64,
     pub(super) block: u64,
     /// Offset of the block's output.

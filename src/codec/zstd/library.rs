@@ -25,7 +25,7 @@ const READ: usize = 2 * (132 << 10);
 /// Size of a block header in bytes.
 const BLOCK_HEADER: usize = 3;
 
-/// Error codes (`zstd_errors.h`; the numbers are stable) with more meaning than their text.
+/// Error codes that are handled specially (`zstd_errors.h`; the numbers are stable).
 const WINDOW_TOO_LARGE: usize = 16;
 const CHECKSUM_WRONG: usize = 22;
 

@@ -35,7 +35,7 @@ const ANY_TREE: &[u8] = &[0x80, 0x10];
 /// The decoder state between two blocks.
 #[derive(Clone, Debug)]
 pub(super) struct Memory {
-    /// True if something was not understood.
+    /// True if the state is unknown because a block was not understood.
     lost: bool,
     /// Description of the last Huffman tree.
     tree: Option<Box<[u8]>>,
@@ -50,7 +50,7 @@ pub(super) struct Memory {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Follow {
     Now,
-    /// When they are asked for, unless another block with sequences comes first.
+    /// When the offsets are asked for, unless another block with sequences comes first.
     Later,
     /// Skipped, unless the sequences are few.
     Not,
@@ -108,8 +108,8 @@ impl Memory {
         Some(())
     }
 
-    /// Follows the postponed sequences. The tables are still theirs: only a block with sequences changes
-    /// them.
+    /// Follows the postponed sequences. The tables are still those of these sequences, because only a block
+    /// with sequences changes them.
     fn read_later(&mut self) -> Option<()> {
         let Some(block) = self.unread.take() else { return Some(()) };
         self.pass_sequences(&Sections::read(&block)?.sequences?)
@@ -169,7 +169,7 @@ impl TableDescription {
         }
     }
 
-    /// Returns its description, or any description for a table that is never used.
+    /// Returns the table's description, or any description for a table that is never used.
     fn description(&self, of: Of) -> &[u8] {
         match self {
             Self::Described(bytes) => bytes,

@@ -15,7 +15,7 @@ use crate::codec::seek::SegmentReader;
 use crate::codec::seek::index::crc_after;
 use crate::error::{Error, Result};
 
-/// Blocks that begin this close before a due checkpoint have their sequences followed.
+/// The sequences of a block are followed if the block begins this close before a due checkpoint.
 const CLOSE: u64 = BLOCK;
 
 /// A checkpoint that can't be made is given up this far after it was due.
@@ -32,7 +32,7 @@ pub(super) struct FrameReader {
     witness: Option<Arc<ZstdIndex>>,
     /// True if part of the piece belongs to a frame without a checksum.
     unchecked: bool,
-    /// The span of the stored table in which it begins.
+    /// The span of the stored table in which the reader begins.
     span: usize,
     blocks: Option<BlockDecoder>,
     at: u64,
@@ -120,7 +120,7 @@ impl FrameReader {
         }
     }
 
-    /// Decodes a piece: blocks up to the end of a sum, or to the end of the stream.
+    /// Decodes a piece: blocks up to the end of the range of a CRC, or to the end of the stream.
     fn piece(&mut self, out: &mut Vec<u8>) -> Result<()> {
         out.clear();
         self.unchecked = false;

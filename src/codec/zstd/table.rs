@@ -41,12 +41,12 @@ pub(super) struct ZstdTable {
     /// The window of the first frame.
     pub(super) window: u64,
     state: Mutex<TableState>,
-    /// The stored table.
+    /// The stored seek table, if there is one.
     pub(super) found: TrustedIndex<ZstdIndex>,
 }
 
 struct TableState {
-    /// In order of their offsets; the first is the stream's start.
+    /// Checkpoints in order of their offsets; the first is the stream's start.
     marks: Vec<ZstdCheckpoint>,
     sums: Sums,
     completion: Completion,
@@ -74,11 +74,11 @@ struct ZstdCheckpoint {
 
 #[derive(Clone)]
 enum Dictionary {
-    /// None is needed: the stream's start.
+    /// The stream's start needs no dictionary.
     None,
     Coming,
     There(Arc<StoredDictionary>),
-    /// It could not be stored.
+    /// The dictionary could not be stored.
     Lost,
 }
 
@@ -117,12 +117,12 @@ impl ZstdTable {
         Input::range(&self.stored, from, u64::MAX)
     }
 
-    /// Returns the blocks from the start on.
+    /// Returns a decoder of the blocks from the start of the stream on.
     pub(super) fn blocks(&self) -> BlockDecoder {
         BlockDecoder::new(self.input(0), self.cache.scratch::<Context>())
     }
 
-    /// Returns the blocks from a checkpoint on, with its dictionary.
+    /// Returns a decoder of the blocks from a checkpoint on, with its dictionary.
     pub(super) fn blocks_at(
         &self,
         place: BlockPosition,
@@ -133,7 +133,8 @@ impl ZstdTable {
         BlockDecoder::within(self.input(place.block), context, header, dictionary)
     }
 
-    /// Returns the blocks from the start of a span of the stored table on; the span has `sums` CRCs.
+    /// Returns a decoder of the blocks from the start of a span of the stored table on; the span has `sums`
+    /// CRCs.
     pub(super) fn blocks_of(&self, kept: &ZstdIndex, span: usize, sums: usize) -> Result<BlockDecoder> {
         let lost = || Error::damaged("the seek table does not fit the stream");
         let place = kept.place(span).ok_or_else(lost)?;
@@ -183,8 +184,8 @@ impl ZstdTable {
         Some((state.marks.get(at)?.sums.clone()?, end))
     }
 
-    /// Adds a checkpoint, unless another reader is further. Its dictionary is `head` followed by `content`
-    /// from `start` on.
+    /// Adds a checkpoint, unless another reader has decoded further. Its dictionary is `head` followed by
+    /// `content` from `start` on.
     pub(super) fn add(self: &Arc<Self>, within: EntryPoint, head: Vec<u8>, content: Vec<u8>, start: usize) {
         let number = {
             let mut state = self.state();
@@ -290,7 +291,7 @@ impl ZstdTable {
     }
 }
 
-/// A dictionary that is being stored. A finished stream stores its table only after it.
+/// A dictionary that is being stored. The table of a finished stream is stored only after it.
 struct PendingDictionary {
     zstd: Arc<ZstdTable>,
     number: usize,
