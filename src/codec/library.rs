@@ -35,13 +35,13 @@ impl Sequential for Library {
     }
 }
 
-/// A decoder that runs a library step by step and remembers how the stream ended.
+/// A decoder that runs a library step by step and remembers the end of the stream.
 pub(super) trait Steps: Send {
     /// Makes one step and returns the number of bytes written to `out`. A step that only advances, or finds
     /// the end, returns 0.
     fn step(&mut self, out: &mut [u8]) -> Result<usize>;
 
-    /// Returns how the stream ended, once it has.
+    /// Returns the end of the stream once it is reached: `Ok`, or the error.
     fn end(&self) -> Option<&Result<()>>;
 
     /// See [`Decoder::suspect`].

@@ -50,7 +50,7 @@ pub(super) enum Hop {
         /// Decoded size of the data up to `next`; only a maximum if not [`Parts::CERTAIN`].
         len: Option<u64>,
     },
-    /// The stream ends here, in order.
+    /// The stream ends here without damage.
     End,
     /// Only decoding can find the next part.
     Unknown,
@@ -135,7 +135,7 @@ struct FoundParts {
 #[derive(Clone, Copy, Debug)]
 struct KnownPart {
     cut: PartStart,
-    /// Maximum decoded size of the part that begins here.
+    /// Maximum decoded size of the part that begins at `cut`.
     most: u64,
 }
 

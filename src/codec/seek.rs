@@ -42,7 +42,7 @@ pub(super) trait SeekTable: Send + Sync + fmt::Debug + 'static {
 
     /// Returns the memory of a segment reader in bytes, without the segments that it decodes ahead.
     ///
-    /// The default is that of a zlib segment with its symbols and its bytes.
+    /// The default is the memory of a zlib segment with its symbols and its bytes.
     fn weight(&self) -> u64 {
         8 << 20
     }
@@ -184,7 +184,7 @@ struct SeekableDecoder {
 enum Backend {
     Ours(Box<dyn SegmentReader>),
     Ended,
-    /// The library's decoder, at the offset where ours found damage.
+    /// The library's decoder, at the offset where our decoder found damage.
     Library(Box<dyn Decoder>),
     /// The earlier verdict of the library.
     Judged(Verdict),
@@ -266,7 +266,7 @@ impl SeekableDecoder {
         let read = match decoder.read(out) {
             Ok(read) => read.min(out.len()),
             Err(error) => {
-                // The bit is our decoder's. It is right if the library stops at the same byte.
+                // The bit position is that of our decoder. It is right if the library stops at the same byte.
                 let bit = self.stopped.filter(|(_, at)| *at == self.at).map(|(bit, _)| bit);
                 let (suspect, lasts) = (decoder.suspect(), error.lasts());
                 let error = placed(error, bit, self.at);

@@ -236,7 +236,7 @@ impl<'a> Buffer<'a> {
                 return Err(Error::damaged("it reaches past the end of its buffer"));
             }
             let size = u32::from_le_bytes(window.array(self.stored, self.at(at.into())?, ahead)?);
-            // A negative size is a large number here.
+            // The size is signed in the format: a negative one is a large number here.
             if size > rest - 4 {
                 return Err(Error::damaged(format!(
                     "a stream says that it is {size} bytes long, but its buffer has {}",

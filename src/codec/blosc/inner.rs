@@ -22,8 +22,8 @@ pub(super) fn may_hold(inner: Inner, stored: &[u8], len: usize) -> bool {
         Inner::Snappy => 64,
         // 258 bytes take at least two bits.
         Inner::Zlib => 1032,
-        // A frame gives its length unless its writer did not know it; Blosc's does. A block of at most 128
-        // KiB takes at least three bytes.
+        // A frame states its decoded size unless its writer did not know the size; Blosc does. A block of at
+        // most 128 KiB takes at least three bytes.
         Inner::Zstd => match zstd::zstd_safe::get_frame_content_size(stored) {
             Ok(Some(size)) if size == len as u64 => 1 << 16,
             Ok(None) => 1 << 16,

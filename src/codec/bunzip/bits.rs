@@ -72,7 +72,7 @@ impl<'a> Bits<'a> {
         Ok(value)
     }
 
-    /// Returns the next `count` bits, at most 32, with zeros behind the end.
+    /// Returns the next `count` bits, at most 32, with zeros after the end.
     pub(super) fn peek(&mut self, count: u32) -> u32 {
         debug_assert!((1..=32).contains(&count));
         let (window, skip) = self.window();

@@ -124,7 +124,7 @@ struct LaneStepper<'a, Starts> {
     step: usize,
     /// For each lane: the next row.
     at: [usize; LANES],
-    /// For each lane: the first row and the first step of its segment, unless no segment was left.
+    /// For each lane: the first row and the first step of its segment; `None` if no segment was left.
     open: [Option<(usize, usize)>; LANES],
     starts: Starts,
     done: BTreeMap<usize, Segment>,

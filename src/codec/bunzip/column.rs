@@ -19,7 +19,7 @@ const RUN_SYMBOLS: u16 = 2;
 /// Maximum number of digits in a run's length, as in libbz2. The length is at most 2 · 2²¹.
 const RUN_DIGITS: u32 = 21;
 
-/// Bytes behind the block that a short run may overwrite.
+/// Bytes after the block that a short run may overwrite.
 const SLACK: usize = 16;
 
 /// The last column of a block's sorted rotations.

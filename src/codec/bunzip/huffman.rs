@@ -22,7 +22,7 @@ pub(super) struct Code {
     /// For the next [`SHORT`] bits: symbol and length of the code they begin with, or 0 if the code is
     /// longer.
     short: [u16; 1 << SHORT],
-    /// For each length: the first value of [`LONGEST`] bits behind all codes up to that length.
+    /// For each length: the first value of [`LONGEST`] bits after all codes up to that length.
     limit: [u32; LONGEST as usize + 1],
     /// For each length: the difference between a code and its index in `symbols`.
     base: [i32; LONGEST as usize + 1],

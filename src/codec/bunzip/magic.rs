@@ -22,7 +22,7 @@ const END_OF_STREAM: u64 = 0x1772_4538_5090;
 /// Bytes of a content that are searched at once.
 const PIECE: usize = 256 << 10;
 
-/// Bytes that a search reads behind its last position: those of a magic, and one pair more.
+/// Bytes that a search reads after its last position: those of a magic, and two more.
 const BEHIND: usize = 8;
 
 /// Distance in bytes between the pairs that are looked up.
@@ -156,7 +156,7 @@ pub struct Candidates<'a> {
 }
 
 impl<'a> Candidates<'a> {
-    /// Returns the magics whose first bit lies in the bytes `places` of `content`; they may end behind
+    /// Returns the magics whose first bit lies in the bytes `places` of `content`; they may end after
     /// `places`.
     pub fn new(content: &'a dyn Content, places: Range<u64>) -> Self {
         Self { content, places, piece: Vec::new(), found: std::collections::VecDeque::new() }

@@ -65,7 +65,7 @@ pub struct BlockChain {
 /// The progress of a chain.
 #[derive(Clone, Copy, Debug)]
 enum ChainState {
-    /// Before a possible stream; `first` if there was none yet.
+    /// Before a possible stream; `first` is true if no stream came before.
     Outside { byte: u64, first: bool },
     /// After a stream's header, or after a block.
     Inside { bit: u64, follows: Follows, level: Level, combined: u32 },

@@ -54,7 +54,7 @@ type DecodedBlock = std::result::Result<(Block, Output), Fault>;
 /// The output of a block.
 enum Output {
     Summary(Vec<u8>),
-    /// Output to be read from its decoder.
+    /// Output that is read from the decoder.
     Long(Box<Decoder>),
 }
 

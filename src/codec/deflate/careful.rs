@@ -15,7 +15,7 @@ pub(super) const SYMBOL_BYTES: usize = 8;
 /// The reason why the loop ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Left {
-    /// More input is needed, and there is more.
+    /// More input is needed, and the input has not ended.
     Input,
     /// The output is full; a rest of the match, possibly empty, has no room.
     Full(Match),

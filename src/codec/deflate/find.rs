@@ -76,7 +76,7 @@ fn scan(bytes: &[u8], from: usize, last: usize) -> Option<usize> {
 /// below 30).
 fn may_begin(word: u64) -> u64 {
     let kind = !word & !(word >> 1) & (word >> 2);
-    // A count of five bits is 30 or 31 if its upper four are set.
+    // A count of five bits is 30 or 31 if its upper four bits are set.
     let count = |at: u32| (word >> at) & (word >> (at + 1)) & (word >> (at + 2)) & (word >> (at + 3));
     kind & !count(4) & !count(9) & ((1 << (8 * STRIDE)) - 1)
 }
@@ -85,7 +85,7 @@ fn may_begin(word: u64) -> u64 {
 fn precode_is_complete(bytes: &[u8], bit: usize) -> bool {
     const COUNT_AT: usize = 13;
     let codes = low(super::bits::peek(bytes, bit + COUNT_AT), 4) as u32 + 4;
-    // At most 57 bits, which one peek gives.
+    // All lengths together have at most 57 bits, which one peek gives.
     let lengths = low(super::bits::peek(bytes, bit + COUNT_AT + 4), 3 * codes);
     let shares = (0..5).map(|group| SHARES[low(lengths >> (12 * group), 12) as usize]);
     shares.map(u32::from).sum::<u32>() == WHOLE

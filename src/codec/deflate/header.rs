@@ -8,7 +8,7 @@ use super::bits::{Bits, low, peek};
 use super::fault::{Reason, Wrong};
 use super::huffman::{self, PRECODE, PRECODE_BITS, PRECODE_TABLE};
 
-/// Maximum size of a header in bytes, from the byte of its first bit.
+/// Maximum size of a header in bytes, counted from the byte that holds its first bit.
 ///
 /// Three bits, three counts of 14 bits together, 19 lengths of three bits, and 316 code lengths of
 /// seven bits and seven extra bits: 4498 bits.

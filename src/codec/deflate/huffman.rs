@@ -73,7 +73,7 @@ impl Codes {
     }
 }
 
-/// The symbols of a kind of code, and how the codes are looked up.
+/// The symbols of a kind of code, and the number of bits with which its codes are looked up.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Alphabet {
     /// The entry of each symbol.

@@ -196,7 +196,7 @@ impl Inflate {
         (out.filled, stop)
     }
 
-    /// Decodes into any kind of output; `one_block` says whether to stop where a block ends.
+    /// Decodes into any kind of output; `one_block` is true if decoding also stops where a block ends.
     pub(super) fn run<S: Unit>(
         &mut self,
         stored: &dyn Content,
@@ -241,7 +241,7 @@ impl Inflate {
         }
     }
 
-    /// Reads the header of the block that begins here.
+    /// Reads the header of the block that begins at the current position.
     fn open_block(&mut self, stored: &dyn Content) -> Result<(), Wrong> {
         let byte = self.bit >> 3;
         let bytes = self.input.from(stored, byte, HEADER_BYTES);
@@ -331,7 +331,8 @@ impl Inflate {
         }
     }
 
-    /// True if a dynamic block that is not the last may begin here, as for a [`BlockFinder`](super::BlockFinder).
+    /// True if a dynamic block that is not the last may begin at the current position, as for a
+    /// [`BlockFinder`](super::BlockFinder).
     pub(super) fn at_plausible_block(&mut self, stored: &dyn Content) -> bool {
         let bytes = self.input.from(stored, self.bit >> 3, HEADER_BYTES);
         self.state == BlockState::Between && header::is_plausible(bytes, (self.bit & 7) as usize)

@@ -73,8 +73,8 @@ impl Input {
         &self.buffer[..self.filled]
     }
 
-    /// Takes the error because of which the last call gave fewer bytes than wanted; `None` if the content
-    /// ends there.
+    /// Takes the error for which the last call returned fewer bytes than wanted; `None` if the content has
+    /// ended.
     pub(super) fn trouble(&mut self) -> Option<Error> {
         self.trouble.take()
     }

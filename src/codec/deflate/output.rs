@@ -6,7 +6,7 @@ use super::unit::Unit;
 /// A buffer that is filled from the front.
 #[derive(Debug)]
 pub(super) struct OutputBuffer<'a, S> {
-    /// The output so far, its last 32 KiB or all of it, then room for more.
+    /// The output so far (the last 32 KiB or all of it), then room for more.
     pub(super) items: &'a mut [S],
     /// Number of items in the output so far.
     pub(super) filled: usize,

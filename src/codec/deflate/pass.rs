@@ -44,15 +44,16 @@ impl Pass {
         Ok(Self { inflate, buffer, filled: window.len(), marks: None })
     }
 
-    /// Adds checkpoints: one here, and one every `spacing` bytes of output from here on (at least 32 KiB),
-    /// each at the next position between two symbols.
+    /// Adds checkpoints: one at the current position, and one every `spacing` bytes of output from there on
+    /// (at least 32 KiB), each at the next position between two symbols.
     #[must_use]
     pub fn with_checkpoints(self, spacing: u64) -> Self {
         let here = self.place().offset;
         self.with_checkpoints_from(here, spacing)
     }
 
-    /// Adds checkpoints, the first at the decoded offset `first`, or here if `first` is already passed.
+    /// Adds checkpoints, the first at the decoded offset `first`, or at the current position if `first` is
+    /// already passed.
     #[must_use]
     pub fn with_checkpoints_from(mut self, first: u64, spacing: u64) -> Self {
         self.marks = Some(Marks {

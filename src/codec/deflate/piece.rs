@@ -22,7 +22,7 @@ use super::probe::{PROBE, Probe, Probed, Used};
 use super::unit::MARKER;
 use crate::content::Content;
 
-/// Items by which the buffers grow. After as many items, the piece is checked for markers.
+/// Number of items by which the buffers grow, and after which the piece is checked for markers.
 const GROWTH: usize = 128 << 10;
 
 /// The reason why a piece ends where it does.
@@ -41,8 +41,8 @@ pub enum Ending {
 /// The part of a stream that a piece is to hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PieceRequest {
-    /// Start of the piece. Its offset may be arbitrary while it is unknown: positions and faults count from
-    /// it.
+    /// Start of the piece. If its offset is unknown it may be arbitrary: positions and faults count from this
+    /// offset.
     pub start: Position,
     /// The bit from which on the piece ends at the first block that a [`BlockFinder`](super::BlockFinder) finds.
     pub until: u64,
@@ -52,7 +52,7 @@ pub struct PieceRequest {
     pub spacing: usize,
 }
 
-/// A piece of output, some of it perhaps as markers. The next piece reuses its buffers.
+/// A piece of output, part of which may be markers. The next piece reuses its buffers.
 #[derive(Debug)]
 pub struct Piece {
     stretch: PieceRequest,
@@ -240,7 +240,7 @@ impl Piece {
     }
 
     /// Swaps `out` for the buffer with the output, if all of it was decoded after a known window. `out` then
-    /// begins with that window, whose length is returned. The piece has no output from there on.
+    /// begins with that window, whose length is returned. The piece then has no output.
     pub fn exchange(&mut self, out: &mut Vec<u8>) -> Option<usize> {
         if !self.symbols().is_empty() {
             return None;

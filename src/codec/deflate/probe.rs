@@ -64,7 +64,7 @@ fn spread(bits: u8) -> u64 {
     (((own + 0x7f * EACH) >> 7) & EACH) * 0xff
 }
 
-/// A position where decoding can start again, and the bytes before it that this needs.
+/// A position where decoding can start again, and the preceding bytes that the later output refers to.
 #[derive(Clone, Debug)]
 pub(super) struct Probed {
     pub(super) place: Position,

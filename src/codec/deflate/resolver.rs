@@ -9,8 +9,8 @@ use super::unit::MARKER;
 pub struct Resolver {
     /// The byte for each of the 2^16 symbols.
     table: Box<[u8; 1 << 16]>,
-    /// Number of bytes by which the window is shorter than 32 KiB: as many of the first markers stand for no
-    /// byte.
+    /// Number of bytes by which the window is shorter than 32 KiB: that many of the first markers stand for
+    /// no byte.
     missing: usize,
 }
 
@@ -37,9 +37,8 @@ impl Resolver {
         self.table[usize::from(MARKER) + self.missing..].copy_from_slice(window);
     }
 
-    /// Writes the output of a piece from its byte `from` on to `out`, and returns the number of bytes. It
-    /// ends where `out` is full, where the piece ends, or at a match that begins before the stream's first
-    /// byte.
+    /// Writes the output of a piece from its byte `from` on to `out`, and returns the number of bytes. Stops
+    /// where `out` is full, where the piece ends, or at a match that begins before the stream's first byte.
     pub fn write(&self, piece: &Piece, from: usize, out: &mut [u8]) -> usize {
         let symbols = piece.symbols().get(from..).unwrap_or_default();
         let symbols = &symbols[..symbols.len().min(out.len())];

@@ -1,4 +1,4 @@
-//! The zlib wrapper of a deflate stream (RFC 1950): two bytes in front, an Adler-32 behind.
+//! The zlib wrapper of a deflate stream (RFC 1950): a two-byte header before it, an Adler-32 after it.
 
 use super::fault::{Cause, Fault};
 use super::inflate::Position;
@@ -45,7 +45,7 @@ impl Header {
     }
 }
 
-/// Returns the checksum behind a deflate stream that ends at `end`.
+/// Returns the stored checksum after a deflate stream that ends at `end`.
 pub fn stored_checksum(stored: &dyn Content, end: Position) -> std::result::Result<u32, Fault> {
     let mut input = Input::default();
     let bytes = input.from(stored, end.bit.div_ceil(8), CHECKSUM);

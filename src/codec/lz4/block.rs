@@ -109,7 +109,7 @@ impl Block {
                 let mut count = self.room(match_left)?;
                 let rest = match_left - count as u64;
                 self.bytes_left -= count as u64;
-                // Copied bytes repeat, so each round can copy twice as much.
+                // Copied bytes can be copied again, so each iteration can copy twice as much.
                 let from = self.bytes.len() - offset;
                 while count > 0 {
                     let run = count.min(self.bytes.len() - from);

@@ -51,7 +51,7 @@ impl Frames {
         (self.data_size / parts).next_power_of_two().max(PART)
     }
 
-    /// Returns checksum and length of the frame up to `cut`, if it was decoded in order up to there.
+    /// Returns checksum and length of the frame up to `cut`, if the frame was decoded in order up to `cut`.
     fn running_at(&self, cut: PartStart) -> Option<Running> {
         let running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
         running.as_ref().filter(|(at, _)| *at == cut && cut.state != 0).map(|(_, running)| running.clone())

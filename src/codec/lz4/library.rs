@@ -50,7 +50,7 @@ struct Unframing {
     decoder: FrameDecoder<Watched>,
     /// Number of frames that ended in order.
     frames: u64,
-    /// Output bytes in all, and those before the current frame.
+    /// Number of output bytes in all, and of those before the current frame.
     given: u64,
     begun: u64,
     /// The magic of the current frame.

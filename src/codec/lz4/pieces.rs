@@ -188,7 +188,8 @@ impl Lz4Pieces {
     }
 }
 
-/// Passes each piece to `take`. The four bytes before its LZ4 block, its size, belong to the part.
+/// Passes each piece to `take` as a part. The part begins with the decoded size, the four bytes before the
+/// LZ4 block.
 pub(in crate::codec) fn each_piece(stored: &Arc<dyn Content>, take: Take<'_>) -> Result<()> {
     let mut input = Input::range(stored, 0, u64::MAX).in_reads_of(HOP);
     while let Some(piece) = header(&mut input)? {

@@ -1,4 +1,4 @@
-//! The checksum and the length of an LZ4 frame, computed while it is decoded in order.
+//! The checksum and the length of an LZ4 frame, computed while the frame is decoded in order.
 
 use std::hash::Hasher;
 

@@ -52,7 +52,7 @@ pub(super) struct Unframing {
     /// The last output of a linked frame.
     window: Vec<u8>,
     part_end: PartEnd,
-    /// Checksum and length of the frame so far, if it was followed from its start on.
+    /// Checksum and length of the frame so far, if the frame was decoded from its start on.
     running: Option<Running>,
     /// The stored checksum of the last frame's content, if there is one.
     sum: Option<u32>,

@@ -150,7 +150,7 @@ pub(in crate::codec) struct IndexSlot {
 struct Keys {
     /// The key of the stream in this file.
     own: TableKey,
-    /// The key of all streams with the same MD5, used once the MD5 has proven right.
+    /// The key of all streams with the same MD5, used once the MD5 is proved.
     shared: Option<TableKey>,
 }
 
@@ -296,7 +296,7 @@ impl IndexSlot {
         if self.md5_of_stored().is_ok_and(|md5| md5 == claimed) {
             return keep(shared);
         }
-        // Only a second pass shows the MD5 of the decoded bytes. The mount may end before it is done.
+        // Only a second pass shows the MD5 of the decoded bytes. The mount may end before that pass is done.
         keep(keys.own);
         if self.md5_of_decoded(pass).is_ok_and(|md5| md5 == claimed) {
             keep(shared);

@@ -31,8 +31,8 @@ pub(in crate::codec) struct Spans {
 }
 
 impl Spans {
-    /// Returns the table in a slot, with at most `most` entries. A table that is not consistent is removed:
-    /// all records must be in its file, and `is_consistent` is the codec's check.
+    /// Returns the table in a slot, with at most `most` entries. An inconsistent table is removed: all
+    /// records must be in its file, and `is_consistent` is the codec's check.
     pub(in crate::codec) fn find(
         slot: &IndexSlot,
         most: u64,

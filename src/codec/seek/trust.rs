@@ -34,8 +34,8 @@ pub(in crate::codec) trait IndexTrust: fmt::Debug {
     fn data_size(&self) -> u64;
 
     /// Decides between table and stream after they contradicted each other. `pass` decodes the stream without
-    /// the table. If it finds the stream sound, the table is removed. Otherwise its error is the result, now
-    /// and later.
+    /// the table. If this pass finds the stream sound, the table is removed. Otherwise its error is the
+    /// result of this call and of later ones.
     fn judge(&self, pass: &mut dyn FnMut() -> Result<()>) -> Result<()>;
 }
 

@@ -18,7 +18,8 @@ use crate::cache::{Reservation, Task};
 use crate::codec::deflate::{BlockFinder, Ending, Inflate, Piece, PieceRequest, Position, WINDOW};
 use crate::decode::Depth;
 
-/// Up to this number of threads the reader decodes a share itself. With more it is busy replacing markers.
+/// Up to this number of threads the reader decodes a share itself. With more threads it is busy replacing
+/// markers.
 const FEW: usize = 4;
 
 /// Maximum output of a piece, as a multiple of the intended output; the size is known only after decoding.
@@ -41,7 +42,7 @@ const PIECE: u64 = 320 << 10;
 pub(super) struct Threads(pub(super) usize);
 
 impl Threads {
-    /// True if the reader decodes a share too. With more threads it only replaces markers.
+    /// True if the reader decodes a share too. With more threads the reader only replaces markers.
     fn are_few(self) -> bool {
         self.0 <= FEW
     }
@@ -90,7 +91,7 @@ impl SegmentQueue {
         self.entries.pop_front()
     }
 
-    /// Starts further segments, as many as `depth` allows on so many threads and the cache has room for.
+    /// Starts further segments, as many as `depth` allows on `threads` threads and the cache has room for.
     pub(super) fn fill(&mut self, zlib: &Arc<ZlibTable>, here: Position, depth: &Depth, threads: Threads) {
         let depth = threads.depth(depth, here.offset);
         while self.entries.len() < depth {

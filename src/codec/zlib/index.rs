@@ -143,7 +143,7 @@ impl Sums {
         Self { unit: scale.unit(), at: vec![0], now: 0 }
     }
 
-    /// Returns CRCs that continue from here, without the earlier ones.
+    /// Returns CRCs that continue from the current offset, without the earlier ones.
     pub(super) fn tip(&self) -> Self {
         Self { unit: self.unit, at: Vec::new(), now: self.now }
     }

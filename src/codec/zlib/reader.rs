@@ -54,7 +54,7 @@ pub(super) struct ZlibReader {
 struct PieceCopy {
     piece: Box<Piece>,
     resolver: Box<Resolver>,
-    /// The decoded offset of the next byte, and the number of the piece's bytes before it.
+    /// The decoded offset of the next byte, and the number of the piece's bytes that were copied out.
     offset: u64,
     given: usize,
     /// The piece's checkpoints from `offset` on.

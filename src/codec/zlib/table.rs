@@ -1,4 +1,4 @@
-//! The checkpoints of a stream, and its checksum as far as known.
+//! The checkpoints of a stream, and the checksum of the output decoded so far.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,8 +13,8 @@ use crate::codec::seek::index::{Completion, IndexSlot, Summary};
 use crate::codec::seek::trust::TrustedIndex;
 use crate::content::Content;
 
-/// Distance before a multiple of the spacing at which a checkpoint is due. It is made between two symbols,
-/// which are up to 258 bytes apart, and should not come after the start of a unit.
+/// Distance before a multiple of the spacing at which a checkpoint is due. A checkpoint is made between two
+/// symbols, which are up to 258 bytes apart, and should not come after the start of a unit.
 const EARLY: u64 = 512;
 
 /// Memory of a packer in bytes.

@@ -56,7 +56,7 @@ impl<'a> Backwards<'a> {
     }
 }
 
-/// Returns up to 32 bits from `bit` on, with zeros behind the end.
+/// Returns up to 32 bits from `bit` on, with zeros after the end.
 fn bits_at(bytes: &[u8], bit: usize, count: u32) -> u64 {
     let rest = bytes.get(bit / 8..).unwrap_or_default();
     let word = match rest.first_chunk::<8>() {

@@ -100,7 +100,7 @@ fn read_count(bits: &mut Forwards<'_>, total_left: u32) -> Option<i16> {
     i16::try_from(value).ok()?.checked_sub(1)
 }
 
-/// A state: its code, and how the next state is found.
+/// A state: its code, and the data that give the next state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct FseState {
     pub(super) code: u8,
@@ -140,7 +140,8 @@ impl Table {
             for _ in 0..count {
                 states_used.get_mut(at)?.code = code;
                 at = (at + step) % size;
-                // States at the end are taken. All are taken only if nothing is left to spread.
+                // States from `end` on are occupied. All states are occupied only if nothing is left to
+                // spread.
                 while end > 0 && at >= end {
                     at = (at + step) % size;
                 }

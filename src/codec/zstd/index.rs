@@ -29,7 +29,7 @@ use crate::error::Result;
 /// Maximum number of checkpoints in a table: many more than the scale gives.
 const PLACES: u64 = 1 << 16;
 
-/// Bytes of a record without its sums and its dictionary.
+/// Size in bytes of a record without its CRCs and its dictionary.
 const BESIDE: u64 = 12;
 
 /// A stored seek table whose numbers are consistent.

@@ -70,7 +70,7 @@ pub(super) struct Unpacking {
     single: bool,
     /// Number of frames that ended in order.
     frames: u64,
-    /// Output bytes in all, and those before the current frame.
+    /// Number of output bytes in all, and of those before the current frame.
     given: u64,
     begun: u64,
     /// Input bytes that libzstd asks for; 0 between frames.
@@ -140,7 +140,8 @@ impl Unpacking {
         Ok(false)
     }
 
-    /// Returns the number of input bytes to give: as many as wanted, less the header of a following block.
+    /// Returns the number of input bytes to give: as many as libzstd asks for, less the header of the next
+    /// block.
     fn portion(&self) -> usize {
         let is_last = self.last[0] & 1 == 1;
         match self.wants.checked_sub(BLOCK_HEADER) {

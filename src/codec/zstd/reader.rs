@@ -38,7 +38,7 @@ pub(super) struct FrameReader {
     at: u64,
     /// Number of frames that ended in order.
     frames: u64,
-    /// Checksum of the last of these frames, and the stored offset behind it.
+    /// Checksum of the last frame that ended in order, and the stored offset after that frame.
     checksum: u32,
     end: u64,
     making: Making,
@@ -61,7 +61,7 @@ struct Making {
     window: Vec<u8>,
 }
 
-/// The sums of a span with which the output is compared.
+/// The CRCs of a span with which the output is compared.
 struct Checking {
     sums: Arc<[u32]>,
     /// Number of the next piece.
@@ -147,14 +147,14 @@ impl FrameReader {
         if self.kept.is_some() && self.ended { self.compare_end() } else { Ok(()) }
     }
 
-    /// Chooses the sums with which the next piece is compared.
+    /// Chooses the CRCs with which the next piece is compared.
     fn choose_sums(&mut self) -> Result<()> {
         if self.checking.as_ref().is_some_and(|checking| self.at < checking.end) {
             return Ok(());
         }
         if let Some(kept) = &self.witness {
             let span = kept.spans.at(self.at);
-            // Damaged sums prove nothing.
+            // Damaged CRCs prove nothing.
             let sums = kept.sums(span).filter(|_| kept.spans.start(span) == self.at).unwrap_or_default();
             let end = kept.spans.start(span + 1);
             self.checking =
@@ -218,8 +218,8 @@ impl FrameReader {
         Ok(given)
     }
 
-    /// Accounts for decoded bytes. `ends` is set if a block ended with them, and true if it was its frame's
-    /// last.
+    /// Accounts for decoded bytes. `ends` is set if a block ended with these bytes, and true if that block
+    /// was its frame's last.
     fn took(&mut self, decoded: &[u8], header: Header, ends: Option<bool>) -> Result<()> {
         if self.kept.is_none() {
             self.zstd.sum(self.at, decoded, ends.is_some());

@@ -55,7 +55,7 @@ impl Scale {
     }
 
     /// Returns the decoded offset from which the next checkpoint is due, after one at `offset`. Checkpoints
-    /// are counted from the end of the stream, so that the last one is near it.
+    /// are counted from the end of the stream, so that the last one is near the end.
     pub(super) fn due(self, offset: u64, frame: Header) -> u64 {
         let (spacing, last) = (self.spacing(frame), self.data_size.saturating_sub(self.tail));
         let earliest = offset.saturating_add(spacing / 2);

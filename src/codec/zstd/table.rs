@@ -1,4 +1,4 @@
-//! The checkpoints of a stream, and the sums of the output up to the last one.
+//! The checkpoints of a stream, and the CRCs of the output up to the last one.
 //!
 //! A reader that decodes past the last checkpoint adds more of them. Only one reader at a time can do so: all
 //! output before a checkpoint has to be summed without a gap.
@@ -68,7 +68,7 @@ struct ZstdCheckpoint {
     frame: Option<(Header, u64)>,
     memory: Memory,
     dictionary: Dictionary,
-    /// The sums of the span that begins here, once the next checkpoint exists.
+    /// The CRCs of the span that begins at this checkpoint, once the next checkpoint exists.
     sums: Option<Arc<[u32]>>,
 }
 
@@ -164,7 +164,7 @@ impl ZstdTable {
         }
     }
 
-    /// Adds output at `offset` to the sums: a block or part of one. `ends` says that the block ends with it.
+    /// Adds output at `offset` to the CRCs: a block or part of one. `ends` says that the block ends with it.
     pub(super) fn sum(&self, offset: u64, bytes: &[u8], ends: bool) {
         self.state().sums.add(offset, bytes, ends);
     }
@@ -175,7 +175,7 @@ impl ZstdTable {
         state.sums.at != offset || state.sums.checksum(frame).is_none_or(|summed| summed == checksum)
     }
 
-    /// Returns the sums of the span that begins at a decoded offset, if known, and the offset at which it
+    /// Returns the CRCs of the span that begins at a decoded offset, if known, and the offset at which it
     /// ends.
     pub(super) fn span_from(&self, offset: u64) -> Option<(Arc<[u32]>, u64)> {
         let state = self.state();
