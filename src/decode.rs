@@ -84,13 +84,15 @@ pub trait Sequential: Send + Sync + fmt::Debug {
         1 << 20
     }
 
-    /// Creates a decoder at this decoded offset; decoding begins at the [`nearest`](Self::nearest) one.
+    /// Creates a decoder at decoded offset `at`; decoding begins at the [`nearest`](Self::nearest) possible
+    /// offset.
     fn start_at(&self, at: u64) -> Result<Box<dyn Decoder>> {
         let _ = at;
         self.start()
     }
 
-    /// True if the first read at its end decodes all of it, and leaves a seek table for the next mount.
+    /// True if the first read at the end of the stream decodes the whole stream, and leaves a seek table for
+    /// the next mount.
     fn costs_a_pass(&self) -> bool {
         false
     }

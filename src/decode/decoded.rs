@@ -44,7 +44,7 @@ pub struct Decoded {
     state: Mutex<ReadersState>,
     /// Signalled when a job advances or ends.
     turned: Condvar,
-    /// A reference to itself, for read-ahead on other threads.
+    /// A weak reference to this content, for read-ahead on other threads.
     me: OnceLock<Weak<Self>>,
     /// The source ranges of the encoded bytes.
     ranges: Vec<Range<u64>>,
@@ -129,7 +129,7 @@ impl Decoded {
 
     /// Returns the unit that contains byte `at`.
     fn locate(&self, at: u64) -> Result<Unit> {
-        // Finding a chunk may need a lock.
+        // Finding a chunk may wait for a lock.
         let _awaited = Awaited::begin();
         let span = match &self.encoded {
             Encoded::Stream(_) => Span { start: 0, end: self.data_size, piece: None },
@@ -296,7 +296,7 @@ impl Content for Decoded {
                     // The range spans several units, so the caller has to copy it.
                     return None;
                 }
-                // Started before waiting for this unit, so that others are decoded meanwhile.
+                // Read-ahead starts before the wait for this unit, so that other units are decoded meanwhile.
                 self.read_ahead(unit);
                 (unit.start, self.obtain(unit).ok()?.0)
             }
@@ -351,7 +351,7 @@ impl Content for Decoded {
 
 impl Drop for Decoded {
     fn drop(&mut self) {
-        // Its decoders keep the file open.
+        // The idle decoders of this content would keep the file open.
         self.cache.forget(self.id);
     }
 }
@@ -369,7 +369,7 @@ impl fmt::Debug for Decoded {
     }
 }
 
-/// Returns the first byte up to `at` that no chunk contains. No chunk contains `at`.
+/// Returns the first byte up to `at` that no chunk contains. `at` itself is in no chunk.
 fn first_missing(pieces: &dyn Chunks, at: u64) -> u64 {
     let (mut low, mut high) = (0, at);
     while low < high {

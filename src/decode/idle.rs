@@ -37,7 +37,8 @@ struct Decoders {
 
 struct Waiting {
     stream: Stream,
-    /// Value of the counter when it was parked, and whether a new decoder would soon reach the same position.
+    /// Value of `park_count` when the decoder was parked; true if a new decoder would soon reach the same
+    /// position.
     park_count: u64,
     is_soon_there: bool,
     /// The decoder's position: a decoded offset in the content.

@@ -90,7 +90,7 @@ pub enum What<'e> {
         tag: Option<&'e str>,
         /// The anchor.
         anchor: Option<&'e str>,
-        /// True if it is written in brackets.
+        /// True if the sequence is written in brackets.
         flow: bool,
     },
     /// The end of a sequence.
@@ -101,7 +101,7 @@ pub enum What<'e> {
         tag: Option<&'e str>,
         /// The anchor.
         anchor: Option<&'e str>,
-        /// True if it is written in braces.
+        /// True if the mapping is written in braces.
         flow: bool,
     },
     /// The end of a mapping.

@@ -80,7 +80,7 @@ impl Drop for HeldText {
 fn held(text: &dyn Content) -> Option<HeldText> {
     let more = |held: u64| held.checked_add(text.len()).filter(|held| *held <= MOST_HELD);
     HELD.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).ok()?;
-    // Its drop subtracts the length, even if the text can't be read.
+    // Dropping the `HeldText` subtracts the length, even if the text can't be read.
     let mut held = HeldText(vec![0; text.len() as usize]);
     read_exact_at(text, 0, &mut held.0).ok()?;
     Some(held)

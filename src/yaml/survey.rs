@@ -45,7 +45,7 @@ pub struct Wanted<'w> {
     /// Keys (up to eight) that identify a mapping without its tag.
     pub telling: &'w [&'w str],
     /// The key, in a node with a selected tag, under which only the shape of an array is kept. Of a sequence
-    /// with the tag itself, also only the shape is kept.
+    /// that has such a tag itself, only the shape is kept, too.
     pub array: &'w str,
     /// Keys of the root with values that are also passed to the caller.
     pub root_keys: &'w [&'w str],
@@ -123,7 +123,7 @@ pub struct Survey {
 pub struct Root {
     /// The resolved tag, if one is written.
     pub tag: Option<String>,
-    /// True if it is a mapping.
+    /// True if the root is a mapping.
     pub mapping: bool,
     /// The start in the text.
     pub place: Mark,

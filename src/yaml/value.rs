@@ -15,7 +15,7 @@ pub enum Value {
     Scalar {
         /// The text after unescaping and folding.
         text: String,
-        /// True if it is unquoted and thus may be a number.
+        /// True if the scalar is unquoted and thus may be a number.
         plain: bool,
         /// The resolved tag, if one is written.
         tag: Option<String>,

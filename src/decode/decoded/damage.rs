@@ -1,4 +1,4 @@
-//! The bytes of a content that can't be decoded, and why.
+//! The bytes of a content that can't be decoded, and their errors.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -23,7 +23,7 @@ pub(super) struct Damage {
 }
 
 impl Damage {
-    /// Returns why byte `at` can't be read, if it is known to be damaged.
+    /// Returns the error of byte `at`, if the byte is known to be damaged.
     pub(super) fn error_at(&self, at: u64) -> Option<&Error> {
         let whole = self.whole.as_ref().filter(|(from, _)| *from <= at).map(|(_, error)| error);
         whole.or_else(|| {
@@ -55,7 +55,7 @@ impl Damage {
     fn broken(&mut self, limit: &AtomicU64, from: u64, error: &Error) {
         limit.fetch_min(from, Ordering::AcqRel);
         if self.whole.as_ref().is_none_or(|(before, _)| from < *before) {
-            // Read-ahead may find later damage before a reader finds this one.
+            // Read-ahead may find later damage before a reader finds this damage.
             self.trouble = Some(error.clone());
             self.whole = Some((from, error.clone()));
         }
@@ -92,7 +92,7 @@ impl Decoded {
         }
     }
 
-    /// Returns the known soundness of a range; `Broken` counts from its start.
+    /// Returns the known soundness of a range; `Broken` counts from the start of the range.
     pub(crate) fn soundness_of(&self, start: u64, end: u64) -> Soundness {
         let state = self.state();
         match state.damage.first_in(start, end) {
@@ -102,7 +102,7 @@ impl Decoded {
         }
     }
 
-    /// Returns why byte `at` can't be read, if it is known to be damaged.
+    /// Returns the error of byte `at`, if the byte is known to be damaged.
     pub(crate) fn error_at(&self, at: u64) -> Option<Error> {
         self.state().damage.error_at(at).cloned()
     }

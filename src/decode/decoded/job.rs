@@ -105,7 +105,7 @@ impl Decoded {
     /// stopped, and the error if a retry may succeed.
     pub(super) fn obtain(&self, unit: Unit) -> Result<(Bytes, Option<Error>)> {
         if let Encoded::Stream(stream) = &self.encoded {
-            // Looking into the stream may need a lock.
+            // Looking ahead in the stream may wait for a lock.
             let _awaited = Awaited::begin();
             stream.look_ahead(unit.start);
         }
@@ -126,7 +126,8 @@ impl Decoded {
                     match room.take().or_else(|| self.cache.demand_at_once(weight)) {
                         Some(room) => break (at, decoder, room),
                         None => {
-                            // Other readers wait for a job, so a job must not wait itself.
+                            // The wait for memory comes before the job: other readers wait for jobs, so a job
+                            // must not wait.
                             self.park(unit.span, decoder.map(|decoder| (at, decoder)));
                             drop(state);
                             room = Some(self.cache.demand(weight));
@@ -207,7 +208,8 @@ impl Decoded {
             return Route::Wait;
         }
         let start = self.startable(unit);
-        // A decoder only slightly before has work in flight, or needs no sliding window from the seek table.
+        // An idle decoder at most slightly before `start` is preferred: it has work in flight, or needs no
+        // window from the seek table.
         if let Some(at) = nearest.filter(|at| at.saturating_add(LITTLE) >= start)
             && let Some(decoder) = parked.take(stream, at)
         {
@@ -364,7 +366,7 @@ impl Decoded {
     }
 
     /// Completes the last unit of a job that wants `unit`: caches it, passes it to waiting readers, and ends
-    /// the job. The decoder can go `on` from an offset.
+    /// the job. `on` is the decoder for the next job, with its offset.
     fn finish_job(
         &self,
         running: &Running<'_>,
@@ -397,7 +399,7 @@ impl Decoded {
                 wanted.bytes = Some(bytes.clone());
             }
         }
-        // Done before the job is removed: a reader that waits for this decoder must find it.
+        // The decoder is kept before the job is removed: a reader that waits for this decoder must find it.
         self.park(unit.span, on);
         state.jobs.retain(|job| job.number != running.number);
         self.turned.notify_all();
@@ -430,7 +432,7 @@ impl Decoded {
     }
 }
 
-/// Returns the result of an error at decoded offset `here`.
+/// Returns the outcome of an error at decoded offset `here`.
 fn place(decoder: &dyn Decoder, error: Error, span: Span, here: u64) -> Outcome {
     if !error.lasts() {
         return Outcome::Transient(error);

@@ -39,7 +39,7 @@ struct Sequence {
     aside: u64,
     /// End of the units that are decoded, being decoded or scheduled.
     ahead: u64,
-    /// Value of the units counter at its last read.
+    /// Value of `read_count` at the reader's last read.
     last_read: u64,
     /// True while a thread decodes ahead for this reader.
     busy: bool,

@@ -17,7 +17,7 @@ struct ScalarText<'t> {
 }
 
 impl<'t> ScalarText<'t> {
-    /// An empty value before the piece at `from`.
+    /// Returns an empty value before the piece at `from`.
     fn new(text: &'t str, from: usize) -> Self {
         Self { text, from, to: from, own: None }
     }
@@ -83,7 +83,8 @@ impl<'t> Scanner<'t> {
         let (start, mut end) = (self.mark(), self.mark());
         let (indent, in_flow) = (self.indent + 1, self.in_flow());
         let mut value = ScalarText::new(self.text, self.at);
-        // `broken` if a line has ended since the last word; `further` counts the line breaks after that.
+        // `broken` is true if a line has ended since the last word; `further` counts the line breaks after
+        // that.
         let (mut broken, mut further) = (false, 0);
         loop {
             if self.at_document_indicator() || self.byte(0) == b'#' {
@@ -282,7 +283,7 @@ impl<'t> Scanner<'t> {
         }
         let mut indent = if increment > 0 { self.indent.max(0) + increment } else { 0 };
         let mut value = ScalarText::new(self.text, self.at);
-        // `broken` if a line break is pending; `further` counts the empty lines after it.
+        // `broken` is true if a line break is pending; `further` counts the empty lines after it.
         let (mut broken, mut further) = (false, 0);
         let mut leading_blank = false;
         let mut end = self.block_breaks(&mut indent, &mut further);

@@ -87,7 +87,7 @@ pub(super) fn is_blank_or_end(byte: u8) -> bool {
 /// True if a text has no characters that need libyaml.
 fn is_plain(text: &str) -> bool {
     let odd = |byte: &u8| (*byte < b' ' && *byte != b'\n') || *byte == 0x7f;
-    // In pieces, so that the inner loop has no early exit and is vectorized.
+    // The text is tested in pieces, so that the inner loop has no early exit and is vectorized.
     if text.as_bytes().chunks(4096).any(|piece| piece.iter().fold(false, |any, byte| any | odd(byte))) {
         return false;
     }
@@ -143,7 +143,7 @@ impl<'t> Scanner<'t> {
         Ok(first.is_some_and(|key| key.token_number == self.parsed))
     }
 
-    /// Returns the byte `n` further on; 0 at the end.
+    /// Returns the byte `n` bytes after the current position; 0 past the end.
     pub(super) fn byte(&self, n: usize) -> u8 {
         self.text.as_bytes().get(self.at + n).copied().unwrap_or(0)
     }

@@ -53,7 +53,7 @@ pub(super) fn is_float(text: &str) -> bool {
     match rest {
         b".inf" | b".Inf" | b".INF" => true,
         b".nan" | b".NaN" | b".NAN" => rest.len() == bytes.len(),
-        // Only without a sign.
+        // This form is a float only without a sign.
         [b'.', b'0'..=b'9', rest @ ..] if rest.len() + 2 == bytes.len() => {
             is_exponent_or_nothing(span(rest, digit).1)
         }

@@ -49,8 +49,8 @@ impl Readings {
             .then(|| Self { python: by_python.hashed(), others: others.map(ScalarReading::hashed) })
     }
 
-    /// True if a scalar, of type `looks` in PyYAML, is what a reader that disagrees with PyYAML would have
-    /// written for the scalar of these readings.
+    /// True if the scalar `text`, of type `looks` in PyYAML, has a value that only other readers give to the
+    /// scalar of these readings.
     pub fn became(&self, text: &str, looks: Type) -> bool {
         let now = reading(text, looks);
         now != self.python && self.others.contains(&now)

@@ -15,7 +15,7 @@ const FEW: usize = 24;
 pub(super) struct OpenCollection {
     pub(super) mapping: bool,
     pub(super) place: Mark,
-    /// True if it is written in brackets or braces.
+    /// True if the collection is written in brackets or braces.
     pub(super) flow: bool,
     /// The path, once it has been requested.
     pub(super) path: Option<Option<PathId>>,
@@ -38,20 +38,20 @@ pub(super) struct OpenCollection {
     /// True if all items so far are mappings.
     pub(super) of_mappings: bool,
     pub(super) tag: Option<Rc<str>>,
-    /// True if it has a selected tag.
+    /// True if the collection has a selected tag.
     pub(super) wanted: bool,
-    /// True if it is passed to the caller at its end.
+    /// True if the collection is passed to the caller at its end.
     pub(super) handed_out: bool,
-    /// True if it is selected or lies within a selected node.
+    /// True if the collection is selected or lies within a selected node.
     pub(super) inside: bool,
     /// True for an array in the tree.
     pub(super) array: bool,
     /// True for the root, and for a mapping without a tag.
     pub(super) plain: bool,
     pub(super) record: Record,
-    /// The index of the rectangle that it is part of.
+    /// The index of the array (`Rectangle`) that the collection is part of.
     pub(super) rectangle: Option<usize>,
-    /// The depth in that rectangle.
+    /// The depth of the collection in that array.
     pub(super) depth: usize,
     pub(super) anchor: Option<usize>,
 }
@@ -123,7 +123,7 @@ impl Default for KeyHashes {
 }
 
 impl KeyHashes {
-    /// Adds a key. True if it is new.
+    /// Adds a key; true if the key is new.
     pub(super) fn insert(&mut self, hash: u64) -> bool {
         match self {
             Self::Few(hashes) if hashes.contains(&hash) => false,

@@ -34,7 +34,7 @@ pub struct Leaves {
 /// The types of elements found in an array.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ElementTypes {
-    /// Number of elements, without those behind aliases.
+    /// Number of elements, without those that aliases stand for.
     pub count: u64,
     /// True if there are aliases of elements or of rows.
     pub aliases: bool,
@@ -46,7 +46,7 @@ pub struct ElementTypes {
     pub integers: bool,
     /// True if there are integers that fit only in an unsigned 64-bit integer.
     pub unsigned: bool,
-    /// The place of an integer beyond both.
+    /// The place of an integer that fits in neither type.
     pub beyond: Option<Mark>,
     /// True if there are floats.
     pub floats: bool,
@@ -125,7 +125,7 @@ impl Leaves {
         match text.parse::<f64>() {
             Ok(value) if value.is_finite() => self.number(place, value as i128),
             Ok(_) => drop(self.no_integer.get_or_insert(place)),
-            // Written with underscores or in base 60, or not a finite number.
+            // Rust does not parse underscores, base 60, and PyYAML's spelling of numbers that are not finite.
             Err(_) if text.trim_start_matches(['+', '-']).starts_with(".i") || text.starts_with(".n") => {
                 self.no_integer.get_or_insert(place);
             }
@@ -137,7 +137,7 @@ impl Leaves {
     fn text(&mut self, place: Mark, text: &str) {
         if !text.is_ascii() {
             self.no_ascii.get_or_insert(place);
-            // It may consist of digits of another script.
+            // The text may consist of digits of another script.
             if text.chars().any(|char| !char.is_ascii() && char.is_alphabetic()) {
                 for none in [&mut self.no_integer, &mut self.no_float, &mut self.no_complex] {
                     none.get_or_insert(place);

@@ -35,10 +35,10 @@ pub(super) enum NodeType {
 pub struct TextSample {
     tagged: Sample<(NodeType, u32)>,
     scalars: Sample<Readings>,
-    /// Readings of keys by readers of other versions, as hashes of the mapping's path and the reading.
+    /// Values of keys in other YAML versions, as hashes of the mapping's path and the value.
     keys: Sample<()>,
     tags: Vec<Box<str>>,
-    /// Indexes into `tags`.
+    /// The index in `tags` of each known tag.
     known: HashMap<Box<str>, u32>,
 }
 
@@ -104,8 +104,8 @@ impl TextSample {
         !self.keys.nodes.is_empty()
     }
 
-    /// Looks up a key, of this reading, of the mapping at `path`. If it may be the result of a key that
-    /// PyYAML reads differently, returns the number of keys that it represents.
+    /// Looks up a key with the value `reading` in the mapping at `path`. If a reader of another YAML version
+    /// may have written this key, returns the number of keys that the sampled key represents.
     pub(super) fn key(&self, path: u64, reading: u64) -> Option<u64> {
         self.keys.get(step(path, reading)).map(|()| self.keys.mask + 1)
     }
@@ -115,14 +115,15 @@ impl TextSample {
         self.tagged.nodes.is_empty() && self.scalars.nodes.is_empty()
     }
 
-    /// Returns the tag that a node of this type had, and the number of nodes that it represents.
+    /// Returns the tag that a node of this type had, and the number of nodes that the sampled node
+    /// represents.
     pub(super) fn tag(&self, path: u64, kind: NodeType) -> Option<(&str, u64)> {
         let (was, tag) = self.tagged.get(path)?;
         let name = self.tags.get(*tag as usize).map_or("?", |tag| tag);
         (*was == kind).then_some((name, self.tagged.mask + 1))
     }
 
-    /// Returns the readings of a scalar, and the number of scalars that it represents.
+    /// Returns the readings of a scalar, and the number of scalars that the sampled scalar represents.
     pub(super) fn readings(&self, path: u64) -> Option<(&Readings, u64)> {
         self.scalars.get(path).map(|readings| (readings, self.scalars.mask + 1))
     }

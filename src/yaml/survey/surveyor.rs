@@ -184,7 +184,7 @@ impl<'s, 'w> Surveyor<'s, 'w> {
         self.frames.last().is_some_and(|frame| frame.record.is_on())
     }
 
-    /// Returns the selected key of the root that the next or last node is the value of.
+    /// Returns the selected key of the root whose value is the next or last node.
     fn root_key(&self) -> Option<&'w str> {
         let [root] = self.frames.as_slice() else { return None };
         let keys = if root.mapping && root.awaits_value { self.wanted.root_keys } else { &[] };

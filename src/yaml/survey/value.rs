@@ -33,7 +33,7 @@ pub enum NodeContent {
     Scalar {
         /// The text.
         text: Box<str>,
-        /// True if it is written without quotes.
+        /// True if the scalar is written without quotes.
         plain: bool,
     },
     /// A sequence, with its shape as an array.

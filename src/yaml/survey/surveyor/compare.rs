@@ -13,7 +13,7 @@ impl Surveyor<'_, '_> {
     pub(super) fn next_hash(&self) -> u64 {
         match self.frames.last() {
             Some(frame) if frame.mapping => step(frame.hash, frame.key_hash),
-            // Inverted, so that it is unlikely to equal a key's hash.
+            // The count is inverted, so that it is unlikely to equal a key's hash.
             Some(frame) => step(frame.hash, !frame.count),
             None => 0,
         }

@@ -54,7 +54,7 @@ impl<'a> Properties<'a> {
 pub(super) struct ScalarNode<'a> {
     pub(super) place: Mark,
     pub(super) text: &'a str,
-    /// True if its text determines its type.
+    /// True if the scalar's text determines its type.
     pub(super) plain: bool,
     pub(super) looks: Type,
 }
