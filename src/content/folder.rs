@@ -41,8 +41,8 @@ pub trait Folder: Send + Sync + fmt::Debug {
         }
     }
 
-    /// True if something on the way to a path below this directory is slow now, or the directory there, at
-    /// `name` or at all. See [`Self::is_slow`].
+    /// True if a lookup on the way to `path` below this directory may be slow now, or the lookup of `name` in
+    /// the directory at `path`. Without `name`, any use of that directory counts. See [`Self::is_slow`].
     fn is_slow_below(&self, path: &[&OsStr], name: Option<&OsStr>) -> Result<bool> {
         let Some((first, rest)) = path.split_first() else {
             return Ok(name.map_or_else(|| self.is_slow(), |name| self.is_slow_at(name)));
@@ -165,8 +165,8 @@ pub enum RenewalKey {
 }
 
 impl RenewalKey {
-    /// True if a file has the same bytes in another generation. `saved` says that only saves made in the
-    /// mount lie between the two generations, `grown` that the source has only grown.
+    /// True if a file has the same bytes in another generation. `saved` is true if only saves made in the
+    /// mount lie between the two generations, `grown` if the source has only grown.
     pub fn is_same(self, other: Self, saved: bool, grown: bool) -> bool {
         match (self, other) {
             (Self::WhileSame(text, place), Self::WhileSame(other_text, other_place)) => {
@@ -200,10 +200,10 @@ pub struct File {
     pub content: Result<Arc<dyn Content>>,
     /// The length shown if `content` is an error.
     pub claimed: u64,
-    /// True if the file may be longer at the next look.
+    /// True if the file may be longer at the next lookup.
     pub grows: bool,
-    /// Numbers of the blocks that the file is made of: it is damaged if the checksum of one is wrong. Blocks
-    /// that the ranges of `content` lie in need not be listed.
+    /// Numbers of the blocks that the file is made of: the file is damaged if the checksum of one is wrong.
+    /// Blocks that the ranges of `content` lie in need not be listed.
     pub blocks: Vec<usize>,
     /// See [`Renewal`].
     pub renewal: Renewal,
@@ -216,7 +216,7 @@ pub struct File {
 }
 
 impl File {
-    /// A file of no block, with different bytes in each generation.
+    /// Returns a file that is made of no block. Its bytes are taken to be different in each generation.
     pub fn new(content: Arc<dyn Content>, keeping: Keeping) -> Self {
         Self {
             content: Ok(content),

@@ -21,7 +21,7 @@ mod slab;
 
 /// Maximal size of a read, in bytes, unless a single element is longer.
 const SPAN: u64 = 256 << 10;
-/// Maximal distance of elements, in bytes, at which the gap between them is read along.
+/// Maximal distance of elements, in bytes, at which the gap between them is read, too.
 const APART: u64 = 4 << 10;
 
 /// A dimension: its length, and the distance in bytes from one element to the next.
@@ -88,7 +88,7 @@ impl Gather {
     /// Gathers a slab of about `size` bytes that holds the byte at `offset`. Returns the slab's offset and
     /// its bytes.
     fn slab_at(&self, offset: u64, size: u64) -> Option<(u64, Vec<u8>)> {
-        // Bytes of an element of each axis: all elements of the axes within it.
+        // For each axis, the bytes of one of its elements: all elements of the axes within.
         let mut bytes = vec![self.axes_item];
         for axis in self.axes.iter().skip(1).rev() {
             bytes.push(bytes.last()?.checked_mul(axis.len)?);
@@ -199,7 +199,7 @@ impl Content for Gather {
         fill(&mut buf[..wanted], |done, rest| {
             let at = offset + done as u64;
             match self.read_slab(at, rest) {
-                // Without slabs, so that every readable element is read.
+                // No slab is possible. Runs are read instead, so that every readable element is read.
                 0 => self.run(at / self.item, at % self.item, rest),
                 copied => Ok(copied),
             }

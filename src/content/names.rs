@@ -82,7 +82,7 @@ impl ViewNames {
     }
 }
 
-/// Returns the place of the `~` in a name that looks like a duplicate's.
+/// Returns the place of the `~` in a name that has the form of a duplicate's file name.
 fn duplicate(name: &[u8]) -> Option<usize> {
     let digits = name.iter().rev().take_while(|byte| byte.is_ascii_digit()).count();
     let at = name.len().checked_sub(digits + 1)?;
@@ -120,7 +120,8 @@ fn split(pieces: Vec<String>) -> Vec<String> {
     components
 }
 
-/// Returns the name from which `components` were made, by either method; `None` if there is none.
+/// Returns the name from which `components` were made, by [`ViewNames::path`] or [`ViewNames::component`];
+/// `None` if there is none.
 ///
 /// The caller removes the ending and the number of a duplicate first. Different components can give the same
 /// name: escape the name again to see if it has these components.

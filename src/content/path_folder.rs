@@ -45,7 +45,7 @@ impl<T: Send + Sync + 'static> Folder for PathFolder<T> {
         self.find(&[name])
     }
 
-    /// Goes down the path in one step: a request for a deep entry makes no directories on its way.
+    /// Finds the entry in one step, without making the directories on the way.
     fn find(&self, path: &[&OsStr]) -> Result<Option<Node>> {
         let mut child = Child::Folder(self.folder);
         for name in path {

@@ -75,7 +75,8 @@ impl<T> Default for Items<T> {
 }
 
 impl<T> Items<T> {
-    /// Sorts items. Of several entries with one name, only the first is shown, and a file before a directory.
+    /// Sorts items. Of several entries with one name, only the first is shown; a file comes before a
+    /// directory.
     pub fn new(items: Vec<Item<T>>) -> Self {
         let (mut folders, folder_of) = folders_of(&items);
         let children = children_of(&items, &folder_of, &mut folders);

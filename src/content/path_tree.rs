@@ -36,7 +36,8 @@ pub struct PathTree {
 #[derive(Debug)]
 struct Path {
     parent: Id,
-    /// The end of the last component in `text`. It begins at the end of the previous path's.
+    /// The end of the last component in `text`. The component begins at the end of the previous path's
+    /// component.
     end: u32,
     /// Length of all components in bytes, with a slash for each.
     len: u32,
@@ -127,7 +128,7 @@ impl PathTree {
         prefixes
     }
 
-    /// Returns a path as a path of directories.
+    /// Returns a path as a [`SharedPath`].
     pub fn shared(&mut self, path: Id) -> SharedPath {
         let (mut new, mut at) = (Vec::new(), path);
         let mut shared = loop {
@@ -145,7 +146,7 @@ impl PathTree {
         shared
     }
 
-    /// Adds a path of directories; `None` if it is too long.
+    /// Adds the components of a [`SharedPath`]; `None` if the path is too long.
     pub fn add(&mut self, path: &SharedPath) -> Option<Id> {
         let (mut new, mut at) = (Vec::new(), path);
         let mut id = loop {
@@ -164,7 +165,7 @@ impl PathTree {
     }
 
     /// Returns the way from one directory to another: `..` for each directory to leave, and then the names of
-    /// the directories to enter. It takes time for its own length only.
+    /// the directories to enter. The time is linear in the length of the way.
     pub fn way(&self, from: Id, to: Id) -> Vec<&str> {
         let len = |path: Id| self.paths.get(path.index()).map_or(0, |path| path.len);
         let (mut up, mut down, mut from, mut to) = (0, Vec::new(), from, to);

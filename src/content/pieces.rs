@@ -38,8 +38,8 @@ impl Pieces {
         Ok(Self { pieces, len })
     }
 
-    /// Returns the piece that holds byte `offset`, and the offset in that piece. At the end of the whole it
-    /// is the last piece.
+    /// Returns the piece that holds byte `offset`, and the offset in that piece. At the end of the whole,
+    /// returns the last piece.
     fn at(&self, offset: u64) -> Option<(&Piece, u64)> {
         let index = self.pieces.partition_point(|piece| piece.end <= offset);
         let piece = self.pieces.get(index).or_else(|| self.pieces.last().filter(|_| offset == self.len))?;

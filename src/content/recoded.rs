@@ -16,7 +16,7 @@ const LONGEST_RECORD: u64 = 1 << 20;
 /// The conversion of an element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Conversion {
-    /// None: the element has so many bytes.
+    /// No conversion of an element of this many bytes.
     None(usize),
     /// Conversion of a number of 1, 2, 4 or 8 bytes. `reverse` reverses its bytes. Then `flip` inverts its
     /// top bit, which converts between a signed number and an unsigned one that is offset by half the range.

@@ -18,7 +18,7 @@ impl SharedPath {
         names.into_iter().fold(Self::default(), |path, name| path.join(name))
     }
 
-    /// Returns the path of a directory in this one.
+    /// Returns the path of the directory `name` in this directory.
     #[must_use]
     pub fn join(&self, name: impl Into<Box<str>>) -> Self {
         Self(Some(Arc::new(Step { parent: self.clone(), name: name.into() })))

@@ -41,7 +41,7 @@ impl Slice {
         }
     }
 
-    /// Returns the error for a read at `offset`, behind the readable bytes.
+    /// Returns the error for a read at `offset`, after the readable bytes.
     fn missing(&self, offset: u64) -> Error {
         let (len, there) = (self.len, self.len.min(offset));
         let place = self.offset.saturating_add(offset);

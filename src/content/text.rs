@@ -46,7 +46,7 @@ impl Content for Borrowed<'_> {
 /// True if a character can be shown as it is: not a control character, a blank other than the space, or a
 /// character without a glyph.
 pub fn is_printable(char: char) -> bool {
-    // Quotes are escaped for another reason. A combining mark is shown only after a letter.
+    // `escape_debug` also escapes quotes, which are printable. A combining mark is shown only after a letter.
     matches!(char, '"' | '\'') || format!("a{char}").escape_debug().nth(1) == Some(char)
 }
 

@@ -33,13 +33,13 @@ const LEFT_OUT: &str = concat!(",\".zattrs\":", r#""{\"left_out\":{"#);
 /// An array of the hierarchy. Its elements are in C order.
 #[derive(Clone, Debug)]
 pub struct ZarrArray {
-    /// The names of the groups that it lies in, and its own.
+    /// The names of the groups that contain the array, and the array's own name.
     pub path: Vec<String>,
     /// The type of an element in numpy's notation.
     pub dtype: String,
     /// The length of each dimension.
     pub shape: Vec<u64>,
-    /// The length of each dimension of a chunk. They divide the array's.
+    /// The length of each dimension of a chunk. They divide the lengths of the array.
     pub chunks: Vec<u64>,
     /// The configuration of the compressor, in JSON.
     pub compressor: &'static str,

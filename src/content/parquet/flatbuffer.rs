@@ -22,7 +22,7 @@ pub(super) fn buffer(root: &BufferPart) -> Vec<u8> {
     out
 }
 
-/// Sets the offset at `place` to a part behind it.
+/// Sets the offset at `place` to a part at `to`, which comes after it.
 fn refer(out: &mut [u8], place: usize, to: usize) {
     if let Some(bytes) = out.get_mut(place..place + UNIT) {
         // Schemas are far shorter than 4 GiB: `Table::new` limits names and columns.

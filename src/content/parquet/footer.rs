@@ -23,7 +23,8 @@ const REPEATED: i32 = 2;
 const UTF8: i32 = 0;
 const LIST: i32 = 3;
 const TIMESTAMP_MICROS: i32 = 10;
-/// Followed by unsigned types of 16, 32 and 64 bits, and by the four signed types.
+/// The first integer type. It is followed by unsigned types of 16, 32 and 64 bits, and by the four signed
+/// types.
 const UINT_8: i32 = 11;
 
 /// Encodings.
@@ -124,8 +125,8 @@ fn group(out: &mut Writer, repetition: Option<i32>, name: &str, children: usize)
     });
 }
 
-/// Writes the schema of a column. `in_nullable`: the column lies in a group that is missing together with its
-/// values.
+/// Writes the schema of a column. `in_nullable` is true if the column lies in a group that is missing
+/// together with its values.
 fn schema(out: &mut Writer, name: &str, column: &Column, in_nullable: bool) {
     let repetition = |nullable: bool| if nullable && !in_nullable { OPTIONAL } else { REQUIRED };
     match column {

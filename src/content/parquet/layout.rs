@@ -61,7 +61,7 @@ pub(super) struct ColumnChunk {
     page_rows: u64,
     per_row: u64,
     rows: u64,
-    /// Length of a page with that many rows, in bytes: with and without its header.
+    /// Length of a page with `page_rows` rows, in bytes: with and without its header.
     full: (u64, u64),
     /// Length of the last page if it has fewer rows, in bytes.
     last: u64,
@@ -73,7 +73,7 @@ pub(super) struct Page {
     pub header: Vec<u8>,
     /// The length without the header, in bytes.
     pub len: u64,
-    /// The number of its first row.
+    /// The number of the page's first row.
     pub row: u64,
     pub rows: u64,
     /// The position, counted from the start of the header.

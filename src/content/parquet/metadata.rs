@@ -65,8 +65,8 @@ fn message(columns: &[(String, Column)], facts: &[Facts], pairs: &[(String, Stri
     whole
 }
 
-/// Returns the field of a column. `in_nullable`: the column lies in a group that is missing together with its
-/// values.
+/// Returns the field of a column. `in_nullable` is true if the column lies in a group that is missing
+/// together with its values.
 fn field(name: &str, column: &Column, in_nullable: bool, facts: &Facts) -> BufferPart {
     let no_facts = Facts::new();
     let (nullable, kind, of, children) = match column {

@@ -15,7 +15,7 @@ pub enum Element {
     Int {
         /// Length in bytes: 1, 2, 4 or 8.
         size: u8,
-        /// True if it is signed.
+        /// True if the integer is signed.
         signed: bool,
     },
     /// A floating-point number.
@@ -36,9 +36,9 @@ pub enum Element {
 /// The meaning of an instant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timestamp {
-    /// True if it counts nanoseconds, false for microseconds.
+    /// True if the instant counts nanoseconds, false if microseconds.
     pub nanos: bool,
-    /// True if it counts from 1970 in UTC, without leap seconds; false if it counts in another time scale.
+    /// True if the instant counts from 1970 in UTC, without leap seconds; false in another time scale.
     pub utc: bool,
 }
 
