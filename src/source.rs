@@ -33,11 +33,11 @@ pub trait Source: Send + Sync + std::fmt::Debug {
     /// Returns the name that the source was opened by, for messages.
     fn path(&self) -> &Path;
 
-    /// Returns the current state, asking the system or the server each time. A generation returns its own,
-    /// fixed state.
+    /// Returns the current state, asking the system or the server each time. The source of a generation
+    /// returns the fixed state of that generation.
     fn stat(&self) -> Result<SourceStat>;
 
-    /// Returns the current size in bytes; a generation may have grown.
+    /// Returns the current size in bytes; the file of a generation may have grown.
     fn size_now(&self) -> Result<u64> {
         Ok(self.stat()?.size)
     }
@@ -51,7 +51,8 @@ pub trait Source: Send + Sync + std::fmt::Debug {
         None
     }
 
-    /// True if a read may be slow, as from a server. Threads that answer requests then do not wait for it.
+    /// True if a read may be slow, as from a server. Threads that answer requests do not wait for such a
+    /// read.
     fn is_slow(&self) -> bool {
         false
     }
@@ -85,14 +86,14 @@ pub trait Surroundings: Send + Sync + std::fmt::Debug {
     /// There is no such file, it can't be read, or it is out of reach; the message says which.
     fn open(&self, path: &Path, reach: &Reach) -> Result<Arc<dyn Source>>;
 
-    /// Opens the file that a URI in the tree names, if the source is not local; `None` if it is.
+    /// Opens the file that a URI in the tree names; `None` if the source is local.
     fn open_reference(&self, uri: &str) -> Option<Result<Arc<dyn Source>>> {
         let _ = uri;
         None
     }
 }
 
-/// The files on servers that local trees may name.
+/// Access to the files on servers that local trees may name.
 pub trait Web: Send + Sync + std::fmt::Debug {
     /// Opens the file at an http or https URL.
     ///

@@ -1,4 +1,4 @@
-//! A source that is read once from its start to its end, with short reads beside.
+//! A source that is read once from its start to its end, with short reads elsewhere in between.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::{Provenance, Source, SourceStat, Surroundings, read_up_to};
 use crate::error::Result;
 
-/// Bytes read at once where the last read lay near. Longer reads go past the buffer.
+/// Bytes read at once near the last read. Longer reads bypass the buffer.
 const PIECE: usize = 64 << 10;
 /// Bytes read at once after a jump.
 const JUMP: usize = 4 << 10;
@@ -15,12 +15,12 @@ const JUMP: usize = 4 << 10;
 #[derive(Debug)]
 pub struct BufferedSource {
     source: Arc<dyn Source>,
-    /// Where the bytes begin, and the bytes.
+    /// The offset of the kept bytes, and the bytes.
     kept: Mutex<(u64, Vec<u8>)>,
 }
 
 impl BufferedSource {
-    /// Reads `source`, which does not change meanwhile.
+    /// Creates a buffer over `source`, which does not change meanwhile.
     pub fn new(source: Arc<dyn Source>) -> Self {
         Self { source, kept: Mutex::default() }
     }

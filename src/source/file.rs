@@ -65,7 +65,7 @@ impl Drop for Lent<'_> {
 #[derive(Debug)]
 pub struct FileSource {
     path: PathBuf,
-    /// `None` only while it is dropped.
+    /// `None` only while the source is dropped.
     file: Option<File>,
     /// True if reads may wait for a server or another program.
     is_remote: bool,
@@ -78,7 +78,7 @@ pub struct FileSource {
 }
 
 impl FileSource {
-    /// Adds access to other files that this one may refer to.
+    /// Adds access to other files that this file may refer to.
     #[must_use]
     pub fn with_surroundings(mut self, surroundings: Arc<dyn Surroundings>) -> Self {
         self.surroundings = Some(surroundings);
@@ -110,7 +110,7 @@ impl FileSource {
         self.file.as_ref().expect("taken only when dropped")
     }
 
-    /// Calls the system. Another thread works in the place of one that waits for a server.
+    /// Runs a system call. If the call may wait for a server, another thread works in place of this one.
     fn call<T>(&self, call: impl FnOnce(&File) -> T) -> T {
         if self.is_remote { while_waiting(|| call(self.file())) } else { call(self.file()) }
     }
@@ -159,7 +159,8 @@ impl FileSource {
 }
 
 impl Drop for FileSource {
-    /// Closes the file; one on a server on a thread of its own, since the server is told of it, and may not answer.
+    /// Closes the file. A file on a server is closed on a separate thread, because the server is notified and
+    /// may not answer.
     fn drop(&mut self) {
         if let Some(file) = self.file.take_if(|_| self.is_remote) {
             let _ = std::thread::Builder::new().name("close".into()).spawn(move || drop(file));

@@ -17,8 +17,8 @@ pub const SCHEMES: [&str; 3] = ["http", "https", "s3"];
 /// Errors reach the program with their errno: ENOENT if there is nothing, EACCES if it can't be read, EIO or
 /// another one if the server fails.
 pub trait Place: Send + Sync + std::fmt::Debug {
-    /// Returns the address as the user knows it, such as a URL. It differs from place to place, and its last
-    /// name is the file's.
+    /// Returns the address as the user knows it, such as a URL. Each place has a different address. The last
+    /// component is the name of the file.
     fn label(&self) -> &Path;
 
     /// Returns the name of the file or directory, if it has one.
@@ -59,14 +59,14 @@ pub trait Place: Send + Sync + std::fmt::Debug {
         }
     }
 
-    /// Returns the current revision of the file. Costs less than to open it.
+    /// Returns the current revision of the file. Costs at most as much as opening the file.
     fn revision(&self) -> Result<Revision> {
         let SourceStat { size, mtime, .. } = self.open()?.stat()?;
         Ok(Revision { size, etag: None, mtime: Some(mtime) })
     }
 
     /// Opens the file in its current version. The source returns bytes of this version only: after a change,
-    /// reads fail with [`Kind::Changed`](crate::Kind::Changed). Its stat is asked for once.
+    /// reads fail with [`Kind::Changed`](crate::Kind::Changed). The `stat` of the source is called once.
     fn open(&self) -> Result<Arc<dyn Source>>;
 
     /// Returns statistics of all requests of the mount, in YAML; `None` if there are none.
@@ -80,7 +80,7 @@ pub trait Place: Send + Sync + std::fmt::Debug {
 pub struct PlaceEntry {
     /// The file or directory.
     pub place: Arc<dyn Place>,
-    /// Its type.
+    /// The type of the entry.
     pub kind: PlaceKind,
     /// The revision of a file, if the list of the directory has it.
     pub revision: Option<Revision>,
@@ -98,7 +98,7 @@ pub enum PlaceKind {
 /// The state of a place by the listing of its directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ListedStat {
-    /// The state. Size and version of a file are those of the file only if it is exact.
+    /// The state. Size and version of a file are those of the file only if `is_exact` is true.
     pub stat: PlaceStat,
     /// True if the listing has the same state as the place itself.
     pub is_exact: bool,

@@ -22,8 +22,8 @@ pub enum Moved {
 /// The readers of a file that a save changes in place. Each call names the file, as the save may have opened
 /// another file than the readers.
 pub trait Readers {
-    /// Copies the bytes of these ranges for readers, because the save overwrites them next. After the return
-    /// no thread reads them from the file.
+    /// Copies the bytes of these ranges for readers, because the save overwrites them next. Once this
+    /// returns, no thread reads these bytes from the file.
     fn keep(&mut self, file: Identity, ranges: &[Range<u64>]);
 
     /// Runs `relocate` while no thread reads the file. `relocate` moves all bytes from offset `from` on by

@@ -367,7 +367,7 @@ impl Storage for System {
 
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {
         match File::open(dir)?.sync_all() {
-            // Some network file systems do not support it; their names are durable at once.
+            // Some network file systems do not support fsync of a directory; their names are durable at once.
             Err(error) if matches!(error.raw_os_error(), Some(libc::EINVAL | libc::EOPNOTSUPP)) => Ok(()),
             answer => answer,
         }

@@ -19,8 +19,8 @@ pub(super) fn room(file: &File) -> Option<u64> {
     room_in(&Path::new(FILE_SYSTEMS).join(hyphenated(&fsid)).join("qgroups"), subvolume)
 }
 
-/// Returns the bytes that the quota of a subvolume leaves, or that of a group of subvolumes if it is fuller.
-/// All groups count, since only root can look up the group of a subvolume.
+/// Returns the bytes that the quota of a subvolume leaves, or fewer if the quota of a group of subvolumes
+/// leaves fewer. All groups count, since only root can look up the group of a subvolume.
 fn room_in(groups: &Path, subvolume: u64) -> Option<u64> {
     let groups = std::fs::read_dir(groups).ok()?.flatten();
     let may_count = |name: &str| match name.split_once('_') {

@@ -56,7 +56,7 @@ pub(super) fn bypass_cache(file: &File) {
     if type_of(file).is_some_and(|kind| UNALIGNED.contains(&kind))
         && let Ok(flags) = rustix::fs::fcntl_getfl(file)
     {
-        // Otherwise the kernel may return pages that it read earlier.
+        // Without direct I/O, the kernel may return pages that it read earlier.
         let _ = rustix::fs::fcntl_setfl(file, flags | OFlags::DIRECT);
     }
 }
