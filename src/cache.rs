@@ -59,7 +59,7 @@ const BEHIND: u64 = 16 << 20;
 /// for each part.
 const LEAST: u64 = 1 << 20;
 
-/// Identifies a content of a mount; never reused for another one.
+/// The identifier of a content of a mount; never reused for another content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ContentId(u64);
 
@@ -303,8 +303,8 @@ impl Cache {
     }
 
     /// Records that a reader read the unit at `start` to its end. Drops the least recently used of the units
-    /// far behind it. A reader that goes from end to end then reuses the same few buffers, which stay in the
-    /// processor's cache, instead of filling the whole budget.
+    /// far behind the reader. A reader that goes from end to end then reuses the same few buffers, which stay
+    /// in the processor's cache, instead of filling the whole budget.
     pub(crate) fn read_on(&self, id: ContentId, start: u64) {
         let mut state = self.state();
         let behind = |key: &(ContentId, u64)| key.0 == id && key.1.saturating_add(BEHIND) <= start;

@@ -1,4 +1,5 @@
-//! An estimate of how many streams are being decoded, from the last turns.
+//! An estimate of how many streams are being decoded, from the last turns. A stream takes a turn when it asks
+//! for its share of the threads.
 //!
 //! Splitting one stream over several threads costs extra work. Several streams that are read at the same time
 //! keep all threads busy without it. A stream does not report that its reader has stopped, since the reader
@@ -9,7 +10,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 /// Number of turns that are remembered.
 const TURNS: usize = 16;
 
-/// The last turns as stream numbers; 0 is none.
+/// The streams that took the last turns, by number; 0 is none.
 #[derive(Debug, Default)]
 pub(crate) struct FairShare(Mutex<Turns>);
 

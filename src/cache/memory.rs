@@ -6,7 +6,7 @@ use std::path::Path;
 /// Default bytes of decoded units that are kept.
 const USUAL: u64 = 256 << 20;
 
-/// Divisor: at most this fraction of the memory is used.
+/// The memory is divided by this number: at most the quotient is used.
 const SHARE: u64 = 8;
 
 /// Returns the default budget of a cache: 256 MiB, or an eighth of the memory if that is less.

@@ -51,7 +51,7 @@ impl MemoryBudget {
     }
 
     /// Reserves memory for a foreground decode; waits until it is free. `aside` returns other memory that
-    /// counts.
+    /// counts against the budget.
     pub(super) fn demand(self: &Arc<Self>, bytes: u64, aside: impl Fn() -> u64) -> Reservation {
         let mut taken = self.taken();
         while self.must_wait(&taken, bytes, &aside) {
@@ -93,8 +93,8 @@ impl fmt::Debug for MemoryBudget {
     }
 }
 
-/// A reservation, which ends when this is dropped. A foreground reservation must be dropped by the thread
-/// that made it.
+/// A reservation of memory, which ends when the value is dropped. A foreground reservation must be dropped by
+/// the thread that made it.
 #[derive(Debug)]
 pub(crate) struct Reservation {
     room: Arc<MemoryBudget>,

@@ -3,7 +3,7 @@
 use std::any::Any;
 use std::sync::{Mutex, PoisonError};
 
-/// Minimum bytes that are kept for any budget.
+/// Minimum of the pool's limit in bytes, for small budgets.
 const WEIGHT: u64 = 16 << 20;
 
 /// The kept objects with their weights; the one used last is at the end.

@@ -152,7 +152,7 @@ impl Content for TableFile {
     }
 }
 
-/// Writes up to a number of bytes, and refuses more.
+/// A writer that accepts a limited number of bytes, and refuses more.
 #[derive(Debug)]
 struct Bounded {
     file: File,
