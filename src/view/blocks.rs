@@ -31,7 +31,7 @@ const COMMENT: &str = "#";
 /// Maximum characters of an error message.
 const ERROR_SHOWN: usize = 64;
 
-/// Returns the known result of a block's checksum verification.
+/// A callback that returns the known result of a block's checksum verification.
 pub type KnownChecks = Arc<dyn Fn(usize) -> Option<Verified> + Send + Sync>;
 
 /// The table of a container's blocks.
@@ -96,7 +96,7 @@ impl Content for BlockTable {
         Ok(done)
     }
 
-    /// Slow at first: the first read scans the tree for arrays.
+    /// True at first: the first read scans the tree for arrays.
     fn is_slow(&self) -> bool {
         !self.container.knows_arrays()
     }

@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::format::editor::SaveTarget;
 use crate::history::{Digest, History, Save};
 
-/// Returns the mounted file.
+/// A callback that returns the mounted file.
 pub type FindTarget = Arc<dyn Fn() -> Result<SaveTarget> + Send + Sync>;
 
 /// The directory of replaced texts, in one generation of a file.
@@ -95,7 +95,8 @@ impl Content for Replaced {
         Ok(len)
     }
 
-    /// The first read opens a file of the state directory, which may be on a server.
+    /// True before the first read, which opens a file of the state directory. The directory may be on a
+    /// server.
     fn is_slow(&self) -> bool {
         self.text.get().is_none()
     }

@@ -14,7 +14,7 @@ use crate::view::blocks::{BlockTable, KnownChecks};
 use crate::view::history::{FindTarget, HistoryFolder};
 use crate::view::{ABOUT, BLOCKS, HISTORY, STATISTICS, STATUS, ShownViews, TABLE, TREE};
 
-/// Creates the text of `status.yaml` or `stats.yaml`.
+/// A callback that creates the text of `status.yaml` or `stats.yaml`.
 type MakeText = Arc<dyn Fn() -> Text + Send + Sync>;
 
 /// The directory of a file. If the file can't be parsed, it contains only `.asdf-mount/`.
@@ -139,7 +139,7 @@ impl Folder for About {
         if name == HISTORY {
             return self.history.is_some();
         }
-        // The status looks at the other files that this one names.
+        // The status looks at the other files that this file names.
         name == STATUS && self.container.as_ref().is_some_and(|container| container.is_slow())
     }
 
@@ -166,7 +166,7 @@ impl Folder for About {
         list(&names.into_iter().flatten().collect::<Vec<_>>(), from, take)
     }
 
-    /// The files include the number of blocks.
+    /// True if finding the blocks is slow: `blocks.yaml` depends on their number.
     fn is_slow(&self) -> bool {
         self.container.as_ref().is_some_and(|container| container.is_slow())
     }

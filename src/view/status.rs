@@ -41,7 +41,7 @@ pub struct Status<'a> {
 pub struct Writing {
     /// True if `tree.yaml` can be written.
     pub writable: bool,
-    /// The reason if it can't.
+    /// The reason if `tree.yaml` can't be written.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub read_only_because: Option<String>,
     /// True if `tree.yaml` is a draft that differs from the last save.
