@@ -14,7 +14,8 @@ use std::time::Duration;
 
 type Job = Box<dyn FnOnce() + Send>;
 
-/// Maximum number of extra threads that replace waiting ones. Beyond it, jobs wait too.
+/// Maximum number of extra threads that replace waiting ones. Beyond this number, waiting threads are not
+/// replaced.
 const REPLACEMENTS: usize = 512;
 
 /// A bounded number of threads, and their job queue.
@@ -151,8 +152,8 @@ impl Workers {
     }
 }
 
-/// Waits for another job or for a server. If this is a worker thread, an extra thread
-/// works in its place meanwhile.
+/// Waits for another job or for a server. If this is a worker thread, an extra thread works in its place
+/// meanwhile.
 pub(crate) fn while_waiting<T>(wait: impl FnOnce() -> T) -> T {
     // A thread that already waits has been replaced.
     let Some(shared) = WORKS_FOR.take() else { return wait() };

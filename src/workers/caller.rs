@@ -19,7 +19,8 @@ pub(crate) const LOOK: Duration = Duration::from_millis(50);
 /// Number of bytes of `/proc/PID/status` that contain the lines about signals.
 const LINES: usize = 4096;
 
-/// SIGHUP, SIGINT, SIGQUIT, SIGKILL and SIGTERM. Other signals are for programs that may not expect EINTR.
+/// SIGHUP, SIGINT, SIGQUIT, SIGKILL and SIGTERM. Other signals do not interrupt requests, because programs
+/// may not expect EINTR.
 const ENDING: u64 = 1 << 0 | 1 << 1 | 1 << 2 | 1 << 8 | 1 << 14;
 
 /// Runs a job on behalf of the thread `caller` of a program.
