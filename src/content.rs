@@ -145,7 +145,7 @@ pub trait Content: Send + Sync + std::fmt::Debug {
         false
     }
 
-    /// Returns what is known of the content's readability.
+    /// Returns the known readability of the content.
     fn soundness(&self) -> Soundness {
         Soundness::Sound
     }

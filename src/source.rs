@@ -62,7 +62,7 @@ pub trait Source: Send + Sync + std::fmt::Debug {
         None
     }
 
-    /// Returns who may write to the source, and when it was changed.
+    /// Returns the possible writers of the source and the time of its last change.
     fn provenance(&self) -> Provenance {
         Provenance::default()
     }

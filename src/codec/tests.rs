@@ -149,7 +149,7 @@ fn every_codec_gives_the_truth_at_any_place_in_any_order() {
         for len in [0, 1, 1000, unit - 1, unit, unit + 1, 2 * unit, 5 * unit + 77] {
             let truth = truth(len, len as u64);
             let (codec, stored) = encode(name, &truth);
-            // Enough for the whole content, for one unit, and for nothing.
+            // Budgets for the whole content, for one unit, and for nothing.
             for budget in [1 << 30, UNIT + 1000, 0] {
                 let cache = Arc::new(Cache::new(budget));
                 let content = opened(codec, &stored, len, &cache);

@@ -10,7 +10,7 @@ use crate::source::SCHEMES;
 
 /// Usual length of a chunk of unencoded bytes.
 const CHUNK: u64 = 1 << 20;
-/// Maximal number of chunks that an array is cut into, as long as its length divides.
+/// Usual maximal number of chunks of an array; more if only shorter chunks divide the array.
 const MOST_CHUNKS: u64 = 1 << 16;
 /// A chunk may be shorter than usual by this factor.
 const SHORTER: u64 = 16;

@@ -79,7 +79,7 @@ struct Unit {
 }
 
 impl Unit {
-    /// True if both are the same unit.
+    /// True if `other` is the same unit.
     fn is(&self, other: &Self) -> bool {
         (self.start, self.span.end) == (other.start, other.span.end)
     }

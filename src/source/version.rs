@@ -80,7 +80,7 @@ pub struct Revision {
     pub mtime: Option<Time>,
 }
 
-/// Who may write to a source, and when it was changed, as bytes to compare.
+/// The possible writers of a source and the time of its last change, as bytes to compare.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Provenance {
     /// The owner, if only the owner may write. For any other file the bytes are unique to the file.

@@ -139,7 +139,7 @@ fn a_removed_table_can_be_read_on_by_its_holder() {
         let found = store.find(key(1)).unwrap();
         store.remove(key(1));
         assert!(store.find(key(1)).is_none());
-        // A new table of the same name does not affect it.
+        // A new table with the same key does not affect the opened one.
         keep(&store, 1, 500);
         store.keep(key(1), &mut |out| out.write_all(&[7; 1000]));
         assert!(store.find(key(1)).is_some());

@@ -452,7 +452,7 @@ fn broken_buffers_are_survived() {
         if let Ok(buffer) = Buffer::open(&Borrowed(&stored), 0) {
             let mut out = vec![];
             let _ = buffer.decode(&mut scratch, &mut out);
-            // The maximum ratio of any codec, and the step by which a reader grows.
+            // The bound holds the maximum ratio of any codec, and the step by which a reader's memory grows.
             let held = out.capacity() + scratch.held();
             assert!(held <= (8 << 20) + stored.len() * 4 * 1100, "{held} bytes held for {}", stored.len());
         }

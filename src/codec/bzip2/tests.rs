@@ -75,7 +75,7 @@ fn any_streams_in_any_order_on_any_number_of_threads_are_the_truth() {
 fn magics_and_blocks_where_none_belong_are_not_believed() {
     let mut dice = Dice(8);
     let (truth, stored) = streams().swap_remove(0);
-    // Whole blocks behind the end, at shifted bits: the search finds them, and they decode.
+    // Whole blocks after the end, at shifted bits: the search finds them, and they decode.
     let other = encode(&truth[..300_000], 1);
     let garbage: Vec<u8> = other[4..].windows(2).map(|two| two[0] << 3 | two[1] >> 5).collect();
     let cache = Arc::new(Cache::with_threads(1 << 30, 4));

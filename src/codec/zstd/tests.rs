@@ -79,7 +79,7 @@ fn streams() -> Vec<(Vec<u8>, Vec<u8>)> {
     streams.push((long.clone(), encode(&long, 3, 15, true, 10_000)));
     streams.push((zeros.clone(), encode(&zeros, 3, 16, true, usize::MAX)));
     streams.push((noise.clone(), encode(&noise, 3, 16, true, usize::MAX)));
-    // Between other frames, and followed by more.
+    // Several frames, with skippable and empty ones in between.
     let (first, second) = mixed.split_at(1_900_000);
     let frames = [
         skippable(70),

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-/// Maximum number of ranges. Beyond it one is dropped, and the content's soundness stays unknown.
+/// Maximum number of ranges. Beyond this number a range is dropped, and the content's soundness stays
+/// unknown.
 const RANGES: usize = 4096;
 
 /// A set of ranges in which adjacent ranges merge.

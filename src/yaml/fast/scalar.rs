@@ -186,7 +186,7 @@ impl<'t> Scanner<'t> {
     }
 
     /// Reads a quoted scalar up to the end of the line or the closing quote. True if a backslash has joined
-    /// the line with the next, where the scanner then is.
+    /// the line with the next; the scanner is then on the next line.
     fn flow_run(&mut self, value: &mut ScalarText<'t>, quote: u8) -> Result<bool> {
         let bytes = self.text.as_bytes();
         loop {

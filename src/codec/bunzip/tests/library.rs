@@ -105,7 +105,7 @@ fn blocks_found_apart_make_the_chain() {
     let found: Vec<_> = Candidates::new(&content, 0..content.len()).map(|found| found.unwrap()).collect();
     let mut decoder = Decoder::new();
     let level = Level::from_digit(b'1').unwrap();
-    // Backwards: any order works.
+    // The blocks are decoded backwards: any order works.
     let mut blocks: Vec<_> = found
         .iter()
         .rev()

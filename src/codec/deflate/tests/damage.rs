@@ -19,7 +19,7 @@ fn small(seed: u64) -> Writer {
 fn compare(raw: &[u8], what: &str) {
     let (reference, verdict) = reference(raw);
     let stored = Bytes::new(raw);
-    // No flipped bit makes an endless stream. A bomb is cut off as it is for a reader.
+    // No flipped bit makes an endless stream, so all output is decoded.
     let (out, stop) = decode(&stored, 0, || 20_000);
     match (&stop, verdict) {
         (Ok(_), Ok(true)) => assert!(out == reference, "{what}"),
@@ -73,7 +73,7 @@ fn noise_is_judged_as_zlib_judges_it() {
     for round in 0..6000 {
         let mut raw: Vec<u8> = (0..dice.below(400)).map(|_| dice.next() as u8).collect();
         if let Some(first) = raw.first_mut() {
-            // A block's codes come first, so that the noise does not end at once.
+            // The first block has fixed or dynamic codes, so that the noise does not end at once.
             *first = *first & !6 | [2, 4][round % 2];
         }
         compare(&raw, &format!("round {round}"));

@@ -17,7 +17,7 @@ const FAR: usize = 29;
 struct Block {
     bytes: Vec<u8>,
     plain: Vec<u8>,
-    /// The bit where its last length begins.
+    /// The bit at which the block's last length begins.
     bit: u64,
 }
 
@@ -42,7 +42,7 @@ fn block(literal: u8, length: u8, last: Option<usize>) -> Block {
     writer.header(&lengths, &distances);
     let (codes, far) = (codes(&lengths), codes(&distances));
     for round in 0..80 {
-        // Other literals at times, alone and in pairs.
+        // Other literals come before at times, alone and in pairs.
         let others = (66..79).cycle().skip(round).take(if round == 0 { 13 } else { round % 4 });
         for symbol in others.chain([65]) {
             writer.code(codes[symbol]);

@@ -127,7 +127,8 @@ fn the_finder_finds_each_block_and_what_looks_like_one() {
     other.block(BlockKind::Dynamic, 10, false, &mut dice);
     for _ in 0..4 {
         writer.block(BlockKind::Dynamic, 400, false, &mut dice);
-        // The stored bytes are a dynamic block: only decoding up to them shows that it is none.
+        // The stored bytes look like a dynamic block: only decoding up to them shows that no block begins
+        // there.
         writer.stored(&other.bytes, false);
         writer.block(BlockKind::Fixed, 30, false, &mut dice);
     }

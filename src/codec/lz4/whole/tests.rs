@@ -199,7 +199,7 @@ fn blocks_of_all_shapes_behind_histories_of_all_lengths() {
         let mut written = Written::new(history, round);
         for _ in 0..dice.roll(60) {
             let there = written.truth.len();
-            // As far back as possible, or nearly.
+            // The offset reaches back as far as possible, or nearly.
             let offset = if dice.roll(8) == 0 { there - dice.roll(2).min(there) } else { offset(&mut dice) };
             far += usize::from(offset > there - history.len() && offset <= there);
             written.sequence(edge(&mut dice), offset.max(1), 4 + edge(&mut dice));

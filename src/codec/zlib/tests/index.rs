@@ -4,7 +4,7 @@ use super::*;
 use crate::codec::samples::{self, damaged, first_mount, lying, next_mount, read_first, slot};
 use crate::codec::seek::index::{IndexKind, IndexSlot};
 
-/// Scales with several sums per span, and with several spans per sum.
+/// Scales with several CRCs per span, and with several spans per CRC.
 const SCALES: [Scale; 2] = [SMALL, Scale { spacing: 700_000, stretch: 300_000, least_bits: 8 << 13 }];
 
 /// Opens a content whose table is kept in the store under "a name".
@@ -148,7 +148,8 @@ fn of_a_stream_that_changed_all_is_had_that_its_table_vouches_for() {
                 slot(IndexKind::Zlib, &broken, truth.len(), &with).bytes().is_none(),
                 "round {round}: the table is still kept"
             );
-            // Except for the output between the two sums around the damage.
+            // All bytes before the damage are read, except for the output between the two CRCs around the
+            // damage.
             assert!(bytes.len() + 41_000 >= right, "round {round}: {} of {right}", bytes.len());
         }
     }

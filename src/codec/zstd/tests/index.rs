@@ -145,7 +145,7 @@ fn a_table_that_lies_is_found_out() {
 
 #[test]
 fn a_dictionary_that_lies_is_found_out() {
-    // A table with right sums and a right CRC that holds other offsets, as from sequences followed wrongly.
+    // A forged table with right CRCs that holds other offsets, as if the sequences had been followed wrongly.
     let truth = truth(2_000_000, 32);
     let stored = encode(&truth, 3, 14, true, usize::MAX);
     let good = made(&truth, &stored);
@@ -162,7 +162,7 @@ fn a_dictionary_that_lies_is_found_out() {
         let near = if round % 2 == 0 { dictionary.len() } else { 300 };
         dictionary[dice.roll(near)] ^= 1 << dice.roll(8);
         let packed = ::zstd::bulk::compress(&dictionary, 1).unwrap();
-        // Written over the good record, if there is room; a longer one is appended.
+        // The forged record is written over the good one, if there is room; a longer one is appended.
         let mut bad = good.clone();
         let moved = bad.len() as u64;
         let record = [&good[at..start], &crc32fast::hash(&packed).to_le_bytes(), &packed].concat();
@@ -227,7 +227,7 @@ fn of_a_stream_that_changed_all_is_had_that_its_table_vouches_for() {
                 slot(IndexKind::Zstd, &broken, truth.len(), &with).bytes().is_none(),
                 "round {round}: it is still kept"
             );
-            // Except for the piece with the damage.
+            // All bytes before the damage are read, except for the piece with the damage.
             let right = theirs.iter().zip(&truth).take_while(|(one, other)| one == other).count();
             assert!(bytes.len() + 400_000 >= right, "round {round}: {} of {right}", bytes.len());
         }
