@@ -208,7 +208,7 @@ impl Row {
                 }
                 // A large buffer makes a span of its own.
                 Ok(_) => break,
-                // The next hop reports the error.
+                // The next call reports the error.
                 Err(error) if matches!(error.kind(), Kind::Damaged | Kind::Unsupported) => break,
                 Err(error) => return Err(error),
             }

@@ -39,7 +39,7 @@ pub(super) struct PartStart {
     pub(super) state: u32,
 }
 
-/// The result of a hop from a part start.
+/// The result of a search for the next part start in the headers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Hop {
     /// The next part start.
@@ -71,7 +71,7 @@ pub(super) trait Parts: Send + Sync + fmt::Debug + 'static {
     /// The decoder of a part.
     type Decoder: PartDecoder;
 
-    /// True if each length found by hopping is right; else lengths are right only if all of them add up.
+    /// True if each length found in the headers is right; else lengths are right only if all of them add up.
     const CERTAIN: bool;
 
     /// Finds the next part start from headers. With `far`, the distance is not limited, and lengths are
@@ -142,7 +142,7 @@ struct KnownPart {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Beyond {
     Unknown,
-    /// Hopping finds no further part start.
+    /// The headers show no further part start.
     Part,
     /// The stream ends at the last part start.
     End,
@@ -300,7 +300,7 @@ impl<P: Parts> Parted<P> {
 }
 
 impl FoundParts {
-    /// Adds the result of a hop from the last part start.
+    /// Adds the result of the search after the last part start.
     fn hopped(&mut self, hop: Hop, certain: bool) {
         match hop {
             Hop::To { next, most, len } if self.cuts.len() < CUTS => {

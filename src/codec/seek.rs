@@ -102,7 +102,7 @@ pub(super) trait SegmentReader: Send {
     }
 }
 
-/// A stream with a seek table, and with the library's decoder for a second opinion.
+/// A stream with a seek table, and the library's decoder, which decides where our decoder finds damage.
 #[derive(Debug)]
 pub(super) struct Seekable<T> {
     table: Arc<T>,

@@ -269,7 +269,7 @@ mod tests {
         }
     }
 
-    /// Every permutation of an array's axes, also with gaps and negative strides, in reads of any size.
+    /// Tests every permutation of an array's axes, also with gaps and negative strides, in reads of any size.
     #[test]
     fn permuted_axes_come_in_c_order() {
         for item in [1_u64, 2, 3, 4, 8, 16] {

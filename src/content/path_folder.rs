@@ -64,7 +64,7 @@ impl<T: Send + Sync + 'static> Folder for PathFolder<T> {
         }
     }
 
-    /// Nothing is slow: the tree is in memory.
+    /// Returns false: the tree is in memory, so nothing is slow.
     fn is_slow_below(&self, _: &[&OsStr], _: Option<&OsStr>) -> Result<bool> {
         Ok(false)
     }

@@ -117,7 +117,8 @@ impl Inverse {
     }
 }
 
-/// The lanes of a walk. All advance together, so one counter is the write position of each.
+/// The lanes that walk along the segments. All advance together, so one counter is the write position of
+/// each.
 struct LaneStepper<'a, Starts> {
     rows: &'a [u32],
     lanes: [&'a mut [u8]; LANES],
@@ -146,7 +147,7 @@ impl<Starts: Iterator<Item = usize>> LaneStepper<'_, Starts> {
         }
     }
 
-    /// Advances all lanes until one of them meets a flag.
+    /// Advances all lanes until one of them reaches a flagged row.
     #[inline(always)]
     fn stride(&mut self) {
         let len = self.rows.len();
@@ -168,7 +169,7 @@ impl<Starts: Iterator<Item = usize>> LaneStepper<'_, Starts> {
         self.step = step;
     }
 
-    /// Advances each lane by one step. A lane that meets a flag begins a new segment.
+    /// Advances each lane by one step. A lane that reaches a flagged row begins a new segment.
     fn advance_lanes(&mut self) {
         for lane in 0..LANES {
             let Some((first, start)) = self.open[lane] else { continue };

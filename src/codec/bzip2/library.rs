@@ -33,7 +33,7 @@ pub(super) fn library(stored: Arc<dyn Content>) -> Library {
 struct Unzipping {
     input: Input,
     stream: Option<Decompress>,
-    /// Number of streams that ended in order.
+    /// Number of streams that ended without damage.
     streams: u64,
     /// Number of output bytes given.
     given: u64,

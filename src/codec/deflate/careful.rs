@@ -17,7 +17,7 @@ pub(super) const SYMBOL_BYTES: usize = 8;
 pub(super) enum Left {
     /// More input is needed, and the input has not ended.
     Input,
-    /// The output is full; a rest of the match, possibly empty, has no room.
+    /// The output is full. The rest of the last match, possibly empty, had no room.
     Full(Match),
     /// The block ended.
     EndOfBlock,

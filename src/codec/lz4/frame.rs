@@ -79,7 +79,7 @@ impl fmt::Debug for Frames {
     }
 }
 
-/// The state of a hop from one part start to the next.
+/// The state of the scan of headers from one part start to the next.
 struct Hopping<'a> {
     frames: &'a Frames,
     input: Input,
@@ -97,7 +97,7 @@ impl Hopping<'_> {
         Hop::To { next, most: self.most, len: self.len.filter(|_| self.far) }
     }
 
-    /// Hops over blocks to the end mark and past it, or to the first possible part start.
+    /// Skips blocks, header by header, to the end mark and past it, or to the first possible part start.
     fn blocks(&mut self, blocks: FrameBlocks) -> Result<Option<PartStart>> {
         loop {
             let stored = self.input.position();

@@ -48,7 +48,7 @@ impl Read for Watched {
 
 struct Unframing {
     decoder: FrameDecoder<Watched>,
-    /// Number of frames that ended in order.
+    /// Number of frames that ended without damage.
     frames: u64,
     /// Number of output bytes in all, and of those before the current frame.
     given: u64,

@@ -94,7 +94,7 @@ impl Lz4Pieces {
         Self { stored, least, table: Mutex::new(table), spare: Mutex::default() }
     }
 
-    /// Hops over the pieces of one more chunk.
+    /// Finds one more chunk: skips its pieces, header by header.
     fn hop(&self, table: &mut PieceTable) -> Result<()> {
         let start = table.next;
         let mut here = start;

@@ -58,7 +58,7 @@ pub(super) struct Unframing {
     sum: Option<u32>,
     /// Number of bytes decoded of the part.
     made: u64,
-    /// True if the stream has ended in order.
+    /// True if the stream has ended without damage.
     ended: bool,
     /// Buffer for a block that is not contiguous in the read buffer.
     block: Vec<u8>,

@@ -1,4 +1,4 @@
-//! Streams with seek tables: when the library is asked.
+//! Streams with seek tables: the calls of the library's decoder.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 

@@ -138,7 +138,7 @@ fn block(input: &mut Input) -> Result<(u64, u64, bool)> {
     Ok((stored, longest, last))
 }
 
-/// The state of a hop over frames.
+/// The state of a scan over frames, from header to header.
 struct Hopping<'a> {
     frames: &'a Frames,
     input: Input,

@@ -68,7 +68,7 @@ pub(super) struct Unpacking {
     context: Box<Context>,
     /// True if only one frame is decoded.
     single: bool,
-    /// Number of frames that ended in order.
+    /// Number of frames that ended without damage.
     frames: u64,
     /// Number of output bytes in all, and of those before the current frame.
     given: u64,

@@ -36,9 +36,9 @@ pub(super) struct FrameReader {
     span: usize,
     blocks: Option<BlockDecoder>,
     at: u64,
-    /// Number of frames that ended in order.
+    /// Number of frames that ended without damage.
     frames: u64,
-    /// Checksum of the last frame that ended in order, and the stored offset after that frame.
+    /// Checksum of the last frame that ended without damage, and the stored offset after that frame.
     checksum: u32,
     end: u64,
     making: Making,

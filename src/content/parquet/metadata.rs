@@ -10,7 +10,7 @@ use crate::content::base64::base64;
 /// Metadata of a column: keys and values.
 pub type Facts = Vec<(&'static str, String)>;
 
-/// Keys of facts that astropy knows.
+/// Metadata keys that astropy knows.
 const OF_ASTROPY: [&str; 2] = ["unit", "description"];
 
 /// Type numbers of Arrow.
