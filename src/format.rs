@@ -62,13 +62,13 @@ pub trait Format: Sync + std::fmt::Debug {
     /// Returns the format's name, lower case: `asdf`. Attributes are called `user.NAME.KEY`.
     fn name(&self) -> &'static str;
 
-    /// Returns a noun for its files, for messages: `an ASDF file`.
+    /// Returns the noun for a file of this format, for messages: `an ASDF file`.
     fn title(&self) -> &'static str;
 
-    /// Returns the magic of its files, for messages: `#ASDF`.
+    /// Returns the magic of this format, for messages: `#ASDF`.
     fn magic(&self) -> &'static str;
 
-    /// Returns the endings of the names of its files, lower case: `.asdf`.
+    /// Returns the file name extensions of this format, lower case: `.asdf`.
     fn endings(&self) -> &'static [&'static str] {
         &[]
     }
@@ -226,7 +226,8 @@ pub trait Container: Any + Send + Sync + std::fmt::Debug {
         Err(Error::new(Kind::NotFound, format!("there is no block {n}")))
     }
 
-    /// Returns the last block that begins before byte `offset`. An offset within the tree starts no search.
+    /// Returns the last block that begins before byte `offset`. `None` for an offset within the tree, without
+    /// a search for blocks.
     fn block_before(&self, offset: u64) -> Result<Option<usize>> {
         let _ = offset;
         Ok(None)
@@ -237,7 +238,7 @@ pub trait Container: Any + Send + Sync + std::fmt::Debug {
         self.block(n).map(|_| Verified::None)
     }
 
-    /// Returns which arrays of the tree use which block. The first call scans the tree.
+    /// Returns the arrays of the tree, by the block that they use. The first call scans the tree.
     fn arrays(&self) -> Option<&ArrayPaths> {
         None
     }
@@ -258,7 +259,7 @@ pub trait Container: Any + Send + Sync + std::fmt::Debug {
         Vec::new()
     }
 
-    /// Returns the names of further files in that directory, which depend on the tree.
+    /// Returns the names of further files beside `tree.yaml`, which depend on the tree.
     /// [`derived_file`](Self::derived_file) creates them on demand.
     fn derived_files(&self) -> Vec<&'static str> {
         Vec::new()
@@ -304,11 +305,10 @@ pub trait Container: Any + Send + Sync + std::fmt::Debug {
         false
     }
 
-    /// Records what [`still_has`](Self::still_has) needs if the file can grow: another program is writing it
-    /// now.
+    /// Prepares [`still_has`](Self::still_has) for a file that another program is writing now.
     fn expect_growth(&self) {}
 
-    /// Takes over the findings of `older`, an earlier version of a file that has only grown since.
+    /// Reuses the results of `older`, an earlier version of this file, which has only grown since.
     fn go_on_from(&self, older: &dyn Container) {
         let _ = older;
     }
@@ -352,8 +352,8 @@ pub struct Facts {
     pub offset: u64,
     /// Size of the decoded data in bytes, according to the file.
     pub data_size: u64,
-    /// The facts in the format's words: the lines of `blocks.yaml`, at most three. If the format has
-    /// checksums, the last fact is the checksum; its verification result is shown before it.
+    /// The facts for `blocks.yaml`, at most three lines of them. If the format has checksums, the last fact
+    /// is the checksum; the result of its verification is shown before it.
     pub lines: Vec<Vec<Fact>>,
 }
 
@@ -436,7 +436,7 @@ pub enum Verified {
     Decoded,
     /// The block has no checksum.
     None,
-    /// The checksum matches neither.
+    /// The checksum matches neither the stored nor the decoded bytes.
     Mismatch,
 }
 
@@ -469,7 +469,7 @@ pub struct Defect {
     pub severity: Severity,
     /// Offset in the file.
     pub offset: u64,
-    /// Number of the block, if it concerns one.
+    /// Number of the block, if the defect concerns one.
     pub block: Option<usize>,
     /// The message.
     pub what: String,

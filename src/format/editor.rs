@@ -113,8 +113,8 @@ impl SaveTarget {
 
     /// Returns a path that reaches the file while this value lives, and the state directory if it is usable.
     ///
-    /// If the mount covers the file, the path leads through the open directory. No such path reaches the
-    /// state directory, which is then omitted.
+    /// If the mount covers the file, the path leads through `/proc/self/fd`, and the state directory is
+    /// omitted.
     pub fn paths(&self, mountpoint: Option<&Path>) -> Result<(PathBuf, Option<PathBuf>)> {
         let held = Path::new("/proc/self/fd").join(self.dir.as_raw_fd().to_string());
         let dir = rustix::fs::readlink(&held, Vec::new())?;
@@ -158,7 +158,7 @@ pub struct EditContext {
     pub mountpoint: Option<PathBuf>,
     /// Methods of saving that file systems do not support.
     pub limits: DeviceLimits,
-    /// Keeps the texts that saves replace.
+    /// The history, which keeps the texts that saves replace.
     pub history: Option<Arc<History>>,
 }
 
@@ -183,7 +183,7 @@ impl DeviceLimits {
 /// The result of a save.
 #[derive(Clone, Debug)]
 pub struct Saved {
-    /// The text of the tree now.
+    /// The version of the tree now.
     pub version: TextVersion,
     /// True if the file was written; false if the tree had this text already.
     pub written: bool,
@@ -211,7 +211,7 @@ pub trait Editor: Send + std::fmt::Debug {
     /// Returns notices for the user about the opening of this file, a line each.
     fn notices(&self) -> &[String];
 
-    /// Returns notices for the user about the saves since then, a line each.
+    /// Returns notices for the user about the saves since the file was opened, a line each.
     fn later_notices(&self) -> &[String] {
         &[]
     }

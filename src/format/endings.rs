@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 
 use super::FORMATS;
 
-/// Returns the name of the format whose ending a file name has.
+/// Returns the name of the format that uses the extension of this file name.
 pub fn by_ending(name: &OsStr) -> Option<&'static str> {
     let name = name.as_encoded_bytes().to_ascii_lowercase();
     let has = |ending: &&str| name.len() > ending.len() && name.ends_with(ending.as_bytes());

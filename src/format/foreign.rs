@@ -3,7 +3,7 @@
 /// Number of bytes at the start of a file that [`describe`] needs.
 pub(super) const HEAD: usize = 512;
 
-/// First bytes, offset of these bytes, and the message after the file's name.
+/// The magic of a format, the offset of the magic, and the message after the file's name.
 const TABLE: &[(&[u8], usize, &str)] = &[
     (b"\x1f\x8b", 0, "is compressed by gzip; decompress it first: gunzip"),
     (b"BZh", 0, "is compressed by bzip2; decompress it first: bunzip2"),
@@ -29,7 +29,7 @@ const TABLE: &[(&[u8], usize, &str)] = &[
     (b"version https://git-lfs", 0, "is a pointer of Git LFS; fetch the file itself: git lfs pull"),
 ];
 
-/// Returns a message about the file that begins with `head`; `None` if its format is unknown here, too.
+/// Returns a message about the file that begins with `head`; `None` if no known magic is found.
 pub(super) fn describe(head: &[u8]) -> Option<&'static str> {
     let is_at =
         |(magic, at, _): &&(&[u8], usize, &str)| head.get(*at..).is_some_and(|rest| rest.starts_with(magic));

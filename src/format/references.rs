@@ -1,4 +1,4 @@
-//! The text of `refs.json`, as arrays are found: `docs/scale.md` has the rules.
+//! The text of `refs.json`, generated array by array. `docs/scale.md` has the rules.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -30,7 +30,7 @@ pub(super) trait ReferencedArrays: Clone + Send + Sync + fmt::Debug + 'static {
     /// Returns the path of array number `n`, which is left out.
     fn path(&self, n: usize) -> Result<String>;
 
-    /// Returns path and reason of more arrays that are left out; `None` after the last.
+    /// Returns path and reason of the `n`-th array that is left out and has no number; `None` after the last.
     fn left_out(&self, n: usize) -> Result<Option<(String, &'static str)>> {
         let _ = n;
         Ok(None)
@@ -45,11 +45,11 @@ pub(super) trait Plan: Send {
     /// Returns the number of chunks.
     fn count(&self) -> u64;
 
-    /// Writes the range of chunk number `chunk`, and of others after it. Returns the number of the next chunk;
-    /// `None` after the last.
+    /// Writes the byte range of chunk number `chunk`, and those of some chunks after it. Returns the number
+    /// of the next chunk; `None` after the last.
     fn write(&self, chunk: u64, out: &mut Vec<u8>) -> Result<Option<u64>>;
 
-    /// Returns the approximate memory in bytes.
+    /// Returns the approximate memory usage in bytes.
     fn weight(&self) -> u64;
 }
 
@@ -60,7 +60,7 @@ pub(super) enum Listed<P> {
     Array(P),
     /// The array is left out for this reason.
     LeftOut(Cow<'static, str>),
-    /// There is nothing to reference.
+    /// The entry is not an array. It is omitted without a reason.
     Nothing,
 }
 
