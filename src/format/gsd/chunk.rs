@@ -43,8 +43,8 @@ pub fn file(file: &Arc<GsdFile>, entry: &IndexEntry) -> File {
     }
 }
 
-/// Identifies the chunk: equal in two versions of a file means that the chunk is unchanged. Frame and name
-/// are not included, as the path has them.
+/// Returns a text that differs if another version of the file has another chunk at this path. Frame and name
+/// are not included, because the path contains them.
 pub fn signature(file: &GsdFile, entry: &IndexEntry) -> String {
     let IndexEntry { location, n, m, kind, .. } = entry;
     let version = file.header().version.0;

@@ -24,7 +24,7 @@ pub(super) struct Gsd {
     refs: Refs,
     tree: OnceLock<Text>,
     defects: OnceLock<Vec<Defect>>,
-    /// `None` if the frames can't be read.
+    /// The fingerprint of the frames; `None` if they can't be read.
     trace: Option<Trace>,
 }
 
@@ -70,7 +70,7 @@ impl Container for Gsd {
         })
     }
 
-    /// Passes the chunks of the first frame.
+    /// Passes the chunks of the first frame to `take`.
     fn each_array(&self, take: &mut dyn FnMut(ArrayFacts)) -> Result<()> {
         if self.file.frames()? == 0 {
             return Ok(());

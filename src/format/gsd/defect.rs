@@ -116,7 +116,7 @@ pub struct UnequalChunks {
     pub name: Box<[u8]>,
     /// The first chunk.
     pub first: IndexEntry,
-    /// The first one that does not fit.
+    /// The first chunk that differs from `first`.
     pub other: IndexEntry,
 }
 

@@ -20,7 +20,7 @@ pub struct Element {
 }
 
 impl Element {
-    /// True for characters of a text.
+    /// True for the characters of a text.
     pub fn is_text(&self) -> bool {
         self.name == "character"
     }
@@ -66,7 +66,7 @@ pub struct IndexEntry {
     pub flags: u8,
 }
 
-/// Limits that valid entries keep.
+/// Upper limits for the fields of valid entries.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     /// Number of names in the list.

@@ -21,7 +21,7 @@ const FIRST_SLOTS: u64 = 128;
 /// Ranges of more entries than this are scanned directly, bypassing the page cache of the index.
 const KEPT_TOGETHER: u64 = 256;
 
-/// Maximum chunks of a frame that are shown as files: names are numbered up to 65535.
+/// Maximum chunks of a frame that are shown as files. A file has at most 65535 names of chunks.
 pub const MOST_CHUNKS: u64 = 1 << 17;
 
 /// An open GSD file, as it was when it was opened.
@@ -160,12 +160,14 @@ impl GsdFile {
         Ok(entry)
     }
 
-    /// Appends the usable entries of a range to `found`. The range counts entries that make up the frames.
+    /// Appends the usable entries of a range to `found`. The range has numbers of entries as [`Self::entry`]
+    /// takes them.
     pub fn read_entries(&self, range: Range<u64>, found: &mut Vec<IndexEntry>) -> Result<()> {
         self.each_entry(range, |entry| found.push(*entry))
     }
 
-    /// Calls `hand_out` with each usable entry of a range. The range counts entries that make up the frames.
+    /// Calls `hand_out` with each usable entry of a range. The range has numbers of entries as
+    /// [`Self::entry`] takes them.
     pub fn each_entry(&self, mut range: Range<u64>, mut hand_out: impl FnMut(&IndexEntry)) -> Result<()> {
         let mut take = |entry: &IndexEntry| {
             if self.index.is_usable(entry) {
@@ -184,7 +186,8 @@ impl GsdFile {
     /// Returns the range of entries of frame `frame`.
     pub fn frame(&self, frame: u64) -> Result<Range<u64>> {
         let end = self.entries()?;
-        // Most files have equally many chunks in each frame.
+        // Most files have equally many chunks in each frame, so the search starts at the proportional
+        // position.
         let near = u128::from(end) * u128::from(frame) / u128::from(self.frames()?.max(1));
         let start = self.index.first_of(frame, 0..end, u64::try_from(near).unwrap_or(end))?;
         let next = frame.checked_add(1);

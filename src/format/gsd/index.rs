@@ -51,7 +51,7 @@ impl Index {
         Self { source, place, limits, used: OnceLock::new(), order: OnceLock::new(), pages }
     }
 
-    /// Returns the limits that valid entries keep.
+    /// Returns the upper limits for the fields of valid entries.
     pub fn limits(&self) -> &Limits {
         &self.limits
     }
@@ -78,7 +78,7 @@ impl Index {
     fn find_end(&self) -> Result<u64> {
         let end = bisect(0..self.slots(), |slot| Ok(!self.read(slot)?.is_end()))?;
         let mut first = end;
-        // A damaged index may end earlier.
+        // In a damaged index an earlier slot may end the index, so a small index is scanned.
         if end <= SURVEYED {
             self.scan(0..end, &mut |entry| {
                 first = if entry.is_end() { entry.slot } else { end };
@@ -88,7 +88,7 @@ impl Index {
         Ok(first)
     }
 
-    /// Returns the entry in a slot before the end, unchecked.
+    /// Returns the entry in a used slot, without checking the entry.
     pub fn slot(&self, slot: u64) -> Result<IndexEntry> {
         if slot >= self.used()? {
             return Err(Error::new(Kind::NotFound, format!("there is no entry {slot}")));

@@ -55,7 +55,7 @@ impl Trace {
     }
 }
 
-/// True if `newer` contains all of `older` at the same offsets; `trace` is the trace of `older`.
+/// True if `newer` has the names of `older` and the frames sampled in `trace`, the trace of `older`.
 pub fn goes_on(older: &GsdFile, trace: &Trace, newer: &GsdFile) -> bool {
     let (old, new) = (older.header(), newer.header());
     let same_header =

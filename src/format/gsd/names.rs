@@ -12,7 +12,7 @@ use crate::content::names;
 use crate::error::Result;
 use crate::source::{Source, read_up_to};
 
-/// Maximum number of names; 65535 itself means "none".
+/// Maximum number of names. The number 65535 means "no name".
 pub const MOST: usize = 65535;
 
 /// Maximum bytes of the list that are read: 256 per name.
@@ -35,7 +35,7 @@ pub struct Names {
     paths: OnceLock<Vec<Option<Path>>>,
     /// True if the list ends within its allocated space.
     pub has_end: bool,
-    /// True if there are more names than are read.
+    /// True if the list has more names than were read.
     pub has_more: bool,
 }
 

@@ -15,7 +15,7 @@ use crate::format::references::{Listed, Plan, ReferencedArrays, RefsText};
 /// The name of the view.
 pub(super) const NAME: &str = "refs.json";
 
-/// The view of a file.
+/// The view `refs.json` of a GSD file.
 #[derive(Debug)]
 pub(super) struct Refs {
     text: RefsText<SeriesArrays>,

@@ -92,16 +92,16 @@ impl Series {
         Self { file, table: Mutex::default(), older: Mutex::default() }
     }
 
-    /// Reuses the results of an older version of the file that this one only appends to.
+    /// Reuses the results of `older`, an earlier version of the file, to which this version only appended.
     pub fn go_on_from(&self, older: &Self) {
         let known = locked(&older.table).as_ref().map(|table| table.pass.clone());
         *locked(&self.older) = known.filter(Pass::is_sound).or_else(|| locked(&older.older).take());
     }
 
-    /// Returns why names have no series. A small index is scanned for it; for a large one the list is empty
-    /// until a program looks into the directory.
+    /// Returns the notes on names whose chunks differ. A small index is scanned for these names; for a large
+    /// index the list is empty until a program looks into the directory.
     pub fn notes(&self) -> Vec<format::Defect> {
-        // During a pass nothing is known yet.
+        // While another thread scans the index, it holds the lock: there are no results yet.
         let known = self.table.try_lock().map_or(None, |table| table.clone());
         let is_small = self.file.index().used().is_ok_and(|used| used <= SURVEYED);
         let table = if is_small { self.table().ok() } else { known };
@@ -160,7 +160,8 @@ impl Series {
         Ok(SeriesTable { pass, folder, rows, logged, notes, items, differing })
     }
 
-    /// Returns the step and the logged quantities as rows; adds a note for each that makes no rows.
+    /// Returns the step and the logged quantities as rows. Adds a note for each quantity that can't be shown
+    /// as rows, or only after conversion.
     fn logged(&self, found: &[(u16, Rows)], notes: &mut Vec<format::Defect>) -> Result<Logged> {
         let (names, index, frames) = (self.file.names(), self.file.index(), self.file.frames()?);
         let step = names.id_of(schema::STEP.as_bytes());
@@ -191,8 +192,8 @@ impl Series {
         Ok(logged)
     }
 
-    /// Returns series number `n` of the names that have one; `None` after the last, and an inner `None` for the
-    /// list of frames that have a chunk.
+    /// Returns the series in file number `n` of `arrays/series/`; `None` after the last file. The inner
+    /// `None` is for a file that lists the frames that have a chunk.
     pub(super) fn rowed(&self, n: usize) -> Result<Option<Option<Rowed>>> {
         let table = self.table()?;
         let Some(item) = table.items.get(n) else { return Ok(None) };
@@ -207,12 +208,12 @@ impl Series {
         Ok(Some(Some(Rowed { path, dtype, shape, chunks, cut })))
     }
 
-    /// Returns the path of a name, by its number among those whose chunks differ in type or shape.
+    /// Returns the path of the `n`-th name whose chunks differ in type or shape; `None` after the last.
     pub(super) fn differing(&self, n: usize) -> Result<Option<Arc<[String]>>> {
         Ok(self.table()?.differing.get(n).cloned())
     }
 
-    /// True if a group or array at a path has others below it.
+    /// True if `arrays/series/` has files below the directory at `path`.
     pub(super) fn has_below(&self, path: &[String]) -> Result<bool> {
         Ok(!self.table()?.items.numbers_below(path.iter().map(String::as_str)).is_empty())
     }

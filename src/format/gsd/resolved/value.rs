@@ -138,7 +138,7 @@ fn strings(words: &[Vec<u8>]) -> Result<Arc<dyn Content>> {
     npy::array(&format!("'<U{longest}'"), false, &[words.len() as u64], Arc::new(Text::new(data)))
 }
 
-/// One row, repeated.
+/// One row, repeated up to a length in bytes.
 #[derive(Debug)]
 struct Repeated {
     row: &'static [u8],

@@ -12,8 +12,8 @@ use crate::source::{Source, read_up_to};
 /// Chunks that are looked up at once.
 pub(super) const BATCH: u64 = 4096;
 
-/// Maximum gap between data that are read with one call, gap included: a call costs as much as copying some
-/// kilobytes.
+/// Maximum gap in bytes between two ranges that one call reads, together with the gap: a call costs as much
+/// as copying some kilobytes.
 const GAP: u64 = 4 << 10;
 
 /// Maximum bytes of one read across gaps.
@@ -44,7 +44,7 @@ pub(crate) struct Gather {
     chunks: Arc<NameChunks>,
     spacing: u64,
     of: Of,
-    /// Where the last search ended: a sequential reader continues there.
+    /// The end of the last search, where a sequential reader continues.
     last: Mutex<SearchStart>,
 }
 
@@ -56,7 +56,7 @@ pub(super) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 pub(crate) type DataRange = (u64, u64);
 
 impl Gather {
-    /// Gathers `chunks`, which have a checkpoint every `spacing`.
+    /// Gathers `chunks`, which have a checkpoint every `spacing` chunks.
     pub(crate) fn new(file: Arc<GsdFile>, chunks: Arc<NameChunks>, spacing: u64, of: Of) -> Self {
         let last = Mutex::new((0, chunks.first.slot));
         Self { file, chunks, spacing, of, last }
@@ -230,7 +230,7 @@ impl Content for Gather {
         Some(Stored { source: self.file.source(), offset, len })
     }
 
-    /// Slow: a large read consists of many small ones.
+    /// True: a large read consists of many small reads.
     fn is_slow(&self) -> bool {
         true
     }

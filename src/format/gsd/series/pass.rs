@@ -144,7 +144,7 @@ impl NameFindings {
         Self { rows: None, chunks: None, newest: *entry, slot: entry.slot, differs: None }
     }
 
-    /// Adds the current frame's chunk to the series; true if that made a checkpoint.
+    /// Adds the current frame's chunk to the series; true if a checkpoint was added, too.
     fn settle(&mut self, spacing: u64, size: u64) -> bool {
         let newest = self.newest;
         let is_cut = newest.range(size).is_err();

@@ -23,7 +23,7 @@ const MANY_CHUNKS: u64 = 256;
 /// The entry of a step: one uint64.
 const STEP: IndexEntry = IndexEntry { slot: 0, frame: 0, n: 1, m: 1, location: 0, id: 0, kind: 4, flags: 0 };
 
-/// The row of a frame that has no chunk of the name.
+/// The value of the row of a frame that has no chunk of the name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Base {
     /// The chunk of frame 0.
@@ -56,12 +56,12 @@ pub(crate) struct Quantity {
 }
 
 impl Quantity {
-    /// Returns the step of a file in which no frame has one.
+    /// Creates the step of a file that stores no step: 0 in each frame.
     pub(super) fn no_step(frames: u64) -> Self {
         Self { id: None, base: Base::Zero, form: Form::Numbers(STEP), cut: None, frames }
     }
 
-    /// Returns the rows that the chunks of a name make; `None` if a chunk can't be a row.
+    /// Creates the rows from the chunks of a name; `None` if a chunk can't be a row.
     pub(super) fn new(id: u16, rows: &Rows, is_step: bool, frames: u64) -> Option<Self> {
         let first = rows.first;
         let form = match first.is_text() {
@@ -89,7 +89,7 @@ impl Quantity {
         self.base != Base::Missing
     }
 
-    /// Identifies the rows: differs if another version of the file has other rows.
+    /// Returns a text that differs if another version of the file has other rows.
     pub(super) fn signature(&self) -> String {
         let row = match self.form {
             Form::Numbers(of) => of.array(),
@@ -180,7 +180,7 @@ impl Filled {
         }
     }
 
-    /// True if a chunk can be a row, as the pass over the index found.
+    /// True if type and shape of a chunk allow it to be a row.
     fn takes(&self, entry: &IndexEntry) -> bool {
         match self.quantity.form {
             Form::Text(longest) => entry.is_text() && entry.m == 1 && entry.n <= longest,
@@ -298,7 +298,7 @@ impl Filled {
         for entry in rows {
             let plain = entry.filter(|entry| len < room && self.is_plain(entry));
             let part = plain.map(|entry| self.part(&entry, within, room - len));
-            // Reading a row outside of the file reports the error.
+            // A row outside of the file ends the list. The read that starts with this row reports the error.
             let Some(Ok(part)) = part else { break };
             len += part.1;
             parts.push(part);
@@ -329,7 +329,7 @@ impl Content for Filled {
         Some(Stored { source: self.file.source(), offset, len })
     }
 
-    /// Slow: a large read consists of many small ones.
+    /// True: a large read consists of many small reads.
     fn is_slow(&self) -> bool {
         true
     }
