@@ -15,7 +15,8 @@ pub struct Metadata {
     pub bytes: Result<Arc<[u8]>>,
     /// The parsed value; `None` if the bytes are not a literal.
     pub value: Option<Value>,
-    /// The array that they describe, or why it can't be shown; `None` if they describe none.
+    /// The array that the metadata describe, or why it can't be shown; `None` if the metadata describe no
+    /// array.
     pub array: Option<std::result::Result<Array, String>>,
 }
 
@@ -43,7 +44,8 @@ pub struct Array {
 }
 
 impl Array {
-    /// Returns the array that these metadata describe, or why it is invalid; `None` if they describe none.
+    /// Returns the array that these metadata describe, or why it is invalid; `None` if they describe no
+    /// array.
     pub fn of(metadata: &Value) -> Option<std::result::Result<Self, String>> {
         if metadata.get("container")?.as_str()? != "numpy" {
             return None;

@@ -226,7 +226,7 @@ impl Body {
         }
     }
 
-    /// True if the checksum of a chunk at the cursor is right. Short chunks are summed from the cursor's
+    /// True if the checksum of a chunk at the cursor is right. A short chunk is read through the cursor's
     /// buffer.
     fn check_at(&self, n: u64, found: &LocatedChunk, cursor: &mut Cursor<'_>) -> Result<bool> {
         if self.checksum == Checksum::None {

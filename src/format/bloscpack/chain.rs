@@ -1,4 +1,4 @@
-//! Marks along the chain of chunks.
+//! Remembered boundaries between the chunks, from which a walk along the chunks can start.
 
 use crate::codec::blosc::{self, DecodedRun, RUN_BUFFERS, RUN_BYTES};
 use crate::error::Result;
@@ -18,21 +18,21 @@ pub struct LocatedChunk {
 /// A boundary between two chunks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ChunkBoundary {
-    /// Number of chunks before it.
+    /// Number of chunks before the boundary.
     pub n: u64,
     /// Offset of the next chunk, if known.
     pub at: Option<u64>,
     /// A lower bound for the offset of the next chunk.
     pub known: u64,
-    /// Decoded bytes before it, as far as they are known.
+    /// Decoded bytes before the boundary, as far as they are known.
     pub decoded: u64,
-    /// True if a chunk before it is damaged.
+    /// True if a chunk before the boundary is damaged.
     pub gap: bool,
 }
 
 impl ChunkBoundary {
-    /// True if a chunk of `len` decoded bytes at this boundary is decoded in one run with the chunks from
-    /// `start` on.
+    /// True if the run that begins at `start` includes the chunk at this boundary, of `len` decoded bytes.
+    /// The chunks of a run are decoded together.
     fn joins(&self, start: &Self, len: u64) -> bool {
         let all = (self.decoded - start.decoded).saturating_add(len);
         self.gap == start.gap && all <= RUN_BYTES && self.n - start.n < RUN_BUFFERS
@@ -73,7 +73,8 @@ impl Walked {
         Self { start, end: start }
     }
 
-    /// Takes the step from the end of the run. Returns the run if the step's chunk belongs to the next one.
+    /// Adds the chunk of a step to the run. If the chunk begins the next run instead, returns the completed
+    /// run.
     pub fn step(&mut self, hop: &Hop) -> Option<DecodedRun> {
         let is_first = self.end.n == self.start.n;
         let complete = !is_first && (hop.found.is_err() || !self.end.joins(&self.start, hop.decoded()));
@@ -130,7 +131,7 @@ impl ChunkBoundaries {
         near.chain([boundary]).max_by_key(|boundary| boundary.n).unwrap_or(boundary)
     }
 
-    /// Returns the last start of a run at or before a decoded byte.
+    /// Returns the last remembered start of a run at or before decoded byte `offset`.
     pub fn before_decoded(&self, offset: u64) -> ChunkBoundary {
         self.last_boundary(|boundary| boundary.decoded <= offset && !boundary.gap)
     }

@@ -10,7 +10,7 @@ use sha2::{Sha224, Sha256, Sha384, Sha512};
 use crate::error::{Error, Result};
 use crate::source::{Source, read_up_to};
 
-/// Bytes that are summed at once.
+/// Bytes that are read and hashed at once.
 const PIECE: usize = 256 << 10;
 
 /// A kind of checksum.
@@ -57,7 +57,7 @@ impl Checksum {
         })
     }
 
-    /// Returns its name.
+    /// Returns the name of the checksum.
     pub fn name(self) -> &'static str {
         match self {
             Self::None => "none",
@@ -72,7 +72,7 @@ impl Checksum {
         }
     }
 
-    /// Returns its size in bytes.
+    /// Returns the size of the checksum in bytes.
     pub fn size(self) -> u64 {
         match self {
             Self::None => 0,
@@ -86,7 +86,7 @@ impl Checksum {
         }
     }
 
-    /// Computes the checksum of `len` bytes of a source, in its stored form.
+    /// Computes the checksum of `len` bytes of a source, in the form in which files store it.
     pub fn sum(self, source: &dyn Source, start: u64, len: u64) -> Result<Vec<u8>> {
         match self {
             Self::None => Ok(Vec::new()),

@@ -26,7 +26,7 @@ impl Dtype {
         let inner;
         let value = match value.as_str() {
             Some(text) if text.starts_with(['\'', '"', '[', '(', 'u']) && text.len() > 1 => {
-                // A type name may begin with u, too.
+                // A text such as `uint8` is a type name, not a Python literal.
                 inner = literal::parse(text);
                 inner.as_ref().unwrap_or(value)
             }

@@ -44,7 +44,7 @@ pub struct ChunkLocations {
     pub chunks: Option<u64>,
     /// Location of the offsets, if they are usable.
     pub offsets: Option<u64>,
-    /// True if the chunks are items that have only their offsets.
+    /// True for the variable-length proposal, whose items have offsets but no chain.
     pub variable: bool,
 }
 
@@ -221,7 +221,7 @@ impl ChunkLocations {
         if at == before {
             return by_offset.map(transient).transpose();
         }
-        // One of the two is wrong.
+        // The offset and the end of the previous chunk differ, so one of them is wrong.
         let by_chain = before.map(|at| lasting(self.header(at))).transpose()?.flatten();
         let by_offset = by_offset.map(lasting).transpose()?.flatten();
         Ok(match (by_offset, by_chain) {
