@@ -175,13 +175,14 @@ impl Draft<'_, '_> {
     }
 }
 
-/// A problem whose line is not counted yet. There may be as many as nodes, and only a few are reported.
+/// A problem whose line number is not computed yet. There may be as many faults as nodes, and only a few are
+/// reported.
 #[derive(Debug)]
 struct Fault {
     class: Class,
     what: String,
     to_do: String,
-    /// Its offset in the text as written; `None` if it is not at one place.
+    /// The fault's offset in the text as written; `None` if the fault concerns the text as a whole.
     offset: Option<usize>,
 }
 

@@ -32,7 +32,7 @@ pub(super) struct Session {
     old: Option<(TextVersion, Old)>,
     notices: Vec<String>,
     later_notices: Vec<String>,
-    /// Keeps the texts that saves replace, and the name of the program that saves.
+    /// The history, which keeps the texts that saves replace, and the name of the program that saves.
     history: Option<Arc<History>>,
     program: Option<String>,
     /// The target. It keeps open the directory through which the file may be named.
@@ -44,7 +44,7 @@ pub(super) struct Session {
 enum Held {
     Locked(Box<Locked>),
     Read(Box<Target>),
-    /// The transition between the two.
+    /// A placeholder while the layout is read.
     Neither,
 }
 
@@ -132,7 +132,8 @@ impl Session {
         kept
     }
 
-    /// Ends the history's part of a save that left this version of the tree, if it is known.
+    /// Ends the history's part of a save: keeps the old text, or withdraws it if the save failed. `now` is
+    /// the version of the tree after the save, if it is known.
     fn end_kept(&self, kept: Option<KeptText<'_>>, base: TextVersion, now: Option<TextVersion>) {
         match kept {
             Some(kept) if now == Some(base) => kept.withdraw(),
@@ -142,7 +143,7 @@ impl Session {
     }
 
     /// Opens the file for writing and closes it again. The descriptor that wrote the save stays open, so
-    /// without this programs that wait for `IN_CLOSE_WRITE` with inotify would not hear of the save.
+    /// without this programs that wait for `IN_CLOSE_WRITE` with inotify would not be notified of the save.
     fn close_again(&mut self) {
         if let Held::Read(target) = &self.held {
             // The text is saved, whatever happens here.
@@ -160,8 +161,8 @@ impl Editor for Session {
         &self.later_notices
     }
 
-    /// Trusts the last layout if the file's size and time have not changed. If the head was changed all the
-    /// same, the save finds out, because it reads the head.
+    /// Trusts the last layout if the file's size and time have not changed. If the head was changed
+    /// nevertheless, the save notices, because it reads the head.
     fn version(&mut self) -> Result<TextVersion> {
         let file = self.file()?;
         if !file.is_untouched() && !file.is_current()? {
@@ -200,7 +201,7 @@ impl Editor for Session {
     ) -> std::result::Result<Saved, Refusal> {
         self.check_base(base)?;
         let (accepted, hashed) = std::thread::scope(|scope| {
-            // Hashing takes about as long as the check.
+            // Hashing takes about as long as the check, so a large text is hashed on another thread.
             let beside = (text.len() >= LARGE)
                 .then(|| {
                     let hash = || TextVersion::of_bytes(text);

@@ -138,8 +138,8 @@ impl<'a, S: Storage> Settling<'a, S> {
         Ok(self.sync()?)
     }
 
-    /// Determines how far the range is inserted from the source's extents. A copy has other extents, so there
-    /// its bytes are compared.
+    /// Determines from the source's extents how far the range is inserted. A copy of the source has other
+    /// extents, so its bytes are compared instead.
     fn insertion(&self) -> Result<Inserted> {
         if let Some(told) = by_extents(self.storage, self.file, self.journal)? {
             return Ok(told);

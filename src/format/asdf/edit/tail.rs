@@ -1,7 +1,7 @@
-//! Updates the block index of a file whose blocks move, if other bytes that are not ours surround it.
+//! Updates the block index of a file whose blocks move, if bytes of unknown origin surround the index.
 //!
-//! The other bytes stay. An index among them would list the old offsets of the blocks, and readers would
-//! trust it. The index is therefore rewritten in its place. If blocks are damaged, or the index lists more
+//! These bytes stay. An index among them would list the old offsets of the blocks, and readers would trust
+//! that index. The index is therefore rewritten in its place. If blocks are damaged, or the index lists more
 //! blocks than are found, the index is the better list: its offsets are kept and shifted with the blocks.
 
 use std::ops::Range;

@@ -45,7 +45,7 @@ pub struct Target<S: Storage = System> {
     pub(super) _note: Option<lock::Note>,
     /// The plans that file systems refused. They are not tried again.
     pub(super) limits: DeviceLimits,
-    /// True if the rename of the file that was put in place last may not be durable.
+    /// True if the last rename over the source may not be durable.
     pub(super) unsure: bool,
 }
 
@@ -69,7 +69,8 @@ impl<S: Storage> Target<S> {
         &self.layout
     }
 
-    /// Returns what the last recovery found and did. It follows a crash, or a save that could not be undone.
+    /// Returns the result of the last recovery. A recovery follows a crash, or a save that could not be
+    /// undone.
     pub fn recovered(&self) -> &Recovered {
         &self.recovered
     }

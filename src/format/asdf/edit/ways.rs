@@ -48,7 +48,7 @@ fn supports(dir: &Path, plan: Plan) -> bool {
 /// Creates a file without a name, of two pages.
 fn unnamed(dir: &Path) -> std::io::Result<File> {
     let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
-    // Without such files, nothing is known of the file system.
+    // If the file system has no unnamed files, nothing is known about its other abilities.
     let file = rustix::fs::open(dir, flags, Mode::RUSR | Mode::WUSR)
         .map_err(|_| std::io::Error::other("unknown"))?;
     let file = File::from(file);

@@ -1,4 +1,4 @@
-//! Notifies the readers of the source of a plan's changes before they are made.
+//! Notifies the readers of the source before a plan changes its bytes.
 
 use std::ops::Range;
 
@@ -11,7 +11,7 @@ use crate::source::Moved;
 use crate::source::storage::Storage;
 
 impl<S: Storage> SaveJob<'_, S> {
-    /// Has readers keep the bytes that the plan overwrites.
+    /// Tells the readers to keep the bytes that the plan overwrites.
     pub(super) fn announce(&self, journal: &Journal<S>, image: Option<&S::File>) {
         let (header, file) = (&journal.header, self.change.identity);
         let mut readers = self.readers.borrow_mut();

@@ -40,7 +40,8 @@ impl<S: Storage> SaveJob<'_, S> {
         }
     }
 
-    /// Creates the new file. One that an earlier plan could not remove is no longer in use, and is replaced.
+    /// Creates the new file. A file that an earlier plan could not remove is no longer in use, and is
+    /// replaced.
     pub(super) fn create_image(&self, place: &SidecarPaths) -> std::io::Result<S::File> {
         match self.storage.create(&place.image) {
             Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {

@@ -9,8 +9,8 @@
 //! that have moved there. A stream therefore gets no plan that changes the file itself.
 //!
 //! A program may have looked up the old file without opening it yet. It would then write to a file without a
-//! name. To prevent this, the two files swap names, and both are leased for a moment. If a program comes for
-//! the old file, the names are swapped back.
+//! name. To prevent this, the two files swap names, and both are leased for a moment. If a program opens the
+//! old file, the names are swapped back.
 
 use std::time::Duration;
 
@@ -26,7 +26,7 @@ const LOOKS: u32 = 100;
 const LOOK_PAUSE: Duration = Duration::from_millis(2);
 
 impl<S: Storage> SaveJob<'_, S> {
-    /// Fails if a program is waiting to write to the stream.
+    /// Fails if the lease is broken: a program is waiting to write to the stream.
     pub(super) fn check_lease(&self) -> Result<(), Stopped> {
         match self.leased && !self.storage.has_lease(self.file) {
             true => Err(Stopped::Failed(written_by_another(self.change))),
@@ -34,7 +34,7 @@ impl<S: Storage> SaveJob<'_, S> {
         }
     }
 
-    /// Puts the new file in the source's place unless a program comes to write to the old one.
+    /// Puts the new file in the source's place unless a program opens the old file for writing.
     pub(super) fn exchange(
         &self,
         place: &SidecarPaths,
@@ -62,12 +62,12 @@ impl<S: Storage> SaveJob<'_, S> {
             false => Stopped::Failed(error.into()),
         })?;
         if self.is_awaited(&lock) && self.storage.exchange(&place.image, self.path).is_ok() {
-            // The program goes on now. After a crash the names must not be found swapped.
+            // The waiting program continues now. After a crash the names must not be found swapped.
             self.sync_dir(&place.dir)?;
             return Err(Stopped::Failed(written_by_another(self.change)));
         }
         self.storage.end_lease(&lock)?;
-        // The image's name is the old file's now. If it stays, the next recovery removes it.
+        // The old file now has the image's name. If it can't be removed, the next recovery removes it.
         let _ = self.storage.unlink(&place.image);
         Ok(NewFile { file: lock, lock: None })
     }

@@ -15,7 +15,7 @@ const DEEPEST: usize = 247;
 /// The prefixes of a root's tag, in all editions of the standard.
 const ROOT_TAGS: [&str; 2] = ["tag:stsci.edu:asdf/core/asdf-", "tag:stsci.edu:asdf/0.1.0/core/asdf"];
 
-/// Compares a text with the one that it replaces, and returns what got worse.
+/// Compares a text with the text that it replaces, and returns the newly introduced problems.
 pub(super) fn problems(
     draft: &Draft<'_, '_>,
     facts: &Result<TreeFacts, Box<Broken>>,
@@ -34,7 +34,7 @@ pub(super) fn problems(
             let problem = broken_yaml(draft, broken);
             match was {
                 Ok(_) => judgement.problems.push(problem),
-                // The old text was not valid YAML, either.
+                // The old text was not valid YAML, either, so this is only a warning.
                 Err(_) => judgement.warnings.push(problem),
             }
         }
@@ -183,7 +183,7 @@ impl Comparison<'_> {
                 }
             }
         }
-        // Without a tree, that is the reason.
+        // If there is no tree, only its absence is reported.
         if lost.is_empty() && self.facts.arrays.is_empty() && self.facts.survey.root.is_some() {
             let what = match was.arrays.len() {
                 1 => "the only ndarray of the tree is gone".to_owned(),

@@ -31,7 +31,7 @@ impl<S: Storage> Target<S> {
         if !self.reads_only {
             return Ok(());
         }
-        // Waiting writers may go on. Without a lease this is harmless.
+        // Lets waiting writers continue. If there is no lease, the error is harmless.
         let _ = self.storage.end_lease(&self.file);
         let file = self.storage.open(&self.path, true).map_err(not_writable)?;
         let (named, known) = (self.storage.meta(&file)?.identity, self.storage.meta(&self.file)?.identity);
