@@ -53,7 +53,7 @@ pub(super) fn found(file: &AsdfFile) -> &FoundArrays {
     &file.computed.get_or_compute(|| Resolved(resolved::resolved(file, surveyed(file)))).0
 }
 
-/// True if [`found`] is fast now.
+/// True if [`found`] has been computed already.
 pub(super) fn is_known(file: &AsdfFile) -> bool {
     file.computed.get::<Resolved>().is_some()
 }

@@ -38,7 +38,7 @@ pub struct Blocks {
     pub offsets: Vec<u64>,
     /// The defects of the chain and the index.
     pub defects: Vec<format::Defect>,
-    /// The offsets of blocks with a damaged `header_size`, whose data are not where it says.
+    /// The offsets of blocks with a damaged `header_size`, which does not lead to the data.
     pub distrusted: Vec<u64>,
 }
 
@@ -108,8 +108,8 @@ impl Chain<'_> {
         Header::parse(self.generation, offset, bytes)
     }
 
-    /// True if a few sound blocks reach to the very end of the file. Then there is no index and none is
-    /// needed; looking for one would take longer than all else.
+    /// True if at most [`FEW`] sound blocks reach to the end of the file. Such a file has no index, and the
+    /// search for one would take longer than all other steps.
     fn is_short(&mut self, head_end: u64) -> Result<bool> {
         let Some(mut offset) = first::next_magic(self, head_end)? else { return Ok(false) };
         for _ in 0..FEW {
@@ -232,8 +232,8 @@ impl Chain<'_> {
             let lost = there < header.used_size || header.data_offset() > self.size;
             let (size, lost) = match lost {
                 true => (header.used_size, true),
-                // All data are there, only unused space is missing. Python asdf can't seek past the end of
-                // any possible file.
+                // All data are there, only unused space is missing. But the end exceeds an `i64`, so Python
+                // asdf can't seek there.
                 false if end.is_none() => (header.allocated_size, true),
                 false => (header.allocated_size, false),
             };
@@ -243,7 +243,7 @@ impl Chain<'_> {
         Ok(end)
     }
 
-    /// Returns what begins at `end`, or after zeros or spaces there.
+    /// Finds out what begins at `end`, or after zeros or spaces there: a block, the index or other bytes.
     fn next(&mut self, end: u64) -> Result<AfterBlock> {
         let mut at = end;
         while at < self.size && at - end < LONGEST_GAP {
@@ -263,9 +263,9 @@ impl Chain<'_> {
         Ok(if at >= self.size { AfterBlock::EndOfFile } else { AfterBlock::Neither(end) })
     }
 
-    /// Returns where the chain continues according to the index, if nothing at `from` continues it.
+    /// Finds the position at which the chain continues according to the index, if the chain breaks at `from`.
     ///
-    /// After many damaged headers this is called for each. It must not scan the whole index each time.
+    /// Called after each damaged header, of which there may be many. A call must not scan the whole index.
     fn by_index(&mut self, n: usize, end: Option<u64>, from: u64) -> Result<Option<AfterBlock>> {
         if let Some(next) = self.by_shifted_index(n, end)? {
             return Ok(Some(AfterBlock::Block(next)));
@@ -281,7 +281,8 @@ impl Chain<'_> {
         Ok(self.lost_behind(from)?.then_some(AfterBlock::EndOfFile))
     }
 
-    /// Returns the first offset in the index, not before `from`, at which a block begins whose end fits.
+    /// Returns the first offset in the index, not before `from`, at which a block begins that leads to
+    /// another block, the index or the end of the file.
     fn behind_damage(&mut self, from: u64) -> Result<Option<u64>> {
         let Some(Index { offsets: Ok(offsets), .. }) = &self.index else { return Ok(None) };
         let mut n = offsets.partition_point(|offset| *offset < from);
@@ -309,8 +310,8 @@ impl Chain<'_> {
         })
     }
 
-    /// Continues the chain at `next` after other bytes behind block `n`. Blocks between that the index lists
-    /// keep their numbers, although they can't be read.
+    /// Continues the chain at `next`, past bytes after block `n` that can't be read. Blocks that the index
+    /// lists among these bytes keep their numbers.
     fn bridge(&mut self, n: usize, end: Option<u64>, next: u64) {
         let Some(Index { offsets: Ok(offsets), .. }) = &self.index else { return };
         let from = end.unwrap_or_else(|| self.blocks.offsets[n].saturating_add(1));

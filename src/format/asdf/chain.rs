@@ -149,8 +149,8 @@ fn open_with(
                 Arc::new(Quantized::new(content, ends_known, values, value_type)?)
             }
             Encoding::Zlib => {
-                // If only the stream itself determines its length, the next encoding reads no further than it
-                // needs. Bytes that are not there are never asked for.
+                // If the decoded length is unknown, an upper bound is used. The next encoding reads only the
+                // bytes that it needs, so it does not read past the real end.
                 let bound = content.len().saturating_mul(ZLIB_RATIO).min(i64::MAX as u64);
                 decompress(Codec::Zlib, content, decoded_size.unwrap_or(bound))?
             }
@@ -165,8 +165,8 @@ fn open_with(
 fn sizes(chain: &Chain, memory_size: u64) -> Result<(Vec<Option<u64>>, Option<u64>)> {
     let mut size = Some(memory_size);
     let mut sizes = Vec::new();
-    // The number of values that `quantize` may have as its `original_shape` besides the present one: those
-    // before any tiling.
+    // The number of values before the first tiling. The `original_shape` of `quantize` may have this number
+    // of values, too.
     let mut whole = None;
     for encoding in &chain.encodings {
         sizes.push(size);

@@ -10,7 +10,7 @@ pub(super) struct Computed {
     first: OnceLock<Box<ValueSlot>>,
 }
 
-/// The place of a value, and the next place. There are about a dozen.
+/// A node of a linked list: the place of a value, and the next node. A list has about a dozen nodes.
 struct ValueSlot {
     /// A `OnceLock<T>`, empty until the value has been computed.
     place: Box<dyn Any + Send + Sync>,

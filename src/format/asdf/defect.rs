@@ -72,29 +72,30 @@ pub enum AsdfDefect {
     Padding(u64),
     /// The padding holds a block's magic.
     MagicInPadding,
-    /// Bytes of no block precede a block that the index lists.
+    /// Bytes that belong to no block precede a block that the index lists.
     BridgedBytes,
-    /// The header of a block that the index lists is damaged. The texts are its further defects.
+    /// The header of a block that the index lists is damaged. The texts describe further defects of the
+    /// block.
     LostBlock(Vec<String>),
     /// The next block or the index is not where it should be: the block has lost or gained bytes.
     Shifted {
-        /// Its actual offset.
+        /// The actual offset of the next block or the index.
         at: u64,
-        /// Its expected offset, computed from the block's header or the index.
+        /// The expected offset, computed from the block's header or the index.
         expected: u64,
     },
     /// Another ASDF file follows.
     AnotherFile,
     /// The header of a block after the last one is damaged.
     LostTail(u64),
-    /// Bytes of no block follow the last block, then a further block.
+    /// Bytes that belong to no block follow the last block, then a further block.
     JunkBeforeBlock {
-        /// The number of bytes of no block.
+        /// The number of bytes that belong to no block.
         bytes: u64,
         /// The offset of the further block.
         at: u64,
     },
-    /// Bytes of no block follow the last block.
+    /// Bytes that belong to no block follow the last block.
     TrailingBytes(u64),
     /// The file has an index but no blocks.
     IndexWithoutBlocks,
@@ -132,7 +133,7 @@ pub enum TreeCut {
 }
 
 impl AsdfDefect {
-    /// Returns the defect as reported, at a byte of the file, and of a block if one is given.
+    /// Converts the defect to the common form, with its offset in the file and, if given, its block.
     pub(super) fn at(&self, offset: u64, block: Option<usize>) -> format::Defect {
         format::Defect { severity: self.severity(), offset, block, what: self.to_string() }
     }

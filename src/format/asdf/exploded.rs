@@ -79,8 +79,8 @@ impl Parted {
         let renewal = match (&header, parts(&self.file)) {
             (Ok(_), Ok(_)) if streamed => Renewal::Follows,
             (Ok(header), Ok(parts)) => {
-                // Without a checksum, only its place identifies a block after another program has written the
-                // file.
+                // After another program has written the file, a block without a checksum is identified only
+                // by its offset.
                 let place = if header.has_checksum() { 0 } else { header.offset };
                 let header = Header { offset: 0, ..header.clone() };
                 let text = format!("{header:?} {}", parts.front.escape_ascii());
@@ -201,7 +201,7 @@ fn is_taken(stem: &[u8], blocks: usize, uri: &str) -> bool {
     }
 }
 
-/// Returns the number of the block that a `source` of an array means.
+/// Returns the number of the block that the `source` of an array refers to.
 fn ndarray_block(n: i64, count: usize) -> Option<usize> {
     ndarray::Source::Block(n).block(count)
 }

@@ -25,7 +25,7 @@ impl Growing {
         Some(Self { tree, header: header.clone() })
     }
 
-    /// True if `file` has these parts. `head` is the head of the older file.
+    /// True if `file` has the same tree and header. `head` is the head of the older file.
     pub(super) fn is_in(&self, file: &Arc<dyn Source>, head: &Head) -> bool {
         let offset = self.header.offset;
         let mut bytes = [0; LONGEST_FIELDS];

@@ -44,7 +44,7 @@ pub struct Head {
 }
 
 impl Head {
-    /// Returns a sound head of which only the generation and the end are needed.
+    /// Creates a head without defects, for callers that need only its generation and its end.
     pub fn known(generation: Generation, end: u64) -> Self {
         Self { generation, version: String::new(), end, defects: Vec::new() }
     }
@@ -238,7 +238,7 @@ impl Scan<'_> {
         }
     }
 
-    /// Handles the end of the file: it is within the tree, or right after `...` without a newline.
+    /// Handles a file that ends within the tree, or right after `...` without a newline.
     fn tree_at_end_of_file(&mut self, end: u64) -> Result<TreeEnd> {
         let tail_start = end.saturating_sub(5).max(self.at.saturating_sub(1));
         let mut tail = [0; 5];

@@ -13,7 +13,7 @@ use crate::content::folder::{File, Keeping, Node, Renewal, Signature};
 use crate::content::{Content, Pieces, Slice, Text, read_exact_at};
 use crate::error::{Error, Result};
 
-/// The most other files held open for it.
+/// The most other files that are held open for `imploded.asdf`.
 const MOST_FILES: usize = 1000;
 /// Bytes read at once.
 const PIECE: usize = 256 << 10;
@@ -25,7 +25,7 @@ struct Whole {
     others: HashMap<String, usize>,
     /// The number of the file's own last block, if that is streamed. It is moved to the end.
     streamed: Option<usize>,
-    /// A description of all that the bytes depend on.
+    /// A text that differs if the bytes of the imploded file may differ.
     signature: String,
 }
 
@@ -58,7 +58,7 @@ impl View for Imploded {
     }
 
     fn is_made_slowly(&self, file: &AsdfFile) -> bool {
-        // The other files have to be opened.
+        // Slow, because the other files have to be opened.
         file.computed.get().is_none_or(|MayNameFiles(may)| *may)
     }
 }
@@ -117,7 +117,7 @@ fn whole(file: &AsdfFile) -> Result<Whole> {
     Ok(whole)
 }
 
-/// Returns the first block of another file in a form that can lie within `file`.
+/// Returns the first block of another file in a form that is valid within `file`.
 fn block_for(other: &AsdfFile, file: &AsdfFile) -> Result<Arc<dyn Content>> {
     if other.block_count()? == 0 {
         return Err(Error::damaged("it has no block"));
@@ -134,7 +134,7 @@ fn block_for(other: &AsdfFile, file: &AsdfFile) -> Result<Arc<dyn Content>> {
     if header.layout != Layout::Md5 {
         return Err(Error::unsupported("its block is streamed, which only the last one may be"));
     }
-    // In the imploded file it is no longer streamed, so its sizes are filled in.
+    // In the imploded file the block is no longer streamed, so its sizes are filled in.
     let before = header.data_offset() - header.offset;
     let mut bytes = vec![0; usize::try_from(before).unwrap_or(0)];
     read_exact_at(&*block, 0, &mut bytes)?;

@@ -76,7 +76,7 @@ impl View for Json {
 
     fn defects(&self, file: &AsdfFile) -> Vec<Defect> {
         match file.computed.get::<Result<BothMeasured>>() {
-            // Both files have the same defect.
+            // Both files have the same defect, which is reported once.
             Some(Err(error)) if self.0 == Tags::Dropped => {
                 let files = format!("{} and {}", self.name(), Self::WITH_TAGS.name());
                 let what = format!("{files} can't be read: {}", error.message());
@@ -174,8 +174,8 @@ impl Generator for JsonGenerator {
     }
 }
 
-/// Returns the JSON of a tree without its tags, of at most `longest` bytes. Unlike the file, it is made in one
-/// pass.
+/// Returns the JSON of a tree without its tags, of at most `longest` bytes. Unlike the file `tree.json`, the
+/// text is generated in one pass.
 ///
 /// # Errors
 ///

@@ -27,7 +27,7 @@ pub use inline::Inline;
 pub const INLINE_KEY: &str = "data";
 /// The key of a reference, a mapping that stands for another node.
 pub const REFERENCE: &str = "$ref";
-/// The keys of an ndarray in a block. They identify one that has lost its tag.
+/// The keys of an ndarray in a block. They identify an ndarray that has lost its tag.
 pub const TELLING_KEYS: [&str; 2] = ["source", "shape"];
 /// The most dimensions: as many as numpy allows.
 const MOST_DIMENSIONS: usize = 64;
@@ -52,7 +52,7 @@ fn is_old(tag: &str) -> bool {
     tag == OLD_TAG || tag.strip_prefix(TAG) == Some(OLD_VERSION)
 }
 
-/// The search of a survey that finds all ndarrays.
+/// The search criteria with which a survey finds all ndarrays.
 pub const WANTED: survey::Wanted<'static> =
     survey::Wanted { tag: &is_tag, telling: &TELLING_KEYS, array: INLINE_KEY, ..survey::Wanted::NOTHING };
 
@@ -85,7 +85,7 @@ pub enum Source {
     External(String),
     /// The target of a reference into another file.
     Elsewhere(Box<Elsewhere>),
-    /// The tree.
+    /// The tree itself.
     Inline(Inline),
 }
 
@@ -258,7 +258,7 @@ impl Ndarray {
             _ => {}
         }
         let mut shape = shape;
-        // Aliased rows can make far more rows than the text is long.
+        // With aliases, an array may have far more rows than its text has bytes.
         if let (Some(Datatype::Structured(fields)), false) =
             (&datatype, lengths == survey::SequenceShape::Unknown)
             && let Some(dimensions) = records::fit(data, shape.as_ref(), fields, strict)?

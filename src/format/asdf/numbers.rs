@@ -9,7 +9,7 @@ pub(super) type ToNumber = fn(&[u8]) -> f64;
 /// Returns a function that converts an element of a type to a number. A complex number becomes its absolute
 /// value. `None` for strings.
 pub(super) fn to_number(scalar: Scalar, byteorder: Byteorder) -> Option<ToNumber> {
-    /// Reads a number from bytes, which always have its length.
+    /// Reads a number from bytes, whose length is always that of the number.
     macro_rules! number {
         ($type:ty, $make:expr) => {
             match byteorder {

@@ -80,8 +80,9 @@ pub struct Quantized {
 impl Quantized {
     /// Returns the `values` values in the chunks `packed`.
     ///
-    /// `ends_known` says whether the length of `packed` is exact. If not, it is an upper bound, as after a
-    /// decompressor with an unknown output size. An error after the last chunk is then the end.
+    /// `ends_known` says whether the length of `packed` is exact. If not, the length is an upper bound, as
+    /// after a decompressor with an unknown output size. An error after the last chunk is then taken for the
+    /// end.
     pub fn new(
         packed: Arc<dyn Content>,
         ends_known: bool,
@@ -172,7 +173,7 @@ impl Content for Quantized {
             let (found, count, first_bit) = match fetched {
                 Ok(fetched) => fetched,
                 Err(error) if done == 0 => return Err(error),
-                // The values before are right. A read that starts here gets the error.
+                // Returns the values before the error. A read that starts here gets the error.
                 Err(_) => break,
             };
             for n in 0..count {
@@ -198,7 +199,7 @@ impl Content for Quantized {
     }
 
     fn soundness(&self) -> Soundness {
-        // Only reading all of it would show this.
+        // Only a read of the whole stream would find damage.
         Soundness::Unknown
     }
 

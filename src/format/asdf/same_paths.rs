@@ -1,4 +1,4 @@
-//! Files of another view at the paths of arrays in `arrays/`: `x.npy` there is `x.png` here.
+//! Files of a view at the paths of the arrays in `arrays/`: `arrays/x.npy` corresponds to `preview/x.png`.
 
 use std::collections::HashMap;
 
@@ -69,7 +69,7 @@ pub(super) fn with_ending(
 /// Directories of this view, by the directories of `arrays/`.
 pub(super) struct Folders {
     ending: &'static str,
-    /// Renamed paths by the address of the path, which is kept.
+    /// Original and renamed paths, by the memory address of the original path.
     renamed: HashMap<usize, (SharedPath, SharedPath)>,
 }
 

@@ -59,7 +59,7 @@ pub(super) fn sources(file: &AsdfFile) -> Result<&Sources> {
     file.computed.get_or_compute(|| find(&*file.tree())).as_ref().map_err(Clone::clone)
 }
 
-/// True if [`sources`] is fast now.
+/// True if [`sources`] has been computed already.
 pub(super) fn are_known(file: &AsdfFile) -> bool {
     file.computed.get::<Result<Sources>>().is_some()
 }
@@ -115,7 +115,7 @@ struct OpenCollection {
     array: bool,
     /// True if the next node is the value of a key.
     value: bool,
-    /// True if that key is [`KEY`].
+    /// True if the key of the next node is [`KEY`].
     source: bool,
 }
 
@@ -190,7 +190,7 @@ struct Root {
     key: Option<Mark>,
     /// The range of the key [`LIBRARY`] and its value.
     library: Option<Range<u64>>,
-    /// True if that range can't be parsed without the rest of the tree.
+    /// True if `library` can't be parsed without the rest of the tree.
     entangled: bool,
 }
 

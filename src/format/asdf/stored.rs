@@ -32,7 +32,8 @@ pub(super) struct StoredFile {
     contents: Mutex<LruCache<usize, Arc<dyn Content>>>,
     /// The faults in the data of blocks that are no longer among `contents`.
     troubles: Mutex<BTreeMap<usize, Trouble>>,
-    /// Set when the header of a streamed block is read; `None` if the tree could not be read.
+    /// The tree and the header of the streamed block, set when that header is read; `None` if the tree could
+    /// not be read.
     growing: OnceLock<Option<Growing>>,
 }
 
@@ -141,22 +142,24 @@ impl StoredFile {
         checksum::verify(&header, &stored, || self.content(n, &header))
     }
 
-    /// Remembers the header of the last block, if that can grow.
+    /// Remembers the tree and the header of the last block, if that block is streamed.
     pub(super) fn expect_growth(&self) {
         if let Some(last) = self.blocks().ok().and_then(|blocks| blocks.offsets.last().copied()) {
-            // Reading the header of a streamed block remembers its tree and header.
+            // `header` also sets `growing` if the block is streamed.
             let _ = self.header(last);
         }
     }
 
-    /// Takes over what an older generation remembered, of which this one is a longer version.
+    /// Takes over the remembered tree and header from an older generation of a file that has only grown
+    /// since.
     pub(super) fn grow_on_from(&self, older: &Self) {
         if let Some(growing) = older.growing.get() {
             let _ = self.growing.set(growing.clone());
         }
     }
 
-    /// True if `file` has only grown since; see [`Container::still_has`](crate::format::Container::still_has).
+    /// True if `file` has only grown since this version was opened; see
+    /// [`Container::still_has`](crate::format::Container::still_has).
     pub(super) fn has_only_grown(&self, file: &Arc<dyn Source>) -> bool {
         let growing = self.growing.get().and_then(Option::as_ref);
         growing.is_some_and(|growing| growing.is_in(file, &self.head))
@@ -225,7 +228,7 @@ impl StoredFile {
     /// decoded size.
     ///
     /// # Errors
-    /// Also if the block has an encoding chain, or its compression is not known.
+    /// The block can't be read, has an encoding chain, or has an unknown compression.
     pub(super) fn stored_as(&self, n: usize) -> Result<(Slice, Option<Codec>, u64)> {
         let header = self.header(self.offset(n)?)?;
         let stored = self.stored(n, &header)?;
@@ -325,7 +328,7 @@ impl StoredFile {
         self.troubles.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds the place of a fault in a block's data to its error, in the stored and in the decoded bytes.
+    /// Adds to an error the offset of the fault in the stored and in the decoded bytes of a block.
     fn placed(&self, n: usize, trouble: Error, content: &dyn Content) -> Error {
         let Soundness::Broken(from) = content.soundness() else { return trouble };
         let start = self.offset(n).and_then(|offset| Ok(self.header(offset)?.data_offset())).ok();

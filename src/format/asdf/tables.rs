@@ -36,7 +36,7 @@ impl View for Tables {
     }
 
     fn node(&self, file: &Arc<AsdfFile>) -> Option<Node> {
-        // The first lookup of a table with times reads these.
+        // The first lookup of a table with times reads the times.
         let is_slow = |file: &AsdfFile| file.computed.get().is_none_or(FoundTables::has_unread_times);
         Some(Directory { file: file.clone(), find: folder, is_slow }.node())
     }

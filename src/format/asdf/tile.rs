@@ -37,7 +37,7 @@ struct Axis {
 /// A partition of an array into tiles. Converts between the two orders of bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tiling {
-    /// The axes without trailing ones that each tile spans. Those are merged into the item.
+    /// The axes, except trailing axes that each tile spans completely: these are merged into the item.
     axes: Vec<Axis>,
     /// The size of an item in bytes.
     item_size: u64,
@@ -119,7 +119,7 @@ impl Tiling {
         ((number * tile_items + item) * self.item_size + within, run * self.item_size - within)
     }
 
-    /// Returns the number of bytes of tiles for each byte of a row, if rows are short and tiles small.
+    /// Returns the number of tile bytes read for each byte of a row, if rows are short and tiles small.
     fn spread(&self) -> Option<u64> {
         let run = self.axes.last()?.tile.checked_mul(self.item_size)?;
         let tile = self.axes.iter().try_fold(self.item_size, |size, axis| size.checked_mul(axis.tile))?;
@@ -195,7 +195,7 @@ impl Content for Tiled {
             match read {
                 Ok(0) if done == 0 => return Err(self.missing(position)),
                 Err(error) if done == 0 => return Err(error),
-                // The bytes before are right. A read that starts here gets the error.
+                // Returns the bytes before the error. A read that starts here gets the error.
                 Ok(0) | Err(_) => break,
                 Ok(read) => done += read,
             }

@@ -84,8 +84,8 @@ pub(super) trait Collector {
     /// Takes a node that the view wants, with the nodes within it up to a limit.
     fn take(&mut self, paths: &Paths, node: &WantedNode<'_>, unfit: Unfit<'_>);
 
-    /// Returns arrays that the node taken last describes outside their own node, with the mark of that node.
-    /// That node has only a tag.
+    /// Returns arrays whose own node has only a tag, because the node taken last describes them. Each array
+    /// comes with the mark of its own node.
     fn bare_arrays(&mut self) -> Vec<(Mark, Ndarray)> {
         Vec::new()
     }
@@ -122,7 +122,7 @@ pub(super) struct AsdfFile {
 #[derive(Debug, Default)]
 struct Externals {
     kept: Mutex<HashMap<String, Arc<AsdfFile>>>,
-    /// True once any was asked for, or the tree is known to name one.
+    /// True once another file was requested, or the tree is known to name one.
     named: AtomicBool,
 }
 

@@ -28,7 +28,8 @@ pub(in super::super) struct Elements {
     pub byteorder: Byteorder,
     /// The order of the elements in `content`.
     pub order: Order,
-    /// The elements, contiguous. If the block holds them in this order, ranges of the block are lent.
+    /// The elements, contiguous. If the block holds them in this order, they are not copied: ranges of the
+    /// block are lent.
     pub content: Arc<dyn Content>,
 }
 
@@ -74,7 +75,7 @@ impl Elements {
         Ok(Self { dimensions, datatype, byteorder: Byteorder::Little, order: Order::C, content })
     }
 
-    /// Makes booleans, one for each of these elements.
+    /// Returns booleans of the same dimensions, with these bytes.
     fn truths(&self, content: Arc<dyn Content>) -> Self {
         let datatype = Datatype::Scalar(Scalar::Bool8);
         Self { datatype, byteorder: Byteorder::Little, content, ..self.clone() }

@@ -40,7 +40,7 @@ pub(in super::super) enum MaskedBy {
 }
 
 impl MaskedBy {
-    /// Returns the number of the rule.
+    /// Returns the number that masked elements equal; `None` for the other rules.
     pub(super) fn number(&self) -> Option<Number> {
         match self {
             Self::Number(number) => Some(*number),

@@ -151,7 +151,7 @@ impl Walk {
             return Err(Error::damaged("an array in the tree contains itself, or is nested too deep"));
         }
         let (events, before) = self.text.events(origin)?;
-        // Stream, document, and either a sequence or a mapping with its key.
+        // The events before the node: stream, document, and either a sequence or a mapping with its key.
         let outside = if origin.1 { 3 } else { 4 };
         let offset = origin.0.offset;
         self.nodes.push(NodeEvents { events, before, offset, outside, depth: 0, ended: false });

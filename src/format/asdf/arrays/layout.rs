@@ -184,7 +184,7 @@ impl Layout<'_> {
         let Some(from) = self.places.place(self.paths, path) else { return Ok(()) };
         let target = self.places.resolve(to);
         let mask = target.as_ref().and_then(|target| self.masks.get(target)).cloned();
-        // A mask that is shown in broadcast form has no file of its own.
+        // The boolean is false for a mask that is broadcast: only its broadcast form has a file.
         let (mask, has_file) = mask.map_or((None, true), |(mask, has_file)| (Some(mask), has_file));
         let Some(above) = self.above_mask(path).filter(|above| self.arrays.contains_key(above)) else {
             self.items.extend(match mask.filter(|_| !has_file) {

@@ -13,7 +13,7 @@ const LONGEST_PATH: usize = 3000;
 /// The escapes of names in `arrays/`.
 pub(super) const NAMES: ViewNames = ViewNames { endings: &[".npy", ".mask"] };
 
-/// Paths in a view. Each is made once, in time for its own last component.
+/// Paths in a view. Each is made once, in time proportional to the length of its last component.
 #[derive(Debug)]
 pub(in super::super) struct NodePaths {
     pub(in super::super) tree: PathTree,

@@ -53,7 +53,7 @@ pub(super) fn follow(file: &AsdfFile, uri: &str, more: &[String]) -> Result<(Arc
     Err(Error::new(Kind::Unrecognised, "the chain of references is too long or circular"))
 }
 
-/// Returns the path of a reference in the other file.
+/// Returns the path in the fragment of a reference: the path in the other file.
 fn path_in(uri: &str) -> Vec<String> {
     split(uri).1.and_then(components_of_pointer).unwrap_or_default()
 }
@@ -62,7 +62,7 @@ fn path_in(uri: &str) -> Vec<String> {
 enum There {
     Arrays(Vec<Below>),
     Link(Vec<String>),
-    /// A reference on the way, and the rest of the path.
+    /// A reference at the start of the path, and the rest of the path.
     Reference(Arc<str>, Vec<String>),
 }
 

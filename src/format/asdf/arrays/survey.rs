@@ -172,7 +172,8 @@ impl ArrayFinder<'_> {
         let Some(tag) = node.tag else { return };
         if ndarray::is_tag(tag) && !self.is_full {
             match Ndarray::read_leniently(tag, node.value) {
-                // A FITS file in the tree may have the keys of the array beside the tag.
+                // A node that is only a tag: a FITS file in the tree may have the keys of the array beside
+                // the node.
                 Err(trouble) if is_bare(node.value) && self.bare.len() < MOST_BARE => {
                     self.bare.push((node.path, node.value.place, trouble.what));
                 }
@@ -357,7 +358,7 @@ fn element_fits(array: &Ndarray, largest: u64) -> Why<()> {
     }
 }
 
-/// Numbers of arrays per name, by a digest of the name: the keys `1` and `'1'` look alike.
+/// Numbers of arrays with the same name, by a digest of the name: the keys `1` and `'1'` give equal names.
 #[derive(Default)]
 struct ArrayNames(HashMap<u64, u32>);
 
@@ -366,7 +367,7 @@ impl ArrayNames {
     fn new_name(&mut self, name: String) -> String {
         let count = self.0.entry(twox_hash::XxHash64::oneshot(0, name.as_bytes())).or_default();
         *count += 1;
-        // `dotted` cuts a long path to its end, so names that look alike may differ.
+        // `dotted` keeps only the end of a long path, so equal names may belong to different paths.
         if *count == 1 || name.starts_with("...") { name } else { format!("{name}~{}", *count - 1) }
     }
 }

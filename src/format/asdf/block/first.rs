@@ -80,7 +80,7 @@ pub(super) fn next_magic(chain: &Chain<'_>, from: u64) -> Result<Option<u64>> {
     }
 }
 
-/// True if a plausible header begins here, even if its data are cut off.
+/// True if a plausible header begins at `at`, even if the data of the block are cut off.
 fn looks_like_a_block(chain: &mut Chain<'_>, at: u64) -> Result<bool> {
     if let Ok(header) = chain.header(at)
         && (is_usual(&header) || (!header.streamed() && chain.is_chained(at)?))
@@ -118,7 +118,7 @@ fn is_usual(header: &Header) -> bool {
         (header.used_size <= header.allocated_size || header.streamed()) && header.end().is_some();
     header.header_size <= LARGEST_USUAL_HEADER
         && label.iter().all(u8::is_ascii_graphic)
-        // Ten right bytes are no coincidence: it is the sizes that are damaged.
+        // Ten right bytes are no coincidence. If the sizes do not fit, the sizes are damaged.
         && (sizes_fit || (USUAL_HEADERS.contains(&header.header_size) && [0, 4].contains(&label.len())))
 }
 

@@ -64,7 +64,7 @@ impl Chain<'_> {
             return Ok(());
         }
         self.blocks.offsets.splice(0..0, lost.iter().copied());
-        // A defect of bytes in the padding was one of these blocks.
+        // Removes defects that were reported for bytes in the padding and belong to one of these blocks.
         self.blocks
             .defects
             .retain(|defect| defect.block.is_some() || lost.binary_search(&defect.offset).is_err());
@@ -74,7 +74,8 @@ impl Chain<'_> {
         self.judge_lost(0, &lost)
     }
 
-    /// Returns the offset of a block not far behind `end` whose own end fits. Used for a message only.
+    /// Returns the offset of a block at most [`PIECE`] bytes after `end` that leads to another block, the
+    /// index or the end of the file. Used for a message only.
     pub(super) fn block_behind_junk(&mut self, end: u64) -> Result<Option<u64>> {
         let mut bytes = vec![0; PIECE];
         let read = read_up_to(self.source, end, &mut bytes)?;
@@ -91,7 +92,8 @@ impl Chain<'_> {
         Ok(None)
     }
 
-    /// Returns the offsets in the index, and its own offset, if they ascend and lie before it.
+    /// Returns the offsets in the index, and the offset of the index, if the offsets ascend and lie before
+    /// the index.
     fn listed_in_order(&self) -> Option<(Vec<u64>, u64)> {
         let Index { offset, offsets: Ok(offsets), .. } = self.index.as_ref()? else { return None };
         let fit = is_ascending(offsets) && offsets.last().is_some_and(|last| last < offset);
@@ -109,14 +111,14 @@ impl Chain<'_> {
         Ok(true)
     }
 
-    /// True if only blanks lie between, up to the longest gap searched.
+    /// True if only blanks lie between `start` and `end`. Bytes beyond [`LONGEST_GAP`] are not searched.
     fn is_padding(&self, start: u64, end: u64) -> Result<bool> {
         let end = end.min(start.saturating_add(LONGEST_GAP)).min(self.size);
         Ok(self.blanks_end(start)? >= end)
     }
 
-    /// Returns the offset of the first byte from `start` on that is not blank, within the longest gap
-    /// searched.
+    /// Returns the offset of the first byte from `start` on that is not blank. Bytes beyond [`LONGEST_GAP`]
+    /// are not searched.
     pub(super) fn blanks_end(&self, start: u64) -> Result<u64> {
         let end = start.saturating_add(LONGEST_GAP).min(self.size);
         // The padding is usually short.

@@ -24,19 +24,18 @@ const MOST_MAGICS: usize = 64;
 
 /// A block to search for.
 struct SoughtBlock {
-    /// The offset at which it is expected.
+    /// The offset at which the block is expected.
     expected: u64,
-    /// The number of bytes before that offset in which no block with a lower number can begin.
+    /// The number of bytes before `expected` in which no block with a lower number can begin.
     before: u64,
-    /// Its length according to the index, unless it is the last block.
+    /// The length of the block according to the index; `None` for the last block.
     len: Option<u64>,
     /// The offset of the index.
     index: u64,
 }
 
 impl Chain<'_> {
-    /// Finds where the chain continues after block `n` if the blocks there are shifted, and notes the
-    /// defects.
+    /// Finds the next block after block `n` if the blocks there are shifted, and notes the defects.
     ///
     /// `end` is the offset at which block `n` should end.
     pub(super) fn by_shifted_index(&mut self, n: usize, end: Option<u64>) -> Result<Option<u64>> {
@@ -79,8 +78,8 @@ impl Chain<'_> {
         Ok(None)
     }
 
-    /// Returns the offsets in the index from block `n` on, and its own offset, if the chain agrees with the
-    /// index so far.
+    /// Returns the offsets in the index from block `n` on, and the offset of the index, if the chain agrees
+    /// with the index so far.
     fn listed_from(&mut self, n: usize) -> Option<(Vec<u64>, u64)> {
         let index = self.index.as_ref()?;
         let offsets = index.offsets.as_ref().ok()?;
@@ -119,7 +118,7 @@ impl Chain<'_> {
         Ok(None)
     }
 
-    /// True if a block at `at` has the length that the index gives, or its end fits.
+    /// True if a block at `at` has the length that the index gives, or leads to another block or the index.
     fn proves_itself(&mut self, at: u64, len: Option<u64>, index: u64) -> Result<bool> {
         let bytes = self.window.at(at, LONGEST_FIELDS)?;
         if !self.generation.is_magic(bytes) {
@@ -133,7 +132,7 @@ impl Chain<'_> {
             None if end.abs_diff(index) <= FARTHEST && end > index => return Ok(true),
             _ => {}
         }
-        // An index in a block's data is not the file's.
+        // An index within the data of a block is not the index of the file.
         let next = if end <= self.size { self.next(end)? } else { return Ok(false) };
         Ok(match next {
             AfterBlock::Block(_) => true,

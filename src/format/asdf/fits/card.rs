@@ -45,7 +45,7 @@ impl Cards {
     /// Adds a card, or several if its text is long.
     ///
     /// # Errors
-    /// The reason why no card can hold this.
+    /// The reason why no card can hold the keyword, the value or the comment.
     pub(super) fn add(&mut self, keyword: &str, value: Value<'_>, comment: &str) -> Result<(), String> {
         let keyword = keyword.trim_end();
         for (what, text) in [("keyword", keyword), ("comment", comment)] {

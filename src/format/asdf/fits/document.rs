@@ -186,7 +186,7 @@ impl Unit {
             true => comment,
             false => String::new(),
         };
-        // A card holds no more.
+        // A card has 80 characters.
         comment.truncate(80);
         self.comments.push((keyword, comment));
     }

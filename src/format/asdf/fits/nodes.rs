@@ -41,7 +41,7 @@ pub(super) struct Nodes {
     pub(super) solutions: HashMap<Id, Arc<Wcs>>,
     /// Units of quantities by the path of their array.
     units: HashMap<Id, String>,
-    /// The paths of these arrays; `None` if there are none.
+    /// The paths in `solutions` and `units`; `None` if there are none.
     tree: Option<PathTree>,
     /// Notes on omitted nodes.
     pub(super) defects: Vec<Defect>,

@@ -232,7 +232,7 @@ pub(super) struct Solution {
 }
 
 impl Solution {
-    /// Adds the cards.
+    /// Adds the cards of the world coordinates.
     pub(super) fn describe(&self, cards: &mut Cards) {
         let mut set =
             |keyword: &str, value: f64, comment: &str| cards.set(keyword, Card::Float(value), comment);

@@ -72,7 +72,7 @@ impl Ndarray {
     }
 
     /// Returns the dimensions with `*` resolved to as many rows as the block has data for. The array's offset
-    /// is ignored there, as by other readers.
+    /// is ignored in this computation, as other readers ignore it.
     fn dimensions(&self, shape: &Shape, item: i128, size: u64) -> Result<Vec<u64>, TooLarge> {
         if !shape.streamed {
             return Ok(shape.dimensions.clone());

@@ -4,7 +4,7 @@
 const OUTSIDE: f64 = 0.005;
 /// The fraction of the range where the scale changes from linear to logarithmic; astropy's default.
 const BEND: f64 = 0.1;
-/// The grey level of a picture without a range.
+/// The grey level of a picture if the range of its numbers is 0.
 const MIDDLE: u8 = 127;
 
 /// The numbers shown as the darkest and the brightest level.
@@ -15,8 +15,8 @@ pub(super) struct Scale {
 }
 
 impl Scale {
-    /// Returns the scale for these numbers. If nearly all are equal, it reaches from the least to the
-    /// greatest.
+    /// Returns the scale for these numbers. If nearly all numbers are equal, the scale reaches from the least
+    /// to the greatest.
     pub(super) fn of(numbers: &[f64]) -> Self {
         let mut finite: Vec<f64> = numbers.iter().copied().filter(|number| number.is_finite()).collect();
         let Some(last) = finite.len().checked_sub(1) else { return Self { low: 0.0, high: 0.0 } };
@@ -36,14 +36,14 @@ impl Scale {
         if number.is_nan() {
             return [0, 0];
         }
-        // Halves, as the range itself may overflow.
+        // Half of the range, because the range itself may overflow.
         let range = self.high / 2.0 - self.low / 2.0;
         let level = match range > 0.0 {
             true => {
                 let part = ((number / 2.0 - self.low / 2.0) / range).clamp(0.0, 1.0);
                 (f64::asinh(part / BEND) / f64::asinh(1.0 / BEND) * 255.0).round() as u8
             }
-            // Without a range, a number can still be greater or less than the others.
+            // If the range is 0, an infinite number is still greater or less than the others.
             false if number > self.high => 255,
             false if number < self.low => 0,
             false => MIDDLE,

@@ -18,7 +18,7 @@ pub(super) struct Picture {
     id: ContentId,
     /// Locked while the picture is made, so that it is made only once at a time.
     making: Mutex<()>,
-    /// The outcome of making it; unset before, or if the error does not last.
+    /// The outcome of making the picture; unset before, and after an error that may be transient.
     made: OnceLock<std::result::Result<(), Error>>,
 }
 
@@ -40,7 +40,7 @@ impl Picture {
             return Ok(bytes);
         }
         let (width, height) = self.plane.size();
-        // The averages, their sorted copy, and the file.
+        // Memory for the averages, their sorted copy, and the file.
         let needed = u64::from(width) * u64::from(height) * 2 * 8 + png::len(width, height);
         let _reservation = self.cache.demand(needed);
         let made = self.make();

@@ -10,8 +10,8 @@ use crate::error::{Error, Result};
 
 /// The most pixels in each direction.
 const LARGEST: u64 = 1024;
-/// The number of elements read, about: all of an image of 4096 by 4096. Of a larger image as many are
-/// sampled, equally from each block.
+/// The approximate number of elements that are read. An image of up to 4096 by 4096 elements is read
+/// completely. Of a larger image as many elements are sampled, evenly from all blocks.
 const MOST_READ: u64 = 16 << 20;
 /// Bytes read at once.
 const BUFFER: usize = 256 << 10;
@@ -90,7 +90,7 @@ impl Plane {
     pub(super) fn averages(&self) -> Result<Vec<f64>> {
         let (across, along) = self.averaged();
         let of_line = (MOST_READ / along as u64).max(1);
-        // All elements of a line, or an equal number of each block.
+        // Reads all elements of a line, or an equal number from each block.
         let run = match self.elements <= of_line {
             true => self.block,
             false => (of_line / across as u64).clamp(1, self.block),

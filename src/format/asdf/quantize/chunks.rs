@@ -11,7 +11,8 @@ use crate::error::{Error, Result};
 /// Bytes of a chunk's header.
 const HEADER: u64 = 25;
 
-/// The number of chunk starts kept: this many by values, and again by bytes.
+/// The approximate number of chunk starts that are kept: this many evenly spaced by values, and as many
+/// evenly spaced by bytes.
 const MARKS: u64 = 4096;
 
 /// The most consecutive chunks without values. Writers have no use for them.
@@ -104,7 +105,7 @@ impl Chunks {
         self.walked.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Keeps the start of the chunk after `chunk`, if it is far enough from the last one kept.
+    /// Keeps the start of the chunk after `chunk`, if this start is far enough from the last start kept.
     fn keep(&self, chunk: &Chunk) {
         let mut walked = self.walked();
         if chunk.end() == self.values {

@@ -64,7 +64,7 @@ fn distinct(mut columns: Vec<(String, Column)>) -> Vec<(String, Column)> {
 
 /// The dependencies of a table's file.
 struct TableParts {
-    /// Equal for tables with the same elements; `None` if that is unknown.
+    /// The signature, equal for tables with the same elements; `None` if the elements can't be identified.
     signature: Option<Signature>,
     blocks: Vec<usize>,
     grows: bool,

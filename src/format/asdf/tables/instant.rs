@@ -25,7 +25,7 @@ pub(super) struct Notation {
 enum NotationKind {
     /// `2000-01-01T12:00:00.5`, or with the number of the day `2000:001:12:00:00.5`.
     Text {
-        /// True if the tree does not say which of the two.
+        /// True if the tree does not say which of these two formats is used.
         guessed: bool,
     },
     /// A number of units of this many seconds.
@@ -35,7 +35,7 @@ enum NotationKind {
 /// An exact instant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Instant {
-    /// Nanoseconds since 1970 in its scale, with days of 86 400 seconds.
+    /// Nanoseconds since 1970 in the time scale of the array, UTC or TAI, with days of 86 400 seconds.
     since: i128,
     /// The format, if it was guessed.
     pub format: Option<&'static str>,
@@ -176,7 +176,7 @@ fn day_of_number(year: i64, text: &mut &[u8]) -> Option<i64> {
     (1..=days_before(year + 1, 1) - first).contains(&day).then(|| first + day - 1)
 }
 
-/// Parses the time of day. A leap second has none.
+/// Parses the time of day; `None` within a leap second.
 fn nanos_of_day(text: &mut &[u8]) -> Option<i128> {
     let hour = number(text, 2).filter(|hour| *hour < 24)?;
     exactly(text, b':')?;
@@ -191,7 +191,7 @@ fn nanos_of_day(text: &mut &[u8]) -> Option<i128> {
     Some(i128::from(hour * 3600 + minute * 60 + second) * SECOND + nanos)
 }
 
-/// Parses the digits after the point. Returns nanoseconds; `None` if there is a fraction of one.
+/// Parses the digits after the point. Returns nanoseconds; `None` if a fraction of a nanosecond remains.
 fn fraction(text: &mut &[u8]) -> Option<i128> {
     let (mut nanos, mut weight) = (0, SECOND);
     while let Some((digit, rest)) = text.split_first().filter(|(digit, _)| digit.is_ascii_digit()) {

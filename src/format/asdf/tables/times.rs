@@ -25,7 +25,7 @@ const LEN: usize = 8;
 #[derive(Clone, Debug)]
 pub(super) struct Times {
     notation: Notation,
-    /// `None` inside if the values are shown unchanged.
+    /// The result of `decide`. The inner `None` means that the values are shown unchanged.
     decided: OnceLock<Option<Decision>>,
 }
 
@@ -61,7 +61,8 @@ impl Times {
         (is_here && is_fixed).then(|| Self { notation, decided: OnceLock::new() })
     }
 
-    /// Returns the timestamps that were decided on.
+    /// Returns the result of an earlier call of [`decide`](Self::decide); `None` if there was no call, or the
+    /// values are shown unchanged.
     pub(super) fn decision(&self) -> Option<Decision> {
         self.decided.get().copied().flatten()
     }
@@ -113,7 +114,7 @@ impl Times {
         Ok((is_micros || is_nanos).then_some(Decision { timestamp, format }))
     }
 
-    /// Converts the elements, which must be those that were decided on.
+    /// Converts the elements, which must be those that were passed to [`decide`](Self::decide).
     pub(super) fn convert(&self, elements: &Elements, decision: Decision, masked: bool) -> Arc<dyn Content> {
         let form = Form::of(elements).unwrap_or(Form { scalar: Scalar::Int8, size: 1, reverse: false });
         let (notation, nanos) = (self.notation, decision.timestamp.nanos);
