@@ -46,7 +46,7 @@ impl TextVersion {
         Self::read(text.len(), |at, piece| read_exact_at(text, at, piece).map(|()| piece.len()))
     }
 
-    /// Hashes the first `len` bytes that `read_at` returns, fewer if it ends earlier.
+    /// Hashes the first `len` bytes that `read_at` returns, or all bytes if there are fewer.
     pub(super) fn read<E>(
         len: u64,
         mut read_at: impl FnMut(u64, &mut [u8]) -> std::result::Result<usize, E>,
@@ -128,7 +128,7 @@ impl SaveTarget {
     }
 }
 
-/// How strictly a text is checked before it is saved.
+/// The strictness of the check of a text before a save.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Validation {
     /// Readers of the format must find the same data.
@@ -196,9 +196,10 @@ pub struct Saved {
 /// The expected result of a save.
 #[derive(Clone, Debug)]
 pub struct Planned {
-    /// The text that would be saved: the given one, with parts put back.
+    /// The text that would be saved: the given text, with lost parts put back.
     pub text: Vec<u8>,
-    /// The way in which it would be written, as in the documentation; `None` if the tree has this text already.
+    /// The way in which the text would be written, as in the documentation; `None` if the tree has this text
+    /// already.
     pub way: Option<&'static str>,
     /// Messages about parts that would be put back into the text.
     pub restored: Vec<String>,

@@ -26,7 +26,7 @@ pub enum Refusal {
     Unopened(Error),
     /// The text could not be checked or written.
     Failed(Error),
-    /// This program has a bug.
+    /// asdf-mount panicked: it has a bug.
     Panicked,
 }
 
@@ -166,7 +166,7 @@ impl Refusal {
         matches!(self, Self::Text(_) | Self::Conflict | Self::WriterKilled)
     }
 
-    /// True if the file may be half-saved until it is settled.
+    /// True if the file may be half-saved until `Editor::settle` finishes or undoes the save.
     pub fn is_unsettled(&self) -> bool {
         matches!(self, Self::Failed(error) if error.kind() == Kind::Unfinished)
     }

@@ -223,8 +223,8 @@ mod tests {
         encoder.finish().unwrap()
     }
 
-    /// A stream decompressed at once. If it is shorter than its size says, reads return the good prefix, then
-    /// an error.
+    /// A stream decompressed at once. If the stream is shorter than its size says, reads return the good
+    /// prefix, then an error.
     #[derive(Debug)]
     struct Inflated(Vec<u8>, u64);
 

@@ -35,7 +35,7 @@ pub enum AsdfDefect {
     },
     /// The flags have unknown bits.
     UnknownFlags(u32),
-    /// A block is flagged as streamed, but its size ends it before other data.
+    /// A block is flagged as streamed, but other data follow the end that its size gives.
     StreamEnds {
         /// The block's `allocated_size`.
         allocated_size: u64,
@@ -86,7 +86,8 @@ pub enum AsdfDefect {
     },
     /// Another ASDF file follows.
     AnotherFile,
-    /// The header of a block after the last one is damaged.
+    /// The header of a further block after the last block is damaged. The number counts the bytes that can't
+    /// be read.
     LostTail(u64),
     /// Bytes that belong to no block follow the last block, then a further block.
     JunkBeforeBlock {

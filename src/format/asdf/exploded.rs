@@ -152,7 +152,7 @@ fn parts(file: &AsdfFile) -> Result<&ExplodedParts> {
     file.computed.get_or_compute(make).as_ref().map_err(Error::clone)
 }
 
-/// Makes a file with only block `n`. Header and data are lent from the source.
+/// Makes a file with only block `n`. Header and data are read from the source, not copied.
 fn block_alone(file: &AsdfFile, n: usize, header: &Header) -> Result<Arc<dyn Content>> {
     let front = &parts(file)?.front;
     let start: Arc<dyn Content> = Arc::new(Text::new(front.clone()));

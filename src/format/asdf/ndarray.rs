@@ -59,20 +59,20 @@ pub const WANTED: survey::Wanted<'static> =
 /// An ndarray.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ndarray {
-    /// The place of its elements.
+    /// The place of the array's elements.
     pub source: Source,
-    /// The lengths of its dimensions. `None` if an array in the tree does not state them.
+    /// The lengths of the dimensions. `None` if an array in the tree does not state them.
     pub shape: Option<Shape>,
-    /// The type of its elements. `None` if an array in the tree does not state it.
+    /// The type of the elements. `None` if an array in the tree does not state it.
     pub datatype: Option<Datatype>,
-    /// The byte order of its elements, unless a field has its own.
+    /// The byte order of the elements, unless a field has its own.
     pub byteorder: Option<Byteorder>,
     /// The offset of the first element in the block's data, in bytes.
     pub offset: u64,
     /// The distance in bytes from one element to the next in each dimension; `None` for contiguous elements
     /// in C order.
     pub strides: Option<Vec<i64>>,
-    /// The elements that are masked, which means invalid.
+    /// The mask, which marks elements as invalid.
     pub mask: Mask,
 }
 

@@ -64,7 +64,8 @@ pub(super) fn are_known(file: &AsdfFile) -> bool {
     file.computed.get::<Result<Sources>>().is_some()
 }
 
-/// Returns the head of the file with replaced text at some places. All other text is lent from the source.
+/// Returns the head of the file with replaced text at some places. All other text is read from the source,
+/// not copied.
 pub(super) fn replaced<'m>(
     file: &AsdfFile,
     places: impl Iterator<Item = (&'m Mention, String)>,

@@ -54,7 +54,7 @@ impl StoredFile {
         Ok(Self::new(source, context, source_stat, head))
     }
 
-    /// Creates a file from its head, as of `source_stat`.
+    /// Creates a file from a head that was read when the source had the stat `source_stat`.
     pub(super) fn new(
         source: Arc<dyn Source>,
         context: &Context,

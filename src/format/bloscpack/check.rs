@@ -87,7 +87,7 @@ pub(super) fn chunks(file: &File<'_>) -> Result<Vec<Defect>> {
     Ok(defects)
 }
 
-/// Returns the offsets that differ from the locations of their chunks.
+/// Returns a defect for each offset that differs from the location of its chunk.
 fn wrong_offsets(map: &ChunkMap, offsets: Option<u64>) -> Result<Vec<Defect>> {
     let mut defects = Vec::new();
     let Some(offsets) = offsets else { return Ok(defects) };

@@ -160,14 +160,12 @@ impl GsdFile {
         Ok(entry)
     }
 
-    /// Appends the usable entries of a range to `found`. The range has numbers of entries as [`Self::entry`]
-    /// takes them.
+    /// Appends the usable entries of a range to `found`. Entries are numbered as for [`Self::entry`].
     pub fn read_entries(&self, range: Range<u64>, found: &mut Vec<IndexEntry>) -> Result<()> {
         self.each_entry(range, |entry| found.push(*entry))
     }
 
-    /// Calls `hand_out` with each usable entry of a range. The range has numbers of entries as
-    /// [`Self::entry`] takes them.
+    /// Calls `hand_out` with each usable entry of a range. Entries are numbered as for [`Self::entry`].
     pub fn each_entry(&self, mut range: Range<u64>, mut hand_out: impl FnMut(&IndexEntry)) -> Result<()> {
         let mut take = |entry: &IndexEntry| {
             if self.index.is_usable(entry) {

@@ -152,7 +152,7 @@ pub(crate) fn free_groups(version: Version) -> &'static [&'static str] {
     if version.0 < 2 { &["log", "state"] } else { &["log"] }
 }
 
-/// The group of user-defined names in which frames take what they lack from frame 0.
+/// The group of user-defined names whose missing chunks are taken from frame 0.
 pub(crate) const LENT: &str = "log";
 
 /// The chunk name of a frame's step.

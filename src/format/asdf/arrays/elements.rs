@@ -28,8 +28,7 @@ pub(in super::super) struct Elements {
     pub byteorder: Byteorder,
     /// The order of the elements in `content`.
     pub order: Order,
-    /// The elements, contiguous. If the block holds them in this order, they are not copied: ranges of the
-    /// block are lent.
+    /// The elements, contiguous. If the block holds them in this order, its ranges are used without a copy.
     pub content: Arc<dyn Content>,
 }
 

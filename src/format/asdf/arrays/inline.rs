@@ -60,7 +60,8 @@ impl TreeText {
         if flow {
             prefix.push(b'[');
         } else {
-            // The node becomes the value of a key in the column of its own key, or of the dash before it.
+            // Makes the node the value of a key `x`, in the column of the node's original key or of the dash
+            // before the node.
             let (column, is_block) = self.column_of_key(place)?;
             let blanks = vec![b' '; column as usize];
             prefix.extend_from_slice(&blanks);

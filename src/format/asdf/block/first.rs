@@ -129,7 +129,7 @@ fn contradicted_by_index(chain: &mut Chain<'_>, at: u64) -> Result<Option<u64>> 
         return Ok(None);
     };
     let leads_nowhere = match chain.header(at) {
-        // Any odd value in the flags of a damaged header makes it a stream.
+        // In a damaged header, any odd value of the flags sets the stream flag.
         Ok(header) if header.streamed() => header.allocated_size > 0 || !is_usual(&header),
         _ => !chain.is_chained(at)?,
     };

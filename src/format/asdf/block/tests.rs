@@ -143,7 +143,7 @@ fn the_first_magic_behind_blanks_is_the_first_block_whatever_follows_it() {
             let found = blocks_of([&bytes[..], &index_of(&[at, starts[1], starts[2]])].concat());
             assert_eq!(found.offsets, [at, starts[1], starts[2]], "{}", header.escape_ascii());
             assert!(severities(&found).contains(&Severity::Damage), "{:?}", found.defects);
-            // An index without it contradicts the chain.
+            // An index without the damaged block contradicts the chain.
             let found = blocks_of([&bytes[..], &index_of(&starts[1..])].concat());
             assert_eq!(found.offsets, starts[1..], "{}", header.escape_ascii());
         }
@@ -250,7 +250,7 @@ fn lost_and_added_bytes_shift_the_blocks_behind_them() {
     }
 }
 
-/// One byte of a header or a magic is lost. Only this block is lost with it.
+/// One byte of a header or a magic is lost. Only the block with this header is lost.
 #[test]
 fn a_byte_lost_in_a_header_loses_one_block() {
     let data: Vec<Vec<u8>> = (0..6).map(|n| plain(&[n; 300])).collect();

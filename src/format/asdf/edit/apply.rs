@@ -93,8 +93,8 @@ impl<S: Storage> SaveJob<'_, S> {
         }
         match plan {
             Plan::InPlace => self.in_place().map(|()| Done::SameFile),
-            // A program that opens the file during the save would write at an offset that no longer means the
-            // same.
+            // A program that opens the file during the save would write at an offset from before the blocks
+            // moved.
             Plan::Insert | Plan::Rewrite if self.change.moves_a_stream() => {
                 Err(unsuited("the last block is streamed"))
             }

@@ -35,7 +35,7 @@ pub struct Holder {
     pub mount_point: Option<PathBuf>,
 }
 
-/// Says in a message what the holder does with the file.
+/// Describes for a message what the holder does with the file.
 impl std::fmt::Display for Holder {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let process = |pid| format!("process {pid}");

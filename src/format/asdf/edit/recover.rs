@@ -207,7 +207,8 @@ fn open_image<S: Storage>(
     let source = storage.meta(file)?;
     for path in with_asides(&place.image, |path| exists(storage, path))? {
         let lying = storage.meta_at(&path)?;
-        // Otherwise another user's file could make a daemon of root write arbitrary bytes into the source.
+        // Without this check, another user's file could make a daemon of root write arbitrary bytes into the
+        // source.
         let is_file = lying.mode & libc::S_IFMT == libc::S_IFREG;
         if !is_file || lying.identity.size != journal.header.image_size || distrust(&lying, &source).is_some()
         {

@@ -286,7 +286,8 @@ impl<'a, S: Storage> Settling<'a, S> {
             return self.sync();
         }
         let header = &self.journal.header;
-        // A hole at the start is removed again after this, and the disk may have no room to write into it.
+        // A hole at the start of the file is removed after this write, and the disk may have no room to fill
+        // the hole.
         let is_hole = side == SaveSide::Old && header.way == Method::Insert && header.insert_at == 0;
         let marks = self.writes_apart() && !is_hole;
         if marks {

@@ -19,7 +19,7 @@ const IMAGE: &str = ".asdf-mount-new";
 
 /// The longest file name that common file systems allow.
 const LONGEST_NAME: usize = 255;
-/// The most journals that are set aside.
+/// The most journals that are set aside, which means renamed because they can't be used.
 const MOST_ASIDE: usize = 1000;
 
 /// The paths of journal and image of one source in one directory.

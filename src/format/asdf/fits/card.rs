@@ -113,7 +113,7 @@ impl Cards {
             Value::Text(text) => format!("{:20}", format!("'{:8}'", text.replace('\'', "''"))),
         };
         let text = if padded { text.as_str() } else { text.trim() };
-        // Like astropy, which omits a blank if the value then just fits.
+        // Like astropy, omits a blank if the value fits only without it.
         let shorter = start.replace(" = ", "= ");
         let start = if !padded && start.len() + text.len() == CARD + 1 { &shorter } else { start };
         if start.len() + text.trim_end().len() <= CARD {

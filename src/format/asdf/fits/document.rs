@@ -394,8 +394,8 @@ fn read_array(tag: &str, node: &TreeNode) -> Reading<Ndarray> {
 }
 
 impl ArrayColumn {
-    /// Reads a column of a table: its name, unit and array. `name` is the name in the list of the table, for
-    /// quantities, which have none.
+    /// Reads a column of a table: its name, unit and array. A column without a name of its own, such as a
+    /// quantity, gets `name`, which is from the table's list of names.
     pub(super) fn read(column: &TreeNode, name: Option<&str>) -> Reading<Self> {
         let is_quantity = column.target().tag.as_deref().is_some_and(units::is_quantity);
         let key = if is_quantity { "value" } else { "data" };

@@ -35,7 +35,7 @@ pub(super) fn is_tag(tag: &str) -> bool {
 pub(super) struct Nodes {
     /// Described FITS files and their paths.
     pub(super) documents: Vec<(SharedPath, Arc<Document>)>,
-    /// Paths that mention a document again by its anchor, with the number of the document.
+    /// Paths of the aliases of a document, with the number of the document.
     pub(super) mentions: Vec<(SharedPath, usize)>,
     /// World coordinates by the path of their array.
     pub(super) solutions: HashMap<Id, Arc<Wcs>>,
@@ -261,7 +261,7 @@ fn dimensions(array: &Ndarray) -> usize {
     array.shape.as_ref().map_or(0, |shape| shape.dimensions.len() + usize::from(shape.streamed))
 }
 
-/// Returns the paths that mention one of these places by its anchor, with the number of the place.
+/// Returns the paths of the aliases of these places, with the number of the place.
 fn mentions(survey: &Survey, places: &[Option<Id>], paths: &mut NodePaths) -> Vec<(Id, usize)> {
     let numbers: HashMap<Id, usize> =
         places.iter().enumerate().filter_map(|(n, place)| Some(((*place)?, n))).collect();

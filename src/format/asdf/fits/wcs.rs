@@ -163,8 +163,8 @@ fn in_order(frame: &TreeNode) -> bool {
 impl Projection {
     fn read(value: &TreeNode) -> Option<Self> {
         let name = values::model(value)?;
-        // Only projections with the reference point at the native pole: gwcs and FITS rotate others
-        // differently.
+        // Supports only projections with the reference point at the native pole: gwcs and FITS rotate other
+        // projections differently.
         let (code, keys): (_, &[(&str, f64)]) = match name {
             "gnomonic" => ("TAN", &[]),
             "stereographic" => ("STG", &[]),

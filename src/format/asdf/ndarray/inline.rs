@@ -17,11 +17,11 @@ const COMPLEX: u64 = 64;
 /// An array in the tree.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Inline {
-    /// The lengths of its nested sequences.
+    /// The lengths of the array's nested sequences.
     pub shape: survey::SequenceShape,
     /// The place of the outermost sequence.
     pub place: Mark,
-    /// The kinds of its elements, if they were read.
+    /// The kinds of the elements, if these were read.
     pub seen: Option<Box<ElementTypes>>,
 }
 

@@ -21,11 +21,11 @@ const EMPTY_CHUNKS: u32 = 1000;
 /// A chunk's header and its position.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Chunk {
-    /// The number of its first value in the array.
+    /// The number of the chunk's first value in the array.
     pub(super) first: u64,
-    /// The number of its values.
+    /// The number of values in the chunk.
     nvalues: u64,
-    /// The offset of its packed values in the stream.
+    /// The offset of the chunk's packed values in the stream.
     pub(super) data: u64,
     /// The offset of the next chunk.
     next: u64,
@@ -43,9 +43,9 @@ impl Chunk {
 /// The start of a chunk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct ChunkStart {
-    /// The number of its first value.
+    /// The number of the chunk's first value.
     first: u64,
-    /// The offset of its header.
+    /// The offset of the chunk's header.
     at: u64,
 }
 

@@ -19,7 +19,7 @@ const GAP: u64 = 4 << 10;
 /// Maximum bytes of one read across gaps.
 const SPAN: u64 = 256 << 10;
 
-/// Minimum size of a chunk that is lent from the mapping instead of copied.
+/// Minimum size of a chunk that is passed from the mapping without a copy.
 pub(super) const LENT: u64 = 64 << 10;
 
 /// Bytes of a frame number.
@@ -28,9 +28,9 @@ const NUMBER: u64 = 8;
 /// The part of each chunk that is gathered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Of {
-    /// Its data, of this number of bytes.
+    /// The chunk's data, of this number of bytes.
     Data(u64),
-    /// The number of its frame.
+    /// The number of the chunk's frame.
     Frames,
 }
 

@@ -118,7 +118,7 @@ mod tests {
         assert_eq!(converted(&(-3_i16).to_le_bytes(), 6, 8).unwrap(), (-3_i64).to_le_bytes());
         assert_eq!(converted(&[200, 7], 1, 10).unwrap(), [200_f64, 7.0].map(f64::to_le_bytes).concat());
         assert_eq!(converted(&u64::MAX.to_le_bytes(), 4, 4).unwrap(), u64::MAX.to_le_bytes());
-        // By way of float64 it would be rounded twice.
+        // A conversion by way of float64 would round this number twice.
         let odd = (1_u64 << 60) + (1 << 36) + 1;
         assert_eq!(converted(&odd.to_le_bytes(), 4, 9).unwrap(), (odd as f32).to_le_bytes());
         assert_eq!(converted(&f64::NAN.to_le_bytes(), 10, 9).map(|nan| nan[3] & 0x7f), Some(0x7f));

@@ -337,7 +337,7 @@ impl Content for Filled {
     fn soundness(&self) -> Soundness {
         match (self.quantity.cut, self.quantity.form) {
             (Some(frame), _) => Soundness::Broken(frame.saturating_mul(self.unit)),
-            // Only a read finds out if texts are valid and numbers convertible.
+            // Only a read shows if texts are valid and numbers convertible.
             _ => Soundness::Unknown,
         }
     }

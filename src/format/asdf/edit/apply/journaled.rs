@@ -52,7 +52,7 @@ impl<S: Storage> SaveJob<'_, S> {
         let Extents::Known(extents) = self.storage.extents(self.file)? else {
             return Err(unsuited("the file system does not say where the file's bytes are"));
         };
-        // This extent shows whether the insertion is complete.
+        // The extent at `at` shows whether the insertion is complete.
         let at = self.change.insert_at();
         if !extents.iter().any(|extent| (extent.logical..extent.logical + extent.len).contains(&at)) {
             return Err(unsuited("the first block is not on the disk"));
@@ -71,7 +71,7 @@ impl<S: Storage> SaveJob<'_, S> {
                     let unfinished =
                         matches!(&done, Err(Stopped::Failed(error)) if error.kind() == Kind::Unfinished);
                     if !unfinished && !self.journal_stays.get() {
-                        // Otherwise journal and image are kept for the recovery.
+                        // Removes the image, as no recovery will need it.
                         let _ = self.storage.unlink(&place.image);
                     }
                     return done;
@@ -268,8 +268,8 @@ impl<S: Storage> SaveJob<'_, S> {
             if journal.header.way == Method::Insert {
                 self.insert_announced(&journal.header, &settling)?;
                 inserted = true;
-                // After a crash, either the insertion is incomplete and nothing is written, or it is
-                // complete.
+                // Makes the insertion durable first. After a crash, an incomplete insertion then means that
+                // nothing else was written.
                 self.sync(self.file)?;
             }
             settling.write(SaveSide::New)?;

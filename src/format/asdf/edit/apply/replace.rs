@@ -58,8 +58,8 @@ impl<S: Storage> SaveJob<'_, S> {
         file: S::File,
         clone: bool,
     ) -> Result<NewFile<S::File>, Stopped> {
-        // The attributes come first. They are the most frequent failure, and without them a user without read
-        // permission on the source could open the copy.
+        // The attributes are copied first. This step fails most often, and without the attributes a user
+        // without read permission on the source could open the copy.
         self.storage.keep_attributes(self.file, &file).map_err(unsuited_or_failed)?;
         self.fill(&file, clone)?;
         let lock = lock_apart(self.storage, &place.image, &file, |file| self.storage.lock(file));

@@ -9,7 +9,7 @@ use crate::yaml::survey::{self, Broken, PathId, Paths, Survey, TextSample, Wante
 /// The results of a survey.
 #[derive(Debug)]
 pub struct TreeFacts {
-    /// The survey of its YAML.
+    /// The survey of the text's YAML.
     pub survey: Survey,
     /// The tree's ndarrays, in the order in which their nodes end.
     pub arrays: Vec<ArrayNode>,
@@ -20,9 +20,9 @@ pub struct TreeFacts {
 /// An ndarray of a tree.
 #[derive(Clone, Debug)]
 pub struct ArrayNode {
-    /// Its path in the tree.
+    /// The array's path in the tree.
     pub path: Option<PathId>,
-    /// Its place in the text.
+    /// The array's place in the text.
     pub place: Mark,
     /// The array, or the fault in it.
     pub array: Result<Ndarray, Trouble>,

@@ -134,8 +134,8 @@ fn blanks_and_comments_behind_the_end_are_taken() {
     assert_eq!(accepted(&format!("{text}  # a\n"), &base).0, text.replace("...\n", "# a\n...\n"));
     let dos = base.replace('\n', "\r\n");
     assert_eq!(accepted(&format!("{dos}\r\n# a\r\n"), &dos).0, dos.replace("...", "# a\r\n..."));
-    // A tool that dropped the prologue may have added such lines, too. Positions are those of the text as
-    // written.
+    // A tool that dropped the prologue may have added blank lines and comments after the end, too. Positions
+    // are those of the text as written.
     assert_eq!(accepted(&format!("{TREE}\n"), &base), (base.clone(), 5));
     let (_, place) = refused(format!("{}\n\n", TREE.replace("[10]", "[11]")));
     assert_eq!(place, Some((2, 4)));

@@ -59,7 +59,7 @@ fn fewer_tags_may_go_with_a_warning() {
         warnings(&old, &old.replace("!time/time-1.2.0 ", "")),
         ["line 9, column 7: time has lost its tag tag:stsci.edu:asdf/time/time-1.2.0"]
     );
-    // A lost tag is reported only when it is lost.
+    // A lost tag is reported only by the save that loses it.
     let without = old.replace("!time/time-1.2.0 ", "");
     assert_eq!(warnings(&without, &without), [""; 0]);
     // If many tags are lost, only the first are listed.
