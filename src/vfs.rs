@@ -12,7 +12,7 @@
 //! - `attr`, `xattr`: the attributes of a node
 //! - `remount`: switching between read-only and writable
 //! - `slow`: requests that take long
-//! - `kernel_cache`: bytes that the daemon stores into the kernel's cache, or has it drop
+//! - `kernel_cache`: bytes that the daemon stores into the kernel's cache, or asks the kernel to drop
 //!
 //! The kernel may cache an answer for [`TTL`]: a new, removed or changed file is seen within a second.
 
@@ -82,13 +82,13 @@ pub struct Options {
     pub mountpoint: Option<PathBuf>,
     /// Owner and permissions of the nodes.
     pub ownership: Ownership,
-    /// True if users other than the owner may read. Links that lead outside are then not followed.
+    /// True if users other than the owner may read. Links that lead out of the source are then not followed.
     pub allow_other: bool,
     /// Returns the format that recognises a file by its first bytes.
     pub recognise: fn(&[u8]) -> Option<&'static str>,
     /// Opens the files of known formats.
     pub opener: Opener,
-    /// Time at which the checksums of blocks are checked.
+    /// The setting of `-o verify=`: when the checksums of blocks are checked.
     pub verify: Verify,
     /// Views that a file's directory has.
     pub views: ShownViews,
@@ -140,7 +140,7 @@ pub struct Vfs {
     shared: Option<Arc<SharedByOverlays>>,
     /// True while the mount is read-only by request, after it began writable.
     is_sealed: AtomicBool,
-    /// Count of the requests to change this, and the error of the last one.
+    /// Count of the remounts between read-only and writable, and the error of the last one.
     remounts: Mutex<(u64, Option<String>)>,
     began: SystemTime,
     give_back: fn(),
@@ -298,7 +298,7 @@ impl Vfs {
             && file.content.is_err()
             && shown.held.is_outlived()
         {
-            // The unreadable content may be gone: returning size 0 would be wrong.
+            // The content can't be read, perhaps because the source has changed. Size 0 would then be wrong.
             return Err(errno(libc::ESTALE));
         }
         let state = view.shown().unwrap_or_else(|| NodeState::new(&shown.held, &shown.what));
@@ -368,7 +368,7 @@ impl Vfs {
                 Attr { nlink: 2 + sources.len() as u32, ..own(Kind::Directory, 0, stat) }
             }
             Class::Folder(folder) => {
-                // A file that no program has looked into is as its directory was listed.
+                // Until a program looks into the file, its attributes come from the listing of its directory.
                 if folder.last_seen().is_none()
                     && let Some((stat, _)) = entry.position.location.listed()
                 {
@@ -376,7 +376,7 @@ impl Vfs {
                 }
                 let look = match self.mounted(entry) {
                     Ok(mounted) => mounted.look().stat,
-                    // The root remains after its file is gone, because the mount is there.
+                    // The root of the mount needs attributes even after its file is gone.
                     Err(_) if entry.serial == 0 => entry.position.location.stat_without_file()?,
                     Err(error) => return Err(error),
                 };

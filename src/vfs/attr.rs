@@ -6,8 +6,9 @@ use crate::decode::UNIT;
 use crate::host::stat::{Kind, Stat, Time};
 use crate::vfs::node::Ino;
 
-/// Preferred read size (`st_blksize`) in bytes: a unit, because it is decoded as a whole. Older versions of
-/// `cat` and `cp` use smaller reads by default; each request then costs as much as the copy.
+/// Preferred read size (`st_blksize`) in bytes: a unit, because a unit is decoded as a whole. Older versions
+/// of `cat` and `cp` use smaller reads by default, for which the overhead of a request is as large as the
+/// cost of copying its bytes.
 const BLOCK_SIZE: u32 = UNIT as u32;
 
 /// Attributes of a node.
@@ -96,8 +97,8 @@ impl Ownership {
     }
 
     /// Returns the source's permissions, adapted to the owner and group that the mount shows. If the mount
-    /// shows another owner, the source's owner counts here as group or others. Those then get no permission
-    /// that the source's owner lacks. Likewise for the group.
+    /// shows another owner, the source's owner counts here as group or others. Group and others then get no
+    /// permission that the source's owner lacks. Likewise for the group.
     fn mode_of(&self, stat: &Stat) -> u16 {
         let mode = (stat.mode & 0o777) as u16;
         let (owner, mut group, mut others) = (mode >> 6, mode >> 3 & 0o7, mode & 0o7);

@@ -22,7 +22,7 @@ pub(crate) struct Entry {
     pub(crate) class: Class,
 }
 
-/// The type of an entry, fixed for as long as the entry has its number.
+/// The type of an entry, fixed for as long as the entry has its inode number.
 ///
 /// It is small, because the kernel may know a hundred thousand entries: rarely used parts are boxed.
 #[derive(Debug)]
@@ -80,8 +80,8 @@ impl Entry {
 
     /// True if `seen` is still this entry.
     ///
-    /// The directory of a mounted file keeps its entry when the file is replaced: a process in it sees the
-    /// new file. If other users have access, the new file must have the same permissions.
+    /// The directory of a mounted file keeps its entry when the file is replaced: a process in the directory
+    /// sees the new file. If other users have access, the new file must have the same permissions.
     fn is(&self, seen: &Seen) -> bool {
         let key = seen.stat.key;
         self.position.location.is_followed() == seen.position.location.is_followed()
@@ -128,8 +128,8 @@ impl Entry {
     }
 }
 
-/// Returns the current stat of a plain file or other entry. If the file was removed or replaced but is still
-/// open, returns the stat of the open file.
+/// Returns the current stat of an entry. For a file that was removed or replaced but is still open, returns
+/// the stat of the open file.
 pub(crate) fn stat_entry(entry: &Entry, key: FileKey) -> Result<Stat> {
     let found = entry.position.location.stat();
     if let Ok(stat) = &found

@@ -98,7 +98,7 @@ impl Container for Fake {
     }
 
     fn block_before(&self, offset: u64) -> Result<Option<usize>> {
-        // A line stands before each block.
+        // A block's bytes are preceded by its line, so the block begins before `start`.
         Ok(self.blocks.partition_point(|(start, ..)| *start <= offset).checked_sub(1))
     }
 

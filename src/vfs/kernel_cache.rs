@@ -122,7 +122,7 @@ impl KernelCache {
         });
     }
 
-    /// True unless the kernel is known not to drop nodes when asked.
+    /// True if a kernel is set, and has not failed to drop nodes.
     pub(crate) fn may_give_back(&self) -> bool {
         self.0.kernel.get().is_some() && !self.0.keeps_nodes.load(Ordering::Relaxed)
     }
@@ -139,8 +139,8 @@ impl KernelCache {
         });
     }
 
-    /// Stores the whole pages among bytes that were read into the kernel's cache, if `is_still_valid` returns
-    /// true just before.
+    /// Stores `pages`, the whole pages of the bytes that a reader got, into the kernel's cache.
+    /// `is_still_valid` is called just before; if it returns false, nothing is stored.
     pub(crate) fn keep(
         &self,
         ino: Ino,
@@ -190,7 +190,7 @@ pub enum ReadBytes<'a> {
 }
 
 impl ReadBytes<'_> {
-    /// Returns the number of bytes kept in memory while this waits.
+    /// Returns the number of bytes that stay in memory until the kernel has them.
     fn weight(&self) -> u64 {
         match self {
             Self::Shared(shared) => shared.buffer().len() as u64,
@@ -223,14 +223,15 @@ impl OwnedBytes {
 /// Whole pages among bytes of a node. The last page of the node may be partial.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Pages {
-    /// Their offset in the node.
+    /// Offset of the first page in the node, in bytes.
     offset: u64,
-    /// Their range in the bytes.
+    /// Range of the pages within the bytes.
     range: Range<usize>,
 }
 
 impl Pages {
-    /// Returns those within `count` bytes at `offset` of a node of `len` bytes; `None` if there are none.
+    /// Returns the whole pages within `count` bytes at `offset` of a node of `len` bytes; `None` if there are
+    /// none.
     pub(crate) fn among(offset: u64, count: usize, len: u64) -> Option<Self> {
         let start = offset.checked_next_multiple_of(PAGE)?;
         let end = offset.checked_add(count as u64)?;

@@ -86,7 +86,7 @@ fn read(entry: &Entry, shown: &[OsString]) -> Result<Arc<[Name]>> {
 }
 
 impl Mirrored {
-    /// Returns the names as last read. `anew` reads them again, if any were returned since.
+    /// Returns the names. With `anew`, reads them again if any were returned since they were last read.
     fn names(&self, anew: bool) -> Result<Arc<[Name]>> {
         if self.used.swap(true, Ordering::Relaxed) && anew {
             let names = read(&self.entry, &self.shown)?;
@@ -99,7 +99,7 @@ impl Mirrored {
 /// Inode number and type of a name, and the result of a lookup if requested.
 type Looked = (Ino, Kind, Option<(Attr, Inode)>);
 
-/// Takes an item. Returns true if the buffer is full: the item was not taken.
+/// Callback that takes an item. Returns true if the buffer is full and the item was not taken.
 type Take<'a> = &'a mut dyn FnMut(DirItem<'_>) -> bool;
 
 impl Vfs {
@@ -110,7 +110,8 @@ impl Vfs {
                 let parent = Ino::of(entry.parent.as_ref().map_or(0, |parent| parent.serial));
                 let names = match &entry.class {
                     Class::Folder(folder) if self.is_writable(&entry)? => {
-                        // Without its source, the directory has only what programs have written.
+                        // If the source can't be reached, the directory has only the files that programs have
+                        // written.
                         if let Err(error) = self.mounted(&entry)
                             && folder.used_overlay().is_none_or(|overlay| overlay.is_unwritten())
                         {
@@ -287,8 +288,9 @@ impl Vfs {
 }
 
 impl Vfs {
-    /// Returns [`Vfs::item_in`] for an entry of a directory on a server, as its listing shows it. The kernel does
-    /// not cache attributes that the listing does not have: it looks such a name up.
+    /// Returns [`Vfs::item_in`] for an entry of a directory on a server, from the directory's listing. Unless
+    /// `is_certain`, the listing lacks some attributes: the kernel then caches none of them, and looks the
+    /// name up.
     fn item_listed(&self, entry: &Arc<Entry>, name: &OsStr, seen: Seen, is_certain: bool) -> Result<Looked> {
         let (mut stat, kind) = (seen.stat, seen.kind());
         let known = if is_certain { None } else { entry.known_child(name) };
@@ -310,7 +312,7 @@ impl Vfs {
     }
 }
 
-/// The entries of a directory on their way to a [`Take`].
+/// The state of a listing: the [`Take`] that gets the entries, and the result so far.
 struct Handout<'a> {
     take: Take<'a>,
     /// True once an entry was taken.
@@ -329,7 +331,8 @@ impl<'a> Handout<'a> {
     fn pass(&mut self, vfs: &Vfs, name: &OsStr, next: u64, found: Result<Looked>) -> bool {
         let (ino, kind, looked_up) = match found {
             Ok(found) => found,
-            // The next call starts here and may have enough memory or descriptors, or a server that answers.
+            // The listing stops here. The next call starts with this entry, and may have enough memory or
+            // descriptors, or a server that answers.
             Err(error) if error.is_shortage() || self.is_unanswered(&error) => {
                 if !self.any {
                     self.result = Err(error);

@@ -94,7 +94,7 @@ impl Vfs {
                 _ => Err(errno(libc::ENOTDIR)),
             },
             Inode::View(entry, mounted, view) => {
-                // A file that is gone has no new names. Open handles keep their data.
+                // If the file is gone, lookups in it find nothing. Open handles keep their data.
                 let held = present(&mounted)?.ok_or_else(no_entry)?;
                 self.find_view(&ViewFolder { entry, mounted, view: Some(view) }, held, name)
             }

@@ -129,7 +129,7 @@ impl NodeState {
         }
         let (Some(own), Some(key)) = (self.renewal, other.renewal) else { return true };
         match (self.number, self.saves) == (other.number, other.saves) {
-            // Another file to which the tree refers may have changed.
+            // Within a generation, another file to which the tree refers may have changed.
             true => own == key,
             false => own.is_same(key, self.base_version == other.base_version, self.lineage == other.lineage),
         }
@@ -195,7 +195,7 @@ impl ViewNode {
         let mut shown = locked(&self.shown);
         let is_same = shown.as_ref().is_none_or(|shown| shown.is_same(next));
         if is_same {
-            // The kernel drops the cached bytes of a file if its mtime changes.
+            // The old mtime stays, because the kernel drops the cached bytes of a file whose mtime changes.
             let fixed = shown.as_ref().filter(|shown| shown.is_fixed());
             let mtime = fixed.map_or(next.mtime, |shown| shown.mtime);
             *shown = Some(NodeState { mtime, ..next.clone() });
@@ -235,7 +235,7 @@ impl Inode {
 
 /// The nodes that the kernel knows, with their lookup counts.
 ///
-/// A file's directory and its `tree.yaml` share one count.
+/// The directory of a mounted file and its `tree.yaml` share one count.
 #[derive(Debug, Default)]
 pub(crate) struct KnownNodes(Mutex<Counted>);
 
@@ -320,7 +320,7 @@ impl KnownNodes {
             serials.select_nth_unstable(half);
         }
         serials.truncate(half);
-        // Directories are older than their entries, which hold references to them.
+        // Newest first: a directory is older than its entries, which hold references to it.
         serials.sort_unstable_by(|one, other| other.cmp(one));
         // The kernel keeps a file's directory as long as it has the file's `tree.yaml`.
         Some(serials.into_iter().flat_map(|serial| [Ino::of_tree_in(serial), Ino::of(serial)]).collect())

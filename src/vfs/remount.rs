@@ -27,7 +27,7 @@ impl Vfs {
     }
 
     fn seal(&self) -> Result<()> {
-        // First, so that no program opens a file for writing after the check.
+        // The flag is set first, so that no program opens a file for writing after the check.
         let was_sealed = self.is_sealed.swap(true, Ordering::SeqCst);
         match self.overlays().iter().find_map(|overlay| overlay.unfinished()) {
             Some(reason) => {

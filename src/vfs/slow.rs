@@ -92,7 +92,7 @@ fn queue_of(entry: &Entry, asked: Asked<'_>) -> u64 {
 fn delay_in_directory(entry: &Arc<Entry>, asked: Asked<'_>) -> Option<Delay> {
     let file = queue_of(entry, asked);
     match asked {
-        // There may be many names, and links among them.
+        // A listing may have many names, and links that must be followed.
         Asked::Listing => Some(Delay { file, foreign: None }),
         Asked::Name(name) => foreign_at(entry, name).map(|foreign| Delay { file, foreign: Some(foreign) }),
         Asked::Itself | Asked::Derived => None,

@@ -31,12 +31,13 @@ use crate::vfs::kernel_cache::KernelCache;
 use crate::vfs::node::{Inode, KnownNodes};
 use crate::vfs::{Options, Vfs};
 
-/// Maximum time that a mount waits for the damage of its file. The blocks of a large file may take longer to find.
+/// Maximum time that the start of a mount waits for the search for damage. The blocks of a large file may
+/// take longer to find.
 const LOOKED_FOR_DAMAGE: Duration = Duration::from_millis(50);
 /// Maximum number of files kept open without a handle that reads them.
 const KEPT_OPEN: u64 = 64;
 
-/// A source as found.
+/// A source with its position, and its type and attributes as detected.
 struct FoundSource<'a> {
     named: &'a Named,
     position: EntryPosition,
@@ -131,7 +132,7 @@ fn damage_of(label: &Path, held: HeldGeneration) -> Option<String> {
     let (found, damage) = mpsc::channel();
     let look = move || {
         let Ok(container) = held.container() else { return };
-        // Finds the blocks.
+        // Counting the blocks searches for all of them; `defects` then has their damage, too.
         let trouble = container.block_count().err().map(|error| error.message());
         let defects = container.defects().into_iter().filter(|defect| defect.severity == Severity::Damage);
         let all: Vec<String> = defects.map(|defect| defect.what).chain(trouble).collect();

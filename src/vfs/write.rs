@@ -165,14 +165,15 @@ impl Vfs {
                     break;
                 }
                 let Some((serial, oldest)) = written.pop_lru() else { break };
-                // It stays in the list meanwhile, so that an unmount finds it.
+                // The entry stays in the list meanwhile, so that an unmount finds it.
                 written.put(serial, oldest.clone());
                 (old, oldest)
             };
             if !oldest.folder().is_ok_and(|folder| folder.put_away(old)) {
                 continue;
             }
-            // A thread that creates a new overlay for the entry records the entry after that.
+            // If another thread creates a new overlay for the entry meanwhile, it records the entry again
+            // afterwards.
             let mut written = locked(&self.written);
             let noted =
                 oldest.folder().is_ok_and(LazyOverlay::is_put_away).then(|| written.pop(&oldest.serial));
@@ -295,7 +296,7 @@ impl Vfs {
         self.overlay_in(old.parent)?.1.unlink(old.name)
     }
 
-    /// Renames a file. If the new name is `tree.yaml`, a save is tried first.
+    /// Renames a file. If the new name is `tree.yaml`, the text is saved first, or the rename fails.
     pub fn rename(&self, old: NameIn<'_>, new: NameIn<'_>, how: Renaming) -> Result<()> {
         let (_, overlay) = self.overlay_in(old.parent)?;
         let (_, to) = self.overlay_in(new.parent)?;

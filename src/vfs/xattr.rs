@@ -161,7 +161,7 @@ impl Vfs {
         }
         let location = &entry.position.location;
         let format = match entry.position.foreign {
-            // The server need not be asked after its listing.
+            // The listing has the name, so the server need not be asked.
             Some(_) => location.listed().and_then(|_| by_ending(&entry.name))?,
             None => self.detector.format_of(location)?,
         };
@@ -190,7 +190,8 @@ impl Vfs {
         overlay.set_xattr(&overlay_file, name, value, exists)
     }
 
-    /// Returns the overlay file of a writable file; the inner `None` means that nothing was written yet.
+    /// Returns the overlay file of a writable file. The outer `None` means a read-only node, the inner `None`
+    /// that nothing was written yet.
     fn overlay_file_at_once(&self, ino: Ino) -> Result<Option<Option<Arc<OverlayFile>>>> {
         Ok(match self.node(ino)? {
             Inode::OverlayFile(_, overlay_file) => Some(Some(overlay_file)),
@@ -208,7 +209,7 @@ impl Vfs {
                 _ => Vec::new(),
             },
             Inode::Entry(entry) => match &entry.class {
-                // The root keeps its own attribute after its file is gone.
+                // The root keeps its own attributes after its file is gone.
                 Class::Folder(_) => match self.mounted(&entry).and_then(|mounted| mounted.opened()) {
                     Ok(opened) => of_folder(&opened),
                     Err(_) if ino == Ino::ROOT => Vec::new(),

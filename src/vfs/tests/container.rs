@@ -46,7 +46,7 @@ fn parts_carry_what_the_file_has() {
     let meta = Stat::from(rustix::fs::stat(&path).unwrap());
     let part = tree.at("blocks/0.bin").unwrap();
     assert_eq!((part.mtime, part.uid, part.size), (meta.source.mtime, meta.uid, 5));
-    // Their subdirectories are not counted in the link count.
+    // The link count of these directories does not count their subdirectories.
     let dirs = [tree.at("").unwrap(), tree.at("blocks").unwrap(), tree.at(".asdf-mount").unwrap()];
     assert_eq!(dirs.map(|dir| (dir.kind, dir.nlink)), [(Kind::Directory, 1); 3]);
     assert_eq!(tree.at("tree.yaml").unwrap().mode & 0o222, 0);
@@ -317,7 +317,7 @@ fn the_kernel_is_asked_for_older_nodes_when_it_knows_many() {
         }
     };
     assert!(given.contains(&first));
-    // The entries of a directory come before the directory, and so does its tree.
+    // The entries of a directory come before the directory, and so does its `tree.yaml`.
     assert!(given.is_sorted_by(|one, other| one > other));
     let known = tree.known.len();
     let nodes: Vec<_> = given.iter().filter(|ino| Ino::of(ino.serial()) == **ino).collect();

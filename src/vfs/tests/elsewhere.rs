@@ -56,7 +56,7 @@ fn a_directory_elsewhere_is_mirrored() {
         assert_eq!(tree.errno(none), libc::ENOENT, "{none}");
     }
     assert_eq!(tree.errno("plain/none"), libc::ENOTDIR);
-    // Numbers stay while nothing changes, and listings tell the types of the entries.
+    // Inode numbers stay while nothing changes, and listings have the types of the entries.
     let before = tree.at("sub/deep").unwrap();
     assert_eq!(tree.at("sub/deep").unwrap(), before);
     for attrs in [false, true] {
@@ -143,7 +143,7 @@ fn another_version_of_a_plain_file_is_another_file() {
     assert_eq!(tree.errno("plain"), libc::ENOENT);
     drop(reader);
     assert!(tree.attr(old.ino).is_err());
-    // Another type at the name is seen, too.
+    // A change of the type behind the name is noticed, too.
     server.put("s/plain", FILE.as_bytes());
     assert_eq!(tree.read("plain/blocks/0.bin"), b"hello");
 }
@@ -168,7 +168,7 @@ fn another_version_of_a_mounted_file_is_another_generation() {
     assert_eq!(tree.attr(block.ino).unwrap().size, 5);
     let status = String::from_utf8(tree.read("a.asdf/.asdf-mount/status.yaml")).unwrap();
     assert!(status.contains("generation: 1\n"), "{status}");
-    // A file that breaks shows why, and heals.
+    // A damaged version fails with EIO; once it is repaired, it can be read again.
     server.put("s/a.asdf", "#ASDF fake\nBROKEN\n".as_bytes());
     wait();
     assert_eq!(tree.errno("a.asdf/blocks"), libc::EIO);
@@ -230,7 +230,7 @@ fn a_listing_omits_what_is_gone_or_private_and_fails_with_the_server() {
         server.fail("s/a.asdf", Some(libc::EIO));
         assert_eq!(listed(attrs), Err(libc::EIO));
         server.fail("s/a.asdf", None);
-        // The entries before are returned; the next call fails.
+        // The entries before the failing one are returned; the next call fails.
         server.fail("s/plain", Some(libc::EIO));
         assert_eq!(listed(attrs).unwrap(), ["a.asdf"]);
         server.fail("s/plain", None);
@@ -249,7 +249,7 @@ fn requests_about_a_server_get_threads_of_their_own() {
     let tree = Vfs::new(&sources, &test.options).unwrap();
     let block = tree.at("s/a.asdf/blocks/0.bin").unwrap().ino;
     let [folder, plain] = ["s", "s/plain"].map(|name| tree.at(name).unwrap().ino);
-    // A stopped server is not asked.
+    // `delay` asks no server: from here on, this one does not answer.
     server.stop(true);
     let foreign = |ino, asked| tree.delay(ino, asked).and_then(|delay| delay.foreign);
     let own = foreign(Ino::ROOT, Asked::Name(OsStr::new("s"))).unwrap();
