@@ -104,8 +104,8 @@ pub(crate) struct OverlayState {
     /// [`inner_ends`](crate::overlay::appended). An editor may show them even if `tree.yaml` shows the text
     /// of the source.
     pub(crate) inner_ends: usize,
-    /// The last saved text as it was written, if the save put something back. Editors know this text. It has
-    /// no name in the directory.
+    /// The last saved text as it was written, if the source differs from it because the save restored
+    /// something. Editors know this text. It has no name in the directory.
     pub(crate) saved_verbatim: Option<Arc<Body>>,
     pub(crate) last_save: Option<Time>,
     pub(crate) last_warnings: Vec<String>,
@@ -114,10 +114,10 @@ pub(crate) struct OverlayState {
     pub(crate) refused_at: Option<Instant>,
     /// True during a save.
     pub(crate) busy: bool,
-    /// True if the editor is kept even without an open draft.
+    /// True if the editor, with its lock on the file, is kept even while no program writes.
     pub(crate) keeps_editor: bool,
     pub(crate) closed: bool,
-    /// True if a text was written, or could have been.
+    /// True once a program changed a file or opened it for writing, or the editor is kept.
     pub(crate) touched: bool,
     /// Time of the last change of the set of names.
     changed: Option<Time>,
@@ -362,7 +362,7 @@ impl Overlay {
         state.names.get(name).cloned().ok_or_else(|| errno(libc::ENOENT))
     }
 
-    /// Returns all names except those that the directory itself has.
+    /// Returns the names of all overlay files.
     pub(crate) fn names(&self) -> Vec<OsString> {
         let mut state = locked(&self.state);
         self.tidy(&mut state);
@@ -490,7 +490,7 @@ impl Overlay {
     }
 }
 
-/// True for a name that the directory itself has, so that no file can have it.
+/// True for `blocks`, `.asdf-mount` and the names of views, which no overlay file can have.
 pub(crate) fn is_reserved(name: &OsStr) -> bool {
     [BLOCKS, ABOUT].into_iter().chain(view_names()).any(|reserved| name == reserved)
 }

@@ -137,7 +137,7 @@ impl Overlay {
         (!is_saved && !is_written).then(|| (file.clone(), body.size))
     }
 
-    /// Converts a directory of scratch files to a kept one with exactly these files.
+    /// Turns the scratch directory into a directory that stays after the mount, with exactly these files.
     fn keep_files(
         &self,
         state_dir: &StateDir,
@@ -147,7 +147,7 @@ impl Overlay {
         let scratch_dir = scratch_dir.filter(|scratch_dir| !scratch_dir.is_gone());
         let scratch_dir = scratch_dir.map_or_else(|| state_dir.scratch_dir(&self.stem()), Ok)?;
         for (name, file, size) in worth {
-            // A name in the directory follows the name in the mount, as far as possible.
+            // A file that does not have its name in the scratch directory is copied there.
             match scratch_dir.has(name, file) {
                 true => file.sync_data()?,
                 false => {

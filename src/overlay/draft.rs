@@ -1,4 +1,4 @@
-//! Drafts: trying a text as a save, and the consequences.
+//! Drafts: when a text is *tried*, it is checked, and then saved or refused.
 //!
 //! The [`WriteHandle`](crate::overlay::write_handle::WriteHandle) and renames decide when a text is tried.
 //!
@@ -22,18 +22,19 @@ use crate::overlay::{Overlay, OverlayState, SavedTimes};
 use crate::source::SourceVersion;
 use crate::sync::locked;
 
-/// The result of trying a text that was not refused.
+/// The result of trying a text, unless the text was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CommitOutcome {
     /// The text is empty, and was not tried.
     Empty,
-    /// The text is saved; `verbatim` is false if the save put something back.
+    /// The text is saved; `verbatim` is false if the source differs from it, because the save restored
+    /// something or joined appended text.
     Saved { verbatim: bool },
     /// The text was only checked, and would be saved.
     Valid,
 }
 
-/// A text at the time when it was tried.
+/// A text as it was when it was about to be checked and saved.
 #[derive(Debug)]
 pub(crate) struct Draft {
     pub(crate) text: Vec<u8>,
@@ -124,7 +125,7 @@ impl Overlay {
         }
     }
 
-    /// Tries the text of `tree.yaml`.
+    /// Checks the text of `tree.yaml`, and saves or refuses it.
     pub(crate) fn commit(
         &self,
         editor: &mut Option<Box<dyn Editor>>,
@@ -138,7 +139,7 @@ impl Overlay {
         Ok(())
     }
 
-    /// Determines what `tree.yaml` shows after its text was tried.
+    /// Determines what `tree.yaml` shows after an attempt to save its text.
     pub(crate) fn settle(
         &self,
         state: &mut OverlayState,
@@ -162,7 +163,7 @@ impl Overlay {
         }
     }
 
-    /// Tries a file's text as the tree; only checks it if `save` is false.
+    /// Checks a file's text as the tree, and saves it if `save` is true.
     pub(crate) fn attempt(
         &self,
         editor: &mut Option<Box<dyn Editor>>,
@@ -220,7 +221,7 @@ impl Overlay {
         }
     }
 
-    /// Decides if the text must be tried, and refuses what can be refused without the editor.
+    /// Decides if the editor must check the text, and refuses what can be refused without the editor.
     fn prepare(&self, state: &mut OverlayState, overlay_file: &Arc<OverlayFile>) -> Result<Prepared> {
         let saved = self.saved_text().and_then(|saved| Ok((saved, self.head(state)?, self.times(state)?)));
         let (saved, (base_version, base), saved_times) = match saved {
@@ -239,7 +240,8 @@ impl Overlay {
         }
         match body.refusal() {
             Some(refusal) if refusal.is_final() => return Err(errno(refusal.errno())),
-            // A refused text that was nevertheless written may not be durable; the editor knows.
+            // The refusal is not final: the text may be in the source without being durable. The editor tries
+            // again.
             Some(_) => {}
             // If the saved text can't be read now, the save handles the error: it keeps a text that it
             // refuses.
@@ -323,7 +325,7 @@ impl Overlay {
         }
     }
 
-    /// Records a save: in the directory's state, in the log, in the file of warnings.
+    /// Records a save: in the overlay's state, in the log, in the file of warnings.
     fn accept(
         &self,
         state: &mut OverlayState,

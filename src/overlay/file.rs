@@ -85,7 +85,7 @@ impl Quota {
     }
 }
 
-/// The share of one overlay file in the quota; returned on drop.
+/// The share of one overlay file in the quota; given back on drop.
 #[derive(Debug)]
 pub(crate) struct QuotaShare {
     quota: Arc<Quota>,
@@ -142,7 +142,7 @@ pub(crate) struct OverlayFile {
 pub(crate) struct FileStat {
     pub(crate) kind: Kind,
     pub(crate) size: u64,
-    /// `None` in these three if the value is that of the source.
+    /// `None` in `mode`, `uid` and `gid` if the value is that of the source.
     pub(crate) mode: Option<u32>,
     pub(crate) uid: Option<u32>,
     pub(crate) gid: Option<u32>,
@@ -160,7 +160,7 @@ pub(crate) struct Body {
     pub(crate) backing: Backing,
     /// Size in bytes of the scratch file or the generated text.
     pub(crate) size: u64,
-    /// `None` in these four if the value is that of the source.
+    /// `None` in `mode`, `uid`, `gid` and `atime` if the value is that of the source.
     pub(crate) mode: Option<u32>,
     pub(crate) uid: Option<u32>,
     pub(crate) gid: Option<u32>,
@@ -178,7 +178,7 @@ pub(crate) struct Body {
     pub(crate) saved: u64,
     /// Value of `edits` at the last refusal, and the reason.
     pub(crate) refused: Option<(u64, Refusal)>,
-    /// Value of `edits` at which its writer was killed.
+    /// Value of `edits` at which the program that wrote the text was killed.
     pub(crate) cut: Option<u64>,
     /// True if the saved text was only appended to.
     pub(crate) appended: bool,
@@ -246,7 +246,7 @@ impl Body {
         std::mem::replace(&mut self.backing, Backing::Source)
     }
 
-    /// Returns the share of the quota if no name and no handle reaches the file any more.
+    /// Gives the share back to the quota if no name and no handle reaches the file any more.
     ///
     /// The bytes stay until the kernel forgets the node, as a program that has just looked the name up may
     /// still open it.

@@ -46,7 +46,7 @@ impl Overlay {
         }
     }
 
-    /// True if a text was written, or could have been.
+    /// True once a program changed a file or opened it for writing, or the editor is kept.
     pub(crate) fn is_touched(&self) -> bool {
         locked(&self.state).touched
     }

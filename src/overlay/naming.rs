@@ -139,8 +139,8 @@ impl Overlay {
         Ok(overlay_file)
     }
 
-    /// Removes a name. Removing `tree.yaml` never deletes the tree: it comes back, or another text takes its
-    /// place.
+    /// Removes a name. Removing `tree.yaml` never deletes the tree: the name comes back with the saved text,
+    /// or another file takes it.
     pub(crate) fn unlink(&self, name: &OsStr) -> Result<()> {
         if is_reserved(name) {
             return Err(errno(libc::EROFS));
@@ -150,7 +150,8 @@ impl Overlay {
         self.take(&mut state, name).map(drop).ok_or_else(|| errno(libc::ENOENT))
     }
 
-    /// Renames a file. A text that becomes `tree.yaml` is tried as a save first.
+    /// Renames a file. A text that becomes `tree.yaml` is checked and saved first; if it is refused, the
+    /// rename fails.
     pub(crate) fn rename(&self, name: &OsStr, to: &Self, new_name: &OsStr, how: Renaming) -> Result<()> {
         if is_reserved(name) || is_reserved(new_name) {
             return Err(errno(libc::EROFS));
@@ -259,8 +260,8 @@ fn snapshot(
     overlay.overlay_file_with(copy)
 }
 
-/// Turns the other names of a file that has become the tree into copies, so that changes of them do not
-/// change the tree.
+/// Gives copies to the other names of a file that has become the tree, so that changes through these names do
+/// not change the tree.
 fn part_from_other_names(
     overlay: &Overlay,
     state: &mut OverlayState,
@@ -281,7 +282,7 @@ fn part_from_other_names(
     Ok(())
 }
 
-/// Exchanges two names, after their files were prepared.
+/// Exchanges two names. No text of the two files may be in memory (`put_on_disk`).
 fn exchange_names(overlay: &Overlay, state: &mut OverlayState, name: &OsStr, other: &OsStr) {
     let (one, two) = (state.names.get(name).cloned(), state.names.get(other).cloned());
     if let (Some(one), Some(two)) = (one, two) {
@@ -291,7 +292,7 @@ fn exchange_names(overlay: &Overlay, state: &mut OverlayState, name: &OsStr, oth
     }
 }
 
-/// Moves a name, after its file was prepared.
+/// Moves a name. The file's text may not be in memory (`put_on_disk`).
 fn move_name(overlay: &Overlay, state: &mut OverlayState, name: &OsStr, new_name: &OsStr) {
     let Some(overlay_file) = state.names.get(name).cloned() else { return };
     overlay.follow_rename(state, name, new_name, false);

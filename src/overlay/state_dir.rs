@@ -15,8 +15,8 @@
 //! Scratch files are on disk and not in memory, since some hold unsaved work (vim's swap, emacs'
 //! `#tree.yaml#`): after the daemon is killed they are still there under their names, and the next mount
 //! reports their location. The runtime directory is unsuitable: it is small, in memory, and removed with the
-//! session. Reads and writes use descriptors only; the names serve only for that case, so that a change in
-//! this directory can't harm a save.
+//! session. Reads and writes use descriptors only; the names are needed only after such a crash, so a change
+//! in this directory can't harm a save.
 //!
 //! The directory is opened before mounting, as the mount may cover it.
 
@@ -116,8 +116,8 @@ impl StateDir {
         }
     }
 
-    /// Keeps a refused text of the source that messages call `label`; of its earlier ones the last
-    /// [`REFUSED`] stay.
+    /// Keeps a refused text of the source that messages call `label`. Of the refused texts of this source,
+    /// the last [`REFUSED`] stay.
     pub(crate) fn keep_refused(&self, label: &Path, stem: &OsStr, text: &[u8]) -> Result<PathBuf> {
         let path = self.keep(stem, ".rejected.yaml", text)?;
         let mut refused = locked(&self.refused);
@@ -193,7 +193,7 @@ impl StateDir {
         Err(Error::from(Errno::EXIST).of(&self.path))
     }
 
-    /// Converts a directory of scratch files to a kept one; returns its path.
+    /// Turns a scratch directory into a directory that stays after the mount; returns its path.
     pub(crate) fn keep_scratch_dir(&self, scratch_dir: &ScratchDir, stem: &OsStr) -> Result<PathBuf> {
         let dir = self.dir();
         let old = scratch_dir.path.file_name().ok_or_else(|| Error::from(Errno::NOENT))?;
@@ -344,7 +344,8 @@ mod tests {
         scratch_dir.rename(OsStr::new("x"), OsStr::new("y"), false);
         let path = scratch_dir.path.clone();
         assert_eq!(std::fs::read_dir(&path).unwrap().count(), 1);
-        // Another mount of the same user sees it while its daemon runs, and afterwards.
+        // Another mount of the same user opens the state directory, while the scratch directory is in use and
+        // afterwards.
         drop(StateDir::open_at(dir.path()).unwrap());
         drop(scratch_dir);
         drop(StateDir::open_at(dir.path()).unwrap());

@@ -47,7 +47,7 @@ impl Overlay {
         Ok(())
     }
 
-    /// Returns the size and times that a refused text will have again after its last close; see
+    /// Returns the size and times that `tree.yaml` will have once a refused text is closed; see
     /// [`show_saved`](Self::show_saved).
     ///
     /// They are shown as soon as the text is refused. An editor that calls stat after a refused fsync (emacs)

@@ -1,4 +1,5 @@
-//! Write handles: open files that can be written, and the requests that try a text as a save.
+//! Write handles: open files that can be written, and the requests at which a text is *tried*: checked, and
+//! then saved or refused.
 //!
 //! | request | effect |
 //! |---|---|
@@ -101,7 +102,7 @@ impl Overlay {
         caller: Caller,
     ) -> Result<WriteHandle> {
         if self.is_tree(&locked(&self.state), &overlay_file) {
-            // A text is derived from the tree as it is now.
+            // Looks for a change of the source, because the new text is derived from the tree as it is now.
             if let Ok(mounted) = self.mounted() {
                 mounted.look_now();
             }
@@ -319,7 +320,8 @@ impl WriteHandle {
             if !overlay.is_tree(&state, &self.overlay_file) && body.refused.is_none() {
                 drop(body);
                 drop(state);
-                // The file may have been the tree when it was opened. A running save does the rest.
+                // The file may have been the tree when it was opened, so the source may still be locked. If a
+                // save is running, the lock is released after the save.
                 return overlay.rest_if_free();
             }
         }
