@@ -54,7 +54,7 @@ const LAST_CLOSING: Duration = Duration::from_secs(1);
 /// Generation of every node in the kernel's protocol: inode numbers are never reused.
 const GENERATION: Generation = Generation(0);
 
-/// The file system as fuser's trait.
+/// The mount's implementation of fuser's trait [`Filesystem`](fuser::Filesystem).
 #[derive(Debug)]
 pub struct Adapter(Arc<Server>);
 

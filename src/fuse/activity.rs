@@ -12,12 +12,12 @@ fn since_start() -> u64 {
     u64::try_from(START.get_or_init(Instant::now).elapsed().as_millis()).unwrap_or(u64::MAX)
 }
 
-/// Notes a request.
+/// Records the time of a request.
 pub(super) fn note() {
     LAST.store(since_start(), Ordering::Relaxed);
 }
 
-/// Returns the time since the last request, or since the first call.
+/// Returns the time since the last request; before the first request, the time since the first call.
 pub fn quiet_for() -> Duration {
     Duration::from_millis(since_start().saturating_sub(LAST.load(Ordering::Relaxed)))
 }

@@ -55,7 +55,7 @@ fn in_time<T: Send + 'static>(question: impl FnOnce() -> T + Send + 'static) -> 
 }
 
 fn group(thread: u32) -> Option<u32> {
-    // The line is among the first ones; long lines come later.
+    // The line `Tgid:` is among the first lines, which are short.
     let mut start = [0; FIRST_LINES];
     let read = File::open(format!("/proc/{thread}/status")).ok()?.read(&mut start).ok()?;
     let start = String::from_utf8_lossy(start.get(..read)?);

@@ -21,7 +21,7 @@ fn opened(reader: &ReadHandle, handle: FileHandle, reply: ReplyOpen) {
         Caching::Stored => FopenFlags::FOPEN_DIRECT_IO | FopenFlags::FOPEN_KEEP_CACHE,
         Caching::Keep => FopenFlags::FOPEN_KEEP_CACHE,
     };
-    // Closing such a file has no effect, so the kernel need not send a flush.
+    // Closing a read-only handle has no effect, so the kernel need not send a flush.
     reply.opened(handle, caching | FopenFlags::FOPEN_NOFLUSH);
 }
 
@@ -101,7 +101,8 @@ impl Server {
             OpenFile::Writer(writer) => read::answer_from_writer(writer, read, reply),
             OpenFile::Reader(reader) if reader.is_slow() => {
                 let Some(reply) = read::answer_at_hand(reader, read, reply) else { return };
-                // Pages are read for all programs.
+                // A read for the page cache serves all programs, so it is not ended when a signal ends one of
+                // them.
                 let caller = (read.purpose == Purpose::Program).then_some(read.thread);
                 let answer = move || {
                     if let OpenFile::Reader(reader) = &*file
@@ -121,7 +122,7 @@ impl Server {
             }
             OpenFile::Reader(reader) => {
                 let Some(reply) = read::answer(reader, read, reply) else { return };
-                // The file may have to be parsed first.
+                // Another program changed the file, so it may have to be parsed first.
                 self.searching.run(reader.delay(), move || {
                     if let OpenFile::Reader(reader) = &*file {
                         read::answer_anew(reader, read, reply);

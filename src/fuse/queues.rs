@@ -20,9 +20,9 @@ use crate::workers::{Workers, while_waiting};
 /// The reason why a job is run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Turn {
-    /// All jobs before it are done.
+    /// All jobs queued before this one are done.
     Next,
-    /// A signal ends the program that waits for it, so it must end at once.
+    /// A signal ends the program that waits for the job, so the job must end at once.
     Interrupted,
 }
 
@@ -132,7 +132,8 @@ impl Queues {
         });
     }
 
-    /// Looks for signals as long as a program's job waits for its turn.
+    /// Starts the thread that looks for signals, if it does not run. It ends when no program's job waits any
+    /// more.
     fn watch(&self, waiting: &mut Waiting) {
         if std::mem::replace(&mut waiting.is_watched, true) {
             return;

@@ -68,7 +68,8 @@ pub(super) fn answer(reader: &ReadHandle, read: ReadRequest, reply: ReplyData) -
     }
 }
 
-/// Answers a read of a file that another program has changed. Fails unless these bytes are unchanged.
+/// Answers a read of a file whose source another program has changed. Fails unless the file's own bytes are
+/// unchanged.
 pub(super) fn answer_anew(reader: &ReadHandle, read: ReadRequest, reply: ReplyData) {
     let answered = match reader.renew() {
         Ok(()) => try_answer(reader, read, reply),
@@ -80,7 +81,7 @@ pub(super) fn answer_anew(reader: &ReadHandle, read: ReadRequest, reply: ReplyDa
 }
 
 fn refuse(reader: &ReadHandle, error: &Error, reply: ReplyData) {
-    // An interrupted read says nothing about the file.
+    // An interrupted read says nothing about the file, so it is not reported.
     if error.errno() != libc::EINTR {
         reader.trouble(error);
     }

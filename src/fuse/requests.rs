@@ -46,7 +46,7 @@ fn guarded(request: fmt::Arguments<'_>, handler: impl FnOnce()) {
     unnoted(request, handler);
 }
 
-/// Runs a handler like [`guarded`], for a request that does not keep an idle mount.
+/// Runs a handler like [`guarded`], for a request that does not keep an idle mount from ending.
 fn unnoted(request: fmt::Arguments<'_>, handler: impl FnOnce()) {
     tracing::debug!(target: "asdf_mount::fuse", "{request}");
     if catch_unwind(AssertUnwindSafe(handler)).is_err() {
@@ -62,9 +62,11 @@ impl Adapter {
         request: fmt::Arguments<'_>,
         handler: impl FnOnce(&Server) + Send + 'static,
     ) {
-        // If this panics, the handler panics, too.
+        // If `delay` panics, the handler is called all the same: it panics, too, and its request fails with
+        // EIO.
         let delay = catch_unwind(AssertUnwindSafe(|| self.0.vfs.delay(ino(node), asked)));
-        // Lists of mounts and of free space look at the root only.
+        // Programs that list mounts or free space ask for the root's attributes only, so these requests do
+        // not count as use of the mount.
         if node != INodeNo::ROOT || !matches!(asked, Asked::Itself) {
             activity::note();
         }
@@ -114,7 +116,7 @@ impl Adapter {
 impl Filesystem for Adapter {
     fn init(&mut self, _request: &Request, config: &mut KernelConfig) -> io::Result<()> {
         for wanted in WANTED {
-            // Older kernels work without it.
+            // Older kernels lack some of them.
             let _ = config.add_capabilities(wanted);
         }
         let _ = config.set_max_background(BACKGROUND);
@@ -151,7 +153,7 @@ impl Filesystem for Adapter {
     fn open(&self, request: &Request, node: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
         let (thread, request) = (request.pid(), format_args!("open {node} {flags:?}"));
         let asked = (node, Asked::Itself, thread);
-        // An open that truncates is not repeated.
+        // An open for writing may truncate the file, so no signal ends it early.
         if flags.acc_mode() != OpenAccMode::O_RDONLY {
             return self.answer((node, Asked::Itself), request, move |server| {
                 server.open_file(thread, node, flags, reply);
