@@ -77,8 +77,8 @@ impl Parsed {
         self.container.as_ref().map_err(Clone::clone)
     }
 
-    /// True if another program has since changed the file, other than by appending. The mount may not have
-    /// detected the change yet.
+    /// True if another program has changed the file since the snapshot, other than by appending. The mount
+    /// may not have detected the change yet.
     pub(crate) fn is_outlived(&self) -> bool {
         !self.source.is_whole()
     }

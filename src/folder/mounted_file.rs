@@ -33,17 +33,18 @@ use crate::view::status::{Status, Writing};
 
 /// Minimum time between two checks of a source for changes.
 const LOOK_AGAIN: Duration = Duration::from_millis(200);
-/// Age at which a change by another program is parsed. Fewer files are then parsed while they are being
-/// written, and the next change gets a different timestamp even if the file system's clock is coarse.
+/// Minimum age of a change by another program before the file is parsed. Fewer files are then parsed while
+/// they are being written, and the next change gets a different timestamp even if the file system's clock is
+/// coarse.
 const AT_REST: Duration = Duration::from_millis(10);
-/// Maximum number of pauses until a change has that age.
+/// Maximum number of pauses to wait until a change has the age [`AT_REST`].
 const PAUSES: usize = 3;
 /// Maximum number of attempts to parse a file that another program is writing.
 const ATTEMPTS: usize = 8;
 /// Maximum number of different read errors that a file's status lists.
 const TROUBLES: usize = 64;
 
-/// The mounted file that currently has a location.
+/// The mounted file that is at a location now.
 #[derive(Debug)]
 pub(crate) struct CurrentFile(RankedMutex<Option<Arc<MountedFile>>>);
 
@@ -121,7 +122,8 @@ struct MountedState {
     saves: u64,
     /// True if the last save could be neither finished nor undone.
     unsettled: bool,
-    /// True if a save found another file on a server. The kernel may not know that file's size and time yet.
+    /// True if a save may have found another file on a network file system. The kernel may not know that
+    /// file's size and time yet.
     is_unknown: bool,
 }
 
@@ -179,7 +181,7 @@ impl MountedFile {
             let found = if self.location.changes_in_place() {
                 self.location.stat()
             } else {
-                // Other threads do not wait for the server.
+                // The lock is released, so that other threads do not wait for the server.
                 drop(state);
                 let found = self.location.stat();
                 state = locked(&self.state);
@@ -380,8 +382,8 @@ impl MountedFile {
         Ok(known.filter(goes_on).unwrap_or_else(|| FileBytes::new(source)))
     }
 
-    /// True if another program has since changed the file, other than by appending. An opened version of a
-    /// file elsewhere does not show that, so its location is asked.
+    /// True if another program has changed the file since the snapshot, other than by appending. For a file
+    /// elsewhere the location is asked, because its opened version never changes.
     pub(crate) fn has_outlived(&self, held: &HeldGeneration) -> bool {
         let is_replaced =
             || !self.location.changes_in_place() && self.look().stat.source.version != held.version;

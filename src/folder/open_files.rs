@@ -42,7 +42,7 @@ pub(crate) struct OpenFiles {
     pub(crate) on_wrong: OnWrong,
     /// Views that a file's directory has.
     pub(crate) shown: Arc<ShownViews>,
-    /// The texts that saves replaced, unless they are not shown.
+    /// The texts that saves replaced; `None` if they are not shown.
     pub(crate) history: Option<Arc<History>>,
 }
 
@@ -108,7 +108,8 @@ impl OpenFiles {
         self.replace(serial, dropped);
     }
 
-    /// Drops a generation, now or as soon as no program can be about to open it.
+    /// Drops a generation at once, unless the kernel has just looked up one of its files: a later call then
+    /// drops it.
     fn replace(&self, serial: u64, dropped: Option<Arc<Generation>>) {
         let mut replaced = locked(&self.replaced);
         let dropped = dropped.and_then(|dropped| match dropped.usage.is_promised() {

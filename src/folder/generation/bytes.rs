@@ -122,7 +122,8 @@ impl FileBytes {
         Ranked::after(Rank::FileBytes, || self.state.write().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Begins a save when it announces its first change. Returns `None` if the save changes another file.
+    /// Locks the state for an announcement of a save; the first announcement begins the save. Returns `None`
+    /// if the save changes another file.
     fn begin<'a>(&'a self, file: &Identity) -> Option<Changing<'a>> {
         let grown = self.grown();
         let mut state = self.change();
@@ -139,7 +140,7 @@ impl FileBytes {
         Some(state)
     }
 
-    /// Returns the generations since which the file has only grown. A stream may have grown until now.
+    /// Returns the older generations whose bytes are all still in the file, because the file has only grown.
     fn grown(&self) -> Vec<u64> {
         let Ok(now) = self.source.stat() else { return Vec::new() };
         let older: Vec<_> = {
@@ -148,7 +149,7 @@ impl FileBytes {
                 state.generations.iter().filter(|(_, entry)| !state.saving && entry.version != now.version);
             older.filter_map(|(id, entry)| Some((*id, entry.parsed.as_ref()?.upgrade()?))).collect()
         };
-        // These are dropped after the lock was released, because dropping one may close a file.
+        // The containers are dropped after the lock was released, because dropping one may close a file.
         older.iter().filter(|(_, parsed)| parsed.still_has(&self.source)).map(|(id, _)| *id).collect()
     }
 
@@ -243,8 +244,8 @@ impl Readers for SaveReaders {
                 return state.replace(ranges, &copied, copy.as_ref());
             }
             drop(state);
-            // The copy is made without the lock, while threads read. Meanwhile another
-            // thread may have begun to read.
+            // The copy is made without the lock, so that threads can read. A thread may begin to read another
+            // generation meanwhile, so the ranges are determined again.
             copy = bytes.copy(&read);
             copied = read;
         }
@@ -334,9 +335,9 @@ impl GenerationSource {
     fn goes_on(&self, expected: SourceVersion) -> bool {
         let file = &self.bytes.source;
         let Ok(now) = file.stat() else { return false };
-        // A younger generation of this version may decide it: a save by this mount has changed the
-        // text, which only the younger one has. An older generation does not know bytes that were
-        // appended before this one.
+        // A younger generation of the same version can decide this, too: after a save by this mount, only the
+        // younger one has the text that is in the file. An older generation can't: it does not know bytes
+        // that were appended before this generation.
         let at_it: Vec<_> = {
             let state = self.bytes.read();
             let entries = state.generations.iter();

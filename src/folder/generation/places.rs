@@ -64,7 +64,8 @@ impl BytePlaces {
         self.0.iter().any(|(start, place)| *start < size && matches!(place, BytePlace::Lost))
     }
 
-    /// Moves the bytes in a range of the file. `new` gets the offset in the file where a run begins.
+    /// Moves the bytes in a range of the file. `new` returns the new place of a run that begins at an offset
+    /// in the file.
     pub(super) fn replace(&mut self, range: &Range<u64>, new: impl Fn(u64) -> BytePlace) {
         let mut runs = Vec::with_capacity(self.0.len() + 2);
         for (bytes, place) in self.runs() {
@@ -91,8 +92,8 @@ impl BytePlaces {
         self.join();
     }
 
-    /// Moves the bytes in a copy, as [`replace`](Self::replace) does for the file. `new` gets the offset in
-    /// the copy where a run begins.
+    /// Moves the bytes in a copy, as [`replace`](Self::replace) does for the file. `new` returns the new
+    /// place of a run that begins at an offset in the copy.
     pub(super) fn replace_copy(&mut self, copy: &Arc<dyn Source>, new: impl Fn(u64) -> BytePlace) {
         for (_, place) in &mut self.0 {
             if let BytePlace::Copy(source, at) = place

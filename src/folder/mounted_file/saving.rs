@@ -35,8 +35,8 @@ impl MountedFile {
         Ok(Saving { mounted: self, readers: SaveReaders(opened.source.bytes().clone()), _parsing: parsing })
     }
 
-    /// Ends a save and returns the file's version. If `own` is true, the save left the file that has the name
-    /// now, and this stays its mounted file, even if the inode number differs. If `unsettled` is true, the
+    /// Ends a save and returns the file's version. If `own` is true, the save wrote the file that has the
+    /// name now: it stays this mounted file, even if its inode number differs. If `unsettled` is true, the
     /// file is half-saved and is not read until it is recovered.
     fn end_save(&self, own: bool, unsettled: bool) -> Result<SourceVersion> {
         let stat = self.location.stat();
