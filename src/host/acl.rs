@@ -11,8 +11,8 @@
 //! others   permissions that others and each named user and group have
 //! ```
 //!
-//! No user gets more than the ACL grants. A user with more permissions by an entry than others have gets
-//! less. If there is an ACL that can't be parsed, only the owner keeps permissions.
+//! No user gets more than the ACL grants. A user to whom the ACL grants more than to others of the same class
+//! gets less than the ACL grants. If there is an ACL that can't be parsed, only the owner keeps permissions.
 
 use std::ffi::OsStr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
@@ -128,7 +128,7 @@ fn with_nfs4(mode: u32, path: &Path) -> Option<u32> {
     for name in NFS4 {
         match value(path, name) {
             Err(Errno::NODATA | Errno::OPNOTSUPP) => {}
-            // The server derives the mode from these entries.
+            // With entries for owner, group and everyone only, the ACL grants what the mode grants.
             Ok(acl) if name == NFS4[0] && names_nobody(&acl) => {}
             Ok(_) | Err(_) => return None,
         }

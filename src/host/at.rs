@@ -14,7 +14,7 @@ use crate::error::Result;
 use crate::host::mounts;
 use crate::host::stat::{FileKey, Stat};
 
-/// Flags to hold a directory without reading it.
+/// Flags to open a directory as an `O_PATH` descriptor, which holds it without reading it.
 pub(crate) const HOLD: OFlags =
     OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 /// Flags to read a file. If a FIFO or a device has taken its place, the open neither blocks nor affects it.
@@ -55,10 +55,10 @@ pub(crate) fn open(dir: BorrowedFd<'_>, name: &OsStr) -> Result<OwnedFd> {
 
 /// Opens `name` in `dir`, unless a mount of this program begins there.
 pub(crate) fn open_as(dir: BorrowedFd<'_>, name: &OsStr, flags: OFlags) -> Result<OwnedFd> {
-    // Within one file system there is no other mount, so none of this program.
+    // If the name is on the file system of `dir`, no mount begins there.
     match rustix::fs::openat2(dir, name, flags, Mode::empty(), ResolveFlags::NO_XDEV) {
         Ok(opened) => return Ok(opened),
-        // There is a mount, the kernel is older, or a sandbox forbids the call.
+        // A mount begins there, the kernel lacks openat2, or a sandbox forbids it.
         Err(Errno::XDEV | Errno::NOSYS | Errno::PERM) => {}
         Err(errno) => return Err(errno.into()),
     }
@@ -66,28 +66,28 @@ pub(crate) fn open_as(dir: BorrowedFd<'_>, name: &OsStr, flags: OFlags) -> Resul
     Ok(rustix::fs::openat(dir, name, flags, Mode::empty())?)
 }
 
-/// Holds the directory `name` in `dir`. Refuses a link.
+/// Opens the directory `name` in `dir` with [`HOLD`]. Refuses a link.
 pub(crate) fn step(dir: BorrowedFd<'_>, name: &OsStr) -> Result<OwnedFd> {
     open_as(dir, name, HOLD)
 }
 
-/// Holds the parent directory of `dir`; returns it with its key.
+/// Opens the parent directory of `dir` with [`HOLD`]; returns it with its key.
 pub(crate) fn step_up(dir: BorrowedFd<'_>) -> Result<(OwnedFd, FileKey)> {
     let above = rustix::fs::openat(dir, "..", HOLD, Mode::empty())?;
     let key = mounts::key_unasked(&above)?;
     Ok((above, key))
 }
 
-/// Holds the directory at `path` below `dir`. No component may be a link.
+/// Opens the directory at `path` below `dir` with [`HOLD`]. No component may be a link.
 pub(crate) fn descend(dir: BorrowedFd<'_>, path: &Path) -> Result<OwnedFd> {
-    // Into another file system, the path is followed step by step.
+    // A path that leads into another file system is opened name by name below.
     let resolve = ResolveFlags::NO_SYMLINKS
         | ResolveFlags::NO_MAGICLINKS
         | ResolveFlags::BENEATH
         | ResolveFlags::NO_XDEV;
     match rustix::fs::openat2(dir, path, HOLD, Mode::empty(), resolve) {
         Ok(fd) => return Ok(fd),
-        // The kernel is older, a sandbox forbids the call, or the path is longer than the system accepts.
+        // The kernel lacks openat2, a sandbox forbids it, or the path is longer than the system accepts.
         Err(Errno::NOSYS | Errno::PERM | Errno::NAMETOOLONG | Errno::AGAIN | Errno::XDEV) => {}
         Err(errno) => return Err(errno.into()),
     }

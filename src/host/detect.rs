@@ -30,7 +30,7 @@ use crate::host::mounts::Foreign;
 use crate::host::stat::{Kind, Stat};
 use crate::source::{Place, PlaceStat, Source, SourceStat, SourceVersion, read_up_to};
 
-/// The location of an entry, and the party that may never answer requests about it.
+/// The location of an entry, and the file system or server that may never answer requests about it.
 #[derive(Clone, Debug)]
 pub(crate) struct EntryPosition {
     pub(crate) location: Location,
@@ -134,8 +134,8 @@ impl FormatDetector {
         }
     }
 
-    /// Returns a name of a directory elsewhere as its listing shows it, without a request; true if all
-    /// attributes are known.
+    /// Returns the entry `name` of a directory elsewhere as the directory's listing shows it, without a
+    /// request; true if all attributes are known.
     pub(crate) fn listed(&self, dir: &OpenDir<'_>, name: &Name) -> Option<(Seen, bool)> {
         let OpenDir::Elsewhere(place) = dir else { return None };
         if !place.is_shown_as_listed() {
@@ -167,7 +167,8 @@ impl FormatDetector {
         Seen { position, stat, shape }
     }
 
-    /// True if the name of a file elsewhere promises a format that its first bytes do not show.
+    /// True if no format recognises the first bytes of a file elsewhere. Remembers the result for later
+    /// listings.
     pub(crate) fn is_misnamed(&self, location: &Location) -> Result<bool> {
         if !matches!(location, Location::Elsewhere(_)) {
             return Ok(false);

@@ -27,7 +27,7 @@ pub(crate) use crate::host::local::Name;
 /// Longest name in a directory elsewhere, in bytes.
 const NAME_MAX: usize = 255;
 
-/// The path to a file or directory.
+/// The way to a file or directory: a local path, or a place elsewhere.
 #[derive(Clone, Debug)]
 pub(crate) enum Location {
     Local(LocalPath),
@@ -41,7 +41,7 @@ pub(crate) enum OpenDir<'a> {
     Elsewhere(&'a Arc<dyn Place>),
 }
 
-/// Asks a place, which may take long. Errors get its label.
+/// Asks a place, which may take long. Errors get the label of the place.
 fn ask<T>(place: &Arc<dyn Place>, question: impl FnOnce(&dyn Place) -> Result<T>) -> Result<T> {
     while_waiting(|| question(&**place)).map_err(|error| error.of(place.label()))
 }

@@ -1,9 +1,10 @@
 //! Mounts in which a thread may block forever: mounts of this program, and mounts served by a server or
 //! another program.
 //!
-//! No thread enters a mount of this program. Its daemon may wait for this one: it may be this very daemon, or
-//! it may mirror a directory with a link into this mount. Both would then wait forever. Paths are therefore
-//! resolved name by name, and the device of each name is read from the kernel, never from the file system.
+//! No thread enters a mount of this program. The daemon of that mount may be this very daemon, or may wait
+//! for this daemon, because it mirrors a directory with a link into this mount. Both would then wait forever.
+//! Paths are therefore resolved name by name, and the device of each name is read from the kernel, never from
+//! the file system.
 //!
 //! A request thread never calls a [`Foreign`] file system.
 
@@ -56,8 +57,8 @@ impl Foreign {
         key.device().and_then(Self::of_device)
     }
 
-    /// Returns the server of a file elsewhere. Its number is none of a local file system, which has a minor
-    /// device number of 20 bits.
+    /// Returns the server of a file elsewhere. The number differs from those of local file systems, whose
+    /// minor device numbers have 20 bits.
     pub(crate) fn of_server(name: &str) -> Self {
         let hash = XxHash3_128::oneshot(name.as_bytes()) as u32 >> 1;
         Self(NonZeroU32::MIN | 1 << 31 | hash)
@@ -79,11 +80,11 @@ pub(crate) fn check(dir: BorrowedFd<'_>, name: &OsStr) -> Result<Option<Statx>> 
     let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT | AtFlags::STATX_DONT_SYNC;
     let found = match rustix::fs::statx(dir, name, flags, StatxFlags::BASIC_STATS) {
         Ok(found) => found,
-        // The kernel is older, or a sandbox forbids the call.
+        // The kernel lacks statx, or a sandbox forbids it.
         Err(Errno::NOSYS | Errno::PERM) => return Ok(None),
         Err(errno) => return Err(errno.into()),
     };
-    // Before Linux 5.8 the attributes do not say whether a mount begins there.
+    // Before Linux 5.8 the attributes do not say whether a mount begins at the name.
     let known = found.stx_attributes_mask.contains(StatxAttributes::MOUNT_ROOT);
     let is_root = !known || found.stx_attributes.contains(StatxAttributes::MOUNT_ROOT);
     if is_root && found.stx_dev_major == 0 && is_ours(makedev(0, found.stx_dev_minor)) {

@@ -7,8 +7,8 @@ use crate::error::Result;
 use crate::source::{Place, Provenance, Source, SourceStat, Surroundings};
 use crate::workers::while_waiting;
 
-/// An opened version of a file elsewhere. Its state is that at opening, so a reader need not ask for it after
-/// each read. Another thread works in the place of one that waits for bytes.
+/// An opened version of a file elsewhere. `stat` returns the state at opening, so no request is needed after
+/// each read. While a worker thread waits for bytes, another thread takes its place.
 #[derive(Debug)]
 pub(super) struct PinnedSource {
     source: Arc<dyn Source>,

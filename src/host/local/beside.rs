@@ -24,14 +24,14 @@ use crate::host::stat::{self, Stat};
 use crate::source::{FileSource, Reach, Source, Surroundings};
 use crate::workers::while_waiting;
 
-/// Flags to hold any file at a path.
+/// Flags to open any file at a path as an `O_PATH` descriptor, which holds it without reading it.
 const HOLD_ANY: OFlags = HOLD.difference(OFlags::DIRECTORY).difference(OFlags::NOFOLLOW);
 /// Maximum number of links followed, as in the kernel.
 const MOST_LINKS: usize = 40;
 /// Flags to resolve a path only below a directory, on its file system.
 const BELOW: ResolveFlags =
     ResolveFlags::BENEATH.union(ResolveFlags::NO_MAGICLINKS).union(ResolveFlags::NO_XDEV);
-/// Attempts at resolving a path that changes meanwhile.
+/// Maximum attempts to resolve a path that other programs change meanwhile.
 const TRIES: usize = 8;
 
 /// The surroundings of a source: access to other files relative to it.
@@ -60,7 +60,7 @@ impl Beside {
         Error::new(Kind::Unrecognised, what)
     }
 
-    /// Holds the file at a path below the directory, or anywhere if `reach` allows it.
+    /// Opens the file at a path with [`HOLD_ANY`], below the directory, or anywhere if `reach` allows it.
     fn hold(&self, path: &Path, reach: &Reach) -> Result<OwnedFd> {
         if let Some(held) = &self.held {
             return hold_for_all(held.0.as_fd(), held.1.as_fd(), path);
@@ -86,15 +86,15 @@ fn below(dir: BorrowedFd<'_>, path: &Path) -> PathBuf {
     folder.as_deref().and_then(|folder| path.strip_prefix(folder).ok()).unwrap_or(path).to_owned()
 }
 
-/// Holds the file at a path below `dir`, if everyone who can read `source` can read it. The permissions of
-/// each directory are checked while it is held open.
+/// Opens the file at a path below `dir` with [`HOLD_ANY`], if everyone who can read `source` can read it. The
+/// permissions of each directory are checked while it is held open.
 fn hold_for_all(dir: BorrowedFd<'_>, source: BorrowedFd<'_>, path: &Path) -> Result<OwnedFd> {
     let outside = || Beside::refused("it is outside the directory of the file, or behind a link");
     let not_for_all = || Beside::refused("not all users who may read the file may read it (allow_other)");
     let mut walked: Vec<OwnedFd> = Vec::new();
     for name in &below(dir, path) {
         let at = match walked.last() {
-            // Below `dir`, only directories that all users may search are left.
+            // In a directory below `dir`, a name is looked up only if all users may search the directory.
             Some(at) if !may_all_enter(at.as_fd())? => return Err(not_for_all()),
             Some(at) => at.as_fd(),
             None => dir,
@@ -121,8 +121,8 @@ fn may_all_enter(dir: BorrowedFd<'_>) -> Result<bool> {
     Ok(acl::stat_of_held(dir)?.mode & 0o111 == 0o111)
 }
 
-/// Holds the file at a path relative to a directory, wherever it leads. Links are followed here, name by
-/// name, because the kernel would follow them into a mount of this program.
+/// Opens the file at a path relative to a directory with [`HOLD_ANY`], wherever the path leads. Links are
+/// followed here, name by name, because the kernel would follow them into a mount of this program.
 fn hold_anywhere(dir: BorrowedFd<'_>, path: &Path) -> Result<OwnedFd> {
     let (mut at, mut ahead, mut links) = (dir.try_clone_to_owned()?, Vec::new(), 0);
     let mut text = path.as_os_str().to_owned();
@@ -169,8 +169,8 @@ fn open_at(dir: BorrowedFd<'_>, path: &Path, resolve: ResolveFlags) -> std::resu
     for _ in 0..TRIES {
         match rustix::fs::openat2(dir, path, HOLD_ANY, Mode::empty(), resolve) {
             Err(Errno::AGAIN) => {}
-            // The kernel is older, or a sandbox forbids the call. Nothing else confines
-            // a path to the directory.
+            // The kernel lacks openat2, or a sandbox forbids it. No other call confines a path to the
+            // directory.
             Err(Errno::NOSYS) => return Err(Errno::PERM),
             done => return done,
         }

@@ -104,7 +104,7 @@ pub(crate) struct End {
 /// Returns the form in which a link is shown.
 pub(crate) fn judge(link: &LocalPath) -> Result<LinkForm> {
     let (text, links) = (read(link)?, &link.links);
-    // Directories between the link and the top of the mirror.
+    // Number of directories between the link and the top of the mirror.
     let depth = link.depth.saturating_sub(1);
     // The link may lead to a server that does not answer.
     let Ok(end) = while_waiting(|| walk(link)) else {
@@ -121,8 +121,8 @@ pub(crate) fn judge(link: &LocalPath) -> Result<LinkForm> {
             }
             LinkForm::Link(up.into())
         }
-        // Shown as a directory, it could lead a program that walks the mount out of it,
-        // or into an endless loop.
+        // If a link to a directory outside were shown as a directory, it could lead a program that walks the
+        // mount out of the mount, or into an endless loop.
         None if !links.follow || end.stat.kind == Kind::Directory => LinkForm::Link(from_root(link, &text)),
         None => LinkForm::Followed(end),
     })
@@ -243,7 +243,7 @@ impl LinkWalk<'_> {
     fn up(&mut self) -> Result<()> {
         if let Some(path) = &mut self.inside {
             if path.pop() {
-                // Not with "..": the kernel would enter a mount that covers that directory.
+                // The parent is not opened as `..`: the kernel would enter a mount that covers the parent.
                 let top = self.links.origin.fd();
                 self.at = match path.as_os_str().is_empty() {
                     true => top.try_clone_to_owned().map_err(Error::from)?,
