@@ -78,8 +78,8 @@ const FUSE_SUPER_MAGIC: u64 = 0x6573_5546;
 /// The plan of a mount.
 #[derive(Clone, Debug)]
 pub struct MountPlan {
-    /// The files or directories to show, at least one, in the words of [`Named::of`](named::Named::of); [`mount()`] makes local
-    /// paths absolute.
+    /// The files or directories to show, at least one, as [`Named::of`](named::Named::of) parses them;
+    /// [`mount()`] makes local paths absolute.
     pub sources: Vec<PathBuf>,
     /// The directory to mount on; absolute and free of links when passed to `open`.
     pub mountpoint: PathBuf,
@@ -135,7 +135,7 @@ pub fn mount<F: Filesystem>(
         background::close_inherited();
     }
     for source in &mut plan.sources {
-        // A server is asked by the daemon, as a request may start threads.
+        // Only the daemon sends requests to a server, because a request may start threads.
         if named::is_local(source)? {
             *source = readable(source)?;
         }
@@ -196,8 +196,8 @@ fn serve<F: Filesystem>(
     rights::drop_unneeded();
     let lifecycle = Lifecycle::watched(place, plan.foreground)?;
     let result = serve_watched(plan, &lifecycle, open, ready);
-    // Explicit, as the signal thread may hold another reference: dropping this one need not remove the
-    // directory.
+    // Called explicitly: dropping this reference may not remove the directory, as the signal thread may hold
+    // another one.
     lifecycle.over();
     result
 }
@@ -255,7 +255,7 @@ fn serve_watched<F: Filesystem>(
             Ok(())
         }
         Err(error) => {
-            // Some of its threads may still serve.
+            // Some threads of the session may still serve.
             lifecycle.give_up();
             Err(logged(Error::from(error).within("the mount failed").of(path)))
         }

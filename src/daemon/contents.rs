@@ -35,7 +35,8 @@ fn history(options: &crate::options::Options, mountpoint: Option<&Path>) -> Opti
         true => History::open_existing(mountpoint),
         false => History::open(mountpoint),
     };
-    // The user is told of a state directory that can't be used, as other texts are not kept either.
+    // Only logged: a writable mount warns the user if the state directory can't be used for other texts
+    // either.
     opened.inspect_err(|error| tracing::info!("{error}")).ok().map(Arc::new)
 }
 
@@ -79,7 +80,7 @@ pub fn open_tree(plan: &MountPlan) -> Result<Served<Adapter>> {
     let servers = Servers::new(&plan.options.remote, &cache);
     let sources =
         plan.sources.iter().map(|source| Named::of(source, &servers)).collect::<Result<Vec<_>>>()?;
-    // Files on servers are never written, which the user need not be told.
+    // Files on servers are never written, so no message says that they are read-only.
     let has_local = sources.iter().any(|source| matches!(source, Named::Local(_)));
     if has_local && !plan.options.read_only {
         let mountpoint = Some(plan.mountpoint.clone());
@@ -91,7 +92,7 @@ pub fn open_tree(plan: &MountPlan) -> Result<Served<Adapter>> {
     let filesystem = Adapter::new(Vfs::new(&sources, &options)?);
     let vfs = filesystem.vfs().clone();
     let read_only = vfs.is_read_only();
-    // Nothing is lost without these options, so only a verbose log has them.
+    // Nothing is lost by ignoring these options, so only a verbose log mentions them.
     for note in &plan.options.notes {
         tracing::info!("{note}");
     }

@@ -119,7 +119,7 @@ fn trial() -> Result<Offer> {
 fn offer_at(folder: &Path) -> Result<Offer> {
     let (mounted, device) = mount::mount(folder, "asdf-mount".as_ref(), &Options::default(), true)?;
     let request = first_request(device);
-    // The device is closed, so that no other program waits for an answer.
+    // The device is closed by now, so no other program waits for an answer.
     mounted.detach();
     let unknown = || Error::new(Kind::System(libc::EPROTO), "the kernel sends no INIT request");
     Offer::parse(&request?).ok_or_else(unknown)

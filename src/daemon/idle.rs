@@ -31,7 +31,7 @@ impl Idle {
     /// Starts a thread that unmounts once the mount is idle.
     pub(super) fn watch(self, lifecycle: &Arc<Lifecycle>) -> Result<()> {
         let lifecycle = Arc::downgrade(lifecycle);
-        // The time begins with the mount.
+        // The first call of `quiet_for` starts its clock.
         (self.quiet_for)();
         std::thread::Builder::new().name("idle".to_owned()).spawn(move || self.wait(&lifecycle))?;
         Ok(())

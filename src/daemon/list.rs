@@ -1,4 +1,4 @@
-//! `--list`: the mounts of this program, with what their daemons say.
+//! `--list`: the mounts of this program, with the process number, mode and start that their daemons report.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -12,7 +12,7 @@ use crate::options::PID_ATTRIBUTE;
 /// The extended attributes of a mount's root with its mode and its start.
 pub(super) const MODE_ATTRIBUTE: &str = "user.asdf-mount.mode";
 const SINCE_ATTRIBUTE: &str = "user.asdf-mount.since";
-/// Maximum length of these attributes.
+/// Maximum length of the attributes in bytes.
 const LONGEST: usize = 4096;
 /// Time that a daemon has for its answer.
 const ANSWER_TIME: Duration = Duration::from_secs(2);

@@ -13,7 +13,8 @@ const LARGE: libc::c_int = 192 << 10;
 /// Bytes per thread that answers the kernel: fuser's request buffer and the stack.
 const THREAD: u64 = (16 << 20) + (2 << 20) + (64 << 10);
 
-/// Bytes that a daemon needs besides these threads and its cache: other threads' stacks, tables, mappings.
+/// Bytes that a daemon needs besides its cache and the threads that answer the kernel: other threads' stacks,
+/// tables, mappings.
 const WORK: u64 = 64 << 20;
 
 /// Makes the allocator return large buffers to the system as soon as they are dropped.

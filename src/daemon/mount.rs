@@ -33,7 +33,7 @@ impl Mounted {
         self.detach_those(|_| true);
     }
 
-    /// Unmounts the remains after the end: there are none, unless the mount was aborted.
+    /// Unmounts a dead mount, which is left after the end if the connection to the kernel was aborted.
     pub(crate) fn detach_if_dead(&self) {
         self.detach_those(mountinfo::Mount::is_dead);
     }
@@ -43,7 +43,7 @@ impl Mounted {
         let Some(device) = &self.device else { return false };
         let Ok(mounts) = mountinfo::all() else { return false };
         let mut own = mounts.into_iter().filter(|mount| mount.is_ours() && &mount.device == device);
-        // A bind mount may be in use where this one is not.
+        // If there is a bind mount, it may be in use although this mount is not.
         let (Some(mount), None) = (own.next(), own.next()) else { return false };
         let is_top =
             mountinfo::top_at(&mount.mountpoint).ok().flatten().is_some_and(|top| top.id == mount.id);

@@ -83,7 +83,7 @@ impl Mount {
         flags.map(flag).fold(MountFlags::empty(), MountFlags::union)
     }
 
-    /// True if its daemon is gone.
+    /// True if the mount's daemon is gone.
     pub(crate) fn is_dead(&self) -> bool {
         self.health() == Health::Dead
     }

@@ -28,8 +28,8 @@ impl Mountpoint {
     /// Removes a dead mount of this program. Creates a missing directory, but no parents. With `only_empty`, an
     /// existing directory has to be empty. A directory that a killed daemon left behind counts as created.
     ///
-    /// # Errors
-    /// It is not a directory, is `/`, or has a live mount of this program or a dead mount of another program.
+    /// # Errors `wanted` is not a directory, is `/`, or has a live mount of this program or a dead mount of
+    /// another program.
     pub(crate) fn prepare(wanted: &Path, only_empty: bool) -> Result<Self> {
         let path = resolve(wanted)?;
         if path.parent().is_none() {
@@ -65,7 +65,7 @@ impl Mountpoint {
                     let error = Error::from(error).within("can't create the mountpoint").of(&path);
                     error.advise(format!("mount elsewhere: asdf-mount SOURCE {elsewhere}"))
                 })?;
-                // Some file systems have no attributes.
+                // Some file systems have no extended attributes, so an error is ignored.
                 let _ = rustix::fs::setxattr(&path, CREATED_ATTRIBUTE, b"", XattrFlags::CREATE);
                 true
             }

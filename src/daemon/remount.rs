@@ -21,7 +21,7 @@ use crate::options::PID_ATTRIBUTE;
 const REMOUNTS_ATTRIBUTE: &str = "user.asdf-mount.remounts";
 /// Time that the daemon has for its answer.
 const ANSWER_TIME: Duration = Duration::from_secs(20);
-/// Time between two questions for it.
+/// Pause between two reads of the attribute.
 const PAUSE: Duration = Duration::from_millis(5);
 /// Time in which the kernel reports the end of a handle: it does so only after close has returned.
 const CLOSE_TIME: Duration = Duration::from_millis(500);
@@ -55,7 +55,7 @@ pub fn remount(wanted: &Path, read_only: bool) -> Result<()> {
     Ok(())
 }
 
-/// Tells the daemon, again for a moment if a program still seems to write.
+/// Signals the daemon; for a moment again if a program still seems to write.
 fn switch_patiently(mount: &Mount, read_only: bool) -> Result<()> {
     let end = Instant::now() + CLOSE_TIME;
     loop {
@@ -68,7 +68,7 @@ fn switch_patiently(mount: &Mount, read_only: bool) -> Result<()> {
     }
 }
 
-/// Tells the daemon, and waits for its answer.
+/// Signals the daemon, and waits for its answer.
 fn switch(mount: &Mount, read_only: bool) -> Result<()> {
     let ask = |name: &'static str| {
         let ask = || attribute(mount, name);

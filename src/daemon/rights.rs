@@ -35,7 +35,7 @@ pub(super) fn drop_unneeded() {
     if permitted.is_empty() {
         return;
     }
-    // An older kernel knows fewer capabilities. A refusal changes nothing, and the daemon works with it.
+    // Errors are ignored: an older kernel refuses capabilities that it does not know.
     for capability in (0..u64::BITS).map(|bit| CapabilitySet::from_bits_retain(1 << bit)) {
         if !KEPT.contains(capability) {
             let _ = remove_capability_from_bounding_set(capability);

@@ -6,7 +6,7 @@
 //! | message | sent |
 //! |---|---|
 //! | `READY=1` | when the mount has answered a process |
-//! | `MAINPID=` | with it, by the caller's process of a daemon in the background |
+//! | `MAINPID=` | with `READY=1`, by the caller's process, if the daemon runs in the background |
 //! | `STOPPING=1` | before a signal unmounts; after the mount was unmounted |
 
 use std::ffi::{OsStr, OsString};

@@ -182,8 +182,8 @@ impl Lifecycle {
 
     /// Unmounts; returns true if there was no mount yet.
     ///
-    /// Other threads that end the process wait for it: a process that ends before unmounting leaves a dead
-    /// mount.
+    /// Other threads that end the process wait for the unmount: a process that ends before unmounting leaves
+    /// a dead mount.
     fn detach(&self) -> bool {
         let mut stage = self.stage.lock().unwrap_or_else(PoisonError::into_inner);
         match std::mem::replace(&mut *stage, Stage::Over) {

@@ -30,9 +30,9 @@ const LONGEST_REPORT: u64 = 64 << 10;
 
 /// Time that `-u` waits for the daemon before it searches other mount namespaces for a copy of the mount.
 const SOON: Duration = Duration::from_secs(3);
-/// Time that `-u` then waits before it signals the daemon to end.
+/// Time that `-u` waits after [`SOON`] before it signals the daemon to end.
 const PATIENCE: Duration = Duration::from_secs(7);
-/// Time that `-u` waits after that: the daemon may have to finish a save of a large file.
+/// Time that `-u` waits after the signal: the daemon may have to finish a save of a large file.
 const LONG_PATIENCE: Duration = Duration::from_secs(3600);
 
 /// Time that `-u` waits for the daemon's process number.
@@ -135,9 +135,9 @@ fn tell(report: &Path, owner: Option<(u32, u32)>) {
 /// The messages to print after the daemon has ended.
 #[derive(Default)]
 struct LastWords {
-    /// Path of its report.
+    /// Path of the daemon's report.
     report: Option<PathBuf>,
-    /// The files that it could not keep, a line each.
+    /// The files that the daemon could not keep, a line each.
     unkept: String,
 }
 
