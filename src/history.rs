@@ -17,7 +17,8 @@
 //! Nothing is synced: after a power cut the last entries may be missing or torn. A digest reveals torn ones.
 //!
 //! No program needs a lock. Names of entries contain a random tag, so two machines that share the state
-//! directory never write the same name. Nothing of this may fail a save: errors end in [`History::trouble`].
+//! directory never write the same name. No error here fails a save: [`History::trouble`] returns the first
+//! one.
 
 mod bucket;
 mod chain;
@@ -102,7 +103,7 @@ pub struct Save {
     pub old: Digest,
     /// The text that it wrote.
     pub new: Digest,
-    /// True if only changes of this history lie between this save and the present text.
+    /// True if each change of the text from this save to the present text is a save in this history.
     pub is_own: bool,
     /// The bucket and the name of the entry in it.
     place: (OsString, OsString),
@@ -254,13 +255,14 @@ fn links(bucket: &Bucket) -> Vec<Link> {
 }
 
 impl KeptText<'_> {
-    /// Ends a save that was done: the bucket follows the file, and older texts are removed.
+    /// Ends a successful save: renames the bucket if the file has a new inode or path, and removes the oldest
+    /// texts beyond the limits.
     pub fn saved(self, file: (BorrowedFd<'_>, &OsStr)) {
         let Ok((state, dir)) = self.history.open_dir(false) else { return };
         let followed = FileId::of(file.0, file.1).map(|id| self.bucket.follow(&dir, &id));
         let bucket = followed.unwrap_or_else(|_| self.bucket.name.clone());
         let newest = [OsStr::new(HISTORY), &bucket, &self.name].join(OsStr::new("/"));
-        // If the texts of all files are within the limit of one, those of this file are.
+        // If the texts of all files together are within the limit of one file, so are the texts of this file.
         let limit = |noted: Option<u64>| match noted
             .is_some_and(|bytes| bytes.saturating_add(self.size) <= MOST_BYTES)
         {
@@ -278,7 +280,7 @@ impl KeptText<'_> {
     pub fn withdraw(self) {
         self.bucket.remove(&self.name);
         let Ok((state, dir)) = self.history.open_dir(false) else { return };
-        // Both fail if there are other texts.
+        // Both removals fail if there are other texts.
         let _ = rustix::fs::unlinkat(&dir, &*self.bucket.name, AtFlags::REMOVEDIR);
         let _ = rustix::fs::unlinkat(&*state, HISTORY, AtFlags::REMOVEDIR);
     }

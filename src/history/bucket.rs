@@ -50,7 +50,7 @@ impl EntryName {
 }
 
 impl Bucket {
-    /// Opens the bucket with this name, if it is ours.
+    /// Opens the bucket with this name, if it belongs to this user and no other user can write to it.
     pub(super) fn open(history: &OwnedFd, name: &OsStr) -> Option<Self> {
         let dir = rustix::fs::openat(history, name, DIRECTORY | OFlags::NOFOLLOW, Mode::empty()).ok()?;
         is_ours(&rustix::fs::fstat(&dir).ok()?).then(|| Self { dir, name: name.to_owned() })

@@ -93,7 +93,7 @@ fn a_save_that_failed_leaves_nothing() {
     bench.history.keep(&replaced).unwrap().withdraw();
     let state = || std::fs::read_dir(bench.folder.path().join("state")).unwrap().count();
     assert_eq!(state(), 0);
-    // The program was killed: the text is there, and does not count.
+    // The program was killed: the entry is there, and is ignored because its save did not happen.
     drop(bench.history.keep(&replaced));
     assert!(bench.changes("a.asdf", "1").is_empty());
     assert_eq!(bench.texts("a.asdf", "2"), ["1"]);
