@@ -90,8 +90,8 @@ impl UserDir {
         Ok(base.ok_or_else(|| self.nowhere())?.join(NAME))
     }
 
-    /// Returns the path if it is usable: it is ours alone, or it is missing and can be created. Creates
-    /// nothing.
+    /// Returns the path if it is usable: it belongs to this user and no other user can write to it, or it is
+    /// missing and can be created. Creates nothing.
     ///
     /// # Errors
     /// [`Kind::Refused`], with the reason, if it is not usable.

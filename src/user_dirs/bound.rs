@@ -28,7 +28,7 @@ pub const FILES: &str = ".files";
 /// The flags with which a directory is opened.
 pub const DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 
-/// Maximum bytes of all kept files, less than 256 MiB by the growth of the history between two trims.
+/// Maximum bytes of all kept files: 256 MiB, less the growth of the history between two trims.
 pub const MOST: u64 = (256 << 20) - history_size::SLACK;
 /// Maximum time that a file is kept.
 const LONGEST: Duration = Duration::from_secs(90 * 24 * 60 * 60);
@@ -263,7 +263,7 @@ mod tests {
         make("history/b-1-1/1.yaml", 1);
         let is_there = |name: &str| folder.path().join(name).exists();
         assert_eq!(trim(dir.as_fd(), 4000, None), 4000);
-        // The size is known now, and nothing is counted again.
+        // The size of the history is noted now, so the next trim does not count it.
         make("history/b-1-1/2.yaml", 0);
         assert_eq!(trim(dir.as_fd(), 4000, None), 4000);
         let history = std::fs::File::open(folder.path().join(HISTORY)).unwrap();

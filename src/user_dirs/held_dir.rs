@@ -15,7 +15,7 @@ pub struct HeldDir {
     user_dir: UserDir,
     dir: Mutex<Arc<OwnedFd>>,
     path: PathBuf,
-    /// True if the path leads into the mount, which would then wait for itself.
+    /// True if the path leads into the mount, so that the daemon would wait for itself.
     covered: bool,
 }
 

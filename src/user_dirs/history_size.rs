@@ -1,8 +1,9 @@
 //! The size of all replaced texts, noted in a file of their directory.
 //!
-//! Counting them takes a look into the directory of each saved file, too long for each start of a mount. The
-//! note holds three numbers: the bytes of the texts, the bytes written since they were counted, and the time of
-//! the count. Two programs that write the note at once lose a number; the next count corrects it.
+//! Counting the texts means reading the directory of each saved file, which takes too long at each start of a
+//! mount. The note holds three numbers: the bytes of the texts, the bytes written since they were counted,
+//! and the time of the count. Two programs that write the note at once lose a number; the next count corrects
+//! it.
 
 use std::os::fd::BorrowedFd;
 
@@ -32,8 +33,8 @@ pub fn forget(dir: BorrowedFd<'_>) {
     let _ = rustix::fs::unlinkat(dir, NOTE, AtFlags::empty());
 }
 
-/// Adds to the noted bytes, after `remove` was given them and has returned the number of bytes it removed. True
-/// if the texts must be counted now.
+/// Adds `more` to the noted bytes, and subtracts the bytes that `remove` removes and returns; `remove` gets
+/// the noted bytes. True if the texts must be counted now.
 pub fn add(dir: BorrowedFd<'_>, more: u64, remove: impl FnOnce(Option<u64>) -> u64) -> bool {
     let noted = read(dir);
     let fewer = remove(noted.map(|(bytes, ..)| bytes));
