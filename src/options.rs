@@ -188,7 +188,7 @@ impl Options {
                 }
                 return Ok(());
             }
-            // mount(8) passes all options of the mount.
+            // For a remount, mount(8) passes all options of the existing mount.
             Some(Foreign::Kernel) if self.remount => return Ok(()),
             Some(Foreign::Kernel) => {
                 let message = format!("-o {} is not supported; it is set by asdf-mount itself", item.name);
@@ -230,8 +230,8 @@ impl Options {
             "ro" => self.read_only = true,
             "rw" => self.read_only = false,
             "anonymous" => self.remote.anonymous = true,
-            // All others are for other programs, or always on. mount.fuse(8) adds dev,suid for root, which
-            // have no effect in the mount.
+            // All other options are for other programs, or always on. mount.fuse(8) adds dev,suid for root,
+            // which have no effect in the mount.
             _ => {}
         }
     }
@@ -310,7 +310,7 @@ impl Options {
                     "-o subtype can only be {SUBTYPE}, by which 'asdf-mount -u' and mount(8) recognise the mount"
                 )));
             }
-            // All others are for other programs.
+            // All other options are for other programs.
             _ => {}
         }
         Ok(())
@@ -325,7 +325,7 @@ pub fn refuse_others(lists: &[OsString], accepted: &[&str], action: &str) -> Res
     for list in lists {
         for item in split(list.as_bytes())? {
             let name = item.name.as_str();
-            // Names of views, and misspelt names, are left to the parser, which knows what was meant.
+            // Names of views, and misspelt names, are left to the parser, whose message suggests a name.
             if (is_option(name) || foreign::find(name).is_some()) && !accepted.contains(&name) {
                 let accepted = accepted.join(", ");
                 return Err(usage(format!(

@@ -8,7 +8,7 @@ use super::values::{size, text};
 use crate::error::Result;
 use crate::remote::{RemoteOptions, Url};
 
-/// The names of these options.
+/// The names of the options for sources on servers.
 pub const REMOTE: [&str; 6] =
     ["anonymous", "ca-bundle", "endpoint", "region", "read-timeout", "remote-cache"];
 
@@ -47,7 +47,7 @@ pub(super) fn take(options: &mut RemoteOptions, name: &str, value: &[u8]) -> Res
             let wanted = "a number of seconds from 1 to 86400";
             options.read_timeout = Duration::from_secs(seconds.ok_or_else(|| bad(name, value, wanted))?);
         }
-        // A list that was quoted as a whole has the size in its value.
+        // `remote-cache`: if the list was quoted as a whole, the size is part of the value.
         _ => {
             let comma = value.iter().rposition(|byte| *byte == b',');
             let parts = comma.map(|comma| (&value[..comma], &value[comma + 1..]));
