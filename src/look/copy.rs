@@ -19,7 +19,7 @@ pub enum Range {
     From(u64),
     /// The bytes from the first offset to the second, both included.
     Between(u64, u64),
-    /// The last bytes, this many.
+    /// This many of the last bytes.
     Last(u64),
 }
 
@@ -99,7 +99,7 @@ pub(super) fn all(
 struct Copying<'a> {
     reader: &'a ReadHandle,
     buffer: Vec<u8>,
-    /// Takes each piece.
+    /// Callback that gets each piece.
     take: &'a mut dyn FnMut(&[u8]) -> io::Result<()>,
 }
 

@@ -63,7 +63,7 @@ struct Level {
     listing: crate::vfs::DirHandle,
     /// Names read from the listing and not yet copied, in reverse order.
     names: Vec<OsString>,
-    /// Position in the listing after these names; `None` at the end of the directory.
+    /// Position in the listing after `names`; `None` at the end of the directory.
     next: Option<u64>,
 }
 
@@ -140,7 +140,8 @@ impl<'a> Run<'a> {
     fn new(look: &'a Look, extraction: &Extraction<'_>, dir: &OwnedFd) -> Result<Self> {
         let (signal, is_second) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
         for number in [SIGINT, SIGTERM] {
-            // A second signal ends the program at once. The order of these calls matters.
+            // A second signal ends the program at once: the handler that checks the flag is registered before
+            // the one that sets it.
             signal_hook::flag::register_conditional_default(number, is_second.clone())?;
             signal_hook::flag::register(number, is_second.clone())?;
             signal_hook::flag::register_usize(number, signal.clone(), number as usize)?;
@@ -271,7 +272,7 @@ impl<'a> Run<'a> {
         self.check_signal()?;
         let attr = match self.look.lookup(parent, name) {
             Ok(attr) => attr,
-            // It vanished since the directory was read.
+            // The entry vanished since the directory was read.
             Err(error) if error.errno() == libc::ENOENT => return Ok(None),
             Err(error) => return self.refuse(error).map(|()| None),
         };
@@ -370,7 +371,7 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// Names the errors, and the reason why the extraction ended early. Returns the exit status.
+    /// Prints the errors, and the reason why the extraction ended early. Returns the exit status.
     fn report(self, ended: std::result::Result<(), Stop>, extraction: &Extraction<'_>) -> u8 {
         let say = |what: &str| complain(format_args!("asdf-mount: {what}"));
         let into = one_line(&extraction.into.to_string_lossy());
@@ -387,7 +388,7 @@ impl<'a> Run<'a> {
                 if !extraction.quiet {
                     say(&format!("interrupted with {count} into {into}"));
                 }
-                // The shell learns that a signal ended the program.
+                // Ends the program by the signal, so that the shell learns of it.
                 let _ = signal_hook::low_level::emulate_default_handler(number);
             }
         }

@@ -127,7 +127,7 @@ impl<'a> Run<'a> {
         let (mut lines, mut within) = (Vec::with_capacity(names.len()), Vec::new());
         for name in names {
             let attr = match self.look.lookup(ino, &name) {
-                // It vanished since the directory was read.
+                // The entry vanished since the directory was read.
                 Err(error) if error.errno() == libc::ENOENT => continue,
                 attr => attr,
             };

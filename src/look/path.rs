@@ -26,7 +26,8 @@ pub(super) struct FoundPath {
 }
 
 impl Look {
-    /// Returns the node at a path; a link at its end only if `follow` is false.
+    /// Returns the node at a path. A link at its end is followed if `follow` is true or the path ends in a
+    /// slash.
     pub(super) fn find(&self, path: &Path, follow: bool) -> Result<FoundPath> {
         let ends_in_slash = path.as_os_str().as_bytes().ends_with(b"/");
         let root = self.vfs.attr(Ino::ROOT)?;

@@ -104,7 +104,7 @@ struct Unnamed<'a> {
 }
 
 impl<'a> Unnamed<'a> {
-    /// Makes something under an unused name.
+    /// Creates a file or link with `make` under an unused name.
     fn make<T>(place: NewName<'a>, make: impl Fn(&str) -> rustix::io::Result<T>) -> io::Result<(Self, T)> {
         for n in 0..ATTEMPTS {
             let name = format!(".asdf-mount-{}-{n}.part", std::process::id());
@@ -117,7 +117,7 @@ impl<'a> Unnamed<'a> {
         Err(Errno::EXIST.into())
     }
 
-    /// Gives it its final name.
+    /// Renames the file or link to its final name.
     fn rename(mut self) -> Result<()> {
         let Some(own) = self.name.take() else { return Ok(()) };
         let NewName { dir, name, force } = self.place;
