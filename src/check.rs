@@ -28,13 +28,14 @@ use summary::Summary;
 const PIECE: usize = 1 << 20;
 /// Cache budget in bytes: one pass from start to end needs little.
 const CACHE_BUDGET: u64 = 16 << 20;
-/// Memory for the bytes from servers, which are read ahead of.
+/// Cache budget in bytes for files on servers, which are read ahead.
 const SERVERS_BUDGET: u64 = 128 << 20;
 
 /// The result for one file.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
-    /// The file as it was named on the command line, without passwords; in JSON, bytes that are not UTF-8 become U+FFFD.
+    /// The file as named on the command line, without passwords; in JSON, bytes that are not UTF-8 become
+    /// U+FFFD.
     #[serde(serialize_with = "as_text")]
     pub file: PathBuf,
     /// The verdict.
@@ -60,7 +61,7 @@ pub enum Status {
     Unreadable = 2,
 }
 
-/// How to check and report.
+/// The settings of a check and its report.
 #[derive(Clone, Copy, Debug)]
 pub struct How<'a> {
     /// True for an object in JSON per file instead of a line per defect.
@@ -200,7 +201,7 @@ fn size_of(block: &format::Block) -> u64 {
 }
 
 fn check_tree(container: &dyn Container, report: &mut Report) -> Result<()> {
-    // A truncated tree is damaged in any case.
+    // If damage outside of the blocks is known, such as a truncated tree, the tree is not checked.
     if report.defects.iter().any(|defect| defect.block.is_none() && defect.severity == Severity::Damage) {
         return Ok(());
     }
@@ -223,7 +224,7 @@ fn check_block(container: &dyn Container, n: usize, known: bool, progress: &Prog
         let offset = offset.unwrap_or(block.facts.offset);
         defects.push(Defect { severity: Severity::Damage, offset, block: Some(n), what });
     };
-    // A format may verify the checksum before it returns any byte.
+    // If the read failed with a checksum mismatch, the mismatch is not reported twice.
     let told = known || read.as_ref().is_err_and(Error::is_wrong_checksum);
     match read {
         Err(error) if !known => damage(error.offset(), error.message_in_block()),

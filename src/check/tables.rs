@@ -59,7 +59,7 @@ pub fn run(files: &[PathBuf], store: Store, quiet: bool, complaints: &mut dyn Wr
     Ok(status)
 }
 
-/// The state of a run.
+/// The state of a run of `--index`.
 struct Indexing<'a> {
     context: &'a Context,
     servers: &'a Servers,
