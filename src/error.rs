@@ -69,7 +69,7 @@ struct ErrorContext {
 pub struct StreamPlace {
     /// Bit offset in the stored bytes, if known.
     pub bit: Option<u64>,
-    /// Number of decoded bytes before it.
+    /// Number of decoded bytes before the position.
     pub decoded: u64,
 }
 
