@@ -31,7 +31,7 @@ struct ChangedLines {
 }
 
 /// Writes the unified diff that turns `old` into `new`, under these names; nothing if the texts are equal.
-/// Returns whether they differ.
+/// Returns true if they differ.
 ///
 /// # Errors
 /// `out` can't be written.
@@ -63,7 +63,7 @@ pub(crate) fn changed_lines(old: &[u8], new: &[u8]) -> (u64, u64) {
     (removed, added)
 }
 
-/// Passes the changes between two texts in order. No two of them touch.
+/// Passes the changes between two texts to `found`, in order. Adjacent changes are merged into one.
 fn compare(old: &[u8], new: &[u8], found: &mut dyn FnMut(ChangedLines) -> io::Result<()>) -> io::Result<()> {
     let start = common_start(old, new);
     let end = common_end(old.get(start..).unwrap_or_default(), new.get(start..).unwrap_or_default());

@@ -19,7 +19,7 @@ pub(super) struct Edit {
     new: Range<usize>,
 }
 
-/// The first lines of the rest of each text.
+/// The next lines of both texts, at most [`WINDOW`] of each, which are compared with each other.
 pub(super) struct DiffWindow {
     old: Side,
     new: Side,
