@@ -52,8 +52,8 @@ fn follow(links: Vec<Link>, text: &mut Option<Digest>, changes: &mut Vec<Save>) 
                 changes.push(change);
             }
             Link::Whole(change) if *text != Some(change.old) => strangers.push(change),
-            // A torn entry may stand for any save, so the text before it is unknown. A torn entry at the end
-            // of the bucket is skipped.
+            // A torn entry may stand for any save, so the text before it is unknown. Without a newer entry
+            // that led to the present text, it is skipped.
             Link::Torn if strangers.is_empty() && changes.len() > before => *text = None,
             Link::Whole(_) | Link::Torn => {}
         }
