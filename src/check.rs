@@ -241,7 +241,7 @@ fn check_block(container: &dyn Container, n: usize, known: bool, progress: &Prog
     Ok(defects)
 }
 
-/// Reads a content to its end; returns an error that cost no data.
+/// Reads a content to its end; returns damage that left all its bytes readable.
 fn read_through(content: &dyn Content, progress: &Progress) -> Result<Option<Error>> {
     if content.is_empty() {
         // The header may be wrong, which only a read finds out.
