@@ -256,7 +256,7 @@ fn views_before(before: &[u8]) -> Option<Vec<&[u8]>> {
     items.iter().all(known).then_some(items)
 }
 
-/// Returns the names of views, without those of a list.
+/// Returns the names of all views except those in `named`.
 fn views(named: &[&[u8]]) -> Vec<(OsString, String)> {
     let names: BTreeSet<_> = view_names().filter(|name| !named.contains(&name.as_bytes())).collect();
     names.into_iter().map(|name| (name.into(), String::new())).collect()

@@ -10,7 +10,7 @@ use crate::format::recovery;
 use crate::format::refusal::Refusal;
 use crate::{log, text_diff};
 
-/// Refuses a file that an interrupted save left, because opening it for an edit would recover it.
+/// Refuses a file whose save was interrupted, because opening it for an edit would recover it.
 pub(super) fn check(file: &Path) -> Result<()> {
     match recovery::is_interrupted(&SaveTarget::of_path(file)?, None)? {
         true => {

@@ -76,7 +76,7 @@ impl Saves {
         }
     }
 
-    /// Returns an error if there is no save to show.
+    /// Returns the error for a save that the history does not have.
     fn missing(&self, file: &Path, wanted: usize) -> Error {
         let message = match (self.own().count(), self.changes.is_empty()) {
             (0, true) => "has no saves in its history".to_owned(),
@@ -94,7 +94,7 @@ impl Saves {
 /// A save in the output of `--log`.
 #[derive(Serialize)]
 struct Row {
-    /// Number for `--diff`; `None` for a save of another text.
+    /// Number for `--diff`; `None` for a save that did not lead to the present text.
     n: Option<usize>,
     time: String,
     file: Option<String>,
@@ -111,7 +111,8 @@ pub(super) fn log(file: &Path, json: bool) -> Result<u8> {
     let mut rows = Vec::new();
     for (at, change) in saves.changes.iter().enumerate() {
         let own = change.is_own;
-        // The text after a save of another text is known only if a later entry has it.
+        // If a save did not lead to the present text, the text that it wrote is known only if a later entry
+        // has it.
         let known = own || at > 0 && saves.changes.get(at - 1).is_some_and(|later| later.old == change.new);
         let (removed, added) = match known {
             true => text_diff::changed_lines(&saves.before(change)?, &saves.after(at)?.0),

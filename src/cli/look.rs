@@ -12,10 +12,10 @@ use crate::exit;
 use crate::look::{Extraction, ListingForm, Look, Range};
 use crate::options::{self, Options};
 
-/// The group of these options in `--help`.
+/// The group of `--ls`, `--cat` and `--extract` in `--help`.
 const LOOK: &str = "Look, without mounting";
 
-/// The mount options that change what these actions show.
+/// The mount options that change what `--ls`, `--cat` and `--extract` show.
 const ACCEPTED: [&str; 5] = ["views", "verify", "external", "cache", "index-cache"];
 
 const MOUNTING: [&str; 11] = [
@@ -79,7 +79,7 @@ impl LookArguments {
         self.ls || self.cat || self.extract
     }
 
-    /// Returns the path of an option, which may be empty by mistake.
+    /// Returns the option `--directory` and its path, which may be empty by mistake.
     pub(super) fn directory(&self) -> (&'static str, &Option<PathBuf>) {
         ("--directory", &self.directory)
     }
@@ -118,7 +118,7 @@ impl LookArguments {
             return Ok(look.list(paths, listing, &mut BufWriter::new(stdout.lock())));
         }
         if self.cat {
-            // A lock of stdout would search each piece for line breaks.
+            // `Stdout` is line-buffered: it would search each piece for line breaks.
             let mut out: Box<dyn Write> = match rustix::io::dup(stdout) {
                 Ok(descriptor) => Box::new(std::fs::File::from(descriptor)),
                 Err(_) => Box::new(std::io::stdout()),
@@ -130,7 +130,7 @@ impl LookArguments {
     }
 }
 
-/// Options that these actions share with others.
+/// Options that `--ls`, `--cat` and `--extract` share with other actions.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct How {
     pub(super) json: bool,

@@ -14,11 +14,11 @@ use crate::named::{Named, Servers};
 use crate::options::{self, Options};
 use crate::source::BufferedSource;
 
-/// Name of the references in a mounted file.
+/// Name of the file of references in the directory of a mounted file.
 const REFS: &str = "refs.json";
 /// Cache budget in bytes.
 const CACHE_BUDGET: u64 = 16 << 20;
-/// Memory for the bytes from servers.
+/// Cache budget in bytes for files on servers.
 const SERVERS_BUDGET: u64 = 128 << 20;
 /// Bytes written at once.
 const PIECE: usize = 64 << 10;

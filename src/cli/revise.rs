@@ -144,7 +144,8 @@ fn recover_one(file: &Path, quiet: bool) -> Result<()> {
         print(told.as_bytes())?;
     }
     if recovered.outcome.is_none() {
-        // A file that had a journal was saved by this program, whatever it contains.
+        // The format is checked only if there was no journal: a file with a journal was saved by this
+        // program.
         format::check_kind(file)?;
     }
     if recovered.is_nothing() && !quiet {
