@@ -128,7 +128,7 @@ impl Workers {
     pub(crate) fn run(&self, job: impl FnOnce() + Send + 'static) {
         let mut state = self.shared.lock();
         state.waiting.push_back(Box::new(job));
-        // An existing thread will take the job.
+        // If no thread can be started, an existing thread takes the job.
         if !self.shared.start_thread(&mut state) && state.threads == 0 {
             if let Some(job) = state.waiting.pop_back() {
                 drop(state);
@@ -152,10 +152,10 @@ impl Workers {
     }
 }
 
-/// Waits for another job or for a server. If this is a worker thread, an extra thread works in its place
-/// meanwhile.
+/// Calls `wait`, which waits for another job or for a server. If this is a worker thread, an extra thread
+/// works in its place meanwhile.
 pub(crate) fn while_waiting<T>(wait: impl FnOnce() -> T) -> T {
-    // A thread that already waits has been replaced.
+    // If this thread waits already, an extra thread has taken its place.
     let Some(shared) = WORKS_FOR.take() else { return wait() };
     let mut state = shared.lock();
     state.resting += 1;

@@ -1,7 +1,7 @@
 //! The program's thread that waits for a request, and the signals that end it.
 //!
-//! fuser does not support the kernel's request to interrupt another one. A thread that waits for a server
-//! therefore looks at the signals of its caller.
+//! fuser does not support FUSE_INTERRUPT, by which the kernel interrupts a request. A thread that waits for a
+//! server therefore looks at the signals of its caller.
 
 use std::cell::Cell;
 use std::fs::File;
