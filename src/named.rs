@@ -21,7 +21,7 @@ pub enum Named {
     Elsewhere(Arc<dyn Place>),
 }
 
-/// The servers of the named sources. Nothing is done for them until an address is named.
+/// The servers of the named sources. Nothing is created for them until an address is named.
 #[derive(Debug)]
 pub struct Servers {
     options: RemoteOptions,
@@ -30,7 +30,7 @@ pub struct Servers {
 }
 
 impl Servers {
-    /// Creates the servers of a process that has forked for the last time, because requests start threads.
+    /// Creates the servers. The process must not fork afterwards, because requests start threads.
     pub fn new(options: &RemoteOptions, cache: &Arc<Cache>) -> Self {
         Self { options: options.clone(), cache: cache.clone(), remote: OnceLock::new() }
     }
@@ -105,8 +105,7 @@ impl From<PathBuf> for Named {
 
 /// True if an argument is a local path rather than an address.
 ///
-/// # Errors
-/// It is an address that is not valid, or of a scheme that can't be read.
+/// # Errors The argument is an address that is not valid, or of a scheme that can't be read.
 pub fn is_local(argument: &Path) -> Result<bool> {
     Ok(address(argument)?.is_none())
 }

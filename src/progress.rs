@@ -62,7 +62,7 @@ impl Progress {
         }
     }
 
-    /// True if there is a terminal to show it on.
+    /// True if there is a terminal to show the line on.
     pub(crate) fn is_visible(&self) -> bool {
         !self.bar.is_hidden()
     }
@@ -95,7 +95,7 @@ impl Progress {
             self.bar.set_position(*done);
             return;
         }
-        // Set first, so that the steps towards a bar are not visible.
+        // The style without a bar is set first, so that the bar is not drawn with half of its new values.
         self.set_style("{wide_msg}");
         let count = self.files.get();
         if now - *begun < PATIENCE {

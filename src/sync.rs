@@ -24,7 +24,8 @@ impl Awaited {
         Self(())
     }
 
-    /// True if other threads may wait for this one. It must then not wait for resources that they may hold.
+    /// True if other threads may wait for this one. This thread must then not wait for resources that those
+    /// threads may hold.
     pub(crate) fn is_now() -> bool {
         AWAITED.get() > 0
     }
