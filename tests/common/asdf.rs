@@ -58,7 +58,7 @@ impl Default for AsdfBuilder {
 }
 
 impl AsdfBuilder {
-    /// A file with only a head and an empty tree, without blocks.
+    /// Returns a builder of a file with a head and a small tree, without blocks.
     pub fn new() -> Self {
         Self {
             head: HEAD.into(),

@@ -28,7 +28,7 @@ pub(crate) struct Case {
     folder: tempfile::TempDir,
 }
 
-/// The tree of a case.
+/// Returns the tree of a case.
 pub(crate) fn tree() -> String {
     let lines: String = (0..40).map(|n| format!("key{n}: value {n}   # a comment\n")).collect();
     format!(
@@ -187,7 +187,7 @@ impl Case {
         command.env("NEW", self.new_file(NEW)).env("BAD", self.new_file(BAD)).output().unwrap()
     }
 
-    /// Returns a file outside of the mount with the text under another name.
+    /// Writes the text with [`OLD`] replaced by `name` to a file outside of the mount; returns its path.
     pub(crate) fn new_file(&self, name: &str) -> PathBuf {
         let path = self.folder.path().join(name.replace([' ', ':'], "_"));
         fs::write(&path, self.named(name)).unwrap();

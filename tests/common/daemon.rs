@@ -209,7 +209,7 @@ impl Daemon {
         Some(stat.rsplit_once(") ")?.1.split(' ').map(str::to_owned).collect())
     }
 
-    /// True if any of its threads runs; a zombie without other threads only waits for its parent.
+    /// True if any thread of the daemon runs; a zombie without other threads only waits for its parent.
     pub(crate) fn runs(self) -> bool {
         let threads = fs::read_dir(format!("/proc/{}/task", self.number)).map_or(0, Iterator::count);
         self.stat().is_some_and(|fields| threads > 1 || !["Z", "X"].contains(&fields[0].as_str()))

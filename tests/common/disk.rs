@@ -70,12 +70,12 @@ impl Disk {
         self.mount(kind, 0);
     }
 
-    /// Returns its mount point.
+    /// Returns the mount point of the file system.
     pub fn path(&self) -> PathBuf {
         self.folder.path().join("disk")
     }
 
-    /// Returns a path outside of it for a state directory.
+    /// Returns a path outside of the file system for a state directory.
     pub fn state(&self) -> PathBuf {
         self.folder.path().join("state")
     }

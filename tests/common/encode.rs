@@ -28,7 +28,7 @@ pub enum Encoding {
 }
 
 impl Encoding {
-    /// Every codec and dialect with ordinary parameters.
+    /// Returns every codec and dialect with ordinary parameters.
     pub fn all() -> Vec<Self> {
         vec![
             Self::Stored,

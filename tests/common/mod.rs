@@ -1,7 +1,7 @@
 //! Code shared by the integration tests.
 //!
-//! * [`asdf`]: a builder of ASDF files, intact or damaged, with the data that a reader must find. It does not
-//!   use the library, because it serves as a model for it.
+//! * [`asdf`]: a builder of ASDF files, intact or damaged, with the data that a reader must find. The builder
+//!   does not use the library, because the library's results are compared with it.
 //! * [`bloscpack`]: a builder of Bloscpack files.
 //! * [`case`]: one file with two blocks, mounted for writing.
 //! * [`daemon`]: a directory with a file, and the program run on it.
@@ -12,7 +12,7 @@
 //! * [`mount`]: a mount that cleans up after itself.
 //! * [`place`]: files in memory, a second kind of place.
 //! * [`server`]: an HTTP server that misbehaves on demand.
-//! * [`site`]: files on such a server, as a web server or S3 has them.
+//! * [`site`]: files on that server, as a web server or S3 has them.
 //! * [`python`]: the Python environment with the reference implementation.
 
 #![allow(dead_code, unused_imports, unreachable_pub, missing_docs, missing_debug_implementations)]

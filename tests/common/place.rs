@@ -1,4 +1,4 @@
-//! Files in memory as a second kind of place. A test can change, fail and stop them.
+//! Files in memory as a second kind of place. A test can change the files, and make requests fail or wait.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -13,7 +13,7 @@ use asdf_mount::source::{Place, PlaceKind, PlaceStat, Source, SourceStat, Source
 /// Modification time of all files; a long time ago.
 pub const MTIME: (i64, u32) = (1_000_000_000, 0);
 
-/// A server with files in memory. Directories are the beginnings of their paths.
+/// A server with files in memory. A directory exists if the path of a file begins with it.
 #[derive(Debug)]
 pub struct FakeServer {
     name: String,
@@ -23,7 +23,7 @@ pub struct FakeServer {
     versions: AtomicUsize,
     stopped: Mutex<bool>,
     started: Condvar,
-    /// True if a request waits.
+    /// True once a request had to wait.
     waits: AtomicBool,
 }
 
@@ -85,7 +85,7 @@ impl FakeServer {
         self.started.notify_all();
     }
 
-    /// True if a request waits, or has waited.
+    /// True once a request had to wait.
     pub fn has_waited(&self) -> bool {
         self.waits.load(Ordering::Relaxed)
     }
@@ -95,7 +95,7 @@ impl FakeServer {
         Arc::new(FakePlace { server: self.clone(), path: path.as_ref().to_owned(), label })
     }
 
-    /// Receives a request about a path.
+    /// Receives a request about a path: waits while the server is stopped, then fails if a failure is set.
     fn receive(&self, path: &Path) -> Result<()> {
         let stopped = self.stopped.lock().unwrap();
         self.waits.fetch_or(*stopped, Ordering::Relaxed);

@@ -63,7 +63,8 @@ impl Site {
     }
 }
 
-/// Returns the names in a directory, which ends with a slash or is empty; those of directories end with one.
+/// Returns the names in `directory`, which ends with a slash or is empty. Names of directories end with a
+/// slash.
 fn names(files: &Files, directory: &str) -> BTreeSet<String> {
     let files = files.lock().unwrap();
     let below = files.keys().filter_map(|path| path.strip_prefix(directory));

@@ -197,7 +197,7 @@ impl Block {
         self
     }
 
-    /// The decoded data.
+    /// Returns the decoded data.
     pub fn data(&self) -> &[u8] {
         &self.data
     }
