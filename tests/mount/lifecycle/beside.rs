@@ -40,7 +40,7 @@ fn a_directory_that_a_killed_daemon_left_is_used_and_removed() {
         succeeded(&bench.run(["a.asdf"]));
         Daemon::of(&place).kill();
     };
-    // With the dead mount, and without it.
+    // First with the dead mount in place, then after it was unmounted.
     for umount in [false, true] {
         kill();
         if umount {
@@ -54,7 +54,7 @@ fn a_directory_that_a_killed_daemon_left_is_used_and_removed() {
     kill();
     succeeded(&bench.run(["-u", "a"]));
     assert!(!place.exists());
-    // A file in it is of the user.
+    // A directory that has a file of the user is neither used without being named, nor removed.
     kill();
     assert!(Command::new("umount").arg(&place).status().unwrap().success());
     fs::write(place.join("notes"), "x").unwrap();
@@ -73,7 +73,7 @@ fn nothing_is_removed_that_was_there() {
     succeeded(&bench.run(["a.asdf"]));
     succeeded(&bench.run(["-u", "a"]));
     assert!(place.is_dir());
-    // A dead mount is taken away, and its directory used.
+    // A dead mount is removed, and its directory is used.
     succeeded(&bench.run(["a.asdf"]));
     Daemon::of(&place).kill();
     succeeded(&bench.run([bench.source()]));

@@ -170,7 +170,7 @@ fn the_quick_start_of_the_readme() {
     bench.nothing_is_left();
 }
 
-/// The examples of this page begin without a mount.
+/// The examples of `docs/daily-use.md` begin without a mount.
 #[test]
 fn what_the_page_on_daily_use_promises() {
     for example in examples("docs/daily-use.md") {
@@ -183,7 +183,7 @@ fn what_the_page_on_daily_use_promises() {
     }
 }
 
-/// The first example of this page mounts the file, before each of the others.
+/// The first example of `docs/semantics.md` mounts the file; it is run before each of the others.
 #[test]
 fn what_the_page_on_saving_promises() {
     let examples = examples("docs/semantics.md");
@@ -203,7 +203,7 @@ fn what_the_page_on_saving_promises() {
     }
 }
 
-/// The servers are local, and so is the mountpoint.
+/// The servers in the examples are replaced by local ones, and the mountpoint by a directory of the bench.
 #[test]
 fn what_the_page_on_servers_promises() {
     let (web, s3) = (Site::web(|_, reply| reply), Site::s3());

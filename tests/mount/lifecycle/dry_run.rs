@@ -67,7 +67,7 @@ fn the_exit_status_tells_a_refusal_from_a_failure() {
     let (status, _, said) = dry(&bench, &format!("sed 's/source: 0/source: 9/' tree | {SET} --force"));
     assert_eq!(status, 0);
     assert!(said.contains("warning: ") && said.contains("would be saved"), "{said}");
-    // A reason stands once.
+    // The reason is printed once.
     let (status, _, said) = dry(&bench, &format!("echo '#ASDF 1.0.0' | {SET}"));
     assert_eq!(status, 3);
     assert!(said.contains("the tree is gone") && !said.contains("Also:"), "{said}");

@@ -19,7 +19,7 @@ fn an_idle_mount_ends_and_one_in_use_does_not() {
     };
     open("timeout=1").ends();
     assert!(!place.exists());
-    // Uses that send no request.
+    // An open file and a working directory are uses that send no request.
     let daemon = open("timeout=1");
     let file = File::open(place.join("tree.yaml")).unwrap();
     std::thread::sleep(Duration::from_millis(2200));
@@ -30,7 +30,7 @@ fn an_idle_mount_ends_and_one_in_use_does_not() {
     assert!(daemon.runs());
     inside.kill().unwrap();
     inside.wait().unwrap();
-    // --list is no use.
+    // `--list` does not count as use of the mount.
     eventually("the mount is gone", || {
         bench.run(["-l"]);
         !place.exists()
@@ -72,7 +72,7 @@ fn sighup_opens_the_log_again() {
     fs::rename(bench.path("log"), bench.path("log.1")).unwrap();
     daemon.send(Signal::HUP);
     eventually("there is a new log", || bench.path("log").exists());
-    // A log that can't be opened is no reason to end.
+    // The daemon keeps running if the log can't be opened.
     fs::remove_file(bench.path("log")).unwrap();
     fs::create_dir(bench.path("log")).unwrap();
     daemon.send(Signal::HUP);

@@ -79,7 +79,7 @@ fn listed(bench: &Bench, output: &Output) -> BTreeMap<String, Seen> {
     lines.iter().map(|line| (text(&line["path"]), seen(line))).collect()
 }
 
-/// Returns the bytes of a file before its end or its first unreadable byte, and whether that is the end.
+/// Returns the bytes of a file before its end or its first unreadable byte, and true if that is the end.
 fn bytes(path: &Path) -> (Vec<u8>, bool) {
     let mut bytes = Vec::new();
     let read = fs::File::open(path).and_then(|mut file| file.read_to_end(&mut bytes));

@@ -181,15 +181,15 @@ fn a_dead_mount_of_ours_is_cleaned_up() {
     let mountpoint = bench.mountpoint();
     bench.mount(&mountpoint).kill();
     assert!(dead(&mountpoint));
-    // A dead mount is removed by the next mount …
+    // A dead mount is removed by the next mount.
     let daemon = bench.mount(&mountpoint);
     assert_eq!(bench.mounted_on(&mountpoint), ["fuse.asdf-mount"]);
     daemon.kill();
-    // … also by a relative path, and with a file still open …
+    // A dead mount is removed by a mount with a relative path, too, and while a file in it is still open.
     succeeded(&bench.run(["a.asdf", "mnt/"]));
     let file = File::open(mountpoint.join("tree.yaml")).unwrap();
     Daemon::of(&mountpoint).kill();
-    // … and by -u.
+    // A dead mount is removed by -u.
     succeeded(&bench.run(["-u", "mnt"]));
     drop(file);
     bench.nothing_is_left();

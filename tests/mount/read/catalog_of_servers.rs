@@ -9,7 +9,7 @@ use crate::common::server::Reply;
 use crate::common::site::Site;
 use crate::on_servers::{example, large, run};
 
-/// Returns the lines of a catalogue, made with the arguments in addition.
+/// Runs `--catalog` with more arguments; returns the lines of the catalogue.
 fn catalog(arguments: &[&str]) -> Vec<String> {
     let output = run(&[&["--catalog", "-q", "-o", "anonymous"], arguments].concat());
     assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
@@ -21,7 +21,7 @@ fn between<'a>(text: &'a str, start: &str, end: &str) -> &'a str {
     text.split_once(start).and_then(|(_, rest)| rest.split_once(end)).unwrap_or_else(|| panic!("{text}")).0
 }
 
-/// Returns the lines as those of an older catalogue; a mark shows which are copied.
+/// Writes the lines as an older catalogue, with another format, by which lines copied from it are recognised.
 fn older(lines: &[String], path: &Path) {
     let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
     fs::write(path, text.replace("\"format\":\"asdf\"", "\"format\":\"copy\"")).unwrap();
@@ -88,7 +88,8 @@ fn directories_on_servers_are_searched_and_unchanged_files_are_not_read_again() 
         assert_eq!((lines.len(), copied), (6, 5), "{lines:#?}");
         let asked = site.asked();
         let read = |range: &str| asked[before..].iter().filter(|asked| asked.1 == range).count();
-        // The changed file, and the text, which has no line. A list of a bucket has the ETags.
+        // The changed file is read, and the text file, which has no line in the older catalogue. The listing
+        // of a bucket has the ETags, so no request is needed for them.
         assert_eq!(read("bytes=0-1048575"), 2, "{:?}", &asked[before..]);
         assert_eq!(read("bytes=0-0"), if is_bucket { 0 } else { 6 }, "{:?}", &asked[before..]);
     }

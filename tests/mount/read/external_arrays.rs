@@ -149,12 +149,12 @@ fn what_is_open_never_mixes_two_versions_of_the_other_file() {
     let mounted = Mounted::file(&source);
     assert_eq!(data(&mounted, "a").unwrap(), b"01234567");
     let replaced = File::open(mounted.path("arrays/a.npy")).unwrap();
-    // Another file replaces it.
+    // A rename replaces `other.asdf`.
     save_other(folder.path(), "new.asdf", b"replaced");
     fs::rename(folder.path().join("new.asdf"), folder.path().join("other.asdf")).unwrap();
     assert_eq!(data(&mounted, "a").unwrap(), b"replaced", "what is opened now is new");
     drop(replaced);
-    // The file gets other bytes.
+    // A program overwrites `other.asdf` in place.
     let changed = File::open(mounted.path("arrays/a.npy")).unwrap();
     std::thread::sleep(std::time::Duration::from_millis(20));
     let other = File::options().write(true).open(folder.path().join("other.asdf")).unwrap();

@@ -13,9 +13,10 @@ use crate::common::asdf::{AsdfBuilder, Block, sample};
 use crate::common::encode::Encoding;
 use crate::common::mount::{Mounted, fresh_folder};
 
-/// More than the daemon has threads that answer the kernel, or that work for all files.
+/// Number of files and of clients of each kind: more than the daemon has threads that answer the kernel, or
+/// that work for all files.
 const CLIENTS: usize = 24;
-/// How long a request may take that the machine could hold up.
+/// Time limit for a request that a loaded machine may delay.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A directory that a program serves, which can be stopped.
@@ -27,9 +28,10 @@ struct Served {
 impl Served {
     fn new(directory: &Path, shown: &Path) -> Self {
         fs::create_dir(shown).unwrap();
-        // In a group of its own: the kernel wakes what is stopped in an orphaned group when a process of it ends.
+        // bindfs gets a process group of its own: if a process of an orphaned group ends, the kernel
+        // continues the stopped ones.
         let mut program = Command::new("bindfs");
-        // Nothing of it is answered from the kernel's cache.
+        // The kernel caches no names and attributes of bindfs.
         let uncached = ["-f", "-o", "attr_timeout=0,entry_timeout=0"];
         let program = program.args(uncached).args([directory, shown]).process_group(0).spawn().unwrap();
         let begun = Instant::now();
@@ -67,7 +69,7 @@ impl Client {
         self.0.try_wait().unwrap().is_none()
     }
 
-    /// Waits for its end; true if it read all.
+    /// Waits until the process ends; true if it succeeded.
     fn ends_well(&mut self) -> bool {
         let begun = Instant::now();
         loop {
@@ -97,7 +99,8 @@ fn tree(nodes: impl IntoIterator<Item = (String, String)>) -> AsdfBuilder {
         .tree(format!("%YAML 1.1\n%TAG ! tag:stsci.edu:asdf/\n--- !core/asdf-1.1.0\n{nodes}...\n"))
 }
 
-/// Files `here`, and those on the served directory `there`, to which links and arrays of `here` lead.
+/// Makes files in `here`, and in `kept`, which is served as `there`. Links and arrays of `here` lead to
+/// `there`.
 fn make(folder: &Path) {
     let (here, kept) = (folder.join("here"), folder.join("kept"));
     fs::create_dir(&here).unwrap();
@@ -125,9 +128,9 @@ fn a_file_system_that_does_not_answer_holds_up_no_file_elsewhere() {
     let (here, there) = (folder.path().join("here"), served.shown.clone());
     let mounted =
         Mounted::new(["-o".as_ref(), "external=anywhere".as_ref(), here.as_os_str(), there.as_os_str()]);
-    // Dropped before the mount, so that a failed test can unmount.
+    // `served` is dropped before the mount, so that a failed test can unmount.
     let served = served;
-    // Known before, so that reads and the end of handles meet the file system as well.
+    // The files are opened before the file system stops answering, so that reads and closes wait for it, too.
     let names: Vec<_> = (0..CLIENTS).map(|n| format!("there/{n}.asdf")).collect();
     let open: Vec<_> =
         names.iter().map(|name| File::open(mounted.path(name).join("blocks/1.bin")).unwrap()).collect();
@@ -144,7 +147,7 @@ fn a_file_system_that_does_not_answer_holds_up_no_file_elsewhere() {
     clients.push(Client::run("ls", mounted.path("there")));
     clients.push(Client::run("ls", mounted.path("here")));
     drop(open);
-    // Only by time can it be known that they do not get on.
+    // Only a pause can show that the clients make no progress.
     std::thread::sleep(Duration::from_millis(700));
     let waiting = clients.iter_mut().filter_map(|client| client.is_waiting().then_some(())).count();
     assert!(waiting > 3 * CLIENTS, "only {waiting} wait");

@@ -15,7 +15,8 @@ use crate::common::mount::{Mounted, fresh_folder};
 
 const FILES: usize = 60;
 
-/// A folder of files of two kinds, with the bytes of both: they are of one length.
+/// Makes a directory of ASDF files and of plain files; returns the bytes of both kinds, which have one
+/// length.
 fn folder() -> (tempfile::TempDir, Vec<u8>, Vec<u8>) {
     let folder = fresh_folder();
     let known = AsdfBuilder::new().build().bytes;
@@ -40,7 +41,7 @@ fn wait_for_times(path: &Path) {
     panic!("{} is of the future", path.display());
 }
 
-/// How many files were opened since the last call.
+/// Returns the number of files opened since the last call.
 fn opened(watch: &impl AsFd) -> usize {
     let mut buffer = [MaybeUninit::uninit(); 4096];
     let mut reader = inotify::Reader::new(watch, &mut buffer);
@@ -52,7 +53,7 @@ fn opened(watch: &impl AsFd) -> usize {
     count
 }
 
-/// The directories that a glob finds.
+/// Returns the number of directories that a glob finds.
 fn directories(mount: &Mounted) -> usize {
     let output =
         Command::new("sh").args(["-c", "ls -d */ | wc -l"]).current_dir(mount.root()).output().unwrap();
@@ -79,7 +80,7 @@ fn files_that_were_recognised_are_not_opened_again_until_they_change() {
         assert_eq!(opened(&watch), 0);
     }
 
-    // In place and by another file, with size and time as they were.
+    // One file is changed in place, the other replaced, both with unchanged size and mtime.
     let time = |name: &str| fs::metadata(path(name)).unwrap().modified().unwrap();
     let (first, second) = (time("f0.asdf"), time("p0.txt"));
     fs::write(path("f0.asdf"), &plain).unwrap();
@@ -88,7 +89,7 @@ fn files_that_were_recognised_are_not_opened_again_until_they_change() {
     File::options().write(true).open(path("new")).unwrap().set_modified(second).unwrap();
     fs::rename(path("new"), path("p0.txt")).unwrap();
     assert_eq!((time("f0.asdf"), time("p0.txt")), (first, second));
-    std::thread::sleep(Duration::from_secs(1)); // the kernel keeps what it was told for a moment
+    std::thread::sleep(Duration::from_secs(1)); // the kernel caches names and attributes for a moment
     assert!(mount.path("p0.txt").is_dir() && mount.path("f0.asdf").is_file());
     let kind = |name: &str| {
         let entry =
@@ -113,11 +114,11 @@ fn a_long_listing_takes_one_lookup_for_an_entry() {
     let log = fs::read_to_string(&log).unwrap();
     let count = |request: &str| log.lines().filter(|line| line.contains(request)).count();
     assert!(count(": lookup ") <= 2 * FILES, "{} lookups", count(": lookup "));
-    // The root's and those of the first entry.
+    // `ls` asks for attributes of the root and of the first entry only.
     assert!(count(": getxattr ") <= 10, "{log}");
 }
 
-/// The names of the attributes of a file, in the order of the list.
+/// Returns the names of the extended attributes of a file, in the order in which they are listed.
 fn attributes(path: &Path) -> Vec<String> {
     let mut names = [0; 1024];
     let len = rustix::fs::listxattr(path, &mut names).unwrap();
@@ -142,7 +143,7 @@ fn the_names_of_attributes_are_listed_before_a_file_is_parsed() {
         assert!(shown.is_dir());
         opened(&watch);
         let before = attributes(&shown);
-        // Parsing opens it twice: it looks for traces of a save first.
+        // Parsing opens the file twice: it looks for traces of a save first.
         assert_eq!((before.len(), opened(&watch)), (2, 1), "{before:?}");
         assert!(fs::read_dir(&shown).unwrap().count() > 1);
         assert_eq!(attributes(&shown), before);

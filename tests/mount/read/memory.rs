@@ -37,7 +37,7 @@ fn pressure(kind: Kind, cache: u64, reach: u64) -> u64 {
                     let at = (dice >> 20) % (reach - (2 << 20));
                     large::check(&block, kind, pattern, at, 1 << 20);
                 }
-                // Some of them read on sequentially.
+                // Then each reader reads sequentially, 8 readers from the same offset.
                 let start = reader % 8 * (reach / 8);
                 for step in 0..2 {
                     large::check(&block, kind, pattern, start + step * 300_000, 300_000);
@@ -111,7 +111,7 @@ const ARRAY: &str = "!core/ndarray-1.0.0 {data: [1], datatype: int8}";
 /// Memory that a look into any tree may take.
 const MOST: u64 = 200 << 20;
 
-/// References to a node that is not there, so that nothing is shown of them.
+/// The references lead to a missing node, so no array is shown for them.
 #[test]
 fn a_reference_takes_few_bytes() {
     const COUNT: usize = 300_000;
@@ -125,7 +125,7 @@ fn references_into_another_file_are_bounded() {
     assert!(shown == 1 && peak <= MOST, "{peak} bytes");
 }
 
-/// A copy of the path of each array, for each view, takes 250 MiB.
+/// A copy of the path of each array, for each view, would take 250 MiB.
 #[test]
 fn nested_mappings_take_memory_for_their_own_keys_only() {
     let nested =
@@ -135,7 +135,7 @@ fn nested_mappings_take_memory_for_their_own_keys_only() {
     assert!(shown == 8 && peak <= 96 << 20, "{peak} bytes");
 }
 
-/// A mapping of arrays is a table, but one of 130 000 columns takes 180 MiB to describe.
+/// A mapping of arrays is a table, but a description of 130 000 columns would take 180 MiB.
 #[test]
 fn a_mapping_of_many_arrays_is_a_table_of_some() {
     const COUNT: usize = 130_000;

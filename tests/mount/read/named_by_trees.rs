@@ -30,7 +30,7 @@ fn array(options: &str, source: &str) -> Result<Vec<u8>, String> {
     })
 }
 
-/// The array as a local mount shows it.
+/// Returns the array `a` as a local mount shows it.
 fn expected() -> Vec<u8> {
     array("ro", Path::new(FIXTURES).join("exploded.asdf").to_str().unwrap()).unwrap()
 }
@@ -45,7 +45,7 @@ fn a_tree_on_a_server_leads_to_its_server_with_an_option_only() {
     let expected = expected();
     for uri in ["other.asdf", "sub/o%20ther.asdf", "../other.asdf", "/other.asdf", &same_host] {
         site.put("d/x.asdf", tree(uri));
-        // A version that is known is not asked for again.
+        // With the option, the array is read. Without it, the other file is not asked for.
         let url = site.server.url("/d/x.asdf");
         assert!(array("ro,external=http", &url) == Ok(expected.clone()), "{uri}");
         let before = site.asked().iter().filter(|(target, _)| target.contains("other")).count();

@@ -198,11 +198,12 @@ fn a_server_that_stalls_fails_a_read_at_its_deadline() {
 fn a_signal_and_an_unmount_do_not_wait_for_a_server() {
     let (site, stalls, is_asked) = stalling();
     site.put("x.asdf", large(1));
-    // The deadline is later than the patience of the tests.
+    // The deadline is later than the time limits of the tests.
     let mounted = mount("ro,cache=4M,read-timeout=1000", &site.server.url("/x.asdf"));
     let block = mounted.block_path(0);
     let from = format!("if={}", block.display());
-    // A shell in the background has the tests ignore the signal.
+    // If a shell started the tests in the background, they ignore SIGINT, and so would the programs that they
+    // start.
     let tail =
         ["env", "--default-signal=INT", "dd", &from, "bs=10", "count=1", "skip=2097152", "status=none"];
     assert!(block.exists());

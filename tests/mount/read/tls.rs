@@ -21,7 +21,7 @@ impl Nginx {
     /// Serves the directory `www` in a directory, in which it keeps its own files.
     fn serve(dir: &Path) -> Self {
         certificates(dir);
-        // The port is free until nginx takes it.
+        // The listener is closed at once, so that nginx can take the port.
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let at = dir.display();
         let settings = format!(

@@ -38,7 +38,8 @@ impl Case {
     fn ends_by(&self, signal: Signal) {
         let daemon = self.mount.daemon().unwrap();
         kill_process(Pid::from_raw(daemon.cast_signed()).unwrap(), signal).unwrap();
-        // Its locks go with its open files, which an ending process closes after it has lost its command line.
+        // The daemon's locks end with its open files, which an ending process closes after it has lost its
+        // command line.
         let has_ended = || match fs::read_to_string(format!("/proc/{daemon}/stat")) {
             Ok(stat) => stat.contains(") Z "),
             Err(_) => true,

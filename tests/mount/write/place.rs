@@ -80,7 +80,7 @@ impl Place {
     pub(crate) fn with(kind: &str, builder: &AsdfBuilder) -> Self {
         let mebibytes = match kind {
             "xfs" | "xfs of 1 KiB" => 320,
-            // Some tests copy the program there.
+            // Some tests copy the program to the disk.
             _ => 160,
         };
         Self::sized(kind, mebibytes, builder)

@@ -31,12 +31,12 @@ const KINDS: [(&str, u64); 10] = [
     ("xfs", 320),
     ("btrfs", 128),
     ("tmpfs", 64),
-    // These refuse an insertion, but change the file's time.
+    // The next four refuse an insertion, but change the file's time.
     ("ext2", 64),
     ("ext3", 64),
     ("ext4 without extents", 64),
     ("ext4 with bigalloc", 64),
-    // Their blocks are smaller than a page.
+    // The last two have blocks smaller than a page.
     ("ext4 of 1 KiB", 64),
     ("xfs of 1 KiB", 320),
 ];

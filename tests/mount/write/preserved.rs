@@ -116,7 +116,8 @@ fn an_ordinary_user_changes_no_owner_and_no_group() {
             }
             chown(&place.source, Some(uid), Some(gid)).unwrap();
             fs::set_permissions(&place.source, fs::Permissions::from_mode(mode)).unwrap();
-            // The user can set neither. Only btrfs lists the second one for him, and he can't read it.
+            // The user can set neither attribute. Only btrfs lists `trusted.mark` for the user, who can't
+            // read it.
             for (name, there) in [("security.label", true), ("trusted.mark", kind == "btrfs")] {
                 if labelled && there {
                     setxattr(&place.source, name, b"x", XattrFlags::empty()).unwrap();

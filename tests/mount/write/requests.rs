@@ -56,8 +56,8 @@ fn emptied_while_opened_and_written() {
     assert_eq!(saved.ino(), written.ino());
 }
 
-/// After close, emacs compares time and size again only if the time comes from a coarse clock. It must,
-/// because a refusal restores the saved text.
+/// After close, emacs compares time and size again only if the time comes from a coarse clock. emacs must
+/// compare them again, because a refusal restores the saved text.
 #[test]
 fn the_time_of_a_draft_is_that_of_a_coarse_clock() {
     let case = Case::new();
@@ -167,13 +167,13 @@ fn appended() {
     fs::remove_file(case.path("tree.yaml~")).unwrap();
     let changed = shown.replace("two: 2", "two: 3");
     is_both(&changed, &format!("{tree}# one\ntwo: 3\n...\n"), 3);
-    // Also if the text was refused at first.
+    // A text with the lines `...` is saved after a refusal, too.
     let mut file = File::create(case.tree()).unwrap();
     file.write_all(changed.replace("two: 3", "two: : 3").as_bytes()).unwrap();
     assert_eq!(errno(close(file)), libc::EINVAL);
     fs::write(case.tree(), &shown).unwrap();
     is_both(&shown, &format!("{tree}# one\ntwo: 2\n...\n"), 4);
-    // A complete text ends this.
+    // After a save of a text without inner lines `...`, such lines are refused again.
     fs::write(case.tree(), &case.text).unwrap();
     case.is_saved(&case.text, 5);
     let mut file = File::create(case.tree()).unwrap();

@@ -39,7 +39,7 @@ fn any_name_lives_for_as_long_as_the_mount_and_nowhere_near_the_source() {
     assert_eq!(case.names().len(), names.len());
     assert_eq!(beside(), before);
     assert_eq!(case.saves(), 0);
-    // They are on disk under their own names, in case the daemon is killed.
+    // The files are in the state directory under their own names, in case the daemon is killed.
     let drawer = case.drawer();
     assert_eq!(fs::metadata(&drawer).unwrap().mode() & 0o777, 0o700);
     assert_eq!(fs::read(drawer.join("tree.yaml~")).unwrap(), b"4913");

@@ -230,7 +230,7 @@ fn what_a_failing_disk_left_halfway_is_settled_by_the_next_mount() {
     assert!(halfway > 4, "{halfway}");
 }
 
-/// Immutable: no file can be created in it. Append-only: no file can be removed from it.
+/// In an immutable directory no file can be created; from an append-only directory no file can be removed.
 #[test]
 fn in_a_closed_folder_the_journal_goes_to_the_state_directory() {
     for (kind, attribute) in ["ext4", "xfs", "btrfs"].into_iter().flat_map(|kind| [(kind, 'i'), (kind, 'a')])

@@ -25,7 +25,7 @@ fn cut(path: &Path, len: i64) {
     assert_eq!(unsafe { libc::truncate(path.as_ptr(), len) }, 0);
 }
 
-/// Asserts that one line names the process that has the file.
+/// Asserts that one line names the process that has the file locked.
 #[track_caller]
 fn names(output: &Output, daemon: u32, mountpoint: &Path) {
     let said = said(output);
@@ -58,7 +58,7 @@ fn a_second_writer_is_refused_under_whatever_name_and_a_reader_never() {
             assert_eq!(reader.tree(), first.tree());
             assert_eq!(errno(write(&reader, &place.named("third"))), libc::EROFS);
         }
-        // Also if the file under the name has another inode or size.
+        // The second writer is also refused if the file under the name has another inode or size.
         write(&first, &place.named(&"longer ".repeat(1000 * (round + 1)))).unwrap();
         names(&place.try_mount(&link, &[]).unwrap_err(), daemon, first.root());
         // The lock is released at every kind of unmount.

@@ -38,7 +38,7 @@ fn python(bench: &Bench, example: &Example, after: &str) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// The examples of this page begin with a mounted file.
+/// The examples of `docs/views.md` begin with a mounted file.
 #[test]
 fn what_the_page_on_views_promises() {
     let bench = bench();
@@ -55,7 +55,7 @@ fn what_the_page_on_views_promises() {
     bench.nothing_is_left();
 }
 
-/// The examples of this page begin with a mounted trajectory.
+/// The examples of `docs/gsd.md` begin with a mounted trajectory.
 #[test]
 fn what_the_page_on_gsd_promises() {
     let bench = bench();
@@ -68,7 +68,7 @@ fn what_the_page_on_gsd_promises() {
     bench.nothing_is_left();
 }
 
-/// `/data` of this page is a directory of the bench.
+/// `/data` in the examples of `docs/scale.md` is replaced by a directory of the bench.
 #[test]
 fn what_the_page_on_scale_promises() {
     let bench = bench();

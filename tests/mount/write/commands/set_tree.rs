@@ -34,7 +34,7 @@ fn a_tree_is_set_from_a_file_or_from_stdin() {
         succeeded(&bench.set_tree(&short), "");
         let after = fs::metadata(&bench.place.source).unwrap();
         assert_eq!((before.mtime(), before.mtime_nsec()), (after.mtime(), after.mtime_nsec()), "no change");
-        // The options of a mount that concern saving.
+        // `--set-tree` takes the mount options that concern saving.
         let tree = bench.write("new", bench.place.named(&"still longer ".repeat(5000)));
         let arguments = ["-o", "padding=100k", "--set-tree"].map(OsString::from);
         let arguments = arguments.into_iter().chain([tree.into(), bench.place.source.clone().into()]);
