@@ -47,7 +47,8 @@ pub enum Codec {
     Lz4Frame,
     /// One or more zstd frames.
     Zstd,
-    /// One Blosc 1 buffer, or Abacus' framing of several buffers; the first bytes tell which.
+    /// One Blosc 1 buffer, or several with length prefixes, as the package abacusutils writes them; the first
+    /// bytes tell which.
     Blosc,
 }
 

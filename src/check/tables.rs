@@ -26,7 +26,8 @@ use crate::remote::RemoteOptions;
 const BUDGET: u64 = 32 << 20;
 const BUDGET_OF_THREAD: u64 = 20 << 20;
 
-/// Builds the tables of the files, including those in directories, in `store`. Returns the worst verdict.
+/// Builds the seek tables of the files, including files in directories, in `store`. Returns the worst
+/// verdict.
 ///
 /// Writes a line to `complaints` for each block or file that can't be read, and a summary unless `quiet`.
 pub fn run(files: &[PathBuf], store: Store, quiet: bool, complaints: &mut dyn Write) -> io::Result<Status> {
@@ -69,7 +70,7 @@ struct Indexing<'a> {
 }
 
 impl Indexing<'_> {
-    /// Reads the blocks of a file that have tables.
+    /// Builds the seek tables of a file: reads to its end each block that needs a table and has none.
     fn file(&mut self, file: &Path) -> io::Result<()> {
         let opened =
             Named::of(file, self.servers).and_then(|named| format::open(named.open()?, self.context));

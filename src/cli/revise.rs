@@ -175,7 +175,7 @@ pub(super) fn context(options: &Options) -> EditContext {
     let history = options.history.then(|| History::open(None));
     let history = history.and_then(|opened| {
         let told = |error: &Error| {
-            // A state directory that is refused is reported by `tell_of_state_directory`.
+            // `tell_of_state_directory` reports a state directory that is not safe to use (`Kind::Refused`).
             if error.kind() != Kind::Refused {
                 complain(&format!("the replaced text is not kept in the history: {error}"));
             }
@@ -298,8 +298,8 @@ impl Copy {
     /// Runs the editor, and waits until it ends.
     fn edit(&self) -> Result<()> {
         let editor = editor_command();
-        // The variable may contain arguments, as for git and visudo. The shell ignores Ctrl-C, which is for
-        // the editor.
+        // `$VISUAL` and `$EDITOR` may contain arguments, as for git and visudo. The shell ignores Ctrl-C,
+        // which is for the editor.
         let mut script = OsString::from("trap : INT QUIT\n");
         script.push(&editor);
         script.push(" \"$1\"");

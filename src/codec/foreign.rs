@@ -4,7 +4,7 @@
 //! | stored | parts |
 //! |---|---|
 //! | zlib, bzip2 | the whole stream |
-//! | lz4 in ASDF's framing | each piece, from the little-endian size on: the form of numcodecs |
+//! | lz4 in ASDF's framing | each LZ4 block with its little-endian decoded size before it, as in numcodecs |
 //! | zstd | the whole stream if its first frame states the whole decoded size, else each frame |
 //! | Blosc | each buffer |
 //!

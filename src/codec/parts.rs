@@ -71,7 +71,8 @@ pub(super) trait Parts: Send + Sync + fmt::Debug + 'static {
     /// The decoder of a part.
     type Decoder: PartDecoder;
 
-    /// True if each length found in the headers is right; else lengths are right only if all of them add up.
+    /// True if each length found in the headers is right. If false, the lengths are right only if their sum
+    /// is the data size.
     const CERTAIN: bool;
 
     /// Finds the next part start from headers. With `far`, the distance is not limited, and lengths are
@@ -142,7 +143,7 @@ struct KnownPart {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Beyond {
     Unknown,
-    /// The headers show no further part start.
+    /// One part, whose end only decoding can find.
     Part,
     /// The stream ends at the last part start.
     End,

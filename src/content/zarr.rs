@@ -66,8 +66,8 @@ impl ZarrArray {
         if numbers.is_empty() { "0".to_owned() } else { numbers.join(".") }
     }
 
-    /// Returns the names of the dimensions: the place, counted from the last dimension, and the length. Arrays
-    /// of a group thus share the dimensions that numpy would broadcast together.
+    /// Returns the names of the dimensions. A name has the dimension's position, counted from the last one,
+    /// and its length. Arrays of a group thus share the dimensions that numpy would broadcast together.
     fn dimensions(&self) -> Vec<String> {
         let count = self.shape.len();
         let name = |(n, len): (usize, &u64)| match n {
@@ -118,8 +118,8 @@ pub fn usual_chunks(shape: &[u64], item: u64) -> Vec<u64> {
     chunks
 }
 
-/// Returns the name of a group or array that Zarr can hold, from a component of a path in `arrays/`. The
-/// escapes are those of file names there, so that they lead back to the key.
+/// Returns the name of a Zarr group or array for a component of a path in `arrays/`. Names that Zarr
+/// reserves are escaped reversibly, as file names in `arrays/` are.
 pub fn name(component: &str) -> String {
     let name = component.replace('\\', "%5C");
     match name.as_str() {
@@ -128,7 +128,7 @@ pub fn name(component: &str) -> String {
     }
 }
 
-/// Returns the URL of a source: that of a local file is not escaped, as fsspec reads it.
+/// Returns the URL of a source. The URL of a local file is not escaped, because fsspec does not unescape it.
 ///
 /// # Errors
 /// The path is not UTF-8.

@@ -122,8 +122,8 @@ struct MountedState {
     saves: u64,
     /// True if the last save could be neither finished nor undone.
     unsettled: bool,
-    /// True if a save may have found another file on a network file system. The kernel may not know that
-    /// file's size and time yet.
+    /// True if a save on a network file system failed with EBUSY: another client may have replaced the file.
+    /// The kernel may still have the size and time of the old file.
     is_unknown: bool,
 }
 

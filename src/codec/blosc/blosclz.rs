@@ -15,7 +15,7 @@ const LITERALS: usize = 32;
 /// Bytes of a match that are copied at once.
 const STEP: usize = 16;
 
-/// The largest distance in the short form of a match, which marks the long form.
+/// The value of a match's 13-bit distance field if 16 more bits of distance follow.
 const MAX_DISTANCE: usize = 8191;
 
 /// Decodes `stored` into `out` and returns the number of bytes; `None` for a stream that is invalid or longer

@@ -9,7 +9,7 @@ use super::header::Header;
 use crate::decode::Chunk;
 use crate::error::Result;
 
-/// Maximum number of marks.
+/// Maximum number of spans whose start is kept in the table.
 const MAX_MARKS: usize = 1 << 14;
 
 /// A boundary between two spans.
@@ -47,15 +47,15 @@ impl Span {
     }
 }
 
-/// The spans known so far, in order.
+/// The spans (buffers, or runs of small buffers) found so far, in order.
 #[derive(Debug)]
 pub(super) struct Table {
-    /// The start of every `stride`-th known span.
+    /// The start of every `stride`-th span found so far.
     marks: Vec<SpanStart>,
     stride: u64,
-    /// Number of known spans.
+    /// Number of spans (buffers, or runs of small buffers) found so far.
     spans: u64,
-    /// The end of the known spans.
+    /// The end of the last span found so far.
     frontier: SpanStart,
     last: Option<Span>,
 }

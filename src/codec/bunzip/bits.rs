@@ -18,12 +18,12 @@ pub(super) const WINDOW: usize = 136;
 /// Bytes read at once for a header or a footer.
 const SHORT_PIECE: usize = 2 * WINDOW;
 
-/// A buffer for a piece, so that it is not allocated for each block.
+/// A buffer for the bytes read at once. It is reused, so that it is not allocated for each block.
 #[derive(Debug, Default)]
 pub(super) struct Piece(Vec<u8>);
 
 impl Piece {
-    /// Returns a short piece, for single fields at scattered positions.
+    /// Returns a small buffer, for single fields at scattered positions.
     pub(super) fn short() -> Self {
         Self(vec![0; SHORT_PIECE + WINDOW])
     }
@@ -34,13 +34,13 @@ impl Piece {
 pub(super) struct Bits<'a> {
     content: &'a dyn Content,
     piece: &'a mut [u8],
-    /// Offset in the content of the piece's first byte.
+    /// Offset in the content of the first byte of `piece`.
     first: u64,
-    /// Number of the piece's bytes that are from the content; [`WINDOW`] zeros follow.
+    /// Number of bytes in `piece` that are from the content; [`WINDOW`] zeros follow.
     filled: usize,
     /// Position of the next bit, counted from the content's start.
     bit: u64,
-    /// Set once no bytes can be read after the piece.
+    /// Set once a read after the buffered bytes has met the end of the content or an error.
     end: Option<End>,
 }
 
@@ -116,13 +116,13 @@ impl<'a> Bits<'a> {
         })
     }
 
-    /// Returns the index in the piece of the current byte.
+    /// Returns the index in `piece` of the current byte.
     #[inline]
     fn at(&self) -> usize {
         ((self.bit >> 3) - self.first) as usize
     }
 
-    /// Reads further bytes, so that the piece begins with the current byte.
+    /// Reads further bytes, so that `piece` begins with the current byte.
     #[cold]
     fn refill(&mut self, at: usize) {
         self.piece.copy_within(at..self.filled.max(at), 0);

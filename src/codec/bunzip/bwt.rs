@@ -17,10 +17,10 @@ use super::column::LastColumn;
 /// Number of segments that are walked side by side.
 const LANES: usize = 8;
 
-/// Number of flagged rows, besides the origin.
+/// Number of flagged rows, at which segments begin, besides the origin.
 const SEGMENTS: usize = 512;
 
-/// Bit of an entry in `rows` that is set if the row is flagged.
+/// Bit of an entry in `rows` that is set if the row is flagged: a segment begins at the row.
 const FLAG: u32 = 1 << 31;
 
 /// Bits of an entry that hold the byte; the row is in the bits above.
@@ -35,13 +35,13 @@ pub(super) struct Inverse {
     lanes: [Vec<u8>; LANES],
 }
 
-/// The output of a lane from one flagged row to the next.
+/// A segment of the data: the output of a lane from one flagged row to the next.
 #[derive(Clone, Copy, Debug, Default)]
 struct Segment {
     lane: usize,
     start: usize,
     end: usize,
-    /// The flagged row at which the next segment begins.
+    /// The row of the permutation at which this segment of the data ends, and the next one begins.
     next: usize,
 }
 

@@ -12,19 +12,19 @@ const EQUAL: usize = 4;
 /// Number of bytes that are tested at once for the start of a run.
 const STRETCH: usize = 64;
 
-/// The largest count.
+/// The largest value of a count byte.
 const MOST: usize = u8::MAX as usize;
 
-/// The positions of the counts in a text.
+/// The positions of the count bytes in a text.
 #[derive(Debug, Default)]
 pub(super) struct Runs {
-    /// Positions of the counts, in order.
+    /// Positions of the count bytes, each after four equal bytes, in ascending order.
     counts: Vec<u32>,
     /// Length of the text with its runs expanded.
     len: u64,
 }
 
-/// A text that ends where a count should be.
+/// A text that ends where a count byte should be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct CountMissing;
 
@@ -36,7 +36,7 @@ enum Stretch<'a> {
 }
 
 impl Runs {
-    /// Finds the counts in `text`, which is shorter than 2³² bytes.
+    /// Finds the count bytes in `text`, which is shorter than 2³² bytes.
     pub(super) fn find(&mut self, text: &[u8]) -> Result<(), CountMissing> {
         self.counts.clear();
         self.len = 0;
@@ -101,7 +101,7 @@ fn may_hold_run(bytes: &[u8; STRETCH + EQUAL - 1]) -> bool {
 pub(super) struct Cursor {
     /// Position in the text before its runs are expanded.
     at: usize,
-    /// Number of counts before the position.
+    /// Number of count bytes before the position.
     passed: usize,
     /// Number of bytes of the current run still to come.
     repeat: usize,

@@ -1,7 +1,7 @@
 //! A reader that decodes bzip2 blocks in order, from any block on.
 //!
 //! Other threads decode blocks ahead: those of the table, and past its end at every position with the magic
-//! of a block. Output from a position where no block begins is dropped once the chain has passed it.
+//! of a block. Output from a position where no block begins is dropped once the reader has passed it.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -121,7 +121,8 @@ impl Bzip2Reader {
         loop {
             while let Some(&bit) = self.found.front() {
                 if bit > last.bit {
-                    // In a stream of another level this block fails, and is decoded again.
+                    // Assumes the level of the current stream. If the block is in a later stream with another
+                    // level, the reader decodes it again.
                     return Ok(Some(BlockStart { bit, ..last }));
                 }
                 self.found.pop_front();

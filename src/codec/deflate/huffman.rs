@@ -286,7 +286,8 @@ impl Filler<'_> {
     }
 }
 
-/// Returns the part of a table for codes of `length` bits: the part for shorter codes, twice.
+/// Returns the first `2^length` entries of a table, after copying the first half of them to the second half.
+/// Nothing is copied if `length` is 1.
 fn doubled(table: &mut [u32], length: u32) -> &mut [u32] {
     let table = &mut table[..1 << length];
     if length > 1 {

@@ -10,8 +10,8 @@
 //! On the way, positions are marked where decoding can start again. [`Piece::checkpoints`] makes checkpoints
 //! of them once the piece's bytes are known.
 //!
-//! A block began at that bit if decoding of the data before it ends exactly there. A piece holds a bounded
-//! amount of output; if it had to stop within a block, it gives the position.
+//! A block really begins at the first bit of a piece if decoding of the data before the piece ends exactly
+//! there. A piece holds a bounded amount of output; if it had to stop within a block, it gives the position.
 
 use super::WINDOW;
 use super::checkpoint::Checkpoint;
@@ -22,7 +22,8 @@ use super::probe::{PROBE, Probe, Probed, Used};
 use super::unit::MARKER;
 use crate::content::Content;
 
-/// Number of items by which the buffers grow, and after which the piece is checked for markers.
+/// Number of output symbols or bytes by which a buffer grows. At most this many are decoded before the last
+/// 32 KiB are checked for markers, which stand for unknown bytes.
 const GROWTH: usize = 128 << 10;
 
 /// The reason why a piece ends where it does.
@@ -150,7 +151,7 @@ impl Piece {
         }
     }
 
-    /// Decodes at most `room` items, or to the end of a block.
+    /// Decodes at most `room` symbols or bytes, and no further than to the end of a block.
     fn fill_some(&mut self, inflate: &mut Inflate, stored: &dyn Content, room: usize) -> Result<Stop, Fault> {
         if self.in_bytes {
             let mut out = with_room(&mut self.bytes, self.bytes_end, room);
@@ -276,7 +277,7 @@ fn meets(inflate: &mut Inflate, stored: &dyn Content, until: u64) -> bool {
     inflate.place().bit >= until && inflate.at_plausible_block(stored)
 }
 
-/// Returns the buffer, filled up to `filled`, with room for as many items as given.
+/// Returns `buffer` as an output buffer that is filled up to `filled` and has room for `room` more items.
 fn with_room<S: Copy + Default>(buffer: &mut Vec<S>, filled: usize, room: usize) -> OutputBuffer<'_, S> {
     OutputBuffer { items: grown(buffer, filled + room), filled }
 }

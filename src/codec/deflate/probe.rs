@@ -1,8 +1,9 @@
-//! A search for the bytes before a position that the output after it refers to, within 32 KiB.
+//! A search for the window bytes to which the output after a position refers. The window is the 32 KiB
+//! before the position.
 //!
-//! The next 32 KiB are decoded as symbols, with a marker for each byte before the position. The markers in
-//! the output are the bytes that are referred to. They are then replaced by these bytes, so that nothing is
-//! decoded twice. No later match reaches back before the position.
+//! The 32 KiB after the position are decoded as symbols, with a marker for each byte before the position. The
+//! markers in the output are the bytes that are referred to. They are then replaced by these bytes, so that
+//! nothing is decoded twice. No later match reaches back before the position.
 
 use super::WINDOW;
 use super::fault::Fault;
@@ -11,11 +12,10 @@ use super::output::OutputBuffer;
 use super::unit::{MARKER, Unit};
 use crate::content::Content;
 
-/// Number of items that a probe decodes, and for which it needs room.
+/// Number of output symbols or bytes that a probe decodes, and for which it needs room.
 pub(super) const PROBE: usize = WINDOW;
 
-/// A bitmap of those of the 32 KiB before a position that later output refers to, lowest bit first; `None`
-/// means all.
+/// A bitmap of the window bytes to which later output refers, lowest bit first; `None` means all bytes.
 #[derive(Clone, Debug)]
 pub(super) struct Used(Option<Box<[u8; WINDOW / 8]>>);
 
@@ -49,7 +49,8 @@ impl Used {
     }
 }
 
-/// Collects the lowest bit of each of eight bytes, the first byte's lowest; the other bits must be zero.
+/// Returns a byte whose bit `i` is the lowest bit of byte `i` of `eight`. All other bits of `eight` must be
+/// zero.
 fn gather(eight: &[u8; 8]) -> u8 {
     // Moves bit 8 i to bit 56 + i: by 56 - 7 i.
     const MOVES: u64 = 0x0102_0408_1020_4080;

@@ -111,7 +111,8 @@ impl Hopping<'_> {
                 self.input.skip(if blocks.content_checked { 4 } else { 0 });
                 return Ok(None);
             };
-            // A block that is followed by another one is not the last of its frame, and may be full.
+            // Only the last block of a frame is measured. The previous block was not the last one, so its
+            // decoded size is assumed to be the maximum.
             if self.last.take().is_some() {
                 self.len = self.len.map(|all| all.saturating_add(blocks.longest() as u64));
             }
@@ -129,8 +130,8 @@ impl Hopping<'_> {
             if blocks.linked {
                 return Ok(Hop::Unknown);
             }
-            // A part that begins within a frame ends with the frame, so the frame's checksum is that of its
-            // last part.
+            // A part that begins within a frame ends with the frame at the latest: the frame's checksum
+            // belongs to its last part.
             let cut = self.blocks(blocks)?;
             return Ok(self.to(cut.unwrap_or(PartStart { stored: self.input.position(), state: 0 })));
         }

@@ -1,13 +1,13 @@
 //! The segments of a stream that other threads decode ahead of a reader.
 //!
 //! Between two checkpoints a segment is decoded directly. Past the last checkpoint the stream is cut at
-//! compressed bits: after each cut a block is searched and decoded, with markers for the unknown window, up
-//! to the first block after the next cut. Only when the reader gets there is it known that a block began
-//! there ([`Piece`]).
+//! compressed bits into pieces ([`Piece`]): after each cut a block is searched and decoded, with markers for
+//! the bytes of the unknown window, up to the first block after the next cut. Only when the reader reaches a
+//! position found by the search is the position known to be the start of a block.
 //!
 //! Decoding with markers and replacing them costs a fifth more than decoding with a known window, as the
-//! reader does. With few threads the reader therefore decodes a share itself ([`Threads`]): a gap is left for
-//! it.
+//! reader does. With few threads the reader therefore decodes some of the stream itself ([`Threads`]): a gap
+//! between the pieces is left for it.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -18,23 +18,24 @@ use crate::cache::{Reservation, Task};
 use crate::codec::deflate::{BlockFinder, Ending, Inflate, Piece, PieceRequest, Position, WINDOW};
 use crate::decode::Depth;
 
-/// Up to this number of threads the reader decodes a share itself. With more threads it is busy replacing
-/// markers.
+/// Maximum number of threads with which the reader decodes some of the stream itself. With more threads it
+/// mostly replaces the markers, which stand for unknown bytes, in the output of the other threads.
 const FEW: usize = 4;
 
-/// Maximum output of a piece, as a multiple of the intended output; the size is known only after decoding.
+/// Maximum output of a [`Piece`], as a multiple of the intended output; the size is known only after
+/// decoding.
 const CAP: u64 = 3;
 
-/// Memory of a piece per byte of intended output: symbols of two bytes, and room.
+/// Memory of a [`Piece`] per byte of intended output: symbols of two bytes, and room.
 const PIECE_WEIGHT: u64 = 6;
 
-/// Maximum number of compressed bits in a piece, for streams that hardly compress.
+/// Maximum number of compressed bits in a [`Piece`], for streams that hardly compress.
 const MOST_BITS: u64 = 8 << 22;
 
 /// Memory of a decoder in bytes.
 pub(super) const INFLATE: u64 = 128 << 10;
 
-/// Memory of a piece besides its output, in bytes.
+/// Memory of a [`Piece`] besides its output, in bytes.
 const PIECE: u64 = 320 << 10;
 
 /// Number of threads that work for a reader, its own included.
@@ -42,13 +43,12 @@ const PIECE: u64 = 320 << 10;
 pub(super) struct Threads(pub(super) usize);
 
 impl Threads {
-    /// True if the reader decodes a share too. With more threads the reader only replaces markers.
+    /// True if the reader decodes some of the stream itself. With more threads it mostly replaces markers.
     fn are_few(self) -> bool {
         self.0 <= FEW
     }
 
-    /// Returns the number of segments decoded at a time: one more if the reader's own share lies between
-    /// them.
+    /// Returns the number of segments decoded at a time: one more if a gap is left to the reader.
     fn depth(self, depth: &Depth, at: u64) -> usize {
         match depth.get(at, self.0) {
             0 => 0,

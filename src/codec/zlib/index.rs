@@ -39,7 +39,7 @@ pub(super) struct ZlibIndex {
     pub(super) spans: Spans,
 }
 
-/// The data needed to decode a span.
+/// The data stored for the output from one checkpoint to the next: its CRCs, and the window before it.
 #[derive(Debug)]
 pub(super) struct Record {
     /// CRCs of the output up to the span's start, to each multiple of the unit within the span, and to its

@@ -42,7 +42,7 @@ pub(super) struct ZlibReader {
     depth: Depth,
     /// Offset of the last checkpoint that the reader knows.
     marked: u64,
-    /// The piece that is being copied out.
+    /// The decoded piece that is being copied to the caller.
     copying: Option<PieceCopy>,
     /// The next step after the last segment.
     then: NextStep,
@@ -50,14 +50,15 @@ pub(super) struct ZlibReader {
     number: u64,
 }
 
-/// A piece at the reader's position that is copied out in parts.
+/// A decoded [`Piece`] that is copied to the caller in several steps.
 struct PieceCopy {
     piece: Box<Piece>,
     resolver: Box<Resolver>,
-    /// The decoded offset of the next byte, and the number of the piece's bytes that were copied out.
+    /// Decoded offset of the next byte to copy.
     offset: u64,
+    /// Number of bytes of `piece` copied so far.
     given: usize,
-    /// The piece's checkpoints from `offset` on.
+    /// The checkpoints of `piece` from `offset` on.
     checkpoints: VecDeque<Checkpoint>,
 }
 

@@ -34,7 +34,7 @@ pub(super) struct ZlibTable {
 struct TableState {
     /// Checkpoints in ascending order, both of their bits and of their offsets.
     marks: Vec<PackedCheckpoint>,
-    /// The packed windows.
+    /// The windows of the checkpoints, compressed.
     windows: SegmentList,
     /// Checksum of the output from the start on that was decoded without a gap.
     sum: Option<zlib::Adler>,
@@ -87,7 +87,8 @@ impl ZlibTable {
         let spacing = self.scale.spacing;
         let after = (offset.saturating_add(EARLY) / spacing).saturating_add(1).saturating_mul(spacing);
         match self.before(offset) {
-            // Checkpoints of pieces found ahead are not at the due offsets.
+            // Checkpoints made while decoding ahead may be at any offset. If the last one is close before the
+            // offset that would be due, the next one is due a spacing later.
             Some(mark) if after - mark.offset < spacing / 2 => after.saturating_add(spacing) - EARLY,
             _ => after - EARLY,
         }

@@ -33,7 +33,7 @@ impl BytePlace {
 pub(super) struct BytePlaces(Vec<(u64, BytePlace)>);
 
 impl Default for BytePlaces {
-    /// Returns a map with each byte in the file, at its own offset.
+    /// Returns the identity map: each byte is in the file, at its original offset.
     fn default() -> Self {
         Self(vec![(0, BytePlace::File(0))])
     }
