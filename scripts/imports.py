@@ -28,7 +28,7 @@ ALLOWED = {
     "overlay": "content error folder format host log source sync time user_dirs view",
     "folder": "cache content error format history host source sync user_dirs view workers",
     "catalog": "cache error files format log named progress remote source time",
-    "files": "error format named options",
+    "files": "error format named options source",
     "host": "error format source sync workers",
     "view": "content error format history",
     "format": "cache codec content decode error history source user_dirs yaml",

@@ -11,10 +11,10 @@ use serde::Serialize;
 use crate::cache::Cache;
 use crate::content::Content;
 use crate::error::{Error, Result, in_json, one_line};
-use crate::files::{Walk, halfway};
+use crate::files::{FilesToRead, Found, halfway};
 use crate::format::{self, Container, Context, Defect, Severity, Verified};
 use crate::log::complain;
-use crate::named::{self, Named, Servers};
+use crate::named::Servers;
 use crate::progress::Progress;
 use crate::remote::RemoteOptions;
 use crate::source::BufferedSource;
@@ -80,12 +80,12 @@ pub struct How<'a> {
 pub fn run(files: &[PathBuf], how: How<'_>, out: &mut dyn Write) -> io::Result<Status> {
     let How { json, quiet, remote } = how;
     let servers = servers(remote);
-    let (mut walk, progress, mut summary) =
-        (Walk::new(files.iter().cloned()), Progress::new(quiet), Summary::default());
-    for found in walk.by_ref() {
-        let report = match found {
-            Ok(file) => report_on(&file, &servers, &progress),
-            Err((path, error)) => Report::new(&path).unreadable(error),
+    let (mut files, progress, mut summary) =
+        (FilesToRead::new(files, &servers), Progress::new(quiet), Summary::default());
+    for found in files.by_ref() {
+        let Some(report) = report_on(&found, &progress) else {
+            summary.passed_over += 1;
+            continue;
         };
         summary.add(report.status, report.blocks);
         if let Some(error) = &report.error
@@ -100,7 +100,7 @@ pub fn run(files: &[PathBuf], how: How<'_>, out: &mut dyn Write) -> io::Result<S
         }
     }
     progress.end();
-    summary.passed_over = walk.passed_over();
+    summary.passed_over += files.passed_over();
     if !quiet {
         out.flush()?;
         complain(summary);
@@ -138,7 +138,7 @@ fn print(report: &Report, out: &mut dyn Write) -> io::Result<()> {
 
 impl Report {
     fn new(file: &Path) -> Self {
-        Self { file: named::shown(file), status: Status::Sound, blocks: 0, defects: Vec::new(), error: None }
+        Self { file: file.to_owned(), status: Status::Sound, blocks: 0, defects: Vec::new(), error: None }
     }
 
     fn unreadable(mut self, error: Error) -> Self {
@@ -153,31 +153,36 @@ fn servers(options: &RemoteOptions) -> Servers {
     Servers::new(options, &Arc::new(Cache::new(SERVERS_BUDGET)))
 }
 
-/// Checks one file.
-fn report_on(file: &Path, servers: &Servers, progress: &Progress) -> Report {
-    let mut report = Report::new(file);
-    let found = open(file, servers).and_then(|container| check(&*container, &mut report, progress));
-    let found = match halfway(file) {
+/// Checks one file. Returns `None` if it is not a file to check.
+fn report_on(found: &Found, progress: &Progress) -> Option<Report> {
+    let mut report = Report::new(found.label());
+    let result = open(found).and_then(|container| check(&*container, &mut report, progress));
+    let half_saved = match found {
+        Found::Local(path) => halfway(path),
+        Found::Elsewhere { .. } | Found::Failed(..) => None,
+    };
+    let result = match half_saved {
         Some(why) => {
-            let found = found.map_err(|error| error.within(&why));
+            let result = result.map_err(|error| error.within(&why));
             report
                 .defects
                 .insert(0, Defect { severity: Severity::Damage, offset: 0, block: None, what: why });
-            found
+            result
         }
-        None => found,
+        None => result,
     };
-    match found {
+    match result {
         Ok(()) if report.defects.iter().all(|defect| defect.severity == Severity::Note) => {}
         Ok(()) => report.status = Status::Damaged,
-        Err(error) => return report.unreadable(error),
+        Err(error) if found.is_passed_over(&error) => return None,
+        Err(error) => return Some(report.unreadable(error)),
     }
-    report
+    Some(report)
 }
 
-fn open(file: &Path, servers: &Servers) -> Result<Arc<dyn Container>> {
+fn open(found: &Found) -> Result<Arc<dyn Container>> {
     let context = Context::new(Arc::new(Cache::new(CACHE_BUDGET)));
-    format::open(Arc::new(BufferedSource::new(Named::of(file, servers)?.open()?)), &context)
+    format::open(Arc::new(BufferedSource::new(found.open()?)), &context)
 }
 
 fn check(container: &dyn Container, report: &mut Report, progress: &Progress) -> Result<()> {

@@ -1,9 +1,11 @@
 //! The walk over many files, for `--check`, `--index` and `--catalog`.
 
+mod found;
 mod walk;
 
 use std::path::Path;
 
+pub(crate) use found::{FilesToRead, Found};
 pub(crate) use walk::Walk;
 
 use crate::format::editor::SaveTarget;

@@ -15,9 +15,8 @@ use crate::cache::store::Store;
 use crate::content::Content;
 use crate::error::Error;
 use crate::error::one_line;
-use crate::files::Walk;
+use crate::files::{FilesToRead, Found};
 use crate::format::{self, Context};
-use crate::named::{Named, Servers, shown};
 use crate::progress::Progress;
 use crate::remote::RemoteOptions;
 
@@ -34,16 +33,12 @@ pub fn run(files: &[PathBuf], store: Store, quiet: bool, complaints: &mut dyn Wr
     let threads = std::thread::available_parallelism().map_or(1, |threads| threads.get() as u64);
     let cache = Cache::new(BUDGET + BUDGET_OF_THREAD * threads.min(16)).with_store(store);
     let context = Context::new(Arc::new(cache));
-    let (mut walk, progress) = (Walk::new(files.iter().cloned()), Progress::new(quiet));
     let servers = super::servers(&RemoteOptions::default());
-    let summary = Summary::default();
-    let mut run = Indexing { context: &context, servers: &servers, progress: &progress, complaints, summary };
-    run.summary.indexed = Some(0);
-    for found in walk.by_ref() {
-        match found {
-            Ok(file) => run.file(&file)?,
-            Err((path, error)) => run.unreadable(&path, error)?,
-        }
+    let (mut files, progress) = (FilesToRead::new(files, &servers), Progress::new(quiet));
+    let summary = Summary { indexed: Some(0), ..Summary::default() };
+    let mut run = Indexing { context: &context, progress: &progress, complaints, summary };
+    for found in files.by_ref() {
+        run.file(&found)?;
     }
     let Indexing { mut summary, complaints, .. } = run;
     progress.end();
@@ -53,7 +48,7 @@ pub fn run(files: &[PathBuf], store: Store, quiet: bool, complaints: &mut dyn Wr
         writeln!(complaints, "asdf-mount: {}", one_line(&error.to_string()))?;
         status = status.max(Status::Damaged);
     }
-    summary.passed_over = walk.passed_over();
+    summary.passed_over += files.passed_over();
     if !quiet {
         writeln!(complaints, "{summary}")?;
     }
@@ -63,7 +58,6 @@ pub fn run(files: &[PathBuf], store: Store, quiet: bool, complaints: &mut dyn Wr
 /// The state of a run of `--index`.
 struct Indexing<'a> {
     context: &'a Context,
-    servers: &'a Servers,
     progress: &'a Progress,
     complaints: &'a mut dyn Write,
     summary: Summary,
@@ -71,19 +65,22 @@ struct Indexing<'a> {
 
 impl Indexing<'_> {
     /// Builds the seek tables of a file: reads to its end each block that needs a table and has none.
-    fn file(&mut self, file: &Path) -> io::Result<()> {
-        let opened =
-            Named::of(file, self.servers).and_then(|named| format::open(named.open()?, self.context));
+    fn file(&mut self, found: &Found) -> io::Result<()> {
+        let file = found.label();
+        let opened = found.open().and_then(|source| format::open(source, self.context));
         let (container, count) = match opened.and_then(|container| Ok((container.block_count()?, container)))
         {
             Ok((count, container)) => (container, count),
+            Err(error) if found.is_passed_over(&error) => {
+                self.summary.passed_over += 1;
+                return Ok(());
+            }
             Err(error) => return self.unreadable(file, error),
         };
         let content = |n| container.block(n).and_then(|block| block.content);
         let wanted = |content: &Arc<dyn Content>| content.costs_a_pass();
         let total =
             (0..count).filter_map(|n| content(n).ok().filter(wanted)).map(|content| content.len()).sum();
-        let file = &*shown(file);
         self.progress.file(file, total);
         let mut status = Status::Sound;
         for n in 0..count {
@@ -105,7 +102,7 @@ impl Indexing<'_> {
 
     fn unreadable(&mut self, path: &Path, error: Error) -> io::Result<()> {
         self.summary.add(Status::Unreadable, 0);
-        self.complain(&error.of(shown(path)))
+        self.complain(&error.of(path))
     }
 
     fn complain(&mut self, error: &Error) -> io::Result<()> {

@@ -1,8 +1,8 @@
-//! The walk over the files to read: named files, and all files of a known format in named directories,
+//! The walk over local files to read: named files, and all files of a known format in named directories,
 //! sorted by name, at any depth.
 //!
-//! A symbolic link is followed if it is named itself. Within a directory it is skipped: it leads out of the
-//! directory, or to a file that is read anyway. The auxiliary files of a save are skipped as well: the
+//! A named symbolic link is followed. A link within a directory is skipped: it leads out of the
+//! directory, or to another file of the walk. The auxiliary files of a save are skipped as well: the
 //! saved file is read.
 
 use std::ffi::OsString;

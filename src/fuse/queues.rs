@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex};
 
 use crate::sync::locked;
 use crate::vfs::{Delay, Foreign};
-use crate::workers::caller::{self, is_thread_signalled, on_behalf_of};
+use crate::workers::caller::{self, is_thread_gone, on_behalf_of};
 use crate::workers::{Workers, while_waiting};
 
 /// The reason why a job is run.
@@ -144,7 +144,7 @@ impl Queues {
                 std::thread::sleep(caller::LOOK);
                 let callers = locked(&*waiting).callers();
                 let ended: HashSet<u32> =
-                    callers.into_iter().filter(|caller| is_thread_signalled(*caller)).collect();
+                    callers.into_iter().filter(|caller| is_thread_gone(*caller)).collect();
                 let mut waiting = locked(&*waiting);
                 let jobs = if ended.is_empty() { Vec::new() } else { waiting.remove(&ended) };
                 waiting.is_watched = waiting.jobs.values().flatten().any(|job| job.caller.is_some());

@@ -1,4 +1,4 @@
-//! Rules on network addresses: which may be asked, and which not.
+//! Rules for the network addresses to which requests may be sent.
 //!
 //! The user chooses the mounted URL, so it may be anywhere. A redirect or a tree is data from strangers. It
 //! may lead only to public addresses, and to addresses of the classes that the mounted URL itself has. It must
@@ -20,7 +20,7 @@ use ureq::unversioned::transport::NextTimeout;
 use crate::error::{Error, Kind};
 use crate::sync::locked;
 
-/// The time for which a resolved name is used again.
+/// Time for which the addresses of a resolved name are reused.
 const REMEMBERED: Duration = Duration::from_secs(60);
 /// Maximum number of remembered names.
 const NAMES: usize = 256;
@@ -124,7 +124,7 @@ impl Addresses {
     }
 }
 
-/// The error for an address that may not be asked.
+/// Error for an address to which no request may be sent.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub(super) struct Forbidden(String);
@@ -137,7 +137,7 @@ pub(super) fn forbidden(host: &str) -> Error {
 const REASON: &str = "its address is in a private network, on this machine or reserved, \
      and only a mounted URL may be there";
 
-/// Resolves names, and checks the addresses or notes their classes.
+/// A resolver of names. It checks the addresses; those of mounted URLs it allows, and notes their classes.
 #[derive(Debug)]
 pub(super) struct CheckingResolver {
     pub(super) addresses: Arc<Addresses>,

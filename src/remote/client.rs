@@ -10,7 +10,7 @@ use std::io::Read;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use ureq::http::header::{ACCEPT_ENCODING, AUTHORIZATION, IF_MATCH, RANGE};
+use ureq::http::header::{ACCEPT_ENCODING, AUTHORIZATION, IF_MATCH, IF_NONE_MATCH, RANGE};
 use ureq::http::{HeaderMap, HeaderValue, Request};
 
 use self::agents::Agents;
@@ -26,7 +26,7 @@ use crate::error::{Error, Kind, Result};
 
 /// Maximum number of redirects of a request.
 const REDIRECTS: usize = 5;
-/// Limits on the parts of a request.
+/// Timeouts of the parts of a request.
 const CONNECT: Duration = Duration::from_secs(5);
 const FIRST_BYTE: Duration = Duration::from_secs(10);
 const STALL: Duration = Duration::from_secs(10);
@@ -51,10 +51,19 @@ pub(super) struct Ask<'a> {
     pub(super) query: Option<&'a str>,
     /// Offsets of the first and the last byte.
     pub(super) range: Option<(u64, u64)>,
-    pub(super) if_match: Option<&'a str>,
+    pub(super) condition: Option<Condition<'a>>,
 }
 
-/// A reply with the status 200, 206 or 416.
+/// A condition of a request, with a strong ETag.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Condition<'a> {
+    /// If-Match: the server refuses to send bytes of another version.
+    Is(&'a str),
+    /// If-None-Match: the server sends bytes of another version only; else it answers 304.
+    IsNot(&'a str),
+}
+
+/// A reply with the status 200, 206 or 416, or 304 if the request has a condition.
 pub(super) struct Reply {
     pub(super) status: u16,
     pub(super) headers: HeaderMap,
@@ -121,6 +130,7 @@ impl Client {
             let reply = self.send(ask, &url, is_first, deadline)?;
             match reply.status {
                 200 | 206 | 416 => return Ok(reply),
+                304 if matches!(ask.condition, Some(Condition::IsNot(_))) => return Ok(reply),
                 301 | 302 | 303 | 307 | 308 => {
                     if self.buckets.learns_region(ask.address, &reply.headers) {
                         return Err(Failure {
@@ -173,8 +183,10 @@ impl Client {
         if let Some((first, last)) = ask.range {
             request = request.header(RANGE, format!("bytes={first}-{last}"));
         }
-        if let Some(etag) = ask.if_match {
-            request = request.header(IF_MATCH, etag);
+        match ask.condition {
+            Some(Condition::Is(etag)) => request = request.header(IF_MATCH, etag),
+            Some(Condition::IsNot(etag)) => request = request.header(IF_NONE_MATCH, etag),
+            None => {}
         }
         let mut request = request.body(()).map_err(|_| eio("the URL can't be sent in a request"))?;
         if is_first && ask.trust == Trust::Mounted {

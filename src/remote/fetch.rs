@@ -1,9 +1,11 @@
 //! One request for some blocks, shared by all readers that wait for them.
 
 use std::ops::Range;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Instant;
 
+use super::cancel::Cancel;
 use super::retry::{eio, interrupted, too_late};
 use crate::cache::Bytes;
 use crate::error::{Error, Result};
@@ -16,6 +18,9 @@ pub(super) struct Fetch {
     pub(super) blocks: Range<u64>,
     /// The time at which the request is given up.
     pub(super) deadline: Instant,
+    cancel: Cancel,
+    /// Number of readers of these blocks.
+    readers: AtomicUsize,
     arrived: Mutex<Arrived>,
     /// Signalled when a block arrives or the request ends.
     advanced: Condvar,
@@ -30,7 +35,29 @@ struct Arrived {
 
 impl Fetch {
     pub(super) fn new(blocks: Range<u64>, deadline: Instant) -> Self {
-        Self { blocks, deadline, arrived: Mutex::default(), advanced: Condvar::new() }
+        let (cancel, readers, arrived, advanced) = Default::default();
+        Self { blocks, deadline, cancel, readers, arrived, advanced }
+    }
+
+    /// Adds a reader.
+    pub(super) fn join(&self) {
+        self.readers.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Removes a reader; true if it was the last one.
+    pub(super) fn leave(&self) -> bool {
+        self.readers.fetch_sub(1, Ordering::Relaxed) == 1
+    }
+
+    /// Ends the request because its readers were interrupted.
+    pub(super) fn cancel(&self) {
+        self.end(Err(eio("the request was cancelled")));
+        self.cancel.cancel();
+    }
+
+    /// Calls `send`, which sends the request until it is cancelled.
+    pub(super) fn send(&self, send: impl FnOnce() -> Result<()>) -> Result<()> {
+        self.cancel.watched(send)
     }
 
     /// Adds the next block.
@@ -69,7 +96,7 @@ impl Fetch {
                     let waited = self.advanced.wait_timeout(arrived, rest.min(caller::LOOK));
                     let (now, slice) = waited.unwrap_or_else(PoisonError::into_inner);
                     arrived = now;
-                    if slice.timed_out() && caller::is_signalled() {
+                    if slice.timed_out() && caller::is_gone() {
                         return Err(interrupted());
                     }
                 }

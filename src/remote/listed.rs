@@ -1,4 +1,4 @@
-//! The names of directories that were listed a moment ago, so that looking at them takes no request.
+//! Recent listings of directories, so that a stat of a listed name takes no request.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasher, RandomState};
@@ -15,7 +15,7 @@ const FRESH: Duration = Duration::from_secs(5);
 const LISTINGS: usize = 4;
 const NAMES: usize = 100_000;
 
-/// A name by its directory's listing.
+/// The state of a name in the listing of its directory.
 #[derive(Clone, Debug)]
 pub(super) struct ListedName {
     pub(super) is_directory: bool,

@@ -21,6 +21,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 use std::time::Instant;
 
+use self::s3_page::Page;
 use super::client::{Ask, Reply, Trust};
 use super::object::of;
 use super::retry::{self, eio};
@@ -134,12 +135,16 @@ impl Listing {
         }
         let (directory, trust) = (self.directory.clone(), self.trust);
         let request = PageRequest { directory, trust, after: after.clone(), most: None };
-        let (page, next) = request.send(&self.shared)?;
-        if next.is_some() && next == after {
+        let page = request.send(&self.shared)?;
+        if page.next.is_some() && page.next == after {
             return Err(eio("the server repeats a page of the listing").of(self.directory.to_string()));
         }
-        self.next = next.map_or(NextPage::None, NextPage::After);
-        self.page = page.into();
+        if self.pages == 1 && !page.is_found && page.next.is_none() {
+            let missing = Error::new(Kind::NotFound, "no object is in a directory of this name");
+            return Err(missing.of(self.directory.to_string()));
+        }
+        self.next = page.next.map_or(NextPage::None, NextPage::After);
+        self.page = page.entries.into();
         Ok(true)
     }
 
@@ -210,7 +215,7 @@ pub(super) fn child(directory: &Address, name: &OsStr) -> Option<Address> {
 /// True if a bucket has a key with this prefix.
 pub(super) fn has_keys(shared: &Arc<RemoteState>, directory: &Address, trust: Trust) -> Result<bool> {
     let request = PageRequest { directory: directory.clone(), trust, after: None, most: Some(1) };
-    Ok(!request.send(shared)?.0.is_empty())
+    Ok(request.send(shared)?.is_found)
 }
 
 /// A request for a page of a directory.
@@ -224,17 +229,17 @@ struct PageRequest {
 }
 
 impl PageRequest {
-    /// Requests the page; returns its entries and the token of the next one.
-    fn send(self, shared: &Arc<RemoteState>) -> Result<(Vec<PageItem>, Option<String>)> {
+    /// Requests the page.
+    fn send(self, shared: &Arc<RemoteState>) -> Result<Page> {
         let deadline = Instant::now() + shared.options.read_timeout;
         let own = shared.clone();
         shared.schedule.answer(deadline, move || self.ask(&own, deadline))
     }
 
-    fn ask(&self, shared: &RemoteState, deadline: Instant) -> Result<(Vec<PageItem>, Option<String>)> {
+    fn ask(&self, shared: &RemoteState, deadline: Instant) -> Result<Page> {
         let directory = &self.directory;
         let request = |address: &Address, query: Option<&str>| {
-            let ask = Ask { address, trust: self.trust, query, range: None, if_match: None };
+            let ask = Ask { address, trust: self.trust, query, range: None, condition: None };
             let asked = retry::until(deadline, &shared.client.counters, || {
                 let mut reply = shared.client.get(&ask, deadline)?;
                 version::check_encoding(&reply.headers)?;
@@ -255,11 +260,13 @@ impl PageRequest {
                 let root = Address::S3 { bucket: bucket.clone(), key: String::new() };
                 let (_, bytes) = request(&root, Some(&self.query(prefix)))?;
                 let page = s3_page::parse(&bytes, prefix.as_bytes()).map_err(of(directory))?;
-                Ok((page.entries, page.next))
+                // A bucket may be empty.
+                Ok(Page { is_found: page.is_found || prefix.is_empty(), ..page })
             }
             Address::Web(_) => {
                 let (reply, bytes) = request(directory, None)?;
-                Ok((index_page_of(&reply, &bytes).map_err(of(directory))?, None))
+                let entries = index_page_of(&reply, &bytes).map_err(of(directory))?;
+                Ok(Page { entries, next: None, is_found: true })
             }
         }
     }

@@ -1,17 +1,19 @@
-//! One version of an object, and its blocks: in memory, on disk, on their way, on the server.
+//! One version of an object, and its blocks: in memory, on disk, in flight, on the server.
 
+mod reader;
 mod transfer;
 
 use std::collections::HashMap;
 use std::fmt;
 use std::ops::Range;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use sha2::{Digest, Sha256};
 
+use self::reader::BlockReader;
 use super::block::{BLOCK, Key};
 use super::client::Trust;
 use super::fetch::Fetch;
@@ -19,7 +21,7 @@ use super::schedule::InFlight;
 use super::shared::RemoteState;
 use super::streams::{REQUEST, Streams, WINDOW, requests};
 use super::url::Address;
-use super::version::{ObjectVersion, changed};
+use super::version::{ObjectVersion, RECORD, changed};
 use crate::cache::{Bytes, ContentId};
 use crate::error::{Error, Result};
 use crate::source::{Provenance, Revision, SourceStat, SourceVersion};
@@ -27,7 +29,7 @@ use crate::sync::{locked, locked_at_once};
 
 pub(super) use transfer::{Opened, ask_version};
 
-/// Length of the end of an object that one request is to bring.
+/// Length of the end of an object that is fetched with one request: the block index is looked for there.
 const TAIL: usize = 64 << 10;
 
 /// The time after which a server that did not answer is asked again for the state of an object.
@@ -46,6 +48,8 @@ pub(super) struct Object {
     in_flight: InFlight,
     pending: Mutex<HashMap<u64, Arc<Fetch>>>,
     streams: Mutex<Streams>,
+    /// Offset that a sequential reader has reached; 0 if the last reader is none.
+    read_to: AtomicU64,
     /// True once the server had another version.
     is_changed: AtomicBool,
     current: Mutex<Current>,
@@ -80,6 +84,7 @@ impl Object {
             in_flight: InFlight::default(),
             pending: Mutex::default(),
             streams: Mutex::default(),
+            read_to: AtomicU64::new(0),
             is_changed: AtomicBool::new(false),
             current: Mutex::new(Current { stat, valid_until }),
             asking: Mutex::default(),
@@ -188,11 +193,14 @@ impl Object {
             let mut streams = locked(&self.streams);
             (streams.read(blocks.clone(), self.blocks(), most), streams.goes_on())
         };
-        let mut fetches = self.request(blocks.clone(), deadline)?;
+        if !goes_on {
+            self.read_to.store(0, Ordering::Relaxed);
+        }
+        let mut reader = BlockReader::new(self, blocks.clone(), deadline)?;
         self.read_ahead(ahead);
         let mut done = 0;
         for block in blocks {
-            let bytes = self.block(block, &mut fetches, deadline)?;
+            let bytes = reader.block(block)?;
             let skip = (at + done as u64 - block * BLOCK) as usize;
             let part = bytes.get(skip..).unwrap_or_default();
             let part = &part[..part.len().min(buf.len() - done)];
@@ -200,39 +208,10 @@ impl Object {
             done += part.len();
             // A look at the end of the object does not drop its head.
             if goes_on && skip + part.len() == bytes.len() {
-                self.shared.cache.read_on(self.id, block * BLOCK);
+                self.read_to.store(block * BLOCK, Ordering::Relaxed);
             }
         }
         Ok(())
-    }
-
-    /// Returns a block; `fetches` are the reader's own requests.
-    fn block(
-        self: &Arc<Self>,
-        block: u64,
-        fetches: &mut Vec<Arc<Fetch>>,
-        deadline: Instant,
-    ) -> Result<Bytes> {
-        if let Some(own) = fetches.iter().find(|fetch| fetch.blocks.contains(&block)) {
-            return own.wait(block, deadline);
-        }
-        if let Some(bytes) = self.in_memory(block) {
-            self.shared.client.counters.memory_hit();
-            return Ok(bytes);
-        }
-        let other = locked(&self.pending).get(&block).cloned();
-        if let Some(bytes) = other.and_then(|other| other.wait(block, deadline).ok()) {
-            return Ok(bytes);
-        }
-        if let Some(bytes) = self.on_disk(block) {
-            return Ok(bytes);
-        }
-        // The other reader's request failed, perhaps because its deadline was earlier.
-        fetches.extend(self.request(block..block + 1, deadline)?);
-        match fetches.iter().find(|fetch| fetch.blocks.contains(&block)) {
-            Some(own) => own.wait(block, deadline),
-            None => self.in_memory(block).ok_or_else(super::retry::too_late),
-        }
     }
 
     fn in_memory(&self, block: u64) -> Option<Bytes> {
@@ -246,21 +225,25 @@ impl Object {
         Some(bytes)
     }
 
-    /// True if the block is neither here nor on its way.
+    /// True if the block is neither cached nor requested.
     fn is_missing(&self, pending: &HashMap<u64, Arc<Fetch>>, block: u64) -> bool {
         !pending.contains_key(&block)
             && self.in_memory(block).is_none()
             && !self.shared.disk.as_ref().is_some_and(|disk| disk.has(&self.key, block))
     }
 
-    /// Requests the missing ones of these blocks.
+    /// Requests the missing ones of these blocks. The caller has joined the requests as a reader.
     fn request(self: &Arc<Self>, blocks: Range<u64>, deadline: Instant) -> Result<Vec<Arc<Fetch>>> {
         let mut fetches = self.plan(blocks, deadline);
         if self.is_changed() && !fetches.is_empty() {
-            fetches.iter().for_each(|fetch| self.forget(fetch));
+            for fetch in fetches {
+                self.forget(&fetch);
+                fetch.end(Err(changed().of(&self.label)));
+            }
             return Err(changed().of(&self.label));
         }
         for fetch in &mut fetches {
+            fetch.join();
             let (object, fetch) = (self.clone(), fetch.clone());
             self.shared.schedule.awaited(&self.in_flight, move || object.run(&fetch));
         }
@@ -315,7 +298,7 @@ impl Object {
         fetches
     }
 
-    /// Removes what is left of a request from those on their way.
+    /// Removes the blocks of a request that are still pending.
     fn forget(&self, fetch: &Arc<Fetch>) {
         let mut pending = locked(&self.pending);
         for block in fetch.blocks.clone() {
@@ -323,6 +306,15 @@ impl Object {
                 pending.remove(&block);
             }
         }
+    }
+
+    /// Returns a buffer for a block. A sequential reader's new blocks get the buffers of those far behind it,
+    /// because fresh memory takes as long as the transfer.
+    fn buffer(&self, len: usize) -> Vec<u8> {
+        self.shared.cache.read_on(self.id, self.read_to.load(Ordering::Relaxed));
+        let mut buffer = self.shared.cache.buffer(len);
+        buffer.resize(len, 0);
+        buffer
     }
 
     /// Adds the next block of a request, which has arrived.
@@ -338,12 +330,21 @@ impl Object {
         self.keep(block, &bytes);
     }
 
-    /// Takes the first block, which came with the opening.
+    /// Caches the first block, which came with the opening.
     pub(super) fn keep_first(&self, bytes: Vec<u8>) {
         if bytes.len() == self.block_len(0) && !bytes.is_empty() {
             let bytes = Arc::new(bytes);
             self.shared.cache.put(self.id, 0, &bytes);
             self.keep(0, &bytes);
+            self.keep_version();
+        }
+    }
+
+    /// Writes the version to the cache on disk, for [`kept_version`] of a later mount.
+    fn keep_version(&self) {
+        let record = self.version.record().filter(|_| self.version.is_durable());
+        if let (Some(disk), Some(record)) = (&self.shared.disk, record) {
+            disk.put(&key_of_version(&self.shared, &self.address), 0, &record);
         }
     }
 
@@ -370,10 +371,27 @@ impl fmt::Debug for Object {
     }
 }
 
+/// Returns the version of which the cache on disk has the first block.
+fn kept_version(shared: &RemoteState, address: &Address) -> Option<ObjectVersion> {
+    let disk = shared.disk.as_ref()?;
+    let record = disk.get(&key_of_version(shared, address), 0, RECORD)?;
+    let version = ObjectVersion::of_record(&record)?;
+    disk.has(&key(shared, address, &version), 0).then_some(version)
+}
+
 /// Returns a digest of the address and the version. A server can't choose it.
 fn key(shared: &RemoteState, address: &Address, version: &ObjectVersion) -> Key {
+    digest([shared.identity(address), version.tag()])
+}
+
+/// Returns the key of the record of an address's version.
+fn key_of_version(shared: &RemoteState, address: &Address) -> Key {
+    digest([shared.identity(address)])
+}
+
+fn digest<const N: usize>(texts: [String; N]) -> Key {
     let mut digest = Sha256::new();
-    for text in [shared.identity(address), version.tag()] {
+    for text in texts {
         digest.update((text.len() as u64).to_le_bytes());
         digest.update(text.as_bytes());
     }

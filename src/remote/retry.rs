@@ -1,8 +1,9 @@
-//! When a failed request is sent again.
+//! Retries of failed requests.
 
 use std::hash::{BuildHasher, Hasher};
 use std::time::{Duration, Instant, SystemTime};
 
+use super::cancel;
 use super::date;
 use super::stats::Counters;
 use crate::error::{Error, Kind, Result};
@@ -52,7 +53,7 @@ pub(super) fn interrupted() -> Error {
     Error::new(Kind::System(libc::EINTR), "a signal interrupts the request")
 }
 
-/// Calls `request` until it succeeds, fails for good, or the deadline has passed.
+/// Calls `request` until it succeeds, fails for good, is cancelled, or the deadline has passed.
 pub(super) fn until<T>(
     deadline: Instant,
     counters: &Counters,
@@ -60,11 +61,15 @@ pub(super) fn until<T>(
 ) -> Result<T> {
     let mut tries = 0;
     loop {
+        if cancel::is_cancelled() {
+            return Err(interrupted());
+        }
         if Instant::now() >= deadline {
             return Err(too_late());
         }
         let failure = match request() {
             Ok(result) => return Ok(result),
+            Err(_) if cancel::is_cancelled() => return Err(interrupted()),
             Err(failure) => failure,
         };
         counters.failed(&failure.error);
@@ -75,7 +80,7 @@ pub(super) fn until<T>(
         if Instant::now().checked_add(pause).is_none_or(|then| then >= deadline) {
             return Err(failure.error);
         }
-        std::thread::sleep(pause);
+        cancel::sleep(pause);
         tries += 1;
         counters.retry();
     }

@@ -84,7 +84,7 @@ impl Buckets {
             return false;
         };
         let mut learned = locked(&self.learned);
-        // Once for each bucket, so that a server can't keep us going round.
+        // Only once for each bucket, so that a server can't cause endless retries.
         let is_new = learned.len() < BUCKETS && !learned.contains_key(bucket);
         if is_new {
             learned.insert(bucket.clone(), told.to_owned());

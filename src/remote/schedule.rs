@@ -9,6 +9,7 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use super::cancel::Cancel;
 use super::retry::{eio, interrupted, too_late};
 use crate::error::Result;
 use crate::sync::locked;
@@ -21,7 +22,7 @@ const OF_FILE: usize = 8;
 const FREE_OF_MOUNT: usize = 4;
 const FREE_OF_FILE: usize = 1;
 
-/// Time after the deadline in which a request can still say why it failed.
+/// Time after the deadline within which a request can still report the reason for its failure.
 const LAST_WORDS: Duration = Duration::from_millis(500);
 
 type Run = Box<dyn FnOnce() + Send>;
@@ -92,17 +93,18 @@ impl Schedule {
         self.shared.start();
     }
 
-    /// Sends a request and waits for its result. Fails at the deadline, or when a signal ends the program that
-    /// waits; the request itself goes on until its own deadline.
+    /// Sends a request and waits for its result. Fails at the deadline. When a signal ends the program that
+    /// waits, the request is cancelled.
     pub(super) fn answer<T: Send + 'static>(
         &self,
         deadline: Instant,
         request: impl FnOnce() -> Result<T> + Send + 'static,
     ) -> Result<T> {
-        let (answer, answers) = mpsc::channel();
+        let ((answer, answers), cancel) = (mpsc::channel(), Cancel::default());
+        let watched = cancel.clone();
         self.awaited(&InFlight::default(), move || {
             // A reader that was interrupted is gone.
-            let _ = answer.send(request());
+            let _ = answer.send(watched.watched(request));
         });
         while_waiting(|| {
             loop {
@@ -111,7 +113,10 @@ impl Schedule {
                     Ok(result) => return result,
                     Err(RecvTimeoutError::Disconnected) => return Err(eio("a request ended early")),
                     Err(RecvTimeoutError::Timeout) if rest.is_zero() => return Err(too_late()),
-                    Err(RecvTimeoutError::Timeout) if caller::is_signalled() => return Err(interrupted()),
+                    Err(RecvTimeoutError::Timeout) if caller::is_gone() => {
+                        cancel.cancel();
+                        return Err(interrupted());
+                    }
                     Err(RecvTimeoutError::Timeout) => {}
                 }
             }

@@ -10,9 +10,9 @@ use std::ops::Range;
 pub(super) const WINDOW: u64 = 64;
 /// Maximum length of a request.
 pub(super) const REQUEST: u64 = 8;
-/// Maximum number of readers that are told apart.
+/// Maximum number of readers of a file that are tracked.
 const READERS: usize = 16;
-/// Distance by which reads of one reader may be out of order.
+/// Number of blocks by which the reads of one reader may be out of order.
 const BEHIND: u64 = 2;
 
 /// The sequential readers of a file; the one that read last is at the end.
@@ -29,7 +29,8 @@ struct Reader {
 }
 
 impl Streams {
-    /// Takes a read of some blocks in a file of `total` blocks. Returns the blocks to be requested ahead.
+    /// Records a read of some blocks in a file of `total` blocks. Returns the blocks to request ahead; `most` is
+    /// the maximum window.
     pub(super) fn read(&mut self, read: Range<u64>, total: u64, most: u64) -> Range<u64> {
         let continues = |reader: &Reader| read.start <= reader.next && read.start + BEHIND >= reader.next;
         let Some(at) = self.0.iter().rposition(continues) else {

@@ -197,7 +197,8 @@ pub(super) fn percent_encoded(bytes: &[u8], keep: impl Fn(u8) -> bool) -> String
     text
 }
 
-/// Encodes a name as one segment of a path. A server must not take `.` and `..` for steps.
+/// Encodes a name as one segment of a path. `.` and `..` are encoded, too, as a server would
+/// take them for steps to other directories.
 pub(super) fn segment(name: &[u8]) -> String {
     match name {
         b"." => "%2E".to_owned(),

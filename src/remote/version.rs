@@ -1,4 +1,4 @@
-//! The version of an object: what a server's headers say of it.
+//! The version of an object, from the headers of a reply.
 
 use ureq::http::HeaderMap;
 
@@ -9,6 +9,8 @@ use crate::source::{Revision, Time};
 
 /// Maximum length of an ETag or a date; longer ones are ignored.
 const LONGEST: usize = 1024;
+/// Length of the record of a version.
+pub(super) const RECORD: usize = 4096;
 
 /// The `Content-Range` of a reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -98,6 +100,27 @@ impl ObjectVersion {
         )
     }
 
+    /// Returns the record of the version: size, ETag and date, each with a line break, then zeros.
+    /// `None` if they are too long.
+    pub(super) fn record(&self) -> Option<Vec<u8>> {
+        let [etag, date] = [&self.etag, &self.last_modified].map(|text| text.as_deref().unwrap_or_default());
+        let mut record = format!("{}\n{etag}\n{date}\n", self.size).into_bytes();
+        (record.len() <= RECORD).then(|| record.resize(RECORD, 0))?;
+        Some(record)
+    }
+
+    /// Returns the version of a record, if its ETag is strong.
+    pub(super) fn of_record(record: &[u8]) -> Option<Self> {
+        let mut lines = std::str::from_utf8(record).ok()?.split('\n');
+        let (size, etag, date) = (lines.next()?, lines.next()?, lines.next()?);
+        let version = Self {
+            size: number(size)?,
+            etag: is_etag(etag).then(|| etag.to_owned()),
+            last_modified: (!date.is_empty()).then(|| date.to_owned()),
+        };
+        version.is_durable().then_some(version)
+    }
+
     /// Returns the modification time; 1970 if it is not known.
     pub(super) fn mtime(&self) -> Time {
         self.modified().unwrap_or_default()
@@ -129,7 +152,7 @@ pub(super) fn changed() -> Error {
     Error::new(Kind::Changed, "the object was changed on the server")
 }
 
-/// Refuses a body that is not the object's bytes as they are.
+/// Refuses a body with a Content-Encoding, whose ranges are not ranges of the object.
 pub(super) fn check_encoding(headers: &HeaderMap) -> Answer<()> {
     let values = headers.get_all("content-encoding").iter();
     let mut codings = values.filter_map(|value| value.to_str().ok()).flat_map(|value| value.split(','));
@@ -203,5 +226,17 @@ mod tests {
         assert_eq!(version(&format!("\"{}\"", "a".repeat(2000)), "", 1).etag, None);
         assert_ne!(weak.tag(), version("W/\"a\"", "y", 1).tag());
         assert_eq!(version("", "Sun, 06 Nov 1994 08:49:37 GMT", 1).mtime(), (784_111_777, 0));
+    }
+
+    #[test]
+    fn records_of_strong_versions_are_read_back() {
+        for version in [version("\"a\"", "x", 7), version(&format!("\"{}\"", "a".repeat(1022)), "", 0)] {
+            let record = version.record().unwrap();
+            assert_eq!((record.len(), ObjectVersion::of_record(&record)), (RECORD, Some(version)));
+        }
+        assert_eq!(ObjectVersion::of_record(&version("W/\"a\"", "x", 1).record().unwrap()), None);
+        for record in [&b""[..], b"7", b"7\n\"a\"", b"-7\n\"a\"\nx\n", b"7\n\"\xff\"\nx\n"] {
+            assert_eq!(ObjectVersion::of_record(record), None, "{record:?}");
+        }
     }
 }

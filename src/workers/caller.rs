@@ -8,6 +8,9 @@ use std::fs::File;
 use std::io::Read;
 use std::time::Duration;
 
+use rustix::io::Errno;
+use rustix::process::Pid;
+
 thread_local! {
     /// The thread of a program on whose behalf this thread works.
     static CALLER: Cell<Option<u32>> = const { Cell::new(None) };
@@ -38,15 +41,18 @@ impl Drop for Reset {
     }
 }
 
-/// True if a signal is to end or interrupt the caller.
-pub(crate) fn is_signalled() -> bool {
-    CALLER.get().is_some_and(is_thread_signalled)
+/// True if the caller has ended, or a signal is to end it.
+pub(crate) fn is_gone() -> bool {
+    CALLER.get().is_some_and(is_thread_gone)
 }
 
-/// True if a signal is to end or interrupt a thread of a program. Reading `status` never blocks.
-pub(crate) fn is_thread_signalled(thread: u32) -> bool {
-    if thread == 0 {
-        return false;
+/// True if a thread of a program has ended, or a signal is to end it. Reading `status` never blocks.
+pub(crate) fn is_thread_gone(thread: u32) -> bool {
+    // The kernel reads ahead for a thread that may end meanwhile. A thread in another PID namespace is 0.
+    let Some(id) = i32::try_from(thread).ok().and_then(Pid::from_raw) else { return false };
+    // Unlike files in /proc, this is never hidden from other users.
+    if rustix::process::getpgid(Some(id)) == Err(Errno::SRCH) {
+        return true;
     }
     let mut start = [0; LINES];
     let read = File::open(format!("/proc/{thread}/status")).and_then(|mut file| file.read(&mut start));
@@ -56,4 +62,21 @@ pub(crate) fn is_thread_signalled(thread: u32) -> bool {
         line.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)
     };
     (mask("SigPnd:") | mask("ShdPnd:")) & !mask("SigBlk:") & !mask("SigIgn:") & ENDING != 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_that_has_ended_is_gone() {
+        let id = || rustix::thread::gettid().as_raw_nonzero().get() as u32;
+        assert!(!is_thread_gone(id()) && !is_thread_gone(0) && !is_thread_gone(u32::MAX));
+        let ended = std::thread::spawn(id).join().unwrap();
+        // The thread ends a moment after it is joined.
+        assert!((0..1000).any(|_| {
+            std::thread::sleep(Duration::from_millis(1));
+            is_thread_gone(ended)
+        }));
+    }
 }

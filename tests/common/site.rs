@@ -44,6 +44,11 @@ impl Site {
         files.insert(path.to_owned(), (version, Arc::new(bytes.into())));
     }
 
+    /// Deletes a file.
+    pub fn remove(&self, path: &str) {
+        self.files.lock().unwrap().remove(path);
+    }
+
     /// Adds the files of a local directory.
     pub fn put_dir(&self, path: &str, dir: &Path) {
         for entry in std::fs::read_dir(dir).unwrap() {

@@ -96,15 +96,22 @@ fn signed_requests_are_accepted_by_another_server() {
     fs::write(folder.path().join("p/large.asdf"), large(1)).unwrap();
     let mut bucket = Bucket::serve(folder.path());
     let secret = bucket.secret.clone();
+    for key in ["p/both", "p/both/deeper/x.asdf"] {
+        bucket.put(key, &example);
+    }
 
     let mounted = bucket.mount(&secret, "s3://roman/p/").unwrap();
     let mut names: Vec<_> =
         fs::read_dir(mounted.root()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     names.sort();
-    assert_eq!(names, ["a.asdf", "deep er", "large.asdf"]);
+    assert_eq!(names, ["a.asdf", "both", "both%-", "deep er", "large.asdf"]);
     let local = Mounted::file(&example);
     let image = fs::read(local.path("arrays/image.npy")).unwrap();
-    assert!(fs::read(mounted.path("deep er/b+c.asdf/arrays/image.npy")).unwrap() == image);
+    for name in ["deep er/b+c.asdf", "both%-/deeper/x.asdf"] {
+        assert!(fs::read(mounted.path(name).join("arrays/image.npy")).unwrap() == image, "{name}");
+    }
+    let both = mounted.path("both");
+    assert!(both.is_file() && fs::read(both).unwrap() == fs::read(&example).unwrap());
 
     // If-Match: bytes of the new object do not reach readers of the old one.
     let block = File::open(mounted.path("large.asdf/blocks/0.bin")).unwrap();
@@ -116,14 +123,17 @@ fn signed_requests_are_accepted_by_another_server() {
 
     let output = bucket.run(&secret, &["--catalog", "-q", "s3://roman/p/"]);
     let lines = String::from_utf8(output.stdout).unwrap();
-    assert_eq!(lines.lines().filter(|line| line.contains("\"etag\":\"\\\"")).count(), 3, "{lines}");
+    assert_eq!(lines.lines().filter(|line| line.contains("\"etag\":\"\\\"")).count(), 5, "{lines}");
     let old = other.path().join("old");
     fs::write(&old, lines.replace("\"format\":\"asdf\"", "\"format\":\"copy\"")).unwrap();
     fs::write(&replaced, large(3)).unwrap();
     bucket.put("p/large.asdf", &replaced);
     let since = ["--catalog", "-q", "s3://roman/p/", "--since", old.to_str().unwrap()];
     let lines = String::from_utf8(bucket.run(&secret, &since).stdout).unwrap();
-    assert_eq!(lines.matches("\"format\":\"copy\"").count(), 2, "{lines}");
+    assert_eq!(lines.matches("\"format\":\"copy\"").count(), 4, "{lines}");
+    let output = bucket.run(&secret, &["--check", "s3://roman/p/"]);
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.success() && said.starts_with("5 files, ") && said.contains(", sound"), "{said}");
 }
 
 #[test]

@@ -7,12 +7,13 @@ use std::time::Duration;
 use ureq::http::Uri;
 use ureq::tls::{Certificate, PemItem, RootCerts, TlsConfig, TlsProvider, parse_pem};
 use ureq::unversioned::resolver::DefaultResolver;
-use ureq::unversioned::transport::DefaultConnector;
+use ureq::unversioned::transport::{ConnectProxyConnector, Connector, RustlsConnector, TcpConnector};
 use ureq::{Agent, Proxy};
 
 use super::HEADERS;
 use crate::error::{Error, Kind, Result};
 use crate::remote::address::{Addresses, CheckingResolver, Class, forbidden};
+use crate::remote::cancel::CancelConnector;
 use crate::remote::options::RemoteOptions;
 use crate::remote::url::Url;
 
@@ -109,7 +110,11 @@ impl Agents {
             proxy: self.proxy.as_ref().map(|proxy| (proxy.host().to_owned(), proxy.port())),
             inner: DefaultResolver::default(),
         };
-        Agent::with_parts(config, DefaultConnector::default(), resolver)
+        let connector = ConnectProxyConnector::default()
+            .chain(TcpConnector::default())
+            .chain(CancelConnector)
+            .chain(RustlsConnector::default());
+        Agent::with_parts(config, connector, resolver)
     }
 }
 

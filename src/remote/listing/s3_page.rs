@@ -17,6 +17,8 @@ pub struct Page {
     pub entries: Vec<PageItem>,
     /// The token of the next page.
     pub next: Option<String>,
+    /// True if the page has any key that begins with the prefix. It may be the marker of an empty directory.
+    pub is_found: bool,
 }
 
 /// The texts of a page, before they are decoded.
@@ -43,6 +45,7 @@ pub fn parse(bytes: &[u8], prefix: &[u8]) -> Result<Page> {
             false => key.into_bytes(),
         };
         let Some(name) = key.strip_prefix(prefix) else { continue };
+        page.is_found = true;
         let name = if listed.is_directory { name.strip_suffix(b"/").unwrap_or(name) } else { name };
         // The object with the name of the directory itself is a marker of some programs.
         if !name.is_empty() && !name.contains(&b'/') {
@@ -134,6 +137,12 @@ mod tests {
         assert_eq!(object.tag.as_deref(), Some("\"tag\""));
         assert_eq!(object.mtime, Some((1_255_369_830, 0)));
         assert_eq!((&directory.name[..], directory.is_directory), (&b".."[..], true));
+    }
+
+    #[test]
+    fn the_marker_of_an_empty_directory_is_no_entry() {
+        let marker = parse(page("<Contents><Key>p/</Key></Contents>").as_bytes(), b"p/").unwrap();
+        assert!(marker.is_found && marker.entries.is_empty());
     }
 
     #[test]

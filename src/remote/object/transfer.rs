@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::{Object, of};
+use super::{Object, kept_version, of};
 use crate::error::{Error, Result};
 use crate::remote::block::BLOCK;
-use crate::remote::client::{Ask, Reply, Trust};
+use crate::remote::client::{Ask, Condition, Reply, Trust};
 use crate::remote::fetch::Fetch;
 use crate::remote::retry::{self, Answer, Failure, eio};
 use crate::remote::shared::RemoteState;
@@ -22,7 +22,7 @@ pub(in crate::remote) fn ask_version(
     let deadline = Instant::now() + shared.options.read_timeout;
     let (own, at) = (shared.clone(), address.clone());
     let asked = shared.schedule.answer(deadline, move || {
-        let ask = Ask { address: &at, trust, query: None, range: Some((0, 0)), if_match: None };
+        let ask = Ask { address: &at, trust, query: None, range: Some((0, 0)), condition: None };
         retry::until(deadline, &own.client.counters, || {
             let mut reply = own.client.get(&ask, deadline)?;
             let (version, _) = check_first(&reply)?;
@@ -37,14 +37,15 @@ pub(in crate::remote) fn ask_version(
 /// The result of the first request.
 #[derive(Debug)]
 pub(in crate::remote) enum Opened {
-    /// An object, and its first bytes.
+    /// An object, and its first bytes; no bytes if the first block is on disk.
     Object(ObjectVersion, Vec<u8>),
     /// The server redirected to the address with a slash at its end.
     Directory,
 }
 
 impl Opened {
-    /// Sends the first request: the first block. The size comes with it.
+    /// Sends the first request: the first block, unless the server still has the version that is on disk. The
+    /// size comes with it.
     pub(in crate::remote) fn ask(shared: &Arc<RemoteState>, address: &Address, trust: Trust) -> Result<Self> {
         let deadline = Instant::now() + shared.options.read_timeout;
         let (own, at) = (shared.clone(), address.clone());
@@ -54,9 +55,14 @@ impl Opened {
 
     fn send(shared: &RemoteState, address: &Address, trust: Trust, deadline: Instant) -> Result<Self> {
         let range = Some((0, BLOCK - 1));
-        let ask = Ask { address, trust, query: None, range, if_match: None };
+        let kept = kept_version(shared, address);
+        let condition = kept.as_ref().and_then(ObjectVersion::strong).map(Condition::IsNot);
+        let ask = Ask { address, trust, query: None, range, condition };
         retry::until(deadline, &shared.client.counters, || {
             let mut reply = shared.client.get(&ask, deadline)?;
+            if let (304, Some(kept)) = (reply.status, &kept) {
+                return Ok(Self::Object(kept.clone(), Vec::new()));
+            }
             if reply.status == 200 && reply.url.path.ends_with('/') && !address.is_directory() {
                 return Ok(Self::Directory);
             }
@@ -78,26 +84,36 @@ impl Opened {
     }
 }
 
+/// A block that is being received. A retry goes on after its last byte.
+#[derive(Default)]
+struct BegunBlock {
+    bytes: Vec<u8>,
+    filled: usize,
+}
+
 impl Object {
     /// Sends a request until its blocks have arrived, it fails for good, or its time is up.
     pub(super) fn run(self: &Arc<Self>, fetch: &Arc<Fetch>) {
         // Ends the request after a panic, too.
         let ending = Ending { object: self, fetch };
-        let mut begun = Vec::new();
+        let mut begun = BegunBlock::default();
         let counters = &self.shared.client.counters;
-        let result = retry::until(fetch.deadline, counters, || self.receive(fetch, &mut begun));
+        let result =
+            fetch.send(|| retry::until(fetch.deadline, counters, || self.receive(fetch, &mut begun)));
         if result.as_ref().is_err_and(|error| error.errno() == libc::ESTALE) && !self.is_changed() {
             self.note_change(None);
         }
+        // A reader that sees the end may send a request of its own.
+        self.forget(fetch);
         fetch.end(result.map_err(of(&self.address)));
         drop(ending);
     }
 
-    /// Receives the rest of a request; `begun` holds the first bytes of the next block.
-    fn receive(&self, fetch: &Arc<Fetch>, begun: &mut Vec<u8>) -> Answer<()> {
+    /// Receives the rest of a request, from the next byte of `begun` on.
+    fn receive(&self, fetch: &Arc<Fetch>, begun: &mut BegunBlock) -> Answer<()> {
         let end = (fetch.blocks.end * BLOCK).min(self.size());
         loop {
-            let at = (fetch.blocks.start + fetch.arrived()) * BLOCK + begun.len() as u64;
+            let at = (fetch.blocks.start + fetch.arrived()) * BLOCK + begun.filled as u64;
             if at >= end {
                 return Ok(());
             }
@@ -106,7 +122,7 @@ impl Object {
                 trust: self.trust,
                 query: None,
                 range: Some((at, end - 1)),
-                if_match: self.version.strong(),
+                condition: self.version.strong().map(Condition::Is),
             };
             let mut reply = self.shared.client.get(&ask, fetch.deadline)?;
             let last = self.check_part(&reply, at, end)?;
@@ -120,28 +136,25 @@ impl Object {
     fn receive_part(
         &self,
         fetch: &Arc<Fetch>,
-        begun: &mut Vec<u8>,
+        begun: &mut BegunBlock,
         reply: &mut Reply,
         mut len: u64,
     ) -> Answer<()> {
         while len > 0 {
             let block_len = self.block_len(fetch.blocks.start + fetch.arrived());
-            let filled = begun.len();
-            let wanted = ((block_len - filled) as u64).min(len) as usize;
-            begun.resize(filled + wanted, 0);
-            let (mut read, mut result) = (0, Ok(()));
-            while read < wanted && result.is_ok() {
-                match reply.body.read(&mut begun[filled + read..]) {
-                    Ok(0) => result = Err(short()),
-                    Ok(more) => read += more,
-                    Err(failure) => result = Err(failure),
+            if begun.bytes.is_empty() {
+                begun.bytes = self.buffer(block_len);
+            }
+            let wanted = ((block_len - begun.filled) as u64).min(len) as usize;
+            match reply.body.read(&mut begun.bytes[begun.filled..][..wanted])? {
+                0 => return Err(short()),
+                read => {
+                    begun.filled += read;
+                    len -= read as u64;
                 }
             }
-            begun.truncate(filled + read);
-            result?;
-            len -= read as u64;
-            if begun.len() == block_len {
-                self.arrive(fetch, std::mem::take(begun));
+            if begun.filled == block_len {
+                self.arrive(fetch, std::mem::take(begun).bytes);
             }
         }
         Ok(())
@@ -173,8 +186,8 @@ struct Ending<'a> {
 
 impl Drop for Ending<'_> {
     fn drop(&mut self) {
-        self.fetch.end(Err(eio("a request ended early")));
         self.object.forget(self.fetch);
+        self.fetch.end(Err(eio("a request ended early")));
     }
 }
 

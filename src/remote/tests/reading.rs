@@ -167,7 +167,8 @@ fn the_cache_on_disk_outlives_a_mount_and_is_checked() {
     // A new signature is no other object.
     let source = open(&second, &server.url("/x?X-Amz-Signature=2")).unwrap();
     assert!(read(&source, 0, data.len()).unwrap() == data[..]);
-    assert_eq!((server.count(), second.stats().disk_hits), (before + 1, 5));
+    assert_eq!((server.count(), second.stats().disk_hits), (before + 1, 6));
+    assert_eq!((server.requests()[before].header("if-none-match"), second.stats().bytes), ("\"v1\"", 0));
     // A damaged block is read again.
     for entry in std::fs::read_dir(dir.path().join("c")).unwrap() {
         let path = entry.unwrap().path();

@@ -75,6 +75,9 @@ impl Reply {
         if !wanted.is_empty() && wanted != etag {
             return Self::status(412);
         }
+        if !etag.is_empty() && request.header("if-none-match") == etag {
+            return reply(304);
+        }
         let Some((first, end)) = request.range() else {
             let mut reply = reply(200);
             reply.body = data.to_vec();

@@ -16,7 +16,7 @@ fn other() -> Vec<u8> {
 }
 
 /// Returns a tree whose array `a` is in the file at a URI.
-fn tree(uri: &str) -> Vec<u8> {
+pub(crate) fn tree(uri: &str) -> Vec<u8> {
     let text = fs::read_to_string(Path::new(FIXTURES).join("exploded.asdf")).unwrap();
     text.replace("exploded0000.asdf", &format!("\"{uri}\"")).into_bytes()
 }
