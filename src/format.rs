@@ -204,14 +204,14 @@ pub trait Container: Any + Send + Sync + std::fmt::Debug {
     /// Returns the format's name, lower case: `asdf`.
     fn format(&self) -> &'static str;
 
-    /// Returns the version that the file declares, and the layout that was found: `1.0.0`.
+    /// Returns the version that the file declares, such as `1.0.0`; an unusual layout follows in parentheses.
     fn version(&self) -> String;
 
     /// Returns the text of the file's head, as `tree.yaml` shows it.
     fn tree(&self) -> Arc<dyn Content>;
 
-    /// True if the next call is slow: the first call for blocks searches the whole file for them, and any call
-    /// may read other files that the tree refers to.
+    /// True if the methods are slow now: the blocks are not located yet, which takes a search of the whole
+    /// file, or the tree refers to other files, which a method may read.
     fn is_slow(&self) -> bool {
         false
     }
@@ -357,7 +357,7 @@ pub struct Facts {
     pub lines: Vec<Vec<Fact>>,
 }
 
-/// A fact of a block: an extended attribute of its file, and a key and value in `blocks.yaml`.
+/// A property of a block: an extended attribute of its file, and a key and value in `blocks.yaml`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fact {
     /// The attribute's name, `user.FORMAT.KEY`.

@@ -48,7 +48,7 @@ use file_id::FileId;
 pub const MOST_TEXTS: usize = 50;
 /// Maximum bytes of the texts of a file.
 pub const MOST_BYTES: u64 = 16 << 20;
-/// Attempts to write into a bucket that another program may remove or rename.
+/// Attempts to write into the directory of a file's texts, which another program may remove or rename.
 const ATTEMPTS: usize = 3;
 
 /// The texts that saves replaced, of all files of this user.
@@ -86,7 +86,7 @@ pub struct KeptText<'a> {
     bucket: Bucket,
     name: OsString,
     size: u64,
-    /// Number of the older texts in the bucket.
+    /// Number of the file's older texts.
     older: usize,
 }
 
@@ -105,7 +105,7 @@ pub struct Save {
     pub new: Digest,
     /// True if each change of the text from this save to the present text is a save in this history.
     pub is_own: bool,
-    /// The bucket and the name of the entry in it.
+    /// The name of the directory with the file's texts, and the name of this save's file there.
     place: (OsString, OsString),
 }
 
@@ -178,7 +178,7 @@ impl History {
         }
     }
 
-    /// Writes an entry into the bucket of a file.
+    /// Writes an entry into the directory with a file's texts.
     fn write(&self, id: &FileId, seconds: i64, bytes: &[u8]) -> Result<KeptText<'_>> {
         let bucket = Bucket::of(&self.open_dir(true)?.1, id)?;
         let (name, older) = bucket.new_name(seconds);
@@ -234,7 +234,7 @@ impl History {
     }
 }
 
-/// Returns the entries of a bucket, the last one first.
+/// Returns the entries of a directory with a file's texts, the last one first.
 fn links(bucket: &Bucket) -> Vec<Link> {
     let link = |(name, named): (OsString, bucket::EntryName)| {
         let bytes = bucket.read(&name).unwrap_or_default();
@@ -255,8 +255,8 @@ fn links(bucket: &Bucket) -> Vec<Link> {
 }
 
 impl KeptText<'_> {
-    /// Ends a successful save: renames the bucket if the file has a new inode or path, and removes the oldest
-    /// texts beyond the limits.
+    /// Ends a successful save: renames the directory of texts if the file has a new inode or path; removes
+    /// the oldest texts beyond the limits.
     pub fn saved(self, file: (BorrowedFd<'_>, &OsStr)) {
         let Ok((state, dir)) = self.history.open_dir(false) else { return };
         let followed = FileId::of(file.0, file.1).map(|id| self.bucket.follow(&dir, &id));

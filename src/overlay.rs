@@ -6,7 +6,7 @@
 //! another text is about to be saved. It then gets a copy of the text that it showed.
 //!
 //! The overlay's lock is held for operations that take no longer than copying a tree. During a save only the
-//! lock of the editor is held, which is taken first.
+//! lock on the format's [`Editor`] is held, which is taken first.
 //!
 //! - `file`: the files of an overlay, and the quota of all of them
 //! - `write_handle`, `change`, `naming`, `xattr`: the operations of programs on them
@@ -79,7 +79,7 @@ pub(crate) struct Overlay {
     /// The format's support for editing, which opens the editor.
     support: &'static dyn EditSupport,
     pub(crate) state: RankedMutex<OverlayState>,
-    /// The editor, once it is needed. Its lock is held during a save.
+    /// The format's editor, once it is needed. Its lock is held during a save.
     pub(crate) editor: RankedMutex<Option<Box<dyn Editor>>>,
     /// The file that has the inode number of an unwritten `tree.yaml`.
     first: Weak<OverlayFile>,
@@ -101,11 +101,11 @@ pub(crate) struct OverlayState {
     /// The last refused text, whose report files may still exist.
     pub(crate) rejected: Option<TextVersion>,
     /// Number of inner lines `...` in the last saved text as it was written; see
-    /// [`inner_ends`](crate::overlay::appended). An editor may show them even if `tree.yaml` shows the text
-    /// of the source.
+    /// [`inner_ends`](crate::overlay::appended). A text editor may show them even if `tree.yaml` shows
+    /// the text of the source.
     pub(crate) inner_ends: usize,
     /// The last saved text as it was written, if the source differs from it because the save restored
-    /// something. Editors know this text. It has no name in the directory.
+    /// something. Text editors know this text. It has no name in the directory.
     pub(crate) saved_verbatim: Option<Arc<Body>>,
     pub(crate) last_save: Option<Time>,
     pub(crate) last_warnings: Vec<String>,
@@ -114,10 +114,10 @@ pub(crate) struct OverlayState {
     pub(crate) refused_at: Option<Instant>,
     /// True during a save.
     pub(crate) busy: bool,
-    /// True if the editor, with its lock on the file, is kept even while no program writes.
+    /// True if the format's editor, with its lock on the file, is kept even while no program writes.
     pub(crate) keeps_editor: bool,
     pub(crate) closed: bool,
-    /// True once a program changed a file or opened it for writing, or the editor is kept.
+    /// True once a program changed a file or opened it for writing, or the format's editor is kept.
     pub(crate) touched: bool,
     /// Time of the last change of the set of names.
     changed: Option<Time>,

@@ -1,6 +1,6 @@
 //! Unified diffs of two texts, in bounded memory and time.
 //!
-//! The lines that both texts begin or end with need no index. The lines between are compared in windows of
+//! The lines that both texts begin or end with are skipped. The lines between are compared in windows of
 //! [`WINDOW`] lines of each text (`text_diff/window.rs`), so that memory does not depend on the length of the
 //! texts. The diff is always right; it is the shortest one only if the changes are few.
 

@@ -101,7 +101,7 @@ impl SaveTarget {
         self.dir.as_fd()
     }
 
-    /// Returns the file's name in that directory.
+    /// Returns the name of the file in its directory.
     pub fn name(&self) -> &OsStr {
         &self.name
     }
@@ -187,7 +187,8 @@ pub struct Saved {
     pub version: TextVersion,
     /// True if the file was written; false if the tree had this text already.
     pub written: bool,
-    /// Messages about parts that were put back into the text. If empty, the tree is exactly the given text.
+    /// Messages about lost parts that were restored in the text. If empty, the tree is exactly the given
+    /// text.
     pub restored: Vec<String>,
     /// Problems that did not cause a refusal.
     pub warnings: Vec<Problem>,
@@ -196,12 +197,12 @@ pub struct Saved {
 /// The expected result of a save.
 #[derive(Clone, Debug)]
 pub struct Planned {
-    /// The text that would be saved: the given text, with lost parts put back.
+    /// The text that would be saved: the given text, with lost parts restored.
     pub text: Vec<u8>,
     /// The way in which the text would be written, as in the documentation; `None` if the tree has this text
     /// already.
     pub way: Option<&'static str>,
-    /// Messages about parts that would be put back into the text.
+    /// Messages about lost parts that would be restored in the text.
     pub restored: Vec<String>,
     /// Problems that would not cause a refusal.
     pub warnings: Vec<Problem>,

@@ -61,7 +61,7 @@ pub enum Class {
     TooLarge,
 }
 
-/// A location in the text as it was written, before anything was put back.
+/// A location in the text as the user's program wrote it, before lost parts were restored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Position {
     /// Byte offset in the text.

@@ -1,4 +1,4 @@
-//! The directory with the texts of one file.
+//! A bucket: the directory with the texts that saves of one file replaced.
 
 use std::ffi::{OsStr, OsString};
 use std::io::Read;
@@ -17,14 +17,14 @@ use crate::time;
 use crate::user_dirs::bound::{DIRECTORY, names};
 use crate::user_dirs::{self, is_ours};
 
-/// An open bucket.
+/// The open directory with one file's texts.
 #[derive(Debug)]
 pub(super) struct Bucket {
     dir: OwnedFd,
     pub(super) name: OsString,
 }
 
-/// Returns the names of all buckets, sorted.
+/// Returns the names of the directories of all files, sorted.
 fn all_named(history: &OwnedFd) -> Vec<OsString> {
     let mut buckets: Vec<_> = names(history.as_fd());
     buckets.sort_unstable();
@@ -34,7 +34,7 @@ fn all_named(history: &OwnedFd) -> Vec<OsString> {
 /// The name of an entry: `NUMBER-SHOWN-TAG.yaml`.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct EntryName {
-    /// Number of the save in the bucket. Clocks may go wrong, so names are not sorted by time.
+    /// Number of the save in the file's history. Clocks may go wrong, so names are not sorted by time.
     number: u64,
     /// The name in the mount, without extension.
     pub(super) shown: String,
@@ -50,13 +50,14 @@ impl EntryName {
 }
 
 impl Bucket {
-    /// Opens the bucket with this name, if it belongs to this user and no other user can write to it.
+    /// Opens the directory `name` with a file's texts, if it belongs to this user and no other user can write
+    /// to it.
     pub(super) fn open(history: &OwnedFd, name: &OsStr) -> Option<Self> {
         let dir = rustix::fs::openat(history, name, DIRECTORY | OFlags::NOFOLLOW, Mode::empty()).ok()?;
         is_ours(&rustix::fs::fstat(&dir).ok()?).then(|| Self { dir, name: name.to_owned() })
     }
 
-    /// Opens the bucket of a file; creates it if there is none.
+    /// Opens the directory with the texts of a file; creates it if there is none.
     pub(super) fn of(history: &OwnedFd, id: &FileId) -> Result<Self> {
         let known = all_named(history).into_iter().find(|name| id.has_key(name));
         if let Some(bucket) = known.and_then(|name| Self::open(history, &name)) {
@@ -70,8 +71,8 @@ impl Bucket {
         Self::open(history, &name).ok_or_else(|| Errno::NOENT.into())
     }
 
-    /// Returns the bucket of a file, and other buckets that may hold earlier texts: two machines may have
-    /// created a bucket at once, and another file may have had this path.
+    /// Returns the directory with the texts of a file, and other directories that may hold earlier texts: two
+    /// machines may have created one at once, and another file may have had this path.
     pub(super) fn all_of(history: &OwnedFd, id: &FileId) -> (Option<Self>, Vec<Self>) {
         let buckets = all_named(history);
         let own = buckets.iter().find(|name| id.has_key(name));
@@ -143,7 +144,7 @@ impl Bucket {
         removed
     }
 
-    /// Renames the bucket if the inode or path of its file has changed. Returns the name of the bucket.
+    /// Renames the directory if the inode or path of its file has changed. Returns the directory's name.
     pub(super) fn follow(&self, history: &OwnedFd, id: &FileId) -> OsString {
         let name = id.bucket();
         // If a bucket has this name already, ours keeps its name and is found by the path.

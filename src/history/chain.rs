@@ -9,11 +9,12 @@
 //! | old text | yes | the save did not happen |
 //! | neither | | another program wrote a text: this and all older entries are of another text |
 //!
-//! A torn entry may stand for any save. When a bucket has no more entries, a bucket of the same path goes on.
+//! A torn entry may stand for any save. After the entries of the file's own directory, those of another
+//! directory follow if one of them wrote the text reached so far.
 
 use super::{Digest, Save};
 
-/// An entry of a bucket.
+/// An entry of a file's history.
 #[derive(Debug)]
 pub(super) enum Link {
     Whole(Save),
@@ -22,7 +23,7 @@ pub(super) enum Link {
 }
 
 /// Returns the saves of a file with this text, the last one first, then the entries of other texts. `own` and
-/// each of `others` are the entries of a bucket, the last one first.
+/// each of `others` are the entries of one directory, the last one first.
 pub(super) fn changes(now: Digest, own: Vec<Link>, mut others: Vec<Vec<Link>>) -> Vec<Save> {
     let (mut changes, mut text) = (Vec::new(), Some(now));
     let strangers = follow(own, &mut text, &mut changes);
@@ -40,8 +41,8 @@ pub(super) fn changes(now: Digest, own: Vec<Link>, mut others: Vec<Vec<Link>>) -
     changes
 }
 
-/// Follows the entries of a bucket back from a text, `None` for an unknown one. Adds the saves to `changes`;
-/// returns the entries of other texts.
+/// Follows the entries of a directory back from a text, `None` for an unknown one. Adds the saves to
+/// `changes`; returns the entries of other texts.
 fn follow(links: Vec<Link>, text: &mut Option<Digest>, changes: &mut Vec<Save>) -> Vec<Save> {
     let (mut strangers, before) = (Vec::new(), changes.len());
     for link in links {
@@ -69,7 +70,7 @@ mod tests {
         Digest::of(text.to_string().as_bytes())
     }
 
-    /// Returns a bucket from saves such as `ab`, the last one first; `?` is a torn entry.
+    /// Returns entries for saves such as `ab` (`b` replaced `a`), the last one first; `?` is a torn entry.
     fn bucket(saves: &str) -> Vec<Link> {
         let link = |save: &str| {
             let mut texts = save.chars().map(digest);

@@ -1,4 +1,4 @@
-//! The identity of a file, by which its bucket is found.
+//! The identity of a file, by which its bucket (the directory with its texts) is found.
 //!
 //! The key is a digest of the machine, the file system, the inode and its time of birth. It survives a rename
 //! of the file, and differs for a new file that gets the inode number of a deleted one. The machine is

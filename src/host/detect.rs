@@ -39,7 +39,7 @@ pub(crate) struct EntryPosition {
 }
 
 impl EntryPosition {
-    /// Returns the position of a file or directory elsewhere.
+    /// Pairs a place with its server, which may never answer.
     pub(crate) fn elsewhere(place: Arc<dyn Place>) -> Self {
         let foreign = Some(Foreign::of_server(place.server()));
         Self { location: Location::Elsewhere(place), foreign }

@@ -49,13 +49,13 @@ impl Draft {
         Ok(Self { text: body.text()?, joined: None, edits: body.edits })
     }
 
-    /// Returns the text for the editor.
+    /// Returns the text for the format's editor.
     fn whole(&self) -> &[u8] {
         self.joined.as_ref().map_or(&self.text, |joined| &joined.text)
     }
 }
 
-/// A draft that the editor must check.
+/// A draft that the format's editor must check.
 #[derive(Debug)]
 struct Attempt {
     draft: Draft,
@@ -69,7 +69,7 @@ struct Attempt {
     program: Option<String>,
 }
 
-/// The state of a text before the editor sees it.
+/// The state of a text before the format's editor gets it.
 enum Prepared {
     Done(CommitOutcome),
     Attempt(Attempt),
@@ -158,7 +158,7 @@ impl Overlay {
             // The text was changed meanwhile.
             _ if !clean => Ok(()),
             CommitOutcome::Saved { verbatim: true } => self.make_pristine(state, overlay_file),
-            // An editor that has just saved the file must find it unchanged.
+            // A text editor that has just saved the file must find it unchanged.
             CommitOutcome::Saved { verbatim: false } | CommitOutcome::Valid => Ok(()),
         }
     }
@@ -221,7 +221,7 @@ impl Overlay {
         }
     }
 
-    /// Decides if the editor must check the text, and refuses what can be refused without the editor.
+    /// Decides if the format's editor must check the text. Refuses texts that need no check to be refused.
     fn prepare(&self, state: &mut OverlayState, overlay_file: &Arc<OverlayFile>) -> Result<Prepared> {
         let saved = self.saved_text().and_then(|saved| Ok((saved, self.head(state)?, self.times(state)?)));
         let (saved, (base_version, base), saved_times) = match saved {
@@ -229,7 +229,7 @@ impl Overlay {
             // The source may be gone, or have another format now.
             Err(error) => return Err(self.refuse_unknown(state, overlay_file, error)),
         };
-        // On a server the source may have been replaced, which only the editor finds out.
+        // On a server the source may have been replaced, which only the format's editor finds out.
         let is_certain = !self.mounted()?.is_remote();
         let mut body = locked(&overlay_file.body);
         match &body.backing {
@@ -240,8 +240,8 @@ impl Overlay {
         }
         match body.refusal() {
             Some(refusal) if refusal.is_final() => return Err(errno(refusal.errno())),
-            // The refusal is not final: the text may be in the source without being durable. The editor tries
-            // again.
+            // The refusal is not final: the text may be in the source without being durable. The format's
+            // editor tries again.
             Some(_) => {}
             // If the saved text can't be read now, the save handles the error: it keeps a text that it
             // refuses.
@@ -294,7 +294,8 @@ impl Overlay {
         }
     }
 
-    /// Runs the editor. Only the editor's lock is held meanwhile.
+    /// Saves a draft with the format's [`Editor`]. Of the overlay's locks only that of `editor` is held
+    /// meanwhile.
     fn save(
         &self,
         editor: &mut dyn Editor,

@@ -46,7 +46,7 @@ impl Overlay {
         }
     }
 
-    /// True once a program changed a file or opened it for writing, or the editor is kept.
+    /// True once a program changed a file or opened it for writing, or the format's editor is kept.
     pub(crate) fn is_touched(&self) -> bool {
         locked(&self.state).touched
     }
@@ -76,10 +76,9 @@ impl Overlay {
         refused.then(|| format!("a text {of} was refused; save a correct one, or remove {REJECTED}"))
     }
 
-    /// Drops all state that can be recreated from the source, including the state of the last save and the
-    /// files that report a save or refusal. Does nothing if a program has a file open or created one. Without
-    /// `old`, only those report files are dropped that take up quota. Returns true if only a pristine
-    /// `tree.yaml` is left.
+    /// Drops the state of the last save, and the files that report a save or a refusal: all of them if `old`,
+    /// otherwise only those that take up quota. Drops nothing if a program has a file open or has created
+    /// one. Returns true if only a pristine `tree.yaml` is left, which can be recreated from the source.
     pub(crate) fn put_away(&self, old: bool) -> bool {
         let Some(mut editor) = locked_at_once(&self.editor) else { return false };
         let Some(mut state) = locked_at_once(&self.state) else { return false };

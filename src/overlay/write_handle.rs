@@ -241,7 +241,8 @@ impl WriteHandle {
         state.busy || (untried && self.overlay.is_tree(&state, &self.overlay_file))
     }
 
-    /// Handles close: tries the text if this handle wrote it and the process that opened it closes it.
+    /// Handles close: checks the text that this handle wrote, and saves or refuses it, if the closing process
+    /// is the one that opened the handle. The table of the module has the other cases.
     pub fn flush(&self, caller: Caller) -> Result<()> {
         let mut editor = {
             let state = locked(&self.overlay.state);
@@ -267,7 +268,8 @@ impl WriteHandle {
         self.overlay.commit(&mut editor, &self.overlay_file)
     }
 
-    /// Handles fsync: tries the text if this handle wrote it; makes a scratch file durable.
+    /// Handles fsync: checks the text that this handle wrote, and saves or refuses it. Makes a file other
+    /// than `tree.yaml` durable.
     pub fn sync(&self) -> Result<()> {
         {
             let state = locked(&self.overlay.state);

@@ -28,9 +28,9 @@ use super::Identity;
 use crate::error::Kind;
 use crate::user_dirs;
 
-/// Bytes per request if the kernel copies.
+/// Bytes that one system call copies within the kernel.
 const COPIED_AT_ONCE: u64 = 64 << 20;
-/// Bytes per request if this program copies.
+/// Bytes that are read and written at once where the kernel can't copy.
 const PIECE: u64 = 1 << 20;
 /// The type of ext2, ext3 and ext4 in statfs.
 const EXT4: u64 = 0xef53;

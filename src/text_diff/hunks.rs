@@ -1,4 +1,4 @@
-//! Changes to the hunks of a unified diff.
+//! Groups changed lines into the hunks of a unified diff, and writes the hunks.
 
 use std::io::{self, Write};
 
@@ -9,7 +9,7 @@ const CONTEXT: usize = 3;
 /// Maximum changes of one hunk. Beyond it, the hunk shows all lines between its changes as replaced.
 const MOST_CHANGES: usize = 1 << 16;
 
-/// A writer of hunks. It holds the changes of one hunk, because its header counts their lines.
+/// A writer of hunks. It collects the changes of one hunk, because the hunk's header counts their lines.
 pub(super) struct Hunks<'a, W> {
     old: &'a [u8],
     new: &'a [u8],

@@ -17,13 +17,13 @@ pub const SLACK: u64 = 16 << 20;
 const LONGEST: u64 = 24 * 60 * 60;
 const NOTE: &str = ".size";
 
-/// Returns the noted bytes of all replaced texts; `None` if they must be counted.
+/// Returns the size in bytes of all replaced texts, from the note; `None` if the texts must be counted.
 pub fn known(dir: BorrowedFd<'_>, now: u64) -> Option<u64> {
     let (bytes, _, counted) = read(dir)?;
     (counted <= now && now < counted.saturating_add(LONGEST)).then_some(bytes)
 }
 
-/// Notes the bytes of all replaced texts, which were counted at `now`.
+/// Writes the note: the size in bytes of all replaced texts, which were counted at `now`.
 pub fn found(dir: BorrowedFd<'_>, bytes: u64, now: u64) {
     write(dir, bytes, 0, now);
 }
@@ -33,8 +33,8 @@ pub fn forget(dir: BorrowedFd<'_>) {
     let _ = rustix::fs::unlinkat(dir, NOTE, AtFlags::empty());
 }
 
-/// Adds `more` to the noted bytes, and subtracts the bytes that `remove` removes and returns; `remove` gets
-/// the noted bytes. True if the texts must be counted now.
+/// Updates the size in the note after `more` bytes were written. `remove` gets the size, removes old texts,
+/// and returns the number of bytes freed. Returns true if the texts must be counted now.
 pub fn add(dir: BorrowedFd<'_>, more: u64, remove: impl FnOnce(Option<u64>) -> u64) -> bool {
     let noted = read(dir);
     let fewer = remove(noted.map(|(bytes, ..)| bytes));

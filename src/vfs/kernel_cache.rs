@@ -52,7 +52,7 @@ pub trait Kernel: Send + Sync {
 struct Opened {
     /// Serial of the mounted file.
     file: u64,
-    /// Blocks of that file from which the node's bytes are made.
+    /// Numbers of the mounted file's blocks from which the node's bytes come.
     blocks: Box<[usize]>,
 }
 
@@ -95,7 +95,8 @@ impl KernelCache {
         self.0.worker.run(|| ());
     }
 
-    /// Records that a node is opened, made of these blocks of the mounted file with the serial `file`.
+    /// Records that a node was opened. Its bytes come from `blocks` of the mounted file with the serial
+    /// `file`.
     pub(crate) fn note_open(&self, ino: Ino, file: u64, blocks: &[usize]) {
         let mut opened = locked(&self.0.opened);
         if opened.len() >= OPENED && !opened.contains_key(&ino) {
@@ -105,7 +106,7 @@ impl KernelCache {
         opened.insert(ino, Opened { file, blocks: blocks.into() });
     }
 
-    /// Drops the cached bytes of all nodes that are made of block `n` of a mounted file.
+    /// Drops the cached bytes of all nodes whose bytes come from block `n` of a mounted file.
     pub(crate) fn forget_block(&self, file: u64, n: usize) {
         let opened = locked(&self.0.opened);
         let made_of_it = opened.iter().filter(|(_, noted)| noted.file == file && noted.blocks.contains(&n));

@@ -1,7 +1,8 @@
 //! Switching a mount between read-only and writable.
 //!
-//! A mount that began writable can be sealed: every change then fails with EROFS, as on any file system that was
-//! remounted read-only. The lock on its file stays, so that the mount can become writable again.
+//! A mount that began writable can be made read-only (*sealed*): every change then fails with EROFS, as on
+//! any file system that was remounted read-only. The lock on its file stays, so that the mount can become
+//! writable again.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -58,7 +59,7 @@ impl Vfs {
         written.iter().filter_map(|entry| entry.folder().ok()?.used_overlay()).collect()
     }
 
-    /// Refuses a change of a sealed mount.
+    /// Fails with EROFS if the mount is read-only.
     pub(crate) fn check_writable(&self) -> Result<()> {
         if self.is_read_only() { Err(errno(libc::EROFS)) } else { Ok(()) }
     }

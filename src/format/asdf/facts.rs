@@ -1,4 +1,4 @@
-//! The facts of a block's header, named as in the standard.
+//! The fields of a block's header that `blocks.yaml` and extended attributes show, named as in the standard.
 
 use std::fmt::Write as _;
 

@@ -162,7 +162,8 @@ impl FreePlaces {
         Self { folders: Folders::new(ENDING), tree, taken }
     }
 
-    /// Returns an item at a path, with a file name that no other item has, and its directory.
+    /// Creates the view's entry for a file at a path, with an unused file name. Also returns the ID of the
+    /// directory that contains the entry.
     fn item(&mut self, path: &SharedPath, what: FitsEntry) -> Option<(Item<FitsEntry>, Id)> {
         let (folder, stem) = path.split_last()?;
         let stem = same_paths::component(stem, ENDING);

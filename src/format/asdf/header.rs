@@ -120,7 +120,8 @@ pub struct Header {
     pub header_size: u16,
     /// The flags: [`STREAMED`], [`ENCODED`].
     pub flags: u32,
-    /// The compression label, or the draft's encoding; zeros for none.
+    /// The compression label, or the encoding in a header of 2014. Zeros if the header names none; empty if
+    /// the layout has no such field.
     pub label: Vec<u8>,
     /// The number of bytes allocated for the data.
     pub allocated_size: u64,

@@ -25,7 +25,7 @@ struct Whole {
     others: HashMap<String, usize>,
     /// The number of the file's own last block, if that is streamed. It is moved to the end.
     streamed: Option<usize>,
-    /// A text that differs if the bytes of the imploded file may differ.
+    /// A text that changes whenever the bytes of the imploded file may have changed.
     signature: String,
 }
 

@@ -112,10 +112,11 @@ pub struct Shape {
 pub enum Mask {
     /// All elements are valid.
     None,
-    /// Elements with this value are masked. The value is `None` if it is not a number. The mark is its place
-    /// in the text.
+    /// Elements with this value are masked. The value is `None` if it is not a number. [`Mark`] is the
+    /// position of the value in the tree's text.
     Value(Mark, Option<Number>),
-    /// Elements for which another ndarray is true are masked. The mark is the place of that ndarray's node.
+    /// Elements for which another ndarray is true are masked. [`Mark`] is the position of the other ndarray
+    /// in the tree's text.
     Ndarray(Mark),
 }
 
@@ -215,8 +216,9 @@ impl Ndarray {
         Ok(array)
     }
 
-    /// Reads a node with this tag even if Python asdf can't: with strides of 0, with a table in the tree with
-    /// as many rows as fields, or with a faulty mask. Returns the fault of the mask as well.
+    /// Reads a node with this tag. Accepts three kinds of arrays that Python asdf can't read: a stride is 0,
+    /// an inline table has as many rows as fields, or the mask is faulty. Returns the fault of the mask as
+    /// well.
     pub fn read_leniently(tag: &str, node: &TreeNode) -> Result<(Self, Option<Trouble>)> {
         let mut array = Self::read_unmasked(tag, node, false)?;
         let mut wrong = None;

@@ -25,12 +25,13 @@ pub const MISMATCH: &str = "its checksum does not match the stored bytes";
 /// Maximum number of chunks with wrong checksums that are remembered.
 const WRONG: usize = 4096;
 
-/// The source of the decoded sizes of the chunks.
+/// The headers from which the decoded sizes of the chunks are known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Sizes {
-    /// The header: the size of every chunk but the last, the size of the last, and the number of chunks.
+    /// The file's header: the size of every chunk but the last, the size of the last, and the number of
+    /// chunks.
     Stated { each: u64, last: u64, chunks: u64 },
-    /// The headers of the chunks.
+    /// The chunks' own headers, which are read one by one.
     Counted,
 }
 

@@ -16,7 +16,7 @@ use crate::source::{Source, read_up_to};
 /// Number of offsets that are read at once.
 const PIECE: u64 = 8 << 10;
 
-/// The source of the location of the first chunk.
+/// The part of the file that gives the location of the first chunk.
 #[derive(Clone, Copy, Debug)]
 enum Anchor {
     /// The header.

@@ -1,4 +1,4 @@
-//! The facts of a chunk, in the words of the format.
+//! The properties of a chunk that `blocks.yaml` and extended attributes show, in the words of the format.
 
 use super::entry::IndexEntry;
 use super::file::GsdFile;

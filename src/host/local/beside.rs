@@ -34,12 +34,12 @@ const BELOW: ResolveFlags =
 /// Maximum attempts to resolve a path that other programs change meanwhile.
 const TRIES: usize = 8;
 
-/// The surroundings of a source: access to other files relative to it.
+/// Access to the other files that a source names by paths relative to itself.
 #[derive(Clone, Debug)]
 pub(super) struct Beside {
     source: LocalPath,
-    /// Directory and file of the source, if users other than the mounting user have access. They might
-    /// replace the file at its path.
+    /// The source's directory and file, held open if other users have access to the mount: such a user might
+    /// replace the file at the source's path.
     held: Option<Arc<(OwnedFd, OwnedFd)>>,
     /// Path from the source's directory to the directory at which paths start.
     prefix: PathBuf,
@@ -50,7 +50,8 @@ impl Beside {
         Self { source, held: None, prefix: PathBuf::new() }
     }
 
-    /// Returns the surroundings of the source in `dir` that is open as `file`, with access for all users.
+    /// Creates access to the files beside a source, for a mount with `allow_other`. `dir` and `file` are the
+    /// source's open directory and file.
     pub(super) fn shared(source: LocalPath, dir: BorrowedFd<'_>, file: BorrowedFd<'_>) -> Result<Self> {
         let held = Arc::new((dir.try_clone_to_owned()?, file.try_clone_to_owned()?));
         Ok(Self { held: Some(held), ..Self::new(source) })

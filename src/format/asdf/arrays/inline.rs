@@ -79,8 +79,8 @@ impl TreeText {
         Ok((Events::keeping(Arc::new(text)), before))
     }
 
-    /// Returns a column in which the key of the node can stand. The boolean is true if the node is a block
-    /// sequence, which begins with a dash.
+    /// Returns the column of the node's key, or of the dash before a node without a key. The boolean is true
+    /// if the node itself is a block sequence; the column is then that of the sequence's first dash.
     fn column_of_key(&self, place: Mark) -> Result<(u64, bool)> {
         let column = place.column.saturating_sub(1);
         if column > WIDEST {
@@ -114,7 +114,7 @@ impl TreeText {
     }
 }
 
-/// A part of an array.
+/// The start or the end of a sequence in an inline array, or an element.
 enum ArrayPart<'e> {
     Open,
     Close,
@@ -159,7 +159,7 @@ impl Walk {
         Ok(())
     }
 
-    /// Passes the next part to `take`. False at the end.
+    /// Passes the next start, end or element to `take`. False at the end of the array.
     fn step(&mut self, take: &mut dyn FnMut(ArrayPart<'_>) -> Result<()>) -> Result<bool> {
         while self.nodes.pop_if(|node| node.ended).is_some() {}
         let Some(node) = self.nodes.last_mut() else { return Ok(false) };

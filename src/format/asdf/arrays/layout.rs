@@ -69,7 +69,8 @@ struct Layout<'p> {
     places: PathsInArrays,
     /// The arrays with files of their own.
     arrays: HashMap<Id, Arc<Ndarray>>,
-    /// Mask arrays by their own paths; true if the mask's file holds the array unchanged.
+    /// Arrays that are masks, by their own paths. The boolean is true if the mask's file shows the mask array
+    /// unchanged, false if the file shows it broadcast or converted to booleans.
     masks: HashMap<Id, (Arc<Ndarray>, bool)>,
     items: Vec<Item<ArrayEntry>>,
     lost_masks: Vec<LostMask>,

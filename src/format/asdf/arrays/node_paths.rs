@@ -54,7 +54,7 @@ impl NodePaths {
         self.folder(paths, path).and_then(|path| self.join(path, key.as_bytes()))
     }
 
-    /// Returns an item at a path, with a unique file name.
+    /// Creates the view's entry for the node at a path, with a unique file name.
     pub(in super::super) fn item<T>(&mut self, path: Id, ending: &'static str, what: T) -> Item<T> {
         let copies = self.taken.entry((path, ending)).or_default();
         let copy = match *copies {

@@ -54,12 +54,12 @@ pub(super) fn resolved(file: &AsdfFile, found: &FoundArrays) -> FoundArrays {
     resolved
 }
 
-/// Returns the path of the node that an item stands for.
+/// Returns the path of the node that an entry of the view shows.
 fn path_of(item: &Item<ArrayEntry>) -> SharedPath {
     item.folder.join(item.file.strip_suffix(ENDING).unwrap_or(&item.file))
 }
 
-/// The paths of all items.
+/// The paths of all entries of the view.
 struct Places {
     tree: PathTree,
     taken: HashSet<(Id, String)>,

@@ -118,7 +118,7 @@ fn is_usual(header: &Header) -> bool {
         (header.used_size <= header.allocated_size || header.streamed()) && header.end().is_some();
     header.header_size <= LARGEST_USUAL_HEADER
         && label.iter().all(u8::is_ascii_graphic)
-        // Ten right bytes are no coincidence. If the sizes do not fit, the sizes are damaged.
+        // Contradictory sizes are taken for damage if `header_size` and the label are those that writers use.
         && (sizes_fit || (USUAL_HEADERS.contains(&header.header_size) && [0, 4].contains(&label.len())))
 }
 

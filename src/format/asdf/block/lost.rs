@@ -48,7 +48,8 @@ impl Chain<'_> {
         Ok(true)
     }
 
-    /// Inserts the blocks that the index lists before the first block that was found.
+    /// Adds lost blocks at the front: those that lie before the first block found, and that only the index
+    /// lists.
     pub(super) fn lost_in_front(&mut self, head_end: u64, end: End) -> Result<()> {
         if self.only_looks_like_an_index(end) {
             return Ok(());

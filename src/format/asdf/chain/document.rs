@@ -6,7 +6,7 @@ use crate::format::asdf::quantize::{ByteOrder, Float};
 use crate::format::asdf::tile::{MAX_DIMENSIONS, Tiling};
 use crate::yaml;
 
-/// The bytes at the start of a block in which its chain must end.
+/// Number of bytes at the start of a block within which its encoding chain must end.
 pub const HEAD: usize = 64 << 10;
 
 /// The most encodings in a chain.

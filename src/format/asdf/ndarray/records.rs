@@ -64,9 +64,11 @@ fn are_rows(values: &[TreeNode], fields: &[Field]) -> bool {
     !values.is_empty() && values.iter().zip(fields).all(is_row)
 }
 
-/// True if Python descends into a sequence that has as many sequences as there are fields. numpy takes any
-/// sequence for a boolean. It then refuses a sequence for a float or a string, and Python descends. For other
-/// numbers Python does not.
+/// True if Python descends into a sequence of sequences that has as many items as there are fields.
+///
+/// Python descends only if numpy refuses the items as values of the fields. numpy accepts any sequence as a
+/// boolean. The first field that is not a boolean therefore decides: Python descends if this field is a float
+/// or a string.
 fn python_looks_below(fields: &[Field]) -> bool {
     use Scalar::{Ascii, Bool8, Float16, Float32, Float64, Ucs4};
     let first = fields.iter().find(|field| field.datatype != Datatype::Scalar(Bool8));

@@ -11,12 +11,12 @@ use crate::error::{Error, Result};
 /// The most pixels in each direction.
 const LARGEST: u64 = 1024;
 /// The approximate number of elements that are read. An image of up to 4096 by 4096 elements is read
-/// completely. Of a larger image as many elements are sampled, evenly from all blocks.
+/// completely. From a larger image about this number is sampled, evenly for all pixels.
 const MOST_READ: u64 = 16 << 20;
 /// Bytes read at once.
 const BUFFER: usize = 256 << 10;
 
-/// A plane of numbers, read line by line in storage order.
+/// A plane of numbers, read line by line in storage order. A pixel is the mean of a square of elements.
 #[derive(Debug)]
 pub(super) struct Plane {
     pub content: Arc<dyn Content>,
@@ -26,9 +26,9 @@ pub(super) struct Plane {
     lines: u64,
     /// Elements of a line.
     elements: u64,
-    /// True if lines are the columns of the array.
+    /// True if a line is a column of the picture, false if it is a row.
     transposed: bool,
-    /// The width and the height of the block of elements that makes a pixel.
+    /// The width and the height of a pixel, in elements.
     block: u64,
 }
 
@@ -65,7 +65,7 @@ impl Plane {
         Ok(Self { content, to_number, item, lines, elements, transposed: by_columns != turned, block })
     }
 
-    /// Returns the number of averages in a line, and the number of lines.
+    /// Returns the number of pixels in a line, and the number of lines of pixels.
     fn averaged(&self) -> (usize, usize) {
         // Both are at most LARGEST.
         (self.elements.div_ceil(self.block) as usize, self.lines.div_ceil(self.block) as usize)
@@ -78,19 +78,19 @@ impl Plane {
         (width as u32, height as u32)
     }
 
-    /// Returns the position of a pixel's number among the averages. The lowest line of the picture shows the
-    /// first row.
+    /// Returns the index in [`averages`](Self::averages) of the pixel in column `x` and row `y` of the
+    /// picture. The bottom row of the picture shows the array's first row.
     pub(super) fn place(&self, x: usize, y: u32) -> usize {
         let (across, _) = self.averaged();
         let row = (self.size().1 - 1 - y) as usize;
         if self.transposed { x * across + row } else { row * across + x }
     }
 
-    /// Computes the mean of each block; NaN if no element of it is a number.
+    /// Computes all pixels in storage order: the mean of each pixel's elements, NaN if none is a number.
     pub(super) fn averages(&self) -> Result<Vec<f64>> {
         let (across, along) = self.averaged();
         let of_line = (MOST_READ / along as u64).max(1);
-        // Reads all elements of a line, or an equal number from each block.
+        // Elements of a line that are read for each pixel: all of them, or an equal number for every pixel.
         let run = match self.elements <= of_line {
             true => self.block,
             false => (of_line / across as u64).clamp(1, self.block),
@@ -117,7 +117,7 @@ impl Plane {
         Ok(means)
     }
 
-    /// Adds the first `run` elements of each block in a line to that block's sum.
+    /// Adds the first `run` elements of each pixel in a line to the pixel's sum.
     fn add_line(&self, line: u64, run: u64, sums: &mut [Sum], buffer: &mut [u8]) -> Result<()> {
         if run == self.block {
             return self.add_lines(line, 1, sums, buffer);
@@ -130,7 +130,7 @@ impl Plane {
         Ok(())
     }
 
-    /// Adds consecutive whole lines to the sums of their blocks.
+    /// Adds the elements of `count` whole lines, from `line` on, to the sums of the pixels.
     fn add_lines(&self, line: u64, count: u64, sums: &mut [Sum], buffer: &mut [u8]) -> Result<()> {
         let (mut number, mut of_block, mut of_line) = (0, 0, 0);
         self.each(line * self.elements, count * self.elements, buffer, |value| {
@@ -161,7 +161,7 @@ impl Plane {
     }
 }
 
-/// The sum of the elements of a block.
+/// The sum of the elements of a pixel.
 #[derive(Clone, Copy, Debug, Default)]
 struct Sum {
     sum: f64,
@@ -242,7 +242,7 @@ mod tests {
         assert_eq!(long.size(), (684, 2));
         let lines = shown(&long);
         assert_eq!(lines[0][..3], [0.0, 1.0, 2.0]);
-        // The last block of a line has one column, and the blocks of the upper line have one row.
+        // The last pixel of a line averages one column, and the pixels of the upper line average one row.
         assert_eq!((lines[0][683], lines[1][683]), (83.0, 83.0));
     }
 

@@ -28,7 +28,8 @@ enum NotationKind {
         /// True if the tree does not say which of these two formats is used.
         guessed: bool,
     },
-    /// A number of units of this many seconds.
+    /// A count of time units from an epoch: `unit` is the length of a unit in seconds, `zero` the epoch in
+    /// seconds since 1970.
     Number { unit: i128, zero: i128 },
 }
 
