@@ -57,7 +57,7 @@ pub trait Decoder: Send {
     }
 
     /// True if a new decoder would soon reach the same position.
-    fn is_soon_there(&self) -> bool {
+    fn is_cheap_to_replace(&self) -> bool {
         false
     }
 }

@@ -25,7 +25,7 @@ use crate::cache::Cache;
 use crate::content::Content;
 use crate::content::folder::{Attributes, File, Node};
 use crate::error::{Error, Kind, Result};
-use crate::source::{FileSource, Reach, Source, SourceStat, Web};
+use crate::source::{FileSource, Reach, Source, SourceStat, UrlOpener};
 pub use described::{ArrayFacts, ArraySource, tree_in_json};
 use editor::{EditContext, EditSupport, Editor, SaveTarget};
 
@@ -40,7 +40,7 @@ pub struct Context {
     /// Limit on the location of other files that a file refers to.
     pub reach: Reach,
     /// The files on servers that a local file may refer to; `None` if it may not.
-    pub web: Option<Arc<dyn Web>>,
+    pub web: Option<Arc<dyn UrlOpener>>,
 }
 
 impl Context {

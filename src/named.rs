@@ -10,7 +10,7 @@ use std::sync::{Arc, OnceLock};
 use crate::cache::Cache;
 use crate::error::{Error, Kind, Result};
 use crate::remote::{Address, Remote, RemoteOptions, RemotePlace};
-use crate::source::{FileSource, Place, Source, Web};
+use crate::source::{FileSource, Place, Source, UrlOpener};
 
 /// A source that a user named.
 #[derive(Clone, Debug)]
@@ -45,7 +45,7 @@ impl Servers {
     }
 }
 
-impl Web for Servers {
+impl UrlOpener for Servers {
     fn open(&self, url: &str) -> Result<Arc<dyn Source>> {
         self.remote()?.open_named(url)
     }

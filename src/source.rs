@@ -94,7 +94,7 @@ pub trait Surroundings: Send + Sync + std::fmt::Debug {
 }
 
 /// Access to the files on servers that local trees may name.
-pub trait Web: Send + Sync + std::fmt::Debug {
+pub trait UrlOpener: Send + Sync + std::fmt::Debug {
     /// Opens the file at an http or https URL.
     ///
     /// # Errors The URL is not valid, must not be requested, or can't be read; the message says which.

@@ -13,7 +13,7 @@ libfuzzer_sys::fuzz_target!(|data: &[u8]| {
     let frame = [&[0x28, 0xb5, 0x2f, 0xfd, 0, window % 72], blocks].concat();
     let stored: Arc<dyn Content> = Arc::new(Text::new(frame));
     let Ok(all) = ZstdEverywhere::of(&stored, 1 << 20, 10) else { return };
-    for (offset, rest) in all.places {
+    for (offset, rest) in all.outputs {
         assert!(rest == all.whole[offset..], "from {offset} on");
     }
 });

@@ -52,14 +52,14 @@ const MAX_RUN: u64 = 1 << 20;
 ///
 /// `data_size` only helps to choose a framing if neither matches the stored bytes.
 pub fn open(stored: Arc<dyn Content>, data_size: u64) -> impl Chunks + 'static {
-    Row { stored, data_size, state: Mutex::default() }
+    BufferChunks { stored, data_size, state: Mutex::default() }
 }
 
 /// Passes each buffer to `take`.
 pub(super) fn each_buffer(stored: &Arc<dyn Content>, data_size: u64, take: Take<'_>) -> Result<()> {
-    let row = Row { stored: stored.clone(), data_size, state: Mutex::default() };
-    let (framing, mut window, mut at) = (row.framing()?, ScratchWindow::default(), 0);
-    while let Some(Frame { header, at: offset, end }) = row.next(framing, at, &mut window)? {
+    let chunks = BufferChunks { stored: stored.clone(), data_size, state: Mutex::default() };
+    let (framing, mut window, mut at) = (chunks.framing()?, ScratchWindow::default(), 0);
+    while let Some(Frame { header, at: offset, end }) = chunks.next(framing, at, &mut window)? {
         let len = u64::from(header.cbytes());
         if header.inner() == Some(Inner::Snappy) {
             return Err(Error::unsupported("Zarr's Blosc has no Snappy"));
@@ -75,7 +75,7 @@ pub(super) fn each_buffer(stored: &Arc<dyn Content>, data_size: u64, take: Take<
 
 /// One buffer, or several in a row.
 #[derive(Debug)]
-struct Row {
+struct BufferChunks {
     stored: Arc<dyn Content>,
     data_size: u64,
     state: Mutex<BufferTable>,
@@ -106,7 +106,7 @@ struct Frame {
     end: u64,
 }
 
-impl Chunks for Row {
+impl Chunks for BufferChunks {
     fn find(&self, offset: u64) -> Result<Option<Chunk>> {
         Ok(self.span(offset)?.and_then(|(_, span)| span.chunk(offset)))
     }
@@ -143,7 +143,7 @@ impl Chunks for Row {
     }
 }
 
-impl Row {
+impl BufferChunks {
     /// Returns the span that holds decoded byte `offset`; `None` past the end.
     fn span(&self, offset: u64) -> Result<Option<(Framing, Span)>> {
         if self.stored.is_empty() {
@@ -156,7 +156,7 @@ impl Row {
             None => *state.framing.insert(self.framing()?),
         };
         let mut window = ScratchWindow::default();
-        let span = state.table.find(offset, |mark| self.hop(framing, mark, &mut window))?;
+        let span = state.table.find(offset, |mark| self.span_at(framing, mark, &mut window))?;
         Ok(span.map(|span| (framing, span)))
     }
 
@@ -188,7 +188,12 @@ impl Row {
     }
 
     /// Returns the span that begins at `start`; `None` at the end.
-    fn hop(&self, framing: Framing, start: SpanStart, window: &mut ScratchWindow) -> Result<Option<Span>> {
+    fn span_at(
+        &self,
+        framing: Framing,
+        start: SpanStart,
+        window: &mut ScratchWindow,
+    ) -> Result<Option<Span>> {
         let Some(frame) = self.next(framing, start.stored, window)? else { return Ok(None) };
         let whole = |len: u64, stored, piece: u64, header| {
             let decoded = start.decoded.checked_add(len).ok_or_else(|| Error::damaged("a size overflows"))?;

@@ -49,17 +49,17 @@ impl SeekTable for Bzip2Table {
     }
 
     fn nearest(&self, wanted: u64) -> u64 {
-        self.found.get().map_or_else(|| self.before(wanted), |kept| kept.before(wanted)).1
+        self.index.get().map_or_else(|| self.before(wanted), |index| index.before(wanted)).1
     }
 
     fn read_from(self: Arc<Self>, from: u64) -> Result<(u64, Box<dyn SegmentReader>)> {
-        let kept = self.found.get();
-        let (block, offset) = kept.as_ref().map_or_else(|| self.before(from), |kept| kept.before(from));
-        Ok((offset, Box::new(Bzip2Reader::new(self, kept, block, offset))))
+        let index = self.index.get();
+        let (block, offset) = index.as_ref().map_or_else(|| self.before(from), |index| index.before(from));
+        Ok((offset, Box::new(Bzip2Reader::new(self, index, block, offset))))
     }
 
     fn index(&self) -> Option<&dyn IndexTrust> {
-        Some(&self.found)
+        Some(&self.index)
     }
 
     fn read_without_index(self: Arc<Self>) -> Result<Box<dyn SegmentReader>> {

@@ -72,10 +72,10 @@ impl Input {
 
     /// Returns the next four bytes without taking them, padded with zeros at the end.
     pub(super) fn magic(&mut self) -> Result<[u8; 4]> {
-        let there = self.at_least(4)?;
+        let available = self.at_least(4)?;
         let mut magic = [0; 4];
-        let len = there.len().min(4);
-        magic[..len].copy_from_slice(&there[..len]);
+        let len = available.len().min(4);
+        magic[..len].copy_from_slice(&available[..len]);
         Ok(magic)
     }
 
@@ -194,9 +194,9 @@ impl Input {
 
 impl io::Read for Input {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
-        let there = self.fill().map_err(io::Error::other)?;
-        let read = there.len().min(out.len());
-        out[..read].copy_from_slice(&there[..read]);
+        let available = self.fill().map_err(io::Error::other)?;
+        let read = available.len().min(out.len());
+        out[..read].copy_from_slice(&available[..read]);
         self.take(read);
         Ok(read)
     }

@@ -14,7 +14,7 @@ mod whole;
 
 use std::sync::Arc;
 
-use super::parts::Parted;
+use super::parts::PartTable;
 use super::seek::Seekable;
 use crate::cache::Cache;
 use crate::content::Content;
@@ -30,7 +30,7 @@ pub(super) fn frames(
     cache: &Arc<Cache>,
 ) -> impl Sequential + use<> + 'static {
     let frames = frame::Frames::new(stored.clone(), data_size);
-    Seekable::new(Parted::new(frames, data_size, cache), library::library(stored))
+    Seekable::new(PartTable::new(frames, data_size, cache), library::library(stored))
 }
 
 #[cfg(test)]

@@ -5,8 +5,8 @@
 //!
 //! | property | found |
 //! |---|---|
-//! | start of the next part | by hopping from header to header, or by decoding up to there |
-//! | maximum decoded size of a part | by hopping, so that the part can be decoded ahead |
+//! | start of the next part | by skipping from header to header, or by decoding up to there |
+//! | maximum decoded size of a part | from the headers, so that the part can be decoded ahead |
 //! | decoded offset of a part | by decoding all before it; or from the headers, if they give the length of each part, or if the maxima in them add up to exactly the data size |
 //!
 //! A read starts only at a part with a known decoded offset. Read-ahead needs no offset: a part that is
@@ -24,7 +24,7 @@ use crate::cache::{Cache, SegmentBytes, SegmentList};
 use crate::error::{Error, Result};
 
 /// Maximum number of part starts that are remembered; all data after the last one form one part.
-const CUTS: usize = 1 << 17;
+const MAX_PARTS: usize = 1 << 17;
 
 /// A read more than this many bytes past the known decoded offsets first looks for part starts without
 /// decoding.
@@ -41,7 +41,7 @@ pub(super) struct PartStart {
 
 /// The result of a search for the next part start in the headers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Hop {
+pub(super) enum NextPart {
     /// The next part start.
     To {
         next: PartStart,
@@ -77,7 +77,7 @@ pub(super) trait Parts: Send + Sync + fmt::Debug + 'static {
 
     /// Finds the next part start from headers. With `far`, the distance is not limited, and lengths are
     /// found.
-    fn hop(&self, from: PartStart, far: bool) -> Result<Hop>;
+    fn next_part(&self, from: PartStart, far: bool) -> Result<NextPart>;
 
     /// Returns a decoder from a part start to `until`, or to a point of its own choice.
     fn start(&self, from: PartStart, window: Vec<u8>, until: Option<PartStart>) -> Result<Self::Decoder>;
@@ -109,7 +109,7 @@ pub(super) trait PartDecoder: Send + 'static {
 }
 
 /// A stream of parts, with the part starts found so far.
-pub(super) struct Parted<P> {
+pub(super) struct PartTable<P> {
     parts: P,
     data_size: u64,
     cache: Arc<Cache>,
@@ -121,8 +121,8 @@ pub(super) struct Parted<P> {
 #[derive(Debug)]
 struct FoundParts {
     /// Part starts in order; never empty.
-    cuts: Vec<KnownPart>,
-    /// Decoded offsets of the first parts; never empty, and never longer than `cuts`.
+    known_parts: Vec<KnownPart>,
+    /// Decoded offsets of the first parts; never empty, and never longer than `known_parts`.
     offsets: Vec<u64>,
     /// The kind of data after the last part start.
     beyond: Beyond,
@@ -130,13 +130,13 @@ struct FoundParts {
     windows: HashMap<usize, SegmentBytes>,
     stored: SegmentList,
     /// True if a search for part starts far ahead has failed.
-    in_vain: bool,
+    search_failed: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct KnownPart {
-    cut: PartStart,
-    /// Maximum decoded size of the part that begins at `cut`.
+    start: PartStart,
+    /// Maximum decoded size of the part that begins at `start`.
     most: u64,
 }
 
@@ -152,21 +152,21 @@ enum Beyond {
 /// A part of the stream.
 #[derive(Clone, Copy, Debug)]
 struct StreamPart {
-    cut: PartStart,
+    start: PartStart,
     until: Option<PartStart>,
     most: u64,
 }
 
-impl<P: Parts> Parted<P> {
+impl<P: Parts> PartTable<P> {
     /// Returns the stream that is cut into `parts` and decodes to `data_size` bytes by its header.
     pub(super) fn new(parts: P, data_size: u64, cache: &Arc<Cache>) -> Self {
         let state = FoundParts {
-            cuts: vec![KnownPart { cut: PartStart::default(), most: u64::MAX }],
+            known_parts: vec![KnownPart { start: PartStart::default(), most: u64::MAX }],
             offsets: vec![0],
             beyond: Beyond::Unknown,
             windows: HashMap::new(),
             stored: SegmentList::default(),
-            in_vain: false,
+            search_failed: false,
         };
         Self { parts, data_size, cache: cache.clone(), state: Mutex::new(state), looking: Mutex::new(()) }
     }
@@ -178,20 +178,20 @@ impl<P: Parts> Parted<P> {
     /// Returns part `n`, which begins at a known part start; `None` if the stream ends there.
     fn part(&self, n: usize) -> Result<Option<StreamPart>> {
         let mut state = self.state();
-        if n + 1 == state.cuts.len() && state.beyond == Beyond::Unknown {
-            match self.parts.hop(state.cuts[n].cut, false) {
-                Ok(hop) => state.hopped(hop, P::CERTAIN),
+        if n + 1 == state.known_parts.len() && state.beyond == Beyond::Unknown {
+            match self.parts.next_part(state.known_parts[n].start, false) {
+                Ok(next_part) => state.add_next(next_part, P::CERTAIN),
                 // Decoding finds this error too, after all bytes before it.
                 Err(error) if error.lasts() => state.beyond = Beyond::Part,
                 Err(error) => return Err(error),
             }
         }
-        if n + 1 == state.cuts.len() && state.beyond == Beyond::End {
+        if n + 1 == state.known_parts.len() && state.beyond == Beyond::End {
             return Ok(None);
         }
-        let KnownPart { cut, most } =
-            *state.cuts.get(n).ok_or_else(|| Error::damaged("there is no such part"))?;
-        Ok(Some(StreamPart { cut, until: state.cuts.get(n + 1).map(|entry| entry.cut), most }))
+        let KnownPart { start, most } =
+            *state.known_parts.get(n).ok_or_else(|| Error::damaged("there is no such part"))?;
+        Ok(Some(StreamPart { start, until: state.known_parts.get(n + 1).map(|entry| entry.start), most }))
     }
 
     fn start(&self, n: usize, part: StreamPart) -> Result<P::Decoder> {
@@ -203,18 +203,19 @@ impl<P: Parts> Parted<P> {
             }
         };
         let lost = || Error::new(crate::Kind::System(libc::EIO), "the temporary file can't be read");
-        self.parts.start(part.cut, window.ok_or_else(lost)?, part.until)
+        self.parts.start(part.start, window.ok_or_else(lost)?, part.until)
     }
 
     /// Notes that part `n` was decoded to its end, where the next part begins. True if the next part is in
     /// the table.
     fn passed(&self, n: usize, len: u64, stopped: Stopped) -> bool {
         let mut state = self.state();
-        if state.cuts.len() == n + 1 {
-            if state.cuts.len() >= CUTS || !self.store_window(&mut state, n + 1, &stopped.window) {
+        if state.known_parts.len() == n + 1 {
+            if state.known_parts.len() >= MAX_PARTS || !self.store_window(&mut state, n + 1, &stopped.window)
+            {
                 return false;
             }
-            state.cuts.push(KnownPart { cut: stopped.next, most: u64::MAX });
+            state.known_parts.push(KnownPart { start: stopped.next, most: u64::MAX });
             state.beyond = if stopped.ended { Beyond::End } else { Beyond::Unknown };
         }
         if state.offsets.len() == n + 1 {
@@ -236,7 +237,7 @@ impl<P: Parts> Parted<P> {
     fn before(&self, offset: u64) -> (usize, u64) {
         let state = self.state();
         let mut n = state.offsets.partition_point(|start| *start <= offset).saturating_sub(1);
-        if n > 0 && n + 1 == state.cuts.len() && state.beyond == Beyond::End {
+        if n > 0 && n + 1 == state.known_parts.len() && state.beyond == Beyond::End {
             n -= 1;
         }
         (n, state.offsets.get(n).copied().unwrap_or(0))
@@ -245,20 +246,22 @@ impl<P: Parts> Parted<P> {
     /// Looks for part starts up to the first one after `wanted`, for codecs with certain lengths.
     fn look_on(&self, wanted: u64) -> Result<()> {
         loop {
-            let (n, cut) = {
+            let (n, start) = {
                 let state = self.state();
-                let (Some(last), n) = (state.cuts.last(), state.cuts.len()) else { return Ok(()) };
+                let (Some(last), n) = (state.known_parts.last(), state.known_parts.len()) else {
+                    return Ok(());
+                };
                 let end = state.offsets.get(n - 1);
                 if state.beyond == Beyond::End || end.is_none_or(|end| *end > wanted) {
                     return Ok(());
                 }
-                (n, last.cut)
+                (n, last.start)
             };
-            let hop = self.parts.hop(cut, true)?;
+            let next_part = self.parts.next_part(start, true)?;
             let mut state = self.state();
-            if state.cuts.len() == n {
-                state.hopped(hop, true);
-                if state.cuts.len() == n {
+            if state.known_parts.len() == n {
+                state.add_next(next_part, true);
+                if state.known_parts.len() == n {
                     return Ok(());
                 }
             }
@@ -267,32 +270,32 @@ impl<P: Parts> Parted<P> {
 
     /// Looks for all part starts; they are accepted only if the lengths of the parts add up.
     fn look_to_the_end(&self) -> Result<()> {
-        let (first, start) = {
+        let (first, first_offset) = {
             let state = self.state();
             (state.offsets.len() - 1, state.offsets.last().copied().unwrap_or(0))
         };
-        let (mut cut, mut offset) = (self.state().cuts[first].cut, start);
+        let (mut start, mut offset) = (self.state().known_parts[first].start, first_offset);
         let (mut found, mut offsets) = (Vec::new(), Vec::new());
         loop {
-            match self.parts.hop(cut, true)? {
-                Hop::To { next, most, len: Some(len) } if first + found.len() < CUTS => {
-                    found.push(KnownPart { cut, most });
+            match self.parts.next_part(start, true)? {
+                NextPart::To { next, most, len: Some(len) } if first + found.len() < MAX_PARTS => {
+                    found.push(KnownPart { start, most });
                     offset = offset.saturating_add(len);
                     offsets.push(offset);
-                    cut = next;
+                    start = next;
                 }
-                Hop::End if offset == self.data_size => break,
+                NextPart::End if offset == self.data_size => break,
                 _ => {
-                    self.state().in_vain = true;
+                    self.state().search_failed = true;
                     return Ok(());
                 }
             }
         }
-        found.push(KnownPart { cut, most: 0 });
+        found.push(KnownPart { start, most: 0 });
         let mut state = self.state();
         // Meanwhile another reader may have found part starts; all of these are found here too.
-        state.cuts.truncate(first);
-        state.cuts.extend(found);
+        state.known_parts.truncate(first);
+        state.known_parts.extend(found);
         state.offsets.truncate(first + 1);
         state.offsets.extend(offsets);
         state.beyond = Beyond::End;
@@ -302,28 +305,28 @@ impl<P: Parts> Parted<P> {
 
 impl FoundParts {
     /// Adds the result of the search after the last part start.
-    fn hopped(&mut self, hop: Hop, certain: bool) {
-        match hop {
-            Hop::To { next, most, len } if self.cuts.len() < CUTS => {
-                let n = self.cuts.len();
-                self.cuts[n - 1].most = most;
-                self.cuts.push(KnownPart { cut: next, most: u64::MAX });
+    fn add_next(&mut self, next_part: NextPart, certain: bool) {
+        match next_part {
+            NextPart::To { next, most, len } if self.known_parts.len() < MAX_PARTS => {
+                let n = self.known_parts.len();
+                self.known_parts[n - 1].most = most;
+                self.known_parts.push(KnownPart { start: next, most: u64::MAX });
                 self.beyond = Beyond::Unknown;
                 if let (true, Some(len)) = (certain && self.offsets.len() == n, len) {
                     self.offsets.push(self.offsets[n - 1].saturating_add(len));
                 }
             }
-            Hop::To { .. } | Hop::Unknown => self.beyond = Beyond::Part,
-            Hop::End => self.beyond = Beyond::End,
+            NextPart::To { .. } | NextPart::Unknown => self.beyond = Beyond::Part,
+            NextPart::End => self.beyond = Beyond::End,
         }
     }
 }
 
-impl<P: Parts> SeekTable for Parted<P> {
+impl<P: Parts> SeekTable for PartTable<P> {
     fn look_ahead(&self, wanted: u64) {
         let is_far = |state: &FoundParts| {
             let frontier = state.offsets.last().copied().unwrap_or(0);
-            frontier.saturating_add(FAR) < wanted && !state.in_vain
+            frontier.saturating_add(FAR) < wanted && !state.search_failed
         };
         if !is_far(&self.state()) {
             return;
@@ -335,9 +338,9 @@ impl<P: Parts> SeekTable for Parted<P> {
         let looked = if P::CERTAIN { self.look_on(wanted) } else { self.look_to_the_end() };
         match looked {
             // Decoding finds the same error.
-            Err(error) if error.lasts() => self.state().in_vain = true,
+            Err(error) if error.lasts() => self.state().search_failed = true,
             Err(error) => tracing::debug!("searching for starts of parts: {error}"),
-            Ok(()) if P::CERTAIN && is_far(&self.state()) => self.state().in_vain = true,
+            Ok(()) if P::CERTAIN && is_far(&self.state()) => self.state().search_failed = true,
             Ok(()) => {}
         }
     }
@@ -356,10 +359,13 @@ impl<P: Parts> SeekTable for Parted<P> {
     }
 }
 
-impl<P: Parts> fmt::Debug for Parted<P> {
+impl<P: Parts> fmt::Debug for PartTable<P> {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let cuts = self.state().cuts.len();
-        out.debug_struct("Parted").field("parts", &self.parts).field("cuts", &cuts).finish_non_exhaustive()
+        let known_parts = self.state().known_parts.len();
+        out.debug_struct("PartTable")
+            .field("parts", &self.parts)
+            .field("known_parts", &known_parts)
+            .finish_non_exhaustive()
     }
 }
 

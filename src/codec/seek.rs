@@ -145,7 +145,7 @@ impl<T: SeekTable> Sequential for Seekable<T> {
     }
 
     fn start_at(&self, at: u64) -> Result<Box<dyn Decoder>> {
-        let (place, segments) = self.table.clone().read_from(at)?;
+        let (start, segments) = self.table.clone().read_from(at)?;
         Ok(Box::new(SeekableDecoder {
             table: self.table.clone(),
             library: self.library.clone(),
@@ -153,14 +153,14 @@ impl<T: SeekTable> Sequential for Seekable<T> {
             stopped: None,
             backend: Backend::Ours(segments),
             ready: Vec::new(),
-            given: 0,
-            at: place,
+            consumed: 0,
+            at: start,
             from: at,
         }))
     }
 
     fn costs_a_pass(&self) -> bool {
-        self.table.index().is_some_and(|found| !found.is_there())
+        self.table.index().is_some_and(|index| !index.is_there())
     }
 }
 
@@ -172,7 +172,7 @@ struct SeekableDecoder {
     backend: Backend,
     ready: Vec<u8>,
     /// Number of bytes in `ready` that were returned or skipped.
-    given: usize,
+    consumed: usize,
     /// The decoded offset of the next byte.
     at: u64,
     /// Bytes before this offset are skipped.
@@ -193,17 +193,17 @@ enum Backend {
 impl SeekableDecoder {
     /// Handles output that contradicts the stored table: continues without the table if the table was wrong.
     fn judge_index(&mut self, error: &Error) -> Result<()> {
-        let Some(found) = self.table.index() else { return Err(error.clone()) };
-        found.judge(&mut || {
+        let Some(index) = self.table.index() else { return Err(error.clone()) };
+        index.judge(&mut || {
             tracing::warn!("decoding a block to its end, because {error}");
             let mut pass = self.table.clone().read_without_index()?;
             pass.wanted(u64::MAX);
             let (mut bytes, mut at) = (Vec::new(), 0);
             // A changed stream may have no end.
-            while at <= found.data_size() {
+            while at <= index.data_size() {
                 match pass.next(&mut bytes) {
                     Ok(Some(start)) => at += (bytes.len() - start) as u64,
-                    Ok(None) if at == found.data_size() => return Ok(()),
+                    Ok(None) if at == index.data_size() => return Ok(()),
                     Ok(None) => break,
                     Err(error) => return Err(placed(error, pass.bit(), at)),
                 }
@@ -211,8 +211,8 @@ impl SeekableDecoder {
             Err(placed(Error::damaged("the stream has changed: its decoded size differs"), pass.bit(), at))
         })?;
         self.from = self.from.max(self.at);
-        let (place, segments) = self.table.clone().read_from(self.from)?;
-        (self.at, self.given) = (place, 0);
+        let (start, segments) = self.table.clone().read_from(self.from)?;
+        (self.at, self.consumed) = (start, 0);
         self.ready = Vec::new();
         self.backend = Backend::Ours(segments);
         Ok(())
@@ -228,7 +228,7 @@ impl SeekableDecoder {
     /// stopped.
     fn ask_library(&mut self) -> Result<()> {
         self.ready = Vec::new();
-        self.given = 0;
+        self.consumed = 0;
         let mut decoder = self.library.start()?;
         let mut passed = vec![0; UNIT as usize];
         let mut to_skip = self.at;
@@ -329,33 +329,33 @@ impl Decoder for SeekableDecoder {
             return Ok(0);
         }
         loop {
-            let there = self.ready.get(self.given..).unwrap_or_default();
+            let decoded = self.ready.get(self.consumed..).unwrap_or_default();
             let pass = usize::try_from(self.from.saturating_sub(self.at)).unwrap_or(usize::MAX);
-            if pass > 0 && !there.is_empty() {
-                let passed = pass.min(there.len());
-                self.given += passed;
+            if pass > 0 && !decoded.is_empty() {
+                let passed = pass.min(decoded.len());
+                self.consumed += passed;
                 self.at += passed as u64;
                 continue;
             }
-            if !there.is_empty() {
-                let read = there.len().min(out.len());
-                out[..read].copy_from_slice(&there[..read]);
-                self.given += read;
+            if !decoded.is_empty() {
+                let read = decoded.len().min(out.len());
+                out[..read].copy_from_slice(&decoded[..read]);
+                self.consumed += read;
                 self.at += read as u64;
                 return Ok(read);
             }
             match &mut self.backend {
                 Backend::Ours(segments) => match next(&mut **segments, &mut self.ready, out, pass > 0) {
-                    Ok(StepResult::Segment(start)) => self.given = start,
+                    Ok(StepResult::Segment(start)) => self.consumed = start,
                     Ok(StepResult::Written(written)) => {
-                        self.given = self.ready.len();
+                        self.consumed = self.ready.len();
                         let written = written.min(out.len());
                         self.at += written as u64;
                         return Ok(written);
                     }
                     Ok(StepResult::End) => {
                         self.ready = Vec::new();
-                        self.given = 0;
+                        self.consumed = 0;
                         self.backend = Backend::Ended;
                     }
                     Err(error) if error.lasts() && segments.uses_index() => self.judge_index(&error)?,
@@ -399,7 +399,7 @@ impl Decoder for SeekableDecoder {
         backend.saturating_add(self.ready.capacity() as u64)
     }
 
-    fn is_soon_there(&self) -> bool {
+    fn is_cheap_to_replace(&self) -> bool {
         let nearest = self.table.nearest(self.at);
         matches!(self.backend, Backend::Ours(_)) && self.at.saturating_sub(nearest) <= WHOLE
     }

@@ -68,7 +68,7 @@ struct Scale {
     /// Output bytes between checkpoints.
     spacing: u64,
     /// Intended number of output bytes in a segment that is found ahead.
-    stretch: u64,
+    segment: u64,
     /// Minimum number of compressed bits in a segment that is found ahead.
     least_bits: u64,
 }
@@ -77,13 +77,13 @@ impl Scale {
     /// Returns a scale with a checkpoint per mebibyte, and with at most some 16 Ki checkpoints.
     fn of(data_size: u64) -> Self {
         let spacing = (data_size >> 14).next_power_of_two().max(1 << 20);
-        Self { spacing, stretch: 1 << 20, least_bits: 8 << 16 }
+        Self { spacing, segment: 1 << 20, least_bits: 8 << 16 }
     }
 
     /// Returns the scale with longer segments if several of them fit into a cache of `budget` bytes: longer
     /// segments mean fewer searches for blocks.
     fn within(self, budget: u64) -> Self {
-        if budget < LARGE_BUDGET { self } else { Self { stretch: 2 * self.stretch, ..self } }
+        if budget < LARGE_BUDGET { self } else { Self { segment: 2 * self.segment, ..self } }
     }
 
     /// Returns the output bytes between two CRCs of a stored table. That many bytes are held at once. There
@@ -95,14 +95,14 @@ impl Scale {
 
 impl SeekTable for ZlibTable {
     fn nearest(&self, wanted: u64) -> u64 {
-        match self.found.get() {
-            Some(kept) => kept.spans.start(kept.spans.at(wanted)),
+        match self.index.get() {
+            Some(index) => index.spans.start(index.spans.at(wanted)),
             None => self.before(wanted).map_or(0, |mark| mark.offset),
         }
     }
 
     fn index(&self) -> Option<&dyn IndexTrust> {
-        Some(&self.found)
+        Some(&self.index)
     }
 
     fn read_without_index(self: Arc<Self>) -> Result<Box<dyn SegmentReader>> {
@@ -110,17 +110,17 @@ impl SeekTable for ZlibTable {
     }
 
     fn read_from(self: Arc<Self>, from: u64) -> Result<(u64, Box<dyn SegmentReader>)> {
-        if let Some(kept) = self.found.get() {
-            let span = kept.spans.at(from);
-            return Ok((kept.spans.start(span), Box::new(IndexedReader::new(self, kept, span))));
+        if let Some(index) = self.index.get() {
+            let span = index.spans.at(from);
+            return Ok((index.spans.start(span), Box::new(IndexedReader::new(self, index, span))));
         }
         let mut window = Vec::new();
         let mark = self.before(from).filter(|mark| self.window(mark, &mut window).is_some());
-        let (offset, walk) = match mark {
-            Some(mark) => (mark.offset, ZlibReader::new(self, mark.place(), window)),
+        let (offset, reader) = match mark {
+            Some(mark) => (mark.offset, ZlibReader::new(self, mark.position(), window)),
             // A checkpoint without its window is useless: decoding starts at the beginning.
             None => (0, ZlibReader::new(self, Position::block_at(zlib::FIRST_BIT, 0), Vec::new())),
         };
-        Ok((offset, Box::new(walk)))
+        Ok((offset, Box::new(reader)))
     }
 }

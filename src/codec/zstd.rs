@@ -6,7 +6,7 @@
 //! | [`table`], [`scale`] | checkpoints within a long frame; decoding past the last one adds more |
 //! | [`reader`], [`blocks`] | decodes from a checkpoint on, block by block |
 //! | [`memory`], [`block`], [`sequences`], [`fse`], [`bits`] | the decoder state at a checkpoint |
-//! | [`sums`], [`dictionary`], [`index`] | the seek table as it is stored between mounts |
+//! | [`checksums`], [`dictionary`], [`index`] | the seek table as it is stored between mounts |
 //! | [`library`] | libzstd, which decodes; its pass from the start of the stream decides what is damaged |
 //!
 //! The seek table of the seekable format, in a skippable frame at the end, is skipped like any other
@@ -17,6 +17,7 @@
 mod bits;
 mod block;
 mod blocks;
+mod checksums;
 mod dictionary;
 mod everywhere;
 mod frame;
@@ -28,14 +29,13 @@ mod memory;
 mod reader;
 mod scale;
 mod sequences;
-mod sums;
 mod table;
 #[cfg(test)]
 mod tests;
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use super::parts::Parted;
+use super::parts::PartTable;
 use super::seek::index::{IndexKind, IndexSlot};
 use super::seek::trust::IndexTrust;
 use super::seek::{self, Seekable, SegmentReader};
@@ -113,7 +113,7 @@ impl Zstd {
     fn parted(&self) -> Arc<dyn Sequential> {
         let FrameStream { stored, scale, cache } = &self.frames;
         let frames = Frames::new(stored.clone(), scale.data_size(), cache);
-        let parts = Parted::new(frames, scale.data_size(), cache);
+        let parts = PartTable::new(frames, scale.data_size(), cache);
         Arc::new(Seekable::new(parts, library::library(stored.clone())))
     }
 }
@@ -151,32 +151,32 @@ impl seek::SeekTable for ZstdTable {
     }
 
     fn nearest(&self, wanted: u64) -> u64 {
-        match self.found.get() {
-            Some(kept) => kept.spans.start(kept.spans.at(wanted)),
+        match self.index.get() {
+            Some(index) => index.spans.start(index.spans.at(wanted)),
             None => self.offset_before(wanted),
         }
     }
 
     fn index(&self) -> Option<&dyn IndexTrust> {
-        Some(&self.found)
+        Some(&self.index)
     }
 
     fn read_without_index(self: Arc<Self>) -> Result<Box<dyn SegmentReader>> {
-        let kept = self.found.get();
-        Ok(Box::new(FrameReader::against(self, kept)))
+        let index = self.index.get();
+        Ok(Box::new(FrameReader::against(self, index)))
     }
 
     fn read_from(self: Arc<Self>, from: u64) -> Result<(u64, Box<dyn SegmentReader>)> {
-        if let Some(kept) = self.found.get() {
-            let span = kept.spans.at(from);
-            return Ok((kept.spans.start(span), Box::new(FrameReader::of_kept(self, kept, span))));
+        if let Some(index) = self.index.get() {
+            let span = index.spans.at(from);
+            return Ok((index.spans.start(span), Box::new(FrameReader::from_index(self, index, span))));
         }
         if let Some((within, aside)) = self.before(from)
             && let Some(dictionary) = aside.dictionary()
         {
-            match self.blocks_at(within.place, within.header, &dictionary) {
+            match self.blocks_at(within.position, within.header, &dictionary) {
                 Ok(blocks) => {
-                    let at = within.place.offset;
+                    let at = within.position.offset;
                     return Ok((at, Box::new(FrameReader::from_within(self, within, blocks))));
                 }
                 Err(error) if !error.lasts() => return Err(error),

@@ -6,17 +6,17 @@
 //! | module | what it does |
 //! |---|---|
 //! | [`slab`] | gathers a part of the array in tiles |
-//! | [`kept`] | gathered parts that readers have not read yet, under one limit |
+//! | [`gather_cache`] | gathered parts that readers have not read yet, under one limit |
 
 use std::ops::Range;
 use std::sync::Arc;
 
-use self::kept::Kept;
+use self::gather_cache::GatherCache;
 use self::slab::Slab;
 use super::{Content, Soundness, fill, read_exact_at};
 use crate::error::{Error, Result};
 
-mod kept;
+mod gather_cache;
 mod slab;
 
 /// Maximal size of a read, in bytes, unless a single element is longer.
@@ -46,7 +46,7 @@ pub struct Gather {
     /// `axes_item` bytes.
     axes: Vec<Axis>,
     axes_item: u64,
-    kept: Arc<Kept>,
+    gather_cache: Arc<GatherCache>,
 }
 
 impl Gather {
@@ -67,7 +67,7 @@ impl Gather {
             return Err(outside());
         }
         let (axes, axes_item) = if len == 0 { (Vec::new(), 0) } else { merged(&dimensions, item) };
-        Ok(Self { whole, start, item, dimensions, len, axes, axes_item, kept: Arc::default() })
+        Ok(Self { whole, start, item, dimensions, len, axes, axes_item, gather_cache: Arc::default() })
     }
 
     /// True if the elements lie so far apart that gathering ahead of a reader pays off.
@@ -82,7 +82,7 @@ impl Gather {
         if !self.has_slabs() {
             return 0;
         }
-        self.kept.read((offset, self.len), out, &|size| self.slab_at(offset, size))
+        self.gather_cache.read((offset, self.len), out, &|size| self.slab_at(offset, size))
     }
 
     /// Gathers a slab of about `size` bytes that holds the byte at `offset`. Returns the slab's offset and
@@ -323,9 +323,9 @@ mod tests {
             fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<usize> {
                 match self.0.saturating_sub(offset).min(buf.len() as u64) {
                     0 => Err(Error::damaged("broken")),
-                    there => {
-                        buf[..there as usize].fill(7);
-                        Ok(there as usize)
+                    available => {
+                        buf[..available as usize].fill(7);
+                        Ok(available as usize)
                     }
                 }
             }

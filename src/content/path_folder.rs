@@ -11,13 +11,13 @@ use crate::error::Result;
 pub use super::path_items::{Child, FolderId, Item, Items};
 
 /// A function that makes the node of an item.
-type Make<T> = Arc<dyn Fn(&T) -> Result<Node> + Send + Sync>;
+type MakeNode<T> = Arc<dyn Fn(&T) -> Result<Node> + Send + Sync>;
 
 /// A directory of the tree.
 pub struct PathFolder<T> {
     tree: Arc<Tree<T>>,
     folder: FolderId,
-    make: Make<T>,
+    make: MakeNode<T>,
     is_link: fn(&T) -> bool,
 }
 

@@ -151,12 +151,12 @@ pub struct References {
     groups: Vec<String>,
     has_left_out: bool,
     /// The metadata so far; `None` if they are too large.
-    kept: Option<Kept>,
+    metadata: Option<ConsolidatedMetadata>,
 }
 
 /// Metadata that are repeated in the consolidated metadata of groups.
 #[derive(Debug, Default)]
-struct Kept {
+struct ConsolidatedMetadata {
     /// Keys and values in their order: each group is followed by everything in it.
     entries: Vec<(String, String)>,
     /// The numbers of the entries that are groups.
@@ -168,7 +168,7 @@ struct Kept {
 
 impl Default for References {
     fn default() -> Self {
-        Self { groups: Vec::new(), has_left_out: false, kept: Some(Kept::default()) }
+        Self { groups: Vec::new(), has_left_out: false, metadata: Some(ConsolidatedMetadata::default()) }
     }
 }
 
@@ -184,8 +184,8 @@ impl References {
         let Some((_, groups)) = array.path.split_last() else { return };
         let shared = self.groups.iter().zip(groups).take_while(|(one, other)| one == other).count();
         for depth in shared..groups.len() {
-            if let Some(kept) = self.kept.as_mut().filter(|_| depth < DEEPEST) {
-                kept.groups.push(kept.entries.len());
+            if let Some(metadata) = self.metadata.as_mut().filter(|_| depth < DEEPEST) {
+                metadata.groups.push(metadata.entries.len());
             }
             self.entry(format!("{}/.zgroup", groups[..=depth].join("/")), GROUP.to_owned(), out);
         }
@@ -206,33 +206,33 @@ impl References {
     /// Writes metadata, and keeps them if they are not too many.
     fn entry(&mut self, key: String, value: String, out: &mut Vec<u8>) {
         push(out, &[",", &json(&key), ":", &json(&value)]);
-        self.keep(key.len() + value.len(), |kept| kept.entries.push((key, value)));
+        self.keep(key.len() + value.len(), |metadata| metadata.entries.push((key, value)));
     }
 
-    fn keep(&mut self, size: usize, keep: impl FnOnce(&mut Kept)) {
-        self.kept = self.kept.take().filter(|kept| kept.size + size <= MOST_KEPT);
-        if let Some(kept) = &mut self.kept {
-            kept.size += size;
-            keep(kept);
+    fn keep(&mut self, size: usize, keep: impl FnOnce(&mut ConsolidatedMetadata)) {
+        self.metadata = self.metadata.take().filter(|metadata| metadata.size + size <= MOST_KEPT);
+        if let Some(metadata) = &mut self.metadata {
+            metadata.size += size;
+            keep(metadata);
         }
     }
 
     /// Writes the consolidated metadata of the root (number 0) or of another group, which spare readers a
     /// listing; false if there is no such group. No array may follow.
     pub fn consolidated(&self, number: usize, out: &mut Vec<u8>) -> bool {
-        let Some(kept) = &self.kept else { return false };
+        let Some(metadata) = &self.metadata else { return false };
         let (first, prefix, mut members) = match number.checked_sub(1) {
             None if self.has_left_out => {
-                (0, "", format!(r#"".zgroup":{GROUP},".zattrs":{{"left_out":{{{}}}}}"#, kept.left_out))
+                (0, "", format!(r#"".zgroup":{GROUP},".zattrs":{{"left_out":{{{}}}}}"#, metadata.left_out))
             }
             None => (0, "", format!(r#"".zgroup":{GROUP}"#)),
             Some(group) => {
-                let Some(first) = kept.groups.get(group) else { return false };
-                let key = kept.entries.get(*first).map_or("", |(key, _)| key.as_str());
+                let Some(first) = metadata.groups.get(group) else { return false };
+                let key = metadata.entries.get(*first).map_or("", |(key, _)| key.as_str());
                 (*first, key.strip_suffix(".zgroup").unwrap_or(key), String::new())
             }
         };
-        let entries = kept.entries.get(first..).unwrap_or_default().iter();
+        let entries = metadata.entries.get(first..).unwrap_or_default().iter();
         for (key, value) in entries.map_while(|(key, value)| Some((key.strip_prefix(prefix)?, value))) {
             members.push_str(if members.is_empty() { "" } else { "," });
             members.push_str(&format!("{}:{value}", json(key)));
@@ -244,7 +244,7 @@ impl References {
 
     /// Returns the approximate memory in bytes.
     pub fn weight(&self) -> u64 {
-        self.kept.as_ref().map_or(0, |kept| kept.size as u64 * 2)
+        self.metadata.as_ref().map_or(0, |metadata| metadata.size as u64 * 2)
     }
 
     /// Writes the range of a chunk of an array, counted in C order.
@@ -260,9 +260,9 @@ impl References {
         let entry = json(&member);
         let entry = entry.get(1..entry.len().saturating_sub(1)).unwrap_or_default();
         push(out, &[if is_first { LEFT_OUT } else { "," }, entry]);
-        self.keep(member.len() + 1, |kept| {
-            kept.left_out.push_str(if is_first { "" } else { "," });
-            kept.left_out.push_str(&member);
+        self.keep(member.len() + 1, |metadata| {
+            metadata.left_out.push_str(if is_first { "" } else { "," });
+            metadata.left_out.push_str(&member);
         });
     }
 

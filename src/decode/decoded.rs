@@ -43,9 +43,9 @@ pub struct Decoded {
     limit: AtomicU64,
     state: Mutex<ReadersState>,
     /// Signalled when a job advances or ends.
-    turned: Condvar,
+    job_changed: Condvar,
     /// A weak reference to this content, for read-ahead on other threads.
-    me: OnceLock<Weak<Self>>,
+    weak_self: OnceLock<Weak<Self>>,
     /// The source ranges of the encoded bytes.
     ranges: Vec<Range<u64>>,
 }
@@ -106,8 +106,8 @@ impl Decoded {
             stand_alone,
             limit: AtomicU64::new(data_size),
             state: Mutex::default(),
-            turned: Condvar::new(),
-            me: OnceLock::new(),
+            job_changed: Condvar::new(),
+            weak_self: OnceLock::new(),
             ranges: Vec::new(),
         }
     }
@@ -123,7 +123,7 @@ impl Decoded {
     #[must_use]
     pub fn with_read_ahead(self) -> Arc<Self> {
         let shared = Arc::new(self);
-        let _ = shared.me.set(Arc::downgrade(&shared));
+        let _ = shared.weak_self.set(Arc::downgrade(&shared));
         shared
     }
 

@@ -28,7 +28,7 @@ pub(crate) struct Depth {
 
 impl Depth {
     /// Records that the reader read `bytes` more and is now at decoded offset `at`.
-    pub(crate) fn took(&mut self, bytes: usize, at: u64) {
+    pub(crate) fn note_read(&mut self, bytes: usize, at: u64) {
         self.taken = self.taken.saturating_add((bytes as u64).min(at.saturating_sub(self.until)));
     }
 
@@ -56,7 +56,7 @@ mod tests {
         let mut depth = Depth::default();
         let grown: Vec<_> = (0..8)
             .map(|_| {
-                depth.took(UNIT as usize, u64::MAX);
+                depth.note_read(UNIT as usize, u64::MAX);
                 depth.get(0, 4)
             })
             .collect();
@@ -66,7 +66,7 @@ mod tests {
         let mut depth = Depth::default();
         depth.wanted(4 * UNIT);
         let on_the_way = [1, 2, 3, 4, 5, 6].map(|n| {
-            depth.took(UNIT as usize, n * UNIT);
+            depth.note_read(UNIT as usize, n * UNIT);
             depth.get(n * UNIT, 4)
         });
         assert_eq!(on_the_way, [0, 0, 0, 0, 0, 1]);

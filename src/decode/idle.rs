@@ -40,7 +40,7 @@ struct Waiting {
     /// Value of `park_count` when the decoder was parked; true if a new decoder would soon reach the same
     /// position.
     park_count: u64,
-    is_soon_there: bool,
+    is_cheap_to_replace: bool,
     /// The decoder's position: a decoded offset in the content.
     at: u64,
     decoder: Box<dyn Decoder>,
@@ -63,11 +63,11 @@ impl IdleDecoders {
     /// Keeps a decoder for its next read, and evicts others beyond the limits.
     pub(super) fn park(&self, stream: Stream, at: u64, decoder: Box<dyn Decoder>) {
         let mut dropped = Vec::new();
-        let is_soon_there = decoder.is_soon_there();
+        let is_cheap_to_replace = decoder.is_cheap_to_replace();
         let mut decoders = self.decoders();
         decoders.park_count += 1;
         let Decoders { waiting, park_count } = &mut *decoders;
-        waiting.push(Waiting { stream, park_count: *park_count, is_soon_there, at, decoder });
+        waiting.push(Waiting { stream, park_count: *park_count, is_cheap_to_replace, at, decoder });
         let of_content = waiting.iter().filter(|one| one.stream.0 == stream.0).count();
         if of_content > PER_CONTENT
             && let Some(oldest) = waiting.iter().position(|one| one.stream.0 == stream.0)
@@ -93,7 +93,7 @@ impl Reclaim for IdleDecoders {
     fn make_room(&self) {
         let mut decoders = self.decoders();
         let park_count = decoders.park_count;
-        let is_left = |one: &mut Waiting| one.is_soon_there && park_count - one.park_count >= TURNS;
+        let is_left = |one: &mut Waiting| one.is_cheap_to_replace && park_count - one.park_count >= TURNS;
         let dropped: Vec<_> = decoders.waiting.extract_if(.., is_left).collect();
         drop(decoders);
         drop(dropped);
@@ -176,7 +176,7 @@ mod tests {
             Ok(0)
         }
 
-        fn is_soon_there(&self) -> bool {
+        fn is_cheap_to_replace(&self) -> bool {
             true
         }
     }

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use asdf_mount::Kind;
-use asdf_mount::format::asdf::edit::{Plan, SaveOptions};
+use asdf_mount::format::asdf::edit::{SaveOptions, SavePlan};
 use asdf_mount::format::recovery::SaveSide;
 use asdf_mount::source::storage::Storage;
 
@@ -13,13 +13,13 @@ use crate::files::{Parts, text};
 use crate::sim::{Abilities, Disk, Sim};
 
 const JOURNAL: &str = "/data/.galaxy.asdf.asdf-mount-journal";
-const PLANS: [Plan; 3] = [Plan::InPlace, Plan::Insert, Plan::Rewrite];
+const PLANS: [SavePlan; 3] = [SavePlan::InPlace, SavePlan::Insert, SavePlan::Rewrite];
 
 /// Returns a disk with a save in progress: before the first change to the source, or near the end if `late`.
-fn interrupted(plan: Plan, late: bool) -> (Parts, Parts, Disk) {
-    let padding = if plan == Plan::InPlace { vec![b' '; 3000] } else { Vec::new() };
+fn interrupted(plan: SavePlan, late: bool) -> (Parts, Parts, Disk) {
+    let padding = if plan == SavePlan::InPlace { vec![b' '; 3000] } else { Vec::new() };
     let old = Parts { text: text('a', 3000), padding, blocks: blocks(), tail: None };
-    let abilities = if plan == Plan::InPlace { Abilities::default() } else { Abilities::of(plan) };
+    let abilities = if plan == SavePlan::InPlace { Abilities::default() } else { Abilities::of(plan) };
     let sim = Disk::with(source(), &old.bytes(), abilities).record().mount();
     let options = SaveOptions::default();
     let new = text('b', 3500);
@@ -125,11 +125,11 @@ fn a_damaged_one_changes_nothing_wrongly() {
 #[test]
 fn one_that_would_not_be_believed_is_not_relied_on() {
     for plan in PLANS {
-        let padding = if plan == Plan::InPlace { vec![b' '; 3000] } else { Vec::new() };
+        let padding = if plan == SavePlan::InPlace { vec![b' '; 3000] } else { Vec::new() };
         let old = Parts { text: text('a', 3000), padding, blocks: blocks(), tail: None };
         let abilities = Abilities { squashes: true, ..Abilities::of(plan) };
         let sim = Disk::with(source(), &old.bytes(), abilities).mount();
-        let options = SaveOptions { padding: None, only: (plan != Plan::InPlace).then_some(plan) };
+        let options = SaveOptions { padding: None, only: (plan != SavePlan::InPlace).then_some(plan) };
         let error = open(&sim).unwrap().save(&text('b', 3500), &options).unwrap_err();
         assert!(error.message().contains("it belongs to another user (uid 4242)"), "{plan:?}: {error}");
         assert!(sim.disk().bytes(source()).unwrap() == old.bytes(), "{plan:?}");

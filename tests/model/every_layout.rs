@@ -1,7 +1,7 @@
 //! Files of every layout can be saved, or are refused with a reason and left unchanged.
 
 use asdf_mount::Kind;
-use asdf_mount::format::asdf::edit::{Indexed, Plan, SaveOptions};
+use asdf_mount::format::asdf::edit::{Indexed, SaveOptions, SavePlan};
 
 use crate::cases::{open, source};
 use crate::files::{MARKER, block, index, text};
@@ -262,7 +262,7 @@ fn padding_is_a_tenth_of_the_tree_and_at_least_a_page() {
     for (len, least) in [(400, 4096), (200_000, 20_000)] {
         let sim = disk(&[&text('a', 300), &data]);
         let saved = open(&sim).unwrap().save(&text('b', len), &SaveOptions::default()).unwrap();
-        assert_eq!(saved.plan, Some(Plan::Copy));
+        assert_eq!(saved.plan, Some(SavePlan::Copy));
         let first = open(&sim).unwrap().layout().kept_from as usize;
         assert!((len + least..len + least + 4096).contains(&first));
         assert_eq!((saved.grew_by % 4096, first), (0, 300 + saved.grew_by as usize));

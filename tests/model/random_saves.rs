@@ -1,6 +1,6 @@
 //! Random saves, crashes and remounts compared with a model: a text, blocks, an index.
 
-use asdf_mount::format::asdf::edit::{Plan, SaveOptions};
+use asdf_mount::format::asdf::edit::{SaveOptions, SavePlan};
 
 use crate::cases::{blocks, crashes, open, source};
 use crate::dice::Dice;
@@ -22,11 +22,11 @@ fn some_text(dice: &mut Dice) -> Vec<u8> {
 fn random_saves_and_crashes_end_as_the_model_says() {
     let can_all = Abilities { clones: true, inserts: true, links: 1, ..Abilities::default() };
     let many = [
-        Abilities::of(Plan::Clone),
-        Abilities::of(Plan::Insert),
-        Abilities::of(Plan::Copy),
-        Abilities::of(Plan::Rewrite),
-        Abilities { closed: true, ..Abilities::of(Plan::Insert) },
+        Abilities::of(SavePlan::Clone),
+        Abilities::of(SavePlan::Insert),
+        Abilities::of(SavePlan::Copy),
+        Abilities::of(SavePlan::Rewrite),
+        Abilities { closed: true, ..Abilities::of(SavePlan::Insert) },
         can_all,
         Abilities { links: 3, ..can_all },
     ];
@@ -47,7 +47,7 @@ fn random_saves_and_crashes_end_as_the_model_says() {
                 model = model.saved(&text, &options);
                 let saved = target.save(&text, &options).unwrap();
                 if saved.plan.is_some() && !model.blocks.is_empty() {
-                    assert_eq!(fits, saved.plan == Some(Plan::InPlace));
+                    assert_eq!(fits, saved.plan == Some(SavePlan::InPlace));
                 }
                 assert!(sim.disk().bytes(source()).unwrap() == model.bytes());
                 // Refused texts change nothing.

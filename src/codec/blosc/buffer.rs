@@ -153,8 +153,8 @@ impl<'a> Buffer<'a> {
             // Blocks need not be in order.
             let end = if next > start { next.min(self.header.cbytes()) } else { self.header.cbytes() };
             result = self.decode_block(index, start..end, scratch, out).map_err(|error| {
-                let place = self.offset.saturating_add(start.into());
-                placed(error.within(format_args!("Blosc block {index}")), self.stored, place)
+                let position = self.offset.saturating_add(start.into());
+                placed(error.within(format_args!("Blosc block {index}")), self.stored, position)
             });
             if result.is_err() {
                 break;

@@ -39,15 +39,15 @@ pub struct DecodedRun {
 /// A source of the buffers in a file.
 pub trait Buffers: Send + Sync + std::fmt::Debug {
     /// Returns the buffer that holds decoded byte `offset`; `None` past the end.
-    fn place(&self, offset: u64) -> Result<Option<DecodedRun>>;
+    fn buffer_at(&self, offset: u64) -> Result<Option<DecodedRun>>;
 
     /// Returns the buffers that are decoded together with decoded byte `offset`: a run of small buffers, or
-    /// the [`place`](Self::place) of a single one.
+    /// the [buffer](Self::buffer_at) of a single one.
     fn run(&self, offset: u64) -> Result<Option<DecodedRun>> {
-        self.place(offset)
+        self.buffer_at(offset)
     }
 
-    /// Returns buffer `n`, whose decoded size must match its place.
+    /// Returns buffer `n`, whose decoded size must match [`buffer_at`](Self::buffer_at).
     fn buffer(&self, n: u64) -> Result<Buffer<'_>>;
 
     /// Fails unless the stored bytes of buffer `n` are right. Called before the buffer is decoded.
@@ -72,8 +72,8 @@ pub struct Payload(Arc<Decoded>);
 impl Payload {
     /// Returns the payload of `len` decoded bytes.
     pub fn new(buffers: Arc<dyn Buffers>, len: u64, cache: &Arc<Cache>) -> Self {
-        let row = Row { buffers, damaged: Mutex::default() };
-        Self(Decoded::pieces(row, len, cache).with_read_ahead())
+        let chunks = PayloadChunks { buffers, damaged: Mutex::default() };
+        Self(Decoded::pieces(chunks, len, cache).with_read_ahead())
     }
 
     /// Returns the whole payload as content.
@@ -93,13 +93,13 @@ impl Payload {
 }
 
 #[derive(Debug)]
-struct Row {
+struct PayloadChunks {
     buffers: Arc<dyn Buffers>,
     /// The first buffers of the runs with a damaged buffer.
     damaged: Mutex<HashSet<u64>>,
 }
 
-impl Row {
+impl PayloadChunks {
     fn damaged(&self) -> MutexGuard<'_, HashSet<u64>> {
         self.damaged.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -107,7 +107,7 @@ impl Row {
     /// Returns the buffers that are decoded together with byte `offset`.
     fn run(&self, offset: u64) -> Result<Option<DecodedRun>> {
         match self.buffers.run(offset)? {
-            Some(run) if run.count > 1 && self.damaged().contains(&run.n) => self.buffers.place(offset),
+            Some(run) if run.count > 1 && self.damaged().contains(&run.n) => self.buffers.buffer_at(offset),
             run => Ok(run),
         }
     }
@@ -146,7 +146,7 @@ impl Row {
     }
 }
 
-impl Chunks for Row {
+impl Chunks for PayloadChunks {
     fn find(&self, offset: u64) -> Result<Option<Chunk>> {
         let Some(run) = self.run(offset)? else { return Ok(None) };
         let piece = self.piece_len(run)?;
@@ -161,8 +161,8 @@ impl Chunks for Row {
 
     fn lost_end(&self, chunk: Chunk, from: u64) -> u64 {
         let end = chunk.offset.saturating_add(chunk.len);
-        match self.buffers.place(from) {
-            Ok(Some(place)) => end.min(place.start.saturating_add(place.len)),
+        match self.buffers.buffer_at(from) {
+            Ok(Some(run)) => end.min(run.start.saturating_add(run.len)),
             _ => end,
         }
     }

@@ -153,7 +153,7 @@ pub(super) fn cut_off(content: &dyn Content, at: u64, len: u64) -> Error {
 /// Adds to an error the position of byte `at` in the source, if known.
 pub(super) fn placed(error: Error, content: &dyn Content, at: u64) -> Error {
     match content.stored().and_then(|(_, offset)| offset.checked_add(at)) {
-        Some(place) => error.at(place),
+        Some(offset) => error.at(offset),
         None => error,
     }
 }

@@ -1,6 +1,6 @@
-//! The positions of the chunks in a row of Blosc buffers, found by hopping from header to header.
+//! The positions of the chunks in a row of Blosc buffers, found by skipping from header to header.
 //!
-//! A hop finds a *span*: one buffer, or a run of buffers that are too small for chunks of their own. Hopping
+//! A step finds a *span*: one buffer, or a run of buffers that are too small for chunks of their own. The search
 //! stops at the wanted offset. A mark is kept for each span, or, if there are very many, for every second,
 //! fourth … span, so that the table stays small for any stored bytes. The spans between are found again from
 //! the mark before them.
@@ -69,17 +69,17 @@ impl Default for Table {
 impl Table {
     /// Returns the span that holds decoded byte `offset`; `None` past the end.
     ///
-    /// `hop` returns the span that begins at a boundary, or `None` at the end; it must be deterministic.
+    /// `next_span` returns the span that begins at a boundary, or `None` at the end; it must be deterministic.
     pub(super) fn find(
         &mut self,
         offset: u64,
-        mut hop: impl FnMut(SpanStart) -> Result<Option<Span>>,
+        mut next_span: impl FnMut(SpanStart) -> Result<Option<Span>>,
     ) -> Result<Option<Span>> {
         if let Some(span) = self.last.filter(|span| span.chunk(offset).is_some()) {
             return Ok(Some(span));
         }
         let mut mark = self.nearest(offset);
-        while let Some(span) = hop(mark)? {
+        while let Some(span) = next_span(mark)? {
             if mark == self.frontier {
                 self.extend(span);
             }
@@ -123,7 +123,7 @@ mod tests {
     use super::*;
 
     /// Returns a span for each stored byte `i`, with `i % 3` chunks of 10 bytes.
-    fn hop(mark: SpanStart, count: u64) -> Option<Span> {
+    fn span_at(mark: SpanStart, count: u64) -> Option<Span> {
         let len = mark.stored % 3 * 10;
         let end = SpanStart {
             stored: mark.stored + 1,
@@ -137,13 +137,13 @@ mod tests {
     fn the_table_stays_small_and_right() {
         let count = 200_000;
         let mut table = Table::default();
-        let mut hops = 0;
+        let mut lookups = 0;
         let mut find = |offset| {
             let span = table.find(offset, |mark| {
-                hops += 1;
-                Ok(hop(mark, count))
+                lookups += 1;
+                Ok(span_at(mark, count))
             });
-            (span.expect("no error").and_then(|span| span.chunk(offset)), hops, table.marks.len())
+            (span.expect("no error").and_then(|span| span.chunk(offset)), lookups, table.marks.len())
         };
         let all = count / 3 * 30 + 10; // spans 0 to 199 999: the last two hold 0 and 10
         assert_eq!(find(25).0, Some(Chunk { index: 2, offset: 20, len: 10 }));
@@ -156,7 +156,7 @@ mod tests {
         assert_eq!(find(all).0, None);
         let before = find(all).1;
         let after = find(all / 2).1;
-        assert!(after - before <= 32, "{} hops from the nearest mark", after - before);
+        assert!(after - before <= 32, "{} lookups from the nearest mark", after - before);
     }
 
     #[test]
@@ -165,7 +165,7 @@ mod tests {
         let mut find = |offset| {
             table.find(offset, |mark| match mark.stored {
                 9.. => Err(crate::Error::damaged("broken")),
-                _ => Ok(hop(mark, 100)),
+                _ => Ok(span_at(mark, 100)),
             })
         };
         assert!(find(1000).is_err());

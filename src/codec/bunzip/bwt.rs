@@ -69,9 +69,9 @@ impl Inverse {
         }
         let rows = &mut self.rows[..column.len];
         for (row, &byte) in (0u32..).zip(&column.bytes[..column.len]) {
-            let place = &mut first[usize::from(byte)];
-            rows[*place as usize] = row << BYTE_BITS | u32::from(byte);
-            *place += 1;
+            let slot = &mut first[usize::from(byte)];
+            rows[*slot as usize] = row << BYTE_BITS | u32::from(byte);
+            *slot += 1;
         }
     }
 

@@ -107,13 +107,13 @@ fn read_selectors(bits: &mut Bits<'_>, code_count: usize, selectors: &mut Vec<u8
     let mut list: [u8; CODES] = std::array::from_fn(|code| code as u8);
     for _ in 0..count {
         // The index in the list, in unary: that many ones and a zero.
-        let place = (bits.peek(CODES as u32) << (32 - CODES as u32)).leading_ones() as usize;
+        let position = (bits.peek(CODES as u32) << (32 - CODES as u32)).leading_ones() as usize;
         let bit = bits.bit();
-        bits.move_to(bit + (place + 1).min(code_count) as u64)?;
-        if place >= code_count {
+        bits.move_to(bit + (position + 1).min(code_count) as u64)?;
+        if position >= code_count {
             return Err(Fault::Broken { bit, reason: "a selector names a code that the block doesn't have" });
         }
-        list[..=place].rotate_right(1);
+        list[..=position].rotate_right(1);
         if selectors.len() < SELECTORS {
             selectors.push(list[0]);
         }

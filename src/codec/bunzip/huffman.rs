@@ -42,24 +42,24 @@ impl Code {
     /// Sets the code in which symbol `i` has `lengths[i]` bits, 1 to [`LONGEST`].
     pub(super) fn set(&mut self, lengths: &[u8]) {
         self.short.fill(0);
-        let (mut code, mut place) = (0u32, 0usize);
+        let (mut code, mut index) = (0u32, 0usize);
         for length in 1..=LONGEST {
-            let first = place;
-            self.base[length as usize] = place as i32 - code as i32;
+            let first = index;
+            self.base[length as usize] = index as i32 - code as i32;
             let of_length = lengths.iter().enumerate().filter(|&(_, &len)| u32::from(len) == length);
             for (symbol, _) in of_length {
-                self.symbols[place] = symbol as u16;
-                place += 1;
+                self.symbols[index] = symbol as u16;
+                index += 1;
             }
             let room = (1u32 << length).saturating_sub(code) as usize;
             if let Some(spare) = SHORT.checked_sub(length) {
-                let entries = &self.symbols[first..place.min(first + room)];
+                let entries = &self.symbols[first..index.min(first + room)];
                 for (entry, &symbol) in (code..).zip(entries) {
                     let from = (entry as usize) << spare;
                     self.short[from..from + (1 << spare)].fill(symbol << LENGTH_BITS | length as u16);
                 }
             }
-            code += (place - first) as u32;
+            code += (index - first) as u32;
             self.limit[length as usize] = code.min(1 << length) << (LONGEST - length);
             code <<= 1;
         }
@@ -78,8 +78,8 @@ impl Code {
     fn long(&self, bits: u64) -> Option<(u16, u32)> {
         let value = (bits >> (64 - LONGEST)) as u32;
         let length = (SHORT + 1..=LONGEST).find(|&length| value < self.limit[length as usize])?;
-        let place = self.base[length as usize] + (value >> (LONGEST - length)) as i32;
-        Some((*self.symbols.get(usize::try_from(place).ok()?)?, length))
+        let index = self.base[length as usize] + (value >> (LONGEST - length)) as i32;
+        Some((*self.symbols.get(usize::try_from(index).ok()?)?, length))
     }
 }
 
@@ -92,14 +92,14 @@ mod tests {
     fn slowly(lengths: &[u8], bits: u64) -> Option<(u16, u32)> {
         let mut in_order: Vec<u16> = (0..lengths.len() as u16).collect();
         in_order.sort_by_key(|&symbol| lengths[usize::from(symbol)]);
-        let (mut code, mut place) = (0u64, 0u64);
+        let (mut code, mut index) = (0u64, 0u64);
         for length in 1..=LONGEST {
             let count = lengths.iter().filter(|&&len| u32::from(len) == length).count() as u64;
             let value = bits >> (64 - length);
             if value < code + count {
-                return Some((in_order[(place + value - code) as usize], length));
+                return Some((in_order[(index + value - code) as usize], length));
             }
-            place += count;
+            index += count;
             code = (code + count) << 1;
         }
         None

@@ -99,19 +99,19 @@ fn may_lie_in_mark(pair: u16) -> bool {
     PAIRS[usize::from(pair >> 6)] >> (pair & 63) & 1 == 1
 }
 
-/// Calls `found` for each magic that begins in one of the first `places` bytes of `bytes`, in order.
-fn search(bytes: &[u8], places: usize, mut found: impl FnMut(Candidate)) {
+/// Calls `take` for each magic that begins in one of the first `count` bytes of `bytes`, in order.
+fn search(bytes: &[u8], count: usize, mut take: impl FnMut(Candidate)) {
     // A magic that begins in one of the four bytes before a pair contains that pair.
     let mut look = |pair: usize| {
-        for place in pair - STRIDE..pair.min(places) {
+        for start in pair - STRIDE..pair.min(count) {
             let mut eight = [0; 8];
-            let there = &bytes[place..bytes.len().min(place + 8)];
-            eight[..there.len()].copy_from_slice(there);
+            let available = &bytes[start..bytes.len().min(start + 8)];
+            eight[..available.len()].copy_from_slice(available);
             for shift in 0..8 {
                 let mark = u64::from_be_bytes(eight) << shift >> (64 - MAGIC_BITS);
-                let whole = shift + MAGIC_BITS as usize <= there.len() * 8;
+                let whole = shift + MAGIC_BITS as usize <= available.len() * 8;
                 if let Some(magic) = Magic::of(mark).filter(|_| whole) {
-                    found(Candidate { bit: (place * 8 + shift) as u64, magic });
+                    take(Candidate { bit: (start * 8 + shift) as u64, magic });
                 }
             }
         }
@@ -120,7 +120,7 @@ fn search(bytes: &[u8], places: usize, mut found: impl FnMut(Candidate)) {
     let (eights, rest) = pairs.as_chunks::<8>();
     let mut at = STRIDE;
     for eight in eights {
-        if at >= places + STRIDE {
+        if at >= count + STRIDE {
             return;
         }
         let word = u64::from_le_bytes(*eight);
@@ -150,22 +150,22 @@ fn search(bytes: &[u8], places: usize, mut found: impl FnMut(Candidate)) {
 #[derive(Debug)]
 pub struct Candidates<'a> {
     content: &'a dyn Content,
-    places: Range<u64>,
+    starts: Range<u64>,
     piece: Vec<u8>,
-    found: std::collections::VecDeque<Candidate>,
+    candidates: std::collections::VecDeque<Candidate>,
 }
 
 impl<'a> Candidates<'a> {
-    /// Returns the magics whose first bit lies in the bytes `places` of `content`; they may end after
-    /// `places`.
-    pub fn new(content: &'a dyn Content, places: Range<u64>) -> Self {
-        Self { content, places, piece: Vec::new(), found: std::collections::VecDeque::new() }
+    /// Returns the magics whose first bit lies in the bytes `starts` of `content`; they may end after
+    /// `starts`.
+    pub fn new(content: &'a dyn Content, starts: Range<u64>) -> Self {
+        Self { content, starts, piece: Vec::new(), candidates: std::collections::VecDeque::new() }
     }
 
     /// Searches the next piece.
     fn search(&mut self) -> Result<()> {
-        let first = self.places.start;
-        let wanted = (PIECE as u64).min(self.places.end - first) as usize;
+        let first = self.starts.start;
+        let wanted = (PIECE as u64).min(self.starts.end - first) as usize;
         self.piece.resize(PIECE + BEHIND, 0);
         let piece = &mut self.piece[..wanted + BEHIND];
         let mut read = 0;
@@ -178,13 +178,13 @@ impl<'a> Candidates<'a> {
                 Err(error) => return Err(error),
             }
         }
-        let places = if read == piece.len() { wanted } else { read.saturating_sub(BEHIND) };
-        let done = if places == 0 { read.min(wanted) } else { places };
-        let found = &mut self.found;
+        let complete = if read == piece.len() { wanted } else { read.saturating_sub(BEHIND) };
+        let done = if complete == 0 { read.min(wanted) } else { complete };
+        let candidates = &mut self.candidates;
         search(&piece[..read], done, |candidate| {
-            found.push_back(Candidate { bit: first * 8 + candidate.bit, ..candidate });
+            candidates.push_back(Candidate { bit: first * 8 + candidate.bit, ..candidate });
         });
-        self.places.start = if done == 0 { self.places.end } else { first + done as u64 };
+        self.starts.start = if done == 0 { self.starts.end } else { first + done as u64 };
         Ok(())
     }
 }
@@ -193,13 +193,13 @@ impl Iterator for Candidates<'_> {
     type Item = Result<Candidate>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        while self.found.is_empty() && !self.places.is_empty() {
+        while self.candidates.is_empty() && !self.starts.is_empty() {
             if let Err(error) = self.search() {
-                self.places.start = self.places.end;
+                self.starts.start = self.starts.end;
                 return Some(Err(error));
             }
         }
-        self.found.pop_front().map(Ok)
+        self.candidates.pop_front().map(Ok)
     }
 }
 
@@ -218,12 +218,12 @@ mod tests {
     }
 
     /// Searches for magics at every bit.
-    fn slowly(bytes: &[u8], places: Range<usize>) -> Vec<Candidate> {
+    fn slowly(bytes: &[u8], starts: Range<usize>) -> Vec<Candidate> {
         let mut found = Vec::new();
         let mut last = 0u64;
         for bit in 0..bytes.len() * 8 {
             last = (last << 1 | u64::from(bytes[bit / 8] >> (7 - bit % 8) & 1)) & ((1 << 48) - 1);
-            if let Some(magic) = Magic::of(last).filter(|_| bit >= 47 && places.contains(&((bit - 47) / 8))) {
+            if let Some(magic) = Magic::of(last).filter(|_| bit >= 47 && starts.contains(&((bit - 47) / 8))) {
                 found.push(Candidate { bit: bit as u64 - 47, magic });
             }
         }
@@ -245,8 +245,8 @@ mod tests {
                 }
             }
             let content = Text::new(bytes.clone());
-            let places = from as u64..to as u64;
-            let ours: Vec<_> = Candidates::new(&content, places).map(|found| found.unwrap()).collect();
+            let starts = from as u64..to as u64;
+            let ours: Vec<_> = Candidates::new(&content, starts).map(|found| found.unwrap()).collect();
             prop_assert_eq!(ours, slowly(&bytes, from..to));
         }
     }

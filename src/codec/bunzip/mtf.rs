@@ -19,21 +19,21 @@ impl MoveToFront {
         self.0[0]
     }
 
-    /// Moves the byte at `place` to the front and returns it.
+    /// Moves the byte at `position` to the front and returns it.
     #[inline(always)]
-    pub(super) fn take(&mut self, place: u8) -> u8 {
-        let place = usize::from(place);
-        let byte = self.0[place];
-        if place < NEAR {
+    pub(super) fn take(&mut self, position: u8) -> u8 {
+        let position = usize::from(position);
+        let byte = self.0[position];
+        if position < NEAR {
             if let Some(near) = self.0.first_chunk_mut::<NEAR>() {
                 let list = u128::from_le_bytes(*near);
-                // Two shifts, because `place + 1` may be the full width of the list.
-                let behind = list & (u128::MAX << (8 * place) << 8);
-                let before = list & !(u128::MAX << (8 * place));
+                // Two shifts, because `position + 1` may be the full width of the list.
+                let behind = list & (u128::MAX << (8 * position) << 8);
+                let before = list & !(u128::MAX << (8 * position));
                 *near = (behind | before << 8 | u128::from(byte)).to_le_bytes();
             }
         } else {
-            self.0.copy_within(..place, 1);
+            self.0.copy_within(..position, 1);
             self.0[0] = byte;
         }
         byte
@@ -51,12 +51,12 @@ mod tests {
         let mut seed = 1u32;
         for round in 0..20_000 {
             seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-            let place = (seed >> 24) as u8 >> (round % 8);
-            let byte = list.remove(usize::from(place));
+            let position = (seed >> 24) as u8 >> (round % 8);
+            let byte = list.remove(usize::from(position));
             list.insert(0, byte);
-            assert_eq!(ours.take(place), byte);
+            assert_eq!(ours.take(position), byte);
             assert_eq!(ours.front(), byte);
-            assert_eq!(ours.0[..], list[..], "after place {place}");
+            assert_eq!(ours.0[..], list[..], "after position {position}");
         }
     }
 }

@@ -58,7 +58,7 @@ pub enum StreamElement {
 /// block that was decoded there, on any thread.
 #[derive(Debug)]
 pub struct BlockChain {
-    place: ChainState,
+    state: ChainState,
     piece: Piece,
 }
 
@@ -80,7 +80,7 @@ impl Default for BlockChain {
 impl BlockChain {
     /// Returns a chain at the content's first byte.
     pub fn new() -> Self {
-        Self { place: ChainState::Outside { byte: 0, first: true }, piece: Piece::short() }
+        Self { state: ChainState::Outside { byte: 0, first: true }, piece: Piece::short() }
     }
 
     /// Returns the next element; reads and checks headers and footers on the way.
@@ -88,9 +88,9 @@ impl BlockChain {
     /// The result stays the same until the block is accepted.
     pub fn next(&mut self, content: &dyn Content) -> Result<StreamElement, Fault> {
         loop {
-            self.place = match self.place {
+            self.state = match self.state {
                 ChainState::Outside { byte, first } => match self.header(content, byte, first)? {
-                    Some(place) => place,
+                    Some(state) => state,
                     None => {
                         return Ok(StreamElement::End { byte, trailing: content.len().saturating_sub(byte) });
                     }
@@ -117,7 +117,7 @@ impl BlockChain {
 
     /// Moves past `block` and returns true; returns false, without any effect, if another block comes next.
     pub fn accept(&mut self, block: &Block) -> bool {
-        match &mut self.place {
+        match &mut self.state {
             ChainState::Inside { bit, follows, combined, .. }
                 if *bit == block.start && *follows == Follows::Magic(Magic::Block) =>
             {

@@ -3,13 +3,13 @@
 use crate::codec::bunzip::Level;
 
 /// Bits of an entry that hold the position; the level is in the bits above.
-const PLACE_BITS: u32 = 56;
+const POSITION_BITS: u32 = 56;
 
 /// An entry of the table.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct BlockEntry {
     /// The level (8 bits), and the bit position of the magic (56 bits).
-    place: u64,
+    start: u64,
     /// The decoded offset of the block's output.
     pub(super) offset: u64,
     pub(super) crc: u32,
@@ -23,24 +23,24 @@ pub(super) struct BlockStart {
 }
 
 impl BlockEntry {
-    pub(super) fn new(place: BlockStart, offset: u64, crc: u32) -> Self {
-        let level = (place.level.block_size() / 100_000) as u64;
-        Self { place: level << PLACE_BITS | place.bit, offset, crc }
+    pub(super) fn new(start: BlockStart, offset: u64, crc: u32) -> Self {
+        let level = (start.level.block_size() / 100_000) as u64;
+        Self { start: level << POSITION_BITS | start.bit, offset, crc }
     }
 
     /// Returns the entry's numbers for a stored table.
     pub(super) fn numbers(self) -> [u64; 3] {
-        [self.place, self.offset, self.crc.into()]
+        [self.start, self.offset, self.crc.into()]
     }
 
     /// Returns the entry with these numbers from a stored table, if they are valid.
-    pub(super) fn of([place, offset, crc]: [u64; 3]) -> Option<Self> {
-        let entry = Self { place, offset, crc: u32::try_from(crc).ok()? };
-        entry.place().map(|_| entry)
+    pub(super) fn of([start, offset, crc]: [u64; 3]) -> Option<Self> {
+        let entry = Self { start, offset, crc: u32::try_from(crc).ok()? };
+        entry.start().map(|_| entry)
     }
 
-    pub(super) fn place(self) -> Option<BlockStart> {
-        let level = Level::from_digit(b'0'.checked_add((self.place >> PLACE_BITS) as u8)?)?;
-        Some(BlockStart { bit: self.place & ((1 << PLACE_BITS) - 1), level })
+    pub(super) fn start(self) -> Option<BlockStart> {
+        let level = Level::from_digit(b'0'.checked_add((self.start >> POSITION_BITS) as u8)?)?;
+        Some(BlockStart { bit: self.start & ((1 << POSITION_BITS) - 1), level })
     }
 }

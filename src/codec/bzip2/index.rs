@@ -13,7 +13,7 @@ use crate::codec::seek::index::{IndexSlot, Summary};
 use crate::error::Result;
 
 /// Maximum number of blocks in a table: those of 100 GB at level 1, or 1 TB at level 9.
-const PLACES: u64 = 1 << 20;
+const MAX_BLOCKS: u64 = 1 << 20;
 
 /// Minimum number of bits from the end of a stream's last block to the next stream's first block: the
 /// footer's magic and CRC, and a header.
@@ -30,19 +30,20 @@ pub(super) struct Bzip2Index {
 impl Bzip2Index {
     /// Returns the table in a slot, if it is consistent.
     pub(super) fn find(slot: &IndexSlot) -> Option<Self> {
-        let table = slot.find::<3>(PLACES)?;
-        let entries = table.places.iter().map(|&numbers| BlockEntry::of(numbers)).collect::<Option<Vec<_>>>();
-        let kept =
+        let table = slot.find::<3>(MAX_BLOCKS)?;
+        let entries =
+            table.entries.iter().map(|&numbers| BlockEntry::of(numbers)).collect::<Option<Vec<_>>>();
+        let index =
             Self { blocks: entries.unwrap_or_default(), data_size: slot.data_size(), end: table.whole.end };
-        if slot.used_size().checked_mul(8).is_some_and(|bits| kept.is_consistent(bits)) {
-            return Some(kept);
+        if slot.used_size().checked_mul(8).is_some_and(|bits| index.is_consistent(bits)) {
+            return Some(index);
         }
         slot.remove();
         None
     }
 
     fn is_consistent(&self, bits: u64) -> bool {
-        let bit = |entry: &BlockEntry| entry.place().map(|place| place.bit);
+        let bit = |entry: &BlockEntry| entry.start().map(|start| start.bit);
         self.blocks.first().is_some_and(|first| first.offset == 0)
             && self.blocks.is_sorted_by(|one, next| bit(one) < bit(next) && one.offset <= next.offset)
             && self
@@ -59,20 +60,20 @@ impl Bzip2Index {
         summary: Summary,
         pass: &dyn Fn() -> Result<Box<dyn SegmentReader>>,
     ) {
-        let places: Vec<_> = blocks.iter().map(|entry| entry.numbers()).collect();
-        if places.len() > 1 && places.len() as u64 <= PLACES {
-            slot.keep(summary, &places, &mut |_| Ok(()), pass);
+        let entries: Vec<_> = blocks.iter().map(|entry| entry.numbers()).collect();
+        if entries.len() > 1 && entries.len() as u64 <= MAX_BLOCKS {
+            slot.keep(summary, &entries, &mut |_| Ok(()), pass);
         }
     }
 
     /// Returns the position of block `n`; `None` is the end.
     pub(super) fn block(&self, n: usize) -> Option<BlockStart> {
-        self.blocks.get(n)?.place()
+        self.blocks.get(n)?.start()
     }
 
     /// Returns the first block whose magic begins after `bit`.
     pub(super) fn after(&self, bit: u64) -> Option<BlockStart> {
-        let at = self.blocks.partition_point(|entry| entry.place().is_some_and(|place| place.bit <= bit));
+        let at = self.blocks.partition_point(|entry| entry.start().is_some_and(|start| start.bit <= bit));
         self.block(at)
     }
 
@@ -88,7 +89,7 @@ impl Bzip2Index {
         let Some(entry) = self.blocks.get(n) else { return Err(wrong) };
         let next = self.blocks.get(n + 1);
         let len = next.map_or(self.data_size, |next| next.offset).checked_sub(entry.offset);
-        let follows = match (next.and_then(|next| next.place()), block.follows) {
+        let follows = match (next.and_then(|next| next.start()), block.follows) {
             (Some(next), Follows::Magic(Magic::Block)) => next.bit == block.end,
             (Some(next), Follows::Magic(Magic::EndOfStream)) => next.bit >= block.end + BETWEEN_STREAMS,
             (None, Follows::Magic(Magic::EndOfStream)) => self.end == block.end,

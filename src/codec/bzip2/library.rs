@@ -21,9 +21,9 @@ pub(super) fn library(stored: Arc<dyn Content>) -> Library {
             input: Input::new(stored),
             stream: None,
             streams: 0,
-            given: 0,
+            total_out: 0,
             block: 0,
-            giving: false,
+            has_output: false,
             end: None,
             suspect: None,
         }))
@@ -36,11 +36,11 @@ struct Unzipping {
     /// Number of streams that ended without damage.
     streams: u64,
     /// Number of output bytes given.
-    given: u64,
+    total_out: u64,
     /// Decoded offset of the current block.
     block: u64,
     /// True if output of a block may still come.
-    giving: bool,
+    has_output: bool,
     /// The end of the streams, once known.
     end: Option<Result<()>>,
     suspect: Option<u64>,
@@ -74,7 +74,7 @@ impl Steps for Unzipping {
             self.begin()?;
             return Ok(0);
         };
-        if self.giving {
+        if self.has_output {
             let before = stream.total_out();
             let status = stream.decompress(&[], out);
             let given = stream.total_out() - before;
@@ -83,11 +83,11 @@ impl Steps for Unzipping {
                 self.end = Some(Err(self.input.damaged("the CRC of a bzip2 block is wrong")));
                 return Ok(0);
             }
-            self.giving = given > 0;
-            self.given += given;
+            self.has_output = given > 0;
+            self.total_out += given;
             return Ok(given as usize);
         }
-        self.block = self.given;
+        self.block = self.total_out;
         let input = self.input.fill()?;
         if input.is_empty() {
             self.end = Some(Err(self.input.cut_off()));
@@ -102,7 +102,7 @@ impl Steps for Unzipping {
                 self.stream = None;
                 self.streams += 1;
             }
-            Ok(_) => self.giving = true,
+            Ok(_) => self.has_output = true,
             Err(error) => self.end = Some(Err(self.broken(&error.to_string()))),
         }
         Ok(0)

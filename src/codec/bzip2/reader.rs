@@ -28,7 +28,7 @@ const SEARCH: u64 = 512 << 10;
 pub(super) struct Bzip2Reader {
     bzip2: Arc<Bzip2Table>,
     /// The stored table. If there is one, the table in memory is not used.
-    kept: Option<Arc<Bzip2Index>>,
+    index: Option<Arc<Bzip2Index>>,
     /// Number of the next block.
     next: usize,
     offset: u64,
@@ -37,7 +37,7 @@ pub(super) struct Bzip2Reader {
     /// The decoder of a long block, whose output is given in pieces.
     long: Option<Box<Decoder>>,
     ahead: VecDeque<QueuedBlock>,
-    found: VecDeque<u64>,
+    candidates: VecDeque<u64>,
     /// Offset up to which magics were searched.
     searched: u64,
     depth: Depth,
@@ -45,7 +45,7 @@ pub(super) struct Bzip2Reader {
 
 /// A block that is being decoded ahead.
 struct QueuedBlock {
-    place: BlockStart,
+    start: BlockStart,
     task: Task<(DecodedBlock, Reservation)>,
 }
 
@@ -62,70 +62,70 @@ impl Bzip2Reader {
     /// Returns a reader that begins at a block of the table, or at the first block after the table.
     pub(super) fn new(
         bzip2: Arc<Bzip2Table>,
-        kept: Option<Arc<Bzip2Index>>,
+        index: Option<Arc<Bzip2Index>>,
         next: usize,
         offset: u64,
     ) -> Self {
         Self {
             bzip2,
-            kept,
+            index,
             next,
             offset,
             bit: 0,
             long: None,
             ahead: VecDeque::new(),
-            found: VecDeque::new(),
+            candidates: VecDeque::new(),
             searched: 0,
             depth: Depth::default(),
         }
     }
 
     /// Returns the output of the block at a position, decoded ahead or now.
-    fn decoded(&mut self, place: BlockStart) -> DecodedBlock {
-        while self.ahead.front().is_some_and(|entry| entry.place.bit < place.bit) {
+    fn decoded(&mut self, start: BlockStart) -> DecodedBlock {
+        while self.ahead.front().is_some_and(|entry| entry.start.bit < start.bit) {
             self.ahead.pop_front();
         }
-        if self.ahead.front().is_some_and(|entry| entry.place == place)
+        if self.ahead.front().is_some_and(|entry| entry.start == start)
             && let Some(entry) = self.ahead.pop_front()
             && let Some((decoded, _reservation)) = entry.task.take()
         {
             return decoded;
         }
-        decode(&self.bzip2, place)
+        decode(&self.bzip2, start)
     }
 
     /// Starts decoding further blocks, as many as the depth allows and the cache has room for.
     fn fill(&mut self, here: BlockStart) -> Result<()> {
         let depth = self.depth.get(self.offset, self.bzip2.cache.threads());
         while self.ahead.len() < depth {
-            let last = self.ahead.back().map_or(here.bit, |entry| entry.place.bit);
-            let Some(place) = self.following(BlockStart { bit: last, ..here })? else { return Ok(()) };
+            let last = self.ahead.back().map_or(here.bit, |entry| entry.start.bit);
+            let Some(start) = self.following(BlockStart { bit: last, ..here })? else { return Ok(()) };
             let Some(reservation) = self.bzip2.cache.reserve(DECODER + WHOLE) else { return Ok(()) };
             let theirs = self.bzip2.clone();
-            let task = self.bzip2.cache.task(move || (decode(&theirs, place), reservation));
-            self.ahead.push_back(QueuedBlock { place, task });
+            let task = self.bzip2.cache.task(move || (decode(&theirs, start), reservation));
+            self.ahead.push_back(QueuedBlock { start, task });
         }
         Ok(())
     }
 
     /// Returns the next position after `last` where a block begins or may begin.
     fn following(&mut self, last: BlockStart) -> Result<Option<BlockStart>> {
-        if let Some(kept) = &self.kept {
-            return Ok(kept.after(last.bit));
+        if let Some(index) = &self.index {
+            return Ok(index.after(last.bit));
         }
-        if let Some(place) = self.bzip2.after(last.bit) {
-            return Ok(Some(place));
+        if let Some(start) = self.bzip2.after(last.bit) {
+            return Ok(Some(start));
         }
         let stored = &*self.bzip2.stored;
         self.searched = self.searched.max(last.bit / 8);
         loop {
-            while let Some(&bit) = self.found.front() {
+            while let Some(&bit) = self.candidates.front() {
                 if bit > last.bit {
                     // Assumes the level of the current stream. If the block is in a later stream with another
                     // level, the reader decodes it again.
                     return Ok(Some(BlockStart { bit, ..last }));
                 }
-                self.found.pop_front();
+                self.candidates.pop_front();
             }
             if self.searched >= stored.len() {
                 return Ok(None);
@@ -134,7 +134,7 @@ impl Bzip2Reader {
             for candidate in Candidates::new(stored, self.searched..end) {
                 let candidate = candidate?;
                 if candidate.magic == Magic::Block {
-                    self.found.push_back(candidate.bit);
+                    self.candidates.push_back(candidate.bit);
                 }
             }
             self.searched = end;
@@ -143,9 +143,9 @@ impl Bzip2Reader {
 }
 
 /// Decodes the block at a position.
-fn decode(bzip2: &Bzip2Table, place: BlockStart) -> DecodedBlock {
+fn decode(bzip2: &Bzip2Table, start: BlockStart) -> DecodedBlock {
     let mut decoder = bzip2.cache.scratch::<Decoder>();
-    let block = match decoder.decode_at(&*bzip2.stored, place.bit, place.level) {
+    let block = match decoder.decode_at(&*bzip2.stored, start.bit, start.level) {
         Ok(block) => block,
         Err(fault) => {
             bzip2.cache.keep_scratch(decoder, DECODER);
@@ -176,27 +176,27 @@ impl SegmentReader for Bzip2Reader {
                 }
                 self.bzip2.cache.keep_scratch(long, DECODER);
             }
-            let place = match &self.kept {
-                Some(kept) => kept.block(self.next),
+            let start = match &self.index {
+                Some(index) => index.block(self.next),
                 None => self.bzip2.block(self.next)?,
             };
-            let Some(place) = place else {
-                if self.kept.is_none() {
+            let Some(start) = start else {
+                if self.index.is_none() {
                     self.bzip2.ended();
                 }
                 return Ok(None);
             };
-            self.bit = place.bit;
-            self.fill(place)?;
-            let (block, output) = self.decoded(place)?;
-            match &self.kept {
-                Some(kept) => kept.judge(self.next, &block)?,
-                None => self.bzip2.accept(place, &block),
+            self.bit = start.bit;
+            self.fill(start)?;
+            let (block, output) = self.decoded(start)?;
+            match &self.index {
+                Some(index) => index.judge(self.next, &block)?,
+                None => self.bzip2.accept(start, &block),
             }
             self.next += 1;
             self.bit = block.end;
             self.offset = self.offset.saturating_add(block.len);
-            self.depth.took(usize::try_from(block.len).unwrap_or(usize::MAX), self.offset);
+            self.depth.note_read(usize::try_from(block.len).unwrap_or(usize::MAX), self.offset);
             match output {
                 Output::Long(decoder) => self.long = Some(decoder),
                 Output::Summary(bytes) => {
@@ -223,6 +223,6 @@ impl SegmentReader for Bzip2Reader {
     }
 
     fn uses_index(&self) -> bool {
-        self.kept.is_some()
+        self.index.is_some()
     }
 }

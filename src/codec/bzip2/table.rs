@@ -18,7 +18,7 @@ pub(super) struct Bzip2Table {
     pub(super) cache: Arc<Cache>,
     state: Mutex<TableState>,
     /// The stored seek table, if there is one.
-    pub(super) found: TrustedIndex<Bzip2Index>,
+    pub(super) index: TrustedIndex<Bzip2Index>,
 }
 
 #[derive(Default)]
@@ -39,13 +39,13 @@ impl Bzip2Table {
             stored,
             cache: cache.clone(),
             state: Mutex::default(),
-            found: TrustedIndex::new(slot, Bzip2Index::find),
+            index: TrustedIndex::new(slot, Bzip2Index::find),
         }
     }
 
     /// Notes that the chain was followed to its end. Stores the table on another thread.
     pub(super) fn ended(self: &Arc<Self>) {
-        let Some(slot) = self.found.slot() else { return };
+        let Some(slot) = self.index.slot() else { return };
         let mut state = self.state();
         if state.completion.has_ended() || state.end != slot.data_size() {
             return;
@@ -59,7 +59,7 @@ impl Bzip2Table {
                 let mut state = bzip2.state();
                 (state.completion.take(), state.blocks.clone())
             };
-            if let (Some(slot), Some((summary, _pending))) = (bzip2.found.slot(), end) {
+            if let (Some(slot), Some((summary, _pending))) = (bzip2.index.slot(), end) {
                 Bzip2Index::keep(slot, &blocks, summary, &|| bzip2.clone().read_without_index());
             }
         });
@@ -72,8 +72,8 @@ impl Bzip2Table {
     /// Returns the position of block `n`, which is in the table or the next one; `None` is the end.
     pub(super) fn block(&self, n: usize) -> std::result::Result<Option<BlockStart>, Fault> {
         let mut state = self.state();
-        if let Some(place) = state.blocks.get(n).and_then(|entry| entry.place()) {
-            return Ok(Some(place));
+        if let Some(start) = state.blocks.get(n).and_then(|entry| entry.start()) {
+            return Ok(Some(start));
         }
         match state.chain.next(&*self.stored)? {
             StreamElement::End { .. } => Ok(None),
@@ -84,15 +84,15 @@ impl Bzip2Table {
     /// Returns the first block of the table whose magic begins after `bit`.
     pub(super) fn after(&self, bit: u64) -> Option<BlockStart> {
         let state = self.state();
-        let at = state.blocks.partition_point(|entry| entry.place().is_some_and(|place| place.bit <= bit));
-        state.blocks.get(at).and_then(|entry| entry.place())
+        let at = state.blocks.partition_point(|entry| entry.start().is_some_and(|start| start.bit <= bit));
+        state.blocks.get(at).and_then(|entry| entry.start())
     }
 
     /// Adds a block that was decoded at the end of the chain, unless the table has it.
-    pub(super) fn accept(&self, place: BlockStart, block: &Block) {
+    pub(super) fn accept(&self, start: BlockStart, block: &Block) {
         let mut state = self.state();
-        if block.start == place.bit && state.chain.accept(block) {
-            let entry = BlockEntry::new(place, state.end, block.crc);
+        if block.start == start.bit && state.chain.accept(block) {
+            let entry = BlockEntry::new(start, state.end, block.crc);
             state.blocks.push(entry);
             state.end = state.end.saturating_add(block.len);
             state.bit = block.end;

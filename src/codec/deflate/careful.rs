@@ -14,7 +14,7 @@ pub(super) const SYMBOL_BYTES: usize = 8;
 
 /// The reason why the loop ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Left {
+pub(super) enum LoopExit {
     /// More input is needed, and the input has not ended.
     Input,
     /// The output is full. The rest of the last match, possibly empty, had no room.
@@ -38,10 +38,10 @@ pub(super) fn decode<S: Unit>(
     bits: &mut Bits<'_>,
     ended: bool,
     out: &mut OutputBuffer<'_, S>,
-) -> Result<Left, Wrong> {
+) -> Result<LoopExit, Wrong> {
     loop {
         if !ended && (bits.at >> 3) + SYMBOL_BYTES > bits.bytes.len() {
-            return Ok(Left::Input);
+            return Ok(LoopExit::Input);
         }
         let (symbol, taken) = symbol(codes, bits.peek(), (bits.bytes.len() * 8).saturating_sub(bits.at))?;
         let has_room = out.filled < out.items.len();
@@ -49,10 +49,10 @@ pub(super) fn decode<S: Unit>(
         match symbol {
             Symbol::End => {
                 bits.at += taken;
-                return Ok(Left::EndOfBlock);
+                return Ok(LoopExit::EndOfBlock);
             }
             Symbol::Match(found) if found.distance > out.filled => return Err(Reason::TooFar.into()),
-            _ if !has_room => return Ok(Left::Full(rest)),
+            _ if !has_room => return Ok(LoopExit::Full(rest)),
             Symbol::Literal(byte) => {
                 out.items[out.filled] = S::from_byte(byte);
                 out.filled += 1;
@@ -64,14 +64,14 @@ pub(super) fn decode<S: Unit>(
         }
         bits.at += taken;
         if rest.length > 0 {
-            return Ok(Left::Full(rest));
+            return Ok(LoopExit::Full(rest));
         }
     }
 }
 
 /// Returns the symbol at the start of `word` and its number of bits; fails if the symbol is longer than
-/// `there`, the number of bits left.
-fn symbol(codes: &Codes, word: u64, there: usize) -> Result<(Symbol, usize), Wrong> {
+/// `bits_left`, the number of bits left.
+fn symbol(codes: &Codes, word: u64, bits_left: usize) -> Result<(Symbol, usize), Wrong> {
     let mut entry = codes.literals[low(word, LITERAL_BITS) as usize];
     if entry & SUBTABLE != 0 {
         let within = low(word >> LITERAL_BITS, choosing_bits(entry)) as usize;
@@ -83,7 +83,7 @@ fn symbol(codes: &Codes, word: u64, there: usize) -> Result<(Symbol, usize), Wro
         // Only the first literal is taken, whatever else the entry holds.
         _ => codes.literal_bits[usize::from(byte)].into(),
     };
-    if taken > there {
+    if taken > bits_left {
         return Err(Wrong::Short);
     }
     if literals_in(entry) > 0 {
@@ -100,7 +100,7 @@ fn symbol(codes: &Codes, word: u64, there: usize) -> Result<(Symbol, usize), Wro
         entry = codes.distances[((entry >> 16) as usize + within) & (DISTANCE_TABLE - 1)];
     }
     let taken = taken + total_bits(entry) as usize;
-    if taken > there {
+    if taken > bits_left {
         return Err(Wrong::Short);
     }
     if entry & EXCEPTION != 0 {

@@ -8,7 +8,7 @@ use crate::content::Content;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Checkpoint {
     /// The position: between two symbols, so that no match is pending.
-    pub place: Position,
+    pub position: Position,
     /// The last 32 KiB of output before the position, or all of it. Bytes that no later match refers to are
     /// zero.
     pub window: Vec<u8>,
@@ -17,23 +17,23 @@ pub struct Checkpoint {
 impl Checkpoint {
     /// Returns the start of a stream whose first block begins at `bit`.
     pub fn start_of_stream(bit: u64) -> Self {
-        Self { place: Position::block_at(bit, 0), window: Vec::new() }
+        Self { position: Position::block_at(bit, 0), window: Vec::new() }
     }
 }
 
 impl Inflate {
-    /// Decodes the `len` bytes of output after `place`, or all up to the end of the stream.
+    /// Decodes the `len` bytes of output after `position`, or all up to the end of the stream.
     ///
-    /// `out` holds the window before the place. The output is appended to it; the new length of `out` tells
+    /// `out` holds the window before that position. The output is appended to it; the new length of `out` tells
     /// how much was decoded. A fault is returned only if fewer than `len` bytes were decoded.
     pub fn decode_from(
         &mut self,
         stored: &dyn Content,
-        place: Position,
+        position: Position,
         out: &mut Vec<u8>,
         len: usize,
     ) -> Result<(), Fault> {
-        self.start(stored, place)?;
+        self.start(stored, position)?;
         let window = out.len();
         let end = window.saturating_add(len);
         out.resize(end, 0);

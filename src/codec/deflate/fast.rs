@@ -32,7 +32,7 @@ const ROOM: usize = 1 + MAX_LENGTH + WIDE;
 
 /// The reason why the loop ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Left {
+pub(super) enum LoopExit {
     /// The room or the input may not suffice for another iteration, or the next symbol is for the careful
     /// loop.
     Unfinished,
@@ -78,19 +78,23 @@ impl<'a> Register<'a> {
 }
 
 /// Decodes symbols into `output`, up to the first one for the careful loop.
-pub(super) fn decode<S: Unit>(codes: &Codes, bits: &mut Bits<'_>, output: &mut OutputBuffer<'_, S>) -> Left {
+pub(super) fn decode<S: Unit>(
+    codes: &Codes,
+    bits: &mut Bits<'_>,
+    output: &mut OutputBuffer<'_, S>,
+) -> LoopExit {
     let input = bits.bytes.get(bits.at >> 3..).unwrap_or_default();
     let mut register = Register { input, bits: 0, count: 0 };
     if !register.fill() {
-        return Left::Unfinished;
+        return LoopExit::Unfinished;
     }
     register.drop((bits.at & 7) as u32);
     let (out, mut pos) = (&mut *output.items, output.filled);
     let (reason, bits_left) = dispatched(
         #[inline(always)]
         || match codes.mostly_literals {
-            true => turns::<S, true>(codes, register, out, &mut pos),
-            false => turns::<S, false>(codes, register, out, &mut pos),
+            true => decode_entries::<S, true>(codes, register, out, &mut pos),
+            false => decode_entries::<S, false>(codes, register, out, &mut pos),
         },
     );
     output.filled = pos;
@@ -127,20 +131,20 @@ fn put<S: Unit>(room: &mut [S], entry: u32) {
 /// Decodes entries in a loop. Returns the reason why the loop ended, and the number of bits left. `LITERALS`
 /// is for blocks with hardly any matches.
 #[inline(always)]
-fn turns<S: Unit, const LITERALS: bool>(
+fn decode_entries<S: Unit, const LITERALS: bool>(
     codes: &Codes,
     mut register: Register<'_>,
     out: &mut [S],
     pos: &mut usize,
-) -> (Left, usize) {
+) -> (LoopExit, usize) {
     let mut entry = literal_entry(codes, register.bits);
     loop {
         if !register.fill() {
-            return (Left::Unfinished, register.bits_left());
+            return (LoopExit::Unfinished, register.bits_left());
         }
         // One bounds check for all that an iteration writes.
         let Some(room) = out.get_mut(*pos..).and_then(|rest| rest.first_chunk_mut::<ROOM>()) else {
-            return (Left::Unfinished, register.bits_left());
+            return (LoopExit::Unfinished, register.bits_left());
         };
         // Here the register begins with the bits of `entry`; 56 bits are valid and all 64 are right. Four
         // entries of literals take 44 bits, a length with its distance at most 48. The next look-up then
@@ -165,10 +169,10 @@ fn turns<S: Unit, const LITERALS: bool>(
             }
             if entry & EXCEPTION != 0 {
                 if entry & END == 0 {
-                    return (Left::Unfinished, register.bits_left());
+                    return (LoopExit::Unfinished, register.bits_left());
                 }
                 register.drop(entry);
-                return (Left::EndOfBlock, register.bits_left());
+                return (LoopExit::EndOfBlock, register.bits_left());
             }
         }
         put(room, entry);
@@ -183,14 +187,14 @@ fn turns<S: Unit, const LITERALS: bool>(
                 far = long_distance_entry(codes, far, register.bits);
             }
             if far & EXCEPTION != 0 {
-                return (Left::Unfinished, left_before(&register, entry));
+                return (LoopExit::Unfinished, left_before(&register, entry));
             }
         }
         let distance = distance(far, register.bits);
         register.drop(far);
         let start = *pos + literals_in(entry);
         let Some(from) = start.checked_sub(distance) else {
-            return (Left::Unfinished, left_before(&register, entry.wrapping_add(far)));
+            return (LoopExit::Unfinished, left_before(&register, entry.wrapping_add(far)));
         };
         entry = literal_entry(codes, register.bits);
         // Without a match the source is index 0: reading the bytes just written would wait for that write.

@@ -165,9 +165,9 @@ fn sort(lengths: &[u8], counts: &Counts) -> [u16; 288] {
     }
     let mut sorted = [0; 288];
     for (symbol, &length) in lengths.iter().enumerate().filter(|&(_, &length)| length > 0) {
-        let place = &mut next[usize::from(length) & MAX_BITS];
-        sorted[usize::from(*place)] = symbol as u16;
-        *place += 1;
+        let slot = &mut next[usize::from(length) & MAX_BITS];
+        sorted[usize::from(*slot)] = symbol as u16;
+        *slot += 1;
     }
     sorted
 }
@@ -231,10 +231,10 @@ impl Filler<'_> {
             let start = self.taken;
             let end = start + usize::from(self.counts[length as usize]);
             let mut literals = start;
-            for place in &mut placed[start..end] {
+            for slot in &mut placed[start..end] {
                 let (code, entry) = self.next(length);
                 table[code] = entry;
-                *place = (code as u32, entry);
+                *slot = (code as u32, entry);
                 literals += usize::from(alphabet::is_literals(entry));
             }
             spans[length as usize] = (start, literals, end);
@@ -267,8 +267,8 @@ impl Filler<'_> {
                 }
                 self.counts[length as usize] -= 1;
                 let step = 1 << (length - bits);
-                for place in (start + (code >> bits)..stop).step_by(step) {
-                    table[place] = entry;
+                for slot in (start + (code >> bits)..stop).step_by(step) {
+                    table[slot] = entry;
                 }
             }
         }

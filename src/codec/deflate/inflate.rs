@@ -117,17 +117,17 @@ impl Inflate {
         }
     }
 
-    /// Moves to `place` of `stored`. Only the bits and the offset of `place` are trusted: inside a block, the
+    /// Moves to `position` of `stored`. Only the bits and the offset of `position` are trusted: inside a block, the
     /// header is read again.
-    pub fn start(&mut self, stored: &dyn Content, place: Position) -> Result<(), Fault> {
+    pub fn start(&mut self, stored: &dyn Content, position: Position) -> Result<(), Fault> {
         self.input.clear();
         (self.state, self.last, self.rest) = (BlockState::Between, false, Match::default());
-        (self.header, self.bit, self.offset) = (place.header, place.header, place.offset);
-        if place.bit == place.header {
+        (self.header, self.bit, self.offset) = (position.header, position.header, position.offset);
+        if position.bit == position.header {
             return Ok(());
         }
-        self.open_block(stored).map_err(|wrong| self.fault(wrong, place.offset))?;
-        self.skip_to(place.bit).map_err(|reason| self.fault(reason.into(), place.offset))
+        self.open_block(stored).map_err(|wrong| self.fault(wrong, position.offset))?;
+        self.skip_to(position.bit).map_err(|reason| self.fault(reason.into(), position.offset))
     }
 
     /// Moves to a bit inside the block that was just opened.
@@ -145,7 +145,7 @@ impl Inflate {
     /// pending.
     ///
     /// Decoding can start again here only if nothing is [`pending`](Self::pending).
-    pub fn place(&self) -> Position {
+    pub fn position(&self) -> Position {
         let block = match self.state {
             BlockState::Between | BlockState::Ended => Block::Between,
             BlockState::Stored(_) => Block::Stored,
@@ -316,17 +316,17 @@ impl Inflate {
             let ended = bytes.len() < SYMBOLS_BYTES;
             let mut bits = Bits::new(bytes, (self.bit & 7) as usize);
             let reason = match fast::decode(&self.codes, &mut bits, out) {
-                fast::Left::EndOfBlock => Ok(careful::Left::EndOfBlock),
-                fast::Left::Unfinished => careful::decode(&self.codes, &mut bits, ended, out),
+                fast::LoopExit::EndOfBlock => Ok(careful::LoopExit::EndOfBlock),
+                fast::LoopExit::Unfinished => careful::decode(&self.codes, &mut bits, ended, out),
             };
             self.bit = byte * 8 + bits.at as u64;
             match reason? {
-                careful::Left::Input => {}
-                careful::Left::Full(rest) => {
+                careful::LoopExit::Input => {}
+                careful::LoopExit::Full(rest) => {
                     self.rest = rest;
                     return Ok(false);
                 }
-                careful::Left::EndOfBlock => return Ok(true),
+                careful::LoopExit::EndOfBlock => return Ok(true),
             }
         }
     }

@@ -33,11 +33,11 @@ struct Marks {
 }
 
 impl Pass {
-    /// Returns a pass from `place` of `stored` on; `window` is the output before it, its last 32 KiB or all
+    /// Returns a pass from `position` of `stored` on; `window` is the output before it, its last 32 KiB or all
     /// of it.
-    pub fn new(stored: &dyn Content, place: Position, window: &[u8]) -> Result<Self, Fault> {
+    pub fn new(stored: &dyn Content, position: Position, window: &[u8]) -> Result<Self, Fault> {
         let mut inflate = Inflate::new();
-        inflate.start(stored, place)?;
+        inflate.start(stored, position)?;
         let window = &window[window.len().saturating_sub(WINDOW)..];
         let mut buffer = vec![0; WINDOW + STEP + SYMBOL_ROOM];
         buffer[..window.len()].copy_from_slice(window);
@@ -48,7 +48,7 @@ impl Pass {
     /// (at least 32 KiB), each at the next position between two symbols.
     #[must_use]
     pub fn with_checkpoints(self, spacing: u64) -> Self {
-        let here = self.place().offset;
+        let here = self.position().offset;
         self.with_checkpoints_from(here, spacing)
     }
 
@@ -58,7 +58,7 @@ impl Pass {
     pub fn with_checkpoints_from(mut self, first: u64, spacing: u64) -> Self {
         self.marks = Some(Marks {
             spacing: spacing.max(PROBE as u64),
-            due: first.max(self.inflate.place().offset),
+            due: first.max(self.inflate.position().offset),
             probe: Probe::new(),
             made: None,
         });
@@ -73,7 +73,7 @@ impl Pass {
             self.buffer.copy_within(self.filled - WINDOW..self.filled, 0);
         }
         self.filled = window;
-        let due = self.marks.as_ref().map(|marks| marks.due.saturating_sub(self.place().offset));
+        let due = self.marks.as_ref().map(|marks| marks.due.saturating_sub(self.position().offset));
         let stop = match due.filter(|_| !self.inflate.has_ended()) {
             Some(0) => self.mark(stored),
             due => self.decode(stored, due),
@@ -90,7 +90,7 @@ impl Pass {
         marks.due = marks.due.saturating_add(marks.spacing);
         marks.made = mark.map(|mark| {
             let window = self.buffer[self.filled.saturating_sub(WINDOW)..self.filled].to_vec();
-            Checkpoint { place: mark.place, window: mark.used.sparse(window) }
+            Checkpoint { position: mark.position, window: mark.used.sparse(window) }
         });
         self.filled = filled;
         let stop = stop.map(|stop| if stop == Stop::Block { Stop::Full } else { stop });
@@ -130,7 +130,7 @@ impl Pass {
     }
 
     /// Returns the current position.
-    pub fn place(&self) -> Position {
-        self.inflate.place()
+    pub fn position(&self) -> Position {
+        self.inflate.position()
     }
 }

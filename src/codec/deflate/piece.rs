@@ -56,7 +56,7 @@ pub struct PieceRequest {
 /// A piece of output, part of which may be markers. The next piece reuses its buffers.
 #[derive(Debug)]
 pub struct Piece {
-    stretch: PieceRequest,
+    request: PieceRequest,
     end: Position,
     ending: Ending,
     probe: Probe,
@@ -83,7 +83,7 @@ impl Piece {
     pub fn new() -> Self {
         let nowhere = Position::block_at(0, 0);
         Self {
-            stretch: PieceRequest { start: nowhere, until: 0, cap: 0, spacing: 0 },
+            request: PieceRequest { start: nowhere, until: 0, cap: 0, spacing: 0 },
             end: nowhere,
             ending: Ending::Full,
             probe: Probe::new(),
@@ -104,25 +104,25 @@ impl Piece {
         &mut self,
         inflate: &mut Inflate,
         stored: &dyn Content,
-        stretch: PieceRequest,
+        request: PieceRequest,
         window: Option<&[u8]>,
     ) {
-        self.stretch = stretch;
+        self.request = request;
         self.marks.clear();
         self.symbols_end = WINDOW;
         (self.in_bytes, self.bytes_start, self.bytes_end) = (false, 0, 0);
         if let Some(window) = window {
             self.begin_bytes(window.iter().copied());
         }
-        self.ending = match inflate.start(stored, stretch.start) {
+        self.ending = match inflate.start(stored, request.start) {
             Ok(()) => self.fill(inflate, stored),
             Err(fault) => Ending::Fault(fault),
         };
-        self.end = inflate.place();
+        self.end = inflate.position();
     }
 
     fn fill(&mut self, inflate: &mut Inflate, stored: &dyn Content) -> Ending {
-        let PieceRequest { until, cap, spacing, .. } = self.stretch;
+        let PieceRequest { until, cap, spacing, .. } = self.request;
         let mut due = if spacing == 0 { usize::MAX } else { spacing };
         loop {
             let (len, pending) = (self.len(), inflate.pending());
@@ -168,7 +168,7 @@ impl Piece {
 
     /// Marks the current position. This decodes the output after the position.
     fn mark(&mut self, inflate: &mut Inflate, stored: &dyn Content) -> Result<Stop, Fault> {
-        let until = self.stretch.until;
+        let until = self.request.until;
         let go_on = |inflate: &mut Inflate| !meets(inflate, stored, until);
         let (mark, stop);
         if self.in_bytes {
@@ -202,7 +202,7 @@ impl Piece {
 
     /// Returns the position at which the piece begins.
     pub fn start(&self) -> Position {
-        self.stretch.start
+        self.request.start
     }
 
     /// Returns the position at which the piece ends. The next piece, if any, has to begin there.
@@ -260,13 +260,13 @@ impl Piece {
         let symbols = self.symbols();
         let first = symbols
             .first_chunk::<PROBE>()
-            .map(|symbols| Probed { place: self.stretch.start, used: Used::by(symbols) });
-        let marks = first.iter().filter(|_| self.stretch.spacing > 0).chain(&self.marks);
+            .map(|symbols| Probed { position: self.request.start, used: Used::by(symbols) });
+        let marks = first.iter().filter(|_| self.request.spacing > 0).chain(&self.marks);
         let made = marks.filter_map(|mark| {
-            let passed = mark.place.offset.checked_sub(self.stretch.start.offset)?;
+            let passed = mark.position.offset.checked_sub(self.request.start.offset)?;
             let window = window_at(usize::try_from(passed).ok()?)?;
-            let place = Position { offset: offset.checked_add(passed)?, ..mark.place };
-            Some(Checkpoint { place, window: mark.used.sparse(window) })
+            let position = Position { offset: offset.checked_add(passed)?, ..mark.position };
+            Some(Checkpoint { position, window: mark.used.sparse(window) })
         });
         made.collect()
     }
@@ -274,7 +274,7 @@ impl Piece {
 
 /// True if a piece up to bit `until` ends at the decoder's position, where the next piece begins.
 fn meets(inflate: &mut Inflate, stored: &dyn Content, until: u64) -> bool {
-    inflate.place().bit >= until && inflate.at_plausible_block(stored)
+    inflate.position().bit >= until && inflate.at_plausible_block(stored)
 }
 
 /// Returns `buffer` as an output buffer that is filled up to `filled` and has room for `room` more items.

@@ -68,7 +68,7 @@ fn spread(bits: u8) -> u64 {
 /// A position where decoding can start again, and the preceding bytes that the later output refers to.
 #[derive(Clone, Debug)]
 pub(super) struct Probed {
-    pub(super) place: Position,
+    pub(super) position: Position,
     pub(super) used: Used,
 }
 
@@ -99,12 +99,12 @@ impl Probe {
         mut go_on: impl FnMut(&mut Inflate) -> bool,
     ) -> (Option<Probed>, Result<Stop, Fault>) {
         debug_assert_eq!(inflate.pending(), 0, "a mark lies between two symbols");
-        let place = inflate.place();
+        let position = inflate.position();
         let (window, room) = out.items.split_at_mut(out.filled);
         let Some(window) = window.last_chunk::<WINDOW>() else {
             // Near the start of a stream little output comes before the position: all of it is kept.
             let stop = inflate.run(stored, out, true);
-            return (Some(Probed { place, used: Used(None) }), stop);
+            return (Some(Probed { position, used: Used(None) }), stop);
         };
         let wanted = WINDOW + room.len().min(PROBE);
         let mut symbols = OutputBuffer { items: &mut self.symbols[..wanted], filled: WINDOW };
@@ -123,7 +123,7 @@ impl Probe {
             *to = if symbol >= MARKER { known } else { literal };
         }
         let complete = symbols.len() == PROBE || matches!(stop, Ok(Stop::End));
-        let mark = complete.then(|| Probed { place, used: Used::of(&self.seen[usize::from(MARKER)..]) });
+        let mark = complete.then(|| Probed { position, used: Used::of(&self.seen[usize::from(MARKER)..]) });
         out.filled += symbols.len();
         (mark, stop)
     }

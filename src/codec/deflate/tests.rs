@@ -163,8 +163,8 @@ fn decode(
             Ok(Stop::End) | Err(_) => {
                 assert!(filled <= out.len());
                 out.truncate(filled);
-                assert_eq!(inflate.place().offset, filled as u64);
-                return (out, stop.map(|_| inflate.place()));
+                assert_eq!(inflate.position().offset, filled as u64);
+                return (out, stop.map(|_| inflate.position()));
             }
         }
     }

@@ -25,9 +25,9 @@ pub(super) struct Block {
     size: u64,
     /// Number of decoded bytes still to come.
     bytes_left: u64,
-    /// The last decoded bytes, at least a window of them; those from `given` on are not given out yet.
+    /// The last decoded bytes, at least a window of them; those from `consumed` on are not given out yet.
     bytes: Vec<u8>,
-    given: usize,
+    consumed: usize,
     next: BlockElement,
     /// The end of the block, once known.
     end: Option<Result<()>>,
@@ -49,7 +49,7 @@ impl Block {
             size,
             bytes_left: size,
             bytes: Vec::new(),
-            given: 0,
+            consumed: 0,
             next: BlockElement::Token,
             end: None,
         }
@@ -60,7 +60,7 @@ impl Block {
         if self.bytes.len() > WINDOW {
             self.bytes.drain(..self.bytes.len() - WINDOW);
         }
-        self.given = self.bytes.len();
+        self.consumed = self.bytes.len();
         while self.end.is_none() && self.bytes.len() < WINDOW + AHEAD {
             match self.sequence() {
                 Ok(()) => {}
@@ -94,12 +94,12 @@ impl Block {
             }
             BlockElement::Literals { literals_left, code } => {
                 let room = self.room(literals_left)?;
-                let there = self.input.fill()?;
-                let count = there.len().min(room);
+                let ready = self.input.fill()?;
+                let count = ready.len().min(room);
                 if count == 0 {
                     return Err(self.input.cut_off());
                 }
-                self.bytes.extend_from_slice(&there[..count]);
+                self.bytes.extend_from_slice(&ready[..count]);
                 self.input.take(count);
                 self.bytes_left -= count as u64;
                 BlockElement::Literals { literals_left: literals_left - count as u64, code }
@@ -172,11 +172,11 @@ impl Decoder for Block {
             return Ok(0);
         }
         loop {
-            let there = self.bytes.get(self.given..).unwrap_or_default();
-            if !there.is_empty() {
-                let count = there.len().min(out.len());
-                out[..count].copy_from_slice(&there[..count]);
-                self.given += count;
+            let ready = self.bytes.get(self.consumed..).unwrap_or_default();
+            if !ready.is_empty() {
+                let count = ready.len().min(out.len());
+                out[..count].copy_from_slice(&ready[..count]);
+                self.consumed += count;
                 return Ok(count);
             }
             if let Some(end) = &self.end {
@@ -195,7 +195,7 @@ pub(in crate::codec) fn decode(input: Input, size: u64, out: &mut Vec<u8>) -> Re
             Some(end) => return end.clone(),
             None => block.go_on(),
         }
-        out.extend_from_slice(block.bytes.get(block.given..).unwrap_or_default());
+        out.extend_from_slice(block.bytes.get(block.consumed..).unwrap_or_default());
     }
 }
 
@@ -207,7 +207,7 @@ pub(super) fn prefix(input: Input, window: &[u8], most: u64) -> Vec<u8> {
     let mut out = Vec::new();
     while block.end.is_none() {
         block.go_on();
-        out.extend_from_slice(block.bytes.get(block.given..).unwrap_or_default());
+        out.extend_from_slice(block.bytes.get(block.consumed..).unwrap_or_default());
     }
     out
 }

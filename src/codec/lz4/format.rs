@@ -100,12 +100,12 @@ impl FrameStart {
 
 impl Header {
     fn read(input: &mut Input) -> Result<Self> {
-        let there = input.at_least(LONGEST)?;
-        let &[_, _, _, _, flags, descriptor, ..] = there else { return Err(input.cut_off()) };
+        let available = input.at_least(LONGEST)?;
+        let &[_, _, _, _, flags, descriptor, ..] = available else { return Err(input.cut_off()) };
         let has = |bit: u8| flags >> bit & 1 == 1;
         let (sized, keyed) = (has(3), has(0));
         let len = 6 + if sized { 8 } else { 0 } + if keyed { 4 } else { 0 };
-        let (Some(described), Some(check)) = (there.get(4..len), there.get(len)) else {
+        let (Some(described), Some(check)) = (available.get(4..len), available.get(len)) else {
             return Err(input.cut_off());
         };
         let code = descriptor >> 4 & 7;
@@ -116,7 +116,7 @@ impl Header {
         if keyed {
             return Err(input.place(Error::unsupported("the LZ4 frame needs a dictionary")));
         }
-        let content_size = there.get(6..14).filter(|_| sized).and_then(|size| size.first_chunk());
+        let content_size = available.get(6..14).filter(|_| sized).and_then(|size| size.first_chunk());
         let content_size = content_size.map(|&size| u64::from_le_bytes(size));
         input.take(len + 1);
         let blocks = FrameBlocks { linked: !has(5), checked: has(4), content_checked: has(2), code };

@@ -12,12 +12,12 @@ use super::format::{BlockSize, FrameBlocks, FrameStart, decoded_len};
 use super::running::Running;
 use super::unframe::{PartEnd, Unframing};
 use crate::codec::input::Input;
-use crate::codec::parts::{Hop, PartStart, Parts};
+use crate::codec::parts::{NextPart, PartStart, Parts};
 use crate::content::Content;
 use crate::error::Result;
 
 /// Bytes read at a time to get headers: the headers of small blocks are read together.
-const HOP: usize = 4 << 10;
+const HEADER_READ: usize = 4 << 10;
 
 /// Maximum number of stored bytes in a part of several frames, which may all be empty.
 const MOST_STORED: u64 = 1 << 20;
@@ -51,14 +51,17 @@ impl Frames {
         (self.data_size / parts).next_power_of_two().max(PART)
     }
 
-    /// Returns checksum and length of the frame up to `cut`, if the frame was decoded in order up to `cut`.
-    fn running_at(&self, cut: PartStart) -> Option<Running> {
+    /// Returns checksum and length of the frame up to `start`, if the frame was decoded in order up to `start`.
+    fn running_at(&self, start: PartStart) -> Option<Running> {
         let running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
-        running.as_ref().filter(|(at, _)| *at == cut && cut.state != 0).map(|(_, running)| running.clone())
+        running
+            .as_ref()
+            .filter(|(at, _)| *at == start && start.state != 0)
+            .map(|(_, running)| running.clone())
     }
 
-    fn goes_on(&self, cut: PartStart, running: Running) {
-        *self.running.lock().unwrap_or_else(PoisonError::into_inner) = Some((cut, running));
+    fn goes_on(&self, start: PartStart, running: Running) {
+        *self.running.lock().unwrap_or_else(PoisonError::into_inner) = Some((start, running));
     }
 
     /// Returns the decoded size of the block with the size field `size`; `None` if its lengths are invalid.
@@ -80,7 +83,7 @@ impl fmt::Debug for Frames {
 }
 
 /// The state of the scan of headers from one part start to the next.
-struct Hopping<'a> {
+struct HeaderScan<'a> {
     frames: &'a Frames,
     input: Input,
     far: bool,
@@ -92,9 +95,9 @@ struct Hopping<'a> {
     last: Option<(BlockSize, u64)>,
 }
 
-impl Hopping<'_> {
-    fn to(&self, next: PartStart) -> Hop {
-        Hop::To { next, most: self.most, len: self.len.filter(|_| self.far) }
+impl HeaderScan<'_> {
+    fn to(&self, next: PartStart) -> NextPart {
+        NextPart::To { next, most: self.most, len: self.len.filter(|_| self.far) }
     }
 
     /// Skips blocks, header by header, to the end mark and past it, or to the first possible part start.
@@ -125,15 +128,15 @@ impl Hopping<'_> {
         }
     }
 
-    fn hop(mut self) -> Result<Hop> {
+    fn next_part(mut self) -> Result<NextPart> {
         if let Some(blocks) = FrameBlocks::from_state(self.from.state) {
             if blocks.linked {
-                return Ok(Hop::Unknown);
+                return Ok(NextPart::Unknown);
             }
             // A part that begins within a frame ends with the frame at the latest: the frame's checksum
             // belongs to its last part.
-            let cut = self.blocks(blocks)?;
-            return Ok(self.to(cut.unwrap_or(PartStart { stored: self.input.position(), state: 0 })));
+            let next = self.blocks(blocks)?;
+            return Ok(self.to(next.unwrap_or(PartStart { stored: self.input.position(), state: 0 })));
         }
         loop {
             let here = PartStart { stored: self.input.position(), state: 0 };
@@ -142,16 +145,16 @@ impl Hopping<'_> {
                 return Ok(self.to(here));
             }
             let before = (self.most, self.len);
-            let cut = match FrameStart::read(&mut self.input)? {
-                FrameStart::Nothing if is_first && here.stored > 0 => return Ok(Hop::End),
+            let next = match FrameStart::read(&mut self.input)? {
+                FrameStart::Nothing if is_first && here.stored > 0 => return Ok(NextPart::End),
                 FrameStart::Skipped => continue,
                 FrameStart::Frame(header) if !header.blocks.linked => self.blocks(header.blocks)?,
-                _ if is_first => return Ok(Hop::Unknown),
+                _ if is_first => return Ok(NextPart::Unknown),
                 _ => return Ok(self.to(here)),
             };
-            match cut {
+            match next {
                 None => {}
-                Some(cut) if is_first => return Ok(self.to(cut)),
+                Some(start) if is_first => return Ok(self.to(start)),
                 Some(_) => {
                     (self.most, self.len) = before;
                     return Ok(self.to(here));
@@ -166,10 +169,10 @@ impl Parts for Frames {
 
     const CERTAIN: bool = false;
 
-    fn hop(&self, from: PartStart, far: bool) -> Result<Hop> {
-        let input = Input::range(&self.stored, from.stored, u64::MAX).in_reads_of(HOP);
+    fn next_part(&self, from: PartStart, far: bool) -> Result<NextPart> {
+        let input = Input::range(&self.stored, from.stored, u64::MAX).in_reads_of(HEADER_READ);
         let least = self.part_len(PARTS);
-        Hopping { frames: self, input, far, from, least, most: 0, len: Some(0), last: None }.hop()
+        HeaderScan { frames: self, input, far, from, least, most: 0, len: Some(0), last: None }.next_part()
     }
 
     fn start(&self, from: PartStart, window: Vec<u8>, until: Option<PartStart>) -> Result<Unframing> {
@@ -180,9 +183,9 @@ impl Parts for Frames {
     }
 
     fn leave(&self, decoder: Unframing) {
-        let cut = decoder.cut();
+        let start = decoder.part_start();
         if let Some(running) = decoder.into_running() {
-            self.goes_on(cut, running);
+            self.goes_on(start, running);
         }
     }
 
@@ -193,10 +196,10 @@ impl Parts for Frames {
         }
         let Some(mut running) = self.running_at(from) else { return Ok(()) };
         running.take(bytes);
-        match decoder.cut() {
+        match decoder.part_start() {
             PartStart { state: 0, .. } => decoder.check(&running),
-            cut => {
-                self.goes_on(cut, running);
+            start => {
+                self.goes_on(start, running);
                 Ok(())
             }
         }

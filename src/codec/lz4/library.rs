@@ -18,13 +18,13 @@ use crate::error::{Error, Result};
 /// Returns the LZ4 frames in `stored`, decoded by lz4_flex.
 pub(super) fn library(stored: Arc<dyn Content>) -> Library {
     Library::new(stored, |stored| {
-        let input = Watched { input: Input::new(stored), in_vain: false };
+        let input = Watched { input: Input::new(stored), hit_end: false };
         let decoder = FrameDecoder::new(input);
         Ok(Box::new(Unframing {
             decoder,
             frames: 0,
-            given: 0,
-            begun: 0,
+            total_out: 0,
+            frame_start: 0,
             within: None,
             end: None,
             suspect: None,
@@ -35,13 +35,13 @@ pub(super) fn library(stored: Arc<dyn Content>) -> Library {
 /// The input, with a flag that is set once a read found no more bytes.
 struct Watched {
     input: Input,
-    in_vain: bool,
+    hit_end: bool,
 }
 
 impl Read for Watched {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
         let read = self.input.read(out)?;
-        self.in_vain |= read == 0 && !out.is_empty();
+        self.hit_end |= read == 0 && !out.is_empty();
         Ok(read)
     }
 }
@@ -51,8 +51,8 @@ struct Unframing {
     /// Number of frames that ended without damage.
     frames: u64,
     /// Number of output bytes in all, and of those before the current frame.
-    given: u64,
-    begun: u64,
+    total_out: u64,
+    frame_start: u64,
     /// The magic of the current frame.
     within: Option<u32>,
     /// The end of the stream, once known.
@@ -67,7 +67,7 @@ impl Unframing {
         let magic = u32::from_le_bytes(input.magic()?);
         if magic == MAGIC || magic == LEGACY {
             self.within = Some(magic);
-            self.begun = self.given;
+            self.frame_start = self.total_out;
         } else if SKIPPABLE.contains(&magic) {
             input.take(4);
             let len = u32::from_le_bytes(input.magic()?);
@@ -94,7 +94,7 @@ impl Unframing {
         }
         let reason = match within.and_then(|error| error.downcast_ref::<FrameError>()) {
             Some(FrameError::ContentChecksumError) => {
-                self.suspect = Some(self.begun);
+                self.suspect = Some(self.frame_start);
                 "its checksum is wrong".to_owned()
             }
             Some(FrameError::BlockChecksumError) => "the checksum of a block is wrong".to_owned(),
@@ -123,16 +123,16 @@ impl Steps for Unframing {
             self.begin()?;
             return Ok(0);
         };
-        self.decoder.get_mut().in_vain = false;
+        self.decoder.get_mut().hit_end = false;
         match self.decoder.read(out) {
-            Ok(0) if !self.decoder.get_ref().in_vain => {
+            Ok(0) if !self.decoder.get_ref().hit_end => {
                 self.frames += 1;
                 self.within = None;
             }
             Ok(0) if magic == LEGACY => self.end = Some(Ok(())),
             Ok(0) => self.end = Some(Err(self.input().cut_off())),
             Ok(given) => {
-                self.given += given as u64;
+                self.total_out += given as u64;
                 return Ok(given);
             }
             Err(error) => {

@@ -4,7 +4,7 @@
 //! repeated: [ n: u32 BE ][ n bytes: [ size: u32 LE ][ LZ4 block of n - 4 bytes ] ]
 //! ```
 //!
-//! The positions of the pieces are found by hopping from header to header, only as far as needed. Python
+//! The positions of the pieces are found by skipping from header to header, only as far as needed. Python
 //! writes pieces of 4 MiB. Smaller ones are joined into chunks of 64 KiB or more, so that the table stays
 //! small for any file.
 
@@ -24,7 +24,7 @@ use crate::error::{Error, Kind, Result};
 const HEADER: u64 = 8;
 
 /// Bytes read at a time to get headers: the headers of small pieces are read together.
-const HOP: usize = 4 << 10;
+const HEADER_READ: usize = 4 << 10;
 
 /// Bounds for the decoded length of joined pieces.
 const LEAST: u64 = 64 << 10;
@@ -87,7 +87,7 @@ impl Lz4Pieces {
             chunks: Vec::new(),
             next: PieceStart { offset: 0, stored: 0 },
             end: None,
-            headers: Input::range(&stored, 0, u64::MAX).in_reads_of(HOP),
+            headers: Input::range(&stored, 0, u64::MAX).in_reads_of(HEADER_READ),
             at: 0,
         };
         let least = (data_size / CHUNKS).clamp(LEAST, MOST);
@@ -95,7 +95,7 @@ impl Lz4Pieces {
     }
 
     /// Finds one more chunk: skips its pieces, header by header.
-    fn hop(&self, table: &mut PieceTable) -> Result<()> {
+    fn find_chunk(&self, table: &mut PieceTable) -> Result<()> {
         let start = table.next;
         let mut here = start;
         while here.offset - start.offset < self.least {
@@ -119,7 +119,8 @@ impl Lz4Pieces {
                 }
                 Err(error) => {
                     // The next call tries again, from the start of the chunk.
-                    table.headers = Input::range(&self.stored, start.stored, u64::MAX).in_reads_of(HOP);
+                    table.headers =
+                        Input::range(&self.stored, start.stored, u64::MAX).in_reads_of(HEADER_READ);
                     table.at = start.stored;
                     return Err(error);
                 }
@@ -137,9 +138,9 @@ impl Lz4Pieces {
         let table = self.table();
         let index = usize::try_from(chunk.index).unwrap_or(usize::MAX);
         match table.chunks.get(index) {
-            Some(place) if place.offset == chunk.offset => {
+            Some(start) if start.offset == chunk.offset => {
                 let end = table.chunks.get(index + 1).unwrap_or(&table.next).stored;
-                Ok(Input::range(&self.stored, place.stored, end))
+                Ok(Input::range(&self.stored, start.stored, end))
             }
             _ => Err(Error::damaged("there is no such piece")),
         }
@@ -154,15 +155,15 @@ impl Lz4Pieces {
         let begin = input.position();
         let room = at.checked_add(size).and_then(|end| out.get_mut(at..end)).ok_or_else(impossible)?;
         let done = if len <= AT_HAND {
-            let there = match input.at_least(len) {
-                Ok(there) => there,
+            let ready = match input.at_least(len) {
+                Ok(ready) => ready,
                 Err(error) => {
                     // The room that was made for the piece holds no data.
                     out.truncate(at);
                     return Err(error);
                 }
             };
-            let done = there.get(..len).is_some_and(|bytes| decode_whole(bytes, room));
+            let done = ready.get(..len).is_some_and(|bytes| decode_whole(bytes, room));
             input.take(len);
             done
         } else {
@@ -191,7 +192,7 @@ impl Lz4Pieces {
 /// Passes each piece to `take` as a part. The part begins with the decoded size, the four bytes before the
 /// LZ4 block.
 pub(in crate::codec) fn each_piece(stored: &Arc<dyn Content>, take: Take<'_>) -> Result<()> {
-    let mut input = Input::range(stored, 0, u64::MAX).in_reads_of(HOP);
+    let mut input = Input::range(stored, 0, u64::MAX).in_reads_of(HEADER_READ);
     while let Some(piece) = header(&mut input)? {
         let offset = input.position().saturating_add(4);
         take(ForeignPart { offset, stored: piece.stored.saturating_add(4), len: piece.size })?;
@@ -225,16 +226,16 @@ impl Chunks for Lz4Pieces {
     fn find(&self, offset: u64) -> Result<Option<Chunk>> {
         let mut table = self.table();
         while table.next.offset <= offset && table.end.is_none() {
-            self.hop(&mut table)?;
+            self.find_chunk(&mut table)?;
         }
         if table.next.offset <= offset {
             return table.end.clone().unwrap_or(Ok(())).map(|()| None);
         }
-        let after = table.chunks.partition_point(|place| place.offset <= offset);
+        let after = table.chunks.partition_point(|start| start.offset <= offset);
         let Some(start) = after.checked_sub(1).and_then(|index| table.chunks.get(index)) else {
             return Ok(None);
         };
-        let end = table.chunks.get(after).map_or(table.next.offset, |place| place.offset);
+        let end = table.chunks.get(after).map_or(table.next.offset, |start| start.offset);
         Ok(Some(Chunk { index: after as u64 - 1, offset: start.offset, len: end - start.offset }))
     }
 

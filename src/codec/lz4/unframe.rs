@@ -91,7 +91,7 @@ impl Unframing {
     }
 
     /// Returns the current position as a part start.
-    pub(super) fn cut(&self) -> PartStart {
+    pub(super) fn part_start(&self) -> PartStart {
         PartStart { stored: self.input.position(), state: self.blocks.map_or(0, FrameBlocks::to_state) }
     }
 
@@ -284,7 +284,7 @@ impl PartDecoder for Unframing {
     fn stopped(&mut self) -> Stopped {
         self.made = 0;
         let window = if self.ended { Vec::new() } else { self.window.clone() };
-        Stopped { next: self.cut(), ended: self.ended, window }
+        Stopped { next: self.part_start(), ended: self.ended, window }
     }
 
     fn weight(&self) -> u64 {

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use super::{PartDecoder, Parted, Parts, StreamPart};
+use super::{PartDecoder, PartTable, Parts, StreamPart};
 use crate::cache::{Reservation, Task};
 use crate::codec::seek::SegmentReader;
 use crate::decode::Depth;
@@ -12,11 +12,11 @@ use crate::error::Result;
 
 /// A decoder of parts in order, from any part on.
 pub(super) struct PartReader<P: Parts> {
-    table: Arc<Parted<P>>,
+    table: Arc<PartTable<P>>,
     /// Number of the current part, or of the next one.
     n: usize,
     /// The decoded offset at which part `n` begins.
-    begun: u64,
+    part_offset: u64,
     /// The decoded offset of the next byte.
     offset: u64,
     current: Option<P::Decoder>,
@@ -30,11 +30,11 @@ type DecodedPart<P> = (Result<(Vec<u8>, usize, <P as Parts>::Decoder)>, Reservat
 
 impl<P: Parts> PartReader<P> {
     /// Returns a reader from the start of part `n` on, which has the decoded offset `offset`.
-    pub(super) fn new(table: Arc<Parted<P>>, n: usize, offset: u64) -> Self {
+    pub(super) fn new(table: Arc<PartTable<P>>, n: usize, offset: u64) -> Self {
         Self {
             table,
             n,
-            begun: offset,
+            part_offset: offset,
             offset,
             current: None,
             ahead: VecDeque::new(),
@@ -48,7 +48,7 @@ impl<P: Parts> PartReader<P> {
         let depth = self.depth.get(self.offset, self.table.cache.threads());
         while self.ahead.len() < depth {
             let n = self.ahead.back().map_or(self.n, |last| last.0) + 1;
-            if n >= self.table.state().cuts.len() {
+            if n >= self.table.state().known_parts.len() {
                 return Ok(());
             }
             let Some(part) = self.table.part(n)? else { return Ok(()) };
@@ -77,15 +77,15 @@ impl<P: Parts> PartReader<P> {
         else {
             return Ok(None);
         };
-        let there = bytes.get(start..).unwrap_or_default();
-        self.table.parts.follow(part.cut, there, &decoder)?;
-        let len = there.len() as u64;
+        let decoded = bytes.get(start..).unwrap_or_default();
+        self.table.parts.follow(part.start, decoded, &decoder)?;
+        let len = decoded.len() as u64;
         self.offset = self.offset.saturating_add(len);
-        self.depth.took(there.len(), self.offset);
+        self.depth.note_read(decoded.len(), self.offset);
         let stopped = decoder.stopped();
         self.table.parts.leave(decoder);
         self.table.passed(self.n, len, stopped);
-        (self.n, self.begun) = (self.n + 1, self.offset);
+        (self.n, self.part_offset) = (self.n + 1, self.offset);
         let before = std::mem::replace(out, bytes);
         self.table.cache.used(Arc::new(before));
         Ok(Some(start))
@@ -95,9 +95,9 @@ impl<P: Parts> PartReader<P> {
     fn stop(&mut self, mut decoder: P::Decoder) {
         let stopped = decoder.stopped();
         let ended = stopped.ended;
-        if self.table.passed(self.n, self.offset.saturating_sub(self.begun), stopped) {
+        if self.table.passed(self.n, self.offset.saturating_sub(self.part_offset), stopped) {
             self.table.parts.leave(decoder);
-            (self.n, self.begun) = (self.n + 1, self.offset);
+            (self.n, self.part_offset) = (self.n + 1, self.offset);
         } else if ended {
             self.ended = true;
         } else {
@@ -108,7 +108,11 @@ impl<P: Parts> PartReader<P> {
 }
 
 /// Decodes a part as a whole.
-fn decode<P: Parts>(table: &Parted<P>, n: usize, part: StreamPart) -> Result<(Vec<u8>, usize, P::Decoder)> {
+fn decode<P: Parts>(
+    table: &PartTable<P>,
+    n: usize,
+    part: StreamPart,
+) -> Result<(Vec<u8>, usize, P::Decoder)> {
     let mut decoder = table.start(n, part)?;
     let mut bytes = table.cache.buffer(usize::try_from(part.most.min(WHOLE)).unwrap_or_default());
     let start = decoder.more(&mut bytes, usize::MAX)?;
@@ -143,7 +147,7 @@ impl<P: Parts> SegmentReader for PartReader<P> {
                 continue;
             }
             self.offset = self.offset.saturating_add(len as u64);
-            self.depth.took(len, self.offset);
+            self.depth.note_read(len, self.offset);
             self.current = Some(decoder);
             return Ok(Some(start));
         }

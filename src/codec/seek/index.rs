@@ -12,7 +12,7 @@
 //! 48  end              u64: the bit behind its last block
 //! 56  checksum         u32: the stream's own, of all output (zlib); that of the last frame (zstd); 0 (bzip2)
 //! 60  flags            u32: 1, sound to the end
-//! 64  unit             u64: bytes between two sums (zlib); minimum of bytes for a sum (zstd); 0 (bzip2)
+//! 64  unit             u64: bytes between two CRCs (zlib); minimum of bytes for a CRC (zstd); 0 (bzip2)
 //! 72  count            u64: number of entries
 //! 80  crc              u32: CRC-32 of bytes 0..80 and of the entries
 //! 84                   u32 = 0
@@ -227,7 +227,7 @@ impl IndexSlot {
         let len = count.checked_mul(8 * N as u64)?;
         let end = len.checked_add(HEADER as u64).filter(|end| *end <= file.len())?;
         let mut crc = crc_after(0, &header[..BEFORE_CRC]);
-        let mut places = Vec::new();
+        let mut entries = Vec::new();
         let mut at = HEADER as u64;
         let mut bytes = vec![0; 8 * N * AT_ONCE];
         while at < end {
@@ -235,17 +235,17 @@ impl IndexSlot {
             let part = bytes.get_mut(..wanted)?;
             read_exact_at(&*file, at, part).ok()?;
             crc = crc_after(crc, part);
-            places.extend(part.chunks_exact(8 * N).map(|place| {
+            entries.extend(part.chunks_exact(8 * N).map(|entry| {
                 let mut numbers = [0; N];
-                for (number, eight) in numbers.iter_mut().zip(place.chunks_exact(8)) {
+                for (number, eight) in numbers.iter_mut().zip(entry.chunks_exact(8)) {
                     *number = eight.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte));
                 }
                 numbers
             }));
             at += wanted as u64;
         }
-        places.shrink_to_fit();
-        (crc == short(80)?).then_some(StoredIndex { file, whole, places, records: end })
+        entries.shrink_to_fit();
+        (crc == short(80)?).then_some(StoredIndex { file, whole, entries, records: end })
     }
 
     /// Returns the header of the table's file.
@@ -275,15 +275,15 @@ impl IndexSlot {
     pub(in crate::codec) fn keep<const N: usize>(
         &self,
         whole: Summary,
-        places: &[[u64; N]],
+        entries: &[[u64; N]],
         records: &mut dyn FnMut(&mut dyn Write) -> io::Result<()>,
         pass: &dyn Fn() -> Result<Box<dyn SegmentReader>>,
     ) {
         let Some(keys) = self.keys() else { return };
-        let count = places.len() as u64;
+        let count = entries.len() as u64;
         let mut keep = |key| {
             self.store.keep(key, &mut |out| {
-                let numbers = || places.iter().flatten().map(|number| number.to_le_bytes());
+                let numbers = || entries.iter().flatten().map(|number| number.to_le_bytes());
                 let before = &self.header(key, whole, count, 0)[..BEFORE_CRC];
                 let crc = numbers().fold(crc_after(0, before), |crc, bytes| crc_after(crc, &bytes));
                 out.write_all(&self.header(key, whole, count, crc))?;
@@ -356,9 +356,9 @@ impl IndexSlot {
         let whole = Summary { end, checksum, unit };
         let count = long(72).and_then(|count| usize::try_from(count).ok()).unwrap_or(usize::MAX);
         let body = table.get(HEADER..).unwrap_or_default();
-        let places = body.get(..count.saturating_mul(8 * self.of.numbers())).unwrap_or(body);
+        let entries = body.get(..count.saturating_mul(8 * self.of.numbers())).unwrap_or(body);
         let crc = crc_after(0, &self.header(key, whole, count as u64, 0)[..BEFORE_CRC]);
-        let header = self.header(key, whole, count as u64, crc_after(crc, places));
+        let header = self.header(key, whole, count as u64, crc_after(crc, entries));
         self.store.keep(key, &mut |out| {
             out.write_all(&header)?;
             out.write_all(body)
@@ -387,14 +387,14 @@ pub(in crate::codec) struct StoredIndex<const N: usize> {
     /// The table's file, for the records.
     pub(in crate::codec) file: Arc<dyn Content>,
     pub(in crate::codec) whole: Summary,
-    pub(in crate::codec) places: Vec<[u64; N]>,
+    pub(in crate::codec) entries: Vec<[u64; N]>,
     /// Position of the records in the file.
     pub(in crate::codec) records: u64,
 }
 
-/// Returns the position of the records after `places` entries of `N` numbers.
-pub(in crate::codec) fn records<const N: usize>(places: usize) -> u64 {
-    HEADER as u64 + places as u64 * 8 * N as u64
+/// Returns the position of the records after `count` entries of `N` numbers.
+pub(in crate::codec) fn records<const N: usize>(count: usize) -> u64 {
+    HEADER as u64 + count as u64 * 8 * N as u64
 }
 
 /// Continues a CRC-32: `before` is the CRC of the preceding bytes.

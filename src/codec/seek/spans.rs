@@ -26,7 +26,7 @@ pub(in crate::codec) struct Spans {
     file: Arc<dyn Content>,
     /// The table's data about the whole stream.
     pub(in crate::codec) whole: Summary,
-    places: Vec<Numbers>,
+    entries: Vec<Numbers>,
     data_size: u64,
 }
 
@@ -38,8 +38,8 @@ impl Spans {
         most: u64,
         is_consistent: impl FnOnce(&Self) -> bool,
     ) -> Option<Self> {
-        let StoredIndex { file, whole, places, records } = slot.find::<4>(most)?;
-        let spans = Self { file, whole, places, data_size: slot.data_size() };
+        let StoredIndex { file, whole, entries, records } = slot.find::<4>(most)?;
+        let spans = Self { file, whole, entries, data_size: slot.data_size() };
         let lie_there = (0..spans.len())
             .filter_map(|span| spans.record(span))
             .all(|(at, len)| at >= records && at + len <= spans.file.len());
@@ -53,30 +53,30 @@ impl Spans {
     /// True if the entries begin with `first`, the stream's start, and are in ascending order before the
     /// stream's end; `end` is compared with an entry's second number.
     pub(in crate::codec) fn are_in_order(&self, first: [u64; 3], end: u64) -> bool {
-        self.places.first().is_some_and(|place| place[..3] == first)
-            && self.places.is_sorted_by(|one, next| one[1] < next[1] && one[2] < next[2])
-            && self.places.last().is_some_and(|place| place[1] < end && place[2] < self.data_size)
+        self.entries.first().is_some_and(|entry| entry[..3] == first)
+            && self.entries.is_sorted_by(|one, next| one[1] < next[1] && one[2] < next[2])
+            && self.entries.last().is_some_and(|entry| entry[1] < end && entry[2] < self.data_size)
     }
 
     /// Returns the number of spans.
     pub(in crate::codec) fn len(&self) -> usize {
-        self.places.len()
+        self.entries.len()
     }
 
     /// Returns the decoded offset at which a span begins; for the number after the last span, the stream's
     /// end.
     pub(in crate::codec) fn start(&self, span: usize) -> u64 {
-        self.places.get(span).map_or(self.data_size, |place| place[2])
+        self.entries.get(span).map_or(self.data_size, |entry| entry[2])
     }
 
     /// Returns the span that holds a decoded offset.
     pub(in crate::codec) fn at(&self, offset: u64) -> usize {
-        self.places.partition_point(|place| place[2] <= offset).saturating_sub(1)
+        self.entries.partition_point(|entry| entry[2] <= offset).saturating_sub(1)
     }
 
     /// Returns the numbers of a span's entry, without its record.
-    pub(in crate::codec) fn place(&self, span: usize) -> Option<[u64; 3]> {
-        let &[one, other, offset, _] = self.places.get(span)?;
+    pub(in crate::codec) fn position(&self, span: usize) -> Option<[u64; 3]> {
+        let &[one, other, offset, _] = self.entries.get(span)?;
         Some([one, other, offset])
     }
 
@@ -88,7 +88,7 @@ impl Spans {
 
     /// Returns position and length of a span's record; their sum can't overflow.
     pub(in crate::codec) fn record(&self, span: usize) -> Option<(u64, u64)> {
-        let record = self.places.get(span)?[3];
+        let record = self.entries.get(span)?[3];
         Some((record >> LEN_BITS, record & ((1 << LEN_BITS) - 1)))
     }
 }

@@ -20,9 +20,9 @@ pub(in crate::codec) struct TrustedIndex<K> {
 enum TrustState<K> {
     Unknown,
     Nothing,
-    Kept(Arc<K>),
+    Trusted(Arc<K>),
     /// The stream is damaged, for this reason. The table still describes the stream as it was.
-    Outlived(Arc<K>, Error),
+    StreamDamaged(Arc<K>, Error),
 }
 
 /// The stored table of any codec.
@@ -55,10 +55,11 @@ impl<K> TrustedIndex<K> {
         let slot = self.slot.as_ref()?;
         let mut state = self.state();
         if let TrustState::Unknown = *state {
-            *state = (self.look)(slot).map_or(TrustState::Nothing, |kept| TrustState::Kept(Arc::new(kept)));
+            *state =
+                (self.look)(slot).map_or(TrustState::Nothing, |index| TrustState::Trusted(Arc::new(index)));
         }
         match &*state {
-            TrustState::Kept(kept) | TrustState::Outlived(kept, _) => Some(kept.clone()),
+            TrustState::Trusted(index) | TrustState::StreamDamaged(index, _) => Some(index.clone()),
             TrustState::Unknown | TrustState::Nothing => None,
         }
     }
@@ -79,8 +80,8 @@ impl<K: fmt::Debug> IndexTrust for TrustedIndex<K> {
 
     fn judge(&self, pass: &mut dyn FnMut() -> Result<()>) -> Result<()> {
         match &*self.state() {
-            TrustState::Kept(_) => {}
-            TrustState::Outlived(_, error) => return Err(error.clone()),
+            TrustState::Trusted(_) => {}
+            TrustState::StreamDamaged(_, error) => return Err(error.clone()),
             TrustState::Unknown | TrustState::Nothing => return Ok(()),
         }
         // The table is removed before the pass, because the pass stores a new one.
@@ -93,10 +94,10 @@ impl<K: fmt::Debug> IndexTrust for TrustedIndex<K> {
         };
         let mut state = self.state();
         // Meanwhile another reader may have decided.
-        let TrustState::Kept(kept) = &*state else { return found };
+        let TrustState::Trusted(index) = &*state else { return found };
         *state = match &found {
             Ok(()) => TrustState::Nothing,
-            Err(error) => TrustState::Outlived(kept.clone(), error.clone()),
+            Err(error) => TrustState::StreamDamaged(index.clone(), error.clone()),
         };
         found
     }

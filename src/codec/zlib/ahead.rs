@@ -62,7 +62,7 @@ impl Threads {
 pub(super) struct SegmentQueue {
     entries: VecDeque<QueuedSegment>,
     /// Number of pieces since the last gap that was left to the reader.
-    in_row: usize,
+    pieces_since_gap: usize,
 }
 
 pub(super) type SpanTask = Task<(Option<Output>, Reservation)>;
@@ -71,8 +71,8 @@ pub(super) type SpanTask = Task<(Option<Output>, Reservation)>;
 pub(super) enum QueuedSegment {
     /// From a checkpoint to the next.
     Span { start: PackedCheckpoint, end: PackedCheckpoint, task: SpanTask },
-    /// From a block after `cut` to a block after `until`.
-    Piece { cut: u64, until: u64, task: Task<(Option<Box<Piece>>, Reservation)> },
+    /// From a block after `search_from` to a block after `until`.
+    Piece { search_from: u64, until: u64, task: Task<(Option<Box<Piece>>, Reservation)> },
 }
 
 /// Output, with the window before it.
@@ -98,10 +98,10 @@ impl SegmentQueue {
             let entry = match self.entries.back() {
                 Some(QueuedSegment::Piece { until, .. }) => {
                     let (until, bits) = (*until, bits(zlib, here));
-                    let cut = until.saturating_add(self.gap(threads, bits));
-                    piece(zlib, cut, bits)
+                    let search_from = until.saturating_add(self.gap(threads, bits));
+                    piece(zlib, search_from, bits)
                 }
-                Some(QueuedSegment::Span { end, .. }) => from(zlib, end.place(), here),
+                Some(QueuedSegment::Span { end, .. }) => from(zlib, end.position(), here),
                 None => from(zlib, here, here),
             };
             match entry {
@@ -113,23 +113,23 @@ impl SegmentQueue {
 
     /// Returns the number of bits left to the reader after the last piece; `bits` is the size of a piece.
     fn gap(&mut self, threads: Threads, bits: u64) -> u64 {
-        self.in_row += 1;
-        if !threads.are_few() || self.in_row + 1 < threads.0 {
+        self.pieces_since_gap += 1;
+        if !threads.are_few() || self.pieces_since_gap + 1 < threads.0 {
             return 0;
         }
-        self.in_row = 0;
+        self.pieces_since_gap = 0;
         bits
     }
 }
 
-/// Returns the next segment after `place`, for a reader at `here`.
-fn from(zlib: &Arc<ZlibTable>, place: Position, here: Position) -> Option<QueuedSegment> {
-    match zlib.next_two(place.offset) {
+/// Returns the next segment after `position`, for a reader at `here`.
+fn from(zlib: &Arc<ZlibTable>, position: Position, here: Position) -> Option<QueuedSegment> {
+    match zlib.next_two(position.offset) {
         (Some(start), Some(end)) => span(zlib, start, end),
         (last, _) => {
-            let place = last.map_or(place, |last| last.place());
+            let position = last.map_or(position, |last| last.position());
             let bits = bits(zlib, here);
-            piece(zlib, place.bit.saturating_add(bits), bits)
+            piece(zlib, position.bit.saturating_add(bits), bits)
         }
     }
 }
@@ -137,7 +137,7 @@ fn from(zlib: &Arc<ZlibTable>, place: Position, here: Position) -> Option<Queued
 /// Returns the intended number of compressed bits in a piece.
 fn bits(zlib: &ZlibTable, here: Position) -> u64 {
     let ratio = here.bit as f64 / here.offset.max(1) as f64;
-    let bits = (zlib.scale.stretch as f64 * ratio) as u64;
+    let bits = (zlib.scale.segment as f64 * ratio) as u64;
     bits.clamp(zlib.scale.least_bits, MOST_BITS.max(zlib.scale.least_bits))
 }
 
@@ -155,34 +155,34 @@ fn decode_span(zlib: &ZlibTable, start: PackedCheckpoint, len: usize) -> Option<
     zlib.window(&start, &mut bytes)?;
     let window = bytes.len();
     let mut inflate = zlib.cache.scratch::<Inflate>();
-    let decoded = inflate.decode_from(&*zlib.stored, start.place(), &mut bytes, len);
+    let decoded = inflate.decode_from(&*zlib.stored, start.position(), &mut bytes, len);
     zlib.cache.keep_scratch(inflate, INFLATE);
     decoded.is_ok().then_some(Output { bytes, start: window })
 }
 
-fn piece(zlib: &Arc<ZlibTable>, cut: u64, bits: u64) -> Option<QueuedSegment> {
+fn piece(zlib: &Arc<ZlibTable>, search_from: u64, bits: u64) -> Option<QueuedSegment> {
     let end = zlib.stored.len().checked_mul(8)?;
-    let until = cut.checked_add(bits)?;
-    if cut >= end {
+    let until = search_from.checked_add(bits)?;
+    if search_from >= end {
         return None;
     }
-    let reservation = zlib.cache.reserve(PIECE_WEIGHT * zlib.scale.stretch + INFLATE)?;
+    let reservation = zlib.cache.reserve(PIECE_WEIGHT * zlib.scale.segment + INFLATE)?;
     let theirs = zlib.clone();
-    let task = zlib.cache.task(move || (find_and_decode(&theirs, cut, until), reservation));
-    Some(QueuedSegment::Piece { cut, until, task })
+    let task = zlib.cache.task(move || (find_and_decode(&theirs, search_from, until), reservation));
+    Some(QueuedSegment::Piece { search_from, until, task })
 }
 
-fn find_and_decode(zlib: &ZlibTable, cut: u64, until: u64) -> Option<Box<Piece>> {
-    let start = BlockFinder::new().find(&*zlib.stored, cut, until).ok()??;
+fn find_and_decode(zlib: &ZlibTable, search_from: u64, until: u64) -> Option<Box<Piece>> {
+    let start = BlockFinder::new().find(&*zlib.stored, search_from, until).ok()??;
     let mut inflate = zlib.cache.scratch::<Inflate>();
     let mut piece = zlib.cache.scratch::<Piece>();
-    let stretch = PieceRequest {
+    let request = PieceRequest {
         start: Position::block_at(start, 0),
         until,
-        cap: usize::try_from(zlib.scale.stretch * CAP).unwrap_or(usize::MAX),
+        cap: usize::try_from(zlib.scale.segment * CAP).unwrap_or(usize::MAX),
         spacing: usize::try_from(zlib.scale.spacing).unwrap_or(usize::MAX),
     };
-    piece.decode(&mut inflate, &*zlib.stored, stretch, None);
+    piece.decode(&mut inflate, &*zlib.stored, request, None);
     zlib.cache.keep_scratch(inflate, INFLATE);
     if let Ending::Fault(_) = piece.ending() {
         give_back(zlib, piece);

@@ -12,7 +12,7 @@ pub(super) struct PackedCheckpoint {
     /// The compressed window.
     pub(super) window: SegmentBytes,
     /// The CRC-32 of all output before the checkpoint, if known.
-    pub(super) sum: Option<u32>,
+    pub(super) crc: Option<u32>,
 }
 
 impl PackedCheckpoint {
@@ -27,7 +27,7 @@ impl PackedCheckpoint {
     }
 
     /// Returns the checkpoint's position; a decoder trusts only the bits and the offset.
-    pub(super) fn place(&self) -> Position {
+    pub(super) fn position(&self) -> Position {
         let block = if self.header == self.bit { Block::Between } else { Block::Dynamic };
         Position { header: self.header, bit: self.bit, offset: self.offset, block, last: false }
     }

@@ -7,12 +7,12 @@
 //!
 //! ```text
 //! crc       u32       CRC-32 of the rest
-//! sums      n × u32   CRC-32 of all output from the stream's start to: the checkpoint; each multiple of
+//! crcs      n × u32   CRC-32 of all output from the stream's start to: the checkpoint; each multiple of
 //!                     the table's unit within the span; the span's end
 //! window              the output before the checkpoint, compressed
 //! ```
 //!
-//! The output between two of these offsets is right if the first sum, continued over it, gives the second.
+//! The output between two of these offsets is right if the first CRC, continued over it, gives the second.
 
 use std::io;
 
@@ -31,7 +31,7 @@ const PACKED: u64 = WINDOW as u64 + WINDOW as u64 / 8 + 64;
 const RECORD: u64 = 1 << 20;
 
 /// Maximum number of checkpoints in a table: many more than the spacing gives.
-const PLACES: u64 = 1 << 17;
+const MAX_CHECKPOINTS: u64 = 1 << 17;
 
 /// A stored seek table whose numbers are consistent.
 #[derive(Debug)]
@@ -44,7 +44,7 @@ pub(super) struct ZlibIndex {
 pub(super) struct Record {
     /// CRCs of the output up to the span's start, to each multiple of the unit within the span, and to its
     /// end.
-    sums: Vec<u32>,
+    crcs: Vec<u32>,
     window: PackedWindow,
 }
 
@@ -53,18 +53,18 @@ impl ZlibIndex {
     pub(super) fn find(slot: &IndexSlot) -> Option<Self> {
         let bits = slot.used_size().checked_mul(8);
         let is_consistent = |spans: &Spans| bits.is_some_and(|bits| is_consistent(spans, bits));
-        Some(Self { spans: Spans::find(slot, PLACES, is_consistent)? })
+        Some(Self { spans: Spans::find(slot, MAX_CHECKPOINTS, is_consistent)? })
     }
 
     /// Returns the position at which decoding of a span starts.
-    pub(super) fn place(&self, span: usize) -> Option<Position> {
-        let [header, bit, offset] = self.spans.place(span)?;
+    pub(super) fn position(&self, span: usize) -> Option<Position> {
+        let [header, bit, offset] = self.spans.position(span)?;
         let block = if header == bit { Block::Between } else { Block::Dynamic };
         Some(Position { header, bit, offset, block, last: false })
     }
 
     /// Returns the number and the decoded offset of the next CRC after `at`, which is in `span`.
-    pub(super) fn next_sum(&self, span: usize, at: u64) -> (usize, u64) {
+    pub(super) fn next_crc(&self, span: usize, at: u64) -> (usize, u64) {
         let (start, end, unit) = (self.spans.start(span), self.spans.start(span + 1), self.spans.whole.unit);
         let number = at / unit - start / unit + 1;
         let next = (at / unit).saturating_add(1).saturating_mul(unit).min(end);
@@ -80,24 +80,24 @@ impl ZlibIndex {
         if crc_after(0, rest) != u32::from_le_bytes(*crc) {
             return None;
         }
-        let count = usize::try_from(sums_of(&self.spans, span)?).ok()?;
-        let (sums, packed) = rest.split_at_checked(count.checked_mul(4)?)?;
-        let sums = sums
+        let count = usize::try_from(crc_count(&self.spans, span)?).ok()?;
+        let (crcs, packed) = rest.split_at_checked(count.checked_mul(4)?)?;
+        let crcs = crcs
             .chunks_exact(4)
             .map(|four| four.iter().rev().fold(0, |number, byte| number << 8 | u32::from(*byte)));
         let window = usize::try_from(self.spans.start(span).min(WINDOW as u64)).ok()?;
-        Some(Record { sums: sums.collect(), window: PackedWindow::from_parts(window, packed.to_vec()) })
+        Some(Record { crcs: crcs.collect(), window: PackedWindow::from_parts(window, packed.to_vec()) })
     }
 }
 
 fn is_consistent(spans: &Spans, bits: u64) -> bool {
     let fit = (0..spans.len()).all(|n| {
-        let (Some((_, len)), Some([header, bit, _])) = (spans.record(n), spans.place(n)) else {
+        let (Some((_, len)), Some([header, bit, _])) = (spans.record(n), spans.position(n)) else {
             return false;
         };
-        let sums = sums_of(spans, n).and_then(|sums| sums.checked_mul(4)?.checked_add(4));
+        let crcs = crc_count(spans, n).and_then(|crcs| crcs.checked_mul(4)?.checked_add(4));
         header <= bit
-            && sums.is_some_and(|sums| (sums..=sums.saturating_add(PACKED)).contains(&len))
+            && crcs.is_some_and(|crcs| (crcs..=crcs.saturating_add(PACKED)).contains(&len))
             && len <= RECORD
     });
     let first = [zlib::FIRST_BIT, zlib::FIRST_BIT, 0];
@@ -107,7 +107,7 @@ fn is_consistent(spans: &Spans, bits: u64) -> bool {
 }
 
 /// Returns the number of CRCs in a record.
-fn sums_of(spans: &Spans, span: usize) -> Option<u64> {
+fn crc_count(spans: &Spans, span: usize) -> Option<u64> {
     let (start, end, unit) = (spans.start(span), spans.start(span + 1), spans.whole.unit);
     Some((end.checked_sub(1)?.checked_div(unit)?).checked_sub(start.checked_div(unit)?)? + 2)
 }
@@ -123,14 +123,14 @@ impl Record {
 
     /// True if CRC number `next - 1`, continued over `bytes`, gives CRC number `next`.
     pub(super) fn vouches(&self, next: usize, bytes: &[u8]) -> bool {
-        let before = next.checked_sub(1).and_then(|before| self.sums.get(before));
-        before.is_some_and(|&before| self.sums.get(next) == Some(&crc_after(before, bytes)))
+        let before = next.checked_sub(1).and_then(|before| self.crcs.get(before));
+        before.is_some_and(|&before| self.crcs.get(next) == Some(&crc_after(before, bytes)))
     }
 }
 
 /// The CRCs of a stream's output up to the multiples of a unit, and up to its end.
 #[derive(Clone, Debug)]
-pub(super) struct Sums {
+pub(super) struct CumulativeCrcs {
     pub(super) unit: u64,
     /// CRCs up to 0, up to the first multiple, …
     pub(super) at: Vec<u32>,
@@ -138,7 +138,7 @@ pub(super) struct Sums {
     pub(super) now: u32,
 }
 
-impl Sums {
+impl CumulativeCrcs {
     pub(super) fn new(scale: Scale) -> Self {
         Self { unit: scale.unit(), at: vec![0], now: 0 }
     }
@@ -154,18 +154,18 @@ impl Sums {
         self.now = tip.now;
     }
 
-    /// Continues with `bytes`, which begin at `offset`. Returns the CRCs up to each of `places`, which are in
+    /// Continues with `bytes`, which begin at `offset`. Returns the CRCs up to each of `offsets`, which are in
     /// order and within the bytes.
-    pub(super) fn go_on(&mut self, mut offset: u64, mut bytes: &[u8], places: &[u64]) -> Vec<u32> {
-        let mut places = places.iter().copied().peekable();
-        let mut given = Vec::new();
-        while !bytes.is_empty() || places.peek().is_some() {
-            if places.next_if(|place| *place <= offset).is_some() {
-                given.push(self.now);
+    pub(super) fn go_on(&mut self, mut offset: u64, mut bytes: &[u8], offsets: &[u64]) -> Vec<u32> {
+        let mut offsets = offsets.iter().copied().peekable();
+        let mut crcs = Vec::new();
+        while !bytes.is_empty() || offsets.peek().is_some() {
+            if offsets.next_if(|at| *at <= offset).is_some() {
+                crcs.push(self.now);
                 continue;
             }
             let multiple = (offset / self.unit).saturating_add(1).saturating_mul(self.unit);
-            let until = places.peek().map_or(multiple, |place| multiple.min(*place));
+            let until = offsets.peek().map_or(multiple, |at| multiple.min(*at));
             let len = usize::try_from(until - offset).map_or(bytes.len(), |len| len.min(bytes.len()));
             if len == 0 {
                 // Offsets after the bytes have no CRC.
@@ -179,17 +179,17 @@ impl Sums {
                 self.at.push(self.now);
             }
         }
-        given
+        crcs
     }
 
     /// Returns the CRCs of a span: up to its start, to the multiples within it, and to its end.
     fn of_span(&self, start: (u64, u32), end: (u64, u32)) -> Option<Vec<u32>> {
         let multiples = usize::try_from(start.0 / self.unit + 1).ok()?
             ..usize::try_from((end.0 - 1) / self.unit + 1).ok()?;
-        let mut sums = vec![start.1];
-        sums.extend_from_slice(self.at.get(multiples)?);
-        sums.push(end.1);
-        Some(sums)
+        let mut crcs = vec![start.1];
+        crcs.extend_from_slice(self.at.get(multiples)?);
+        crcs.push(end.1);
+        Some(crcs)
     }
 }
 
@@ -198,7 +198,7 @@ impl Sums {
 pub(super) struct NewIndex {
     /// The checkpoints that have a CRC.
     pub(super) marks: Vec<PackedCheckpoint>,
-    pub(super) sums: Sums,
+    pub(super) crcs: CumulativeCrcs,
     pub(super) whole: Summary,
 }
 
@@ -210,46 +210,46 @@ impl NewIndex {
         packed: &dyn Fn(&PackedCheckpoint) -> Option<Vec<u8>>,
         pass: &dyn Fn() -> Result<Box<dyn SegmentReader>>,
     ) {
-        let Some((places, sums)) = self.places(slot.data_size()) else { return };
+        let Some((entries, crcs)) = self.entries(slot.data_size()) else { return };
         let mut records = |out: &mut dyn io::Write| {
-            for (n, sums) in sums.iter().enumerate() {
+            for (n, crcs) in crcs.iter().enumerate() {
                 let window = match n.checked_sub(1).and_then(|n| self.marks.get(n)) {
                     Some(mark) => packed(mark).ok_or_else(|| io::Error::other("a window can't be read"))?,
                     None => Vec::new(),
                 };
-                let rest: Vec<u8> = sums.iter().flat_map(|sum| sum.to_le_bytes()).chain(window).collect();
+                let rest: Vec<u8> = crcs.iter().flat_map(|crc| crc.to_le_bytes()).chain(window).collect();
                 out.write_all(&crc_after(0, &rest).to_le_bytes())?;
                 out.write_all(&rest)?;
             }
             Ok(())
         };
-        slot.keep(self.whole, &places, &mut records, pass);
+        slot.keep(self.whole, &entries, &mut records, pass);
     }
 
     /// Returns the entries of the table, and the CRCs of each span.
-    fn places(&self, data_size: u64) -> Option<(Vec<Numbers>, Vec<Vec<u32>>)> {
+    fn entries(&self, data_size: u64) -> Option<(Vec<Numbers>, Vec<Vec<u32>>)> {
         let count = self.marks.len() + 1;
         let mut at = records::<4>(count);
-        let (mut places, mut all) = (Vec::with_capacity(count), Vec::with_capacity(count));
+        let (mut entries, mut all) = (Vec::with_capacity(count), Vec::with_capacity(count));
         let mut start = (0, 0);
         for n in 0..count {
             let mark = n.checked_sub(1).and_then(|n| self.marks.get(n));
             let end = match self.marks.get(n) {
-                Some(next) => (next.offset, next.sum?),
-                None => (data_size, self.sums.now),
+                Some(next) => (next.offset, next.crc?),
+                None => (data_size, self.crcs.now),
             };
-            let sums = self.sums.of_span(start, end)?;
+            let crcs = self.crcs.of_span(start, end)?;
             let window = mark.map_or(0, PackedCheckpoint::packed_len);
-            let len = 4 + 4 * sums.len() as u64 + window;
-            if len > RECORD || count as u64 > PLACES {
+            let len = 4 + 4 * crcs.len() as u64 + window;
+            if len > RECORD || count as u64 > MAX_CHECKPOINTS {
                 return None;
             }
             let (header, bit) = mark.map_or((zlib::FIRST_BIT, zlib::FIRST_BIT), PackedCheckpoint::bits);
-            places.push([header, bit, start.0, spans::record(at, len)?]);
-            all.push(sums);
+            entries.push([header, bit, start.0, spans::record(at, len)?]);
+            all.push(crcs);
             at += len;
             start = end;
         }
-        Some((places, all))
+        Some((entries, all))
     }
 }

@@ -18,7 +18,7 @@ use crate::error::{Error, Result};
 
 pub(super) struct IndexedReader {
     zlib: Arc<ZlibTable>,
-    kept: Arc<ZlibIndex>,
+    index: Arc<ZlibIndex>,
     /// The current span.
     span: usize,
     at: u64,
@@ -40,58 +40,58 @@ struct SpanDecoder {
 
 impl IndexedReader {
     /// Returns a reader from the start of a span on.
-    pub(super) fn new(zlib: Arc<ZlibTable>, kept: Arc<ZlibIndex>, span: usize) -> Self {
-        let at = kept.spans.start(span);
-        Self { zlib, kept, span, at, decoder: None, ahead: VecDeque::new(), depth: Depth::default() }
+    pub(super) fn new(zlib: Arc<ZlibTable>, index: Arc<ZlibIndex>, span: usize) -> Self {
+        let at = index.spans.start(span);
+        Self { zlib, index, span, at, decoder: None, ahead: VecDeque::new(), depth: Depth::default() }
     }
 
     /// Starts further spans, as many as the depth allows and the cache has room for.
     fn fill(&mut self) {
         let depth = self.depth.get(self.at, self.zlib.cache.threads());
-        while self.ahead.front().is_some_and(|(span, _)| self.kept.spans.start(*span) < self.at) {
+        while self.ahead.front().is_some_and(|(span, _)| self.index.spans.start(*span) < self.at) {
             self.ahead.pop_front();
         }
         while self.ahead.len() < depth {
-            let within = usize::from(self.kept.spans.start(self.span) < self.at);
+            let within = usize::from(self.index.spans.start(self.span) < self.at);
             let span = self.ahead.back().map_or(self.span + within, |(last, _)| last + 1);
-            if span >= self.kept.spans.len() {
+            if span >= self.index.spans.len() {
                 return;
             }
-            let len = self.kept.spans.start(span + 1) - self.kept.spans.start(span);
+            let len = self.index.spans.start(span + 1) - self.index.spans.start(span);
             let weight = len.saturating_add(WINDOW as u64 + INFLATE);
             let Some(reservation) = self.zlib.cache.reserve(weight) else { return };
-            let (zlib, kept) = (self.zlib.clone(), self.kept.clone());
-            let task = self.zlib.cache.task(move || (decode_span(&zlib, &kept, span).ok(), reservation));
+            let (zlib, index) = (self.zlib.clone(), self.index.clone());
+            let task = self.zlib.cache.task(move || (decode_span(&zlib, &index, span).ok(), reservation));
             self.ahead.push_back((span, task));
         }
     }
 
     /// Takes the span that begins at the reader's position, if it was decoded ahead and is right.
     fn take(&mut self, out: &mut Vec<u8>) -> Option<usize> {
-        self.ahead.front().filter(|(span, _)| self.kept.spans.start(*span) == self.at)?;
+        self.ahead.front().filter(|(span, _)| self.index.spans.start(*span) == self.at)?;
         let (span, task) = self.ahead.pop_front()?;
         let (decoded, _reservation) = task.take()?;
         let decoded = decoded?;
         self.zlib.cache.used(Arc::new(std::mem::replace(out, decoded.bytes)));
         self.decoder = None;
         self.span = span + 1;
-        self.at = self.kept.spans.start(self.span);
+        self.at = self.index.spans.start(self.span);
         Some(decoded.start)
     }
 
     /// Decodes up to the next offset that has a CRC in the table.
     fn step(&mut self, out: &mut Vec<u8>) -> Result<usize> {
-        if self.at >= self.kept.spans.start(self.span + 1) {
+        if self.at >= self.index.spans.start(self.span + 1) {
             self.span += 1;
             if let Some(decoder) = &mut self.decoder {
-                decoder.record = self.kept.record(self.span).ok_or_else(wrong)?;
+                decoder.record = self.index.record(self.span).ok_or_else(wrong)?;
             }
         }
         let decoder = match &mut self.decoder {
             Some(decoder) => decoder,
-            None => self.decoder.insert(SpanDecoder::at(&self.zlib, &self.kept, self.span)?),
+            None => self.decoder.insert(SpanDecoder::at(&self.zlib, &self.index, self.span)?),
         };
-        let (number, end) = self.kept.next_sum(self.span, self.at);
+        let (number, end) = self.index.next_crc(self.span, self.at);
         let len = usize::try_from(end - self.at).map_err(|_| wrong())?;
         let window = decoder.window.len();
         if out.capacity() < window + len {
@@ -109,19 +109,21 @@ impl IndexedReader {
         decoder.window.clear();
         decoder.window.extend_from_slice(&out[out.len().saturating_sub(WINDOW)..]);
         self.at = end;
-        if end == self.kept.spans.start(self.kept.spans.len()) {
-            finish(&self.zlib, &self.kept, &mut decoder.inflate, out)?;
+        if end == self.index.spans.start(self.index.spans.len()) {
+            finish(&self.zlib, &self.index, &mut decoder.inflate, out)?;
         }
         Ok(window)
     }
 }
 
 impl SpanDecoder {
-    fn at(zlib: &ZlibTable, kept: &ZlibIndex, span: usize) -> Result<Self> {
-        let (Some(record), Some(place)) = (kept.record(span), kept.place(span)) else { return Err(wrong()) };
+    fn at(zlib: &ZlibTable, index: &ZlibIndex, span: usize) -> Result<Self> {
+        let (Some(record), Some(position)) = (index.record(span), index.position(span)) else {
+            return Err(wrong());
+        };
         let window = record.window().ok_or_else(wrong)?;
         let mut inflate = zlib.cache.scratch::<Inflate>();
-        inflate.start(&*zlib.stored, place)?;
+        inflate.start(&*zlib.stored, position)?;
         Ok(Self { inflate, record, window })
     }
 
@@ -140,36 +142,36 @@ impl SpanDecoder {
 }
 
 /// Decodes a span as a whole, with the window before it.
-fn decode_span(zlib: &ZlibTable, kept: &ZlibIndex, span: usize) -> Result<Output> {
-    let mut decoder = SpanDecoder::at(zlib, kept, span)?;
-    let (start, end) = (kept.spans.start(span), kept.spans.start(span + 1));
+fn decode_span(zlib: &ZlibTable, index: &ZlibIndex, span: usize) -> Result<Output> {
+    let mut decoder = SpanDecoder::at(zlib, index, span)?;
+    let (start, end) = (index.spans.start(span), index.spans.start(span + 1));
     let len = usize::try_from(end - start).map_err(|_| wrong())?;
     let mut bytes = zlib.cache.buffer(len + decoder.window.len());
     decoder.decode(zlib, &mut bytes, len)?;
     let SpanDecoder { mut inflate, record, window } = decoder;
     let (mut at, mut rest) = (start, &bytes[window.len()..]);
     while at < end {
-        let (number, next) = kept.next_sum(span, at);
+        let (number, next) = index.next_crc(span, at);
         let (part, after) = rest.split_at((next - at) as usize);
         if !record.vouches(number, part) {
             return Err(wrong());
         }
         (at, rest) = (next, after);
     }
-    if span + 1 == kept.spans.len() {
-        finish(zlib, kept, &mut inflate, &mut bytes)?;
+    if span + 1 == index.spans.len() {
+        finish(zlib, index, &mut inflate, &mut bytes)?;
     }
     zlib.cache.keep_scratch(inflate, INFLATE);
     Ok(Output { bytes, start: window.len() })
 }
 
 /// Fails unless the stream ends after its last byte, at the bit and with the checksum in the table.
-fn finish(zlib: &ZlibTable, kept: &ZlibIndex, inflate: &mut Inflate, out: &mut [u8]) -> Result<()> {
+fn finish(zlib: &ZlibTable, index: &ZlibIndex, inflate: &mut Inflate, out: &mut [u8]) -> Result<()> {
     let filled = out.len();
     let ends = matches!(inflate.decode(&*zlib.stored, out, filled), (_, Ok(Stop::End)));
-    let place = inflate.place();
-    let checksum: std::result::Result<u32, Fault> = zlib::stored_checksum(&*zlib.stored, place);
-    if !ends || place.bit != kept.spans.whole.end || checksum? != kept.spans.whole.checksum {
+    let position = inflate.position();
+    let checksum: std::result::Result<u32, Fault> = zlib::stored_checksum(&*zlib.stored, position);
+    if !ends || position.bit != index.spans.whole.end || checksum? != index.spans.whole.checksum {
         return Err(wrong());
     }
     Ok(())
@@ -181,7 +183,7 @@ fn wrong() -> Error {
 
 impl SegmentReader for IndexedReader {
     fn next(&mut self, out: &mut Vec<u8>) -> Result<Option<usize>> {
-        if self.at >= self.kept.spans.start(self.kept.spans.len()) {
+        if self.at >= self.index.spans.start(self.index.spans.len()) {
             return Ok(None);
         }
         self.fill();
@@ -189,7 +191,7 @@ impl SegmentReader for IndexedReader {
             Some(start) => start,
             None => self.step(out)?,
         };
-        self.depth.took(out.len() - start, self.at);
+        self.depth.note_read(out.len() - start, self.at);
         Ok(Some(start))
     }
 

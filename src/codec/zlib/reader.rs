@@ -57,7 +57,7 @@ struct PieceCopy {
     /// Decoded offset of the next byte to copy.
     offset: u64,
     /// Number of bytes of `piece` copied so far.
-    given: usize,
+    copied: usize,
     /// The checkpoints of `piece` from `offset` on.
     checkpoints: VecDeque<Checkpoint>,
 }
@@ -91,7 +91,7 @@ impl ZlibReader {
     }
 
     /// Decodes the next segment; returns its start in `out`, or `None` for a piece that is copied out later.
-    fn stretch(&mut self, out: &mut Vec<u8>) -> Result<Option<usize>> {
+    fn next_segment(&mut self, out: &mut Vec<u8>) -> Result<Option<usize>> {
         let threads = self.threads();
         self.ahead.fill(&self.zlib, self.here, &self.depth, threads);
         while let Some(front) = self.ahead.front() {
@@ -100,10 +100,10 @@ impl ZlibReader {
             }
             match *front {
                 QueuedSegment::Span { start, .. } if start.offset > self.here.offset => {
-                    return self.alone(u64::MAX, start.offset - self.here.offset, out).map(Some);
+                    return self.decode_segment(u64::MAX, start.offset - self.here.offset, out).map(Some);
                 }
-                QueuedSegment::Piece { cut, .. } if !self.at_block || self.here.bit < cut => {
-                    return self.alone(cut, u64::MAX, out).map(Some);
+                QueuedSegment::Piece { search_from, .. } if !self.at_block || self.here.bit < search_from => {
+                    return self.decode_segment(search_from, u64::MAX, out).map(Some);
                 }
                 _ => {}
             }
@@ -136,9 +136,9 @@ impl ZlibReader {
         if self.depth.get(at, cache.threads()) == 0 {
             return Threads(1);
         }
-        let walks = cache.fair_share().take(self.number);
+        let readers = cache.fair_share().take(self.number);
         // Rounded: otherwise three readers would leave two of five threads idle.
-        Threads(((cache.threads() + walks / 2) / walks).max(1))
+        Threads(((cache.threads() + readers / 2) / readers).max(1))
     }
 
     /// Takes a span that was decoded ahead, if it begins at `here`; returns its start in `out`.
@@ -154,7 +154,7 @@ impl ZlibReader {
         let before = std::mem::replace(out, span.bytes);
         self.zlib.cache.used(Arc::new(before));
         self.window = out[out.len().saturating_sub(WINDOW)..].to_vec();
-        (self.here, self.at_block, self.marked) = (end.place(), false, end.offset);
+        (self.here, self.at_block, self.marked) = (end.position(), false, end.offset);
         Some(span.start)
     }
 
@@ -176,7 +176,7 @@ impl ZlibReader {
         let checkpoints = piece.checkpoints(offset, |passed| resolver.window_at(&piece, passed)).into();
         self.window = after;
         self.go_behind(&piece, piece.len());
-        let copying = PieceCopy { piece, resolver, offset, given: 0, checkpoints };
+        let copying = PieceCopy { piece, resolver, offset, copied: 0, checkpoints };
         // Zero bytes would mean the end of the stream.
         if copying.piece.is_empty() {
             self.take_back(copying)
@@ -200,12 +200,12 @@ impl ZlibReader {
     /// Copies out more of the current piece, as far as there is room.
     fn give(&mut self, out: &mut [u8]) -> Option<usize> {
         let copying = self.copying.as_mut()?;
-        let len = copying.resolver.write(&copying.piece, copying.given, out);
+        let len = copying.resolver.write(&copying.piece, copying.copied, out);
         let offset = copying.offset;
-        copying.given += len;
+        copying.copied += len;
         copying.offset = offset.saturating_add(len as u64);
-        let is_last = copying.given == copying.piece.len();
-        let lies_there = |checkpoint: &Checkpoint| is_last || checkpoint.place.offset < copying.offset;
+        let is_last = copying.copied == copying.piece.len();
+        let lies_there = |checkpoint: &Checkpoint| is_last || checkpoint.position.offset < copying.offset;
         let count = copying.checkpoints.iter().take_while(|checkpoint| lies_there(checkpoint)).count();
         let checkpoints = copying.checkpoints.drain(..count).collect();
         self.note(checkpoints, offset, &out[..len]);
@@ -222,10 +222,10 @@ impl ZlibReader {
     }
 
     /// Decodes up to the first block after bit `until`, up to `len` bytes, or up to the size of a segment.
-    fn alone(&mut self, until: u64, len: u64, out: &mut Vec<u8>) -> Result<usize> {
+    fn decode_segment(&mut self, until: u64, len: u64, out: &mut Vec<u8>) -> Result<usize> {
         let mut inflate = self.zlib.cache.scratch::<Inflate>();
         let mut piece = self.zlib.cache.scratch::<Piece>();
-        let mut cap = usize::try_from(len.min(self.zlib.scale.stretch)).unwrap_or(usize::MAX);
+        let mut cap = usize::try_from(len.min(self.zlib.scale.segment)).unwrap_or(usize::MAX);
         // The distance is counted from the last checkpoint. Each piece that is decoded ahead begins with a
         // checkpoint at any offset. Of two checkpoints too close together only one would be kept, and a gap
         // would follow.
@@ -234,8 +234,8 @@ impl ZlibReader {
         if let Some(due) = due {
             cap = due + PROBE;
         }
-        let stretch = PieceRequest { start: self.here, until, cap, spacing: due.unwrap_or_default() };
-        piece.decode(&mut inflate, &*self.zlib.stored, stretch, Some(&self.window));
+        let request = PieceRequest { start: self.here, until, cap, spacing: due.unwrap_or_default() };
+        piece.decode(&mut inflate, &*self.zlib.stored, request, Some(&self.window));
         self.zlib.cache.keep_scratch(inflate, 128 << 10);
         let start = piece.exchange(out).ok_or_else(|| Error::damaged("a known window has no markers"))?;
         let window_at = |passed: usize| {
@@ -287,7 +287,7 @@ impl ZlibReader {
             }
             break;
         }
-        self.here = pass.place();
+        self.here = pass.position();
         self.at_block = false;
         self.note(made, offset, out);
         Ok(0)
@@ -295,11 +295,11 @@ impl ZlibReader {
 
     /// Adds the output at `offset`, with its checkpoints, to the table.
     fn note(&mut self, checkpoints: Vec<Checkpoint>, offset: u64, bytes: &[u8]) {
-        let places: Vec<_> = checkpoints.iter().map(|checkpoint| checkpoint.place.offset).collect();
-        self.marked = places.last().map_or(self.marked, |last| self.marked.max(*last));
-        let sums = self.zlib.sum(offset, bytes, &places);
+        let offsets: Vec<_> = checkpoints.iter().map(|checkpoint| checkpoint.position.offset).collect();
+        self.marked = offsets.last().map_or(self.marked, |last| self.marked.max(*last));
+        let crcs = self.zlib.add_output(offset, bytes, &offsets);
         if !checkpoints.is_empty() {
-            self.zlib.note(checkpoints, sums);
+            self.zlib.note(checkpoints, crcs);
         }
     }
 
@@ -326,7 +326,7 @@ impl Drop for ZlibReader {
 impl SegmentReader for ZlibReader {
     fn next(&mut self, out: &mut Vec<u8>) -> Result<Option<usize>> {
         if let Some(copying) = &self.copying {
-            out.resize(copying.piece.len() - copying.given, 0);
+            out.resize(copying.piece.len() - copying.copied, 0);
             self.give(out);
             return Ok(Some(0));
         }
@@ -339,16 +339,16 @@ impl SegmentReader for ZlibReader {
                     self.then = NextStep::More;
                 }
                 NextStep::More => {
-                    let Some(start) = self.stretch(out)? else {
+                    let Some(start) = self.next_segment(out)? else {
                         // A piece of empty blocks is already passed.
                         let Some(copying) = &self.copying else { continue };
-                        self.depth.took(copying.piece.len(), self.here.offset);
+                        self.depth.note_read(copying.piece.len(), self.here.offset);
                         // `read` returns the bytes of the piece.
                         return Ok(Some(out.len()));
                     };
                     let len = out.len().saturating_sub(start);
                     if len > 0 {
-                        self.depth.took(len, self.here.offset);
+                        self.depth.note_read(len, self.here.offset);
                         return Ok(Some(start));
                     }
                 }

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::Scale;
 use super::checkpoint::PackedCheckpoint;
-use super::index::{NewIndex, Sums, ZlibIndex};
+use super::index::{CumulativeCrcs, NewIndex, ZlibIndex};
 use crate::cache::{Cache, SegmentList};
 use crate::codec::deflate::{Checkpoint, PackedWindow, Packer, WINDOW, zlib};
 use crate::codec::seek::SeekTable;
@@ -27,7 +27,7 @@ pub(super) struct ZlibTable {
     pub(super) scale: Scale,
     state: Mutex<TableState>,
     /// The stored seek table, if there is one.
-    pub(super) found: TrustedIndex<ZlibIndex>,
+    pub(super) index: TrustedIndex<ZlibIndex>,
 }
 
 #[derive(Default)]
@@ -37,9 +37,9 @@ struct TableState {
     /// The windows of the checkpoints, compressed.
     windows: SegmentList,
     /// Checksum of the output from the start on that was decoded without a gap.
-    sum: Option<zlib::Adler>,
+    adler: Option<zlib::Adler>,
     /// CRCs of the output decoded without a gap, up to several offsets, if a table will be stored.
-    sums: Option<Sums>,
+    crcs: Option<CumulativeCrcs>,
     completion: Completion,
 }
 
@@ -59,9 +59,10 @@ impl ZlibTable {
         cache: &Arc<Cache>,
         slot: Option<IndexSlot>,
     ) -> Self {
-        let state = TableState { sums: slot.as_ref().map(|_| Sums::new(scale)), ..TableState::default() };
-        let found = TrustedIndex::new(slot, ZlibIndex::find);
-        Self { stored, cache: cache.clone(), scale, state: Mutex::new(state), found }
+        let state =
+            TableState { crcs: slot.as_ref().map(|_| CumulativeCrcs::new(scale)), ..TableState::default() };
+        let index = TrustedIndex::new(slot, ZlibIndex::find);
+        Self { stored, cache: cache.clone(), scale, state: Mutex::new(state), index }
     }
 
     fn state(&self) -> MutexGuard<'_, TableState> {
@@ -95,19 +96,19 @@ impl ZlibTable {
     }
 
     /// Adds checkpoints with the CRCs of the output before them, on another thread if there is one.
-    pub(super) fn note(self: &Arc<Self>, checkpoints: Vec<Checkpoint>, sums: Vec<Option<u32>>) {
+    pub(super) fn note(self: &Arc<Self>, checkpoints: Vec<Checkpoint>, crcs: Vec<Option<u32>>) {
         self.state().completion.begin();
         let pending = PendingCheckpoints(self.clone());
         let note = move || {
-            let sums = sums.into_iter().chain(std::iter::repeat(None));
-            checkpoints.iter().zip(sums).for_each(|(checkpoint, sum)| pending.0.add(checkpoint, sum));
+            let crcs = crcs.into_iter().chain(std::iter::repeat(None));
+            checkpoints.iter().zip(crcs).for_each(|(checkpoint, crc)| pending.0.add(checkpoint, crc));
         };
         if self.cache.threads() > 1 { self.cache.run(note) } else { note() }
     }
 
     /// Notes that the stream ends at `bit` with a right checksum. Stores the table.
     pub(super) fn ended(self: &Arc<Self>, bit: u64, checksum: zlib::Adler) {
-        let Some(slot) = self.found.slot().filter(|slot| slot.data_size() == checksum.len) else { return };
+        let Some(slot) = self.index.slot().filter(|slot| slot.data_size() == checksum.len) else { return };
         {
             let mut state = self.state();
             if state.completion.has_ended() || state.marks.is_empty() && !state.completion.is_storing() {
@@ -124,29 +125,29 @@ impl ZlibTable {
     fn keep(self: &Arc<Self>) {
         let (complete, _pending) = {
             let mut state = self.state();
-            let (Some((whole, pending)), Some(sums)) = (state.completion.take(), state.sums.clone()) else {
+            let (Some((whole, pending)), Some(crcs)) = (state.completion.take(), state.crcs.clone()) else {
                 return;
             };
-            let marks = state.marks.iter().filter(|mark| mark.sum.is_some()).copied().collect();
-            (NewIndex { marks, sums, whole }, pending)
+            let marks = state.marks.iter().filter(|mark| mark.crc.is_some()).copied().collect();
+            (NewIndex { marks, crcs, whole }, pending)
         };
-        if let Some(slot) = self.found.slot().filter(|_| !complete.marks.is_empty()) {
+        if let Some(slot) = self.index.slot().filter(|_| !complete.marks.is_empty()) {
             complete.keep(slot, &|mark| self.packed(mark), &|| self.clone().read_without_index());
         }
     }
 
     /// Adds a checkpoint, unless an equally good one is near, or its window can't be stored. A checkpoint
     /// with a CRC replaces those without one: a stored table needs the CRCs.
-    fn add(&self, checkpoint: &Checkpoint, sum: Option<u32>) {
-        let (place, least) = (checkpoint.place, self.scale.spacing / 4 * 3);
-        let is_near = |mark: &PackedCheckpoint| match place.offset.checked_sub(mark.offset) {
+    fn add(&self, checkpoint: &Checkpoint, crc: Option<u32>) {
+        let (position, least) = (checkpoint.position, self.scale.spacing / 4 * 3);
+        let is_near = |mark: &PackedCheckpoint| match position.offset.checked_sub(mark.offset) {
             Some(after) => after < least.saturating_sub(EARLY).max(1),
-            None => mark.offset - place.offset < least,
+            None => mark.offset - position.offset < least,
         };
-        let is_worse = |mark: &PackedCheckpoint| mark.sum.is_none() && sum.is_some();
+        let is_worse = |mark: &PackedCheckpoint| mark.crc.is_none() && crc.is_some();
         let is_wanted = |state: &TableState| {
-            place.offset >= least.saturating_sub(EARLY)
-                && !state.near(place.offset, least).iter().any(|mark| is_near(mark) && !is_worse(mark))
+            position.offset >= least.saturating_sub(EARLY)
+                && !state.near(position.offset, least).iter().any(|mark| is_near(mark) && !is_worse(mark))
         };
         if !is_wanted(&self.state()) {
             return;
@@ -159,11 +160,16 @@ impl ZlibTable {
             return;
         }
         if let Some(window) = state.windows.put(window.packed(), self.cache.temp_segments()) {
-            if !state.near(place.offset, least).is_empty() {
+            if !state.near(position.offset, least).is_empty() {
                 state.marks.retain(|mark| !is_near(mark));
             }
-            let mark =
-                PackedCheckpoint { header: place.header, bit: place.bit, offset: place.offset, window, sum };
+            let mark = PackedCheckpoint {
+                header: position.header,
+                bit: position.bit,
+                offset: position.offset,
+                window,
+                crc,
+            };
             let at = state.marks.partition_point(|other| other.offset < mark.offset);
             state.marks.insert(at, mark);
         }
@@ -181,36 +187,38 @@ impl ZlibTable {
     }
 
     /// Adds the bytes at `offset` to the checksum, unless earlier bytes are missing. Returns the CRCs up to
-    /// each of `places`, which are in order and within the bytes, as far as known.
-    pub(super) fn sum(&self, offset: u64, bytes: &[u8], places: &[u64]) -> Vec<Option<u32>> {
+    /// each of `offsets`, which are in order and within the bytes, as far as known.
+    pub(super) fn add_output(&self, offset: u64, bytes: &[u8], offsets: &[u64]) -> Vec<Option<u32>> {
         loop {
-            let (before, mut sums) = {
+            let (before, mut crcs) = {
                 let state = self.state();
-                (state.sum.unwrap_or(zlib::Adler::EMPTY), state.sums.as_ref().map(Sums::tip))
+                (state.adler.unwrap_or(zlib::Adler::EMPTY), state.crcs.as_ref().map(CumulativeCrcs::tip))
             };
             let Some(new) =
                 before.len.checked_sub(offset).and_then(|skip| bytes.get(usize::try_from(skip).ok()?..))
             else {
                 return Vec::new();
             };
-            let sum = before.then(zlib::Adler::of(new));
-            // Another reader has noted the CRCs up to the places that it passed.
-            let (passed, places) = places.split_at(places.partition_point(|place| *place < before.len));
-            let given = sums.as_mut().map(|sums| sums.go_on(before.len, new, places)).unwrap_or_default();
+            let adler = before.then(zlib::Adler::of(new));
+            // Another reader has noted the CRCs up to the offsets that it passed.
+            let (passed, offsets) = offsets.split_at(offsets.partition_point(|at| *at < before.len));
+            let new_crcs = crcs.as_mut().map(|crcs| crcs.go_on(before.len, new, offsets)).unwrap_or_default();
             let mut state = self.state();
-            if state.sum.unwrap_or(zlib::Adler::EMPTY) == before {
-                state.sum = Some(sum);
-                if let (Some(all), Some(sums)) = (&mut state.sums, sums) {
-                    all.add(sums);
+            if state.adler.unwrap_or(zlib::Adler::EMPTY) == before {
+                state.adler = Some(adler);
+                if let (Some(all), Some(crcs)) = (&mut state.crcs, crcs) {
+                    all.add(crcs);
                 }
-                return std::iter::repeat_n(None, passed.len()).chain(given.into_iter().map(Some)).collect();
+                return std::iter::repeat_n(None, passed.len())
+                    .chain(new_crcs.into_iter().map(Some))
+                    .collect();
             }
         }
     }
 
     /// Returns the checksum of the output decoded without a gap.
     pub(super) fn summed(&self) -> zlib::Adler {
-        self.state().sum.unwrap_or(zlib::Adler::EMPTY)
+        self.state().adler.unwrap_or(zlib::Adler::EMPTY)
     }
 
     /// Returns the offsets of all checkpoints, after the pending ones are noted.

@@ -9,7 +9,7 @@ use crate::codec::samples::{Counted, Dice, check, harmed, prefix, read_in, say_t
 use crate::content::{Soundness, Text};
 use crate::decode::{Decoded, UNIT};
 
-const SMALL: Scale = Scale { spacing: 40_000, stretch: 100_000, least_bits: 8 << 13 };
+const SMALL: Scale = Scale { spacing: 40_000, segment: 100_000, least_bits: 8 << 13 };
 
 /// Returns bytes with repeats, runs, distant matches and noise.
 fn truth(len: usize, seed: u64) -> Vec<u8> {
@@ -115,9 +115,9 @@ fn checkpoints_keep_their_distance_and_come_before_units() {
         let cache = Arc::new(Cache::with_threads(1 << 30, threads));
         let zlib =
             Arc::new(ZlibTable::new(Arc::new(Text::new(encode(&truth, 6, usize::MAX))), SMALL, &cache, None));
-        let (_, mut walk) = crate::codec::seek::SeekTable::read_from(zlib.clone(), 0).unwrap();
+        let (_, mut reader) = crate::codec::seek::SeekTable::read_from(zlib.clone(), 0).unwrap();
         let (mut out, mut at) = (Vec::new(), 0);
-        while let Some(start) = walk.next(&mut out).unwrap() {
+        while let Some(start) = reader.next(&mut out).unwrap() {
             assert!(out[start..] == truth[at..at + out.len() - start]);
             at += out.len() - start;
         }

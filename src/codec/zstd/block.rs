@@ -6,7 +6,7 @@
 //!            [ description of each table, if it has one ][ bits ]
 //! ```
 
-use super::fse::{Counts, Of};
+use super::fse::{CodeKind, Counts};
 
 /// The sections of a compressed block.
 #[derive(Debug)]
@@ -37,7 +37,8 @@ pub(super) enum Mode<'a> {
 }
 
 /// The tables, in the order in which a block describes them.
-pub(super) const TABLES: [Of; 3] = [Of::LiteralLengths, Of::Offsets, Of::MatchLengths];
+pub(super) const TABLES: [CodeKind; 3] =
+    [CodeKind::LiteralLengths, CodeKind::Offsets, CodeKind::MatchLengths];
 
 impl<'a> Sections<'a> {
     /// Returns the sections in the bytes of a block; `None` if the block is broken.

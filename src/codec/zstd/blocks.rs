@@ -132,20 +132,20 @@ impl BlockDecoder {
 
     /// Returns the bytes of the buffered block, if it is compressed.
     pub(super) fn content(&mut self, block: Block) -> Result<Option<&[u8]>> {
-        let there = self.input.at_least(block.len)?;
-        Ok(there.get(HEADER..block.len).filter(|_| block.compressed))
+        let available = self.input.at_least(block.len)?;
+        Ok(available.get(HEADER..block.len).filter(|_| block.compressed))
     }
 
     /// True if a compressed block follows the buffered one.
     pub(super) fn is_compressed_next(&mut self, block: Block) -> Result<bool> {
-        let there = self.input.at_least(block.len + HEADER)?;
-        Ok(there.get(block.len).is_some_and(|low| !block.last && low >> 1 & 3 == 2))
+        let available = self.input.at_least(block.len + HEADER)?;
+        Ok(available.get(block.len).is_some_and(|low| !block.last && low >> 1 & 3 == 2))
     }
 
     /// Decodes the buffered block and appends its output to `out`.
     pub(super) fn decode(&mut self, block: Block, out: &mut Vec<u8>) -> Result<()> {
-        let there = self.input.at_least(block.len)?;
-        let Some(bytes) = there.get(..block.len) else { return Err(self.input.cut_off()) };
+        let available = self.input.at_least(block.len)?;
+        let Some(bytes) = available.get(..block.len) else { return Err(self.input.cut_off()) };
         let before = out.len();
         if let Err(code) = self.context.feed(bytes, out) {
             out.truncate(before);
@@ -157,11 +157,11 @@ impl BlockDecoder {
 
     /// Decodes the buffered block into `out`. If `out` is filled, [`more`](Self::more) gives the rest.
     pub(super) fn decode_into(&mut self, block: Block, out: &mut [u8]) -> Result<usize> {
-        let there = self.input.at_least(block.len)?;
-        let Some(bytes) = there.get(..block.len) else { return Err(self.input.cut_off()) };
-        let given = self.context.feed_into(bytes, out).map_err(|code| self.broken(code))?;
+        let available = self.input.at_least(block.len)?;
+        let Some(bytes) = available.get(..block.len) else { return Err(self.input.cut_off()) };
+        let written = self.context.feed_into(bytes, out).map_err(|code| self.broken(code))?;
         self.input.take(block.len);
-        Ok(given)
+        Ok(written)
     }
 
     /// Gives the rest of the last block, as far as `out` has room.
@@ -215,16 +215,16 @@ impl Context {
     /// holds the rest.
     fn feed_into(&mut self, bytes: &[u8], out: &mut [u8]) -> std::result::Result<usize, usize> {
         let Some(context) = self.get() else { return Ok(0) };
-        let (mut input, mut given) = (InBuffer::around(bytes), 0);
+        let (mut input, mut written) = (InBuffer::around(bytes), 0);
         loop {
             let taken = input.pos();
-            let mut output = OutBuffer::around_pos(out, given);
+            let mut output = OutBuffer::around_pos(out, written);
             context.decompress_stream(&mut output, &mut input)?;
-            let before = std::mem::replace(&mut given, output.pos());
+            let before = std::mem::replace(&mut written, output.pos());
             if input.pos() == bytes.len() {
-                return Ok(given);
+                return Ok(written);
             }
-            if input.pos() == taken && given == before {
+            if input.pos() == taken && written == before {
                 // libzstd wants no more of the block, or has no room for it: the block contradicts its
                 // header.
                 return Err(CONTRADICTION);
@@ -238,14 +238,14 @@ impl Context {
         let mut input = InBuffer::around(bytes);
         loop {
             out.reserve(BLOCK as usize);
-            let (taken, given) = (input.pos(), out.len());
-            let mut output = OutBuffer::around_pos(out, given);
+            let (taken, written) = (input.pos(), out.len());
+            let mut output = OutBuffer::around_pos(out, written);
             context.decompress_stream(&mut output, &mut input)?;
             let full = output.pos() == output.capacity();
             if input.pos() == bytes.len() && !full {
                 return Ok(());
             }
-            if input.pos() == taken && output.pos() == given {
+            if input.pos() == taken && output.pos() == written {
                 // libzstd wants no more of the block than it has taken: the block contradicts its header.
                 return Err(CONTRADICTION);
             }

@@ -15,7 +15,7 @@ pub struct Everywhere {
     /// Output from the start of the frame.
     pub whole: Vec<u8>,
     /// Output from positions within the frame, each with its offset in `whole`.
-    pub places: Vec<(usize, Vec<u8>)>,
+    pub outputs: Vec<(usize, Vec<u8>)>,
     /// Number of blocks.
     pub blocks: usize,
     /// Number of blocks before which decoding can begin.
@@ -33,7 +33,7 @@ impl Everywhere {
         let mut blocks = BlockDecoder::new(Input::new(stored), Box::<Context>::default());
         blocks.skip()?;
         let header = blocks.begin()?;
-        let (mut memory, mut places) = (Memory::default(), Vec::<EntryDictionary>::new());
+        let (mut memory, mut positions) = (Memory::default(), Vec::<EntryDictionary>::new());
         loop {
             let block = blocks.block()?;
             let start = all.whole.len().saturating_sub(usize::try_from(header.window).unwrap_or(usize::MAX));
@@ -41,7 +41,7 @@ impl Everywhere {
             let content = blocks.content(block)?;
             all.blocks += 1;
             if let Some(head) = memory.head(window, content) {
-                places.push((at, all.whole.len(), [&head, window].concat()));
+                positions.push((at, all.whole.len(), [&head, window].concat()));
             }
             if let Some(content) = content {
                 memory.pass(content, [Follow::Now, Follow::Later][all.blocks % 2]);
@@ -54,8 +54,8 @@ impl Everywhere {
                 break;
             }
         }
-        all.entries = places.len();
-        for (at, offset, dictionary) in places.iter().step_by(places.len() / most.max(1) + 1) {
+        all.entries = positions.len();
+        for (at, offset, dictionary) in positions.iter().step_by(positions.len() / most.max(1) + 1) {
             let input = Input::range(stored, *at, u64::MAX);
             let mut blocks = BlockDecoder::within(input, Box::<Context>::default(), header, dictionary)?;
             let mut rest = Vec::new();
@@ -66,7 +66,7 @@ impl Everywhere {
                     break;
                 }
             }
-            all.places.push((*offset, rest));
+            all.outputs.push((*offset, rest));
         }
         Ok(all)
     }

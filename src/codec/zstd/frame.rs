@@ -9,13 +9,13 @@ use super::library::{Context, Unpacking, WINDOW_LOG};
 use crate::cache::Cache;
 use crate::codec::foreign::part::{ForeignPart, Take};
 use crate::codec::input::Input;
-use crate::codec::parts::{Hop, PartDecoder, PartStart, Parts, Stopped};
+use crate::codec::parts::{NextPart, PartDecoder, PartStart, Parts, Stopped};
 use crate::content::Content;
 use crate::decode::{Decoder, UNIT, WHOLE};
 use crate::error::{Error, Result};
 
 /// Bytes read at a time to get headers: the headers of small blocks are read together.
-const HOP: usize = 4 << 10;
+const HEADER_READ: usize = 4 << 10;
 
 /// Minimum of decoded bytes in a part, if there are several frames.
 const PART: u64 = 1 << 20;
@@ -49,17 +49,17 @@ impl Frames {
     /// Returns the header of the first frame, unless it can't be read or its blocks show that the frame
     /// decodes to `limit` bytes at most.
     pub(super) fn begin_longer_than(&self, limit: u64) -> Option<Header> {
-        let input = Input::new(&self.stored).in_reads_of(HOP);
-        let mut hopping = Hopping { frames: self, input, limit, most: 0, len: Some(0) };
+        let input = Input::new(&self.stored).in_reads_of(HEADER_READ);
+        let mut scan = HeaderScan { frames: self, input, limit, most: 0, len: Some(0) };
         loop {
-            match u32::from_le_bytes(hopping.input.magic().ok()?) {
+            match u32::from_le_bytes(scan.input.magic().ok()?) {
                 MAGIC => {
-                    let start = hopping.input.position();
-                    let is_longer = hopping.frame().ok()?.is_none();
-                    let mut input = hopping.input.again(start, u64::MAX).in_reads_of(HOP);
+                    let start = scan.input.position();
+                    let is_longer = scan.frame().ok()?.is_none();
+                    let mut input = scan.input.again(start, u64::MAX).in_reads_of(HEADER_READ);
                     return Header::read(&mut input).ok().filter(|_| is_longer);
                 }
-                magic if SKIPPABLE.contains(&magic) => hopping.skip().ok()?,
+                magic if SKIPPABLE.contains(&magic) => scan.skip().ok()?,
                 _ => return None,
             }
         }
@@ -76,7 +76,7 @@ impl fmt::Debug for Frames {
 /// unless it is the only one.
 pub(in crate::codec) fn each_frame(stored: &Arc<dyn Content>, data_size: u64, take: Take<'_>) -> Result<()> {
     let header = |offset| {
-        let mut input = Input::range(stored, offset, u64::MAX).in_reads_of(HOP);
+        let mut input = Input::range(stored, offset, u64::MAX).in_reads_of(HEADER_READ);
         match u32::from_le_bytes(input.magic()?) {
             MAGIC => Header::read(&mut input),
             _ => Err(input.damaged("the zstd data do not begin with a frame")),
@@ -104,7 +104,7 @@ pub(in crate::codec) fn each_frame(stored: &Arc<dyn Content>, data_size: u64, ta
 
 /// Returns the end of the frame at `start`.
 fn end_of_frame(stored: &Arc<dyn Content>, start: u64) -> Result<u64> {
-    let mut input = Input::range(stored, start, u64::MAX).in_reads_of(HOP);
+    let mut input = Input::range(stored, start, u64::MAX).in_reads_of(HEADER_READ);
     let header = Header::read(&mut input)?;
     loop {
         let (stored, _, last) = block(&mut input)?;
@@ -139,7 +139,7 @@ fn block(input: &mut Input) -> Result<(u64, u64, bool)> {
 }
 
 /// The state of a scan over frames, from header to header.
-struct Hopping<'a> {
+struct HeaderScan<'a> {
     frames: &'a Frames,
     input: Input,
     /// Decoded size from which on a frame is too long.
@@ -148,7 +148,7 @@ struct Hopping<'a> {
     len: Option<u64>,
 }
 
-impl Hopping<'_> {
+impl HeaderScan<'_> {
     /// Skips a skippable frame.
     fn skip(&mut self) -> Result<()> {
         self.input.take(4);
@@ -186,32 +186,32 @@ impl Parts for Frames {
 
     const CERTAIN: bool = true;
 
-    fn hop(&self, from: PartStart, far: bool) -> Result<Hop> {
-        let input = Input::range(&self.stored, from.stored, u64::MAX).in_reads_of(HOP);
+    fn next_part(&self, from: PartStart, far: bool) -> Result<NextPart> {
+        let input = Input::range(&self.stored, from.stored, u64::MAX).in_reads_of(HEADER_READ);
         let least = (self.data_size / PARTS).next_power_of_two().max(PART);
         let limit = if far { u64::MAX } else { WHOLE };
-        let mut hopping = Hopping { frames: self, input, limit, most: 0, len: Some(0) };
+        let mut scan = HeaderScan { frames: self, input, limit, most: 0, len: Some(0) };
         loop {
-            let stored = hopping.input.position();
+            let stored = scan.input.position();
             let is_first = stored == from.stored;
-            let (most, len) = (hopping.most, hopping.len);
-            let here = Hop::To { next: PartStart { stored, state: 0 }, most, len };
+            let (most, len) = (scan.most, scan.len);
+            let here = NextPart::To { next: PartStart { stored, state: 0 }, most, len };
             if !is_first && (most >= least || stored - from.stored > MOST_STORED) {
                 return Ok(here);
             }
-            let magic = u32::from_le_bytes(hopping.input.magic()?);
+            let magic = u32::from_le_bytes(scan.input.magic()?);
             if magic == MAGIC {
-                match hopping.frame()? {
+                match scan.frame()? {
                     Some(()) => {}
-                    None if is_first => return Ok(Hop::Unknown),
+                    None if is_first => return Ok(NextPart::Unknown),
                     None => return Ok(here),
                 }
             } else if SKIPPABLE.contains(&magic) {
-                hopping.skip()?;
+                scan.skip()?;
             } else {
                 return Ok(match is_first {
-                    true if stored > 0 => Hop::End,
-                    true => Hop::Unknown,
+                    true if stored > 0 => NextPart::End,
+                    true => NextPart::Unknown,
                     false => here,
                 });
             }
@@ -231,7 +231,7 @@ impl Parts for Frames {
     fn weight(&self) -> u64 {
         if self.window.load(Ordering::Relaxed) == 0 {
             // Errors are ignored here: decoding reports them.
-            let _ = self.hop(PartStart::default(), false);
+            let _ = self.next_part(PartStart::default(), false);
         }
         WEIGHT.saturating_add(self.window.load(Ordering::Relaxed).min(1 << WINDOW_LOG))
     }

@@ -10,13 +10,13 @@ const STATES: usize = 1 << 9;
 
 /// The kind of codes in a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Of {
+pub(super) enum CodeKind {
     LiteralLengths,
     Offsets,
     MatchLengths,
 }
 
-impl Of {
+impl CodeKind {
     /// Returns the number of codes.
     pub(super) fn codes(self) -> usize {
         match self {
@@ -55,7 +55,7 @@ impl Of {
 /// The frequency of each code, out of `1 << log`; -1 is "less than once".
 pub(super) struct Counts {
     log: u32,
-    of: [i16; 64],
+    frequencies: [i16; 64],
     codes: usize,
     /// Size of the description in bytes.
     pub(super) len: usize,
@@ -63,15 +63,15 @@ pub(super) struct Counts {
 
 impl Counts {
     /// Reads the description at the start of `bytes`; `None` if it is broken.
-    pub(super) fn read(bytes: &[u8], of: Of) -> Option<Self> {
+    pub(super) fn read(bytes: &[u8], kind: CodeKind) -> Option<Self> {
         let mut bits = Forwards::new(bytes);
         let log = bits.take(4)? + LEAST_LOG;
-        if log > of.most_log() {
+        if log > kind.most_log() {
             return None;
         }
         let (mut counts, mut codes, mut total_left) = ([0; 64], 0, 1_u32 << log);
         while total_left > 0 {
-            if codes >= of.codes() {
+            if codes >= kind.codes() {
                 return None;
             }
             let count = read_count(&mut bits, total_left)?;
@@ -85,7 +85,7 @@ impl Counts {
                 codes += more as usize;
             }
         }
-        (codes <= of.codes()).then_some(Self { log, of: counts, codes, len: bits.bytes_taken() })
+        (codes <= kind.codes()).then_some(Self { log, frequencies: counts, codes, len: bits.bytes_taken() })
     }
 }
 
@@ -127,7 +127,7 @@ impl Table {
         let size = 1_usize << counts.log;
         let mut states = [FseState::default(); STATES];
         let (states_used, mut next) = (states.get_mut(..size)?, [0_u16; 64]);
-        let codes = || (0_u8..).zip(counts.of.iter().take(counts.codes));
+        let codes = || (0_u8..).zip(counts.frequencies.iter().take(counts.codes));
         let mut end = size;
         for (code, _) in codes().filter(|(_, count)| **count == -1) {
             end = end.checked_sub(1)?;
@@ -168,9 +168,9 @@ mod tests {
 
     #[test]
     fn the_predefined_tables_are_those_of_the_rfc() {
-        let tables: [(Of, u32, &[i16]); 3] = [
+        let tables: [(CodeKind, u32, &[i16]); 3] = [
             (
-                Of::LiteralLengths,
+                CodeKind::LiteralLengths,
                 6,
                 &[
                     4, 3, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 1, 1, 1, 2, 2, 2, 2, 2, 2, 2, 2, 2, 3, 2, 1, 1, 1,
@@ -178,12 +178,12 @@ mod tests {
                 ],
             ),
             (
-                Of::Offsets,
+                CodeKind::Offsets,
                 5,
                 &[1, 1, 1, 1, 1, 1, 2, 2, 2, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, -1, -1, -1, -1, -1],
             ),
             (
-                Of::MatchLengths,
+                CodeKind::MatchLengths,
                 6,
                 &[
                     1, 4, 3, 2, 2, 2, 2, 2, 2, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1,
@@ -191,29 +191,29 @@ mod tests {
                 ],
             ),
         ];
-        for (of, log, expected) in tables {
-            let counts = Counts::read(of.predefined(), of).unwrap();
-            assert_eq!((counts.log, &counts.of[..counts.codes]), (log, expected), "{of:?}");
-            assert_eq!(counts.len, of.predefined().len());
+        for (kind, log, expected) in tables {
+            let counts = Counts::read(kind.predefined(), kind).unwrap();
+            assert_eq!((counts.log, &counts.frequencies[..counts.codes]), (log, expected), "{kind:?}");
+            assert_eq!(counts.len, kind.predefined().len());
         }
         // Appendix A of the RFC: some states of literal lengths and of offsets.
-        let states = |of: Of| Table::new(&Counts::read(of.predefined(), of).unwrap()).unwrap();
-        let table = states(Of::LiteralLengths);
+        let states = |kind: CodeKind| Table::new(&Counts::read(kind.predefined(), kind).unwrap()).unwrap();
+        let table = states(CodeKind::LiteralLengths);
         let state = |code, bits, base| Some(FseState { code, bits, base });
         assert_eq!(
             [0, 1, 2, 63].map(|at| table.state(at)),
             [state(0, 4, 0), state(0, 4, 16), state(1, 5, 32), state(32, 6, 0)]
         );
-        let table = states(Of::Offsets);
+        let table = states(CodeKind::Offsets);
         assert_eq!([0, 1, 31].map(|at| table.state(at)), [state(0, 5, 0), state(6, 4, 0), state(24, 5, 0)]);
     }
 
     #[test]
     fn broken_descriptions_are_refused() {
-        let good = Of::Offsets.predefined();
-        assert!((0..good.len() - 1).all(|len| Counts::read(&good[..len], Of::Offsets).is_none()));
+        let good = CodeKind::Offsets.predefined();
+        assert!((0..good.len() - 1).all(|len| Counts::read(&good[..len], CodeKind::Offsets).is_none()));
         // An accuracy of 20 bits, and one of 9 with a maximum of 8.
-        assert!(Counts::read(&[0xff; 9], Of::MatchLengths).is_none());
-        assert!(Counts::read(&[0x04; 99], Of::Offsets).is_none());
+        assert!(Counts::read(&[0xff; 9], CodeKind::MatchLengths).is_none());
+        assert!(Counts::read(&[0x04; 99], CodeKind::Offsets).is_none());
     }
 }

@@ -40,8 +40,8 @@ impl Header {
     }
 
     pub(super) fn read(input: &mut Input) -> Result<Self> {
-        let there = input.at_least(LONGEST)?;
-        let Some(descriptor) = there.get(4).copied() else { return Err(input.cut_off()) };
+        let available = input.at_least(LONGEST)?;
+        let Some(descriptor) = available.get(4).copied() else { return Err(input.cut_off()) };
         let single = descriptor >> 5 & 1 == 1;
         let dictionary = [0, 1, 2, 4][usize::from(descriptor & 3)];
         let size = match descriptor >> 6 {
@@ -49,16 +49,16 @@ impl Header {
             n => 1 << n,
         };
         let at = 5 + usize::from(!single) + dictionary;
-        let id = there.get(at - dictionary..at).unwrap_or_default();
+        let id = available.get(at - dictionary..at).unwrap_or_default();
         let needs_more = id.iter().any(|byte| *byte != 0) || descriptor >> 3 & 1 == 1;
-        let Some(bytes) = there.get(at..at + size) else { return Err(input.cut_off()) };
+        let Some(bytes) = available.get(at..at + size) else { return Err(input.cut_off()) };
         let number = bytes.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte));
         let content_size = match size {
             0 => None,
             2 => Some(number + 256),
             _ => Some(number),
         };
-        let described = there.get(5).map_or(0, |byte| described_window(*byte));
+        let described = available.get(5).map_or(0, |byte| described_window(*byte));
         let window = content_size.filter(|size| single || *size < described).unwrap_or(described);
         input.take(at + size);
         Ok(Self { window, content_size, checked: descriptor >> 2 & 1 == 1, needs_more })

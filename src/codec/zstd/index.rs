@@ -8,7 +8,7 @@
 //! ```text
 //! crc         u32      CRC-32 of the next two
 //! count       u32
-//! sums        count × u32   CRC-32 of each piece of the span's output
+//! crcs        count × u32   CRC-32 of each piece of the span's output
 //! crc         u32      CRC-32 of the rest
 //! dictionary  the decoder state at the checkpoint, packed by zstd; empty at the stream's start
 //! ```
@@ -19,15 +19,15 @@
 use std::io;
 use std::sync::Arc;
 
+use super::checksums::PIECE;
 use super::dictionary::{self, StoredDictionary};
-use super::sums::PIECE;
 use crate::codec::seek::SegmentReader;
 use crate::codec::seek::index::{IndexSlot, Summary, crc_after, records};
 use crate::codec::seek::spans::{self, Spans};
 use crate::error::Result;
 
 /// Maximum number of checkpoints in a table: many more than the scale gives.
-const PLACES: u64 = 1 << 16;
+const MAX_CHECKPOINTS: u64 = 1 << 16;
 
 /// Size in bytes of a record without its CRCs and its dictionary.
 const BESIDE: u64 = 12;
@@ -52,38 +52,38 @@ impl ZstdIndex {
     /// Returns the table in a slot, if it is consistent.
     pub(super) fn find(slot: &IndexSlot) -> Option<Self> {
         let is_consistent = |spans: &Spans| is_consistent(spans, slot.used_size());
-        Some(Self { spans: Spans::find(slot, PLACES, is_consistent)? })
+        Some(Self { spans: Spans::find(slot, MAX_CHECKPOINTS, is_consistent)? })
     }
 
     /// Returns the checkpoint at the start of a span.
-    pub(super) fn place(&self, span: usize) -> Option<BlockPosition> {
-        let [frame, block, offset] = self.spans.place(span)?;
+    pub(super) fn position(&self, span: usize) -> Option<BlockPosition> {
+        let [frame, block, offset] = self.spans.position(span)?;
         Some(BlockPosition { frame, block, offset })
     }
 
     /// Returns the CRCs of a span, if they are there and undamaged.
-    pub(super) fn sums(&self, span: usize) -> Option<Vec<u32>> {
+    pub(super) fn crcs(&self, span: usize) -> Option<Vec<u32>> {
         let (_, len) = self.spans.record(span)?;
         let mut head = [0; 8];
         self.spans.read(span, 0, &mut head)?;
         let count = short(&head, 4)?;
-        let bytes_of_sums = u64::from(count) * 4;
-        if bytes_of_sums > len - BESIDE {
+        let bytes_of_crcs = u64::from(count) * 4;
+        if bytes_of_crcs > len - BESIDE {
             return None;
         }
-        let mut sums = vec![0; usize::try_from(bytes_of_sums).ok()?];
-        self.spans.read(span, 8, &mut sums)?;
-        if crc_after(crc_after(0, &head[4..]), &sums) != short(&head, 0)? {
+        let mut crcs = vec![0; usize::try_from(bytes_of_crcs).ok()?];
+        self.spans.read(span, 8, &mut crcs)?;
+        if crc_after(crc_after(0, &head[4..]), &crcs) != short(&head, 0)? {
             return None;
         }
-        sums.chunks_exact(4).map(|four| short(four, 0)).collect()
+        crcs.chunks_exact(4).map(|four| short(four, 0)).collect()
     }
 
-    /// Returns the dictionary of a span that has `sums` CRCs, if it is undamaged and has at most `most`
+    /// Returns the dictionary of a span that has `crcs` CRCs, if it is undamaged and has at most `most`
     /// bytes.
-    pub(super) fn dictionary(&self, span: usize, sums: usize, most: usize) -> Option<Vec<u8>> {
+    pub(super) fn dictionary(&self, span: usize, crcs: usize, most: usize) -> Option<Vec<u8>> {
         let (_, len) = self.spans.record(span)?;
-        let before = 8 + 4 * sums as u64;
+        let before = 8 + 4 * crcs as u64;
         let mut bytes = vec![0; usize::try_from(len.checked_sub(before)?).ok()?];
         self.spans.read(span, before, &mut bytes)?;
         let (crc, packed) = bytes.split_first_chunk::<4>()?;
@@ -96,7 +96,7 @@ impl ZstdIndex {
 
 fn is_consistent(spans: &Spans, used_size: u64) -> bool {
     let fit = (0..spans.len()).all(|n| {
-        let (Some((_, len)), Some([frame, block, _])) = (spans.record(n), spans.place(n)) else {
+        let (Some((_, len)), Some([frame, block, _])) = (spans.record(n), spans.position(n)) else {
             return false;
         };
         frame <= block && len >= BESIDE
@@ -115,8 +115,8 @@ fn short(bytes: &[u8], at: usize) -> Option<u32> {
 /// A span of a new table.
 #[derive(Debug)]
 pub(super) struct Span {
-    pub(super) place: BlockPosition,
-    pub(super) sums: Vec<u32>,
+    pub(super) position: BlockPosition,
+    pub(super) crcs: Vec<u32>,
     /// The packed dictionary; `None` at the stream's start.
     pub(super) dictionary: Option<Arc<StoredDictionary>>,
 }
@@ -129,22 +129,24 @@ pub(super) fn keep(
     pass: &dyn Fn() -> Result<Box<dyn SegmentReader>>,
 ) {
     let mut at = records::<4>(spans.len());
-    let mut places = Vec::with_capacity(spans.len());
+    let mut entries = Vec::with_capacity(spans.len());
     for span in spans {
         let packed = span.dictionary.as_ref().map_or(0, |dictionary| dictionary.len() as u64);
-        let len = BESIDE + 4 * span.sums.len() as u64 + packed;
-        let Some(record) = spans::record(at, len).filter(|_| spans.len() as u64 <= PLACES) else { return };
-        let BlockPosition { frame, block, offset } = span.place;
-        places.push([frame, block, offset, record]);
+        let len = BESIDE + 4 * span.crcs.len() as u64 + packed;
+        let Some(record) = spans::record(at, len).filter(|_| spans.len() as u64 <= MAX_CHECKPOINTS) else {
+            return;
+        };
+        let BlockPosition { frame, block, offset } = span.position;
+        entries.push([frame, block, offset, record]);
         at += len;
     }
     let mut records = |out: &mut dyn io::Write| {
         for span in spans {
-            let count = u32::try_from(span.sums.len()).map_err(io::Error::other)?;
-            let sums: Vec<u8> =
-                std::iter::once(&count).chain(&span.sums).flat_map(|n| n.to_le_bytes()).collect();
-            out.write_all(&crc_after(0, &sums).to_le_bytes())?;
-            out.write_all(&sums)?;
+            let count = u32::try_from(span.crcs.len()).map_err(io::Error::other)?;
+            let crcs: Vec<u8> =
+                std::iter::once(&count).chain(&span.crcs).flat_map(|n| n.to_le_bytes()).collect();
+            out.write_all(&crc_after(0, &crcs).to_le_bytes())?;
+            out.write_all(&crcs)?;
             let packed = match &span.dictionary {
                 Some(dictionary) => {
                     dictionary.stored().ok_or_else(|| io::Error::other("a window can't be read"))?
@@ -156,5 +158,5 @@ pub(super) fn keep(
         }
         Ok(())
     };
-    slot.keep(Summary { unit: PIECE, ..whole }, &places, &mut records, pass);
+    slot.keep(Summary { unit: PIECE, ..whole }, &entries, &mut records, pass);
 }

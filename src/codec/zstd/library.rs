@@ -71,14 +71,14 @@ pub(super) struct Unpacking {
     /// Number of frames that ended without damage.
     frames: u64,
     /// Number of output bytes in all, and of those before the current frame.
-    given: u64,
-    begun: u64,
+    total_out: u64,
+    frame_start: u64,
     /// Input bytes that libzstd asks for; 0 between frames.
     wants: usize,
     /// The last bytes that libzstd took: within a block, the block's header.
     last: [u8; BLOCK_HEADER],
     /// True if output of a block may still come.
-    giving: bool,
+    has_output: bool,
     /// The end of the stream, once known.
     end: Option<Result<()>>,
     suspect: Option<u64>,
@@ -95,11 +95,11 @@ impl Unpacking {
             context,
             single,
             frames: 0,
-            given: 0,
-            begun: 0,
+            total_out: 0,
+            frame_start: 0,
             wants: 0,
             last: [0; BLOCK_HEADER],
-            giving: false,
+            has_output: false,
             end: None,
             suspect: None,
         })
@@ -126,8 +126,8 @@ impl Unpacking {
         if magic == MAGIC || SKIPPABLE.contains(&magic) {
             self.wants = 5;
             self.last = [0; BLOCK_HEADER];
-            self.begun = self.given;
-            self.giving = false;
+            self.frame_start = self.total_out;
+            self.has_output = false;
             return Ok(true);
         }
         self.end = Some(if self.frames > 0 {
@@ -152,7 +152,7 @@ impl Unpacking {
 
     fn broken(&mut self, code: usize) -> Error {
         match 0_usize.wrapping_sub(code) {
-            CHECKSUM_WRONG => self.suspect = Some(self.begun),
+            CHECKSUM_WRONG => self.suspect = Some(self.frame_start),
             WINDOW_TOO_LARGE => {
                 let message = format!("a zstd frame needs a window of more than 2^{WINDOW_LOG} bytes");
                 return self.input.place(Error::unsupported(message));
@@ -169,8 +169,8 @@ impl Steps for Unpacking {
             return Ok(0);
         }
         let wanted = self.portion();
-        let input = if self.giving { &[] } else { self.input.at_least(wanted)? };
-        if input.is_empty() && !self.giving {
+        let input = if self.has_output { &[] } else { self.input.at_least(wanted)? };
+        if input.is_empty() && !self.has_output {
             self.end = Some(Err(self.input.cut_off()));
             return Ok(0);
         }
@@ -187,11 +187,11 @@ impl Steps for Unpacking {
             }
         }
         self.input.take(taken);
-        self.given += given as u64;
+        self.total_out += given as u64;
         match asked {
             Ok(wants) => {
                 // After taking input, libzstd may hold output. After a call without output it holds none.
-                self.giving = wants > 0 && (taken > 0 || given > 0);
+                self.has_output = wants > 0 && (taken > 0 || given > 0);
                 self.wants = wants;
                 self.frames += u64::from(wants == 0);
             }

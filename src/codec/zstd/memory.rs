@@ -17,7 +17,7 @@
 //! libzstd's.
 
 use super::block::{Mode, Sections, Sequences};
-use super::fse::{Counts, Of, Table};
+use super::fse::{CodeKind, Counts, Table};
 use super::sequences::{self, Offsets};
 
 /// Magic of a dictionary, and our id.
@@ -118,9 +118,9 @@ impl Memory {
     fn pass_sequences(&mut self, sequences: &Sequences<'_>) -> Option<()> {
         let [lengths, offsets, matches] = &self.tables;
         let tables = [
-            lengths.table(Of::LiteralLengths)?,
-            offsets.table(Of::Offsets)?,
-            matches.table(Of::MatchLengths)?,
+            lengths.table(CodeKind::LiteralLengths)?,
+            offsets.table(CodeKind::Offsets)?,
+            matches.table(CodeKind::MatchLengths)?,
         ];
         self.offsets = sequences::follow(sequences, &tables, self.offsets)?;
         Some(())
@@ -145,9 +145,9 @@ impl Memory {
         dictionary.extend_from_slice(&MAGIC.to_le_bytes());
         dictionary.extend_from_slice(&ID.to_le_bytes());
         dictionary.extend_from_slice(self.tree.as_deref().unwrap_or(ANY_TREE));
-        dictionary.extend_from_slice(codes.description(Of::Offsets));
-        dictionary.extend_from_slice(matches.description(Of::MatchLengths));
-        dictionary.extend_from_slice(lengths.description(Of::LiteralLengths));
+        dictionary.extend_from_slice(codes.description(CodeKind::Offsets));
+        dictionary.extend_from_slice(matches.description(CodeKind::MatchLengths));
+        dictionary.extend_from_slice(lengths.description(CodeKind::LiteralLengths));
         offsets.iter().for_each(|offset| dictionary.extend_from_slice(&offset.to_le_bytes()));
         Some(dictionary)
     }
@@ -160,7 +160,7 @@ fn redefines(block: &[u8]) -> Option<bool> {
 }
 
 impl TableDescription {
-    fn table(&self, of: Of) -> Option<Table> {
+    fn table(&self, of: CodeKind) -> Option<Table> {
         match self {
             Self::Unused => None,
             Self::Predefined => Table::new(&Counts::read(of.predefined(), of)?),
@@ -170,7 +170,7 @@ impl TableDescription {
     }
 
     /// Returns the table's description, or any description for a table that is never used.
-    fn description(&self, of: Of) -> &[u8] {
+    fn description(&self, of: CodeKind) -> &[u8] {
         match self {
             Self::Described(bytes) => bytes,
             Self::Unused | Self::Predefined | Self::One(_) => of.predefined(),

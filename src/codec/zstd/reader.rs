@@ -1,15 +1,15 @@
 //! A reader that decodes frames from a checkpoint on.
 //!
-//! Past the table's last checkpoint the reader adds more of them, and adds its output to the table's sums.
-//! Before that checkpoint, and with a stored table, it compares its output with the sums.
+//! Past the table's last checkpoint the reader adds more of them, and adds its output to the table's CRCs.
+//! Before that checkpoint, and with a stored table, it compares its output with the CRCs.
 
 use std::sync::Arc;
 
 use super::blocks::{Block, BlockDecoder};
+use super::checksums::PIECE;
 use super::header::{BLOCK, Header};
 use super::index::{BlockPosition, ZstdIndex};
 use super::memory::{Follow, Memory};
-use super::sums::PIECE;
 use super::table::{EntryPoint, ZstdTable};
 use crate::codec::seek::SegmentReader;
 use crate::codec::seek::index::crc_after;
@@ -27,7 +27,7 @@ const BLOCKS: usize = 4;
 pub(super) struct FrameReader {
     zstd: Arc<ZstdTable>,
     /// The stored table. If there is one, the table in memory is not used.
-    kept: Option<Arc<ZstdIndex>>,
+    index: Option<Arc<ZstdIndex>>,
     /// The stored table that the output contradicted, while this reader finds out which of the two is wrong.
     witness: Option<Arc<ZstdIndex>>,
     /// True if part of the piece belongs to a frame without a checksum.
@@ -41,19 +41,19 @@ pub(super) struct FrameReader {
     /// Checksum of the last frame that ended without damage, and the stored offset after that frame.
     checksum: u32,
     end: u64,
-    making: Making,
+    maker: CheckpointMaker,
     checking: Option<Checking>,
     /// Set if output of the current block may still come; true if that block is its frame's last.
-    giving: Option<bool>,
+    unfinished_block: Option<bool>,
     ended: bool,
 }
 
 /// The state for making checkpoints in the current frame.
 #[derive(Default)]
-struct Making {
+struct CheckpointMaker {
     /// Start of the frame, in the stored and in the decoded bytes.
     frame: u64,
-    begun: u64,
+    decoded_start: u64,
     header: Header,
     memory: Memory,
     due: u64,
@@ -63,7 +63,7 @@ struct Making {
 
 /// The CRCs of a span with which the output is compared.
 struct Checking {
-    sums: Arc<[u32]>,
+    crcs: Arc<[u32]>,
     /// Number of the next piece.
     piece: usize,
     /// Decoded offset at which the span ends.
@@ -74,36 +74,37 @@ impl FrameReader {
     /// Returns a reader from the start of the stream that ignores the stored table.
     pub(super) fn from_start(zstd: Arc<ZstdTable>) -> Self {
         let blocks = zstd.blocks();
-        Self::new(zstd, Some(blocks), 0, Making::default())
+        Self::new(zstd, Some(blocks), 0, CheckpointMaker::default())
     }
 
     /// Returns a reader from the start that decodes without the stored table, but compares frames without a
     /// checksum with it.
-    pub(super) fn against(zstd: Arc<ZstdTable>, kept: Option<Arc<ZstdIndex>>) -> Self {
-        let mut walk = Self::from_start(zstd);
-        walk.witness = kept;
-        walk
+    pub(super) fn against(zstd: Arc<ZstdTable>, index: Option<Arc<ZstdIndex>>) -> Self {
+        let mut reader = Self::from_start(zstd);
+        reader.witness = index;
+        reader
     }
 
     /// Returns a reader from a checkpoint within a frame on.
     pub(super) fn from_within(zstd: Arc<ZstdTable>, within: EntryPoint, blocks: BlockDecoder) -> Self {
-        let EntryPoint { place, header, begun, memory } = within;
-        let due = zstd.due(place.offset, header);
-        let making = Making { frame: place.frame, begun, header, memory, due, window: Vec::new() };
-        Self::new(zstd, Some(blocks), place.offset, making)
+        let EntryPoint { position, header, decoded_start, memory } = within;
+        let due = zstd.due(position.offset, header);
+        let maker =
+            CheckpointMaker { frame: position.frame, decoded_start, header, memory, due, window: Vec::new() };
+        Self::new(zstd, Some(blocks), position.offset, maker)
     }
 
     /// Returns a reader from the start of a span of the stored table on.
-    pub(super) fn of_kept(zstd: Arc<ZstdTable>, kept: Arc<ZstdIndex>, span: usize) -> Self {
-        let mut walk = Self::new(zstd, None, kept.spans.start(span), Making::default());
-        (walk.kept, walk.span) = (Some(kept), span);
-        walk
+    pub(super) fn from_index(zstd: Arc<ZstdTable>, index: Arc<ZstdIndex>, span: usize) -> Self {
+        let mut reader = Self::new(zstd, None, index.spans.start(span), CheckpointMaker::default());
+        (reader.index, reader.span) = (Some(index), span);
+        reader
     }
 
-    fn new(zstd: Arc<ZstdTable>, blocks: Option<BlockDecoder>, at: u64, making: Making) -> Self {
+    fn new(zstd: Arc<ZstdTable>, blocks: Option<BlockDecoder>, at: u64, maker: CheckpointMaker) -> Self {
         Self {
             zstd,
-            kept: None,
+            index: None,
             witness: None,
             unchecked: false,
             span: 0,
@@ -113,9 +114,9 @@ impl FrameReader {
             frames: u64::from(at > 0),
             checksum: 0,
             end: 0,
-            making,
+            maker,
             checking: None,
-            giving: None,
+            unfinished_block: None,
             ended: false,
         }
     }
@@ -124,7 +125,7 @@ impl FrameReader {
     fn piece(&mut self, out: &mut Vec<u8>) -> Result<()> {
         out.clear();
         self.unchecked = false;
-        self.choose_sums()?;
+        self.choose_crcs()?;
         let end = self.checking.as_ref().map_or(u64::MAX, |checking| checking.end);
         while (out.len() as u64) < PIECE && self.at < end && !self.ended {
             self.step(out)?;
@@ -132,7 +133,7 @@ impl FrameReader {
         match &mut self.checking {
             _ if out.is_empty() => {}
             Some(checking) => {
-                let is_right = checking.sums.get(checking.piece).map(|sum| *sum == crc_after(0, out));
+                let is_right = checking.crcs.get(checking.piece).map(|crc| *crc == crc_after(0, out));
                 match &self.witness {
                     None if is_right != Some(true) || self.at > end => return Err(wrong()),
                     Some(_) if self.unchecked && (is_right == Some(false) || self.at > end) => {
@@ -141,49 +142,49 @@ impl FrameReader {
                     _ => checking.piece += 1,
                 }
             }
-            None if self.kept.is_some() => return Err(wrong()),
+            None if self.index.is_some() => return Err(wrong()),
             None => {}
         }
-        if self.kept.is_some() && self.ended { self.compare_end() } else { Ok(()) }
+        if self.index.is_some() && self.ended { self.compare_end() } else { Ok(()) }
     }
 
     /// Chooses the CRCs with which the next piece is compared.
-    fn choose_sums(&mut self) -> Result<()> {
+    fn choose_crcs(&mut self) -> Result<()> {
         if self.checking.as_ref().is_some_and(|checking| self.at < checking.end) {
             return Ok(());
         }
-        if let Some(kept) = &self.witness {
-            let span = kept.spans.at(self.at);
+        if let Some(index) = &self.witness {
+            let span = index.spans.at(self.at);
             // Damaged CRCs prove nothing.
-            let sums = kept.sums(span).filter(|_| kept.spans.start(span) == self.at).unwrap_or_default();
-            let end = kept.spans.start(span + 1);
+            let crcs = index.crcs(span).filter(|_| index.spans.start(span) == self.at).unwrap_or_default();
+            let end = index.spans.start(span + 1);
             self.checking =
-                Some(Checking { sums: sums.into(), piece: 0, end }).filter(|checking| self.at < checking.end);
+                Some(Checking { crcs: crcs.into(), piece: 0, end }).filter(|checking| self.at < checking.end);
             return Ok(());
         }
-        let Some(kept) = &self.kept else {
-            self.checking = self.zstd.span_from(self.at).map(|(sums, end)| Checking { sums, piece: 0, end });
+        let Some(index) = &self.index else {
+            self.checking = self.zstd.span_from(self.at).map(|(crcs, end)| Checking { crcs, piece: 0, end });
             return Ok(());
         };
         if self.at >= self.zstd.scale.data_size() {
             self.checking = None;
             return Ok(());
         }
-        let span = kept.spans.at(self.at);
-        let sums = kept.sums(span).filter(|_| kept.spans.start(span) == self.at).ok_or_else(wrong)?;
+        let span = index.spans.at(self.at);
+        let crcs = index.crcs(span).filter(|_| index.spans.start(span) == self.at).ok_or_else(wrong)?;
         if self.blocks.is_none() {
-            self.blocks = Some(self.zstd.blocks_of(kept, self.span, sums.len())?);
+            self.blocks = Some(self.zstd.blocks_of(index, self.span, crcs.len())?);
         }
-        self.checking = Some(Checking { sums: sums.into(), piece: 0, end: kept.spans.start(span + 1) });
+        self.checking = Some(Checking { crcs: crcs.into(), piece: 0, end: index.spans.start(span + 1) });
         Ok(())
     }
 
     /// Compares the end of the stream with the stored table.
     fn compare_end(&mut self) -> Result<()> {
-        let Some(kept) = &self.kept else { return Ok(()) };
+        let Some(index) = &self.index else { return Ok(()) };
         let is_same = self.at == self.zstd.scale.data_size()
-            && self.end.checked_mul(8) == Some(kept.spans.whole.end)
-            && self.checksum == kept.spans.whole.checksum;
+            && self.end.checked_mul(8) == Some(index.spans.whole.end)
+            && self.checksum == index.spans.whole.checksum;
         if is_same { Ok(()) } else { Err(wrong()) }
     }
 
@@ -192,38 +193,38 @@ impl FrameReader {
         let Some(blocks) = &mut self.blocks else { return Err(wrong()) };
         let Some(header) = blocks.frame() else { return self.begin() };
         let block = blocks.block()?;
-        if self.kept.is_none() {
-            self.making.look(&self.zstd, blocks, block, self.at)?;
+        if self.index.is_none() {
+            self.maker.look(&self.zstd, blocks, block, self.at)?;
         }
         let before = out.len();
         blocks.decode(block, out)?;
-        self.took(out.get(before..).unwrap_or_default(), header, Some(block.last))
+        self.advance(out.get(before..).unwrap_or_default(), header, Some(block.last))
     }
 
     /// Decodes into `out` as far as one call of libzstd goes.
     fn step_into(&mut self, out: &mut [u8]) -> Result<usize> {
         let Some(blocks) = &mut self.blocks else { return Err(wrong()) };
         let Some(header) = blocks.frame() else { return self.begin().map(|()| 0) };
-        let (last, given) = match self.giving.take() {
+        let (last, written) = match self.unfinished_block.take() {
             Some(last) => (last, blocks.more(out)?),
             None => {
                 let block = blocks.block()?;
-                self.making.look(&self.zstd, blocks, block, self.at)?;
+                self.maker.look(&self.zstd, blocks, block, self.at)?;
                 (block.last, blocks.decode_into(block, out)?)
             }
         };
-        self.giving = Some(last).filter(|_| given == out.len());
-        let ends = Some(last).filter(|_| self.giving.is_none());
-        self.took(out.get(..given).unwrap_or_default(), header, ends)?;
-        Ok(given)
+        self.unfinished_block = Some(last).filter(|_| written == out.len());
+        let ends = Some(last).filter(|_| self.unfinished_block.is_none());
+        self.advance(out.get(..written).unwrap_or_default(), header, ends)?;
+        Ok(written)
     }
 
     /// Accounts for decoded bytes. `ends` is set if a block ended with these bytes, and true if that block
     /// was its frame's last.
-    fn took(&mut self, decoded: &[u8], header: Header, ends: Option<bool>) -> Result<()> {
-        if self.kept.is_none() {
-            self.zstd.sum(self.at, decoded, ends.is_some());
-            self.making.took(&self.zstd, decoded, self.at);
+    fn advance(&mut self, decoded: &[u8], header: Header, ends: Option<bool>) -> Result<()> {
+        if self.index.is_none() {
+            self.zstd.add_output(self.at, decoded, ends.is_some());
+            self.maker.add_output(&self.zstd, decoded, self.at);
         }
         self.unchecked |= !header.checked;
         self.at = self.at.saturating_add(decoded.len() as u64);
@@ -239,18 +240,19 @@ impl FrameReader {
                 return Err(blocks.damaged("does not begin with a zstd frame"));
             }
             self.ended = true;
-            if self.kept.is_none() {
+            if self.index.is_none() {
                 self.zstd.ended(self.end, self.at, self.checksum);
             }
             return Ok(());
         }
         let frame = blocks.position();
         let header = blocks.begin()?;
-        if self.kept.is_none() {
+        if self.index.is_none() {
             self.zstd.begin(frame, header, self.at);
             let due = self.zstd.due(self.at, header);
-            let (begun, window) = (self.at, Vec::new());
-            self.making = Making { frame, begun, header, memory: Memory::default(), due, window };
+            let (decoded_start, window) = (self.at, Vec::new());
+            self.maker =
+                CheckpointMaker { frame, decoded_start, header, memory: Memory::default(), due, window };
         }
         Ok(())
     }
@@ -259,12 +261,12 @@ impl FrameReader {
     fn end(&mut self, header: Header) -> Result<()> {
         let Some(blocks) = &mut self.blocks else { return Err(wrong()) };
         let checksum = blocks.end()?;
-        if self.kept.is_none() {
-            let len = self.at.saturating_sub(self.making.begun);
+        if self.index.is_none() {
+            let len = self.at.saturating_sub(self.maker.decoded_start);
             if header.content_size.is_some_and(|size| size != len) {
                 return Err(blocks.damaged("a zstd frame decodes to another size than its header says"));
             }
-            if checksum.is_some_and(|checksum| !self.zstd.is_right(self.making.frame, self.at, checksum)) {
+            if checksum.is_some_and(|checksum| !self.zstd.is_right(self.maker.frame, self.at, checksum)) {
                 return Err(blocks.damaged("the checksum of a zstd frame is wrong"));
             }
         }
@@ -274,7 +276,7 @@ impl FrameReader {
     }
 }
 
-impl Making {
+impl CheckpointMaker {
     /// Makes a checkpoint before the current block if one is due, and notes the state that the block leaves.
     fn look(
         &mut self,
@@ -284,11 +286,11 @@ impl Making {
         at: u64,
     ) -> Result<()> {
         let header = self.header;
-        let place = BlockPosition { frame: self.frame, block: blocks.position(), offset: at };
+        let position = BlockPosition { frame: self.frame, block: blocks.position(), offset: at };
         let is_compressed_next = blocks.is_compressed_next(block)?;
         let content = blocks.content(block)?;
         if at >= self.due {
-            let reach = header.window.min(at.saturating_sub(self.begun));
+            let reach = header.window.min(at.saturating_sub(self.decoded_start));
             let start = (self.window.len() as u64).checked_sub(reach);
             let start = start.and_then(|start| usize::try_from(start).ok());
             let output = start.and_then(|start| self.window.get(start..));
@@ -296,7 +298,12 @@ impl Making {
                 && let Some(head) = self.memory.head(output, content)
             {
                 let output = std::mem::take(&mut self.window);
-                let within = EntryPoint { place, header, begun: self.begun, memory: self.memory.clone() };
+                let within = EntryPoint {
+                    position,
+                    header,
+                    decoded_start: self.decoded_start,
+                    memory: self.memory.clone(),
+                };
                 zstd.add(within, head, output, start);
                 self.due = zstd.due(at, header);
             } else if at - self.due > LATE {
@@ -319,7 +326,7 @@ impl Making {
     }
 
     /// Notes the output of a block at `at`, as far as a checkpoint may need it.
-    fn took(&mut self, zstd: &ZstdTable, decoded: &[u8], at: u64) {
+    fn add_output(&mut self, zstd: &ZstdTable, decoded: &[u8], at: u64) {
         let window = self.header.window;
         if at.saturating_add(decoded.len() as u64 + window) < self.due {
             return;
@@ -361,12 +368,12 @@ impl SegmentReader for FrameReader {
     }
 
     fn read(&mut self, out: &mut [u8]) -> Option<Result<usize>> {
-        if self.kept.is_some() || out.is_empty() {
+        if self.index.is_some() || out.is_empty() {
             return None;
         }
-        if self.giving.is_none() {
+        if self.unfinished_block.is_none() {
             // Output that must match checksums is returned only after the comparison.
-            if let Err(error) = self.choose_sums() {
+            if let Err(error) = self.choose_crcs() {
                 return Some(Err(error));
             }
             if self.checking.is_some() {
@@ -376,7 +383,7 @@ impl SegmentReader for FrameReader {
         while !self.ended {
             match self.step_into(out) {
                 Ok(0) => {}
-                given => return Some(given),
+                written => return Some(written),
             }
         }
         Some(Ok(0))
@@ -386,7 +393,7 @@ impl SegmentReader for FrameReader {
 
     fn weight(&self) -> u64 {
         let blocks = self.blocks.as_ref().map_or(0, BlockDecoder::weight);
-        blocks.saturating_add(self.making.window.capacity() as u64)
+        blocks.saturating_add(self.maker.window.capacity() as u64)
     }
 
     fn bit(&self) -> Option<u64> {
@@ -394,7 +401,7 @@ impl SegmentReader for FrameReader {
     }
 
     fn uses_index(&self) -> bool {
-        self.kept.is_some()
+        self.index.is_some()
     }
 }
 

@@ -7,13 +7,13 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::blocks::BlockDecoder;
+use super::checksums::Checksums;
 use super::dictionary::StoredDictionary;
 use super::header::Header;
 use super::index::{self, BlockPosition, Span, ZstdIndex};
 use super::library::Context;
 use super::memory::Memory;
 use super::scale::Scale;
-use super::sums::Sums;
 use crate::cache::Cache;
 use crate::codec::input::Input;
 use crate::codec::seek::SeekTable;
@@ -42,34 +42,34 @@ pub(super) struct ZstdTable {
     pub(super) window: u64,
     state: Mutex<TableState>,
     /// The stored seek table, if there is one.
-    pub(super) found: TrustedIndex<ZstdIndex>,
+    pub(super) index: TrustedIndex<ZstdIndex>,
 }
 
 struct TableState {
     /// Checkpoints in order of their offsets; the first is the stream's start.
     marks: Vec<ZstdCheckpoint>,
-    sums: Sums,
+    checksums: Checksums,
     completion: Completion,
 }
 
 impl TableState {
     /// Returns the last checkpoint at or before a decoded offset that has a dictionary.
     fn before(&self, offset: u64) -> Option<&ZstdCheckpoint> {
-        let after = self.marks.partition_point(|mark| mark.place.offset <= offset);
-        let is_there = |mark: &&ZstdCheckpoint| matches!(mark.dictionary, Dictionary::There(_));
-        self.marks.get(..after)?.iter().rfind(is_there)
+        let after = self.marks.partition_point(|mark| mark.position.offset <= offset);
+        let has_dictionary = |mark: &&ZstdCheckpoint| matches!(mark.dictionary, Dictionary::There(_));
+        self.marks.get(..after)?.iter().rfind(has_dictionary)
     }
 }
 
 /// A checkpoint in the table.
 struct ZstdCheckpoint {
-    place: BlockPosition,
+    position: BlockPosition,
     /// The header of the frame, and the decoded offset at which the frame begins.
     frame: Option<(Header, u64)>,
     memory: Memory,
     dictionary: Dictionary,
     /// The CRCs of the span that begins at this checkpoint, once the next checkpoint exists.
-    sums: Option<Arc<[u32]>>,
+    crcs: Option<Arc<[u32]>>,
 }
 
 #[derive(Clone)]
@@ -84,10 +84,10 @@ enum Dictionary {
 
 /// A checkpoint within a frame, with the state of the decoder.
 pub(super) struct EntryPoint {
-    pub(super) place: BlockPosition,
+    pub(super) position: BlockPosition,
     pub(super) header: Header,
     /// The decoded offset at which the frame begins.
-    pub(super) begun: u64,
+    pub(super) decoded_start: u64,
     pub(super) memory: Memory,
 }
 
@@ -96,16 +96,19 @@ impl ZstdTable {
     pub(super) fn new(frames: FrameStream, window: u64, slot: Option<IndexSlot>) -> Self {
         let FrameStream { stored, scale, cache } = frames;
         let start = ZstdCheckpoint {
-            place: BlockPosition::default(),
+            position: BlockPosition::default(),
             frame: None,
             memory: Memory::default(),
             dictionary: Dictionary::None,
-            sums: None,
+            crcs: None,
         };
-        let state =
-            TableState { marks: vec![start], sums: Sums::default(), completion: Completion::default() };
-        let found = TrustedIndex::new(slot, ZstdIndex::find);
-        Self { stored, cache, scale, window, state: Mutex::new(state), found }
+        let state = TableState {
+            marks: vec![start],
+            checksums: Checksums::default(),
+            completion: Completion::default(),
+        };
+        let index = TrustedIndex::new(slot, ZstdIndex::find);
+        Self { stored, cache, scale, window, state: Mutex::new(state), index }
     }
 
     fn state(&self) -> MutexGuard<'_, TableState> {
@@ -125,63 +128,64 @@ impl ZstdTable {
     /// Returns a decoder of the blocks from a checkpoint on, with its dictionary.
     pub(super) fn blocks_at(
         &self,
-        place: BlockPosition,
+        position: BlockPosition,
         header: Header,
         dictionary: &[u8],
     ) -> Result<BlockDecoder> {
         let context = self.cache.scratch::<Context>();
-        BlockDecoder::within(self.input(place.block), context, header, dictionary)
+        BlockDecoder::within(self.input(position.block), context, header, dictionary)
     }
 
-    /// Returns a decoder of the blocks from the start of a span of the stored table on; the span has `sums`
+    /// Returns a decoder of the blocks from the start of a span of the stored table on; the span has `crcs`
     /// CRCs.
-    pub(super) fn blocks_of(&self, kept: &ZstdIndex, span: usize, sums: usize) -> Result<BlockDecoder> {
+    pub(super) fn blocks_of(&self, index: &ZstdIndex, span: usize, crcs: usize) -> Result<BlockDecoder> {
         let lost = || Error::damaged("the seek table does not fit the stream");
-        let place = kept.place(span).ok_or_else(lost)?;
-        if place.block == 0 {
+        let position = index.position(span).ok_or_else(lost)?;
+        if position.block == 0 {
             return Ok(self.blocks());
         }
-        let header = Header::read(&mut self.input(place.frame))?;
+        let header = Header::read(&mut self.input(position.frame))?;
         if !self.scale.is_for(header) {
             return Err(lost());
         }
         let most = usize::try_from(header.window + HEAD).map_err(|_| lost())?;
-        let dictionary = kept.dictionary(span, sums, most).ok_or_else(lost)?;
-        self.blocks_at(place, header, &dictionary)
+        let dictionary = index.dictionary(span, crcs, most).ok_or_else(lost)?;
+        self.blocks_at(position, header, &dictionary)
     }
 
     /// Returns the decoded offset from which the next checkpoint in a frame is due, for a reader at `offset`.
     pub(super) fn due(&self, offset: u64, frame: Header) -> u64 {
-        let last = self.state().marks.last().map_or(0, |mark| mark.place.offset);
+        let last = self.state().marks.last().map_or(0, |mark| mark.position.offset);
         self.scale.due(last.max(offset), frame)
     }
 
     /// Notes that a frame begins at `frame` in the stored and at `offset` in the decoded bytes.
     pub(super) fn begin(&self, frame: u64, header: Header, offset: u64) {
         let mut state = self.state();
-        if state.sums.at == offset {
-            state.sums.begin(frame, header.checked);
+        if state.checksums.at == offset {
+            state.checksums.begin(frame, header.checked);
         }
     }
 
     /// Adds output at `offset` to the CRCs: a block or part of one. `ends` says that the block ends with it.
-    pub(super) fn sum(&self, offset: u64, bytes: &[u8], ends: bool) {
-        self.state().sums.add(offset, bytes, ends);
+    pub(super) fn add_output(&self, offset: u64, bytes: &[u8], ends: bool) {
+        self.state().checksums.add(offset, bytes, ends);
     }
 
     /// True if the checksum of a frame that ends at `offset` is right, or if the frame was not summed.
     pub(super) fn is_right(&self, frame: u64, offset: u64, checksum: u32) -> bool {
         let state = self.state();
-        state.sums.at != offset || state.sums.checksum(frame).is_none_or(|summed| summed == checksum)
+        state.checksums.at != offset
+            || state.checksums.checksum(frame).is_none_or(|summed| summed == checksum)
     }
 
     /// Returns the CRCs of the span that begins at a decoded offset, if known, and the offset at which it
     /// ends.
     pub(super) fn span_from(&self, offset: u64) -> Option<(Arc<[u32]>, u64)> {
         let state = self.state();
-        let at = state.marks.binary_search_by_key(&offset, |mark| mark.place.offset).ok()?;
-        let end = state.marks.get(at + 1)?.place.offset;
-        Some((state.marks.get(at)?.sums.clone()?, end))
+        let at = state.marks.binary_search_by_key(&offset, |mark| mark.position.offset).ok()?;
+        let end = state.marks.get(at + 1)?.position.offset;
+        Some((state.marks.get(at)?.crcs.clone()?, end))
     }
 
     /// Adds a checkpoint, unless another reader has decoded further. Its dictionary is `head` followed by
@@ -189,20 +193,20 @@ impl ZstdTable {
     pub(super) fn add(self: &Arc<Self>, within: EntryPoint, head: Vec<u8>, content: Vec<u8>, start: usize) {
         let number = {
             let mut state = self.state();
-            let last = state.marks.last().map_or(0, |mark| mark.place.offset);
-            if state.sums.at != within.place.offset || last >= within.place.offset {
+            let last = state.marks.last().map_or(0, |mark| mark.position.offset);
+            if state.checksums.at != within.position.offset || last >= within.position.offset {
                 return;
             }
-            let sums = state.sums.cut().into();
+            let crcs = state.checksums.end_span().into();
             if let Some(last) = state.marks.last_mut() {
-                last.sums = Some(sums);
+                last.crcs = Some(crcs);
             }
             state.marks.push(ZstdCheckpoint {
-                place: within.place,
-                frame: Some((within.header, within.begun)),
+                position: within.position,
+                frame: Some((within.header, within.decoded_start)),
                 memory: within.memory,
                 dictionary: Dictionary::Coming,
-                sums: None,
+                crcs: None,
             });
             state.completion.begin();
             state.marks.len() - 1
@@ -212,8 +216,9 @@ impl ZstdTable {
         let mut pending = PendingDictionary { zstd: self.clone(), number, dictionary: Dictionary::Lost };
         let note = move || {
             let output = content.get(start..).unwrap_or_default();
-            let aside = StoredDictionary::put(&head, output, &pending.zstd.cache);
-            pending.dictionary = aside.map_or(Dictionary::Lost, |aside| Dictionary::There(Arc::new(aside)));
+            let stored = StoredDictionary::put(&head, output, &pending.zstd.cache);
+            pending.dictionary =
+                stored.map_or(Dictionary::Lost, |stored| Dictionary::There(Arc::new(stored)));
             pending.zstd.cache.used(Arc::new(content));
             drop(room);
         };
@@ -223,15 +228,15 @@ impl ZstdTable {
     /// Notes the end of the stream: its stored and its decoded offset, and the checksum of the last frame.
     /// Stores the table.
     pub(super) fn ended(self: &Arc<Self>, at: u64, offset: u64, checksum: u32) {
-        let Some(slot) = self.found.slot().filter(|slot| slot.data_size() == offset) else { return };
+        let Some(slot) = self.index.slot().filter(|slot| slot.data_size() == offset) else { return };
         {
             let mut state = self.state();
-            if state.completion.has_ended() || state.marks.len() < 2 || state.sums.at != offset {
+            if state.completion.has_ended() || state.marks.len() < 2 || state.checksums.at != offset {
                 return;
             }
-            let sums = state.sums.cut().into();
+            let crcs = state.checksums.end_span().into();
             if let Some(last) = state.marks.last_mut() {
-                last.sums = Some(sums);
+                last.crcs = Some(crcs);
             }
             let whole = Summary { end: at.saturating_mul(8), checksum, unit: 0 };
             state.completion.end(whole, slot);
@@ -243,7 +248,7 @@ impl ZstdTable {
     /// Stores the table once the stream has ended and all dictionaries are stored.
     fn keep(self: &Arc<Self>) {
         let Some((whole, _pending)) = self.state().completion.take() else { return };
-        let (Some(slot), Some(spans)) = (self.found.slot(), self.spans()) else { return };
+        let (Some(slot), Some(spans)) = (self.index.slot(), self.spans()) else { return };
         index::keep(slot, whole, &spans, &|| self.clone().read_without_index());
     }
 
@@ -252,16 +257,16 @@ impl ZstdTable {
         let count = self.state().marks.len();
         let mut spans = Vec::with_capacity(count);
         for number in 0..count {
-            let (place, sums, dictionary) = {
+            let (position, crcs, dictionary) = {
                 let state = self.state();
                 let mark = state.marks.get(number)?;
-                (mark.place, mark.sums.as_ref()?.to_vec(), mark.dictionary.clone())
+                (mark.position, mark.crcs.as_ref()?.to_vec(), mark.dictionary.clone())
             };
             let dictionary = match dictionary {
                 Dictionary::None => None,
-                Dictionary::There(aside) if aside.is_packed() => Some(aside),
-                Dictionary::There(aside) => {
-                    let packed = Arc::new(aside.pack(&self.cache)?);
+                Dictionary::There(stored) if stored.is_packed() => Some(stored),
+                Dictionary::There(stored) => {
+                    let packed = Arc::new(stored.pack(&self.cache)?);
                     if let Some(mark) = self.state().marks.get_mut(number) {
                         mark.dictionary = Dictionary::There(packed.clone());
                     }
@@ -269,7 +274,7 @@ impl ZstdTable {
                 }
                 Dictionary::Coming | Dictionary::Lost => return None,
             };
-            spans.push(Span { place, sums, dictionary });
+            spans.push(Span { position, crcs, dictionary });
         }
         Some(spans)
     }
@@ -277,17 +282,21 @@ impl ZstdTable {
     /// Returns the decoded offset of the last checkpoint up to `wanted` that has a dictionary; 0 if it is the
     /// start.
     pub(super) fn offset_before(&self, wanted: u64) -> u64 {
-        self.state().before(wanted).map_or(0, |mark| mark.place.offset)
+        self.state().before(wanted).map_or(0, |mark| mark.position.offset)
     }
 
     /// Returns the last checkpoint up to a decoded offset that has a dictionary, unless it is the start.
     pub(super) fn before(&self, offset: u64) -> Option<(EntryPoint, Arc<StoredDictionary>)> {
         let state = self.state();
         let mark = state.before(offset)?;
-        let (Dictionary::There(aside), Some((header, begun))) = (&mark.dictionary, mark.frame) else {
+        let (Dictionary::There(stored), Some((header, decoded_start))) = (&mark.dictionary, mark.frame)
+        else {
             return None;
         };
-        Some((EntryPoint { place: mark.place, header, begun, memory: mark.memory.clone() }, aside.clone()))
+        Some((
+            EntryPoint { position: mark.position, header, decoded_start, memory: mark.memory.clone() },
+            stored.clone(),
+        ))
     }
 }
 

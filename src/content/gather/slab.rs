@@ -17,7 +17,7 @@ const MOST_LINES: u64 = 128;
 
 /// An axis, with a stride in the data (`from`) and one in the slab (`to`).
 #[derive(Clone, Copy, Debug)]
-struct Side {
+struct SlabAxis {
     len: u64,
     from: i64,
     to: u64,
@@ -34,17 +34,17 @@ pub(super) struct Slab<'s> {
 
 /// A callback for each tile: the offset of its first element, its lengths along `loops`, and its offset in
 /// the slab.
-type Make<'m> = &'m mut dyn FnMut(u64, &[u64], u64) -> Result<()>;
+type TakeTile<'m> = &'m mut dyn FnMut(u64, &[u64], u64) -> Result<()>;
 
 /// The division of a slab into tiles.
 struct Tiles {
     item: usize,
     /// The lines of a tile, with the strides between them.
-    lines: Side,
+    lines: SlabAxis,
     /// The axes of a line, the innermost first.
-    line: Vec<Side>,
+    line: Vec<SlabAxis>,
     /// The axes that lead from tile to tile, with the length of a tile along each.
-    loops: Vec<(Side, u64)>,
+    loops: Vec<(SlabAxis, u64)>,
     /// True if a tile is read at once, including the gaps between its lines.
     at_once: bool,
 }
@@ -53,12 +53,12 @@ impl Slab<'_> {
     /// Gathers the whole slab.
     pub(super) fn gather(&self, out: &mut [u8]) -> Result<()> {
         let mut to = self.item;
-        let mut sides = Vec::with_capacity(self.axes.len());
+        let mut axes = Vec::with_capacity(self.axes.len());
         for axis in self.axes.iter().rev() {
-            sides.push(Side { len: axis.len, from: axis.stride, to });
+            axes.push(SlabAxis { len: axis.len, from: axis.stride, to });
             to = to.saturating_mul(axis.len);
         }
-        let tiles = Tiles::new(self.item, sides);
+        let tiles = Tiles::new(self.item, axes);
         let mut tile = Vec::new();
         tiles.each(self.start, &mut |start, lengths, to| {
             tiles.copy(
@@ -72,27 +72,27 @@ impl Slab<'_> {
 }
 
 /// Returns the number of bytes that the elements span in the data, from the lowest to the end of the highest.
-fn span(sides: &[Side], item: u64) -> u64 {
-    sides.iter().map(|side| (side.len - 1) * side.from.unsigned_abs()).sum::<u64>() + item
+fn span(axes: &[SlabAxis], item: u64) -> u64 {
+    axes.iter().map(|axis| (axis.len - 1) * axis.from.unsigned_abs()).sum::<u64>() + item
 }
 
 impl Tiles {
-    /// Divides a slab into tiles. `sides` are its axes, the innermost first.
-    fn new(item: u64, mut sides: Vec<Side>) -> Self {
-        let one = Side { len: 1, from: 0, to: item };
-        let mut lines = if sides.is_empty() { one } else { sides.remove(0) };
-        sides.sort_by_key(|side| side.from.unsigned_abs());
-        let (mut line, mut loops): (Vec<Side>, Vec<(Side, u64)>) = (Vec::new(), Vec::new());
-        for side in sides {
-            let (so_far, step) = (span(&line, item), side.from.unsigned_abs());
+    /// Divides a slab into tiles. `axes` are its axes, the innermost first.
+    fn new(item: u64, mut axes: Vec<SlabAxis>) -> Self {
+        let one = SlabAxis { len: 1, from: 0, to: item };
+        let mut lines = if axes.is_empty() { one } else { axes.remove(0) };
+        axes.sort_by_key(|axis| axis.from.unsigned_abs());
+        let (mut line, mut loops): (Vec<SlabAxis>, Vec<(SlabAxis, u64)>) = (Vec::new(), Vec::new());
+        for axis in axes {
+            let (so_far, step) = (span(&line, item), axis.from.unsigned_abs());
             let is_near = loops.is_empty() && step <= so_far.saturating_add(APART) && step < LINE;
             let count =
-                if is_near { (1 + LINE.saturating_sub(so_far) / step.max(1)).min(side.len) } else { 1 };
+                if is_near { (1 + LINE.saturating_sub(so_far) / step.max(1)).min(axis.len) } else { 1 };
             if count > 1 {
-                line.push(Side { len: count, ..side });
+                line.push(SlabAxis { len: count, ..axis });
             }
-            if count < side.len {
-                loops.push((side, count));
+            if count < axis.len {
+                loops.push((axis, count));
             }
         }
         let (of_line, step) = (span(&line, item), lines.from.unsigned_abs());
@@ -108,23 +108,23 @@ impl Tiles {
         }
         // Tiles are read roughly in the order of the data, so that each unit of a compressed block is decoded
         // once.
-        loops.sort_by_key(|(side, count)| std::cmp::Reverse(side.from.unsigned_abs().saturating_mul(*count)));
+        loops.sort_by_key(|(axis, count)| std::cmp::Reverse(axis.from.unsigned_abs().saturating_mul(*count)));
         Self { item: item as usize, lines, line, loops, at_once }
     }
 
-    /// Calls `make` for each tile.
-    fn each(&self, start: u64, make: Make<'_>) -> Result<()> {
+    /// Calls `take` for each tile.
+    fn each(&self, start: u64, take: TakeTile<'_>) -> Result<()> {
         let mut at = vec![0_u64; self.loops.len()];
         loop {
             let (mut from, mut to) = (i128::from(start), 0);
             let mut lengths = Vec::with_capacity(at.len());
-            for ((side, count), at) in self.loops.iter().zip(&at) {
-                from += i128::from(side.from) * i128::from(*at);
-                to += side.to * at;
-                lengths.push((*count).min(side.len - at));
+            for ((axis, count), at) in self.loops.iter().zip(&at) {
+                from += i128::from(axis.from) * i128::from(*at);
+                to += axis.to * at;
+                lengths.push((*count).min(axis.len - at));
             }
             // All elements lie in the content.
-            make(u64::try_from(from).unwrap_or_default(), &lengths, to)?;
+            take(u64::try_from(from).unwrap_or_default(), &lengths, to)?;
             let mut n = at.len();
             loop {
                 let Some(before) = n.checked_sub(1) else { return Ok(()) };
@@ -139,10 +139,10 @@ impl Tiles {
     }
 
     /// Returns the axes of a tile, cut at the end of the slab: the lines, and the axes of a line.
-    fn cut(&self, lengths: &[u64]) -> (Side, Vec<Side>) {
-        let cut = |side: &Side| {
-            let of_loop = self.loops.iter().position(|(all, _)| (all.from, all.to) == (side.from, side.to));
-            Side { len: of_loop.map_or(side.len, |n| lengths[n].min(side.len)), ..*side }
+    fn cut(&self, lengths: &[u64]) -> (SlabAxis, Vec<SlabAxis>) {
+        let cut = |axis: &SlabAxis| {
+            let of_loop = self.loops.iter().position(|(all, _)| (all.from, all.to) == (axis.from, axis.to));
+            SlabAxis { len: of_loop.map_or(axis.len, |n| lengths[n].min(axis.len)), ..*axis }
         };
         (cut(&self.lines), self.line.iter().map(cut).collect())
     }
@@ -157,8 +157,8 @@ impl Tiles {
     ) -> Result<()> {
         let (lines, line) = self.cut(lengths);
         let item = self.item as u64;
-        let reach = |side: &Side| (side.len - 1) * side.from.unsigned_abs();
-        let below = |sides: &[Side]| sides.iter().filter(|side| side.from < 0).map(reach).sum::<u64>();
+        let reach = |axis: &SlabAxis| (axis.len - 1) * axis.from.unsigned_abs();
+        let below = |axes: &[SlabAxis]| axes.iter().filter(|axis| axis.from < 0).map(reach).sum::<u64>();
         let (of_line, below_line) = (span(&line, item), below(&line));
         if line.is_empty() && lines.len == 1 {
             return match out.get_mut(..self.item) {
@@ -188,9 +188,9 @@ impl Tiles {
         let mut at = vec![0_u64; line.len()];
         loop {
             let (mut from, mut to) = (below_line as i64, 0);
-            for (side, at) in line.iter().zip(&at) {
-                from += side.from * *at as i64;
-                to += side.to * at;
+            for (axis, at) in line.iter().zip(&at) {
+                from += axis.from * *at as i64;
+                to += axis.to * at;
             }
             let elements = tile.get(from as usize..).unwrap_or_default();
             if let Some(out) = out.get_mut(to as usize..).and_then(|out| out.get_mut(..run)) {

@@ -138,7 +138,7 @@ impl Decoded {
                 Route::Wait => {
                     room = None;
                     state.wait_for(unit.start);
-                    state = self.turned.wait(state).unwrap_or_else(PoisonError::into_inner);
+                    state = self.job_changed.wait(state).unwrap_or_else(PoisonError::into_inner);
                     if let Some(bytes) = state.waited_for(unit.start) {
                         return Ok((bytes, None));
                     }
@@ -402,7 +402,7 @@ impl Decoded {
         // The decoder is kept before the job is removed: a reader that waits for this decoder must find it.
         self.park(unit.span, on);
         state.jobs.retain(|job| job.number != running.number);
-        self.turned.notify_all();
+        self.job_changed.notify_all();
         (bytes, transient)
     }
 
@@ -424,7 +424,7 @@ impl Decoded {
         self.cache.put(self.id, at, &bytes);
         if let Some(wanted) = wanted {
             wanted.bytes = Some(bytes);
-            self.turned.notify_all();
+            self.job_changed.notify_all();
             return Vec::new();
         }
         // If the cache does not hold the buffer, it is reused for the next unit.
@@ -453,6 +453,6 @@ struct Running<'a> {
 impl Drop for Running<'_> {
     fn drop(&mut self) {
         self.decoded.state().jobs.retain(|job| job.number != self.number);
-        self.decoded.turned.notify_all();
+        self.decoded.job_changed.notify_all();
     }
 }

@@ -36,7 +36,7 @@ struct Sequence {
     /// Number of consecutive units read.
     row: u32,
     /// End of the last unit that was read out of order; the kernel's requests are slightly reordered.
-    aside: u64,
+    out_of_order_end: u64,
     /// End of the units that are decoded, being decoded or scheduled.
     ahead: u64,
     /// Value of `read_count` at the reader's last read.
@@ -94,7 +94,7 @@ impl Sequences {
 impl Sequence {
     /// True if a unit is the last one of this reader, or the next.
     fn is_at(&self, start: u64) -> bool {
-        [self.start, self.end, self.aside].contains(&start)
+        [self.start, self.end, self.out_of_order_end].contains(&start)
     }
 
     /// True if a unit is near the reader's position.
@@ -104,11 +104,11 @@ impl Sequence {
 
     /// Records the read of a unit; true if it is the next one in sequence.
     fn read(&mut self, start: u64, end: u64) -> bool {
-        if start != self.end && start != self.aside {
-            self.aside = end;
+        if start != self.end && start != self.out_of_order_end {
+            self.out_of_order_end = end;
             return false;
         }
-        (self.start, self.end, self.row, self.aside) = (start, end, self.row.saturating_add(1), 0);
+        (self.start, self.end, self.row, self.out_of_order_end) = (start, end, self.row.saturating_add(1), 0);
         self.ahead = self.ahead.max(end);
         u64::from(self.row) >= IN_A_ROW
     }
@@ -122,14 +122,15 @@ impl Sequence {
 impl Decoded {
     /// Starts read-ahead if this unit continues a sequence.
     pub(super) fn read_ahead(&self, unit: Unit) {
-        let (true, Some(me)) = (self.cache.threads() > 1, self.me.get().and_then(std::sync::Weak::upgrade))
+        let (true, Some(shared)) =
+            (self.cache.threads() > 1, self.weak_self.get().and_then(std::sync::Weak::upgrade))
         else {
             return;
         };
         if unit.span.is_whole() {
-            me.pieces_ahead(unit);
+            shared.pieces_ahead(unit);
         } else {
-            me.units_ahead(unit);
+            shared.units_ahead(unit);
         }
     }
 
@@ -155,9 +156,9 @@ impl Decoded {
                 Some(reader) if reader.ahead < at => reader.ahead = at,
                 _ => return,
             }
-            let me = Arc::downgrade(self);
+            let weak = Arc::downgrade(self);
             self.cache.run(move || {
-                if let Some(decoded) = me.upgrade() {
+                if let Some(decoded) = weak.upgrade() {
                     decoded.piece_ahead(piece, number, reservation);
                 }
             });
@@ -200,9 +201,9 @@ impl Decoded {
             }
             return;
         };
-        let me = Arc::downgrade(self);
+        let weak = Arc::downgrade(self);
         self.cache.run(move || {
-            if let Some(decoded) = me.upgrade() {
+            if let Some(decoded) = weak.upgrade() {
                 decoded.follow(number);
             }
             drop(room);

@@ -45,25 +45,33 @@ pub struct Blocks {
 /// Finds all blocks of a file whose head ends at `head_end`.
 pub fn find(source: &dyn Source, size: u64, generation: Generation, head_end: u64) -> Result<Blocks> {
     let (window, blocks) = (Window::new(source), Blocks::default());
-    let mut chain =
-        Chain { source, size, generation, window, index: None, index_is_spent: false, searches: 0, blocks };
-    if !chain.is_short(head_end)? {
-        chain.index = index::find(source, size, head_end)?;
+    let mut scan = BlockScan {
+        source,
+        size,
+        generation,
+        window,
+        index: None,
+        index_is_spent: false,
+        searches: 0,
+        blocks,
+    };
+    if !scan.is_short(head_end)? {
+        scan.index = index::find(source, size, head_end)?;
     }
-    let listed = chain.index.as_ref().and_then(|index| index.offsets.as_ref().ok());
-    chain.index_is_spent = !listed.is_some_and(|listed| is_ascending(listed));
+    let listed = scan.index.as_ref().and_then(|index| index.offsets.as_ref().ok());
+    scan.index_is_spent = !listed.is_some_and(|listed| is_ascending(listed));
     let mut end = End { offset: head_end, streamed: false };
-    if let Some(first) = first_block(&mut chain, head_end)? {
-        end = chain.walk(first)?;
+    if let Some(first) = first_block(&mut scan, head_end)? {
+        end = scan.walk(first)?;
     }
-    chain.lost_in_front(head_end, end)?;
-    if !chain.blocks.offsets.is_empty() {
-        chain.judge_index(end);
-    } else if let Some(index) = &chain.index {
+    scan.lost_in_front(head_end, end)?;
+    if !scan.blocks.offsets.is_empty() {
+        scan.check_index(end);
+    } else if let Some(index) = &scan.index {
         let offset = index.offset;
-        chain.note(offset, None, AsdfDefect::IndexWithoutBlocks);
+        scan.note(offset, None, AsdfDefect::IndexWithoutBlocks);
     }
-    Ok(chain.blocks)
+    Ok(scan.blocks)
 }
 
 /// The bytes that follow a block.
@@ -85,7 +93,7 @@ struct End {
 }
 
 #[derive(Debug)]
-struct Chain<'a> {
+struct BlockScan<'a> {
     source: &'a dyn Source,
     size: u64,
     generation: Generation,
@@ -98,7 +106,7 @@ struct Chain<'a> {
     blocks: Blocks,
 }
 
-impl Chain<'_> {
+impl BlockScan<'_> {
     fn note(&mut self, offset: u64, block: Option<usize>, defect: AsdfDefect) {
         self.blocks.defects.push(defect.at(offset, block));
     }
@@ -136,10 +144,10 @@ impl Chain<'_> {
             self.blocks.offsets.push(offset);
             let end = match self.header(offset) {
                 Ok(header) if header.streamed() && header.data_offset() <= self.size => {
-                    self.judge_streamed(n, &header)?;
+                    self.check_streamed(n, &header)?;
                     return Ok(End { offset: self.size, streamed: true });
                 }
-                Ok(header) => self.judge(n, &header)?,
+                Ok(header) => self.check_header(n, &header)?,
                 Err(error) if matches!(error.kind(), crate::Kind::System(_)) => return Err(error),
                 Err(error) => {
                     self.note(offset, Some(n), AsdfDefect::Header(error));
@@ -178,15 +186,15 @@ impl Chain<'_> {
     }
 
     /// Notes a defect if block `n` has flags of unknown meaning.
-    fn judge_flags(&mut self, n: usize, header: &Header) {
+    fn check_flags(&mut self, n: usize, header: &Header) {
         if header.unknown_flags() != 0 {
             self.note(header.offset, Some(n), AsdfDefect::UnknownFlags(header.flags));
         }
     }
 
     /// Notes a defect if the sizes of the streamed block `n` contradict its flag.
-    fn judge_streamed(&mut self, n: usize, header: &Header) -> Result<()> {
-        self.judge_flags(n, header);
+    fn check_streamed(&mut self, n: usize, header: &Header) -> Result<()> {
+        self.check_flags(n, header);
         if let Some(end) = header.end().filter(|end| header.allocated_size > 0 && *end < self.size)
             && matches!(self.next(end)?, AfterBlock::Block(_) | AfterBlock::Index(_))
         {
@@ -197,9 +205,9 @@ impl Chain<'_> {
     }
 
     /// Notes defects in the flags and sizes of block `n`. Returns its end, if that can be trusted.
-    fn judge(&mut self, n: usize, header: &Header) -> Result<Option<u64>> {
+    fn check_header(&mut self, n: usize, header: &Header) -> Result<Option<u64>> {
         let offset = header.offset;
-        self.judge_flags(n, header);
+        self.check_flags(n, header);
         // Before 1.0.0 each of the usual header sizes meant another layout.
         let doubtful =
             self.generation != Generation::One || !first::USUAL_HEADERS.contains(&header.header_size);
@@ -383,7 +391,7 @@ impl Chain<'_> {
     }
 
     /// Compares the index with the blocks.
-    fn judge_index(&mut self, end: End) {
+    fn check_index(&mut self, end: End) {
         if self.only_looks_like_an_index(end) {
             return;
         }

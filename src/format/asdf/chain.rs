@@ -71,12 +71,12 @@ impl Encoding {
 ///
 /// Displayed as in a block's facts: `tile+zlib`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Chain {
+pub struct EncodingChain {
     encodings: Vec<Encoding>,
     byte_order: ByteOrder,
 }
 
-impl Chain {
+impl EncodingChain {
     /// Returns this chain for an array whose values have `byte_order` in memory.
     #[must_use]
     pub fn in_byte_order(mut self, byte_order: ByteOrder) -> Self {
@@ -85,7 +85,7 @@ impl Chain {
     }
 }
 
-impl fmt::Display for Chain {
+impl fmt::Display for EncodingChain {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (n, encoding) in self.encodings.iter().enumerate() {
             let plus = if n == 0 { "" } else { "+" };
@@ -100,7 +100,7 @@ impl fmt::Display for Chain {
 /// `stored` begins after the chain's document, at the offset that [`parse`] returns, and ends with the
 /// block's `used_size`. Nothing is decoded yet. An error means that the chain contradicts the sizes.
 pub fn open(
-    chain: &Chain,
+    chain: &EncodingChain,
     stored: Arc<dyn Content>,
     memory_size: u64,
     cache: &Arc<Cache>,
@@ -109,7 +109,11 @@ pub fn open(
 }
 
 /// Opens the decoded bytes of a block that may have a name ([`codec::open_stream`]).
-pub fn open_stream(chain: &Chain, stream: StoredStream, cache: &Arc<Cache>) -> Result<Arc<dyn Content>> {
+pub fn open_stream(
+    chain: &EncodingChain,
+    stream: StoredStream,
+    cache: &Arc<Cache>,
+) -> Result<Arc<dyn Content>> {
     // The first stream that is opened is the stored one. Streams nested in it have no name.
     let name = Cell::new(stream.name);
     open_with(chain, stream.stored, stream.data_size, &|codec, stored, data_size| {
@@ -122,7 +126,7 @@ pub fn open_stream(chain: &Chain, stream: StoredStream, cache: &Arc<Cache>) -> R
 type Decompress<'a> = &'a dyn Fn(Codec, Arc<dyn Content>, u64) -> Result<Arc<dyn Content>>;
 
 fn open_with(
-    chain: &Chain,
+    chain: &EncodingChain,
     stored: Arc<dyn Content>,
     memory_size: u64,
     decompress: Decompress<'_>,
@@ -162,7 +166,7 @@ fn open_with(
 
 /// Returns the size in bytes of each encoding's input, if it can be known without decoding, and of the output
 /// of the last encoding.
-fn sizes(chain: &Chain, memory_size: u64) -> Result<(Vec<Option<u64>>, Option<u64>)> {
+fn sizes(chain: &EncodingChain, memory_size: u64) -> Result<(Vec<Option<u64>>, Option<u64>)> {
     let mut size = Some(memory_size);
     let mut sizes = Vec::new();
     // The number of values before the first tiling. The `original_shape` of `quantize` may have this number
@@ -209,7 +213,7 @@ mod tests {
     use super::*;
     use crate::content::{Text, read_exact_at};
 
-    pub(super) fn chain(text: &str) -> Result<Chain> {
+    pub(super) fn chain(text: &str) -> Result<EncodingChain> {
         parse(format!("--- {text}\n...\n").as_bytes()).map(|(chain, _)| chain)
     }
 
@@ -252,7 +256,7 @@ mod tests {
         Ok(Arc::new(Inflated(decoded, size)))
     }
 
-    fn decode(chain: &Chain, stored: Vec<u8>, size: u64) -> Result<Vec<u8>> {
+    fn decode(chain: &EncodingChain, stored: Vec<u8>, size: u64) -> Result<Vec<u8>> {
         let content = open_with(chain, text(stored), size, &inflate)?;
         assert_eq!(content.len(), size);
         let mut bytes = vec![0; size as usize];

@@ -37,7 +37,7 @@ pub use target::{NewHead, Target};
 
 /// A way to write a text into a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Plan {
+pub enum SavePlan {
     /// The text fits before the first block: text and spaces are written there.
     InPlace,
     /// A new file shares the blocks' extents with the old one, and takes its name.
@@ -50,7 +50,7 @@ pub enum Plan {
     Rewrite,
 }
 
-impl Plan {
+impl SavePlan {
     /// The plan's name in messages.
     pub fn word(self) -> &'static str {
         match self {
@@ -69,14 +69,14 @@ pub struct SaveOptions {
     /// Padding after a text that has grown, in bytes. By default a tenth of the text, at least 4096.
     pub padding: Option<u64>,
     /// The only plan to try if the blocks have to move.
-    pub only: Option<Plan>,
+    pub only: Option<SavePlan>,
 }
 
 /// The outcome of a save.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Applied {
     /// The plan that was used; `None` if the file had this text already and nothing was written.
-    pub plan: Option<Plan>,
+    pub plan: Option<SavePlan>,
     /// The distance by which the blocks moved, in bytes.
     pub grew_by: u64,
     /// The outcome for the block index.

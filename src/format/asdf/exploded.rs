@@ -31,7 +31,7 @@ impl View for Exploded {
     }
 
     fn node(&self, file: &Arc<AsdfFile>) -> Option<Node> {
-        Some(Node::Folder(Arc::new(Parted { file: file.clone() })))
+        Some(Node::Folder(Arc::new(ExplodedFolder { file: file.clone() })))
     }
 
     fn defects(&self, file: &AsdfFile) -> Vec<Defect> {
@@ -43,7 +43,7 @@ impl View for Exploded {
 
 /// A file in its exploded form.
 #[derive(Debug)]
-struct Parted {
+struct ExplodedFolder {
     file: Arc<AsdfFile>,
 }
 
@@ -61,7 +61,7 @@ enum Name {
     Block(usize),
 }
 
-impl Parted {
+impl ExplodedFolder {
     fn stem(&self) -> Vec<u8> {
         let name = self.file.source.path().file_name().unwrap_or_default().as_bytes();
         stem(name).to_vec()
@@ -102,7 +102,7 @@ impl Parted {
     }
 }
 
-impl Folder for Parted {
+impl Folder for ExplodedFolder {
     fn lookup(&self, name: &OsStr) -> Result<Option<Node>> {
         Ok(match parse(&self.stem(), name.as_bytes()) {
             Some(Name::Tree) => {

@@ -11,7 +11,7 @@ const CHECKSUM_SHOWN: usize = 32;
 
 /// Returns the facts of a header. `compression` is the codec's label, or the encoding chain (`tile+zlib`).
 pub(super) fn of(header: &Header, compression: String) -> Facts {
-    let shown = Shown {
+    let facts = HeaderFacts {
         offset: header.offset,
         header_size: header.header_size,
         flags: header.flags,
@@ -21,17 +21,17 @@ pub(super) fn of(header: &Header, compression: String) -> Facts {
         compression,
         checksum: hexadecimal(&header.checksum),
     };
-    shown.facts()
+    facts.facts()
 }
 
 /// Returns the facts of a block with an unreadable header: only its expected offset is known.
 pub(super) fn unknown(offset: u64) -> Facts {
-    Shown { offset, ..Shown::default() }.facts()
+    HeaderFacts { offset, ..HeaderFacts::default() }.facts()
 }
 
 /// The fields of a header as they are shown.
 #[derive(Default)]
-struct Shown {
+struct HeaderFacts {
     offset: u64,
     header_size: u16,
     flags: u32,
@@ -42,7 +42,7 @@ struct Shown {
     checksum: String,
 }
 
-impl Shown {
+impl HeaderFacts {
     fn facts(self) -> Facts {
         let compression = FactValue::Word { text: self.compression, shown: LABEL_SHOWN };
         let checksum = FactValue::Quoted { text: self.checksum, shown: CHECKSUM_SHOWN };

@@ -17,7 +17,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 use super::arrays::{self, ArrayEntry, Elements, elements_of, file_of, file_of_all, file_of_mask};
-use super::same_paths::{self, Folders, Same};
+use super::same_paths::{self, FileOrLink, Folders};
 use super::view::{AsdfFile, Collector, Directory, View};
 use crate::content::Text;
 use crate::content::folder::{File, Keeping, Node, Renewal};
@@ -121,8 +121,8 @@ fn shown(file: &AsdfFile) -> Items<FitsEntry> {
             folder: item.folder.clone(),
             file: item.file.clone(),
             what: match &item.what {
-                Same::Array(number) => FitsEntry::Array(*number),
-                Same::Link(target) => FitsEntry::Link(target.clone()),
+                FileOrLink::Array(number) => FitsEntry::Array(*number),
+                FileOrLink::Link(target) => FitsEntry::Link(target.clone()),
             },
         })
         .collect();

@@ -19,7 +19,7 @@ const MOST_FILES: usize = 1000;
 const PIECE: usize = 256 << 10;
 
 /// The blocks of the imploded file, in their order.
-struct Whole {
+struct ImplodedBlocks {
     blocks: Vec<Arc<dyn Content>>,
     /// The number that the block of each other file gets, by the file's URI.
     others: HashMap<String, usize>,
@@ -64,21 +64,26 @@ impl View for Imploded {
 }
 
 fn imploded_file(file: &AsdfFile) -> File {
-    let made = whole(file).and_then(|whole| Ok((imploded(file, &whole)?, whole)));
-    let (content, whole) = match made {
-        Ok((content, whole)) => (Ok(content), Some(whole)),
+    let made = collect_blocks(file).and_then(|collected| Ok((imploded(file, &collected)?, collected)));
+    let (content, collected) = match made {
+        Ok((content, collected)) => (Ok(content), Some(collected)),
         Err(error) => (Err(error), None),
     };
-    let grows = whole.as_ref().is_some_and(|whole| whole.streamed.is_some());
+    let grows = collected.as_ref().is_some_and(|collected| collected.streamed.is_some());
     let keeping = if grows || content.is_err() { Keeping::Nothing } else { Keeping::All };
-    let renewal = whole.map_or(Renewal::Anew, |whole| Renewal::WhileSame(Signature::new(whole.signature)));
+    let renewal =
+        collected.map_or(Renewal::Anew, |collected| Renewal::WhileSame(Signature::new(collected.signature)));
     File { content, claimed: 0, grows, blocks: Vec::new(), renewal, keeping, mtime: None, attributes: None }
 }
 
 /// Collects all blocks.
-fn whole(file: &AsdfFile) -> Result<Whole> {
-    let mut whole =
-        Whole { blocks: Vec::new(), others: HashMap::new(), streamed: None, signature: String::new() };
+fn collect_blocks(file: &AsdfFile) -> Result<ImplodedBlocks> {
+    let mut collected = ImplodedBlocks {
+        blocks: Vec::new(),
+        others: HashMap::new(),
+        streamed: None,
+        signature: String::new(),
+    };
     let mut last = None;
     let count = file.block_count()?;
     for n in 0..count {
@@ -86,16 +91,16 @@ fn whole(file: &AsdfFile) -> Result<Whole> {
         let block = file.lent_block(n, &header)?;
         match header.streamed() {
             true => last = Some(block),
-            false => whole.blocks.push(block),
+            false => collected.blocks.push(block),
         }
     }
     for mention in &sources(file)?.mentions {
         let Target::External(uri) = &mention.target else { continue };
         let name = split(uri).0;
-        if whole.others.contains_key(name) {
+        if collected.others.contains_key(name) {
             continue;
         }
-        if whole.others.len() >= MOST_FILES {
+        if collected.others.len() >= MOST_FILES {
             return Err(Error::unsupported(format!("the tree names more than {MOST_FILES} other files")));
         }
         let other = file.external(uri)?;
@@ -103,18 +108,18 @@ fn whole(file: &AsdfFile) -> Result<Whole> {
             Error::new(error.kind(), format!("the file \"{}\": {}", name.escape_debug(), error.message()))
         })?;
         // Writing to a String can't fail.
-        let _ = write!(whole.signature, "{name:?} {:?} ", other.source_stat.version);
-        whole.others.insert(name.to_owned(), whole.blocks.len());
-        whole.blocks.push(unchanged(block, &other));
+        let _ = write!(collected.signature, "{name:?} {:?} ", other.source_stat.version);
+        collected.others.insert(name.to_owned(), collected.blocks.len());
+        collected.blocks.push(unchanged(block, &other));
     }
     if let Some(last) = last {
-        whole.streamed = Some(count - 1);
-        let _ = write!(whole.signature, "{}", file.head.end);
-        whole.blocks.push(last);
+        collected.streamed = Some(count - 1);
+        let _ = write!(collected.signature, "{}", file.head.end);
+        collected.blocks.push(last);
     } else {
-        let _ = write!(whole.signature, "{:?}", file.source_stat.version);
+        let _ = write!(collected.signature, "{:?}", file.source_stat.version);
     }
-    Ok(whole)
+    Ok(collected)
 }
 
 /// Returns the first block of another file in a form that is valid within `file`.
@@ -147,29 +152,29 @@ fn block_for(other: &AsdfFile, file: &AsdfFile) -> Result<Arc<dyn Content>> {
     Ok(Arc::new(Pieces::new([Arc::new(Text::new(bytes)) as Arc<dyn Content>, Arc::new(data)])?))
 }
 
-fn imploded(file: &AsdfFile, whole: &Whole) -> Result<Arc<dyn Content>> {
+fn imploded(file: &AsdfFile, collected: &ImplodedBlocks) -> Result<Arc<dyn Content>> {
     let count = file.block_count()?;
     let places = sources(file)?.mentions.iter().filter_map(|mention| {
         let number = match &mention.target {
             Target::Block(n) => match ndarray::Source::Block(*n).block(count)? {
-                n if whole.streamed == Some(n) => whole.blocks.len() - 1,
+                n if collected.streamed == Some(n) => collected.blocks.len() - 1,
                 n => n,
             },
-            Target::External(uri) => *whole.others.get(split(uri).0)?,
+            Target::External(uri) => *collected.others.get(split(uri).0)?,
         };
         Some((mention, number.to_string()))
     });
     let tree = replaced(file, places)?;
     let mut index = "#ASDF BLOCK INDEX\n%YAML 1.1\n---\n".to_owned();
     let mut at = tree.len();
-    for block in &whole.blocks {
+    for block in &collected.blocks {
         let _ = writeln!(index, "- {at}");
         at = at.saturating_add(block.len());
     }
     index.push_str("...\n");
-    let is_indexed = whole.streamed.is_none() && file.head.generation == Generation::One;
+    let is_indexed = collected.streamed.is_none() && file.head.generation == Generation::One;
     let index = is_indexed.then(|| Arc::new(Text::new(index.into_bytes())) as Arc<dyn Content>);
-    let pieces = std::iter::once(tree).chain(whole.blocks.iter().cloned()).chain(index);
+    let pieces = std::iter::once(tree).chain(collected.blocks.iter().cloned()).chain(index);
     Ok(Arc::new(Pieces::new(pieces)?))
 }
 

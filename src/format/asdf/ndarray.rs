@@ -84,14 +84,14 @@ pub enum Source {
     /// The first block of another file, given by its URI.
     External(String),
     /// The target of a reference into another file.
-    Elsewhere(Box<Elsewhere>),
+    Elsewhere(Box<ReferredArray>),
     /// The tree itself.
     Inline(Inline),
 }
 
 /// The target of a reference into another file (`$ref: other.asdf#/path`).
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Elsewhere {
+pub struct ReferredArray {
     /// The reference.
     pub uri: Arc<str>,
     /// The path from the target node to the array, as names in `arrays/`.

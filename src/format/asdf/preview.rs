@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use super::arrays::{self, ArrayEntry, file_of};
 use super::ndarray::{Datatype, Ndarray, Scalar, Source};
-use super::same_paths::{Same, is_mask, with_ending};
+use super::same_paths::{FileOrLink, is_mask, with_ending};
 use super::view::{AsdfFile, Directory, View};
 use crate::content::folder::{File, Keeping, Node};
 use crate::content::path_folder::{Item, Items, PathFolder};
@@ -30,7 +30,7 @@ const ARRAY: &str = "data.npy";
 const ENDING: &str = ".png";
 
 /// The entries of the directory.
-struct Pictures(Items<Same>);
+struct Pictures(Items<FileOrLink>);
 
 /// The directory `preview/`.
 #[derive(Debug)]
@@ -47,17 +47,17 @@ impl View for Previews {
     }
 }
 
-fn folder(file: &Arc<AsdfFile>) -> PathFolder<Same> {
+fn folder(file: &Arc<AsdfFile>) -> PathFolder<FileOrLink> {
     let Pictures(items) = file.computed.get_or_compute(|| Pictures(previews(file)));
     let file = file.clone();
-    let make = move |same: &Same| match same {
-        Same::Array(number) => Ok(Node::File(picture_file(&file, *number))),
-        Same::Link(target) => Ok(Node::Link(OsString::from(&**target))),
+    let make = move |entry: &FileOrLink| match entry {
+        FileOrLink::Array(number) => Ok(Node::File(picture_file(&file, *number))),
+        FileOrLink::Link(target) => Ok(Node::Link(OsString::from(&**target))),
     };
-    PathFolder::new(items, make).with_links(|same| matches!(same, Same::Link(_)))
+    PathFolder::new(items, make).with_links(|entry| matches!(entry, FileOrLink::Link(_)))
 }
 
-fn previews(file: &AsdfFile) -> Items<Same> {
+fn previews(file: &AsdfFile) -> Items<FileOrLink> {
     with_ending(arrays::found(file), ENDING, |item| {
         !is_mask(item) && matches!(&item.what, ArrayEntry::Array(array) if is_image(array))
     })

@@ -12,7 +12,7 @@ const MASK: &str = ".mask.npy";
 
 /// An entry at a path.
 #[derive(Clone, Debug)]
-pub(super) enum Same {
+pub(super) enum FileOrLink {
     /// The file of the array or mask with this number among those found.
     Array(usize),
     /// A symbolic link with this text.
@@ -29,7 +29,7 @@ pub(super) fn with_ending(
     found: &FoundArrays,
     ending: &'static str,
     wanted: impl Fn(&Item<ArrayEntry>) -> bool,
-) -> Items<Same> {
+) -> Items<FileOrLink> {
     let mut items = Vec::new();
     let mut folders = Folders::new(ending);
     // The number of items shown before each item.
@@ -43,7 +43,7 @@ pub(super) fn with_ending(
         items.extend(stem.map(|stem| Item {
             folder: folders.renamed(&item.folder),
             file: format!("{}{ending}", component(stem, ending)),
-            what: Same::Array(number),
+            what: FileOrLink::Array(number),
         }));
     }
     for (number, item) in found.items.iter().enumerate() {
@@ -61,7 +61,7 @@ pub(super) fn with_ending(
             Some(stem) => format!("{}{ending}", component(stem, ending)),
             None => component(&item.file, ending),
         };
-        items.push(Item { folder: folders.renamed(&item.folder), file, what: Same::Link(text.into()) });
+        items.push(Item { folder: folders.renamed(&item.folder), file, what: FileOrLink::Link(text.into()) });
     }
     Items::new(items)
 }

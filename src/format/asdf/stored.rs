@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use lru::LruCache;
 
 use super::block::{self, Blocks};
-use super::chain::{self, Chain};
+use super::chain::{self, EncodingChain};
 use super::growth::Growing;
 use super::head::{self, Head};
 use super::header::{Header, LONGEST_FIELDS, Layout};
@@ -351,7 +351,7 @@ impl StoredFile {
 }
 
 /// Reads the encoding chain at the start of a block's data. Returns it with the length of its text.
-fn read_chain(stored: &Slice) -> Result<(Chain, u64)> {
+fn read_chain(stored: &Slice) -> Result<(EncodingChain, u64)> {
     let mut head = vec![0; chain::HEAD.min(usize::try_from(stored.len()).unwrap_or(usize::MAX))];
     let mut read = 0;
     while read < head.len() {

@@ -44,7 +44,7 @@ pub struct Body {
     stored: Arc<dyn Content>,
     checksum: Checksum,
     checks: Mutex<Checks>,
-    certain: Mutex<Certain>,
+    verified: Mutex<VerifiedLengths>,
 }
 
 /// The results of checksum checks.
@@ -76,7 +76,7 @@ impl Checks {
 
 /// The leading chunks whose lengths are verified. Used when the header does not have the lengths.
 #[derive(Debug, Default)]
-struct Certain {
+struct VerifiedLengths {
     /// Number of chunks, from the first on.
     chunks: u64,
     /// The error of the next chunk.
@@ -94,7 +94,7 @@ impl Body {
             stored: Arc::new(Slice::new(source.clone(), 0, size)),
             checksum: header.checksum,
             checks: Mutex::default(),
-            certain: Mutex::default(),
+            verified: Mutex::default(),
         };
         body.sizes = body.stated(header)?;
         Ok(body)
@@ -245,13 +245,13 @@ impl Body {
         if self.checksum == Checksum::None {
             return Ok(());
         }
-        let mut certain = self.certain.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut verified = self.verified.lock().unwrap_or_else(PoisonError::into_inner);
         let mut cursor = Cursor::new(&self.map);
-        while certain.chunks < n {
-            if let Some(error) = &certain.stopped {
+        while verified.chunks < n {
+            if let Some(error) = &verified.stopped {
                 return Err(error.clone());
             }
-            let next = certain.chunks;
+            let next = verified.chunks;
             if self.checks().known(next) != Some(true) {
                 let found = cursor.chunk(next)?;
                 let is_right = self.check_at(next, &found, &mut cursor)?;
@@ -260,11 +260,11 @@ impl Body {
                         "its length is unknown, so the chunks after it can't be \
                                                 located",
                     );
-                    certain.stopped = Some(error.in_block(next).at(found.at));
+                    verified.stopped = Some(error.in_block(next).at(found.at));
                     continue;
                 }
             }
-            certain.chunks += 1;
+            verified.chunks += 1;
         }
         Ok(())
     }
@@ -312,7 +312,7 @@ impl Body {
 }
 
 impl Buffers for Body {
-    fn place(&self, offset: u64) -> Result<Option<DecodedRun>> {
+    fn buffer_at(&self, offset: u64) -> Result<Option<DecodedRun>> {
         match self.sizes {
             Sizes::Stated { .. } => self.stated_run(offset, 1),
             Sizes::Counted => {

@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 use crate::format::{Defect, Severity};
 
 /// Maximum number of wrong offsets that are reported one by one.
-const TOLD: u64 = 100;
+const MAX_REPORTED: u64 = 100;
 
 /// A file, with the parts parsed so far.
 #[derive(Clone, Copy, Debug)]
@@ -93,19 +93,19 @@ fn wrong_offsets(map: &ChunkMap, offsets: Option<u64>) -> Result<Vec<Defect>> {
     let Some(offsets) = offsets else { return Ok(defects) };
     let mut wrong = 0;
     map.each(|n, found| {
-        if let (Some(said), Ok(found)) = (map.places().offset(n)?, found)
-            && u64::try_from(said) != Ok(found.at)
+        if let (Some(stated), Ok(found)) = (map.places().offset(n)?, found)
+            && u64::try_from(stated) != Ok(found.at)
         {
             wrong += 1;
-            if wrong <= TOLD {
-                let what = format!("offset {n} is {said}, but the chunk begins at byte {}", found.at);
+            if wrong <= MAX_REPORTED {
+                let what = format!("offset {n} is {stated}, but the chunk begins at byte {}", found.at);
                 defects.push(note(offsets + n * 8, what));
             }
         }
         Ok(())
     })?;
-    if wrong > TOLD {
-        defects.push(note(offsets, format!("{} more offsets are wrong", wrong - TOLD)));
+    if wrong > MAX_REPORTED {
+        defects.push(note(offsets, format!("{} more offsets are wrong", wrong - MAX_REPORTED)));
     }
     Ok(defects)
 }

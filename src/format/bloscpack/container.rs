@@ -87,7 +87,7 @@ impl BloscpackFile {
     }
 
     fn tree_text(&self) -> Text {
-        Text::new(tree::text(&tree::Said {
+        Text::new(tree::text(&tree::TreeFields {
             header: &self.header,
             size: self.body.told_size(),
             metadata: self.metadata(),
@@ -113,7 +113,7 @@ impl BloscpackFile {
     fn damage(&self) -> Vec<Defect> {
         let damage = self.payload.get().map(Payload::damage).unwrap_or_default();
         let defect = |(at, error): (u64, Error)| {
-            let n = error.block().or_else(|| self.body.place(at).ok().flatten().map(|place| place.n));
+            let n = error.block().or_else(|| self.body.buffer_at(at).ok().flatten().map(|run| run.n));
             Defect {
                 severity: Severity::Damage,
                 offset: error.offset().unwrap_or(0),
@@ -242,7 +242,7 @@ struct LocatedPayload {
 }
 
 impl Buffers for LocatedPayload {
-    fn place(&self, offset: u64) -> Result<Option<DecodedRun>> {
+    fn buffer_at(&self, offset: u64) -> Result<Option<DecodedRun>> {
         let len = u64::from(self.found.header.nbytes());
         Ok((offset < len).then_some(DecodedRun { n: self.n, count: 1, start: 0, len }))
     }

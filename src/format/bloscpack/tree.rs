@@ -66,7 +66,7 @@ enum MetadataText<'a> {
 
 /// The contents of `tree.yaml`.
 #[derive(Debug)]
-pub(super) struct Said<'a> {
+pub(super) struct TreeFields<'a> {
     pub(super) header: &'a Header,
     /// Size of the payload in bytes, if the header has it.
     pub(super) size: Option<u64>,
@@ -75,8 +75,8 @@ pub(super) struct Said<'a> {
 }
 
 /// Returns the text.
-pub(super) fn text(said: &Said<'_>) -> Vec<u8> {
-    let header = said.header;
+pub(super) fn text(fields: &TreeFields<'_>) -> Vec<u8> {
+    let header = fields.header;
     let described = header.kind != Layout::First;
     let tree = Tree {
         bloscpack_version: header.version,
@@ -88,14 +88,14 @@ pub(super) fn text(said: &Said<'_>) -> Vec<u8> {
         nchunks: header.chunks.map_or(-1, |chunks| i64::try_from(chunks).unwrap_or(i64::MAX)),
         max_app_chunks: (header.kind == Layout::Third).then_some(header.max_app_chunks),
         offsets: header.offsets.is_some(),
-        payload_size: said.size,
-        array: said.array.map(|array| ArrayForm {
+        payload_size: fields.size,
+        array: fields.array.map(|array| ArrayForm {
             descr: &array.descr,
             fortran_order: array.fortran_order,
             shape: &array.shape,
         }),
         metadata_header: header.metadata.as_ref().filter(|section| section.described).map(section),
-        metadata: said.metadata.map(shown),
+        metadata: fields.metadata.map(shown),
     };
     yaml::yaml(&tree).unwrap_or_else(|error| format!("# the header can't be written: {error}\n")).into_bytes()
 }

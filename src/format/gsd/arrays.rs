@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::file::GsdFile;
 use super::frames::Frames;
 use super::resolved;
-use super::series::{Filled, Series};
+use super::series::{ResolvedSeries, Series};
 use crate::content::folder::{EntryKind, Folder, Node};
 use crate::error::Result;
 
@@ -43,7 +43,7 @@ impl Folder for Arrays {
         let folder = match name.to_str().filter(|name| self.names().contains(name)) {
             Some("frames") => self.frames.folder()?,
             Some("series") => self.series.clone(),
-            Some("resolved") => resolved::folder(&self.file, Arc::new(Filled(self.series.clone())))?,
+            Some("resolved") => resolved::folder(&self.file, Arc::new(ResolvedSeries(self.series.clone())))?,
             _ => return Ok(None),
         };
         Ok(Some(Node::Folder(folder)))

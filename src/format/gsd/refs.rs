@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
 use super::file::GsdFile;
-use super::series::{Rowed, Series};
+use super::series::{ChunkSeries, Series};
 use crate::cache::Cache;
 use crate::content::folder::File;
 use crate::content::zarr::{self, NO_COMPRESSOR, References, ZarrArray};
@@ -57,7 +57,7 @@ struct SeriesArrays {
 /// A series with the places of its chunks.
 struct SeriesPlan {
     array: ZarrArray,
-    series: Rowed,
+    series: ChunkSeries,
 }
 
 impl ReferencedArrays for SeriesArrays {
@@ -68,7 +68,7 @@ impl ReferencedArrays for SeriesArrays {
     }
 
     fn array(&self, n: usize) -> Result<Option<Listed<SeriesPlan>>> {
-        let series = match self.series.rowed(n)? {
+        let series = match self.series.chunk_series(n)? {
             None => return Ok(None),
             Some(None) => return Ok(Some(Listed::Nothing)),
             Some(Some(series)) => series,
@@ -93,7 +93,7 @@ impl ReferencedArrays for SeriesArrays {
     }
 
     fn path(&self, n: usize) -> Result<String> {
-        let series = self.series.rowed(n)?.flatten();
+        let series = self.series.chunk_series(n)?.flatten();
         Ok(series.map(|series| names(&series.path)).unwrap_or_default().join("/"))
     }
 

@@ -126,7 +126,7 @@ impl Frame {
         let is_free = |entry: &IndexEntry| {
             let name = names.bytes(entry.id).filter(|name| names.id_of(name) == Some(entry.id));
             let rest = |group: &str| name?.strip_prefix(group.as_bytes())?.strip_prefix(b"/");
-            let is_there = |group: &str| entry.frame == self.number || group == schema::LENT;
+            let is_there = |group: &str| entry.frame == self.number || group == schema::INHERITED_GROUP;
             groups.iter().any(|group| is_there(group) && rest(group).is_some())
         };
         let mut entries = self.file.entries_of(self.number)?;
@@ -191,7 +191,7 @@ impl Folder for Frame {
 /// Returns the file name extensions of a quantity's files.
 fn endings(rule: Rule) -> &'static [&'static str] {
     match rule {
-        Rule::Number | Rule::Whole | Rule::Rows => &[".npy"],
+        Rule::Number | Rule::WholeChunk | Rule::Rows => &[".npy"],
         Rule::Types => &[".npy", ".txt"],
         Rule::Shapes => &[".json"],
     }

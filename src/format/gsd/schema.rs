@@ -15,7 +15,7 @@ pub(crate) enum Rule {
     /// One number: the first element of the chunk.
     Number,
     /// The whole chunk.
-    Whole,
+    WholeChunk,
     /// The whole chunk; the default has one row per particle, bond and so on.
     Rows,
     /// Names of types, one per row of characters.
@@ -105,7 +105,7 @@ const fn origin(name: &'static str, columns: u64) -> Quantity {
 /// 1, 1, 1, 0, 0, 0.
 const BOX: [u8; 24] = [0, 0, 128, 63, 0, 0, 128, 63, 0, 0, 128, 63, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
 /// 1, 0, 0, 0.
-const UNTURNED: [u8; 16] = [0, 0, 128, 63, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+const IDENTITY_ROTATION: [u8; 16] = [0, 0, 128, 63, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
 
 /// All quantities of the schema except those with user-defined names (`log/…`, `state/…`).
 pub(crate) const GROUPS: &[Group] = &[
@@ -114,7 +114,7 @@ pub(crate) const GROUPS: &[Group] = &[
         quantities: &[
             quantity("step", Rule::Number, number("'<u8'", &[0; 8])),
             quantity("dimensions", Rule::Number, number("'|u1'", &[3])),
-            quantity("box", Rule::Whole, row(F4, 6, &BOX)),
+            quantity("box", Rule::WholeChunk, row(F4, 6, &BOX)),
         ],
     },
     Group {
@@ -129,7 +129,7 @@ pub(crate) const GROUPS: &[Group] = &[
             quantity("body", Rule::Rows, number(I4, &[255; 4])),
             origin("moment_inertia", 3),
             origin("position", 3),
-            quantity("orientation", Rule::Rows, row(F4, 4, &UNTURNED)),
+            quantity("orientation", Rule::Rows, row(F4, 4, &IDENTITY_ROTATION)),
             origin("velocity", 3),
             origin("angmom", 4),
             quantity("image", Rule::Rows, zeros(I4, 3)),
@@ -153,7 +153,7 @@ pub(crate) fn free_groups(version: Version) -> &'static [&'static str] {
 }
 
 /// The group of user-defined names whose missing chunks are taken from frame 0.
-pub(crate) const LENT: &str = "log";
+pub(crate) const INHERITED_GROUP: &str = "log";
 
 /// The chunk name of a frame's step.
 pub(crate) const STEP: &str = "configuration/step";

@@ -26,8 +26,8 @@ use crate::content::{Content, npy};
 use crate::error::{Error, Result};
 use crate::format;
 use gather::{Gather, Of, locked};
-use pass::{Differs, NameChunks, Outcome, Pass, Rows};
-use rows::Quantity;
+use pass::{Differs, NameChunks, NameRows, Outcome, Pass};
+use rows::LoggedQuantity;
 
 /// The name extension of arrays.
 const ENDING: &str = ".npy";
@@ -55,7 +55,7 @@ struct SeriesTable {
     pass: Pass,
     folder: PathFolder<SeriesFile>,
     /// The logged quantities that have a row in every frame.
-    rows: PathFolder<Quantity>,
+    rows: PathFolder<LoggedQuantity>,
     logged: Logged,
     notes: Vec<format::Defect>,
     /// The files of the directory.
@@ -65,7 +65,7 @@ struct SeriesTable {
 }
 
 /// The chunks of a name in all frames, as rows of an array.
-pub(super) struct Rowed {
+pub(super) struct ChunkSeries {
     pub(super) path: Vec<String>,
     pub(super) dtype: String,
     pub(super) shape: Vec<u64>,
@@ -75,7 +75,7 @@ pub(super) struct Rowed {
 }
 
 /// The step, and all logged quantities in the order of their names in the file.
-type Logged = Vec<(Item<Quantity>, String)>;
+type Logged = Vec<(Item<LoggedQuantity>, String)>;
 
 /// A file of the directory.
 #[derive(Clone, Debug)]
@@ -162,13 +162,13 @@ impl Series {
 
     /// Returns the step and the logged quantities as rows. Adds a note for each quantity that can't be shown
     /// as rows, or only after conversion.
-    fn logged(&self, found: &[(u16, Rows)], notes: &mut Vec<format::Defect>) -> Result<Logged> {
+    fn logged(&self, found: &[(u16, NameRows)], notes: &mut Vec<format::Defect>) -> Result<Logged> {
         let (names, index, frames) = (self.file.names(), self.file.index(), self.file.frames()?);
         let step = names.id_of(schema::STEP.as_bytes());
         let mut logged = Vec::new();
         if !found.iter().any(|(id, _)| Some(*id) == step) {
             let path: Vec<String> = schema::STEP.split('/').map(str::to_owned).collect();
-            let item = item_at(&path, ENDING, Quantity::no_step(frames));
+            let item = item_at(&path, ENDING, LoggedQuantity::no_step(frames));
             logged.extend(item.map(|item| (item, schema::STEP.to_owned())));
         }
         for (id, rows) in found {
@@ -177,7 +177,7 @@ impl Series {
             if !is_step && !name.starts_with(schema::LOGGED.as_bytes()) {
                 continue;
             }
-            let quantity = Quantity::new(*id, rows, is_step, frames);
+            let quantity = LoggedQuantity::new(*id, rows, is_step, frames);
             if let Some(other) = rows.misfit.or(rows.converted).or(quantity.is_none().then_some(rows.first)) {
                 let what = UnequalChunks { name: name.into(), first: rows.first, other };
                 let why =
@@ -194,7 +194,7 @@ impl Series {
 
     /// Returns the series in file number `n` of `arrays/series/`; `None` after the last file. The inner
     /// `None` is for a file that lists the frames that have a chunk.
-    pub(super) fn rowed(&self, n: usize) -> Result<Option<Option<Rowed>>> {
+    pub(super) fn chunk_series(&self, n: usize) -> Result<Option<Option<ChunkSeries>>> {
         let table = self.table()?;
         let Some(item) = table.items.get(n) else { return Ok(None) };
         let SeriesFile { chunks, spacing, is_frames } = &item.what;
@@ -205,7 +205,7 @@ impl Series {
         let path = item.folder.names().into_iter().chain([stem]).map(str::to_owned).collect();
         let (dtype, cut) = (descr.trim_matches('\'').to_owned(), chunks.cut);
         let chunks = Gather::new(self.file.clone(), chunks.clone(), *spacing, Of::Data(bytes));
-        Ok(Some(Some(Rowed { path, dtype, shape, chunks, cut })))
+        Ok(Some(Some(ChunkSeries { path, dtype, shape, chunks, cut })))
     }
 
     /// Returns the path of the `n`-th name whose chunks differ in type or shape; `None` after the last.
@@ -233,9 +233,9 @@ impl Series {
 
 /// The directory `arrays/resolved/series/`.
 #[derive(Debug)]
-pub struct Filled(pub Arc<Series>);
+pub struct ResolvedSeries(pub Arc<Series>);
 
-impl Folder for Filled {
+impl Folder for ResolvedSeries {
     fn lookup(&self, name: &OsStr) -> Result<Option<Node>> {
         self.0.table()?.rows.lookup(name)
     }
@@ -278,7 +278,7 @@ fn file_of(file: &Arc<GsdFile>, shown: &SeriesFile) -> File {
     }
 }
 
-fn file_of_rows(file: &Arc<GsdFile>, quantity: &Quantity) -> File {
+fn file_of_rows(file: &Arc<GsdFile>, quantity: &LoggedQuantity) -> File {
     let signature = Signature::new(quantity.signature());
     File {
         content: quantity.array(file).map_err(|error| error.of(file.source().path())),

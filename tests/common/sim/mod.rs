@@ -14,7 +14,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-use asdf_mount::format::asdf::edit::Plan;
+use asdf_mount::format::asdf::edit::SavePlan;
 use asdf_mount::source::Identity;
 use asdf_mount::source::storage::Meta;
 
@@ -43,9 +43,9 @@ pub(crate) struct Abilities {
 
 impl Abilities {
     /// Returns the abilities with which a growing save uses `plan`.
-    pub(crate) fn of(plan: Plan) -> Self {
-        let links = if plan == Plan::Rewrite { 2 } else { 1 };
-        Self { clones: plan == Plan::Clone, inserts: plan == Plan::Insert, links, ..Self::default() }
+    pub(crate) fn of(plan: SavePlan) -> Self {
+        let links = if plan == SavePlan::Rewrite { 2 } else { 1 };
+        Self { clones: plan == SavePlan::Clone, inserts: plan == SavePlan::Insert, links, ..Self::default() }
     }
 }
 

@@ -7,7 +7,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use asdf_mount::Kind;
-use asdf_mount::format::asdf::edit::{Plan, SaveOptions, Target};
+use asdf_mount::format::asdf::edit::{SaveOptions, SavePlan, Target};
 use asdf_mount::format::recovery::SaveSide;
 use asdf_mount::source::storage::{Extents, Meta, Storage, System};
 
@@ -116,7 +116,7 @@ impl Storage for Halfway {
 
 #[test]
 fn a_half_shifted_file_is_mended() {
-    let options = SaveOptions { padding: None, only: Some(Plan::Insert) };
+    let options = SaveOptions { padding: None, only: Some(SavePlan::Insert) };
     for (kind, size) in [("ext4", 64), ("xfs", 320), ("ext4 of 1 KiB", 64), ("xfs of 1 KiB", 320)] {
         let disk = Disk::new(kind, size);
         let path = disk.path().join("a.asdf");

@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 
 use asdf_mount::cache::Cache;
 use asdf_mount::format::Context;
-use asdf_mount::format::asdf::edit::{Indexed, Locked, Plan, SaveOptions, Target};
+use asdf_mount::format::asdf::edit::{Indexed, Locked, SaveOptions, SavePlan, Target};
 use asdf_mount::format::editor::DeviceLimits;
 use asdf_mount::source::FileSource;
 use asdf_mount::source::storage::System;
@@ -84,15 +84,15 @@ fn each_file_system_takes_its_plan() {
                 "alone",
                 None,
                 match kind {
-                    _ if clones(kind) => Plan::Clone,
-                    _ if inserts(kind) => Plan::Insert,
-                    _ => Plan::Copy,
+                    _ if clones(kind) => SavePlan::Clone,
+                    _ if inserts(kind) => SavePlan::Insert,
+                    _ => SavePlan::Copy,
                 },
             ),
-            ("linked", None, if inserts(kind) { Plan::Insert } else { Plan::Rewrite }),
-            ("closed/alone", None, if inserts(kind) { Plan::Insert } else { Plan::Rewrite }),
-            ("copied", Some(Plan::Copy), Plan::Copy),
-            ("rewritten", Some(Plan::Rewrite), Plan::Rewrite),
+            ("linked", None, if inserts(kind) { SavePlan::Insert } else { SavePlan::Rewrite }),
+            ("closed/alone", None, if inserts(kind) { SavePlan::Insert } else { SavePlan::Rewrite }),
+            ("copied", Some(SavePlan::Copy), SavePlan::Copy),
+            ("rewritten", Some(SavePlan::Rewrite), SavePlan::Rewrite),
         ];
         for (name, only, plan) in cases {
             let shown = format!("{kind}, {name}");
@@ -119,7 +119,7 @@ fn each_file_system_takes_its_plan() {
             let before = fs::metadata(&path).unwrap();
             let options = SaveOptions { padding: None, only };
             let new = text('b', 3500);
-            let plan = if name == "closed/alone" && kind == "tmpfs" { Plan::Copy } else { plan };
+            let plan = if name == "closed/alone" && kind == "tmpfs" { SavePlan::Copy } else { plan };
             let mut target = open(&disk, &link).unwrap();
             let saved = target.save(&new, &options).unwrap_or_else(|error| panic!("{shown}: {error}"));
             assert_eq!((saved.plan, saved.indexed), (Some(plan), Indexed::Written), "{shown}");
@@ -128,7 +128,7 @@ fn each_file_system_takes_its_plan() {
             assert_sound(&path, &wanted);
             // Another save, in place.
             let shorter = text('c', 200);
-            assert_eq!(target.save(&shorter, &options).unwrap().plan, Some(Plan::InPlace), "{shown}");
+            assert_eq!(target.save(&shorter, &options).unwrap().plan, Some(SavePlan::InPlace), "{shown}");
             assert!(fs::read(&path).unwrap() == wanted.saved(&shorter, &options).bytes(), "{shown}");
             set_closed(false);
 
@@ -136,7 +136,11 @@ fn each_file_system_takes_its_plan() {
             assert_eq!((after.mode(), after.uid(), after.gid()), (before.mode(), 1234, 4321), "{shown}");
             assert!(after.mtime() > before.mtime(), "{shown}");
             assert_eq!(after.nlink(), before.nlink(), "{shown}");
-            assert_eq!(after.ino() == before.ino(), !matches!(plan, Plan::Clone | Plan::Copy), "{shown}");
+            assert_eq!(
+                after.ino() == before.ino(),
+                !matches!(plan, SavePlan::Clone | SavePlan::Copy),
+                "{shown}"
+            );
             // XFS preallocates some space temporarily.
             assert!(after.blocks() <= before.blocks() + 1024, "{shown}: {} blocks", after.blocks());
             let mut note = [0; 16];
@@ -172,7 +176,7 @@ fn what_a_file_system_refused_is_not_tried_again() {
             let text = text('b', len);
             let saved = target.save(&text, &SaveOptions::default());
             let saved = saved.unwrap_or_else(|error| panic!("{kind}: {error}"));
-            assert_eq!(saved.plan, Some(Plan::Copy), "{kind}");
+            assert_eq!(saved.plan, Some(SavePlan::Copy), "{kind}");
             assert!(fs::read(target.path()).unwrap().starts_with(&text), "{kind}");
             saved.fsyncs
         };
@@ -196,7 +200,7 @@ fn a_second_writer_is_refused_also_after_a_new_file_took_the_place() {
         let named = format!("already mounted for writing at /mnt/somewhere (process {})", std::process::id());
         assert!(error.to_string().contains(&named), "{error}");
         let len = target.layout().kept_from as usize + 100;
-        assert_eq!(target.save(&text('b', len), &SaveOptions::default()).unwrap().plan, Some(Plan::Copy));
+        assert_eq!(target.save(&text('b', len), &SaveOptions::default()).unwrap().plan, Some(SavePlan::Copy));
     }
     drop(target);
     open(&disk, &path).unwrap();
@@ -291,7 +295,7 @@ fn a_full_disk_that_copies_on_write_leaves_the_old_file_or_the_new_one() {
         let disk = Disk::new(kind, 128);
         let path = disk.path().join("a.asdf");
         let ballast = File::create(disk.path().join("ballast")).unwrap();
-        for (new_text, plan) in [(&grown, Plan::Rewrite), (&fitting, Plan::InPlace)] {
+        for (new_text, plan) in [(&grown, SavePlan::Rewrite), (&fitting, SavePlan::InPlace)] {
             let new = old.saved(new_text, &options).bytes();
             let (mut refused, mut saved) = (0, 0);
             for free in (0..5 << 20).step_by(96 << 10) {
@@ -401,7 +405,7 @@ const MOST_SAVES: u64 = 2000;
 #[test]
 fn saver() {
     let Ok(path) = std::env::var(SAVER) else { return };
-    let only = if path.ends_with("rewritten") { Some(Plan::Rewrite) } else { None };
+    let only = if path.ends_with("rewritten") { Some(SavePlan::Rewrite) } else { None };
     let options = SaveOptions { padding: Some(0), only };
     let first: u64 = std::env::var("ASDF_MOUNT_TEST_FIRST").unwrap().parse().unwrap();
     let mut target = Target::open_in(System, Path::new(&path), None).unwrap();

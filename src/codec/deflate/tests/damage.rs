@@ -139,9 +139,9 @@ fn no_place_that_a_damaged_table_names_can_do_harm() {
         let header = dice.below(far) as u64;
         let bit = header.wrapping_add(dice.below(1000) as u64).wrapping_sub(dice.below(20) as u64);
         let offset = dice.next() >> dice.below(64);
-        let place = Position { header, bit, offset, block: Block::Fixed, last: true };
+        let position = Position { header, bit, offset, block: Block::Fixed, last: true };
         let mut inflate = Inflate::new();
-        if inflate.start(&stored, place).is_ok() {
+        if inflate.start(&stored, position).is_ok() {
             let window = dice.below(out.len());
             let (filled, _) = inflate.decode(&stored, &mut out, window);
             assert!(filled <= out.len());

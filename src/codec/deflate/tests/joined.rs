@@ -122,11 +122,11 @@ fn decoding_starts_again_between_a_literal_and_its_length() {
         let (mut out, mut between) = (plain.clone(), 0);
         for filled in 0..plain.len() {
             if inflate.pending() == 0 {
-                let place = inflate.place();
+                let position = inflate.position();
                 between += usize::from(filled > 0 && plain[filled - 1] == 65);
                 let mut rest = plain[..filled].to_vec();
-                again.decode_from(&stored, place, &mut rest, plain.len() - filled).unwrap();
-                assert!(rest == plain, "{place:?}");
+                again.decode_from(&stored, position, &mut rest, plain.len() - filled).unwrap();
+                assert!(rest == plain, "{position:?}");
             }
             inflate.decode(&stored, &mut out[..filled + 1], filled).1.unwrap();
         }
@@ -157,8 +157,8 @@ fn so_it_is_where_the_output_before_is_not_known() {
             let (mut inflate, mut piece) = (Inflate::new(), Piece::new());
             let mut decode = |bytes, out: &mut Vec<u8>| {
                 let start = Position::block_at(0, 0);
-                let stretch = PieceRequest { start, until: u64::MAX, cap: 9999, spacing: 0 };
-                piece.decode(&mut inflate, &Bytes::new(bytes), stretch, None);
+                let request = PieceRequest { start, until: u64::MAX, cap: 9999, spacing: 0 };
+                piece.decode(&mut inflate, &Bytes::new(bytes), request, None);
                 *out = resolved(&mut Resolver::new(), &piece, &[]);
                 (out.len() == piece.len(), piece.ending().clone())
             };

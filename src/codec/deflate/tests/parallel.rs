@@ -12,9 +12,9 @@ fn two_stages(stream: &Stream, cuts: &[u64], cap: usize) -> (Vec<u8>, Vec<Checkp
     for (n, &cut) in cuts.iter().enumerate() {
         let until = cuts.get(n + 1).copied().unwrap_or(end);
         if let Some(bit) = finder.find(stored, cut, until).unwrap() {
-            let stretch = PieceRequest { start: Position::block_at(bit, 0), until, cap, spacing: 50_000 };
+            let request = PieceRequest { start: Position::block_at(bit, 0), until, cap, spacing: 50_000 };
             let mut piece = Piece::new();
-            piece.decode(&mut inflate, stored, stretch, None);
+            piece.decode(&mut inflate, stored, request, None);
             if let Ending::Block = piece.ending() {
                 assert_eq!(finder.find(stored, until, end).unwrap(), Some(piece.end().bit));
             }
@@ -24,36 +24,37 @@ fn two_stages(stream: &Stream, cuts: &[u64], cap: usize) -> (Vec<u8>, Vec<Checkp
     // Old contents and length of the buffer must not matter.
     let (mut out, mut bytes, mut window) = (Vec::new(), vec![0x55; 50_000], Vec::new());
     let (mut checkpoints, mut taken) = (Vec::new(), Taken::default());
-    let mut place = Position::block_at(stream.start, 0);
+    let mut position = Position::block_at(stream.start, 0);
     let mut known = Piece::new();
     let mut pieces = pieces.iter().peekable();
     loop {
-        while pieces.next_if(|piece| piece.start().bit < place.bit).is_some() {
+        while pieces.next_if(|piece| piece.start().bit < position.bit).is_some() {
             taken.skipped += 1;
         }
-        let piece =
-            match pieces.next_if(|piece| piece.start().bit == place.bit && place.block == Block::Between) {
-                Some(piece) => {
-                    taken.used += 1;
-                    taken.with_markers += usize::from(piece.has_markers());
-                    piece
-                }
-                None => {
-                    let until = pieces.peek().map_or(end, |piece| piece.start().bit);
-                    let stretch = PieceRequest { start: place, until, cap, spacing: 50_000 };
-                    known.decode(&mut inflate, stored, stretch, Some(&window));
-                    taken.known += 1;
-                    &known
-                }
-            };
+        let piece = match pieces
+            .next_if(|piece| piece.start().bit == position.bit && position.block == Block::Between)
+        {
+            Some(piece) => {
+                taken.used += 1;
+                taken.with_markers += usize::from(piece.has_markers());
+                piece
+            }
+            None => {
+                let until = pieces.peek().map_or(end, |piece| piece.start().bit);
+                let request = PieceRequest { start: position, until, cap, spacing: 50_000 };
+                known.decode(&mut inflate, stored, request, Some(&window));
+                taken.known += 1;
+                &known
+            }
+        };
         resolver.know(&window);
         bytes.resize(piece.len(), 7);
         assert_eq!(resolver.write(piece, 0, &mut bytes), piece.len());
-        checkpoints.extend(piece.checkpoints(place.offset, |passed| resolver.window_at(piece, passed)));
+        checkpoints.extend(piece.checkpoints(position.offset, |passed| resolver.window_at(piece, passed)));
         window = resolver.window_at(piece, piece.len()).unwrap();
         out.extend_from_slice(&bytes);
         assert!(window == out[out.len().saturating_sub(WINDOW)..]);
-        place = Position { offset: out.len() as u64, ..piece.end() };
+        position = Position { offset: out.len() as u64, ..piece.end() };
         match piece.ending() {
             Ending::End => return (out, checkpoints, taken),
             Ending::Fault(fault) => panic!("{}: {fault}", stream.name),
@@ -85,9 +86,9 @@ fn pieces_from_any_cuts_make_the_whole() {
             assert!(out == stream.plain, "{} cut at {cuts:?}", stream.name);
             for checkpoint in checkpoints {
                 let mut out = checkpoint.window.clone();
-                let rest = &stream.plain[checkpoint.place.offset as usize..];
+                let rest = &stream.plain[checkpoint.position.offset as usize..];
                 let len = rest.len().min(70_000);
-                inflate.decode_from(&stream.stored, checkpoint.place, &mut out, len).unwrap();
+                inflate.decode_from(&stream.stored, checkpoint.position, &mut out, len).unwrap();
                 assert!(out[checkpoint.window.len()..] == rest[..len], "{}", stream.name);
             }
             all.used += taken.used;
@@ -110,8 +111,8 @@ fn output_without_markers_goes_on_in_bytes() {
     let stored = Bytes::new(writer.bytes);
     let start = Position::block_at(writer.blocks[1].0, 0);
     let mut piece = Piece::new();
-    let stretch = PieceRequest { start, until: u64::MAX, cap: usize::MAX, spacing: 0 };
-    piece.decode(&mut Inflate::new(), &stored, stretch, None);
+    let request = PieceRequest { start, until: u64::MAX, cap: usize::MAX, spacing: 0 };
+    piece.decode(&mut Inflate::new(), &stored, request, None);
     assert!(matches!(piece.ending(), Ending::End));
     assert!(!piece.has_markers());
     let out = resolved(&mut Resolver::new(), &piece, &[0; WINDOW]);
@@ -213,8 +214,8 @@ fn a_piece_is_given_in_parts_of_any_length() {
     let stored = Bytes::new(writer.bytes);
     let mut piece = Piece::new();
     let start = Position::block_at(writer.blocks[1].0, 0);
-    let stretch = PieceRequest { start, until: u64::MAX, cap: usize::MAX, spacing: 0 };
-    piece.decode(&mut Inflate::new(), &stored, stretch, None);
+    let request = PieceRequest { start, until: u64::MAX, cap: usize::MAX, spacing: 0 };
+    piece.decode(&mut Inflate::new(), &stored, request, None);
     // One part has markers, the other has none.
     assert!(piece.has_markers() && !piece.bytes().is_empty());
     let mut resolver = Resolver::new();
@@ -251,8 +252,8 @@ fn what_a_buffer_held_before_shows_nowhere() {
     let stored = Bytes::new(writer.bytes);
     let mut piece = Piece::new();
     let start = Position::block_at(writer.blocks[1].0, 0);
-    let stretch = PieceRequest { start, until: u64::MAX, cap: usize::MAX, spacing: 0 };
-    piece.decode(&mut Inflate::new(), &stored, stretch, None);
+    let request = PieceRequest { start, until: u64::MAX, cap: usize::MAX, spacing: 0 };
+    piece.decode(&mut Inflate::new(), &stored, request, None);
     assert!(piece.has_markers());
     let (window, plain) = writer.plain.split_at(before);
     let mut resolver = Resolver::new();

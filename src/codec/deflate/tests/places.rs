@@ -4,8 +4,8 @@ use super::*;
 
 /// Makes a pass over the whole stream, checks its output, and returns its checkpoints.
 fn pass(stream: &Stream, spacing: u64) -> Vec<Checkpoint> {
-    let place = Position::block_at(stream.start, 0);
-    let mut pass = Pass::new(&stream.stored, place, &[]).unwrap().with_checkpoints(spacing);
+    let position = Position::block_at(stream.start, 0);
+    let mut pass = Pass::new(&stream.stored, position, &[]).unwrap().with_checkpoints(spacing);
     let (mut out, mut checkpoints) = (Vec::new(), Vec::new());
     loop {
         let (bytes, stop) = pass.step(&stream.stored);
@@ -28,19 +28,19 @@ fn decoding_from_every_checkpoint_gives_the_same_bytes() {
     for stream in streams() {
         let Stream { name, stored, plain, .. } = &stream;
         let checkpoints = pass(&stream, 40_000);
-        assert_eq!(checkpoints.first().map(|first| first.place.offset), Some(0), "{name}");
-        let gaps = checkpoints.windows(2).map(|two| two[1].place.offset - two[0].place.offset);
+        assert_eq!(checkpoints.first().map(|first| first.position.offset), Some(0), "{name}");
+        let gaps = checkpoints.windows(2).map(|two| two[1].position.offset - two[0].position.offset);
         assert!(gaps.into_iter().all(|gap| gap.abs_diff(40_000) <= 258), "{name}");
         for checkpoint in &checkpoints {
-            let rest = &plain[checkpoint.place.offset as usize..];
+            let rest = &plain[checkpoint.position.offset as usize..];
             let mut out = Vec::new();
             packer.pack(&checkpoint.window).unpack(&mut out).unwrap();
             assert!(out == checkpoint.window, "{name}");
             sparse += usize::from(out.iter().filter(|&&byte| byte == 0).count() > WINDOW / 2);
             for len in [rest.len(), dice.below(rest.len() + 1), dice.below(600).min(rest.len())] {
                 out.truncate(checkpoint.window.len());
-                inflate.decode_from(stored, checkpoint.place, &mut out, len).unwrap();
-                assert!(out[checkpoint.window.len()..] == rest[..len], "{name} at {:?}", checkpoint.place);
+                inflate.decode_from(stored, checkpoint.position, &mut out, len).unwrap();
+                assert!(out[checkpoint.window.len()..] == rest[..len], "{name} at {:?}", checkpoint.position);
                 out[..checkpoint.window.len()].copy_from_slice(&checkpoint.window);
             }
         }
@@ -54,9 +54,9 @@ fn a_checkpoint_lies_within_a_block_that_never_ends() {
     let checkpoints = pass(&stream, 100_000);
     assert!(checkpoints.len() > 5);
     for checkpoint in &checkpoints[1..] {
-        let place = checkpoint.place;
-        assert_eq!((place.header, place.block, place.last), (0, Block::Dynamic, true));
-        assert!(place.bit > place.header);
+        let position = checkpoint.position;
+        assert_eq!((position.header, position.block, position.last), (0, Block::Dynamic, true));
+        assert!(position.bit > position.header);
     }
 }
 
@@ -83,9 +83,9 @@ fn places_inside_stored_and_fixed_blocks_serve_too() {
         }
         let mut window = plain[filled.saturating_sub(WINDOW)..filled].to_vec();
         let start = window.len();
-        again.decode_from(&stored, inflate.place(), &mut window, plain.len() - filled).unwrap();
-        assert!(window[start..] == plain[filled..], "{:?}", inflate.place());
-        kinds.push(inflate.place().block);
+        again.decode_from(&stored, inflate.position(), &mut window, plain.len() - filled).unwrap();
+        assert!(window[start..] == plain[filled..], "{:?}", inflate.position());
+        kinds.push(inflate.position().block);
     }
     for kind in [Block::Stored, Block::Fixed, Block::Dynamic] {
         assert!(kinds.contains(&kind), "{kind:?}");
@@ -104,12 +104,12 @@ fn it_stops_at_blocks_if_asked() {
             let stop;
             (filled, stop) = inflate.decode_block(&stored, &mut out, filled);
             match stop.unwrap() {
-                Stop::Block => found.push(inflate.place().header),
+                Stop::Block => found.push(inflate.position().header),
                 stop => break assert_eq!(stop, Stop::End),
             }
         }
         let blocks: Vec<u64> = writer.blocks.iter().map(|&(bit, _)| bit).collect();
-        assert_eq!((found, inflate.place().bit), (blocks, writer.end()));
+        assert_eq!((found, inflate.position().bit), (blocks, writer.end()));
         assert!(out == writer.plain);
     }
 }
@@ -119,6 +119,7 @@ fn a_match_before_the_window_is_broken() {
     let stream = streams().into_iter().find(|stream| stream.name == "one fixed block").unwrap();
     let checkpoint = pass(&stream, 50_000).remove(3);
     let mut out = checkpoint.window[WINDOW - 100..].to_vec();
-    let fault = Inflate::new().decode_from(&stream.stored, checkpoint.place, &mut out, 50_000).unwrap_err();
+    let fault =
+        Inflate::new().decode_from(&stream.stored, checkpoint.position, &mut out, 50_000).unwrap_err();
     assert!(matches!(fault.why, Cause::Broken(Reason::TooFar)), "{fault}");
 }

@@ -102,12 +102,12 @@ proptest! {
     fn reads_as_the_truth(
         made in made(),
         (len, seed) in (1_usize..900_000, 1_u64..1_000_000),
-        (spacing, stretch) in (33_000_u64..200_000, 40_000_u64..300_000),
+        (spacing, segment) in (33_000_u64..200_000, 40_000_u64..300_000),
         (threads, budget) in (1_usize..5, prop::sample::select(&[0, 1 << 20, 1 << 28][..])),
         order in prop::collection::vec((0_usize..900_000, 0_usize..70_000), 0..12),
     ) {
         let truth = truth(len, seed);
-        let scale = Scale { spacing, stretch, least_bits: 8 << 12 };
+        let scale = Scale { spacing, segment, least_bits: 8 << 12 };
         read_twice(&truth, &compress(&truth, made), scale, threads, budget, &order);
     }
 
@@ -138,7 +138,7 @@ fn a_table_is_kept_whichever_thread_comes_first() {
     // One checkpoint; each read happens while a pass of an earlier read still runs.
     let truth = truth(265_633, 921_302);
     let stored = compress(&truth, Made { level: 8, window_bits: 12, mem_level: 6, way: Route::Fixed });
-    let scale = Scale { spacing: 104_988, stretch: 134_373, least_bits: 8 << 12 };
+    let scale = Scale { spacing: 104_988, segment: 134_373, least_bits: 8 << 12 };
     let order = [(646_376, 61_222), (152_282, 10_836), (161_798, 69_067)];
     std::thread::scope(|scope| {
         for _ in 0..6 {

@@ -5,7 +5,7 @@ use crate::codec::samples::{self, damaged, first_mount, lying, next_mount, read_
 use crate::codec::seek::index::{IndexKind, IndexSlot};
 
 /// Scales with several CRCs per span, and with several spans per CRC.
-const SCALES: [Scale; 2] = [SMALL, Scale { spacing: 700_000, stretch: 300_000, least_bits: 8 << 13 }];
+const SCALES: [Scale; 2] = [SMALL, Scale { spacing: 700_000, segment: 300_000, least_bits: 8 << 13 }];
 
 /// Opens a content whose table is kept in the store under "a name".
 fn opened(stored: &[u8], len: usize, scale: Scale, cache: &Arc<Cache>) -> (Decoded, Arc<Counted>) {
@@ -132,10 +132,10 @@ fn of_a_stream_that_changed_all_is_had_that_its_table_vouches_for() {
         let (content, _) = opened(&broken, truth.len(), SMALL, &with);
         assert!(!content.costs_a_pass());
         if dice.roll(2) == 0 {
-            let place = dice.roll(truth.len());
+            let position = dice.roll(truth.len());
             let mut buf = vec![0; 999];
-            if let Ok(read) = content.read_at(place as u64, &mut buf) {
-                assert!(buf[..read] == truth[place..place + read], "round {round}");
+            if let Ok(read) = content.read_at(position as u64, &mut buf) {
+                assert!(buf[..read] == truth[position..position + read], "round {round}");
             }
         }
         let without = prefix(&opened(&broken, truth.len(), SMALL, &first_mount(1)).0).0;

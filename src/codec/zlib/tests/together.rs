@@ -6,7 +6,7 @@ use crate::codec::seek::{SeekTable, SegmentReader};
 /// A reader with its position.
 struct Route {
     stream: usize,
-    walk: Box<dyn SegmentReader>,
+    reader: Box<dyn SegmentReader>,
     at: usize,
     out: Vec<u8>,
 }
@@ -58,11 +58,11 @@ fn ways_in_any_turn_that_are_left_anywhere_give_the_truth_and_their_room_back() 
                     none => {
                         let stream = dice.roll(streams.len());
                         let from = [0, dice.roll(streams[stream].0.len())][dice.roll(2)] as u64;
-                        let (at, mut walk) = SeekTable::read_from(zlibs[stream].clone(), from).unwrap();
-                        walk.wanted([0, u64::MAX][dice.roll(2)]);
+                        let (at, mut reader) = SeekTable::read_from(zlibs[stream].clone(), from).unwrap();
+                        reader.wanted([0, u64::MAX][dice.roll(2)]);
                         // A buffer with old contents.
                         let out = vec![0x55; dice.roll(400_000)];
-                        none.insert(Route { stream, walk, at: at as usize, out })
+                        none.insert(Route { stream, reader, at: at as usize, out })
                     }
                 };
                 // Some readers advance for long while the others wait.
@@ -70,7 +70,7 @@ fn ways_in_any_turn_that_are_left_anywhere_give_the_truth_and_their_room_back() 
                     let truth = &streams[way.stream].0;
                     let mut part = vec![0x55; dice.roll(90_000)];
                     if dice.roll(3) > 0
-                        && let Some(read) = way.walk.read(&mut part)
+                        && let Some(read) = way.reader.read(&mut part)
                     {
                         let read = read.unwrap();
                         assert!(
@@ -81,7 +81,7 @@ fn ways_in_any_turn_that_are_left_anywhere_give_the_truth_and_their_room_back() 
                         way.at += read;
                         continue;
                     }
-                    let Some(start) = way.walk.next(&mut way.out).unwrap() else {
+                    let Some(start) = way.reader.next(&mut way.out).unwrap() else {
                         assert_eq!(way.at, truth.len());
                         (ways[slot], ended) = (None, ended + 1);
                         break;

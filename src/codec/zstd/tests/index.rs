@@ -156,8 +156,8 @@ fn a_dictionary_that_lies_is_found_out() {
         let place = 88 + 32 * (1 + dice.roll(count - 1));
         let record = u64::from_le_bytes(good[place + 24..place + 32].try_into().unwrap());
         let (at, len) = ((record >> 24) as usize, (record & 0xff_ffff) as usize);
-        let sums = u32::from_le_bytes(good[at + 4..at + 8].try_into().unwrap()) as usize;
-        let start = at + 8 + 4 * sums;
+        let crcs = u32::from_le_bytes(good[at + 4..at + 8].try_into().unwrap()) as usize;
+        let start = at + 8 + 4 * crcs;
         let mut dictionary = ::zstd::bulk::decompress(&good[start + 4..at + len], 1 << 20).unwrap();
         let near = if round % 2 == 0 { dictionary.len() } else { 300 };
         dictionary[dice.roll(near)] ^= 1 << dice.roll(8);

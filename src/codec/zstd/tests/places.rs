@@ -12,7 +12,7 @@ fn begin_everywhere(truth: &[u8], stored: &[u8], of: &str) -> (usize, usize) {
     let stored: Arc<dyn Content> = Arc::new(Text::new(stored));
     let all = Everywhere::of(&stored, truth.len(), 25).unwrap();
     assert!(all.whole == truth, "{of}");
-    for (offset, rest) in all.places {
+    for (offset, rest) in all.outputs {
         assert!(rest == truth[offset..], "{of}: from {offset} on");
     }
     (all.entries, all.blocks)

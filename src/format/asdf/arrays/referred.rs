@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::super::external::split;
-use super::super::ndarray::{Elsewhere, Ndarray};
+use super::super::ndarray::{Ndarray, ReferredArray};
 use super::super::view::AsdfFile;
 use super::entry::ArrayEntry;
 use super::places::components_of_pointer;
@@ -21,7 +21,7 @@ const MASK_ENDING: &str = ".mask.npy";
 pub(super) type Below = (Vec<String>, Arc<Ndarray>);
 
 /// Returns the array that a reference leads to.
-pub(super) fn array_of(file: &AsdfFile, elsewhere: &Elsewhere) -> Result<(Arc<AsdfFile>, Arc<Ndarray>)> {
+pub(super) fn array_of(file: &AsdfFile, elsewhere: &ReferredArray) -> Result<(Arc<AsdfFile>, Arc<Ndarray>)> {
     let (other, arrays) = follow(file, &elsewhere.uri, &elsewhere.path)?;
     let array = arrays.into_iter().find(|(path, _)| path.is_empty());
     let gone =

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use super::super::ndarray::{Elsewhere, Ndarray, Source};
+use super::super::ndarray::{Ndarray, ReferredArray, Source};
 use super::super::view::AsdfFile;
 use super::entry::ArrayEntry;
 use super::referred::{Below, ENDING, follow};
@@ -94,7 +94,7 @@ impl Places {
         };
         // Items of one directory share its path.
         let folder = self.tree.add(&folder).map_or(folder, |folder| self.tree.shared(folder));
-        let elsewhere = Elsewhere { uri: uri.clone(), path };
+        let elsewhere = ReferredArray { uri: uri.clone(), path };
         let array = Ndarray { source: Source::Elsewhere(Box::new(elsewhere)), ..(*array).clone() };
         Item { folder, file, what: ArrayEntry::Array(Arc::new(array)) }
     }

@@ -6,7 +6,7 @@
 //! bytes after it can't be a header. In both cases an index that names another first block decides, if the
 //! chain from that block continues and the chain from the magic does not.
 
-use super::{AfterBlock, Chain};
+use super::{AfterBlock, BlockScan};
 use crate::error::Result;
 use crate::format::asdf::defect::AsdfDefect;
 use crate::format::asdf::header::{Header, LONGEST_FIELDS, MAGIC};
@@ -23,52 +23,52 @@ const LARGEST_USUAL_HEADER: u16 = 4096;
 pub(super) const USUAL_HEADERS: [u16; 4] = [48, 44, 40, 36];
 
 /// Returns the offset of the first block's magic; `None` if there are no blocks.
-pub(super) fn first_block(chain: &mut Chain<'_>, head_end: u64) -> Result<Option<u64>> {
-    let padding_end = chain.blanks_end(head_end)?;
-    let magic = next_magic(chain, padding_end)?;
+pub(super) fn first_block(scan: &mut BlockScan<'_>, head_end: u64) -> Result<Option<u64>> {
+    let padding_end = scan.blanks_end(head_end)?;
+    let magic = next_magic(scan, padding_end)?;
     if magic == Some(padding_end) {
-        return behind_magic(chain, padding_end, padding_end).map(Some);
+        return behind_magic(scan, padding_end, padding_end).map(Some);
     }
     // The whole magic may have become blanks. The first byte of header_size usually is 0, which is a blank,
     // too.
     for at in padding_end.saturating_sub(5).max(head_end)..=padding_end {
-        if likely_end(chain, at)?.is_some() {
+        if likely_end(scan, at)?.is_some() {
             return Ok(Some(at));
         }
     }
-    among_other_bytes(chain, magic)
+    among_other_bytes(scan, magic)
 }
 
 /// Finds the first block in padding that is not all blank. `first` is the offset of the first magic.
-fn among_other_bytes(chain: &mut Chain<'_>, first: Option<u64>) -> Result<Option<u64>> {
+fn among_other_bytes(scan: &mut BlockScan<'_>, first: Option<u64>) -> Result<Option<u64>> {
     let mut magic = first;
     for _ in 0..MOST_FALSE_MAGICS {
         let Some(at) = magic else { break };
-        if looks_like_a_block(chain, at)? {
-            return behind_magic(chain, first.unwrap_or(at), at).map(Some);
+        if looks_like_a_block(scan, at)? {
+            return behind_magic(scan, first.unwrap_or(at), at).map(Some);
         }
-        magic = next_magic(chain, at + 1)?;
+        magic = next_magic(scan, at + 1)?;
     }
     Ok(first)
 }
 
 /// Returns the first block: the one at `at`, unless the index contradicts. `first` is the offset of the first
 /// magic.
-fn behind_magic(chain: &mut Chain<'_>, first: u64, at: u64) -> Result<u64> {
-    let at = contradicted_by_index(chain, at)?.unwrap_or(at);
+fn behind_magic(scan: &mut BlockScan<'_>, first: u64, at: u64) -> Result<u64> {
+    let at = contradicted_by_index(scan, at)?.unwrap_or(at);
     if first != at {
-        chain.note(first, None, AsdfDefect::MagicInPadding);
+        scan.note(first, None, AsdfDefect::MagicInPadding);
     }
     Ok(at)
 }
 
 /// Returns the offset of the next magic from `from` on. Does not search past a block index.
-pub(super) fn next_magic(chain: &Chain<'_>, from: u64) -> Result<Option<u64>> {
+pub(super) fn next_magic(scan: &BlockScan<'_>, from: u64) -> Result<Option<u64>> {
     let mut bytes = vec![0; FIRST_PIECE];
     let mut at = from;
     loop {
-        let read = crate::source::read_up_to(chain.source, at, &mut bytes)?;
-        if let Some(found) = chain.generation.find_magic(&bytes[..read]) {
+        let read = crate::source::read_up_to(scan.source, at, &mut bytes)?;
+        if let Some(found) = scan.generation.find_magic(&bytes[..read]) {
             return Ok(Some(at + found as u64));
         }
         if read < bytes.len() {
@@ -81,29 +81,29 @@ pub(super) fn next_magic(chain: &Chain<'_>, from: u64) -> Result<Option<u64>> {
 }
 
 /// True if a plausible header begins at `at`, even if the data of the block are cut off.
-fn looks_like_a_block(chain: &mut Chain<'_>, at: u64) -> Result<bool> {
-    if let Ok(header) = chain.header(at)
-        && (is_usual(&header) || (!header.streamed() && chain.is_chained(at)?))
+fn looks_like_a_block(scan: &mut BlockScan<'_>, at: u64) -> Result<bool> {
+    if let Ok(header) = scan.header(at)
+        && (is_usual(&header) || (!header.streamed() && scan.is_chained(at)?))
     {
         return Ok(true);
     }
-    Ok(likely_end(chain, at)?.is_some())
+    Ok(likely_end(scan, at)?.is_some())
 }
 
 /// Returns the end of the block at `at` if only its magic or its `header_size` is damaged: with these
 /// repaired, a block, the index or the end of the file follows it.
-pub(super) fn likely_end(chain: &mut Chain<'_>, at: u64) -> Result<Option<u64>> {
-    let mut bytes = chain.window.at(at, LONGEST_FIELDS)?.to_vec();
+pub(super) fn likely_end(scan: &mut BlockScan<'_>, at: u64) -> Result<Option<u64>> {
+    let mut bytes = scan.window.at(at, LONGEST_FIELDS)?.to_vec();
     let Some(&[_, _, _, _, high, low]) = bytes.first_chunk() else { return Ok(None) };
     bytes[..4].copy_from_slice(&MAGIC);
     let written = u16::from_be_bytes([high, low]);
     for size in [&[written][..], &USUAL_HEADERS].concat() {
         bytes[4..6].copy_from_slice(&size.to_be_bytes());
-        let Ok(header) = Header::parse(chain.generation, at, &bytes) else { continue };
-        if let Some(end) = header.end().filter(|end| is_usual(&header) && *end <= chain.size)
+        let Ok(header) = Header::parse(scan.generation, at, &bytes) else { continue };
+        if let Some(end) = header.end().filter(|end| is_usual(&header) && *end <= scan.size)
             && header.allocated_size > 0
             && !header.streamed()
-            && !matches!(chain.next(end)?, AfterBlock::Neither(_))
+            && !matches!(scan.next(end)?, AfterBlock::Neither(_))
         {
             return Ok(Some(end));
         }
@@ -124,14 +124,14 @@ fn is_usual(header: &Header) -> bool {
 
 /// Returns a later offset that the index names as the first block, if the chain from there continues and the
 /// chain from `at` does not.
-fn contradicted_by_index(chain: &mut Chain<'_>, at: u64) -> Result<Option<u64>> {
-    let Some(named) = chain.listed(0).filter(|named| *named > at && *named < chain.size) else {
+fn contradicted_by_index(scan: &mut BlockScan<'_>, at: u64) -> Result<Option<u64>> {
+    let Some(named) = scan.listed(0).filter(|named| *named > at && *named < scan.size) else {
         return Ok(None);
     };
-    let leads_nowhere = match chain.header(at) {
+    let leads_nowhere = match scan.header(at) {
         // In a damaged header, any odd value of the flags sets the stream flag.
         Ok(header) if header.streamed() => header.allocated_size > 0 || !is_usual(&header),
-        _ => !chain.is_chained(at)?,
+        _ => !scan.is_chained(at)?,
     };
-    Ok((leads_nowhere && chain.is_chained(named)?).then_some(named))
+    Ok((leads_nowhere && scan.is_chained(named)?).then_some(named))
 }

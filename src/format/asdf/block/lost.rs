@@ -5,7 +5,7 @@
 //! data. An index is trusted if it agrees with the whole chain and lists further blocks before or after it,
 //! in bytes that belong to nothing else. Those blocks keep their numbers, and reading them fails.
 
-use super::{Chain, End, LONGEST_GAP, is_ascending, is_blank};
+use super::{BlockScan, End, LONGEST_GAP, is_ascending, is_blank};
 use crate::error::Result;
 use crate::format::asdf::defect::AsdfDefect;
 use crate::format::asdf::head;
@@ -20,7 +20,7 @@ const FIRST_PIECE: usize = 4 << 10;
 /// The most magics examined after junk.
 const MOST_MAGICS: usize = 16;
 
-impl Chain<'_> {
+impl BlockScan<'_> {
     /// Adds the blocks that the index lists from `from` on, where the chain ended.
     ///
     /// Returns true if there are any.
@@ -37,14 +37,14 @@ impl Chain<'_> {
             return Ok(false);
         };
         let rest = rest.to_vec();
-        if !self.hold_something(&rest, index)? {
+        if !self.have_data_between(&rest, index)? {
             return Ok(false);
         }
         for offset in &rest {
             self.blocks.offsets.push(*offset);
         }
         let n = self.blocks.offsets.len() - rest.len();
-        self.judge_lost(n, &rest)?;
+        self.note_lost_defects(n, &rest)?;
         Ok(true)
     }
 
@@ -61,7 +61,7 @@ impl Chain<'_> {
         };
         let lost = lost.to_vec();
         let until = found.first().copied().unwrap_or(index);
-        if lost.first().is_some_and(|first| *first < head_end) || !self.hold_something(&lost, until)? {
+        if lost.first().is_some_and(|first| *first < head_end) || !self.have_data_between(&lost, until)? {
             return Ok(());
         }
         self.blocks.offsets.splice(0..0, lost.iter().copied());
@@ -72,7 +72,7 @@ impl Chain<'_> {
         for block in self.blocks.defects.iter_mut().filter_map(|defect| defect.block.as_mut()) {
             *block += lost.len();
         }
-        self.judge_lost(0, &lost)
+        self.note_lost_defects(0, &lost)
     }
 
     /// Returns the offset of a block at most [`PIECE`] bytes after `end` that leads to another block, the
@@ -102,7 +102,7 @@ impl Chain<'_> {
     }
 
     /// True if more than padding lies between each offset and the next, and between the last and `until`.
-    fn hold_something(&self, offsets: &[u64], until: u64) -> Result<bool> {
+    fn have_data_between(&self, offsets: &[u64], until: u64) -> Result<bool> {
         let ends = offsets.iter().skip(1).chain([&until]);
         for (start, end) in offsets.iter().zip(ends) {
             if self.is_padding(*start, *end)? {
@@ -140,11 +140,11 @@ impl Chain<'_> {
     }
 
     /// Notes the defects of each lost block. The first one is block `n`.
-    fn judge_lost(&mut self, n: usize, lost: &[u64]) -> Result<()> {
+    fn note_lost_defects(&mut self, n: usize, lost: &[u64]) -> Result<()> {
         for (n, offset) in (n..).zip(lost) {
             let before = self.blocks.defects.len();
             if let Ok(header) = self.header(*offset) {
-                self.judge(n, &header)?;
+                self.check_header(n, &header)?;
             }
             let said = self.blocks.defects.drain(before..).map(|defect| defect.what).collect::<Vec<_>>();
             self.note(*offset, Some(n), AsdfDefect::LostBlock(said));

@@ -6,7 +6,7 @@
 //! block or the index, and if no other place in the index is as near. Data of a block or a block with another
 //! number are therefore not mistaken for it.
 
-use super::{AfterBlock, Chain, is_ascending};
+use super::{AfterBlock, BlockScan, is_ascending};
 use crate::error::Result;
 use crate::format::asdf::defect::AsdfDefect;
 use crate::format::asdf::head;
@@ -34,7 +34,7 @@ struct SoughtBlock {
     index: u64,
 }
 
-impl Chain<'_> {
+impl BlockScan<'_> {
     /// Finds the next block after block `n` if the blocks there are shifted, and notes the defects.
     ///
     /// `end` is the offset at which block `n` should end.

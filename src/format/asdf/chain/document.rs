@@ -1,6 +1,6 @@
 //! The document at the start of an encoded block, which lists its encodings.
 
-use super::{Chain, Encoding};
+use super::{Encoding, EncodingChain};
 use crate::error::{Error, Result};
 use crate::format::asdf::quantize::{ByteOrder, Float};
 use crate::format::asdf::tile::{MAX_DIMENSIONS, Tiling};
@@ -18,7 +18,7 @@ const MAX_NODES: usize = 2000;
 /// Parses the chain at the start of a block's data. Returns the chain and the offset of the encoded bytes.
 ///
 /// `head` is the first [`HEAD`] bytes of the data, or all data if they are shorter.
-pub fn parse(head: &[u8]) -> Result<(Chain, usize)> {
+pub fn parse(head: &[u8]) -> Result<(EncodingChain, usize)> {
     let head = head.get(..HEAD).unwrap_or(head);
     let end = document_end(head).ok_or_else(|| {
         Error::damaged(format!("the encoding chain has no end '...' in the first {} bytes", head.len()))
@@ -40,7 +40,7 @@ fn document_end(head: &[u8]) -> Option<usize> {
     })
 }
 
-fn read(value: &yaml::Value) -> Result<Chain> {
+fn read(value: &yaml::Value) -> Result<EncodingChain> {
     let entries = match value {
         yaml::Value::Scalar { .. } => std::slice::from_ref(value),
         _ => value.items().ok_or_else(|| Error::damaged("is not a list of encodings"))?,
@@ -59,7 +59,7 @@ fn read(value: &yaml::Value) -> Result<Chain> {
             )));
         }
     }
-    Ok(Chain { encodings, byte_order: ByteOrder::default() })
+    Ok(EncodingChain { encodings, byte_order: ByteOrder::default() })
 }
 
 fn encoding(entry: &yaml::Value) -> Result<Encoding> {

@@ -4,7 +4,7 @@
 //! Plans that write a new file ([`replace`]) need no journal: one rename puts the new file in place of the old
 //! one. Plans that change the file itself ([`journaled`]) write the journal first.
 
-use super::Plan;
+use super::SavePlan;
 use super::layout::version;
 use super::plan::PlannedChange;
 use super::sidecar::SidecarPaths;
@@ -87,21 +87,21 @@ impl From<std::io::Error> for Stopped {
 
 impl<S: Storage> SaveJob<'_, S> {
     /// Carries out `plan`.
-    pub(crate) fn run(&self, plan: Plan) -> Result<Done<S::File>, Stopped> {
+    pub(crate) fn run(&self, plan: SavePlan) -> Result<Done<S::File>, Stopped> {
         if self.limits.has(self.change.identity.device, plan.word()) {
             return Err(unsuited("the file system refused that before"));
         }
         match plan {
-            Plan::InPlace => self.in_place().map(|()| Done::SameFile),
+            SavePlan::InPlace => self.in_place().map(|()| Done::SameFile),
             // A program that opens the file during the save would write at an offset from before the blocks
             // moved.
-            Plan::Insert | Plan::Rewrite if self.change.moves_a_stream() => {
+            SavePlan::Insert | SavePlan::Rewrite if self.change.moves_a_stream() => {
                 Err(unsuited("the last block is streamed"))
             }
-            Plan::Insert => self.insert().map(|()| Done::SameFile),
-            Plan::Rewrite => self.rewrite().map(|()| Done::SameFile),
-            Plan::Clone => self.replace(true),
-            Plan::Copy => self.replace(false),
+            SavePlan::Insert => self.insert().map(|()| Done::SameFile),
+            SavePlan::Rewrite => self.rewrite().map(|()| Done::SameFile),
+            SavePlan::Clone => self.replace(true),
+            SavePlan::Copy => self.replace(false),
         }
     }
 
@@ -123,12 +123,12 @@ impl<S: Storage> SaveJob<'_, S> {
 
     /// Remembers that the file system does not support `plan`, if `error` says so. The error must come from
     /// the one request that only this plan makes.
-    fn note_limit(&self, plan: Plan, error: &std::io::Error) {
+    fn note_limit(&self, plan: SavePlan, error: &std::io::Error) {
         let never = match error.raw_os_error() {
             Some(libc::EOPNOTSUPP | libc::ENOSYS | libc::ENOTTY) => true,
             // EINVAL from an insertion: the range does not fit the device's clusters. A clone may get EINVAL
             // for other reasons.
-            Some(libc::EINVAL) => plan == Plan::Insert,
+            Some(libc::EINVAL) => plan == SavePlan::Insert,
             _ => false,
         };
         if never {

@@ -55,9 +55,9 @@ pub(crate) fn text(offsets: &[u64]) -> Vec<u8> {
 }
 
 /// Classifies `bytes`, which are all that follows the last block.
-pub(crate) fn judge(bytes: &[u8], offsets: &[u64]) -> Tail {
+pub(crate) fn classify(bytes: &[u8], offsets: &[u64]) -> Tail {
     let mut rest = skip_zeros(bytes);
-    let mut judged = Tail::Free;
+    let mut tail = Tail::Free;
     // Some writers append a new index after the old one.
     for n in 0.. {
         if rest.is_empty() {
@@ -70,10 +70,10 @@ pub(crate) fn judge(bytes: &[u8], offsets: &[u64]) -> Tail {
             .min();
         let listed = parse(&list[..end.unwrap_or(list.len())]);
         let right = n == 0 && end.is_some() && listed.is_ok_and(|listed| listed == offsets);
-        judged = if right { Tail::Current } else { Tail::Free };
+        tail = if right { Tail::Current } else { Tail::Free };
         rest = skip_zeros(&list[end.unwrap_or_else(|| unfinished(list))..]);
     }
-    judged
+    tail
 }
 
 fn skip_zeros(bytes: &[u8]) -> &[u8] {
@@ -95,10 +95,10 @@ mod tests {
         for offsets in [&[755][..], &[0, 1, u64::MAX]] {
             let mut bytes = text(offsets);
             assert_eq!(parse(&bytes[MARKER.len()..]).unwrap(), offsets);
-            assert_eq!(judge(&bytes, offsets), Tail::Current);
-            assert_eq!(judge(&bytes, &offsets[1..]), Tail::Free);
+            assert_eq!(classify(&bytes, offsets), Tail::Current);
+            assert_eq!(classify(&bytes, &offsets[1..]), Tail::Free);
             bytes.extend([0; 9]);
-            assert_eq!(judge(&bytes, offsets), Tail::Current);
+            assert_eq!(classify(&bytes, offsets), Tail::Current);
         }
         assert_eq!(text(&[755, 1209]), b"#ASDF BLOCK INDEX\n%YAML 1.1\n---\n- 755\n- 1209\n...\n");
     }
@@ -115,7 +115,7 @@ mod tests {
             b"#ASDF BLOCK INDEX\n--- [7]\n...\n#ASDF BLOCK INDEX\n--- [755]\n...\n",
             b"#ASDF BLOCK INDEX\n--- [755]\n...\n\0#ASDF BLOCK INDEX\n--- [7",
         ] {
-            assert_eq!(judge(free, &[755]), Tail::Free, "{}", free.escape_ascii());
+            assert_eq!(classify(free, &[755]), Tail::Free, "{}", free.escape_ascii());
         }
         for foreign in [
             &b"#ASDF 1.0.0\n"[..],
@@ -126,7 +126,7 @@ mod tests {
             b"#ASDF BLOCK INDEX\n--- [7\xff55]",
             b"\xd3BLK",
         ] {
-            assert_eq!(judge(foreign, &[755]), Tail::Foreign, "{}", foreign.escape_ascii());
+            assert_eq!(classify(foreign, &[755]), Tail::Foreign, "{}", foreign.escape_ascii());
         }
     }
 }

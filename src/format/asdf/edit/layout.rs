@@ -95,7 +95,7 @@ impl Layout {
             len => {
                 let mut bytes = vec![0; len as usize];
                 let read = read_up_to(source, end, &mut bytes)?;
-                index::judge(&bytes[..read], &self.offsets)
+                index::classify(&bytes[..read], &self.offsets)
             }
         };
         // After damage an index may list blocks that the chain does not reach.
@@ -123,7 +123,7 @@ impl Layout {
                 let mut bytes = vec![0; rest.min(LONGEST_TAIL) as usize];
                 let read = read_up_to(source, from, &mut bytes)?;
                 // An index that lists no blocks is not worth keeping.
-                if rest > LONGEST_TAIL || index::judge(&bytes[..read], &[]) == Tail::Foreign {
+                if rest > LONGEST_TAIL || index::classify(&bytes[..read], &[]) == Tail::Foreign {
                     self.kept_from = from;
                 }
                 return Ok(());

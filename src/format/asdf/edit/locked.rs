@@ -105,7 +105,7 @@ impl<S: Storage> Locked<S> {
             lock_trouble: self.lock_trouble,
             _note: self.note,
             limits: self.limits,
-            unsure: false,
+            rename_unsynced: false,
         })
     }
 }

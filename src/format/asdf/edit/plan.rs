@@ -11,7 +11,7 @@ use memchr::memmem;
 
 use super::index::{self, Indexed, Tail};
 use super::layout::Layout;
-use super::{Plan, SaveOptions};
+use super::{SaveOptions, SavePlan};
 use crate::error::{Error, Kind, Result};
 use crate::format::Severity;
 use crate::format::asdf::head;
@@ -168,18 +168,18 @@ impl<'a> PlannedChange<'a> {
     }
 
     /// Returns the plans to try, best first. `links` is the number of the file's hard links.
-    pub(crate) fn plans(&self, links: u64, options: &SaveOptions) -> Vec<Plan> {
+    pub(crate) fn plans(&self, links: u64, options: &SaveOptions) -> Vec<SavePlan> {
         if let Some(only) = options.only.filter(|_| self.shift > 0) {
             return vec![only];
         }
         match (self.shift, links) {
-            (0, _) => vec![Plan::InPlace],
+            (0, _) => vec![SavePlan::InPlace],
             // A plan that changes the same file would move the end, to which another program is about to
             // append.
-            _ if self.streamed => vec![Plan::Clone, Plan::Copy],
-            (_, ..=1) => vec![Plan::Clone, Plan::Insert, Plan::Copy, Plan::Rewrite],
+            _ if self.streamed => vec![SavePlan::Clone, SavePlan::Copy],
+            (_, ..=1) => vec![SavePlan::Clone, SavePlan::Insert, SavePlan::Copy, SavePlan::Rewrite],
             // A new file would take one of the names, and the others would keep the old file.
-            _ => vec![Plan::Insert, Plan::Rewrite],
+            _ => vec![SavePlan::Insert, SavePlan::Rewrite],
         }
     }
 }

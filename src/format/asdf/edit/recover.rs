@@ -40,13 +40,17 @@ pub(super) fn recover<S: Storage>(storage: &S, file: &S::File, places: &[Sidecar
 }
 
 /// Judges by the journals in `places` whether the source is half-saved. Changes nothing.
-pub(super) fn judge<S: Storage>(storage: &S, file: &S::File, places: &[SidecarPaths]) -> Result<Condition> {
+pub(super) fn condition<S: Storage>(
+    storage: &S,
+    file: &S::File,
+    places: &[SidecarPaths],
+) -> Result<Condition> {
     for place in places {
         for journal in journals(storage, place)? {
             match Examined::of(storage, file, place, &journal)? {
                 Examined::Mixed(..) => return Ok(Condition::Halfway(mendable(&journal))),
                 Examined::Unusable(why) => return Ok(Condition::Halfway(unusable(&journal, &why))),
-                Examined::Whole(..) | Examined::NotBegun | Examined::NoJournal(_) => {}
+                Examined::OneVersion(..) | Examined::NotBegun | Examined::NoJournal(_) => {}
             }
         }
     }
@@ -99,7 +103,7 @@ enum Examined<S: Storage> {
     /// The save has not changed the source yet.
     NotBegun,
     /// The source is one version. The second value is the image, if the journal names one.
-    Whole(Journal<S>, Option<S::File>),
+    OneVersion(Journal<S>, Option<S::File>),
     /// The source is a mixture of both versions. The second value is the image, if the journal names one.
     Mixed(Journal<S>, Option<S::File>),
     /// The source may be a mixture, but the journal can't be used. The text says why and what to do.
@@ -130,7 +134,7 @@ impl<S: Storage> Examined<S> {
             Err(unreadable) => Self::of_unreadable(storage, file, path, unreadable)?,
         };
         Ok(match (examined, distrusted) {
-            (Self::NoJournal(_) | Self::NotBegun | Self::Whole(..), Some(why)) => Self::NoJournal(why),
+            (Self::NoJournal(_) | Self::NotBegun | Self::OneVersion(..), Some(why)) => Self::NoJournal(why),
             // Anybody can create such a file, so it proves nothing.
             (Self::Unusable(_), Some(why)) if is_strangers(&lying, &source) => Self::NoJournal(why),
             (Self::Mixed(..) | Self::Unusable(_), Some(why)) => {
@@ -185,7 +189,7 @@ impl<S: Storage> Examined<S> {
         let settling = Settling::new(storage, file, &journal, image.as_ref());
         let changed = |why: &str| Self::Unusable(format!("the file was changed since: {why}; {IF_RIGHT}"));
         Ok(match settling.look()? {
-            SourceState::Old | SourceState::New => Self::Whole(journal, image),
+            SourceState::Old | SourceState::New => Self::OneVersion(journal, image),
             SourceState::Mixed if settling.has_rest()? => Self::Mixed(journal, image),
             SourceState::Mixed => changed("bytes differ that the save did not change"),
             // After a power cut a removed journal may reappear beside a file that was saved again since.
@@ -236,7 +240,7 @@ impl<S: Storage> Recovery<'_, S> {
             Examined::NoJournal(why) if path == self.place.journal => self.set_aside(&why),
             Examined::NoJournal(_) => Ok(()),
             Examined::NotBegun => self.remove(path),
-            Examined::Whole(journal, image) | Examined::Mixed(journal, image) => {
+            Examined::OneVersion(journal, image) | Examined::Mixed(journal, image) => {
                 let settling = Settling::new(self.storage, self.file, &journal, image.as_ref());
                 let outcome = match settling.settle()? {
                     SourceState::New => SaveSide::New,

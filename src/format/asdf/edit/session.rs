@@ -6,7 +6,7 @@ use std::fs::OpenOptions;
 use std::sync::Arc;
 
 use super::check::{self, Accepted, BlockSizes, Old};
-use super::{Locked, NewHead, Plan, SaveOptions, Target};
+use super::{Locked, NewHead, SaveOptions, SavePlan, Target};
 use crate::cache::Cache;
 use crate::content::Content;
 use crate::error::{Error, Kind, Result};
@@ -45,7 +45,7 @@ enum Held {
     Locked(Box<Locked>),
     Read(Box<Target>),
     /// A placeholder while the layout is read.
-    Neither,
+    Reading,
 }
 
 impl Session {
@@ -77,7 +77,7 @@ impl Session {
     /// Returns the file with its layout, which is read at the first call.
     fn file(&mut self) -> Result<&mut Target> {
         if matches!(self.held, Held::Locked(_))
-            && let Held::Locked(locked) = std::mem::replace(&mut self.held, Held::Neither)
+            && let Held::Locked(locked) = std::mem::replace(&mut self.held, Held::Reading)
         {
             match locked.read() {
                 Ok(target) => self.held = Held::Read(Box::new(target)),
@@ -190,7 +190,7 @@ impl Editor for Session {
         let Accepted { text, restored, warnings, .. } = self.checked(text)?;
         let options = self.options;
         let way = self.file()?.way(&text, &options).map_err(|error| relabelled(&error, &self.target))?;
-        Ok(Planned { text: text.into_owned(), way: way.map(Plan::word), restored, warnings })
+        Ok(Planned { text: text.into_owned(), way: way.map(SavePlan::word), restored, warnings })
     }
 
     fn commit(
@@ -237,7 +237,7 @@ impl Editor for Session {
         match &mut self.held {
             Held::Read(target) => target.settle(),
             // The file was settled when it was locked, and nothing was saved since.
-            Held::Locked(_) | Held::Neither => Ok(()),
+            Held::Locked(_) | Held::Reading => Ok(()),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Makes a half-saved source the old file or the new one with the help of its journal.
 //!
 //! Saves with a journal write the source through this module, and undo a failed save through it. Recovery
-//! after a crash does both. Before recovery writes, [`Settling::judge`] proves that each byte of the
+//! after a crash does both. Before recovery writes, [`Settling::source_state`] proves that each byte of the
 //! journal's ranges is the old one, the new one, or a zero of space that the save adds or removes.
 
 use std::cell::Cell;
@@ -71,11 +71,11 @@ impl<'a, S: Storage> Settling<'a, S> {
         if self.journal.header.way == Method::Insert {
             match self.insertion()? {
                 // The insertion may not be durable yet.
-                Inserted::Whole => self.sync()?,
+                Inserted::Complete => self.sync()?,
                 Inserted::Not | Inserted::Partly(_) => {
                     // The save writes nothing before the insertion is durable, so the old file is complete.
                     self.take_out()?;
-                    let state = match self.judge_not_inserted()? {
+                    let state = match self.state_if_not_inserted()? {
                         SourceState::Foreign(why) => SourceState::Foreign(why),
                         _ => SourceState::Old,
                     };
@@ -85,7 +85,7 @@ impl<'a, S: Storage> Settling<'a, S> {
                 Inserted::Foreign(why) => return Ok(SourceState::Foreign(why)),
             }
         }
-        match self.judge()? {
+        match self.source_state()? {
             SourceState::Old if self.inserted() > 0 => {}
             SourceState::Mixed => {}
             settled => {
@@ -107,13 +107,13 @@ impl<'a, S: Storage> Settling<'a, S> {
     pub(crate) fn look(&self) -> Result<SourceState> {
         if self.journal.header.way == Method::Insert {
             match self.insertion()? {
-                Inserted::Whole => {}
-                Inserted::Not => return self.judge_not_inserted(),
+                Inserted::Complete => {}
+                Inserted::Not => return self.state_if_not_inserted(),
                 Inserted::Partly(_) => return Ok(SourceState::Mixed),
                 Inserted::Foreign(why) => return Ok(SourceState::Foreign(why)),
             }
         }
-        Ok(match self.judge()? {
+        Ok(match self.source_state()? {
             SourceState::Old if self.inserted() > 0 => SourceState::Mixed,
             state => state,
         })
@@ -127,7 +127,7 @@ impl<'a, S: Storage> Settling<'a, S> {
         match self.insertion()? {
             Inserted::Not => {}
             Inserted::Partly(_) => self.take_out()?,
-            Inserted::Whole => {
+            Inserted::Complete => {
                 self.sync()?;
                 self.write(SaveSide::Old)?;
                 let header = &self.journal.header;
@@ -150,14 +150,14 @@ impl<'a, S: Storage> Settling<'a, S> {
             return Ok(Inserted::Not);
         }
         // The first block is moved last. Its old place is then a hole or holds new text.
-        Ok(match self.judge()? {
+        Ok(match self.source_state()? {
             SourceState::Foreign(_) if size == longer => Inserted::Foreign(
                 "the blocks were moved only partly, and a copy of the file does not show how far; recover \
                  the original file, if it is still where the save was made"
                     .to_owned(),
             ),
             SourceState::Foreign(why) => Inserted::Foreign(why),
-            _ => Inserted::Whole,
+            _ => Inserted::Complete,
         })
     }
 
@@ -192,7 +192,7 @@ impl<'a, S: Storage> Settling<'a, S> {
 
     /// Compares the source with the old and the new bytes of the journal, for a source in which the range is
     /// already inserted.
-    pub(crate) fn judge(&self) -> Result<SourceState> {
+    pub(crate) fn source_state(&self) -> Result<SourceState> {
         let (old, new) = (self.size(SaveSide::Old), self.size(SaveSide::New));
         let size = self.storage.meta(self.file)?.identity.size;
         let sized = old != new;
@@ -270,7 +270,7 @@ impl<'a, S: Storage> Settling<'a, S> {
 
     /// Judges a source without the inserted range: it is old if it has the old size and, before the place of
     /// the insertion, the old bytes.
-    fn judge_not_inserted(&self) -> Result<SourceState> {
+    fn state_if_not_inserted(&self) -> Result<SourceState> {
         let (now, header) = (self.storage.meta(self.file)?.identity.size, &self.journal.header);
         Ok(match self.changed_before(header.insert_at)? {
             Some(at) => SourceState::Foreign(format!("its bytes from {at} on are not the old ones")),

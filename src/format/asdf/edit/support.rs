@@ -10,7 +10,7 @@ use super::journal::exists;
 use super::locked::places;
 use super::mark;
 use super::opened::open_locked;
-use super::recover::{is_left_in, judge, recover};
+use super::recover::{self, is_left_in, recover};
 use super::session::Session;
 use super::sidecar;
 use crate::error::{Error, Result};
@@ -80,12 +80,12 @@ fn condition(path: &Path, state: Option<&Path>) -> Result<Condition> {
         // A program that holds the lock may be saving, or will recover the file.
         let shared = rustix::fs::flock(&file, FlockOperation::NonBlockingLockShared);
         let is_written = shared == Err(rustix::io::Errno::WOULDBLOCK);
-        match judge(&System, &file, &places) {
+        match recover::condition(&System, &file, &places) {
             Ok(Condition::Halfway(_)) | Err(_) if is_written && attempts.next().is_some() => {
                 drop(file);
                 std::thread::sleep(SAVE_PAUSE);
             }
-            judged => return judged.map_err(|error| error.of(path)),
+            condition => return condition.map_err(|error| error.of(path)),
         }
     }
 }

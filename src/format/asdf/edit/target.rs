@@ -46,7 +46,7 @@ pub struct Target<S: Storage = System> {
     /// The plans that file systems refused. They are not tried again.
     pub(super) limits: DeviceLimits,
     /// True if the last rename over the source may not be durable.
-    pub(super) unsure: bool,
+    pub(super) rename_unsynced: bool,
 }
 
 /// A text that becomes the head of a file, with its version.
@@ -212,9 +212,9 @@ impl<S: Storage> Target<S> {
 
     /// Makes the last rename durable, if that failed before.
     fn make_sure(&mut self) -> Result<()> {
-        if let (true, Some(dir)) = (self.unsure, self.path.parent()) {
+        if let (true, Some(dir)) = (self.rename_unsynced, self.path.parent()) {
             self.storage.sync_dir(dir)?;
-            self.unsure = false;
+            self.rename_unsynced = false;
         }
         Ok(())
     }
@@ -269,7 +269,8 @@ impl<S: Storage> Target<S> {
                 Ok(done) => {
                     let trouble = match done {
                         Done::NewFile(new, trouble) => {
-                            (self.file, self.lock, self.unsure) = (new.file, new.lock, trouble.is_some());
+                            (self.file, self.lock, self.rename_unsynced) =
+                                (new.file, new.lock, trouble.is_some());
                             trouble
                         }
                         Done::SameFile => None,

@@ -10,7 +10,7 @@ use rustix::fs::{Mode, OFlags};
 
 use super::apply::cannot;
 use super::plan::{GRAIN, PlannedChange};
-use super::{Plan, SaveOptions, Target};
+use super::{SaveOptions, SavePlan, Target};
 use crate::error::Result;
 use crate::format::editor::TextVersion;
 use crate::source::storage::{Storage, System};
@@ -21,7 +21,7 @@ impl Target<System> {
     ///
     /// # Errors
     /// The text can't be the head of the file.
-    pub(super) fn way(&self, text: &[u8], options: &SaveOptions) -> Result<Option<Plan>> {
+    pub(super) fn way(&self, text: &[u8], options: &SaveOptions) -> Result<Option<SavePlan>> {
         if TextVersion::of_bytes(text) == self.layout.head {
             return Ok(None);
         }
@@ -34,13 +34,13 @@ impl Target<System> {
 }
 
 /// True unless the file system of a directory is known not to support a plan.
-fn supports(dir: &Path, plan: Plan) -> bool {
+fn supports(dir: &Path, plan: SavePlan) -> bool {
     let tried = match plan {
-        Plan::Clone => unnamed(dir)
+        SavePlan::Clone => unnamed(dir)
             .and_then(|from| Ok((from, unnamed(dir)?)))
             .and_then(|(from, to)| System.clone_range(&from, 0..GRAIN, &to, 0)),
-        Plan::Insert => unnamed(dir).and_then(|file| System.insert(&file, 0, GRAIN)),
-        Plan::InPlace | Plan::Copy | Plan::Rewrite => return true,
+        SavePlan::Insert => unnamed(dir).and_then(|file| System.insert(&file, 0, GRAIN)),
+        SavePlan::InPlace | SavePlan::Copy | SavePlan::Rewrite => return true,
     };
     tried.err().is_none_or(|error| !cannot(&error))
 }

@@ -19,12 +19,12 @@ const MOST_COLUMNS: usize = 999;
 pub(super) struct Table {
     rows: u64,
     columns: Vec<Form>,
-    source: Rows,
+    source: RowSource,
 }
 
 /// The arrays that hold the rows.
 #[derive(Debug)]
-enum Rows {
+enum RowSource {
     /// One array for each column.
     Columns(Vec<Ndarray>),
     /// One structured array.
@@ -102,7 +102,7 @@ impl Table {
             return Err("the columns of its table differ in length".to_owned());
         }
         let (columns, arrays) = columns.into_iter().map(|column| (column.form, column.array)).unzip();
-        Self::new(rows, columns, Rows::Columns(arrays))
+        Self::new(rows, columns, RowSource::Columns(arrays))
     }
 
     /// Describes a structured array as a table.
@@ -123,10 +123,10 @@ impl Table {
             form.check()?;
             columns.push(form);
         }
-        Self::new(rows, columns, Rows::Records(Box::new(array)))
+        Self::new(rows, columns, RowSource::Records(Box::new(array)))
     }
 
-    fn new(rows: u64, columns: Vec<Form>, source: Rows) -> Reading<Self> {
+    fn new(rows: u64, columns: Vec<Form>, source: RowSource) -> Reading<Self> {
         if columns.len() > MOST_COLUMNS {
             return Err(format!("its table has more than {MOST_COLUMNS} columns"));
         }
@@ -138,8 +138,8 @@ impl Table {
     /// Returns the arrays that hold the rows.
     pub(super) fn arrays(&self) -> Vec<&Ndarray> {
         match &self.source {
-            Rows::Columns(arrays) => arrays.iter().collect(),
-            Rows::Records(array) => vec![array],
+            RowSource::Columns(arrays) => arrays.iter().collect(),
+            RowSource::Records(array) => vec![array],
         }
     }
 
@@ -180,14 +180,14 @@ impl Table {
     /// Returns the rows in FITS representation, from the elements of the table's arrays.
     pub(super) fn data(&self, elements: &[Elements]) -> Result<Arc<dyn Content>> {
         let data: Arc<dyn Content> = match (&self.source, elements) {
-            (Rows::Records(_), [elements]) => {
+            (RowSource::Records(_), [elements]) => {
                 let elements = elements.clone().in_c_order()?;
                 let parts =
                     self.columns.iter().map(|form| form.part(form.byteorder.unwrap_or(elements.byteorder)));
                 Recoded::records(elements.content, parts.collect::<Result<_>>()?)?
             }
-            (Rows::Records(_), _) => return Err(Elements::unknown_type()),
-            (Rows::Columns(_), all) => {
+            (RowSource::Records(_), _) => return Err(Elements::unknown_type()),
+            (RowSource::Columns(_), all) => {
                 let mut columns = Vec::with_capacity(all.len());
                 for (form, elements) in self.columns.iter().zip(all) {
                     let elements = elements.clone().in_c_order()?;

@@ -173,7 +173,7 @@ impl Members {
 
     /// True if a member added by a merge key must give way: to an explicit member, or to an earlier one of
     /// the same merge key.
-    pub(super) fn keeps_out(&self, name: &str, merge: u64) -> bool {
+    pub(super) fn overrides_merged(&self, name: &str, merge: u64) -> bool {
         self.0.get(name).is_some_and(|member| member.merge.is_none_or(|known| known == merge))
     }
 

@@ -16,7 +16,7 @@ const ENTRY: usize = 64;
 /// A number that identifies equal keys.
 #[derive(Debug, PartialEq, Eq, Hash)]
 enum Number {
-    Whole(i128),
+    Integer(i128),
     /// Infinity; true if positive.
     Infinite(bool),
 }
@@ -56,14 +56,14 @@ fn number(name: &str) -> Option<Number> {
         _ => name.parse().ok(),
     };
     if let Some(whole) = whole {
-        return Some(Number::Whole(whole));
+        return Some(Number::Integer(whole));
     }
     let value: f64 = scalar::float(name)?;
     // The limit of 128-bit integers.
     let limit = 2_f64.powi(127);
     match value {
         _ if value.is_infinite() => Some(Number::Infinite(value > 0.0)),
-        _ if value.fract() == 0.0 && value.abs() < limit => Some(Number::Whole(value as i128)),
+        _ if value.fract() == 0.0 && value.abs() < limit => Some(Number::Integer(value as i128)),
         _ => None,
     }
 }

@@ -20,7 +20,7 @@ const SHORT: usize = 256;
 /// Maximal number of indentation levels.
 const DEEPEST_INDENT: usize = 40;
 /// Reserved names of the tagged form, without their `$`.
-const MEANT: [&str; 3] = ["ref", "tag", "value"];
+const RESERVED_NAMES: [&str; 3] = ["ref", "tag", "value"];
 
 /// A JSON writer.
 #[derive(Debug)]
@@ -201,7 +201,7 @@ impl Writer {
         level.written = true;
         self.new_line();
         let bare = name.trim_start_matches('$');
-        let escaped = self.tags == Tags::Kept && bare.len() < name.len() && MEANT.contains(&bare);
+        let escaped = self.tags == Tags::Kept && bare.len() < name.len() && RESERVED_NAMES.contains(&bare);
         match escaped {
             true => string(&format!("${name}"), &mut self.out),
             false => string(name, &mut self.out),
@@ -425,7 +425,7 @@ impl Writer {
             let Some(level) = self.levels.last_mut() else { continue };
             let merge = level.merges;
             match &mut level.members {
-                Some(known) if known.keeps_out(name, merge) => continue,
+                Some(known) if known.overrides_merged(name, merge) => continue,
                 Some(known) => known.set(name, json, Some(merge)),
                 None => {}
             }

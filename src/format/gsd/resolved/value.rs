@@ -50,7 +50,7 @@ pub(super) fn content(
             let shape: Vec<u64> = std::iter::once(rows).chain(default.columns).collect();
             npy::array(default.descr, false, &shape, Arc::new(Repeated::new(default, rows)?))
         }
-        (Rule::Number | Rule::Whole, ValueOrigin::Default(_)) => {
+        (Rule::Number | Rule::WholeChunk, ValueOrigin::Default(_)) => {
             let shape: Vec<u64> = default.columns.into_iter().collect();
             npy::array(default.descr, false, &shape, Arc::new(Text::new(default.bytes)))
         }

@@ -20,7 +20,7 @@ const GAP: u64 = 4 << 10;
 const SPAN: u64 = 256 << 10;
 
 /// Minimum size of a chunk that is passed from the mapping without a copy.
-pub(super) const LENT: u64 = 64 << 10;
+pub(super) const MIN_ZERO_COPY: u64 = 64 << 10;
 
 /// Bytes of a frame number.
 const NUMBER: u64 = 8;
@@ -222,7 +222,7 @@ impl Content for Gather {
 
     fn stored_at(&self, offset: u64) -> Option<Stored<'_>> {
         let Of::Data(unit) = self.of else { return None };
-        if unit < LENT || offset >= self.len() {
+        if unit < MIN_ZERO_COPY || offset >= self.len() {
             return None;
         }
         let entries = self.entries(offset / unit, 1).ok()?;

@@ -39,7 +39,7 @@ pub(crate) struct NameChunks {
 /// The chunks of one name as rows, one per frame. Frames may lack a chunk, and a chunk may have another
 /// number type than the first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Rows {
+pub(crate) struct NameRows {
     /// The first chunk.
     pub(crate) first: IndexEntry,
     /// Length of the longest text in bytes.
@@ -55,7 +55,7 @@ pub(crate) struct Rows {
 /// The findings for a name so far.
 #[derive(Clone, Debug)]
 struct NameFindings {
-    rows: Option<Rows>,
+    rows: Option<NameRows>,
     /// The chunks of completed frames.
     chunks: Option<NameChunks>,
     /// The last written chunk of the current frame.
@@ -93,7 +93,7 @@ fn is_same(one: &IndexEntry, other: &IndexEntry) -> bool {
     (one.kind, one.n, one.m) == (other.kind, other.n, other.m)
 }
 
-impl Rows {
+impl NameRows {
     fn new(first: IndexEntry) -> Self {
         Self { first, longest: first.n, converted: None, misfit: None, cut: None }
     }
@@ -148,7 +148,7 @@ impl NameFindings {
     fn settle(&mut self, spacing: u64, size: u64) -> bool {
         let newest = self.newest;
         let is_cut = newest.range(size).is_err();
-        self.rows.get_or_insert_with(|| Rows::new(newest)).add(&newest, is_cut);
+        self.rows.get_or_insert_with(|| NameRows::new(newest)).add(&newest, is_cut);
         if self.differs.is_some() {
             return false;
         }
@@ -245,7 +245,7 @@ impl Pass {
     }
 
     /// Returns the results for each name, with its number.
-    pub(crate) fn outcomes(&self, file: &GsdFile) -> impl Iterator<Item = (u16, Outcome, Rows)> {
+    pub(crate) fn outcomes(&self, file: &GsdFile) -> impl Iterator<Item = (u16, Outcome, NameRows)> {
         let size = file.stat().size;
         self.names.iter().enumerate().filter_map(move |(id, found)| {
             let mut found = found.clone()?;

@@ -6,9 +6,9 @@ use std::sync::{Arc, OnceLock};
 
 use super::super::entry::IndexEntry;
 use super::super::file::GsdFile;
-use super::gather::{self, BATCH, DataRange, LENT};
+use super::gather::{self, BATCH, DataRange, MIN_ZERO_COPY};
 use super::numbers;
-use super::pass::Rows;
+use super::pass::NameRows;
 use crate::content::parquet::{Column, Element, Values};
 use crate::content::{Content, Soundness, Stored, fill, npy};
 use crate::error::{Error, Kind, Result};
@@ -45,7 +45,7 @@ enum Form {
 
 /// The rows of a name, as the index describes them.
 #[derive(Clone, Debug)]
-pub(crate) struct Quantity {
+pub(crate) struct LoggedQuantity {
     /// Number of the name; `None` if the file has no chunk of it.
     id: Option<u16>,
     base: Base,
@@ -55,14 +55,14 @@ pub(crate) struct Quantity {
     frames: u64,
 }
 
-impl Quantity {
+impl LoggedQuantity {
     /// Creates the step of a file that stores no step: 0 in each frame.
     pub(super) fn no_step(frames: u64) -> Self {
         Self { id: None, base: Base::Zero, form: Form::Numbers(STEP), cut: None, frames }
     }
 
     /// Creates the rows from the chunks of a name; `None` if a chunk can't be a row.
-    pub(super) fn new(id: u16, rows: &Rows, is_step: bool, frames: u64) -> Option<Self> {
+    pub(super) fn new(id: u16, rows: &NameRows, is_step: bool, frames: u64) -> Option<Self> {
         let first = rows.first;
         let form = match first.is_text() {
             true => Form::Text(rows.longest.max(1)),
@@ -108,7 +108,7 @@ impl Quantity {
                 format!("'{}'", of.element().map_or("|u1", |element| element.descr))
             }
         };
-        npy::array(&descr, false, &shape, Arc::new(Filled::new(file.clone(), self.clone())?))
+        npy::array(&descr, false, &shape, Arc::new(RowsContent::new(file.clone(), self.clone())?))
     }
 
     /// Returns the rows as a column of a table; `None` if a row is neither a single number nor a text.
@@ -122,7 +122,7 @@ impl Quantity {
             },
             Form::Numbers(_) => return Ok(None),
         };
-        let content = Arc::new(Filled::new(file.clone(), self.clone())?);
+        let content = Arc::new(RowsContent::new(file.clone(), self.clone())?);
         let missing = (!self.is_whole()).then(|| Arc::new(Lacking(content.clone())) as Arc<dyn Content>);
         Ok(Some(Column::Values(Values { element, big_endian: false, content, missing })))
     }
@@ -130,9 +130,9 @@ impl Quantity {
 
 /// The concatenated rows of a name, gathered on read.
 #[derive(Debug)]
-struct Filled {
+struct RowsContent {
     file: Arc<GsdFile>,
-    quantity: Quantity,
+    quantity: LoggedQuantity,
     /// Bytes per row.
     unit: u64,
     len: u64,
@@ -140,8 +140,8 @@ struct Filled {
     base: OnceLock<Vec<u8>>,
 }
 
-impl Filled {
-    fn new(file: Arc<GsdFile>, quantity: Quantity) -> Result<Self> {
+impl RowsContent {
+    fn new(file: Arc<GsdFile>, quantity: LoggedQuantity) -> Result<Self> {
         let unit = match quantity.form {
             Form::Numbers(of) => of.bytes(),
             Form::Text(longest) => longest.checked_mul(4),
@@ -253,7 +253,7 @@ impl Filled {
             buf.fill(0);
             return Ok(());
         };
-        if self.unit > LENT {
+        if self.unit > MIN_ZERO_COPY {
             return self.read_row(&entry, within, buf);
         }
         if self.base.get().is_none() {
@@ -308,7 +308,7 @@ impl Filled {
     }
 }
 
-impl Content for Filled {
+impl Content for RowsContent {
     fn len(&self) -> u64 {
         self.len
     }
@@ -319,7 +319,7 @@ impl Content for Filled {
     }
 
     fn stored_at(&self, offset: u64) -> Option<Stored<'_>> {
-        if self.unit < LENT || offset >= self.len {
+        if self.unit < MIN_ZERO_COPY || offset >= self.len {
             return None;
         }
         let frame = offset / self.unit;
@@ -345,7 +345,7 @@ impl Content for Filled {
 
 /// One byte per frame: 1 if the frame has no chunk of its own.
 #[derive(Debug)]
-struct Lacking(Arc<Filled>);
+struct Lacking(Arc<RowsContent>);
 
 impl Content for Lacking {
     fn len(&self) -> u64 {

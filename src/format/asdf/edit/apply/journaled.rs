@@ -3,7 +3,7 @@
 use super::ranges::{View, differing};
 use super::{PIECE, SaveJob, Stopped, unsuited, unsuited_or_failed};
 use crate::error::{Error, Kind};
-use crate::format::asdf::edit::Plan;
+use crate::format::asdf::edit::SavePlan;
 use crate::format::asdf::edit::journal::{DIGEST, Header, Journal, Method, Range, Writer};
 use crate::format::asdf::edit::layout::version;
 use crate::format::asdf::edit::mark;
@@ -92,12 +92,12 @@ impl<S: Storage> SaveJob<'_, S> {
         // Bytes that are not shared have to be overwritten in the source.
         let is_short = self.is_short_of_room(self.change.new_size().saturating_mul(2));
         let device = self.change.identity.device;
-        let ways = [Plan::Clone, Plan::Copy].into_iter();
+        let ways = [SavePlan::Clone, SavePlan::Copy].into_iter();
         let mut ways = ways.filter(|way| match way {
-            Plan::Copy => !is_short,
+            SavePlan::Copy => !is_short,
             way => !self.limits.has(device, way.word()),
         });
-        let filled = ways.find_map(|way| match self.fill(&file, way == Plan::Clone) {
+        let filled = ways.find_map(|way| match self.fill(&file, way == SavePlan::Clone) {
             Err(Stopped::Unsuited(_)) => None,
             answer => Some(answer),
         });
@@ -225,7 +225,7 @@ impl<S: Storage> SaveJob<'_, S> {
     /// Inserts the range, or remembers that the file system can't.
     pub(super) fn insert_range(&self, at: u64, len: u64) -> Result<(), Stopped> {
         let Err(error) = self.storage.insert(self.file, at, len) else { return Ok(()) };
-        self.note_limit(Plan::Insert, &error);
+        self.note_limit(SavePlan::Insert, &error);
         // Some file systems change the file's time also when they refuse. That is no change by another
         // program.
         let (now, head) = (self.storage.meta(self.file)?.identity, self.change.old_head);

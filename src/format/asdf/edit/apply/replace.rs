@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::{Done, NewFile, PIECE, SaveJob, Stopped, unsuited_or_failed};
-use crate::format::asdf::edit::Plan;
+use crate::format::asdf::edit::SavePlan;
 use crate::format::asdf::edit::opened::lock_apart;
 use crate::format::asdf::edit::plan::GRAIN;
 use crate::format::asdf::edit::sidecar::SidecarPaths;
@@ -92,7 +92,7 @@ impl<S: Storage> SaveJob<'_, S> {
                     let end = change.identity.size;
                     let cloned = self.storage.clone_range(self.file, from..end, file, from + change.shift);
                     cloned.map_err(|error| {
-                        self.note_limit(Plan::Clone, &error);
+                        self.note_limit(SavePlan::Clone, &error);
                         unsuited_or_failed(error)
                     })?;
                 }

@@ -22,7 +22,7 @@ pub(super) enum Inserted {
     /// The range is at this offset, after its intended place.
     Partly(u64),
     /// The range is in its intended place.
-    Whole,
+    Complete,
     /// No crash leaves such a file. The text says why.
     Foreign(String),
 }
@@ -45,7 +45,7 @@ pub(super) fn by_extents<S: Storage>(
     let Some(moved) = insertion.moved(&journal.extents, &now) else { return Ok(None) };
     let (old, longer) = (header.old_size, header.old_size.saturating_add(header.shift));
     Ok(Some(match moved {
-        MovedExtents { first: Some(_), still: None } => Inserted::Whole,
+        MovedExtents { first: Some(_), still: None } => Inserted::Complete,
         MovedExtents { first: None, .. } if size == old => Inserted::Not,
         MovedExtents { still: Some(still), .. } if size == longer => {
             let hole = still..still.saturating_add(header.shift);
@@ -139,17 +139,17 @@ mod tests {
     #[test]
     fn tells_how_far_extents_have_moved() {
         let before = [extent(0, 1000, 8), extent(8, 500, 8), extent(32, 2000, 8)];
-        let judge = |now: &[Extent]| Insertion { at: 4, len: 16, new_size: 60 }.moved(&before, now);
-        assert_eq!(judge(&before), Some(MovedExtents { first: None, still: Some(40) }));
+        let moved = |now: &[Extent]| Insertion { at: 4, len: 16, new_size: 60 }.moved(&before, now);
+        assert_eq!(moved(&before), Some(MovedExtents { first: None, still: Some(40) }));
         let last_moved = [extent(0, 1000, 8), extent(8, 500, 8), extent(48, 2000, 8)];
-        assert_eq!(judge(&last_moved), Some(MovedExtents { first: Some(32), still: Some(16) }));
+        assert_eq!(moved(&last_moved), Some(MovedExtents { first: Some(32), still: Some(16) }));
         let all = [extent(0, 1000, 4), extent(20, 1004, 4), extent(24, 500, 8), extent(48, 2000, 8)];
-        assert_eq!(judge(&all), Some(MovedExtents { first: Some(4), still: None }));
+        assert_eq!(moved(&all), Some(MovedExtents { first: Some(4), still: None }));
         // The file system moves the last extent first, so no crash leaves this.
         let first_moved = [extent(0, 1000, 8), extent(24, 500, 8), extent(32, 2000, 8)];
-        assert_eq!(judge(&first_moved), None);
+        assert_eq!(moved(&first_moved), None);
         let elsewhere = [extent(0, 1000, 8), extent(9, 500, 8), extent(48, 2000, 8)];
-        assert_eq!(judge(&elsewhere), None);
-        assert_eq!(judge(&before[..2]), None);
+        assert_eq!(moved(&elsewhere), None);
+        assert_eq!(moved(&before[..2]), None);
     }
 }

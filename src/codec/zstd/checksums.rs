@@ -13,7 +13,7 @@ pub(super) const PIECE: u64 = UNIT;
 
 /// The checksums of all output up to an offset.
 #[derive(Debug, Default)]
-pub(super) struct Sums {
+pub(super) struct Checksums {
     /// The decoded offset up to which the output is summed.
     pub(super) at: u64,
     /// CRCs of the pieces since the last checkpoint.
@@ -25,7 +25,7 @@ pub(super) struct Sums {
     frame: Option<(u64, XxHash64)>,
 }
 
-impl Sums {
+impl Checksums {
     /// Begins a frame at stored offset `frame`; `checked` if it has a checksum.
     pub(super) fn begin(&mut self, frame: u64, checked: bool) {
         self.frame = checked.then(|| (frame, XxHash64::with_seed(0)));
@@ -53,7 +53,7 @@ impl Sums {
     }
 
     /// Ends the span at a checkpoint and returns the CRCs of its pieces.
-    pub(super) fn cut(&mut self) -> Vec<u32> {
+    pub(super) fn end_span(&mut self) -> Vec<u32> {
         if self.len > 0 {
             self.end_piece();
         }

@@ -15,7 +15,7 @@ const OLD: usize = 2 << 20;
 
 /// The gathered part of one array.
 #[derive(Debug, Default)]
-pub(super) struct Kept(Mutex<GatherState>);
+pub(super) struct GatherCache(Mutex<GatherState>);
 
 #[derive(Debug, Default)]
 struct GatherState {
@@ -42,9 +42,9 @@ impl GatheredPart {
     /// Copies bytes from `offset` on. Returns their number.
     fn copy(&self, offset: u64, out: &mut [u8]) -> usize {
         let at = offset.checked_sub(self.begin).and_then(|at| usize::try_from(at).ok());
-        let there = at.and_then(|at| self.data.get(at..)).unwrap_or_default();
-        let len = there.len().min(out.len());
-        out[..len].copy_from_slice(&there[..len]);
+        let data = at.and_then(|at| self.data.get(at..)).unwrap_or_default();
+        let len = data.len().min(out.len());
+        out[..len].copy_from_slice(&data[..len]);
         len
     }
 }
@@ -60,9 +60,9 @@ impl GatherState {
 }
 
 /// All arrays that may hold a part, the oldest first.
-static HOLDERS: Mutex<Vec<Weak<Kept>>> = Mutex::new(Vec::new());
+static HOLDERS: Mutex<Vec<Weak<GatherCache>>> = Mutex::new(Vec::new());
 
-impl Kept {
+impl GatherCache {
     /// Copies bytes from `offset` of an array of `len` bytes. Returns their number; 0 if they can't be
     /// gathered. `gather` takes a size and returns a part of about that size that holds `offset`, with the
     /// part's own offset.
