@@ -5,8 +5,8 @@
 //! | [`line`](mod@line) | describes one file |
 //! | [`found`] | the files to describe: local ones, and those on servers |
 //! | [`names`] | the list of files in a file |
-//! | [`since`] | the lines of an older catalogue that are still true |
-//! | [`workers`] | all cores; lines in the order of the names |
+//! | [`since`] | an older catalogue, from which the lines of unchanged files are copied |
+//! | [`workers`] | describes files on all cores; passes the lines on in the order of the names |
 
 mod found;
 mod line;
@@ -28,7 +28,7 @@ use found::Files;
 use line::Line;
 use since::Since;
 
-/// Memory for the bytes from servers.
+/// Cache budget for data from servers, in bytes.
 const SERVERS_BUDGET: u64 = 128 << 20;
 
 /// The files to describe.
@@ -66,7 +66,7 @@ pub fn run(request: &Request, out: &mut dyn Write) -> Result<()> {
     let (progress, mut counts) = (Progress::new(request.quiet), Counts::default());
     let mut failed = None;
     let named = request.paths.iter().cloned().map(Ok).chain(list.into_iter().flatten());
-    // An error of the list ends the names.
+    // No name follows an error of the list.
     let named = named.map_while(|name| match name {
         Ok(name) => Some(name),
         Err(error) => {

@@ -26,7 +26,7 @@ use crate::content::Content;
 use crate::content::folder::{Attributes, File, Node};
 use crate::error::{Error, Kind, Result};
 use crate::source::{FileSource, Reach, Source, SourceStat, UrlOpener};
-pub use described::{ArrayFacts, ArraySource, tree_in_json};
+pub use described::{ArrayFacts, ArraySource, Listener, describe};
 use editor::{EditContext, EditSupport, Editor, SaveTarget};
 
 /// Number of bytes at the start of a file that are enough to recognise every format.
@@ -248,9 +248,9 @@ pub trait Container: Any + Send + Sync + std::fmt::Debug {
         true
     }
 
-    /// Passes the arrays of the file to `take`. The first call may scan the tree.
-    fn each_array(&self, take: &mut dyn FnMut(ArrayFacts)) -> Result<()> {
-        let _ = take;
+    /// Passes the arrays of the file to `take`. If this call scans the tree, `beside` gets the scan's events.
+    fn each_array(&self, beside: &mut dyn Listener, take: &mut dyn FnMut(ArrayFacts)) -> Result<()> {
+        let _ = (beside, take);
         Ok(())
     }
 

@@ -9,7 +9,7 @@ use crate::files::Walk;
 use crate::named::{self, Named, Servers};
 use crate::source::{Place, PlaceEntry, PlaceKind, Revision};
 
-/// Maximal depth of directories on a server, which may seem to contain themselves.
+/// Maximal depth of directories on a server. A server may list a directory within itself.
 const DEEPEST: usize = 64;
 
 /// A file to describe.
@@ -33,7 +33,7 @@ pub(super) struct Elsewhere {
 
 type Entries = Box<dyn Iterator<Item = Result<PlaceEntry>>>;
 
-/// An iterator over the files: those that are named, and those in named directories.
+/// Iterator over the files: named files, and files in named directories.
 pub(super) struct Files<'a, I> {
     named: I,
     servers: &'a Servers,
@@ -68,7 +68,7 @@ impl<'a, I: Iterator<Item = PathBuf>> Files<'a, I> {
         None
     }
 
-    /// Returns the next file in the innermost directory; `None` if it is another directory or its end.
+    /// Returns the next file in the innermost directory; `None` if a directory is next, or nothing.
     fn listed(&mut self) -> Option<Found> {
         let depth = self.levels.len();
         let (label, entries) = self.levels.last_mut()?;

@@ -16,7 +16,7 @@ use crate::named;
 use crate::source::{BufferedSource, FileSource, Revision, Source};
 use crate::time::precise_instant;
 
-/// Maximal number of blocks, and of arrays, that are described.
+/// Maximal number of blocks that are described, and of arrays.
 const MOST: usize = 1 << 16;
 /// Maximal length of a tree in JSON, in bytes.
 const LONGEST_TREE: u64 = 16 << 20;
@@ -78,7 +78,7 @@ fn local(path: &Path, since: Option<&Since>, context: &Context) -> Result<(Vec<u
 /// Returns the line of a file on a server, and true if it is a copy.
 fn elsewhere(file: &Elsewhere, since: Option<&Since>, context: &Context) -> Result<(Vec<u8>, bool)> {
     let uri = uri(file.place.label());
-    // A query is not shown, so that files with different queries have the same URI.
+    // The URI lacks the query, so files that differ only in their query share a URI.
     let since = since.filter(|since| !uri.ends_with("?…") && since.has(&text_of(&uri)));
     if let Some(since) = since {
         let is_sure =
@@ -120,8 +120,8 @@ fn described(source: Arc<dyn Source>, start: String, context: &Context) -> Resul
     let (format, version) = (text_of(container.format()), text_of(&container.version()));
     line.extend(format!(",\"format\":{format},\"version\":{version}").into_bytes());
     push_blocks(&*container, &mut line)?;
-    push_arrays(&*container, &mut line)?;
-    push_tree(&*container, &mut line);
+    let tree = push_arrays(&*container, &mut line)?;
+    push_tree(tree, &mut line);
     line.extend(b"}\n");
     Ok(line)
 }
@@ -154,9 +154,10 @@ fn write_facts(facts: &Facts, line: &mut Vec<u8>) -> Result<()> {
     map.end().map_err(invalid)
 }
 
-fn push_arrays(container: &dyn Container, line: &mut Vec<u8>) -> Result<()> {
+/// Adds the arrays. Returns the tree in JSON, or the reason why it can't be shown.
+fn push_arrays(container: &dyn Container, line: &mut Vec<u8>) -> Result<Result<Vec<u8>>> {
     let (mut count, mut arrays) = (0, Vec::new());
-    container.each_array(&mut |array| {
+    let tree = format::describe(container, LONGEST_TREE, &mut |array| {
         if count < MOST {
             arrays.extend(if count > 0 { &b","[..] } else { b"" });
             // A structure of texts and numbers can always be written.
@@ -167,26 +168,19 @@ fn push_arrays(container: &dyn Container, line: &mut Vec<u8>) -> Result<()> {
     line.extend(format!(",\"array_count\":{count},\"arrays\":[").into_bytes());
     line.extend(arrays);
     line.push(b']');
-    Ok(())
+    Ok(tree)
 }
 
-/// Adds the tree, or the reason why it can't be shown.
-fn push_tree(container: &dyn Container, line: &mut Vec<u8>) {
-    let kept = line.len();
-    line.extend(b",\"tree\":");
-    if let Err(error) = tree(container, line) {
-        line.truncate(kept);
-        line.extend(format!(",\"tree\":null,\"tree_error\":{}", text_of(&error.message())).into_bytes());
+fn push_tree(tree: Result<Vec<u8>>, line: &mut Vec<u8>) {
+    match tree {
+        Ok(json) => {
+            line.extend(b",\"tree\":");
+            line.extend(json);
+        }
+        Err(error) => {
+            line.extend(format!(",\"tree\":null,\"tree_error\":{}", text_of(&error.message())).into_bytes());
+        }
     }
-}
-
-fn tree(container: &dyn Container, line: &mut Vec<u8>) -> Result<()> {
-    let text = format::tree_in_json(container, LONGEST_TREE)?;
-    // Line breaks and indentation occur only between values, never in a string.
-    for (n, part) in text.split(|byte| *byte == b'\n').enumerate() {
-        line.extend(if n > 0 { part.trim_ascii_start() } else { part });
-    }
-    Ok(())
 }
 
 /// Returns the URI of a file, or an address itself. Bytes that are not UTF-8 become U+FFFD.

@@ -1,6 +1,5 @@
-//! An older catalogue. In memory is only a hash and the place of each line.
+//! An older catalogue. Memory holds only a hash and the position of each line, 16 bytes.
 
-use std::collections::HashMap;
 use std::fs::File;
 use std::hash::Hasher;
 use std::io::{BufRead, BufReader};
@@ -14,8 +13,10 @@ use crate::error::{Error, Result};
 
 /// Maximal length of a line in bytes.
 const LONGEST: usize = 256 << 20;
-/// The keys after the URI, after the start of a line, and of a strong ETag. Quotes within a JSON string are
-/// escaped, so that only keys match.
+/// Bytes that are read at once to find the end of a line, and the factor for each further read.
+const PIECE: (usize, usize) = (16 << 10, 16);
+/// JSON that follows the URI, that follows the start of a line, and around a strong ETag. No string can contain
+/// them, because quotes within a string are escaped.
 const SIZE: &[u8] = b",\"size\":";
 const FORMAT: &[u8] = b",\"format\":";
 const STRONG_ETAG: &[u8] = b",\"etag\":\"\\\"";
@@ -25,8 +26,8 @@ const ETAG_END: &[u8] = b"\\\"\"";
 #[derive(Debug)]
 pub(super) struct Since {
     file: File,
-    /// Offset and length of each line, by the hash of its URI.
-    lines: HashMap<u64, (u64, u32)>,
+    /// The hash of the URI and the offset of each line, sorted.
+    lines: Vec<(u64, u64)>,
 }
 
 impl Since {
@@ -35,16 +36,17 @@ impl Since {
         let of_file = |error: std::io::Error| Error::from(error).of(path);
         let file = File::open(path).map_err(of_file)?;
         let mut text = BufReader::with_capacity(1 << 20, file.try_clone().map_err(of_file)?);
-        let (mut lines, mut line, mut at) = (HashMap::new(), Vec::new(), 0);
+        let (mut lines, mut line, mut at) = (Vec::new(), Vec::new(), 0);
         loop {
             line.clear();
             let read = std::io::Read::take(&mut text, LONGEST as u64).read_until(b'\n', &mut line);
             let read = read.map_err(of_file)?;
             if read == 0 {
+                lines.sort_unstable();
                 return Ok(Self { file, lines });
             }
-            if let (Some(start), Ok(len)) = (start_of(&line), u32::try_from(read)) {
-                lines.insert(hash(uri_of(start)), (at, len));
+            if let Some(start) = start_of(&line) {
+                lines.push((hash(uri_of(start)), at));
             }
             at += read as u64;
         }
@@ -52,18 +54,43 @@ impl Since {
 
     /// True if there is a line for the URI, which is in JSON.
     pub(super) fn has(&self, uri: &str) -> bool {
-        self.lines.contains_key(&hash(uri.as_bytes()))
+        self.offset(uri.as_bytes()).is_some()
     }
 
-    /// Returns the line with this start (URI, size, ETag, time), if there is one. Of lines for the same URI
+    /// Returns the line with this start (URI, size, ETag, time), if there is one. If several lines have the URI,
     /// the last one counts.
     pub(super) fn line(&self, start: &str) -> Option<Vec<u8>> {
         let start = start.as_bytes();
-        let (offset, len) = self.lines.get(&hash(uri_of(start)))?;
-        let mut line = vec![0; *len as usize];
-        self.file.read_exact_at(&mut line, *offset).ok()?;
+        let line = self.line_at(self.offset(uri_of(start))?)?;
         // The catalogue may have changed, and another URI may have the same hash.
         (sure_of(start_of(&line)?) == sure_of(start)).then_some(line)
+    }
+
+    /// Returns the offset of the last line for a URI, which is in JSON.
+    fn offset(&self, uri: &[u8]) -> Option<u64> {
+        let hash = hash(uri);
+        let after = self.lines.partition_point(|(of_line, _)| *of_line <= hash);
+        let (of_line, offset) = self.lines.get(after.checked_sub(1)?)?;
+        (*of_line == hash).then_some(*offset)
+    }
+
+    /// Returns the line at an offset, with its line break.
+    fn line_at(&self, offset: u64) -> Option<Vec<u8>> {
+        let (mut line, (mut more, factor)) = (Vec::new(), PIECE);
+        loop {
+            let known = line.len();
+            line.resize((known + more).min(LONGEST), 0);
+            let read = self.file.read_at(&mut line[known..], offset + known as u64).ok()?;
+            if let Some(end) = memchr::memchr(b'\n', &line[known..known + read]) {
+                line.truncate(known + end + 1);
+                return Some(line);
+            }
+            if read == 0 {
+                return None;
+            }
+            line.truncate(known + read);
+            more *= factor;
+        }
     }
 }
 
@@ -81,7 +108,7 @@ fn uri_of(start: &[u8]) -> &[u8] {
     start.get(b"{\"uri\":".len()..end).unwrap_or_default()
 }
 
-/// Returns the part of a start that names the bytes: a strong ETag makes the time superfluous.
+/// Returns the part of a start that identifies the file's bytes: up to a strong ETag, without the time after it.
 fn sure_of(start: &[u8]) -> &[u8] {
     let Some(etag) = memmem::find(start, STRONG_ETAG).map(|at| at + STRONG_ETAG.len()) else { return start };
     let end = memmem::find(&start[etag..], ETAG_END).map(|end| etag + end + ETAG_END.len());

@@ -58,6 +58,25 @@ fn lines_of_unchanged_files_are_copied() {
     assert_eq!(lines[1]["tree"]["name"], "another");
 }
 
+/// Such lines are read in several pieces.
+#[test]
+fn long_lines_are_copied_whole() {
+    let folder = tempfile::tempdir().unwrap();
+    let names = [(0, 10), (1, 20_000), (2, 300_000), (3, 10)].map(|(n, len)| {
+        let path = folder.path().join(format!("{n}.asdf"));
+        fs::write(&path, tree(&"x".repeat(len))).unwrap();
+        path
+    });
+    let old = folder.path().join("old");
+    let request = Request { paths: names.to_vec(), quiet: true, ..Request::default() };
+    let (mut lines, mut again) = (Vec::new(), Vec::new());
+    run(&request, &mut lines).unwrap();
+    let marked = String::from_utf8(lines).unwrap().replace("\"format\":\"asdf\"", "\"format\":\"copy\"");
+    fs::write(&old, &marked).unwrap();
+    run(&Request { since: Some(old), ..request }, &mut again).unwrap();
+    assert_eq!(String::from_utf8(again).unwrap(), marked);
+}
+
 #[test]
 fn the_last_line_of_a_file_counts() {
     let folder = tempfile::tempdir().unwrap();
@@ -84,6 +103,34 @@ fn names_come_from_a_list() {
     assert_eq!(catalog(&request)[0]["tree"]["name"], "a");
     fs::write(&list, "x".repeat(1 << 17)).unwrap();
     assert!(run(&request, &mut Vec::new()).is_err());
+}
+
+/// Arrays and tree come from one pass. A problem of one must not change the other.
+#[test]
+fn the_tree_is_that_of_tree_json_and_the_arrays_are_there_without_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("a.asdf");
+    let array = "a: !ndarray-1.1.0 [1, 2]\n";
+    // The third is for libyaml from its second key on.
+    for (nodes, has_tree, arrays) in [
+        ("b: {c: [1, 2.50, x], d: \"x\\n  y\"}\n", true, 1),
+        ("b: &b {c: 1}\nd: {<<: *b, e: 2}\nf: *b\n", true, 1),
+        ("b: 1\n? c\n: 2\n", true, 1),
+        ("b: *none\n", false, 1),
+        ("[b]: 1\n", false, 1),
+        ("b: 1\n--- 2\n", false, 1),
+        ("b: [\n", false, 0),
+    ] {
+        let text = tree("t").replace(array, &format!("{array}{nodes}"));
+        fs::write(&file, &text).unwrap();
+        let line = &catalog(&Request { paths: vec![file.clone()], ..Request::default() })[0];
+        let expected = crate::format::asdf::json::of_text(text.as_bytes(), false);
+        let expected = expected.map(|json| serde_json::from_slice(&json).unwrap());
+        assert_eq!(expected.is_ok(), has_tree, "{nodes}");
+        assert_eq!(line["tree"], expected.clone().unwrap_or(Value::Null), "{nodes}");
+        let error = expected.err().map_or(Value::Null, |error| json!(error.message()));
+        assert_eq!((&line["tree_error"], &line["array_count"]), (&error, &json!(arrays)), "{nodes}");
+    }
 }
 
 /// A file of each format that is in the repository.

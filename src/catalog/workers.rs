@@ -14,7 +14,7 @@ use crate::format::Context;
 
 /// Number of files in progress per thread, so that a large file does not hold up the others.
 const AHEAD: usize = 8;
-/// Number of threads once a file is on a server: they mostly wait.
+/// Number of threads once a file on a server is found. Such threads mostly wait.
 const WAITING: usize = 16;
 /// Cache budget of a thread in bytes.
 const CACHE_BUDGET: u64 = 4 << 20;

@@ -1,8 +1,9 @@
 //! The description of a file in the catalogue.
 
 use super::Container;
-use super::asdf::json;
+use super::asdf::json::JsonLine;
 use crate::error::Result;
+pub use crate::yaml::read::Listener;
 
 /// An array of a file, as the catalogue describes it.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
@@ -27,10 +28,65 @@ pub enum ArraySource {
     Text(String),
 }
 
-/// Returns the tree in JSON, by the rules of `tree.json`. If it is longer than `longest` bytes, fails.
+/// Passes the arrays of a file to `take`, and returns the tree in JSON, by the rules of `tree.json` but in one
+/// line. The tree is read once for both. The inner error says that the tree is not valid, or that its JSON is
+/// longer than `longest` bytes.
 ///
 /// # Errors
-/// The tree is not valid, or too long.
-pub fn tree_in_json(container: &dyn Container, longest: u64) -> Result<Vec<u8>> {
-    json::of_tree(&*container.tree(), longest)
+/// The arrays can't be found.
+pub fn describe(
+    container: &dyn Container,
+    longest: u64,
+    take: &mut dyn FnMut(ArrayFacts),
+) -> Result<Result<Vec<u8>>> {
+    let tree = container.tree();
+    let mut json = JsonLine::new(&*tree, longest);
+    container.each_array(&mut json, take)?;
+    Ok(json.end(&*tree))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::cache::Cache;
+    use crate::error::Error;
+    use crate::format::{self, Context};
+    use crate::source::FileSource;
+    use crate::yaml::event::Event;
+
+    #[derive(Default)]
+    struct Counter(u64);
+
+    impl Listener for Counter {
+        fn take(&mut self, _: &Event<'_>) -> bool {
+            self.0 += 1;
+            true
+        }
+
+        fn fail(&mut self, error: &Error) {
+            panic!("{error}");
+        }
+    }
+
+    /// So the tree in JSON needs no pass of its own.
+    #[test]
+    fn the_search_for_arrays_passes_its_events_on() {
+        let sample = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/sample.asdf");
+        let context = Context::new(Arc::new(Cache::new(1 << 20)));
+        let file = format::open(Arc::new(FileSource::open(&sample).unwrap()), &context).unwrap();
+        let mut counts = [Counter::default(), Counter::default()];
+        let mut arrays = 0;
+        for counter in &mut counts {
+            file.each_array(counter, &mut |_| arrays += 1).unwrap();
+        }
+        assert!(counts[0].0 > 50 && counts[1].0 == 0 && arrays > 1, "{} {}", counts[0].0, counts[1].0);
+        // Without these events, the tree is read for the JSON.
+        let again = describe(&*file, 1 << 20, &mut |_| {}).unwrap().unwrap();
+        let new = format::open(Arc::new(FileSource::open(&sample).unwrap()), &context).unwrap();
+        assert_eq!(again, describe(&*new, 1 << 20, &mut |_| {}).unwrap().unwrap());
+        assert!(describe(&*new, 100, &mut |_| {}).unwrap().is_err());
+    }
 }

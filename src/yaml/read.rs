@@ -30,6 +30,45 @@ impl From<Unread> for Error {
     }
 }
 
+/// A second taker of the events of a text, beside the one that reads it.
+pub trait Listener {
+    /// Takes an event. False if no further events are wanted.
+    fn take(&mut self, event: &Event<'_>) -> bool;
+
+    /// Takes the reason why the events end early.
+    fn fail(&mut self, error: &Error);
+}
+
+/// Passes the events of a text to `take`, in order, until `take` returns false. `beside` gets the same events,
+/// until its own end.
+///
+/// # Errors
+///
+/// As of [`each_event`]. An error of one taker does not end the other.
+pub fn each_event_beside<E: From<Unread>>(
+    text: &dyn Content,
+    beside: Option<&mut dyn Listener>,
+    mut take: impl FnMut(&Event<'_>) -> Result<bool, E>,
+) -> Result<(), E> {
+    let Some(beside) = beside else { return each_event(text, take) };
+    let (mut listens, mut ended) = (true, None);
+    let read = each_event(text, |event| -> Result<bool, Unread> {
+        listens = listens && beside.take(event);
+        if ended.is_none() {
+            ended = match take(event) {
+                Ok(true) => None,
+                Ok(false) => Some(Ok(())),
+                Err(error) => Some(Err(error)),
+            };
+        }
+        Ok(listens || ended.is_none())
+    });
+    if let (true, Err(unread)) = (listens, &read) {
+        beside.fail(&unread.error);
+    }
+    ended.unwrap_or_else(|| read.map_err(E::from))
+}
+
 /// Passes the events of a text to `take`, in order, until `take` returns false.
 ///
 /// # Errors
@@ -37,7 +76,7 @@ impl From<Unread> for Error {
 /// The text can't be read or is not valid YAML, or `take` fails.
 pub fn each_event<E: From<Unread>>(
     text: &dyn Content,
-    mut take: impl FnMut(Event<'_>) -> Result<bool, E>,
+    mut take: impl FnMut(&Event<'_>) -> Result<bool, E>,
 ) -> Result<(), E> {
     let mut taken = 0_u64;
     if let Some(held) = held(text)
@@ -46,7 +85,7 @@ pub fn each_event<E: From<Unread>>(
         while let Ok(event) = events.next_event() {
             let Some(event) = event else { return Ok(()) };
             taken += 1;
-            if !take(event)? {
+            if !take(&event)? {
                 return Ok(());
             }
         }
@@ -58,7 +97,7 @@ pub fn each_event<E: From<Unread>>(
             Ok(None) => return Ok(()),
             Ok(Some(_)) if taken > 0 => taken -= 1,
             Ok(Some(event)) => {
-                if !take(event)? {
+                if !take(&event)? {
                     return Ok(());
                 }
             }
@@ -146,6 +185,46 @@ mod tests {
         assert!(most.is_some() && held(&Spaces(2 << 20)).is_none());
         drop(most);
         assert!(held(&Spaces(2 << 20)).is_some());
+    }
+
+    /// Wants a number of events.
+    struct Few(usize, Option<String>);
+
+    impl Listener for Few {
+        fn take(&mut self, _: &Event<'_>) -> bool {
+            self.0 -= 1;
+            self.0 > 0
+        }
+
+        fn fail(&mut self, error: &Error) {
+            self.1 = Some(error.message());
+        }
+    }
+
+    /// Returns the number of events left to each of two takers, and what they are told.
+    fn left_to_both(text: &str, (mut one, other): (usize, usize)) -> [(usize, bool); 2] {
+        let mut beside = Few(other, None);
+        let read = each_event_beside(&Text::new(text.as_bytes()), Some(&mut beside), |_| {
+            one -= 1;
+            Ok::<_, Error>(one > 0)
+        });
+        [(one, read.is_err()), (beside.0, beside.1.is_some())]
+    }
+
+    #[test]
+    fn two_takers_end_on_their_own() {
+        // Eight events in all; the second text ends with an error after five.
+        for text in ["[a, b]", "? a\n: b\n"] {
+            assert_eq!(left_to_both(text, (3, 9)), [(0, false), (1, false)], "{text}");
+            assert_eq!(left_to_both(text, (9, 3)), [(1, false), (0, false)], "{text}");
+            assert_eq!(left_to_both(text, (9, 9)), [(1, false), (1, false)], "{text}");
+        }
+        assert_eq!(left_to_both("[a, b", (9, 2)), [(4, true), (0, false)]);
+        assert_eq!(left_to_both("[a, b", (2, 9)), [(0, false), (4, true)]);
+        let read = each_event_beside(&Text::new(&b"[a]"[..]), Some(&mut Few(9, None)), |_| {
+            Err::<bool, _>(Error::unsupported("no"))
+        });
+        assert_eq!(read.unwrap_err().message(), "no");
     }
 
     #[test]

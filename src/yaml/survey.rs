@@ -14,7 +14,7 @@ use self::surveyor::Surveyor;
 use super::event::{Failure, Mark};
 use super::fast::{FastParser, NeedsLibyaml};
 use super::parser::Events;
-use super::read::{Unread, each_event};
+use super::read::{Listener, Unread, each_event_beside};
 use crate::content::Content;
 use crate::error::{Error, Kind, Result};
 
@@ -230,21 +230,22 @@ pub fn survey(
     let mut surveyor = Surveyor::new(wanted, found);
     loop {
         match events.next_event() {
-            Ok(Some(event)) if surveyor.take(event)? => {}
+            Ok(Some(event)) if surveyor.take(&event)? => {}
             Ok(_) => return Ok(std::mem::take(&mut surveyor.survey)),
             Err(error) => return Err(Unread { error, failure: events.failure().cloned() }.into()),
         }
     }
 }
 
-/// Surveys a text, with the fast parser if it is short.
+/// Surveys a text, with the fast parser if it is short. `beside` gets the events of the same pass.
 pub fn survey_text(
     text: &dyn Content,
     wanted: Wanted<'_>,
+    beside: Option<&mut dyn Listener>,
     found: &mut dyn FnMut(&Paths, WantedNode<'_>),
 ) -> std::result::Result<Survey, Box<Broken>> {
     let mut surveyor = Surveyor::new(wanted, found);
-    each_event(text, |event| surveyor.take(event))?;
+    each_event_beside(text, beside, |event| surveyor.take(event))?;
     Ok(std::mem::take(&mut surveyor.survey))
 }
 
@@ -261,7 +262,7 @@ pub fn survey_fast(
     let mut events = FastParser::new(text).ok_or(NeedsLibyaml)?;
     let mut surveyor = Surveyor::new(wanted, found);
     while let Some(event) = events.next_event()? {
-        if !surveyor.take(event).map_err(|_| NeedsLibyaml)? {
+        if !surveyor.take(&event).map_err(|_| NeedsLibyaml)? {
             break;
         }
     }
@@ -278,7 +279,7 @@ pub fn check_tree(
     found: &mut dyn FnMut(&Paths, WantedNode<'_>),
 ) -> Result<()> {
     let commented = Commented(content);
-    let survey = survey_text(&commented, wanted, found)?;
+    let survey = survey_text(&commented, wanted, None, found)?;
     match survey.findings.iter().find(|finding| finding.wrong.is_fatal()) {
         Some(Finding { place, what, .. }) => {
             Err(Error::damaged(format!("not a valid tree at {place}: {what}")))

@@ -1,8 +1,6 @@
 //! `--catalog`: DuckDB and Dask read it by the statements of `docs/scale.md`.
 //!
-//! The Spark session is not run here: pyspark and a Java runtime are 700 MB more to install. By hand, with both
-//! installed: `write_refs.py DIR`, then `read_catalog.py DIR target/debug/asdf-mount spark`, both in
-//! `tests/python`.
+//! `scripts/test-spark` runs the Spark session: pyspark and a Java runtime take minutes to install.
 
 use std::ffi::OsStr;
 

@@ -42,6 +42,8 @@ if "spark" in sys.argv[3:]:
         tree = row["tree"] and json.loads(row["tree"]).get("name")
         same = found[row["uri"]]
         assert (same["size"], same["name"]) == (row["size"], tree), (row, same)
+    counts = duckdb.sql("SELECT format, count(*) FROM 'catalog.parquet' GROUP BY format").fetchall()
+    assert session["by_format"] == dict(counts), (session["by_format"], counts)
     print(f"Spark {session['spark'].version}: {session['by_format']}")
     session["spark"].stop()
 

@@ -41,7 +41,7 @@ pub(super) use facts::each;
 pub(super) use node_paths::NodePaths;
 pub(super) use npy::scalar_descr;
 #[cfg(test)]
-pub(super) use survey::{ArrayBlocks, find};
+pub(super) use survey::{ArrayBlocks, UnsurveyedTree, find};
 pub(super) use survey::{FoundArrays, surveyed};
 
 /// The arrays of the tree, and those in other files that it refers to.

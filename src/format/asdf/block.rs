@@ -116,13 +116,18 @@ impl BlockScan<'_> {
         Header::parse(self.generation, offset, bytes)
     }
 
-    /// True if at most [`FEW`] sound blocks reach to the end of the file. Such a file has no index, and the
-    /// search for one would take longer than all other steps.
+    /// True if at most [`FEW`] sound blocks reach to the end of the file; the last may be streamed. Such a file
+    /// has no index, and the search for one would take longer than all other steps.
     fn is_short(&mut self, head_end: u64) -> Result<bool> {
         let Some(mut offset) = first::next_magic(self, head_end)? else { return Ok(false) };
         for _ in 0..FEW {
-            let header = self.header(offset).ok().filter(|header| !header.streamed());
-            match header.and_then(|header| header.end()) {
+            let Ok(header) = self.header(offset) else { break };
+            if header.streamed() {
+                // Other sizes than 0 show that the flag may be damaged.
+                let sizes = [header.allocated_size, header.used_size, header.data_size];
+                return Ok(sizes == [0; 3] && header.unknown_flags() == 0);
+            }
+            match header.end() {
                 Some(end) if end == self.size => return Ok(true),
                 Some(end) if end < self.size => offset = end,
                 _ => break,

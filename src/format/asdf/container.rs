@@ -12,7 +12,7 @@ use crate::content::Content;
 use crate::content::folder::{Attributes, File, Node};
 use crate::error::Result;
 use crate::format::editor::EditSupport;
-use crate::format::{ArrayFacts, ArrayPaths, Block, Container, Defect, Verified};
+use crate::format::{ArrayFacts, ArrayPaths, Block, Container, Defect, Listener, Verified};
 use crate::source::{Source, SourceStat};
 
 impl AsdfFile {
@@ -81,8 +81,8 @@ impl Container for AsdfFile {
         arrays::is_known(self)
     }
 
-    fn each_array(&self, take: &mut dyn FnMut(ArrayFacts)) -> Result<()> {
-        arrays::each(self, take)
+    fn each_array(&self, beside: &mut dyn Listener, take: &mut dyn FnMut(ArrayFacts)) -> Result<()> {
+        arrays::each(self, beside, take)
     }
 
     fn views(self: Arc<Self>) -> Vec<(&'static str, Node)> {

@@ -18,8 +18,9 @@ use crate::content::{Content, Text};
 use crate::decode::generated::{Generated, Generator, Measured, Measuring};
 use crate::error::{Error, Result};
 use crate::format::{Defect, Severity};
+use crate::yaml::event::Event;
 use crate::yaml::parser::Events;
-use crate::yaml::read::each_event;
+use crate::yaml::read::{Listener, Unread, each_event};
 use crate::yaml::survey::Commented;
 use merges::Merges;
 use writer::Writer;
@@ -162,7 +163,7 @@ impl Generator for JsonGenerator {
         let event = self.events.next_event()?;
         let goes_on = event.is_some();
         match event {
-            Some(event) => self.writer.take(event)?,
+            Some(event) => self.writer.take(&event)?,
             None => self.writer.finish(),
         }
         out.append(&mut self.writer.out);
@@ -174,21 +175,60 @@ impl Generator for JsonGenerator {
     }
 }
 
-/// Returns the JSON of a tree without its tags, of at most `longest` bytes. Unlike the file `tree.json`, the
-/// text is generated in one pass.
-///
-/// # Errors
-///
-/// The text is not a valid tree, or its JSON is longer.
-pub(in crate::format) fn of_tree(tree: &dyn Content, longest: u64) -> Result<Vec<u8>> {
-    let mut writer = Writer::new(Tags::Dropped, Arc::new(Merges::of(tree)?));
-    let check = |writer: &Writer| match writer.out.len() as u64 > longest {
-        true => Err(Error::unsupported(format!("the tree is longer than {longest} bytes"))),
-        false => Ok(true),
-    };
-    each_event(&Commented(tree), |event| writer.take(event).and_then(|()| check(&writer)))?;
-    writer.finish();
-    check(&writer).map(|_| writer.out)
+/// The JSON of a tree without its tags, in one line. It is made of the events that another reader passes on.
+#[derive(Debug)]
+pub(in crate::format) struct JsonLine {
+    /// The JSON so far, or the reason why there is none.
+    writer: Result<Writer>,
+    /// Maximal length of the JSON in bytes.
+    longest: u64,
+    /// True once an event came.
+    has_begun: bool,
+}
+
+impl JsonLine {
+    /// Begins the JSON of a tree.
+    pub(in crate::format) fn new(tree: &dyn Content, longest: u64) -> Self {
+        let mut writer = Merges::of(tree).map(|merges| Writer::new(Tags::Dropped, Arc::new(merges)));
+        if let Ok(writer) = &mut writer {
+            writer.is_one_line = true;
+        }
+        Self { writer, longest, has_begun: false }
+    }
+
+    /// Ends the JSON. Reads the tree if no event came.
+    ///
+    /// # Errors
+    ///
+    /// The text is not a valid tree, or its JSON is longer than allowed.
+    pub(in crate::format) fn end(mut self, tree: &dyn Content) -> Result<Vec<u8>> {
+        if !self.has_begun
+            && let Err(unread) = each_event(&Commented(tree), |event| Ok::<_, Unread>(self.take(event)))
+        {
+            self.fail(&unread.error);
+        }
+        let mut writer = self.writer?;
+        writer.finish();
+        Ok(writer.out)
+    }
+}
+
+impl Listener for JsonLine {
+    fn take(&mut self, event: &Event<'_>) -> bool {
+        self.has_begun = true;
+        let Ok(writer) = &mut self.writer else { return false };
+        let taken = writer.take(event).and_then(|()| match writer.out.len() as u64 > self.longest {
+            true => Err(Error::unsupported(format!("the tree is longer than {} bytes", self.longest))),
+            false => Ok(()),
+        });
+        taken.map_err(|error| self.fail(&error)).is_ok()
+    }
+
+    fn fail(&mut self, error: &Error) {
+        if self.writer.is_ok() {
+            self.writer = Err(error.clone());
+        }
+    }
 }
 
 /// Returns the JSON of a text, for tests and fuzzing.
@@ -205,8 +245,15 @@ pub fn of_text(text: &[u8], tagged: bool) -> Result<Vec<u8>> {
     let mut generator = JsonText { tree: tree.clone(), tags, merges }.generator()?;
     while generator.more(&mut bytes)? {}
     debug_assert_eq!(texts[tags as usize].len, bytes.len() as u64);
-    debug_assert!(tagged || of_tree(&*tree, u64::MAX).is_ok_and(|once| once == bytes));
+    debug_assert!(tagged || is_in_one_line(&*tree, &bytes));
     Ok(bytes)
+}
+
+/// True if [`JsonLine`] makes `text`, without its line breaks and indentation.
+fn is_in_one_line(tree: &dyn Content, text: &[u8]) -> bool {
+    let lines = text.split(|byte| *byte == b'\n');
+    let line: Vec<u8> = lines.flat_map(<[u8]>::trim_ascii_start).copied().collect();
+    JsonLine::new(tree, u64::MAX).end(tree).is_ok_and(|json| json == line)
 }
 
 #[cfg(test)]

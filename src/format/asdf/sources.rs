@@ -92,7 +92,7 @@ fn find(tree: &dyn Content) -> Result<Sources> {
     let mut finder = SourceFinder::default();
     let commented = Commented(tree);
     each_event(&commented, |event| {
-        finder.take(&event)?;
+        finder.take(event)?;
         Ok::<_, Error>(!matches!(event.what, What::DocumentEnd { .. }))
     })?;
     let front = finder.root.front(tree)?;

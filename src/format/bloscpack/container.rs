@@ -16,7 +16,9 @@ use crate::codec::blosc::{Buffer, Buffers, DecodedRun, Payload};
 use crate::content::folder::{Attributes, EntryKind, File, Folder, Keeping, Node, Renewal, Signature};
 use crate::content::{Content, Text, npy};
 use crate::error::{self, Error, Result};
-use crate::format::{ArrayFacts, ArraySource, Block, Container, Context, Defect, Severity, Verified};
+use crate::format::{
+    ArrayFacts, ArraySource, Block, Container, Context, Defect, Listener, Severity, Verified,
+};
 use crate::source::{Source, SourceStat};
 
 /// Number of item contents that are cached between opens, so that readers share decoded data.
@@ -183,7 +185,7 @@ impl Container for BloscpackFile {
         MISMATCH
     }
 
-    fn each_array(&self, take: &mut dyn FnMut(ArrayFacts)) -> Result<()> {
+    fn each_array(&self, _: &mut dyn Listener, take: &mut dyn FnMut(ArrayFacts)) -> Result<()> {
         if let Some(array) = self.array() {
             take(ArrayFacts {
                 path: "data".to_owned(),

@@ -13,7 +13,7 @@ use crate::cache::Cache;
 use crate::content::folder::{Attributes, File, Folder, Node};
 use crate::content::{Content, Text};
 use crate::error::{Error, Kind, Result};
-use crate::format::{ArrayFacts, ArraySource, Block, Container, Defect};
+use crate::format::{ArrayFacts, ArraySource, Block, Container, Defect, Listener};
 use crate::source::{Source, SourceStat};
 
 /// An open GSD file and its views.
@@ -71,7 +71,7 @@ impl Container for Gsd {
     }
 
     /// Passes the chunks of the first frame to `take`.
-    fn each_array(&self, take: &mut dyn FnMut(ArrayFacts)) -> Result<()> {
+    fn each_array(&self, _: &mut dyn Listener, take: &mut dyn FnMut(ArrayFacts)) -> Result<()> {
         if self.file.frames()? == 0 {
             return Ok(());
         }

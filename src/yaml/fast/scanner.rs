@@ -121,10 +121,20 @@ impl<'t> Scanner<'t> {
 
     /// Returns the next token without consuming it.
     pub(super) fn peek(&mut self) -> Result<&mut PositionedToken<'t>> {
-        while self.needs_more()? {
-            self.fetch()?;
+        if self.needs_more() {
+            self.scan()?;
         }
         self.tokens.front_mut().ok_or(NeedsLibyaml)
+    }
+
+    /// Scans until the next token is known. Not inlined, because most calls of [`peek`](Self::peek) need no scan.
+    #[inline(never)]
+    fn scan(&mut self) -> Result<()> {
+        while self.needs_more() {
+            self.fetch()?;
+            self.stale_simple_keys()?;
+        }
+        Ok(())
     }
 
     /// Consumes the next token.
@@ -134,13 +144,9 @@ impl<'t> Scanner<'t> {
     }
 
     /// True if the next token is not known yet, because it may turn out to be a key.
-    fn needs_more(&mut self) -> Result<bool> {
-        if self.tokens.is_empty() {
-            return Ok(true);
-        }
-        self.stale_simple_keys()?;
+    fn needs_more(&self) -> bool {
         let first = self.simple_keys.get(self.first_key).filter(|key| key.possible);
-        Ok(first.is_some_and(|key| key.token_number == self.parsed))
+        self.tokens.is_empty() || first.is_some_and(|key| key.token_number == self.parsed)
     }
 
     /// Returns the byte `n` bytes after the current position; 0 past the end.

@@ -73,7 +73,7 @@ impl<'s, 'w> Surveyor<'s, 'w> {
     }
 
     /// Takes an event. True if the survey goes on.
-    pub(super) fn take(&mut self, event: Event<'_>) -> std::result::Result<bool, Box<Broken>> {
+    pub(super) fn take(&mut self, event: &Event<'_>) -> std::result::Result<bool, Box<Broken>> {
         let place = event.start;
         self.read = event.end.offset;
         match event.what {

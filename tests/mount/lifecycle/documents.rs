@@ -35,7 +35,7 @@ const ELSEWHERE: &[(&str, &str, &str)] = &[
         "--refs s3://",
         "names no bucket of its own: tests/interop reads such references from a server",
     ),
-    ("docs/scale.md", "pyspark", "needs Java and Spark, which are larger than all other tools of the tests"),
+    ("docs/scale.md", "pyspark", "scripts/test-spark runs it: Java and Spark take minutes to install"),
     ("docs/adding-a-format.md", "impl Format for Note", "src/format.rs compiles and tests it"),
     ("docs/adding-a-format.md", "const FORMATS", "a line to add, not a program"),
     ("docs/adding-a-view.md", "impl View for Csv", "src/format/asdf/tests.rs compiles and tests it"),

@@ -3,16 +3,22 @@
 use super::super::ndarray::{Datatype, Ndarray, Scalar, Source};
 use super::super::view::AsdfFile;
 use super::entry::ArrayEntry;
-use super::{npy, surveyed};
+use super::npy;
+use super::survey::surveyed_beside;
 use crate::content::path_folder::Item;
 use crate::error::Result;
 use crate::format::{ArrayFacts, ArraySource};
+use crate::yaml::read::Listener;
 
 /// Passes the arrays of the tree to `take`. References into other files are left out, and so are masks: the
-/// other files would have to be read.
-pub(in super::super) fn each(file: &AsdfFile, take: &mut dyn FnMut(ArrayFacts)) -> Result<()> {
+/// other files would have to be read. If this call surveys the tree, `beside` gets the events of the survey.
+pub(in super::super) fn each(
+    file: &AsdfFile,
+    beside: &mut dyn Listener,
+    take: &mut dyn FnMut(ArrayFacts),
+) -> Result<()> {
     let blocks = file.block_count()?;
-    for item in surveyed(file).items.iter() {
+    for item in surveyed_beside(file, Some(beside)).items.iter() {
         let ArrayEntry::Array(array) = &item.what else { continue };
         let Some(path) = path_of(item) else { continue };
         let (source, size) = match &array.source {

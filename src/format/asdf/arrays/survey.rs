@@ -14,6 +14,7 @@ use crate::content::path_folder::Items;
 use crate::error::Error;
 use crate::format::{ArrayPaths, Defect, Severity};
 use crate::yaml::event::Mark;
+use crate::yaml::read::Listener;
 use crate::yaml::survey::{
     self, Commented, NodeContent, PathId, Paths, Step, Survey, TreeNode, Wanted, WantedNode,
 };
@@ -89,14 +90,27 @@ fn note(place: Mark, what: String) -> Defect {
 
 /// Returns the arrays of the tree. The first call surveys the tree for all views.
 pub(in super::super) fn surveyed(file: &AsdfFile) -> &FoundArrays {
+    surveyed_beside(file, None)
+}
+
+/// Returns the arrays of the tree. If this call surveys the tree, `beside` gets the events of the survey.
+pub(super) fn surveyed_beside<'f>(file: &'f AsdfFile, beside: Option<&mut dyn Listener>) -> &'f FoundArrays {
     file.computed.get_or_compute(|| {
         let blocks = ArrayBlocks { count: file.block_count().unwrap_or(0), size: &|n| file.decoded_size(n) };
-        let found = find(&file.tree(), blocks, file.views, &file.computed);
+        let tree = UnsurveyedTree { text: file.tree(), beside };
+        let found = find(tree, blocks, file.views, &file.computed);
         if !found.externals.is_empty() {
             file.note_externals();
         }
         found
     })
+}
+
+/// A tree that is about to be surveyed.
+pub(in super::super) struct UnsurveyedTree<'t> {
+    pub text: Arc<dyn Content>,
+    /// Gets the events of the survey.
+    pub beside: Option<&'t mut dyn Listener>,
 }
 
 /// The blocks of a file, in which its arrays lie.
@@ -110,14 +124,15 @@ pub(in super::super) struct ArrayBlocks<'b> {
 /// Surveys a tree in one pass: finds its arrays, and passes to the collectors of `views` the nodes that they
 /// want. The collectors keep their results in `computed`.
 pub(in super::super) fn find(
-    tree: &Arc<dyn Content>,
+    tree: UnsurveyedTree<'_>,
     blocks: ArrayBlocks<'_>,
     views: &[&'static dyn View],
     computed: &Computed,
 ) -> FoundArrays {
+    let UnsurveyedTree { text: tree, beside } = tree;
     let collectors = views.iter().filter_map(|view| Some((*view, view.collector()?))).collect();
     let mut finder = ArrayFinder {
-        tree,
+        tree: &tree,
         blocks,
         arrays: Vec::new(),
         bare: Vec::new(),
@@ -138,7 +153,7 @@ pub(in super::super) fn find(
     }
     let is_wanted = |tag: &str| views.iter().any(|view| view.wants(tag));
     let wanted = Wanted { whole: &is_wanted, reference: ndarray::REFERENCE, ..ndarray::WANTED };
-    let surveyed = survey::survey_text(&Commented(&**tree), wanted, &mut |paths, node| {
+    let surveyed = survey::survey_text(&Commented(&*tree), wanted, beside, &mut |paths, node| {
         finder.take_node(paths, &node);
     });
     if finder.is_full {

@@ -5,6 +5,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::format::asdf::header;
 use crate::source::MemorySource;
+use crate::source::counted::CountedSource;
 
 const HEAD: &[u8] = b"#ASDF 1.0.0\n%YAML 1.1\n---\na: 1\n...\n";
 
@@ -171,6 +172,20 @@ fn flags_that_nobody_knows_are_noted_and_unmake_no_header() {
             assert_eq!(found.offsets, starts[..=n], "{flags:#x}");
             assert!(severities(&found).contains(&Severity::Damage), "{flags:#x}: {:?}", found.defects);
         }
+    }
+}
+
+/// Nothing can follow the data of a streamed block, so they are not read.
+#[test]
+fn no_index_is_sought_behind_a_streamed_block() {
+    let stream = block(1, 0, 0, &vec![7; 10 << 20]);
+    for parts in [vec![stream.clone()], vec![plain(b"one"), stream]] {
+        let (bytes, starts) = file(&parts);
+        let source = CountedSource::new(bytes);
+        let size = source.stat().unwrap().size;
+        let found = find(&*source, size, Generation::One, HEAD.len() as u64).unwrap();
+        assert_eq!(found.offsets, starts);
+        assert!(source.counts().1 < 1 << 20, "{:?}", source.counts());
     }
 }
 

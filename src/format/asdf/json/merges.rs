@@ -31,7 +31,7 @@ impl Merges {
             return Ok(finder.merges);
         }
         let commented = Commented(tree);
-        each_event(&commented, |event| finder.take(&event).map(|()| true))?;
+        each_event(&commented, |event| finder.take(event).map(|()| true))?;
         Ok(finder.merges)
     }
 

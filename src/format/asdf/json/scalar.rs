@@ -113,3 +113,10 @@ pub(super) fn string(text: &str, out: &mut Vec<u8>) {
     // Serialising a string can't fail.
     out.extend_from_slice(in_json(&serde_json::to_string(text).unwrap_or_default()).as_bytes());
 }
+
+/// Writes a reference to the node at a path.
+pub(super) fn reference(path: &str, out: &mut Vec<u8>) {
+    out.extend_from_slice(b"{\"$ref\": ");
+    string(&format!("#{path}"), out);
+    out.push(b'}');
+}

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use super::merges::{Members, Merges, is_merge};
 use super::numbers::Numbers;
 use super::pointers::{Pointer, Pointers, in_pointer};
-use super::scalar::{self, Json, string};
+use super::scalar::{self, Json, reference, string};
 use super::{MOST_HELD, Tags};
 use crate::error::{Error, Result};
 use crate::yaml::event::{Event, Mark, What};
@@ -26,6 +26,8 @@ const RESERVED_NAMES: [&str; 3] = ["ref", "tag", "value"];
 #[derive(Debug)]
 pub(super) struct Writer {
     tags: Tags,
+    /// True if the output has neither line breaks nor indentation.
+    pub(super) is_one_line: bool,
     /// The output, which the caller removes regularly.
     pub(super) out: Vec<u8>,
     levels: Vec<Level>,
@@ -87,6 +89,7 @@ impl Writer {
     pub(super) fn new(tags: Tags, merges: Arc<Merges>) -> Self {
         Self {
             tags,
+            is_one_line: false,
             out: Vec::new(),
             levels: Vec::new(),
             path: String::new(),
@@ -111,14 +114,16 @@ impl Writer {
         if self.documents == 0 {
             self.out.extend_from_slice(b"{}");
         }
-        self.out.push(b'\n');
+        if !self.is_one_line {
+            self.out.push(b'\n');
+        }
     }
 
     /// Converts an event.
     ///
     /// # Errors
     /// A key that is not a scalar, an alias without an anchor, or a second document.
-    pub(super) fn take(&mut self, event: Event<'_>) -> Result<()> {
+    pub(super) fn take(&mut self, event: &Event<'_>) -> Result<()> {
         let place = event.start;
         match event.what {
             What::StreamStart | What::StreamEnd | What::DocumentEnd { .. } => Ok(()),
@@ -384,6 +389,9 @@ impl Writer {
     }
 
     fn new_line(&mut self) {
+        if self.is_one_line {
+            return;
+        }
         let depth = self.levels.last().map_or(0, |level| level.mappings).min(DEEPEST_INDENT);
         self.out.push(b'\n');
         self.out.extend(std::iter::repeat_n(b' ', 2 * depth));
@@ -484,13 +492,6 @@ impl Writer {
             false => Ok(()),
         }
     }
-}
-
-/// Writes a reference to the node at a path.
-fn reference(path: &str, out: &mut Vec<u8>) {
-    out.extend_from_slice(b"{\"$ref\": ");
-    string(&format!("#{path}"), out);
-    out.push(b'}');
 }
 
 fn refused<T>(what: &str, place: Mark) -> Result<T> {
