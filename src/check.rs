@@ -81,7 +81,7 @@ pub fn run(files: &[PathBuf], how: How<'_>, out: &mut dyn Write) -> io::Result<S
     let How { json, quiet, remote } = how;
     let servers = servers(remote);
     let (mut files, progress, mut summary) =
-        (FilesToRead::new(files, &servers), Progress::new(quiet), Summary::default());
+        (FilesToRead::new(files.iter().cloned(), &servers), Progress::new(quiet), Summary::default());
     for found in files.by_ref() {
         let Some(report) = report_on(&found, &progress) else {
             summary.passed_over += 1;
@@ -159,7 +159,7 @@ fn report_on(found: &Found, progress: &Progress) -> Option<Report> {
     let result = open(found).and_then(|container| check(&*container, &mut report, progress));
     let half_saved = match found {
         Found::Local(path) => halfway(path),
-        Found::Elsewhere { .. } | Found::Failed(..) => None,
+        Found::Elsewhere(_) | Found::Failed(..) => None,
     };
     let result = match half_saved {
         Some(why) => {

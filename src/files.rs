@@ -5,8 +5,7 @@ mod walk;
 
 use std::path::Path;
 
-pub(crate) use found::{FilesToRead, Found};
-pub(crate) use walk::Walk;
+pub(crate) use found::{Elsewhere, FilesToRead, Found};
 
 use crate::format::editor::SaveTarget;
 use crate::format::recovery::{self, Condition};

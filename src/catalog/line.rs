@@ -8,9 +8,9 @@ use std::sync::Arc;
 use serde::ser::{SerializeMap, Serializer as _};
 use serde_json::{Serializer, to_string, to_writer};
 
-use super::found::{Elsewhere, Found};
 use super::since::Since;
 use crate::error::{Error, Kind, Result, in_json};
+use crate::files::{Elsewhere, Found};
 use crate::format::{self, Container, Context, FactValue, Facts};
 use crate::named;
 use crate::source::{BufferedSource, FileSource, Revision, Source};

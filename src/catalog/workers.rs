@@ -6,10 +6,10 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
-use super::found::Found;
 use super::line::{self, Line};
 use super::since::Since;
 use crate::cache::Cache;
+use crate::files::Found;
 use crate::format::Context;
 
 /// Number of files in progress per thread, so that a large file does not hold up the others.

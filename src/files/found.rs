@@ -4,15 +4,15 @@
 //! so its files come in the order of its listing, and only their names decide what is skipped. Their formats
 //! are known once they are opened.
 
-use std::iter::once;
+use std::iter::{Once, once};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::Walk;
+use super::walk::Walk;
 use crate::error::{Error, Kind, Result};
 use crate::format;
 use crate::named::{self, Named, Servers};
-use crate::source::{FileSource, Place, PlaceEntry, PlaceKind, PlaceStat, Source};
+use crate::source::{FileSource, Place, PlaceEntry, PlaceKind, PlaceStat, Revision, Source};
 
 /// Maximum depth of directories on a server, which may seem to contain themselves.
 const DEEPEST: usize = 64;
@@ -21,13 +21,19 @@ const DEEPEST: usize = 64;
 #[derive(Debug)]
 pub(crate) enum Found {
     Local(PathBuf),
-    /// A file on a server. It may have an unknown format if it was listed rather than named.
-    Elsewhere {
-        place: Arc<dyn Place>,
-        is_listed: bool,
-    },
+    Elsewhere(Elsewhere),
     /// A path or address that can't be examined.
     Failed(PathBuf, Error),
+}
+
+/// A file that is not local.
+#[derive(Debug)]
+pub(crate) struct Elsewhere {
+    pub(crate) place: Arc<dyn Place>,
+    /// The revision, if the list of the directory has it.
+    pub(crate) revision: Option<Revision>,
+    /// True for a file that was named itself. A file that was found in a directory may have an unknown format.
+    pub(crate) is_named: bool,
 }
 
 impl Found {
@@ -35,7 +41,7 @@ impl Found {
     pub(crate) fn label(&self) -> &Path {
         match self {
             Self::Local(path) | Self::Failed(path, _) => path,
-            Self::Elsewhere { place, .. } => place.label(),
+            Self::Elsewhere(file) => file.place.label(),
         }
     }
 
@@ -43,7 +49,7 @@ impl Found {
     pub(crate) fn open(&self) -> Result<Arc<dyn Source>> {
         match self {
             Self::Local(path) => Ok(Arc::new(FileSource::open(path)?)),
-            Self::Elsewhere { place, .. } => place.open(),
+            Self::Elsewhere(file) => file.place.open(),
             Self::Failed(_, error) => Err(error.clone()),
         }
     }
@@ -51,26 +57,34 @@ impl Found {
     /// True if an error of [`Found::open`] or of its format means that the file is none to read. The formats of
     /// local files in directories are checked by the walk.
     pub(crate) fn is_passed_over(&self, error: &Error) -> bool {
-        matches!(self, Self::Elsewhere { is_listed: true, .. }) && error.kind() == Kind::Unrecognised
+        matches!(self, Self::Elsewhere(file) if !file.is_named) && error.kind() == Kind::Unrecognised
     }
 }
 
 type Entries = Box<dyn Iterator<Item = Result<PlaceEntry>>>;
 
 /// An iterator over the files that are named, and those in named directories.
-pub(crate) struct FilesToRead<'a> {
-    named: std::slice::Iter<'a, PathBuf>,
+pub(crate) struct FilesToRead<'a, I> {
+    named: I,
     servers: &'a Servers,
-    local: Option<Walk<std::iter::Once<PathBuf>>>,
+    /// True if a named address without a slash at its end is a file, without a request.
+    slash_decides: bool,
+    local: Option<Walk<Once<PathBuf>>>,
     /// The directories on a server that are being listed, and their addresses.
     levels: Vec<(PathBuf, Entries)>,
     passed_over: u64,
 }
 
-impl<'a> FilesToRead<'a> {
-    /// Creates a walk over the named files, and the files in the named directories.
-    pub(crate) fn new(named: &'a [PathBuf], servers: &'a Servers) -> Self {
-        Self { named: named.iter(), servers, local: None, levels: Vec::new(), passed_over: 0 }
+impl<'a, I: Iterator<Item = PathBuf>> FilesToRead<'a, I> {
+    /// Creates a walk over the named files, and the files in the named directories. A server is asked which of
+    /// both a name is.
+    pub(crate) fn new(named: I, servers: &'a Servers) -> Self {
+        Self { named, servers, slash_decides: false, local: None, levels: Vec::new(), passed_over: 0 }
+    }
+
+    /// Takes each named address without a slash at its end for a file, and sends no request for it.
+    pub(crate) fn by_slash(self) -> Self {
+        Self { slash_decides: true, ..self }
     }
 
     /// Returns the number of local files skipped so far because their format is unknown.
@@ -87,8 +101,12 @@ impl<'a> FilesToRead<'a> {
             Ok(Named::Elsewhere(place)) => place,
             Err(error) => return Some(Found::Failed(named::shown(argument), error)),
         };
+        let file = |place| Some(Found::Elsewhere(Elsewhere { place, revision: None, is_named: true }));
+        if self.slash_decides && !ends_with_slash(&*place) {
+            return file(place);
+        }
         match place.stat() {
-            Ok(PlaceStat::File(_)) => Some(Found::Elsewhere { place, is_listed: false }),
+            Ok(PlaceStat::File(_)) => file(place),
             Ok(PlaceStat::Directory) => {
                 self.levels.push((place.label().to_owned(), place.entries()));
                 None
@@ -102,7 +120,7 @@ impl<'a> FilesToRead<'a> {
     fn listed(&mut self) -> Option<Found> {
         let depth = self.levels.len();
         let (label, entries) = self.levels.last_mut()?;
-        let PlaceEntry { place, kind, .. } = match entries.next() {
+        let PlaceEntry { place, kind, revision } = match entries.next() {
             Some(Ok(entry)) => entry,
             Some(Err(error)) => {
                 let label = std::mem::take(label);
@@ -117,7 +135,7 @@ impl<'a> FilesToRead<'a> {
         match kind {
             PlaceKind::File => {
                 let is_sidecar = place.name().is_some_and(|name| format::is_sidecar(&name));
-                (!is_sidecar).then_some(Found::Elsewhere { place, is_listed: true })
+                (!is_sidecar).then_some(Found::Elsewhere(Elsewhere { place, revision, is_named: false }))
             }
             PlaceKind::Directory if depth < DEEPEST => {
                 self.levels.push((place.label().to_owned(), place.entries()));
@@ -131,7 +149,7 @@ impl<'a> FilesToRead<'a> {
     }
 }
 
-impl Iterator for FilesToRead<'_> {
+impl<I: Iterator<Item = PathBuf>> Iterator for FilesToRead<'_, I> {
     type Item = Found;
 
     fn next(&mut self) -> Option<Found> {
@@ -149,7 +167,7 @@ impl Iterator for FilesToRead<'_> {
             let found = match self.levels.is_empty() {
                 true => {
                     let argument = self.named.next()?;
-                    self.named(argument)
+                    self.named(&argument)
                 }
                 false => self.listed(),
             };
@@ -158,4 +176,10 @@ impl Iterator for FilesToRead<'_> {
             }
         }
     }
+}
+
+/// True if the address of a place ends with a slash, before its query.
+fn ends_with_slash(place: &dyn Place) -> bool {
+    let label = place.label().to_string_lossy();
+    label.strip_suffix("?…").unwrap_or(&label).ends_with('/')
 }
