@@ -375,14 +375,14 @@ pub enum FactValue {
     Size(u64),
     /// A word, written as a plain YAML scalar if possible.
     Word {
-        /// The word.
+        /// The whole word, also where `blocks.yaml` shows only a part.
         text: String,
         /// Maximum characters that `blocks.yaml` shows.
         shown: usize,
     },
     /// A word, always written in quotes.
     Quoted {
-        /// The word.
+        /// The whole word, also where `blocks.yaml` shows only a part.
         text: String,
         /// Maximum characters that `blocks.yaml` shows.
         shown: usize,

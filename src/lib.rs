@@ -67,7 +67,7 @@ pub mod view;
 mod workers;
 pub mod yaml;
 
-// The fake server in tests/common names the crate, as integration tests do.
+// Unit tests include tests/common/place.rs, which imports from `asdf_mount`, as integration tests do.
 #[cfg(test)]
 extern crate self as asdf_mount;
 

@@ -40,7 +40,7 @@ impl Drop for Awaited {
 /// The locks of a mounted directory and of its file, in the order in which a thread takes them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Rank {
-    /// The overlay of a directory, if there is one.
+    /// The slot for a directory's overlay, which is created on demand.
     Folder,
     /// The editor of an overlay: held during a whole save.
     Editor,

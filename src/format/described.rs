@@ -71,7 +71,7 @@ mod tests {
         }
     }
 
-    /// So the tree in JSON needs no pass of its own.
+    /// The JSON of the tree is made from the events of the search for arrays, without a second pass.
     #[test]
     fn the_search_for_arrays_passes_its_events_on() {
         let sample = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/sample.asdf");
@@ -83,7 +83,7 @@ mod tests {
             file.each_array(counter, &mut |_| arrays += 1).unwrap();
         }
         assert!(counts[0].0 > 50 && counts[1].0 == 0 && arrays > 1, "{} {}", counts[0].0, counts[1].0);
-        // Without these events, the tree is read for the JSON.
+        // A later search passes no events, so the tree is read again for the JSON.
         let again = describe(&*file, 1 << 20, &mut |_| {}).unwrap().unwrap();
         let new = format::open(Arc::new(FileSource::open(&sample).unwrap()), &context).unwrap();
         assert_eq!(again, describe(&*new, 1 << 20, &mut |_| {}).unwrap().unwrap());

@@ -52,8 +52,8 @@ impl Server {
         });
     }
 
-    /// Runs a job that may save a file, on a worker. While a job waits for a foreign file system, another
-    /// takes its place.
+    /// Runs a job that may save a file, on a worker thread. During a job on a foreign file system, an extra
+    /// thread takes the place of the worker thread.
     pub(super) fn save(&self, foreign: Option<Foreign>, job: impl FnOnce() + Send + 'static) {
         self.saving.run(move || match foreign {
             Some(_) => while_waiting(job),

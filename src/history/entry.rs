@@ -31,7 +31,7 @@ impl Digest {
     }
 }
 
-/// The facts about a save.
+/// The header of an entry: facts about the save.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Header {
     pub(super) time: Time,
@@ -49,7 +49,7 @@ pub(super) fn bytes(old: &[u8], new: &[u8], time: Time, program: Option<&str>) -
     [START, &header, b"\n", old].concat()
 }
 
-/// Returns the facts and the text of an entry; `None` if it is torn.
+/// Returns the header and the text of an entry; `None` if the entry is torn.
 pub(super) fn parse(bytes: &[u8]) -> Option<(Header, &[u8])> {
     let rest = bytes.strip_prefix(START)?;
     let (header, text) = rest.split_at_checked(memchr::memchr(b'\n', rest)?)?;

@@ -27,8 +27,7 @@ pub(crate) const MOST_FILES: u64 = 512;
 /// Bytes copied at once.
 const PIECE: usize = 256 << 10;
 
-/// The resources taken by all overlay files of a mount with bytes of their own. A file that shows the source
-/// takes none.
+/// The resources that the overlay files of a mount take together. A file that shows the source takes none.
 #[derive(Debug)]
 pub(crate) struct Quota {
     bytes: AtomicU64,
@@ -165,7 +164,7 @@ pub(crate) struct Body {
     pub(crate) uid: Option<u32>,
     pub(crate) gid: Option<u32>,
     pub(crate) atime: Option<Time>,
-    /// Used unless the file shows the source.
+    /// Modification time; not used while the file shows the source.
     pub(crate) mtime: Time,
     pub(crate) ctime: Time,
     pub(crate) nlink: u32,
@@ -191,9 +190,9 @@ pub(crate) struct Body {
     pub(crate) writers: u32,
     /// True if a change came from a memory mapping, of which no handle knows.
     pub(crate) mapped: bool,
-    /// Start of the time without a writing handle, if the text is not saved.
+    /// Time at which the text was left empty and unsaved, without a writing handle.
     pub(crate) pending: Option<Instant>,
-    /// Its share of the quota; `None` while it shows the source, or when it is unreachable.
+    /// The file's share of the quota; `None` if the file shows the source, or is unreachable.
     share: Option<QuotaShare>,
 }
 

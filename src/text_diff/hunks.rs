@@ -85,7 +85,8 @@ impl<'a, W: Write> Hunks<'a, W> {
 /// Returns the last lines of a text, for context.
 fn lines_before(text: &[u8]) -> &[u8] {
     let breaks = text.iter().enumerate().rev().filter(|(_, byte)| **byte == b'\n');
-    // The last break ends the last line of the context.
+    // Line breaks are counted from the end. Break 0 ends the text, so the last `CONTEXT` lines begin after
+    // break `CONTEXT`.
     let start = breaks.map(|(at, _)| at + 1).nth(CONTEXT).unwrap_or(0);
     part(text, start, text.len())
 }

@@ -69,8 +69,8 @@ impl DiffWindow {
         if self.old.is_whole && self.new.is_whole {
             return (edits, all);
         }
-        // A line that seems changed at the end of the window may be equal to one after it. The next window
-        // begins with these lines, unless the window would hardly advance.
+        // A line that seems changed at the end of the window may be equal to a line after the window.
+        // The next window therefore begins with the last changed lines, unless it would hardly move on.
         match edits.last() {
             Some(last) if last.old.end == all.0 || last.new.end == all.1 => {
                 let taken = (last.old.start, last.new.start);
@@ -158,7 +158,8 @@ fn part<'l>(lines: &'l [u32], range: &Range<usize>) -> &'l [u32] {
     lines.get(range.clone()).unwrap_or_default()
 }
 
-/// Returns the longest list of pairs of lines that occur once in both, in the order of both.
+/// Returns the indexes of lines that occur exactly once in `a` and exactly once in `b`: the longest list of
+/// index pairs in which both indexes increase.
 fn anchors(a: &[u32], b: &[u32]) -> Vec<(usize, usize)> {
     // For each line and each text: the number of occurrences (at most 2), and the last position.
     let mut places: HashMap<u32, [(u8, usize); 2]> = HashMap::new();

@@ -141,7 +141,7 @@ impl KernelCache {
     }
 
     /// Stores `pages`, the whole pages of the bytes that a reader got, into the kernel's cache.
-    /// `is_still_valid` is called just before; if it returns false, nothing is stored.
+    /// `is_still_valid` is called just before the pages are stored; if it returns false, nothing is stored.
     pub(crate) fn keep(
         &self,
         ino: Ino,
@@ -221,12 +221,12 @@ impl OwnedBytes {
     }
 }
 
-/// Whole pages among bytes of a node. The last page of the node may be partial.
+/// Whole pages among the bytes that a reader got from a node. The node's last page may be partial.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Pages {
     /// Offset of the first page in the node, in bytes.
     offset: u64,
-    /// Range of the pages within the bytes.
+    /// Range of the pages within the bytes that the reader got.
     range: Range<usize>,
 }
 

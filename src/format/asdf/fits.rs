@@ -47,7 +47,7 @@ const ENDING: &str = ".fits";
 enum FitsEntry {
     /// The file of the array with this number in the survey's items.
     Array(usize),
-    /// The file described by the document with this number.
+    /// The FITS file described by the node with this index in `Nodes::documents`.
     Document(usize),
     /// A symbolic link with this target.
     Link(Box<str>),
@@ -234,7 +234,7 @@ fn solution(file: &Arc<AsdfFile>, wcs: &wcs::Wcs) -> Option<wcs::Solution> {
     wcs.solve(&numbers.collect::<Option<Vec<_>>>()?)
 }
 
-/// Returns the file described by the document with this number.
+/// Returns the FITS file described by a node of the tree; `number` is the index in `Nodes::documents`.
 fn document_file(file: &Arc<AsdfFile>, number: usize) -> File {
     let Some((_, document)) = nodes_of(file).documents.get(number) else {
         return File::new(Arc::new(Text::default()), Keeping::Nothing);

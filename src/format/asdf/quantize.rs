@@ -249,7 +249,7 @@ mod tests {
 
     #[test]
     fn twelve_bits_across_byte_borders_by_hand() {
-        // 0x001 0xfff 0x7ff: 1, -1, 2047.
+        // The values 1, -1 and 2047 in 12 bits each: 0x001, 0xfff, 0x7ff.
         let mut stream = vec![12];
         stream.extend(10f64.to_be_bytes());
         stream.extend(0.5f64.to_be_bytes());

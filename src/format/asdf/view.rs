@@ -84,8 +84,8 @@ pub(super) trait Collector {
     /// Takes a node that the view wants, with the nodes within it up to a limit.
     fn take(&mut self, paths: &Paths, node: &WantedNode<'_>, unfit: Unfit<'_>);
 
-    /// Returns arrays whose own node has only a tag, because the node taken last describes them. Each array
-    /// comes with the mark of its own node.
+    /// Returns the arrays that are described beside their nodes instead of within them, in the node that
+    /// [`take`](Self::take) got last. The node of such an array is only a tag; its mark comes with the array.
     fn bare_arrays(&mut self) -> Vec<(Mark, Ndarray)> {
         Vec::new()
     }

@@ -1,4 +1,6 @@
 //! Remembered boundaries between the chunks, from which a walk along the chunks can start.
+//!
+//! A *run* is a sequence of chunks that are decoded together.
 
 use crate::codec::blosc::{self, DecodedRun, RUN_BUFFERS, RUN_BYTES};
 use crate::error::Result;
@@ -32,7 +34,6 @@ pub struct ChunkBoundary {
 
 impl ChunkBoundary {
     /// True if the run that begins at `start` includes the chunk at this boundary, of `len` decoded bytes.
-    /// The chunks of a run are decoded together.
     fn joins(&self, start: &Self, len: u64) -> bool {
         let all = (self.decoded - start.decoded).saturating_add(len);
         self.gap == start.gap && all <= RUN_BYTES && self.n - start.n < RUN_BUFFERS
@@ -60,7 +61,7 @@ impl Hop {
     }
 }
 
-/// A run of chunks that are decoded together, as far as it has been walked.
+/// A run, as far as its chunks have been walked.
 #[derive(Clone, Copy, Debug)]
 pub struct Walked {
     start: ChunkBoundary,
@@ -107,7 +108,7 @@ pub struct ChunkBoundaries {
     last: Walked,
     /// The boundary after the chunk that was looked up last.
     pub recent: ChunkBoundary,
-    /// The run that was looked up last.
+    /// The run of chunks that was looked up last.
     pub recent_run: Option<DecodedRun>,
 }
 

@@ -212,8 +212,8 @@ impl Header {
         Ok(())
     }
 
-    /// Refuses a header with more chunks than fit into the file, except in the variable-length layout, whose
-    /// items may be missing.
+    /// Refuses a header with more chunks than fit into the file. In the variable-length layout the number is
+    /// not checked: it counts items, some of which may be missing.
     fn check_room(&self, size: u64) -> Result<()> {
         let room = size.saturating_sub(self.data) / CHUNK;
         match self.chunks {

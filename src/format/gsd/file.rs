@@ -152,8 +152,10 @@ impl GsdFile {
         Ok(self.shown()?.entries)
     }
 
-    /// Returns entry `k` of those that make up the frames, in frame order. In a large index the entry may be
-    /// damaged, which is an error.
+    /// Returns entry `k`, in frame order, of the entries that make up the frames.
+    ///
+    /// # Errors
+    /// The entry is damaged. In a small index, damaged entries are left out and have no number.
     pub fn entry(&self, k: u64) -> Result<IndexEntry> {
         let entry = self.index.entry(k)?;
         entry.check(self.index.limits()).map_err(|error| error.at(self.index.offset(entry.slot)))?;

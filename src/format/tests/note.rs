@@ -1,4 +1,4 @@
-//! Notes: the line `NOTE`, and a text.
+//! A small file format for tests: the line `NOTE`, then a text.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::source::{Source, SourceStat};
 
 const HEADER: u64 = 5;
 
-/// The format.
+/// The format of notes.
 #[derive(Debug)]
 pub(super) struct Note;
 

@@ -17,7 +17,8 @@ use crate::yaml::survey::{Alias, Commented, Leaves, Rectangle};
 
 /// Number of bytes before `---` that are searched for directives.
 const HEAD: u64 = 64 << 10;
-/// Maximal column of a block node. Nodes further to the right stand in brackets or nest too deep to be read.
+/// Maximal column of a node in YAML's block style. Nodes further to the right stand in brackets, or nest too
+/// deep to be read.
 const WIDEST: u64 = 4096;
 /// Maximal depth of aliases within aliases.
 const DEEPEST: usize = 64;

@@ -151,7 +151,8 @@ fn the_first_magic_behind_blanks_is_the_first_block_whatever_follows_it() {
     }
 }
 
-/// Overwrites bytes at `at` in the first or second block of a file with three.
+/// Overwrites bytes at offset `at` of block `n` in a file of three blocks. Returns the blocks found, and the
+/// true offsets of the blocks.
 fn damaged(n: usize, at: usize, damage: &[u8]) -> (Blocks, Vec<u64>) {
     let (mut bytes, starts) = file(&[b"  ".to_vec(), plain(b"one"), plain(b"two"), plain(b"three")]);
     bytes[starts[n + 1] as usize + at..][..damage.len()].copy_from_slice(damage);
@@ -175,7 +176,7 @@ fn flags_that_nobody_knows_are_noted_and_unmake_no_header() {
     }
 }
 
-/// Nothing can follow the data of a streamed block, so they are not read.
+/// Nothing can follow the data of a streamed block, so no index is searched for in these data.
 #[test]
 fn no_index_is_sought_behind_a_streamed_block() {
     let stream = block(1, 0, 0, &vec![7; 10 << 20]);

@@ -63,7 +63,8 @@ fn ascii(part: &str) -> String {
     ascii
 }
 
-/// Returns all headers and the content of a described file. `elements` are those of the document's arrays.
+/// Returns all headers, and the content, of the FITS file that `document` describes. `elements` holds the
+/// elements of each array in `document`, in order.
 pub(super) fn of_document(document: &Document, elements: &[Elements]) -> Result<(Vec<u8>, Arc<dyn Content>)> {
     let (mut headers, mut pieces): (_, Vec<Arc<dyn Content>>) = (Vec::new(), Vec::new());
     let mut elements = elements.iter();

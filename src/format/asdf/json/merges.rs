@@ -35,7 +35,7 @@ impl Merges {
         Ok(finder.merges)
     }
 
-    /// True if the members of this mapping are needed.
+    /// True if a mapping has merge keys or is merged into another one: its members must be remembered.
     pub(super) fn has(&self, mapping: u64) -> bool {
         self.0.contains(&mapping)
     }
@@ -177,7 +177,7 @@ impl Members {
         self.0.get(name).is_some_and(|member| member.merge.is_none_or(|known| known == merge))
     }
 
-    /// Returns names and values in their order.
+    /// Returns the names and JSON values of all members, sorted by position.
     pub(super) fn in_order(&self) -> Vec<(&str, &[u8])> {
         self.sorted(|_| true)
     }

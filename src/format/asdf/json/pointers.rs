@@ -47,7 +47,7 @@ impl Pointers {
         pointer
     }
 
-    /// Records that a reference is written. True if the reference leads to the node of the anchor.
+    /// Records that a reference with `pointer` is written. False if `pointer` no longer leads to its node.
     pub(super) fn mention(&mut self, pointer: &Pointer) -> bool {
         let place = self.places.get_mut(&pointer.path).filter(|place| place.id == pointer.id);
         place.map(|place| place.is_mentioned = true).is_some()

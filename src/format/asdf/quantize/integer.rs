@@ -1,6 +1,6 @@
 //! Packed integers: converts two's complement numbers of any width to doubles.
 
-/// The zero bytes after the packed ones, so that 16 bytes can be read at any value.
+/// Number of zero bytes after the packed values, so that 16 bytes can be read from the start of any value.
 pub(super) const SPARE: usize = 16;
 
 /// Returns the signed integer of `width` bits at bit `bit` as the nearest double.

@@ -158,8 +158,8 @@ impl Collector for TableFinder {
 }
 
 impl TableFinder {
-    /// Returns flux, axis, uncertainty and mask of a spectrum: all arrays with a number for each number of
-    /// the flux, which must be one-dimensional.
+    /// Returns flux, axis, uncertainty and mask of a spectrum, if they have one number for each number of the
+    /// flux. Returns nothing if the flux is not one-dimensional.
     fn columns_of_spectrum(
         &mut self,
         tag: &str,
@@ -227,8 +227,8 @@ impl TableFinder {
         columns.into_iter().map(|(_, source)| self.bounded(source)).collect()
     }
 
-    /// Returns the column, without its metadata once the limit of all columns is reached: with aliases, a
-    /// short text may have much metadata.
+    /// Returns the column. Its metadata are dropped once the metadata of all columns exceed [`MOST_SAID`]:
+    /// with aliases, a short text may have much metadata.
     fn bounded(&mut self, mut source: Source) -> Source {
         self.said += source.facts.iter().map(|(key, value)| key.len() + value.len()).sum::<usize>();
         if self.said > MOST_SAID {
@@ -305,7 +305,7 @@ fn lost(column: &Source, unfit_in_block: Unfit<'_>) -> Option<String> {
 /// one is one-dimensional.
 fn is_table_of(columns: &[(u64, Source)]) -> bool {
     let [(_, first), _, ..] = columns else { return false };
-    // Streamed arrays have no fixed length, so only structured ones are tables.
+    // A streamed array has no fixed number of rows, so a mapping that contains one is no table.
     let rows = rows_of(&first.array);
     rows.is_some()
         && columns.iter().all(|(_, column)| rows_of(&column.array) == rows && unfit(&column.array).is_none())

@@ -46,7 +46,7 @@ pub(crate) struct NameRows {
     pub(crate) longest: u64,
     /// The first chunk with another number type.
     pub(crate) converted: Option<IndexEntry>,
-    /// The first chunk that can't be a row like the first one.
+    /// The first chunk that can't be a row, because it does not match `first` (see `takes`).
     pub(crate) misfit: Option<IndexEntry>,
     /// The first frame with data outside of the file.
     pub(crate) cut: Option<u64>,
@@ -110,8 +110,8 @@ impl NameRows {
         }
     }
 
-    /// True if a chunk can be a row like the first one. A single number takes the first number of a longer
-    /// chunk, as `gsd.hoomd.read_log` does.
+    /// True if a chunk can be a row beside the chunk `first`. If `first` is a single number, the row of a
+    /// longer chunk is its first number, as in `gsd.hoomd.read_log`.
     fn takes(&self, entry: &IndexEntry) -> bool {
         let first = &self.first;
         if first.is_text() || entry.is_text() {
