@@ -165,9 +165,10 @@ struct Member {
 }
 
 impl Members {
-    /// Sets a member. `merge` is the number of the merge key that adds it.
+    /// Sets a member, which keeps its position if it is set again, as in Python. `merge` is the number of the
+    /// merge key that adds it.
     pub(super) fn set(&mut self, name: &str, json: &[u8], merge: Option<u64>) {
-        let place = self.0.len();
+        let place = self.0.get(name).map_or(self.0.len(), |member| member.place);
         self.0.insert(name.into(), Member { json: json.into(), place, merge });
     }
 

@@ -229,6 +229,10 @@ fn merge_keys_bring_the_members_of_other_mappings() {
     // No name is repeated.
     let shown = text("{x: &x {a: 1, b: 2}, y: {<<: *x, a: 3, <<: *x}}", false).unwrap();
     assert_eq!((shown.matches("\"a\"").count(), shown.matches("\"b\"").count()), (2, 2), "{shown}");
+    // A member that is set again keeps its position, as in Python.
+    let shown = text("{x: &x {c: 1, b: 2}, y: &y {<<: *x, b: 3, a: 4}, z: {<<: *y}}", false).unwrap();
+    let z = shown.split("\"z\"").nth(1).unwrap();
+    assert!(z.find("\"c\"") < z.find("\"b\"") && z.find("\"b\"") < z.find("\"a\""), "{shown}");
     // The last value of a repeated key is merged.
     assert_eq!(json("{x: &x {a: 1, a: 2}, y: {<<: *x}}")["y"], json!({"a": 2}));
 }
