@@ -97,8 +97,9 @@ impl StoredStream {
 pub struct StreamName {
     /// A name of the stream within its file, in this version of the file.
     pub own: Vec<u8>,
-    /// A name of the stream in any file, with the MD5 that its header claims. A table is shared under this
-    /// name once the stored or the decoded bytes prove the MD5.
+    /// The name under which equal streams of several files share a table, and the MD5 that the file states
+    /// for the stream. The table is shared only once the stored or the decoded bytes are found to have this
+    /// MD5.
     pub shared: Option<(Vec<u8>, [u8; 16])>,
 }
 

@@ -1,4 +1,4 @@
-//! The names of files in a file, one a line, or each followed by NUL.
+//! A list of file names in a file: one name a line, or each name followed by NUL.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Kind, Result};
 
-/// Maximal length of a name in bytes. Linux has no longer paths.
+/// Length in bytes from which a name is refused. A path on Linux has at most 4096 bytes.
 const LONGEST: usize = 1 << 16;
 
 /// Opens a list; `-` is standard input.

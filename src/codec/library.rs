@@ -44,10 +44,10 @@ pub(super) trait Steps: Send {
     /// Returns the end of the stream once it is reached: `Ok`, or the error.
     fn end(&self) -> Option<&Result<()>>;
 
-    /// See [`Decoder::suspect`].
+    /// Returns, after a checksum error, the decoded offset of the first byte in doubt ([`Decoder::suspect`]).
     fn suspect(&self) -> Option<u64>;
 
-    /// See [`Decoder::weight`].
+    /// Returns the approximate memory of an idle decoder in bytes ([`Decoder::weight`]).
     fn weight(&self) -> u64;
 }
 

@@ -60,8 +60,8 @@ pub(super) fn check(content: &dyn Content, truth: &[u8], at: usize, count: usize
     assert!(buf[..read] == right[..right.len().min(count)], "{count} bytes at {at}");
 }
 
-/// Asserts that many concurrent readers get the right bytes of a stream through the table in `cache`: without
-/// memory, with a wrong table, and with much memory.
+/// Asserts that 32 concurrent readers get the right bytes of a stream. The readers use the seek table stored
+/// by `cache`, in three passes: with a cache budget of 0, with a wrong table, and with a budget of 64 MiB.
 pub(super) fn many_read(
     (kind, stored, truth): (IndexKind, &[u8], &[u8]),
     cache: &Arc<Cache>,
@@ -155,8 +155,8 @@ pub(super) fn say_the_same(ours: Option<String>, theirs: Option<String>) {
     }
 }
 
-/// Reads from the start on. Returns the bytes, the message of the error that ended the reads, and the
-/// soundness after it.
+/// Reads from the start to the end or to the first error. Returns the bytes, the message of the error, and
+/// the soundness of the content after the last read.
 pub(super) fn prefix(content: &Decoded) -> (Vec<u8>, Option<String>, Soundness) {
     let (mut bytes, mut buf) = (Vec::new(), vec![0; 100_000]);
     loop {

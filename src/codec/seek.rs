@@ -40,9 +40,9 @@ pub(super) trait SeekTable: Send + Sync + fmt::Debug + 'static {
         let _ = wanted;
     }
 
-    /// Returns the memory of a segment reader in bytes, without the segments that it decodes ahead.
+    /// Returns the memory of a [`SegmentReader`] in bytes, not counting the segments that it decodes ahead.
     ///
-    /// The default is the memory of a zlib segment with its symbols and its bytes.
+    /// The default is for a zlib reader, which holds one segment both as symbols and as bytes.
     fn weight(&self) -> u64 {
         8 << 20
     }
@@ -65,10 +65,10 @@ pub(super) trait SeekTable: Send + Sync + fmt::Debug + 'static {
     }
 }
 
-/// A decoder that takes a stream segment by segment.
+/// A decoder that returns the output of a stream in segments. A segment is the output of one decoding step.
 pub(super) trait SegmentReader: Send {
     /// Puts the next segment into `out`, whose old contents do not matter, and returns the segment's start in
-    /// `out`; it ends with `out`. `None` is the end of a sound stream.
+    /// `out`; the segment ends at the end of `out`. `None` is the end of a sound stream.
     ///
     /// An error comes after all bytes before the damage.
     fn next(&mut self, out: &mut Vec<u8>) -> Result<Option<usize>>;
@@ -102,7 +102,7 @@ pub(super) trait SegmentReader: Send {
     }
 }
 
-/// A stream with a seek table, and the library's decoder, which decides where our decoder finds damage.
+/// A stream with a seek table, and the library's decoder, which gives the verdict if ours finds damage.
 #[derive(Debug)]
 pub(super) struct Seekable<T> {
     table: Arc<T>,
@@ -117,7 +117,7 @@ struct Verdict {
     /// The decoded offset at which both decoders stopped.
     at: u64,
     error: Error,
-    /// See [`Decoder::suspect`].
+    /// The decoded offset of the first byte that a checksum error puts in doubt ([`Decoder::suspect`]).
     suspect: Option<u64>,
 }
 

@@ -113,7 +113,7 @@ fn encode(name: &str, bytes: &[u8]) -> (Codec, Vec<u8>) {
     }
 }
 
-/// Returns the output of the crate's own reader before it stops, for streams.
+/// Returns the output of the codec's library up to the end or the first error, for codecs with streams.
 fn bare(codec: Codec, stored: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::new();
     let _ = match codec {
@@ -188,8 +188,8 @@ fn backwards_and_by_several_readers_at_once() {
                         let count = truth.len().div_ceil(buf.len());
                         for step in 0..count {
                             let at = match reader {
-                                // Three readers share the kernel's read-ahead, one reads backwards, one
-                                // jumps.
+                                // Three readers take the next range in turn, as the kernel's read-ahead may
+                                // do; one reads backwards, one jumps.
                                 0..3 => next.fetch_add(1, Ordering::Relaxed),
                                 3 => count - 1 - step,
                                 _ => step * 7 % count,

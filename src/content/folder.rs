@@ -20,8 +20,8 @@ pub trait Folder: Send + Sync + fmt::Debug {
     /// Passes the entries from number `from` on to `take`, in a stable order, until `take` returns false.
     fn list(&self, from: u64, take: &mut dyn FnMut(&OsStr, EntryKind) -> bool) -> Result<()>;
 
-    /// True if a lookup or a listing may take long now, for example because the first one reads an index. It
-    /// must then not run on a thread that answers the kernel.
+    /// True if a lookup or a listing may take long now, for example because the first one reads an index.
+    /// Slow calls must not run on a thread that answers the kernel.
     fn is_slow(&self) -> bool {
         false
     }
@@ -107,8 +107,8 @@ pub enum Renewal {
 /// A signature of a file's bytes that is compared between generations of the source.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Signature {
-    /// Differs if the bytes differ, as long as only saves made in the mount have changed the source. Empty if
-    /// no save changes the bytes.
+    /// A text that differs if the bytes differ, provided that only saves made in the mount have changed the
+    /// source. The text is empty if no save changes the bytes.
     pub text: String,
     /// The place of the bytes in the source. A save made in the mount may move them. After a change by
     /// another program, only bytes at the same place are known to be the same.

@@ -58,7 +58,7 @@ impl Report {
     }
 }
 
-/// A child process that probes a mount in the foreground, which has no caller's process to do it.
+/// A child process that probes a mount whose daemon runs in the foreground and so has no parent to probe it.
 #[derive(Debug)]
 pub(crate) struct Prober {
     child: UnixStream,
@@ -66,9 +66,9 @@ pub(crate) struct Prober {
 }
 
 impl Prober {
-    /// Starts the process; `answers` runs in it when [`Prober::probe`] is called.
+    /// Starts the child, which runs `answers` when [`Prober::probe`] is called.
     ///
-    /// The process must have only one thread.
+    /// The calling process must have only one thread.
     pub(crate) fn start(answers: impl FnOnce() -> Result<()>) -> Result<Self> {
         let (ours, mut theirs) = UnixStream::pair()?;
         // SAFETY: as in `start`.
@@ -113,13 +113,13 @@ pub(crate) fn close_inherited() {
     let _ = unsafe { libc::syscall(libc::SYS_close_range, 3_u32, u32::MAX, 0_u32) };
 }
 
-/// Runs `daemon` in a child process. Returns when the child serves and `answers` has succeeded in this
-/// process. Then calls `announce` with the child.
+/// Runs `daemon` in a child process. Waits until the child serves and `answers` has succeeded in this
+/// process, calls `announce` with the child's process id, and returns.
 ///
-/// The process must have only one thread.
+/// The calling process must have only one thread.
 ///
 /// # Errors
-/// `daemon` or `answers` failed, or the child was killed. The child has ended.
+/// `daemon` or `answers` failed, or the child was killed. The child has ended in each case.
 pub(crate) fn start(
     daemon: impl FnOnce(&mut Report) -> Result<()>,
     answers: impl FnOnce() -> Result<()>,

@@ -1,8 +1,9 @@
-//! The files to read: local files, and files on servers; each is named itself, or is in a named directory.
+//! The files to read, local or on servers: files that the user names, and files in directories that the user
+//! names.
 //!
-//! Local directories are read by [`Walk`]. A directory on a server is listed page by page as the walk goes on,
-//! so its files come in the order of its listing, and only their names decide what is skipped. Their formats
-//! are known once they are opened.
+//! Local directories are read by [`Walk`]. A directory on a server is listed page by page during the walk, so
+//! its files come in the order of the listing. The walk skips such files by their names only, because their
+//! formats are known only once they are opened.
 
 use std::iter::{Once, once};
 use std::path::{Path, PathBuf};
@@ -30,9 +31,10 @@ pub(crate) enum Found {
 #[derive(Debug)]
 pub(crate) struct Elsewhere {
     pub(crate) place: Arc<dyn Place>,
-    /// The revision, if the list of the directory has it.
+    /// The file's size, ETag and modification time, if the listing of the directory has them.
     pub(crate) revision: Option<Revision>,
-    /// True for a file that was named itself. A file that was found in a directory may have an unknown format.
+    /// True if the user named the file. False if the file was found in a directory; it is then skipped if its
+    /// format is unknown.
     pub(crate) is_named: bool,
 }
 
@@ -54,8 +56,9 @@ impl Found {
         }
     }
 
-    /// True if an error of [`Found::open`] or of its format means that the file is none to read. The formats of
-    /// local files in directories are checked by the walk.
+    /// True if `error`, from opening or parsing the file, means that the file is skipped: its format is
+    /// unknown, and it was found in a directory on a server. The walk itself skips local files of unknown
+    /// formats.
     pub(crate) fn is_passed_over(&self, error: &Error) -> bool {
         matches!(self, Self::Elsewhere(file) if !file.is_named) && error.kind() == Kind::Unrecognised
     }
@@ -63,11 +66,11 @@ impl Found {
 
 type Entries = Box<dyn Iterator<Item = Result<PlaceEntry>>>;
 
-/// An iterator over the files that are named, and those in named directories.
+/// An iterator over the files that the user names, and the files in directories that the user names.
 pub(crate) struct FilesToRead<'a, I> {
     named: I,
     servers: &'a Servers,
-    /// True if a named address without a slash at its end is a file, without a request.
+    /// True if a named address without a slash at its end is taken for a file, without a request.
     slash_decides: bool,
     local: Option<Walk<Once<PathBuf>>>,
     /// The directories on a server that are being listed, and their addresses.
@@ -76,8 +79,8 @@ pub(crate) struct FilesToRead<'a, I> {
 }
 
 impl<'a, I: Iterator<Item = PathBuf>> FilesToRead<'a, I> {
-    /// Creates a walk over the named files, and the files in the named directories. A server is asked which of
-    /// both a name is.
+    /// Creates a walk over the named files, and the files in the named directories. A request to the server
+    /// finds out if an address is a file or a directory.
     pub(crate) fn new(named: I, servers: &'a Servers) -> Self {
         Self { named, servers, slash_decides: false, local: None, levels: Vec::new(), passed_over: 0 }
     }
@@ -115,8 +118,8 @@ impl<'a, I: Iterator<Item = PathBuf>> FilesToRead<'a, I> {
         }
     }
 
-    /// Returns the next file in the innermost directory; `None` if it is another directory, a file to skip, or
-    /// the end.
+    /// Returns the next file in the innermost directory; `None` if the next entry is a directory or a file to
+    /// skip, or if there are no more entries.
     fn listed(&mut self) -> Option<Found> {
         let depth = self.levels.len();
         let (label, entries) = self.levels.last_mut()?;

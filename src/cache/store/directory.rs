@@ -10,8 +10,8 @@
 //! user may write it. All access goes through the directory's descriptor, which is opened before the mount,
 //! as the mount may cover the directory. Files are written under a temporary name and renamed, so that two
 //! mounts that make the same table do not interfere. The number of open files is limited. A closed file is
-//! reopened by its name, if it is still the same file. The file of a removed table may stay open, because the
-//! table may still prove the bytes of a stream that has changed since.
+//! reopened by its name, if it is still the same file. The file of a removed table may stay open: if the
+//! stream has changed, readers still check its output against that table.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -32,8 +32,9 @@ use crate::user_dirs::{self, cached_files};
 /// The suffix of a table's file name.
 const SUFFIX: &str = ".seek";
 
-/// Maximum bytes of all tables, and the divisor of the free space that limits them, too.
+/// Maximum size of all tables together, in bytes.
 const MOST: u64 = 1 << 30;
+/// Divisor of a second limit: a tenth of the free space, where the space of the tables counts as free.
 const PART: u64 = 10;
 
 /// Maximum number of tables that are open at a time.

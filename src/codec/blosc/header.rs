@@ -54,7 +54,8 @@ pub enum Shuffle {
     None,
     /// All first bytes of the elements, all second bytes, and so on.
     Bytes,
-    /// All lowest bits of the first bytes, and so on.
+    /// The first bit of every element, then the second bit of every element, and so on. The lowest bit of an
+    /// element's first byte is its first bit.
     Bits,
 }
 
@@ -164,7 +165,7 @@ impl Header {
         self.flags & MEMCPYED != 0
     }
 
-    /// Returns the bytes of an element, 1 to 255; may be 0 in an empty buffer.
+    /// Returns the size of an element in bytes, 1 to 255; may be 0 in an empty buffer.
     pub fn typesize(&self) -> u32 {
         self.typesize
     }
@@ -174,7 +175,7 @@ impl Header {
         self.nbytes
     }
 
-    /// Returns the decoded bytes of a block: 1 to `nbytes`, or any number in an empty buffer.
+    /// Returns the decoded size of a block in bytes: 1 to `nbytes`, or any number in an empty buffer.
     pub fn blocksize(&self) -> u32 {
         self.blocksize
     }
@@ -184,7 +185,7 @@ impl Header {
         self.cbytes
     }
 
-    /// Returns the shuffle of a block. If both flags are set, bytes win, as in the C library.
+    /// Returns the shuffle of a block. If both flags are set, the byte shuffle wins, as in the C library.
     pub fn shuffle(&self) -> Shuffle {
         if self.is_memcpyed() {
             Shuffle::None
@@ -202,7 +203,7 @@ impl Header {
         if self.nbytes == 0 { 0 } else { self.nbytes.div_ceil(self.blocksize) }
     }
 
-    /// Returns the decoded bytes of block `index`; 0 past the last block.
+    /// Returns the decoded size of block `index` in bytes; 0 past the last block.
     pub fn block_len(&self, index: u32) -> u32 {
         let start = u64::from(index) * u64::from(self.blocksize);
         let rest = u64::from(self.nbytes).saturating_sub(start);

@@ -19,7 +19,7 @@ use crate::error::Result;
 /// Usual memory of a decoder in bytes.
 pub(super) const DECODER: u64 = 7 << 20;
 
-/// A block with a longer output is given in pieces, never held whole.
+/// Maximum output of a block that is held whole, in bytes. A longer output is returned in pieces.
 pub(super) const WHOLE: u64 = 2 << 20;
 
 /// Bytes searched for magics at a time.
@@ -34,11 +34,11 @@ pub(super) struct Bzip2Reader {
     offset: u64,
     /// The end of the last decoded block, or the start of the current one while it is being decoded.
     bit: u64,
-    /// The decoder of a long block, whose output is given in pieces.
+    /// The decoder of a long block, whose output is returned in pieces.
     long: Option<Box<Decoder>>,
     ahead: VecDeque<QueuedBlock>,
     candidates: VecDeque<u64>,
-    /// Offset up to which magics were searched.
+    /// Offset in the stored bytes up to which magics were searched for.
     searched: u64,
     depth: Depth,
 }
@@ -53,8 +53,9 @@ type DecodedBlock = std::result::Result<(Block, Output), Fault>;
 
 /// The output of a block.
 enum Output {
+    /// All bytes of the output.
     Summary(Vec<u8>),
-    /// Output that is read from the decoder.
+    /// The decoder of a block with more than [`WHOLE`] bytes of output, which are taken from it in pieces.
     Long(Box<Decoder>),
 }
 

@@ -24,7 +24,7 @@ pub(super) struct Bzip2Table {
 #[derive(Default)]
 struct TableState {
     blocks: Vec<BlockEntry>,
-    /// The chain, which continues after the last of `blocks`.
+    /// The chain of blocks from the first stored byte on, followed to the end of the last of `blocks`.
     chain: BlockChain,
     /// The decoded offset after the last block.
     end: u64,
@@ -43,7 +43,8 @@ impl Bzip2Table {
         }
     }
 
-    /// Notes that the chain was followed to its end. Stores the table on another thread.
+    /// Notes that the last block was decoded. If the output has the expected size, another thread stores the
+    /// table.
     pub(super) fn ended(self: &Arc<Self>) {
         let Some(slot) = self.index.slot() else { return };
         let mut state = self.state();
@@ -88,7 +89,7 @@ impl Bzip2Table {
         state.blocks.get(at).and_then(|entry| entry.start())
     }
 
-    /// Adds a block that was decoded at the end of the chain, unless the table has it.
+    /// Adds a decoded block if it is the next one after the last block of the table.
     pub(super) fn accept(&self, start: BlockStart, block: &Block) {
         let mut state = self.state();
         if block.start == start.bit && state.chain.accept(block) {

@@ -1,8 +1,8 @@
-//! The compressed output before a checkpoint.
+//! The window of a checkpoint, compressed. The window is the 32 KiB of output before the checkpoint.
 //!
-//! The output after a position refers to about a fifth of the 32 KiB before it. The rest is set to zero
-//! (`probe.rs`), and deflate compresses the window to 5 to 7 KB. Compression takes longer than all other work
-//! for a checkpoint, so it is a separate step that any idle thread can take.
+//! The output after a checkpoint refers to about a fifth of the window's bytes. The other bytes are set to
+//! zero (`probe.rs`), and deflate compresses the window to 5 to 7 KB. Compression takes longer than all other
+//! work for a checkpoint, so it is a separate step that any idle thread can take.
 
 use std::io::Read;
 
@@ -59,7 +59,7 @@ impl PackedWindow {
         self.len
     }
 
-    /// True if nothing comes before the position.
+    /// True if the window is empty: there is no output before the checkpoint.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }

@@ -143,12 +143,12 @@ impl CumulativeCrcs {
         Self { unit: scale.unit(), at: vec![0], now: 0 }
     }
 
-    /// Returns CRCs that continue from the current offset, without the earlier ones.
+    /// Returns an empty list that continues these CRCs from the current offset.
     pub(super) fn tip(&self) -> Self {
         Self { unit: self.unit, at: Vec::new(), now: self.now }
     }
 
-    /// Adds the CRCs that a [`tip`](Self::tip) has gathered.
+    /// Appends the CRCs of `tip`, which [`Self::tip`] returned and [`Self::go_on`] has continued.
     pub(super) fn add(&mut self, tip: Self) {
         self.at.extend(tip.at);
         self.now = tip.now;

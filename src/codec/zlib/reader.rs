@@ -24,7 +24,7 @@ const PASS: u64 = 640 << 10;
 /// Memory of a resolver in bytes.
 const RESOLVER: u64 = 1 << 16;
 
-/// Output bytes decoded after a checkpoint to make it.
+/// Output bytes decoded after a checkpoint to find the window bytes that it needs (`deflate/probe.rs`).
 const PROBE: usize = WINDOW;
 
 pub(super) struct ZlibReader {

@@ -8,7 +8,8 @@ use crate::sync::Awaited;
 const FIRST: u64 = 128 << 10;
 /// Factor from the size of one part to the next.
 const GROWTH: u64 = 16;
-/// Maximal total size of all parts, in bytes. Kept ends of earlier parts are not counted.
+/// Limit of the gathered parts of all arrays together, in bytes. The end that is kept of an array's previous
+/// part (`OLD`) is not counted.
 pub(super) const MOST: u64 = 256 << 20;
 /// Bytes kept of the previous part: the requests of one reader may arrive out of order.
 const OLD: usize = 2 << 20;
