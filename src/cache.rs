@@ -1,8 +1,9 @@
 //! The cache of decoded units under a byte budget, shared by all files of a mount.
 //!
-//! A unit is identified by its content and its offset there. The least recently used is evicted first. Memory
-//! for work in progress counts, too ([`Reservation`]). Read-ahead takes up to half of the budget, foreground
-//! decodes up to all of it; beyond that they wait.
+//! A unit is identified by its content and its offset in the content. The least recently used unit is evicted
+//! first. Memory for work in progress counts against the budget, too ([`Reservation`]). Read-ahead starts
+//! only if work in progress then takes at most half of the budget. A foreground decode that would exceed the
+//! budget waits while others run.
 //!
 //! The cache also holds other state of decoding that is bounded for the whole mount: idle decoders
 //! ([`Reclaim`]), worker threads ([`Workers`]), buffers for reuse, a temporary file ([`TempSegments`]), and
@@ -55,7 +56,7 @@ const THREADS: usize = 16;
 const BEHIND: u64 = 16 << 20;
 
 /// Bytes of units that are kept even if decoders exceed the budget. A decoder of a zstd frame may need more
-/// than the budget. Without the exemption, a reader that reads a unit in parts would have it decoded again
+/// than the budget. Without the exemption, a reader that reads a unit in parts would decode the unit again
 /// for each part.
 const LEAST: u64 = 1 << 20;
 

@@ -3,7 +3,7 @@
 //! | module | what it does |
 //! |---|---|
 //! | [`line`](mod@line) | describes one file |
-//! | [`names`] | the list of files in a file |
+//! | [`names`] | reads the names of files from a file |
 //! | [`since`] | an older catalogue, from which the lines of unchanged files are copied |
 //! | [`workers`] | describes files on all cores; passes the lines on in the order of the names |
 
@@ -65,7 +65,7 @@ pub fn run(request: &Request, out: &mut dyn Write) -> Result<()> {
     let (progress, mut counts) = (Progress::new(request.quiet), Counts::default());
     let mut failed = None;
     let named = request.paths.iter().cloned().map(Ok).chain(list.into_iter().flatten());
-    // No name follows an error of the list.
+    // The names end at the first error of the list.
     let named = named.map_while(|name| match name {
         Ok(name) => Some(name),
         Err(error) => {

@@ -173,7 +173,7 @@ struct Arguments {
 }
 
 impl Arguments {
-    /// Refuses an empty path, which an unset variable in a script leaves.
+    /// Refuses an empty path, such as one from an unset variable in a script.
     fn have_names(&self) -> Result<()> {
         let is_empty = |path: &Path| path.as_os_str().is_empty();
         let options = [
@@ -213,8 +213,8 @@ enum Generated {
 
 /// Runs the requested action and returns the exit status. An error is one line on stderr.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
-    // A write beyond the file size limit must fail, not end the process. A handler achieves that; an ignored
-    // signal would be inherited by editors and fusermount3.
+    // A write beyond the file size limit must fail, not end the process. A handler for the signal achieves
+    // that. Ignoring the signal would achieve it, too, but editors and fusermount3 would inherit that.
     let _ = signal_hook::flag::register(libc::SIGXFSZ, std::sync::Arc::default());
     let arguments: Vec<OsString> = arguments.into_iter().collect();
     let asked = arguments.get(1).is_some_and(|argument| argument == complete::ASKED_BY);
@@ -379,7 +379,7 @@ fn command() -> clap::Command {
 }
 
 fn generate(what: Generated) -> Result<Vec<u8>> {
-    // --help hides the paths because its usage lines describe them better.
+    // Only --help hides the argument of the paths, because its usage lines describe the paths better.
     let command = command().mut_arg("paths", |paths| paths.hide(false));
     Ok(match what {
         Generated::Man => man::page(command, &sections())?,

@@ -1,10 +1,11 @@
 //! Codecs: from stored bytes to content.
 //!
 //! A codec takes the stored (encoded) bytes as a [`Content`] and gives the decoded ones as another. lz4 and
-//! blosc are cut into chunks that decode independently ([`Chunks`](crate::decode::Chunks)). zlib, bzip2, and
-//! zstd and LZ4 frames, which are cut into [`parts`], are streams ([`Sequential`](crate::decode::Sequential))
-//! with a seek table of the offsets where decoding can start ([`seek`]). Both are read through [`Decoded`],
-//! which keeps a bounded number of decoded chunks in the mount's [`Cache`]. No codec holds a whole block.
+//! blosc are cut into chunks that decode independently ([`Chunks`](crate::decode::Chunks)). zlib, bzip2, zstd
+//! frames and LZ4 frames are streams ([`Sequential`](crate::decode::Sequential)) with a seek table of the
+//! offsets where decoding can start ([`seek`]); frames are cut into [`parts`]. Chunks and streams are read
+//! through [`Decoded`], which keeps a bounded number of decoded chunks in the mount's [`Cache`]. No codec
+//! holds a whole block.
 
 pub mod blosc;
 pub mod bunzip;

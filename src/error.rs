@@ -21,7 +21,8 @@ pub enum Kind {
     NotFound,
     /// The file is of no known format.
     Unrecognised,
-    /// The bytes violate their format: truncated, overlapping, overflowing, a broken stream.
+    /// The bytes violate their format: they are truncated, parts overlap, a number overflows, a stream is
+    /// broken.
     Damaged,
     /// The bytes may be valid, but this program can't read them: an unknown codec or version.
     Unsupported,
@@ -31,7 +32,7 @@ pub enum Kind {
     Busy,
     /// Another program changed the tree after the text of a save was begun.
     Conflict,
-    /// The text does not fit, or is too large to handle.
+    /// The new text of a tree does not fit into the file, or is too large to handle.
     TooLarge,
     /// The file can't be written.
     ReadOnly,
@@ -114,7 +115,8 @@ impl Error {
         self
     }
 
-    /// Adds the position in a stream, or the bit offset that an existing one lacks.
+    /// Adds the position in a stream. If the error has a position without a bit offset, adds only the bit
+    /// offset.
     #[must_use]
     pub fn in_stream(mut self, bit: Option<u64>, decoded: u64) -> Self {
         let place = self.context_mut().stream.get_or_insert(StreamPlace { bit, decoded });

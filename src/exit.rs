@@ -2,7 +2,7 @@
 
 use crate::error::{Error, Kind};
 
-/// Success; a mount is ready.
+/// Success. If a mount was requested, it is ready.
 pub const OK: u8 = 0;
 /// Failure, with one line on stderr that gives the reason. No mount, daemon or directory is left.
 pub const FAILED: u8 = 1;

@@ -11,7 +11,7 @@ use crate::format::editor::SaveTarget;
 use crate::format::recovery::{self, Condition};
 use crate::named;
 
-/// Returns the reason if the file is half-saved or may be; `None` if it is whole.
+/// Returns a reason if the file is, or may be, half-saved; `None` if it is not.
 pub(crate) fn halfway(file: &Path) -> Option<String> {
     if !named::is_local(file).unwrap_or(false) {
         return None;

@@ -1,8 +1,8 @@
 //! One mounted file through its generations: parsing, detection of changes, checksums.
 //!
-//! This module knows no writes and no inode numbers.
+//! Writes and inode numbers are not handled in this module.
 //!
-//! - `mounted_file`: one file from the first look until another file takes its name
+//! - `mounted_file`: one file, from the first stat of its path until another file is at that path
 //! - `open_files`: a bounded number of parsed files that are kept open
 //! - `serials`: serial numbers of the files in a mount
 //! - `generation`: a snapshot of a file, which never changes

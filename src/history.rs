@@ -3,22 +3,22 @@
 //! ```text
 //! $XDG_STATE_HOME/asdf-mount/history/
 //!   survey-galaxy.asdf-KEY-PATH/                    0700: a bucket, the texts of one file
-//!     00000017-2026-11-23T10-36-37Z-TAG.yaml        0600: an entry, a text with a line about its save before it
-//!   .size                                           the bytes of all entries
+//!     00000017-2026-11-23T10-36-37Z-TAG.yaml        0600: an entry: a line about a save, then the text
+//!   .size                                           the size of all entries in bytes
 //! ```
 //!
 //! - `file_id`: KEY and PATH, by which the bucket of a file is found
 //! - `bucket`: the files of a bucket, and their limits; `entry`: the bytes of an entry
 //! - `chain`: which entries belong to the present text
 //!
-//! A save writes its entry before it changes the file. If the program is killed, the entry is there or not,
-//! never a part of it: an entry is written under a temporary name and renamed. If the save fails, the entry is
-//! removed. An entry is ignored if its save did not happen: its text is then still the text of the file.
-//! Nothing is synced: after a power cut the last entries may be missing or torn. A digest reveals torn ones.
+//! A save writes its entry before it changes the file. If the program is killed, the entry exists completely
+//! or not at all: it is written under a temporary name and renamed. If the save fails, the entry is removed.
+//! An entry whose save did not happen is ignored: its text is still the text of the file. Nothing is synced:
+//! after a power cut the last entries may be missing or torn. A digest reveals torn entries.
 //!
 //! No program needs a lock. Names of entries contain a random tag, so two machines that share the state
-//! directory never write the same name. No error here fails a save: [`History::trouble`] returns the first
-//! one.
+//! directory never write the same name. No error of the history fails a save: [`History::trouble`] returns
+//! the first one.
 
 mod bucket;
 mod chain;
@@ -58,7 +58,7 @@ pub struct History {
     trouble: Mutex<Trouble>,
 }
 
-/// The first error of keeping a text, until it is taken.
+/// The first error of keeping a text, until [`History::trouble`] returns it.
 #[derive(Debug)]
 enum Trouble {
     None,
@@ -79,7 +79,7 @@ pub struct Replaced<'a> {
     pub new: &'a [u8],
 }
 
-/// A kept text of a save that is not done yet.
+/// A text that was kept for a save that is not done yet.
 #[derive(Debug)]
 pub struct KeptText<'a> {
     history: &'a History,
@@ -142,7 +142,8 @@ impl History {
         })
     }
 
-    /// Returns the state directory, and the directory of replaced texts in it, which is created if `makes`.
+    /// Returns the state directory, and the directory of replaced texts in it. Creates the latter if
+    /// `makes` is true.
     fn open_dir(&self, makes: bool) -> Result<(Arc<OwnedFd>, OwnedFd)> {
         let state = self.dir.get().0;
         if makes {
@@ -280,7 +281,7 @@ impl KeptText<'_> {
     pub fn withdraw(self) {
         self.bucket.remove(&self.name);
         let Ok((state, dir)) = self.history.open_dir(false) else { return };
-        // Both removals fail if there are other texts.
+        // Both directories are removed only if they are empty.
         let _ = rustix::fs::unlinkat(&dir, &*self.bucket.name, AtFlags::REMOVEDIR);
         let _ = rustix::fs::unlinkat(&*state, HISTORY, AtFlags::REMOVEDIR);
     }

@@ -72,7 +72,7 @@ pub fn start(settings: &Settings, target: LogTarget) -> Result<()> {
     // Syslog adds its own timestamps.
     let timed = matches!(output, Output::File(_) | Output::Stderr);
     let events = tracing_subscriber::fmt().with_env_filter(filter).with_ansi(false).with_writer(output);
-    // Both fail only if a log was started before; it stays in use.
+    // Both calls fail only if a log was started before; that log stays in use.
     let _ = if timed { events.try_init() } else { events.without_time().try_init() };
     std::panic::set_hook(Box::new(|panic| tracing::error!("a bug in asdf-mount: {panic}")));
     Ok(())
@@ -81,7 +81,7 @@ pub fn start(settings: &Settings, target: LogTarget) -> Result<()> {
 /// Opens the log file again under its name, so that logrotate can rename it. Without a log file, does nothing.
 ///
 /// # Errors
-/// The file can't be opened; the log goes on in the old one.
+/// The file can't be opened; the log is still written to the old file.
 pub fn reopen() -> Result<()> {
     if let Some((path, file)) = LOG_FILE.get() {
         *file.write().unwrap_or_else(PoisonError::into_inner) = open_file(path)?;

@@ -177,7 +177,7 @@ impl Look {
         format!("{}: {line}", one_line(&self.label.to_string_lossy()))
     }
 
-    /// Waits until the seek tables of decoded blocks are kept.
+    /// Waits until the seek tables of decoded blocks are stored, at most [`PATIENCE`].
     pub fn close(self) {
         self.cache.store().settle_within(PATIENCE);
     }

@@ -130,7 +130,7 @@ fn scheme(argument: &Path) -> Option<&str> {
         .filter(|scheme| scheme.starts_with(|first: char| first.is_ascii_alphabetic()))
 }
 
-/// Returns the address that an argument is; `None` for a path.
+/// Returns the address in an argument; `None` if the argument is a path.
 fn address(argument: &Path) -> Result<Option<Address>> {
     let Some(scheme) = scheme(argument) else { return Ok(None) };
     let text = argument.to_str().unwrap_or_default();

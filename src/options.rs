@@ -40,8 +40,8 @@ pub const PID_ATTRIBUTE: &str = "user.asdf-mount.pid";
 /// Maximum of `padding=` in bytes.
 const MOST_PADDING: u64 = 1 << 30;
 
-/// Minimum of `cache=` in bytes. With less, a reader of half a unit at a time would have each unit decoded
-/// twice.
+/// Minimum of `cache=` in bytes. With a smaller cache, each unit would be decoded twice for a program that
+/// reads half a unit at a time.
 pub const LEAST_CACHE: u64 = 1 << 20;
 
 /// Minimum of `max_read=`: one page.
@@ -337,7 +337,7 @@ pub fn refuse_others(lists: &[OsString], accepted: &[&str], action: &str) -> Res
     Ok(())
 }
 
-/// Parses the views of a list that was quoted as a whole, or the first one of a list that was not.
+/// Parses names of views: all names if the list was quoted as a whole, otherwise only the first.
 fn views(value: &[u8]) -> Result<ShownViews> {
     let mut views = ShownViews::none();
     for name in value.split(|byte| *byte == b',') {

@@ -6,7 +6,7 @@
 //! another text is about to be saved. It then gets a copy of the text that it showed.
 //!
 //! The overlay's lock is held for operations that take no longer than copying a tree. During a save only the
-//! lock on the format's [`Editor`] is held, which is taken first.
+//! lock on the format's [`Editor`] is held. A thread that needs both locks takes the editor's first.
 //!
 //! - `file`: the files of an overlay, and the quota of all of them
 //! - `write_handle`, `change`, `naming`, `xattr`: the operations of programs on them

@@ -1,6 +1,6 @@
-//! A progress line on the terminal for runs longer than a second; nothing if stderr is no terminal.
+//! A progress line on the terminal for runs longer than a second; no line is shown if stderr is no terminal.
 //!
-//! For many small files the line shows their number, for a file that takes long it is a progress bar.
+//! For many small files the line shows their number. For a file that takes long to read it is a progress bar.
 
 use std::cell::{Cell, RefCell};
 use std::io::IsTerminal;

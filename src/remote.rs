@@ -23,10 +23,10 @@
 //!
 //! # How an object is read
 //!
-//! The first request is a GET of the first block of 1 MiB; the size is in its `Content-Range`. If the cache on
-//! disk has that block, the server sends it only if it has another version. A block is looked for in memory
-//! (the cache of the mount), among the requests of other readers, on disk, and then on the server. A reader
-//! that goes on from block to block is read ahead of, in requests of 8 MiB.
+//! The first request is a GET of the first block of 1 MiB; the size is in its `Content-Range`. If the cache
+//! on disk has that block, the server sends it only if it has another version. A block is looked for in
+//! memory (the cache of the mount), among the requests of other readers, on disk, and then on the server. For
+//! a reader that goes on from block to block, later blocks are read ahead in requests of 8 MiB.
 //!
 //! Each request names the version by If-Match, if the ETag is strong. Each reply is compared with the version
 //! that was opened: ETag and size, and without a strong ETag the date, too.

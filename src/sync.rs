@@ -13,7 +13,7 @@ thread_local! {
     static AWAITED: Cell<u32> = const { Cell::new(0) };
 }
 
-/// A marker that other threads may wait for this one, because it holds a lock or memory that they need. It
+/// A guard. While it exists, other threads may wait for this one, which has a lock or memory they need. It
 /// must be dropped by the thread that created it.
 #[derive(Debug)]
 pub(crate) struct Awaited(());

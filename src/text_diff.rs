@@ -18,14 +18,15 @@ const WINDOW: usize = 1 << 16;
 /// Maximum comparisons of lines in one diff. Beyond it, changed lines are shown as replaced.
 const MOST_WORK: u64 = 1 << 31;
 
-/// A run of lines of each text, which differ: offsets of their bytes, and numbers of the first lines, from 0.
+/// A run of lines of the old text, and the different lines that replace it in the new text. Each run is given
+/// by the offsets of its bytes and by the number of its first line, counted from 0.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct ChangedLines {
     old: Range<usize>,
     new: Range<usize>,
     old_line: u64,
     new_line: u64,
-    /// Counts of the lines.
+    /// Number of lines in the run of the old text; `added` is that of the new text.
     removed: u64,
     added: u64,
 }
@@ -99,7 +100,7 @@ fn compare(old: &[u8], new: &[u8], found: &mut dyn FnMut(ChangedLines) -> io::Re
     pending.map_or(Ok(()), found)
 }
 
-/// Returns the length of the lines that both texts begin with.
+/// Returns the number of bytes in the whole lines that both texts begin with.
 fn common_start(old: &[u8], new: &[u8]) -> usize {
     let equal = old.iter().zip(new).take_while(|(a, b)| a == b).count();
     if equal == old.len() && equal == new.len() {
@@ -108,7 +109,7 @@ fn common_start(old: &[u8], new: &[u8]) -> usize {
     old.get(..equal).and_then(|same| same.iter().rposition(|&byte| byte == b'\n')).map_or(0, |at| at + 1)
 }
 
-/// Returns the length of the lines that both texts end with.
+/// Returns the number of bytes in the whole lines that both texts end with.
 fn common_end(old: &[u8], new: &[u8]) -> usize {
     let equal = old.iter().rev().zip(new.iter().rev()).take_while(|(a, b)| a == b).count();
     // The equal part may begin within a line.

@@ -189,8 +189,8 @@ fn set(name: &str) -> Option<PathBuf> {
     std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute())
 }
 
-/// Returns the home of the effective user: `HOME`, or that of the user database if `HOME` is unset or another
-/// user's. mount(8) and sudo may leave another user's `HOME`.
+/// Returns the home of the effective user: `HOME`, or the home in the user database if `HOME` is unset or
+/// belongs to another user. mount(8) and sudo may leave `HOME` as another user's.
 ///
 /// A home that does not exist (`/nonexistent`) is ignored, not created.
 fn home() -> Option<PathBuf> {
@@ -214,7 +214,8 @@ pub fn is_ours(stat: &Stat) -> bool {
     stat.st_uid == rustix::process::geteuid().as_raw() && stat.st_mode & BY_OTHERS == 0
 }
 
-/// Returns the name prefix of kept files of the source at `path`: the names of its directory and of the file.
+/// Returns the prefix of names under which files about the source at `path` are kept. It consists of the
+/// names of the source and of its directory.
 pub fn stem_of(path: &Path) -> OsString {
     let cut = |name: &OsStr, most: usize| {
         let bytes = name.as_bytes();

@@ -72,7 +72,7 @@ impl SharedByWorkers {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Starts a thread if a job is queued for one. Returns false if the system refuses.
+    /// Starts a thread if a queued job needs one and the bound allows it. False if the system refuses.
     fn start_thread(self: &Arc<Self>, state: &mut WorkersState) -> bool {
         if state.idle >= state.waiting.len() || state.at_work() >= self.bound {
             return true;
@@ -89,7 +89,7 @@ impl SharedByWorkers {
         let mut state = self.lock();
         loop {
             if state.at_work() > self.bound {
-                // This was the extra thread for a job that has resumed.
+                // This thread is one too many: a thread that it stood in for has resumed.
                 state.threads -= 1;
                 if !state.is_busy() {
                     self.quiet.notify_all();

@@ -2,15 +2,15 @@
 //! for its share of the threads.
 //!
 //! Splitting one stream over several threads costs extra work. Several streams that are read at the same time
-//! keep all threads busy without it. A stream does not report that its reader has stopped, since the reader
-//! may come back. Instead a stream that takes no turn while others do is forgotten.
+//! keep all threads busy without being split. A stream does not report that its reader has stopped, since the
+//! reader may come back. Instead a stream that takes no turn while others do is forgotten.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Number of turns that are remembered.
 const TURNS: usize = 16;
 
-/// The streams that took the last turns, by number; 0 is none.
+/// The numbers of the streams that took the last turns; 0 stands for no stream.
 #[derive(Debug, Default)]
 pub(crate) struct FairShare(Mutex<Turns>);
 

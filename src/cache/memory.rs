@@ -3,10 +3,10 @@
 use std::fs;
 use std::path::Path;
 
-/// Default bytes of decoded units that are kept.
+/// Maximum of the default budget, in bytes.
 const USUAL: u64 = 256 << 20;
 
-/// The memory is divided by this number: at most the quotient is used.
+/// Divisor of the memory: the default budget is at most the quotient.
 const SHARE: u64 = 8;
 
 /// Returns the default budget of a cache: 256 MiB, or an eighth of the memory if that is less.
@@ -41,7 +41,7 @@ fn limit(groups: &str, root: &Path) -> Option<u64> {
             }
             _ => return None,
         };
-        // Within a container the path may not exist; the container's own group is then the root.
+        // Inside a Linux container the path may not exist; `root` is then the group of that container.
         let inside = Path::new(path.trim_start_matches('/'));
         let folders = inside.ancestors().map(|folder| root.join(folder));
         let number =

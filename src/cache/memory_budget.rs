@@ -1,11 +1,11 @@
 //! The memory for work in progress.
 //!
-//! Read-ahead starts only when memory is free. A foreground decode starts when memory is free or no other one
-//! runs, so it always makes progress, whatever it needs. A thread that holds a reservation never blocks on
-//! another reservation (needed for a stream within a stream). Neither does a thread that others may wait for:
-//! a job is registered after it has its memory ([`MemoryBudget::demand_at_once`]), and a thread that holds a
-//! lock declares it ([`Awaited`]). Otherwise a thread that holds memory and one that waits for memory could
-//! deadlock.
+//! Read-ahead starts only when memory is free. A foreground decode starts when memory is free or no other
+//! foreground decode holds memory. At least one of them therefore always makes progress, however much memory
+//! it needs. A thread that holds a reservation never waits for another one, such as that for a stream within
+//! a stream. Neither does a thread that others may wait for: a job reserves its memory before it is
+//! registered ([`MemoryBudget::demand_at_once`]), and a thread that holds a lock declares it ([`Awaited`]).
+//! Otherwise a thread that holds memory and one that waits for memory could deadlock.
 
 use std::fmt;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -50,8 +50,8 @@ impl MemoryBudget {
         Some(Reservation { room: self.clone(), bytes, awaited: None })
     }
 
-    /// Reserves memory for a foreground decode; waits until it is free. `aside` returns other memory that
-    /// counts against the budget.
+    /// Reserves memory for a foreground decode; waits until the memory is free or no other foreground decode
+    /// holds any. `aside` returns other memory that counts against the budget.
     pub(super) fn demand(self: &Arc<Self>, bytes: u64, aside: impl Fn() -> u64) -> Reservation {
         let mut taken = self.taken();
         while self.must_wait(&taken, bytes, &aside) {
@@ -99,7 +99,7 @@ impl fmt::Debug for MemoryBudget {
 pub(crate) struct Reservation {
     room: Arc<MemoryBudget>,
     bytes: u64,
-    /// Present in a foreground reservation: other threads wait for its memory.
+    /// Present in a foreground reservation, for whose memory other threads may wait.
     awaited: Option<Awaited>,
 }
 

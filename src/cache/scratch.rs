@@ -33,7 +33,7 @@ impl Scratch {
         found.and_then(|one| one.downcast().ok()).unwrap_or_default()
     }
 
-    /// Keeps an object of `weight` bytes; the oldest ones are evicted.
+    /// Adds an object of `weight` bytes to the pool, and evicts the oldest objects beyond the pool's limit.
     pub(super) fn give<T: Any + Send>(&self, one: Box<T>, weight: u64) {
         let mut dropped = Vec::new();
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,11 +1,11 @@
 //! The store of seek tables, which outlive a mount.
 //!
 //! A table is found by a [`TableKey`] and consists of the bytes of one file; the codec defines their meaning.
-//! Nothing depends on a table. Without a directory none is stored. If a table is missing or invalid, a reader
-//! needs one pass over the stream, which makes a new one.
+//! No read depends on a table: if a table is missing or invalid, a reader needs one pass over the stream,
+//! which makes a new table. Without a directory, no table is stored.
 //!
-//! The worker threads write the tables. A [`PendingWrite`] announces each, so that the end of a mount can
-//! wait for it.
+//! The worker threads write the tables. A [`PendingWrite`] announces each write, so that a mount that ends
+//! can wait for the write.
 
 mod directory;
 #[cfg(test)]

@@ -16,7 +16,7 @@ use crate::named;
 use crate::source::{BufferedSource, FileSource, Revision, Source};
 use crate::time::precise_instant;
 
-/// Maximal number of blocks that are described, and of arrays.
+/// Maximum number of blocks, and of arrays, that are described.
 const MOST: usize = 1 << 16;
 /// Maximal length of a tree in JSON, in bytes.
 const LONGEST_TREE: u64 = 16 << 20;
@@ -33,8 +33,8 @@ pub(super) struct Line {
     pub(super) is_error: bool,
 }
 
-/// Describes a file, or copies its line from an older catalogue. Returns `None` for a file in a directory on a
-/// server whose format is unknown.
+/// Describes a file, or copies its line from an older catalogue. Returns `None` for a file of unknown format
+/// in a directory on a server.
 pub(super) fn of(found: Found, since: Option<&Since>, context: &Context) -> Option<Line> {
     let (path, described) = match found {
         Found::Local(path) => {
@@ -126,7 +126,7 @@ fn described(source: Arc<dyn Source>, start: String, context: &Context) -> Resul
     Ok(line)
 }
 
-/// Adds the table of blocks: numbers and texts by the names of `blocks.yaml`.
+/// Adds the table of blocks: numbers and texts, under the field names of `blocks.yaml`.
 fn push_blocks(container: &dyn Container, line: &mut Vec<u8>) -> Result<()> {
     let count = container.block_count()?;
     line.extend(format!(",\"block_count\":{count},\"blocks\":[").into_bytes());
@@ -183,7 +183,7 @@ fn push_tree(tree: Result<Vec<u8>>, line: &mut Vec<u8>) {
     }
 }
 
-/// Returns the URI of a file, or an address itself. Bytes that are not UTF-8 become U+FFFD.
+/// Returns the URI of a local file, or an address as it is. Bytes that are not UTF-8 become U+FFFD.
 fn uri(path: &Path) -> String {
     if !named::is_local(path).unwrap_or(false) {
         return path.to_string_lossy().into_owned();

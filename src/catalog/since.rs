@@ -1,4 +1,4 @@
-//! An older catalogue. Memory holds only a hash and the position of each line, 16 bytes.
+//! An older catalogue. In memory, each line takes 16 bytes: a hash and the line's position.
 
 use std::fs::File;
 use std::hash::Hasher;
@@ -13,10 +13,10 @@ use crate::error::{Error, Result};
 
 /// Maximal length of a line in bytes.
 const LONGEST: usize = 256 << 20;
-/// Bytes that are read at once to find the end of a line, and the factor for each further read.
+/// Bytes of the first read that looks for the end of a line, and the factor by which each further read grows.
 const PIECE: (usize, usize) = (16 << 10, 16);
-/// JSON that follows the URI, that follows the start of a line, and around a strong ETag. No string can contain
-/// them, because quotes within a string are escaped.
+/// JSON after the URI, after the start of a line, before a strong ETag, and after it. No string can contain
+/// these, because quotes within a string are escaped.
 const SIZE: &[u8] = b",\"size\":";
 const FORMAT: &[u8] = b",\"format\":";
 const STRONG_ETAG: &[u8] = b",\"etag\":\"\\\"";
@@ -31,7 +31,7 @@ pub(super) struct Since {
 }
 
 impl Since {
-    /// Finds the lines of a catalogue. Lines that are cut off, or of files that could not be read, are skipped.
+    /// Finds the lines of a catalogue. Skips cut-off lines, and the lines of files that could not be read.
     pub(super) fn read(path: &Path) -> Result<Self> {
         let of_file = |error: std::io::Error| Error::from(error).of(path);
         let file = File::open(path).map_err(of_file)?;
@@ -52,7 +52,7 @@ impl Since {
         }
     }
 
-    /// True if there is a line for the URI, which is in JSON.
+    /// True if there is a line for `uri`, which is written as in JSON.
     pub(super) fn has(&self, uri: &str) -> bool {
         self.offset(uri.as_bytes()).is_some()
     }
@@ -66,7 +66,7 @@ impl Since {
         (sure_of(start_of(&line)?) == sure_of(start)).then_some(line)
     }
 
-    /// Returns the offset of the last line for a URI, which is in JSON.
+    /// Returns the offset of the last line for `uri`, which is written as in JSON.
     fn offset(&self, uri: &[u8]) -> Option<u64> {
         let hash = hash(uri);
         let after = self.lines.partition_point(|(of_line, _)| *of_line <= hash);
@@ -108,7 +108,8 @@ fn uri_of(start: &[u8]) -> &[u8] {
     start.get(b"{\"uri\":".len()..end).unwrap_or_default()
 }
 
-/// Returns the part of a start that identifies the file's bytes: up to a strong ETag, without the time after it.
+/// Returns the part of a start that identifies the file's bytes: everything up to a strong ETag, or all if
+/// there is no strong ETag.
 fn sure_of(start: &[u8]) -> &[u8] {
     let Some(etag) = memmem::find(start, STRONG_ETAG).map(|at| at + STRONG_ETAG.len()) else { return start };
     let end = memmem::find(&start[etag..], ETAG_END).map(|end| etag + end + ETAG_END.len());

@@ -14,7 +14,7 @@ use crate::format::Context;
 
 /// Number of files in progress per thread, so that a large file does not hold up the others.
 const AHEAD: usize = 8;
-/// Number of threads once a file on a server is found. Such threads mostly wait.
+/// Number of threads once a file on a server is found. Threads that read from servers mostly wait.
 const WAITING: usize = 16;
 /// Cache budget of a thread in bytes.
 const CACHE_BUDGET: u64 = 4 << 20;
@@ -22,7 +22,7 @@ const CACHE_BUDGET: u64 = 4 << 20;
 /// A file, and the channel for its line.
 type LineJob = (Found, SyncSender<Option<Line>>);
 
-/// Passes the line of each file to `write`, until that fails.
+/// Passes the line of each file to `write`, until `write` fails.
 pub(super) fn each_line(
     files: impl Iterator<Item = Found>,
     since: Option<&Since>,
@@ -69,7 +69,7 @@ fn work(jobs: &Mutex<Receiver<LineJob>>, since: Option<&Since>) {
     loop {
         let job = jobs.lock().unwrap_or_else(PoisonError::into_inner).recv();
         let Ok((found, to_writer)) = job else { return };
-        // The writer has ended if its output was closed.
+        // The send fails only if the writer has ended after an error.
         let _ = to_writer.send(line::of(found, since, &context));
     }
 }

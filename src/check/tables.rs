@@ -1,7 +1,7 @@
 //! `asdf-mount --index`: builds seek tables in advance, so that no reader has to wait for them.
 //!
 //! Each block that can have a table is read from start to end, with read-ahead on all cores. The result is
-//! the table that the first read to the end would leave in a mount. A block with an existing table is
+//! the table that a mount makes when a block is first read to its end. A block with an existing table is
 //! skipped.
 
 use std::io::{self, Write};
@@ -20,8 +20,8 @@ use crate::format::{self, Context};
 use crate::progress::Progress;
 use crate::remote::RemoteOptions;
 
-/// Cache budget in bytes, and addition per thread: twice the largest piece of work, as half of the budget is
-/// for work in progress.
+/// Cache budget in bytes, and the addition for each thread: twice the largest piece of work, as read-ahead
+/// takes at most half of the budget.
 const BUDGET: u64 = 32 << 20;
 const BUDGET_OF_THREAD: u64 = 20 << 20;
 
@@ -64,7 +64,8 @@ struct Indexing<'a> {
 }
 
 impl Indexing<'_> {
-    /// Builds the seek tables of a file: reads to its end each block that needs a table and has none.
+    /// Builds the seek tables of a file: reads each block that needs a seek table but has none, up to the
+    /// block's end.
     fn file(&mut self, found: &Found) -> io::Result<()> {
         let file = found.label();
         let opened = found.open().and_then(|source| format::open(source, self.context));

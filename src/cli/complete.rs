@@ -69,7 +69,7 @@ impl CandidateKind {
 #[derive(Debug)]
 struct Answer {
     kind: CandidateKind,
-    /// Number of bytes of the last word before the candidates.
+    /// Length in bytes of the part of the last word that precedes a candidate.
     cut: usize,
     /// The candidates and their descriptions.
     candidates: Vec<(OsString, String)>,

@@ -22,8 +22,8 @@ pub(super) fn check(file: &Path) -> Result<()> {
     }
 }
 
-/// Writes the changes from the saved text to `text` to stdout, and to stderr how they would be saved or why they
-/// would be refused. Returns the exit status.
+/// Writes to stdout how `text` differs from the saved text, and to stderr how the changes would be saved or
+/// why they would be refused. Returns the exit status.
 pub(super) fn report(editor: &mut dyn Editor, file: &Path, text: &[u8], base: &TextVersion) -> Result<u8> {
     let before = editor.text()?;
     let name = one_line(&file.display().to_string()).to_string();

@@ -67,7 +67,7 @@ impl Saves {
         }
     }
 
-    /// Returns the text after the save `n`, counted from 0, and its name.
+    /// Returns the text after save `n` (0 is the last save), and the name of that text.
     fn after(&self, n: usize) -> Result<(Vec<u8>, String)> {
         let later = n.checked_sub(1).and_then(|later| self.changes.get(later));
         match later.filter(|later| later.is_own || self.changes.get(n).is_some_and(|change| !change.is_own)) {
@@ -111,8 +111,8 @@ pub(super) fn log(file: &Path, json: bool) -> Result<u8> {
     let mut rows = Vec::new();
     for (at, change) in saves.changes.iter().enumerate() {
         let own = change.is_own;
-        // If a save did not lead to the present text, the text that it wrote is known only if a later entry
-        // has it.
+        // If a save did not lead to the present text, the text that it wrote is known only if the next save
+        // replaced that text.
         let known = own || at > 0 && saves.changes.get(at - 1).is_some_and(|later| later.old == change.new);
         let (removed, added) = match known {
             true => text_diff::changed_lines(&saves.before(change)?, &saves.after(at)?.0),

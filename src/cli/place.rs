@@ -12,7 +12,7 @@ use crate::error::{Error, Result};
 pub(super) struct MountPlaces {
     pub(super) sources: Vec<PathBuf>,
     pub(super) mountpoint: PathBuf,
-    /// True if the mountpoint was not given: it is beside the source, and has its name.
+    /// True if the mountpoint was not given: it is then beside the source and named after the source.
     pub(super) beside: bool,
 }
 

@@ -25,7 +25,7 @@ use crate::options::Options;
 use crate::source::NoReaders;
 use crate::user_dirs::STATE;
 
-/// The default editor, without `$VISUAL` and `$EDITOR`.
+/// The editor if neither `$VISUAL` nor `$EDITOR` is set.
 const EDITOR: &str = "vi";
 /// Maximum characters of the file's name in the name of its edit directory.
 const STEM: usize = 50;

@@ -1,7 +1,8 @@
 //! LZ4 in both forms that occur in ASDF files.
 //!
 //! Under the label `lz4\0`, Python's asdf and most other writers write pieces that decode independently
-//! ([`Lz4Pieces`]). Some writers put an LZ4 frame there, which also has a label of its own ([`frames`]).
+//! ([`Lz4Pieces`]). Some writers put an LZ4 frame under this label. LZ4 frames also have a label of their own
+//! ([`frames`]).
 
 mod block;
 mod format;

@@ -19,8 +19,9 @@ const WORK: u64 = 64 << 20;
 
 /// Makes the allocator return large buffers to the system as soon as they are dropped.
 ///
-/// By default glibc raises its threshold, up to 32 MiB, with each dropped buffer. It then keeps decoders'
-/// buffers in the arenas of their threads, twice as much as is in use.
+/// By default glibc maps only buffers above a threshold separately, and raises that threshold, up to 32 MiB,
+/// when such a buffer is dropped. Later buffers of decoders then stay in the arenas of their threads when
+/// dropped: twice as much memory as is in use.
 pub(super) fn give_back_large_buffers() {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     // SAFETY: the call sets a number of the allocator, which takes its own lock; no memory is touched.
@@ -64,7 +65,7 @@ pub(super) fn threads(wanted: usize, budget: u64) -> Result<usize> {
     })
 }
 
-/// True if `bytes` more can be allocated. They are freed untouched.
+/// True if another `bytes` bytes can be allocated. They are freed at once, without being written.
 fn can_be_had(bytes: u64) -> bool {
     usize::try_from(bytes).is_ok_and(|bytes| Vec::<u8>::new().try_reserve_exact(bytes).is_ok())
 }

@@ -33,12 +33,14 @@ impl Mounted {
         self.detach_those(|_| true);
     }
 
-    /// Unmounts a dead mount, which is left after the end if the connection to the kernel was aborted.
+    /// Unmounts the mount if it is dead: it stays behind as a dead mount if the connection to the kernel was
+    /// aborted.
     pub(crate) fn detach_if_dead(&self) {
         self.detach_those(mountinfo::Mount::is_dead);
     }
 
-    /// Unmounts unless a program uses the mount; false if it stays, here or at another place.
+    /// Unmounts the mount unless a program uses it, or another mount covers it or is a copy of it. Returns
+    /// false if it stays mounted.
     pub(crate) fn is_removed_unless_busy(&self) -> bool {
         let Some(device) = &self.device else { return false };
         let Ok(mounts) = mountinfo::all() else { return false };
@@ -74,7 +76,8 @@ impl Mounted {
     }
 }
 
-/// Mounts on `path` and returns the descriptor to serve. `source` is displayed as the source.
+/// Mounts on `path` and returns the descriptor to serve. `source` is the text that the mount table shows as
+/// the source of the mount.
 ///
 /// # Errors
 /// Neither the system call nor fusermount3 could mount; no mount is left.

@@ -30,13 +30,13 @@ pub(crate) struct Mount {
     /// Number of the mount, and of its parent mount.
     pub(crate) id: u64,
     pub(crate) parent: u64,
-    /// `major:minor`, unique for each mounted file system.
+    /// Device number `major:minor`, unique for each mounted file system.
     pub(crate) device: String,
     pub(crate) mountpoint: PathBuf,
-    /// `fuse.asdf-mount`, `tmpfs` …
+    /// Type of the mounted file system: `fuse.asdf-mount`, `tmpfs` …
     pub(crate) kind: String,
     pub(crate) source: OsString,
-    /// The options of its file system, such as `rw,user_id=0`.
+    /// Options of the mounted file system, such as `rw,user_id=0`.
     pub(crate) options: String,
     /// The flags of the mount, such as `rw,nosuid,relatime`.
     pub(crate) flags: String,
@@ -50,7 +50,7 @@ pub(crate) enum Health {
     Alive,
     /// The daemon was killed.
     Dead,
-    /// The mount belongs to another user, and FUSE does not answer this one.
+    /// The mount belongs to another user, and FUSE refuses requests of the user who asks.
     Silent,
 }
 
@@ -108,7 +108,8 @@ impl Mount {
 
     /// Runs `ask` as the user of the mount, since FUSE otherwise refuses even root.
     ///
-    /// Returns `None` if that is unnecessary or not permitted.
+    /// Returns `None` if this process already runs as that user, or if the user is unknown or this process
+    /// may not become that user.
     pub(crate) fn as_owner<T: Send>(&self, ask: impl FnOnce() -> T + Send) -> Option<T> {
         let (user, group) = self.owner?;
         if user == rustix::process::geteuid().as_raw() && group == rustix::process::getegid().as_raw() {

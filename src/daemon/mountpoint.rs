@@ -12,7 +12,8 @@ use super::detach;
 use super::mountinfo::{self, Health};
 use crate::error::{Error, Kind, Result};
 
-/// The extended attribute of a directory that this program created, which a killed daemon leaves behind.
+/// The extended attribute that marks a directory as created by this program. It is still there if the daemon
+/// was killed before it could remove the directory.
 const CREATED_ATTRIBUTE: &str = "user.asdf-mount.created";
 
 /// A directory to mount on. If this program created it, dropping this removes it.
@@ -25,10 +26,12 @@ pub(crate) struct Mountpoint {
 impl Mountpoint {
     /// Prepares `wanted` for mounting.
     ///
-    /// Removes a dead mount of this program. Creates a missing directory, but no parents. With `only_empty`, an
-    /// existing directory has to be empty. A directory that a killed daemon left behind counts as created.
+    /// Removes a dead mount of this program. Creates a missing directory, but no parents. With `only_empty`,
+    /// an existing directory has to be empty. An existing directory that a killed daemon left behind counts
+    /// as created by this call.
     ///
-    /// # Errors `wanted` is not a directory, is `/`, or has a live mount of this program or a dead mount of
+    /// # Errors
+    /// `wanted` is not a directory, is `/`, or has a live mount of this program or a dead mount of
     /// another program.
     pub(crate) fn prepare(wanted: &Path, only_empty: bool) -> Result<Self> {
         let path = resolve(wanted)?;

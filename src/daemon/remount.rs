@@ -1,8 +1,9 @@
 //! `-o remount,ro` and `-o remount,rw` for an existing mount.
 //!
-//! The kernel tells a FUSE daemon nothing of a remount, and lets only root change the flags of a mount. The
-//! daemon therefore gets a signal, which only its owner and root can send: SIGUSR1 to refuse changes, SIGUSR2 to
-//! allow them. An attribute of the mount's root then has the outcome. For root, the flags of the mount follow.
+//! The kernel does not tell a FUSE daemon about a remount, and lets only root change the flags of a mount.
+//! The command therefore sends the daemon a signal, as only its owner and root can: SIGUSR1 to refuse
+//! changes, SIGUSR2 to allow them. The daemon reports the outcome in an extended attribute of the mount's
+//! root directory. If the command runs as root, it then changes the flags of the mount, too.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -23,14 +24,15 @@ const REMOUNTS_ATTRIBUTE: &str = "user.asdf-mount.remounts";
 const ANSWER_TIME: Duration = Duration::from_secs(20);
 /// Pause between two reads of the attribute.
 const PAUSE: Duration = Duration::from_millis(5);
-/// Time in which the kernel reports the end of a handle: it does so only after close has returned.
+/// Time within which the kernel tells the daemon that a file was closed: it does so only after close(2) has
+/// returned.
 const CLOSE_TIME: Duration = Duration::from_millis(500);
 
 /// Makes the mount on `wanted` read-only or writable.
 ///
 /// # Errors
-/// There is no mount of this program, a program writes, a text is unsaved or refused (EBUSY), or the mount was
-/// made read-only.
+/// There is no mount of this program, a program writes, a text is unsaved or refused (EBUSY), or the mount
+/// was read-only from its start.
 pub fn remount(wanted: &Path, read_only: bool) -> Result<()> {
     let path = mountpoint::resolve(wanted)?;
     let refuse = |what: &str| Error::new(Kind::System(libc::EINVAL), what).of(&path);
@@ -55,7 +57,7 @@ pub fn remount(wanted: &Path, read_only: bool) -> Result<()> {
     Ok(())
 }
 
-/// Signals the daemon; for a moment again if a program still seems to write.
+/// Signals the daemon. If it answers that a program is writing, signals it again for up to [`CLOSE_TIME`].
 fn switch_patiently(mount: &Mount, read_only: bool) -> Result<()> {
     let end = Instant::now() + CLOSE_TIME;
     loop {

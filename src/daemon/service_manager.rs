@@ -7,7 +7,7 @@
 //! |---|---|
 //! | `READY=1` | when the mount has answered a process |
 //! | `MAINPID=` | with `READY=1`, by the caller's process, if the daemon runs in the background |
-//! | `STOPPING=1` | before a signal unmounts; after the mount was unmounted |
+//! | `STOPPING=1` | before a signal detaches the mount, or after a program has unmounted it |
 
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -25,7 +25,8 @@ pub(super) fn is_there() -> bool {
     address().is_some()
 }
 
-/// Announces that the mount answers, and its daemon if that is not the process that was started.
+/// Announces that the mount answers. `daemon` is the daemon's process number if the service manager started
+/// another process.
 pub(super) fn ready(daemon: Option<Pid>) {
     match daemon {
         Some(daemon) => send(&format!("MAINPID={}\nREADY=1\n", daemon.as_raw_pid())),

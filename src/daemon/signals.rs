@@ -29,9 +29,9 @@ pub(crate) struct Lifecycle {
     remount: OnceLock<Remount>,
 }
 
-/// See [`super::Served::close`].
+/// The function that ends writing ([`super::Served::close`]).
 type Close = Arc<dyn Fn() + Send + Sync>;
-/// See [`super::Served::remount`].
+/// The function that makes the mount read-only or writable ([`super::Served::remount`]).
 type Remount = Arc<dyn Fn(bool) -> Result<()> + Send + Sync>;
 
 impl std::fmt::Debug for Lifecycle {

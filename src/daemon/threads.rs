@@ -1,7 +1,8 @@
 //! The threads that answer the kernel, under a limit on processes (`pids.max` of a cgroup, `ulimit -u`).
 //!
-//! fuser starts the threads after the mount is made. If one can't be started, the earlier ones may serve for
-//! a moment, and the caller is not told.
+//! fuser starts the threads after the mount is made. If one can't be started, the threads started before may
+//! serve for a moment, and the caller is not told. Therefore [`check_room`] starts as many threads before the
+//! mount is made.
 
 use std::io;
 use std::sync::mpsc;
@@ -10,8 +11,8 @@ use std::time::Duration;
 
 use crate::error::{Error, Result};
 
-/// Threads and processes of a mount besides those that answer: the session, the kernel notifier, a worker for
-/// files, and the program that unmounts.
+/// Threads and processes of a mount besides the threads that answer the kernel: the session, the kernel
+/// notifier, a worker for files, and the program that unmounts.
 const BESIDE: usize = 4;
 
 /// Starts and ends as many threads as a session with `count` threads needs.
@@ -39,7 +40,7 @@ pub(super) fn all_started<T>(session: &JoinHandle<T>, count: usize) -> bool {
     while !session.is_finished() {
         match names() {
             Ok(names) if !names.contains(&last) => std::thread::sleep(Duration::from_millis(1)),
-            // Without /proc it can't be determined.
+            // Without /proc the threads can't be listed, so they count as started.
             _ => return true,
         }
     }

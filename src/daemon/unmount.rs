@@ -100,7 +100,7 @@ pub fn unmount(wanted: &Path) -> Result<()> {
     }
 }
 
-/// Returns a mountpoint below `path`, the deepest one first.
+/// Returns the deepest mountpoint below `path`.
 fn mount_within(path: &Path) -> Option<PathBuf> {
     let mounts = mountinfo::all().ok()?.into_iter().map(|mount| mount.mountpoint);
     mounts
@@ -108,8 +108,8 @@ fn mount_within(path: &Path) -> Option<PathBuf> {
         .max_by_key(|inner| inner.components().count())
 }
 
-/// Prints which files a daemon has kept. The report is a file of the mount's owner; if it is not printed
-/// here, the owner's next mount prints it.
+/// Prints the report of a daemon that has ended. The report is a file of the mount's owner; if it is not
+/// printed here, the owner's next mount prints it.
 fn tell(report: &Path, owner: Option<(u32, u32)>) {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let Ok(file) = rustix::fs::open(report, flags, Mode::empty()) else { return };
@@ -180,7 +180,7 @@ fn daemon_of(mount: mountinfo::Mount) -> Serving {
             Err(_) if mount.is_dead() => Serving::Dead,
             Err(_) => Serving::Unknown,
         };
-        // The receiver is gone after the timeout.
+        // Sending fails if the receiver has timed out.
         let _ = answer.send(serving);
     });
     if asking.is_err() {
@@ -194,7 +194,7 @@ fn number(digits: &[u8]) -> Option<i32> {
 }
 
 /// Opens a process by number if it runs this program. The number is from the daemon's PID namespace, and may
-/// mean another process here.
+/// be the number of another process in this namespace.
 pub(super) fn handle(number: i32) -> Option<(i32, OwnedFd)> {
     let handle = pidfd_open(Pid::from_raw(number)?, PidfdFlags::empty()).ok()?;
     let name = std::fs::read_to_string(format!("/proc/{number}/comm")).ok()?;

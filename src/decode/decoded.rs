@@ -179,7 +179,8 @@ impl Decoded {
                 if transient.is_some() || again.is(&unit) || self.error_at(at).is_some() {
                     return Err(transient.unwrap_or_else(|| self.why_not(at)));
                 }
-                // The part before this byte is damaged, so the rest has become another chunk.
+                // The bytes before this one turned out to be damaged, so this byte now belongs to another
+                // chunk.
                 unit = again;
                 continue;
             }
@@ -217,7 +218,7 @@ impl Decoded {
         match &self.encoded {
             Encoded::Stream(_) => {
                 let span = Span { start: 0, end: 0, piece: None };
-                // The result is recorded; no byte can be missing.
+                // An error is recorded as damage. There are no bytes to return.
                 let _ = self.obtain(Unit { start: 0, span });
             }
             Encoded::Pieces(pieces) => self.settle_end(self.after_last(&**pieces)),

@@ -11,8 +11,8 @@ pub(super) const IN_A_ROW: u64 = 2;
 /// Minimum distance of a skip that uses all threads at once.
 const FAR: u64 = 8 * UNIT;
 
-/// Returns how many units, chunks or segments to decode ahead of a reader after `units` consecutive units:
-/// none, then 1, 2, 4 … up to `most`.
+/// Returns how many units, chunks or segments to decode ahead of a reader after `units` consecutive units: 0,
+/// then 1, 2, 4 … up to `most`.
 pub(super) fn depth(units: u64, most: u64) -> u64 {
     units.checked_sub(IN_A_ROW).map_or(0, |more| most.min(1 << more.min(8)))
 }

@@ -15,10 +15,10 @@ pub(super) const PER_CONTENT: usize = 4;
 /// Maximum idle decoders of a mount.
 const PER_MOUNT: usize = 16;
 
-/// Maximum memory of a mount's idle decoders in bytes; the most recent one is always kept.
+/// Maximum memory of a mount's idle decoders in bytes. The most recently parked decoder is never evicted.
 const WEIGHT: u64 = 16 << 20;
 
-/// Number of later parked decoders after which a decoder's reader counts as gone.
+/// Number of decoders parked after a decoder from which on the reader of that decoder counts as gone.
 const TURNS: u64 = 64;
 
 /// A stream: the content, and the stream's start in it.

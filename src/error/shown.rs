@@ -26,7 +26,7 @@ pub fn printable(text: &str) -> Cow<'_, str> {
     escaped(text, is_unsafe, |letter, out| write!(out, "{}", letter.escape_default()))
 }
 
-/// Escapes characters that a terminal acts on as JSON escapes; the values stay the same.
+/// Replaces characters that a terminal acts on by JSON escapes. The values in the JSON text stay the same.
 pub fn in_json(json: &str) -> Cow<'_, str> {
     let is_unsafe = |letter| is_unsafe(letter) && !matches!(letter, '\n' | '\t' | '\r');
     escaped(json, is_unsafe, |letter, out| {

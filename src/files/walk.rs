@@ -22,7 +22,7 @@ pub(crate) struct Walk<I> {
     passed_over: u64,
 }
 
-/// A directory and its remaining names, the next one last.
+/// A directory, and the names in it that are still to be walked; the next one is the last of the list.
 #[derive(Debug)]
 struct Level {
     folder: PathBuf,

@@ -30,7 +30,8 @@ const PROMISED: Duration = Duration::from_secs(1);
 
 /// A snapshot of a file.
 ///
-/// The contents are boxed, so that a weak reference keeps only the memory of the box.
+/// The contents are boxed, because a weak reference keeps the memory of its target: here only that of the
+/// box.
 #[derive(Debug)]
 pub(crate) struct Generation(Box<Parsed>);
 
@@ -47,7 +48,7 @@ pub(crate) struct Parsed {
     /// Number that stays equal between generations if each has all bytes of the previous one.
     pub(crate) lineage: u64,
     pub(crate) container: Result<Arc<dyn Container>>,
-    /// Results of block checks.
+    /// Results of checking the blocks' checksums.
     pub(crate) checks: Checks,
     pub(crate) source: Arc<GenerationSource>,
     pub(crate) usage: Arc<Usage>,
@@ -114,7 +115,7 @@ impl Parsed {
 pub(crate) struct HeldGeneration(Arc<Generation>);
 
 impl HeldGeneration {
-    /// Returns the generation for users that need not keep it readable.
+    /// Returns the generation itself. A holder of the returned reference does not keep its bytes readable.
     pub(crate) fn generation(&self) -> &Arc<Generation> {
         &self.0
     }
@@ -145,7 +146,8 @@ impl Drop for HeldGeneration {
 pub(crate) struct Usage {
     holders: AtomicUsize,
     made: Instant,
-    /// Time of the last lookup of one of its files: milliseconds after `made`, plus one; 0 if there was none.
+    /// Time of the last lookup of one of its files: milliseconds after `made`, plus one; 0 if there was no
+    /// lookup.
     promised: AtomicU64,
 }
 

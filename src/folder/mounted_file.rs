@@ -1,4 +1,4 @@
-//! A mounted file, from the first look at it until another file takes its name.
+//! A mounted file, from the first stat of its path until another file is at that path.
 //!
 //! If the file is changed in place, or by a save of this mount, the [`MountedFile`] stays and the
 //! file is parsed again: the next generation. If another program replaces the file, a new mounted
@@ -89,14 +89,14 @@ impl CurrentFile {
     }
 }
 
-/// A file shown as a directory, until another file takes its name.
+/// A file that the mount shows as a directory, until another file is at its path.
 #[derive(Debug)]
 pub(crate) struct MountedFile {
     pub(crate) serial: u64,
     location: Location,
     open_files: Arc<OpenFiles>,
     state: RankedMutex<MountedState>,
-    /// Held while the file is parsed, and during a save.
+    /// Lock that is held while the file is parsed, and during a save.
     parsing: RankedMutex<()>,
     troubles: Mutex<Vec<String>>,
 }
@@ -110,7 +110,7 @@ struct MountedState {
     generation: u64,
     base_version: u64,
     lineage: u64,
-    /// Version after the last save of this mount.
+    /// Version of the file after the last save of this mount.
     own: Option<SourceVersion>,
     /// Generation that a save is replacing. While this is set, the source is not checked for changes.
     saving: Option<Arc<Generation>>,
@@ -163,7 +163,7 @@ impl MountedFile {
         }
     }
 
-    /// Checks the source for changes, unless that was done a moment ago.
+    /// Checks the source for changes, unless the last check is younger than [`LOOK_AGAIN`].
     pub(crate) fn look(&self) -> Look {
         self.look_after(LOOK_AGAIN)
     }
@@ -280,7 +280,7 @@ impl MountedFile {
             let mut state = locked(&self.state);
             (state.own, std::mem::take(&mut state.is_unknown))
         };
-        // Another version of a file elsewhere is another file.
+        // If the file is not local, another version of it counts as another file.
         let may_go_on = |older: &Generation| self.location.changes_in_place() || older.version == version;
         let is_older_there = || {
             own == Some(version)
@@ -383,7 +383,8 @@ impl MountedFile {
     }
 
     /// True if another program has changed the file since the snapshot, other than by appending. For a file
-    /// elsewhere the location is asked, because its opened version never changes.
+    /// that is not local, the location is asked for the current version, because the version of an open file
+    /// never changes.
     pub(crate) fn has_outlived(&self, held: &HeldGeneration) -> bool {
         let is_replaced =
             || !self.location.changes_in_place() && self.look().stat.source.version != held.version;
@@ -395,8 +396,8 @@ impl MountedFile {
         self.location.may_write().unwrap_or(false)
     }
 
-    /// True if the file may be replaced without the knowledge of this kernel. Bytes read may
-    /// then be from an older file.
+    /// True if the file may be replaced without this kernel's knowledge, as on a network file system. Reads
+    /// may then return bytes of the replaced file.
     pub(crate) fn is_remote(&self) -> bool {
         self.location.is_remote()
     }

@@ -20,7 +20,7 @@ use crate::source::Source;
 use crate::sync::{Rank, RankedMutex, locked};
 use crate::view::ShownViews;
 
-/// Maximum number of replaced generations that wait to be opened after a lookup.
+/// Maximum number of replaced generations kept because the kernel may open their files after a lookup.
 const REPLACED: usize = 256;
 
 /// A function that opens a source in its format.
@@ -32,7 +32,7 @@ pub(crate) type OnWrong = Box<dyn Fn(u64, usize) + Send + Sync>;
 /// Parsed files, of which the recently used ones are kept open.
 pub(crate) struct OpenFiles {
     pub(crate) opener: Opener,
-    /// Recovers files after an interrupted save, before they are read.
+    /// Policy for files whose save was interrupted: they are recovered before they are read.
     pub(crate) recovery: RecoveryPolicy,
     kept: RankedMutex<LruCache<u64, Arc<Generation>>>,
     /// Generations that a newer one has just replaced.
@@ -89,7 +89,8 @@ impl OpenFiles {
             && of == serial
             && !Arc::ptr_eq(&dropped, generation)
         {
-            // A deleted file takes disk space as long as it is open, so at most one is kept for each name.
+            // A deleted file takes disk space as long as it is open, so at most one deleted file is kept open
+            // for each mounted file.
             if !Arc::ptr_eq(dropped.source.bytes(), generation.source.bytes()) {
                 let mut replaced = locked(&self.replaced);
                 let (older, others) =

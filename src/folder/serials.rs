@@ -4,7 +4,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::error::{Error, Kind, Result};
 
-/// Highest serial: two inode numbers may be derived from each serial.
+/// Highest serial number: two inode numbers may be derived from each serial number, so the numbers stop at
+/// half of the range.
 const MOST: u64 = u64::MAX / 2 - 2;
 
 /// The counter of serials.

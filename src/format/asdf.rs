@@ -3,8 +3,8 @@
 //! A file consists of a head (header line, comments, tree), padding, blocks, and an optional block index.
 //! Opening reads the head. The blocks are found when a program first asks for one.
 //!
-//! This file only lists the parts: a new view is a line in [`VIEWS`] and a `mod`. `scripts/imports.py` holds
-//! the order of the modules.
+//! This file only lists the parts: a new view is a line in [`VIEWS`] and a `mod`. `scripts/imports.py` lists
+//! which modules may import which.
 //!
 //! | module | content |
 //! |---|---|

@@ -24,7 +24,7 @@ pub struct ArrayFacts {
 pub enum ArraySource {
     /// The number of a block.
     Block(usize),
-    /// The URI of another file, or `inline`: in the tree.
+    /// The URI of another file, or `inline` for elements in the tree.
     Text(String),
 }
 

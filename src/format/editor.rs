@@ -76,7 +76,7 @@ pub struct SaveTarget {
 }
 
 impl SaveTarget {
-    /// Creates a target: the file `name`, not a link, in an open directory. Messages call it `label`.
+    /// Creates a target: the file `name`, not a link, in an open directory. Messages call the file `label`.
     pub fn new(dir: OwnedFd, name: OsString, label: PathBuf) -> Self {
         Self { dir, name, label }
     }
@@ -96,7 +96,7 @@ impl SaveTarget {
         find().map_err(|error| error.of(path))
     }
 
-    /// Returns the directory of the file, which was opened before a mount could cover it.
+    /// Returns the file's directory, opened before a mount could cover the directory.
     pub fn dir(&self) -> BorrowedFd<'_> {
         self.dir.as_fd()
     }
@@ -199,8 +199,8 @@ pub struct Saved {
 pub struct Planned {
     /// The text that would be saved: the given text, with lost parts restored.
     pub text: Vec<u8>,
-    /// The way in which the text would be written, as in the documentation; `None` if the tree has this text
-    /// already.
+    /// The way in which the text would be written, in the documentation's words; `None` if the tree has
+    /// this text already.
     pub way: Option<&'static str>,
     /// Messages about lost parts that would be restored in the text.
     pub restored: Vec<String>,
@@ -237,8 +237,8 @@ pub trait Editor: Send + std::fmt::Debug {
 
     /// Makes `text` the tree, durably, or leaves the file unchanged.
     ///
-    /// `base` is the version that the text was derived from; the text is refused if the file has another one
-    /// now. Before bytes of the same file change, `readers` are told about it.
+    /// `base` is the version that the text was derived from; the text is refused if the file has another
+    /// version now. Before bytes of the same file change, `readers` are told about it.
     fn commit(
         &mut self,
         text: &[u8],

@@ -17,7 +17,7 @@ pub use found::{Condition, Recovered, SaveSide};
 ///
 /// # Errors
 ///
-/// [`Kind::Busy`] if another program has the file, [`Kind::ReadOnly`] if it can't be written.
+/// [`Kind::Busy`] if another program has the file locked, [`Kind::ReadOnly`] if it can't be written.
 pub fn recover(target: &SaveTarget, mountpoint: Option<&Path>) -> Result<Recovered> {
     let mut recovered = Recovered::default();
     for support in super::edit_supports() {

@@ -80,7 +80,7 @@ impl<A: ReferencedArrays> Generated for RefsText<A> {
     }
 }
 
-/// Generates the text: arrays first, then those that are left out, then the metadata of groups.
+/// A generator of the text: first the arrays, then the omitted arrays, then the metadata of groups.
 struct RefsGenerator<A: ReferencedArrays> {
     arrays: A,
     at: At<A::Plan>,

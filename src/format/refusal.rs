@@ -35,7 +35,7 @@ pub enum Refusal {
 pub struct Problems {
     /// The first problem.
     pub first: Problem,
-    /// Further ones, in text order; at most [`MOST_FURTHER`].
+    /// Further problems, in text order; at most [`MOST_FURTHER`].
     pub further: Vec<Problem>,
 }
 
@@ -96,7 +96,7 @@ impl std::fmt::Display for Problem {
 }
 
 impl Problems {
-    /// Collects the first problems; `None` if there are none.
+    /// Collects the first problems; `None` if there is no problem.
     pub fn of(problems: impl IntoIterator<Item = Problem>) -> Option<Self> {
         let mut problems = problems.into_iter();
         let first = problems.next()?;

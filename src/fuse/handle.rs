@@ -12,7 +12,7 @@ use fuser::FileHandle;
 pub(crate) struct Handles<T> {
     next: AtomicU64,
     open: RwLock<HashMap<u64, Arc<T>>>,
-    /// Held from checking `open` until the wait begins, so that no removal is missed in between.
+    /// A lock, held from checking `open` until the wait begins, so that no removal is missed in between.
     looking: Mutex<()>,
     closed: Condvar,
 }

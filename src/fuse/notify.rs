@@ -14,8 +14,8 @@ const PRUNE: i32 = 9;
 /// Maximum number of nodes in one notification.
 const AT_ONCE: usize = 4096;
 
-/// Sends notifications to the kernel. Errors of `keep` and `forget` are ignored: if the kernel does not know
-/// a node, it has no cached bytes of it.
+/// A sender of notifications to the kernel. Errors of `keep` and `forget` are ignored: if the kernel does not
+/// know a node, it has no cached bytes of the node.
 #[derive(Debug)]
 pub struct KernelNotifier {
     notifier: Notifier,

@@ -41,7 +41,7 @@ const FOREIGN: usize = 32;
 /// The queued jobs.
 #[derive(Default)]
 struct Waiting {
-    /// Jobs by file. Each file with a queue has a thread, or is in `held`.
+    /// Jobs by file. Each file with a queue has a thread, or is in `Asked::held`.
     jobs: HashMap<u64, VecDeque<QueuedRequest>>,
     /// Foreign file systems with running jobs.
     foreign: HashMap<Foreign, Asked>,
@@ -68,7 +68,7 @@ impl Waiting {
     }
 }
 
-/// Threads that work on files of a foreign file system, and files that wait for a thread.
+/// The number of threads that work on files of a foreign file system, and the files that wait for a thread.
 #[derive(Default)]
 struct Asked {
     threads: usize,
@@ -132,8 +132,8 @@ impl Queues {
         });
     }
 
-    /// Starts the thread that looks for signals, if it does not run. It ends when no program's job waits any
-    /// more.
+    /// Starts the thread that looks for signals, if it does not run. The thread ends once no job of
+    /// a program waits.
     fn watch(&self, waiting: &mut Waiting) {
         if std::mem::replace(&mut waiting.is_watched, true) {
             return;
@@ -159,7 +159,7 @@ impl Queues {
     }
 }
 
-/// Runs a job. If it panics, the others go on.
+/// Runs a job. If the job panics, the other jobs still run.
 fn run(job: QueuedRequest, turn: Turn) {
     if catch_unwind(AssertUnwindSafe(|| (job.run)(turn))).is_err() {
         tracing::error!("a job panicked: its request is answered with EIO");

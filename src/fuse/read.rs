@@ -50,8 +50,8 @@ pub(super) struct ReadRequest {
 pub(super) enum Purpose {
     /// A read by a program. A short reply is allowed: the program reads again for the rest.
     Program,
-    /// A read of whole pages for the page cache or a mapping. The kernel takes a short reply for the end of
-    /// the file: it fills the page with zeros and shortens the file.
+    /// A read of whole pages for the page cache or a mapping. To the kernel, a short reply means the
+    /// end of the file: it fills the page with zeros and shortens the file.
     Cache,
 }
 

@@ -75,8 +75,8 @@ impl Adapter {
         self.0.searching.run(delay, move || unnoted(format_args!("{request}"), || handler(&server)));
     }
 
-    /// Answers a program's request that changes nothing. If it waits for a foreign file system, a signal that
-    /// ends the program ends the wait, too.
+    /// Answers a program's request that changes nothing. If the request waits for a foreign file system, a
+    /// signal that ends the program ends the wait, too.
     fn answer_program<R: Refuse>(
         &self,
         (node, asked, thread): (INodeNo, Asked<'_>, u32),
@@ -116,7 +116,7 @@ impl Adapter {
 impl Filesystem for Adapter {
     fn init(&mut self, _request: &Request, config: &mut KernelConfig) -> io::Result<()> {
         for wanted in WANTED {
-            // Older kernels lack some of them.
+            // Older kernels lack some of these capabilities.
             let _ = config.add_capabilities(wanted);
         }
         let _ = config.set_max_background(BACKGROUND);

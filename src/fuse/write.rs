@@ -27,7 +27,7 @@ pub(super) fn maker(request: &Request, mode: u32) -> Maker {
     Maker { uid: request.uid(), gid: request.gid(), mode }
 }
 
-/// Returns how `flags` of a create open the file.
+/// Returns how a create request with these `flags` opens the file.
 pub(super) fn open_new(flags: i32) -> OpenFor {
     OpenFor {
         writing: flags & libc::O_ACCMODE != libc::O_RDONLY,

@@ -8,7 +8,7 @@ use super::{Server, ino, reply};
 use crate::error::Result;
 use crate::vfs::Xattr;
 
-/// Replies with an attribute's value or with the list of names; with their length if `size` is 0.
+/// Replies with an attribute's value or with the list of names; if `size` is 0, with the length only.
 pub(super) fn answer(value: &[u8], size: u32, reply: ReplyXattr) {
     match u32::try_from(value.len()) {
         Ok(len) if size == 0 => reply.size(len),

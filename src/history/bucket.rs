@@ -72,7 +72,7 @@ impl Bucket {
     }
 
     /// Returns the directory with the texts of a file, and other directories that may hold earlier texts: two
-    /// machines may have created one at once, and another file may have had this path.
+    /// machines may each have created a directory at the same time, and another file may have had this path.
     pub(super) fn all_of(history: &OwnedFd, id: &FileId) -> (Option<Self>, Vec<Self>) {
         let buckets = all_named(history);
         let own = buckets.iter().find(|name| id.has_key(name));
@@ -91,13 +91,14 @@ impl Bucket {
         entries
     }
 
-    /// Returns a name for an entry of this second, which no other program chooses, and the number of entries.
+    /// Returns the name of a new entry for a save at `seconds`, and the number of entries. No other program
+    /// chooses the same name.
     pub(super) fn new_name(&self, seconds: i64) -> (OsString, usize) {
         static TAGS: AtomicU64 = AtomicU64::new(0);
         let (entries, second) = (self.entries(), time::as_name(seconds));
         let number = entries.last().map_or(0, |(_, last)| last.number).saturating_add(1);
         let is_taken = |shown: &str| entries.iter().any(|(_, entry)| entry.shown == shown);
-        // A second text of the same second gets `02` before the dot. It sorts after the first, as `0` > `.`.
+        // Another text of the same second gets `02` before the dot. It sorts after the first, as `0` > `.`.
         let more = (2..u64::MAX).map(|n| format!("{second}{n:02}"));
         let shown = std::iter::once(second.clone()).chain(more).find(|shown| !is_taken(shown));
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
@@ -147,7 +148,7 @@ impl Bucket {
     /// Renames the directory if the inode or path of its file has changed. Returns the directory's name.
     pub(super) fn follow(&self, history: &OwnedFd, id: &FileId) -> OsString {
         let name = id.bucket();
-        // If a bucket has this name already, ours keeps its name and is found by the path.
+        // If another bucket has the new name, this one keeps its old name and is found by the path in it.
         match name == self.name || rustix::fs::renameat(history, &*self.name, history, &*name).is_ok() {
             true => name,
             false => self.name.clone(),

@@ -9,8 +9,8 @@
 //! | old text | yes | the save did not happen |
 //! | neither | | another program wrote a text: this and all older entries are of another text |
 //!
-//! A torn entry may stand for any save. After the entries of the file's own directory, those of another
-//! directory follow if one of them wrote the text reached so far.
+//! A torn entry may stand for any save. After the entries of the file's own directory, another
+//! directory's entries follow if one of their saves wrote the text reached so far.
 
 use super::{Digest, Save};
 
@@ -54,7 +54,7 @@ fn follow(links: Vec<Link>, text: &mut Option<Digest>, changes: &mut Vec<Save>) 
             }
             Link::Whole(change) if *text != Some(change.old) => strangers.push(change),
             // A torn entry may stand for any save, so the text before it is unknown. Without a newer entry
-            // that led to the present text, it is skipped.
+            // that led to the present text, the torn entry is skipped.
             Link::Torn if strangers.is_empty() && changes.len() > before => *text = None,
             Link::Whole(_) | Link::Torn => {}
         }

@@ -17,7 +17,8 @@ use crate::host::stat::{FileKey, Stat};
 /// Flags to open a directory as an `O_PATH` descriptor, which holds it without reading it.
 pub(crate) const HOLD: OFlags =
     OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
-/// Flags to read a file. If a FIFO or a device has taken its place, the open neither blocks nor affects it.
+/// Flags to read a file. If a FIFO or a device has taken the file's place, opening neither blocks nor
+/// affects it.
 pub(crate) const READ: OFlags = OFlags::RDONLY
     .union(OFlags::NONBLOCK)
     .union(OFlags::NOFOLLOW)
@@ -80,7 +81,7 @@ pub(crate) fn step_up(dir: BorrowedFd<'_>) -> Result<(OwnedFd, FileKey)> {
 
 /// Opens the directory at `path` below `dir` with [`HOLD`]. No component may be a link.
 pub(crate) fn descend(dir: BorrowedFd<'_>, path: &Path) -> Result<OwnedFd> {
-    // A path that leads into another file system is opened name by name below.
+    // A path that leads into another file system is opened name by name by the code that follows.
     let resolve = ResolveFlags::NO_SYMLINKS
         | ResolveFlags::NO_MAGICLINKS
         | ResolveFlags::BENEATH

@@ -1,7 +1,8 @@
 //! Entries of mirrored directories: their types, and detection of formats.
 //!
-//! Nothing is listed or opened before a program asks. A name costs one stat. For a regular file the first
-//! bytes are read too, to find out whether a format recognises it. The result is remembered (`remembered`).
+//! No directory is listed and no file is opened before a program asks for it. The lookup of a name costs one
+//! stat. For a regular file the first bytes are read too, to find out whether a format recognises it. The
+//! result is remembered (`remembered`).
 //!
 //! A listing of a directory on a server sends no request for each file. Until a file is looked at, its name
 //! decides how it is shown (`by_name`).
@@ -54,7 +55,7 @@ pub(crate) struct Seen {
     pub(crate) shape: EntryForm,
 }
 
-/// The form in which an entry is shown; `Folder` is a file of a known format.
+/// The form in which an entry is shown. `Folder`: a file of a known format, shown as a directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum EntryForm {
     Directory,
@@ -81,8 +82,8 @@ pub(crate) struct FormatDetector {
     recognise: fn(&[u8]) -> Option<&'static str>,
     remembered: Remembered,
     by_name: ByName,
-    /// Recovers files after an interrupted save, or reports them: the first bytes of such a
-    /// file may match no format.
+    /// Policy for files after an interrupted save: they are recovered or reported. Their first bytes may
+    /// match no format.
     recovery: RecoveryPolicy,
     /// True once a shortage was logged.
     told: AtomicBool,
@@ -135,7 +136,7 @@ impl FormatDetector {
     }
 
     /// Returns the entry `name` of a directory elsewhere as the directory's listing shows it, without a
-    /// request; true if all attributes are known.
+    /// request. The flag is true if all attributes are known.
     pub(crate) fn listed(&self, dir: &OpenDir<'_>, name: &Name) -> Option<(Seen, bool)> {
         let OpenDir::Elsewhere(place) = dir else { return None };
         if !place.is_shown_as_listed() {
@@ -203,7 +204,7 @@ impl FormatDetector {
         }
     }
 
-    /// Returns the entry at the location of a source itself.
+    /// Returns the entry at a known position, such as that of the source itself.
     pub(crate) fn look_at(&self, position: &EntryPosition) -> Result<Seen> {
         let path = match &position.location {
             Location::Local(path) => path,
@@ -219,7 +220,7 @@ impl FormatDetector {
             Kind::Directory => EntryForm::Directory,
             Kind::File if self.recognises(&path, dir, name, &stat)? => EntryForm::Folder,
             Kind::File => EntryForm::File,
-            // Only the target of a followed link can be a link here: another program has just made it one.
+            // The target of a followed link is a link only if another program has just replaced the target.
             Kind::Link | Kind::Fifo | Kind::Socket | Kind::CharDevice | Kind::BlockDevice => {
                 EntryForm::Special
             }
@@ -337,7 +338,7 @@ impl FormatDetector {
     }
 }
 
-/// Returns the error for the mount point, if it is inside a source.
+/// Returns the error for a lookup of the mount point, which may be inside a source.
 fn hidden() -> Error {
     Error::new(error::Kind::NotFound, "is where the mount itself lies")
 }

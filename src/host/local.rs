@@ -134,7 +134,8 @@ impl AsFd for Dir<'_> {
 }
 
 impl LocalPath {
-    /// Returns the path to a source: a name in the directory of `links`, or with an empty path the directory.
+    /// Returns the path to a source: `path` below the origin of `links`, or the origin itself if `path` is
+    /// empty.
     pub(crate) fn new(links: &Arc<LinkPolicy>, path: impl Into<PathBuf>) -> Self {
         Self { links: links.clone(), link: None, path: path.into(), depth: 0, found: None }
     }
@@ -165,7 +166,7 @@ impl LocalPath {
         Ok(Self { found: Some(Arc::new(found)), ..self })
     }
 
-    /// True if the file that is here now is the one that was found, or may take its place.
+    /// True if the file with this stat is the one that was found here, or may take its place.
     pub(crate) fn accepts(&self, stat: &Stat) -> bool {
         self.found.as_ref().is_none_or(|found| found.is(stat))
     }

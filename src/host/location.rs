@@ -79,8 +79,8 @@ impl Location {
         }
     }
 
-    /// Returns the stat by the last listing of the directory, if that is recent; true if it is exact. Sends no
-    /// request.
+    /// Returns the stat from the last listing of the directory if the listing is recent, and true if the stat
+    /// is exact. Sends no request.
     pub(crate) fn listed(&self) -> Option<(Stat, bool)> {
         let Self::Elsewhere(place) = self else { return None };
         let ListedStat { stat, is_exact } = place.listed()?;
@@ -109,7 +109,8 @@ impl Location {
         }
     }
 
-    /// Opens the regular file at this location if it is still the one with this stat; ESTALE otherwise.
+    /// Opens the regular file at this location if it is still the file with this stat; fails with ESTALE
+    /// otherwise.
     pub(crate) fn open_found(&self, found: &Stat) -> Result<Arc<dyn Source>> {
         let source = self.open()?;
         let now = source.stat()?.version;
@@ -126,7 +127,7 @@ impl Location {
         matches!(self, Self::Local(_))
     }
 
-    /// True if the file that is here now is the one that was found, or may take its place.
+    /// True if the file with this stat is the one that was found here, or may take its place.
     pub(crate) fn accepts(&self, stat: &Stat) -> bool {
         match self {
             Self::Local(path) => path.accepts(stat),

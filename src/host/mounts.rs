@@ -57,8 +57,8 @@ impl Foreign {
         key.device().and_then(Self::of_device)
     }
 
-    /// Returns the server of a file elsewhere. The number differs from those of local file systems, whose
-    /// minor device numbers have 20 bits.
+    /// Returns the server of a file elsewhere. The highest bit of its number is set: local file systems are
+    /// numbered by minor device numbers, which have 20 bits.
     pub(crate) fn of_server(name: &str) -> Self {
         let hash = XxHash3_128::oneshot(name.as_bytes()) as u32 >> 1;
         Self(NonZeroU32::MIN | 1 << 31 | hash)

@@ -6,7 +6,7 @@ use std::str::FromStr;
 use crate::error::{Error, Kind, Result};
 use crate::vfs::ReadHandle;
 
-/// Bytes read at once: few enough to stay in the core's cache until they are written, as in `cat`.
+/// Bytes read at once, as in `cat`: few enough to stay in the CPU cache until they are written.
 const PIECE: usize = 128 << 10;
 
 /// Number of times that a read is repeated because another program has changed the file.

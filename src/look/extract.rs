@@ -1,7 +1,7 @@
 //! `--extract`: copies files, directories and links out of a file.
 //!
-//! A file that can't be read is left out, and named at the end. The extraction ends early if the disk is full
-//! or on a signal; only complete files have their names then.
+//! A file that can't be read is skipped and reported at the end. The extraction ends early if the disk is
+//! full or on a signal. Incomplete files are then removed.
 
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Write};
@@ -27,7 +27,7 @@ use crate::vfs::{Attr, Ino};
 /// Number of names read from a directory at once.
 const BATCH: usize = 1024;
 
-/// Maximum number of errors that are kept for the end; further ones are only counted.
+/// Maximum number of errors that are printed at the end; further errors are only counted.
 const MOST_ERRORS: usize = 1000;
 
 /// Number of times that a file is copied again because another program replaced its bytes meanwhile.
@@ -36,7 +36,7 @@ const COPIES: usize = 5;
 /// The arguments of an extraction.
 #[derive(Clone, Copy, Debug)]
 pub struct Extraction<'a> {
-    /// Paths in the file; none for all of it.
+    /// Paths in the file; empty to extract the whole file.
     pub paths: &'a [PathBuf],
     /// The directory to extract into.
     pub into: &'a Path,
@@ -71,7 +71,7 @@ impl Look {
     /// Extracts files and directories. Returns the exit status.
     ///
     /// # Errors
-    /// The directory can't be opened, or it lies in the extracted one.
+    /// The directory can't be opened, or it lies in a directory that is to be extracted.
     pub fn extract(&self, extraction: &Extraction<'_>) -> Result<u8> {
         let dir = place::open(extraction.into)?;
         let all = [PathBuf::from(".")];
@@ -299,7 +299,7 @@ impl<'a> Run<'a> {
         Ok(None)
     }
 
-    /// Copies a file, again if another program replaces its bytes meanwhile.
+    /// Copies a file. Repeats the copy if another program replaces the file's bytes meanwhile.
     fn file(
         &mut self,
         parent: Ino,
@@ -359,7 +359,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Keeps an error for the end, or ends the extraction if the disk is full.
+    /// Records an error, to print it at the end, or ends the extraction if the disk is full.
     fn refuse(&mut self, error: Error) -> std::result::Result<(), Stop> {
         if [libc::ENOSPC, libc::EDQUOT].contains(&error.errno()) {
             return Err(Stop::Full(error));

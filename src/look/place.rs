@@ -190,7 +190,7 @@ impl<'a> NewFile<'a> {
     }
 }
 
-/// Sets mode and times as far as the file system knows them.
+/// Sets mode and times as far as the file system supports them.
 fn keep_attributes(file: impl AsFd, attr: &Attr, mode: u16) {
     let _ = rustix::fs::fchmod(&file, Mode::from_raw_mode(u32::from(mode & 0o777)));
     let _ = rustix::fs::futimens(&file, &times(attr));

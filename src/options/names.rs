@@ -114,7 +114,7 @@ pub const TABLE: &[Row] = &[
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct KnownOption {
     pub(crate) name: &'static str,
-    /// The notation of its value, as in [`Row::shown`]; `None` if it takes no value.
+    /// Notation of the option's value, as in [`Row::shown`]; `None` if the option takes no value.
     value: Option<&'static str>,
     pub(crate) what: &'static str,
 }
@@ -131,7 +131,7 @@ impl KnownOption {
     }
 }
 
-/// Iterates over all options by name, without the open set `x-*`.
+/// Iterates over all options by name, except those for other programs (`x-*`).
 pub(crate) fn all() -> impl Iterator<Item = KnownOption> {
     TABLE.iter().flat_map(|row| {
         let names = row.shown.split(", ").chain(row.hidden.split(", "));

@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStringExt;
 use super::bad;
 use crate::error::Result;
 
-/// Checks a value that is passed to a system call: neither empty nor with a NUL.
+/// Returns a value for a system call as text; fails if it is empty or contains a NUL.
 pub(super) fn text(name: &str, value: &[u8], wanted: &str) -> Result<OsString> {
     match value.is_empty() || value.contains(&0) {
         true => Err(bad(name, value, wanted)),

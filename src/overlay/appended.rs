@@ -1,10 +1,10 @@
 //! Text that was appended after the line `...` at the end of a tree.
 //!
-//! `echo 'note: checked' >> tree.yaml` writes after that line, where YAML has no more content. The user
-//! means that the line `...` follows the appended text. The text is therefore joined before it is checked and
+//! `echo 'note: checked' >> tree.yaml` writes after that line, where YAML has no more content. The user means
+//! that the line `...` follows the appended text. The text is therefore joined before it is checked and
 //! saved: inner lines `...` are removed. The file in the mount still shows the text as it was written. An
-//! editor that opens and saves it there writes the inner lines again. Therefore each later text may have as
-//! many of them, until a text without them is saved.
+//! editor that opens the file there and saves it writes the inner lines again. Each later text may therefore
+//! have as many inner lines, until a text without inner lines is saved.
 //!
 //! In all other cases a line `...` within a tree is refused, since readers would lose the text after it.
 

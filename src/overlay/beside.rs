@@ -35,7 +35,7 @@ const VIM_DIRTY: u8 = 0x55;
 const VIM_MAGIC: &[u8] = b"b0VIM";
 
 impl Overlay {
-    /// Keeps those files beside `tree.yaml` that are worth it, and removes the rest.
+    /// Keeps the files beside `tree.yaml` that are worth keeping, and removes all others.
     pub(super) fn keep_beside(&self, state: &mut OverlayState, scratch_dir: Option<ScratchDir>) {
         let label = self.label();
         let worth: Vec<(OsString, Arc<File>, u64)> = state

@@ -243,8 +243,8 @@ impl Overlay {
             // The refusal is not final: the text may be in the source without being durable. The format's
             // editor tries again.
             Some(_) => {}
-            // If the saved text can't be read now, the save handles the error: it keeps a text that it
-            // refuses.
+            // If the saved text can't be read now, the attempt to save reports the error, and keeps the
+            // refused text.
             None if is_certain && body.same_as(&*saved).unwrap_or(false) => {
                 body.saved = body.edits;
                 body.base_version = base_version;

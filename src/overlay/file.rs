@@ -128,11 +128,11 @@ pub(crate) enum Backing {
 /// A file or link in an overlay: `tree.yaml`, or one beside it.
 #[derive(Debug)]
 pub(crate) struct OverlayFile {
-    /// Its serial number; `None` for the initial `tree.yaml`.
+    /// Serial number of the file; `None` for the initial `tree.yaml`.
     pub(crate) serial: Option<u64>,
-    /// Serial number of its overlay.
+    /// Serial number of the file's overlay.
     pub(crate) overlay: u64,
-    /// Its state. The overlay's lock must be held before this one is taken.
+    /// State of the file. A thread that takes this lock must already hold the overlay's lock.
     pub(crate) body: RankedMutex<Body>,
 }
 
@@ -173,7 +173,7 @@ pub(crate) struct Body {
     pub(crate) generated: bool,
     /// Number of changes of the text.
     pub(crate) edits: u64,
-    /// Value of `edits` at which the text was the saved one.
+    /// Value of `edits` when the text was last equal to the saved text.
     pub(crate) saved: u64,
     /// Value of `edits` at the last refusal, and the reason.
     pub(crate) refused: Option<(u64, Refusal)>,

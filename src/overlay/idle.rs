@@ -34,7 +34,8 @@ impl Overlay {
         }
     }
 
-    /// Removes the directory of scratch files if no name has one, as each directory is an open descriptor.
+    /// Removes the directory of scratch files if no name has a scratch file, because an open directory takes
+    /// up a descriptor.
     pub(crate) fn clear_scratch_dir_if_unused(&self, state: &mut OverlayState) {
         let is_file =
             |overlay_file: &Arc<OverlayFile>| matches!(locked(&overlay_file.body).backing, Backing::File(_));

@@ -1,8 +1,8 @@
 //! The directory of a file: the currently mounted file, and the overlay, if there is one.
 //!
-//! A file that no program writes to has no overlay, which would cost memory for each file that is looked at.
-//! Opening `tree.yaml` creates one. If nothing was written, it is dropped with the last handle. Otherwise it
-//! is dropped after many other files have been written.
+//! An overlay takes up memory, so a file that is only looked at has no overlay. Opening `tree.yaml` creates
+//! one. If nothing was written, the overlay is dropped with the last handle. Otherwise it is dropped after
+//! many other files have been written.
 
 use std::sync::{Arc, OnceLock};
 

@@ -97,8 +97,8 @@ impl Overlay {
         Ok(overlay_file)
     }
 
-    /// Gives a file an additional name; returns the file behind it, which may be a copy. `from` is the
-    /// overlay of the file.
+    /// Gives a file an additional name. Returns the file behind the new name, which may be a copy. `from` is
+    /// the overlay of the file.
     ///
     /// A link to `tree.yaml` becomes a copy of its current text: programs that link it want a backup.
     pub(crate) fn link(
@@ -160,7 +160,7 @@ impl Overlay {
         if to.serial != self.serial {
             return Err(errno(libc::EXDEV));
         }
-        // The file that becomes the tree.
+        // Current name of the file that becomes the tree.
         let becomes = if new_name == TREE {
             Some(name)
         } else {

@@ -115,8 +115,8 @@ impl Overlay {
         Ok(())
     }
 
-    /// Shows a generated text under a name. It is in a scratch file if it is large, or not available
-    /// elsewhere.
+    /// Shows a generated text under a name. The text gets a scratch file if it is large or available nowhere
+    /// else.
     fn put_text(
         &self,
         state: &mut OverlayState,

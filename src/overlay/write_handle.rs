@@ -33,7 +33,7 @@ const LONGEST: u64 = 1 << 40;
 pub struct Caller {
     /// Its thread group; 0 if unknown.
     pub group: u32,
-    /// True if a signal is ending it now.
+    /// True if a signal is ending the process now.
     pub killed: bool,
 }
 

@@ -4,8 +4,8 @@
 //! may lead only to public addresses, and to addresses of the classes that the mounted URL itself has. It must
 //! not make the daemon ask a cloud's metadata service or a neighbour in a private network.
 //!
-//! The check is part of name resolution: the connection goes to the address that was checked, and a name
-//! that resolves to another address later does not help.
+//! The check is part of name resolution: the connection goes to the address that was checked. A stranger
+//! gains nothing from a name that resolves to another address later.
 
 use std::collections::{BTreeSet, HashMap};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -137,7 +137,8 @@ pub(super) fn forbidden(host: &str) -> Error {
 const REASON: &str = "its address is in a private network, on this machine or reserved, \
      and only a mounted URL may be there";
 
-/// A resolver of names. It checks the addresses; those of mounted URLs it allows, and notes their classes.
+/// A resolver of names. Checks the addresses of names. Addresses of mounted URLs are allowed, and their
+/// classes are noted.
 #[derive(Debug)]
 pub(super) struct CheckingResolver {
     pub(super) addresses: Arc<Addresses>,

@@ -1,7 +1,7 @@
 //! The files that a tree on a server names, and files on servers that any tree names.
 //!
 //! A tree is data from strangers. Its references are followed only with `-o external=http`, never to files of
-//! this machine, and without the user's credentials, unless the file is below the tree's own directory.
+//! this machine, and without the user's credentials, unless the file is in the tree's own directory or below.
 
 use std::path::Path;
 use std::sync::Arc;

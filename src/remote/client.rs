@@ -36,9 +36,10 @@ const HEADERS: usize = 64 << 10;
 /// The origin of an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Trust {
-    /// The user mounted it. It may be anywhere.
+    /// The user mounted it. The address may be of any class.
     Mounted,
-    /// A tree names it. It must be public, or where the mounted URLs are. The request is anonymous.
+    /// A tree names it. The address must be public, or of a class that the mounted URLs have. The request is
+    /// anonymous.
     Named,
 }
 
@@ -116,7 +117,8 @@ impl Client {
         Ok(Self { agents, buckets: Buckets::new(options)?, counters: Arc::default() })
     }
 
-    /// Fails if a tree may not name the address. Addresses behind names are checked when they are asked.
+    /// Fails if a tree may not name the address. The addresses of a host name are checked when a request is
+    /// sent.
     pub(super) fn may_be_named(&self, address: &Address) -> Result<()> {
         self.agents.check_stranger(&self.url_of(address)?)
     }

@@ -14,7 +14,7 @@
 //! | 56–63 | number of the block, little-endian |
 //! | 64– | data |
 //!
-//! The files are not trusted: each is checked before a byte of it is used. A file that does not fit is
+//! The files are not trusted: each is checked before a byte of it is used. A file that fails the check is
 //! removed. Several mounts may share the directory. A full disk stops the cache, not the mount.
 
 use std::fs::File;

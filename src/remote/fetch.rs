@@ -12,7 +12,7 @@ use crate::error::{Error, Result};
 use crate::sync::locked;
 use crate::workers::{caller, while_waiting};
 
-/// A request for blocks, with those that have arrived.
+/// A request for blocks, and the blocks that have arrived.
 #[derive(Debug)]
 pub(super) struct Fetch {
     pub(super) blocks: Range<u64>,

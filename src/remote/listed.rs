@@ -11,7 +11,7 @@ use crate::sync::locked;
 
 /// The time for which a listing is used.
 const FRESH: Duration = Duration::from_secs(5);
-/// Maximum number of listings, and of names of each.
+/// Maximum number of listings, and of names in each listing.
 const LISTINGS: usize = 4;
 const NAMES: usize = 100_000;
 
@@ -50,7 +50,7 @@ impl LastListings {
         listings.push_front(listing);
     }
 
-    /// Returns a name by the newest listing that has it.
+    /// Returns the state of a name from the newest listing that contains the name.
     pub(super) fn get(&self, digest: u64) -> Option<ListedName> {
         let mut listings = locked(&self.listings);
         listings.retain(|(at, _)| at.elapsed() < FRESH);

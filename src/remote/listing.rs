@@ -40,7 +40,7 @@ const PAGES: usize = 20_000;
 
 /// The rules for names: no ending is reserved.
 const NAMES: ViewNames = ViewNames { endings: &[] };
-/// The mark of a directory that has the name of an object.
+/// Suffix for a directory that has the name of an object in the same directory.
 const BESIDE: &str = "%-";
 
 /// An entry of a directory.
@@ -75,8 +75,8 @@ pub struct PageItem {
     pub mtime: Option<Time>,
 }
 
-/// The entries of a directory. Each page is requested when the entries of the one before are used up. After
-/// an error there are no more entries.
+/// The entries of a directory. Each page is requested when all entries of the page before have been returned.
+/// After an error there are no more entries.
 #[derive(Debug)]
 pub struct Listing {
     shared: Arc<RemoteState>,

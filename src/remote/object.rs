@@ -48,12 +48,12 @@ pub(super) struct Object {
     in_flight: InFlight,
     pending: Mutex<HashMap<u64, Arc<Fetch>>>,
     streams: Mutex<Streams>,
-    /// Offset that a sequential reader has reached; 0 if the last reader is none.
+    /// Offset that a sequential reader has reached; 0 if the last reader was not sequential.
     read_to: AtomicU64,
     /// True once the server had another version.
     is_changed: AtomicBool,
     current: Mutex<Current>,
-    /// Held while the server is asked for the state.
+    /// Lock that is held while the server is asked for the state of the address.
     asking: Mutex<()>,
 }
 
@@ -122,19 +122,19 @@ impl Object {
     }
 
     /// Returns the state of the address. Asks the server if its last reply is old. If the server does not
-    /// answer, the last state counts: each request for bytes checks the version again.
+    /// answer, returns the last known state: each request for bytes checks the version again.
     pub(super) fn stat(&self) -> SourceStat {
         let last = *locked(&self.current);
         if Instant::now() < last.valid_until {
             return last.stat;
         }
-        // One thread asks; for the others the last state counts meanwhile.
+        // One thread asks the server. Meanwhile the other threads return the last known state.
         let Some(_asking) = locked_at_once(&self.asking) else { return last.stat };
         match ask_version(&self.shared, &self.address, self.trust) {
             Ok(version) if version.is_same(&self.version) && !self.is_changed() => self.confirm(),
             Ok(version) => self.note_change(Some(stat_of(&self.shared, &self.address, &version))),
             Err(error) if error.errno() == libc::ENOENT => self.note_change(None),
-            // The next program asks again.
+            // The request was interrupted: the next call asks the server again.
             Err(error) if error.errno() == libc::EINTR => {}
             Err(error) => {
                 tracing::debug!("{}: its state is not known: {error}", self.address);
@@ -149,7 +149,8 @@ impl Object {
         self.version.revision()
     }
 
-    /// Returns who may write: only the server, under this address. A change gives another version.
+    /// Returns the provenance: only the server can write the object at this address, and each change gives it
+    /// another version.
     pub(super) fn provenance(&self) -> Provenance {
         let address = Sha256::digest(self.shared.identity(&self.address).as_bytes());
         Provenance { writers: address.to_vec(), changed: self.key.to_vec() }
@@ -172,7 +173,7 @@ impl Object {
         while done < len {
             let at = offset + done as u64;
             let first = at / BLOCK;
-            // As many blocks at a time as a request has.
+            // Reads as many blocks at a time as one request may ask for.
             let end = (first + REQUEST).min((offset + len as u64).div_ceil(BLOCK));
             let part = ((end * BLOCK - at) as usize).min(len - done);
             self.read_blocks(first..end, at, &mut buf[done..done + part], deadline)?;
@@ -250,7 +251,7 @@ impl Object {
         Ok(fetches)
     }
 
-    /// Requests blocks that may be read soon, as far as there is memory for them.
+    /// Requests blocks that may be read soon, as many as memory allows.
     fn read_ahead(self: &Arc<Self>, blocks: Range<u64>) {
         if blocks.is_empty() || self.is_changed() || !self.shared.schedule.has_threads() {
             return;

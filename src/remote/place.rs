@@ -17,7 +17,7 @@ pub struct RemotePlace {
     address: Option<Address>,
     label: PathBuf,
     server: String,
-    /// The number of the name in its directory.
+    /// Digest of the name and its directory, for lookups in recent listings.
     number: Option<u64>,
 }
 

@@ -14,7 +14,7 @@ use super::version;
 use crate::error::{Error, Kind, Result};
 use crate::sync::locked;
 
-/// Environment variables that name the region, the first one wins.
+/// Environment variables that name the region; the first one that is set counts.
 const REGION_VARIABLES: [&str; 2] = ["AWS_REGION", "AWS_DEFAULT_REGION"];
 const DEFAULT_REGION: &str = "us-east-1";
 /// Maximum number of buckets with a remembered region.
@@ -25,7 +25,7 @@ const BUCKETS: usize = 1024;
 pub(super) struct Buckets {
     endpoint: Option<Url>,
     region: String,
-    /// Regions that servers told, by bucket.
+    /// Regions of buckets, as told by servers.
     learned: Mutex<HashMap<String, String>>,
     #[cfg(feature = "s3-signing")]
     signer: Option<sign::Signer>,
@@ -76,7 +76,7 @@ impl Buckets {
         }
     }
 
-    /// Remembers the region that a server tells; true if it is another than before.
+    /// Remembers the region that a server tells; true if it is another region than before.
     pub(super) fn learns_region(&self, address: &Address, headers: &HeaderMap) -> bool {
         let Address::S3 { bucket, .. } = address else { return false };
         let told = version::text(headers, "x-amz-bucket-region").filter(|region| is_region(region));
@@ -84,7 +84,7 @@ impl Buckets {
             return false;
         };
         let mut learned = locked(&self.learned);
-        // Only once for each bucket, so that a server can't cause endless retries.
+        // A region is learned only once for each bucket, so that a server can't cause endless retries.
         let is_new = learned.len() < BUCKETS && !learned.contains_key(bucket);
         if is_new {
             learned.insert(bucket.clone(), told.to_owned());

@@ -1,6 +1,6 @@
 //! Requests in flight: at most 16 for a mount and 8 for a file.
 //!
-//! Requests that a reader waits for are sent before read-ahead, which leaves some slots free for them.
+//! Requests that a reader waits for are sent before requests for read-ahead, which leave some slots free.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -84,7 +84,7 @@ impl Schedule {
         self.may_start_threads.load(Ordering::Relaxed)
     }
 
-    /// Sends a request that a reader waits for; on this thread if no other may be started.
+    /// Sends a request that a reader waits for; on this thread if no other thread may be started.
     pub(super) fn awaited(&self, of_file: &InFlight, run: impl FnOnce() + Send + 'static) {
         if !self.has_threads() {
             return run();
@@ -103,7 +103,7 @@ impl Schedule {
         let ((answer, answers), cancel) = (mpsc::channel(), Cancel::default());
         let watched = cancel.clone();
         self.awaited(&InFlight::default(), move || {
-            // A reader that was interrupted is gone.
+            // A reader that was interrupted no longer waits for the request.
             let _ = answer.send(watched.watched(request));
         });
         while_waiting(|| {

@@ -15,13 +15,13 @@ const READERS: usize = 16;
 /// Number of blocks by which the reads of one reader may be out of order.
 const BEHIND: u64 = 2;
 
-/// The sequential readers of a file; the one that read last is at the end.
+/// The sequential readers of a file. The reader that read last is at the end.
 #[derive(Debug, Default)]
 pub(super) struct Streams(Vec<Reader>);
 
 #[derive(Clone, Copy, Debug)]
 struct Reader {
-    /// The block after the last one read.
+    /// The block after the last block read.
     next: u64,
     window: u64,
     /// End of the blocks that were requested ahead.

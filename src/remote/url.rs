@@ -43,7 +43,7 @@ impl Url {
     /// Parses an absolute http or https URL.
     ///
     /// # Errors
-    /// [`Kind::Usage`] if it is not one; the message does not repeat it.
+    /// [`Kind::Usage`] if the text is no such URL; the message does not repeat the text.
     pub fn parse(text: &str) -> Result<Self> {
         if text.len() > LONGEST {
             return Err(wrong(&format!("the URL is longer than {LONGEST} bytes")));
@@ -179,7 +179,7 @@ fn host_and_port(text: &str, default: u16) -> Result<(String, u16)> {
     Ok((host.to_ascii_lowercase(), port))
 }
 
-/// Encodes the bytes that a URL may not have; keeps what is encoded already.
+/// Encodes the bytes that a URL may not have. Bytes that are already encoded stay as they are.
 fn encoded(text: &str) -> String {
     let keep = |byte: u8| byte.is_ascii_graphic() && !b"\"<>\\^`{|}".contains(&byte);
     percent_encoded(text.as_bytes(), keep)
@@ -252,7 +252,7 @@ impl Address {
     /// Parses an address.
     ///
     /// # Errors
-    /// [`Kind::Usage`] if it is not valid; the message does not repeat it.
+    /// [`Kind::Usage`] if the address is not valid; the message does not repeat the text.
     pub fn parse(text: &str) -> Result<Self> {
         let is_s3 = text.get(..5).is_some_and(|scheme| scheme.eq_ignore_ascii_case("s3://"));
         let Some(rest) = text.get(5..).filter(|_| is_s3) else { return Ok(Self::Web(Url::parse(text)?)) };

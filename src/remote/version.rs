@@ -81,7 +81,8 @@ impl ObjectVersion {
         self.strong().is_some()
     }
 
-    /// True if both are the same version. A strong ETag decides alone; else everything is compared.
+    /// True if both are the same version. With a strong ETag only ETag and size are compared, otherwise
+    /// everything.
     pub(super) fn is_same(&self, other: &Self) -> bool {
         if self.strong().is_some() {
             return self.size == other.size && self.etag == other.etag;

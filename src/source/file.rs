@@ -31,7 +31,7 @@ pub struct Lent<'a> {
     map: Arc<Mmap>,
     range: std::ops::Range<usize>,
     source: &'a FileSource,
-    /// A guard that keeps the bytes in place; released with them.
+    /// A guard that keeps the bytes in place; released when the bytes are returned.
     _held: Option<Box<dyn Held + 'a>>,
 }
 

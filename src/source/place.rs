@@ -12,10 +12,10 @@ pub const SCHEMES: [&str; 3] = ["http", "https", "s3"];
 
 /// A file or directory outside the local file systems, such as an object on a server. It is read-only.
 ///
-/// A new kind of place implements this trait and [`Source`], and nothing else. The methods `stat`,
-/// `list` and `open` may wait for a server: no thread that reads requests from the kernel calls them.
-/// Errors reach the program with their errno: ENOENT if there is nothing, EACCES if it can't be read, EIO or
-/// another one if the server fails.
+/// A new kind of place implements this trait and [`Source`], and nothing else. The methods `stat`, `list` and
+/// `open` may wait for a server: no thread that reads requests from the kernel calls them. Errors reach the
+/// program with their errno: ENOENT if nothing exists there, EACCES if access is denied, EIO or another errno
+/// if the server fails.
 pub trait Place: Send + Sync + std::fmt::Debug {
     /// Returns the address as the user knows it, such as a URL. Each place has a different address. The last
     /// component is the name of the file.
@@ -38,7 +38,7 @@ pub trait Place: Send + Sync + std::fmt::Debug {
     /// Returns the names in this directory and their types, from all pages of a server's answer.
     fn list(&self) -> Result<Vec<(OsString, PlaceKind)>>;
 
-    /// Returns the state by the last listing of the directory, if that is recent. Sends no request.
+    /// Returns the state from the last listing of the directory, if the listing is recent. Sends no request.
     fn listed(&self) -> Option<ListedStat> {
         None
     }
@@ -98,7 +98,7 @@ pub enum PlaceKind {
 /// The state of a place by the listing of its directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ListedStat {
-    /// The state. Size and version of a file are those of the file only if `is_exact` is true.
+    /// The state. Size and version of a file are exact only if `is_exact` is true.
     pub stat: PlaceStat,
     /// True if the listing has the same state as the place itself.
     pub is_exact: bool,

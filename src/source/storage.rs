@@ -67,7 +67,7 @@ impl Meta {
     }
 }
 
-/// A range of a file that is contiguous on the disk.
+/// An extent: a range of a file that is contiguous on the disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extent {
     /// Offset in the file.
@@ -83,7 +83,7 @@ pub struct Extent {
 pub enum Extents {
     /// All extents, in file order.
     Known(Vec<Extent>),
-    /// The file system does not report them, or some bytes have no location of their own.
+    /// The file system does not report the locations, or some bytes have no location of their own.
     Unknown,
 }
 

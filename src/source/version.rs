@@ -69,7 +69,7 @@ impl From<Identity> for SourceVersion {
     }
 }
 
-/// The state of a file in a server's own words, which other programs can compare.
+/// The state of a file as the server states it. Other programs can compare it with the server's answers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Revision {
     /// Size in bytes.

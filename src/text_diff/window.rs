@@ -25,8 +25,8 @@ pub(super) struct DiffWindow {
     new: Side,
 }
 
-/// The lines of one text: a number for each, equal for equal lines; and the offsets of their starts, with the
-/// end of the last.
+/// The lines of one text: a number for each, equal for equal lines; and the offsets of the lines' starts,
+/// followed by the offset at which the last line ends.
 struct Side {
     lines: Vec<u32>,
     offsets: Vec<usize>,
@@ -53,7 +53,7 @@ impl Side {
 }
 
 impl DiffWindow {
-    /// Indexes the first lines of each range.
+    /// Creates the window of the first lines in a range of each text.
     pub(super) fn new(
         (old, old_rest): (&[u8], Range<usize>),
         (new, new_rest): (&[u8], Range<usize>),
@@ -62,7 +62,8 @@ impl DiffWindow {
         Self { old: Side::new(old, &old_rest, &mut numbers), new: Side::new(new, &new_rest, &mut numbers) }
     }
 
-    /// Returns the edits in order, and how many lines of each text they cover with the equal lines between.
+    /// Returns the edits in order, and how many lines of each text are done with. The next window begins
+    /// after those lines.
     pub(super) fn compare(&self, work: &mut u64) -> (Vec<Edit>, (usize, usize)) {
         let all = (self.old.lines.len(), self.new.lines.len());
         let mut edits = self.edits(work);
@@ -204,8 +205,8 @@ fn longest_rising(pairs: &[(usize, usize)]) -> Vec<(usize, usize)> {
     rising
 }
 
-/// Returns the shortest list of edits by Myers' greedy algorithm; `None` if it has more than [`MOST_EDITS`] lines,
-/// or the work is used up.
+/// Returns the shortest list of edits by Myers' greedy algorithm; `None` if it has more than [`MOST_EDITS`]
+/// lines, or if `work`, the number of comparisons left, is used up.
 fn myers(a: &[u32], b: &[u32], work: &mut u64) -> Option<Vec<Edit>> {
     let most = MOST_EDITS.min(a.len() + b.len());
     // The farthest line of `a` on each diagonal (line of `a` minus line of `b`), for each count of edits.
@@ -216,7 +217,7 @@ fn myers(a: &[u32], b: &[u32], work: &mut u64) -> Option<Vec<Edit>> {
     for edits in 0..=most {
         history.push(farthest.get(middle - edits..=middle + edits)?.to_vec());
         for step in 0..=edits {
-            // The diagonals of this count, from -edits to edits.
+            // With this many edits, every second diagonal from -edits to edits can be reached.
             let at = middle - edits + 2 * step;
             let down = came_down(&farthest, at, step, edits);
             let mut x = if down { *farthest.get(at + 1)? } else { farthest.get(at - 1)? + 1 };
@@ -251,7 +252,7 @@ fn traced(history: &[Vec<usize>], edits: usize, end: usize, middle: usize) -> Ve
     let mut at = end;
     for count in (1..=edits).rev() {
         let Some(row) = history.get(count) else { break };
-        // The row begins at index middle - count, and includes the diagonals of the previous count.
+        // The row was recorded before edit `count`. It begins at index middle - count.
         let first = middle - count;
         let value = |at: usize| at.checked_sub(first).and_then(|index| row.get(index)).copied();
         let step = (at - first) / 2;

@@ -77,7 +77,7 @@ pub fn trim(dir: BorrowedFd<'_>, most: u64, newest: Option<&OsStr>) -> u64 {
     held
 }
 
-/// Removes the directory of replaced texts, which has no texts, unless another program makes one now.
+/// Removes the directory of replaced texts if it has no texts; another program may be adding one.
 fn remove_empty(dir: BorrowedFd<'_>, history: BorrowedFd<'_>) {
     for bucket in names(history) {
         let _ = rustix::fs::unlinkat(history, &*bucket, AtFlags::REMOVEDIR);
@@ -86,7 +86,7 @@ fn remove_empty(dir: BorrowedFd<'_>, history: BorrowedFd<'_>) {
     let _ = rustix::fs::unlinkat(dir, HISTORY, AtFlags::REMOVEDIR);
 }
 
-/// Lists the replaced texts of all files, as `history/…/NAME`; removes empty directories of them.
+/// Lists the replaced texts of all files, as `history/…/NAME`; removes the empty directories in `history`.
 fn replaced_texts(history: BorrowedFd<'_>, now: u64) -> Vec<KeptFile> {
     let mut texts = Vec::new();
     for bucket in names(history) {

@@ -50,7 +50,8 @@ fn read(dir: BorrowedFd<'_>) -> Option<(u64, u64, u64)> {
     Some((numbers.next()??, numbers.next()??, numbers.next()??))
 }
 
-/// Writes the note in place: a rename over it would make the next fsync of the file system wait for its data.
+/// Writes the note in place. After a rename over the old note, the next fsync on the file system would also
+/// wait for the note's data.
 fn write(dir: BorrowedFd<'_>, bytes: u64, since: u64, counted: u64) {
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     // Without the note, or if it is torn, the texts are counted more often.

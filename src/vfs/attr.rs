@@ -98,7 +98,8 @@ impl Ownership {
 
     /// Returns the source's permissions, adapted to the owner and group that the mount shows. If the mount
     /// shows another owner, the source's owner counts here as group or others. Group and others then get no
-    /// permission that the source's owner lacks. Likewise for the group.
+    /// permission that the source's owner lacks. If the mount shows another group, others likewise get no
+    /// permission that the source's group lacks.
     fn mode_of(&self, stat: &Stat) -> u16 {
         let mode = (stat.mode & 0o777) as u16;
         let (owner, mut group, mut others) = (mode >> 6, mode >> 3 & 0o7, mode & 0o7);

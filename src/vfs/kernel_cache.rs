@@ -43,8 +43,8 @@ pub trait Kernel: Send + Sync {
     /// Drops the cached bytes of a node.
     fn forget(&self, ino: Ino);
 
-    /// Asks the kernel to drop those of the nodes that no program uses. Fails if the
-    /// kernel doesn't support that.
+    /// Asks the kernel to drop the nodes among `inos` that no program uses. Fails if the kernel doesn't
+    /// support that.
     fn give_back(&self, inos: &[Ino]) -> Result<()>;
 }
 
@@ -87,7 +87,7 @@ impl Default for KernelCache {
 }
 
 impl KernelCache {
-    /// Sets the kernel.
+    /// Sets the kernel that is notified.
     pub(crate) fn of(&self, kernel: Box<dyn Kernel>) {
         // A second call has no effect: there is one kernel.
         let _ = self.0.kernel.set(kernel);
@@ -100,7 +100,8 @@ impl KernelCache {
     pub(crate) fn note_open(&self, ino: Ino, file: u64, blocks: &[usize]) {
         let mut opened = locked(&self.0.opened);
         if opened.len() >= OPENED && !opened.contains_key(&ino) {
-            // Bytes of a node that is not recorded could not be dropped later.
+            // The list is full and starts anew. Bytes of a node that is no longer in the list could not be
+            // dropped later.
             opened.drain().for_each(|(ino, _)| self.forget(ino));
         }
         opened.insert(ino, Opened { file, blocks: blocks.into() });
@@ -128,7 +129,7 @@ impl KernelCache {
         self.0.kernel.get().is_some() && !self.0.keeps_nodes.load(Ordering::Relaxed)
     }
 
-    /// Asks the kernel to drop those of the nodes that no program uses.
+    /// Asks the kernel to drop the nodes among `inos` that no program uses.
     pub(crate) fn give_back(&self, inos: Vec<Ino>) {
         let inner = self.0.clone();
         self.0.worker.run(move || {

@@ -218,8 +218,8 @@ impl Vfs {
         Ok((Attr { grows: true, ..attr }, node))
     }
 
-    /// Returns [`Vfs::unmade`] for a generated file in the directory of a writable file;
-    /// `None` for any other name.
+    /// Returns the result of [`Vfs::unmade`] for a generated file in the directory of a writable file; `None`
+    /// for any other name.
     fn unmade_in(&self, entry: &Arc<Entry>, name: &OsStr) -> Result<Option<(Attr, Inode)>> {
         if !is_file(name) {
             return Ok(None);
@@ -276,7 +276,7 @@ impl Vfs {
         let child = entry.child(name, seen, &self.serials)?;
         let ino = Ino::of(child.serial);
         let attr = match &child.class {
-            // `stat` is new, so the location need not be asked again.
+            // `stat` was read just now, so it is not read again.
             Class::File { .. } => self.ownership.mirrored(ino, &stat),
             Class::Directory { .. } | Class::Special { .. } => self.ownership.attr(ino, kind, 0, &stat),
             Class::Folder(folder) => self.own_folder(ino, folder, &stat),
@@ -288,9 +288,9 @@ impl Vfs {
 }
 
 impl Vfs {
-    /// Returns [`Vfs::item_in`] for an entry of a directory on a server, from the directory's listing. Unless
-    /// `is_certain`, the listing lacks some attributes: the kernel then caches none of them, and looks the
-    /// name up.
+    /// Returns the result of [`Vfs::item_in`] for an entry of a directory on a server, using only the
+    /// directory's listing. If `is_certain` is false, the listing lacks some attributes: the kernel then
+    /// caches no attribute of the entry, and looks its name up.
     fn item_listed(&self, entry: &Arc<Entry>, name: &OsStr, seen: Seen, is_certain: bool) -> Result<Looked> {
         let (mut stat, kind) = (seen.stat, seen.kind());
         let known = if is_certain { None } else { entry.known_child(name) };

@@ -123,7 +123,7 @@ impl Vfs {
     }
 
     /// Returns the node of a name in a view: the known node if it shows the same data, or else a new one.
-    /// Without `shown`, the known node is returned whatever it shows.
+    /// If `shown` is `None`, returns the known node without comparing the data.
     pub(crate) fn view_node(
         &self,
         parent: &ViewFolder,

@@ -3,7 +3,7 @@
 //! Each entry gets a serial number at its first lookup: an entry of a mirrored directory, a name in the
 //! directory of a mounted file, a file that a program creates there. The inode number is computed from it.
 //! Serial numbers only grow, and are not reused within a mount. Nodes that the kernel forgets are dropped: a
-//! view of ten million entries only costs memory for those that the kernel knows.
+//! view of ten million entries costs memory only for the entries that the kernel knows.
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
@@ -64,9 +64,9 @@ pub(crate) enum Inode {
 
 /// A file, link or directory shown for a mounted file: its path, and for a file the bytes of one generation.
 ///
-/// The bytes of a node never change, so the kernel's cache stays valid. If the file has other bytes in the
-/// next generation, it gets another node. Only streamed blocks grow. Directories and links belong to the
-/// newest generation.
+/// The bytes of a node never change, so the kernel's cache stays valid; a streamed block only gets more
+/// bytes. If the file has other bytes in the next generation, it gets another node. Directories and links
+/// belong to the newest generation.
 #[derive(Debug)]
 pub(crate) struct ViewNode {
     pub(crate) serial: u64,
@@ -86,7 +86,7 @@ pub(crate) struct NodeState {
     base_version: u64,
     lineage: u64,
     pub(crate) kind: folder::EntryKind,
-    /// Key that says when the bytes are the same in another generation; `None` for a directory or link.
+    /// Key by which the bytes are compared with those of another generation; `None` for a directory or link.
     renewal: Option<RenewalKey>,
     /// True for a file that no save changes.
     outlasts_saves: bool,
@@ -129,7 +129,7 @@ impl NodeState {
         }
         let (Some(own), Some(key)) = (self.renewal, other.renewal) else { return true };
         match (self.number, self.saves) == (other.number, other.saves) {
-            // Within a generation, another file to which the tree refers may have changed.
+            // Bytes may differ within a generation: another file, to which the tree refers, may have changed.
             true => own == key,
             false => own.is_same(key, self.base_version == other.base_version, self.lineage == other.lineage),
         }
@@ -269,8 +269,8 @@ impl Counted {
     }
 }
 
-/// Smallest number of nodes at which the kernel is asked to drop some. By itself it keeps every node that was
-/// ever looked up, until memory is short. This many nodes take some 20 MB in the daemon.
+/// Smallest number of nodes at which the kernel is asked to drop some. Unasked, the kernel keeps every node
+/// that was ever looked up, until memory is short. This many nodes take some 20 MB in the daemon.
 const ASKED_AT: usize = 1 << 15;
 
 /// Number of dropped nodes after which memory is returned to the system: some megabytes.
@@ -307,7 +307,7 @@ impl KnownNodes {
         if count < known.asked_at.max(ASKED_AT) {
             return None;
         }
-        // The kernel keeps nodes that programs use, so it is asked again only after many more were looked up.
+        // The kernel keeps nodes that programs use, so it is asked again only once it knows many more nodes.
         known.asked_at = count + (count / 4).max(ASKED_AT / 4);
         let is_kept = |serial: u64, node: &Inode| {
             Ino::of(serial) == Ino::ROOT || matches!(node, Inode::OverlayFile(..))

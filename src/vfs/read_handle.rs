@@ -25,7 +25,7 @@ const SMALL: u64 = 1 << 20;
 /// The kernel's caching of a file's bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Caching {
-    /// None: every read reaches the daemon, so that a damaged content returns exactly its good prefix.
+    /// No caching: every read reaches the daemon, so that a damaged content returns exactly its good prefix.
     ///
     /// With caching, the kernel would take a short answer for the end of the file, and an error for an error
     /// of the whole page.
@@ -152,7 +152,8 @@ impl ReadHandle {
         Delay { file, foreign: None }
     }
 
-    /// Admits a read, or returns the error with which it fails. Call this before reading [`ReadHandle::content`].
+    /// Admits a read, or returns the error with which it fails. Call this before
+    /// reading [`ReadHandle::content`].
     pub fn admit(&self) -> Result<()> {
         match &self.what {
             What::View { file: ViewFile { mounted, .. }, now } => {
@@ -224,7 +225,7 @@ impl ReadHandle {
         let What::View { file: ViewFile { mounted, .. }, now } = &self.what else { return None };
         {
             let now = now.read().unwrap_or_else(PoisonError::into_inner);
-            // A growing file may have a newer version; a slow source must be asked for it.
+            // A growing file may have a newer version. Asking a slow source for it may take long.
             let is_asked = now.file.renewal == Renewal::Follows && now.held.source.is_slow();
             if is_asked || mounted.is_held_up(&now.held, &now.file.blocks) {
                 return None;
@@ -272,7 +273,7 @@ impl ReadHandle {
 
 /// Returns the content for a handle in a newer generation, after another program changed the file.
 fn renewed(mounted: &Arc<MountedFile>, newest: HeldGeneration, view: &ViewNode, shown: &Now) -> Result<Now> {
-    // The root's status, which needs `Writing`, is not read here.
+    // Only the root's status uses `Writing`, and the status is not read here.
     let root = mounted.root(&newest, Writing::default);
     let Some(folder::Node::File(mut file)) = root.find(&view.path())? else {
         return Err(rewritten());
@@ -293,7 +294,7 @@ fn renewed(mounted: &Arc<MountedFile>, newest: HeldGeneration, view: &ViewNode, 
     }
 }
 
-/// True if the source is as long as a stored content requires.
+/// True if the source holds all bytes of a stored content, or if any other content is known to be sound.
 fn is_all_there(content: &dyn Content) -> bool {
     let Some((source, offset)) = content.stored() else { return content.soundness() == Soundness::Sound };
     let end = offset.checked_add(content.len());

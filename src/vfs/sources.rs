@@ -132,7 +132,7 @@ fn damage_of(label: &Path, held: HeldGeneration) -> Option<String> {
     let (found, damage) = mpsc::channel();
     let look = move || {
         let Ok(container) = held.container() else { return };
-        // Counting the blocks searches for all of them; `defects` then has their damage, too.
+        // The count of the blocks needs a search for all of them. `defects` then includes their damage.
         let trouble = container.block_count().err().map(|error| error.message());
         let defects = container.defects().into_iter().filter(|defect| defect.severity == Severity::Damage);
         let all: Vec<String> = defects.map(|defect| defect.what).chain(trouble).collect();

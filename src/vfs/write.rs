@@ -172,8 +172,8 @@ impl Vfs {
             if !oldest.folder().is_ok_and(|folder| folder.put_away(old)) {
                 continue;
             }
-            // If another thread creates a new overlay for the entry meanwhile, it records the entry again
-            // afterwards.
+            // If another thread creates a new overlay for the entry meanwhile, that thread also records the
+            // entry again.
             let mut written = locked(&self.written);
             let noted =
                 oldest.folder().is_ok_and(LazyOverlay::is_put_away).then(|| written.pop(&oldest.serial));

@@ -76,9 +76,9 @@ fn of_folder(opened: &Parsed) -> Attributes {
     container.attributes()
 }
 
-/// Returns the attribute of the mount's root.
+/// Returns the attribute with the daemon's process ID, which the mount's root has.
 fn of_root() -> (&'static str, String) {
-    // Not cached: the daemon may be a child of the process that made the tree.
+    // The ID is read anew each time: the daemon may be a child of the process that created the `Vfs`.
     (PID, std::process::id().to_string())
 }
 
@@ -88,8 +88,8 @@ fn value(list: Attributes, name: &OsStr) -> Xattr {
     found.map_or(Xattr::Absent, |(_, value)| Xattr::Ready(value.into_bytes()))
 }
 
-/// Checks the blocks of a file. The value is `mismatch` if a block is damaged; else it is the
-/// result for the last block.
+/// Returns a value that checks the blocks of a file when it is read. It is `mismatch` if a block is damaged;
+/// else it is the result for the last block.
 fn verified(mounted: Arc<MountedFile>, blocks: Vec<usize>) -> Xattr {
     Xattr::Slow(Box::new(move || {
         let mut found = Verified::None;
@@ -178,7 +178,7 @@ impl Vfs {
     }
 
     /// Sets an extended attribute, or removes it if there is no value. Attributes last as long as the mount.
-    /// If `exists` is set, it says whether the attribute must exist before or must not.
+    /// If `exists` is given, the attribute must exist already (true) or must not (false).
     pub fn set_xattr(
         &self,
         ino: Ino,

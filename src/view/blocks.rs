@@ -2,9 +2,9 @@
 //!
 //! A row is a mapping over [`LINES`] lines of [`LINE`] bytes, padded with blanks before the last character of a
 //! line, because tools remove or report blanks at the end. The first line has the facts that are looked for
-//! most: the block's number and the arrays that use it. Rows have a fixed size. The size of the text therefore
-//! follows from the number of blocks, and any range of it from the blocks of its rows. A table of millions of
-//! blocks is never held in memory.
+//! most: the block's number and the arrays that use it. Rows have a fixed size. The size of the text thus
+//! follows from the number of blocks, and a range of the text is made from the blocks of its rows alone. A
+//! table of millions of blocks is never held in memory.
 //!
 //! ```text
 //! - {block: 0, readable: true, arrays: [roman.data]                             ,

@@ -17,7 +17,7 @@ pub(super) struct HistoryFolder {
     history: Arc<History>,
     target: FindTarget,
     tree: Arc<dyn Content>,
-    /// The saves, the first one first, once they are needed.
+    /// The saves from the oldest to the newest, once they have been read.
     changes: OnceLock<Vec<Save>>,
 }
 

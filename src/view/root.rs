@@ -37,13 +37,13 @@ impl RootFolder {
         Self { shown, ..self }
     }
 
-    /// Shows the requests to the file's server; `statistics` creates the text of `stats.yaml`.
+    /// Adds `stats.yaml`, about the requests to the file's server; `statistics` creates its text.
     pub fn with_statistics(mut self, statistics: MakeText) -> Self {
         self.about.statistics = Some(statistics);
         self
     }
 
-    /// Shows the texts that saves of the file replaced, if the file can be saved.
+    /// Adds `history/`, with the texts that saves of the file replaced, if the file can be saved.
     pub fn with_history(mut self, history: Arc<History>, target: FindTarget) -> Self {
         let editable = self.container.as_ref().filter(|container| container.editor().is_some());
         self.about.history =
@@ -120,10 +120,10 @@ impl Folder for RootFolder {
 struct About {
     container: Option<Arc<dyn Container>>,
     status: MakeText,
-    /// `None` for a local file.
+    /// The callback for `stats.yaml`; `None` for a local file.
     statistics: Option<MakeText>,
     known: KnownChecks,
-    /// `None` for a file that can't be saved.
+    /// The directory `history/`; `None` for a file that can't be saved.
     history: Option<Arc<HistoryFolder>>,
 }
 

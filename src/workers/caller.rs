@@ -48,9 +48,10 @@ pub(crate) fn is_gone() -> bool {
 
 /// True if a thread of a program has ended, or a signal is to end it. Reading `status` never blocks.
 pub(crate) fn is_thread_gone(thread: u32) -> bool {
-    // The kernel reads ahead for a thread that may end meanwhile. A thread in another PID namespace is 0.
+    // A thread in another PID namespace has the number 0.
     let Some(id) = i32::try_from(thread).ok().and_then(Pid::from_raw) else { return false };
-    // Unlike files in /proc, this is never hidden from other users.
+    // A thread may end while the kernel reads ahead for it. Unlike files in /proc, the process group is never
+    // hidden from other users.
     if rustix::process::getpgid(Some(id)) == Err(Errno::SRCH) {
         return true;
     }

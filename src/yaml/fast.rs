@@ -28,7 +28,7 @@ const DEFAULT_TAGS: [(&str, &str); 2] = [("!", "!"), ("!!", "tag:yaml.org,2002:"
 /// Maximal number of different tags in a text.
 const MOST_TAGS: usize = 1000;
 
-/// The text must be read with libyaml.
+/// The error for a text that must be read with libyaml.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NeedsLibyaml;
 
@@ -69,7 +69,7 @@ enum EventKind<'t> {
     DocumentStart(bool),
     DocumentEnd(bool),
     Alias(&'t str),
-    /// The value is kept in the parser.
+    /// A scalar. Its text is kept in the parser.
     Scalar(Style, Properties<'t>),
     SequenceStart(bool, Properties<'t>),
     SequenceEnd,
@@ -122,8 +122,8 @@ impl<'t> FastParser<'t> {
     ///
     /// # Errors
     ///
-    /// The text is invalid or outside the subset. All events before are valid; the rest must come from
-    /// libyaml.
+    /// The text is invalid or outside the subset. All earlier events are valid; libyaml must read
+    /// the later ones.
     pub fn next_event(&mut self) -> Result<Option<Event<'_>>> {
         if self.state == ParserState::End {
             return Ok(None);

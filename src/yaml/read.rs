@@ -30,7 +30,7 @@ impl From<Unread> for Error {
     }
 }
 
-/// A second taker of the events of a text, beside the one that reads it.
+/// A second receiver of the events of a text ([`each_event_beside`]).
 pub trait Listener {
     /// Takes an event. False if no further events are wanted.
     fn take(&mut self, event: &Event<'_>) -> bool;
@@ -39,12 +39,12 @@ pub trait Listener {
     fn fail(&mut self, error: &Error);
 }
 
-/// Passes the events of a text to `take`, in order, until `take` returns false. `beside` gets the same events,
-/// until its own end.
+/// Passes the events of a text to `take`, in order, until `take` returns false. `beside` gets the same
+/// events, until its own `take` returns false.
 ///
 /// # Errors
 ///
-/// As of [`each_event`]. An error of one taker does not end the other.
+/// As of [`each_event`]. `beside` still gets the later events after an error of `take`.
 pub fn each_event_beside<E: From<Unread>>(
     text: &dyn Content,
     beside: Option<&mut dyn Listener>,
@@ -90,7 +90,7 @@ pub fn each_event<E: From<Unread>>(
             }
         }
     }
-    // libyaml reads the text from its start. The events that were already taken are skipped.
+    // libyaml reads the text from its start. Events that `take` got from the fast parser are skipped.
     let mut events = Events::of(text);
     loop {
         match events.next_event() {
@@ -119,7 +119,7 @@ impl Drop for HeldText {
 fn held(text: &dyn Content) -> Option<HeldText> {
     let more = |held: u64| held.checked_add(text.len()).filter(|held| *held <= MOST_HELD);
     HELD.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).ok()?;
-    // Dropping the `HeldText` subtracts the length, even if the text can't be read.
+    // Dropping the `HeldText` subtracts the length from `HELD`, even if the text can't be read.
     let mut held = HeldText(vec![0; text.len() as usize]);
     read_exact_at(text, 0, &mut held.0).ok()?;
     Some(held)

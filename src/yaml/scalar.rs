@@ -132,7 +132,8 @@ pub fn unfit_collection(mapping: bool, tag: &str) -> Option<&'static str> {
     }
 }
 
-/// Follows Python's decoder, which skips characters outside the alphabet and checks only the padding.
+/// Returns the reason why Python's decoder refuses a base64 text, if it does. The decoder skips characters
+/// outside the alphabet and checks only the padding.
 fn unfit_base64(text: &[u8]) -> Option<&'static str> {
     if !text.is_ascii() {
         return Some("it is tagged !!binary but is not ASCII");

@@ -42,10 +42,10 @@ pub struct Wanted<'w> {
     pub tag: &'w dyn Fn(&str) -> bool,
     /// True for the tags of further nodes to keep and pass, which are not arrays.
     pub whole: &'w dyn Fn(&str) -> bool,
-    /// Keys (up to eight) that identify a mapping without its tag.
+    /// Keys, up to eight, by which a mapping is recognised although it lacks a selected tag.
     pub telling: &'w [&'w str],
-    /// The key, in a node with a selected tag, under which only the shape of an array is kept. Of a sequence
-    /// that has such a tag itself, only the shape is kept, too.
+    /// The key, in a node with a selected tag, under which only the shape of an array is kept. A sequence
+    /// that itself has a selected tag is also kept only by its shape.
     pub array: &'w str,
     /// Keys of the root with values that are also passed to the caller.
     pub root_keys: &'w [&'w str],
@@ -106,7 +106,7 @@ pub struct Survey {
     pub aliases: Vec<Alias>,
     /// Mappings that stand for other nodes.
     pub references: Vec<Reference>,
-    /// Mappings that have all telling keys but no selected tag.
+    /// Mappings that have all keys of [`Wanted::telling`] but no selected tag.
     pub untagged: Vec<(Option<PathId>, Mark)>,
     /// Problems in the order of the text, at most [`MOST_FINDINGS`].
     pub findings: Vec<Finding>,
@@ -202,7 +202,7 @@ pub struct Broken {
     pub error: Error,
     /// The syntax error and its place; `None` if the text could not be read.
     pub failure: Option<Failure>,
-    /// True if the text only exceeds a limit.
+    /// True if the only error is that the text exceeds a limit.
     pub too_large: bool,
 }
 
@@ -288,8 +288,8 @@ pub fn check_tree(
     }
 }
 
-/// A head in which the `%ASDF` of 2014 is replaced with the comment `#ASDF`. YAML would take it for an
-/// unknown directive.
+/// A head in which `%ASDF`, as files of 2014 begin, is replaced with the comment `#ASDF`. YAML would take
+/// `%ASDF` for an unknown directive.
 #[derive(Debug)]
 pub struct Commented<'a>(pub &'a dyn Content);
 

@@ -11,7 +11,7 @@
 //! as the mount may cover the directory. Files are written under a temporary name and renamed, so that two
 //! mounts that make the same table do not interfere. The number of open files is limited. A closed file is
 //! reopened by its name, if it is still the same file. The file of a removed table may stay open: if the
-//! stream has changed, readers still check its output against that table.
+//! stream has changed, readers still check the stream's output against the removed table.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};

@@ -6,8 +6,9 @@
 //! blocks, in any order  each: 1 or typesize times  [i32 size][size bytes]
 //! ```
 //!
-//! A split whose size equals its decoded length is stored uncompressed. A memcpyed buffer has neither bstarts
-//! nor splits: its data follow the header. All numbers are little-endian.
+//! A size and the bytes after it are a split. A split whose size equals its decoded length is stored
+//! uncompressed. A memcpyed buffer has neither bstarts nor splits: its data follow the header. All numbers
+//! are little-endian.
 //!
 //! At most one block is decoded at a time. Tiny blocks are joined, and memcpyed data are cut, into *pieces*
 //! of a useful size; a buffer's last piece may be shorter.
@@ -89,7 +90,7 @@ impl<'a> Buffer<'a> {
             return self.copy(start, len, out);
         }
         let blocksize = u64::from(self.header.blocksize());
-        // Pieces are whole blocks, and `end` is at most `nbytes`: both fit.
+        // Both block numbers fit into 32 bits: pieces are whole blocks, and `end` is at most `nbytes`.
         self.decode_blocks((start / blocksize) as u32..end.div_ceil(blocksize) as u32, scratch, out)
     }
 
@@ -99,8 +100,8 @@ impl<'a> Buffer<'a> {
     }
 
     /// True if the buffer decodes to the size in its header, and its first block directly follows the table
-    /// of blocks, which proves the number of blocks. This proves the length of a buffer whose data are
-    /// damaged.
+    /// of blocks, which proves the number of blocks. Then the buffer's length can be trusted even if its
+    /// checksum is wrong.
     pub fn has_its_length(&self, scratch: &mut Scratch) -> Result<bool> {
         if self.header.is_memcpyed() || self.header.nbytes() == 0 {
             return Ok(true);
@@ -282,6 +283,6 @@ pub(super) fn piece_len(header: &Header) -> u32 {
         return STORED_PIECE;
     }
     let blocksize = header.blocksize();
-    // Both are below 2 GiB, and the result is less than one block above MIN_PIECE.
+    // No overflow: the result is less than one block above MIN_PIECE, and a block is below 2 GiB.
     blocksize * MIN_PIECE.div_ceil(blocksize)
 }

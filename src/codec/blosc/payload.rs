@@ -3,8 +3,8 @@
 //! The format that stores the buffers in a file knows their positions and can verify their stored bytes
 //! ([`Buffers`]). Damage to one buffer does not affect the others.
 //!
-//! Small buffers are decoded many at a time ([`DecodedRun`]). After a buffer of a run was found damaged, that run is
-//! decoded buffer by buffer, so that the others can be read.
+//! Small buffers are decoded many at a time ([`DecodedRun`]). After a buffer of a run was found damaged, that
+//! run is decoded buffer by buffer, so that the undamaged buffers can be read.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -81,7 +81,7 @@ impl Payload {
         self.0.clone()
     }
 
-    /// Returns a range of the payload, which shares its decoded chunks.
+    /// Returns a range of the payload. The range shares the payload's decoded chunks.
     pub fn part(&self, start: u64, len: u64) -> Arc<dyn Content> {
         Arc::new(Part::new(self.0.clone(), start, len))
     }
@@ -95,7 +95,7 @@ impl Payload {
 #[derive(Debug)]
 struct PayloadChunks {
     buffers: Arc<dyn Buffers>,
-    /// The first buffers of the runs with a damaged buffer.
+    /// The number of the first buffer of each run with a damaged buffer.
     damaged: Mutex<HashSet<u64>>,
 }
 

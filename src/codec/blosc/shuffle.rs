@@ -109,7 +109,8 @@ fn scatter<const G: usize>(typesize: usize, planes: &[u8], out: &mut [u8]) {
     }
 }
 
-/// Interleaves `T` streams, the planes from some element on: fills `out` with their elements, at most a tile.
+/// Interleaves `T` streams, each a plane of bytes from some element on. Fills `out`, which is at most a tile,
+/// with the elements.
 ///
 /// Neighbouring streams are merged pairwise until one is left. The compiler emits the machine's interleave
 /// instruction for each merge. Assembling all bytes of an element at once would prevent this and is four

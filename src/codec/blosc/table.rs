@@ -1,9 +1,9 @@
 //! The positions of the chunks in a row of Blosc buffers, found by skipping from header to header.
 //!
-//! A step finds a *span*: one buffer, or a run of buffers that are too small for chunks of their own. The search
-//! stops at the wanted offset. A mark is kept for each span, or, if there are very many, for every second,
-//! fourth … span, so that the table stays small for any stored bytes. The spans between are found again from
-//! the mark before them.
+//! A step finds a *span*: one buffer, or a run of buffers that are too small for chunks of their own. The
+//! search stops at the wanted offset. A mark, the start of a span, is kept for each span, or, if there are
+//! very many, for every second, fourth … span, so that the table stays small for any stored bytes. The spans
+//! between are found again from the mark before them.
 
 use super::header::Header;
 use crate::decode::Chunk;

@@ -79,8 +79,8 @@ impl<'a> Bits<'a> {
         (load(window, skip) >> (64 - count)) as u32
     }
 
-    /// Returns at least 1000 bits from the position on, and the number of bits of the first byte before the
-    /// position.
+    /// Returns a window with at least 1000 bits from the position on, and the index of the position's bit
+    /// within the window's first byte.
     #[inline]
     pub(super) fn window(&mut self) -> (&[u8; WINDOW], u64) {
         let mut at = self.at();

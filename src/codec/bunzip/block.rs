@@ -63,9 +63,9 @@ impl Decoder {
 
     /// Decodes the block whose magic begins at `bit` of `content`, and moves to its first byte.
     ///
-    /// `level` is the level of the stream; a larger block is broken. A right CRC does not prove that a stream
-    /// has a block there: the [`BlockChain`](super::BlockChain) does. After an error there is nothing to
-    /// read.
+    /// `level` is the level of the stream; a block larger than the level allows is broken. A right CRC does
+    /// not prove that a stream has a block there: the [`BlockChain`](super::BlockChain) does. After an error
+    /// there is nothing to read.
     pub fn decode_at(&mut self, content: &dyn Content, bit: u64, level: Level) -> Result<Block, Fault> {
         self.bytes_left = 0;
         let mut bits = Bits::new(content, bit, &mut self.piece);

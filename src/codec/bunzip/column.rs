@@ -9,7 +9,7 @@ use super::huffman::LONGEST;
 /// Symbols that share a selector.
 const GROUP: usize = 50;
 
-/// Number of codes, even of the longest, that fit into 57 bits.
+/// Number of codes that fit into 57 bits even if all have the maximum length.
 const CODES_IN_A_LOAD: usize = 2;
 
 /// Number of run symbols: the digits 1 and 2 of a run's length, least significant first, in base 2 without
@@ -83,7 +83,8 @@ pub(super) fn read(
             let mut next = load(window, at);
             for _ in 0..CODES_IN_A_LOAD {
                 let Some((symbol, length)) = code.symbol(next) else {
-                    // No code begins here. Only all bits of the longest code show this, so they must exist.
+                    // No code begins here. Only as many bits as the longest code has can show this, so these
+                    // bits must exist.
                     at += u64::from(LONGEST);
                     reason = Some("no code begins with these bits");
                     break 'group;

@@ -106,7 +106,7 @@ fn read_selectors(bits: &mut Bits<'_>, code_count: usize, selectors: &mut Vec<u8
     selectors.clear();
     let mut list: [u8; CODES] = std::array::from_fn(|code| code as u8);
     for _ in 0..count {
-        // The index in the list, in unary: that many ones and a zero.
+        // The index in the list, in unary: as many ones as the index says, then a zero.
         let position = (bits.peek(CODES as u32) << (32 - CODES as u32)).leading_ones() as usize;
         let bit = bits.bit();
         bits.move_to(bit + (position + 1).min(code_count) as u64)?;

@@ -1,4 +1,4 @@
-//! Move-to-front: a byte is coded as its index in a list whose front is the last byte.
+//! Move-to-front: a byte is coded as its index in a list that has the previous byte at its front.
 
 /// Number of bytes at the front that are moved as one number.
 const NEAR: usize = 16;

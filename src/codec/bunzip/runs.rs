@@ -24,7 +24,7 @@ pub(super) struct Runs {
     len: u64,
 }
 
-/// A text that ends where a count byte should be.
+/// The error for a text that ends where a count byte should be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct CountMissing;
 

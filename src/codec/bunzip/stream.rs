@@ -11,7 +11,7 @@
 //! | `BZh9`, cut off | error | error | error | error |
 //! | `BZh9` and garbage, a broken stream | error | error | ignored, including its good blocks | error |
 //!
-//! A caller that knows the expected length can stop there, and need not see these errors.
+//! A caller that knows the expected length can stop at that length, and does not see these errors then.
 
 use std::sync::Arc;
 
@@ -105,7 +105,7 @@ impl BlockChain {
                         let reason = "neither a block nor the end of the stream begins here";
                         return Err(Fault::Broken { bit, reason });
                     }
-                    // The magic is read again, to report why it could not be read.
+                    // The magic could not be read; reading it again gives the reason.
                     Follows::Cut => {
                         let follows = self.peek(content, bit)?;
                         ChainState::Inside { bit, follows, level, combined }
@@ -197,7 +197,7 @@ impl StreamReader {
     /// Fills `out` with the next decoded bytes and returns their number; 0 is the end, if `out` isn't empty.
     ///
     /// All bytes before a broken block are given before its error. Bytes of the broken block are not given:
-    /// only its CRC could prove them.
+    /// only the block's CRC could prove these bytes right.
     pub fn read(&mut self, out: &mut [u8]) -> Result<usize, Fault> {
         while self.decoder.bytes_left() == 0 {
             if self.block()?.is_none() {

@@ -2,9 +2,9 @@
 //! ([`seek::index`](crate::codec::seek::index)).
 //!
 //! Each entry is a block: the bit of its magic, with the level in the bits above (as in memory); the decoded
-//! offset of its output; and the CRC of its output, which is also stored in the block. There are no records.
-//! A decoded block matches its entry if CRC and length are equal, and if it ends where the next block begins,
-//! or at the end of its stream.
+//! offset of its output; and the CRC of its output, which is also stored in the block. The table has no
+//! records, as decoding a block needs no further data. A decoded block matches its entry if CRC and length
+//! are equal, and if it ends where the next block begins, or at the end of its stream.
 
 use super::entry::{BlockEntry, BlockStart};
 use crate::codec::bunzip::{Block, Fault, Follows, Magic};

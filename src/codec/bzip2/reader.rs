@@ -1,7 +1,8 @@
 //! A reader that decodes bzip2 blocks in order, from any block on.
 //!
-//! Other threads decode blocks ahead: those of the table, and past its end at every position with the magic
-//! of a block. Output from a position where no block begins is dropped once the reader has passed it.
+//! Other threads decode ahead: the blocks in the table, and past the end of the table the data at every
+//! position with the magic of a block. Output from a position where no block begins is dropped once the
+//! reader has passed it.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

@@ -70,7 +70,8 @@ impl Bzip2Table {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the position of block `n`, which is in the table or the next one; `None` is the end.
+    /// Returns the position of block `n`, which is in the table or the first block after it; `None` at the
+    /// end.
     pub(super) fn block(&self, n: usize) -> std::result::Result<Option<BlockStart>, Fault> {
         let mut state = self.state();
         if let Some(start) = state.blocks.get(n).and_then(|entry| entry.start()) {

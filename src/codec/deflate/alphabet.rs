@@ -43,10 +43,10 @@ const MIN_LENGTH: usize = 3;
 /// The longest match.
 pub(super) const MAX_LENGTH: usize = 258;
 
-/// Entries of literals, the end of the block, and lengths. The last two occur in the fixed code only and are
-/// invalid.
+/// Entries of literals, the end of the block, and lengths. The last two of the 288 symbols occur in the fixed
+/// code only and are invalid.
 pub(super) static LITERALS: [u32; 288] = literals();
-/// Entries of distances. The last two occur in the fixed code only and are invalid.
+/// Entries of distances. The last two of the 32 symbols occur in the fixed code only and are invalid.
 pub(super) static DISTANCES: [u32; 32] = distances();
 /// Entries of the precode's symbols; the precode encodes the code lengths.
 pub(super) static PRECODE: [u32; 19] = precode();
@@ -99,7 +99,8 @@ pub(super) fn total_bits(entry: u32) -> u32 {
 /// Returns the number of code bits. The entry must not be an exception.
 #[inline(always)]
 pub(super) fn code_bits(entry: u32) -> u32 {
-    // Bits 12 and 13, which are zero outside exceptions, make a mask of six bits, like that of a shift count.
+    // The mask has six bits, as for a shift count, though the field has only four: bits 12 and 13 are zero
+    // outside exceptions.
     entry >> 8 & 63
 }
 
@@ -109,7 +110,7 @@ pub(super) fn choosing_bits(pointer: u32) -> u32 {
     pointer >> 8 & 15
 }
 
-/// Returns the extra bits of `entry`; `bits` begins with its first code.
+/// Returns the extra bits of `entry`; `bits` begins with the first code of `entry`.
 #[inline(always)]
 fn extra(entry: u32, bits: u64) -> usize {
     (super::bits::low(bits, total_bits(entry)) >> code_bits(entry)) as usize
@@ -154,7 +155,7 @@ const fn literals() -> [u32; 288] {
 
 const fn distances() -> [u32; 32] {
     let mut entries = [INVALID; 32];
-    // Four with no extra bits, then two for each number of extra bits.
+    // Distances: four with no extra bits, then two for each number of extra bits.
     let mut base = 1;
     let mut n = 0;
     while n < MAX_DISTANCES as u32 {

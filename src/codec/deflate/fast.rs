@@ -45,8 +45,8 @@ struct Register<'a> {
     /// The input from the next refill on.
     input: &'a [u8],
     bits: u64,
-    /// The lowest six bits are the number of valid bits in `bits`. Further bits of `bits` are zero or right;
-    /// after a refill all 64 are right.
+    /// The lowest six bits are the number of valid bits in `bits`. Each higher bit of `bits` is zero or
+    /// equals the input's bit; after a refill all 64 bits equal the input's.
     count: u32,
 }
 

@@ -43,7 +43,7 @@ pub enum Reason {
     /// A set of code lengths leaves codes unused, or has more codes than there is room for.
     #[error("the code lengths of a block are not a complete code")]
     CodeLengths,
-    /// A code length is repeated with none before it, or past the last code.
+    /// A repetition of the previous code length comes first, or a repetition goes past the last code.
     #[error("a code length is repeated without one before it, or too often")]
     Repeat,
     /// A dynamic block has no code for its own end.

@@ -15,7 +15,8 @@ use crate::error::Result;
 /// Number of bytes tested at once: a word less the 13 bits that the last position needs.
 const STRIDE: usize = 6;
 
-/// A finder of blocks. It keeps the compressed bytes that it has read for the next search.
+/// A finder of blocks. It keeps the compressed bytes of a search, so that the next search need not read them
+/// again.
 #[derive(Debug, Default)]
 pub struct BlockFinder {
     input: Input,

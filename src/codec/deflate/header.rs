@@ -1,7 +1,7 @@
 //! The header of a block (RFC 1951, section 3.2.3): its kind and its codes.
 //!
 //! Code lengths are accepted as by zlib, the reference that other readers follow: a complete code, or a
-//! single code of one bit, or, for distances, none.
+//! single code of one bit, or, for distances, no code at all.
 
 use super::alphabet::{END_OF_BLOCK, EXCEPTION, MAX_DISTANCES, MAX_LITERALS, code_bits, total_bits};
 use super::bits::{Bits, low, peek};
@@ -102,7 +102,7 @@ pub(super) fn fixed() -> ([u8; 288], [u8; 32]) {
 /// True if a dynamic block that is not the last could begin at `bit` of `bytes`.
 ///
 /// True for every such block that any known encoder writes, and for about one in 10^10 other bits. `bytes`
-/// must hold [`HEADER_BYTES`] from there on unless the stream ends before; a header that is cut off is not
+/// must hold [`HEADER_BYTES`] from `bit` on unless the stream ends earlier; a header that is cut off is not
 /// plausible.
 pub(super) fn is_plausible(bytes: &[u8], bit: usize) -> bool {
     // Not the last (0), dynamic (10, lowest bit first).

@@ -1,8 +1,9 @@
 //! Huffman tables, which look a code up by its leading bits.
 //!
 //! A table of `2^bits` entries holds every code of up to `bits` bits, repeated for all bits that may follow
-//! it. A longer code has a pointer there to a subtable behind the first `2^bits` entries. Codes come lowest
-//! bit first, so the numbers here are the standard's codes with their bits reversed.
+//! it. At the first `bits` bits of a longer code, the table has a pointer to a subtable behind the first
+//! `2^bits` entries. Codes come lowest bit first, so the numbers here are the standard's codes with their
+//! bits reversed.
 
 use super::alphabet::{self, END_OF_BLOCK, EXCEPTION, INVALID, SUBTABLE, joined, with_code};
 use super::fault::Reason;
@@ -196,8 +197,8 @@ impl Filler<'_> {
         let code = self.code;
         let entry = with_code(self.symbols[usize::from(self.sorted[self.taken])], length);
         self.taken += 1;
-        // Increments a bit-reversed code: the highest ones are cleared, and the zero below them is set. After
-        // the last code there is no such zero.
+        // Increments a bit-reversed code: clears the 1 bits at the top and sets the 0 bit below them. The
+        // last code has no 0 bit.
         let ones = (1 << length) - 1;
         if code != ones {
             let zero = 1 << (code ^ ones).ilog2();
@@ -274,7 +275,7 @@ impl Filler<'_> {
         }
     }
 
-    /// Returns the index bits of a subtable whose first code has `least` bits more than the table.
+    /// Returns the number of bits that index a subtable whose first code is `least` bits longer than `bits`.
     fn subtable_bits(&self, least: u32, bits: u32) -> u32 {
         let mut choose = least;
         let mut used = u32::from(self.counts[(bits + choose) as usize]);

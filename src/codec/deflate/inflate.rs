@@ -141,8 +141,8 @@ impl Inflate {
         Ok(())
     }
 
-    /// Returns the position after the symbol that gave the last byte, even if part of that match is still
-    /// pending.
+    /// Returns the position after the symbol that gave the last byte, even if that symbol is a match of which
+    /// a part is still pending.
     ///
     /// Decoding can start again here only if nothing is [`pending`](Self::pending).
     pub fn position(&self) -> Position {
@@ -170,7 +170,7 @@ impl Inflate {
     /// Decodes into `out[filled..]` until it is full or the stream ends. Returns how much of `out` is filled
     /// then, and why decoding stopped.
     ///
-    /// `out[..filled]` is the output before, its last 32 KiB or all of it. Bytes of `out` after the filled
+    /// `out[..filled]` is the earlier output: its last 32 KiB or all of it. Bytes of `out` after the filled
     /// part may be overwritten. Decoding stops before the first symbol that has no room. The end of a block
     /// or of the stream is therefore seen even without any room.
     pub fn decode(

@@ -33,8 +33,8 @@ struct Marks {
 }
 
 impl Pass {
-    /// Returns a pass from `position` of `stored` on; `window` is the output before it, its last 32 KiB or all
-    /// of it.
+    /// Returns a pass from `position` of `stored` on; `window` is the output before `position`: its last 32
+    /// KiB or all of it.
     pub fn new(stored: &dyn Content, position: Position, window: &[u8]) -> Result<Self, Fault> {
         let mut inflate = Inflate::new();
         inflate.start(stored, position)?;
@@ -65,8 +65,8 @@ impl Pass {
         self
     }
 
-    /// Returns the next bytes and the reason why the step ended. The bytes are valid even with a fault or
-    /// with the end; after the end there are none.
+    /// Returns the next bytes and the reason why the step ended. The bytes are valid even if the reason is a
+    /// fault or the end of the stream; later steps return no bytes.
     pub fn step(&mut self, stored: &dyn Content) -> (&[u8], Result<Stop, Fault>) {
         let window = self.filled.min(WINDOW);
         if self.filled > WINDOW {

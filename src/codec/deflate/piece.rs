@@ -1,8 +1,8 @@
 //! A piece of a stream that is decoded before the output in front of it is known.
 //!
 //! The first stage runs on any thread. It decodes from a bit where a block may begin into symbols of 16 bits,
-//! with a marker for each byte of the unknown 32 KiB before that bit. Once the last 32 KiB hold no marker, it
-//! goes on in bytes. Then, in the stream's order and quickly,
+//! with a marker for each byte of the unknown 32 KiB before that bit. Once the last 32 KiB of output hold no
+//! marker, this stage goes on in bytes. Then, in the stream's order and quickly,
 //! [`Resolver::window_at`](super::resolver::Resolver::window_at) gives the window after a piece from the
 //! window before it. The second stage, on any thread again, replaces the markers:
 //! [`Resolver::write`](super::resolver::Resolver::write).
@@ -11,7 +11,8 @@
 //! of them once the piece's bytes are known.
 //!
 //! A block really begins at the first bit of a piece if decoding of the data before the piece ends exactly
-//! there. A piece holds a bounded amount of output; if it had to stop within a block, it gives the position.
+//! there. A piece holds a bounded amount of output; a piece that had to stop within a block gives the
+//! position.
 
 use super::WINDOW;
 use super::checkpoint::Checkpoint;
@@ -42,8 +43,8 @@ pub enum Ending {
 /// The part of a stream that a piece is to hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PieceRequest {
-    /// Start of the piece. If its offset is unknown it may be arbitrary: positions and faults count from this
-    /// offset.
+    /// Start of the piece. If the offset of the start is unknown, it may be arbitrary: the offsets of
+    /// positions and faults count from there.
     pub start: Position,
     /// The bit from which on the piece ends at the first block that a [`BlockFinder`](super::BlockFinder) finds.
     pub until: u64,
@@ -99,7 +100,7 @@ impl Piece {
 
     /// Decodes the piece: the first stage.
     ///
-    /// If the `window` before it is given (32 KiB, or all there is), the output is all bytes.
+    /// If `window` is given (the last 32 KiB before the piece, or all there is), the output has no markers.
     pub fn decode(
         &mut self,
         inflate: &mut Inflate,

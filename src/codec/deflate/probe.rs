@@ -2,8 +2,9 @@
 //! before the position.
 //!
 //! The 32 KiB after the position are decoded as symbols, with a marker for each byte before the position. The
-//! markers in the output are the bytes that are referred to. They are then replaced by these bytes, so that
-//! nothing is decoded twice. No later match reaches back before the position.
+//! markers that occur in the output tell which window bytes the output refers to. These markers are then
+//! replaced by their bytes, so that nothing is decoded twice. Matches after these 32 KiB can't reach back
+//! before the position.
 
 use super::WINDOW;
 use super::fault::Fault;

@@ -5,7 +5,7 @@
 //! sizes the block claims, and gives every byte before the damage.
 //!
 //! A block is a series of sequences. A sequence is a token (literal length in the high half, match length - 4
-//! in the low half), more length bytes while they are 255, the literals, the match's offset (u16,
+//! in the low half), more length bytes up to one that is not 255, the literals, the match's offset (u16,
 //! little-endian), and more length bytes. The last sequence ends after its literals.
 
 use super::super::input::Input;

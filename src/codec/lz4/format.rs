@@ -5,7 +5,8 @@
 //! block:  [ size: u32, highest bit: uncompressed ][ data ][ block checksum: u32 ]?
 //! ```
 //!
-//! All numbers are little-endian. All checksums are XXH32 with seed 0; HC is the second byte of one.
+//! All numbers are little-endian. All checksums are XXH32 with seed 0; HC is the second byte of the header's
+//! checksum.
 
 use twox_hash::XxHash32;
 
@@ -14,7 +15,7 @@ use crate::error::{Error, Result};
 
 /// Magic of a frame.
 pub(super) const MAGIC: u32 = u32::from_le_bytes(super::FRAME);
-/// Magic of a frame by `lz4 -l`, which has no end mark.
+/// Magic of a frame written by `lz4 -l`. Such a frame has no end mark.
 pub(super) const LEGACY: u32 = 0x184C_2102;
 /// Magics of skippable frames; their length follows.
 pub(super) const SKIPPABLE: std::ops::RangeInclusive<u32> = 0x184D_2A50..=0x184D_2A5F;
@@ -25,11 +26,11 @@ const LONGEST: usize = 19;
 /// The properties of a frame's blocks; they are the state of a part start between two blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct FrameBlocks {
-    /// Matches may reach into earlier blocks.
+    /// True if matches may reach into earlier blocks.
     pub(super) linked: bool,
-    /// A checksum follows each block.
+    /// True if a checksum follows each block.
     pub(super) checked: bool,
-    /// A checksum of the content follows the end mark.
+    /// True if a checksum of the content follows the end mark.
     pub(super) content_checked: bool,
     /// Code of the maximum block size: 4 to 7 for 64 KiB, 256 KiB, 1 MiB, 4 MiB.
     code: u8,
@@ -164,7 +165,8 @@ fn length(bytes: &mut std::slice::Iter<'_, u8>, code: u8) -> Option<u64> {
     Some(length)
 }
 
-/// Returns the decoded size of a block by its lengths, without decoding it; `None` if they are invalid.
+/// Returns the decoded size of a block, computed from the lengths in it without decoding; `None` if the
+/// lengths are invalid.
 pub(super) fn decoded_len(block: &[u8]) -> Option<u64> {
     let mut bytes = block.iter();
     let mut len = 0_u64;

@@ -1,9 +1,9 @@
 //! LZ4 frames, one after the other, cut into parts between their blocks.
 //!
 //! A block of an independent frame needs no earlier output; a linked block needs the last 64 KiB. The decoded
-//! size of a block is not stored. The frame limits it, and all blocks but the last of a frame have just that
-//! size if the writer had enough data. The last block of each frame is measured ([`decoded_len`]). If the
-//! resulting sum equals the actual data size, each assumed block size is right.
+//! size of a block is not stored. The frame's header gives the maximum, and all blocks but the last of a
+//! frame have the maximum size if the writer had enough data. The last block of each frame is measured
+//! ([`decoded_len`]). If the resulting sum equals the actual data size, each assumed block size is right.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};

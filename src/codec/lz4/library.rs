@@ -1,8 +1,8 @@
 //! LZ4 frames through lz4_flex, from the start of a stream: the fallback where our decoder stops.
 //!
-//! lz4_flex gives whole blocks (of at most 4 MiB), so a broken block is damaged from its start. It takes an
-//! end of input before a block for the end of the frame. The frame really ended only if lz4_flex did not try
-//! to read more input. Bytes after the last frame that are not a frame are ignored.
+//! lz4_flex gives whole blocks (of at most 4 MiB), so a broken block is damaged from its start. If the input
+//! ends where a block should begin, lz4_flex takes this for the end of the frame. The frame really ended only
+//! if lz4_flex did not try to read more input. Bytes after the last frame that are not a frame are ignored.
 
 use std::io::{self, Read};
 use std::sync::Arc;
@@ -50,7 +50,7 @@ struct Unframing {
     decoder: FrameDecoder<Watched>,
     /// Number of frames that ended without damage.
     frames: u64,
-    /// Number of output bytes in all, and of those before the current frame.
+    /// Number of all output bytes, and number of output bytes before the current frame.
     total_out: u64,
     frame_start: u64,
     /// The magic of the current frame.

@@ -271,7 +271,7 @@ impl Chunks for Lz4Pieces {
         loop {
             let piece = header(&mut input)?.ok_or_else(|| input.cut_off())?;
             input.take(HEADER as usize);
-            // A long piece is a chunk of its own, except for empty ones before it.
+            // A long piece is a chunk of its own, together with any empty pieces before it.
             if piece.size > 0 {
                 let begin = input.position();
                 let block = Input::range(&self.stored, begin, begin.saturating_add(piece.stored));

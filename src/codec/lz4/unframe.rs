@@ -47,7 +47,7 @@ impl FrameOutput<'_> {
 /// A decoder of frames from the start of a part on.
 pub(super) struct Unframing {
     input: Input,
-    /// The blocks of the current frame.
+    /// The properties of the blocks of the current frame; `None` between frames.
     blocks: Option<FrameBlocks>,
     /// The last output of a linked frame.
     window: Vec<u8>,

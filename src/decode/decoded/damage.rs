@@ -7,14 +7,14 @@ use super::{Decoded, Encoded, Span};
 use crate::content::Soundness;
 use crate::error::Error;
 
-/// Maximum number of damaged chunks that are remembered. A forgotten one is decoded again, with the same
+/// Maximum number of damaged chunks that are remembered. A forgotten chunk is decoded again, with the same
 /// error.
 const PIECES: usize = 4096;
 
 /// The known damage.
 #[derive(Debug, Default)]
 pub(super) struct Damage {
-    /// Start of the damage that extends to the end, and its error.
+    /// Start of the damage that extends to the end of the content, and its error.
     whole: Option<(u64, Error)>,
     /// Damage within independent chunks: start, end and error.
     pieces: BTreeMap<u64, (u64, Error)>,
@@ -82,7 +82,8 @@ impl Decoded {
         error
     }
 
-    /// Records that no byte from `from` on can be read: up to the end of the chunk if chunks are independent.
+    /// Records that no byte from `from` on can be read, up to the end of the chunk if chunks are independent,
+    /// else up to the end of the content.
     pub(super) fn note(&self, damage: &mut Damage, span: Span, from: u64, error: &Error) {
         match (span.piece, &self.encoded) {
             (Some(piece), Encoded::Pieces(pieces)) if self.stand_alone => {
@@ -92,7 +93,7 @@ impl Decoded {
         }
     }
 
-    /// Returns the known soundness of a range; `Broken` counts from the start of the range.
+    /// Returns the known soundness of a range; the offset in `Broken` counts from the start of the range.
     pub(crate) fn soundness_of(&self, start: u64, end: u64) -> Soundness {
         let state = self.state();
         match state.damage.first_in(start, end) {

@@ -19,7 +19,8 @@ use crate::decode::{Chunk, Decoder, IdleDecoders, UNIT};
 use crate::error::{Error, Result};
 use crate::sync::Awaited;
 
-/// Maximum distance before the nearest checkpoint at which an idle decoder is preferred to a new one.
+/// Maximum number of bytes from an idle decoder to the checkpoint after it for which the idle decoder is
+/// preferred to a new one that starts at the checkpoint.
 const LITTLE: u64 = 4 * UNIT;
 
 /// The state shared by all readers of a content.
@@ -72,7 +73,7 @@ struct DecodedUnit {
 
 enum Route {
     Wait,
-    /// Start at this offset with an idle decoder there, or a new one.
+    /// Start a job at this offset, with the idle decoder that is there, or else with a new one.
     Go(u64, Option<Box<dyn Decoder>>),
 }
 

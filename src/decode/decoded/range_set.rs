@@ -16,7 +16,8 @@ impl RangeSet {
         if start >= end {
             return;
         }
-        // Ranges that touch the new one start at or before its end; merges them from the back.
+        // Ranges that touch the new one start at or before its end. They are merged from the last one
+        // backwards.
         while let Some((&from, &to)) = self.0.range(..=end).next_back() {
             if to < start {
                 break;

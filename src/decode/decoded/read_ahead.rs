@@ -43,7 +43,7 @@ struct Sequence {
     last_read: u64,
     /// True while a thread decodes ahead for this reader.
     busy: bool,
-    /// Distinguishes the reader from earlier ones.
+    /// Number that distinguishes the reader from earlier ones.
     number: u64,
 }
 
@@ -180,7 +180,7 @@ impl Decoded {
 
     fn units_ahead(self: &Arc<Self>, unit: Unit) {
         // A checksum mismatch at the end puts all bytes in doubt. A reader must not be affected before it
-        // gets there, so the last unit is not decoded ahead.
+        // reaches the end, so the last unit is not decoded ahead.
         let last = unit.span.end.saturating_sub(1);
         let last = last - last.saturating_sub(unit.span.start) % UNIT;
         let most = UNITS.min(self.cache.budget() / 2 / UNIT);

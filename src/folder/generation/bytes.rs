@@ -25,10 +25,10 @@ use crate::source::{
 use crate::sync::{Rank, Ranked};
 use crate::user_dirs;
 
-/// Copies larger than this, in bytes, go to an unnamed file.
+/// Maximum size of a copy that is held in memory, in bytes. A larger copy goes to an unnamed file.
 const IN_MEMORY: u64 = 1 << 20;
-/// Bytes are lent only if the file has not changed for this long, because its version is compared before the
-/// kernel copies them, not after.
+/// Time for which a file must not have changed before its bytes are lent to the kernel: its version is
+/// compared before the kernel copies lent bytes, not after.
 const AT_REST: Duration = Duration::from_secs(2);
 
 /// The state of [`FileBytes`], locked for writing.
@@ -182,7 +182,7 @@ impl FileBytes {
     }
 }
 
-/// Fills `buf`; `None` if the source fails or ends before.
+/// Fills `buf`; `None` if a read fails, or the source ends before `buf` is full.
 fn read_all(source: &dyn Source, offset: u64, buf: &mut [u8]) -> Option<()> {
     (read_up_to(source, offset, buf).ok()? == buf.len()).then_some(())
 }
@@ -193,8 +193,8 @@ impl BytesState {
         self.generations.values_mut().filter(|entry| entry.in_save)
     }
 
-    /// Returns those of `ranges` that must be copied because a generation reads them. Small ranges are copied
-    /// for every generation, held or not, so that programs can look into the file during the save.
+    /// Returns the parts of `ranges` that must be copied, because a generation reads them. Small ranges are
+    /// copied for every generation, held or not, so that programs can look into the file during the save.
     fn read_of(&self, ranges: &[Range<u64>]) -> Vec<Range<u64>> {
         let is_small = ranges.iter().map(|range| range.end - range.start).sum::<u64>() <= IN_MEMORY;
         let kept = || self.generations.values().filter(|entry| entry.is_kept(is_small));
@@ -307,7 +307,7 @@ impl GenerationSource {
         }
     }
 
-    /// True if no other program has changed the file since, or if the file has only grown.
+    /// True if no other program has changed the file since the snapshot, or if the file has only grown.
     pub(crate) fn is_whole(&self) -> bool {
         let (is_saved, expected) = {
             let state = self.bytes.read();
@@ -329,15 +329,15 @@ impl GenerationSource {
         state.generations.get(&self.id).is_some_and(|entry| !entry.places.has_lost(entry.size))
     }
 
-    /// True if the file, whose version is no longer `expected`, has only grown. All bytes that were read of
-    /// it are then still right. If a program rewrites the file, the container's bytes are not all there, and
-    /// the result is false.
+    /// True if the file, whose version is no longer `expected`, has only grown. All bytes that were read from
+    /// this source are then still right. If a program has rewritten the file, some bytes of the container are
+    /// gone, and the result is false.
     fn goes_on(&self, expected: SourceVersion) -> bool {
         let file = &self.bytes.source;
         let Ok(now) = file.stat() else { return false };
-        // A younger generation of the same version can decide this, too: after a save by this mount, only the
-        // younger one has the text that is in the file. An older generation can't: it does not know bytes
-        // that were appended before this generation.
+        // The container of a younger generation of the same version can be asked, too: after a save by this
+        // mount, only that one has the text that is now in the file. An older generation can't be asked: it
+        // does not know the bytes that were appended before this generation.
         let at_it: Vec<_> = {
             let state = self.bytes.read();
             let entries = state.generations.iter();
@@ -391,7 +391,7 @@ impl Source for GenerationSource {
             match read {
                 Ok(0) => return Err(rewritten()),
                 Ok(read) => done += read,
-                // The bytes before are right; the next read returns the error.
+                // The bytes read so far are right; the next read returns the error.
                 Err(_) if done > 0 => break,
                 Err(error) => return Err(error),
             }

@@ -8,7 +8,8 @@ use crate::folder::mounted_file::MountedFile;
 use crate::folder::verify::Verify;
 use crate::format::Verified;
 
-/// Largest block, in bytes, that is checked after another program changed the file: this takes half a second.
+/// Largest block, in bytes, that is checked after another program changed the file. Checking a block of this
+/// size takes half a second.
 const CHECKED: u64 = 256 << 20;
 
 impl MountedFile {

@@ -19,8 +19,8 @@ mod shifted;
 
 use first::first_block;
 
-/// The longest gap of zeros or spaces that is searched for the next block. The first edition of the
-/// standard's 1.0.0 allowed such gaps.
+/// The longest gap of zeros or spaces that is searched for the next block. The first edition of the standard
+/// 1.0.0 allowed such gaps.
 const LONGEST_GAP: u64 = 64 << 20;
 /// The most blocks of a file. Bounds the table of offsets (8 bytes each) against hostile files.
 const MOST_BLOCKS: usize = 1 << 24;
@@ -123,7 +123,7 @@ impl BlockScan<'_> {
         for _ in 0..FEW {
             let Ok(header) = self.header(offset) else { break };
             if header.streamed() {
-                // Other sizes than 0 show that the flag may be damaged.
+                // Sizes other than 0 show that the stream flag may be damaged.
                 let sizes = [header.allocated_size, header.used_size, header.data_size];
                 return Ok(sizes == [0; 3] && header.unknown_flags() == 0);
             }
@@ -331,7 +331,8 @@ impl BlockScan<'_> {
         let first = offsets.partition_point(|offset| *offset < from);
         let lost: Vec<u64> = offsets[first..].iter().copied().take_while(|offset| *offset < next).collect();
         if end.is_none() {
-            // The sizes looked like those of a truncated file, but the file continues, so they are wrong.
+            // The sizes of block `n` looked like those of a truncated file, but the file continues, so the
+            // sizes are wrong.
             let of_block = self.blocks.defects.iter_mut().rev().take_while(|defect| defect.block == Some(n));
             of_block.for_each(|defect| defect.severity = Severity::Damage);
         } else if lost.is_empty() {

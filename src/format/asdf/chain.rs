@@ -17,9 +17,9 @@
 //! |---|---|---|---|
 //! | `tile` | array | array | `shape`, `original_shape`, `item_size` |
 //! | `quantize` | array | bytes | `dtype` (32 or 64), `original_shape` |
-//! | `zlib` | bytes, or an array's | bytes | |
+//! | `zlib` | bytes, or the bytes of an array | bytes | |
 //!
-//! Three rules go beyond the text of the document:
+//! Three rules go beyond the text of these pull requests:
 //!
 //! - The reference implementation gave every encoding the shape of the array before the first one. After
 //!   `tile`, the `original_shape` of `quantize` may therefore be that shape or the shape of the tiles.

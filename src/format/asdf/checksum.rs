@@ -1,8 +1,9 @@
 //! Verifies a block's checksum by both rules in use.
 //!
-//! The standard defines it as the MD5 of the used data as stored. Python asdf up to 5.2 wrote the MD5 of the
-//! decoded data instead. Files of either kind are sound, and no version field reliably tells them apart.
-//! Zeros mean that there is no checksum. For the 8-byte field of the oldest layouts no rule was ever defined.
+//! The standard defines the checksum as the MD5 of the used data as stored. Python asdf up to 5.2 wrote the
+//! MD5 of the decoded data instead. Files of either kind are sound, and no version field reliably tells them
+//! apart. Zeros mean that there is no checksum. For the 8-byte field of the oldest layouts no rule was ever
+//! defined.
 
 use md5::{Digest, Md5};
 

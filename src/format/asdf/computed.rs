@@ -18,7 +18,7 @@ struct ValueSlot {
 }
 
 impl Computed {
-    /// Returns the place of the value of a type, which is added at the first call.
+    /// Returns the place for the value of type `T`. The first call for a type adds its place to the list.
     fn place<T: Send + Sync + 'static>(&self) -> &OnceLock<T> {
         let mut at = &self.first;
         loop {

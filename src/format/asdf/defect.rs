@@ -49,7 +49,7 @@ pub enum AsdfDefect {
         /// The block's `allocated_size`.
         allocated: u64,
     },
-    /// `data_size` is not the size of a block that is not compressed.
+    /// A block is not compressed, but its `data_size` differs from its `used_size`.
     DataSize {
         /// The block's `data_size`.
         data: u64,
@@ -86,8 +86,8 @@ pub enum AsdfDefect {
     },
     /// Another ASDF file follows.
     AnotherFile,
-    /// The header of a further block after the last block is damaged. The number counts the bytes that can't
-    /// be read.
+    /// After the last block comes a further block whose header is damaged. The number is the count of bytes
+    /// that can't be read.
     LostTail(u64),
     /// Bytes that belong to no block follow the last block, then a further block.
     JunkBeforeBlock {

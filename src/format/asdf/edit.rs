@@ -7,7 +7,7 @@
 //!   to be written.
 //! - `plan` computes the bytes of the new file and lists the ways to write it. `journal` records the changes
 //!   within the file. `apply` writes them.
-//! - `recover` and `settle` make a half-saved file one version after a crash.
+//! - `recover` and `settle` finish or undo an interrupted save after a crash.
 
 mod apply;
 pub mod check;
@@ -51,7 +51,7 @@ pub enum SavePlan {
 }
 
 impl SavePlan {
-    /// The plan's name in messages.
+    /// Returns the plan's name for messages.
     pub fn word(self) -> &'static str {
         match self {
             Self::InPlace => "in place",

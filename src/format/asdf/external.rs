@@ -1,5 +1,5 @@
 //! URIs of other files that the tree names: `other.asdf`, `sub/other.asdf#/path`,
-//! `file:///data/other.asdf`. Contents of these files.
+//! `file:///data/other.asdf`; and the contents of these files.
 
 use std::ffi::OsString;
 use std::ops::Range;

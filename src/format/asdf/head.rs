@@ -170,7 +170,7 @@ impl Scan<'_> {
             let generation = self.generation;
             let mut next = at;
             self.at = loop {
-                // Four bytes, as a magic may span two pieces.
+                // A magic may span two pieces, so at least its four bytes are read.
                 let bytes = self.from(next, 4)?;
                 let end = memchr::memchr(b'\n', bytes);
                 let line = &bytes[..end.unwrap_or(bytes.len())];
@@ -199,10 +199,10 @@ impl Scan<'_> {
         Ok(!padding && !generation.is_magic(bytes) && !bytes.starts_with(b"#"))
     }
 
-    /// Finds the first line `...` from here on.
+    /// Finds the first line `...` from the current offset on.
     fn tree_end(&mut self) -> Result<TreeEnd> {
         let finder = memmem::Finder::new(b"\n...");
-        // The line may be the first of the tree: the newline before it belongs to the comments.
+        // The line `...` may be the first of the tree: the newline before it belongs to the comments.
         let mut from = self.at.saturating_sub(1);
         let limit = self.at.saturating_add(LONGEST_TREE);
         let mut least = FIRST_PIECE;

@@ -45,7 +45,8 @@ impl View for Imploded {
         self.is_there(file).then(|| Node::File(imploded_file(file)))
     }
 
-    /// Searches the text before the tree is parsed.
+    /// True if an array of the tree is in another file. Searches the text for the names of files before the
+    /// tree is parsed.
     fn is_there(&self, file: &AsdfFile) -> bool {
         let may_name = || MayNameFiles(names_files(&*file.tree()).unwrap_or(false));
         let is_external = |mention: &Mention| matches!(mention.target, Target::External(_));

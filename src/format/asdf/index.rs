@@ -14,8 +14,8 @@ use crate::yaml::parser::Events;
 /// The start of an index.
 pub const MARKER: &[u8] = b"#ASDF BLOCK INDEX";
 
-/// The sizes of the file's tail that are searched for an index, in steps. A usual index is short, but one of
-/// 300 000 blocks is not. The last step is the limit.
+/// Sizes of the file's tail that is searched for an index. If no index is found, the next larger tail is
+/// searched, up to the last size. A usual index is short, but an index of 300 000 blocks is not.
 const TAILS: [u64; 3] = [64 << 10, 1 << 20, 4 << 20];
 
 /// A block index as written in the file, not compared with the blocks.
@@ -23,7 +23,7 @@ const TAILS: [u64; 3] = [64 << 10, 1 << 20, 4 << 20];
 pub struct Index {
     /// The offset of [`MARKER`] in the file.
     pub offset: u64,
-    /// The offset of its end: after the line `...`, or the end of the file.
+    /// The offset of the index's end: after the line `...`, or the end of the file.
     pub end: u64,
     /// The listed offsets, or the fault in the text.
     pub offsets: std::result::Result<Vec<u64>, String>,

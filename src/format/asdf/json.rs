@@ -31,7 +31,8 @@ mod pointers;
 mod scalar;
 mod writer;
 
-/// Maximal number of bytes remembered for anchors and merge keys, and of bytes that these add to the text.
+/// Maximal number of bytes remembered for anchors and merge keys. The bytes that references and merge keys
+/// add to the text have the same limit.
 const MOST_HELD: usize = 16 << 20;
 
 /// The treatment of tags.
@@ -175,14 +176,15 @@ impl Generator for JsonGenerator {
     }
 }
 
-/// The JSON of a tree without its tags, in one line. It is made of the events that another reader passes on.
+/// The JSON of a tree without its tags, in one line. It is made from the parser events
+/// that a reader of the tree passes on.
 #[derive(Debug)]
 pub(in crate::format) struct JsonLine {
     /// The JSON so far, or the reason why there is none.
     writer: Result<Writer>,
     /// Maximal length of the JSON in bytes.
     longest: u64,
-    /// True once an event came.
+    /// True once an event was passed on.
     has_begun: bool,
 }
 
@@ -196,7 +198,7 @@ impl JsonLine {
         Self { writer, longest, has_begun: false }
     }
 
-    /// Ends the JSON. Reads the tree if no event came.
+    /// Ends the JSON. Reads the tree if no event was passed on.
     ///
     /// # Errors
     ///

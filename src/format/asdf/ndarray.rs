@@ -52,7 +52,7 @@ fn is_old(tag: &str) -> bool {
     tag == OLD_TAG || tag.strip_prefix(TAG) == Some(OLD_VERSION)
 }
 
-/// The search criteria with which a survey finds all ndarrays.
+/// The search criteria with which a survey of the tree finds all ndarrays.
 pub const WANTED: survey::Wanted<'static> =
     survey::Wanted { tag: &is_tag, telling: &TELLING_KEYS, array: INLINE_KEY, ..survey::Wanted::NOTHING };
 
@@ -225,7 +225,7 @@ impl Ndarray {
         if let (NodeContent::Mapping(_), Some(mask)) = (&node.target().node, node.get("mask")) {
             match Mask::read(mask) {
                 Ok(mask) => array.mask = mask,
-                // Document 002 has masks that are references.
+                // The 2014 standard has an example with a mask that is a reference.
                 Err(_) if mask.get(REFERENCE).is_some() => {}
                 Err(trouble) => wrong = Some(trouble),
             }

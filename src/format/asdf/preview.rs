@@ -25,7 +25,7 @@ mod plane;
 
 /// The key of the array to be displayed.
 const KEY: &str = "data";
-/// The name of that array in `arrays/`.
+/// The name in `arrays/` of the array to be displayed.
 const ARRAY: &str = "data.npy";
 const ENDING: &str = ".png";
 
@@ -84,7 +84,7 @@ fn picture_file(file: &Arc<AsdfFile>, number: usize) -> File {
 }
 
 /// Returns an array with rows and columns exchanged, if the elements of a column lie closer together than
-/// those of a row. It is then read in storage order.
+/// those of a row. The elements are then read in storage order.
 fn turned(array: &Ndarray) -> Option<Ndarray> {
     let (Some(shape), Source::Block(_) | Source::External(_)) = (&array.shape, &array.source) else {
         return None;

@@ -199,12 +199,12 @@ impl Content for Quantized {
     }
 
     fn soundness(&self) -> Soundness {
-        // Only a read of the whole stream would find damage.
+        // Only a read of the whole stream would find all damage.
         Soundness::Unknown
     }
 
     fn trouble(&self) -> Option<Error> {
-        // If the length is an upper bound, the content below reports the normal end as an error.
+        // If the length is an upper bound, `packed` reports its normal end as an error.
         self.chunks.packed.trouble().filter(|_| self.chunks.ends_known)
     }
 }

@@ -21,7 +21,7 @@ use plan::{Left, Plan};
 const ENDING: &str = ".npy";
 const MASK_ENDING: &str = ".mask.npy";
 
-/// The view.
+/// The view `refs.json`.
 #[derive(Debug)]
 pub(super) struct Refs;
 

@@ -32,7 +32,7 @@ pub(super) fn with_ending(
 ) -> Items<FileOrLink> {
     let mut items = Vec::new();
     let mut folders = Folders::new(ending);
-    // The number of items shown before each item.
+    // For each item, the number of items before it that have a file in this view.
     let mut before = vec![0];
     for (number, item) in found.items.iter().enumerate() {
         let stem = match &item.what {

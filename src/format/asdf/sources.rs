@@ -196,7 +196,7 @@ struct Root {
 }
 
 impl Root {
-    /// Takes an event that is nested in `depth` collections.
+    /// Follows the start of the tree, event by event. `event` is nested in `depth` collections.
     fn take(&mut self, event: &Event<'_>, depth: usize) {
         match event.what {
             What::DocumentStart { explicit: true } => self.start = Some(event.end.offset),

@@ -102,7 +102,8 @@ impl StoredFile {
         Ok(self.blocks()?.offsets.len())
     }
 
-    /// Returns block `n`, from 0, in file order. An error means that there is no such block.
+    /// Returns block `n`, from 0, in file order. Fails only if there is no such block or the blocks can't be
+    /// found.
     pub(super) fn block(&self, n: usize) -> Result<Block> {
         let offset = self.offset(n)?;
         let block = match self.header(offset) {

@@ -3,7 +3,7 @@
 //! The array is never held in memory. A read is split into runs, each from one row of one tile, and each run
 //! is read from its place in the tiles. Tiles at the far edges are padded to the full shape. The padding is
 //! never read. If rows are short and tiles small, one read for each run would cost more than reading the
-//! bytes between. Then a window of the tiles is read, and the runs are copied out of it.
+//! bytes between the runs, too. In this case a window of the tiles is read, and the runs are copied from it.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use std::sync::Arc;
 use crate::content::{Content, Soundness};
 use crate::error::{Error, Result};
 
-/// The most dimensions of an array: numpy's limit at the time of these files.
+/// The most dimensions of an array: NumPy's limit before version 2.0.
 pub const MAX_DIMENSIONS: usize = 32;
 
 /// The length below which runs are copied out of a window, if tiles are small.
@@ -34,7 +34,7 @@ struct Axis {
     tiles: u64,
 }
 
-/// A partition of an array into tiles. Converts between the two orders of bytes.
+/// A partition of an array into tiles. Converts offsets in the array to offsets in the tiles.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tiling {
     /// The axes, except trailing axes that each tile spans completely: these are merged into the item.
@@ -49,7 +49,7 @@ pub struct Tiling {
 impl Tiling {
     /// Divides an array of `original_shape` with items of `item_size` bytes into tiles of `shape`.
     ///
-    /// If `shape` has fewer dimensions than the array, tiles span the array's last ones.
+    /// If `shape` has fewer dimensions than the array, each tile spans the array's last ones.
     pub fn new(original_shape: &[u64], shape: &[u64], item_size: u64) -> Result<Self> {
         if original_shape.len() > MAX_DIMENSIONS || shape.len() > original_shape.len() {
             return Err(Error::damaged(format!(
@@ -148,7 +148,7 @@ impl Tiled {
     }
 }
 
-/// A piece of the tiles in memory.
+/// A window of the tiles, held in memory.
 #[derive(Default)]
 struct TileWindow {
     at: u64,
@@ -156,7 +156,8 @@ struct TileWindow {
 }
 
 impl TileWindow {
-    /// Reads like `Content::read_at`, in pieces of `ahead` bytes.
+    /// Reads like `Content::read_at`. If `at` is outside of the window, reads a new window of `ahead` bytes,
+    /// or of the length of `buf` if that is more.
     fn read_at(&mut self, tiles: &dyn Content, at: u64, buf: &mut [u8], ahead: usize) -> Result<usize> {
         let mut start = at.checked_sub(self.at).and_then(|start| usize::try_from(start).ok());
         if start.is_none_or(|start| start >= self.bytes.len()) {
@@ -218,8 +219,8 @@ impl Content for Tiled {
     fn soundness(&self) -> Soundness {
         match self.tiles.soundness() {
             Soundness::Sound if self.tiles.len() >= self.tiling.encoded_len => Soundness::Sound,
-            // The offset of a fault in the tiles does not determine the first faulty byte of the array, which
-            // has another order.
+            // The first faulty byte of the tiles need not be the first one of the array, which has its bytes
+            // in another order.
             _ => Soundness::Unknown,
         }
     }

@@ -21,7 +21,7 @@ pub(super) fn is_quantity(tag: &str) -> bool {
     QUANTITIES.iter().any(|known| tag.starts_with(known))
 }
 
-/// Returns the unit of a node in FITS notation; `None` if it has none, or FITS can't express it.
+/// Returns the unit of a node in FITS notation; `None` if there is no unit, or FITS can't express it.
 pub(super) fn of(node: &TreeNode) -> Option<String> {
     match &node.get("unit")?.target().node {
         NodeContent::Scalar { text, .. } => fits(text),
@@ -29,8 +29,8 @@ pub(super) fn of(node: &TreeNode) -> Option<String> {
     }
 }
 
-/// Converts a unit of the tree, `erg.s**-1.cm**-2`, to FITS notation. A text of another form is not changed:
-/// astropy writes units of its own in such forms, `electron / s`.
+/// Converts a unit of the tree, `erg.s**-1.cm**-2`, to FITS notation. A text of another form is returned
+/// unchanged: astropy writes its own units in such forms (`electron / s`).
 fn fits(unit: &str) -> Option<String> {
     let unit = unit.trim();
     let is_plain = unit.bytes().all(|byte| matches!(byte, b' '..=b'~')) && unit.len() <= LONGEST;
@@ -57,7 +57,7 @@ fn fits(unit: &str) -> Option<String> {
 
 /// Splits off the number before the names of a unit: `1e-17erg` or `10**-17.erg`.
 fn split_scale(unit: &str, names: usize) -> Option<(&str, &str)> {
-    // The `e` of an electron or an erg may follow the exponent.
+    // The exponent ends at the first non-digit: a name such as `erg` may follow it directly.
     let digits = |from: usize| {
         let rest = unit.get(from..)?;
         let sign = usize::from(rest.starts_with(['-', '+']));

@@ -23,7 +23,7 @@ use crate::source::{Source, read_up_to};
 use crate::yaml::event::Mark;
 use crate::yaml::survey::{PathId, Paths, Survey, WantedNode};
 
-/// The number of other files kept open for one file.
+/// Maximal number of other files that are kept open for one file.
 const KEPT: usize = 64;
 
 /// A view of ASDF files. It has no data of its own: results are kept in the file ([`AsdfFile::computed`]).
@@ -79,13 +79,13 @@ impl dyn View {
     }
 }
 
-/// Collects the nodes that a view wants, during the survey of a tree.
+/// A collector of the nodes that a view wants, during the survey of a tree.
 pub(super) trait Collector {
     /// Takes a node that the view wants, with the nodes within it up to a limit.
     fn take(&mut self, paths: &Paths, node: &WantedNode<'_>, unfit: Unfit<'_>);
 
     /// Returns the arrays that are described beside their nodes instead of within them, in the node that
-    /// [`take`](Self::take) got last. The node of such an array is only a tag; its mark comes with the array.
+    /// [`take`](Self::take) got last. The node of such an array is only a tag. Its mark is returned, too.
     fn bare_arrays(&mut self) -> Vec<(Mark, Ndarray)> {
         Vec::new()
     }
@@ -122,7 +122,7 @@ pub(super) struct AsdfFile {
 #[derive(Debug, Default)]
 struct Externals {
     kept: Mutex<HashMap<String, Arc<AsdfFile>>>,
-    /// True once another file was requested, or the tree is known to name one.
+    /// True once another file was requested, or the tree is known to name another file.
     named: AtomicBool,
 }
 

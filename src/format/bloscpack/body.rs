@@ -1,9 +1,10 @@
 //! The payload: the concatenated decoded chunks.
 //!
-//! The file's header has the length of the chunks, which gives the location of each in the payload. A chunk
-//! of another length can't be read; the others can. The header counts as wrong only if chunks with correct
-//! checksums contradict it. If the header does not have the length, the lengths of the chunks are added up. A
-//! location after a chunk is then used only once that chunk's length is verified.
+//! The file's header states the length of the chunks, and so the location of each chunk in the payload. A
+//! chunk of another length can't be read; the other chunks can. The header counts as wrong only if chunks
+//! with correct checksums contradict it. If the header does not state the length, the lengths of the chunks
+//! are added up. In this case a chunk's location is used only once the lengths of all chunks before it are
+//! verified.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -79,7 +80,7 @@ impl Checks {
 struct VerifiedLengths {
     /// Number of chunks, from the first on.
     chunks: u64,
-    /// The error of the next chunk.
+    /// The error of the next chunk, if its length is wrong.
     stopped: Option<Error>,
 }
 
@@ -138,7 +139,7 @@ impl Body {
         &self.map
     }
 
-    /// Returns the size of the payload in bytes. If the header does not have it, the chunks are counted.
+    /// Returns the size of the payload in bytes. If the header does not state it, all chunks are walked.
     pub fn size(&self) -> Result<u64> {
         Ok(match self.told_size() {
             Some(len) => len,
@@ -298,7 +299,7 @@ impl Body {
         Buffer::new(&stored, 0, found.header).decode(scratch, out).map_err(|error| error.at(found.at))
     }
 
-    /// Returns a chunk after the last one that the header counts, if there is one.
+    /// Returns the chunk after the last one that the header counts, if the file has such a chunk.
     pub fn surplus(&self) -> Result<Option<LocatedChunk>> {
         let last = match self.map.places().last_number() {
             Some(last) => lasting(self.map.chunk(last))?,

@@ -26,7 +26,7 @@ pub struct ChunkBoundary {
     pub at: Option<u64>,
     /// A lower bound for the offset of the next chunk.
     pub known: u64,
-    /// Decoded bytes before the boundary, as far as they are known.
+    /// Number of decoded bytes before the boundary; damaged chunks count as 0.
     pub decoded: u64,
     /// True if a chunk before the boundary is damaged.
     pub gap: bool,
@@ -98,7 +98,7 @@ impl Walked {
     }
 }
 
-/// The boundaries of every `stride`-th run up to the frontier.
+/// The boundaries of every `stride`-th run up to the frontier, the end of the part walked so far.
 #[derive(Debug)]
 pub struct ChunkBoundaries {
     boundaries: Vec<ChunkBoundary>,

@@ -58,8 +58,8 @@ impl BloscpackFile {
         })
     }
 
-    /// Returns all chunks as one content. If the header does not have the total length, the chunks are
-    /// counted.
+    /// Returns all chunks as one content. If the header does not state the total length, all
+    /// chunks are walked to add it up.
     fn payload(&self) -> Result<&Payload> {
         if let Some(payload) = self.payload.get() {
             return Ok(payload);

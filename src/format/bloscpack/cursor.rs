@@ -20,8 +20,8 @@ impl<'a> Cursor<'a> {
         Self { map, reader: Reader::new(map.places()), before: None }
     }
 
-    /// Returns chunk `n`. The successor of the last chunk is found without a lookup if its offset is the
-    /// expected one.
+    /// Returns chunk `n`. The chunk after the one returned last is found without a lookup, unless its
+    /// offset differs from the end of that one.
     pub fn chunk(&mut self, n: u64) -> Result<LocatedChunk> {
         let found = match self.next(n)? {
             Some(found) => found,
@@ -50,7 +50,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Returns the stored bytes of a chunk with its checksum; `None` if they are too many.
+    /// Returns the stored bytes of a chunk with its checksum; `None` if they are too long or incomplete.
     pub fn stored(&mut self, found: &LocatedChunk) -> Result<Option<&[u8]>> {
         self.reader.stored(found)
     }

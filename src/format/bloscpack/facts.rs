@@ -34,7 +34,7 @@ pub(super) fn unknown(offset: u64) -> Facts {
     facts(&ChunkFacts { offset, codec: "unknown", shuffle: "none", ..ChunkFacts::default() })
 }
 
-/// The facts of a chunk before they are named.
+/// The values of a chunk's facts, without the names under which they are shown.
 #[derive(Default)]
 struct ChunkFacts<'a> {
     offset: u64,

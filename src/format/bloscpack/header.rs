@@ -44,7 +44,7 @@ pub enum Layout {
     First,
     /// Version 2.
     Second,
-    /// Version 3, of all releases since 0.3.
+    /// Version 3, written by all releases since 0.3.
     Third,
     /// The proposal for items of variable length.
     Variable,

@@ -1,9 +1,9 @@
 //! Values written as JSON or as Python literals. They are parsed, never evaluated.
 //!
-//! Bloscpack writes JSON. In it the type of an array is a Python literal since 0.7.2 (`"[('a', '<i4')]"`),
-//! and was a list before. The examples of the variable-length proposal are Python literals. A Python literal is
-//! rewritten as JSON: `None` and `True`, both kinds of quotes, tuples, commas before a bracket, and the `u'…'`
-//! and `3L` of Python 2.
+//! Bloscpack writes JSON. In the JSON, the type of an array is a Python literal (`"[('a', '<i4')]"`) since
+//! Bloscpack 0.7.2; before, it was a list. The examples of the variable-length proposal are Python
+//! literals. A Python literal is rewritten as JSON: `None` and `True`, both kinds of quotes, tuples, commas
+//! before a bracket, and the `u'…'` and `3L` of Python 2.
 
 use std::fmt::Write;
 
@@ -20,7 +20,7 @@ pub fn parse(text: &str) -> Option<Value> {
     serde_json::from_str(text).ok().or_else(|| serde_json::from_str(&to_json(text)?).ok())
 }
 
-/// Returns a Python literal as JSON. A text that is no literal has no result, or one that is not JSON.
+/// Returns a Python literal as JSON. For any other text, returns `None` or a text that is not JSON.
 fn to_json(text: &str) -> Option<String> {
     let mut json = String::with_capacity(text.len());
     let mut rest = text;

@@ -1,7 +1,7 @@
 //! Locations of the chunks.
 //!
 //! Each chunk follows the checksum of the previous one. Bloscpack itself reads this chain. The offsets locate
-//! a chunk without walking the chain ([`places`](super::places)). If both contradict each other, the chain is
+//! a chunk without walking the chain ([`places`](super::places)). If chain and offsets disagree, the chain is
 //! walked from the start. After a chunk with a damaged header the chain continues at the next offset, if
 //! there are offsets.
 //!

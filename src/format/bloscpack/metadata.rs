@@ -10,7 +10,7 @@
 //! | 12 | `u32` bytes of the metadata |
 //! | 16 | `u32` bytes of allocated space |
 //! | 20 | `u32` bytes stored |
-//! | 24 | for the codec, 8 bytes |
+//! | 24 | parameters for the codec, 8 bytes |
 //!
 //! The stored bytes follow these 32 bytes, then NULs up to the end of the allocated space, then the checksum
 //! of the stored bytes. Files of the variable-length proposal have the bare metadata.

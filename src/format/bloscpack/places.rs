@@ -153,7 +153,7 @@ impl ChunkLocations {
         };
         if header.kind == Layout::Variable {
             // Items may be anywhere. If the offsets were read from a wrong place, the first or the last
-            // leads to no chunk.
+            // offset leads to no chunk.
             let last = self.last_number().map(offset).transpose()?.flatten();
             let unfinished = |n| self.offset(n).map(|offset| offset == Some(-1));
             let is_one = |n, at| Ok::<_, Error>(unfinished(n)? || leads(at)?);
@@ -195,8 +195,8 @@ impl ChunkLocations {
         Ok(true)
     }
 
-    /// Locates chunk `n`. The inner result is its error if two fields agree on a location without a valid
-    /// chunk. `None` if the fields contradict each other.
+    /// Locates chunk `n`. The inner result is an error if two fields agree on a location, but no valid
+    /// chunk is there. `None` if the fields contradict each other.
     pub fn by_offset(
         &self,
         n: u64,
@@ -244,7 +244,7 @@ impl ChunkLocations {
         lasting(self.header(self.begin))
     }
 
-    /// Returns a chunk after those that the header counts, if there is one.
+    /// Returns the chunk after the last one that the header counts, if the file has such a chunk.
     pub fn surplus(&self, last: Option<&LocatedChunk>) -> Result<Option<LocatedChunk>> {
         let Some(behind) = self.last_number().map_or(Some(0), |last| last.checked_add(1)) else {
             return Ok(None);

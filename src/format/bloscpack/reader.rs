@@ -47,7 +47,8 @@ impl<'a> Reader<'a> {
         self.places.parse(at, bytes)
     }
 
-    /// Returns the stored bytes of a chunk with its checksum; `None` if they are too many.
+    /// Returns the stored bytes of a chunk with its checksum; `None` if they are longer than `WHOLE` or
+    /// incomplete.
     pub fn stored(&mut self, found: &LocatedChunk) -> Result<Option<&[u8]>> {
         let len = self.places.end_of(found) - found.at;
         if len > WHOLE {

@@ -43,8 +43,8 @@ pub fn file(file: &Arc<GsdFile>, entry: &IndexEntry) -> File {
     }
 }
 
-/// Returns a text that differs if another version of the file has another chunk at this path. Frame and name
-/// are not included, because the path contains them.
+/// Returns a text that differs between versions of the file with different chunks at this path. Frame and
+/// name are not included, because the path contains them.
 pub fn signature(file: &GsdFile, entry: &IndexEntry) -> String {
     let IndexEntry { location, n, m, kind, .. } = entry;
     let version = file.header().version.0;

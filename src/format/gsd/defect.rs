@@ -23,7 +23,7 @@ pub enum GsdDefect {
     NewerVersion(Version),
     /// The list of names has no end within its allocated space.
     EndlessNames,
-    /// There are more names than can be shown; the number that is shown.
+    /// There are more names than can be shown. The field is the number of names that are shown.
     TooManyNames(usize),
     /// A name is too long for a path.
     LongName(u16),

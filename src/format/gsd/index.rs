@@ -129,7 +129,7 @@ impl Index {
         Error::damaged(format!("the index is cut off before entry {slot}")).at(self.offset(slot))
     }
 
-    /// Calls `take` with the entries of a range in slot order until it returns false. Unused and damaged
+    /// Calls `take` with the entries of a range in slot order until `take` returns false. Unused and damaged
     /// entries are included.
     pub fn scan(&self, slots: Range<u64>, take: &mut dyn FnMut(&IndexEntry) -> Result<bool>) -> Result<()> {
         let mut bytes = Vec::new();
@@ -180,7 +180,7 @@ impl Index {
         Ok(if ascends { Order::All(used) } else { Order::Some(ascending(&usable)) })
     }
 
-    /// Returns entry `k` of those that make up the frames.
+    /// Returns entry `k`, in frame order, of the entries that make up the frames.
     pub fn entry(&self, k: u64) -> Result<IndexEntry> {
         let slot = self.order()?.slot(k);
         self.slot(slot.ok_or_else(|| Error::new(Kind::NotFound, format!("there is no entry {k}")))?)

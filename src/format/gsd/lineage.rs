@@ -1,8 +1,8 @@
 //! A check that a newer version of a file only appends frames to an older one.
 //!
-//! A program that truncates a file and writes it anew puts other data at the same offsets. A file therefore
-//! remembers a sample of the data of its first and last frame when it is opened. The newer version must
-//! contain the same sample.
+//! A program that truncates a file and writes it anew puts other data at the same offsets. Opening
+//! a file therefore records a sample of the data of the first and the last frame. A newer version must
+//! contain the same data there.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 

@@ -5,7 +5,7 @@
 pub enum Order {
     /// All slots below this number, in file order.
     All(u64),
-    /// These slots only: the others are damaged or out of order.
+    /// These slots only, in file order: all other slots are damaged or have a frame out of order.
     Some(Vec<u32>),
 }
 

@@ -118,8 +118,8 @@ impl Frame {
         Ok(of_first.map_or(ValueOrigin::Default(rows), ValueOrigin::Chunk))
     }
 
-    /// Returns the chunks with user-defined names: those of the frame, and those logged in frame 0 that the
-    /// frame lacks.
+    /// Returns the chunks with user-defined names: those of the frame, and those under `log/` in frame 0
+    /// that the frame lacks.
     fn free(&self) -> Result<PathFolder<IndexEntry>> {
         let names = self.file.names();
         let groups = schema::free_groups(self.file.header().schema_version);
@@ -134,7 +134,7 @@ impl Frame {
             entries.extend(self.file.entries_of(0)?);
         }
         entries.retain(is_free);
-        // The frame's own chunk sorts first; of several with one name, the last written one.
+        // For each name, the frame's own chunks sort before those of frame 0, and newer chunks before older.
         entries.sort_by(|one, other| {
             let written = || self.file.written(other).cmp(&self.file.written(one));
             one.id.cmp(&other.id).then_with(|| other.frame.cmp(&one.frame)).then_with(written)

@@ -24,7 +24,7 @@ pub(crate) enum Rule {
     Shapes,
 }
 
-/// Numbers of one type: a default, or one row of it.
+/// Numbers of one type: a default value, or one row of a default value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Numbers {
     /// The `descr` of a `.npy` header.
@@ -41,8 +41,8 @@ pub(crate) struct Quantity {
     /// The last component of the chunk's name.
     pub(crate) name: &'static str,
     pub(crate) rule: Rule,
-    /// The value without a chunk. For [`Rule::Types`] it is a type name or empty, for [`Rule::Shapes`] a
-    /// text.
+    /// The value if there is no chunk. For [`Rule::Types`] it is a type name or empty, for [`Rule::Shapes`]
+    /// a text.
     pub(crate) default: Numbers,
 }
 
@@ -84,8 +84,8 @@ const fn zeros(descr: &'static str, columns: u64) -> Numbers {
 
 const NO_NUMBER: Numbers = number(U4, &[0; 4]);
 
-/// The number of particles, bonds and so on. Without a chunk `gsd.hoomd` has Python's integer 0, which NumPy
-/// saves as int64.
+/// The number of particles, bonds and so on. If there is no chunk, `gsd.hoomd` returns Python's integer 0,
+/// which NumPy saves as int64.
 const N: Quantity = quantity("N", Rule::Number, number("'<i8'", &[0; 8]));
 const TYPEID: Quantity = quantity("typeid", Rule::Rows, NO_NUMBER);
 const NO_TYPES: Quantity = quantity("types", Rule::Types, words(b""));
@@ -102,9 +102,9 @@ const fn origin(name: &'static str, columns: u64) -> Quantity {
     quantity(name, Rule::Rows, zeros(F4, columns))
 }
 
-/// 1, 1, 1, 0, 0, 0.
+/// The box 1, 1, 1, 0, 0, 0, as float32.
 const BOX: [u8; 24] = [0, 0, 128, 63, 0, 0, 128, 63, 0, 0, 128, 63, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
-/// 1, 0, 0, 0.
+/// The quaternion 1, 0, 0, 0, as float32.
 const IDENTITY_ROTATION: [u8; 16] = [0, 0, 128, 63, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
 
 /// All quantities of the schema except those with user-defined names (`log/…`, `state/…`).

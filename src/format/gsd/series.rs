@@ -3,7 +3,7 @@
 //! A name has a series if all its chunks have the same type and shape; otherwise `status.yaml` has a note.
 //! The series are found by a scan of the index when a program first looks into the directory.
 //!
-//! [`rows`] are for `arrays/resolved/series/` and `tables/log.parquet`.
+//! [`rows`] has the rows of `arrays/resolved/series/` and `tables/log.parquet`.
 
 mod gather;
 mod numbers;
@@ -43,7 +43,7 @@ fn item_at<T>(path: &[String], ending: &str, what: T) -> Option<Item<T>> {
 #[derive(Debug)]
 pub struct Series {
     file: Arc<GsdFile>,
-    /// Created by the first program that looks into the directory; others wait.
+    /// The result of the pass that runs when a program first looks into the directory, while others wait.
     table: Mutex<Option<Arc<SeriesTable>>>,
     /// The pass over an older version of the file, from which a new pass continues.
     older: Mutex<Option<Pass>>,
@@ -208,7 +208,7 @@ impl Series {
         Ok(Some(Some(ChunkSeries { path, dtype, shape, chunks, cut })))
     }
 
-    /// Returns the path of the `n`-th name whose chunks differ in type or shape; `None` after the last.
+    /// Returns the path of the `n`-th name whose chunks differ in type or shape; `None` after the last name.
     pub(super) fn differing(&self, n: usize) -> Result<Option<Arc<[String]>>> {
         Ok(self.table()?.differing.get(n).cloned())
     }
@@ -310,8 +310,8 @@ fn content(file: &Arc<GsdFile>, shown: &SeriesFile) -> Result<Arc<dyn Content>> 
     npy::array(&descr, false, &shape, Arc::new(data))
 }
 
-/// Returns type and shape: the number of frames, then the shape of each. Texts of equal length are strings of
-/// that length.
+/// Returns type and shape of a series: the number of its chunks, then the shape of a chunk. If each
+/// chunk is one text, the texts are strings of their common length.
 fn array_of(element: &Element, chunks: &NameChunks) -> (String, Vec<u64>) {
     let IndexEntry { n, m, .. } = chunks.first;
     if element.is_text() && m == 1 && (1..=i32::MAX as u64).contains(&n) {

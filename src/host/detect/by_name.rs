@@ -11,7 +11,7 @@ use crate::sync::locked;
 /// Maximum number of remembered exceptions.
 const EXCEPTIONS: usize = 4096;
 
-/// The files whose first bytes show something else than their names.
+/// The files whose names mislead. The value is true if a format recognises the first bytes.
 #[derive(Debug, Default)]
 pub(super) struct ByName(Mutex<HashMap<PathBuf, bool>>);
 

@@ -6,8 +6,8 @@
 //! On a file system on a server, times may not change with the file. Results for files there are forgotten
 //! within [`REMOTE`].
 //!
-//! The table is a single hash table without an allocation for each file. Small allocations would lie between
-//! those of files that are forgotten, and would keep their pages from being freed.
+//! The table is a single hash table without an allocation for each file. Otherwise a few remembered files
+//! would keep whole memory pages from being freed after the others are forgotten.
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Mutex;
@@ -87,7 +87,7 @@ impl Remembered {
 /// True if any change from now on results in a time other than this one.
 fn is_settled(time: Time, now: SystemTime) -> bool {
     let now = now.duration_since(UNIX_EPOCH).map_or(0, |now| now.as_secs());
-    // Both are truncated to whole seconds.
+    // Both times are truncated to whole seconds.
     i64::try_from(now).is_ok_and(|now| time.0.saturating_add(GRANULARITY) < now)
 }
 
@@ -99,8 +99,8 @@ fn place(inode: u64) -> (usize, u64) {
 /// A set of hashes in buckets. If a bucket is full, a new hash replaces another.
 #[derive(Debug, Default)]
 struct HashTable {
-    /// Each slot has a hash; its lowest bit is 1 if the file was recognised. An empty slot is 0. Without
-    /// files there are no buckets.
+    /// Each slot has a hash; its lowest bit is 1 if the file was recognised. An empty slot is 0. While no
+    /// file is remembered, there are no buckets.
     buckets: Vec<[u64; WAYS]>,
     used: usize,
     /// A bit set: the bit of each remembered inode number ([`place`]) is set.

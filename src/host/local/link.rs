@@ -218,7 +218,7 @@ pub(crate) fn walk(link: &LocalPath) -> Result<End> {
 }
 
 impl LinkWalk<'_> {
-    /// Adds the names of a link's text before the names ahead.
+    /// Adds the names of a link's text, to be resolved before the names in `ahead`.
     fn take(&mut self, text: &OsStr) -> Result<()> {
         if text.as_bytes().starts_with(b"/") {
             let root = self.links.root.clone();

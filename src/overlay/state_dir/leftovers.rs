@@ -19,8 +19,9 @@ use crate::user_dirs::{self, STATE};
 /// Maximum bytes of a report that are read.
 pub(crate) const LONGEST_REPORT: u64 = 64 << 10;
 
-/// Returns the lines of reports, and lines about scratch files of earlier mounts: of sources with these
-/// stems, or of all. With `writes`, the returned reports and empty directories are removed.
+/// Returns the lines of reports, and lines about scratch files of earlier mounts. `stems` limits them to
+/// sources with these stems (names of a source's directory and file, joined by `-`). With `writes`, the
+/// returned reports and empty directories are removed.
 pub(crate) fn told(stems: Option<&[OsString]>, writes: bool) -> Vec<String> {
     let Ok(path) = STATE.path() else { return Vec::new() };
     let Ok(dir) = STATE.open_existing(&path) else { return Vec::new() };

@@ -1,4 +1,4 @@
-//! The library's agents: one for mounted URLs, one for strangers'; each without and with TLS.
+//! The library's agents: one for mounted URLs and one for strangers' URLs, each without and with TLS.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};

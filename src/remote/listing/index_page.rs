@@ -1,7 +1,7 @@
 //! The index page of a directory, as nginx and Apache make it.
 //!
-//! A link counts if it is the name of something directly in the directory. Links to other places, such as
-//! the parent directory and the other orders of Apache, are left out.
+//! A link is an entry if its target is directly in the directory. Links to other places, such as the parent
+//! directory and Apache's other sort orders, are left out.
 
 use super::PageItem;
 use super::xml::unescaped;
@@ -16,7 +16,7 @@ const ENTRIES: usize = 200_000;
 /// Parses a page; `path` is the path of its URL, percent-encoded.
 ///
 /// # Errors
-/// The text is no such page.
+/// The text is no index page.
 pub fn parse(html: &str, path: &str) -> Result<Vec<PageItem>> {
     let title = html.split_once("<title>").map_or("", |(_, rest)| rest);
     if !title.trim_start().to_ascii_lowercase().starts_with("index of ") {

@@ -17,7 +17,8 @@ pub struct Page {
     pub entries: Vec<PageItem>,
     /// The token of the next page.
     pub next: Option<String>,
-    /// True if the page has any key that begins with the prefix. It may be the marker of an empty directory.
+    /// True if the page has any key that begins with the prefix. The key may be the marker of an empty
+    /// directory.
     pub is_found: bool,
 }
 
@@ -33,7 +34,7 @@ struct Texts {
 /// Parses a page. Keys that are not directly below `prefix` are left out.
 ///
 /// # Errors
-/// The bytes are no such page.
+/// The bytes are no page of a listing.
 pub fn parse(bytes: &[u8], prefix: &[u8]) -> Result<Page> {
     let text = std::str::from_utf8(bytes).map_err(|_| wrong("it is not UTF-8"))?;
     let texts = read(text)?;
@@ -47,7 +48,7 @@ pub fn parse(bytes: &[u8], prefix: &[u8]) -> Result<Page> {
         let Some(name) = key.strip_prefix(prefix) else { continue };
         page.is_found = true;
         let name = if listed.is_directory { name.strip_suffix(b"/").unwrap_or(name) } else { name };
-        // The object with the name of the directory itself is a marker of some programs.
+        // Some programs mark a directory by an object with the name of the directory itself.
         if !name.is_empty() && !name.contains(&b'/') {
             listed.name = name.to_vec();
             page.entries.push(listed);

@@ -21,7 +21,7 @@ pub(super) enum Event<'a> {
 pub(super) struct Reader<'a> {
     rest: &'a str,
     open: Vec<&'a str>,
-    /// True after an empty element: its end is the next event.
+    /// True after the tag of an empty element: the next event is the element's end.
     ends: bool,
     is_done: bool,
 }

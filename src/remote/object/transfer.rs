@@ -26,7 +26,7 @@ pub(in crate::remote) fn ask_version(
         retry::until(deadline, &own.client.counters, || {
             let mut reply = own.client.get(&ask, deadline)?;
             let (version, _) = check_first(&reply)?;
-            // The connection is used again if the body was read.
+            // The body is read so that the connection can be used again.
             let _ = reply.body.read_all(16);
             Ok(version)
         })
@@ -217,7 +217,7 @@ fn check_first(reply: &Reply) -> Answer<(ObjectVersion, Option<u64>)> {
     }
 }
 
-/// Checks that a reply is a part of an object, and returns which and of which version.
+/// Checks that a reply is a part of an object, and returns the range and the object's version.
 fn check_partial(reply: &Reply) -> Answer<(ContentRange, ObjectVersion)> {
     check_encoding(&reply.headers)?;
     if reply.status != 206 {

@@ -11,9 +11,9 @@ const ACL: &[u8] = b"system.posix_acl_";
 
 /// Copies the attributes of `from` to `to`.
 ///
-/// Fails unless owner, group, mode, ACLs and the attributes `user.` and `security.` can be copied, or if an
-/// attribute is listed but can't be read (`trusted.` on btrfs). `trusted.` attributes, and those of the file
-/// system itself, are copied if the system allows it.
+/// Fails if the owner, group, mode, ACLs or an attribute with the prefix `user.` or `security.` can't be
+/// copied. Also fails if an attribute is listed but can't be read (`trusted.` on btrfs). All other attributes
+/// are copied if the system allows it.
 pub(super) fn keep(from: &File, to: &File) -> io::Result<()> {
     let (old, new) = (from.metadata()?, to.metadata()?);
     if (old.uid(), old.gid()) != (new.uid(), new.gid()) {

@@ -13,13 +13,13 @@ use super::{Extent, Extents};
 
 /// Extents per request.
 const AT_ONCE: usize = 256;
-/// Maximum number of extents; more are not worth a journal.
+/// Maximum number of extents of a file; for a file with more, the locations count as unknown.
 const MOST_EXTENTS: usize = 1 << 20;
 /// FIEMAP_FLAG_SYNC: writes the file out first.
 const SYNC: u32 = 1;
 /// FIEMAP_EXTENT_LAST: there is no further extent.
 const LAST: u32 = 0x1;
-/// FIEMAP_EXTENT_LAST, _UNWRITTEN and _MERGED: the extent has a location of its own nevertheless.
+/// FIEMAP_EXTENT_LAST, _UNWRITTEN and _MERGED: the flags that leave an extent a location of its own.
 const HARMLESS: u32 = LAST | 0x800 | 0x1000;
 
 /// `struct file_clone_range` of linux/fs.h.
@@ -104,13 +104,13 @@ const ROOT_OF_SUBVOLUME: u64 = 256;
 
 /// Returns the file system's UUID and the number of the subvolume that a file of btrfs belongs to.
 pub(super) fn btrfs_subvolume(file: &File) -> io::Result<([u8; 16], u64)> {
-    // SAFETY: the request writes one `btrfs_ioctl_fs_info_args`, whose 1024 bytes `BtrfsInfo` has.
+    // SAFETY: the request writes one `btrfs_ioctl_fs_info_args`; `BtrfsInfo` has its 1024 bytes.
     let request = unsafe { Getter::<BTRFS_INFO, BtrfsInfo>::new() };
     // SAFETY: as above.
     let info = unsafe { rustix::ioctl::ioctl(file, request) }?;
     let mut lookup = Box::new(BtrfsLookup { tree: 0, object: ROOT_OF_SUBVOLUME, name: [0; 510] });
-    // SAFETY: the request reads and writes one `btrfs_ioctl_ino_lookup_args`, whose 4096 bytes
-    // `BtrfsLookup` has.
+    // SAFETY: the request reads and writes one `btrfs_ioctl_ino_lookup_args`;
+    // `BtrfsLookup` has its 4096 bytes.
     let request = unsafe { Updater::<BTRFS_LOOKUP, BtrfsLookup>::new(&mut *lookup) };
     // SAFETY: as above.
     unsafe { rustix::ioctl::ioctl(file, request) }?;

@@ -5,8 +5,8 @@ use std::path::Path;
 
 use rustix::fs::{Access, AtFlags, CWD, StatxAttributes, StatxFlags};
 
-/// Asks the kernel, which checks permissions, read-only mounts and immutable directories. Also checks for the
-/// append-only attribute (`chattr +a`), with which names can be created but not removed.
+/// Fails if the kernel would refuse to change the directory: for lack of permission, on a read-only mount, or
+/// if it is immutable. Also fails if it is append-only (`chattr +a`): names can then be created, not removed.
 pub(super) fn may_change(dir: &Path) -> io::Result<()> {
     rustix::fs::accessat(CWD, dir, Access::WRITE_OK | Access::EXEC_OK, AtFlags::EACCESS)?;
     match rustix::fs::statx(CWD, dir, AtFlags::empty(), StatxFlags::empty()) {

@@ -20,7 +20,7 @@ pub(super) fn room(file: &File) -> Option<u64> {
 }
 
 /// Returns the bytes that the quota of a subvolume leaves, or fewer if the quota of a group of subvolumes
-/// leaves fewer. All groups count, since only root can look up the group of a subvolume.
+/// leaves fewer. The limits of all groups are applied, since only root can look up the group of a subvolume.
 fn room_in(groups: &Path, subvolume: u64) -> Option<u64> {
     let groups = std::fs::read_dir(groups).ok()?.flatten();
     let may_count = |name: &str| match name.split_once('_') {

@@ -9,7 +9,7 @@ use std::path::Path;
 
 use rustix::fs::{AtFlags, CWD, OFlags, StatxFlags};
 
-/// The types of file systems in statfs that only this kernel changes. Any other counts as remote.
+/// The statfs types of the file systems that only this kernel changes. Any other type counts as remote.
 const LOCAL: [u64; 22] = [
     0xef53,      // ext2, ext3, ext4
     0x5846_5342, // XFS
@@ -50,7 +50,7 @@ pub fn is_remote(file: impl AsFd) -> bool {
     type_of(file).is_some_and(|kind| !LOCAL.contains(&kind))
 }
 
-/// Makes reads and writes of an open file go to the server, if its file system supports that at any
+/// Makes reads and writes of an open file go to the server, if its file system supports direct I/O without
 /// alignment.
 pub(super) fn bypass_cache(file: &File) {
     if type_of(file).is_some_and(|kind| UNALIGNED.contains(&kind))

@@ -10,14 +10,14 @@ use crate::yaml::event::{Mark, Style};
 #[derive(Debug)]
 struct ScalarText<'t> {
     text: &'t str,
-    /// The range of the piece.
+    /// The start of the piece in `text`; `to` is its end.
     from: usize,
     to: usize,
     own: Option<String>,
 }
 
 impl<'t> ScalarText<'t> {
-    /// Returns an empty value before the piece at `from`.
+    /// Creates the empty text of a scalar that begins at `from` in the input.
     fn new(text: &'t str, from: usize) -> Self {
         Self { text, from, to: from, own: None }
     }
@@ -35,7 +35,7 @@ impl<'t> ScalarText<'t> {
         }
     }
 
-    /// Copies the value into a string of its own.
+    /// Returns the text as an owned string; the first call copies it.
     fn own(&mut self) -> &mut String {
         self.own.get_or_insert_with(|| self.text[self.from..self.to].to_owned())
     }
@@ -62,7 +62,7 @@ impl<'t> ScalarText<'t> {
     }
 }
 
-/// Bytes that may end a run of a plain scalar.
+/// Bytes that may end a word of a plain scalar.
 const ENDS: [bool; 256] = {
     let mut ends = [false; 256];
     let stops = b" \n:,[]{}";
@@ -84,7 +84,7 @@ impl<'t> Scanner<'t> {
         let (indent, in_flow) = (self.indent + 1, self.in_flow());
         let mut value = ScalarText::new(self.text, self.at);
         // `broken` is true if a line has ended since the last word; `further` counts the line breaks after
-        // that.
+        // the first one.
         let (mut broken, mut further) = (false, 0);
         loop {
             if self.at_document_indicator() || self.byte(0) == b'#' {

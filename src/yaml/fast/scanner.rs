@@ -70,7 +70,7 @@ pub(super) struct Scanner<'t> {
     /// Number of tokens consumed.
     parsed: u64,
     simple_keys: Vec<SimpleKey>,
-    /// The first key that may still be possible.
+    /// The index in `simple_keys` of the first key that may still be possible.
     first_key: usize,
     pub(super) simple_key_allowed: bool,
     pub(super) indent: i64,

@@ -172,7 +172,7 @@ impl<'t> FastParser<'t> {
         Ok((EventKind::StreamEnd, start, end))
     }
 
-    /// Parses a node. The state after it is on top of `states`.
+    /// Parses a node. After the node, the parser goes to the state on top of `states`.
     fn node(&mut self, block: bool, indentless: bool) -> Result<FastEvent<'t>> {
         let first = self.scanner.peek()?;
         let (start, mut end) = (first.start, first.start);
@@ -344,7 +344,7 @@ impl<'t> FastParser<'t> {
 
     fn flow_sequence_entry_mapping_key(&mut self) -> Result<FastEvent<'t>> {
         match self.peek()? {
-            // libyaml loses a token here.
+            // If the key is missing, libyaml drops this token. Such a text is left to libyaml.
             Token::Value | Token::FlowEntry | Token::FlowSequenceEnd => Err(NeedsLibyaml),
             _ => {
                 self.states.push(ParserState::FlowSequenceEntryMappingValue);

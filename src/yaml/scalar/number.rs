@@ -19,7 +19,7 @@ fn digit(byte: u8) -> bool {
     byte.is_ascii_digit() || byte == b'_'
 }
 
-/// Skips repetitions of `:[0-5]?[0-9]` (base 60). Returns the rest; `None` if there are none.
+/// Skips repetitions of `:[0-5]?[0-9]` (base 60). Returns the text after them; `None` if there is none.
 fn sixties(mut text: &[u8]) -> Option<&[u8]> {
     let mut any = false;
     loop {

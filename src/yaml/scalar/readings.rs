@@ -49,8 +49,8 @@ impl Readings {
             .then(|| Self { python: by_python.hashed(), others: others.map(ScalarReading::hashed) })
     }
 
-    /// True if the scalar `text`, of type `looks` in PyYAML, has a value that only other readers give to the
-    /// scalar of these readings.
+    /// True if the scalar `text` has in PyYAML, with type `looks`, a value that only readers of another YAML
+    /// version give to the scalar of these readings.
     pub fn became(&self, text: &str, looks: Type) -> bool {
         let now = reading(text, looks);
         now != self.python && self.others.contains(&now)
@@ -75,7 +75,8 @@ pub fn key(text: &str, looks: Type) -> u64 {
     }
 }
 
-/// False for most scalars on which all readers agree, without parsing them.
+/// True if readers may give a scalar different values. Recognises most scalars on which all readers agree,
+/// without parsing them.
 fn may_differ(text: &str, looks: Type) -> bool {
     match looks {
         Type::Bool => !text.eq_ignore_ascii_case("true") && !text.eq_ignore_ascii_case("false"),

@@ -31,7 +31,7 @@ pub(super) struct OpenCollection {
     /// Number of values or items so far.
     pub(super) count: u64,
     pub(super) seen: KeyHashes,
-    /// Bits for the telling keys found.
+    /// A bit for each key of `Wanted::telling` that was found.
     pub(super) telling: u8,
     /// True if each item must be a mapping with one key (`!!omap`, `!!pairs`).
     pub(super) of_pairs: bool,
@@ -62,7 +62,7 @@ pub(super) enum Record {
     /// Nodes are not kept.
     #[default]
     Off,
-    /// All nodes so far (items, or alternating keys and values), and their number with all nodes within them.
+    /// All nodes so far (items, or alternating keys and values), and a total that includes the nodes in them.
     Kept(Vec<TreeNode>, usize),
     /// There were too many nodes.
     TooLarge,
@@ -73,7 +73,7 @@ impl Record {
         matches!(self, Self::Kept(..))
     }
 
-    /// Returns the number of kept nodes, without nodes within them.
+    /// Returns the number of kept nodes, not counting the nodes within them.
     pub(super) fn len(&self) -> u64 {
         match self {
             Self::Kept(values, _) => values.len() as u64,
@@ -81,7 +81,8 @@ impl Record {
         }
     }
 
-    /// Keeps a node of `size` nodes in all or, if that is too many, the result of `instead`.
+    /// Keeps a node. `size` counts it and all nodes within it. If the total would exceed `LARGEST`, the
+    /// result of `instead` is kept in its place.
     pub(super) fn push(&mut self, value: TreeNode, size: usize, instead: impl FnOnce(TreeNode) -> TreeNode) {
         let Self::Kept(values, total) = self else { return };
         if values.len() >= LARGEST {

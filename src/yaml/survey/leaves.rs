@@ -133,11 +133,11 @@ impl Leaves {
         }
     }
 
-    /// Adds a text, according to Python's `int()` and `float()`.
+    /// Adds a text. Python's `int()`, `float()` and `complex()` decide which numbers it can be converted to.
     fn text(&mut self, place: Mark, text: &str) {
         if !text.is_ascii() {
             self.no_ascii.get_or_insert(place);
-            // The text may consist of digits of another script.
+            // Python converts digits of any script, so only a letter shows that the text is no number.
             if text.chars().any(|char| !char.is_ascii() && char.is_alphabetic()) {
                 for none in [&mut self.no_integer, &mut self.no_float, &mut self.no_complex] {
                     none.get_or_insert(place);

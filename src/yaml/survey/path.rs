@@ -12,7 +12,7 @@ pub enum Step {
     Item(u64),
 }
 
-/// A path of a [`Paths`].
+/// The number of a path in [`Paths`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct PathId(u32);
 

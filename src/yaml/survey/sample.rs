@@ -12,7 +12,7 @@ use super::PathId;
 use crate::yaml::event::Mark;
 use crate::yaml::scalar::readings::Readings;
 
-/// Number of nodes of each sort that are kept in any case, and bytes of text for each further node.
+/// The limit of kept nodes of each sort: a constant, and the number of bytes of text that raise it by one.
 const KEPT: (u64, u64) = (64 << 10, 64);
 /// Maximal number of changes that are listed. Further ones are only counted.
 const LISTED: usize = 9;
@@ -47,7 +47,7 @@ pub struct TextSample {
 pub struct Changes {
     /// Number of nodes that had a tag and are still there, at the same path and with the same type.
     pub stayed: u64,
-    /// Nodes among these that no longer have a tag.
+    /// Nodes counted in `stayed` that no longer have a tag.
     pub untagged: FirstItems<Box<str>>,
     /// Scalars with the value that a reader of another YAML version would give the earlier scalar.
     pub reread: FirstItems<Box<str>>,
@@ -115,8 +115,8 @@ impl TextSample {
         self.tagged.nodes.is_empty() && self.scalars.nodes.is_empty()
     }
 
-    /// Returns the tag that a node of this type had, and the number of nodes that the sampled node
-    /// represents.
+    /// Returns the tag that the node at `path` had if it was of this type, and the number of nodes that the
+    /// sampled node represents.
     pub(super) fn tag(&self, path: u64, kind: NodeType) -> Option<(&str, u64)> {
         let (was, tag) = self.tagged.get(path)?;
         let name = self.tags.get(*tag as usize).map_or("?", |tag| tag);
@@ -161,7 +161,7 @@ impl<T> Sample<T> {
     }
 }
 
-/// A hasher that returns its input.
+/// A hasher that returns its input with the bits rotated.
 #[derive(Clone, Copy, Debug, Default)]
 struct IdentityHasher(u64);
 
@@ -169,7 +169,7 @@ impl Hasher for IdentityHasher {
     fn write(&mut self, _: &[u8]) {}
 
     fn write_u64(&mut self, hash: u64) {
-        // The low bits of the kept hashes may all be zero.
+        // The low bits of all kept hashes may be zero; a hash table needs low bits that differ.
         self.0 = hash.rotate_right(24);
     }
 

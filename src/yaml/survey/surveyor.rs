@@ -1,4 +1,4 @@
-//! The state of a survey, which takes event by event.
+//! The state of a survey, which is given the events of the text one by one.
 
 mod arrays;
 mod compare;
@@ -23,7 +23,7 @@ use node::{Anchored, NO_TAG, Outline, Properties, ScalarNode};
 
 /// Maximal number of different tags that are counted.
 const MOST_TAGS: usize = 10_000;
-/// Maximal number of bytes that are kept: a constant, and a factor for the length of the text.
+/// Maximal number of bytes that are kept: a constant, and the number added for each byte of the text.
 const KEPT: (u64, u64) = (64 << 20, 3);
 /// Approximate size of a kept node, in bytes.
 const NODE: u64 = 128;
@@ -33,7 +33,7 @@ pub(super) struct Surveyor<'s, 'w> {
     found: &'s mut dyn FnMut(&Paths, WantedNode<'_>),
     pub(super) survey: Survey,
     frames: Vec<OpenCollection>,
-    /// Buffers of frames that have ended, for reuse.
+    /// Buffers of collections that have ended, for reuse.
     spare: Vec<(String, Vec<u64>)>,
     names: HashMap<Box<str>, usize>,
     anchors: Vec<Anchored>,
@@ -48,8 +48,8 @@ pub(super) struct Surveyor<'s, 'w> {
 
 impl Drop for Surveyor<'_, '_> {
     fn drop(&mut self) {
-        // Dropped from the last on, because each may hold earlier ones. Otherwise drops would nest as deep as
-        // there are anchors.
+        // The last anchor is dropped first, because each may hold earlier ones. Otherwise drops would nest as
+        // deep as there are anchors.
         while self.anchors.pop().is_some() {}
     }
 }
@@ -144,13 +144,13 @@ impl<'s, 'w> Surveyor<'s, 'w> {
         self.add_path(parent, step)
     }
 
-    /// True if the innermost collection is a mapping without a tag, or the root.
+    /// True if the innermost collection is the root, or a mapping without a tag.
     fn in_plain_mapping(&self) -> bool {
         self.frames.last().is_some_and(|frame| frame.plain)
     }
 
-    /// Begins a node of any type: counts it, and records it as root and by its anchor. Returns the index of
-    /// the anchor.
+    /// Begins a node of any type: counts it, and records it if it is the root or has an anchor. Returns the
+    /// index of the anchor.
     fn begin(&mut self, place: Mark, properties: Properties<'_>, outline: Outline) -> Option<usize> {
         let Properties { tag, anchor } = properties;
         self.survey.nodes += 1;

@@ -42,7 +42,7 @@ pub enum NodeContent {
     Mapping(Vec<(TreeNode, TreeNode)>),
     /// An alias of another node.
     Same(Rc<TreeNode>),
-    /// A sequence that is kept only by its shape as an array.
+    /// A sequence of which only the shape as an array is kept.
     LargeSequence(SequenceShape),
     /// Any other node that is too large to keep, or an alias of a node within that node itself.
     Unknown,
@@ -66,7 +66,7 @@ impl TreeNode {
         Self { place, tag: None, node: NodeContent::Unknown, leaves: None }
     }
 
-    /// Returns the node without its content.
+    /// Returns a collection without its nodes, a sequence with its shape; any other node as it is.
     pub(super) fn without_content(self) -> Self {
         let node = match self.node {
             NodeContent::Sequence(_, shape) | NodeContent::LargeSequence(shape) => {

@@ -24,7 +24,7 @@ pub(in super::super) struct Elements {
     pub dimensions: Vec<u64>,
     /// The type of an element.
     pub datatype: Datatype,
-    /// The byte order, unless a field has its own.
+    /// The byte order, except for fields of a record that have a byte order of their own.
     pub byteorder: Byteorder,
     /// The order of the elements in `content`.
     pub order: Order,
@@ -74,7 +74,8 @@ impl Elements {
         Ok(Self { dimensions, datatype, byteorder: Byteorder::Little, order: Order::C, content })
     }
 
-    /// Returns booleans of the same dimensions, with these bytes.
+    /// Returns an array of booleans with the dimensions of these elements. `content` has a byte for each
+    /// boolean.
     fn truths(&self, content: Arc<dyn Content>) -> Self {
         let datatype = Datatype::Scalar(Scalar::Bool8);
         Self { datatype, byteorder: Byteorder::Little, content, ..self.clone() }
@@ -298,8 +299,8 @@ fn signature(array: &Ndarray, number: usize, block: &Block) -> Signature {
     Signature { text, place: format!("{:?}", block.facts) }
 }
 
-/// Returns the bytes of an array in the tree or, with `nulls`, a boolean for each element that is true for
-/// null.
+/// Returns the bytes of an array in the tree or, with `nulls`, a boolean for each element: true if the
+/// element is null.
 fn content_in_tree(file: &AsdfFile, array: &Ndarray, nulls: bool) -> Result<Arc<dyn Content>> {
     let text = surveyed(file).text.clone();
     let text = text.ok_or_else(|| Error::damaged("the text of the tree can't be read"))?;

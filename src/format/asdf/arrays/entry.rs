@@ -10,10 +10,11 @@ use crate::yaml::event::Mark;
 pub(in super::super) enum ArrayEntry {
     /// An array in a block, in the tree, or in another file. Type and shape are known.
     Array(Arc<Ndarray>),
-    /// The mask of an array, if it is not itself an array of the same shape.
+    /// The mask of an array, computed from its [`MaskedBy`]. A mask that is itself a boolean array of the
+    /// right shape is an [`Array`](Self::Array) instead.
     Mask(Masked),
-    /// A reference into another file that can't be resolved, with its place in the tree. Its file can't be
-    /// opened.
+    /// A reference into another file that can't be resolved, with its place in the tree. The entry is a file
+    /// that can't be opened.
     Reference(Mark, Arc<str>),
     /// A symbolic link with this target, for an alias or a reference.
     Link(Box<str>),

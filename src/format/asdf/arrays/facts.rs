@@ -10,8 +10,9 @@ use crate::error::Result;
 use crate::format::{ArrayFacts, ArraySource};
 use crate::yaml::read::Listener;
 
-/// Passes the arrays of the tree to `take`. References into other files are left out, and so are masks: the
-/// other files would have to be read. If this call surveys the tree, `beside` gets the events of the survey.
+/// Passes the arrays of the tree to `take`. Masks are left out, and so are references into other files,
+/// because those files would have to be read. If this call surveys the tree, `beside` gets the events of the
+/// survey.
 pub(in super::super) fn each(
     file: &AsdfFile,
     beside: &mut dyn Listener,

@@ -54,7 +54,8 @@ impl TreeText {
         Ok(Self { tree: tree.clone(), directives, aliases })
     }
 
-    /// Parses the text from a node on. Returns the events, and the offset of the node in their text.
+    /// Parses the text from a node on. Returns the events, and the offset of the node in the text that is
+    /// parsed: the node comes after a prefix with the directives.
     fn events(&self, (place, flow): Origin) -> Result<(Events<'static>, u64)> {
         let mut prefix = self.directives.clone();
         prefix.extend_from_slice(b"---\n");
@@ -131,7 +132,7 @@ struct Walk {
 /// The parsing state of one node.
 struct NodeEvents {
     events: Events<'static>,
-    /// The offsets of the node: in the text of the events, and in the tree.
+    /// The offset of the node in the text that `events` parses (`before`), and in the tree (`offset`).
     before: u64,
     offset: u64,
     /// Number of events before the node: stream, document, and the enclosing collection.
@@ -236,9 +237,9 @@ pub(super) fn measure(text: &Arc<TreeText>, inline: &mut Inline, parts_left: &mu
 pub(super) struct Elements {
     text: Arc<TreeText>,
     place: Mark,
-    /// The values that make up each element.
+    /// Type and byte order of each value that makes up an element.
     values: Arc<[(Scalar, Byteorder)]>,
-    /// True for a stream of booleans: true for each null element.
+    /// True for a stream of booleans, one for each element: true if the element is null.
     nulls: bool,
     /// Length of all elements, in bytes.
     len: u64,
@@ -269,7 +270,8 @@ impl Elements {
 /// Maximal number of values in an element.
 const MOST_VALUES: usize = 1 << 16;
 
-/// Appends the values of an element, in their order; `None` if there are too many.
+/// Appends type and byte order of each value of an element, in the order of the values; `None` if there are
+/// more than [`MOST_VALUES`], or a type is unknown.
 fn flatten(datatype: &Datatype, byteorder: Byteorder, out: &mut Vec<(Scalar, Byteorder)>) -> Option<()> {
     match datatype {
         Datatype::Scalar(scalar) => out.push((*scalar, byteorder)),
@@ -307,7 +309,7 @@ struct ElementDecoder {
     nulls: bool,
     /// Index of the next value in its element.
     next: usize,
-    /// Bytes that are still to come. The text after them is not read.
+    /// Number of bytes that are still to be made. Text after the last of them is not read.
     bytes_left: u64,
     /// Bytes ready to be read, and the number of those already read.
     ready: Vec<u8>,

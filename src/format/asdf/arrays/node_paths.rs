@@ -21,7 +21,7 @@ pub(in super::super) struct NodePaths {
     /// The paths of requested nodes, by the number of their path in the tree; `Some(None)` if the path is too
     /// long.
     known: Vec<Option<Option<Id>>>,
-    /// Number of files and links with the name of a path and an ending.
+    /// Number of files and links so far whose names derive from the same path and ending.
     taken: HashMap<(Id, &'static str), u32>,
 }
 

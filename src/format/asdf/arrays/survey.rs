@@ -27,7 +27,7 @@ pub(super) const MOST_ARRAYS: usize = 1 << 17;
 const KEPT: usize = 64;
 /// Maximal number of omissions that are reported.
 pub(super) const MOST_DEFECTS: usize = 100;
-/// Maximal number of kept nodes that are only the tag of an array.
+/// Maximal number of remembered nodes that have the tag of an array but no content.
 const MOST_BARE: usize = 1 << 10;
 /// Maximal number of arrays in other files that are checked for errors.
 const MOST_EXTERNALS: usize = 256;
@@ -50,7 +50,7 @@ pub(in super::super) struct FoundArrays {
     pub of_blocks: ArrayPaths,
     /// Notes on omitted arrays.
     pub defects: Vec<Defect>,
-    /// The first arrays in other files.
+    /// The first arrays in other files, at most [`MOST_EXTERNALS`].
     pub(super) externals: Vec<ExternalArray>,
     /// The text from which arrays in the tree are read.
     pub(super) text: Option<Arc<TreeText>>,
@@ -109,7 +109,7 @@ pub(super) fn surveyed_beside<'f>(file: &'f AsdfFile, beside: Option<&mut dyn Li
 /// A tree that is about to be surveyed.
 pub(in super::super) struct UnsurveyedTree<'t> {
     pub text: Arc<dyn Content>,
-    /// Gets the events of the survey.
+    /// A listener that gets the events of the survey, too.
     pub beside: Option<&'t mut dyn Listener>,
 }
 
@@ -117,7 +117,7 @@ pub(in super::super) struct UnsurveyedTree<'t> {
 #[derive(Clone, Copy)]
 pub(in super::super) struct ArrayBlocks<'b> {
     pub count: usize,
-    /// Returns the decoded length of a block, if it is known.
+    /// A function that returns the decoded length of a block, if it is known.
     pub size: &'b dyn Fn(usize) -> Option<u64>,
 }
 
@@ -166,7 +166,7 @@ struct ArrayFinder<'f> {
     tree: &'f Arc<dyn Content>,
     blocks: ArrayBlocks<'f>,
     arrays: Vec<FoundArray>,
-    /// Nodes that are only a tag, and the reason why they are not arrays.
+    /// Nodes that have the tag of an array but no content, and the reason why each is not an array.
     bare: Vec<(Option<PathId>, Mark, String)>,
     of_blocks: BTreeMap<usize, Vec<String>>,
     /// The names in `of_blocks`.
@@ -187,8 +187,8 @@ impl ArrayFinder<'_> {
         let Some(tag) = node.tag else { return };
         if ndarray::is_tag(tag) && !self.is_full {
             match Ndarray::read_leniently(tag, node.value) {
-                // A node that is only a tag: a FITS file in the tree may have the keys of the array beside
-                // the node.
+                // The node has a tag but no content: a FITS file in the tree may have the keys of an array
+                // beside this node, instead of in it.
                 Err(trouble) if is_bare(node.value) && self.bare.len() < MOST_BARE => {
                     self.bare.push((node.path, node.value.place, trouble.what));
                 }
@@ -343,7 +343,7 @@ impl ArrayFinder<'_> {
     }
 }
 
-/// Returns the reason why an array does not fit in its block. Arrays elsewhere always fit.
+/// Returns the reason why an array does not fit in its block. An array that is not in a block always fits.
 pub(in super::super) fn fits_in_block(array: &Ndarray, blocks: ArrayBlocks<'_>) -> Why<()> {
     let Source::Block(n) = array.source else { return Ok(()) };
     let number = array.source.block(blocks.count).ok_or_else(|| format!("there is no block {n}"))?;
@@ -354,7 +354,7 @@ pub(in super::super) fn fits_in_block(array: &Ndarray, blocks: ArrayBlocks<'_>) 
     Ok(())
 }
 
-/// True if a node is only a tag.
+/// True if a node has no content. It may have a tag.
 fn is_bare(node: &TreeNode) -> bool {
     matches!(&node.target().node, NodeContent::Scalar { text, .. } if text.is_empty())
 }
@@ -373,12 +373,12 @@ fn element_fits(array: &Ndarray, largest: u64) -> Why<()> {
     }
 }
 
-/// Numbers of arrays with the same name, by a digest of the name: the keys `1` and `'1'` give equal names.
+/// The number of arrays with each name, by a digest of the name: the keys `1` and `'1'` give equal names.
 #[derive(Default)]
 struct ArrayNames(HashMap<u64, u32>);
 
 impl ArrayNames {
-    /// Returns the name, which gets `~1`, `~2` and so on if it is not the first of its kind, as in `arrays/`.
+    /// Returns `name`, with `~1`, `~2` and so on appended if an earlier array has this name, as in `arrays/`.
     fn new_name(&mut self, name: String) -> String {
         let count = self.0.entry(twox_hash::XxHash64::oneshot(0, name.as_bytes())).or_default();
         *count += 1;
@@ -409,7 +409,8 @@ fn dotted(paths: &Paths, path: Option<PathId>) -> String {
     }
 }
 
-/// Returns the end of a key, slightly longer than the kept part of a path.
+/// Returns the end of a key: one character more than a path keeps ([`KEPT`]), or the whole key if it is
+/// shorter.
 fn end_of(key: &str) -> &str {
     let from = key.char_indices().rev().nth(KEPT).map_or(0, |(at, _)| at);
     key.get(from..).unwrap_or_default()

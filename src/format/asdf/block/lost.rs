@@ -1,9 +1,10 @@
 //! Finds lost blocks: their headers are damaged, the chain does not reach them, and only the index lists
 //! them.
 //!
-//! Without this, the block after a lost block would get its number, and a reader would silently get the wrong
-//! data. An index is trusted if it agrees with the whole chain and lists further blocks before or after it,
-//! in bytes that belong to nothing else. Those blocks keep their numbers, and reading them fails.
+//! Without this, the block after a lost block would get the number of the lost block, and a reader would
+//! silently get the wrong data. An index is trusted if it agrees with the whole chain and lists further
+//! blocks before or after it, in bytes that belong to nothing else. Those blocks keep their numbers, and
+//! reading them fails.
 
 use super::{BlockScan, End, LONGEST_GAP, is_ascending, is_blank};
 use crate::error::Result;
@@ -23,10 +24,10 @@ const MOST_MAGICS: usize = 16;
 impl BlockScan<'_> {
     /// Adds the blocks that the index lists from `from` on, where the chain ended.
     ///
-    /// Returns true if there are any.
+    /// Returns true if blocks were added.
     pub(super) fn lost_behind(&mut self, from: u64) -> Result<bool> {
         if head::recognises(self.window.at(from, LONGEST_FIELDS)?) {
-            // If a second file follows in this one, the index belongs to the second.
+            // Another ASDF file follows within this file, so the index belongs to that one.
             return Ok(false);
         }
         let Some((listed, index)) = self.listed_in_order() else { return Ok(false) };

@@ -3,8 +3,8 @@
 //!
 //! If the chain breaks, the next block is searched near its place in the index, measured from the last block
 //! that was found. A magic counts only if its block has the length that the index gives, or ends at another
-//! block or the index, and if no other place in the index is as near. Data of a block or a block with another
-//! number are therefore not mistaken for it.
+//! block or the index, and if no other offset in the index is as near to the magic. Therefore neither a magic
+//! in the data of a block nor a block with another number is mistaken for the next block.
 
 use super::{AfterBlock, BlockScan, is_ascending};
 use crate::error::Result;
@@ -44,7 +44,7 @@ impl BlockScan<'_> {
         if let Some(end) = end
             && head::recognises(self.window.at(end, LONGEST_FIELDS)?)
         {
-            // If a second file follows in this one, the index belongs to the second.
+            // Another ASDF file follows within this file, so the index belongs to that one.
             return Ok(None);
         }
         if let ([_], Some(end)) = (&listed[..], end)

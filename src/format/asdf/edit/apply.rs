@@ -28,7 +28,7 @@ const PIECE: usize = 64 << 10;
 pub(crate) struct SaveJob<'a, S: Storage> {
     /// The file system.
     pub(crate) storage: &'a S,
-    /// The source's name, absolute and without links.
+    /// The source's path, absolute and without links.
     pub(crate) path: &'a std::path::Path,
     /// The open source.
     pub(crate) file: &'a S::File,
@@ -55,7 +55,7 @@ pub(crate) struct SaveJob<'a, S: Storage> {
 pub(crate) enum Done<F> {
     /// The source itself was changed.
     SameFile,
-    /// A new file has the source's name. The error says that the rename may not survive a crash.
+    /// A new file has the source's name. The error, if any, says that the rename may not survive a crash.
     NewFile(NewFile<F>, Option<Error>),
 }
 
@@ -64,7 +64,7 @@ pub(crate) enum Done<F> {
 pub(crate) struct NewFile<F> {
     /// The file, opened like the source.
     pub(crate) file: F,
-    /// The descriptor that holds its lock, if that is another one.
+    /// The descriptor that holds the lock of the new file, if it is not `file`.
     pub(crate) lock: Option<F>,
 }
 
@@ -169,7 +169,7 @@ impl<S: Storage> SaveJob<'_, S> {
     }
 }
 
-/// True if the error says that the file system can't do this at all.
+/// True if the error is one that a file system returns for a request that it does not support or permit.
 pub(super) fn cannot(error: &std::io::Error) -> bool {
     matches!(
         error.raw_os_error(),

@@ -70,7 +70,7 @@ pub struct Accepted<'n> {
     pub text: Cow<'n, [u8]>,
     /// Messages for the parts that were restored.
     pub restored: Vec<String>,
-    /// The first warnings, and the number of further ones.
+    /// The first warnings. If there are more, the last one gives the number of further warnings.
     pub warnings: Vec<Problem>,
     /// This text as [`Old`] for the next check; `None` if it was not surveyed.
     pub next: Option<Old>,

@@ -22,7 +22,7 @@ use crate::format::asdf::index::{MARKER, parse};
 pub enum Indexed {
     /// The index was right and is unchanged.
     Kept,
-    /// The index was missing or stale, or the blocks moved. It is written.
+    /// The index was written, because it was missing or stale, or the blocks moved.
     Written,
     /// The standard allows no index: there are no blocks, or the last one is streamed.
     None,

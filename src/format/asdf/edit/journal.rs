@@ -4,7 +4,11 @@
 //! The journal and its name are durable before the first byte of the source changes. After a crash the
 //! journal proves that the source is the old file, the new one or a mixture of both, and holds the bytes to
 //! make it one of them. The proof compares bytes, because inode numbers, owners and modes change when a file
-//! is copied or restored. All numbers are big-endian.
+//! is copied or restored.
+//!
+//! The kept bytes are those from the first block, or from unidentified bytes before it, to the end of the
+//! last block or of the file: the save moves them as a whole or leaves them in place. The image is a new file
+//! from which the source is written. All numbers in the journal are big-endian.
 //!
 //! ```text
 //!   0  8  magic "ASDFJRNL"
@@ -74,7 +78,7 @@ const VERSION: u16 = 3;
 pub(crate) const HEADER: usize = 512;
 const RECORD: usize = 24;
 pub(crate) const DIGEST: usize = 16;
-/// Bytes gathered before they are written.
+/// Number of bytes that a journal gathers in memory before it writes them.
 const GATHERED: usize = 256 << 10;
 /// Extents in one record.
 const EXTENTS_AT_ONCE: usize = 4096;
@@ -131,8 +135,9 @@ pub(crate) struct Header {
 }
 
 impl Header {
-    /// Returns a digest of bytes that the save leaves unchanged: the head without `ranges` and the mark, and
-    /// the first of the kept bytes.
+    /// Returns a digest of bytes that the save leaves unchanged: of a change in place, the head without
+    /// `ranges` and the mark, and the first of the kept bytes; of an insertion, the bytes before the inserted
+    /// range without `ranges` and the mark; of an image, no bytes.
     pub(crate) fn digest_rest<S: Storage>(
         &self,
         storage: &S,
@@ -142,8 +147,8 @@ impl Header {
         let end = match self.way {
             Method::Insert => self.insert_at,
             Method::InPlace => self.kept_to.min(self.kept_from.saturating_add(RECOGNISED)),
-            // The image is removed only after the journal, so an image that is there proves that the journal
-            // is not stale.
+            // The image is removed only after the journal, so no digest is needed: if the image is there, the
+            // journal is not stale.
             Method::Image => 0,
         };
         let mut digest = Md5::new();
@@ -278,7 +283,7 @@ impl<'a, S: Storage> Writer<'a, S> {
 
     /// Adds a range with its old and its new bytes.
     pub(crate) fn range(&mut self, offset: u64, old: &[u8], new: &[u8]) -> io::Result<()> {
-        // Changes are split into pieces much smaller than this.
+        // Changes are split into pieces much smaller than `MOST_BYTES`.
         debug_assert!(old.len().max(new.len()) <= MOST_BYTES);
         let at = self.written + (self.gathered.len() + RECORD) as u64;
         self.ranges.push(Range { offset, old_len: old.len(), new_len: new.len(), at });

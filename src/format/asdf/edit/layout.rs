@@ -12,7 +12,8 @@ use crate::format::editor::TextVersion;
 use crate::source::storage::Storage;
 use crate::source::{Identity, Source, SourceStat, read_up_to};
 
-/// The longest tail that is parsed. A longer one is treated as foreign and kept.
+/// The longest tail (the bytes after the last block) that is parsed. A longer tail is treated as foreign and
+/// kept.
 const LONGEST_TAIL: u64 = 16 << 20;
 /// Bytes read at once.
 const PIECE: usize = 256 << 10;
@@ -24,7 +25,7 @@ pub struct Layout {
     pub generation: Generation,
     /// The file's identity when the layout was read.
     pub identity: Identity,
-    /// The version of the head's text. Its length is the end of the head.
+    /// The version of the head's text. The length in it is the offset of the head's end.
     pub head: TextVersion,
     /// The start of the bytes to keep: the first block, or unidentified bytes before it. It is the end of the
     /// file if there are neither.
@@ -98,7 +99,7 @@ impl Layout {
                 index::classify(&bytes[..read], &self.offsets)
             }
         };
-        // After damage an index may list blocks that the chain does not reach.
+        // After damage an index may list blocks that the chain does not reach, so the tail is kept.
         if !self.sound && tail == Tail::Free && size > end {
             tail = Tail::Foreign;
         }

@@ -144,8 +144,8 @@ fn lives(pid: u32) -> bool {
     Path::new(&format!("/proc/{pid}")).exists()
 }
 
-/// Returns the mount point of the only writable mount of asdf-mount that shows `source`, itself or in a
-/// mounted directory. `None` if there are several.
+/// Returns the mount point of the writable mount of asdf-mount that shows `source` or a directory above it;
+/// `None` if there is no such mount or more than one.
 fn mounted(mounts: &str, source: &Path) -> Option<PathBuf> {
     let mut found = mounts.lines().filter_map(|line| {
         let (place, kind) = line.split_once(" - ")?;

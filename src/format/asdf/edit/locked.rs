@@ -49,7 +49,7 @@ impl<S: Storage> Locked<S> {
         Ok(Self { storage, path, state, places, file, lock, recovered, lock_trouble, note, limits })
     }
 
-    /// Returns the result of the recovery when the file was opened.
+    /// Returns the result of the recovery that was made when the file was opened.
     pub fn recovered(&self) -> &Recovered {
         &self.recovered
     }
@@ -68,7 +68,7 @@ impl<S: Storage> Locked<S> {
         }
     }
 
-    /// Uses `limits`, the plans that file systems refused, together with other targets.
+    /// Shares `limits`, the record of the plans that file systems refused, with other targets.
     pub fn share(&mut self, limits: &DeviceLimits) {
         self.limits = limits.clone();
     }

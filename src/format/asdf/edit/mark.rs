@@ -26,7 +26,7 @@ pub(crate) fn is_marked<S: Storage>(storage: &S, file: &S::File) -> io::Result<b
     Ok(start(storage, file)? == MARK)
 }
 
-/// Writes `bytes` over the start of `piece`, a piece from the start of the file.
+/// Writes `bytes` over the start of `piece`, which holds the first bytes of the file.
 pub(crate) fn put(bytes: &[u8; MARK.len()], piece: &mut [u8]) {
     if let Some(first) = piece.first_chunk_mut() {
         *first = *bytes;

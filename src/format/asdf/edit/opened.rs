@@ -10,7 +10,8 @@ use crate::source::storage::Storage;
 
 /// The number of attempts to open a file that other programs keep replacing.
 const ATTEMPTS: usize = 8;
-/// The number of attempts to take a lock or a lease that another program prevents, and the pause between them.
+/// The number of attempts to take a lock or a lease that another program prevents, and the pause between
+/// the attempts.
 const LOCK_ATTEMPTS: usize = 30;
 const PAUSE: Duration = Duration::from_millis(10);
 
@@ -75,8 +76,8 @@ pub(super) fn lock_apart<S: Storage>(
 
 /// Locks the file. While another program holds the lock, retries for a moment.
 ///
-/// A program that has just closed the file may still seem to hold the lock: a child that another of its
-/// threads has forked has all its descriptors until exec.
+/// A program that has just closed the file may still seem to hold the lock: if another thread of the program
+/// forks, the child keeps the program's descriptors, the lock's included, until exec.
 fn lock_patiently<S: Storage>(storage: &S, file: &S::File) -> io::Result<()> {
     for _ in 0..LOCK_ATTEMPTS {
         match storage.lock(file) {

@@ -25,7 +25,8 @@ pub(crate) const GRAIN: u64 = 4096;
 const LEAST_PADDING: u64 = 4096;
 /// The most padding that can be asked for.
 const MOST_PADDING: u64 = 1 << 40;
-/// The most padding that is filled with spaces if a text fits. Longer padding stays as it is after the text.
+/// The most padding, in bytes, that is filled with spaces if the text fits before the first block. Longer
+/// padding is left as it is: spaces then fill only the rest of a longer old text.
 const BLANKED: u64 = 16 << 20;
 
 /// A planned change of a file.
@@ -178,7 +179,7 @@ impl<'a> PlannedChange<'a> {
             // append.
             _ if self.streamed => vec![SavePlan::Clone, SavePlan::Copy],
             (_, ..=1) => vec![SavePlan::Clone, SavePlan::Insert, SavePlan::Copy, SavePlan::Rewrite],
-            // A new file would take one of the names, and the others would keep the old file.
+            // A new file would take one of the hard links, and the other links would keep the old file.
             _ => vec![SavePlan::Insert, SavePlan::Rewrite],
         }
     }

@@ -1,9 +1,9 @@
 //! Recovers a file after a crash: finishes or undoes the interrupted save, and removes its journal and image.
 //!
-//! The bytes decide. A journal belongs to the file if the file is its old version, its new version, or a
-//! mixture of both. A journal that other users could have written changes nothing. A journal that can't be
-//! used is not ignored: the file may be half-saved, so it is refused until the user decides. Only a file that
-//! is no journal is renamed out of the way.
+//! A journal belongs to the file if the bytes show that the file is the old version, the new version, or
+//! a mixture of both. A journal that other users could have written changes nothing. A journal that can't be
+//! used is not ignored: the file may be half-saved, so the file is refused until the user decides. Only a
+//! file that is no journal is renamed out of the way.
 //!
 //! An interrupted recovery can be repeated.
 
@@ -135,7 +135,7 @@ impl<S: Storage> Examined<S> {
         };
         Ok(match (examined, distrusted) {
             (Self::NoJournal(_) | Self::NotBegun | Self::OneVersion(..), Some(why)) => Self::NoJournal(why),
-            // Anybody can create such a file, so it proves nothing.
+            // Anybody can create an unusable journal, so it proves nothing.
             (Self::Unusable(_), Some(why)) if is_strangers(&lying, &source) => Self::NoJournal(why),
             (Self::Mixed(..) | Self::Unusable(_), Some(why)) => {
                 let owner = source.uid;
@@ -324,7 +324,7 @@ pub(super) fn is_left_in<S: Storage>(storage: &S, place: &SidecarPaths, source: 
         _ => exists(storage, sidecar).unwrap_or(true),
     };
     [&place.journal, &place.image].into_iter().any(|sidecar| is_left(sidecar))
-        // A renamed file that is no journal stays there.
+        // A file that was set aside and is no journal stays there, and is no sign of a save.
         || place.journals().skip(1).any(|aside| begins(storage, &aside))
 }
 

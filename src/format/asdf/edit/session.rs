@@ -28,14 +28,15 @@ pub(super) struct Session {
     held: Held,
     validation: Validation,
     options: SaveOptions,
-    /// The text in the file as the check needs it, and its version.
+    /// The version of the text in the file, and what the check of a new text needs to know of that text.
     old: Option<(TextVersion, Old)>,
     notices: Vec<String>,
     later_notices: Vec<String>,
-    /// The history, which keeps the texts that saves replace, and the name of the program that saves.
+    /// The history, which keeps the texts that saves replace. `program` is the name of the program that
+    /// saves.
     history: Option<Arc<History>>,
     program: Option<String>,
-    /// The target. It keeps open the directory through which the file may be named.
+    /// The file to edit. This field keeps open the directory through which the file may be named.
     target: SaveTarget,
 }
 
@@ -161,8 +162,8 @@ impl Editor for Session {
         &self.later_notices
     }
 
-    /// Trusts the last layout if the file's size and time have not changed. If the head was changed
-    /// nevertheless, the save notices, because it reads the head.
+    /// Returns the version in the last layout if the file's size and time have not changed. If the head was
+    /// changed nevertheless, the save notices, because it reads the head.
     fn version(&mut self) -> Result<TextVersion> {
         let file = self.file()?;
         if !file.is_untouched() && !file.is_current()? {
@@ -214,7 +215,7 @@ impl Editor for Session {
         let accepted = accepted?;
         let version = match &accepted.text {
             Cow::Borrowed(text) => hashed.unwrap_or_else(|| TextVersion::of_bytes(text)),
-            // A part was restored, so this is another text.
+            // The check restored a part of the tree, so the accepted text is not the hashed one.
             Cow::Owned(text) => TextVersion::of_bytes(text),
         };
         let options = self.options;

@@ -149,7 +149,8 @@ impl<'a, S: Storage> Settling<'a, S> {
         if size == header.old_size {
             return Ok(Inserted::Not);
         }
-        // The first block is moved last. Its old place is then a hole or holds new text.
+        // The first block is moved last, so once it has moved, the insertion is complete. Its old place is
+        // then a hole or holds new text.
         Ok(match self.source_state()? {
             SourceState::Foreign(_) if size == longer => Inserted::Foreign(
                 "the blocks were moved only partly, and a copy of the file does not show how far; recover \
@@ -182,7 +183,7 @@ impl<'a, S: Storage> Settling<'a, S> {
         if self.journal.header.way == Method::Insert { self.journal.header.shift } else { 0 }
     }
 
-    /// Returns the size of the file on `side`. That of the old file includes the inserted range.
+    /// Returns the size of the file on `side`. The size of the old file includes the inserted range.
     fn size(&self, side: SaveSide) -> u64 {
         match side {
             SaveSide::Old => self.journal.header.old_size + self.inserted(),
@@ -249,7 +250,8 @@ impl<'a, S: Storage> Settling<'a, S> {
         if self.changed_before(if inserts { header.insert_at } else { u64::MAX })?.is_some() {
             return Ok(false);
         }
-        // An insertion changes the size first. Otherwise the first range is written first.
+        // An insertion changes the size before anything else, and any other save writes the first range
+        // first. If neither can be compared, the size and the modification time decide.
         let known = inserts || !self.journal.ranges.is_empty();
         Ok(known || (now.size, now.mtime) == (header.old_size, header.mtime))
     }
@@ -437,7 +439,8 @@ fn is_zero(bytes: &[u8]) -> bool {
     bytes.iter().all(|byte| *byte == 0)
 }
 
-/// Returns the part of a piece at `offset` that begins at its byte `from` and ends with the page.
+/// Returns the range of a piece from its byte `from` to the end of that byte's page in the file. The piece
+/// lies at `offset` in the file and has `len` bytes.
 fn page_at(offset: u64, from: usize, len: usize) -> Range<usize> {
     let rest = PAGE - ((offset % PAGE as u64) as usize + from) % PAGE;
     from..len.min(from + rest)

@@ -53,8 +53,8 @@ impl SidecarPaths {
         Self::of(state.to_owned(), &hash(source.as_os_str()), true)
     }
 
-    /// Returns the paths to look at for a journal: its own, and the first one for a journal that was set
-    /// aside.
+    /// Returns the paths at which a journal may lie: the journal's own path, and the first path to which a
+    /// journal is set aside.
     pub(crate) fn journals(&self) -> impl Iterator<Item = PathBuf> {
         std::iter::once(self.journal.clone()).chain(aside(&self.journal).take(1))
     }
@@ -99,7 +99,7 @@ pub(crate) fn none_usable<S: Storage>(storage: &S, places: &[SidecarPaths]) -> O
 /// Room for the longest suffix: `.asdf-mount-journal.aside-1000`.
 const SUFFIX_SPACE: usize = 40;
 
-/// True if the name is that of a file of a save, or of one that was set aside.
+/// True if `name` is the name of a journal or an image, in use or set aside.
 pub(crate) fn is_sidecar(name: &OsStr) -> bool {
     let name = name.to_string_lossy();
     let stem = name.rsplit_once(".aside").map_or(&*name, |(stem, _)| stem);
@@ -116,8 +116,8 @@ pub(crate) fn aside(path: &Path) -> impl Iterator<Item = PathBuf> {
     })
 }
 
-/// Returns `path` if a file is there, and the names under which files from there were set aside, up to the
-/// first that is free.
+/// Returns `path` if a file has that path, and the paths to which files from `path` were set aside, up to the
+/// first unused path.
 pub(crate) fn with_asides<E>(
     path: &Path,
     mut is_there: impl FnMut(&Path) -> Result<bool, E>,

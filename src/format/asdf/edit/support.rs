@@ -60,8 +60,8 @@ fn is_interrupted(path: &Path, state: Option<&Path>) -> bool {
     places(path, state).iter().any(|place| is_left_in(&System, place, path)) || is_marked(path)
 }
 
-/// True if the file has the mark of an unfinished save. False if the file can't be read, as it is not shown
-/// then, either.
+/// True if the file has the mark of an unfinished save. False if the file can't be read: such a file is not
+/// shown in any case.
 fn is_marked(path: &Path) -> bool {
     System.open(path, false).is_ok_and(|file| mark::is_marked(&System, &file).unwrap_or(false))
 }

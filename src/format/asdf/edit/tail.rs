@@ -28,7 +28,7 @@ const ANOTHER: [&[u8]; 2] = [b"#ASDF ", b"%ASDF "];
 pub(super) struct MovedTail {
     /// The present offset of the first index. The bytes before it stay.
     pub(super) from: u64,
-    /// The new bytes from there on.
+    /// The new bytes from the first index on.
     pub(super) bytes: Vec<u8>,
 }
 
@@ -102,7 +102,7 @@ fn find(source: &dyn Source, range: Range<u64>) -> Result<Option<Range<u64>>> {
     Ok(first.map(|first| first..range.end))
 }
 
-/// Returns the offset of another ASDF file: of its first line, which must start a line.
+/// Returns the offset of the first line of another ASDF file. No printable character precedes it.
 fn another_file(bytes: &[u8]) -> Option<usize> {
     let is_line = |at: usize, word: &[u8]| {
         let before = at.checked_sub(1).and_then(|before| bytes.get(before));

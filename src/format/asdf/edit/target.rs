@@ -127,8 +127,8 @@ impl<S: Storage> Target<S> {
         )
     }
 
-    /// Saves while other threads read the file: `readers` are notified of all bytes that change in the same
-    /// file before they change.
+    /// Saves while other threads read the file. If a save changes bytes of the existing file, `readers` are
+    /// notified of these bytes before the change.
     pub fn save_among_readers(
         &mut self,
         new: NewHead<'_>,
@@ -175,7 +175,7 @@ impl<S: Storage> Target<S> {
         let mut change = PlannedChange::new(&self.layout, new.text, options)?;
         if change.moves_a_stream() {
             self.hold_stream(&change)?;
-            // The stream may have grown until just now.
+            // The stream may have grown until the lease was taken.
             self.see_again(known)?;
             change = PlannedChange::new(&self.layout, new.text, options)?;
             if !self.reads_only || !change.moves_a_stream() {
@@ -289,8 +289,8 @@ impl<S: Storage> Target<S> {
                 }
                 Err(Stopped::SourceChanged) => return Ok(None),
                 Err(Stopped::Failed(error)) => {
-                    // Undoing the save has changed the file's time at least. The next save must read the
-                    // layout anew.
+                    // Even an undone save has changed the file's modification time, so the next save must
+                    // read the layout anew.
                     self.layout.identity.mtime = (0, 0);
                     return Err(error);
                 }

@@ -1,7 +1,7 @@
 //! The way in which a text would be saved, for a dry run.
 //!
-//! File systems are asked with unnamed files (O_TMPFILE) in the directory of the source, so that nothing in the
-//! directory changes.
+//! The abilities of the file system are tried out on unnamed files (O_TMPFILE) in the directory of the
+//! source, so that nothing in the directory changes.
 
 use std::fs::File;
 use std::path::Path;
@@ -16,8 +16,8 @@ use crate::format::editor::TextVersion;
 use crate::source::storage::{Storage, System};
 
 impl Target<System> {
-    /// Returns the first way that the file system supports; `None` if the file has this text already. A save may
-    /// still take a later way, or fail, for instance if space runs out.
+    /// Returns the first way that the file system supports; `None` if the file has this text already. A save
+    /// may still take a later way, or fail, for instance if space runs out.
     ///
     /// # Errors
     /// The text can't be the head of the file.

@@ -96,10 +96,10 @@ pub(super) fn of_document(document: &Document, elements: &[Elements]) -> Result<
     Ok((headers, Arc::new(Pieces::new(pieces)?)))
 }
 
-/// The place of a unit in its file.
+/// The place of a header/data unit in its FITS file.
 #[derive(Clone, Copy)]
 enum UnitPlace {
-    /// The first unit; `has_more` is true if others follow.
+    /// The first unit; `has_more` is true if other units follow.
     First {
         has_more: bool,
     },

@@ -35,7 +35,7 @@ pub(in super::super) struct Document {
 /// A header/data unit.
 #[derive(Debug)]
 pub(super) struct Unit {
-    /// Keywords and comments of the cards at the start of the header, which are generated from the data.
+    /// Keywords of cards that are generated from the data, and the comments of these cards.
     pub(super) comments: Vec<(String, String)>,
     /// The cards after the generated ones.
     pub(super) cards: Cards,
@@ -86,7 +86,8 @@ impl Document {
         self.units.iter().flat_map(|unit| unit.data.arrays()).collect()
     }
 
-    /// Returns the arrays with a `data` that is only a tag, each with the place of that tag.
+    /// Returns the arrays whose keys stand beside a `data` that is only a tag, each with the place of
+    /// the tag.
     pub(super) fn bare(&self) -> Vec<(Mark, Ndarray)> {
         let bare = self.units.iter().filter_map(|unit| Some((unit.bare?, unit.data.arrays())));
         bare.filter_map(|(place, arrays)| Some((place, (*arrays.first()?).clone()))).collect()
@@ -128,7 +129,7 @@ impl Unit {
         Ok(read)
     }
 
-    /// Adds a card of the tree; `written` marks the `fixed` cards that the tree has had so far.
+    /// Adds a card of the tree. `written` marks the cards in `fixed` that the tree has contained so far.
     fn take(&mut self, card: &TreeNode, fixed: &Fixed, written: &mut [bool]) -> Reading<()> {
         if !card.is_whole() {
             return Err(TOO_LARGE.to_owned());
@@ -138,7 +139,7 @@ impl Unit {
         let text = |n: usize| match parts.get(n).map(|part| (part.text(), part.scalar_type())) {
             None | Some((_, Some(Type::Null))) => Ok(String::new()),
             Some((Some(text), _)) => Ok(text.to_owned()),
-            // The keyword or comment looks like a number or a date.
+            // A keyword or comment that looks like a number or a date is taken as it is written.
             Some((None, Some(_))) => Ok(parts.get(n).and_then(plain_text).unwrap_or_default()),
             Some((None, None)) => Err("a keyword or a comment is not a text".to_owned()),
         };
@@ -210,7 +211,7 @@ impl Unit {
     }
 }
 
-/// A bound on the comments kept; no header has as many generated cards.
+/// Maximal number of comments that are kept. No header has as many generated cards.
 const MOST_COMMENTS: usize = 1024;
 
 /// Returns the text of a scalar as it is written.

@@ -68,7 +68,8 @@ pub(super) struct NodeFinder {
     units: Vec<(Option<PathId>, String)>,
     /// Total size of `documents`, in bytes.
     kept: usize,
-    /// Arrays of the last document with a `data` that is only a tag, each with the place of that tag.
+    /// Arrays of the last document whose keys stand beside a `data` that is only a tag, each with the place
+    /// of the tag.
     bare: Vec<(Mark, Ndarray)>,
     defects: Vec<Defect>,
 }

@@ -28,7 +28,8 @@ impl Must {
         }
     }
 
-    /// Returns the text of the tree if it is equivalent, or this value is only a default; else this value.
+    /// Returns `there`, the tree's value, if it is equivalent to this value or this value is only a default;
+    /// otherwise returns this value.
     pub(super) fn kept_or_own(&self, there: card::Value<'_>) -> Self {
         match (self, there) {
             (Self::Form(form), card::Value::Text(text)) if is_same(text, form) => Self::Form(text.to_owned()),

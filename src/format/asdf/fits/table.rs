@@ -70,8 +70,8 @@ impl ArrayColumn {
     }
 }
 
-/// Returns the number that masks the elements equal to it; `None` if FITS can't express it. FITS has nulls of
-/// integers only, and astropy misreads those of types with an offset.
+/// Returns the number that masks the elements equal to it; `None` if FITS can't express it. FITS has null
+/// values only for integers, and astropy misreads the null values of integer types with an offset.
 fn null_of(scalar: Scalar, array: &Ndarray) -> Option<i128> {
     let (Mask::Value(_, Some(Number::Int(value))), true) = (array.mask, image::is_integer(scalar)) else {
         return None;
@@ -80,7 +80,7 @@ fn null_of(scalar: Scalar, array: &Ndarray) -> Option<i128> {
     (least..=greatest).contains(&value).then_some(value)
 }
 
-/// Returns the dimensions of an array; `None` if they are not written or not fixed.
+/// Returns the dimensions of an array; `None` if the tree does not state them or the array is streamed.
 fn dimensions(array: &Ndarray) -> Option<Vec<u64>> {
     array.shape.as_ref().filter(|shape| !shape.streamed).map(|shape| shape.dimensions.clone())
 }

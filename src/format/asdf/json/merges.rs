@@ -24,7 +24,7 @@ const NUMBER: usize = 32;
 pub(super) struct Merges(HashSet<u64>);
 
 impl Merges {
-    /// Finds the mappings in a tree.
+    /// Finds the mappings of a tree that have merge keys or are merged into others.
     pub(super) fn of(tree: &dyn Content) -> Result<Self> {
         let mut finder = MergeFinder::default();
         if !has_merge_key(tree)? {
@@ -172,8 +172,8 @@ impl Members {
         self.0.insert(name.into(), Member { json: json.into(), place, merge });
     }
 
-    /// True if a member added by a merge key must give way: to an explicit member, or to an earlier one of
-    /// the same merge key.
+    /// True if the mapping has a member `name` that takes precedence over one added by the merge key `merge`:
+    /// an explicit member, or an earlier member that the same merge key has added.
     pub(super) fn overrides_merged(&self, name: &str, merge: u64) -> bool {
         self.0.get(name).is_some_and(|member| member.merge.is_none_or(|known| known == merge))
     }

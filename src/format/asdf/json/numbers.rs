@@ -1,7 +1,7 @@
 //! Numbers as keys of a mapping.
 //!
-//! In Python `1`, `1.0` and `true` are the same key. JSON must then have a single member, so all of them get
-//! the name of the first one.
+//! In Python `1`, `1.0` and `true` are the same key. JSON must have a single member for them, so all get the
+//! name of the first of these keys.
 
 use std::collections::HashMap;
 
@@ -48,7 +48,8 @@ impl Numbers {
     }
 }
 
-/// Parses the number of a key; `None` for fractions and others, which have a single spelling each.
+/// Parses the number of a key; `None` for fractions and other names: each of
+/// these has a single spelling.
 fn number(name: &str) -> Option<Number> {
     let whole = match name {
         "true" => Some(1),

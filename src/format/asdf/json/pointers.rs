@@ -16,7 +16,7 @@ pub(super) fn in_pointer(key: &str) -> Cow<'_, str> {
     }
 }
 
-/// The place of a node with an anchor.
+/// The JSON pointer to a node with an anchor.
 #[derive(Clone, Debug)]
 pub(super) struct Pointer {
     /// The path, without `#`.
@@ -24,7 +24,7 @@ pub(super) struct Pointer {
     id: u64,
 }
 
-/// The places that still lead to their nodes.
+/// The JSON pointers that still lead to their nodes.
 #[derive(Debug, Default)]
 pub(super) struct Pointers {
     places: BTreeMap<Arc<str>, NodePlace>,
@@ -34,12 +34,12 @@ pub(super) struct Pointers {
 #[derive(Debug)]
 struct NodePlace {
     id: u64,
-    /// True if a reference to the place has been written.
+    /// True if a reference to the node has been written.
     is_mentioned: bool,
 }
 
 impl Pointers {
-    /// Adds the place of a node.
+    /// Adds the path of a node.
     pub(super) fn add(&mut self, path: &str) -> Pointer {
         let pointer = Pointer { path: path.into(), id: self.next };
         self.next += 1;

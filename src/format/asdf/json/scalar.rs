@@ -65,7 +65,7 @@ fn integer(text: &str) -> Option<Cow<'_, str>> {
 }
 
 impl Json<'_> {
-    /// Writes the JSON without its type.
+    /// Writes the value as JSON, without the name of its type. NaN and infinity become `null`.
     pub(super) fn write(&self, out: &mut Vec<u8>) {
         match self {
             Self::Bare(text) => out.extend_from_slice(text.as_bytes()),
@@ -84,7 +84,7 @@ impl Json<'_> {
         }
     }
 
-    /// Writes the JSON that stands beside a tag.
+    /// Writes the value as JSON to stand beside a tag. NaN and infinity become strings.
     pub(super) fn write_tagged(&self, out: &mut Vec<u8>) {
         match self {
             Self::NotFinite(text) => string(text, out),

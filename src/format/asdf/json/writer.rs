@@ -416,9 +416,9 @@ impl Writer {
         }
     }
 
-    /// Adds the members of the mapping with this anchor to the mapping that has the merge key. They are
-    /// written at its end: a key that follows the merge key overrides them, and readers such as DuckDB refuse
-    /// duplicate names.
+    /// Adds the members of the mapping with this anchor to the mapping that has the merge key. The members
+    /// are written at the end of that mapping: a key that follows the merge key overrides them, and readers
+    /// such as DuckDB refuse duplicate names.
     fn merge(&mut self, anchor: &str, place: Mark) -> Result<()> {
         let Anchored::Node(pointer, Some(mapping)) = self.anchored(anchor, place)? else {
             return refused("a merge key refers to a node that is not a mapping", place);
@@ -484,7 +484,7 @@ impl Writer {
         }
     }
 
-    /// Counts bytes that an alias adds to the output.
+    /// Counts bytes that a long reference or a merge key adds to the output. Fails if the total is too large.
     fn add(&mut self, bytes: usize, place: Mark) -> Result<()> {
         self.added += bytes;
         match self.added > MOST_HELD {

@@ -18,7 +18,7 @@ pub struct ElementExtent {
 pub enum TooLarge {
     /// The array takes this many bytes.
     Needs(u64),
-    /// The strides lead before the first byte of the block.
+    /// Negative strides lead to an offset before the first byte of the block's data.
     BeforeBlock,
     /// The size overflows 64 bits.
     Uncountable,

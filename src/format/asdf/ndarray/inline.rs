@@ -66,7 +66,7 @@ impl Ndarray {
                     Some(datatype) => datatype.clone(),
                     None => Datatype::Scalar(inferred(seen)?),
                 };
-                // An empty array may state its shape, as its sequences do not determine it.
+                // A stated shape is used, because the sequences of an empty array do not determine its shape.
                 let dimensions = match &self.shape {
                     Some(shape) => shape.dimensions.clone(),
                     None => lengths.clone(),

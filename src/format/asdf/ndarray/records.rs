@@ -10,8 +10,8 @@ use crate::yaml::scalar::Type;
 use crate::yaml::survey::{Leaves, NodeContent, TreeNode};
 
 /// Checks that the rows have equal lengths and that every value fits its field. Returns the lengths of the
-/// array's dimensions; `None` if it is empty or too large to be read. If `strict`, fails for arrays that
-/// Python can't read, even if their meaning is clear.
+/// array's dimensions; `None` if the array is empty or too large to be read. If `strict`, fails for arrays
+/// that Python can't read, even if their meaning is clear.
 pub(super) fn fit(
     data: &TreeNode,
     shape: Option<&Shape>,

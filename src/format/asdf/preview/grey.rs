@@ -1,6 +1,6 @@
 //! Grey levels for numbers, by an inverse hyperbolic sine between robust percentiles.
 
-/// The fraction of the numbers below the darkest level, and above the brightest one.
+/// The fraction of the numbers that lie below the darkest level, and the fraction above the brightest level.
 const OUTSIDE: f64 = 0.005;
 /// The fraction of the range where the scale changes from linear to logarithmic; astropy's default.
 const BEND: f64 = 0.1;

@@ -16,7 +16,7 @@ pub(super) struct Picture {
     plane: Plane,
     cache: Arc<Cache>,
     id: ContentId,
-    /// Locked while the picture is made, so that it is made only once at a time.
+    /// Locked while the picture is made, so that only one thread at a time makes it.
     making: Mutex<()>,
     /// The outcome of making the picture; unset before, and after an error that may be transient.
     made: OnceLock<std::result::Result<(), Error>>,

@@ -52,7 +52,7 @@ struct ChunkStart {
 /// The known part of the chain of chunks.
 #[derive(Debug, Default)]
 struct Walked {
-    /// Chunk starts, far enough from each other, in order.
+    /// The chunk starts that are kept, in order and far enough apart ([`MARKS`]).
     marks: Vec<ChunkStart>,
     /// The end of the chunk that holds the last value.
     end: Option<u64>,

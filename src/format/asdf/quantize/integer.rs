@@ -31,8 +31,8 @@ fn unpack_wide(packed: &[u8], bit: usize, width: u8) -> f64 {
     let last = (0..width).rev().find(|&n| take(n)).unwrap_or(0);
     let bit_of = |n: usize| if negative && n < last { !take(n) } else { take(n) };
     let Some(first) = (0..width).find(|&n| bit_of(n)) else { return 0.0 };
-    // The first 64 bits of the magnitude. The last of them is also set if any lower bit is, which suffices
-    // for correct rounding.
+    // The first 64 bits of the magnitude. The lowest of these bits is also set if any bit below it is set,
+    // which suffices for correct rounding.
     let kept = 64.min(width - first);
     let mut word = (first..first + kept).fold(0u64, |word, n| word << 1 | u64::from(bit_of(n)));
     let below = width - first - kept;

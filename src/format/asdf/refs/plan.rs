@@ -53,7 +53,7 @@ impl From<Error> for Left {
 }
 
 impl Left {
-    /// Returns the reason, unless the file can't be read now.
+    /// Returns the reason as a result for the array. Fails if the file can't be read now.
     pub(super) fn result(self) -> error::Result<Listed<Plan>> {
         match self {
             Self::Out(why) => Ok(Listed::LeftOut(why)),

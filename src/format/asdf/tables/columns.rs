@@ -62,7 +62,7 @@ fn distinct(mut columns: Vec<(String, Column)>) -> Vec<(String, Column)> {
     columns
 }
 
-/// The dependencies of a table's file.
+/// The facts that decide when a table's file changes, gathered while its columns are made.
 struct TableParts {
     /// The signature, equal for tables with the same elements; `None` if the elements can't be identified.
     signature: Option<Signature>,

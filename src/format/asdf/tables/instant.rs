@@ -145,7 +145,7 @@ impl Notation {
     }
 }
 
-/// Parses this many digits and removes them.
+/// Parses the number in the first `len` digits of `text`, and removes them.
 fn number(text: &mut &[u8], len: usize) -> Option<i64> {
     let (digits, rest) = text.split_at_checked(len)?;
     *text = rest;

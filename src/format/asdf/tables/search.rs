@@ -33,7 +33,7 @@ pub(super) struct Source {
     pub mask: Option<Arc<Ndarray>>,
     /// Unit, description, coordinate frame, time scale and format.
     pub facts: Facts,
-    /// Times that may be shown as timestamps.
+    /// The times of the column, if they may be shown as timestamps.
     pub times: Option<Times>,
 }
 
@@ -122,7 +122,7 @@ impl Search {
     }
 
     fn take(&mut self, tag: &str, value: &TreeNode) {
-        // `arrays/` reports arrays that can't be read.
+        // An array that can't be read is no column; `arrays/` reports it.
         let Ok((mut array, _)) = Ndarray::read_leniently(tag, value) else { return };
         if array.settle_inline().is_err() {
             return;
@@ -135,7 +135,7 @@ impl Search {
         // A quantity has one array, so the keys that lead to it are left out of the name.
         let telling = self.below.iter().filter(|key| !matches!(key.as_str(), "value" | INLINE_KEY));
         let path = telling.cloned().collect::<Vec<_>>().join(".");
-        // The innermost node wins for each key.
+        // If several nodes around the array have a key, the value of the innermost node is used.
         let mut facts = self.facts.clone();
         let mut known = HashSet::new();
         facts.reverse();

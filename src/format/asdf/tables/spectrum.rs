@@ -45,7 +45,7 @@ fn columns_in_cube(cube: &TreeNode) -> Vec<(String, Source)> {
     }
     let tables = cube.get("extra_coords").and_then(|coords| coords.get("lookup_tables"));
     for table in tables.and_then(TreeNode::items).unwrap_or_default() {
-        // A pair of the axis, or the axes, and the coordinate.
+        // Each item is a pair: the axis or axes, and the coordinate along them.
         let Some([_, coordinate]) = table.items() else { continue };
         let Some(table) = coordinate.get("table") else { continue };
         let axes = match &table.target().node {

@@ -19,7 +19,7 @@ use crate::yaml::survey::{Alias, PathId, Paths, Step, TreeNode, WantedNode};
 
 /// Maximal number of columns.
 const MOST_COLUMNS: usize = 1 << 15;
-/// Maximal number of omissions that are reported.
+/// Maximal number of notes on omitted tables.
 const MOST_DEFECTS: usize = 100;
 /// Maximal size of the targets of all links, in bytes.
 const MOST_TARGETS: usize = 16 << 20;
@@ -90,7 +90,7 @@ pub(super) fn is_wanted(tag: &str) -> bool {
     ndarray::is_tag(tag) || is_table(tag) || is_spectrum(tag) || is_of_column
 }
 
-/// Collects the tables of a tree.
+/// A collector of the tables of a tree.
 #[derive(Default)]
 pub(super) struct TableFinder {
     columns: usize,
@@ -158,8 +158,8 @@ impl Collector for TableFinder {
 }
 
 impl TableFinder {
-    /// Returns flux, axis, uncertainty and mask of a spectrum, if they have one number for each number of the
-    /// flux. Returns nothing if the flux is not one-dimensional.
+    /// Returns the flux of a spectrum, and those of axis, uncertainty and mask that are one-dimensional and
+    /// as long as the flux. Returns nothing if the flux is not one-dimensional.
     fn columns_of_spectrum(
         &mut self,
         tag: &str,

@@ -37,7 +37,7 @@ pub(super) struct Decision {
     pub format: Option<&'static str>,
 }
 
-/// Returns the scale that a time has if the tree does not say it.
+/// Returns the scale of a time for which the tree states none.
 pub(super) fn default_scale(format: Option<&str>) -> &'static str {
     match format {
         Some("gps" | "unix_tai") => "tai",
@@ -68,8 +68,8 @@ impl Times {
     }
 
     /// Returns the timestamps of these times; `None` if one of them has no exact timestamp, or can't be read.
-    /// `missing` has a byte for each element, not 0 if it is missing. The first call reads the values, and calls
-    /// `has_read`.
+    /// `missing` has a byte for each element: 0 unless the element is missing. The first call reads the
+    /// values, and calls `has_read`.
     pub(super) fn decide(
         &self,
         elements: &Elements,
@@ -180,7 +180,7 @@ struct Timestamps {
     form: Form,
     notation: Notation,
     nanos: bool,
-    /// True if some elements may be missing. They need not be times.
+    /// True if elements may be missing. The stored value of a missing element need not be a time.
     masked: bool,
 }
 

@@ -9,7 +9,7 @@ use super::ValueOrigin;
 use crate::content::{Content, Slice, Text, npy, read_exact_at};
 use crate::error::{Error, Result};
 
-/// Maximum bytes of all names of types together: they are assembled in memory.
+/// Maximum size in bytes of all type names of a chunk together, which are assembled in memory.
 const MOST_BYTES: u64 = 1 << 20;
 /// Maximum number of types.
 const MOST_TYPES: u64 = 1 << 16;
@@ -117,7 +117,7 @@ fn json(texts: &[Vec<u8>]) -> Vec<u8> {
     [&b"["[..], &texts.join(&b", "[..]), b"]\n"].concat()
 }
 
-/// Returns the names as NumPy saves a list of strings: UTF-32, padded to the length of the longest. NumPy
+/// Returns the names as NumPy saves a list of strings: UTF-32, padded to the longest name. NumPy
 /// saves an empty list as an array of float64.
 fn strings(words: &[Vec<u8>]) -> Result<Arc<dyn Content>> {
     let wrong = |_| Error::damaged("a name is not UTF-8: types.txt has its bytes");

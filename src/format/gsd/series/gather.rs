@@ -37,7 +37,7 @@ pub(crate) enum Of {
 /// A place where the search for a chunk starts: the chunk's number, and a slot at or before it.
 type SearchStart = (u64, u64);
 
-/// All chunks of a name, or the numbers of the frames that have one.
+/// All chunks of a name, or the numbers of the frames that have a chunk of the name.
 #[derive(Debug)]
 pub(crate) struct Gather {
     file: Arc<GsdFile>,
@@ -195,7 +195,7 @@ pub(super) fn copy(source: &dyn Source, parts: &[DataRange], buf: &mut [u8]) -> 
     Ok(done)
 }
 
-/// Returns how many of the first parts are close enough to be read at once.
+/// Returns the number of leading parts that are close enough together to be read by one call.
 fn near(parts: &[DataRange]) -> usize {
     let Some((first, len)) = parts.first() else { return 0 };
     let mut end = first + len;
@@ -230,7 +230,7 @@ impl Content for Gather {
         Some(Stored { source: self.file.source(), offset, len })
     }
 
-    /// True: a large read consists of many small reads.
+    /// Returns true, as a large read consists of many small reads.
     fn is_slow(&self) -> bool {
         true
     }

@@ -93,7 +93,7 @@ fn float64(number: Number) -> f64 {
     }
 }
 
-/// Converts with one rounding, not by way of float64.
+/// Converts to float32 with one rounding: by way of float64 there would be two.
 fn float32(number: Number) -> f32 {
     match number {
         Number::Unsigned(number) => number as f32,

@@ -1,8 +1,8 @@
 //! One pass over the index. It finds the names for which all chunks have the same type and shape.
 //!
-//! For each name it keeps the first chunk, the number of frames that have one, and checkpoints: the slot of
-//! every n-th chunk. All checkpoints together take at most 1 MiB; beyond that, every other one is dropped. If
-//! the file has grown, a pass continues where the pass over the older version ended.
+//! For each name it keeps the first chunk, the number of frames that have a chunk, and checkpoints: the slot
+//! of every n-th chunk. All checkpoints together take at most 1 MiB; beyond that, every other checkpoint is
+//! dropped. If the file has grown, a pass continues where the pass over the older version ended.
 
 use super::super::entry::IndexEntry;
 use super::super::file::GsdFile;
@@ -179,7 +179,8 @@ impl Pass {
         self.spacing
     }
 
-    /// True if all data were within the file. Only such a pass can be continued after the file has grown.
+    /// True if the pass found all data within the file. Only such a pass can be continued once the file has
+    /// grown.
     pub(crate) fn is_sound(&self) -> bool {
         let mut found = self.names.iter().flatten();
         found.all(|found| found.rows.is_none_or(|rows| rows.cut.is_none()))

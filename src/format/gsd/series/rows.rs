@@ -1,5 +1,5 @@
-//! Logged quantities with one row per frame, as `gsd.hoomd.read_log` fills them: the frame's own chunk, or
-//! else that of frame 0. Without a chunk in frame 0 the step is 0.
+//! Logged quantities with one row per frame, as `gsd.hoomd.read_log` returns them: the frame's own chunk,
+//! or else that of frame 0. If frame 0 lacks it, too, the step is 0.
 
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
@@ -17,7 +17,8 @@ use crate::source::read_up_to;
 /// Maximum length of a text that is a row.
 const LONGEST_TEXT: u64 = 1 << 16;
 
-/// Frames with more chunks than this, on average, are searched one by one: their entries are sorted by name.
+/// Average number of chunks per frame above which each frame is searched by name on its own, as its entries
+/// are sorted by name.
 const MANY_CHUNKS: u64 = 256;
 
 /// The entry of a step: one uint64.
@@ -89,7 +90,7 @@ impl LoggedQuantity {
         self.base != Base::Missing
     }
 
-    /// Returns a text that differs if another version of the file has other rows.
+    /// Returns a text that differs between versions of the file with different rows.
     pub(super) fn signature(&self) -> String {
         let row = match self.form {
             Form::Numbers(of) => of.array(),
@@ -153,7 +154,7 @@ impl RowsContent {
         }
     }
 
-    /// Returns the chunks that frames have of their own; the last written one if a frame has several.
+    /// Returns the own chunk of each frame; the one written last if a frame has several.
     fn own(&self, frames: Range<u64>) -> Result<Vec<Option<IndexEntry>>> {
         let count = frames.end.saturating_sub(frames.start);
         let mut found: Vec<Option<IndexEntry>> = vec![None; count as usize];
@@ -228,7 +229,7 @@ impl RowsContent {
         Ok(())
     }
 
-    /// Reads a text as UTF-32, padded to the row's length as NumPy has it.
+    /// Reads a text as UTF-32, padded to the row's length, as in NumPy arrays.
     fn text(&self, offset: u64, bytes: u64, longest: u64, entry: &IndexEntry) -> Result<Vec<u8>> {
         let mut text = vec![0; bytes.min(longest) as usize];
         self.read(offset, &mut text)?;
@@ -329,7 +330,7 @@ impl Content for RowsContent {
         Some(Stored { source: self.file.source(), offset, len })
     }
 
-    /// True: a large read consists of many small reads.
+    /// Returns true, as a large read consists of many small reads.
     fn is_slow(&self) -> bool {
         true
     }

@@ -89,7 +89,7 @@ impl<S: Storage> SaveJob<'_, S> {
     fn make_image(&self, place: &SidecarPaths) -> std::io::Result<S::File> {
         self.prepare(place)?;
         let file = self.create_image(place)?;
-        // Bytes that are not shared have to be overwritten in the source.
+        // If the image does not share its bytes with the source, they have to be overwritten in the source.
         let is_short = self.is_short_of_room(self.change.new_size().saturating_mul(2));
         let device = self.change.identity.device;
         let ways = [SavePlan::Clone, SavePlan::Copy].into_iter();
@@ -175,7 +175,8 @@ impl<S: Storage> SaveJob<'_, S> {
         let file = self.storage.create(&place.journal)?;
         let written = self
             .write_records(Writer::new(self.storage, &file, header), header, extents)
-            // The order of file and name does not matter: the source is not changed before both are durable.
+            // The journal and its name may become durable in any order, because the source is changed only
+            // after both are.
             .and_then(|ranges| self.sync_with_dir(&file, &place.dir).map(|()| ranges))
             .and_then(|ranges| check_believed(self.storage, &place.journal, self.file).map(|()| ranges));
         match written {

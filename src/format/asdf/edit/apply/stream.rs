@@ -4,9 +4,9 @@
 //! writing. A program that opens the file for writing waits until the lease ends. The new file takes the
 //! source's name before that, so a waiting program opens the complete new file.
 //!
-//! Inserting a range into the same file takes a writing descriptor, which can't exist beside the lease. A
-//! program could get the offset of the file's end before the insertion and write there after it, over bytes
-//! that have moved there. A stream therefore gets no plan that changes the file itself.
+//! Inserting a range into the same file needs a writing descriptor, which can't exist beside the lease. A
+//! program could get the offset of the file's end before the insertion, and write at that offset after the
+//! insertion, over bytes that have moved there. A stream therefore gets no plan that changes the file itself.
 //!
 //! A program may have looked up the old file without opening it yet. It would then write to a file without a
 //! name. To prevent this, the two files swap names, and both are leased for a moment. If a program opens the

@@ -1,5 +1,5 @@
 //! Checks for faults that would break the layout of the file, whatever the tree means. They are refused at
-//! every level.
+//! every level of checking.
 
 use memchr::memmem;
 
@@ -79,7 +79,8 @@ pub(super) fn problems(draft: &Draft<'_, '_>) -> Vec<Fault> {
         let what = "the text contains the magic bytes of a block";
         problems.push(draft.fault(at, what, "remove them"));
     }
-    // Only a comment before the tree can contain the marker in a way that hides what follows it.
+    // Only in a comment before the tree can the marker of the block index make readers miss the text after
+    // it.
     let marker = memmem::find_iter(&text[..line_end(text, prologue.comments_end)], index::MARKER)
         .find(|at| *at == 0 || text[at - 1] == b'\n');
     if let Some(at) = marker {

@@ -12,8 +12,8 @@ const PUT_BACK: &str = "restore the tags, or use a tool that keeps them: without
 /// Advice for scalars whose meaning changed.
 const QUOTE: &str = "write the scalar as it was, or in quotes if it is meant as text";
 
-/// Reports lost tags of nodes that still exist. If at least half of the tags are gone, a tool dropped them,
-/// and the text is refused.
+/// Reports lost tags of nodes that still exist. If at least half of the tags are gone, presumably because a
+/// tool dropped them, the text is refused.
 pub(super) fn tags(draft: &Draft<'_, '_>, survey: &Survey, judgement: &mut Judgement) {
     let (gone, stayed) = (&survey.changes.untagged, survey.changes.stayed);
     if gone.count == 0 {
@@ -39,7 +39,8 @@ pub(super) fn tags(draft: &Draft<'_, '_>, survey: &Survey, judgement: &mut Judge
     told.append(&mut faults);
 }
 
-/// Warns about plain scalars that changed exactly as YAML 1.1 and 1.2 differ.
+/// Warns about plain scalars that now have the value that a reader of another YAML version gives the old
+/// scalar.
 pub(super) fn readings(draft: &Draft<'_, '_>, survey: &Survey, judgement: &mut Judgement) {
     let reread = &survey.changes.reread;
     for (path, place, text) in &reread.first {

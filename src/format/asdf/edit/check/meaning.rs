@@ -10,7 +10,8 @@ use crate::format::asdf::ndarray::{Ndarray, Source};
 use crate::yaml::event::Mark;
 use crate::yaml::survey::{Broken, Paths, Root, Wrong};
 
-/// The nesting depth that Python asdf can read: 4 calls a level, of 1000.
+/// The deepest nesting that Python asdf can read. It makes 4 nested calls for each level, and Python allows
+/// 1000 nested calls.
 const DEEPEST: usize = 247;
 /// The prefixes of a root's tag, in all editions of the standard.
 const ROOT_TAGS: [&str; 2] = ["tag:stsci.edu:asdf/core/asdf-", "tag:stsci.edu:asdf/0.1.0/core/asdf"];

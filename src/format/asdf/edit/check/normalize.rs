@@ -9,15 +9,15 @@ use super::prologue::Prologue;
 #[derive(Debug)]
 pub(super) struct Normalized<'n> {
     pub(super) text: Cow<'n, [u8]>,
-    /// The changes in the order of the text: the offset in the original, the number of original bytes
-    /// replaced, and the number of bytes put there.
+    /// The changes in the order of the text: the offset in the original text, the number of bytes replaced
+    /// there, and the number of bytes that replace them.
     changes: Vec<(usize, usize, usize)>,
     /// Messages for the restored parts.
     pub(super) restored: Vec<String>,
 }
 
 impl Normalized<'_> {
-    /// Returns the offset in the original text of an offset in the normalized one.
+    /// Converts an offset in the normalized text to the offset in the original text.
     pub(super) fn original(&self, offset: usize) -> usize {
         let (mut added, mut taken) = (0, 0);
         for (at, removed, len) in &self.changes {
@@ -127,7 +127,8 @@ fn directives(pieces: &mut Insertions, is: &Prologue, old: &OldStart<'_>) {
     }
     let at = is.yaml.as_ref().map_or(at, |yaml| yaml.end);
     let mut any = was.yaml.is_some();
-    // Existing directives without a document after them are broken. They stay so, as nothing is added.
+    // Directives without a line `---` after them are not valid YAML. Such a text stays invalid: no line %TAG
+    // is added to it.
     let may_follow = had_none || is.document.is_some();
     for (handle, tag) in &was.tags {
         if !is.tags.iter().any(|(other, _)| other == handle) && may_follow {
@@ -166,7 +167,7 @@ fn end(pieces: &mut Insertions, new: &[u8], eol: &[u8]) {
     }
 }
 
-/// Returns the start of the first line `...` after which only blank lines, comments and more such lines
+/// Returns the start of the first line `...` after which only blank lines, comments and further lines `...`
 /// follow; `None` if nothing follows it.
 fn behind_end(text: &[u8]) -> Option<usize> {
     let (mut from, mut found) = (text.len(), None);

@@ -80,7 +80,8 @@ impl Prologue {
         self.comments_end < text.len()
     }
 
-    /// Returns the specification that the text follows, as far as it determines a block's magic.
+    /// Returns the generation of the specification that the text follows. It is told apart only as far as a
+    /// block's magic depends on it.
     pub(super) fn generation(&self, text: &[u8]) -> Generation {
         match text.first() {
             Some(b'%') if self.header.is_some() => Generation::Draft,

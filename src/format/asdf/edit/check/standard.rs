@@ -1,5 +1,5 @@
-//! The versions of the core types in each version of the standard. Readers take a node with another version
-//! of a tag for a plain dict.
+//! The versions of the core types in each edition of the standard. Readers take a node whose tag has another
+//! version for a plain dict.
 
 /// The types whose version differs between editions.
 const VERSIONED: [&str; 2] = ["ndarray", "integer"];

@@ -39,7 +39,7 @@ pub(super) fn is_version(text: &str) -> bool {
     rest.is_empty()
 }
 
-/// Removes leading digits. Returns their number.
+/// Removes the leading digits of `text`. Returns how many digits were removed.
 fn digits(text: &mut &[u8]) -> usize {
     let len = text.iter().take_while(|byte| byte.is_ascii_digit()).count();
     *text = &text[len..];
@@ -53,8 +53,8 @@ fn separator(text: &[u8]) -> &[u8] {
     }
 }
 
-/// Removes one of these words from the start, with an optional separator before it and a number after it.
-/// Does nothing if none is there.
+/// Removes one of `words` from the start of `text`, with an optional separator before the word and an
+/// optional number after it. Does nothing if `text` starts with none of `words`.
 fn part(text: &mut &[u8], words: &[&str]) {
     let begin = separator(text);
     let Some(rest) = words.iter().find_map(|word| begin.strip_prefix(word.as_bytes())) else { return };

@@ -33,7 +33,7 @@ impl Range {
 /// A journal that was read.
 #[derive(Debug)]
 pub(crate) struct Journal<S: Storage> {
-    /// The open file.
+    /// The open file of the journal.
     pub(crate) file: S::File,
     /// The header.
     pub(crate) header: Header,
@@ -51,7 +51,7 @@ pub(crate) enum Unreadable<S: Storage> {
     /// The file is empty, or its header is all zeros: the journal was not written yet.
     Blank,
     /// The journal has no valid end. Either it was not finished and nothing was changed yet, or it was
-    /// truncated or damaged later. The ranges are the readable ones.
+    /// truncated or damaged later. `ranges` lists the ranges that could be read.
     Unfinished(Box<Journal<S>>),
     /// The file starts with a journal's magic, and its header is truncated or damaged.
     Damaged,

@@ -27,7 +27,8 @@ pub(super) enum Inserted {
     Foreign(String),
 }
 
-/// Compares the source's extents with those in the journal; `None` if that shows nothing, as in a copy.
+/// Compares the source's extents with those in the journal; `None` if the comparison shows nothing, for
+/// example because the source is a copy with other extents.
 pub(super) fn by_extents<S: Storage>(
     storage: &S,
     file: &S::File,
@@ -81,7 +82,7 @@ struct Insertion {
 }
 
 impl Insertion {
-    /// Finds the extents that have moved; `None` if the extents are others, or have moved differently.
+    /// Finds the extents that have moved; `None` if they differ in a way that no insertion explains.
     fn moved(&self, before: &[Extent], now: &[Extent]) -> Option<MovedExtents> {
         let now: BTreeMap<u64, Extent> = now.iter().map(|extent| (extent.physical, *extent)).collect();
         let mut moved = MovedExtents::default();

@@ -1,4 +1,5 @@
-//! Leases a source to which other programs may append, so that none has it open for writing during a save.
+//! Leases a source to which other programs may append, so that no other program has the source open for
+//! writing during a save.
 
 use crate::error::Result;
 use crate::format::asdf::edit::apply::{linked, not_leased};
