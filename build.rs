@@ -24,7 +24,8 @@ fn checked_out() -> Option<String> {
     if Path::new(&root).canonicalize().ok()? != Path::new(".").canonicalize().ok()? {
         return None;
     }
-    // Each commit, checkout and merge appends a line to this log. Cargo takes a missing file for changed.
+    // Each commit, checkout and merge appends a line to this log. If the file were missing, cargo would run this
+    // script in every build.
     let log = git(&["rev-parse", "--git-path", "logs/HEAD"]).filter(|log| Path::new(log).exists());
     println!("cargo::rerun-if-changed={}", log.as_deref().unwrap_or("build.rs"));
     git(&["rev-parse", "--short=12", "HEAD"])

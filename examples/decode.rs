@@ -1,5 +1,5 @@
-//! Decodes a stream with the bare crate and throws the bytes away: what `scripts/bench` compares
-//! reading through the mount with.
+//! Decodes a stream with the bare crate and discards the bytes: `scripts/bench` compares this with reading
+//! through the mount.
 
 use std::io::{Read, Write, copy, sink};
 

@@ -17,7 +17,7 @@ bonds = np.array([[bead, (bead + 1) % BEADS] for bead in range(BEADS)])
 
 
 def springs():
-    """Force on each bead, and the potential energy."""
+    """Returns the force on each bead, and the potential energy."""
     force = np.zeros((BEADS, 3))
     along = position[bonds[:, 1]] - position[bonds[:, 0]]
     length = np.linalg.norm(along, axis=1, keepdims=True)

@@ -11,7 +11,7 @@ use asdf_mount::codec::{self, Codec};
 use asdf_mount::content::Slice;
 use asdf_mount::source::{FileSource, Source};
 
-/// Bytes of a read that goes through the whole.
+/// Bytes read at a time in a pass over the stream.
 const PIECE: usize = 1 << 20;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {

@@ -88,7 +88,7 @@ ALLOWED_WITHIN = {
 
 
 def read(path):
-    """The code of a file, without comments, strings, and the tests at its end."""
+    """Returns the code of a file, without comments, strings, and the tests at its end."""
     text = path.read_text()
     text = re.sub(r"\bpub\(in [a-z_:]+\)", "pub", text)
     text = re.sub(r'r(#*)".*?"\1|b?"(?:\\.|[^"\\])*"|b?\'(?:\\.|[^\'\\])\'|//[^\n]*|/\*.*?\*/',
@@ -101,13 +101,13 @@ def is_test(path):
 
 
 def module_of(path):
-    """src/a/b.rs is the module ("a", "b"); lib.rs is ()."""
+    """Returns the module of a file: ("a", "b") for src/a/b.rs, () for lib.rs."""
     parts = path.relative_to(SRC).with_suffix("").parts
     return () if parts in (("lib",), ("main",)) else parts
 
 
 def leaves(text):
-    """The paths of a use tree, each as (names, local name)."""
+    """Yields the paths of a use tree, each as (names, local name)."""
     text = text.strip()
     brace = text.find("{")
     if brace < 0:
@@ -149,7 +149,7 @@ class Crate:
                     self.uses[module].append(local.get(first, ("self", first)) + tuple(more[2:].split("::")))
 
     def absolute(self, module, names):
-        """A path from the crate's root, or None if it leads out of the crate."""
+        """Returns a path from the crate's root, or None if it leads out of the crate."""
         if names[0] == "crate":
             return names[1:]
         at, names = list(module), list(names)
@@ -161,7 +161,7 @@ class Crate:
         return tuple(at + names)
 
     def defining(self, path, seen=()):
-        """The module that defines the item at a path from the root."""
+        """Returns the module that defines the item at a path from the root."""
         for length in range(len(path), -1, -1):
             if path[:length] in self.files:
                 break
@@ -173,7 +173,7 @@ class Crate:
         return module
 
     def imports(self):
-        """For each module, the modules that it imports, and the names imported from each."""
+        """Returns for each module the modules that it imports, and the names imported from each."""
         arrows = {}
         for module, uses in self.uses.items():
             for names in uses:
@@ -192,7 +192,7 @@ def within(one, other):
 
 
 def circles(arrows):
-    """The strongly connected components of more than one module (Tarjan)."""
+    """Returns the strongly connected components of more than one module (Tarjan)."""
     index, low, stack, found = {}, {}, [], []
 
     def visit(node):
@@ -220,7 +220,7 @@ def circles(arrows):
 
 
 def wrong_within(outer, allowed, arrows):
-    """The forbidden imports among the modules within a module."""
+    """Returns the forbidden imports among the modules within a module."""
     depth, name = len(outer), "::".join
     for module, targets in sorted(arrows.items()):
         for target in sorted(targets):
@@ -235,7 +235,7 @@ def wrong_within(outer, allowed, arrows):
 
 
 def circles_of(allowed):
-    """The circles in a table of allowed imports."""
+    """Returns the circles in a table of allowed imports."""
     return circles({(module,): [(other,) for other in others.split()] for module, others in allowed.items()})
 
 

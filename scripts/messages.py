@@ -17,7 +17,7 @@ from imports import SRC, is_test
 
 TEXTS = Path("tests/messages.txt")
 
-# What may precede a string that no user meets.
+# Code before a string that no user meets.
 UNSEEN = re.compile(r"\b(debug|trace|debug_assert\w*|assert\w*|unreachable|include\w*|expect|env)!?\([^()\"]*$"
                     r"|(expect|reason|doc|cfg\w*|feature|path|serde|deprecated)\b[^\"\n]*$")
 
@@ -26,13 +26,13 @@ TOKEN = re.compile(r"""b?'(?:\\.|[^'\\])'|b"(?:[^"\\]|\\.)*"|b?r(#*)".*?"\1|"(?P
 
 
 def code_of(path):
-    """The code of a file up to the tests at its end, without comments."""
+    """Returns the code of a file up to the tests at its end, without comments."""
     text = re.split(r"#\[cfg\(test\)\]\s*(?:pub(?:\([a-z]+\))? )?mod \w+ \{", path.read_text())[0]
     return re.sub(r"^\s*//[^\n]*", "", text, flags=re.M)
 
 
 def texts_of(path):
-    """The texts of a file, in their order, each once."""
+    """Returns the texts of a file, in their order, each once."""
     code, seen = code_of(path), []
     for found in re.finditer(TOKEN, code):
         if found["text"] is None:

@@ -23,7 +23,7 @@ TYPE = re.compile(r"^(?:pub(?:\([a-z: ]+\))? )?(?:struct|enum|union|trait|type) 
 
 
 def definitions(crate):
-    """The modules that define each type name."""
+    """Returns the modules that define each type name."""
     found = {}
     for module, code in crate.code.items():
         for name in set(TYPE.findall(code)):
@@ -32,7 +32,7 @@ def definitions(crate):
 
 
 def imported(crate):
-    """Each type that a module imports by its own name, as (importing module, defining module, name)."""
+    """Yields each type that a module imports by its own name, as (importing module, defining module, name)."""
     for module, uses in crate.imported.items():
         for names, local in uses:
             path = crate.absolute(module, names)

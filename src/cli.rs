@@ -108,7 +108,7 @@ struct Arguments {
     /// List the saves of FILE, the last one first
     ///
     /// A line for each: its number, its time, the size of the replaced text, lines removed and added, and the
-    /// program. A save is of another text if another program has changed the tree since.
+    /// program. If another program has changed the tree since, earlier saves are marked "(of another text)".
     #[arg(long, group = "reports", help_heading = EDIT, conflicts_with_all = ["foreground", "unmount", "check", "index", "edit", "set_tree", "recover", "options", "log_file"])]
     log: bool,
 
@@ -116,7 +116,7 @@ struct Arguments {
     #[arg(long, help_heading = EDIT, conflicts_with_all = ["foreground", "unmount", "check", "index", "edit", "set_tree", "recover", "log", "options", "log_file"])]
     diff: bool,
 
-    /// Take the last save of FILE back; a second --undo takes back the first
+    /// Take back the last save of FILE; a second --undo takes back the first --undo
     #[arg(long, help_heading = EDIT, conflicts_with_all = ["foreground", "unmount", "check", "index", "edit", "set_tree", "recover", "log", "diff", "log_file"])]
     undo: bool,
 
@@ -165,7 +165,7 @@ struct Arguments {
 
     /// Write the man page or the completions for a shell to stdout
     ///
-    /// The Debian package and scripts/install put them in place. They belong into these directories below
+    /// The Debian package and scripts/install put them in place. They belong in these directories below
     /// /usr/local/share: man/man1/asdf-mount.1, bash-completion/completions/asdf-mount,
     /// zsh/site-functions/_asdf-mount, fish/vendor_completions.d/asdf-mount.fish.
     #[arg(long, hide_short_help = true, value_name = "WHAT", exclusive = true)]

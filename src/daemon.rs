@@ -95,20 +95,20 @@ pub struct MountPlan {
 
 /// A file system to serve.
 pub struct Served<F> {
-    /// Answers the kernel's requests.
+    /// The file system, which answers the kernel's requests.
     pub filesystem: F,
-    /// Receives the kernel's notifier, and the mount's device, before the first request is answered.
+    /// Callback that gets the kernel's notifier, and the mount's device, before the first request is answered.
     pub notify: Box<dyn FnOnce(Notifier, Option<OwnedFd>) + Send>,
     /// True for a read-only mount.
     pub read_only: bool,
     /// Notices for the user, one line each.
     pub remarks: Vec<String>,
-    /// Ends writing before the process ends: waits for saves, keeps unsaved texts. Every call returns when
-    /// that is done, even if another call began it.
+    /// Callback that ends writing before the process ends: waits for saves, keeps unsaved texts. Every call
+    /// returns when that is done, even if another call began it.
     pub close: Arc<dyn Fn() + Send + Sync>,
-    /// Makes the mount read-only (true) or writable again.
+    /// Callback that makes the mount read-only (true) or writable again.
     pub remount: Arc<dyn Fn(bool) -> Result<()> + Send + Sync>,
-    /// When the mount ends by itself.
+    /// The condition under which the mount ends by itself, if any.
     pub idle: Option<Idle>,
 }
 

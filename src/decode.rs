@@ -32,7 +32,7 @@ pub const UNIT: u64 = 256 << 10;
 /// Maximum size of a chunk that is decoded as a whole; a larger one is decoded as a stream of its own.
 pub const WHOLE: u64 = 8 << 20;
 
-/// Decodes a stream once, from its start.
+/// A decoder of a stream, which runs once, from the start.
 pub trait Decoder: Send {
     /// Writes the next decoded bytes to `out` and returns their number; 0 is the end of the stream.
     ///

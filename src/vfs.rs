@@ -84,9 +84,9 @@ pub struct Options {
     pub ownership: Ownership,
     /// True if users other than the owner may read. Links that lead out of the source are then not followed.
     pub allow_other: bool,
-    /// Returns the format that recognises a file by its first bytes.
+    /// Callback that returns the format that recognises a file by its first bytes.
     pub recognise: fn(&[u8]) -> Option<&'static str>,
-    /// Opens the files of known formats.
+    /// Callback that opens files of known formats.
     pub opener: Opener,
     /// The setting of `-o verify=`: when the checksums of blocks are checked.
     pub verify: Verify,
@@ -96,7 +96,7 @@ pub struct Options {
     pub history: Option<Arc<History>>,
     /// State shared by the editors of the mount. `None` in a read-only mount.
     pub edits: Option<Arc<EditContext>>,
-    /// Returns memory to the system after many nodes were dropped.
+    /// Callback that returns memory to the system after many nodes were dropped.
     pub give_back: fn(),
 }
 

@@ -12,13 +12,13 @@ PEER = Path(__file__).parent / "peers" / "arrays_peer.py"
 
 
 def peer(*words):
-    """The output of arrays_peer.py, which runs alone on the machine."""
+    """Returns the output of arrays_peer.py, which runs alone on the machine."""
     done = subprocess.run([str(PYTHON), str(PEER), *map(str, words)], check=True, capture_output=True)
     return json.loads(done.stdout or "null")
 
 
 def bench_arrays(here, repeats):
-    """An array of 1 GiB, in each codec."""
+    """Measures an array of 1 GiB, in each codec."""
     data = here / "arrays"
     data.mkdir(exist_ok=True)
     peer("write", data, 1024)
@@ -38,7 +38,7 @@ def bench_arrays(here, repeats):
 
 
 def bench_permuted(here, repeats):
-    """A non-contiguous array of 1 GiB."""
+    """Measures a non-contiguous array of 1 GiB."""
     data = here / "arrays"
     data.mkdir(exist_ok=True)
     peer("permuted", data, 1024)
@@ -55,7 +55,7 @@ def bench_permuted(here, repeats):
 
 
 def bench_array_trees(here, repeats):
-    """The time to list many arrays in a tree."""
+    """Measures the time to list many arrays in a tree."""
     data = here / "arrays"
     data.mkdir(exist_ok=True)
     peer("trees", data)

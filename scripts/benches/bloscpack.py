@@ -19,13 +19,13 @@ FEW, TINY, ITEMS = 1024, 24, 1_000_000
 
 
 def peer(*words):
-    """The output of bloscpack_peer.py."""
+    """Returns the output of bloscpack_peer.py."""
     done = subprocess.run([str(PYTHON), str(PEER), *map(str, words)], check=True, capture_output=True)
     return json.loads(done.stdout or "null")
 
 
 def bench_bloscpack(here, repeats):
-    """An array of 512 MiB in chunks of 1 MiB, read as a whole and at random offsets."""
+    """Measures an array of 512 MiB in chunks of 1 MiB, read as a whole and at random offsets."""
     source, out = here / "a.blp", here / "out"
     peer("write", source, SIZE)
     rate, beside, decoded, skip, mapped = [], [], [], [], []
@@ -53,7 +53,7 @@ def bench_bloscpack(here, repeats):
 
 
 def bench_small(here, repeats):
-    """Chunks of 1 KiB, and tiny ones; items of variable length (document 004)."""
+    """Measures chunks of 1 KiB, and tiny ones; items of variable length (document 004)."""
     files = {
         "of 1 KiB": chunked(here / "few.blp", os.urandom(SIZE * MIB // 2), FEW),
         "of 24 bytes": chunked(here / "tiny.blp", os.urandom(ITEMS * TINY), TINY),
@@ -72,7 +72,7 @@ def bench_small(here, repeats):
 
 
 def reads_anywhere(path, size):
-    """Times of reads of 10 bytes at random offsets."""
+    """Returns the times of reads of 10 bytes at random offsets."""
     dice, times = random.Random(13), []
     with open(path, "rb", buffering=0) as file:
         for _ in range(200):
@@ -84,7 +84,7 @@ def reads_anywhere(path, size):
 
 
 def stored(data):
-    """An uncompressed chunk and its checksum."""
+    """Returns an uncompressed chunk and its checksum."""
     chunk = bytes([2, 1, 0x22, 1]) + struct.pack("<3I", len(data), len(data), len(data) + 16) + data
     return chunk + struct.pack("<I", zlib.adler32(chunk))
 
@@ -101,16 +101,16 @@ def write(path, options, sizes, between, chunks):
 
 
 def chunked(path, data, each):
-    """A file of equal chunks; the chunk size divides the size of the data."""
+    """Writes a file of equal chunks; the chunk size divides the size of the data."""
     return write(path, 1, (each, each), b"", [stored(data[at:at + each]) for at in range(0, len(data), each)])
 
 
 def items(path, data):
-    """A file of items of variable length."""
+    """Writes a file of items of variable length."""
     return write(path, 7, (-1, -1), b"{}", [stored(item) for item in data])
 
 
 def first_bytes(path, page):
-    """The time of dd for a page, without the time to start dd."""
+    """Returns the time of dd for a page, without the time to start dd."""
     empty = seconds("dd", "if=/dev/null", f"of={os.devnull}", "bs=4096", "count=1")
     return max(seconds("dd", f"if={path}", f"of={os.devnull}", "bs=4096", f"skip={page}", "count=1") - empty, 0)

@@ -30,7 +30,7 @@ def described(*arguments, **options):
 
 
 def bench_catalog(here, repeats, count=5_000, many=100_000):
-    """Files with trees of 54 kB, like Roman's."""
+    """Measures files with trees of 54 kB, like Roman's."""
     subprocess.run([PYTHON, PEER, "write", here, str(count)], check=True)
     described(here)
     of_core, of_python = [], []

@@ -49,7 +49,7 @@ LIBRARY = TARGET / "library-bench" / "release" / "library-bench"
 
 
 def fresh(here):
-    """An environment without the seek tables of earlier mounts."""
+    """Returns an environment without the seek tables of earlier mounts."""
     kept = here / "kept"
     shutil.rmtree(kept, ignore_errors=True)
     return {**os.environ, "XDG_CACHE_HOME": str(kept)}
@@ -91,7 +91,7 @@ def compare(what, source, size, here, repeats, peers, goals, cores=None):
 
 
 def mounted(command, here, name):
-    """The time to mount with another program and read `name`."""
+    """Returns a function that measures the time to mount with another program and read `name`."""
     def run():
         with Mount([*command, here / "peer"], here / "peer") as point:
             return seconds("cat", point / name)
@@ -99,14 +99,14 @@ def mounted(command, here, name):
 
 
 def told(*command):
-    """The time that a command measures and prints itself."""
+    """Returns a function that runs a command and returns the time that it prints."""
     def run():
         return float(subprocess.run([str(word) for word in command], check=True, capture_output=True, text=True).stdout)
     return run
 
 
 def on_one_core(source, here):
-    """The time if daemon and reader share one core."""
+    """Returns a function that measures the time of a read if daemon and reader share one core."""
     def run():
         with FreshMount(source, here, "0") as point:
             return seconds("taskset", "-c", "0", "cat", point / "blocks/0.bin")
@@ -121,7 +121,7 @@ def from_file(command, path):
 
 
 def bench_zlib(here, repeats, data, mib):
-    """zlib: both images, compared with all programs that decode the same stream without an index."""
+    """Measures both images as zlib, compared with all programs that decode the same stream without an index."""
     for kind in ("f32", "i16"):
         raw = picture(kind, data, mib)
         stream = stored_as("zlib", raw, data)
@@ -143,7 +143,7 @@ def bench_zlib(here, repeats, data, mib):
 
 
 def bench_bzip2(here, repeats, data, mib):
-    """bzip2: a quarter of both images, and numbers that compress well."""
+    """Measures a quarter of both images as bzip2, and numbers that compress well."""
     mib = max(mib // 4, 1)
     for kind in ("f32", "i16", "smooth i16"):
         raw = smooth(data, mib) if kind == "smooth i16" else picture(kind, data, mib)
@@ -157,7 +157,7 @@ def bench_bzip2(here, repeats, data, mib):
 
 
 def bench_fast(here, repeats, data, mib):
-    """lz4, Blosc and zstd as Python asdf writes them, compared with their C libraries."""
+    """Measures lz4, Blosc and zstd as Python asdf writes them, compared with their C libraries."""
     raw = picture("f32", data, mib)
     for codec in ("lz4", "blsc", "zstd"):
         source = by_python_asdf(codec, raw)
@@ -183,7 +183,7 @@ def bench_fast(here, repeats, data, mib):
 
 
 def bench_library(here, repeats, data, mib):
-    """Only our inflate, on one core, in one process with the other decoders."""
+    """Measures only our inflate, on one core, in one process with the other decoders."""
     for kind in ("f32", "i16"):
         stream = stored_as("zlib", picture(kind, data, mib), data)
         lines = subprocess.run([library(), "zlib", stream, str(mib * MIB), str(repeats)], check=True,
@@ -199,7 +199,7 @@ def bench_library(here, repeats, data, mib):
 
 
 def bench_readers(here, repeats, data, mib):
-    """Two concurrent readers of two blocks, relative to one reader."""
+    """Measures two concurrent readers of two blocks, relative to one reader."""
     raw = picture("f32", data, mib)
     stream = stored_as("zlib", raw, data)
     source = data / f"two-{mib}.asdf"

@@ -18,7 +18,7 @@ def block_header(data_size, label=b"\0\0\0\0", used=None):
 
 
 def write_asdf(path, blocks, index=True, padding=b"", head=HEAD):
-    """blocks: (data_size, label, list of byte pieces). Returns the offset of each block's data."""
+    """Writes blocks (data_size, label, list of byte pieces); returns the offset of each block's data."""
     offsets = []
     with open(path, "wb", buffering=4 * MIB) as out:
         out.write(head + padding)
@@ -76,7 +76,7 @@ asdf.AsdfFile({'data': np.fromfile(source, '<f4')}).write_to(path, all_array_com
 
 
 def picture(kind, here, mib):
-    """`mib` MiB of sky, `f32` (calibrated) or `i16` (raw); made once, because it takes long."""
+    """Writes `mib` MiB of sky, `f32` (calibrated) or `i16` (raw), unless the file exists, because it takes long."""
     path = here / f"{kind}-{mib}.raw"
     if not path.exists():
         made = path.with_suffix(".part")
@@ -86,7 +86,7 @@ def picture(kind, here, mib):
 
 
 def smooth(here, mib):
-    """`mib` MiB of slowly changing int16, which compress well; made once."""
+    """Writes `mib` MiB of slowly changing int16, which compress well, unless the file exists."""
     path = here / f"smooth-{mib}.raw"
     if not path.exists():
         made = path.with_suffix(".part")
@@ -99,7 +99,7 @@ def smooth(here, mib):
 
 
 def stored_as(codec, source, here):
-    """The bytes of `source` as one zlib or bzip2 stream, in a file."""
+    """Writes the bytes of `source` as one zlib or bzip2 stream, in a file."""
     path = source.with_suffix({"zlib": ".zlib", "bzp2": ".bz2"}[codec])
     if not path.exists():
         made = path.with_suffix(".part")
@@ -113,7 +113,7 @@ def stored_as(codec, source, here):
 
 
 def in_asdf(codec, stream, data_size):
-    """An ASDF file whose block 0 is `stream`."""
+    """Writes an ASDF file whose block 0 is `stream`."""
     path = stream.with_name(stream.name + ".asdf")
     if not path.exists():
         write_asdf(path, [(data_size, codec.encode(), [stream.read_bytes()])])
@@ -121,7 +121,7 @@ def in_asdf(codec, stream, data_size):
 
 
 def by_python_asdf(codec, source):
-    """An ASDF file written by Python asdf, with an array compressed with `codec`."""
+    """Writes an ASDF file with Python asdf, with an array compressed with `codec`."""
     path = source.with_name(f"{source.stem}-{codec}.asdf")
     if not path.exists():
         made = path.with_suffix(".part")
@@ -131,7 +131,7 @@ def by_python_asdf(codec, source):
 
 
 def gzipped(stream, raw):
-    """The deflate data of `stream` with a gzip header, for most of the peers."""
+    """Writes the deflate data of `stream` with a gzip header, for most of the peers."""
     path = stream.with_suffix(".gz")
     if not path.exists():
         sum32 = 0
@@ -144,7 +144,7 @@ def gzipped(stream, raw):
 
 
 def zipped(stream, raw):
-    """The deflate data of `stream` as the only member of a zip archive."""
+    """Writes the deflate data of `stream` as the only member of a zip archive."""
     path = stream.with_suffix(".zip")
     if not path.exists():
         deflated, name = stream.read_bytes()[2:-4], b"data.raw"

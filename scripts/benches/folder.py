@@ -16,13 +16,13 @@ WALKED = 2000
 
 
 def memory(pid):
-    """The current memory of a process, in MiB."""
+    """Returns the current memory of a process, in MiB."""
     status = Path(f"/proc/{pid}/status").read_text()
     return int(status.split("VmRSS:")[1].split()[0]) / 1024
 
 
 def folder_of(here, name, files):
-    """A directory of small ASDF files."""
+    """Writes a directory of small ASDF files."""
     folder = here / name
     folder.mkdir()
     write_asdf(folder / "0.asdf", [(1000, b"\0" * 4, [b"x" * 1000])])
@@ -34,7 +34,7 @@ def folder_of(here, name, files):
 
 
 def processor(pid):
-    """CPU seconds that a process has used, and the commands that were run here."""
+    """Returns the CPU seconds that a process has used, and the commands that were run here."""
     fields = Path(f"/proc/{pid}/stat").read_text().rsplit(") ", 1)[1].split()
     own = resource.getrusage(resource.RUSAGE_CHILDREN)
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK") + own.ru_utime + own.ru_stime
@@ -52,7 +52,7 @@ class Bindfs(Mount):
 
 
 def bench_folder(here, repeats):
-    """100 000 files in one directory, listed and searched in a writable mount."""
+    """Measures 100 000 files in one directory, listed and searched in a writable mount."""
     folder = folder_of(here, "many", FILES)
     listed, long_listed, of_bindfs, globbed, again, found, peaks, lefts = ([] for _ in range(8))
     for _ in range(repeats):
@@ -85,7 +85,7 @@ WALKS = {
 
 
 def bench_walk(here, repeats):
-    """Everything that the mount shows of 2000 files, compared with a copy of it on bindfs."""
+    """Measures everything that the mount shows of 2000 files, compared with a copy of it on bindfs."""
     folder, copy = folder_of(here, "some", WALKED), here / "copy"
     with ours(folder, here / "m") as point:
         shutil.copytree(point, copy)

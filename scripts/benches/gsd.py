@@ -13,13 +13,13 @@ MANY, SOME = 1_000_000, 100_000
 
 
 def peer(*words):
-    """The output of gsd_peer.py, which runs alone on the machine."""
+    """Returns the output of gsd_peer.py, which runs alone on the machine."""
     done = subprocess.run([str(PYTHON), str(PEER), *map(str, words)], check=True, capture_output=True)
     return json.loads(done.stdout or "null")
 
 
 def bench_gsd(here, repeats):
-    """A million frames of three chunks, and the series of a hundred thousand."""
+    """Measures a million frames of three chunks, and the series of a hundred thousand."""
     many, some = here / "many.gsd", here / "some.gsd"
     peer("write", many, MANY)
     peer("write", some, SOME)
@@ -49,7 +49,7 @@ def bench_gsd(here, repeats):
 
 
 def bench_series(source, here, repeats):
-    """The first read of one array over all frames in a mount."""
+    """Measures the first read of one array over all frames in a mount."""
     took, of_fl, of_hoomd, memory = [], [], [], []
     for _ in range(repeats):
         with ours(source, here / "m") as point:

@@ -11,7 +11,7 @@ from .machine import BINARY, GIB, MIB, PYTHON, ROOT, median, noise, ratio, row, 
 
 
 def bench_look(here, repeats, data, mib):
-    """A stored block of 1 GiB, a zlib block, and the names in a tree of 54 kB with 30 arrays."""
+    """Measures a stored block of 1 GiB, a zlib block, and the names in a tree of 54 kB with 30 arrays."""
     stored = here / "stored.asdf"
     noise_bytes = os.urandom(16 * MIB)
     (begin,) = write_asdf(stored, [(GIB, b"\0" * 4, [noise_bytes] * 64)], padding=b" " * 4242, index=False)
@@ -21,7 +21,7 @@ def bench_look(here, repeats, data, mib):
         seconds("cat", path)
 
     def through_pipe(command, **options):
-        """The time of a command that writes to `cat`."""
+        """Returns the time of a command that writes to `cat`."""
         begun = time.perf_counter()
         with subprocess.Popen([str(word) for word in command], stdout=subprocess.PIPE, **options) as process:
             subprocess.run(["cat"], stdin=process.stdout, stdout=subprocess.DEVNULL, check=True)
@@ -35,7 +35,7 @@ def bench_look(here, repeats, data, mib):
             return seconds(*command, stdout=out, **options)
 
     def peer(run):
-        """The time of `cat` for the same bytes of the file: the page cache may hold two files differently."""
+        """Returns the time of `cat` for the same bytes of the file: the page cache may hold two files differently."""
         with open(stored, "rb", buffering=0) as file:
             file.seek(begin)
             return run(["cat"], stdin=file)

@@ -34,12 +34,12 @@ def median(values):
 
 
 def ratio(values):
-    """A median with its range."""
+    """Returns a median with its range."""
     return f"{median(values):.2f} ({min(values):.2f}–{max(values):.2f})"
 
 
 def noise():
-    """The load average of the machine."""
+    """Returns the load average of the machine."""
     return f"load {os.getloadavg()[0]:.1f}"
 
 
@@ -48,7 +48,7 @@ def have(command):
 
 
 def seconds(*command, **options):
-    """Wall time of a command that must succeed."""
+    """Returns the wall time of a command that must succeed."""
     options = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, **options}
     begun = time.perf_counter()
     subprocess.run([str(word) for word in command], check=True, **options)
@@ -56,7 +56,7 @@ def seconds(*command, **options):
 
 
 def at_once(*commands):
-    """Wall time of commands that run concurrently."""
+    """Returns the wall time of commands that run concurrently."""
     begun = time.perf_counter()
     running = [subprocess.Popen([str(w) for w in c], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
                for c in commands]
@@ -86,7 +86,7 @@ class Mount:
 
 
 def ours(source, point, *options, env=None):
-    """A mount of `source` by asdf-mount, with additional environment variables."""
+    """Mounts `source` with asdf-mount, with additional environment variables."""
     return Mount([BINARY, *options, source, point], point, env)
 
 
@@ -95,7 +95,7 @@ def pid_of(point):
 
 
 def peak_memory(pid):
-    """The peak memory of a process, in MiB."""
+    """Returns the peak memory of a process, in MiB."""
     for line in Path(f"/proc/{pid}/status").read_text().splitlines():
         if line.startswith("VmHWM"):
             return int(line.split()[1]) / 1024
@@ -103,7 +103,7 @@ def peak_memory(pid):
 
 
 def bytes_moved(pid):
-    """The number of bytes that a process has read and written with system calls."""
+    """Returns the number of bytes that a process has read and written with system calls."""
     fields = dict(line.split(": ") for line in Path(f"/proc/{pid}/io").read_text().splitlines())
     return int(fields["rchar"]), int(fields["wchar"])
 

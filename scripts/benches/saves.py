@@ -37,7 +37,7 @@ def save(point, tree):
 
 
 def fsync_alone(folder):
-    """The time of one fsync of a changed page on this disk."""
+    """Returns the time of one fsync of a changed page on this disk."""
     path = folder / "fsync.probe"
     with open(path, "wb") as file:
         file.write(b"x" * 8192)
@@ -54,7 +54,7 @@ def fsync_alone(folder):
 
 
 def slow_disk(folder, milliseconds):
-    """The environment of a daemon in which each fsync in `folder` takes `milliseconds` longer."""
+    """Returns the environment of a daemon in which each fsync in `folder` takes `milliseconds` longer."""
     library, control = folder / "faults.so", folder / "faults"
     source = ROOT / "tests/mount/write/faults.c"
     subprocess.run(["cc", "-shared", "-fPIC", "-O2", "-o", library, source, "-ldl"], check=True)
@@ -78,7 +78,7 @@ def file_with(path, size, sparse, padding):
 
 
 def fsyncs_of(pid, point, tree, here):
-    """The number of fsyncs during one save."""
+    """Returns the number of fsyncs during one save."""
     log = here / "fsyncs"
     tracer = subprocess.Popen(["strace", "-f", "-qq", "-p", str(pid), "-o", log, "-e",
                                "trace=fsync,fdatasync,sync_file_range,syncfs"], stderr=subprocess.DEVNULL)
@@ -90,7 +90,7 @@ def fsyncs_of(pid, point, tree, here):
 
 
 def bench_fit(here, repeats):
-    """A save of one changed word; the text fits before the first block."""
+    """Measures a save of one changed word; the text fits before the first block."""
     small, large = here / "fit-1.asdf", here / "fit-16.asdf"
     trees = {small: file_with(small, GIB, False, 4096), large: file_with(large, 16 * GIB, True, 4096)}
     times, syncs, memory = {small: [], large: []}, [], 0.0
@@ -140,7 +140,7 @@ class Image:
 
 
 def edit_by_asdftool(path, tree, here):
-    """`asdftool edit` with an editor that replaces the text by `tree`."""
+    """Measures `asdftool edit` with an editor that replaces the text by `tree`."""
     text, editor = here / "tree.new", here / "editor"
     text.write_bytes(tree)
     editor.write_text(f'#!/bin/sh\ncat "{text}" >"$1"\n')
@@ -153,7 +153,7 @@ def edit_by_asdftool(path, tree, here):
 
 
 def bench_grow(here, repeats):
-    """The tree grows beyond the padding, with 1 GiB of data, on three file systems."""
+    """Measures a save if the tree grows beyond the padding, with 1 GiB of data, on three file systems."""
     more = b"".join(b"key%05d: 'grown'\n" % n for n in range(8000))
     for kind in ("ext4", "xfs", "tmpfs"):
         with Image(here, kind, 4 * GIB) as disk:
@@ -183,7 +183,7 @@ def bench_grow(here, repeats):
 
 
 def bench_large_tree(here, repeats):
-    """Setting a tree of 100 MB, including the check."""
+    """Measures a save of a tree of 100 MB, including the check."""
     entry = b"""- name: 'NGC 0001'
   telescope: ROMAN
   start_time: !time/time-1.1.0 '2026-11-20T12:00:00.000'

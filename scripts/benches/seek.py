@@ -64,7 +64,7 @@ def answer(*command):
 
 
 def bench_seek(here, repeats, data, mib):
-    """The last 4 KiB, and 4 KiB at random, of every codec."""
+    """Measures the last 4 KiB, and 4 KiB at random, of every codec."""
     raw = picture("f32", data, mib)
     quarter = picture("f32", data, max(mib // 4, 1))
     stream = stored_as("zlib", raw, data)
@@ -79,7 +79,7 @@ def bench_seek(here, repeats, data, mib):
     peers = {"rapidgzip with its index": [], "indexed_gzip with its index": [], "ratarmount on a zip": []}
 
     def peers_at_random(mine):
-        """These reads by the peers, immediately after ours, because the machine's speed varies."""
+        """Measures the same reads by the peers, immediately after ours, because the machine's speed varies."""
         for name, gains in peers.items():
             kind = name.split()[0]
             if kind == "ratarmount":
@@ -117,7 +117,7 @@ def bench_seek(here, repeats, data, mib):
 
 
 def bench_again(here, repeats, data, mib):
-    """Reading a compressed block again, relative to the plain file."""
+    """Measures a second read of a compressed block, relative to the plain file."""
     raw = picture("f32", data, mib)
     source = in_asdf("zlib", stored_as("zlib", raw, data), mib * MIB)
     image = here / "raw.squashfs"

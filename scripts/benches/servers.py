@@ -71,7 +71,7 @@ class Nginx:
 
 
 def singles(url):
-    """Bytes a second of single requests."""
+    """Returns the bytes a second of single requests."""
     connection = http.client.HTTPConnection(url.removeprefix("http://"))
     begun = time.perf_counter()
     for n in range(SINGLES):
@@ -81,7 +81,7 @@ def singles(url):
 
 
 def bench_servers(here, repeats):
-    """A stored block of 1 GiB."""
+    """Measures a stored block of 1 GiB."""
     www = here / "www"
     www.mkdir()
     noise_bytes = os.urandom(16 * MIB)
@@ -121,5 +121,5 @@ def bench_servers(here, repeats):
 
 
 def mounted(here, url):
-    """A mount without a cache on disk."""
+    """Returns a mount without a cache on disk."""
     return Mount([BINARY, "-o", "anonymous", f"{url}/large.asdf", here / "m"], here / "m")

@@ -8,7 +8,7 @@ from .machine import GIB, PYTHON, median, ours, ratio, row, seconds
 
 
 def bench_start(here, repeats):
-    """From the command to the first byte of tree.yaml."""
+    """Measures the time from the command to the first byte of tree.yaml."""
     small, large = here / "start-small.asdf", here / "start-large.asdf"
     write_asdf(small, [(100, b"\0" * 4, [b"x" * 100])], index=False)
     with open(large, "wb") as out:
@@ -31,7 +31,7 @@ def bench_start(here, repeats):
 
 
 def bench_blocks(here, repeats):
-    """100 000 blocks with an index."""
+    """Measures 100 000 blocks with an index."""
     source = here / "blocks.asdf"
     write_asdf(source, [(1000, b"\0" * 4, [b"%-1000d" % n]) for n in range(100_000)])
     times = []

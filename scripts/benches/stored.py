@@ -9,7 +9,7 @@ from .machine import GIB, MIB, Mount, at_once, median, noise, ours, peak_memory,
 
 
 def dd(path, first=0, count=1024, begin=0):
-    """The command that reads `count` MiB after the first `first` MiB of the data at byte `begin` of a file."""
+    """Returns the command that reads `count` MiB after the first `first` MiB of the data at byte `begin` of a file."""
     at = begin + first * MIB
     return ["dd", f"if={path}", "of=/dev/null", "bs=1M", f"count={count}", "iflag=skip_bytes", f"skip={at}"]
 
@@ -23,7 +23,7 @@ def seconds_of_cat(path, begin=0):
 
 
 def bench_stored(here, repeats):
-    """An uncompressed block of 1 GiB at an odd offset, everything in the page cache.
+    """Measures an uncompressed block of 1 GiB at an odd offset, everything in the page cache.
 
     Each read is compared with a read of the same bytes from the source, with the same command.
     """
@@ -73,7 +73,7 @@ def bench_stored(here, repeats):
 
 
 def bench_small(here, repeats):
-    """A small block, read repeatedly: the kernel's page cache should serve it."""
+    """Measures a small block, read repeatedly: the kernel's page cache should serve it."""
     peers = here / "small"
     peers.mkdir(exist_ok=True)
     source = peers / "small.asdf"

@@ -9,7 +9,7 @@ HEAD = b"#ASDF 1.0.0\n#ASDF_STANDARD 1.5.0\n%YAML 1.1\n%TAG ! tag:stsci.edu:asdf
 
 
 def bench_json(here, repeats):
-    """An array of 99 MB that is written in the tree."""
+    """Measures an array of 99 MB that is written in the tree."""
     source = here / "inline.asdf"
     dice = random.Random(1)
     numbers = ", ".join(repr(dice.random()) for _ in range(4_900_000)).encode()
@@ -23,7 +23,7 @@ def bench_json(here, repeats):
 
 
 def bench_headers(here, repeats):
-    """10⁶ blocks of 8 bytes, sound and damaged."""
+    """Measures 10⁶ blocks of 8 bytes, sound and damaged."""
     header = struct.pack(">HI4sQQQ16s", 48, 0, b"", 8, 8, 8, b"")
     for name, goal, magics in (("sound", 2.2, [b"\xd3BLK"]), ("every other damaged", 5.9, [b"\xd3BLK", b"\xffBLK"])):
         source, start = here / f"{name.split()[0]}.asdf", len(HEAD) + len(b"a: 1\n...\n")

@@ -17,7 +17,7 @@ big: !core/ndarray-1.1.0 {source: 0, datatype: float32, byteorder: little, shape
 
 
 def bench_fits(here, repeats):
-    """1 GiB of float32 in the page cache, which FITS needs byte-swapped."""
+    """Measures 1 GiB of float32 in the page cache, which FITS needs byte-swapped."""
     source = here / "big.asdf"
     write_asdf(source, [(GIB, b"\0" * 4, [os.urandom(16 * MIB)] * 64)], head=HEAD)
     ratios = {"first": [], "again": []}

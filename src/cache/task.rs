@@ -85,7 +85,7 @@ impl<T> Slot<T> {
     }
 }
 
-/// Signals the end of the job on all paths, including panics.
+/// A guard that signals the end of the job on all paths, including panics.
 struct Ending<'a, T> {
     slot: &'a Slot<T>,
     result: Option<T>,

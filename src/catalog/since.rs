@@ -15,8 +15,8 @@ use crate::error::{Error, Result};
 const LONGEST: usize = 256 << 20;
 /// Bytes of the first read that looks for the end of a line, and the factor by which each further read grows.
 const PIECE: (usize, usize) = (16 << 10, 16);
-/// JSON after the URI, after the start of a line, before a strong ETag, and after it. No string can contain
-/// these, because quotes within a string are escaped.
+/// The JSON between the parts of a line: after the URI, after the start of the line, before and after a strong
+/// ETag. No string can contain these texts, because quotes within a string are escaped.
 const SIZE: &[u8] = b",\"size\":";
 const FORMAT: &[u8] = b",\"format\":";
 const STRONG_ETAG: &[u8] = b",\"etag\":\"\\\"";

@@ -111,7 +111,7 @@ fn the_tree_is_that_of_tree_json_and_the_arrays_are_there_without_it() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("a.asdf");
     let array = "a: !ndarray-1.1.0 [1, 2]\n";
-    // The third is for libyaml from its second key on.
+    // The fast parser leaves the third text to libyaml from the second key on.
     for (nodes, has_tree, arrays) in [
         ("b: {c: [1, 2.50, x], d: \"x\\n  y\"}\n", true, 1),
         ("b: &b {c: 1}\nd: {<<: *b, e: 2}\nf: *b\n", true, 1),

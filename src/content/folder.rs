@@ -211,7 +211,7 @@ pub struct File {
     pub keeping: Keeping,
     /// Time of the last change, if it is not that of the source.
     pub mtime: Option<Time>,
-    /// Makes the extended attributes.
+    /// Callback that makes the extended attributes.
     pub attributes: Option<Arc<dyn Fn() -> Attributes + Send + Sync>>,
 }
 

@@ -144,7 +144,7 @@ pub fn url(path: &Path) -> Result<String> {
     Ok(format!("file://{path}"))
 }
 
-/// Writes references. The arrays must be sorted by their paths.
+/// A writer of references. The arrays must be sorted by their paths.
 #[derive(Debug)]
 pub struct References {
     /// The groups of the last array.

@@ -15,7 +15,7 @@ use crate::error::Result;
 pub struct Idle {
     /// The time without a request.
     pub timeout: Duration,
-    /// Returns the time since the last request.
+    /// Callback that returns the time since the last request.
     pub quiet_for: fn() -> Duration,
     /// True if a text is unsaved or refused, or a program may write.
     pub has_unfinished: Box<dyn Fn() -> bool + Send>,

@@ -18,7 +18,8 @@ use crate::error::Result;
 /// Maximal length of a text that is kept, in bytes.
 const SMALL: usize = 256 << 10;
 
-/// Generates a text once, from its start. Each run must generate the same text.
+/// A generator of a text, which runs once, from the start. All generators of a text must generate the same
+/// bytes.
 pub trait Generator: Send {
     /// Appends the next bytes to `out`; false at the end of the text.
     fn more(&mut self, out: &mut Vec<u8>) -> Result<bool>;
@@ -29,7 +30,7 @@ pub trait Generator: Send {
     }
 }
 
-/// Starts generators of one text.
+/// A text that is generated while it is read.
 pub trait Generated: Send + Sync + fmt::Debug {
     /// Returns a generator at the start of the text.
     fn generator(&self) -> Result<Box<dyn Generator>>;

@@ -15,7 +15,7 @@
 //! | [`arrays`] | the survey of the tree, the elements of arrays, and the view `arrays/` |
 //! | [`fits`], [`preview`], [`tables`] … | views |
 //! | [`edit`], [`check`] | saves; `--check` |
-//! | [`container`] | all of these for the mount |
+//! | [`container`] | the file as the mount sees it: blocks and views |
 
 use std::sync::{Arc, LazyLock};
 

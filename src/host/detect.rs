@@ -77,7 +77,7 @@ impl Seen {
     }
 }
 
-/// Determines the types of names, and remembers the recognised files.
+/// A detector of the types of names, which remembers the recognised files.
 pub(crate) struct FormatDetector {
     recognise: fn(&[u8]) -> Option<&'static str>,
     remembered: Remembered,

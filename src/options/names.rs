@@ -46,8 +46,8 @@ pub const TABLE: &[Row] = &[
     row(
         "external=below|anywhere|http",
         "where the other files may be whose arrays a tree shows: in the directory of the file and below, or \
-         anywhere the daemon can read, which requires trust in the tree; without effect for other users; http: \
-         also on web servers, and on the server of the tree [below]",
+         anywhere the daemon can read, which requires trust in the tree and has no effect with allow_other; \
+         http: also on web servers, and on the server of the tree [below]",
     ),
     row("anonymous", "send no credentials to S3 [signed, if the environment has credentials]"),
     row("ca-bundle=FILE", "certificates in PEM of authorities to trust besides the system's, for https"),

@@ -3,5 +3,5 @@
 /// Length of a block; the last one of an object is shorter.
 pub(super) const BLOCK: u64 = 1 << 20;
 
-/// Identifies a version of an object: a digest of address and version.
+/// The identity of a version of an object: a digest of address and version.
 pub(super) type Key = [u8; 32];

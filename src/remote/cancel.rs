@@ -61,7 +61,7 @@ pub(super) fn sleep(pause: Duration) {
     }
 }
 
-/// Wraps each connection, below TLS.
+/// A connector that wraps each connection, below TLS.
 #[derive(Debug)]
 pub(super) struct CancelConnector;
 

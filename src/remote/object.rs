@@ -43,7 +43,7 @@ pub(super) struct Object {
     pub(super) label: PathBuf,
     version: ObjectVersion,
     key: Key,
-    /// Identifies the blocks in memory.
+    /// The identifier of the blocks in memory.
     id: ContentId,
     in_flight: InFlight,
     pending: Mutex<HashMap<u64, Arc<Fetch>>>,

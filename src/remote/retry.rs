@@ -43,12 +43,12 @@ pub(super) fn eio(message: impl Into<String>) -> Error {
     Error::new(Kind::System(libc::EIO), message)
 }
 
-/// The error of a reader at its deadline.
+/// Returns the error of a reader at its deadline.
 pub(super) fn too_late() -> Error {
     eio("the server did not answer within the read-timeout")
 }
 
-/// The error of a request whose program a signal ends.
+/// Returns the error of a request whose program a signal ends.
 pub(super) fn interrupted() -> Error {
     Error::new(Kind::System(libc::EINTR), "a signal interrupts the request")
 }

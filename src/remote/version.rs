@@ -148,7 +148,7 @@ pub(super) fn text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
     headers.get(name)?.to_str().ok()
 }
 
-/// The error of a reader after its object has changed.
+/// Returns the error of a reader after its object has changed.
 pub(super) fn changed() -> Error {
     Error::new(Kind::Changed, "the object was changed on the server")
 }

@@ -11,7 +11,8 @@ const PIECE: usize = 64 << 10;
 /// Bytes read at once after a jump.
 const JUMP: usize = 4 << 10;
 
-/// Keeps the bytes that were read last, so that headers and data of small blocks cost no system call each.
+/// A source that keeps the bytes that were read last, so that headers and data of small blocks cost no system
+/// call each.
 #[derive(Debug)]
 pub struct BufferedSource {
     source: Arc<dyn Source>,

@@ -187,7 +187,7 @@ mod tests {
         assert!(held(&Spaces(2 << 20)).is_some());
     }
 
-    /// Wants a number of events.
+    /// A listener that takes this number of events.
     struct Few(usize, Option<String>);
 
     impl Listener for Few {

@@ -13,9 +13,9 @@ use crate::common::mount::{Mounted, fresh_folder};
 
 /// A text that occurs once in the tree of a case, to be replaced.
 pub(crate) const OLD: &str = "first light";
-/// Replaces [`OLD`] in a valid text.
+/// The replacement of [`OLD`] in a valid text.
 pub(crate) const NEW: &str = "second light, which is longer";
-/// Replaces [`OLD`] in an invalid text.
+/// The replacement of [`OLD`] in an invalid text.
 pub(crate) const BAD: &str = "a: b: c";
 
 /// A mounted file.

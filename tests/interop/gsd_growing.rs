@@ -90,7 +90,7 @@ struct Growing {
     writer: Writer,
     handles: Vec<File>,
     chunk: Vec<u8>,
-    /// Holds the generation before the first frame.
+    /// A handle that holds the generation before the first frame.
     tree: File,
 }
 

@@ -27,14 +27,14 @@ GROUPS = "configuration particles bonds angles dihedrals impropers constraints p
 
 
 def saved(value):
-    """The bytes that numpy saves for a value."""
+    """Returns the bytes that numpy saves for a value."""
     out = io.BytesIO()
     np.save(out, value, allow_pickle=False)
     return out.getvalue()
 
 
 def original(components):
-    """The original name for path components (see content/names.rs)."""
+    """Returns the original name for path components (see content/names.rs)."""
     name, joined = b"", True
     for component in components:
         part = os.fsencode(component)
@@ -47,7 +47,7 @@ def original(components):
 
 
 def files_below(folder):
-    """All files below a directory: a dictionary from (name, ending) to the path."""
+    """Returns all files below a directory: a dictionary from (name, ending) to the path."""
     found = {}
     for here, _, names in os.walk(folder):
         for file in names:
@@ -74,12 +74,12 @@ def compare(folder, wanted):
 
 
 def some(count):
-    """The frames to compare: the first and the last ones."""
+    """Returns the frames to compare: the first and the last ones."""
     return range(count) if count <= MOST else [*range(MOST // 2), *range(count - MOST // 2, count)]
 
 
 def value_file(name, value):
-    """The expected file for a value from gsd.fl: key and bytes."""
+    """Returns the expected file for a value from gsd.fl: key and bytes."""
     if isinstance(value, str):
         return (name, ".txt"), value.encode()
     return (name, ".npy"), saved(value)
@@ -159,7 +159,7 @@ def resolved(source, root):
 
 
 def read_log(source):
-    """The result of gsd.hoomd.read_log, which can't read the step of a frame if neither that frame nor frame 0 has one."""
+    """Returns what gsd.hoomd.read_log reads, with step 0 for a frame without a step, where read_log itself fails."""
     class File(gsd.fl.GSDFile):
         def read_chunk(self, frame, name):
             if name == "configuration/step" and not self.chunk_exists(frame, name):

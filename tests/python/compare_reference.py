@@ -15,7 +15,7 @@ import trees
 
 
 def scalar_type(name, byteorder):
-    """The numpy type for the name of a datatype."""
+    """Returns the numpy type for the name of a datatype."""
     if isinstance(name, list):
         kind, length = name
         letter = {"ascii": "S", "ucs4": "U"}[kind]
@@ -24,7 +24,7 @@ def scalar_type(name, byteorder):
 
 
 def datatype(item):
-    """The numpy type of an ndarray's mapping; files of 2014 have the key `dtype`."""
+    """Returns the numpy type of an ndarray's mapping; files of 2014 have the key `dtype`."""
     described = item.get("datatype", item.get("dtype"))
     byteorder = item.get("byteorder", "big")
     if isinstance(described, list) and not isinstance(described[-1], int):
@@ -39,7 +39,7 @@ def datatype(item):
 
 
 def from_block(item, mountpoint):
-    """An array stored in a block."""
+    """Returns an array stored in a block."""
     blocks = os.path.join(mountpoint, "blocks")
     number = item["source"] % len(os.listdir(blocks))
     with open(os.path.join(blocks, f"{number}.bin"), "rb") as file:
@@ -53,7 +53,7 @@ def from_block(item, mountpoint):
 
 
 def number(value):
-    """A number as the twins write it: NaN and infinities in YAML notation, complex numbers as text."""
+    """Returns a number as the twins write it: NaN and infinities in YAML notation, complex numbers as text."""
     if isinstance(value, str):
         value = re.sub(r"[iI](?=$|\))", "j", value)
         return complex(value)
@@ -61,7 +61,7 @@ def number(value):
 
 
 def in_tree(item, dtype):
-    """An inline array."""
+    """Returns an inline array."""
     if dtype.names:
         rows = [tuple(row) for row in item["data"]]
         return np.array(rows, dtype.newbyteorder("="))

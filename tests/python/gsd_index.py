@@ -11,7 +11,7 @@ DTYPES = [None, "|u1", "<u2", "<u4", "<u8", "|i1", "<i2", "<i4", "<i8", "<f4", "
 
 
 def names_of(data, version, location, slots):
-    """The names in the order of their ids."""
+    """Returns the names in the order of their ids."""
     table = data[location : location + 64 * slots]
     if version < 0x20000:
         every = [table[at : at + 64].split(b"\0")[0] for at in range(0, len(table), 64)]
@@ -21,7 +21,7 @@ def names_of(data, version, location, slots):
 
 
 def chunks(path):
-    """All chunks of the file, in the order of its index."""
+    """Returns all chunks of the file, in the order of its index."""
     with open(path, "rb") as file:
         data = file.read()
     at, slots, names_at, name_slots, _, version = struct.unpack_from("<QQQQII", data, 8)
@@ -37,6 +37,6 @@ def chunks(path):
 
 
 def array(chunk):
-    """A chunk as gsd.fl returns it."""
+    """Returns a chunk as gsd.fl returns it."""
     shape = (chunk.n,) if chunk.m == 1 else (chunk.n, chunk.m)
     return np.frombuffer(chunk.data, chunk.dtype).reshape(shape)

@@ -21,7 +21,7 @@ ENDINGS = (".npy", ".mask")
 
 
 def component(name):
-    """The escaping of src/content/names.rs, in Python."""
+    """Escapes like src/content/names.rs, in Python."""
     if name == "":
         return ["%-"]
     dot = next((len(name) - len(ending) for ending in ENDINGS if name.endswith(ending)), None)

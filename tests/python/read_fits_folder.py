@@ -19,7 +19,7 @@ random.seed(14)
 
 
 def expected(array):
-    """The array as FITS represents it, or None."""
+    """Returns the array as FITS represents it, or None."""
     if array.dtype.kind not in "biuf" or not 1 <= array.ndim <= 4:
         return None
     if array.dtype.kind == "b":
@@ -59,7 +59,7 @@ def compare(place, array, path):
 
 
 def in_ascii(path):
-    """The path as written in the header."""
+    """Returns the path as written in the header."""
     parts = []
     for part in path.split("/"):
         blanks = len(part) - len(part.rstrip(" "))

@@ -33,7 +33,7 @@ def name(key):
 
 
 def as_json(value):
-    """A Python value as JSON, by the documented rules."""
+    """Returns a Python value as JSON, by the documented rules."""
     match value:
         case dict():
             return {name(key): as_json(item) for key, item in value.items()}
@@ -67,7 +67,7 @@ def resolve(value, root):
 
 
 def exact(value):
-    """A text for comparisons, because in Python 1 == 1.0 == True, and the order of a set differs between processes."""
+    """Returns a text for comparisons: in Python 1 == 1.0 == True, and the order of a set differs between processes."""
     return json.dumps(value, sort_keys=True)
 
 

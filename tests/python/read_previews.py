@@ -19,7 +19,7 @@ folder, mountpoint = sys.argv[1:]
 
 
 def expected(array):
-    """Grey level and alpha of each pixel, top line first."""
+    """Returns the grey level and alpha of each pixel, top line first."""
     array = np.abs(array) if array.dtype.kind == "c" else array
     array = array[0] if array.ndim == 3 else array
     values = np.ma.getdata(array).astype("f8")

@@ -23,7 +23,7 @@ folder, mountpoint = sys.argv[1:]
 
 
 def plain(values):
-    """The values of a column as nested lists of Python values."""
+    """Returns the values of a column as nested lists of Python values."""
     mask = np.ma.getmaskarray(values) if isinstance(values, np.ma.MaskedArray) else None
     values = np.ma.getdata(values)
     if values.dtype.names:
@@ -75,7 +75,7 @@ def of_table(table):
 
 
 def told(place, table):
-    """The expected metadata for the columns of an astropy table."""
+    """Checks the metadata for the columns of an astropy table."""
     read = pq.ParquetFile(place).schema_arrow
     own = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(pq.read_metadata(place).metadata[b"ARROW:schema"])))
     assert own.equals(read) and [field.metadata for field in own] == [field.metadata for field in read], (own, read)

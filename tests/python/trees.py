@@ -19,12 +19,12 @@ Loader.add_multi_constructor("", _plain)
 
 
 def load(text):
-    """The tree in the text of a file's head."""
+    """Returns the tree in the text of a file's head."""
     return yaml.load(text, Loader)
 
 
 def arrays(value, path=()):
-    """Every ndarray in a tree, as (path, mapping)."""
+    """Yields every ndarray in a tree, as (path, mapping)."""
     if isinstance(value, dict):
         if "shape" in value and ("source" in value or "data" in value):
             yield path, value

@@ -38,7 +38,7 @@ with asdf.AsdfFile(tree) as af:
 
 
 def arrays(node, steps=()):
-    """All ndarrays of the untagged tree."""
+    """Yields the paths of all ndarrays of the untagged tree."""
     if isinstance(node, dict) and {"source", "datatype", "shape"} <= set(node):
         yield steps
     items = node.items() if isinstance(node, dict) else enumerate(node) if isinstance(node, list) else ()

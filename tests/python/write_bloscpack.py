@@ -37,7 +37,7 @@ ARRAYS = [
 
 
 def arguments(dice):
-    """The compression settings of a file."""
+    """Returns the compression settings of a file."""
     blosc = bloscpack.BloscArgs(
         typesize=dice.choice([1, 2, 3, 4, 8, 16, 17, 255]), clevel=dice.randrange(10), shuffle=dice.random() < 0.6,
         cname=dice.choice(CODECS))
@@ -50,7 +50,7 @@ def arguments(dice):
 
 
 def data(dice, size):
-    """Bytes, some compressible and some not."""
+    """Returns bytes, some compressible and some not."""
     noise = np.frombuffer(dice.randbytes(size), "u1")
     smooth = (np.arange(size) // 37).astype("u1")
     return np.where(np.arange(size) % 5000 < dice.randrange(5000), noise, smooth).astype("u1").tobytes()

@@ -34,7 +34,7 @@ def have(module):
 
 
 def tail_of(path):
-    """The `source` of each array in the file's head, in the order of the text, by top-level key."""
+    """Returns the `source` of each array in the file's head, in the order of the text, by top-level key."""
     head = open(path, "rb").read().split(b"\n...\n")[0].decode()
     found = re.finditer(r"^(\w+): !core/ndarray.*?source: (-?\d+)", head, re.M | re.S)
     return {match[1]: int(match[2]) for match in found}
@@ -70,7 +70,7 @@ def write(name, tree, **options):
 
 
 def image(height, width):
-    """A star field, as compressible as real images."""
+    """Returns a star field, as compressible as real images."""
     return RNG.poisson(100, (height, width)).astype("<f4") + RNG.random((height, width), dtype="<f4")
 
 

@@ -26,7 +26,7 @@ RNG = np.random.default_rng(14)
 
 
 def hdus():
-    """A FITS file with every kind of card and data."""
+    """Returns a FITS file with every kind of card and data."""
     primary = fits.PrimaryHDU(RNG.integers(0, 60000, (3, 4), "u2"))
     header = primary.header
     header["LONG"] = ("x" * 150, "a comment that goes on")
@@ -89,7 +89,7 @@ def wcs(projection, frame=ICRS, crval=(30.5, -40.25), units=(u.deg, u.deg), orde
 
 
 def chained(*transforms, frame=ICRS, units=(u.deg, u.deg)):
-    """World coordinates from astropy models; each transform is a step."""
+    """Returns world coordinates from astropy models; each transform is a step."""
     frames = [cf.Frame2D(name="detector", axes_order=(0, 1), unit=(u.pix, u.pix))]
     frames += [cf.Frame2D(name=f"plane{n}", axes_order=(0, 1), unit=(u.deg, u.deg)) for n in range(1, len(transforms))]
     world = cf.CelestialFrame(reference_frame=frame, name="world", unit=units)
@@ -327,7 +327,7 @@ NO_UNITS = ["", "15 deg", "2.5 m"]
 
 
 def columns():
-    """A table of quantities."""
+    """Returns a table of quantities."""
     units = ["m", "erg / (s cm2)", "1e-17 erg / (s cm2 Angstrom)", "Jy(1/2)", "MJy / sr", "um"]
     return QTable({f"c{n}": np.arange(3.0) * n * u.Unit(unit) for n, unit in enumerate(units)})
 

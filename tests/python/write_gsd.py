@@ -19,7 +19,7 @@ NAMES = ["a", "a/b", "a/b/c", "x", "x.npy", "x.frames", "x.txt", "..", "../up", 
 
 
 def numbers(rng, dtype, shape):
-    """Random elements of a type, some of them special."""
+    """Returns random elements of a type, some of them special."""
     size = int(np.prod(shape)) * np.dtype(dtype).itemsize
     return np.frombuffer(rng.bytes(size), dtype).reshape(shape)
 
@@ -29,7 +29,7 @@ def open_new(path, schema="random", version=(1, 0)):
 
 
 def write_random(path, rng, frames=12):
-    """Some names in each frame, in any order; half of them have the same type and shape in all frames."""
+    """Writes some names in each frame, in any order; half of them have the same type and shape in all frames."""
     names = list(rng.permutation(NAMES)[: rng.integers(3, len(NAMES))])
     fixed = {name: (rng.choice(TYPES), tuple(rng.integers(0, 6, rng.integers(1, 3)))) for name in names}
     varies = {name: rng.random() < 0.5 for name in names}
@@ -49,7 +49,7 @@ def write_random(path, rng, frames=12):
 
 
 def write_words(path, rng):
-    """Strings of equal lengths and of different lengths, with empty frames between."""
+    """Writes strings of equal lengths and of different lengths, with empty frames between."""
     with open_new(path) as file:
         for frame in range(8):
             if frame != 3:
@@ -60,7 +60,7 @@ def write_words(path, rng):
 
 
 def write_large(path, rng):
-    """Chunks of some hundred kilobytes, with a small one between."""
+    """Writes chunks of some hundred kilobytes, with a small one between."""
     with open_new(path) as file:
         for frame in range(9):
             file.write_chunk("small", numbers(rng, "f8", (1,)))
@@ -69,7 +69,7 @@ def write_large(path, rng):
 
 
 def write_many(path, rng):
-    """More frames than between two checkpoints, and a name that only few of them have."""
+    """Writes more frames than between two checkpoints, and a name that only few of them have."""
     with open_new(path) as file:
         for frame in range(5000):
             file.write_chunk("step", np.array([frame], "u8"))
@@ -80,7 +80,7 @@ def write_many(path, rng):
 
 
 def random_frame(rng, number, log):
-    """A frame with some quantities."""
+    """Returns a frame with some quantities."""
     frame = gsd.hoomd.Frame()
     frame.configuration.step = int(number * rng.integers(0, 3))
     if rng.random() < 0.5:
@@ -124,7 +124,7 @@ def write_hoomd(path, rng, precision="single"):
 
 
 def write_logs(path, rng):
-    """Logs of all kinds: in all frames, in some, only in frame 0, from some frame on; strings; changing types."""
+    """Writes logs of all kinds: in all frames, in some, only in frame 0, from some frame on; strings; changing types."""
     with gsd.hoomd.open(path, "w") as trajectory:
         for number in range(23):
             frame = gsd.hoomd.Frame()
@@ -157,7 +157,7 @@ def write_logs(path, rng):
 
 
 def write_no_step(path, rng):
-    """No frame has a step; some have no log either."""
+    """Writes files in which no frame has a step; some have no log either."""
     with open_new(path, "hoomd", (1, 4)) as file:
         for number in range(9):
             if number in (0, 3, 4):
@@ -167,7 +167,7 @@ def write_no_step(path, rng):
 
 
 def write_states(path, rng):
-    """States, which no frame takes from another one."""
+    """Writes states, which no frame takes from another one."""
     with open_new(path, "hoomd", (1, 4)) as file:
         for number in range(4):
             if number != 1:
@@ -179,7 +179,7 @@ def write_states(path, rng):
 
 
 def write_many_logs(path, rng):
-    """A frame with so many chunks that frames are searched one by one."""
+    """Writes a frame with so many chunks that frames are searched one by one."""
     with gsd.hoomd.open(path, "w") as trajectory:
         for number in range(3):
             frame = gsd.hoomd.Frame()

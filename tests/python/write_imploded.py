@@ -24,7 +24,7 @@ def node(source, length):
 
 
 def mixed(name, streamed):
-    """Two blocks in the file itself; the second is streamed."""
+    """Writes two blocks in the file itself; the second is streamed."""
     path = os.path.join(folder, name)
     last = asdf.tags.core.Stream([2], np.float64) if streamed else np.arange(16.0).reshape(8, 2)
     with open(path, "wb") as out:

@@ -102,7 +102,7 @@ def literal(kind):
 
 
 def nested(shape, make, flow, indent):
-    """The lines of nested sequences, in flow or block style."""
+    """Returns the lines of nested sequences, in flow or block style."""
     if not shape:
         return make()
     items = [nested(shape[1:], make, flow or RNG.random() < 0.5, indent + 2) for _ in range(shape[0])]

@@ -16,7 +16,7 @@ RNG = np.random.default_rng(14)
 
 
 def sky(height, width):
-    """Stars on a noisy sky."""
+    """Returns stars on a noisy sky."""
     image = RNG.normal(100, 5, (height, width)).astype("f4")
     y, x = np.mgrid[0:height, 0:width]
     for _ in range(10):

@@ -38,7 +38,7 @@ def column(dtype, shape):
 
 
 def columns(rows):
-    """One column of each type, and some with several values per row."""
+    """Yields one column of each type, and some with several values per row."""
     for dtype in TYPES:
         yield dtype, column(dtype, (rows,))
     for n in range(5):
@@ -71,7 +71,7 @@ def random_records(rows):
 
 
 def write_by_hand(path):
-    """A table of the standard's schema, with a superfluous column, and a column with unknown compression."""
+    """Writes a table of the standard's schema, with a superfluous column, and a column with unknown compression."""
     head = """#ASDF 1.0.0
 #ASDF_STANDARD 1.0.0
 %YAML 1.1
@@ -191,7 +191,7 @@ masked: !core/table-1.0.0
 
 
 def write_truncated():
-    """Files without the last block, and without any block."""
+    """Writes files without the last block, and without any block."""
     path = os.path.join(folder, "truncated.asdf")
     stars = Table({"ra": np.arange(2000.0), "dec": np.arange(2000.0) + 1})
     asdf.AsdfFile({"stars": stars, "plain": dict(x=np.arange(2000), y=np.arange(2000.0))}).write_to(path)

@@ -35,7 +35,7 @@ def write(folder, mib):
 
 
 def turned(mib):
-    """A three-dimensional array; its first axis is the innermost in memory."""
+    """Returns a three-dimensional array; its first axis is the innermost in memory."""
     array = np.arange(mib << 18, dtype="<f4")
     return array.reshape(128, -1, 256).transpose(2, 0, 1)
 

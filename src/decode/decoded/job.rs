@@ -445,7 +445,7 @@ fn place(decoder: &dyn Decoder, error: Error, span: Span, here: u64) -> Outcome 
     Outcome::Broken(from, error)
 }
 
-/// Ends a job on all paths, including panics, so that no reader waits for it forever.
+/// A guard that ends a job on all paths, including panics, so that no reader waits for it forever.
 struct Running<'a> {
     decoded: &'a Decoded,
     number: u64,

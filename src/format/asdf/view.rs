@@ -230,7 +230,7 @@ impl AsdfFile {
 pub(super) struct Directory<T> {
     /// The file that the directory shows.
     pub(super) file: Arc<AsdfFile>,
-    /// Finds the entries.
+    /// The function that finds the entries.
     pub(super) find: fn(&Arc<AsdfFile>) -> PathFolder<T>,
     /// True if finding the entries, or making one, is slow now.
     pub(super) is_slow: fn(&AsdfFile) -> bool,

@@ -40,7 +40,7 @@ pub fn parse(html: &str, path: &str) -> Result<Vec<PageItem>> {
     Ok(entries)
 }
 
-/// The error for a page that is no index.
+/// Returns the error for a page that is no index.
 pub(super) fn not_one() -> Error {
     eio("the server's page is not an index of a directory by nginx or Apache")
 }

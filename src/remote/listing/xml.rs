@@ -16,7 +16,7 @@ pub(super) enum Event<'a> {
     End,
 }
 
-/// Reads a document from start to end.
+/// A reader of a document, from start to end.
 #[derive(Debug)]
 pub(super) struct Reader<'a> {
     rest: &'a str,

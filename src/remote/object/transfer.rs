@@ -178,7 +178,7 @@ impl Object {
     }
 }
 
-/// Ends a request when it is dropped.
+/// A guard that ends a request when it is dropped.
 struct Ending<'a> {
     object: &'a Object,
     fetch: &'a Arc<Fetch>,

@@ -33,7 +33,7 @@ const CONNECT: Duration = Duration::from_secs(5);
 const CONNECT_NEAR: Duration = Duration::from_secs(1);
 const REPLY: Duration = Duration::from_secs(10);
 
-/// Signs requests with the credentials of a user.
+/// A signer of requests, with the credentials of a user.
 pub(super) struct Signer {
     context: Context,
     credentials: DefaultCredentialProvider,
@@ -88,7 +88,7 @@ impl Signer {
     }
 }
 
-/// Reads files for the library.
+/// The library's access to files.
 #[derive(Debug)]
 struct Files;
 
@@ -98,7 +98,7 @@ impl FileRead for Files {
     }
 }
 
-/// Runs the command of a profile's `credential_process`.
+/// The library's way to run the command of a profile's `credential_process`.
 #[derive(Debug)]
 struct Commands;
 
@@ -111,7 +111,7 @@ impl CommandExecute for Commands {
     }
 }
 
-/// Sends the library's requests to the services that issue credentials.
+/// The library's way to send requests to the services that issue credentials.
 #[derive(Debug)]
 struct Web {
     ca_bundle: Option<PathBuf>,

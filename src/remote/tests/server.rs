@@ -35,11 +35,11 @@ pub struct Reply {
     pub status: u16,
     pub headers: Vec<(String, String)>,
     pub body: Vec<u8>,
-    /// Closes the connection after this many bytes of the body.
+    /// Number of bytes of the body after which the connection is closed.
     pub cut: Option<usize>,
-    /// Sends nothing more after this many bytes of the body.
+    /// Number of bytes of the body after which nothing more is sent.
     pub stall: Option<usize>,
-    /// Sends the body in chunks that never end.
+    /// True to send the body in chunks that never end.
     pub endless: bool,
     pub delay: Duration,
 }

@@ -128,7 +128,7 @@ impl Disk {
         self
     }
 
-    /// From now on, records the disk before each sync.
+    /// Records the disk before each sync from now on.
     pub(crate) fn record(mut self) -> Self {
         (self.moments, self.syncs, self.changes) = (Some(Vec::new()), 0, 0);
         self

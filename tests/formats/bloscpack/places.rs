@@ -27,7 +27,7 @@ fn is_right(pack: &Pack, name: &str) {
     }
 }
 
-/// Makes correct offsets wrong.
+/// A function that makes correct offsets wrong.
 type Change<'a> = &'a dyn Fn(&mut Vec<i64>);
 
 #[test]

@@ -152,7 +152,7 @@ impl Container for Stand {
     }
 }
 
-/// Opens a source as the fake container.
+/// A function that opens a source as the fake container.
 type Opener = Arc<dyn Fn(Arc<dyn Source>) -> Result<Arc<dyn Container>> + Send + Sync>;
 
 /// A mount that ends when dropped.

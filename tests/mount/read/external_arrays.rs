@@ -224,7 +224,7 @@ fn a_file_without_a_block_makes_imploded_an_error_with_its_reason() {
     mounted.unmount();
 }
 
-/// Changes `other.asdf` in a directory; the bytes are a new version of it.
+/// A change of `other.asdf` in a directory; the bytes are the new version.
 type Change = fn(&Path, &[u8]);
 
 /// An open array in another file gives all of its data, or fails; it never ends early.

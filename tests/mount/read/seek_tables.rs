@@ -58,7 +58,7 @@ impl Case {
         mounted.unmount();
     }
 
-    /// For each block, true if its end can be read correctly.
+    /// Returns true for each block whose end can be read correctly.
     fn ends(&self, mounted: &Mounted) -> [bool; 2] {
         [0, 1].map(|n| {
             let data = &self.built.blocks[n].data;

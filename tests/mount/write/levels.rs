@@ -6,7 +6,7 @@ use std::io::Write;
 use crate::common::case::{BAD, Case, close, errno};
 use crate::common::mount::wait_until;
 
-/// Texts that Python asdf could not open as the same data, although the file stays a valid ASDF file.
+/// Returns texts that Python asdf could not open as the same data, although the file stays a valid ASDF file.
 fn meaningless(case: &Case) -> [String; 4] {
     [
         case.named(BAD),

@@ -16,7 +16,7 @@ use crate::common::mount::{Mounted, fresh_folder, program};
 
 /// A text that occurs once in the tree of a place, to be replaced.
 pub(crate) const OLD: &str = "first light";
-/// Replaces [`OLD`] in a text that is refused.
+/// The replacement of [`OLD`] in a text that is refused.
 pub(crate) const BAD: &str = "a: b: c";
 
 /// The file systems; each makes space for a longer text in another way.
@@ -31,7 +31,7 @@ pub(crate) struct Place {
     folder: tempfile::TempDir,
 }
 
-/// Stops other threads when dropped, also if a test fails.
+/// A guard that stops other threads when dropped, also if a test fails.
 pub(crate) struct Ended<'a>(pub(crate) &'a AtomicBool);
 
 impl Drop for Ended<'_> {

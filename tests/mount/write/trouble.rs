@@ -313,7 +313,7 @@ fn a_file_that_could_never_be_saved_is_mounted_for_reading_and_says_why() {
     run("umount", &[bound]);
 }
 
-/// Opens tree.yaml, waits until the test has changed the file, and writes; exits with the errno of close.
+/// A script that opens tree.yaml, waits until the test has changed the file, and writes; exits with the errno of close.
 const WRITER: &str = r#"
 use strict;
 open(my $tree, '>', 'home/m/tree.yaml') or die "tree: $!";

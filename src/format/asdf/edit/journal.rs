@@ -260,7 +260,7 @@ fn is_undamaged(bytes: &[u8; HEADER]) -> bool {
     Md5::digest(fields)[..] == *digest
 }
 
-/// Writes a journal, record by record.
+/// A writer of a journal, record by record.
 #[derive(Debug)]
 pub(crate) struct Writer<'a, S: Storage> {
     storage: &'a S,

@@ -25,8 +25,8 @@ pub(crate) const GRAIN: u64 = 4096;
 const LEAST_PADDING: u64 = 4096;
 /// The most padding that can be asked for.
 const MOST_PADDING: u64 = 1 << 40;
-/// The most padding, in bytes, that is filled with spaces if the text fits before the first block. Longer
-/// padding is left as it is: spaces then fill only the rest of a longer old text.
+/// The most padding, in bytes, that is filled with spaces if the text fits before the first block. Of longer
+/// padding, only the bytes of a longer old text are filled; all others stay.
 const BLANKED: u64 = 16 << 20;
 
 /// A planned change of a file.

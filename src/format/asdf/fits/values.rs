@@ -41,7 +41,7 @@ pub(super) enum Numbers {
     InBlock(Box<Ndarray>),
 }
 
-/// `Some` if the tag begins with `start`.
+/// Returns `Some` if the tag begins with `start`.
 pub(super) fn has_tag(value: &TreeNode, start: &str) -> Option<()> {
     value.target().tag.as_deref().filter(|tag| tag.starts_with(start)).map(|_| ())
 }
