@@ -75,11 +75,8 @@ impl Vfs {
             all_files.then(|| sources.iter().map(|source| stem_of(source.label())).collect::<Vec<_>>());
         let serials = Arc::new(Serials::new());
         let root = Arc::new(root_of(found)?);
-        let mut damage = None;
         if let Class::Folder(folder) = &root.class {
-            let held = folder.mounted(&root.position, &serials, &open_files)?.opened()?;
-            held.container()?;
-            damage = damage_of(&root.position.location.label(), held);
+            folder.mounted(&root.position, &serials, &open_files)?.opened()?.container()?;
         }
         let (shared, trouble) = shared(options, &serials, &open_files);
         let mut vfs = Self {
@@ -105,10 +102,15 @@ impl Vfs {
         // A read-only mount does not need the state directory.
         vfs.notices.extend(trouble.filter(|_| writes));
         vfs.notices.extend(leftovers::told(stems.as_deref(), writes));
-        vfs.notices.extend(damage);
         // The kernel never looks the root up, and never forgets it.
         vfs.known.remember(Inode::Entry(vfs.root.clone()));
         Ok(vfs)
+    }
+
+    /// Returns a line about the damage of a mounted file.
+    pub(super) fn damage(&self) -> Option<String> {
+        let held = self.mounted(&self.root).ok()?.opened().ok()?;
+        damage_of(&self.root.position.location.label(), held)
     }
 
     /// Locks a single file, or records which sources can't be written.

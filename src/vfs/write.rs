@@ -88,13 +88,13 @@ impl Vfs {
     }
 
     /// Returns remarks for the user, a line each. The first says which sources can't be written although a
-    /// writable mount was requested.
+    /// writable mount was requested; the last is about damage, for which a thread searches.
     pub fn remarks(&self) -> Vec<String> {
         let what = self.unwritable.as_deref().map(|what| match self.is_read_only() {
             true => format!("{what}: the mount is read-only"),
             false => what.to_owned(),
         });
-        what.into_iter().chain(self.notices.iter().cloned()).collect()
+        what.into_iter().chain(self.notices.iter().cloned()).chain(self.damage()).collect()
     }
 
     /// Returns the time for which the kernel may cache the attributes of a node: zero for writable files.

@@ -12,7 +12,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use crate::common::asdf::{AsdfBuilder, Block};
-use crate::common::daemon::{Bench, eventually, failed, succeeded};
+use crate::common::daemon::{Bench, SAMPLE, eventually, failed, succeeded};
 use crate::common::encode::Encoding;
 
 /// A node in a mount: the fields of a line of `--ls --json`.
@@ -468,6 +468,21 @@ fn a_file_that_is_being_saved_is_shown_complete_and_left_alone() {
     );
     let after: Vec<_> = names(&bench.path("")).into_iter().filter(|name| name != "cache").collect();
     assert_eq!(after, beside.into_iter().filter(|name| name != "cache").collect::<Vec<_>>());
+}
+
+#[test]
+fn no_thread_is_started_where_one_is_enough() {
+    let bench = Bench::new();
+    fs::copy(SAMPLE, bench.path("b.asdf")).unwrap();
+    bench.runs(
+        "echo 'int pthread_create(void) { __builtin_trap(); }' | cc -shared -fPIC -x c - -o alone.so
+        export LD_PRELOAD=$T/alone.so
+        asdf-mount --ls -R b.asdf
+        asdf-mount --cat b.asdf tree.yaml >tree
+        not asdf-mount --cat b.asdf nothing
+        asdf-mount --extract b.asdf tree.yaml tree.json -C out
+        cmp tree out/tree.yaml",
+    );
 }
 
 #[test]
