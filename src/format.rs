@@ -65,9 +65,6 @@ pub trait Format: Sync + std::fmt::Debug {
     /// Returns the noun for a file of this format, for messages: `an ASDF file`.
     fn title(&self) -> &'static str;
 
-    /// Returns the magic of this format, for messages: `#ASDF`.
-    fn magic(&self) -> &'static str;
-
     /// Returns the file name extensions of this format, lower case: `.asdf`.
     fn endings(&self) -> &'static [&'static str] {
         &[]
@@ -178,20 +175,13 @@ pub fn open_editor(path: &Path, edits: &EditContext) -> Result<Box<dyn Editor>> 
 }
 
 fn unrecognised(file: &Path, head: &[u8]) -> Error {
-    let any = |word: fn(&dyn Format) -> String| {
-        FORMATS.iter().map(|format| word(*format)).collect::<Vec<_>>().join(" or ")
-    };
-    let begins = |format: &dyn Format| format!("{} begins with \"{}\"", format.title(), format.magic());
+    let titles = || FORMATS.iter().map(|format| format.title()).collect::<Vec<_>>().join(" or ");
+    let is_text = || head.iter().all(|byte| byte.is_ascii_graphic() || byte.is_ascii_whitespace());
     let message = match (head, foreign::describe(head)) {
-        ([], _) => format!("is empty: {}", any(begins)),
+        ([], _) => format!("is not {}: it is empty", titles()),
         (_, Some(what)) => what.to_owned(),
-        (_, None) => {
-            let kind = match head.iter().all(|byte| byte.is_ascii_graphic() || byte.is_ascii_whitespace()) {
-                true => "it is a text",
-                false => "its format is unknown",
-            };
-            format!("is not {}: {kind}", any(|format| format.title().into()))
-        }
+        (_, None) if is_text() => format!("is not {}: it is a text", titles()),
+        (_, None) => format!("is not {}: its format is unknown", titles()),
     };
     Error::new(Kind::Unrecognised, message).of(file)
 }

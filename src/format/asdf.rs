@@ -88,10 +88,6 @@ impl Format for Asdf {
         "an ASDF file"
     }
 
-    fn magic(&self) -> &'static str {
-        "#ASDF"
-    }
-
     fn endings(&self) -> &'static [&'static str] {
         &[".asdf"]
     }

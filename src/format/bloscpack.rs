@@ -53,10 +53,6 @@ impl Format for Bloscpack {
         "a Bloscpack file"
     }
 
-    fn magic(&self) -> &'static str {
-        "blpk"
-    }
-
     fn endings(&self) -> &'static [&'static str] {
         &[".blp"]
     }

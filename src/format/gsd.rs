@@ -60,10 +60,6 @@ impl Format for Gsd {
         "a GSD file"
     }
 
-    fn magic(&self) -> &'static str {
-        r"\xdfe\xdfe\xdfe\xdfe"
-    }
-
     fn endings(&self) -> &'static [&'static str] {
         &[".gsd"]
     }

@@ -23,10 +23,6 @@ impl Format for Note {
         "a note"
     }
 
-    fn magic(&self) -> &'static str {
-        "NOTE"
-    }
-
     fn recognise(&self, head: &[u8]) -> bool {
         head.starts_with(b"NOTE\n")
     }

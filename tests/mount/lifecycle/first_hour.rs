@@ -70,12 +70,16 @@ fn a_file_of_another_format_is_called_by_it() {
         (b"\x93NUMPY\x01\0", "is a .npy file"),
         (b"just text\n", "is not an ASDF file or a GSD file or a Bloscpack file: it is a text"),
         (&[1, 2, 3, 4], "its format is unknown"),
-        (b"", "is empty"),
+        (b"", "is not an ASDF file or a GSD file or a Bloscpack file: it is empty"),
     ] {
         let said = said(bytes);
         assert!(said.contains(named), "{said}");
-        assert!(!said.contains("\\x1f") && !said.contains("\\x01"), "{said}");
+        assert!(!said.contains("\\x"), "{said}");
     }
+    // Its mountpoint would be the file that was compressed.
+    fs::write(bench.path("x.dat.gz"), b"\x1f\x8b\x08\x00").unwrap();
+    let said = failed(&bench.run(["x.dat.gz"]), 1);
+    assert!(said.contains("x.dat.gz: is compressed by gzip"), "{said}");
     bench.nothing_is_left();
 }
 
