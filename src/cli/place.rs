@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use super::{exit, usage};
 use crate::daemon;
 use crate::error::{Error, Result};
+use crate::format;
 
 /// The sources and the mountpoint of a command line.
 #[derive(Debug, PartialEq, Eq)]
@@ -46,7 +47,14 @@ fn beside(source: &Path) -> Result<PathBuf> {
         )));
     }
     match (source.file_stem(), source.extension()) {
-        (Some(stem), Some(_)) if stem != "." && stem != ".." => Ok(source.with_file_name(stem)),
+        (Some(stem), Some(_)) if stem != "." && stem != ".." => {
+            let mountpoint = source.with_file_name(stem);
+            // `galaxy.asdf.gz` beside `galaxy.asdf` is better told that it is compressed.
+            if mountpoint.is_file() {
+                format::check_kind(source)?;
+            }
+            Ok(mountpoint)
+        }
         _ => Err(usage(format!(
             "{shown}: has no extension to leave out for the name of a directory; give a MOUNTPOINT: asdf-mount \
              {shown} MOUNTPOINT"
