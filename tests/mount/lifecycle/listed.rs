@@ -33,7 +33,8 @@ fn a_mount_is_listed_with_source_process_mode_and_start() {
     assert!(lines.next().unwrap().starts_with("MOUNTPOINT "), "{table}");
     let path = bench.path(place);
     let line = lines.find(|line| line.starts_with(path.to_str().unwrap())).unwrap();
-    assert!(line.contains(&format!(" {}  ro ", daemon.number)) && line.ends_with(since), "{line}");
+    let fields: Vec<&str> = line.split_whitespace().collect();
+    assert!(fields.ends_with(&[&*daemon.number.to_string(), "ro", since]), "{line}");
     daemon.kill();
     assert_eq!(self::object(&bench, place)["mode"], "dead");
     succeeded(&bench.run(["-u", place]));
