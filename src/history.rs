@@ -156,7 +156,7 @@ impl History {
         if !is_ours(&rustix::fs::fstat(&opened)?) {
             return Err(Error::new(
                 Kind::Refused,
-                "other users can write to its directory 'history': remove it",
+                "its directory 'history' belongs to another user, or other users can write to it: remove that directory",
             ));
         }
         Ok((state, opened))

@@ -198,9 +198,11 @@ fn fits(bytes: u64, given: Option<u64>, encoding: &str) -> Result<()> {
     match given {
         Some(given) if given == bytes => Ok(()),
         Some(given) => Err(Error::damaged(format!(
-            "{encoding} speaks of {bytes} bytes, but {given} were given to it when the block was written"
+            "{encoding} describes {bytes} bytes, but encoded {given} when the block was written"
         ))),
-        None => Err(Error::damaged(format!("{encoding} comes after an encoding that gives no array"))),
+        None => {
+            Err(Error::damaged(format!("{encoding} comes after an encoding whose output is not an array")))
+        }
     }
 }
 
@@ -309,12 +311,12 @@ mod tests {
     fn sizes_that_contradict_each_other_are_named() {
         let tile = "[tile, {shape: [2, 2], original_shape: [3, 3], item_size: 4}]";
         for (text, stored, size, expected) in [
-            (format!("[{tile}]"), 64, 35, "tile speaks of 36 bytes, but 35"),
+            (format!("[{tile}]"), 64, 35, "tile describes 36 bytes, but encoded 35"),
             (format!("[{tile}]"), 65, 36, "65 bytes are stored, but 64"),
-            (format!("[{tile}, {tile}]"), 64, 36, "tile speaks of 36 bytes, but 64"),
-            ("[[quantize, {dtype: 64, original_shape: [2]}]]".to_owned(), 50, 8, "quantize speaks of 16"),
-            ("[[quantize, {dtype: 64, original_shape: [1]}]]".to_owned(), 50, 9, "quantize speaks of 8"),
-            (format!("[{tile}, [quantize, {{dtype: 32, original_shape: [10]}}]]"), 64, 36, "speaks of 40"),
+            (format!("[{tile}, {tile}]"), 64, 36, "tile describes 36 bytes, but encoded 64"),
+            ("[[quantize, {dtype: 64, original_shape: [2]}]]".to_owned(), 50, 8, "quantize describes 16"),
+            ("[[quantize, {dtype: 64, original_shape: [1]}]]".to_owned(), 50, 9, "quantize describes 8"),
+            (format!("[{tile}, [quantize, {{dtype: 32, original_shape: [10]}}]]"), 64, 36, "describes 40"),
             ("[]".to_owned(), 3, 4, "3 bytes are stored, but 4"),
         ] {
             let error = decode(&chain(&text).unwrap(), vec![0; stored], size).unwrap_err();

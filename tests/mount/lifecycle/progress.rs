@@ -79,7 +79,8 @@ fn an_extraction_shows_progress_and_leaves_no_line() {
 #[test]
 fn neither_a_pipe_nor_quiet_shows_progress() {
     let bench = bench();
-    let piped = shown(&bench, "mkfifo pipe; cat pipe & asdf-mount --check many >pipe 2>&1 || { wait; false; }");
+    let piped =
+        shown(&bench, "mkfifo pipe; cat pipe & asdf-mount --check many >pipe 2>&1 || { wait; false; }");
     assert!(!piped.contains(['\r', '\u{1b}']) && piped.contains(DAMAGE), "{piped:?}");
     assert!(piped.contains(&format!("\n{SUMMARY}\n")), "{piped:?}");
     let quiet = shown(&bench, "asdf-mount -q --check many");

@@ -59,7 +59,9 @@ impl Session {
             locked.held_for(mountpoint);
         }
         locked.share(&context.limits);
-        let lock_trouble = locked.lock_trouble().map(|trouble| format!("goes on without a lock: {trouble}"));
+        let lock_trouble = locked.lock_trouble().map(|trouble| {
+            format!("it can't be locked, so other programs may save it at the same time: {trouble}")
+        });
         let outcome = locked.recovered().outcome_notice().map(str::to_owned);
         let notices = lock_trouble.into_iter().chain(outcome).chain(locked.recovered().notices()).collect();
         Ok(Self {

@@ -138,7 +138,10 @@ impl Chunks {
             }
             empty = if chunk.nvalues == 0 { empty + 1 } else { 0 };
             if empty > EMPTY_CHUNKS {
-                return Err(Error::damaged(format!("only empty chunks before byte {}", chunk.next)));
+                return Err(Error::damaged(format!(
+                    "there are too many empty chunks before byte {}",
+                    chunk.next
+                )));
             }
             place = ChunkStart { first: chunk.end(), at: chunk.next };
         }
