@@ -21,7 +21,7 @@ use std::sync::Arc;
 use crate::error::Result;
 
 pub use buffered::BufferedSource;
-pub use file::{FileSource, Held, Lent};
+pub use file::{AnyGuard, FileSource, Lent};
 pub use memory::MemorySource;
 pub use place::{ListedStat, Place, PlaceEntry, PlaceKind, PlaceStat, SCHEMES};
 pub use readers::{Moved, NoReaders, Readers};

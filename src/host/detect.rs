@@ -49,7 +49,7 @@ impl EntryPosition {
 
 /// The file or directory found at a name.
 #[derive(Debug)]
-pub(crate) struct Seen {
+pub(crate) struct Detected {
     pub(crate) position: EntryPosition,
     pub(crate) stat: Stat,
     pub(crate) shape: EntryForm,
@@ -65,7 +65,7 @@ pub(crate) enum EntryForm {
     Special,
 }
 
-impl Seen {
+impl Detected {
     /// Returns the type that programs see.
     pub(crate) fn kind(&self) -> Kind {
         match self.shape {
@@ -102,7 +102,7 @@ impl FormatDetector {
     }
 
     /// Returns the entry `name` of a mirrored directory.
-    pub(crate) fn look(&self, dir: &OpenDir<'_>, name: &OsStr) -> Result<Seen> {
+    pub(crate) fn look(&self, dir: &OpenDir<'_>, name: &OsStr) -> Result<Detected> {
         let (parent, dir) = match dir {
             OpenDir::Local(parent, dir) => (parent, dir.as_fd()),
             OpenDir::Elsewhere(place) => {
@@ -129,7 +129,7 @@ impl FormatDetector {
             LinkForm::Link(text) => {
                 let position =
                     EntryPosition { location: Location::Local(path), foreign: Foreign::of(stat.key) };
-                Ok(Seen { position, stat, shape: EntryForm::Link(text) })
+                Ok(Detected { position, stat, shape: EntryForm::Link(text) })
             }
             LinkForm::Followed(end) => self.seen(path.followed(), end.dir.as_fd(), &end.name, end.stat),
         }
@@ -137,7 +137,7 @@ impl FormatDetector {
 
     /// Returns the entry `name` of a directory elsewhere as the directory's listing shows it, without a
     /// request. The flag is true if all attributes are known.
-    pub(crate) fn listed(&self, dir: &OpenDir<'_>, name: &Name) -> Option<(Seen, bool)> {
+    pub(crate) fn listed(&self, dir: &OpenDir<'_>, name: &Name) -> Option<(Detected, bool)> {
         let OpenDir::Elsewhere(place) = dir else { return None };
         if !place.is_shown_as_listed() {
             return None;
@@ -159,13 +159,13 @@ impl FormatDetector {
         Some((seen, is_certain))
     }
 
-    fn seen_by_name(&self, position: EntryPosition, stat: Stat) -> Seen {
+    fn seen_by_name(&self, position: EntryPosition, stat: Stat) -> Detected {
         let shape = match stat.kind {
             Kind::Directory => EntryForm::Directory,
             _ if self.by_name.is_folder(&position.location) => EntryForm::Folder,
             _ => EntryForm::File,
         };
-        Seen { position, stat, shape }
+        Detected { position, stat, shape }
     }
 
     /// True if no format recognises the first bytes of a file elsewhere. Remembers the result for later
@@ -205,7 +205,7 @@ impl FormatDetector {
     }
 
     /// Returns the entry at a known position, such as that of the source itself.
-    pub(crate) fn look_at(&self, position: &EntryPosition) -> Result<Seen> {
+    pub(crate) fn look_at(&self, position: &EntryPosition) -> Result<Detected> {
         let path = match &position.location {
             Location::Local(path) => path,
             Location::Elsewhere(_) => return self.seen_elsewhere(position.clone()),
@@ -215,7 +215,7 @@ impl FormatDetector {
         self.seen(path.clone().found(dir.as_fd(), &stat)?, dir.as_fd(), &name, stat)
     }
 
-    fn seen(&self, path: LocalPath, dir: BorrowedFd<'_>, name: &OsStr, stat: Stat) -> Result<Seen> {
+    fn seen(&self, path: LocalPath, dir: BorrowedFd<'_>, name: &OsStr, stat: Stat) -> Result<Detected> {
         let shape = match stat.kind {
             Kind::Directory => EntryForm::Directory,
             Kind::File if self.recognises(&path, dir, name, &stat)? => EntryForm::Folder,
@@ -226,17 +226,17 @@ impl FormatDetector {
             }
         };
         let foreign = Foreign::of(stat.key).or(path.is_followed().then_some(Foreign::LINKED));
-        Ok(Seen { position: EntryPosition { location: Location::Local(path), foreign }, stat, shape })
+        Ok(Detected { position: EntryPosition { location: Location::Local(path), foreign }, stat, shape })
     }
 
-    fn seen_elsewhere(&self, position: EntryPosition) -> Result<Seen> {
+    fn seen_elsewhere(&self, position: EntryPosition) -> Result<Detected> {
         let stat = position.location.stat()?;
         let shape = match stat.kind {
             Kind::Directory => EntryForm::Directory,
             _ if self.recognises_elsewhere(&position.location, &stat)? => EntryForm::Folder,
             _ => EntryForm::File,
         };
-        Ok(Seen { position, stat, shape })
+        Ok(Detected { position, stat, shape })
     }
 
     /// True if a format recognises the file elsewhere; false if the file can't be read.

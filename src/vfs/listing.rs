@@ -10,7 +10,7 @@ use std::sync::{Arc, RwLock};
 
 use crate::content::folder::{self, Folder};
 use crate::error::{Error, Result, errno};
-use crate::host::detect::Seen;
+use crate::host::detect::Detected;
 use crate::host::location::{Location, Name, OpenDir};
 use crate::host::stat::Kind;
 use crate::vfs::Vfs;
@@ -291,7 +291,13 @@ impl Vfs {
     /// Returns the result of [`Vfs::item_in`] for an entry of a directory on a server, using only the
     /// directory's listing. If `is_certain` is false, the listing lacks some attributes: the kernel then
     /// caches no attribute of the entry, and looks its name up.
-    fn item_listed(&self, entry: &Arc<Entry>, name: &OsStr, seen: Seen, is_certain: bool) -> Result<Looked> {
+    fn item_listed(
+        &self,
+        entry: &Arc<Entry>,
+        name: &OsStr,
+        seen: Detected,
+        is_certain: bool,
+    ) -> Result<Looked> {
         let (mut stat, kind) = (seen.stat, seen.kind());
         let known = if is_certain { None } else { entry.known_child(name) };
         let child = match known {

@@ -16,7 +16,7 @@ use crate::folder::open_files::OpenFiles;
 use crate::folder::serials::Serials;
 use crate::format::Severity;
 use crate::format::recovery::RecoveryPolicy;
-use crate::host::detect::{EntryPosition, FormatDetector, Seen};
+use crate::host::detect::{Detected, EntryPosition, FormatDetector};
 use crate::host::local::link::{LinkPolicy, Mountpoint};
 use crate::host::local::{LocalPath, OpenedDirectory};
 use crate::host::location::Location;
@@ -41,7 +41,7 @@ const KEPT_OPEN: u64 = 64;
 struct FoundSource<'a> {
     named: &'a Named,
     position: EntryPosition,
-    seen: Seen,
+    seen: Detected,
 }
 
 impl Vfs {
