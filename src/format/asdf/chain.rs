@@ -23,8 +23,7 @@
 //!
 //! - The reference implementation gave every encoding the shape of the array before the first one. After
 //!   `tile`, the `original_shape` of `quantize` may therefore be that shape or the shape of the tiles.
-//! - The decoded values of `quantize` have the byte order of the tree's ndarray. If the caller does not know
-//!   it, they are little-endian, like the machines of the writers.
+//! - The decoded values of `quantize` are little-endian, as on the machines of the writers.
 //! - `shape` may have fewer dimensions than the array, as in the reference implementation. Tiles then span
 //!   the remaining dimensions.
 
@@ -38,7 +37,7 @@ use crate::cache::Cache;
 use crate::codec::{self, Codec, StoredStream};
 use crate::content::Content;
 use crate::error::{Error, Result};
-use crate::format::asdf::quantize::{ByteOrder, Float, Quantized, ValueType};
+use crate::format::asdf::quantize::{Float, Quantized};
 use crate::format::asdf::tile::{Tiled, Tiling};
 pub use document::{HEAD, parse};
 
@@ -73,16 +72,6 @@ impl Encoding {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EncodingChain {
     encodings: Vec<Encoding>,
-    byte_order: ByteOrder,
-}
-
-impl EncodingChain {
-    /// Returns this chain for an array whose values have `byte_order` in memory.
-    #[must_use]
-    pub fn in_byte_order(mut self, byte_order: ByteOrder) -> Self {
-        self.byte_order = byte_order;
-        self
-    }
 }
 
 impl fmt::Display for EncodingChain {
@@ -149,8 +138,7 @@ fn open_with(
             Encoding::Tile(tiling) => Arc::new(Tiled::new(content, tiling.clone())),
             Encoding::Quantize { float, .. } => {
                 let values = decoded_size.unwrap_or(0) / float.size();
-                let value_type = ValueType { float: *float, order: chain.byte_order };
-                Arc::new(Quantized::new(content, ends_known, values, value_type)?)
+                Arc::new(Quantized::new(content, ends_known, values, *float)?)
             }
             Encoding::Zlib => {
                 // If the decoded length is unknown, an upper bound is used. The next encoding reads only the
@@ -300,9 +288,7 @@ mod tests {
                 ))
                 .unwrap();
                 let stored = last.matches("zlib").fold(packed.clone(), |bytes, _| deflate(&bytes));
-                assert_eq!(decode(&chain, stored.clone(), 36).unwrap(), array.map(f32::to_le_bytes).concat());
-                let big = chain.in_byte_order(ByteOrder::Big);
-                assert_eq!(decode(&big, stored, 36).unwrap(), array.map(f32::to_be_bytes).concat());
+                assert_eq!(decode(&chain, stored, 36).unwrap(), array.map(f32::to_le_bytes).concat());
             }
         }
     }

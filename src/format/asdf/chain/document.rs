@@ -2,7 +2,7 @@
 
 use super::{Encoding, EncodingChain};
 use crate::error::{Error, Result};
-use crate::format::asdf::quantize::{ByteOrder, Float};
+use crate::format::asdf::quantize::Float;
 use crate::format::asdf::tile::{MAX_DIMENSIONS, Tiling};
 use crate::yaml;
 
@@ -59,7 +59,7 @@ fn read(value: &yaml::Value) -> Result<EncodingChain> {
             )));
         }
     }
-    Ok(EncodingChain { encodings, byte_order: ByteOrder::default() })
+    Ok(EncodingChain { encodings })
 }
 
 fn encoding(entry: &yaml::Value) -> Result<Encoding> {
