@@ -24,7 +24,7 @@ use std::sync::Arc;
 use crate::cache::Cache;
 use crate::content::Content;
 use crate::content::folder::{Attributes, File, Node};
-use crate::error::{Error, Kind, Result};
+use crate::error::{Error, Kind, Result, one_of};
 use crate::source::{FileSource, Reach, Source, SourceStat, UrlOpener};
 pub use described::{ArrayFacts, ArraySource, Listener, describe};
 use editor::{EditContext, EditSupport, Editor, SaveTarget};
@@ -179,7 +179,7 @@ pub fn open_editor(path: &Path, edits: &EditContext) -> Result<Box<dyn Editor>> 
 
 fn unrecognised(file: &Path, head: &[u8]) -> Error {
     let any = |word: fn(&dyn Format) -> String| {
-        FORMATS.iter().map(|format| word(*format)).collect::<Vec<_>>().join(" or ")
+        one_of(&FORMATS.iter().map(|format| word(*format)).collect::<Vec<_>>())
     };
     let begins = |format: &dyn Format| format!("{} begins with \"{}\"", format.title(), format.magic());
     let message = match (head, foreign::describe(head)) {

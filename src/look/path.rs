@@ -82,15 +82,15 @@ impl Look {
         let more = names.len().saturating_sub(NAMED);
         let shown: Vec<_> = names.iter().take(NAMED).map(|name| one_line(&name.to_string_lossy())).collect();
         let place = match within.as_os_str().is_empty() {
-            true => "there is".to_owned(),
-            false => format!("in {} is", within.display()),
+            true => "names there".to_owned(),
+            false => format!("names in {}", within.display()),
         };
         let shown = match (shown.is_empty(), more) {
-            (true, _) => "nothing".to_owned(),
+            (true, _) => "none".to_owned(),
             (false, 0) => shown.join(", "),
             (false, more) => format!("{} and {more} more", shown.join(", ")),
         };
-        Error::new(Kind::NotFound, format!("No such file or directory; {place} {shown}"))
+        Error::new(Kind::NotFound, format!("No such file or directory; {place}: {shown}"))
     }
 }
 
