@@ -105,7 +105,8 @@ impl From<PathBuf> for Named {
 
 /// True if an argument is a local path rather than an address.
 ///
-/// # Errors The argument is an address that is not valid, or of a scheme that can't be read.
+/// # Errors
+/// The argument is an address that is not valid, or of a scheme that can't be read.
 pub fn is_local(argument: &Path) -> Result<bool> {
     Ok(address(argument)?.is_none())
 }
