@@ -28,7 +28,7 @@ use crate::host::local::LocalPath;
 use crate::host::local::link::{self, LinkForm};
 use crate::host::location::{Location, Name, OpenDir};
 use crate::host::mounts::Foreign;
-use crate::host::stat::{Kind, Stat};
+use crate::host::stat::{FileKind, Stat};
 use crate::source::{Place, PlaceStat, Source, SourceStat, SourceVersion, read_up_to};
 
 /// The location of an entry, and the file system or server that may never answer requests about it.
@@ -67,11 +67,11 @@ pub(crate) enum EntryForm {
 
 impl Detected {
     /// Returns the type that programs see.
-    pub(crate) fn kind(&self) -> Kind {
+    pub(crate) fn kind(&self) -> FileKind {
         match self.shape {
-            EntryForm::Directory | EntryForm::Folder => Kind::Directory,
-            EntryForm::File => Kind::File,
-            EntryForm::Link(_) => Kind::Link,
+            EntryForm::Directory | EntryForm::Folder => FileKind::Directory,
+            EntryForm::File => FileKind::File,
+            EntryForm::Link(_) => FileKind::Link,
             EntryForm::Special => self.stat.kind,
         }
     }
@@ -122,7 +122,7 @@ impl FormatDetector {
         }
         let stat = parent.origin().stat_in(dir, name)?;
         let path = parent.join(name).found(dir, &stat)?;
-        if stat.kind != Kind::Link {
+        if stat.kind != FileKind::Link {
             return self.seen(path, dir, name, stat);
         }
         match link::judge(&path)? {
@@ -146,7 +146,7 @@ impl FormatDetector {
         let label = position.location.label();
         let (stat, is_exact) = match (position.location.listed(), name.kind?) {
             (Some(listed), _) => listed,
-            (None, Kind::Directory) => (Stat::elsewhere(&label, PlaceStat::Directory), false),
+            (None, FileKind::Directory) => (Stat::elsewhere(&label, PlaceStat::Directory), false),
             (None, _) => {
                 let version = SourceVersion::of_tag("listed");
                 let stat = SourceStat { size: 0, mtime: (0, 0), version };
@@ -161,7 +161,7 @@ impl FormatDetector {
 
     fn seen_by_name(&self, position: EntryPosition, stat: Stat) -> Detected {
         let shape = match stat.kind {
-            Kind::Directory => EntryForm::Directory,
+            FileKind::Directory => EntryForm::Directory,
             _ if self.by_name.is_folder(&position.location) => EntryForm::Folder,
             _ => EntryForm::File,
         };
@@ -181,7 +181,7 @@ impl FormatDetector {
 
     /// Returns the type that programs see for a name in a mirrored directory. If the directory entry contains
     /// the type, no stat is needed.
-    pub(crate) fn kind(&self, dir: &OpenDir<'_>, entry: &Name) -> Result<Kind> {
+    pub(crate) fn kind(&self, dir: &OpenDir<'_>, entry: &Name) -> Result<FileKind> {
         let Name { name, kind: told, inode } = entry;
         let OpenDir::Local(parent, held) = dir else {
             return match (told, self.listed(dir, entry)) {
@@ -192,14 +192,14 @@ impl FormatDetector {
         let mountpoint = parent.mountpoint();
         let is_mount = mountpoint.map(|mountpoint| mountpoint.is_at(held.as_fd(), name)).transpose()?;
         let known = match told {
-            Some(Kind::File) if is_mount != Some(true) => self.knows_at_once(held.as_fd(), name, *inode),
+            Some(FileKind::File) if is_mount != Some(true) => self.knows_at_once(held.as_fd(), name, *inode),
             _ => None,
         };
         match *told {
             _ if is_mount == Some(true) => Err(hidden()),
-            _ if known == Some(true) => Ok(Kind::Directory),
-            _ if known == Some(false) => Ok(Kind::File),
-            None | Some(Kind::File | Kind::Link) => Ok(self.look(dir, name)?.kind()),
+            _ if known == Some(true) => Ok(FileKind::Directory),
+            _ if known == Some(false) => Ok(FileKind::File),
+            None | Some(FileKind::File | FileKind::Link) => Ok(self.look(dir, name)?.kind()),
             Some(kind) => Ok(kind),
         }
     }
@@ -217,13 +217,15 @@ impl FormatDetector {
 
     fn seen(&self, path: LocalPath, dir: BorrowedFd<'_>, name: &OsStr, stat: Stat) -> Result<Detected> {
         let shape = match stat.kind {
-            Kind::Directory => EntryForm::Directory,
-            Kind::File if self.recognises(&path, dir, name, &stat)? => EntryForm::Folder,
-            Kind::File => EntryForm::File,
+            FileKind::Directory => EntryForm::Directory,
+            FileKind::File if self.recognises(&path, dir, name, &stat)? => EntryForm::Folder,
+            FileKind::File => EntryForm::File,
             // The target of a followed link is a link only if another program has just replaced the target.
-            Kind::Link | Kind::Fifo | Kind::Socket | Kind::CharDevice | Kind::BlockDevice => {
-                EntryForm::Special
-            }
+            FileKind::Link
+            | FileKind::Fifo
+            | FileKind::Socket
+            | FileKind::CharDevice
+            | FileKind::BlockDevice => EntryForm::Special,
         };
         let foreign = Foreign::of(stat.key).or(path.is_followed().then_some(Foreign::LINKED));
         Ok(Detected { position: EntryPosition { location: Location::Local(path), foreign }, stat, shape })
@@ -232,7 +234,7 @@ impl FormatDetector {
     fn seen_elsewhere(&self, position: EntryPosition) -> Result<Detected> {
         let stat = position.location.stat()?;
         let shape = match stat.kind {
-            Kind::Directory => EntryForm::Directory,
+            FileKind::Directory => EntryForm::Directory,
             _ if self.recognises_elsewhere(&position.location, &stat)? => EntryForm::Folder,
             _ => EntryForm::File,
         };
@@ -308,7 +310,7 @@ impl FormatDetector {
     /// alone do not decide that.
     fn knows_at_once(&self, dir: BorrowedFd<'_>, name: &OsStr, inode: u64) -> Option<bool> {
         if self.remembered.may_have(inode) {
-            let stat = stat_in(dir, name).ok().filter(|stat| stat.kind == Kind::File)?;
+            let stat = stat_in(dir, name).ok().filter(|stat| stat.kind == FileKind::File)?;
             if let Some(known) = self.remembered.get(&stat) {
                 return Some(known);
             }

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, Weak};
 use crate::error::Result;
 use crate::folder::serials::Serials;
 use crate::host::detect::{Detected, EntryForm, EntryPosition};
-use crate::host::stat::{FileKey, Kind, Stat};
+use crate::host::stat::{FileKey, FileKind, Stat};
 use crate::overlay::lazy::LazyOverlay;
 use crate::source::Source;
 use crate::sync::locked;
@@ -38,7 +38,7 @@ pub(crate) enum Class {
     /// A symbolic link with its target.
     Link { key: FileKey, text: OsString },
     /// A FIFO, socket or device.
-    Special { key: FileKey, kind: Kind },
+    Special { key: FileKey, kind: FileKind },
 }
 
 /// The known entries of a directory.
