@@ -4,8 +4,9 @@
     scripts/messages.py            exit status 1 if a text differs, with the lines that do
     scripts/messages.py --write    writes tests/messages.txt anew; read its diff before you commit it
 
-A text is a string of two words or more in the code of `src`, without tests, the log of debugging, and
-assertions. `{}` stands for what is filled in. A text that a search and replace changes by mistake shows here.
+A text is a string of words in the code of `src`, without tests, the log of debugging, and assertions. A text that
+stands in two files is listed with the first. `{}` stands for what is filled in. A text that a search and replace
+changes by mistake shows here. The texts of options are in tests/help.txt.
 """
 
 import difflib
@@ -18,8 +19,14 @@ from imports import SRC, is_test
 TEXTS = Path("tests/messages.txt")
 
 # Code before a string that no user meets.
-UNSEEN = re.compile(r"\b(debug|trace|debug_assert\w*|assert\w*|unreachable|include\w*|expect|env)!?\([^()\"]*$"
-                    r"|(expect|reason|doc|cfg\w*|feature|path|serde|deprecated)\b[^\"\n]*$")
+UNSEEN = re.compile(r"\b(debug|trace|debug_assert\w*|assert\w*|unreachable|include\w*|expect|env)!?\([^()\"]*$")
+
+# An attribute whose strings no user meets.
+ATTRIBUTE = re.compile(r"#!?\[(?:allow|arg|cfg|cfg_attr|command|deprecated|doc|expect|path|serde)\b"
+                       r"(?:\"(?:\\.|[^\"\\])*\"|'.'|\[[^\]]*\]|[^\[\]\"'])*\]")
+
+# Text without the signs of code, paths and addresses.
+PROSE = re.compile(r"""[\w\s{}\\.,;:'"()…-]*""")
 
 # A character, a string of bytes, a raw string, or a text.
 TOKEN = re.compile(r"""b?'(?:\\.|[^'\\])'|b"(?:[^"\\]|\\.)*"|b?r(#*)".*?"\1|"(?P<text>(?:[^"\\]|\\.)*)\"""", re.S)
@@ -28,27 +35,31 @@ TOKEN = re.compile(r"""b?'(?:\\.|[^'\\])'|b"(?:[^"\\]|\\.)*"|b?r(#*)".*?"\1|"(?P
 def code_of(path):
     """Returns the code of a file up to the tests at its end, without comments."""
     text = re.split(r"#\[cfg\(test\)\]\s*(?:pub(?:\([a-z]+\))? )?mod \w+ \{", path.read_text())[0]
-    return re.sub(r"^\s*//[^\n]*", "", text, flags=re.M)
+    return ATTRIBUTE.sub("", re.sub(r"^\s*//[^\n]*", "", text, flags=re.M))
+
+
+def is_text(string):
+    words = re.findall(r"[A-Za-z]{2,}", string)
+    return " " in string and (len(words) > 1 or bool(words) and bool(PROSE.fullmatch(string)))
 
 
 def texts_of(path):
-    """Returns the texts of a file, in their order, each once."""
-    code, seen = code_of(path), []
+    """Returns the texts of a file, in their order."""
+    code = code_of(path)
     for found in re.finditer(TOKEN, code):
         if found["text"] is None:
             continue
         shown = re.sub(r"\{[^{}]*\}", "{}", re.sub(r"\\\n\s*", "", found["text"])).strip()
         line = code[code.rfind("\n", 0, found.start()) + 1 : found.start()]
-        if len(re.findall(r"[A-Za-z]{2,}", shown)) >= 2 and " " in shown and not UNSEEN.search(line):
-            if shown not in seen:
-                seen.append(shown)
-    return seen
+        if is_text(shown) and not UNSEEN.search(line):
+            yield shown
 
 
 def main():
-    lines = []
+    lines, seen = [], set()
     for path in sorted(SRC.rglob("*.rs")):
-        texts = [] if is_test(path) else texts_of(path)
+        texts = [text for text in dict.fromkeys([] if is_test(path) else texts_of(path)) if text not in seen]
+        seen.update(texts)
         if texts:
             lines += [f"== {path}", *(text.replace("\n", "\\n") for text in texts), ""]
     if "--write" in sys.argv:

@@ -18,6 +18,7 @@ mod library;
 mod lz4;
 mod parts;
 #[cfg(test)]
+#[path = "codec/tests/samples.rs"]
 mod samples;
 mod seek;
 mod zlib;

@@ -191,10 +191,7 @@ pub fn read_exact_at(content: &dyn Content, offset: u64, buf: &mut [u8]) -> Resu
         let at = offset.saturating_add(done as u64);
         match content.read_at(at, rest)? {
             0 => {
-                return Err(Error::damaged(format!(
-                    "the data ends at byte {at}, {} bytes early",
-                    rest.len()
-                )));
+                return Err(Error::damaged(format!("the data end at byte {at}, {} bytes early", rest.len())));
             }
             read => done += read,
         }

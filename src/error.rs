@@ -258,6 +258,15 @@ pub(crate) fn errno(errno: i32) -> Error {
     io::Error::from_raw_os_error(errno).into()
 }
 
+/// Returns alternatives as text: `a, b or c`.
+pub(crate) fn one_of(words: &[impl AsRef<str>]) -> String {
+    let words: Vec<_> = words.iter().map(AsRef::as_ref).collect();
+    match words.split_last() {
+        Some((last, others)) if !others.is_empty() => format!("{} or {last}", others.join(", ")),
+        _ => words.concat(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

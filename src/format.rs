@@ -24,7 +24,7 @@ use std::sync::Arc;
 use crate::cache::Cache;
 use crate::content::Content;
 use crate::content::folder::{Attributes, File, Node};
-use crate::error::{Error, Kind, Result};
+use crate::error::{Error, Kind, Result, one_of};
 use crate::source::{FileSource, Reach, Source, SourceStat, UrlOpener};
 pub use described::{ArrayFacts, ArraySource, Listener, describe};
 use editor::{EditContext, EditSupport, Editor, SaveTarget};
@@ -175,7 +175,7 @@ pub fn open_editor(path: &Path, edits: &EditContext) -> Result<Box<dyn Editor>> 
 }
 
 fn unrecognised(file: &Path, head: &[u8]) -> Error {
-    let titles = || FORMATS.iter().map(|format| format.title()).collect::<Vec<_>>().join(" or ");
+    let titles = || one_of(&FORMATS.iter().map(|format| format.title()).collect::<Vec<_>>());
     let is_text = || head.iter().all(|byte| byte.is_ascii_graphic() || byte.is_ascii_whitespace());
     let message = match (head, foreign::describe(head)) {
         ([], _) => format!("is not {}: it is empty", titles()),

@@ -55,12 +55,12 @@ const ATTEMPTS: usize = 3;
 #[derive(Debug)]
 pub struct History {
     dir: HeldDir,
-    trouble: Mutex<Trouble>,
+    trouble: Mutex<FirstError>,
 }
 
 /// The first error of keeping a text, until [`History::trouble`] returns it.
 #[derive(Debug)]
-enum Trouble {
+enum FirstError {
     None,
     New(Error),
     Told,
@@ -127,7 +127,7 @@ impl History {
     }
 
     fn of(dir: HeldDir) -> Self {
-        Self { dir, trouble: Mutex::new(Trouble::None) }
+        Self { dir, trouble: Mutex::new(FirstError::None) }
     }
 
     /// Keeps a text that a save is about to replace. Returns `None` if that fails, or if the text is too
@@ -135,8 +135,8 @@ impl History {
     pub fn keep(&self, replaced: &Replaced<'_>) -> Option<KeptText<'_>> {
         self.try_to_keep(replaced).unwrap_or_else(|error| {
             let mut trouble = self.trouble.lock().unwrap_or_else(PoisonError::into_inner);
-            if matches!(*trouble, Trouble::None) {
-                *trouble = Trouble::New(error.of(self.dir.path()));
+            if matches!(*trouble, FirstError::None) {
+                *trouble = FirstError::New(error.of(self.dir.path()));
             }
             None
         })
@@ -156,7 +156,7 @@ impl History {
         if !is_ours(&rustix::fs::fstat(&opened)?) {
             return Err(Error::new(
                 Kind::Refused,
-                "other users can write to its directory 'history': remove it",
+                "its directory 'history' belongs to another user, or other users can write to it: remove that directory",
             ));
         }
         Ok((state, opened))
@@ -191,8 +191,8 @@ impl History {
     pub fn trouble(&self) -> Option<Error> {
         let mut trouble = self.trouble.lock().unwrap_or_else(PoisonError::into_inner);
         match &*trouble {
-            Trouble::New(_) => match std::mem::replace(&mut *trouble, Trouble::Told) {
-                Trouble::New(error) => Some(error.within("the replaced text is not kept in the history")),
+            FirstError::New(_) => match std::mem::replace(&mut *trouble, FirstError::Told) {
+                FirstError::New(error) => Some(error.within("the replaced text is not kept in the history")),
                 _ => None,
             },
             _ => None,

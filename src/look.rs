@@ -30,7 +30,7 @@ use crate::cache::Cache;
 use crate::daemon;
 use crate::error::{Error, Result, one_line};
 use crate::exit;
-use crate::host::stat::Kind;
+use crate::host::stat::FileKind;
 use crate::log::complain;
 use crate::named::{self, Named, Servers};
 use crate::options::Options;
@@ -119,7 +119,7 @@ impl Look {
     /// Opens the file at a path; links are followed.
     fn file_at(&self, path: &Path) -> Result<ReadHandle> {
         let found = self.find(path, true)?;
-        if found.attr.kind == Kind::Directory {
+        if found.attr.kind == FileKind::Directory {
             return Err(as_system_says(libc::EISDIR, "Is a directory"));
         }
         self.open_file(found.parent, &found.name)
@@ -155,7 +155,7 @@ impl Look {
         let listing = self.vfs.open_dir(found.attr.ino)?;
         let mut names = Vec::new();
         self.vfs.read_dir(&listing, 2, false, &mut |item: DirItem<'_>| {
-            names.push((item.name.to_owned(), item.kind == Kind::Directory));
+            names.push((item.name.to_owned(), item.kind == FileKind::Directory));
             false
         })?;
         names.sort();

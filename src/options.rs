@@ -15,7 +15,7 @@ use std::os::unix::ffi::OsStrExt;
 
 use foreign::Foreign;
 
-use crate::error::{Error, Kind, Result};
+use crate::error::{Error, Kind, Result, one_of};
 use crate::folder::verify::Verify;
 use crate::format::editor::{EditOptions, Validation};
 use crate::format::view_names;
@@ -239,7 +239,7 @@ impl Options {
     /// Takes an option with one of a few words as its value.
     fn take_choice(&mut self, known: KnownOption, value: &[u8]) -> Result<()> {
         let name = known.name;
-        let other = || Err(bad(name, value, &one_of(known)));
+        let other = || Err(bad(name, value, &one_of(&known.values().collect::<Vec<_>>())));
         match name {
             "verify" => match value {
                 b"off" => self.verify = Verify::Off,
@@ -351,16 +351,6 @@ fn views(value: &[u8]) -> Result<ShownViews> {
 fn no_view(name: &[u8]) -> Error {
     let names: Vec<_> = view_names().collect::<BTreeSet<_>>().into_iter().collect();
     bad("views", name, &format!("all, none, or one of {}", names.join(", ")))
-}
-
-/// Returns the values of an option as text: `off, first-read or always`.
-fn one_of(known: KnownOption) -> String {
-    let values: Vec<_> = known.values().collect();
-    match values.split_last() {
-        Some((last, [])) => (*last).to_owned(),
-        Some((last, others)) => format!("{} or {last}", others.join(", ")),
-        None => String::new(),
-    }
 }
 
 fn usage(message: impl Into<String>) -> Error {

@@ -47,7 +47,7 @@ use crate::folder::serials::Serials;
 use crate::format::editor::{EditContext, EditSupport, Editor, TextVersion};
 use crate::format::view_names;
 use crate::host::detect::EntryPosition;
-use crate::host::stat::{Kind, Stat, Time};
+use crate::host::stat::{FileKind, Stat, Time};
 use crate::overlay::file::{Backing, Body, FileStat, MOST_BYTES, OverlayFile, Quota, copy, now};
 use crate::overlay::refusal::ERROR;
 use crate::overlay::state_dir::{ScratchDir, StateDir, in_memory, stem_of};
@@ -382,17 +382,17 @@ impl Overlay {
         let body = locked(&overlay_file.body);
         let (kind, size, times) = match &body.backing {
             // A half-saved source can't be read at present, but it can be written, which settles it.
-            Backing::Source if self.mounted()?.is_unsettled() => (Kind::File, 0, self.times(&state)?),
-            Backing::Source => (Kind::File, self.saved_text()?.len(), self.times(&state)?),
+            Backing::Source if self.mounted()?.is_unsettled() => (FileKind::File, 0, self.times(&state)?),
+            Backing::Source => (FileKind::File, self.saved_text()?.len(), self.times(&state)?),
             Backing::File(_) => {
                 let again = body.refusal().filter(|_| self.is_tree(&state, overlay_file));
                 let (size, times) = again
                     .and_then(|_| self.after_refusal(&state).ok())
                     .unwrap_or((body.size, (body.mtime, body.ctime)));
-                (Kind::File, size, times)
+                (FileKind::File, size, times)
             }
-            Backing::Text(_) => (Kind::File, body.size, (body.mtime, body.ctime)),
-            Backing::Link(text) => (Kind::Link, text.len() as u64, (body.mtime, body.ctime)),
+            Backing::Text(_) => (FileKind::File, body.size, (body.mtime, body.ctime)),
+            Backing::Link(text) => (FileKind::Link, text.len() as u64, (body.mtime, body.ctime)),
         };
         // With `allow_other`, the permissions of the tree are those of the source.
         let own = !(self.position.location.is_shared() && self.is_tree(&state, overlay_file));

@@ -21,7 +21,7 @@ use std::sync::Arc;
 use crate::error::Result;
 
 pub use buffered::BufferedSource;
-pub use file::{FileSource, Held, Lent};
+pub use file::{AnyGuard, FileSource, Lent};
 pub use memory::MemorySource;
 pub use place::{ListedStat, Place, PlaceEntry, PlaceKind, PlaceStat, SCHEMES};
 pub use readers::{Moved, NoReaders, Readers};
@@ -97,7 +97,8 @@ pub trait Surroundings: Send + Sync + std::fmt::Debug {
 pub trait UrlOpener: Send + Sync + std::fmt::Debug {
     /// Opens the file at an http or https URL.
     ///
-    /// # Errors The URL is not valid, must not be requested, or can't be read; the message says which.
+    /// # Errors
+    /// The URL is not valid, must not be requested, or can't be read; the message says which.
     fn open(&self, url: &str) -> Result<Arc<dyn Source>>;
 }
 

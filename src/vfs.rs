@@ -60,7 +60,7 @@ use crate::format::Context;
 use crate::format::editor::EditContext;
 use crate::history::History;
 use crate::host::detect::FormatDetector;
-use crate::host::stat::{Kind, Stat};
+use crate::host::stat::{FileKind, Stat};
 use crate::overlay::file::{Backing, OverlayFile};
 use crate::overlay::lazy::LazyOverlay;
 use crate::overlay::{Overlay, SharedByOverlays};
@@ -322,9 +322,9 @@ impl Vfs {
 
     fn attr_of_state(&self, view: &ViewNode, mounted: &MountedFile, state: &NodeState) -> Attr {
         let kind = match state.kind {
-            folder::EntryKind::Folder => Kind::Directory,
-            folder::EntryKind::Link => Kind::Link,
-            folder::EntryKind::File => Kind::File,
+            folder::EntryKind::Folder => FileKind::Directory,
+            folder::EntryKind::Link => FileKind::Link,
+            folder::EntryKind::File => FileKind::File,
         };
         let attr = self.ownership.attr(Ino::of(view.serial), kind, state.size, &mounted.look().stat);
         Attr { mtime: state.mtime, ..attr }
@@ -351,8 +351,8 @@ impl Vfs {
     /// Returns the attributes of a mounted file's directory; `stat` is the file's stat.
     fn own_folder(&self, ino: Ino, folder: &LazyOverlay, stat: &Stat) -> Attr {
         let attr = match self.shared {
-            Some(_) => self.ownership.writable(ino, Kind::Directory, 0, stat),
-            None => self.ownership.attr(ino, Kind::Directory, 0, stat),
+            Some(_) => self.ownership.writable(ino, FileKind::Directory, 0, stat),
+            None => self.ownership.attr(ino, FileKind::Directory, 0, stat),
         };
         match folder.used_overlay().and_then(|overlay| overlay.changed()) {
             Some(time) => Attr { mtime: time.max(attr.mtime), ctime: time.max(attr.ctime), ..attr },
@@ -365,7 +365,7 @@ impl Vfs {
         let own = |kind, size, stat: &Stat| self.ownership.attr(ino, kind, size, stat);
         Ok(match &entry.class {
             Class::Sources { sources, stat, .. } => {
-                Attr { nlink: 2 + sources.len() as u32, ..own(Kind::Directory, 0, stat) }
+                Attr { nlink: 2 + sources.len() as u32, ..own(FileKind::Directory, 0, stat) }
             }
             Class::Folder(folder) => {
                 // Until a program looks into the file, its attributes come from the listing of its directory.
@@ -382,9 +382,11 @@ impl Vfs {
                 };
                 self.own_folder(ino, folder, &look)
             }
-            Class::Directory { key, .. } => own(Kind::Directory, 0, &entry::stat_entry(entry, *key)?),
+            Class::Directory { key, .. } => own(FileKind::Directory, 0, &entry::stat_entry(entry, *key)?),
             Class::File { first, .. } => self.ownership.mirrored(ino, &entry::stat_entry(entry, first.key)?),
-            Class::Link { key, text } => own(Kind::Link, text.len() as u64, &entry::stat_entry(entry, *key)?),
+            Class::Link { key, text } => {
+                own(FileKind::Link, text.len() as u64, &entry::stat_entry(entry, *key)?)
+            }
             Class::Special { key, kind } => own(*kind, 0, &entry::stat_entry(entry, *key)?),
         })
     }
@@ -420,6 +422,6 @@ impl Vfs {
         let mounted = self.mounted(entry)?;
         let stat = mounted.look().stat;
         let size = mounted.opened()?.container()?.tree().len();
-        Ok(self.ownership.writable(Ino::of_tree_in(entry.serial), Kind::File, size, &stat))
+        Ok(self.ownership.writable(Ino::of_tree_in(entry.serial), FileKind::File, size, &stat))
     }
 }

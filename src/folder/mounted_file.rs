@@ -25,7 +25,7 @@ use crate::folder::serials::Serials;
 use crate::folder::verify::{Checks, Verifier};
 use crate::format::Container;
 use crate::host::location::Location;
-use crate::host::stat::{Kind, Stat};
+use crate::host::stat::{FileKind, Stat};
 use crate::source::{Source, SourceVersion};
 use crate::sync::{Rank, Ranked, RankedMutex, locked};
 use crate::view::root::RootFolder;
@@ -77,7 +77,7 @@ impl CurrentFile {
             return Ok(mounted.clone());
         }
         let stat = location.stat()?;
-        if stat.kind != Kind::File {
+        if stat.kind != FileKind::File {
             return Err(rustix::io::Errno::STALE.into());
         }
         if let Some(mounted) = current.as_ref().filter(|mounted| mounted.is(&stat)) {
@@ -476,5 +476,5 @@ struct Read {
 }
 
 fn same_life(old: &Stat, new: &Stat) -> bool {
-    new.kind == Kind::File && old.source.version.same_file(&new.source.version)
+    new.kind == FileKind::File && old.source.version.same_file(&new.source.version)
 }

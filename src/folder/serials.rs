@@ -21,7 +21,10 @@ impl Serials {
     pub(crate) fn next(&self) -> Result<u64> {
         let next = |serial: u64| Some(serial + 1).filter(|next| *next <= MOST);
         self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next).map_err(|_| {
-            Error::new(Kind::System(libc::ENFILE), "all node numbers are used up: mount the source again")
+            Error::new(
+                Kind::System(libc::ENFILE),
+                "all inode numbers are used: unmount the source, and mount it again",
+            )
         })
     }
 }

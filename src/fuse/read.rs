@@ -154,11 +154,7 @@ fn why_short(content: &dyn Content, at: u64) -> Option<Error> {
         return None;
     }
     let again = content.read_at(at, &mut [0]);
-    Some(
-        again.err().unwrap_or_else(|| {
-            Error::damaged(format!("byte {at} can't be had at once with those before it"))
-        }),
-    )
+    Some(again.err().unwrap_or_else(|| Error::damaged(format!("the read ended early, before byte {at}"))))
 }
 
 /// Lends the bytes of a read from the source's mapping, if all of them are contiguous there.

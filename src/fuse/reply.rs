@@ -8,7 +8,7 @@ use fuser::{
 };
 
 use crate::error::{Error, Result};
-use crate::host::stat::{Kind, Time};
+use crate::host::stat::{FileKind, Time};
 use crate::vfs::Attr;
 
 /// Returns the errno of an error.
@@ -16,15 +16,15 @@ pub(crate) fn errno(error: &Error) -> Errno {
     Errno::from_i32(error.errno())
 }
 
-pub(crate) fn kind(kind: Kind) -> FileType {
+pub(crate) fn kind(kind: FileKind) -> FileType {
     match kind {
-        Kind::File => FileType::RegularFile,
-        Kind::Directory => FileType::Directory,
-        Kind::Link => FileType::Symlink,
-        Kind::Fifo => FileType::NamedPipe,
-        Kind::Socket => FileType::Socket,
-        Kind::CharDevice => FileType::CharDevice,
-        Kind::BlockDevice => FileType::BlockDevice,
+        FileKind::File => FileType::RegularFile,
+        FileKind::Directory => FileType::Directory,
+        FileKind::Link => FileType::Symlink,
+        FileKind::Fifo => FileType::NamedPipe,
+        FileKind::Socket => FileType::Socket,
+        FileKind::CharDevice => FileType::CharDevice,
+        FileKind::BlockDevice => FileType::BlockDevice,
     }
 }
 

@@ -23,7 +23,7 @@ use rustix::io::Errno;
 
 use crate::error::Result;
 use crate::host::at::{open_as, stat_of};
-use crate::host::stat::{Kind, Stat};
+use crate::host::stat::{FileKind, Stat};
 
 /// Attribute with a POSIX ACL: a version (2), then entries of tag, permissions and id. All are little-endian;
 /// their lengths are 4, 2, 2 and 4 bytes.
@@ -42,7 +42,7 @@ pub(crate) fn stat_in(dir: BorrowedFd<'_>, name: &OsStr) -> Result<Stat> {
     let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let held = open_as(dir, name, flags)?;
     let stat = stat_of(&held)?;
-    if stat.kind == Kind::Link {
+    if stat.kind == FileKind::Link {
         return Ok(stat);
     }
     Ok(Stat { mode: cut_down(held.as_fd(), stat.mode), ..stat })

@@ -28,7 +28,7 @@ use crate::host::local::LocalPath;
 use crate::host::local::link::{self, LinkForm};
 use crate::host::location::{Location, Name, OpenDir};
 use crate::host::mounts::Foreign;
-use crate::host::stat::{Kind, Stat};
+use crate::host::stat::{FileKind, Stat};
 use crate::source::{Place, PlaceStat, Source, SourceStat, SourceVersion, read_up_to};
 
 /// The location of an entry, and the file system or server that may never answer requests about it.
@@ -49,7 +49,7 @@ impl EntryPosition {
 
 /// The file or directory found at a name.
 #[derive(Debug)]
-pub(crate) struct Seen {
+pub(crate) struct Detected {
     pub(crate) position: EntryPosition,
     pub(crate) stat: Stat,
     pub(crate) shape: EntryForm,
@@ -65,13 +65,13 @@ pub(crate) enum EntryForm {
     Special,
 }
 
-impl Seen {
+impl Detected {
     /// Returns the type that programs see.
-    pub(crate) fn kind(&self) -> Kind {
+    pub(crate) fn kind(&self) -> FileKind {
         match self.shape {
-            EntryForm::Directory | EntryForm::Folder => Kind::Directory,
-            EntryForm::File => Kind::File,
-            EntryForm::Link(_) => Kind::Link,
+            EntryForm::Directory | EntryForm::Folder => FileKind::Directory,
+            EntryForm::File => FileKind::File,
+            EntryForm::Link(_) => FileKind::Link,
             EntryForm::Special => self.stat.kind,
         }
     }
@@ -102,7 +102,7 @@ impl FormatDetector {
     }
 
     /// Returns the entry `name` of a mirrored directory.
-    pub(crate) fn look(&self, dir: &OpenDir<'_>, name: &OsStr) -> Result<Seen> {
+    pub(crate) fn look(&self, dir: &OpenDir<'_>, name: &OsStr) -> Result<Detected> {
         let (parent, dir) = match dir {
             OpenDir::Local(parent, dir) => (parent, dir.as_fd()),
             OpenDir::Elsewhere(place) => {
@@ -122,14 +122,14 @@ impl FormatDetector {
         }
         let stat = parent.origin().stat_in(dir, name)?;
         let path = parent.join(name).found(dir, &stat)?;
-        if stat.kind != Kind::Link {
+        if stat.kind != FileKind::Link {
             return self.seen(path, dir, name, stat);
         }
         match link::judge(&path)? {
             LinkForm::Link(text) => {
                 let position =
                     EntryPosition { location: Location::Local(path), foreign: Foreign::of(stat.key) };
-                Ok(Seen { position, stat, shape: EntryForm::Link(text) })
+                Ok(Detected { position, stat, shape: EntryForm::Link(text) })
             }
             LinkForm::Followed(end) => self.seen(path.followed(), end.dir.as_fd(), &end.name, end.stat),
         }
@@ -137,7 +137,7 @@ impl FormatDetector {
 
     /// Returns the entry `name` of a directory elsewhere as the directory's listing shows it, without a
     /// request. The flag is true if all attributes are known.
-    pub(crate) fn listed(&self, dir: &OpenDir<'_>, name: &Name) -> Option<(Seen, bool)> {
+    pub(crate) fn listed(&self, dir: &OpenDir<'_>, name: &Name) -> Option<(Detected, bool)> {
         let OpenDir::Elsewhere(place) = dir else { return None };
         if !place.is_shown_as_listed() {
             return None;
@@ -146,7 +146,7 @@ impl FormatDetector {
         let label = position.location.label();
         let (stat, is_exact) = match (position.location.listed(), name.kind?) {
             (Some(listed), _) => listed,
-            (None, Kind::Directory) => (Stat::elsewhere(&label, PlaceStat::Directory), false),
+            (None, FileKind::Directory) => (Stat::elsewhere(&label, PlaceStat::Directory), false),
             (None, _) => {
                 let version = SourceVersion::of_tag("listed");
                 let stat = SourceStat { size: 0, mtime: (0, 0), version };
@@ -159,13 +159,13 @@ impl FormatDetector {
         Some((seen, is_certain))
     }
 
-    fn seen_by_name(&self, position: EntryPosition, stat: Stat) -> Seen {
+    fn seen_by_name(&self, position: EntryPosition, stat: Stat) -> Detected {
         let shape = match stat.kind {
-            Kind::Directory => EntryForm::Directory,
+            FileKind::Directory => EntryForm::Directory,
             _ if self.by_name.is_folder(&position.location) => EntryForm::Folder,
             _ => EntryForm::File,
         };
-        Seen { position, stat, shape }
+        Detected { position, stat, shape }
     }
 
     /// True if no format recognises the first bytes of a file elsewhere. Remembers the result for later
@@ -181,7 +181,7 @@ impl FormatDetector {
 
     /// Returns the type that programs see for a name in a mirrored directory. If the directory entry contains
     /// the type, no stat is needed.
-    pub(crate) fn kind(&self, dir: &OpenDir<'_>, entry: &Name) -> Result<Kind> {
+    pub(crate) fn kind(&self, dir: &OpenDir<'_>, entry: &Name) -> Result<FileKind> {
         let Name { name, kind: told, inode } = entry;
         let OpenDir::Local(parent, held) = dir else {
             return match (told, self.listed(dir, entry)) {
@@ -192,20 +192,20 @@ impl FormatDetector {
         let mountpoint = parent.mountpoint();
         let is_mount = mountpoint.map(|mountpoint| mountpoint.is_at(held.as_fd(), name)).transpose()?;
         let known = match told {
-            Some(Kind::File) if is_mount != Some(true) => self.knows_at_once(held.as_fd(), name, *inode),
+            Some(FileKind::File) if is_mount != Some(true) => self.knows_at_once(held.as_fd(), name, *inode),
             _ => None,
         };
         match *told {
             _ if is_mount == Some(true) => Err(hidden()),
-            _ if known == Some(true) => Ok(Kind::Directory),
-            _ if known == Some(false) => Ok(Kind::File),
-            None | Some(Kind::File | Kind::Link) => Ok(self.look(dir, name)?.kind()),
+            _ if known == Some(true) => Ok(FileKind::Directory),
+            _ if known == Some(false) => Ok(FileKind::File),
+            None | Some(FileKind::File | FileKind::Link) => Ok(self.look(dir, name)?.kind()),
             Some(kind) => Ok(kind),
         }
     }
 
     /// Returns the entry at a known position, such as that of the source itself.
-    pub(crate) fn look_at(&self, position: &EntryPosition) -> Result<Seen> {
+    pub(crate) fn look_at(&self, position: &EntryPosition) -> Result<Detected> {
         let path = match &position.location {
             Location::Local(path) => path,
             Location::Elsewhere(_) => return self.seen_elsewhere(position.clone()),
@@ -215,28 +215,30 @@ impl FormatDetector {
         self.seen(path.clone().found(dir.as_fd(), &stat)?, dir.as_fd(), &name, stat)
     }
 
-    fn seen(&self, path: LocalPath, dir: BorrowedFd<'_>, name: &OsStr, stat: Stat) -> Result<Seen> {
+    fn seen(&self, path: LocalPath, dir: BorrowedFd<'_>, name: &OsStr, stat: Stat) -> Result<Detected> {
         let shape = match stat.kind {
-            Kind::Directory => EntryForm::Directory,
-            Kind::File if self.recognises(&path, dir, name, &stat)? => EntryForm::Folder,
-            Kind::File => EntryForm::File,
+            FileKind::Directory => EntryForm::Directory,
+            FileKind::File if self.recognises(&path, dir, name, &stat)? => EntryForm::Folder,
+            FileKind::File => EntryForm::File,
             // The target of a followed link is a link only if another program has just replaced the target.
-            Kind::Link | Kind::Fifo | Kind::Socket | Kind::CharDevice | Kind::BlockDevice => {
-                EntryForm::Special
-            }
+            FileKind::Link
+            | FileKind::Fifo
+            | FileKind::Socket
+            | FileKind::CharDevice
+            | FileKind::BlockDevice => EntryForm::Special,
         };
         let foreign = Foreign::of(stat.key).or(path.is_followed().then_some(Foreign::LINKED));
-        Ok(Seen { position: EntryPosition { location: Location::Local(path), foreign }, stat, shape })
+        Ok(Detected { position: EntryPosition { location: Location::Local(path), foreign }, stat, shape })
     }
 
-    fn seen_elsewhere(&self, position: EntryPosition) -> Result<Seen> {
+    fn seen_elsewhere(&self, position: EntryPosition) -> Result<Detected> {
         let stat = position.location.stat()?;
         let shape = match stat.kind {
-            Kind::Directory => EntryForm::Directory,
+            FileKind::Directory => EntryForm::Directory,
             _ if self.recognises_elsewhere(&position.location, &stat)? => EntryForm::Folder,
             _ => EntryForm::File,
         };
-        Ok(Seen { position, stat, shape })
+        Ok(Detected { position, stat, shape })
     }
 
     /// True if a format recognises the file elsewhere; false if the file can't be read.
@@ -308,7 +310,7 @@ impl FormatDetector {
     /// alone do not decide that.
     fn knows_at_once(&self, dir: BorrowedFd<'_>, name: &OsStr, inode: u64) -> Option<bool> {
         if self.remembered.may_have(inode) {
-            let stat = stat_in(dir, name).ok().filter(|stat| stat.kind == Kind::File)?;
+            let stat = stat_in(dir, name).ok().filter(|stat| stat.kind == FileKind::File)?;
             if let Some(known) = self.remembered.get(&stat) {
                 return Some(known);
             }

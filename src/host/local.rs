@@ -25,7 +25,7 @@ use crate::format::editor::SaveTarget;
 use crate::host::acl;
 use crate::host::acl::stat_of_held;
 use crate::host::at::{HOLD, descend, may_write, open, open_as, stat_in, stat_of, step};
-use crate::host::stat::{FileKey, Kind, Stat};
+use crate::host::stat::{FileKey, FileKind, Stat};
 use crate::source::{FileSource, Source, storage};
 
 /// A directory that was opened before mounting.
@@ -73,7 +73,7 @@ impl OpenedDirectory {
 pub(crate) struct Name {
     pub(crate) name: OsString,
     /// Type in the directory entry, if it has one.
-    pub(crate) kind: Option<Kind>,
+    pub(crate) kind: Option<FileKind>,
     /// Inode number in the directory entry; 0 if the name does not come from a directory.
     pub(crate) inode: u64,
 }
@@ -112,7 +112,7 @@ impl FoundFile {
     /// True if the file is still there, or a file with the same owner, group and mode has replaced it.
     fn is(&self, stat: &Stat) -> bool {
         let rights = |stat: &Stat| (stat.uid, stat.gid, stat.mode);
-        let is_file = self.stat.kind == Kind::File && stat.kind == Kind::File;
+        let is_file = self.stat.kind == FileKind::File && stat.kind == FileKind::File;
         self.stat.key == stat.key || is_file && rights(&self.stat) == rights(stat)
     }
 }
@@ -290,7 +290,7 @@ impl LocalPath {
                 let name = OsStr::from_bytes(found.file_name().to_bytes());
                 if name != "." && name != ".." {
                     let kind = found.file_type();
-                    let kind = (kind != FileType::Unknown).then(|| Kind::of(kind));
+                    let kind = (kind != FileType::Unknown).then(|| FileKind::of(kind));
                     names.push(Name { name: name.to_owned(), kind, inode: found.ino() });
                 }
             }

@@ -18,7 +18,7 @@ use crate::host::at::stat_of;
 use crate::host::local::{Dir, LocalPath};
 use crate::host::mounts::{self, Foreign};
 use crate::host::pinned::PinnedSource;
-use crate::host::stat::{FileKey, Kind, Stat};
+use crate::host::stat::{FileKey, FileKind, Stat};
 use crate::source::{ListedStat, Place, PlaceKind, PlaceStat, Source};
 use crate::workers::while_waiting;
 
@@ -205,8 +205,8 @@ impl Location {
         };
         let names = ask(place, |place| place.list())?.into_iter().map(|(name, kind)| {
             let kind = match kind {
-                PlaceKind::File => Kind::File,
-                PlaceKind::Directory => Kind::Directory,
+                PlaceKind::File => FileKind::File,
+                PlaceKind::Directory => FileKind::Directory,
             };
             Name { name, kind: Some(kind), inode: 0 }
         });
@@ -237,7 +237,7 @@ impl OpenDir<'_> {
         match self {
             Self::Local(_, dir) => {
                 let stat = Stat::from(mounts::check(dir.as_fd(), name).ok()??);
-                if stat.kind == Kind::Link { Some(Foreign::LINKED) } else { Foreign::of(stat.key) }
+                if stat.kind == FileKind::Link { Some(Foreign::LINKED) } else { Foreign::of(stat.key) }
             }
             Self::Elsewhere(place) => Some(Foreign::of_server(place.server())),
         }

@@ -46,7 +46,7 @@ impl FileKey {
 /// The result of stat, in integer types that do not depend on the machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Stat {
-    pub(crate) kind: Kind,
+    pub(crate) kind: FileKind,
     pub(crate) key: FileKey,
     pub(crate) source: SourceStat,
     pub(crate) mode: u32,
@@ -68,7 +68,7 @@ impl From<rustix::fs::Stat> for Stat {
             mtime: (stat.st_mtime as i64, stat.st_mtime_nsec as u32),
         };
         Self {
-            kind: Kind::of(FileType::from_raw_mode(stat.st_mode as _)),
+            kind: FileKind::of(FileType::from_raw_mode(stat.st_mode as _)),
             key: FileKey::Local(identity.device, identity.inode),
             source: identity.into(),
             mode: stat.st_mode as u32 & 0o7777,
@@ -90,7 +90,7 @@ impl From<rustix::fs::Statx> for Stat {
             mtime: (stat.stx_mtime.tv_sec, stat.stx_mtime.tv_nsec),
         };
         Self {
-            kind: Kind::of(FileType::from_raw_mode(stat.stx_mode.into())),
+            kind: FileKind::of(FileType::from_raw_mode(stat.stx_mode.into())),
             key: FileKey::Local(identity.device, identity.inode),
             source: identity.into(),
             mode: u32::from(stat.stx_mode) & 0o7777,
@@ -108,10 +108,10 @@ impl Stat {
     /// users may read it.
     pub(crate) fn elsewhere(address: &Path, found: PlaceStat) -> Self {
         let (kind, mode, version, source) = match found {
-            PlaceStat::File(source) => (Kind::File, 0o444, Some(source.version), source),
+            PlaceStat::File(source) => (FileKind::File, 0o444, Some(source.version), source),
             PlaceStat::Directory => {
                 let version = SourceVersion::of_tag("");
-                (Kind::Directory, 0o555, None, SourceStat { size: 0, mtime: (0, 0), version })
+                (FileKind::Directory, 0o555, None, SourceStat { size: 0, mtime: (0, 0), version })
             }
         };
         Self {
@@ -130,7 +130,7 @@ impl Stat {
 
 /// The file types of stat.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Kind {
+pub enum FileKind {
     /// A regular file.
     File,
     /// A directory.
@@ -147,7 +147,7 @@ pub enum Kind {
     BlockDevice,
 }
 
-impl Kind {
+impl FileKind {
     pub(crate) fn of(kind: FileType) -> Self {
         match kind {
             FileType::Directory => Self::Directory,

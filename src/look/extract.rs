@@ -19,7 +19,7 @@ use super::{Look, PAUSE, again};
 use crate::error::{Error, Kind, Result, one_line};
 use crate::exit;
 use crate::host::mounts::Foreign;
-use crate::host::stat;
+use crate::host::stat::{FileKind, Stat};
 use crate::log::complain;
 use crate::progress::Progress;
 use crate::vfs::{Attr, Ino};
@@ -146,7 +146,7 @@ impl<'a> Run<'a> {
             signal_hook::flag::register(number, is_second.clone())?;
             signal_hook::flag::register_usize(number, signal.clone(), number as usize)?;
         }
-        let key = stat::Stat::from(rustix::fs::fstat(dir)?).key;
+        let key = Stat::from(rustix::fs::fstat(dir)?).key;
         Ok(Self {
             look,
             force: extraction.force,
@@ -277,15 +277,15 @@ impl<'a> Run<'a> {
             Err(error) => return self.refuse(error).map(|()| None),
         };
         let outcome = match attr.kind {
-            stat::Kind::Directory => match place::enter(place.dir, place.name) {
+            FileKind::Directory => match place::enter(place.dir, place.name) {
                 Ok((entered, made)) => {
                     self.look.vfs.forget(attr.ino, 1);
                     return Ok(Some((entered, made.then_some(attr))));
                 }
                 Err(error) => Err(error),
             },
-            stat::Kind::File => self.file(parent, name, place)?,
-            stat::Kind::Link => self.look.vfs.read_link(attr.ino).and_then(|target| {
+            FileKind::File => self.file(parent, name, place)?,
+            FileKind::Link => self.look.vfs.read_link(attr.ino).and_then(|target| {
                 place.check_free()?;
                 place.link(&target, &attr)
             }),

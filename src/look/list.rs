@@ -13,7 +13,7 @@ use super::zone::Zone;
 use super::{Look, written};
 use crate::error::{Error, in_json, one_line};
 use crate::exit;
-use crate::host::stat::Kind;
+use crate::host::stat::FileKind;
 use crate::source::Time;
 use crate::time::{instant, precise_instant};
 use crate::vfs::{Attr, Ino};
@@ -85,7 +85,7 @@ impl<'a> Run<'a> {
         let (mut files, mut directories) = (Vec::new(), Vec::new());
         for path in paths {
             match self.look.find(path, false) {
-                Ok(found) if found.attr.kind == Kind::Directory => {
+                Ok(found) if found.attr.kind == FileKind::Directory => {
                     directories.push((path.clone(), found.attr.ino));
                 }
                 Ok(found) => files.push(self.line(path.as_os_str().to_owned(), Ok(found.attr))),
@@ -135,7 +135,7 @@ impl<'a> Run<'a> {
                 self.fail(&path.join(&name), error);
             }
             if let Ok(attr) = &attr
-                && attr.kind == Kind::Directory
+                && attr.kind == FileKind::Directory
                 && self.listing.recursive
             {
                 within.push((path.join(&name), attr.ino));
@@ -166,7 +166,7 @@ impl<'a> Run<'a> {
     }
 
     fn line(&self, name: OsString, attr: Result<Attr, Error>) -> Line {
-        let link = attr.as_ref().ok().filter(|attr| attr.kind == Kind::Link);
+        let link = attr.as_ref().ok().filter(|attr| attr.kind == FileKind::Link);
         let target = link.and_then(|attr| self.look.vfs.read_link(attr.ino).ok());
         Line { name, attr, target }
     }
@@ -205,7 +205,7 @@ impl<'a> Run<'a> {
     fn columns(&mut self, line: &Line) -> [String; 5] {
         let Ok(attr) = &line.attr else { return ["?"; 5].map(str::to_owned) };
         let size = match attr.kind {
-            Kind::CharDevice | Kind::BlockDevice => {
+            FileKind::CharDevice | FileKind::BlockDevice => {
                 let device = u64::from(attr.rdev);
                 format!("{}, {}", rustix::fs::major(device), rustix::fs::minor(device))
             }
@@ -272,28 +272,28 @@ fn shown(name: &OsStr) -> String {
     one_line(&name.to_string_lossy())
 }
 
-fn word(kind: Kind) -> &'static str {
+fn word(kind: FileKind) -> &'static str {
     match kind {
-        Kind::File => "file",
-        Kind::Directory => "directory",
-        Kind::Link => "link",
-        Kind::Fifo => "fifo",
-        Kind::Socket => "socket",
-        Kind::CharDevice => "character device",
-        Kind::BlockDevice => "block device",
+        FileKind::File => "file",
+        FileKind::Directory => "directory",
+        FileKind::Link => "link",
+        FileKind::Fifo => "fifo",
+        FileKind::Socket => "socket",
+        FileKind::CharDevice => "character device",
+        FileKind::BlockDevice => "block device",
     }
 }
 
 /// Returns type and permissions as ten letters.
 fn mode(attr: &Attr) -> String {
     let kind = match attr.kind {
-        Kind::File => '-',
-        Kind::Directory => 'd',
-        Kind::Link => 'l',
-        Kind::Fifo => 'p',
-        Kind::Socket => 's',
-        Kind::CharDevice => 'c',
-        Kind::BlockDevice => 'b',
+        FileKind::File => '-',
+        FileKind::Directory => 'd',
+        FileKind::Link => 'l',
+        FileKind::Fifo => 'p',
+        FileKind::Socket => 's',
+        FileKind::CharDevice => 'c',
+        FileKind::BlockDevice => 'b',
     };
     let bit = |(n, letter)| if attr.mode & (0o400_u16 >> n) == 0 { '-' } else { letter };
     std::iter::once(kind).chain((0u16..).zip("rwxrwxrwx".chars()).map(bit)).collect()

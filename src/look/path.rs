@@ -7,7 +7,7 @@ use std::path::{Component, Path, PathBuf};
 
 use super::{Look, as_system_says};
 use crate::error::{Error, Kind, Result, one_line};
-use crate::host::stat;
+use crate::host::stat::FileKind;
 use crate::vfs::{Attr, Ino};
 
 /// Maximum number of links followed, as in the kernel.
@@ -43,14 +43,14 @@ impl Look {
                 walked.pop();
                 continue;
             }
-            if here.kind != stat::Kind::Directory {
+            if here.kind != FileKind::Directory {
                 return Err(as_system_says(libc::ENOTDIR, "Not a directory"));
             }
             let attr = self.lookup(here.ino, &name).map_err(|error| match error.kind() {
                 Kind::NotFound => self.unknown(&walked),
                 _ => error,
             })?;
-            if attr.kind == stat::Kind::Link && (follow || ends_in_slash || !remaining.is_empty()) {
+            if attr.kind == FileKind::Link && (follow || ends_in_slash || !remaining.is_empty()) {
                 links += 1;
                 if links > MOST_LINKS {
                     return Err(rustix::io::Errno::LOOP.into());
@@ -67,7 +67,7 @@ impl Look {
             walked.push(FoundPath { attr, parent: here.ino, name });
         }
         let found = walked.pop().ok_or_else(leads_out)?;
-        match ends_in_slash && found.attr.kind != stat::Kind::Directory {
+        match ends_in_slash && found.attr.kind != FileKind::Directory {
             true => Err(as_system_says(libc::ENOTDIR, "Not a directory")),
             false => Ok(found),
         }
@@ -82,15 +82,15 @@ impl Look {
         let more = names.len().saturating_sub(NAMED);
         let shown: Vec<_> = names.iter().take(NAMED).map(|name| one_line(&name.to_string_lossy())).collect();
         let place = match within.as_os_str().is_empty() {
-            true => "there is".to_owned(),
-            false => format!("in {} is", within.display()),
+            true => "names there".to_owned(),
+            false => format!("names in {}", within.display()),
         };
         let shown = match (shown.is_empty(), more) {
-            (true, _) => "nothing".to_owned(),
+            (true, _) => "none".to_owned(),
             (false, 0) => shown.join(", "),
             (false, more) => format!("{} and {more} more", shown.join(", ")),
         };
-        Error::new(Kind::NotFound, format!("No such file or directory; {place} {shown}"))
+        Error::new(Kind::NotFound, format!("No such file or directory; {place}: {shown}"))
     }
 }
 

@@ -16,7 +16,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use crate::content::{Content, Text};
 use crate::error::{Result, errno};
 use crate::format::refusal::Refusal;
-use crate::host::stat::{Kind, Stat, Time};
+use crate::host::stat::{FileKind, Stat, Time};
 use crate::sync::RankedMutex;
 
 /// Maximum bytes of all scratch files of a mount, in addition to four times the size of the tree being
@@ -139,7 +139,7 @@ pub(crate) struct OverlayFile {
 /// The stat of an overlay file.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FileStat {
-    pub(crate) kind: Kind,
+    pub(crate) kind: FileKind,
     pub(crate) size: u64,
     /// `None` in `mode`, `uid` and `gid` if the value is that of the source.
     pub(crate) mode: Option<u32>,

@@ -131,7 +131,7 @@ pub(super) struct Forbidden(String);
 
 /// Returns the error for a host that may not be asked.
 pub(super) fn forbidden(host: &str) -> Error {
-    Error::new(Kind::System(libc::EACCES), format!("{host} is not asked: {REASON}"))
+    Error::new(Kind::System(libc::EACCES), format!("{host} is not contacted: {REASON}"))
 }
 
 const REASON: &str = "its address is in a private network, on this machine or reserved, \
@@ -184,7 +184,7 @@ impl Resolver for CheckingResolver {
             }
         }
         if allowed.is_empty() {
-            let why = format!("{} is not asked: {REASON}", uri.host().unwrap_or_default());
+            let why = format!("{} is not contacted: {REASON}", uri.host().unwrap_or_default());
             return Err(ureq::Error::Other(Box::new(Forbidden(why))));
         }
         if self.is_mounted && !is_proxy {

@@ -86,7 +86,7 @@ pub struct Listing {
     next: NextPage,
     pages: usize,
     entries: usize,
-    seen: Seen,
+    seen: NameDigests,
     left_out: usize,
 }
 
@@ -99,12 +99,12 @@ enum NextPage {
 
 /// The digests of names that were listed.
 #[derive(Debug, Default)]
-struct Seen {
+struct NameDigests {
     keys: RandomState,
     names: HashSet<u64>,
 }
 
-impl Seen {
+impl NameDigests {
     /// Adds a name; false if it was listed before.
     fn add(&mut self, name: &str) -> bool {
         self.names.insert(self.keys.hash_one(name))
@@ -118,7 +118,7 @@ impl Seen {
 impl Listing {
     pub(super) fn new(shared: Arc<RemoteState>, directory: &Address, trust: Trust) -> Self {
         let directory = directory.as_directory();
-        let (page, next, seen) = (VecDeque::new(), NextPage::First, Seen::default());
+        let (page, next, seen) = (VecDeque::new(), NextPage::First, NameDigests::default());
         Self { shared, directory, trust, page, next, pages: 0, entries: 0, seen, left_out: 0 }
     }
 

@@ -32,18 +32,18 @@ pub struct Lent<'a> {
     range: std::ops::Range<usize>,
     source: &'a FileSource,
     /// A guard that keeps the bytes in place; released when the bytes are returned.
-    _held: Option<Box<dyn Held + 'a>>,
+    _held: Option<Box<dyn AnyGuard + 'a>>,
 }
 
 /// A guard of any type.
-pub trait Held: std::fmt::Debug {}
+pub trait AnyGuard: std::fmt::Debug {}
 
-impl<T: std::fmt::Debug> Held for T {}
+impl<T: std::fmt::Debug> AnyGuard for T {}
 
 impl<'a> Lent<'a> {
     /// Keeps a guard until the bytes are returned.
     #[must_use]
-    pub fn holding(self, held: impl Held + 'a) -> Self {
+    pub fn holding(self, held: impl AnyGuard + 'a) -> Self {
         let mut lent = self;
         lent._held = Some(Box::new(held));
         lent

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::decode::UNIT;
-use crate::host::stat::{Kind, Stat, Time};
+use crate::host::stat::{FileKind, Stat, Time};
 use crate::vfs::node::Ino;
 
 /// Preferred read size (`st_blksize`) in bytes: a unit, because a unit is decoded as a whole. Older versions
@@ -17,7 +17,7 @@ pub struct Attr {
     /// Inode number.
     pub ino: Ino,
     /// Type of the node.
-    pub kind: Kind,
+    pub kind: FileKind,
     /// Size in bytes; 0 unless the node is a file or a link.
     pub size: u64,
     /// Permissions, without those that the mount removes.
@@ -59,7 +59,7 @@ impl Attr {
     pub fn allows(&self, uid: u32, gid: u32, wanted: u16) -> bool {
         let granted = if uid == 0 {
             // Root may read every file and search every directory.
-            6 | u16::from(self.kind == Kind::Directory || self.mode & 0o111 != 0)
+            6 | u16::from(self.kind == FileKind::Directory || self.mode & 0o111 != 0)
         } else if uid == self.uid {
             self.mode >> 6
         } else if gid == self.gid {
@@ -84,15 +84,15 @@ pub struct Ownership {
 
 impl Ownership {
     /// Returns the attributes of a writable `tree.yaml`, or of its directory, for a file with `stat`.
-    pub(crate) fn writable(&self, ino: Ino, kind: Kind, size: u64, stat: &Stat) -> Attr {
+    pub(crate) fn writable(&self, ino: Ino, kind: FileKind, size: u64, stat: &Stat) -> Attr {
         let attr = self.attr(ino, kind, size, stat);
-        let more = if kind == Kind::Link { 0 } else { self.mode_of(stat) & 0o222 & !self.umask };
+        let more = if kind == FileKind::Link { 0 } else { self.mode_of(stat) & 0o222 & !self.umask };
         Attr { mode: attr.mode | more, ..attr }
     }
 
     /// Returns the attributes of a mirrored file with `stat`. Execute permissions are kept.
     pub(crate) fn mirrored(&self, ino: Ino, stat: &Stat) -> Attr {
-        let attr = self.attr(ino, Kind::File, stat.source.size, stat);
+        let attr = self.attr(ino, FileKind::File, stat.source.size, stat);
         Attr { mode: attr.mode | self.mode_of(stat) & 0o111 & !self.umask, ..attr }
     }
 
@@ -113,17 +113,17 @@ impl Ownership {
     }
 
     /// Returns the attributes of a node derived from a file or directory with `stat`.
-    pub(crate) fn attr(&self, ino: Ino, kind: Kind, size: u64, stat: &Stat) -> Attr {
+    pub(crate) fn attr(&self, ino: Ino, kind: FileKind, size: u64, stat: &Stat) -> Attr {
         let source = self.mode_of(stat);
         let mode = match kind {
             // Changes fail with EROFS. Directories keep the permission to write, because 'rm -r' of a copy needs it.
-            Kind::Directory if stat.kind == Kind::Directory => source,
+            FileKind::Directory if stat.kind == FileKind::Directory => source,
             // A user who can read the file can enter its directory.
-            Kind::Directory => (source & 0o666) | ((source & 0o444) >> 2),
-            Kind::Link => 0o777,
+            FileKind::Directory => (source & 0o666) | ((source & 0o444) >> 2),
+            FileKind::Link => 0o777,
             _ => source & 0o444,
         };
-        let mode = if kind == Kind::Link { mode } else { mode & !self.umask };
+        let mode = if kind == FileKind::Link { mode } else { mode & !self.umask };
         Attr {
             ino,
             kind,
@@ -148,7 +148,7 @@ mod tests {
     use crate::host::stat::FileKey;
     use crate::source::Identity;
 
-    fn stat(kind: Kind, mode: u32) -> Stat {
+    fn stat(kind: FileKind, mode: u32) -> Stat {
         let identity = Identity { device: 1, inode: 2, size: 3, mtime: (-5, 6) };
         Stat {
             kind,
@@ -167,21 +167,21 @@ mod tests {
     fn nothing_can_be_written_nor_read_beyond_the_source() {
         let own = Ownership::default();
         let mode = |kind, source, mode| own.attr(Ino::ROOT, kind, 0, &stat(source, mode)).mode;
-        assert_eq!(mode(Kind::File, Kind::File, 0o666), 0o444);
-        assert_eq!(mode(Kind::File, Kind::File, 0o4755), 0o444);
-        assert_eq!(mode(Kind::File, Kind::File, 0), 0);
-        assert_eq!(mode(Kind::Directory, Kind::File, 0o044), 0o055);
-        assert_eq!(mode(Kind::Directory, Kind::Directory, 0o1777), 0o777);
-        assert_eq!(mode(Kind::Directory, Kind::Directory, 0o700), 0o700);
-        assert_eq!(mode(Kind::Directory, Kind::File, 0o640), 0o750);
-        let mirrored = |mode| own.mirrored(Ino::ROOT, &stat(Kind::File, mode)).mode;
+        assert_eq!(mode(FileKind::File, FileKind::File, 0o666), 0o444);
+        assert_eq!(mode(FileKind::File, FileKind::File, 0o4755), 0o444);
+        assert_eq!(mode(FileKind::File, FileKind::File, 0), 0);
+        assert_eq!(mode(FileKind::Directory, FileKind::File, 0o044), 0o055);
+        assert_eq!(mode(FileKind::Directory, FileKind::Directory, 0o1777), 0o777);
+        assert_eq!(mode(FileKind::Directory, FileKind::Directory, 0o700), 0o700);
+        assert_eq!(mode(FileKind::Directory, FileKind::File, 0o640), 0o750);
+        let mirrored = |mode| own.mirrored(Ino::ROOT, &stat(FileKind::File, mode)).mode;
         assert_eq!([0o4755, 0o750, 0o666].map(mirrored), [0o555, 0o550, 0o444]);
     }
 
     #[test]
     fn the_options_win_over_the_source() {
         let own = Ownership { uid: Some(1), gid: Some(2), umask: 0o077 };
-        let attr = own.attr(Ino::ROOT, Kind::File, 1025, &stat(Kind::File, 0o644));
+        let attr = own.attr(Ino::ROOT, FileKind::File, 1025, &stat(FileKind::File, 0o644));
         assert_eq!((attr.uid, attr.gid, attr.mode, attr.blocks()), (1, 2, 0o400, 3));
         assert!(attr.allows(1, 9, 4) && !attr.allows(5, 2, 4) && !attr.allows(1, 1, 2));
     }
@@ -190,7 +190,7 @@ mod tests {
     fn the_sources_owner_and_group_get_no_more_as_others() {
         let mode = |uid, gid, mode| {
             let own = Ownership { uid, gid, umask: 0 };
-            own.writable(Ino::ROOT, Kind::File, 0, &stat(Kind::File, mode)).mode
+            own.writable(Ino::ROOT, FileKind::File, 0, &stat(FileKind::File, mode)).mode
         };
         assert_eq!(mode(Some(1), None, 0o066), 0);
         assert_eq!(mode(Some(7), Some(8), 0o604), 0o604);

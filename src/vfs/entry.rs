@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, Weak};
 
 use crate::error::Result;
 use crate::folder::serials::Serials;
-use crate::host::detect::{EntryForm, EntryPosition, Seen};
-use crate::host::stat::{FileKey, Kind, Stat};
+use crate::host::detect::{Detected, EntryForm, EntryPosition};
+use crate::host::stat::{FileKey, FileKind, Stat};
 use crate::overlay::lazy::LazyOverlay;
 use crate::source::Source;
 use crate::sync::locked;
@@ -38,7 +38,7 @@ pub(crate) enum Class {
     /// A symbolic link with its target.
     Link { key: FileKey, text: OsString },
     /// A FIFO, socket or device.
-    Special { key: FileKey, kind: Kind },
+    Special { key: FileKey, kind: FileKind },
 }
 
 /// The known entries of a directory.
@@ -46,7 +46,7 @@ pub(crate) type Children = Mutex<HashMap<OsString, Weak<Entry>>>;
 
 impl Entry {
     /// Creates the entry for a detected file or directory.
-    pub(crate) fn of(seen: Seen, serial: u64, parent: Option<Arc<Entry>>, name: &OsStr) -> Entry {
+    pub(crate) fn of(seen: Detected, serial: u64, parent: Option<Arc<Entry>>, name: &OsStr) -> Entry {
         let key = seen.stat.key;
         let class = match seen.shape {
             EntryForm::Directory => Class::Directory { key, children: Box::default() },
@@ -82,7 +82,7 @@ impl Entry {
     ///
     /// The directory of a mounted file keeps its entry when the file is replaced: a process in the directory
     /// sees the new file. If other users have access, the new file must have the same permissions.
-    fn is(&self, seen: &Seen) -> bool {
+    fn is(&self, seen: &Detected) -> bool {
         let key = seen.stat.key;
         self.position.location.is_followed() == seen.position.location.is_followed()
             && match (&self.class, &seen.shape) {
@@ -98,7 +98,12 @@ impl Entry {
     }
 
     /// Returns the known entry of `name` if `seen` is still that entry, or a new one.
-    pub(crate) fn child(self: &Arc<Self>, name: &OsStr, seen: Seen, serials: &Serials) -> Result<Arc<Self>> {
+    pub(crate) fn child(
+        self: &Arc<Self>,
+        name: &OsStr,
+        seen: Detected,
+        serials: &Serials,
+    ) -> Result<Arc<Self>> {
         let Some(children) = self.children() else { return Err(rustix::io::Errno::NOTDIR.into()) };
         let mut children = locked(children);
         if let Some(known) = children.get(name).and_then(Weak::upgrade).filter(|known| known.is(&seen)) {

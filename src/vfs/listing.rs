@@ -10,9 +10,9 @@ use std::sync::{Arc, RwLock};
 
 use crate::content::folder::{self, Folder};
 use crate::error::{Error, Result, errno};
-use crate::host::detect::Seen;
+use crate::host::detect::Detected;
 use crate::host::location::{Location, Name, OpenDir};
-use crate::host::stat::Kind;
+use crate::host::stat::FileKind;
 use crate::vfs::Vfs;
 use crate::vfs::attr::Attr;
 use crate::vfs::entry::{Class, Entry};
@@ -34,7 +34,7 @@ pub struct DirItem<'a> {
     /// Inode number, or [`Ino::UNKNOWN`] if the name was not looked up yet.
     pub ino: Ino,
     /// Type of the entry.
-    pub kind: Kind,
+    pub kind: FileKind,
     /// Attributes, if requested; never for `.` and `..`.
     pub attr: Option<Attr>,
 }
@@ -97,7 +97,7 @@ impl Mirrored {
 }
 
 /// Inode number and type of a name, and the result of a lookup if requested.
-type Looked = (Ino, Kind, Option<(Attr, Inode)>);
+type Looked = (Ino, FileKind, Option<(Attr, Inode)>);
 
 /// Callback that takes an item. Returns true if the buffer is full and the item was not taken.
 type Take<'a> = &'a mut dyn FnMut(DirItem<'_>) -> bool;
@@ -166,7 +166,7 @@ impl Vfs {
     pub fn read_dir(&self, listing: &DirHandle, from: u64, attrs: bool, take: Take<'_>) -> Result<()> {
         let dots = [(".", listing.ino), ("..", listing.parent)];
         for (next, (name, ino)) in (1..).zip(dots).skip(usize::try_from(from).unwrap_or(usize::MAX)) {
-            if take(DirItem { name: OsStr::new(name), next, ino, kind: Kind::Directory, attr: None }) {
+            if take(DirItem { name: OsStr::new(name), next, ino, kind: FileKind::Directory, attr: None }) {
                 return Ok(());
             }
         }
@@ -214,7 +214,7 @@ impl Vfs {
             Inode::View(_, _, view) => view.shown().map_or(0, |shown| shown.size),
             _ => 0,
         };
-        let attr = self.ownership.attr(node.ino(), Kind::File, size, &parent.mounted.look().stat);
+        let attr = self.ownership.attr(node.ino(), FileKind::File, size, &parent.mounted.look().stat);
         Ok((Attr { grows: true, ..attr }, node))
     }
 
@@ -291,11 +291,17 @@ impl Vfs {
     /// Returns the result of [`Vfs::item_in`] for an entry of a directory on a server, using only the
     /// directory's listing. If `is_certain` is false, the listing lacks some attributes: the kernel then
     /// caches no attribute of the entry, and looks its name up.
-    fn item_listed(&self, entry: &Arc<Entry>, name: &OsStr, seen: Seen, is_certain: bool) -> Result<Looked> {
+    fn item_listed(
+        &self,
+        entry: &Arc<Entry>,
+        name: &OsStr,
+        seen: Detected,
+        is_certain: bool,
+    ) -> Result<Looked> {
         let (mut stat, kind) = (seen.stat, seen.kind());
         let known = if is_certain { None } else { entry.known_child(name) };
         let child = match known {
-            Some(known) if matches!(known.class, Class::File { .. }) == (kind == Kind::File) => known,
+            Some(known) if matches!(known.class, Class::File { .. }) == (kind == FileKind::File) => known,
             _ => entry.child(name, seen, &self.serials)?,
         };
         let ino = Ino::of(child.serial);
@@ -360,10 +366,10 @@ impl<'a> Handout<'a> {
     }
 }
 
-fn kind_of(kind: folder::EntryKind) -> Kind {
+fn kind_of(kind: folder::EntryKind) -> FileKind {
     match kind {
-        folder::EntryKind::Folder => Kind::Directory,
-        folder::EntryKind::File => Kind::File,
-        folder::EntryKind::Link => Kind::Link,
+        folder::EntryKind::Folder => FileKind::Directory,
+        folder::EntryKind::File => FileKind::File,
+        folder::EntryKind::Link => FileKind::Link,
     }
 }

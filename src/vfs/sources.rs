@@ -16,12 +16,12 @@ use crate::folder::open_files::OpenFiles;
 use crate::folder::serials::Serials;
 use crate::format::Severity;
 use crate::format::recovery::RecoveryPolicy;
-use crate::host::detect::{EntryPosition, FormatDetector, Seen};
+use crate::host::detect::{Detected, EntryPosition, FormatDetector};
 use crate::host::local::link::{LinkPolicy, Mountpoint};
 use crate::host::local::{LocalPath, OpenedDirectory};
 use crate::host::location::Location;
 use crate::host::mounts::Foreign;
-use crate::host::stat::{Kind, Stat};
+use crate::host::stat::{FileKind, Stat};
 use crate::named::Named;
 use crate::overlay::SharedByOverlays;
 use crate::overlay::file::{MOST_FILES, Quota};
@@ -41,7 +41,7 @@ const KEPT_OPEN: u64 = 64;
 struct FoundSource<'a> {
     named: &'a Named,
     position: EntryPosition,
-    seen: Seen,
+    seen: Detected,
 }
 
 impl Vfs {
@@ -70,7 +70,7 @@ impl Vfs {
             .map(|found| found.named.label().display().to_string())
             .collect();
         let all_sealed = sealed.len() == found.len();
-        let all_files = found.iter().all(|found| found.seen.stat.kind == Kind::File);
+        let all_files = found.iter().all(|found| found.seen.stat.kind == FileKind::File);
         let stems =
             all_files.then(|| sources.iter().map(|source| stem_of(source.label())).collect::<Vec<_>>());
         let serials = Arc::new(Serials::new());
@@ -163,8 +163,8 @@ fn find<'a>(
         };
         let seen = detector.look_at(&position)?;
         match seen.kind() {
-            Kind::Directory => Ok(FoundSource { named, position, seen }),
-            Kind::File => {
+            FileKind::Directory => Ok(FoundSource { named, position, seen }),
+            FileKind::File => {
                 // Returns the reason in the words of the format.
                 let refused = (options.opener)(position.location.open()?).err();
                 let unknown = || Error::new(error::Kind::Unrecognised, "has an unknown format");
@@ -247,7 +247,7 @@ impl FoundSource<'_> {
     fn is_sealed(&self) -> bool {
         use rustix::fs::StatVfsMountFlags;
         let location = &self.position.location;
-        if self.seen.stat.kind == Kind::Directory {
+        if self.seen.stat.kind == FileKind::Directory {
             return location.file_system().is_ok_and(|stat| stat.f_flag.contains(StatVfsMountFlags::RDONLY));
         }
         location.may_write().is_ok_and(|may| !may)
@@ -272,7 +272,7 @@ fn position(source: &Path, mountpoint: &Option<Arc<Mountpoint>>, options: &Optio
     let origin = OpenedDirectory::of_source(parent, options.allow_other)?;
     let links = links(&origin, parent)?;
     let path = LocalPath::new(&links, name);
-    let followed = path.stat()?.kind == Kind::Link;
+    let followed = path.stat()?.kind == FileKind::Link;
     let location = Location::Local(if followed { path.followed() } else { path });
     let foreign = Foreign::of_device(meta.dev()).or(followed.then_some(Foreign::LINKED));
     Ok(EntryPosition { location, foreign })
@@ -302,7 +302,7 @@ fn side_by_side(found: Vec<FoundSource<'_>>) -> Result<Entry> {
     // The directory belongs to the daemon's user; all users may list it. Its times are
     // those of the first source.
     let stat = Stat {
-        kind: Kind::Directory,
+        kind: FileKind::Directory,
         mode: 0o755,
         uid: rustix::process::geteuid().as_raw(),
         gid: rustix::process::getegid().as_raw(),

@@ -88,7 +88,7 @@ impl Vfs {
 
     fn link_text(&self, path: &str) -> String {
         let attr = self.at(path).unwrap();
-        assert_eq!(attr.kind, Kind::Link, "{path}");
+        assert_eq!(attr.kind, FileKind::Link, "{path}");
         self.read_link(attr.ino).unwrap().into_string().unwrap()
     }
 }

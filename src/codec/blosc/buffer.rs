@@ -226,7 +226,7 @@ impl<'a> Buffer<'a> {
         let header = &self.header;
         let splits = header.splits(index);
         let each = (header.block_len(index) / splits) as usize;
-        let inner = header.inner().ok_or_else(|| Error::damaged("it has no codec"))?;
+        let inner = header.inner().ok_or_else(|| Error::damaged("its header names no codec"))?;
         // Maximum stored size of the block as written by Blosc.
         let most = u64::from(header.block_len(index)) + u64::from(splits) * 4;
         let mut at = stored.start;

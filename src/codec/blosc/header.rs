@@ -131,7 +131,7 @@ impl Header {
         if self.is_memcpyed() {
             if cbytes - HEADER_SIZE != nbytes {
                 return Err(Error::damaged(format!(
-                    "a Blosc buffer says that its {nbytes} bytes are stored as they are in {cbytes}"
+                    "a Blosc buffer says that its {nbytes} bytes are stored uncompressed, but in a buffer of {cbytes} bytes"
                 )));
             }
             return Ok(());

@@ -74,7 +74,7 @@ impl Decoder {
         let end = bits.bit();
         let follows = what_follows(&mut bits).unwrap_or(Follows::Cut);
         if header.origin >= self.column.len {
-            return Err(Fault::Broken { bit, reason: "the origin of the block is behind its end" });
+            return Err(Fault::Broken { bit, reason: "the origin of the block is beyond its end" });
         }
         self.inverse.undo(&mut self.column, header.origin);
         let text = &self.column.bytes[..self.column.len];

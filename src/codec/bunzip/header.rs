@@ -57,18 +57,21 @@ pub(super) fn read(bits: &mut Bits<'_>, block_size: usize, codes: &mut SymbolCod
     }
     let crc = bits.take(32)?;
     if bits.take(1)? == 1 {
-        return Err(Fault::Unsupported { bit: start, reason: "the block is randomised, as bzip2 0.9.0 did" });
+        return Err(Fault::Unsupported {
+            bit: start,
+            reason: "the block is randomised, an obsolete form of bzip2 0.9.0",
+        });
     }
     let at = bits.bit();
     let origin = bits.take(24)? as usize;
     if origin > block_size + ORIGIN_SLACK {
-        return Err(Fault::Broken { bit: at, reason: "the origin of the block is behind its end" });
+        return Err(Fault::Broken { bit: at, reason: "the origin of the block is beyond its end" });
     }
     let (values, occurring) = read_symbol_map(bits)?;
     let at = bits.bit();
     let code_count = bits.take(3)? as usize;
     if !(2..=CODES).contains(&code_count) {
-        return Err(Fault::Broken { bit: at, reason: "a block has from 2 to 6 codes" });
+        return Err(Fault::Broken { bit: at, reason: "the block does not have 2 to 6 codes" });
     }
     read_selectors(bits, code_count, &mut codes.selectors)?;
     for code in codes.codes.iter_mut().take(code_count) {
@@ -129,7 +132,7 @@ fn read_code(bits: &mut Bits<'_>, symbols: usize, code: &mut Code) -> Result<(),
     for of_symbol in &mut lengths[..symbols] {
         loop {
             if !(1..=LONGEST).contains(&length) {
-                return Err(Fault::Broken { bit: bits.bit(), reason: "a code has from 1 to 20 bits" });
+                return Err(Fault::Broken { bit: bits.bit(), reason: "a code does not have 1 to 20 bits" });
             }
             if bits.take(1)? == 0 {
                 break;
@@ -139,7 +142,7 @@ fn read_code(bits: &mut Bits<'_>, symbols: usize, code: &mut Code) -> Result<(),
             if steps > STEPS {
                 return Err(Fault::Unsupported {
                     bit: bits.bit(),
-                    reason: "the code lengths take too many steps",
+                    reason: "the code lengths are encoded in too many steps",
                 });
             }
         }

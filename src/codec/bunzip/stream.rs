@@ -145,7 +145,9 @@ impl BlockChain {
             return match first {
                 false => Ok(None),
                 true if right && read < header.len() => Err(Fault::Truncated { bit: bit + read as u64 * 8 }),
-                true => Err(Fault::Broken { bit, reason: "a bzip2 stream begins with BZh and a digit" }),
+                true => {
+                    Err(Fault::Broken { bit, reason: "it does not begin with BZh and a digit from 1 to 9" })
+                }
             };
         };
         let bit = (byte + HEADER) * 8;

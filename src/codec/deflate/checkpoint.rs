@@ -14,13 +14,6 @@ pub struct Checkpoint {
     pub window: Vec<u8>,
 }
 
-impl Checkpoint {
-    /// Returns the start of a stream whose first block begins at `bit`.
-    pub fn start_of_stream(bit: u64) -> Self {
-        Self { position: Position::block_at(bit, 0), window: Vec::new() }
-    }
-}
-
 impl Inflate {
     /// Decodes the `len` bytes of output after `position`, or all up to the end of the stream.
     ///

@@ -351,8 +351,8 @@ fn wrong() -> Error {
 /// Returns the error for a stream that changed, or a forged table: both are valid, and they differ.
 fn changed() -> Error {
     Error::damaged(
-        "the data has changed since its seek table was stored, and has no checksum that proves \
-                    it right",
+        "the data have changed since their seek table was stored, or the table was forged; there is no checksum \
+         that proves either",
     )
 }
 

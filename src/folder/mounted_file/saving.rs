@@ -6,7 +6,7 @@ use std::time::Instant;
 use super::{MountedFile, same_life};
 use crate::error::Result;
 use crate::folder::generation::bytes::SaveReaders;
-use crate::host::stat::Kind;
+use crate::host::stat::FileKind;
 use crate::source::SourceVersion;
 use crate::sync::{Ranked, locked};
 
@@ -58,7 +58,7 @@ impl MountedFile {
                 self.detach(&mut state);
                 Err(rustix::io::Errno::STALE.into())
             }
-            Ok(stat) if stat.kind == Kind::File => {
+            Ok(stat) if stat.kind == FileKind::File => {
                 state.attached = true;
                 state.own = Some(stat.source.version);
                 state.stat = stat;

@@ -23,8 +23,7 @@
 //!
 //! - The reference implementation gave every encoding the shape of the array before the first one. After
 //!   `tile`, the `original_shape` of `quantize` may therefore be that shape or the shape of the tiles.
-//! - The decoded values of `quantize` have the byte order of the tree's ndarray. If the caller does not know
-//!   it, they are little-endian, like the machines of the writers.
+//! - The decoded values of `quantize` are little-endian, as on the machines of the writers.
 //! - `shape` may have fewer dimensions than the array, as in the reference implementation. Tiles then span
 //!   the remaining dimensions.
 
@@ -38,7 +37,7 @@ use crate::cache::Cache;
 use crate::codec::{self, Codec, StoredStream};
 use crate::content::Content;
 use crate::error::{Error, Result};
-use crate::format::asdf::quantize::{ByteOrder, Float, Quantized, ValueType};
+use crate::format::asdf::quantize::{Float, Quantized};
 use crate::format::asdf::tile::{Tiled, Tiling};
 pub use document::{HEAD, parse};
 
@@ -73,16 +72,6 @@ impl Encoding {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EncodingChain {
     encodings: Vec<Encoding>,
-    byte_order: ByteOrder,
-}
-
-impl EncodingChain {
-    /// Returns this chain for an array whose values have `byte_order` in memory.
-    #[must_use]
-    pub fn in_byte_order(mut self, byte_order: ByteOrder) -> Self {
-        self.byte_order = byte_order;
-        self
-    }
 }
 
 impl fmt::Display for EncodingChain {
@@ -149,8 +138,7 @@ fn open_with(
             Encoding::Tile(tiling) => Arc::new(Tiled::new(content, tiling.clone())),
             Encoding::Quantize { float, .. } => {
                 let values = decoded_size.unwrap_or(0) / float.size();
-                let value_type = ValueType { float: *float, order: chain.byte_order };
-                Arc::new(Quantized::new(content, ends_known, values, value_type)?)
+                Arc::new(Quantized::new(content, ends_known, values, *float)?)
             }
             Encoding::Zlib => {
                 // If the decoded length is unknown, an upper bound is used. The next encoding reads only the
@@ -198,9 +186,11 @@ fn fits(bytes: u64, given: Option<u64>, encoding: &str) -> Result<()> {
     match given {
         Some(given) if given == bytes => Ok(()),
         Some(given) => Err(Error::damaged(format!(
-            "{encoding} speaks of {bytes} bytes, but {given} were given to it when the block was written"
+            "{encoding} describes {bytes} bytes, but encoded {given} when the block was written"
         ))),
-        None => Err(Error::damaged(format!("{encoding} comes after an encoding that gives no array"))),
+        None => {
+            Err(Error::damaged(format!("{encoding} comes after an encoding whose output is not an array")))
+        }
     }
 }
 
@@ -298,9 +288,7 @@ mod tests {
                 ))
                 .unwrap();
                 let stored = last.matches("zlib").fold(packed.clone(), |bytes, _| deflate(&bytes));
-                assert_eq!(decode(&chain, stored.clone(), 36).unwrap(), array.map(f32::to_le_bytes).concat());
-                let big = chain.in_byte_order(ByteOrder::Big);
-                assert_eq!(decode(&big, stored, 36).unwrap(), array.map(f32::to_be_bytes).concat());
+                assert_eq!(decode(&chain, stored, 36).unwrap(), array.map(f32::to_le_bytes).concat());
             }
         }
     }
@@ -309,12 +297,12 @@ mod tests {
     fn sizes_that_contradict_each_other_are_named() {
         let tile = "[tile, {shape: [2, 2], original_shape: [3, 3], item_size: 4}]";
         for (text, stored, size, expected) in [
-            (format!("[{tile}]"), 64, 35, "tile speaks of 36 bytes, but 35"),
+            (format!("[{tile}]"), 64, 35, "tile describes 36 bytes, but encoded 35"),
             (format!("[{tile}]"), 65, 36, "65 bytes are stored, but 64"),
-            (format!("[{tile}, {tile}]"), 64, 36, "tile speaks of 36 bytes, but 64"),
-            ("[[quantize, {dtype: 64, original_shape: [2]}]]".to_owned(), 50, 8, "quantize speaks of 16"),
-            ("[[quantize, {dtype: 64, original_shape: [1]}]]".to_owned(), 50, 9, "quantize speaks of 8"),
-            (format!("[{tile}, [quantize, {{dtype: 32, original_shape: [10]}}]]"), 64, 36, "speaks of 40"),
+            (format!("[{tile}, {tile}]"), 64, 36, "tile describes 36 bytes, but encoded 64"),
+            ("[[quantize, {dtype: 64, original_shape: [2]}]]".to_owned(), 50, 8, "quantize describes 16"),
+            ("[[quantize, {dtype: 64, original_shape: [1]}]]".to_owned(), 50, 9, "quantize describes 8"),
+            (format!("[{tile}, [quantize, {{dtype: 32, original_shape: [10]}}]]"), 64, 36, "describes 40"),
             ("[]".to_owned(), 3, 4, "3 bytes are stored, but 4"),
         ] {
             let error = decode(&chain(&text).unwrap(), vec![0; stored], size).unwrap_err();

@@ -192,7 +192,10 @@ impl AsdfDefect {
                  {allocated_size}, and something follows there"
             ),
             Self::HeaderSize(size) => {
-                write!(out, "header_size is {size}, but with another one the file goes on as it should")
+                write!(
+                    out,
+                    "header_size is {size}, but the data and the next block are where another header_size puts them"
+                )
             }
             Self::UsedSize { used, allocated } => {
                 write!(out, "used_size {used} is more than allocated_size {allocated}")
@@ -212,11 +215,11 @@ impl AsdfDefect {
                 if further.is_empty() { Ok(()) } else { write!(out, ": {}", further.join("; ")) }
             }
             Self::Shifted { at, expected } => {
-                let what = if at < expected { "missing" } else { "too many" };
+                let what = if at < expected { "short" } else { "long" };
                 let bytes = at.abs_diff(*expected);
                 write!(
                     out,
-                    "{bytes} bytes of it are {what}: what follows it should be at {expected}, and is at {at}"
+                    "it is {bytes} bytes too {what}: the next block or index should be at {expected}, and is at {at}"
                 )
             }
             other => other.write_of_file(out),
@@ -249,7 +252,7 @@ impl AsdfDefect {
             }
             Self::JunkBeforeBlock { bytes, at } => write!(
                 out,
-                "{bytes} bytes follow that belong to no block, and then a block that can't be numbered, at {at}"
+                "{bytes} bytes follow that belong to no block, then at {at} a block whose number is unknown"
             ),
             Self::TrailingBytes(bytes) => {
                 write!(out, "{bytes} bytes follow the last block that are neither a block nor an index")

@@ -148,18 +148,18 @@ impl Eq for Number {}
 
 /// A fault in an ndarray.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Trouble {
+pub struct NodeFault {
     /// The place in the text.
     pub place: Mark,
     /// The message.
     pub what: String,
 }
 
-type Result<T> = std::result::Result<T, Trouble>;
+type Result<T> = std::result::Result<T, NodeFault>;
 
 /// Returns an error at the place of `value`.
 fn trouble<T>(value: &TreeNode, what: impl Into<String>) -> Result<T> {
-    Err(Trouble { place: value.place, what: what.into() })
+    Err(NodeFault { place: value.place, what: what.into() })
 }
 
 impl Ndarray {
@@ -219,7 +219,7 @@ impl Ndarray {
     /// Reads a node with this tag. Accepts three kinds of arrays that Python asdf can't read: a stride is 0,
     /// an inline table has as many rows as fields, or the mask is faulty. Returns the fault of the mask as
     /// well.
-    pub fn read_leniently(tag: &str, node: &TreeNode) -> Result<(Self, Option<Trouble>)> {
+    pub fn read_leniently(tag: &str, node: &TreeNode) -> Result<(Self, Option<NodeFault>)> {
         let mut array = Self::read_unmasked(tag, node, false)?;
         let mut wrong = None;
         if let (NodeContent::Mapping(_), Some(mask)) = (&node.target().node, node.get("mask")) {

@@ -13,7 +13,7 @@
 //!
 //! A value decodes to `encoded · scale + offset`. The computation is in double precision, and rounded to
 //! single precision at the end if 32 bits are wanted. The document does not define the byte order of the
-//! decoded values in memory. It is the `byteorder` of the tree's ndarray, so the caller gives it.
+//! decoded values in memory; they are little-endian, as on the machines of the writers.
 //!
 //! Only values that are read are decoded.
 
@@ -50,31 +50,12 @@ impl Float {
     }
 }
 
-/// The byte order of the decoded values.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum ByteOrder {
-    /// Little-endian.
-    #[default]
-    Little,
-    /// Big-endian.
-    Big,
-}
-
-/// The type and byte order of the decoded values.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ValueType {
-    /// The type.
-    pub float: Float,
-    /// The byte order.
-    pub order: ByteOrder,
-}
-
 /// The decoded values of a stream of chunks.
 #[derive(Debug)]
 pub struct Quantized {
     chunks: Chunks,
     len: u64,
-    value_type: ValueType,
+    float: Float,
 }
 
 impl Quantized {
@@ -83,16 +64,11 @@ impl Quantized {
     /// `ends_known` says whether the length of `packed` is exact. If not, the length is an upper bound, as
     /// after a decompressor with an unknown output size. An error after the last chunk is then taken for the
     /// end.
-    pub fn new(
-        packed: Arc<dyn Content>,
-        ends_known: bool,
-        values: u64,
-        value_type: ValueType,
-    ) -> Result<Self> {
+    pub fn new(packed: Arc<dyn Content>, ends_known: bool, values: u64, float: Float) -> Result<Self> {
         let len = values
-            .checked_mul(value_type.float.size())
+            .checked_mul(float.size())
             .ok_or_else(|| Error::damaged("more quantized values than a file can hold"))?;
-        Ok(Self { chunks: Chunks::new(packed, ends_known, values), len, value_type })
+        Ok(Self { chunks: Chunks::new(packed, ends_known, values), len, float })
     }
 
     /// Reads the packed values `start..start + count` of a chunk into `bits`. Returns the number of values
@@ -131,11 +107,9 @@ impl Quantized {
     /// Returns a decoded value's bytes in the first [`Float::size`] places.
     fn bytes(&self, value: f64) -> [u8; 8] {
         let mut bytes = [0; 8];
-        match (self.value_type.float, self.value_type.order) {
-            (Float::Single, ByteOrder::Little) => bytes[..4].copy_from_slice(&(value as f32).to_le_bytes()),
-            (Float::Single, ByteOrder::Big) => bytes[..4].copy_from_slice(&(value as f32).to_be_bytes()),
-            (Float::Double, ByteOrder::Little) => bytes = value.to_le_bytes(),
-            (Float::Double, ByteOrder::Big) => bytes = value.to_be_bytes(),
+        match self.float {
+            Float::Single => bytes[..4].copy_from_slice(&(value as f32).to_le_bytes()),
+            Float::Double => bytes = value.to_le_bytes(),
         }
         bytes
     }
@@ -151,7 +125,7 @@ impl Content for Quantized {
         if wanted == 0 {
             return self.chunks.check_end().map(|()| 0);
         }
-        let size = self.value_type.float.size();
+        let size = self.float.size();
         let mut packed = Vec::new();
         let mut chunk = None::<Chunk>;
         let mut done = 0;
@@ -234,8 +208,8 @@ mod tests {
         bytes
     }
 
-    pub(super) fn quantized(stream: Vec<u8>, values: u64, float: Float, order: ByteOrder) -> Quantized {
-        Quantized::new(Arc::new(Text::new(stream)), true, values, ValueType { float, order }).unwrap()
+    pub(super) fn quantized(stream: Vec<u8>, values: u64, float: Float) -> Quantized {
+        Quantized::new(Arc::new(Text::new(stream)), true, values, float).unwrap()
     }
 
     /// Returns the value of the lowest `bits` bits of `value`.
@@ -255,13 +229,11 @@ mod tests {
         stream.extend(0.5f64.to_be_bytes());
         stream.extend(3u64.to_be_bytes());
         stream.extend([0x00, 0x1f, 0xff, 0x7f, 0xf0]);
-        for (float, order, expected) in [
-            (Float::Single, ByteOrder::Little, [10.5f32, 9.5, 1033.5].map(f32::to_le_bytes).concat()),
-            (Float::Single, ByteOrder::Big, [10.5f32, 9.5, 1033.5].map(f32::to_be_bytes).concat()),
-            (Float::Double, ByteOrder::Little, [10.5f64, 9.5, 1033.5].map(f64::to_le_bytes).concat()),
-            (Float::Double, ByteOrder::Big, [10.5f64, 9.5, 1033.5].map(f64::to_be_bytes).concat()),
+        for (float, expected) in [
+            (Float::Single, [10.5f32, 9.5, 1033.5].map(f32::to_le_bytes).concat()),
+            (Float::Double, [10.5f64, 9.5, 1033.5].map(f64::to_le_bytes).concat()),
         ] {
-            let content = quantized(stream.clone(), 3, float, order);
+            let content = quantized(stream.clone(), 3, float);
             let mut buf = [0; 30];
             let read = content.read_at(0, &mut buf).unwrap();
             assert_eq!(buf[..read], expected);
@@ -276,12 +248,12 @@ mod tests {
         let whole = [&one[..], &two].concat();
         let mut buf = [0; 100];
         for (cut, good, reason) in [
-            (whole.len() - 1, 4, "the data ends"),
+            (whole.len() - 1, 4, "the data end"),
             (one.len() + 10, 3, "the header of a chunk at byte 31"),
-            (26, 0, "the data ends"),
+            (26, 0, "the data end"),
             (0, 0, "the header of a chunk at byte 0"),
         ] {
-            let content = quantized(whole[..cut].to_vec(), 5, Float::Single, ByteOrder::Little);
+            let content = quantized(whole[..cut].to_vec(), 5, Float::Single);
             let read = content.read_at(0, &mut buf).unwrap_or(0);
             assert_eq!(read, good * 4, "{cut}");
             let message = content.read_at(read as u64, &mut buf).unwrap_err().to_string();
@@ -293,17 +265,17 @@ mod tests {
     fn more_values_than_the_array_has_are_named() {
         let mut buf = [0; 8];
         let one = chunk(8, 0.0, 1.0, &[1, 2]);
-        let content = quantized(one.clone(), 1, Float::Double, ByteOrder::Little);
+        let content = quantized(one.clone(), 1, Float::Double);
         assert!(content.read_at(0, &mut buf).unwrap_err().to_string().contains("past the 1 of the array"));
-        let content = quantized([&one[..], &one].concat(), 2, Float::Double, ByteOrder::Little);
+        let content = quantized([&one[..], &one].concat(), 2, Float::Double);
         assert_eq!(content.read_at(8, &mut buf).unwrap(), 8);
         assert!(content.read_at(16, &mut buf).unwrap_err().to_string().contains("past the 2 of the array"));
         let empty = chunk(8, 0.0, 1.0, &[]);
-        let content = quantized([&empty[..], &one, &empty].concat(), 2, Float::Double, ByteOrder::Little);
+        let content = quantized([&empty[..], &one, &empty].concat(), 2, Float::Double);
         assert_eq!(content.read_at(8, &mut buf).unwrap(), 8);
         assert_eq!(content.read_at(16, &mut buf).unwrap(), 0);
-        let content = quantized(empty.repeat(2000), 2, Float::Double, ByteOrder::Little);
-        assert!(content.read_at(0, &mut buf).unwrap_err().to_string().contains("only empty chunks"));
+        let content = quantized(empty.repeat(2000), 2, Float::Double);
+        assert!(content.read_at(0, &mut buf).unwrap_err().to_string().contains("too many empty chunks"));
     }
 
     #[test]
@@ -314,19 +286,18 @@ mod tests {
         {
             let mut stream = chunk(bits, f64::NAN, f64::INFINITY, &[]);
             stream[17..25].copy_from_slice(&count.to_be_bytes());
-            let content = quantized(stream, values, Float::Double, ByteOrder::Big);
+            let content = quantized(stream, values, Float::Double);
             assert!(content.read_at(0, &mut buf).is_err());
             assert!(content.read_at(content.len() - 1, &mut buf).is_err());
         }
         let packed = Arc::new(Text::default());
-        let value_type = ValueType { float: Float::Double, order: ByteOrder::Big };
-        assert!(Quantized::new(packed, true, u64::MAX / 4, value_type).is_err());
+        assert!(Quantized::new(packed, true, u64::MAX / 4, Float::Double).is_err());
         // Values of 0 bits take no space. All equal the offset, however many there are.
         let mut stream = chunk(0, 2.5, 1.0, &[]);
         stream[17..25].copy_from_slice(&(1u64 << 60).to_be_bytes());
-        let content = quantized(stream, 1 << 60, Float::Double, ByteOrder::Big);
+        let content = quantized(stream, 1 << 60, Float::Double);
         assert_eq!(content.read_at((1 << 63) - 64, &mut buf).unwrap(), 64);
-        assert_eq!(buf[..8], 2.5f64.to_be_bytes());
+        assert_eq!(buf[..8], 2.5f64.to_le_bytes());
     }
 
     proptest! {
@@ -337,7 +308,6 @@ mod tests {
                 1..6,
             ),
             single: bool,
-            big: bool,
             reads in prop::collection::vec((any::<prop::sample::Index>(), 1usize..200), 1..8),
         ) {
             let stream: Vec<u8> = chunks.iter().flat_map(|c| chunk(c.0, c.1, c.2, &c.3)).collect();
@@ -345,16 +315,13 @@ mod tests {
                 values.iter().map(move |&value| cut(value, *bits) as f64 * scale + offset)
             });
             let model: Vec<u8> = decoded
-                .flat_map(|value| match (single, big) {
-                    (true, true) => (value as f32).to_be_bytes().to_vec(),
-                    (true, false) => (value as f32).to_le_bytes().to_vec(),
-                    (false, true) => value.to_be_bytes().to_vec(),
-                    (false, false) => value.to_le_bytes().to_vec(),
+                .flat_map(|value| match single {
+                    true => (value as f32).to_le_bytes().to_vec(),
+                    false => value.to_le_bytes().to_vec(),
                 })
                 .collect();
             let float = if single { Float::Single } else { Float::Double };
-            let order = if big { ByteOrder::Big } else { ByteOrder::Little };
-            let content = quantized(stream, model.len() as u64 / float.size(), float, order);
+            let content = quantized(stream, model.len() as u64 / float.size(), float);
             prop_assert_eq!(content.len(), model.len() as u64);
             for (start, len) in reads.iter().map(|(at, len)| (at.index(model.len() + 1), *len)) {
                 let mut buf = vec![0; len];
@@ -376,8 +343,7 @@ mod tests {
                 *byte = 0;
             }
             let packed = Arc::new(Text::new(stream));
-            let value_type = ValueType { float: Float::Single, order: ByteOrder::Little };
-            if let Ok(content) = Quantized::new(packed, false, values, value_type) {
+            if let Ok(content) = Quantized::new(packed, false, values, Float::Single) {
                 let mut buf = [0; 64];
                 for offset in [0, offset, content.len().saturating_sub(3), content.len()] {
                     let _ = content.read_at(offset, &mut buf);

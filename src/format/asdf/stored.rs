@@ -31,7 +31,7 @@ pub(super) struct StoredFile {
     blocks: OnceLock<Result<Blocks>>,
     contents: Mutex<LruCache<usize, Arc<dyn Content>>>,
     /// The faults in the data of blocks that are no longer among `contents`.
-    troubles: Mutex<BTreeMap<usize, Trouble>>,
+    troubles: Mutex<BTreeMap<usize, DataFault>>,
     /// The tree and the header of the streamed block, set when that header is read; `None` if the tree could
     /// not be read.
     growing: OnceLock<Option<Growing>>,
@@ -39,7 +39,7 @@ pub(super) struct StoredFile {
 
 /// A fault in the data of a block.
 #[derive(Clone, Debug)]
-struct Trouble {
+struct DataFault {
     /// The error as reported, with its place in the block.
     told: Error,
     /// The first decoded byte that can't be read, and the error that readers get from there on.
@@ -257,7 +257,7 @@ impl StoredFile {
         let content = self.decoded(header, stored).map_err(|error| error.at(header.offset))?;
         // A streamed block may have grown since.
         if !header.streamed()
-            && let Some(Trouble { broken: Some((from, error)), .. }) = self.known_troubles().get(&n)
+            && let Some(DataFault { broken: Some((from, error)), .. }) = self.known_troubles().get(&n)
         {
             content.inherit(*from, error);
         }
@@ -321,11 +321,11 @@ impl StoredFile {
                 _ => None,
             };
             let told = self.placed(n, trouble, content);
-            self.known_troubles().entry(n).or_insert(Trouble { told, broken });
+            self.known_troubles().entry(n).or_insert(DataFault { told, broken });
         }
     }
 
-    fn known_troubles(&self) -> std::sync::MutexGuard<'_, BTreeMap<usize, Trouble>> {
+    fn known_troubles(&self) -> std::sync::MutexGuard<'_, BTreeMap<usize, DataFault>> {
         self.troubles.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -343,7 +343,7 @@ impl StoredFile {
             self.remember_trouble(*n, &**content);
         }
         let troubles = self.known_troubles();
-        let defect = |(n, Trouble { told: error, .. }): (&usize, &Trouble)| {
+        let defect = |(n, DataFault { told: error, .. }): (&usize, &DataFault)| {
             let offset = error.offset().or_else(|| self.offset(*n).ok()).unwrap_or(0);
             defect::AsdfDefect::Data(error.clone()).at(offset, Some(*n))
         };

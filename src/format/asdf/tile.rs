@@ -53,15 +53,15 @@ impl Tiling {
     pub fn new(original_shape: &[u64], shape: &[u64], item_size: u64) -> Result<Self> {
         if original_shape.len() > MAX_DIMENSIONS || shape.len() > original_shape.len() {
             return Err(Error::damaged(format!(
-                "tiles of {} dimensions in an array of {}",
+                "the tiles have {} dimensions, but the array has {}",
                 shape.len(),
                 original_shape.len()
             )));
         }
         if item_size == 0 || shape.contains(&0) {
-            return Err(Error::damaged("tiles, or their items, of no size"));
+            return Err(Error::damaged("the tiles or their items have no size"));
         }
-        let too_large = || Error::damaged("an array of tiles that is larger than a file can be");
+        let too_large = || Error::damaged("the array of tiles is larger than any file can be");
         let (mut axes, mut items, mut encoded_items) = (Vec::new(), 1u64, 1u64);
         for (n, &len) in original_shape.iter().enumerate() {
             let tile = shape.get(n).copied().unwrap_or(len.max(1));

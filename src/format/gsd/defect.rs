@@ -95,7 +95,7 @@ impl fmt::Display for GsdDefect {
             Self::NoSeries(chunks) => chunks.differ(out, "is not in arrays/series"),
             Self::NoRows(UnequalChunks { name, first, other }) if first.slot == other.slot => write!(
                 out,
-                "{} is not in arrays/resolved/series: frame {} has {}, which make no row",
+                "{} is not in arrays/resolved/series: frame {} has {}, which do not form one row",
                 String::from_utf8_lossy(name),
                 first.frame,
                 first.array()

@@ -20,7 +20,7 @@ use crate::host::acl;
 use crate::host::at::{HOLD, READ, open_as, stat_of, step_up};
 use crate::host::local::LocalPath;
 use crate::host::mounts;
-use crate::host::stat::{self, Stat};
+use crate::host::stat::{FileKind, Stat};
 use crate::source::{FileSource, Reach, Source, Surroundings};
 use crate::workers::while_waiting;
 
@@ -146,7 +146,7 @@ fn hold_anywhere(dir: BorrowedFd<'_>, path: &Path) -> Result<OwnedFd> {
                 continue;
             }
             let held = open_as(at.as_fd(), &name, HOLD_ANY | OFlags::NOFOLLOW)?;
-            if stat_of(&held)?.kind == stat::Kind::Link {
+            if stat_of(&held)?.kind == FileKind::Link {
                 links += 1;
                 if links > MOST_LINKS {
                     return Err(Errno::LOOP.into());
@@ -189,7 +189,7 @@ impl Beside {
     fn open_now(&self, path: &Path, reach: &Reach) -> Result<Arc<dyn Source>> {
         let path = self.prefix.join(path);
         let held = self.hold(&path, reach)?;
-        if stat_of(&held)?.kind != stat::Kind::File {
+        if stat_of(&held)?.kind != FileKind::File {
             return Err(Self::refused("is not a regular file"));
         }
         // Opens the held file, whatever is at the path by now.

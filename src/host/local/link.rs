@@ -20,7 +20,7 @@ use crate::error::{Error, Result};
 use crate::host::at::{descend, stat_in, stat_of, step, step_up};
 use crate::host::local::{LocalPath, OpenedDirectory};
 use crate::host::mounts;
-use crate::host::stat::{FileKey, Kind, Stat};
+use crate::host::stat::{FileKey, FileKind, Stat};
 use crate::workers::while_waiting;
 
 /// Maximum number of links followed in a row, as in the kernel.
@@ -123,7 +123,9 @@ pub(crate) fn judge(link: &LocalPath) -> Result<LinkForm> {
         }
         // If a link to a directory outside were shown as a directory, it could lead a program that walks the
         // mount out of the mount, or into an endless loop.
-        None if !links.follow || end.stat.kind == Kind::Directory => LinkForm::Link(from_root(link, &text)),
+        None if !links.follow || end.stat.kind == FileKind::Directory => {
+            LinkForm::Link(from_root(link, &text))
+        }
         None => LinkForm::Followed(end),
     })
 }
@@ -194,7 +196,7 @@ pub(crate) fn walk(link: &LocalPath) -> Result<End> {
             continue;
         }
         let stat = stat_in(walk.at.as_fd(), &name)?;
-        if stat.kind == Kind::Link {
+        if stat.kind == FileKind::Link {
             followed += 1;
             if followed > LINKS_IN_A_ROW {
                 return Err(rustix::io::Errno::LOOP.into());

@@ -76,7 +76,10 @@ impl Agents {
             uri.is_ok_and(|uri| !proxy.is_no_proxy(&uri))
         });
         if is_proxied && !is_safe {
-            let why = format!("{} is not asked through the proxy, because it is not an https URL", url.host);
+            let why = format!(
+                "{} is not contacted through the proxy, because the URL does not begin with https://",
+                url.host
+            );
             return Err(Error::new(Kind::System(libc::EACCES), why));
         }
         Ok(())

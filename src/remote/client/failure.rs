@@ -57,13 +57,24 @@ fn is_unknown_name(error: &std::io::Error) -> bool {
 }
 
 fn of_tls(error: &rustls::Error) -> Failure {
-    match error {
-        rustls::Error::InvalidCertificate(why) => {
-            let why = format!("the server's certificate is not valid: {why:?}");
-            eio(why).advise("for a private authority, give its certificate with -o ca-bundle=FILE").into()
+    use rustls::CertificateError as E;
+    let rustls::Error::InvalidCertificate(why) = error else {
+        return eio(format!("TLS with the server failed: {error}")).into();
+    };
+    let why = match why {
+        E::UnknownIssuer => {
+            let unknown = eio("the server's certificate is signed by an unknown authority");
+            return unknown
+                .advise("for a private authority, give its certificate with -o ca-bundle=FILE")
+                .into();
         }
-        error => eio(format!("TLS with the server failed: {error}")).into(),
-    }
+        E::NotValidForName | E::NotValidForNameContext { .. } => "is for another host name",
+        E::Expired | E::ExpiredContext { .. } => "has expired",
+        E::NotValidYet | E::NotValidYetContext { .. } => "is not valid yet",
+        E::Revoked => "was revoked",
+        _ => "is not valid",
+    };
+    eio(format!("the server's certificate {why}")).into()
 }
 
 /// Returns the failure for a status that is neither success nor a redirect.

@@ -56,7 +56,7 @@ pub fn parse(bytes: &[u8], prefix: &[u8]) -> Result<Page> {
     }
     if texts.is_truncated {
         if texts.token.is_empty() || texts.token.len() > TOKEN {
-            return Err(wrong("it goes on, but has no valid token"));
+            return Err(wrong("it is truncated, but has no valid continuation token"));
         }
         page.next = Some(texts.token);
     }

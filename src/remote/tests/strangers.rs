@@ -164,7 +164,7 @@ fn a_tree_leads_to_this_machine_only_if_the_mounted_url_is_here() {
         let named = address(&format!("http://me:secret@{host}:{port}/x"));
         let remote = remote(options());
         let error = remote.open(&named, Trust::Named).unwrap_err();
-        assert!(error.errno() == libc::EACCES && error.to_string().contains("not asked"), "{error}");
+        assert!(error.errno() == libc::EACCES && error.to_string().contains("not contacted"), "{error}");
         assert_eq!(errno(remote.may_be_named(&named)), if host == "127.0.0.1" { libc::EACCES } else { 0 });
         let before = server.count();
         open(&remote, &server.url("/y")).unwrap();

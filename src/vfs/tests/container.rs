@@ -48,7 +48,7 @@ fn parts_carry_what_the_file_has() {
     assert_eq!((part.mtime, part.uid, part.size), (meta.source.mtime, meta.uid, 5));
     // The link count of these directories does not count their subdirectories.
     let dirs = [tree.at("").unwrap(), tree.at("blocks").unwrap(), tree.at(".asdf-mount").unwrap()];
-    assert_eq!(dirs.map(|dir| (dir.kind, dir.nlink)), [(Kind::Directory, 1); 3]);
+    assert_eq!(dirs.map(|dir| (dir.kind, dir.nlink)), [(FileKind::Directory, 1); 3]);
     assert_eq!(tree.at("tree.yaml").unwrap().mode & 0o222, 0);
 }
 

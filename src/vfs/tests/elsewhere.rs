@@ -38,7 +38,7 @@ fn a_file_elsewhere_is_the_root() {
     server.remove("s/a.asdf");
     wait();
     assert_eq!(tree.errno("tree.yaml"), libc::ENOENT);
-    assert_eq!(tree.attr(Ino::ROOT).unwrap().kind, Kind::Directory);
+    assert_eq!(tree.attr(Ino::ROOT).unwrap().kind, FileKind::Directory);
     server.put("s/a.asdf", FILE.replace("hello", "again").into_bytes());
     assert_eq!(tree.read("blocks/0.bin"), b"again");
 }
@@ -51,7 +51,7 @@ fn a_directory_elsewhere_is_mirrored() {
     assert_eq!(tree.names("sub/deep/b.asdf/blocks"), ["0.bin", "1.bin"]);
     assert_eq!((tree.read("plain"), tree.read("a.asdf/blocks/0.bin")), (b"text".to_vec(), b"hello".to_vec()));
     let kinds = ["a.asdf", "plain", "sub"].map(|name| tree.at(name).unwrap().kind);
-    assert_eq!(kinds, [Kind::Directory, Kind::File, Kind::Directory]);
+    assert_eq!(kinds, [FileKind::Directory, FileKind::File, FileKind::Directory]);
     for none in ["none", "sub/none", "sub/deep/none", "sub/deep/b.asdf/none"] {
         assert_eq!(tree.errno(none), libc::ENOENT, "{none}");
     }
@@ -66,7 +66,7 @@ fn a_directory_elsewhere_is_mirrored() {
             false
         };
         tree.read_dir(&tree.open_dir(Ino::ROOT).unwrap(), 2, attrs, &mut take).unwrap();
-        let sure = [("a.asdf", Kind::Directory), ("plain", Kind::File), ("sub", Kind::Directory)];
+        let sure = [("a.asdf", FileKind::Directory), ("plain", FileKind::File), ("sub", FileKind::Directory)];
         assert_eq!(kinds, sure.map(|(name, kind)| (name.to_owned(), kind)));
     }
     server.put("s/new", "new".as_bytes());

@@ -17,10 +17,10 @@ fn files_that_a_format_knows_are_folders_and_others_themselves() {
     let tree = test.tree("s");
     assert_eq!(tree.names(""), ["a.asdf", "empty", "fifo", "named.asdf", "sub"]);
     assert_eq!(test.counts.opened.load(std::sync::atomic::Ordering::Relaxed), 0);
-    assert_eq!(tree.at("a.asdf").unwrap().kind, Kind::Directory);
+    assert_eq!(tree.at("a.asdf").unwrap().kind, FileKind::Directory);
     assert_eq!(tree.read("named.asdf"), b"not one");
     assert_eq!(tree.at("empty").unwrap().size, 0);
-    assert_eq!(tree.at("fifo").unwrap().kind, Kind::Fifo);
+    assert_eq!(tree.at("fifo").unwrap().kind, FileKind::Fifo);
     assert_eq!(tree.read("sub/deep/b.dat/blocks/0.bin"), b"hello");
     assert_eq!(tree.errno("sub/none"), libc::ENOENT);
     assert_eq!(tree.errno("named.asdf/x"), libc::ENOTDIR);
@@ -53,7 +53,7 @@ fn a_very_deep_path_can_be_reached() {
     let tree = test.tree("s");
     let path: PathBuf = std::iter::repeat_n(&name, 20).collect();
     assert!(path.as_os_str().len() > 4096);
-    assert_eq!(tree.at(&path).unwrap().kind, Kind::Directory);
+    assert_eq!(tree.at(&path).unwrap().kind, FileKind::Directory);
     assert_eq!(tree.errno(path.join("x")), libc::ENOENT);
 }
 
@@ -161,7 +161,7 @@ fn a_link_to_a_directory_above_stays_a_link() {
     let test = Test::new();
     test.write("s/d/x", "");
     symlink(test.dir.path(), test.path("s/d/up")).unwrap();
-    assert_eq!(test.tree("s").at("d/up").unwrap().kind, Kind::Link);
+    assert_eq!(test.tree("s").at("d/up").unwrap().kind, FileKind::Link);
 }
 
 #[test]
@@ -174,7 +174,7 @@ fn the_mount_itself_is_hidden_however_one_gets_there() {
     let tree = test.tree("s");
     assert_eq!(tree.names("d"), ["other"]);
     assert_eq!(tree.errno("d/mnt"), libc::ENOENT);
-    assert_eq!(tree.at("to").unwrap().kind, Kind::Link);
+    assert_eq!(tree.at("to").unwrap().kind, FileKind::Link);
 }
 
 #[test]
@@ -216,7 +216,7 @@ fn files_come_and_go_and_change() {
     drop(reader);
     assert_eq!(tree.attr(a.ino).unwrap_err().errno(), libc::ESTALE);
     test.write("s/a", FILE);
-    assert_eq!(tree.at("a").unwrap().kind, Kind::Directory);
+    assert_eq!(tree.at("a").unwrap().kind, FileKind::Directory);
     fs::remove_file(test.path("s/a")).unwrap();
     assert_eq!(tree.errno("a"), libc::ENOENT);
 }
@@ -319,7 +319,7 @@ fn a_file_that_may_not_be_read_says_so_when_it_is_opened() {
     // Root can open a file of any mode, so nothing is asserted for root.
     if fs::File::open(&path).is_err() {
         let attr = tree.at("secret").unwrap();
-        assert_eq!((attr.kind, attr.mode), (Kind::File, 0));
+        assert_eq!((attr.kind, attr.mode), (FileKind::File, 0));
         assert_eq!(tree.open(attr.ino).unwrap_err().errno(), libc::EACCES);
     }
 }

@@ -161,7 +161,7 @@ fn what_makes_no_rows_is_left_out_and_told() {
     for (name, why) in [
         ("log/shape", "is not in arrays/resolved/series"),
         ("log/text", "is not in arrays/resolved/series"),
-        ("log/long", "which make no row"),
+        ("log/long", "which do not form one row"),
         ("log/type", "is converted"),
     ] {
         let is_told = |text: &&String| text.starts_with(name) && text.contains(why);

@@ -233,7 +233,7 @@ fn paths_and_ranges_are_those_of_cat_and_tail() {
         (
             "--cat b.asdf blocks/9.bin",
             1,
-            "b.asdf: blocks/9.bin: No such file or directory; in blocks is 0.bin",
+            "b.asdf: blocks/9.bin: No such file or directory; names in blocks: 0.bin",
         ),
         ("--cat b.asdf blocks", 1, "b.asdf: blocks: Is a directory"),
         ("--cat b.asdf tree.yaml/", 1, "b.asdf: tree.yaml/: Not a directory"),
@@ -241,7 +241,7 @@ fn paths_and_ranges_are_those_of_cat_and_tail() {
         (
             "--ls b.asdf block",
             2,
-            "b.asdf: block: No such file or directory; there is .asdf-mount, arrays, blocks, ",
+            "b.asdf: block: No such file or directory; names there: .asdf-mount, arrays, blocks, ",
         ),
         ("--ls nothing.asdf", 2, "nothing.asdf: no such file or directory"),
         ("--cat nothing.asdf tree.yaml", 1, "nothing.asdf: no such file or directory"),

@@ -27,6 +27,8 @@ use asdf_mount::named::Named;
 use asdf_mount::source::{Source, SourceStat};
 use asdf_mount::vfs::{Options, Vfs};
 
+use crate::common::place::FakeServer;
+
 pub(crate) const HEAD: &[u8] = b"#ASDF 1.0.0\n...\n";
 const LARGE: u64 = 4 << 20;
 /// Offset from which the broken block can't be decoded.
@@ -162,25 +164,24 @@ pub(crate) struct Mount {
 }
 
 impl Mount {
-    fn new(sources: &[PathBuf], at: &Path) -> Self {
-        Self::verifying(Verify::Off, sources, at)
+    fn new(source: impl Into<Named>, at: &Path) -> Self {
+        Self::verifying(Verify::Off, source, at)
     }
 
-    fn verifying(verify: Verify, sources: &[PathBuf], at: &Path) -> Self {
+    fn verifying(verify: Verify, source: impl Into<Named>, at: &Path) -> Self {
         let opener = |source: Arc<dyn Source>| {
             let stat = source.stat()?;
             Ok(Arc::new(Stand(source, stat, None)) as _)
         };
-        Self::with(verify, Arc::new(opener), sources, at)
+        Self::with(verify, Arc::new(opener), source, at)
     }
 
-    pub(crate) fn with(verify: Verify, opener: Opener, sources: &[PathBuf], at: &Path) -> Self {
+    pub(crate) fn with(verify: Verify, opener: Opener, source: impl Into<Named>, at: &Path) -> Self {
         let mut options = Options::new(Context::new(Arc::new(Cache::new(1 << 20))));
         options.mountpoint = Some(at.to_owned());
         options.verify = verify;
         options.opener = opener;
-        let sources: Vec<Named> = sources.iter().cloned().map(Named::from).collect();
-        Self::of(Vfs::new(&sources, &options).unwrap(), at)
+        Self::of(Vfs::new(&[source.into()], &options).unwrap(), at)
     }
 
     /// Mounts a tree.
@@ -248,11 +249,22 @@ pub(crate) fn sources() -> (tempfile::TempDir, Vec<u8>) {
     (dir, bytes)
 }
 
+/// Returns `s/a.asdf` of [`sources`] as a local file, and as a file on a server in memory.
+fn local_and_elsewhere(dir: &Path) -> [Named; 2] {
+    let (server, path) = (FakeServer::new("server"), Path::new("s/a.asdf"));
+    server.put(path, fs::read(dir.join(path)).unwrap());
+    [Named::Local(dir.join(path)), Named::Elsewhere(server.place(path))]
+}
+
 #[test]
 fn a_file_is_read_through_the_kernel() {
     let (dir, bytes) = sources();
-    let source = dir.path().join("s/a.asdf");
-    let mount = Mount::new(std::slice::from_ref(&source), &dir.path().join("m"));
+    for source in local_and_elsewhere(dir.path()) {
+        is_read_through_the_kernel(&Mount::new(source, &dir.path().join("m")), &bytes);
+    }
+}
+
+fn is_read_through_the_kernel(mount: &Mount, bytes: &[u8]) {
     assert_eq!(fs::read(mount.path("tree.yaml")).unwrap(), HEAD);
     assert!(fs::read(mount.path("blocks/0.bin")).unwrap() == bytes);
     let mut part = vec![0; 70_000];
@@ -262,7 +274,7 @@ fn a_file_is_read_through_the_kernel() {
     // A file read past the kernel's cache can still be mapped.
     // SAFETY: nothing else writes to the file of this test while it is mapped.
     let map = unsafe { memmap2::Mmap::map(&block) }.unwrap();
-    assert!(map[..] == bytes[..]);
+    assert!(map[..] == *bytes);
     drop(map);
 
     // A broken block gives exactly its good prefix, then EIO.
@@ -304,15 +316,30 @@ fn a_file_is_read_through_the_kernel() {
 #[test]
 fn a_header_before_stored_bytes_is_read_and_mapped_as_one_file() {
     let (dir, bytes) = sources();
-    let source = dir.path().join("s/a.asdf");
-    let mount = Mount::new(std::slice::from_ref(&source), &dir.path().join("m"));
     let whole = [&HEADER[..], &bytes].concat();
+    for source in local_and_elsewhere(dir.path()) {
+        let mount = Mount::new(source.clone(), &dir.path().join("m"));
+        let direct = is_read_and_mapped(&mount, &whole);
+        // A truncated file gives no wrong bytes.
+        let Named::Local(path) = source else { continue };
+        File::options().write(true).open(path).unwrap().set_len(1 << 20).unwrap();
+        let mut buf = vec![0; 300_000];
+        for at in [2 << 20, 1 << 20] {
+            if let Ok(read) = rustix::io::pread(&direct, &mut buf[..], at as u64) {
+                assert!(buf[..read] == whole[at..][..read], "cut, at {at}");
+            }
+        }
+    }
+}
+
+/// Reads block 4, and returns it open for direct I/O.
+fn is_read_and_mapped(mount: &Mount, whole: &[u8]) -> OwnedFd {
     let path = mount.path("blocks/4.bin");
     assert_eq!(path.metadata().unwrap().len(), whole.len() as u64);
     let file = File::open(&path).unwrap();
     // SAFETY: nothing else writes to the file of this test while it is mapped.
     let map = unsafe { memmap2::Mmap::map(&file) }.unwrap();
-    assert!(map[..] == whole[..]);
+    assert!(map[..] == *whole);
     drop(map);
     assert!(fs::read(&path).unwrap() == whole);
     let mut buf = vec![0; 300_000];
@@ -326,29 +353,26 @@ fn a_header_before_stored_bytes_is_read_and_mapped_as_one_file() {
         let read = rustix::io::pread(&direct, &mut buf[..], at as u64).unwrap();
         assert!(buf[..read] == whole[at..][..buf.len()], "direct, at {at}");
     }
-    // A truncated file gives no wrong bytes.
-    File::options().write(true).open(&source).unwrap().set_len(1 << 20).unwrap();
-    for at in [2 << 20, 1 << 20] {
-        if let Ok(read) = rustix::io::pread(&direct, &mut buf[..], at as u64) {
-            assert!(buf[..read] == whole[at..][..read], "cut, at {at}");
-        }
-    }
+    direct
 }
 
 #[test]
 fn what_is_made_of_a_block_is_verified_with_it_and_leaves_the_kernels_cache_with_it() {
     let (dir, _) = sources();
-    let source = dir.path().join("s/a.asdf");
+    for source in local_and_elsewhere(dir.path()) {
+        is_verified_with_its_block(&source, &dir.path().join("m"));
+    }
+}
+
+fn is_verified_with_its_block(source: &Named, at: &Path) {
     let is_eio = |path: &Path| fs::read(path).is_err_and(|error| error.raw_os_error() == Some(libc::EIO));
     {
-        let at = &dir.path().join("m");
-        let mount = Mount::verifying(Verify::Always, std::slice::from_ref(&source), at);
+        let mount = Mount::verifying(Verify::Always, source.clone(), at);
         assert!(is_eio(&mount.path("blocks/4.bin")));
         assert_eq!(fs::read(mount.path("blocks/3.bin")).unwrap().len(), 100_000);
         assert_eq!(fs::read(mount.path("tree.yaml")).unwrap(), HEAD);
     }
-    let at = &dir.path().join("m");
-    let mount = Mount::verifying(Verify::FirstRead, std::slice::from_ref(&source), at);
+    let mount = Mount::verifying(Verify::FirstRead, source.clone(), at);
     let path = mount.path("blocks/4.bin");
     let file = File::open(&path).unwrap();
     let mut waited = 0;
@@ -365,7 +389,7 @@ fn what_is_made_of_a_block_is_verified_with_it_and_leaves_the_kernels_cache_with
 fn a_stream_that_grows_is_followed_and_a_file_that_is_cut_gives_eio() {
     let (dir, bytes) = sources();
     let source = dir.path().join("s/a.asdf");
-    let mount = Mount::new(std::slice::from_ref(&source), &dir.path().join("m"));
+    let mount = Mount::new(source.clone(), &dir.path().join("m"));
     let mut block = File::open(mount.path("blocks/0.bin")).unwrap();
     block.seek(SeekFrom::End(0)).unwrap();
     File::options().append(true).open(&source).unwrap().write_all(b"more").unwrap();
@@ -403,7 +427,7 @@ fn a_directory_is_mirrored_also_by_a_mount_over_itself() {
         fs::write(source.join(format!("sub/{n}")), "").unwrap();
     }
     for at in ["m", "s"] {
-        let mount = Mount::new(std::slice::from_ref(&source), &dir.path().join(at));
+        let mount = Mount::new(source.clone(), &dir.path().join(at));
         assert!(fs::read(mount.path("a.asdf/blocks/0.bin")).unwrap() == bytes);
         assert_eq!(fs::read(mount.path("sub/plain")).unwrap(), b"plain");
         assert_eq!(fs::read(mount.path("link")).unwrap(), b"plain");

@@ -60,7 +60,7 @@ fn slow_mount(
             false => Stand(source.clone(), source.stat()?, None),
         }))
     };
-    let mount = Mount::with(Verify::Off, Arc::new(opener), &[dir.path().join("s")], &dir.path().join("m"));
+    let mount = Mount::with(Verify::Off, Arc::new(opener), dir.path().join("s"), &dir.path().join("m"));
     (dir, mount, gate)
 }
 

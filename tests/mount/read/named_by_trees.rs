@@ -69,12 +69,12 @@ fn a_tree_leads_nowhere_else() {
     fs::write(&file, other()).unwrap();
     let of_this_machine = format!("file://{}", file.display());
     let cases = [
-        ("http://169.254.169.254/latest/meta-data/", "is not asked"),
-        ("http://10.1.2.3/x.asdf", "is not asked"),
-        ("http://[fd00:ec2::254]/x.asdf", "is not asked"),
-        ("//192.168.0.1/x.asdf", "is not asked"),
-        ("/redirected.asdf", "169.254.169.254 is not asked"),
-        ("/private.asdf", "10.0.0.1 is not asked"),
+        ("http://169.254.169.254/latest/meta-data/", "is not contacted"),
+        ("http://10.1.2.3/x.asdf", "is not contacted"),
+        ("http://[fd00:ec2::254]/x.asdf", "is not contacted"),
+        ("//192.168.0.1/x.asdf", "is not contacted"),
+        ("/redirected.asdf", "169.254.169.254 is not contacted"),
+        ("/private.asdf", "10.0.0.1 is not contacted"),
         (&of_this_machine, "files of this machine"),
         ("file:other.asdf", "files of this machine"),
         ("ftp://127.0.0.1/x.asdf", "unknown scheme"),
@@ -92,7 +92,8 @@ fn a_local_tree_leads_to_public_servers_only() {
     let dir = fresh_folder();
     let file = dir.path().join("x.asdf");
     fs::write(&file, tree(&server.url("/other.asdf"))).unwrap();
-    for (options, reason) in [("ro", "-o external=http"), ("ro,external=http", "127.0.0.1 is not asked")] {
+    for (options, reason) in [("ro", "-o external=http"), ("ro,external=http", "127.0.0.1 is not contacted")]
+    {
         let why = array(options, file.to_str().unwrap()).unwrap_err();
         assert!(why.contains(reason), "{why}");
     }

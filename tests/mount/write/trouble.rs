@@ -301,7 +301,7 @@ fn a_file_that_could_never_be_saved_is_mounted_for_reading_and_says_why() {
     };
     for attribute in ['a', 'i'] {
         chattr(&format!("+{attribute}"), folder);
-        is_read_only(&source, "nothing can be made and removed beside it");
+        is_read_only(&source, "no file can be created and removed beside it");
         chattr(&format!("-{attribute}"), folder);
         chattr(&format!("+{attribute}"), &source);
         is_read_only(&source, "be written");

@@ -226,7 +226,10 @@ impl Origin {
             Source::Elsewhere(elsewhere) => {
                 Self::in_other_file(array_of(file, elsewhere).and_then(|(other, found)| {
                     if (&found.shape, &found.datatype) != (&array.shape, &array.datatype) {
-                        let what = format!("\"{}\" is now another array", elsewhere.uri);
+                        let what = format!(
+                            "the array \"{}\" has another shape or datatype now: mount again",
+                            elsewhere.uri
+                        );
                         return Err(Error::new(Kind::Changed, what));
                     }
                     Ok((Self::of(&other, &found), other))

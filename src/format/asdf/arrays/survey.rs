@@ -213,7 +213,7 @@ impl ArrayFinder<'_> {
         paths: &Paths,
         path: Option<PathId>,
         place: Mark,
-        read: std::result::Result<(Ndarray, Option<ndarray::Trouble>), ndarray::Trouble>,
+        read: std::result::Result<(Ndarray, Option<ndarray::NodeFault>), ndarray::NodeFault>,
     ) {
         let array = match read {
             Ok((array, wrong)) => {

@@ -253,8 +253,7 @@ fn lost_and_added_bytes_shift_the_blocks_behind_them() {
                 (0..7).map(|n| starts[n].checked_add_signed(shift(n)).unwrap()).collect();
             assert_eq!(found.offsets, expected, "{lost:?} {by}: {:?}", found.defects);
             for n in lost.iter().filter(|n| by < 0 || **n < 6) {
-                let bytes =
-                    format!("{} bytes of it are {}", by.abs(), if by < 0 { "missing" } else { "too many" });
+                let bytes = format!("it is {} bytes too {}", by.abs(), if by < 0 { "short" } else { "long" });
                 let told = |defect: &crate::format::Defect| {
                     defect.block == Some(*n)
                         && defect.severity == Severity::Damage

@@ -2,7 +2,7 @@
 
 use super::{Encoding, EncodingChain};
 use crate::error::{Error, Result};
-use crate::format::asdf::quantize::{ByteOrder, Float};
+use crate::format::asdf::quantize::Float;
 use crate::format::asdf::tile::{MAX_DIMENSIONS, Tiling};
 use crate::yaml;
 
@@ -59,7 +59,7 @@ fn read(value: &yaml::Value) -> Result<EncodingChain> {
             )));
         }
     }
-    Ok(EncodingChain { encodings, byte_order: ByteOrder::default() })
+    Ok(EncodingChain { encodings })
 }
 
 fn encoding(entry: &yaml::Value) -> Result<Encoding> {
@@ -72,7 +72,7 @@ fn encoding(entry: &yaml::Value) -> Result<Encoding> {
     };
     let name = name.text().ok_or_else(|| Error::damaged("an entry has no name"))?;
     if !matches!(args, yaml::Value::Mapping(_)) {
-        return Err(Error::damaged(format!("the arguments of {} are no mapping", shown(name))));
+        return Err(Error::damaged(format!("the arguments of {} are not a mapping", shown(name))));
     }
     match name {
         "tile" => {
@@ -90,7 +90,7 @@ fn encoding(entry: &yaml::Value) -> Result<Encoding> {
             let values = shape(args, name, "original_shape")?
                 .iter()
                 .try_fold(1u64, |values, &len| values.checked_mul(len))
-                .ok_or_else(|| Error::damaged("quantize: an array that is larger than a file can be"))?;
+                .ok_or_else(|| Error::damaged("quantize: the array is larger than any file can be"))?;
             Ok(Encoding::Quantize { float, values })
         }
         "zlib" => Ok(Encoding::Zlib),
@@ -164,7 +164,7 @@ mod tests {
             ("[{zlib: 1}]".to_owned(), "has no name"),
             ("[[[zlib]]]".to_owned(), "has no name"),
             ("{zlib: 1}".to_owned(), "not a list"),
-            ("[[zlib, [1]]]".to_owned(), "no mapping"),
+            ("[[zlib, [1]]]".to_owned(), "are not a mapping"),
             (
                 "[zlib, [tile, {shape: [1], original_shape: [1], item_size: 1}]]".to_owned(),
                 "tile takes an array",
@@ -179,9 +179,12 @@ mod tests {
             (tile("shape: ['1'], original_shape: [1], item_size: 1"), "needs the argument shape"),
             (tile("shape: 1, original_shape: [1], item_size: 1"), "needs the argument shape"),
             (tile("shape: [[1]], original_shape: [1], item_size: 1"), "needs the argument shape"),
-            (tile("shape: [0], original_shape: [1], item_size: 1"), "of no size"),
-            (tile("shape: [2, 2], original_shape: [1], item_size: 1"), "tiles of 2 dimensions"),
-            (tile("shape: [1], original_shape: [18446744073709551615], item_size: 8"), "larger than a file"),
+            (tile("shape: [0], original_shape: [1], item_size: 1"), "have no size"),
+            (tile("shape: [2, 2], original_shape: [1], item_size: 1"), "the tiles have 2 dimensions"),
+            (
+                tile("shape: [1], original_shape: [18446744073709551615], item_size: 8"),
+                "larger than any file",
+            ),
             ("[[quantize, {dtype: 16, original_shape: [1]}]]".to_owned(), "not 32 or 64"),
             ("[[quantize, {dtype: 32}]]".to_owned(), "quantize needs the argument original_shape"),
         ] {

@@ -43,7 +43,7 @@ pub(super) fn open_locked<S: Storage>(
                 return Err(Error::new(Kind::Busy, holder.to_string()).of(path));
             }
             Err(error) if lock::unsupported(&error) => (None, Some(error.to_string())),
-            Err(error) => return Err(Error::from(error).within("locking").of(path)),
+            Err(error) => return Err(Error::from(error).within("can't lock the file").of(path)),
         };
         // The previous holder of the lock may have replaced the file.
         if storage.meta_at(path).is_ok_and(|meta| meta.identity.same_file(&identity)) {

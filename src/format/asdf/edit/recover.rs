@@ -246,7 +246,10 @@ impl<S: Storage> Recovery<'_, S> {
                     SourceState::New => SaveSide::New,
                     SourceState::Old => SaveSide::Old,
                     SourceState::Mixed => {
-                        return Err(Error::new(Kind::Unfinished, "the file could not be settled"));
+                        return Err(Error::new(
+                            Kind::Unfinished,
+                            "the interrupted save could be neither finished nor undone",
+                        ));
                     }
                     SourceState::Foreign(why) => {
                         return Err(Error::new(Kind::Unfinished, unusable(path, &why)));

@@ -25,7 +25,7 @@ const LARGE: usize = 1 << 20;
 /// An ASDF file that is locked and can be saved.
 #[derive(Debug)]
 pub(super) struct Session {
-    held: Held,
+    held: LockedFile,
     validation: Validation,
     options: SaveOptions,
     /// The version of the text in the file, and what the check of a new text needs to know of that text.
@@ -42,7 +42,7 @@ pub(super) struct Session {
 
 /// The locked file. Its layout is read when it is first needed.
 #[derive(Debug)]
-enum Held {
+enum LockedFile {
     Locked(Box<Locked>),
     Read(Box<Target>),
     /// A placeholder while the layout is read.
@@ -59,11 +59,13 @@ impl Session {
             locked.held_for(mountpoint);
         }
         locked.share(&context.limits);
-        let lock_trouble = locked.lock_trouble().map(|trouble| format!("goes on without a lock: {trouble}"));
+        let lock_trouble = locked.lock_trouble().map(|trouble| {
+            format!("it can't be locked, so other programs may save it at the same time: {trouble}")
+        });
         let outcome = locked.recovered().outcome_notice().map(str::to_owned);
         let notices = lock_trouble.into_iter().chain(outcome).chain(locked.recovered().notices()).collect();
         Ok(Self {
-            held: Held::Locked(Box::new(locked)),
+            held: LockedFile::Locked(Box::new(locked)),
             validation: context.options.validation,
             options: SaveOptions { padding: context.options.padding, only: None },
             old: None,
@@ -77,19 +79,19 @@ impl Session {
 
     /// Returns the file with its layout, which is read at the first call.
     fn file(&mut self) -> Result<&mut Target> {
-        if matches!(self.held, Held::Locked(_))
-            && let Held::Locked(locked) = std::mem::replace(&mut self.held, Held::Reading)
+        if matches!(self.held, LockedFile::Locked(_))
+            && let LockedFile::Locked(locked) = std::mem::replace(&mut self.held, LockedFile::Reading)
         {
             match locked.read() {
-                Ok(target) => self.held = Held::Read(Box::new(target)),
+                Ok(target) => self.held = LockedFile::Read(Box::new(target)),
                 Err((locked, error)) => {
-                    self.held = Held::Locked(locked);
+                    self.held = LockedFile::Locked(locked);
                     return Err(relabelled(&error, &self.target));
                 }
             }
         }
         match &mut self.held {
-            Held::Read(target) => Ok(target),
+            LockedFile::Read(target) => Ok(target),
             _ => Err(Error::new(Kind::System(libc::EIO), "the file can no longer be saved")),
         }
     }
@@ -146,7 +148,7 @@ impl Session {
     /// Opens the file for writing and closes it again. The descriptor that wrote the save stays open, so
     /// without this programs that wait for `IN_CLOSE_WRITE` with inotify would not be notified of the save.
     fn close_again(&mut self) {
-        if let Held::Read(target) = &self.held {
+        if let LockedFile::Read(target) = &self.held {
             // The text is saved, whatever happens here.
             let _ = OpenOptions::new().write(true).open(target.path());
         }
@@ -236,9 +238,9 @@ impl Editor for Session {
 
     fn settle(&mut self) -> Result<()> {
         match &mut self.held {
-            Held::Read(target) => target.settle(),
+            LockedFile::Read(target) => target.settle(),
             // The file was settled when it was locked, and nothing was saved since.
-            Held::Locked(_) | Held::Reading => Ok(()),
+            LockedFile::Locked(_) | LockedFile::Reading => Ok(()),
         }
     }
 }

@@ -91,8 +91,10 @@ pub(crate) fn none_usable<S: Storage>(storage: &S, places: &[SidecarPaths]) -> O
             None => reasons.push(format!("{}: it is not there", place.dir.display())),
         }
     }
-    let what =
-        format!("can't be saved, as nothing can be made and removed beside it ({})", reasons.join("; "));
+    let what = format!(
+        "can't be saved, because no file can be created and removed beside it ({})",
+        reasons.join("; ")
+    );
     Some(Error::new(Kind::ReadOnly, what))
 }
 

@@ -58,9 +58,9 @@ impl ArrayColumn {
     pub(super) fn new(name: &str, unit: Option<String>, array: Ndarray) -> Reading<Self> {
         let scalar = match array.datatype {
             Some(Datatype::Scalar(scalar)) => scalar,
-            _ => return Err("the type of a column is not written, or has fields".to_owned()),
+            _ => return Err("a column has no datatype, or one with fields".to_owned()),
         };
-        let dimensions = dimensions(&array).ok_or("the shape of a column is not written, or not fixed")?;
+        let dimensions = dimensions(&array).ok_or("a column has no shape, or one that is not fixed")?;
         let (rows, shape) = dimensions.split_first().ok_or("a column has no rows")?;
         let null = null_of(scalar, &array);
         let (name, shape) = (name.to_owned(), shape.to_vec());
@@ -200,7 +200,7 @@ impl Table {
         let (row, rows, _) = self.size();
         match row.checked_mul(rows) == Some(data.len()) {
             true => Ok(data),
-            false => Err(Error::damaged("the columns of the table differ from it in length")),
+            false => Err(Error::damaged("the columns have another length than their table")),
         }
     }
 }

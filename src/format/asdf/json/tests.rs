@@ -273,7 +273,7 @@ fn what_is_no_json_is_refused_with_its_place() {
     for (nodes, why) in [
         ("{[1]: 2}", "a key is not a scalar at line 4, column 6"),
         ("{a: *b}", "the alias *b has no anchor at line 4, column 9"),
-        ("{a: 1}\n--- {b: 2}", "a second tree begins at line 5, column 1"),
+        ("{a: 1}\n--- {b: 2}", "a second document begins at line 5, column 1"),
         ("{a: [}", "line 4"),
     ] {
         let error = text(nodes, false).unwrap_err().to_string();

@@ -127,7 +127,7 @@ impl Writer {
         let place = event.start;
         match event.what {
             What::StreamStart | What::StreamEnd | What::DocumentEnd { .. } => Ok(()),
-            What::DocumentStart { .. } if self.documents > 0 => refused("a second tree begins", place),
+            What::DocumentStart { .. } if self.documents > 0 => refused("a second document begins", place),
             What::DocumentStart { .. } => {
                 self.documents += 1;
                 Ok(())

@@ -1,6 +1,6 @@
 //! Checks whether the datatype of an array in the tree can hold its elements, by numpy's rules.
 
-use super::{Datatype, Result, Scalar, Trouble};
+use super::{Datatype, NodeFault, Result, Scalar};
 use crate::yaml::event::Mark;
 use crate::yaml::survey::Leaves;
 
@@ -22,7 +22,7 @@ impl Scalar {
 }
 
 pub(super) fn fit(leaves: &Leaves, datatype: Option<&Datatype>) -> Result<()> {
-    let trouble = |place: Mark, what: &str| Err(Trouble { place, what: what.to_owned() });
+    let trouble = |place: Mark, what: &str| Err(NodeFault { place, what: what.to_owned() });
     if let Some(place) = leaves.foreign {
         return trouble(place, "an array in the tree contains a date or binary data");
     }

@@ -138,7 +138,10 @@ impl Chunks {
             }
             empty = if chunk.nvalues == 0 { empty + 1 } else { 0 };
             if empty > EMPTY_CHUNKS {
-                return Err(Error::damaged(format!("only empty chunks before byte {}", chunk.next)));
+                return Err(Error::damaged(format!(
+                    "there are too many empty chunks before byte {}",
+                    chunk.next
+                )));
             }
             place = ChunkStart { first: chunk.end(), at: chunk.next };
         }
@@ -161,15 +164,15 @@ impl Chunks {
 
 #[cfg(test)]
 mod tests {
+    use super::super::Float;
     use super::super::tests::{chunk, quantized};
-    use super::super::{ByteOrder, Float};
     use super::*;
 
     #[test]
     fn the_kept_places_are_bounded_and_lead_to_the_right_chunk() {
         let values = 100_000u64;
         let stream: Vec<u8> = (0..values).flat_map(|n| chunk(32, n as f64, 1.0, &[1])).collect();
-        let content = quantized(stream, values, Float::Double, ByteOrder::Little);
+        let content = quantized(stream, values, Float::Double);
         let mut buf = [0; 8];
         for value in [values - 1, 0, 77_777, 5, values - 2] {
             assert_eq!(content.read_at(value * 8, &mut buf).unwrap(), 8);

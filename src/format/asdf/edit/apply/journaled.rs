@@ -44,7 +44,7 @@ impl<S: Storage> SaveJob<'_, S> {
     /// Inserts a range before the first block's page, then overwrites the bytes that differ.
     pub(super) fn insert(&self) -> Result<(), Stopped> {
         if self.change.shift == 0 {
-            return Err(unsuited("nothing moves"));
+            return Err(unsuited("the text fits before the first block"));
         }
         if !self.storage.inserts_by_extent(self.file) {
             return Err(unsuited("this file system is not known to insert ranges safely"));
@@ -55,7 +55,7 @@ impl<S: Storage> SaveJob<'_, S> {
         // The extent at `at` shows whether the insertion is complete.
         let at = self.change.insert_at();
         if !extents.iter().any(|extent| (extent.logical..extent.logical + extent.len).contains(&at)) {
-            return Err(unsuited("the first block is not on the disk"));
+            return Err(unsuited("the first block has no extent on the disk"));
         }
         let (place, journal) = self.write_journal(Method::Insert, None, &extents)?;
         self.carry_out(place, journal)

@@ -1,7 +1,7 @@
 //! The facts about a tree that a check needs: its arrays, and the faults found by one survey.
 
 use super::{core_schemas, standard};
-use crate::format::asdf::ndarray::{self, Ndarray, Trouble};
+use crate::format::asdf::ndarray::{self, Ndarray, NodeFault};
 use crate::yaml::event::Mark;
 use crate::yaml::parser::Events;
 use crate::yaml::survey::{self, Broken, PathId, Paths, Survey, TextSample, Wanted, WantedNode};
@@ -14,7 +14,7 @@ pub struct TreeFacts {
     /// The tree's ndarrays, in the order in which their nodes end.
     pub arrays: Vec<ArrayNode>,
     /// The faults in nodes of the standard's other types, with their paths.
-    pub(super) unfit: Vec<(Option<PathId>, Trouble)>,
+    pub(super) unfit: Vec<(Option<PathId>, NodeFault)>,
 }
 
 /// An ndarray of a tree.
@@ -25,7 +25,7 @@ pub struct ArrayNode {
     /// The array's place in the text.
     pub place: Mark,
     /// The array, or the fault in it.
-    pub array: Result<Ndarray, Trouble>,
+    pub array: Result<Ndarray, NodeFault>,
 }
 
 impl TreeFacts {
@@ -63,13 +63,13 @@ impl TreeFacts {
                     "readers don't recognise {tag} in this file: its version of the standard has \
                              {expected}"
                 );
-                unfit.push((path, Trouble { place: value.place, what }));
+                unfit.push((path, NodeFault { place: value.place, what }));
             }
             if let Some(tag) = found.tag.filter(|tag| ndarray::is_tag(tag)) {
                 if !ndarray::is_known_tag(tag) && expected.is_none() && unfit.len() < survey::MOST_FINDINGS {
                     let what =
                         format!("readers don't recognise this version of ndarray, {}", tag.escape_debug());
-                    unfit.push((path, Trouble { place: value.place, what }));
+                    unfit.push((path, NodeFault { place: value.place, what }));
                 }
                 arrays.push(ArrayNode { path, place: value.place, array: Ndarray::read(tag, value) });
             }

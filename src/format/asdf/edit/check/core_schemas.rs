@@ -1,7 +1,7 @@
 //! Checks the standard's types other than ndarray, and two keys of the root, against their schemas. Python
 //! asdf up to version 5 opens no file with a node that violates them, and later versions fail on some.
 
-use crate::format::asdf::ndarray::Trouble;
+use crate::format::asdf::ndarray::NodeFault;
 use crate::yaml::scalar::Type;
 use crate::yaml::survey::{NodeContent, TreeNode};
 
@@ -12,7 +12,7 @@ const TAG: &str = "tag:stsci.edu:asdf/core/";
 /// The keys of the root whose values have a schema.
 pub(super) const ROOT_KEYS: [&str; 2] = ["asdf_library", "history"];
 
-type Checked = Result<(), Trouble>;
+type Checked = Result<(), NodeFault>;
 
 /// True if nodes with this tag are checked.
 pub(super) fn is_tag(tag: &str) -> bool {
@@ -57,7 +57,7 @@ pub(super) fn check_root_key(key: &str, value: &TreeNode) -> Checked {
     }
 }
 
-fn items<'v>(key: &str, value: &'v TreeNode) -> Result<&'v [TreeNode], Trouble> {
+fn items<'v>(key: &str, value: &'v TreeNode) -> Result<&'v [TreeNode], NodeFault> {
     match &value.target().node {
         NodeContent::Sequence(items, _) => Ok(items),
         NodeContent::Unknown | NodeContent::LargeSequence(_) => Ok(&[]),
@@ -100,8 +100,8 @@ fn check_kind(kind: &str, node: &TreeNode) -> Checked {
     }
 }
 
-fn trouble<T>(value: &TreeNode, what: impl Into<String>) -> Result<T, Trouble> {
-    Err(Trouble { place: value.place, what: what.into() })
+fn trouble<T>(value: &TreeNode, what: impl Into<String>) -> Result<T, NodeFault> {
+    Err(NodeFault { place: value.place, what: what.into() })
 }
 
 fn fields(kind: &str, node: &TreeNode) -> Checked {
