@@ -383,14 +383,19 @@ fn a_listing_requests_its_pages_and_no_file() {
         output_of(&["sh", "-c", &format!("stat {} >/dev/null", mounted.path("*.asdf").display())]);
         assert!(site.server.count() <= before + 3 * of_listing, "{:?}", site.asked());
     }
-    // The listing of a bucket has all attributes.
-    let before = s3.server.count();
+    // The listing of a bucket has all attributes, and is used for 5 s. A busy machine may take longer.
     let root = bucket.root().to_str().unwrap();
-    let long = output_of(&["ls", "-l", "--time-style=+%s", root]);
-    assert!(long.contains(" 4 784111777 0003.txt\n"), "{long}");
-    assert_eq!(s3.server.count(), before + 5);
-    output_of(&["sh", "-c", "ls -ld \"$0\"/00*.asdf \"$0\"/*.txt \"$0\"/deep", root]);
-    assert!(s3.server.count() <= before + 15, "{:?}", s3.asked());
+    let requests = |command: &str| {
+        let before = s3.server.count();
+        let long = output_of(&["sh", "-c", command, root]);
+        assert!(long.contains(" 4 784111777 ") && long.contains("/0003.txt\n"), "{long}");
+        s3.server.count() - before
+    };
+    let long = "ls -ld --time-style=+%s \"$0\"/*.txt";
+    let fewest = |command: &str| (0..10).map(|_| requests(command)).min().unwrap();
+    assert!(fewest(long) <= 5, "{:?}", s3.asked());
+    let long = format!("{long} \"$0\"/00*.asdf \"$0\"/deep");
+    assert!(fewest(&long) <= 10, "{:?}", s3.asked());
     assert_eq!(fs::read(bucket.path("0003.txt")).unwrap(), text);
     assert!(fs::read(bucket.path("0004.asdf/tree.yaml")).unwrap().starts_with(b"#ASDF"));
     assert_eq!(fs::read(pages.path("0003.txt")).unwrap(), text);
