@@ -99,8 +99,9 @@ struct Row {
     time: String,
     file: Option<String>,
     size: u64,
-    removed: u64,
-    added: u64,
+    /// Numbers of changed lines; `None` if the text that the save wrote is unknown.
+    removed: Option<u64>,
+    added: Option<u64>,
     program: Option<String>,
     own: bool,
 }
@@ -115,8 +116,8 @@ pub(super) fn log(file: &Path, json: bool) -> Result<u8> {
         // replaced that text.
         let known = own || at > 0 && saves.changes.get(at - 1).is_some_and(|later| later.old == change.new);
         let (removed, added) = match known {
-            true => text_diff::changed_lines(&saves.before(change)?, &saves.after(at)?.0),
-            false => (0, 0),
+            true => Some(text_diff::changed_lines(&saves.before(change)?, &saves.after(at)?.0)).unzip(),
+            false => (None, None),
         };
         rows.push(Row {
             n: own.then_some(at + 1),
@@ -145,8 +146,8 @@ fn in_columns(rows: &[Row]) -> String {
         [
             row.n.map_or_else(|| "-".to_owned(), |n| n.to_string()),
             row.size.to_string(),
-            format!("-{}", row.removed),
-            format!("+{}", row.added),
+            row.removed.map_or_else(|| "?".to_owned(), |lines| format!("-{lines}")),
+            row.added.map_or_else(|| "?".to_owned(), |lines| format!("+{lines}")),
         ]
     };
     let width = |at: usize| rows.iter().map(|row| cells(row)[at].len()).max().unwrap_or(0);

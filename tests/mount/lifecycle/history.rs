@@ -136,6 +136,8 @@ fn the_history_follows_the_file_and_no_other() {
         F=dir/b.asdf
         sed 's/number 1/number 7/' dir/b.asdf >x; cat x >dir/b.asdf; named 'number 7'
         count 0; test $(asdf-mount --log dir/b.asdf | grep -c 'of another text') = 5
+        asdf-mount --log dir/b.asdf | head -n 1 | grep -q ' ? *? '
+        asdf-mount --log --json dir/b.asdf | head -n 1 | grep -q '"removed":null,"added":null'
         not asdf-mount --undo dir/b.asdf 2>said; cat said; grep -q 'another program has changed the tree' said
         asdf-mount dir/b.asdf mnt; test -z "$(ls $H)"; rename eight; test $(ls $H | wc -l) = 1; asdf-mount -u mnt
         asdf-mount -q --undo dir/b.asdf; named 'number 7'; count 2
