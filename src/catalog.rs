@@ -95,7 +95,8 @@ pub fn run(request: &Request, out: &mut dyn Write) -> Result<()> {
     }
     if !request.quiet {
         let Counts { files, copied, errors } = counts;
-        complain(format_args!("{files} files: {copied} unchanged, {errors} can't be read"));
+        let plural = if files == 1 { "" } else { "s" };
+        complain(format_args!("{files} file{plural}: {copied} unchanged, {errors} can't be read"));
     }
     Ok(())
 }

@@ -55,7 +55,7 @@ type DecodedBlock = std::result::Result<(Block, Output), Fault>;
 /// The output of a block.
 enum Output {
     /// All bytes of the output.
-    Summary(Vec<u8>),
+    Whole(Vec<u8>),
     /// The decoder of a block with more than [`WHOLE`] bytes of output, which are taken from it in pieces.
     Long(Box<Decoder>),
 }
@@ -162,7 +162,7 @@ fn decode(bzip2: &Bzip2Table, start: BlockStart) -> DecodedBlock {
     let read = decoder.read(&mut bytes);
     bytes.truncate(read);
     bzip2.cache.keep_scratch(decoder, DECODER);
-    Ok((block, Output::Summary(bytes)))
+    Ok((block, Output::Whole(bytes)))
 }
 
 impl SegmentReader for Bzip2Reader {
@@ -201,7 +201,7 @@ impl SegmentReader for Bzip2Reader {
             self.depth.note_read(usize::try_from(block.len).unwrap_or(usize::MAX), self.offset);
             match output {
                 Output::Long(decoder) => self.long = Some(decoder),
-                Output::Summary(bytes) => {
+                Output::Whole(bytes) => {
                     let before = std::mem::replace(out, bytes);
                     self.bzip2.cache.used(Arc::new(before));
                     if !out.is_empty() {
