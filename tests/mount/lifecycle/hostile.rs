@@ -35,7 +35,9 @@ fn no_text_of_a_file_acts_on_a_terminal() {
     let log = folder.path().join("log");
     let mounted = Mounted::new(["-vv".as_ref(), "--log-file".as_ref(), log.as_os_str(), file.as_os_str()]);
     is_harmless("stderr of the mount", mounted.stderr().as_bytes());
-    is_harmless("tree.json", &fs::read(mounted.path("tree.json")).unwrap());
+    for name in ["tree.json", "refs.json"] {
+        is_harmless(name, &fs::read(mounted.path(name)).unwrap());
+    }
     for (n, text) in [
         tree.replace("source: 0", "source: 9"),
         tree.replace("source: 0", "source: \"\\e]2;\u{202e}\""),
@@ -53,6 +55,13 @@ fn no_text_of_a_file_acts_on_a_terminal() {
     }
     mounted.unmount();
     is_harmless("the log", &fs::read(&log).unwrap());
+    for action in ["--catalog", "--refs"] {
+        let output = Command::new(program()).arg(action).arg(&file).output().unwrap();
+        is_harmless(action, &output.stdout);
+        let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        let uri = if action == "--refs" { &json["templates"]["u"] } else { &json["uri"] };
+        assert_eq!(uri, &format!("file://{}", file.display()), "the value is the same");
+    }
     // Most of the block is missing, so that there is damage to report.
     let block = built.blocks[0].data_offset as usize;
     fs::write(&file, &built.bytes[..block + 10]).unwrap();
