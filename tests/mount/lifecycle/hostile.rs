@@ -147,6 +147,29 @@ fn mounts_that_lead_into_each_other_do_not_wait_for_each_other() {
     bench.nothing_is_left();
 }
 
+/// The kernel or bindfs shows the mount within the mounted directory, under another device number.
+#[test]
+fn a_mount_that_shows_the_mount_within_its_source_is_not_entered() {
+    let bench = Bench::new();
+    let script = r#"
+        mkdir src src/bind src/again src/over m low
+        echo text >src/plain
+        asdf-mount src m
+        look() { timeout -k 1 30 ls "$1" 2>&1 | grep -q 'Too many levels of symbolic links'; }
+        bindfs $T/m src/bind
+        bindfs $T/src/bind src/again
+        mount -t overlay overlay -o lowerdir=$T/m:$T/low src/over
+        for path in m/bind/ m/again/ m/over/; do
+            look $path
+        done
+        test "$(timeout -k 1 30 cat m/plain)" = text
+        umount src/over src/again src/bind
+        asdf-mount -u m"#;
+    let output = bench.script(script);
+    assert!(output.status.success(), "{output:?}");
+    bench.nothing_is_left();
+}
+
 /// A private directory replaces a user's own directory after the kernel has let the user into it.
 #[test]
 fn a_folder_that_is_exchanged_for_a_private_one_shows_nothing_of_it() {
