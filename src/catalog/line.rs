@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde::ser::{SerializeMap, Serializer as _};
-use serde_json::{Serializer, to_string, to_writer};
+use serde_json::Serializer;
 
 use super::since::Since;
-use crate::error::{Error, Kind, Result, in_json};
+use crate::error::{Error, Kind, Result, in_json, to_json};
 use crate::files::{Elsewhere, Found};
 use crate::format::{self, Container, Context, FactValue, Facts};
 use crate::named;
@@ -59,8 +59,8 @@ pub(super) fn of(found: Found, since: Option<&Since>, context: &Context) -> Opti
 /// Returns the line of a file that can't be read.
 fn of_error(path: PathBuf, error: Error) -> Line {
     let error = error.of(&path).to_string();
-    let text = format!("{{\"uri\":{},\"error\":{}}}\n", text_of(&uri(&path)), text_of(&error));
-    Line { path, text: in_json(&text).into_owned().into_bytes(), is_copy: false, is_error: true }
+    let text = format!("{{\"uri\":{},\"error\":{}}}\n", to_json(&uri(&path)), to_json(&error));
+    Line { path, text: text.into_bytes(), is_copy: false, is_error: true }
 }
 
 /// Returns the line of a local file, and true if it is a copy.
@@ -79,7 +79,7 @@ fn local(path: &Path, since: Option<&Since>, context: &Context) -> Result<(Vec<u
 fn elsewhere(file: &Elsewhere, since: Option<&Since>, context: &Context) -> Result<(Vec<u8>, bool)> {
     let uri = uri(file.place.label());
     // The URI lacks the query, so files that differ only in their query share a URI.
-    let since = since.filter(|since| !uri.ends_with("?…") && since.has(&text_of(&uri)));
+    let since = since.filter(|since| !uri.ends_with("?…") && since.has(&to_json(&uri)));
     if let Some(since) = since {
         let is_sure =
             |revision: &&Revision| revision.etag.as_deref().is_some_and(|etag| etag.starts_with('"'));
@@ -104,9 +104,9 @@ fn elsewhere(file: &Elsewhere, since: Option<&Since>, context: &Context) -> Resu
 /// Returns the start of a line: URI, size, ETag, time. [`Since`] compares it.
 fn start(uri: &str, revision: &Revision) -> String {
     let Revision { size, etag, mtime } = revision;
-    let mut start = format!("{{\"uri\":{},\"size\":{size}", text_of(uri));
+    let mut start = format!("{{\"uri\":{},\"size\":{size}", to_json(uri));
     if let Some(etag) = etag {
-        start += &format!(",\"etag\":{}", text_of(etag));
+        start += &format!(",\"etag\":{}", to_json(etag));
     }
     if let Some(mtime) = mtime {
         start += &format!(",\"mtime\":\"{}\"", precise_instant(*mtime));
@@ -117,7 +117,7 @@ fn start(uri: &str, revision: &Revision) -> String {
 fn described(source: Arc<dyn Source>, start: String, context: &Context) -> Result<Vec<u8>> {
     let container = format::open(Arc::new(BufferedSource::new(source)), context)?;
     let mut line = start.into_bytes();
-    let (format, version) = (text_of(container.format()), text_of(&container.version()));
+    let (format, version) = (to_json(container.format()), to_json(&container.version()));
     line.extend(format!(",\"format\":{format},\"version\":{version}").into_bytes());
     push_blocks(&*container, &mut line)?;
     let tree = push_arrays(&*container, &mut line)?;
@@ -140,7 +140,8 @@ fn push_blocks(container: &dyn Container, line: &mut Vec<u8>) -> Result<()> {
 
 fn write_facts(facts: &Facts, line: &mut Vec<u8>) -> Result<()> {
     let invalid = |error: serde_json::Error| Error::unsupported(error.to_string());
-    let mut writer = Serializer::new(line);
+    let mut text = Vec::new();
+    let mut writer = Serializer::new(&mut text);
     let mut map = writer.serialize_map(None).map_err(invalid)?;
     for fact in facts.iter() {
         let written = match &fact.value {
@@ -151,7 +152,9 @@ fn write_facts(facts: &Facts, line: &mut Vec<u8>) -> Result<()> {
         };
         written.map_err(invalid)?;
     }
-    map.end().map_err(invalid)
+    map.end().map_err(invalid)?;
+    line.extend(in_json(&String::from_utf8_lossy(&text)).as_bytes());
+    Ok(())
 }
 
 /// Adds the arrays. Returns the tree in JSON, or the reason why it can't be shown.
@@ -160,8 +163,7 @@ fn push_arrays(container: &dyn Container, line: &mut Vec<u8>) -> Result<Result<V
     let tree = format::describe(container, LONGEST_TREE, &mut |array| {
         if count < MOST {
             arrays.extend(if count > 0 { &b","[..] } else { b"" });
-            // A structure of texts and numbers can always be written.
-            let _ = to_writer(&mut arrays, &array);
+            arrays.extend(to_json(&array).into_bytes());
         }
         count += 1;
     })?;
@@ -178,7 +180,7 @@ fn push_tree(tree: Result<Vec<u8>>, line: &mut Vec<u8>) {
             line.extend(json);
         }
         Err(error) => {
-            line.extend(format!(",\"tree\":null,\"tree_error\":{}", text_of(&error.message())).into_bytes());
+            line.extend(format!(",\"tree\":null,\"tree_error\":{}", to_json(&error.message())).into_bytes());
         }
     }
 }
@@ -190,9 +192,4 @@ fn uri(path: &Path) -> String {
     }
     let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     format!("file://{}", path.to_string_lossy())
-}
-
-fn text_of(text: &str) -> String {
-    // A text can always be written.
-    to_string(text).unwrap_or_default()
 }

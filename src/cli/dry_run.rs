@@ -1,10 +1,10 @@
 //! `--dry-run`: shows what a save would do, without a change to the file.
 
-use std::io::{self, BufWriter, Write};
+use std::io::{self, IsTerminal};
 use std::path::Path;
 
-use super::{complain, exit};
-use crate::error::{Error, Kind, Result, one_line};
+use super::{complain, exit, print};
+use crate::error::{Error, Kind, Result, one_line, printable};
 use crate::format::editor::{Editor, SaveTarget, TextVersion};
 use crate::format::recovery;
 use crate::format::refusal::Refusal;
@@ -26,10 +26,12 @@ pub(super) fn check(file: &Path) -> Result<()> {
 /// why they would be refused. Returns the exit status.
 pub(super) fn report(editor: &mut dyn Editor, file: &Path, text: &[u8], base: &TextVersion) -> Result<u8> {
     let before = editor.text()?;
-    let name = one_line(&file.display().to_string()).to_string();
+    let name = one_line(&file.display().to_string());
+    let (saved, new) = (format!("{name}\tsaved"), format!("{name}\tnew"));
+    let names = (&*saved, &*new);
     match editor.plan(text, base) {
         Ok(planned) => {
-            show_changes(&name, &before, &planned.text)?;
+            show_diff(&before, &planned.text, names)?;
             for restored in &planned.restored {
                 complain(restored);
             }
@@ -44,7 +46,7 @@ pub(super) fn report(editor: &mut dyn Editor, file: &Path, text: &[u8], base: &T
         }
         Err(Refusal::Failed(error)) => Err(error),
         Err(refusal) => {
-            show_changes(&name, &before, text)?;
+            show_diff(&before, text, names)?;
             complain(&format!("{name}: the text would be refused"));
             log::complain(refusal.report().trim_end());
             Ok(exit::REFUSED)
@@ -52,13 +54,12 @@ pub(super) fn report(editor: &mut dyn Editor, file: &Path, text: &[u8], base: &T
     }
 }
 
-/// Prints a unified diff. A closed pipe is no error.
-fn show_changes(name: &str, before: &[u8], after: &[u8]) -> Result<()> {
-    let names = (format!("{name}\tsaved"), format!("{name}\tnew"));
-    let mut out = BufWriter::new(io::stdout().lock());
-    let written = text_diff::write_unified(before, after, (&names.0, &names.1), &mut out);
-    match written.and_then(|_| out.flush()) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
-        _ => Ok(()),
+/// Prints the unified diff of two texts, under these names. On a terminal, characters that it acts on are escaped.
+pub(super) fn show_diff(before: &[u8], after: &[u8], names: (&str, &str)) -> Result<()> {
+    let mut diff = Vec::new();
+    text_diff::write_unified(before, after, names, &mut diff)?;
+    match io::stdout().is_terminal() {
+        true => print(printable(&String::from_utf8_lossy(&diff)).as_bytes()),
+        false => print(&diff),
     }
 }

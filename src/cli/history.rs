@@ -7,10 +7,11 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
+use super::dry_run::show_diff;
 use super::{complain, exit, print, revise, usage};
 use crate::cache::Cache;
 use crate::daemon;
-use crate::error::{Error, Kind, Result, one_line};
+use crate::error::{Error, Kind, Result, one_line, to_json};
 use crate::format::editor::{EditContext, SaveTarget, TextVersion};
 use crate::format::refusal::Refusal;
 use crate::format::{self, Context};
@@ -130,15 +131,9 @@ pub(super) fn log(file: &Path, json: bool) -> Result<u8> {
             own,
         });
     }
-    let lines = if json { in_json(&rows)? } else { in_columns(&rows) };
+    let lines = if json { rows.iter().map(|row| to_json(row) + "\n").collect() } else { in_columns(&rows) };
     print(lines.as_bytes())?;
     Ok(exit::OK)
-}
-
-fn in_json(rows: &[Row]) -> Result<String> {
-    let line = |row| serde_json::to_string(row).map(|line| line + "\n");
-    let lines: std::result::Result<String, _> = rows.iter().map(line).collect();
-    lines.map_err(|error| Error::new(Kind::System(libc::EIO), error.to_string()))
 }
 
 fn in_columns(rows: &[Row]) -> String {
@@ -183,9 +178,7 @@ pub(super) fn diff(file: &Path, number: Option<&PathBuf>) -> Result<u8> {
     let saves = Saves::of(file)?;
     let change = saves.own().nth(wanted - 1).ok_or_else(|| saves.missing(file, wanted))?;
     let (before, (after, name)) = (saves.before(change)?, saves.after(wanted - 1)?);
-    let mut lines = Vec::new();
-    text_diff::write_unified(&before, &after, (&format!("{IN_MOUNT}{}", change.name), &name), &mut lines)?;
-    print(&lines)?;
+    show_diff(&before, &after, (&format!("{IN_MOUNT}{}", change.name), &name))?;
     Ok(exit::OK)
 }
 

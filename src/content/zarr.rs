@@ -3,9 +3,7 @@
 
 use std::path::Path;
 
-use serde_json::to_string;
-
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, to_json};
 use crate::source::SCHEMES;
 
 /// Usual length of a chunk of unencoded bytes.
@@ -176,7 +174,7 @@ impl References {
     /// Writes the start: the URL of the file, and the root.
     pub fn begin(url: &str, out: &mut Vec<u8>) {
         let text = r#"{"version":1,"templates":{"u":"#;
-        push(out, &[text, &json(url), r#"},"refs":{".zgroup":"{\"zarr_format\":2}""#]);
+        push(out, &[text, &to_json(url), r#"},"refs":{".zgroup":"{\"zarr_format\":2}""#]);
     }
 
     /// Writes the metadata of an array and of its groups.
@@ -195,17 +193,17 @@ impl References {
             r#"{{"zarr_format":2,"shape":{:?},"chunks":{:?},"dtype":{},"compressor":{},"fill_value":null,"order":"C","filters":null}}"#,
             array.shape,
             array.chunks,
-            json(&array.dtype),
+            to_json(&array.dtype),
             array.compressor
         );
         self.entry(format!("{path}/.zarray"), meta, out);
-        let attributes = format!(r#"{{"_ARRAY_DIMENSIONS":{}}}"#, json(&array.dimensions()));
+        let attributes = format!(r#"{{"_ARRAY_DIMENSIONS":{}}}"#, to_json(&array.dimensions()));
         self.entry(format!("{path}/.zattrs"), attributes, out);
     }
 
     /// Writes metadata, and keeps them if they are not too many.
     fn entry(&mut self, key: String, value: String, out: &mut Vec<u8>) {
-        push(out, &[",", &json(&key), ":", &json(&value)]);
+        push(out, &[",", &to_json(&key), ":", &to_json(&value)]);
         self.keep(key.len() + value.len(), |metadata| metadata.entries.push((key, value)));
     }
 
@@ -235,10 +233,10 @@ impl References {
         let entries = metadata.entries.get(first..).unwrap_or_default().iter();
         for (key, value) in entries.map_while(|(key, value)| Some((key.strip_prefix(prefix)?, value))) {
             members.push_str(if members.is_empty() { "" } else { "," });
-            members.push_str(&format!("{}:{value}", json(key)));
+            members.push_str(&format!("{}:{value}", to_json(key)));
         }
         let text = format!(r#"{{"metadata":{{{members}}},"zarr_consolidated_format":1}}"#);
-        push(out, &[",", &json(&format!("{prefix}.zmetadata")), ":", &json(&text)]);
+        push(out, &[",", &to_json(&format!("{prefix}.zmetadata")), ":", &to_json(&text)]);
         true
     }
 
@@ -249,15 +247,15 @@ impl References {
 
     /// Writes the range of a chunk of an array, counted in C order.
     pub fn chunk(array: &ZarrArray, chunk: u64, (offset, len): (u64, u64), out: &mut Vec<u8>) {
-        let key = json(&format!("{}/{}", array.path.join("/"), array.key(chunk)));
+        let key = to_json(&format!("{}/{}", array.path.join("/"), array.key(chunk)));
         push(out, &[",", &key, r#":["{{u}}","#, &format!("{offset},{len}]")]);
     }
 
     /// Writes the reason why an array is left out. No array may follow.
     pub fn left_out(&mut self, path: &str, why: &str, out: &mut Vec<u8>) {
         let is_first = !std::mem::replace(&mut self.has_left_out, true);
-        let member = format!("{}:{}", json(path), json(why));
-        let entry = json(&member);
+        let member = format!("{}:{}", to_json(path), to_json(why));
+        let entry = to_json(&member);
         let entry = entry.get(1..entry.len().saturating_sub(1)).unwrap_or_default();
         push(out, &[if is_first { LEFT_OUT } else { "," }, entry]);
         self.keep(member.len() + 1, |metadata| {
@@ -279,11 +277,6 @@ impl References {
 
 fn push(out: &mut Vec<u8>, texts: &[&str]) {
     texts.iter().for_each(|text| out.extend_from_slice(text.as_bytes()));
-}
-
-fn json(value: &(impl serde::Serialize + ?Sized)) -> String {
-    // Texts and lists of texts can always be written.
-    to_string(value).unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -34,6 +34,12 @@ pub fn in_json(json: &str) -> Cow<'_, str> {
     })
 }
 
+/// Returns a value as JSON, without characters that a terminal acts on.
+pub fn to_json(value: &(impl serde::Serialize + ?Sized)) -> String {
+    // Texts, numbers, and structures of them can always be written.
+    in_json(&serde_json::to_string(value).unwrap_or_default()).into_owned()
+}
+
 fn escaped(
     text: &str,
     is_unsafe: impl Fn(char) -> bool,
@@ -62,8 +68,8 @@ mod tests {
             "a\\u{1b}[31m\\u{7}\\u{9b}2J\\u{202e}\\u{2066}\\u{200f}\\u{85}\\u{e0041}ä\u{5d0}\tb\nc"
         );
         assert!(one_line(text).ends_with("ä\u{5d0}\\tb\\nc"));
-        let json = serde_json::to_string(text).unwrap();
-        assert!(!in_json(&json).contains(is_unsafe));
-        assert_eq!(serde_json::from_str::<String>(&in_json(&json)).unwrap(), text);
+        let json = to_json(text);
+        assert!(!json.contains(is_unsafe));
+        assert_eq!(serde_json::from_str::<String>(&json).unwrap(), text);
     }
 }

@@ -21,6 +21,7 @@ use crate::content::{Content, read_exact_at};
 use crate::error::{Error, Kind, Result};
 use crate::history::History;
 use crate::source::Readers;
+use crate::source::storage::Rights;
 use crate::user_dirs::STATE;
 
 /// Bytes hashed at once.
@@ -73,12 +74,25 @@ pub struct SaveTarget {
     dir: OwnedFd,
     name: OsString,
     label: PathBuf,
+    rights: Option<Rights>,
 }
 
 impl SaveTarget {
     /// Creates a target: the file `name`, not a link, in an open directory. Messages call the file `label`.
     pub fn new(dir: OwnedFd, name: OsString, label: PathBuf) -> Self {
-        Self { dir, name, label }
+        Self { dir, name, label, rights: None }
+    }
+
+    /// Returns a target that never becomes a file with another owner, group or mode, because another user may
+    /// replace the file at the name.
+    #[must_use]
+    pub fn with_rights(self, rights: Rights) -> Self {
+        Self { rights: Some(rights), ..self }
+    }
+
+    /// Returns the owner, group and mode that the file must have.
+    pub fn rights(&self) -> Option<Rights> {
+        self.rights
     }
 
     /// Finds the file at a path, following links.

@@ -251,9 +251,15 @@ impl LocalPath {
     /// Returns the file as the target for an editor's save.
     pub(crate) fn save_target(&self) -> Result<SaveTarget> {
         let (dir, name) = self.holder()?;
-        self.check(&self.origin().stat_in(dir.as_fd(), &name)?)?;
-        let dir = dir.as_fd().try_clone_to_owned().map_err(Error::from)?;
-        Ok(SaveTarget::new(dir, name, self.label()))
+        let held = dir.as_fd().try_clone_to_owned().map_err(Error::from)?;
+        let target = SaveTarget::new(held, name.clone(), self.label());
+        if !self.origin().shared {
+            return Ok(target);
+        }
+        let file = open_as(dir.as_fd(), &name, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC)?;
+        self.check(&stat_of_held(file.as_fd())?)?;
+        let stat = rustix::fs::fstat(&file)?;
+        Ok(target.with_rights((stat.st_uid, stat.st_gid, stat.st_mode)))
     }
 
     /// True if the file may be replaced without this kernel's knowledge.

@@ -31,6 +31,8 @@ const TABLE: &str = "/proc/self/mountinfo";
 /// recognises local file systems by statfs, which may hang.
 const OWN: [&[u8]; 10] =
     [b"tmpfs", b"btrfs", b"overlay", b"zfs", b"ramfs", b"bcachefs", b"ubifs", b"devtmpfs", b"proc", b"sysfs"];
+/// File system type that the kernel implements on top of directories of other file systems.
+const OVERLAY: &[u8] = b"overlay";
 /// File system type for a disk that is served by a program.
 const SERVED: &[u8] = b"fuseblk";
 
@@ -143,11 +145,24 @@ fn read(known: Option<Known>) -> Option<Known> {
     };
     let mut text = Vec::new();
     table.read_to_end(&mut text).ok()?;
-    let mounts: Vec<_> = text.split(|byte| *byte == b'\n').filter_map(device_and_type).collect();
-    let devices = |wanted: fn(u64, &[u8]) -> bool| {
-        mounts.iter().filter(|(device, kind)| wanted(*device, kind)).map(|(device, _)| *device).collect()
-    };
-    Some(Known { table, ours: devices(|_, kind| kind == TYPE), foreign: devices(is_foreign) })
+    let mounts: Vec<_> = text.split(|byte| *byte == b'\n').filter_map(Mount::parse).collect();
+    let foreign = mounts.iter().filter(|mount| is_foreign(mount.device, mount.kind));
+    let foreign = foreign.map(|mount| mount.device).collect();
+    Some(Known { table, ours: ours(&mounts), foreign })
+}
+
+/// Returns the devices of this program's mounts, and of mounts that show directories within these: an overlay, or a
+/// mount of a program such as bindfs.
+fn ours(mounts: &[Mount<'_>]) -> Vec<u64> {
+    let (mut devices, mut points) = (Vec::new(), Vec::new());
+    // A mount comes after those that it shows.
+    for mount in mounts {
+        if mount.kind == TYPE || points.iter().any(|point| mount.shows(point)) {
+            devices.push(mount.device);
+            points.push(mount.point);
+        }
+    }
+    devices
 }
 
 /// True for a file system without a local disk, unless the kernel itself implements it.
@@ -155,13 +170,42 @@ fn is_foreign(device: u64, kind: &[u8]) -> bool {
     kind == SERVED || (major(device) == 0 && !OWN.contains(&kind))
 }
 
-/// Returns the device and the file system type in a line of the table.
-fn device_and_type(line: &[u8]) -> Option<(u64, &[u8])> {
-    let mut fields = line.split(|byte| *byte == b' ');
-    let device = std::str::from_utf8(fields.nth(2)?).ok()?;
-    let (major, minor) = device.split_once(':')?;
-    fields.find(|field| *field == b"-")?;
-    Some((makedev(major.parse().ok()?, minor.parse().ok()?), fields.next()?))
+/// A line of the table. Its texts are escaped.
+#[derive(Debug, PartialEq, Eq)]
+struct Mount<'t> {
+    device: u64,
+    point: &'t [u8],
+    kind: &'t [u8],
+    source: &'t [u8],
+    options: &'t [u8],
+}
+
+impl<'t> Mount<'t> {
+    fn parse(line: &'t [u8]) -> Option<Self> {
+        let mut fields = line.split(|byte| *byte == b' ');
+        let device = std::str::from_utf8(fields.nth(2)?).ok()?;
+        let (major, minor) = device.split_once(':')?;
+        let point = fields.nth(1)?;
+        fields.find(|field| *field == b"-")?;
+        Some(Self {
+            device: makedev(major.parse().ok()?, minor.parse().ok()?),
+            point,
+            kind: fields.next()?,
+            source: fields.next()?,
+            options: fields.next()?,
+        })
+    }
+
+    /// True if the mount shows the directory `point` or a directory below it.
+    fn shows(&self, point: &[u8]) -> bool {
+        let is_within = |path: &[u8]| {
+            path.strip_prefix(point).is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/"))
+        };
+        match self.kind {
+            OVERLAY => self.options.split(|byte| b",=:".contains(byte)).any(is_within),
+            kind => kind.starts_with(b"fuse") && is_within(self.source),
+        }
+    }
 }
 
 #[cfg(test)]
@@ -171,10 +215,26 @@ mod tests {
     #[test]
     fn a_line_of_the_table_tells_type_and_device() {
         let line = b"36 35 0:53 / /mnt/x ro,nosuid shared:1 master:2 - fuse.asdf-mount /a.asdf ro";
-        assert_eq!(device_and_type(line), Some((makedev(0, 53), TYPE)));
-        assert_eq!(device_and_type(b"36 35 0:53 / /mnt rw"), None);
-        assert_eq!(device_and_type(b""), None);
+        let mount = Mount::parse(line).unwrap();
+        assert_eq!((mount.device, mount.kind, mount.point), (makedev(0, 53), TYPE, &b"/mnt/x"[..]));
+        assert_eq!(Mount::parse(b"36 35 0:53 / /mnt rw"), None);
+        assert_eq!(Mount::parse(b""), None);
         assert!(!is_ours(makedev(0, 1)) && !is_ours(makedev(0, 1)));
+    }
+
+    #[test]
+    fn a_mount_that_shows_a_directory_of_ours_is_ours() {
+        let table: [&[u8]; 7] = [
+            b"1 0 0:1 / /mnt/x ro - fuse.asdf-mount /src ro",
+            b"2 0 0:2 / /src/b rw - fuse /mnt/x/sub rw",
+            b"3 0 0:3 / /src/c rw - fuse.bindfs /src/b rw",
+            b"4 0 0:4 / /src/o rw - overlay overlay rw,lowerdir=/a:/mnt/x,upperdir=/u",
+            b"5 0 0:5 / /src/d rw - fuse /mnt/xy rw",
+            b"6 0 0:6 / /src/s rw - fuse.sshfs host:/mnt/x rw",
+            b"7 0 8:1 / /src/e rw - ext4 /mnt/x/disk rw",
+        ];
+        let mounts: Vec<_> = table.iter().map(|line| Mount::parse(line).unwrap()).collect();
+        assert_eq!(ours(&mounts), [1, 2, 3, 4].map(|minor| makedev(0, minor)));
     }
 
     #[test]

@@ -55,6 +55,16 @@ pub struct Meta {
     pub mode: u32,
 }
 
+/// Owner, group and mode of a file.
+pub type Rights = (u32, u32, u32);
+
+impl Meta {
+    /// Returns owner, group and mode.
+    pub fn rights(&self) -> Rights {
+        (self.uid, self.gid, self.mode)
+    }
+}
+
 impl Meta {
     fn of(meta: &Metadata) -> Self {
         Self {

@@ -25,7 +25,7 @@ fn described_files_and_world_coordinates_are_those_of_astropy_and_gwcs() {
     let mounted = Mounted::file(folder.path());
     let counts = counts(&run(&python(), "read_fits_nodes.py", [folder.path(), mounted.root()]));
     mounted.unmount();
-    assert_eq!(counts, [14, 44], "headers and world coordinates");
+    assert_eq!(counts, [14, 48], "headers and world coordinates");
 }
 
 #[test]

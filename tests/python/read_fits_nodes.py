@@ -190,6 +190,10 @@ for file in ("exact.asdf", "inline.asdf"):
                     other = fits.getheader(os.path.join(os.path.dirname(place), f"{name}.fits"))
                     for card in ("CTYPE1", "CRVAL1", "CRPIX2", "PC1_2", "CDELT2"):
                         assert header[card] == other[card], (name, card)
+            if key == "ndcube":
+                for name in ("data", "uncertainty/array"):
+                    header = fits.getheader(os.path.join(os.path.dirname(place), f"{name}.fits"))
+                    assert header["BUNIT"] == "Jy" and header["CTYPE1"] == "RA---TAN", (name, header)
             solutions += 1
 for key in OTHERS:
     for top, _, files in os.walk(os.path.join(mountpoint, "others.asdf", "fits", key)):

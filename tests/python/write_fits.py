@@ -11,11 +11,12 @@ import warnings
 import asdf
 import gwcs
 import numpy as np
-from asdf.tagged import TaggedList
+from asdf.tagged import TaggedDict, TaggedList
 from astropy import coordinates as coord
 from astropy import units as u
 from astropy.io import fits
 from astropy.modeling import models
+from astropy.nddata import StdDevUncertainty
 from astropy.table import QTable, Table
 from gwcs import coordinate_frames as cf
 from gwcs.fitswcs import FITSImagingWCSTransform
@@ -150,6 +151,11 @@ EXACT = {
                                    | (models.Multiply(1e-3 * u.deg / u.pix) & models.Multiply(-2e-3 * u.deg / u.pix))
                                    | TAN | models.RotateNative2Celestial(30 * u.deg, -40 * u.deg, 150 * u.deg)),
                     "data": image()},
+    "chain-nested": {"wcs": chained(((models.Shift(-3.5) | models.Scale(1.5) | models.Shift(1.25)) & models.Shift(4.25))
+                                    | (models.Identity(1) & (models.Scale(-0.5) | models.Shift(2))) | scale() | TAN
+                                    | rotation()), "data": image()},
+    "ndcube": TaggedDict({"wcs": wcs(TAN), "data": image(), "unit": u.Jy,
+                          "uncertainty": StdDevUncertainty(image(), unit="Jy")}, "tag:sunpy.org:ndcube/ndcube-1.0.0"),
 }
 EQUIVALENT = models.AffineTransformation2D(np.eye(2) * 1e-3 * u.deg, translation=[0, 0] * u.deg)
 EQUIVALENT.input_units_equivalencies = {axis: u.pixel_scale(2 * u.deg / u.pix) for axis in "xy"}

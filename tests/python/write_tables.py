@@ -54,7 +54,7 @@ def random_table(rows):
         mask = RNG.random(shape) < RNG.choice([0, 0.3, 1])
         table[f"masked {n}"] = MaskedColumn(column(dtype, shape), mask=mask)
     for n, name in enumerate(table.colnames):
-        table[name].unit = [None, "m", "erg / (s cm2)", "1e-17 Jy / beam", "electron / s"][n % 5]
+        table[name].unit = [None, "m", "erg / (s cm2)", "1e-17 Jy / beam", "electron / s", "hourangle"][n % 6]
         table[name].description = f'what "{name}" is: größe\n' if n % 3 else None
     return table
 
@@ -157,6 +157,9 @@ cube: &cube !<tag:sunpy.org:ndcube/ndcube-1.0.0>
       transform: !transform/tabular-1.4.0
         lookup_table: !core/ndarray-1.1.0 {source: 1, datatype: float64, byteorder: little, shape: [9]}
         points: [!core/ndarray-1.1.0 {source: 1, datatype: float64, byteorder: little, shape: [9]}]
+thin: !<tag:sunpy.org:ndcube/ndcube-1.0.0>
+  data: !core/ndarray-1.1.0 {source: 1, datatype: float64, byteorder: little, shape: [9]}
+  unit: !unit/unit-1.0.0 15deg
 cubes: !<tag:sunpy.org:ndcube/ndcube-1.0.0>
   data: !core/ndarray-1.1.0 {source: 1, datatype: float64, byteorder: little, shape: [9, 9]}
   mask: !core/ndarray-1.1.0 {source: 0, datatype: bool8, byteorder: big, shape: [9]}

@@ -16,6 +16,16 @@ const QUANTITIES: [&str; 7] = [
     "tag:astropy.org:specutils/spectra/spectral_axis-",
 ];
 
+/// The prefixes of the tags of other nodes with a `unit`, and the key of the array that has this unit.
+const WITH_UNIT: [(&str, &str); 2] =
+    [("tag:sunpy.org:ndcube/ndcube-1.", "data"), ("tag:astropy.org:astropy/nddata/uncertainty-1.", "array")];
+
+/// Returns the key of the array that has the unit of a node with this tag.
+pub(super) fn array_key(tag: &str) -> Option<&'static str> {
+    let found = WITH_UNIT.iter().find(|(known, _)| tag.starts_with(known));
+    found.map(|(_, key)| *key).or(is_quantity(tag).then_some("value"))
+}
+
 /// True if a tag is that of a quantity.
 pub(super) fn is_quantity(tag: &str) -> bool {
     QUANTITIES.iter().any(|known| tag.starts_with(known))
@@ -23,8 +33,18 @@ pub(super) fn is_quantity(tag: &str) -> bool {
 
 /// Returns the unit of a node in FITS notation; `None` if there is no unit, or FITS can't express it.
 pub(super) fn of(node: &TreeNode) -> Option<String> {
+    fits(text(node)?)
+}
+
+/// Returns the unit of a node in FITS notation, or as in the tree if FITS can't express it.
+pub(super) fn of_any(node: &TreeNode) -> Option<String> {
+    let text = text(node).filter(|text| !text.is_empty() && *text != "null")?;
+    Some(fits(text).unwrap_or_else(|| text.to_owned()))
+}
+
+fn text(node: &TreeNode) -> Option<&str> {
     match &node.get("unit")?.target().node {
-        NodeContent::Scalar { text, .. } => fits(text),
+        NodeContent::Scalar { text, .. } => Some(text.trim()),
         _ => None,
     }
 }
@@ -32,7 +52,6 @@ pub(super) fn of(node: &TreeNode) -> Option<String> {
 /// Converts a unit of the tree, `erg.s**-1.cm**-2`, to FITS notation. A text of another form is returned
 /// unchanged: astropy writes its own units in such forms (`electron / s`).
 fn fits(unit: &str) -> Option<String> {
-    let unit = unit.trim();
     let is_plain = unit.bytes().all(|byte| matches!(byte, b' '..=b'~')) && unit.len() <= LONGEST;
     if unit.is_empty() || unit == "null" || !is_plain {
         return None;

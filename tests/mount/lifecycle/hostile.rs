@@ -35,7 +35,9 @@ fn no_text_of_a_file_acts_on_a_terminal() {
     let log = folder.path().join("log");
     let mounted = Mounted::new(["-vv".as_ref(), "--log-file".as_ref(), log.as_os_str(), file.as_os_str()]);
     is_harmless("stderr of the mount", mounted.stderr().as_bytes());
-    is_harmless("tree.json", &fs::read(mounted.path("tree.json")).unwrap());
+    for name in ["tree.json", "refs.json"] {
+        is_harmless(name, &fs::read(mounted.path(name)).unwrap());
+    }
     for (n, text) in [
         tree.replace("source: 0", "source: 9"),
         tree.replace("source: 0", "source: \"\\e]2;\u{202e}\""),
@@ -53,6 +55,13 @@ fn no_text_of_a_file_acts_on_a_terminal() {
     }
     mounted.unmount();
     is_harmless("the log", &fs::read(&log).unwrap());
+    for action in ["--catalog", "--refs"] {
+        let output = Command::new(program()).arg(action).arg(&file).output().unwrap();
+        is_harmless(action, &output.stdout);
+        let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        let uri = if action == "--refs" { &json["templates"]["u"] } else { &json["uri"] };
+        assert_eq!(uri, &format!("file://{}", file.display()), "the value is the same");
+    }
     // Most of the block is missing, so that there is damage to report.
     let block = built.blocks[0].data_offset as usize;
     fs::write(&file, &built.bytes[..block + 10]).unwrap();
@@ -133,6 +142,29 @@ fn mounts_that_lead_into_each_other_do_not_wait_for_each_other() {
         umount one/sub
         timeout -k 1 30 asdf-mount -u m1
         timeout -k 1 30 asdf-mount -u m2"#;
+    let output = bench.script(script);
+    assert!(output.status.success(), "{output:?}");
+    bench.nothing_is_left();
+}
+
+/// The kernel or bindfs shows the mount within the mounted directory, under another device number.
+#[test]
+fn a_mount_that_shows_the_mount_within_its_source_is_not_entered() {
+    let bench = Bench::new();
+    let script = r#"
+        mkdir src src/bind src/again src/over m low
+        echo text >src/plain
+        asdf-mount src m
+        look() { timeout -k 1 30 ls "$1" 2>&1 | grep -q 'Too many levels of symbolic links'; }
+        bindfs $T/m src/bind
+        bindfs $T/src/bind src/again
+        mount -t overlay overlay -o lowerdir=$T/m:$T/low src/over
+        for path in m/bind/ m/again/ m/over/; do
+            look $path
+        done
+        test "$(timeout -k 1 30 cat m/plain)" = text
+        umount src/over src/again src/bind
+        asdf-mount -u m"#;
     let output = bench.script(script);
     assert!(output.status.success(), "{output:?}");
     bench.nothing_is_left();

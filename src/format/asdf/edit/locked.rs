@@ -6,14 +6,14 @@ use std::path::{Path, PathBuf};
 
 use super::layout::Layout;
 use super::lock;
-use super::opened::{Opened, open_locked};
+use super::opened::{Opened, check_rights, open_locked};
 use super::recover::recover;
 use super::sidecar::{SidecarPaths, none_usable};
 use super::target::Target;
 use crate::error::{Error, Result};
 use crate::format::editor::DeviceLimits;
 use crate::format::recovery::Recovered;
-use crate::source::storage::{Storage, System};
+use crate::source::storage::{Rights, Storage, System};
 
 /// A source that is locked and recovered. Its layout is not read yet, because that takes longer the more
 /// blocks there are.
@@ -29,6 +29,7 @@ pub struct Locked<S: Storage = System> {
     lock_trouble: Option<String>,
     note: Option<lock::Note>,
     limits: DeviceLimits,
+    rights: Option<Rights>,
 }
 
 impl<S: Storage> Locked<S> {
@@ -45,8 +46,8 @@ impl<S: Storage> Locked<S> {
             return Err(error.of(path));
         }
         let path = path.to_owned();
-        let (note, limits) = Default::default();
-        Ok(Self { storage, path, state, places, file, lock, recovered, lock_trouble, note, limits })
+        let (note, limits, rights) = Default::default();
+        Ok(Self { storage, path, state, places, file, lock, recovered, lock_trouble, note, limits, rights })
     }
 
     /// Returns the result of the recovery that was made when the file was opened.
@@ -71,6 +72,15 @@ impl<S: Storage> Locked<S> {
     /// Shares `limits`, the record of the plans that file systems refused, with other targets.
     pub fn share(&mut self, limits: &DeviceLimits) {
         self.limits = limits.clone();
+    }
+
+    /// Refuses this file, and each file that replaces it, unless it has these rights.
+    ///
+    /// # Errors
+    /// ESTALE if this file has others.
+    pub fn demand(&mut self, rights: Rights) -> Result<()> {
+        self.rights = Some(rights);
+        check_rights(&self.storage, &self.file, self.rights)
     }
 
     /// Reads the file's layout.
@@ -105,6 +115,7 @@ impl<S: Storage> Locked<S> {
             lock_trouble: self.lock_trouble,
             _note: self.note,
             limits: self.limits,
+            rights: self.rights,
             rename_unsynced: false,
         })
     }
@@ -121,4 +132,39 @@ impl<S: Storage> Target<S> {
 pub(super) fn places(path: &Path, state: Option<&Path>) -> Vec<SidecarPaths> {
     let state = state.map(|state| SidecarPaths::in_state(path, state));
     std::iter::once(SidecarPaths::beside(path)).chain(state).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::{MetadataExt, PermissionsExt};
+
+    use super::*;
+    use crate::format::asdf::edit::SaveOptions;
+
+    #[test]
+    fn a_file_with_other_rights_does_not_take_the_place_of_the_locked_one() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().canonicalize().unwrap().join("x.asdf");
+        let text = |value| format!("#ASDF 1.0.0\n%YAML 1.1\n---\na: {value}\n...\n").into_bytes();
+        let put = |mode| {
+            let new = dir.path().join("new");
+            fs::write(&new, text(1)).unwrap();
+            fs::set_permissions(&new, fs::Permissions::from_mode(mode)).unwrap();
+            fs::rename(&new, &path).unwrap();
+        };
+        put(0o644);
+        let mut locked = Locked::open_in(System, &path, None).unwrap();
+        let meta = fs::metadata(&path).unwrap();
+        assert!(locked.demand((meta.uid(), meta.gid(), meta.mode() & !0o44)).is_err());
+        locked.demand((meta.uid(), meta.gid(), meta.mode())).unwrap();
+        let mut target = locked.read().map_err(|(_, error)| error).unwrap();
+        put(0o600);
+        let error = target.save(&text(2), &SaveOptions::default()).unwrap_err();
+        assert_eq!(error.errno(), libc::ESTALE, "{error}");
+        assert_eq!(fs::read(&path).unwrap(), text(1));
+        put(0o644);
+        target.save(&text(2), &SaveOptions::default()).unwrap();
+        assert!(fs::read(&path).unwrap().starts_with(&text(2)[..text(2).len() - 4]));
+    }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::lock;
 use crate::error::{Error, Kind, Result};
-use crate::source::storage::Storage;
+use crate::source::storage::{Rights, Storage};
 
 /// The number of attempts to open a file that other programs keep replacing.
 const ATTEMPTS: usize = 8;
@@ -56,6 +56,14 @@ pub(super) fn open_locked<S: Storage>(
                                 done",
     )
     .of(path))
+}
+
+/// Fails with ESTALE if the file has other rights than these.
+pub(super) fn check_rights<S: Storage>(storage: &S, file: &S::File, rights: Option<Rights>) -> Result<()> {
+    match rights {
+        Some(rights) if storage.meta(file)?.rights() != rights => Err(rustix::io::Errno::STALE.into()),
+        _ => Ok(()),
+    }
 }
 
 /// Locks an open file through a second descriptor, which is open for reading only, so that the writing

@@ -55,6 +55,9 @@ impl Session {
         let (path, state) = target.paths(context.mountpoint.as_deref())?;
         let locked = Locked::open_in(System, &path, state);
         let mut locked = locked.map_err(|error| relabelled(&error, &target))?;
+        if let Some(rights) = target.rights() {
+            locked.demand(rights).map_err(|error| relabelled(&error, &target))?;
+        }
         if let Some(mountpoint) = &context.mountpoint {
             locked.held_for(mountpoint);
         }

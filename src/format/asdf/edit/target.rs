@@ -8,7 +8,7 @@ use super::apply::{Done, SaveJob, Stopped};
 use super::index::{Indexed, Tail};
 use super::layout::{Layout, version};
 use super::lock;
-use super::opened::open_locked;
+use super::opened::{check_rights, open_locked};
 use super::plan::PlannedChange;
 use super::recover::{is_left_in, recover};
 use super::sidecar::SidecarPaths;
@@ -17,7 +17,7 @@ use crate::error::{Error, Kind, Result};
 use crate::format::editor::{DeviceLimits, TextVersion};
 use crate::format::recovery::Recovered;
 use crate::format::refusal::CONFLICT;
-use crate::source::storage::{Storage, System};
+use crate::source::storage::{Rights, Storage, System};
 use crate::source::{NoReaders, Readers};
 
 mod leased;
@@ -45,6 +45,8 @@ pub struct Target<S: Storage = System> {
     pub(super) _note: Option<lock::Note>,
     /// The plans that file systems refused. They are not tried again.
     pub(super) limits: DeviceLimits,
+    /// Owner, group and mode that a file must have to replace this one.
+    pub(super) rights: Option<Rights>,
     /// True if the last rename over the source may not be durable.
     pub(super) rename_unsynced: bool,
 }
@@ -231,6 +233,7 @@ impl<S: Storage> Target<S> {
 
     fn open_anew(&mut self) -> Result<()> {
         let opened = open_locked(&self.storage, &self.path, self.state.as_deref())?;
+        check_rights(&self.storage, &opened.file, self.rights)?;
         (self.file, self.lock, self.lock_trouble) = (opened.file, opened.lock, opened.lock_trouble);
         self.reads_only = false;
         Ok(())

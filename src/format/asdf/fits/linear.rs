@@ -13,8 +13,8 @@ const MOST_STRETCH: f64 = 1e6;
 /// A model with two inputs and two outputs.
 #[derive(Debug)]
 pub(super) enum Model {
-    /// A factor for each axis, then an offset.
-    Axes { factors: [f64; 2], offsets: [f64; 2] },
+    /// A chain of steps. Each multiplies the axes by factors, then adds offsets.
+    Axes(Vec<([f64; 2], [f64; 2])>),
     /// A matrix, row-major.
     Matrix([f64; 4]),
     /// A matrix, row-major, then a translation.
@@ -60,8 +60,18 @@ impl Model {
                 let mut axes = Vec::new();
                 parts(value, "concatenate", DEEPEST, &mut axes)?;
                 let [x, y] = axes[..] else { return None };
-                let (x, y) = (axis(x)?, axis(y)?);
-                Some(Self::Axes { factors: [x.0, y.0], offsets: [x.1, y.1] })
+                let (mut x, mut y) = (chain(&[x])?.into_iter(), chain(&[y])?.into_iter());
+                let mut steps = Vec::new();
+                loop {
+                    let step = match (x.next(), y.next()) {
+                        (None, None) => return Some(Self::Axes(steps)),
+                        step => step,
+                    };
+                    // The shorter chain ends earlier.
+                    let next = |model: Option<&TreeNode>| model.map_or(Some((1.0, 0.0)), axis);
+                    let (x, y) = (next(step.0)?, next(step.1)?);
+                    steps.push(([x.0, y.0], [x.1, y.1]));
+                }
             }
             "affine" if values::has_only(value, &["matrix", "translation"]) => {
                 let part = |key, count| Numbers::read(values::parameter(value.get(key)?, PIXEL)?, count);
@@ -91,7 +101,7 @@ impl Model {
     pub(super) fn numbers(&self) -> &[Numbers] {
         match self {
             Self::Affine(numbers) => &**numbers,
-            Self::Axes { .. } | Self::Matrix(_) => &[],
+            Self::Axes(_) | Self::Matrix(_) => &[],
         }
     }
 }
@@ -120,9 +130,11 @@ pub(super) fn plane(models: &[Model], numbers: &[Vec<f64>]) -> Option<Plane> {
     let mut map = Plane { reference: [0.0; 2], scale: [1.0; 2], matrix: [1.0, 0.0, 0.0, 1.0] };
     for model in models {
         match model {
-            Model::Axes { factors, offsets } => {
-                map.scale = [map.scale[0] * factors[0], map.scale[1] * factors[1]];
-                map.shift(*offsets)?;
+            Model::Axes(steps) => {
+                for (factors, offsets) in steps {
+                    map.scale = [map.scale[0] * factors[0], map.scale[1] * factors[1]];
+                    map.shift(*offsets)?;
+                }
             }
             Model::Matrix(matrix) => map.append_matrix(*matrix),
             Model::Affine(_) => {
@@ -175,7 +187,7 @@ mod tests {
 
     #[test]
     fn models_in_any_order_are_one_map() {
-        let axes = |factors, offsets| Model::Axes { factors, offsets };
+        let axes = |factors, offsets| Model::Axes(vec![(factors, offsets)]);
         let models = [
             axes([1.0; 2], [-3.5, -4.25]),
             axes([1.0; 2], [0.5, 0.25]),

@@ -22,12 +22,12 @@ use crate::yaml::survey::{Alias, PathId, Paths, Survey, TreeNode, WantedNode};
 const MOST: usize = 16 << 20;
 /// Maximal number of omissions that are reported.
 const MOST_DEFECTS: usize = 100;
-/// Maximal number of units of quantities.
+/// Maximal number of units.
 const MOST_UNITS: usize = 1 << 17;
 
 /// True if the view wants nodes with this tag.
 pub(super) fn is_tag(tag: &str) -> bool {
-    document::is_tag(tag) || wcs::is_tag(tag) || units::is_quantity(tag)
+    document::is_tag(tag) || wcs::is_tag(tag) || units::array_key(tag).is_some()
 }
 
 /// All nodes found for `fits/`.
@@ -39,7 +39,7 @@ pub(super) struct Nodes {
     pub(super) mentions: Vec<(SharedPath, usize)>,
     /// World coordinates by the path of their array.
     pub(super) solutions: HashMap<Id, Arc<Wcs>>,
-    /// Units of quantities by the path of their array.
+    /// Units by the path of their array.
     units: HashMap<Id, String>,
     /// The paths in `solutions` and `units`; `None` if there are none.
     tree: Option<PathTree>,
@@ -64,8 +64,8 @@ impl Nodes {
 pub(super) struct NodeFinder {
     documents: Vec<(Option<PathId>, Arc<Document>)>,
     solutions: Vec<(Option<PathId>, Option<Arc<Wcs>>)>,
-    /// Units of quantities.
-    units: Vec<(Option<PathId>, String)>,
+    /// Units, each with the node that has it and the key of its array there.
+    units: Vec<(Option<PathId>, &'static str, String)>,
     /// Total size of `documents`, in bytes.
     kept: usize,
     /// Arrays of the last document whose keys stand beside a `data` that is only a tag, each with the place
@@ -106,10 +106,10 @@ impl NodeFinder {
             self.solutions.push((path, Wcs::read(node).map(Arc::new)));
             return Ok(());
         }
-        if units::is_quantity(tag) {
-            let of_array = node.get("value").is_some_and(|value| value.scalar_type().is_none());
+        if let Some(key) = units::array_key(tag) {
+            let of_array = node.get(key).is_some_and(|value| value.scalar_type().is_none());
             let unit = units::of(node).filter(|_| of_array && self.units.len() < MOST_UNITS);
-            self.units.extend(unit.map(|unit| (path, unit)));
+            self.units.extend(unit.map(|unit| (path, key, unit)));
             return Ok(());
         }
         let document = Document::read(node)?;
@@ -134,8 +134,8 @@ impl NodeFinder {
         let mut paths = NodePaths::of_arrays();
         let solutions = self.matched(survey, arrays, &mut paths);
         let mut nodes = Nodes { solutions, defects, ..Nodes::default() };
-        for (path, unit) in std::mem::take(&mut self.units) {
-            if let Some(id) = paths.of_value(&survey.paths, path, "value") {
+        for (path, key, unit) in std::mem::take(&mut self.units) {
+            if let Some(id) = paths.of_value(&survey.paths, path, key) {
                 nodes.units.insert(id, unit);
             }
         }
@@ -193,9 +193,13 @@ impl NodeFinder {
                 }
             };
             at(place, true);
-            // The array of a quantity is under `value`.
+            // The array of a quantity is under `value`, that of an uncertainty under `array`.
             if let Some(quantity) = above(&paths.tree, place, "value") {
                 at(quantity, false);
+            }
+            let uncertainty = above(&paths.tree, place, "array");
+            if let Some(named) = uncertainty.filter(|named| paths.tree.component(*named) == "uncertainty") {
+                at(named, false);
             }
         }
         let mut matched = HashMap::new();

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use crate::error::in_json;
+use crate::error::to_json;
 use crate::yaml::event::Style;
 use crate::yaml::scalar::{self, TAG_PREFIX, Type};
 
@@ -111,7 +111,7 @@ pub(super) fn string(text: &str, out: &mut Vec<u8>) {
         return;
     }
     // Serialising a string can't fail.
-    out.extend_from_slice(in_json(&serde_json::to_string(text).unwrap_or_default()).as_bytes());
+    out.extend_from_slice(to_json(text).as_bytes());
 }
 
 /// Writes a reference to the node at a path.

@@ -53,7 +53,8 @@ fn facts_of(tag: &str, node: &TreeNode) -> Facts {
     let fact = |name, key| text(key).map(|text| (name, text.to_owned()));
     let mut facts = Facts::new();
     if is_column(tag) || units::is_quantity(tag) {
-        facts.extend(units::of(node).map(|unit| ("unit", unit)));
+        let unit = units::of_any(node).filter(|unit| unit.len() <= LONGEST_FACT);
+        facts.extend(unit.map(|unit| ("unit", unit)));
     }
     if is_column(tag) {
         facts.extend(fact("description", "description"));

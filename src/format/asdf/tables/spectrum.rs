@@ -41,7 +41,7 @@ fn columns_in_cube(cube: &TreeNode) -> Vec<(String, Source)> {
         }
     };
     if let Some(data) = cube.get("data") {
-        add("data", data, units::of(cube));
+        add("data", data, units::of_any(cube));
     }
     let tables = cube.get("extra_coords").and_then(|coords| coords.get("lookup_tables"));
     for table in tables.and_then(TreeNode::items).unwrap_or_default() {
@@ -59,7 +59,7 @@ fn columns_in_cube(cube: &TreeNode) -> Vec<(String, Source)> {
     }
     if let Some(uncertainty) = cube.get("uncertainty") {
         let array = uncertainty.get("array").unwrap_or(uncertainty);
-        add("uncertainty", array, units::of(uncertainty));
+        add("uncertainty", array, units::of_any(uncertainty));
     }
     if let Some(mask) = cube.get("mask") {
         add("mask", mask, None);

@@ -128,7 +128,7 @@ impl Collector for TableFinder {
         if is_spectrum(tag) {
             let columns = self.columns_of_spectrum(tag, node.value, unfit);
             self.columns += columns.len();
-            if columns.len() > 1 {
+            if !columns.is_empty() {
                 self.closed.insert(node.path);
                 self.tables.push((node.path, columns));
             }
