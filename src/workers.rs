@@ -127,18 +127,28 @@ impl Workers {
     /// Schedules a job. If no thread can be started, the job runs on this thread.
     pub(crate) fn run(&self, job: impl FnOnce() + Send + 'static) {
         let mut state = self.shared.lock();
-        state.waiting.push_back(Box::new(job));
+        if let Some(job) = self.schedule(Box::new(job)) {
+            job();
+        }
+    }
+
+    /// Schedules a job, or drops it and returns false if no thread can be started. For a caller that holds a
+    /// lock which the job takes.
+    pub(crate) fn try_run(&self, job: impl FnOnce() + Send + 'static) -> bool {
+        self.schedule(Box::new(job)).is_none()
+    }
+
+    /// Schedules a job, or returns it if there is no thread for it.
+    fn schedule(&self, job: Job) -> Option<Job> {
+        state.waiting.push_back(job);
         // If no thread can be started, an existing thread takes the job.
         if !self.shared.start_thread(&mut state) && state.threads == 0 {
-            if let Some(job) = state.waiting.pop_back() {
-                drop(state);
-                job();
-            }
-            return;
+            return state.waiting.pop_back();
         }
         drop(state);
         self.shared.more.notify_one();
     }
+        None
 
     /// True if a job is queued or running.
     pub(crate) fn is_busy(&self) -> bool {
