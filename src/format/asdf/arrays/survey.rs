@@ -163,6 +163,12 @@ pub(in super::super) fn find(
 }
 
 struct ArrayFinder<'f> {
+    if let Err(broken) = &surveyed
+        && broken.too_large
+    {
+        let why = broken.error.message();
+        finder.leave_out(START, format!("its arrays and tables are not looked for: {why}"));
+    }
     tree: &'f Arc<dyn Content>,
     blocks: ArrayBlocks<'f>,
     arrays: Vec<FoundArray>,
