@@ -237,7 +237,7 @@ impl ArrayFinder<'_> {
                 self.is_full = true;
                 self.arrays = Vec::new();
             }
-            Ok(array) => self.arrays.push(FoundArray { path, place, array }),
+            Ok(array) => self.arrays.push(FoundArray { path, place, array: Arc::new(array) }),
             Err(_) if self.defects.len() >= MOST_DEFECTS => {}
             Err(why) => self.leave_out(place, format!("arrays/ leaves out {}: {why}", paths.show(path))),
         }
@@ -318,7 +318,7 @@ impl ArrayFinder<'_> {
 
     fn end_collectors(&mut self, survey: Option<&Survey>) {
         let collectors = std::mem::take(&mut self.collectors);
-        let arrays: Vec<_> = self.arrays.iter().map(|found| (found.path, &found.array)).collect();
+        let arrays: Vec<_> = self.arrays.iter().map(|found| (found.path, &*found.array)).collect();
         let unfit = |array: &Ndarray| self.fits_in_block(array).err();
         let surveyed = survey.map(|survey| Surveyed { survey, arrays: &arrays, unfit: &unfit });
         for (_, collector) in collectors {
@@ -330,11 +330,10 @@ impl ArrayFinder<'_> {
     fn measure_aliased(&mut self, paths: &Paths, text: Option<&Arc<TreeText>>) {
         let mut parts_left = MOST_PARTS;
         for mut found in std::mem::take(&mut self.arrays) {
-            let why = match (&mut found.array.source, text) {
+            let why = match (&found.array.source, text) {
                 (Source::Inline(inline), Some(text)) if inline.has_aliases() => {
-                    let measured =
-                        measure(text, inline, &mut parts_left).map_err(|error| error.message().to_owned());
-                    measured.and_then(|()| settle_inline(&mut found.array)).err()
+                    let array = Arc::make_mut(&mut found.array);
+                    measure_inline(array, text, &mut parts_left).err()
                 }
                 _ => None,
             };
@@ -356,6 +355,14 @@ pub(in super::super) fn fits_in_block(array: &Ndarray, blocks: ArrayBlocks<'_>) 
     if let Some(size) = (blocks.size)(number) {
         let extent = array.extent(size).ok_or("its datatype has too many fields")?;
         extent.map_err(|why: TooLarge| format!("{why}, and block {number} has {size}"))?;
+/// Measures an array in the tree, and sets its type and shape. Returns the reason if it can't be shown.
+fn measure_inline(array: &mut Ndarray, text: &Arc<TreeText>, parts_left: &mut u64) -> Why<()> {
+    if let Source::Inline(inline) = &mut array.source {
+        measure(text, inline, parts_left).map_err(|error| error.message().to_owned())?;
+    }
+    settle_inline(array)
+}
+
     }
     Ok(())
 }
