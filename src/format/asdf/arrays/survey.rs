@@ -13,6 +13,8 @@ use crate::content::Content;
 use crate::content::path_folder::Items;
 use crate::error::Error;
 use crate::format::{ArrayPaths, Defect, Severity};
+use crate::workers::turns::in_turn;
+use crate::workers::while_waiting;
 use crate::yaml::event::Mark;
 use crate::yaml::read::Listener;
 use crate::yaml::survey::{
@@ -95,15 +97,20 @@ pub(in super::super) fn surveyed(file: &AsdfFile) -> &FoundArrays {
 
 /// Returns the arrays of the tree. If this call surveys the tree, `beside` gets the events of the survey.
 pub(super) fn surveyed_beside<'f>(file: &'f AsdfFile, beside: Option<&mut dyn Listener>) -> &'f FoundArrays {
-    file.computed.get_or_compute(|| {
+    if let Some(found) = file.computed.get() {
+        return found;
+    }
+    let compute = || {
         let blocks = ArrayBlocks { count: file.block_count().unwrap_or(0), size: &|n| file.decoded_size(n) };
         let tree = UnsurveyedTree { text: file.tree(), beside };
-        let found = find(tree, blocks, file.views, &file.computed);
+        let found = in_turn(tree.text.len(), || find(tree, blocks, file.views, &file.computed));
         if !found.externals.is_empty() {
             file.note_externals();
         }
         found
-    })
+    };
+    // Other threads may wait here, too: their files refer to this one.
+    while_waiting(|| file.computed.get_or_compute(compute))
 }
 
 /// A tree that is about to be surveyed.
@@ -156,6 +163,12 @@ pub(in super::super) fn find(
     let surveyed = survey::survey_text(&Commented(&*tree), wanted, beside, &mut |paths, node| {
         finder.take_node(paths, &node);
     });
+    if let Err(broken) = &surveyed
+        && broken.too_large
+    {
+        let why = broken.error.message();
+        finder.leave_out(START, format!("its arrays and tables are not looked for: {why}"));
+    }
     if finder.is_full {
         finder.leave_out(START, format!("there are more than {MOST_ARRAYS} arrays: arrays/ shows none"));
     }
@@ -163,12 +176,6 @@ pub(in super::super) fn find(
 }
 
 struct ArrayFinder<'f> {
-    if let Err(broken) = &surveyed
-        && broken.too_large
-    {
-        let why = broken.error.message();
-        finder.leave_out(START, format!("its arrays and tables are not looked for: {why}"));
-    }
     tree: &'f Arc<dyn Content>,
     blocks: ArrayBlocks<'f>,
     arrays: Vec<FoundArray>,
@@ -348,13 +355,6 @@ impl ArrayFinder<'_> {
     }
 }
 
-/// Returns the reason why an array does not fit in its block. An array that is not in a block always fits.
-pub(in super::super) fn fits_in_block(array: &Ndarray, blocks: ArrayBlocks<'_>) -> Why<()> {
-    let Source::Block(n) = array.source else { return Ok(()) };
-    let number = array.source.block(blocks.count).ok_or_else(|| format!("there is no block {n}"))?;
-    if let Some(size) = (blocks.size)(number) {
-        let extent = array.extent(size).ok_or("its datatype has too many fields")?;
-        extent.map_err(|why: TooLarge| format!("{why}, and block {number} has {size}"))?;
 /// Measures an array in the tree, and sets its type and shape. Returns the reason if it can't be shown.
 fn measure_inline(array: &mut Ndarray, text: &Arc<TreeText>, parts_left: &mut u64) -> Why<()> {
     if let Source::Inline(inline) = &mut array.source {
@@ -363,6 +363,13 @@ fn measure_inline(array: &mut Ndarray, text: &Arc<TreeText>, parts_left: &mut u6
     settle_inline(array)
 }
 
+/// Returns the reason why an array does not fit in its block. An array that is not in a block always fits.
+pub(in super::super) fn fits_in_block(array: &Ndarray, blocks: ArrayBlocks<'_>) -> Why<()> {
+    let Source::Block(n) = array.source else { return Ok(()) };
+    let number = array.source.block(blocks.count).ok_or_else(|| format!("there is no block {n}"))?;
+    if let Some(size) = (blocks.size)(number) {
+        let extent = array.extent(size).ok_or("its datatype has too many fields")?;
+        extent.map_err(|why: TooLarge| format!("{why}, and block {number} has {size}"))?;
     }
     Ok(())
 }
