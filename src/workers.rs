@@ -5,6 +5,7 @@
 //! takes its place, so that as many threads work as there are cores.
 
 pub(crate) mod caller;
+pub(crate) mod turns;
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -126,18 +127,28 @@ impl Workers {
 
     /// Schedules a job. If no thread can be started, the job runs on this thread.
     pub(crate) fn run(&self, job: impl FnOnce() + Send + 'static) {
+        if let Some(job) = self.schedule(Box::new(job)) {
+            job();
+        }
+    }
+
+    /// Schedules a job, or drops it and returns false if no thread can be started. For a caller that holds a
+    /// lock which the job takes.
+    pub(crate) fn try_run(&self, job: impl FnOnce() + Send + 'static) -> bool {
+        self.schedule(Box::new(job)).is_none()
+    }
+
+    /// Schedules a job, or returns it if there is no thread for it.
+    fn schedule(&self, job: Job) -> Option<Job> {
         let mut state = self.shared.lock();
-        state.waiting.push_back(Box::new(job));
+        state.waiting.push_back(job);
         // If no thread can be started, an existing thread takes the job.
         if !self.shared.start_thread(&mut state) && state.threads == 0 {
-            if let Some(job) = state.waiting.pop_back() {
-                drop(state);
-                job();
-            }
-            return;
+            return state.waiting.pop_back();
         }
         drop(state);
         self.shared.more.notify_one();
+        None
     }
 
     /// True if a job is queued or running.
@@ -155,14 +166,16 @@ impl Workers {
 /// Calls `wait`, which waits for another job or for a server. If this is a worker thread, an extra thread
 /// works in its place meanwhile.
 pub(crate) fn while_waiting<T>(wait: impl FnOnce() -> T) -> T {
-    // If this thread waits already, an extra thread has taken its place.
-    let Some(shared) = WORKS_FOR.take() else { return wait() };
-    let mut state = shared.lock();
-    state.resting += 1;
-    shared.start_thread(&mut state);
-    drop(state);
-    let _resting = Resting(shared);
-    wait()
+    turns::without_turn(|| {
+        // If this thread waits already, an extra thread has taken its place.
+        let Some(shared) = WORKS_FOR.take() else { return wait() };
+        let mut state = shared.lock();
+        state.resting += 1;
+        shared.start_thread(&mut state);
+        drop(state);
+        let _resting = Resting(shared);
+        wait()
+    })
 }
 
 /// A guard that exists while a thread waits in [`while_waiting`]. A panic drops it, too.

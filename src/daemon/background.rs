@@ -21,6 +21,7 @@ use std::os::unix::net::UnixStream;
 
 use rustix::process::{Pid, WaitOptions, WaitStatus, waitpid};
 
+use super::threads::not_started;
 use crate::error::{Error, Kind, Result};
 use crate::exit;
 
@@ -73,7 +74,7 @@ impl Prober {
         let (ours, mut theirs) = UnixStream::pair()?;
         // SAFETY: as in `start`.
         match unsafe { libc::fork() } {
-            -1 => Err(Error::from(std::io::Error::last_os_error()).within("can't start a process")),
+            -1 => Err(not_started(std::io::Error::last_os_error(), "can't start a process")),
             0 => {
                 drop(ours);
                 // Without a byte, the daemon has ended.
@@ -129,7 +130,7 @@ pub(crate) fn start(
     // SAFETY: there is one thread (contract of this function), so no lock is held by another that does
     // not exist in the child.
     match unsafe { libc::fork() } {
-        -1 => Err(Error::from(std::io::Error::last_os_error()).within("can't start a daemon")),
+        -1 => Err(not_started(std::io::Error::last_os_error(), "can't start a daemon")),
         0 => {
             drop(ours);
             let mut report = Report { parent: Some(theirs) };

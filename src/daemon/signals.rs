@@ -14,7 +14,7 @@ use signal_hook::iterator::Signals;
 
 use super::mount::Mounted;
 use super::mountpoint::Mountpoint;
-use super::service_manager;
+use super::{service_manager, threads};
 use crate::error::Result;
 use crate::exit;
 
@@ -62,7 +62,7 @@ impl Lifecycle {
         let hangs_up = foreground && std::fs::File::open("/dev/tty").is_ok();
         let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2])?;
         let watched = Arc::clone(&lifecycle);
-        std::thread::Builder::new().name("signals".to_owned()).spawn(move || {
+        let watching = std::thread::Builder::new().name("signals".to_owned()).spawn(move || {
             let mut arrived = signals.forever().filter(|signal| !watched.goes_on_after(*signal, hangs_up));
             if let Some(signal) = arrived.next() {
                 tracing::info!("signal {signal}: unmounting");
@@ -75,7 +75,8 @@ impl Lifecycle {
                 }
                 watched.leave(exit::OK);
             }
-        })?;
+        });
+        watching.map_err(threads::too_few)?;
         Ok(lifecycle)
     }
 

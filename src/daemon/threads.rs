@@ -49,8 +49,17 @@ pub(super) fn all_started<T>(session: &JoinHandle<T>, count: usize) -> bool {
 
 /// Returns the error for a thread that can't be started.
 pub(super) fn too_few(error: io::Error) -> Error {
-    let advice = "raise the limit of processes (pids.max of the cgroup, ulimit -u)";
-    Error::from(error).within("can't start the threads that answer requests").advise(advice)
+    not_started(error, "can't start the threads that answer requests")
+}
+
+/// Returns the error for a process or thread that can't be started. `what` begins its message.
+pub(super) fn not_started(error: io::Error, what: &str) -> Error {
+    let is_limit = error.raw_os_error() == Some(libc::EAGAIN);
+    let error = Error::from(error).within(what);
+    match is_limit {
+        true => error.advise("raise the limit of processes (pids.max of the cgroup, ulimit -u)"),
+        false => error,
+    }
 }
 
 /// Returns the names of all threads of this process.

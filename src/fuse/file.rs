@@ -72,7 +72,11 @@ impl Server {
             Ok(opened_file) => {
                 let (handle, file) = self.files.add(opened_file);
                 match &*file {
-                    OpenFile::Writer(_) => reply.opened(handle, FopenFlags::FOPEN_DIRECT_IO),
+                    OpenFile::Writer(_) if open.writing => reply.opened(handle, FopenFlags::FOPEN_DIRECT_IO),
+                    // Closing a handle that can't write has no effect.
+                    OpenFile::Writer(_) => {
+                        reply.opened(handle, FopenFlags::FOPEN_DIRECT_IO | FopenFlags::FOPEN_NOFLUSH);
+                    }
                     OpenFile::Reader(reader) if reader.is_slow() => self.decoding.run(move || {
                         if let OpenFile::Reader(reader) = &*file {
                             opened(reader, handle, reply);

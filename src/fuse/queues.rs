@@ -133,19 +133,19 @@ impl Queues {
     }
 
     /// Starts the thread that looks for signals, if it does not run. The thread ends once no job of
-    /// a program waits.
+    /// a program waits. If it can't be started, no signal ends a wait until the next job is queued.
     fn watch(&self, waiting: &mut Waiting) {
         if std::mem::replace(&mut waiting.is_watched, true) {
             return;
         }
-        let waiting = self.waiting.clone();
-        self.watch.run(move || {
+        let all = self.waiting.clone();
+        let is_started = self.watch.try_run(move || {
             loop {
                 std::thread::sleep(caller::LOOK);
-                let callers = locked(&*waiting).callers();
+                let callers = locked(&*all).callers();
                 let ended: HashSet<u32> =
                     callers.into_iter().filter(|caller| is_thread_gone(*caller)).collect();
-                let mut waiting = locked(&*waiting);
+                let mut waiting = locked(&*all);
                 let jobs = if ended.is_empty() { Vec::new() } else { waiting.remove(&ended) };
                 waiting.is_watched = waiting.jobs.values().flatten().any(|job| job.caller.is_some());
                 let goes_on = waiting.is_watched;
@@ -156,6 +156,7 @@ impl Queues {
                 }
             }
         });
+        waiting.is_watched = is_started;
     }
 }
 

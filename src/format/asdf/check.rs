@@ -27,7 +27,11 @@ pub(super) fn tree(file: &StoredFile) -> Result<Vec<format::Defect>> {
     match checked {
         Err(error) if !matches!(error.kind(), Kind::System(_)) => {
             let offset = error.offset().unwrap_or(0);
-            return Ok(vec![AsdfDefect::NotYaml(error).at(offset, None)]);
+            let defect = match error.kind() {
+                Kind::Unsupported => AsdfDefect::UncheckedTree(error),
+                _ => AsdfDefect::NotYaml(error),
+            };
+            return Ok(vec![defect.at(offset, None)]);
         }
         checked => checked?,
     }

@@ -26,6 +26,8 @@ pub enum AsdfDefect {
     Data(Error),
     /// The tree is not valid YAML.
     NotYaml(Error),
+    /// The tree exceeds a limit of this program.
+    UncheckedTree(Error),
     /// The tree has an array in a block that does not exist.
     MissingBlock {
         /// The number of the block.
@@ -160,6 +162,7 @@ impl AsdfDefect {
             | Self::JunkBeforeBlock { .. } => Severity::Damage,
             Self::NewerVersion(_)
             | Self::NoVersion(_)
+            | Self::UncheckedTree(_)
             | Self::UnknownFlags(_)
             | Self::DataSize { .. }
             | Self::CutBlock { lost: false, .. }
@@ -236,6 +239,9 @@ impl AsdfDefect {
                 write!(out, "the header line has no version: \"{}\"", word.escape_debug())
             }
             Self::NotYaml(error) => write!(out, "the tree is not valid YAML: {}", error.message()),
+            Self::UncheckedTree(error) => {
+                write!(out, "the tree is too complex to be checked: {}", error.message())
+            }
             Self::MissingBlock { block, last: None } => {
                 write!(out, "the tree has an array in block {block}, but there are no blocks")
             }

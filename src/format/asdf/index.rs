@@ -16,7 +16,9 @@ pub const MARKER: &[u8] = b"#ASDF BLOCK INDEX";
 
 /// Sizes of the file's tail that is searched for an index. If no index is found, the next larger tail is
 /// searched, up to the last size. A usual index is short, but an index of 300 000 blocks is not.
-const TAILS: [u64; 3] = [64 << 10, 1 << 20, 4 << 20];
+const TAILS: [u64; 5] = [64 << 10, 1 << 20, 4 << 20, 16 << 20, 64 << 20];
+/// Size from which a tail is searched only if the tail before it looks like part of an index.
+const LONG: u64 = 16 << 20;
 
 /// A block index as written in the file, not compared with the blocks.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,9 +34,10 @@ pub struct Index {
 /// Finds the last index in a bounded tail of the file, not before `start`.
 pub fn find(source: &dyn Source, size: u64, start: u64) -> Result<Option<Index>> {
     let mut looked_from = size;
+    let mut is_list = true;
     for tail in TAILS {
         let from = size.saturating_sub(tail).max(start);
-        if from >= looked_from {
+        if from >= looked_from || tail >= LONG && !is_list {
             break;
         }
         let mut bytes = vec![0; (size - from) as usize];
@@ -48,6 +51,7 @@ pub fn find(source: &dyn Source, size: u64, start: u64) -> Result<Option<Index>>
             return Ok(Some(Index { offset, end, offsets }));
         }
         looked_from = from;
+        is_list = bytes.contains(&b'\n') && bytes.iter().all(|byte| b"0123456789,-[]. \r\n\0".contains(byte));
     }
     Ok(None)
 }
@@ -97,6 +101,7 @@ fn not_a_list() -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::source::MemorySource;
 
     #[test]
     fn reads_every_style_that_writers_use() {
@@ -110,6 +115,20 @@ mod tests {
         ] {
             assert_eq!(parse(text.as_bytes()).unwrap(), [755, 1209], "{text:?}");
         }
+    }
+
+    #[test]
+    fn an_index_of_a_million_blocks_is_found() {
+        let offsets: Vec<u64> = (0..1_000_000).map(|n| 100_000_000 + n * 62).collect();
+        let list = offsets.iter().map(u64::to_string).collect::<Vec<_>>().join("\n- ");
+        let file = format!("blocks #ASDF BLOCK INDEX\n%YAML 1.1\n---\n- {list}\n...\n").into_bytes();
+        let size = file.len() as u64;
+        assert!(size > TAILS[2]);
+        let index = find(&MemorySource(file.clone()), size, 0).unwrap().unwrap();
+        assert_eq!((index.offset, index.offsets.unwrap()), (7, offsets));
+        // The data of a block are no list, so no more of them is read.
+        let data = [file, vec![b'x'; 5 << 20]].concat();
+        assert!(find(&MemorySource(data.clone()), data.len() as u64, 0).unwrap().is_none());
     }
 
     #[test]

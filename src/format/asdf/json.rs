@@ -18,6 +18,7 @@ use crate::content::{Content, Text};
 use crate::decode::generated::{Generated, Generator, Measured, Measuring};
 use crate::error::{Error, Result};
 use crate::format::{Defect, Severity};
+use crate::workers::turns::in_turn;
 use crate::yaml::event::Event;
 use crate::yaml::parser::Events;
 use crate::yaml::read::{Listener, Unread, each_event};
@@ -90,11 +91,12 @@ impl View for Json {
 }
 
 fn json_file(file: &AsdfFile, tags: Tags) -> File {
-    let both = match file.computed.get_or_compute(|| measure(file.tree())) {
+    let tree = file.tree();
+    let both = match file.computed.get_or_compute(|| in_turn(tree.len(), || measure(tree.clone()))) {
         Ok(both) => both,
         Err(error) => return unreadable(error.clone()),
     };
-    let text = JsonText { tree: file.tree(), tags, merges: both.merges.clone() };
+    let text = JsonText { tree, tags, merges: both.merges.clone() };
     both.texts[tags as usize].file(text, &file.context.cache)
 }
 

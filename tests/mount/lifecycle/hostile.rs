@@ -99,7 +99,7 @@ fn where_processes_are_limited_a_mount_serves_or_says_why_not() {
                 test $served -lt 3 || break
             else
                 test $status = 1
-                test -s error
+                grep -q 'raise the limit of processes' error
                 not findmnt home/m$limit
                 refused=$((refused + 1))
             fi
@@ -107,6 +107,49 @@ fn where_processes_are_limited_a_mount_serves_or_says_why_not() {
         test $served -gt 0
         test $refused -gt 0"#;
     let output = bench.script(&format!("{}{script}", super::user::PROLOGUE));
+    assert!(output.status.success(), "{output:?}");
+    bench.nothing_is_left();
+}
+
+/// The limit of the cgroup rises by one in each step. The shell itself becomes the mount command, so that it
+/// needs no process more.
+#[test]
+fn a_cgroup_with_few_processes_serves_a_mount_or_says_why_not() {
+    let bench = Bench::new();
+    let script = r#"
+        parent=$(awk '{ split($0, halves, " - "); split(halves[2], fs, " ") }
+            fs[1] == "cgroup" && fs[3] ~ /(^|,)pids(,|$)/ { v1 = $5 }
+            fs[1] == "cgroup2" { v2 = $5 }
+            END { print (v1 ? v1 : v2) }' /proc/self/mountinfo)
+        test ! -e $parent/cgroup.subtree_control || echo +pids >$parent/cgroup.subtree_control
+        group=$parent/asdf-mount-test-$$
+        mkdir $group
+        trap 'rmdir $group' EXIT
+        served=0 refused=0
+        for limit in $(seq 1 60); do
+            mkdir m$limit
+            echo $limit >$group/pids.max
+            status=0
+            sh -c "echo \$\$ >$group/cgroup.procs; exec asdf-mount a.asdf m$limit" 2>error || status=$?
+            if test $status = 0; then
+                # From now on, no thread can be started, for decoding for example.
+                cat $group/pids.current >$group/pids.max
+                timeout 60 ls -R m$limit >names
+                timeout 60 cat m$limit/blocks/0.bin m$limit/tree.json >bytes
+                served=$((served + 1))
+                umount m$limit
+                for i in $(seq 600); do grep -q . $group/cgroup.procs || break; sleep 0.1; done
+                test $served -lt 3 || break
+            else
+                test $status = 1
+                grep -q 'raise the limit of processes' error
+                not findmnt m$limit
+                refused=$((refused + 1))
+            fi
+        done
+        test $served -gt 0
+        test $refused -gt 0"#;
+    let output = bench.script(script);
     assert!(output.status.success(), "{output:?}");
     bench.nothing_is_left();
 }

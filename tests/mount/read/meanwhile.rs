@@ -14,6 +14,11 @@ use asdf_mount::format::Container;
 use asdf_mount::source::Source;
 
 use crate::adapter::{Gate, HEAD, Mount, Stand, made, names, sources};
+use crate::common::asdf::{AsdfBuilder, Block, sample};
+use crate::common::mount::{Mounted, fresh_folder};
+
+/// Number of large trees: more than the daemon has threads that look for arrays.
+const TREES: usize = 90;
 
 /// Makes all requests about one file that a slow file must not delay.
 fn look_at_other_files(mount: &Mount, bytes: &[u8]) {
@@ -117,4 +122,33 @@ fn an_open_file_whose_source_is_parsed_anew_holds_up_no_other_file() {
     look_at_other_files(&mount, &(0..3u64 << 20).map(made).collect::<Vec<_>>());
     gate.set(true);
     reads.into_iter().for_each(|thread| thread.join().unwrap());
+}
+
+#[test]
+fn many_large_trees_hold_up_no_small_one() {
+    let folder = fresh_folder();
+    let array = "- !core/ndarray-1.1.0 {source: 0, datatype: uint8, byteorder: little, shape: [8]}\n";
+    let file = |arrays: usize| {
+        let head = "%YAML 1.1\n%TAG ! tag:stsci.edu:asdf/\n--- !core/asdf-1.1.0\na:\n";
+        let tree = format!("{head}{}...\n", array.repeat(arrays));
+        AsdfBuilder::new().tree(tree).block(Block::new(sample(8, 1))).build()
+    };
+    let large = file(15_000).bytes;
+    assert!(large.len() > 1 << 20);
+    for n in 0..TREES {
+        fs::write(folder.path().join(format!("{n}.asdf")), &large).unwrap();
+    }
+    file(1).save(folder.path(), "small.asdf");
+    let mount = Mounted::new([folder.path()]);
+    let list = |n| {
+        let path = mount.path(format!("{n}.asdf/arrays"));
+        std::thread::spawn(move || names(&path))
+    };
+    let lists: Vec<_> = (0..TREES).map(list).collect();
+    sleep(Duration::from_millis(100)); // so that the requests are waiting
+    assert_eq!(names(&mount.path("small.asdf/arrays")), ["a"]);
+    assert_eq!(fs::read(mount.path("small.asdf/arrays/a/0.npy")).unwrap().len(), 128 + 8);
+    let waiting = lists.iter().filter(|list| !list.is_finished()).count();
+    assert!(waiting > TREES / 2, "only {waiting} wait");
+    lists.into_iter().for_each(|list| assert_eq!(list.join().unwrap(), ["a"]));
 }

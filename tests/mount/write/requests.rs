@@ -6,8 +6,9 @@ use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt, sy
 
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 
+use crate::common::asdf::AsdfBuilder;
 use crate::common::case::{BAD, Case, NEW, OLD, close, errno};
-use crate::common::mount::wait_until;
+use crate::common::mount::{Mounted, fresh_folder, wait_until};
 
 /// vim, emacs, helix, jed: rename the old file away, create a new one, remove the old one.
 #[test]
@@ -106,6 +107,20 @@ fn another_file_renamed_onto_it() {
     let mut text = String::new();
     old.read_to_string(&mut text).unwrap();
     assert_eq!(text, case.text, "a handle on the old file still reads it");
+}
+
+/// The flush of a handle that can't write would be a further request to the daemon.
+#[test]
+fn a_handle_that_only_reads_is_closed_without_a_flush() {
+    let folder = fresh_folder();
+    let source = AsdfBuilder::new().build().save(folder.path(), "a.asdf");
+    let log = folder.path().join("log");
+    let mount = Mounted::new(["-vv".as_ref(), "--log-file".as_ref(), log.as_os_str(), source.as_os_str()]);
+    let flushes = || fs::read_to_string(&log).unwrap().matches(" flush ").count();
+    fs::read(mount.path("tree.yaml")).unwrap();
+    assert_eq!(flushes(), 0);
+    close(OpenOptions::new().write(true).open(mount.path("tree.yaml")).unwrap()).unwrap();
+    assert_eq!(flushes(), 1);
 }
 
 /// mv from another file system, install, cp --remove-destination, git apply: unlink, create.

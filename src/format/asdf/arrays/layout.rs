@@ -19,7 +19,7 @@ const MASK: &str = "mask";
 pub(super) struct FoundArray {
     pub(super) path: Option<PathId>,
     pub(super) place: Mark,
-    pub(super) array: Ndarray,
+    pub(super) array: Arc<Ndarray>,
 }
 
 /// A mask that is not shown.
@@ -88,7 +88,7 @@ impl Layout<'_> {
     /// Adds an array, and its mask if the mask is a number or comes from nulls, not from another array.
     fn take(&mut self, found: FoundArray) {
         let Some(place) = self.places.place(self.paths, found.path) else { return };
-        let array = Arc::new(found.array);
+        let array = found.array;
         self.places.announce(place);
         match (own_mask(&array), array.mask) {
             (Some(by), _) => self.show_mask(place, ArrayEntry::Mask(Masked { of: array.clone(), by })),
@@ -120,7 +120,7 @@ impl Layout<'_> {
         else {
             return;
         };
-        let mask = Arc::new(found.array);
+        let mask = found.array;
         let Some(of) = self.arrays.get(&above) else { return };
         let Some(entry) = mask_entry(of, &mask) else {
             return self.lose(found.path, found.place, "it does not fit the shape of its array");

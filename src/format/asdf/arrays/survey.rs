@@ -13,6 +13,8 @@ use crate::content::Content;
 use crate::content::path_folder::Items;
 use crate::error::Error;
 use crate::format::{ArrayPaths, Defect, Severity};
+use crate::workers::turns::in_turn;
+use crate::workers::while_waiting;
 use crate::yaml::event::Mark;
 use crate::yaml::read::Listener;
 use crate::yaml::survey::{
@@ -95,15 +97,20 @@ pub(in super::super) fn surveyed(file: &AsdfFile) -> &FoundArrays {
 
 /// Returns the arrays of the tree. If this call surveys the tree, `beside` gets the events of the survey.
 pub(super) fn surveyed_beside<'f>(file: &'f AsdfFile, beside: Option<&mut dyn Listener>) -> &'f FoundArrays {
-    file.computed.get_or_compute(|| {
+    if let Some(found) = file.computed.get() {
+        return found;
+    }
+    let compute = || {
         let blocks = ArrayBlocks { count: file.block_count().unwrap_or(0), size: &|n| file.decoded_size(n) };
         let tree = UnsurveyedTree { text: file.tree(), beside };
-        let found = find(tree, blocks, file.views, &file.computed);
+        let found = in_turn(tree.text.len(), || find(tree, blocks, file.views, &file.computed));
         if !found.externals.is_empty() {
             file.note_externals();
         }
         found
-    })
+    };
+    // Other threads may wait here, too: their files refer to this one.
+    while_waiting(|| file.computed.get_or_compute(compute))
 }
 
 /// A tree that is about to be surveyed.
@@ -156,6 +163,12 @@ pub(in super::super) fn find(
     let surveyed = survey::survey_text(&Commented(&*tree), wanted, beside, &mut |paths, node| {
         finder.take_node(paths, &node);
     });
+    if let Err(broken) = &surveyed
+        && broken.too_large
+    {
+        let why = broken.error.message();
+        finder.leave_out(START, format!("its arrays and tables are not looked for: {why}"));
+    }
     if finder.is_full {
         finder.leave_out(START, format!("there are more than {MOST_ARRAYS} arrays: arrays/ shows none"));
     }
@@ -231,7 +244,7 @@ impl ArrayFinder<'_> {
                 self.is_full = true;
                 self.arrays = Vec::new();
             }
-            Ok(array) => self.arrays.push(FoundArray { path, place, array }),
+            Ok(array) => self.arrays.push(FoundArray { path, place, array: Arc::new(array) }),
             Err(_) if self.defects.len() >= MOST_DEFECTS => {}
             Err(why) => self.leave_out(place, format!("arrays/ leaves out {}: {why}", paths.show(path))),
         }
@@ -312,7 +325,7 @@ impl ArrayFinder<'_> {
 
     fn end_collectors(&mut self, survey: Option<&Survey>) {
         let collectors = std::mem::take(&mut self.collectors);
-        let arrays: Vec<_> = self.arrays.iter().map(|found| (found.path, &found.array)).collect();
+        let arrays: Vec<_> = self.arrays.iter().map(|found| (found.path, &*found.array)).collect();
         let unfit = |array: &Ndarray| self.fits_in_block(array).err();
         let surveyed = survey.map(|survey| Surveyed { survey, arrays: &arrays, unfit: &unfit });
         for (_, collector) in collectors {
@@ -324,11 +337,10 @@ impl ArrayFinder<'_> {
     fn measure_aliased(&mut self, paths: &Paths, text: Option<&Arc<TreeText>>) {
         let mut parts_left = MOST_PARTS;
         for mut found in std::mem::take(&mut self.arrays) {
-            let why = match (&mut found.array.source, text) {
+            let why = match (&found.array.source, text) {
                 (Source::Inline(inline), Some(text)) if inline.has_aliases() => {
-                    let measured =
-                        measure(text, inline, &mut parts_left).map_err(|error| error.message().to_owned());
-                    measured.and_then(|()| settle_inline(&mut found.array)).err()
+                    let array = Arc::make_mut(&mut found.array);
+                    measure_inline(array, text, &mut parts_left).err()
                 }
                 _ => None,
             };
@@ -341,6 +353,14 @@ impl ArrayFinder<'_> {
             }
         }
     }
+}
+
+/// Measures an array in the tree, and sets its type and shape. Returns the reason if it can't be shown.
+fn measure_inline(array: &mut Ndarray, text: &Arc<TreeText>, parts_left: &mut u64) -> Why<()> {
+    if let Source::Inline(inline) = &mut array.source {
+        measure(text, inline, parts_left).map_err(|error| error.message().to_owned())?;
+    }
+    settle_inline(array)
 }
 
 /// Returns the reason why an array does not fit in its block. An array that is not in a block always fits.

@@ -78,6 +78,18 @@ fn links_are_shown_until_there_are_too_many() {
     assert!(found.defects[0].what.contains("more than 131072 links"), "{:?}", found.defects);
 }
 
+#[test]
+fn a_tree_with_too_many_anchors_says_why_it_has_no_arrays() {
+    let anchored: String = (0..70_000).map(|n| format!("- &a{n} {}\n", array(0))).collect();
+    let found = found_in(&tree(&format!("a:\n{anchored}")), 9, Some(4));
+    assert!(found.items.is_empty() && !found.of_blocks.complete);
+    let what = &found.defects[0].what;
+    assert!(
+        what.contains("not looked for: there are too many anchors, aliases and arrays at line"),
+        "{what}"
+    );
+}
+
 /// Lists files and links.
 fn shown(nodes: &str) -> Vec<String> {
     let found = found_in(&tree(nodes), 9, Some(4));
