@@ -67,7 +67,10 @@ fn of_error(path: PathBuf, error: Error) -> Line {
 fn local(path: &Path, since: Option<&Since>, context: &Context) -> Result<(Vec<u8>, bool)> {
     let meta = fs::metadata(path)?;
     let mtime = (meta.mtime(), u32::try_from(meta.mtime_nsec()).unwrap_or(0));
-    let start = start(&uri(path), &Revision { size: meta.size(), etag: None, mtime: Some(mtime) });
+    let uri = uri(path);
+    let start = start(&uri, &Revision { size: meta.size(), etag: None, mtime: Some(mtime) });
+    // Names with different bytes that are not UTF-8 have the same URI.
+    let since = since.filter(|_| !uri.contains(char::REPLACEMENT_CHARACTER));
     if let Some(text) = since.and_then(|since| since.line(&start)) {
         return Ok((text, true));
     }

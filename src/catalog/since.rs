@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::hash::Hasher;
 use std::io::{BufRead, BufReader};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, FileTypeExt};
 use std::path::Path;
 
 use memchr::memmem;
@@ -35,6 +35,9 @@ impl Since {
     pub(super) fn read(path: &Path) -> Result<Self> {
         let of_file = |error: std::io::Error| Error::from(error).of(path);
         let file = File::open(path).map_err(of_file)?;
+        if file.metadata().map_err(of_file)?.file_type().is_fifo() {
+            return Err(Error::unsupported("is a pipe; --since needs a file").of(path));
+        }
         let mut text = BufReader::with_capacity(1 << 20, file.try_clone().map_err(of_file)?);
         let (mut lines, mut line, mut at) = (Vec::new(), Vec::new(), 0);
         loop {

@@ -93,6 +93,29 @@ fn the_last_line_of_a_file_counts() {
     assert_eq!((&line["format"], &line["tree"]["name"]), (&json!("copy"), &json!("a third")));
 }
 
+/// Two such names have one URI, so their lines are not copied.
+#[test]
+fn a_file_with_a_name_that_is_not_utf_8_is_read_again() {
+    use std::os::unix::ffi::OsStrExt;
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join(std::ffi::OsStr::from_bytes(b"\xff.asdf"));
+    fs::write(&file, tree("a")).unwrap();
+    let request = Request { paths: vec![file], quiet: true, ..Request::default() };
+    let (mut lines, old) = (Vec::new(), folder.path().join("old"));
+    run(&request, &mut lines).unwrap();
+    let marked = String::from_utf8(lines).unwrap().replace("\"format\":\"asdf\"", "\"format\":\"copy\"");
+    fs::write(&old, marked).unwrap();
+    assert_eq!(catalog(&Request { since: Some(old), ..request })[0]["format"], "asdf");
+}
+
+#[test]
+fn an_older_catalogue_from_a_pipe_is_refused() {
+    let (reader, _writer) = std::io::pipe().unwrap();
+    let pipe = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&reader));
+    let request = Request { since: Some(pipe.into()), quiet: true, ..Request::default() };
+    assert!(run(&request, &mut Vec::new()).unwrap_err().to_string().contains("is a pipe"));
+}
+
 #[test]
 fn names_come_from_a_list() {
     let folder = tempfile::tempdir().unwrap();

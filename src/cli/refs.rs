@@ -39,7 +39,7 @@ pub(super) fn run(files: &[PathBuf], lists: &[OsString], quiet: bool) -> Result<
         };
         if !quiet && named.label().to_string_lossy().ends_with("?…") {
             complain(&format!(
-                "{}: the references do not have the query of the address; write the whole address into templates.u",
+                "{}: the references do not have the query of the address; give each reference the whole address",
                 named.label().display()
             ));
         }

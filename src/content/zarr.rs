@@ -117,12 +117,13 @@ pub fn usual_chunks(shape: &[u64], item: u64) -> Vec<u64> {
 }
 
 /// Returns the name of a Zarr group or array for a component of a path in `arrays/`. Names that Zarr
-/// reserves are escaped reversibly, as file names in `arrays/` are.
+/// reserves, and characters that readers misunderstand, are escaped reversibly, as file names in `arrays/` are.
 pub fn name(component: &str) -> String {
-    let name = component.replace('\\', "%5C");
+    // fsspec takes a `*` for a pattern, and VirtualiZarr takes each name with a dot at its start for metadata.
+    let name = component.replace('\\', "%5C").replace('*', "%2A");
     match name.as_str() {
         "zarr.json" => "zarr%2Ejson".to_owned(),
-        _ => name.strip_prefix(".z").map_or_else(|| name.clone(), |rest| format!("%2Ez{rest}")),
+        _ => name.strip_prefix('.').map_or_else(|| name.clone(), |rest| format!("%2E{rest}")),
     }
 }
 
@@ -145,6 +146,8 @@ pub fn url(path: &Path) -> Result<String> {
 /// A writer of references. The arrays must be sorted by their paths.
 #[derive(Debug)]
 pub struct References {
+    /// The URL of the file, in JSON.
+    url: String,
     /// The groups of the last array.
     groups: Vec<String>,
     has_left_out: bool,
@@ -164,17 +167,17 @@ struct ConsolidatedMetadata {
     size: usize,
 }
 
-impl Default for References {
-    fn default() -> Self {
-        Self { groups: Vec::new(), has_left_out: false, metadata: Some(ConsolidatedMetadata::default()) }
-    }
-}
-
 impl References {
-    /// Writes the start: the URL of the file, and the root.
-    pub fn begin(url: &str, out: &mut Vec<u8>) {
-        let text = r#"{"version":1,"templates":{"u":"#;
-        push(out, &[text, &to_json(url), r#"},"refs":{".zgroup":"{\"zarr_format\":2}""#]);
+    /// Creates references to chunks of the file with this URL. Each chunk has the URL: GDAL and VirtualiZarr do
+    /// not read templates.
+    pub fn new(url: &str) -> Self {
+        let metadata = Some(ConsolidatedMetadata::default());
+        Self { url: to_json(url), groups: Vec::new(), has_left_out: false, metadata }
+    }
+
+    /// Writes the start, with the root.
+    pub fn begin(out: &mut Vec<u8>) {
+        push(out, &[r#"{"version":1,"refs":{".zgroup":"{\"zarr_format\":2}""#]);
     }
 
     /// Writes the metadata of an array and of its groups.
@@ -246,9 +249,9 @@ impl References {
     }
 
     /// Writes the range of a chunk of an array, counted in C order.
-    pub fn chunk(array: &ZarrArray, chunk: u64, (offset, len): (u64, u64), out: &mut Vec<u8>) {
+    pub fn chunk(&self, array: &ZarrArray, chunk: u64, (offset, len): (u64, u64), out: &mut Vec<u8>) {
         let key = to_json(&format!("{}/{}", array.path.join("/"), array.key(chunk)));
-        push(out, &[",", &key, r#":["{{u}}","#, &format!("{offset},{len}]")]);
+        push(out, &[",", &key, ":[", &self.url, &format!(",{offset},{len}]")]);
     }
 
     /// Writes the reason why an array is left out. No array may follow.
@@ -332,6 +335,7 @@ mod tests {
         for (component, expected) in [
             ("a", "a"),
             (".zarray", "%2Ezarray"),
+            (".a*", "%2Ea%2A"),
             ("zarr.json", "zarr%2Ejson"),
             ("a\\b", "a%5Cb"),
             ("%25", "%25"),
@@ -343,8 +347,8 @@ mod tests {
     #[test]
     fn the_text_is_json_within_json() {
         let mut out = Vec::new();
-        References::begin("file:///a \"b\"", &mut out);
-        let mut references = References::default();
+        References::begin(&mut out);
+        let mut references = References::new("file:///a \"{{b}}\"");
         let array = ZarrArray {
             path: vec!["a".into(), "it's \"x\"".into()],
             dtype: "<f4".into(),
@@ -355,7 +359,7 @@ mod tests {
         };
         assert_eq!(array.count(), Some(2));
         references.array(&array, &mut out);
-        References::chunk(&array, 1, (99, 48), &mut out);
+        references.chunk(&array, 1, (99, 48), &mut out);
         references.left_out("b", "it is \"big\"", &mut out);
         references.left_out("c", "too", &mut out);
         references.end_left_out(&mut out);
@@ -364,9 +368,10 @@ mod tests {
         References::end(&mut out);
         let text = String::from_utf8(out).unwrap();
         let value: serde_json::Value = serde_json::from_str(&text).expect(&text);
-        assert_eq!(value["templates"]["u"], "file:///a \"b\"");
+        // With templates, "{{" would be one.
+        assert_eq!(value["templates"], serde_json::Value::Null);
         let refs = &value["refs"];
-        assert_eq!(refs["a/it's \"x\"/1.0"], serde_json::json!(["{{u}}", 99, 48]));
+        assert_eq!(refs["a/it's \"x\"/1.0"], serde_json::json!(["file:///a \"{{b}}\"", 99, 48]));
         assert_eq!(refs["a/.zgroup"], "{\"zarr_format\":2}");
         let inner =
             |key: &str| -> serde_json::Value { serde_json::from_str(refs[key].as_str().unwrap()).unwrap() };

@@ -47,7 +47,7 @@ pub(super) trait Plan: Send {
 
     /// Writes the byte range of chunk number `chunk`, and those of some chunks after it. Returns the number
     /// of the next chunk; `None` after the last.
-    fn write(&self, chunk: u64, out: &mut Vec<u8>) -> Result<Option<u64>>;
+    fn write(&self, chunk: u64, references: &References, out: &mut Vec<u8>) -> Result<Option<u64>>;
 
     /// Returns the approximate memory usage in bytes.
     fn weight(&self) -> u64;
@@ -73,7 +73,7 @@ impl<A: ReferencedArrays> Generated for RefsText<A> {
         Ok(Box::new(RefsGenerator {
             arrays: self.0.clone(),
             at: At::Start,
-            references: References::default(),
+            references: References::new(&zarr::url(self.0.source())?),
             left_out: Vec::new(),
             chunks: 0,
         }))
@@ -123,11 +123,11 @@ impl<A: ReferencedArrays> RefsGenerator<A> {
     fn step(&mut self, out: &mut Vec<u8>) -> Result<bool> {
         self.at = match std::mem::replace(&mut self.at, At::Start) {
             At::Start => {
-                References::begin(&zarr::url(self.arrays.source())?, out);
+                References::begin(out);
                 At::Array(0)
             }
             At::Array(n) => self.array(n, out)?,
-            At::Chunk(plan, chunk, n) => match plan.write(chunk, out)? {
+            At::Chunk(plan, chunk, n) => match plan.write(chunk, &self.references, out)? {
                 Some(next) => At::Chunk(plan, next, n),
                 None => At::Array(n + 1),
             },

@@ -3,6 +3,7 @@ read by the references of that file: MOUNT/NAME/refs.json, or the output of `ASD
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -15,8 +16,13 @@ import numpy
 import xarray
 import zarr
 from dask.distributed import Client, LocalCluster
+from obspec_utils.registry import ObjectStoreRegistry
+from obstore.store import LocalStore
+from virtualizarr.parsers import KerchunkJSONParser
 
 folder, mount, program = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3]
+document = (Path(__file__).parents[2] / "docs/scale.md").read_text()
+MOVE, CODECS_AS_FILTERS = re.findall(r"jq -c '(.*)' >refs.json", document)
 
 
 def store_of(refs):
@@ -29,6 +35,18 @@ def node_at(tree, path):
         key = unquote(part)
         tree = tree[int(key)] if isinstance(tree, list) or key not in tree else tree[key]
     return numpy.asarray(tree)
+
+
+def converted(program, refs):
+    return json.loads(subprocess.run(["jq", "-c", program], input=json.dumps(refs), check=True, capture_output=True,
+                                     text=True).stdout)
+
+
+def by_virtualizarr(refs, group):
+    (folder / "refs.json").write_text(json.dumps(refs))
+    registry = ObjectStoreRegistry({"file:///": LocalStore()})
+    store = KerchunkJSONParser(group=group)(f"file://{folder}/refs.json", registry)
+    return zarr.open_group(store, mode="r", zarr_format=3)
 
 
 compared = 0
@@ -77,9 +95,19 @@ with asdf.open(folder / "cube.asdf", memmap=False) as opened:
     cube = xarray.open_zarr(store_of(refs), group="roman", zarr_format=2)
     assert cube["data"].chunks == ((1,) * 8, (256,) * 4, (1024,)) and cube["dq"].dims == cube["data"].dims[1:]
     numpy.testing.assert_array_equal(cube["data"][3].values, data[3])
-    # Another place of the file is another value of the template.
-    refs["templates"]["u"] = str(folder / "cube.asdf")
+    numpy.testing.assert_array_equal(by_virtualizarr(refs, "roman")["data"][3], data[3])
+    # Another place of the file.
+    os.link(folder / "cube.asdf", folder / "other place {{u}}")
+    refs = converted(MOVE.replace("s3://bucket/galaxy.asdf", f"{folder}/other place {{{{u}}}}"), refs)
     with LocalCluster(n_workers=1, processes=False, dashboard_address=None) as cluster, Client(cluster):
         total = dask.array.from_zarr(zarr.open_array(store_of(refs), path="roman/data", mode="r")).sum(dtype="f8")
         assert total.compute() == data.sum(dtype="f8")
+
+for codec in ["zlib", "bzp2", "lz4", "zstd", "blsc"]:
+    refs = converted(CODECS_AS_FILTERS, json.loads((mount / f"{codec}.asdf" / "refs.json").read_text()))
+    group = by_virtualizarr(refs, "types")
+    with asdf.open(folder / f"{codec}.asdf", memmap=False) as opened:
+        for name in ["t0", "t1", "t6", "t8", "line"]:
+            numpy.testing.assert_array_equal(group[name][...], opened["types"][name], f"{codec} {name}")
+            compared += 1
 print(compared)

@@ -23,7 +23,7 @@ def write(name, tree, **options):
 types = {f"t{n}": numbers(dtype, (5, 7)) for n, dtype in enumerate(TYPES)}
 types |= {"scalar": numpy.array(5.5), "empty": numpy.zeros((0, 3)), "line": numbers("<i4", 9000)}
 for codec in [None, "zlib", "bzp2", "lz4", "zstd", "blsc"]:
-    write(codec or "raw", {"types": types, "odd / keys": {".zarray": numbers("<i4", 3), 5: numbers(">i4", 3)}},
+    write(codec or "raw", {"types": types, "odd / keys": {".zarray": numbers("<i4", 3), ".*": numbers("<i4", 3), 5: numbers(">i4", 3)}},
           all_array_compression=codec, all_array_storage="internal")
 
 rows = numbers("<u2", (600, 1024))

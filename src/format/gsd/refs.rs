@@ -112,13 +112,13 @@ impl Plan for SeriesPlan {
         self.array.count().unwrap_or(u64::MAX)
     }
 
-    fn write(&self, chunk: u64, out: &mut Vec<u8>) -> Result<Option<u64>> {
+    fn write(&self, chunk: u64, references: &References, out: &mut Vec<u8>) -> Result<Option<u64>> {
         if chunk >= self.count() {
             return Ok(None);
         }
         let parts = self.series.chunks.parts(chunk)?;
         for (chunk, part) in (chunk..).zip(&parts) {
-            References::chunk(&self.array, chunk, *part, out);
+            references.chunk(&self.array, chunk, *part, out);
         }
         Ok(Some(chunk + (parts.len() as u64).max(1)))
     }

@@ -164,7 +164,7 @@ fn references_name_the_address() {
     assert!(said.is_empty() && found.contains("\"a/0\":"), "{said} {found}");
     let secret = format!("{}?sig=secret", url.replace("http://", "http://me:secret@"));
     let (found, said) = refs(&["-o", "read-timeout=5", &secret]);
-    assert!(said.contains("templates.u") && !format!("{said}{found}").contains("secret"), "{said}");
+    assert!(said.contains("the whole address") && !format!("{said}{found}").contains("secret"), "{said}");
     let output = run(&["--refs", "-o", "ro", &url]);
     assert_eq!(output.status.code(), Some(2), "{output:?}");
 }

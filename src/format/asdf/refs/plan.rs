@@ -140,9 +140,9 @@ impl references::Plan for Plan {
         }
     }
 
-    fn write(&self, chunk: u64, out: &mut Vec<u8>) -> error::Result<Option<u64>> {
+    fn write(&self, chunk: u64, references: &References, out: &mut Vec<u8>) -> error::Result<Option<u64>> {
         Ok(self.range(chunk).map(|range| {
-            References::chunk(&self.array, chunk, range, out);
+            references.chunk(&self.array, chunk, range, out);
             chunk + 1
         }))
     }
