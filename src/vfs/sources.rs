@@ -79,7 +79,10 @@ impl Vfs {
         if let Class::Folder(folder) = &root.class {
             let held = folder.mounted(&root.position, &serials, &open_files)?.opened()?;
             held.container()?;
-            damage = damage_of(&root.position.location.label(), held);
+            // On a server, the search takes requests, for which programs would have to wait.
+            if sources.iter().all(|source| matches!(source, Named::Local(_))) {
+                damage = damage_of(&root.position.location.label(), held);
+            }
         }
         let (shared, trouble) = shared(options, &serials, &open_files);
         let mut vfs = Self {
