@@ -34,7 +34,7 @@ ALLOWED = {
     "format": "cache codec content decode error history source user_dirs workers yaml",
     "remote": "cache content error source sync time user_dirs workers",
     "codec": "cache content decode error",
-    "decode": "cache content error sync",
+    "decode": "cache content error sync workers",
     "yaml": "content error",
     "cache": "content error sync user_dirs workers",
     "content": "error source sync",

@@ -26,6 +26,7 @@ use lru::LruCache;
 
 use crate::content::BufferPool;
 use crate::workers::Workers;
+use crate::workers::caller::with_deadline;
 use memory_budget::MemoryBudget;
 use scratch::Scratch;
 use store::Store;
@@ -203,12 +204,12 @@ impl Cache {
     /// Schedules a job on a worker thread. If no thread has started it, the first reader of the result runs
     /// it.
     pub(crate) fn task<T: Send + 'static>(&self, job: impl FnOnce() -> T + Send + 'static) -> Task<T> {
-        Task::new(&self.workers, memory_budget::holding(job))
+        Task::new(&self.workers, with_deadline(memory_budget::holding(job)))
     }
 
     /// Schedules a job on a worker thread.
     pub(crate) fn run(&self, job: impl FnOnce() + Send + 'static) {
-        self.workers.run(memory_budget::holding(job));
+        self.workers.run(with_deadline(memory_budget::holding(job)));
     }
 
     /// Returns the estimate of how many streams are being decoded.

@@ -7,6 +7,8 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
+use rustix::process::{DumpableBehavior, set_dumpable_behavior};
+
 use crate::cache::Cache;
 use crate::error::{Error, Kind, Result};
 use crate::remote::{Address, Remote, RemoteOptions, RemotePlace};
@@ -39,6 +41,8 @@ impl Servers {
         if let Some(remote) = self.remote.get() {
             return Ok(remote);
         }
+        // Passwords and signatures must not get into a core dump.
+        let _ = set_dumpable_behavior(DumpableBehavior::NotDumpable);
         let remote = Remote::new(self.options.clone(), self.cache.clone())?;
         remote.start_threads();
         Ok(self.remote.get_or_init(|| Arc::new(remote)))

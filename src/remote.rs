@@ -152,7 +152,7 @@ impl Remote {
 
     /// Returns the current version of an object, from a request for one byte.
     pub fn revision(&self, address: &Address, trust: Trust) -> Result<Revision> {
-        object::ask_version(&self.shared, address, trust).map(|version| version.revision())
+        object::ask_version(&self.shared, address, trust, None).map(|version| version.revision())
     }
 
     /// Lists a directory, page by page as the iterator goes on.

@@ -1,6 +1,7 @@
 //! Requests about open files, except writes.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use fuser::{
     Errno, FileHandle, FopenFlags, INodeNo, OpenAccMode, OpenFlags, ReplyData, ReplyEmpty, ReplyOpen, Request,
@@ -11,7 +12,7 @@ use super::{Server, caller, ino, reply};
 use crate::error::Result;
 use crate::overlay::write_handle::OpenFor;
 use crate::vfs::{Caching, Foreign, OpenFile, OverlayWriter, ReadHandle};
-use crate::workers::caller::on_behalf_of;
+use crate::workers::caller::{on_behalf_of, with_deadline};
 use crate::workers::while_waiting;
 
 /// Replies to an open for reading.
@@ -77,11 +78,13 @@ impl Server {
                     OpenFile::Writer(_) => {
                         reply.opened(handle, FopenFlags::FOPEN_DIRECT_IO | FopenFlags::FOPEN_NOFLUSH);
                     }
-                    OpenFile::Reader(reader) if reader.is_slow() => self.decoding.run(move || {
-                        if let OpenFile::Reader(reader) = &*file {
-                            opened(reader, handle, reply);
-                        }
-                    }),
+                    OpenFile::Reader(reader) if reader.is_slow() => {
+                        self.decoding.run(with_deadline(move || {
+                            if let OpenFile::Reader(reader) = &*file {
+                                opened(reader, handle, reply);
+                            }
+                        }))
+                    }
                     OpenFile::Reader(reader) => opened(reader, handle, reply),
                 }
             }
@@ -115,7 +118,8 @@ impl Server {
                         read::answer_anew(reader, read, reply);
                     }
                 };
-                self.decoding.run(move || on_behalf_of(caller, answer));
+                let arrived = Instant::now();
+                self.decoding.run(move || on_behalf_of(caller, arrived, answer));
             }
             OpenFile::Reader(reader) if reader.is_outdated() => {
                 self.searching.run(reader.delay(), move || {

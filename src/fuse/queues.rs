@@ -11,6 +11,7 @@
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex};
+use std::time::Instant;
 
 use crate::sync::locked;
 use crate::vfs::{Delay, Foreign};
@@ -98,12 +99,15 @@ impl Queues {
 
     /// Schedules a job on a file, after the jobs queued before on the same file.
     pub(super) fn run(&self, delay: Delay, job: impl FnOnce() + Send + 'static) {
-        self.add(delay, QueuedRequest { caller: None, run: Box::new(|_| job()) });
+        let arrived = Instant::now();
+        let run = move |_| on_behalf_of(None, arrived, job);
+        self.add(delay, QueuedRequest { caller: None, run: Box::new(run) });
     }
 
     /// Schedules a job for a program's thread. While the job waits for its turn, a signal ends the wait.
     pub(super) fn run_for(&self, caller: u32, delay: Delay, job: impl FnOnce(Turn) + Send + 'static) {
-        let run = move |turn| on_behalf_of(Some(caller), || job(turn));
+        let arrived = Instant::now();
+        let run = move |turn| on_behalf_of(Some(caller), arrived, || job(turn));
         self.add(delay, QueuedRequest { caller: Some(caller), run: Box::new(run) });
     }
 

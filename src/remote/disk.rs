@@ -76,9 +76,9 @@ impl DiskCache {
         Ok(cache)
     }
 
-    /// True if there is a file for the block.
+    /// True if there is a file for the block that can be opened.
     pub(super) fn has(&self, key: &Key, block: u64) -> bool {
-        rustix::fs::statat(&self.dir, name(key, block), AtFlags::SYMLINK_NOFOLLOW).is_ok()
+        user_dirs::open_file(&self.dir, name(key, block)).is_some()
     }
 
     /// Returns a block of `len` bytes if it is there and intact.

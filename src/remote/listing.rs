@@ -37,6 +37,8 @@ const PAGE: usize = 16 << 20;
 /// Maximum number of entries of a directory, and of pages.
 const ENTRIES: usize = 1_000_000;
 const PAGES: usize = 20_000;
+/// Maximum number of pages in a row without a new name.
+const EMPTY_PAGES: usize = 100;
 
 /// The rules for names: no ending is reserved.
 const NAMES: ViewNames = ViewNames { endings: &[] };
@@ -85,6 +87,8 @@ pub struct Listing {
     page: VecDeque<PageItem>,
     next: NextPage,
     pages: usize,
+    /// Number of pages since the last new name.
+    empty_pages: usize,
     entries: usize,
     seen: NameDigests,
     left_out: usize,
@@ -119,7 +123,8 @@ impl Listing {
     pub(super) fn new(shared: Arc<RemoteState>, directory: &Address, trust: Trust) -> Self {
         let directory = directory.as_directory();
         let (page, next, seen) = (VecDeque::new(), NextPage::First, NameDigests::default());
-        Self { shared, directory, trust, page, next, pages: 0, entries: 0, seen, left_out: 0 }
+        let (pages, empty_pages, entries, left_out) = (0, 0, 0, 0);
+        Self { shared, directory, trust, page, next, pages, empty_pages, entries, seen, left_out }
     }
 
     /// Requests the next page; false if there is none.
@@ -130,6 +135,10 @@ impl Listing {
             NextPage::After(token) => Some(token),
         };
         self.pages += 1;
+        self.empty_pages += 1;
+        if self.empty_pages > EMPTY_PAGES {
+            return Err(eio("the server's listing does not end").of(self.directory.to_string()));
+        }
         if self.pages > PAGES {
             return Err(too_long().of(self.directory.to_string()));
         }
@@ -181,6 +190,7 @@ impl Iterator for Listing {
                 return Some(Err(too_long().of(self.directory.to_string())));
             }
             if let Some(entry) = self.entry(listed) {
+                self.empty_pages = 0;
                 return Some(Ok(entry));
             }
             self.left_out += 1;

@@ -26,6 +26,7 @@ use crate::cache::{Bytes, ContentId};
 use crate::error::{Error, Result};
 use crate::source::{Provenance, Revision, SourceStat, SourceVersion};
 use crate::sync::{locked, locked_at_once};
+use crate::workers::caller;
 
 pub(super) use transfer::{Opened, ask_version};
 
@@ -130,7 +131,12 @@ impl Object {
         }
         // One thread asks the server. Meanwhile the other threads return the last known state.
         let Some(_asking) = locked_at_once(&self.asking) else { return last.stat };
-        match ask_version(&self.shared, &self.address, self.trust) {
+        let ask = |known| ask_version(&self.shared, &self.address, self.trust, known);
+        let asked = match ask(Some(&self.version)) {
+            Err(error) if error.errno() == libc::ESTALE => ask(None),
+            asked => asked,
+        };
+        match asked {
             Ok(version) if version.is_same(&self.version) && !self.is_changed() => self.confirm(),
             Ok(version) => self.note_change(Some(stat_of(&self.shared, &self.address, &version))),
             Err(error) if error.errno() == libc::ENOENT => self.note_change(None),
@@ -167,7 +173,7 @@ impl Object {
 
     /// Reads at `offset`; returns fewer bytes than asked only at the end.
     pub(super) fn read_at(self: &Arc<Self>, offset: u64, buf: &mut [u8]) -> Result<usize> {
-        let deadline = Instant::now() + self.shared.options.read_timeout;
+        let deadline = caller::deadline(self.shared.options.read_timeout);
         let len = self.size().saturating_sub(offset).min(buf.len() as u64) as usize;
         let mut done = 0;
         while done < len {

@@ -107,8 +107,12 @@ impl Vfs {
         Ok(vfs)
     }
 
-    /// Returns a line about the damage of a mounted file.
+    /// Returns a line about the damage of a mounted local file. Elsewhere, the search takes requests, for which
+    /// programs would have to wait.
     pub(super) fn damage(&self) -> Option<String> {
+        if matches!(self.root.position.location, Location::Elsewhere(_)) {
+            return None;
+        }
         let held = self.mounted(&self.root).ok()?.opened().ok()?;
         damage_of(&self.root.position.location.label(), held)
     }

@@ -1,4 +1,4 @@
-//! The program's thread that waits for a request, and the signals that end it.
+//! The program's thread that waits for a request, the signals that end it, and the time since which it waits.
 //!
 //! fuser does not support FUSE_INTERRUPT, by which the kernel interrupts a request. A thread that waits for a
 //! server therefore looks at the signals of its caller.
@@ -6,7 +6,7 @@
 use std::cell::Cell;
 use std::fs::File;
 use std::io::Read;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
 use rustix::process::Pid;
@@ -14,6 +14,8 @@ use rustix::process::Pid;
 thread_local! {
     /// The thread of a program on whose behalf this thread works.
     static CALLER: Cell<Option<u32>> = const { Cell::new(None) };
+    /// The time at which the request arrived for which this thread works.
+    static ARRIVED: Cell<Option<Instant>> = const { Cell::new(None) };
 }
 
 /// Time between two looks at the signals.
@@ -26,18 +28,35 @@ const LINES: usize = 4096;
 /// may not expect EINTR.
 const ENDING: u64 = 1 << 0 | 1 << 1 | 1 << 2 | 1 << 8 | 1 << 14;
 
-/// Runs a job on behalf of the thread `caller` of a program.
-pub(crate) fn on_behalf_of<T>(caller: Option<u32>, job: impl FnOnce() -> T) -> T {
-    let _reset = Reset(CALLER.replace(caller));
+/// Runs a job for a request that arrived at a time, on behalf of the thread `caller` of a program.
+pub(crate) fn on_behalf_of<T>(caller: Option<u32>, arrived: Instant, job: impl FnOnce() -> T) -> T {
+    let _reset = Reset(CALLER.replace(caller), ARRIVED.replace(Some(arrived)));
     job()
 }
 
-/// A guard that restores the caller. A panic drops it, too.
-struct Reset(Option<u32>);
+/// Returns a job for another thread, with the deadline of this thread's request. If the thread that runs the job
+/// has a later deadline, that one counts.
+pub(crate) fn with_deadline<T>(job: impl FnOnce() -> T) -> impl FnOnce() -> T {
+    let arrived = ARRIVED.get();
+    move || {
+        let _reset = Reset(CALLER.get(), ARRIVED.replace(arrived.max(ARRIVED.get())));
+        job()
+    }
+}
+
+/// Returns the time at which this thread gives up waiting, if it waits no longer than `patience` for all parts
+/// of a request.
+pub(crate) fn deadline(patience: Duration) -> Instant {
+    ARRIVED.get().unwrap_or_else(Instant::now) + patience
+}
+
+/// A guard that restores caller and time of arrival. A panic drops it, too.
+struct Reset(Option<u32>, Option<Instant>);
 
 impl Drop for Reset {
     fn drop(&mut self) {
         CALLER.set(self.0);
+        ARRIVED.set(self.1);
     }
 }
 
@@ -68,6 +87,23 @@ pub(crate) fn is_thread_gone(thread: u32) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_request_has_one_deadline_on_all_threads() {
+        let (second, begun) = (Duration::from_secs(1), Instant::now());
+        assert!(deadline(second) >= begun + second);
+        let job = on_behalf_of(None, begun, || {
+            std::thread::sleep(Duration::from_millis(2));
+            assert_eq!(deadline(second), begun + second);
+            with_deadline(move || deadline(second))
+        });
+        let late = on_behalf_of(None, begun, || with_deadline(move || deadline(second)));
+        assert_eq!(std::thread::spawn(job).join().unwrap(), begun + second);
+        // A job that another request runs in the end has that request's deadline.
+        let later = begun + 5 * second;
+        assert_eq!(on_behalf_of(None, later, late), later + second);
+        assert!(deadline(second) > begun + second);
+    }
 
     #[test]
     fn a_thread_that_has_ended_is_gone() {

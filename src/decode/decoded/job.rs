@@ -16,8 +16,9 @@ use super::{Decoded, Encoded, NEAR, Span, Unit};
 use crate::cache::Bytes;
 use crate::decode::idle::PER_CONTENT;
 use crate::decode::{Chunk, Decoder, IdleDecoders, UNIT};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, errno};
 use crate::sync::Awaited;
+use crate::workers::caller;
 
 /// Maximum number of bytes from an idle decoder to the checkpoint after it for which the idle decoder is
 /// preferred to a new one that starts at the checkpoint.
@@ -139,9 +140,14 @@ impl Decoded {
                 Route::Wait => {
                     room = None;
                     state.wait_for(unit.start);
-                    state = self.job_changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+                    let waited = self.job_changed.wait_timeout(state, caller::LOOK);
+                    let (now, slice) = waited.unwrap_or_else(PoisonError::into_inner);
+                    state = now;
                     if let Some(bytes) = state.waited_for(unit.start) {
                         return Ok((bytes, None));
+                    }
+                    if slice.timed_out() && caller::is_gone() {
+                        return Err(errno(libc::EINTR));
                     }
                 }
             }

@@ -26,8 +26,10 @@ const LONGEST_GAP: u64 = 64 << 20;
 const MOST_BLOCKS: usize = 1 << 24;
 /// The bytes searched for the end of an index that other bytes follow.
 const SHORT_INDEX: u64 = 64 << 10;
-/// The number of blocks followed before the index is looked for.
+/// The number of blocks followed before the index is looked for. From a server, each takes a request, and so
+/// does the index.
 const FEW: usize = 8;
+const FEW_FROM_SERVER: usize = 1;
 /// The number of headers read ahead.
 const AHEAD: usize = 64;
 
@@ -55,7 +57,8 @@ pub fn find(source: &dyn Source, size: u64, generation: Generation, head_end: u6
         searches: 0,
         blocks,
     };
-    if !scan.is_short(head_end)? {
+    let few = if source.is_slow() { FEW_FROM_SERVER } else { FEW };
+    if !scan.is_short(head_end, few)? {
         scan.index = index::find(source, size, head_end)?;
     }
     let listed = scan.index.as_ref().and_then(|index| index.offsets.as_ref().ok());
@@ -116,11 +119,11 @@ impl BlockScan<'_> {
         Header::parse(self.generation, offset, bytes)
     }
 
-    /// True if at most [`FEW`] sound blocks reach to the end of the file; the last may be streamed. Such a file
+    /// True if at most `few` sound blocks reach to the end of the file; the last may be streamed. Such a file
     /// has no index, and the search for one would take longer than all other steps.
-    fn is_short(&mut self, head_end: u64) -> Result<bool> {
+    fn is_short(&mut self, head_end: u64, few: usize) -> Result<bool> {
         let Some(mut offset) = first::next_magic(self, head_end)? else { return Ok(false) };
-        for _ in 0..FEW {
+        for _ in 0..few {
             let Ok(header) = self.header(offset) else { break };
             if header.streamed() {
                 // Sizes other than 0 show that the stream flag may be damaged.

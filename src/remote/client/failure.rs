@@ -87,7 +87,8 @@ pub(super) fn of_status(mut reply: Reply) -> Failure {
         401 | 403 => Error::new(Kind::System(libc::EACCES), said("the server refuses access")).into(),
         404 | 410 => Error::new(Kind::NotFound, said("the object does not exist")).into(),
         412 => changed().into(),
-        408 | 425 | 429 | 500 | 502 | 503 | 504 => {
+        // 501 and 505 are final.
+        408 | 425 | 429 | 500 | 502..=504 | 506..=599 => {
             Failure { retry_after: wait, ..Failure::transient(said("the server is not available")) }
         }
         _ => eio(said("the server answers with an error")).into(),

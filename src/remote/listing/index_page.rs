@@ -56,11 +56,12 @@ fn href(attributes: &str) -> Option<String> {
 
 /// Returns the name that a link leads to, if it is directly in the directory.
 fn target(href: &str, path: &str) -> Option<PageItem> {
-    let name = href.strip_prefix(path).unwrap_or(href);
-    let name = name.strip_prefix("./").unwrap_or(name);
+    let behind = href.strip_prefix(path).or_else(|| href.strip_prefix("./"));
+    let name = behind.unwrap_or(href);
     let (name, is_directory) = name.strip_suffix('/').map_or((name, false), |name| (name, true));
-    // A colon would be the end of a scheme, if it is not encoded.
-    if name.is_empty() || name.contains(['/', '?', '#', '\\', ':']) {
+    // At the beginning of a link, a colon is the end of a scheme. Apache writes `./a:b`.
+    let is_address = behind.is_none() && name.contains(':');
+    if name.is_empty() || is_address || name.contains(['/', '?', '#', '\\']) {
         return None;
     }
     let name = percent_decoded(name)?;
@@ -158,6 +159,7 @@ mod tests {
             "<a href=\"/d/x\">x",
             "<a class='a' href='x'>",
             "<a href=\"./x\"",
+            "<a href=\"./a:b\">",
             "<a data-href=\"y\">",
         ] {
             let found = parse(&page(link), "/d/").unwrap();

@@ -12,17 +12,22 @@ use crate::remote::retry::{self, Answer, Failure, eio};
 use crate::remote::shared::RemoteState;
 use crate::remote::url::Address;
 use crate::remote::version::{self, ContentRange, ObjectVersion, changed, check_encoding};
+use crate::workers::caller;
 
-/// Asks for the version of an object on the server, with its first byte.
+/// Asks for the version of an object on the server, with its first byte. If it is not the `known` version, the
+/// request may fail with ESTALE.
 pub(in crate::remote) fn ask_version(
     shared: &Arc<RemoteState>,
     address: &Address,
     trust: Trust,
+    known: Option<&ObjectVersion>,
 ) -> Result<ObjectVersion> {
-    let deadline = Instant::now() + shared.options.read_timeout;
+    let deadline = caller::deadline(shared.options.read_timeout);
     let (own, at) = (shared.clone(), address.clone());
+    let etag = known.and_then(ObjectVersion::strong).map(str::to_owned);
     let asked = shared.schedule.answer(deadline, move || {
-        let ask = Ask { address: &at, trust, query: None, range: Some((0, 0)), condition: None };
+        let condition = etag.as_deref().map(Condition::Is);
+        let ask = Ask { address: &at, trust, query: None, range: Some((0, 0)), condition };
         retry::until(deadline, &own.client.counters, || {
             let mut reply = own.client.get(&ask, deadline)?;
             let (version, _) = check_first(&reply)?;
@@ -47,7 +52,7 @@ impl Opened {
     /// Sends the first request: the first block, unless the server still has the version that is on disk. The
     /// size comes with it.
     pub(in crate::remote) fn ask(shared: &Arc<RemoteState>, address: &Address, trust: Trust) -> Result<Self> {
-        let deadline = Instant::now() + shared.options.read_timeout;
+        let deadline = caller::deadline(shared.options.read_timeout);
         let (own, at) = (shared.clone(), address.clone());
         let opened = shared.schedule.answer(deadline, move || Self::send(&own, &at, trust, deadline));
         opened.map_err(of(address))

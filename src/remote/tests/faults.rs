@@ -8,7 +8,7 @@ use super::*;
 #[test]
 fn a_busy_server_is_asked_again() {
     let data = data(3 * MIB);
-    for status in [408, 425, 429, 500, 502, 503, 504] {
+    for status in [408, 425, 429, 500, 502, 503, 504, 507, 520] {
         let server = serve(&data, move |_, number, reply| match number % 2 {
             0 => Reply::status(status).with("Retry-After", "0"),
             _ => reply,
@@ -39,6 +39,7 @@ fn refusals_have_their_errno_and_are_final() {
         (410, libc::ENOENT),
         (400, libc::EIO),
         (501, libc::EIO),
+        (505, libc::EIO),
         (204, libc::EIO),
     ] {
         let server = serve(&data(3), move |_, _, _| Reply::status(status));
@@ -157,6 +158,20 @@ fn a_changed_object_is_stale_and_the_new_one_can_be_opened() {
             assert_ne!(new.stat().unwrap().version, after.version);
         }
     }
+}
+
+#[test]
+fn each_request_after_the_first_names_the_version() {
+    let server = serve(&data(3 * MIB), |_, _, reply| reply);
+    let remote = remote(RemoteOptions { stat_lifetime: Duration::ZERO, ..options() });
+    let source = open(&remote, &server.url("/x")).unwrap();
+    source.stat().unwrap();
+    read(&source, 2 * MIB, 1).unwrap();
+    open(&remote, &server.url("/x")).unwrap().stat().unwrap();
+    let requests = server.requests();
+    // The second opening asks for the state, and then for the first block.
+    let named: Vec<_> = requests.iter().map(|request| request.header("if-match")).collect();
+    assert!(named.len() > 3 && named[1..4] == ["\"v1\""; 3], "{requests:?}");
 }
 
 #[test]

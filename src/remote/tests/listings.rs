@@ -78,6 +78,16 @@ fn a_listing_that_never_ends_is_an_error() {
     assert_eq!(errno(listing.next().unwrap()), libc::EIO);
     assert!(listing.next().is_none());
     assert_eq!(server.count(), 2);
+    // Each page has another token, but no new name.
+    for inner in ["", "<Contents><Key>p/a</Key></Contents>"] {
+        let server = Server::start(move |_, number| {
+            let token = format!("<NextContinuationToken>{number}</NextContinuationToken>");
+            page(&format!("<IsTruncated>true</IsTruncated>{token}{inner}"))
+        });
+        let last = bucket(&server).list(&address("s3://abc/p/"), Trust::Mounted).last().unwrap();
+        assert_eq!(errno(last), libc::EIO);
+        assert!(server.count() < 200, "{}", server.count());
+    }
 }
 
 #[test]

@@ -183,6 +183,29 @@ fn the_cache_on_disk_outlives_a_mount_and_is_checked() {
 }
 
 #[test]
+fn other_files_in_the_cache_on_disk_are_no_blocks() {
+    let (dir, data) = (tempfile::tempdir().unwrap(), data(3 * MIB + 9));
+    let path = dir.path().join("c");
+    let cached = || RemoteOptions { cache_dir: Some(path.clone()), ..options() };
+    let server = serve(&data, |_, _, reply| reply);
+    let replace: [fn(&std::path::Path); 2] = [
+        |file| std::fs::create_dir(file).unwrap(),
+        |file| std::os::unix::fs::symlink("/etc/passwd", file).unwrap(),
+    ];
+    for replace in replace {
+        let source = open(&remote(cached()), &server.url("/x")).unwrap();
+        assert!(read(&source, 0, data.len()).unwrap() == data[..]);
+        for entry in std::fs::read_dir(&path).unwrap() {
+            let file = entry.unwrap().path();
+            let _ = std::fs::remove_file(&file).or_else(|_| std::fs::remove_dir(&file));
+            replace(&file);
+        }
+        let source = open(&remote(cached()), &server.url("/x")).unwrap();
+        assert!(read(&source, 0, data.len()).unwrap() == data[..]);
+    }
+}
+
+#[test]
 fn a_version_without_a_strong_tag_is_not_kept_on_disk() {
     let (dir, data) = (tempfile::tempdir().unwrap(), data(100));
     let cached = || RemoteOptions { cache_dir: Some(dir.path().to_owned()), ..options() };

@@ -188,6 +188,12 @@ impl Server {
     }
 }
 
+impl std::fmt::Debug for Server {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(out, "Server({})", self.address)
+    }
+}
+
 impl Drop for Server {
     fn drop(&mut self) {
         self.shared.stop.store(true, Ordering::Relaxed);

@@ -18,6 +18,7 @@ mod catalog_of_servers;
 mod changed_on_servers;
 mod check_of_servers;
 mod damaged_blocks;
+mod deadlines;
 mod elsewhere;
 mod external_arrays;
 mod gsd_folder;

@@ -6,7 +6,7 @@
 //! bytes after it can't be a header. In both cases an index that names another first block decides, if the
 //! chain from that block continues and the chain from the magic does not.
 
-use super::{AfterBlock, BlockScan};
+use super::{AfterBlock, BlockScan, LONGEST_GAP};
 use crate::error::Result;
 use crate::format::asdf::defect::AsdfDefect;
 use crate::format::asdf::header::{Header, LONGEST_FIELDS, MAGIC};
@@ -62,7 +62,8 @@ fn behind_magic(scan: &mut BlockScan<'_>, first: u64, at: u64) -> Result<u64> {
     Ok(at)
 }
 
-/// Returns the offset of the next magic from `from` on. Does not search past a block index.
+/// Returns the offset of the next magic from `from` on. Does not search past a block index, and on a server no
+/// further than the longest gap: the size of an object may be a lie.
 pub(super) fn next_magic(scan: &BlockScan<'_>, from: u64) -> Result<Option<u64>> {
     let mut bytes = vec![0; FIRST_PIECE];
     let mut at = from;
@@ -71,7 +72,7 @@ pub(super) fn next_magic(scan: &BlockScan<'_>, from: u64) -> Result<Option<u64>>
         if let Some(found) = scan.generation.find_magic(&bytes[..read]) {
             return Ok(Some(at + found as u64));
         }
-        if read < bytes.len() {
+        if read < bytes.len() || scan.source.is_slow() && at - from > LONGEST_GAP {
             return Ok(None);
         }
         // A magic may span two pieces.

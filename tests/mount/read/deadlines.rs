@@ -1,0 +1,139 @@
+//! The deadline of a read that needs many requests, and the requests that a file takes.
+
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt;
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::adapter::names;
+use crate::common::asdf::{AsdfBuilder, Block};
+use crate::common::dice::Dice;
+use crate::common::encode::Encoding;
+use crate::common::mount::{program, wait_until};
+use crate::common::server::{Reply, Server};
+use crate::common::site::Site;
+use crate::on_servers::{ends, errno, mount, plain, spawn};
+
+const MIB: usize = 1 << 20;
+/// Length of a compressed block, which takes several requests one after the other.
+const LEN: usize = 40 * MIB;
+const LAST: u64 = LEN as u64 - 100;
+
+/// Returns bytes that are not compressible.
+fn noise(len: usize) -> Vec<u8> {
+    let mut dice = Dice(1);
+    (0..len / 8).flat_map(|_| dice.below(u64::MAX).to_le_bytes()).collect()
+}
+
+/// Returns a file with a compressed block.
+fn compressed(data: &[u8]) -> Vec<u8> {
+    AsdfBuilder::new().block(Block::new(data).encoding(Encoding::Zlib)).build().bytes
+}
+
+/// Starts a server that is slow with all but the first block while the flag is set.
+fn slow(delay: Duration) -> (Site, Arc<AtomicBool>, Arc<AtomicUsize>) {
+    let (is_slow, asked) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
+    let state = (is_slow.clone(), asked.clone());
+    let site = Site::web(move |request, reply| {
+        let is_later = request.range().is_some_and(|(first, _)| first > 0);
+        if !is_later || !state.0.load(Ordering::Relaxed) {
+            return reply;
+        }
+        state.1.fetch_add(1, Ordering::Relaxed);
+        Reply { delay, ..reply }
+    });
+    (site, is_slow, asked)
+}
+
+#[test]
+fn a_read_has_one_deadline_for_all_its_requests() {
+    // Each request is answered before the deadline.
+    let (site, is_slow, _) = slow(Duration::from_millis(900));
+    let data = noise(LEN);
+    site.put("x.asdf", compressed(&data));
+    let mounted = mount("ro,read-timeout=1", &site.server.url("/x.asdf"));
+    let (block, mut piece) = (File::open(mounted.block_path(0)).unwrap(), [0; 100]);
+    is_slow.store(true, Ordering::Relaxed);
+    assert_eq!(errno(block.read_at(&mut piece, LAST)), libc::EIO);
+    is_slow.store(false, Ordering::Relaxed);
+    assert!(wait_until(|| block.read_at(&mut piece, LAST).is_ok_and(|read| read == 100)));
+    assert_eq!(piece, data[LAST as usize..]);
+}
+
+#[test]
+fn a_reader_that_waits_for_the_decoder_of_another_is_interrupted() {
+    let (site, is_slow, asked) = slow(Duration::from_secs(1000));
+    site.put("x.asdf", compressed(&noise(LEN)));
+    let mounted = mount("ro,read-timeout=1000", &site.server.url("/x.asdf"));
+    let from = format!("if={}", mounted.block_path(0).display());
+    assert!(mounted.block_path(0).exists());
+    is_slow.store(true, Ordering::Relaxed);
+    let skip = format!("skip={}", LAST / 100);
+    let dd =
+        || spawn(&["env", "--default-signal=INT", "dd", &from, "bs=100", "count=1", &skip, "status=none"]);
+    let mut first = dd();
+    assert!(wait_until(|| asked.load(Ordering::Relaxed) > 0));
+    let mut second = dd();
+    // Only a pause can show that the second reader waits.
+    std::thread::sleep(Duration::from_millis(300));
+    assert!(ends(&mut second), "the second reader does not end");
+    assert!(first.try_wait().unwrap().is_none(), "the first reader waits");
+    assert!(ends(&mut first));
+    mounted.unmount();
+}
+
+#[test]
+fn an_object_of_any_size_is_searched_within_limits() {
+    // The tree is followed by zeros up to the greatest size.
+    let (tree, total) = (AsdfBuilder::new().build().bytes, i64::MAX as usize);
+    let server = Server::start(move |request, _| {
+        let (first, end) = request.range().unwrap();
+        let mut body = tree.get(first..).unwrap_or_default().to_vec();
+        body.resize(end - first, 0);
+        let reply = Reply { body, ..Reply::status(206) };
+        reply.with("ETag", "\"v\"").with("Content-Range", &format!("bytes {first}-{}/{total}", end - 1))
+    });
+    let mounted = mount("ro", &server.url("/x.asdf"));
+    assert!(names(&mounted.path("blocks")).is_empty());
+    assert!(mounted.tree().starts_with(b"#ASDF"));
+}
+
+#[test]
+fn the_index_comes_before_the_headers_that_it_lists() {
+    let site = Site::web(|_, reply| reply);
+    let block = noise(2 * MIB);
+    let file =
+        (0..12).fold(AsdfBuilder::new(), |file, _| file.block(Block::new(block.clone()))).build().bytes;
+    let blocks = file.len().div_ceil(MIB);
+    site.put("x.asdf", file);
+    let mounted = mount("ro", &site.server.url("/x.asdf"));
+    assert_eq!(names(&mounted.path("blocks")).len(), 12);
+    let requests = site.server.requests();
+    let asked: Vec<_> =
+        requests.iter().filter_map(|request| request.range()).map(|range| range.0 / MIB).collect();
+    // The index is short, so it may be in the last two blocks.
+    assert!(asked[0] == 0 && asked[1] + 2 >= blocks, "{asked:?}");
+    assert!(requests[1..].iter().all(|request| !request.header("if-match").is_empty()));
+}
+
+#[test]
+fn a_crash_leaves_no_core_dump_with_credentials() {
+    let server = Server::start(|_, _| Reply { stall: Some(0), ..Reply::status(200) });
+    let url = server.url("/x.asdf").replace("http://", "http://me:secret@");
+    let folder = crate::common::mount::fresh_folder();
+    let mut command = Command::new("prlimit");
+    plain(&mut command);
+    command.arg("--core=unlimited").arg(program()).args(["--cat", &url, "tree.yaml"]);
+    let mut cat =
+        command.current_dir(folder.path()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    assert!(wait_until(|| server.count() > 0));
+    kill_process(Pid::from_child(&cat), Signal::ABORT).unwrap();
+    let status = cat.wait().unwrap();
+    assert_eq!((status.signal(), status.core_dumped()), (Some(libc::SIGABRT), false));
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+}
