@@ -9,6 +9,9 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
+use super::server::Server;
+use super::site;
+
 /// Time limit for any operation that a loaded machine may delay.
 const PATIENCE: Duration = Duration::from_secs(120);
 
@@ -17,6 +20,26 @@ const PATIENCE: Duration = Duration::from_secs(120);
 pub struct Mounted {
     folder: tempfile::TempDir,
     mountpoint: PathBuf,
+    /// The servers of the sources, in a test of the module `over_http`.
+    _servers: Vec<Server>,
+}
+
+/// In a test of the module `over_http`, replaces paths by URLs, and serves them.
+fn sources_of_test<S: AsRef<OsStr>>(args: impl IntoIterator<Item = S>) -> (Vec<OsString>, Vec<Server>) {
+    let args = args.into_iter().map(|arg| arg.as_ref().to_owned());
+    if !std::thread::current().name().is_some_and(|test| test.starts_with("over_http::")) {
+        return (args.collect(), Vec::new());
+    }
+    let mut servers = Vec::new();
+    let served = args.map(|arg| {
+        let path = Path::new(&arg);
+        let Some(name) = path.file_name().filter(|_| path.exists()) else { return arg };
+        let server = site::of_folder(path.parent().unwrap());
+        let url = server.url(&format!("/{}", name.to_str().unwrap()));
+        servers.push(server);
+        url.into()
+    });
+    (served.collect(), servers)
 }
 
 impl Mounted {
@@ -93,6 +116,7 @@ impl Mounted {
         let mountpoint = folder.path().join("mnt");
         fs::create_dir(&mountpoint).unwrap();
         let (stdout, stderr) = (folder.path().join("stdout"), folder.path().join("stderr"));
+        let (args, servers) = sources_of_test(args);
         command
             .args(args)
             .arg(&mountpoint)
@@ -108,7 +132,7 @@ impl Mounted {
             return Err(Output { status, stdout, stderr });
         }
         assert!(is_mounted(&mountpoint), "asdf-mount returned 0, but nothing is mounted");
-        Ok(Self { folder, mountpoint })
+        Ok(Self { folder, mountpoint, _servers: servers })
     }
 
     pub fn root(&self) -> &Path {

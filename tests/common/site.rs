@@ -1,6 +1,7 @@
 //! Files on an HTTP server: with index pages as nginx makes them, or in buckets of S3.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
@@ -88,21 +89,49 @@ fn of_web(files: &Files, request: &Request) -> Reply {
         return reply;
     }
     if decoded.is_empty() || decoded.ends_with('/') {
-        let links = names(files, &decoded).into_iter();
-        let links: String = links
-            .map(|name| format!("<a href=\"{}\">{name}</a>  23-Nov-2026 21:30  17\n", encoded(&name)))
-            .collect();
-        let title = format!("Index of {path}");
-        let page = format!(
-            "<html><head><title>{title}</title></head><body><h1>{title}</h1><pre><a href=\"../\">../</a>\n\
-             {links}</pre></body></html>"
-        );
-        return Reply::status(200).body("text/html", &page);
+        return index_page(path, names(files, &decoded).into_iter());
     }
     match names(files, &format!("{decoded}/")).is_empty() {
         true => Reply::status(404),
         false => Reply::status(301).with("Location", &format!("{path}/")),
     }
+}
+
+/// Serves the files in a directory as they are at each request.
+pub fn of_folder(folder: &Path) -> Server {
+    let folder = folder.to_owned();
+    Server::start(move |request, _| {
+        let path = decoded(request.target.trim_start_matches('/'));
+        let file = folder.join(&path);
+        match file.metadata() {
+            Ok(meta) if meta.is_file() => {
+                let etag = format!("\"{}-{}-{}\"", meta.ino(), meta.ctime(), meta.ctime_nsec());
+                Reply::part(&std::fs::read(file).unwrap(), &etag, request)
+            }
+            Ok(_) if path.ends_with('/') => {
+                let names = std::fs::read_dir(file).unwrap().map(|entry| {
+                    let entry = entry.unwrap();
+                    let end = if entry.path().is_dir() { "/" } else { "" };
+                    format!("{}{end}", entry.file_name().into_string().unwrap())
+                });
+                index_page(&request.target, names)
+            }
+            Ok(_) => Reply::status(301).with("Location", &format!("{}/", request.target)),
+            Err(_) => Reply::status(404),
+        }
+    })
+}
+
+fn index_page(path: &str, names: impl Iterator<Item = String>) -> Reply {
+    let links: String = names
+        .map(|name| format!("<a href=\"{}\">{name}</a>  23-Nov-2026 21:30  17\n", encoded(&name)))
+        .collect();
+    let title = format!("Index of {path}");
+    let page = format!(
+        "<html><head><title>{title}</title></head><body><h1>{title}</h1><pre><a href=\"../\">../</a>\n\
+         {links}</pre></body></html>"
+    );
+    Reply::status(200).body("text/html", &page)
 }
 
 fn of_s3(files: &Files, request: &Request) -> Reply {

@@ -32,6 +32,7 @@ mod meanwhile;
 mod memory;
 mod named_by_trees;
 mod on_servers;
+mod over_http;
 mod pages;
 mod seek_tables;
 mod tls;
