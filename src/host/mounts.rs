@@ -154,7 +154,7 @@ fn read(known: Option<Known>) -> Option<Known> {
 /// Returns the devices of this program's mounts, and of mounts that show directories within these: an overlay, or a
 /// mount of a program such as bindfs.
 fn ours(mounts: &[Mount<'_>]) -> Vec<u64> {
-    let (mut devices, mut points) = (Vec::new(), Vec::new());
+    let (mut devices, mut points) = (Vec::new(), Vec::<&[u8]>::new());
     // A mount comes after those that it shows.
     for mount in mounts {
         if mount.kind == TYPE || points.iter().any(|point| mount.shows(point)) {
