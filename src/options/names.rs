@@ -46,7 +46,7 @@ pub const TABLE: &[Row] = &[
     row(
         "external=below|anywhere|http",
         "where the other files may be whose arrays a tree shows: in the directory of the file and below, or \
-         anywhere the daemon can read, which requires trust in the tree and has no effect with allow_other; \
+         anywhere the daemon can read, which requires trust in the tree and is ignored with allow_other; \
          http: also on web servers, and on the server of the tree [below]",
     ),
     row("anonymous", "send no credentials to S3 [signed, if the environment has credentials]"),
