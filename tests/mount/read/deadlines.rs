@@ -123,7 +123,7 @@ fn the_index_comes_before_the_headers_that_it_lists() {
 
 #[test]
 fn a_crash_leaves_no_core_dump_with_credentials() {
-    let server = Server::start(|_, _| Reply { stall: Some(0), ..Reply::status(200) });
+    let server = Server::start(|_, _| Reply { delay: Duration::from_secs(5), ..Reply::status(404) });
     let url = server.url("/x.asdf").replace("http://", "http://me:secret@");
     let folder = crate::common::mount::fresh_folder();
     let mut command = Command::new("prlimit");
