@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use crate::common::bloscpack_builder::Pack;
-use crate::common::mount::{Mounted, fresh_folder, program, wait_until};
+use crate::common::mount::{Mounted, fresh_folder, program};
 use crate::common::python;
 
 fn fixture(name: &str) -> PathBuf {
@@ -144,28 +144,8 @@ fn an_item_that_was_not_finished_has_no_size_and_can_not_be_read() {
     let status = fs::read_to_string(mounted.path("a.blp/.asdf-mount/status.yaml")).unwrap();
     let parsed: serde_yaml::Value = serde_yaml::from_str(&status).unwrap();
     assert_eq!(parsed["defects"][0]["block"].as_u64(), Some(1), "{status}");
-    assert!(status.contains("writable: false") && status.contains("can't be changed"), "{status}");
+    assert!(status.contains("writable: false"), "{status}");
     assert!(tree.contains("layout: variable-length proposal") && tree.contains("dtype: varchar"), "{tree}");
-    mounted.unmount();
-}
-
-/// Bloscpack appends in place.
-#[test]
-fn of_a_file_that_was_changed_old_handles_are_stale() {
-    // Smaller files stay in the kernel's cache, which does not notice the change.
-    let data = numbers(500_000);
-    let folder = fresh_folder();
-    let file = folder.path().join("a.blp");
-    fs::write(&file, Pack::new(2_000_000, &data[..2_000_000]).build()).unwrap();
-    let mounted = Mounted::file(&file);
-    let (old, block) =
-        ["data.bin", "blocks/0.bin"].map(|name| File::open(mounted.path(name)).unwrap()).into();
-    fs::write(&file, Pack::new(2_000_000, &data).build()).unwrap();
-    assert!(wait_until(|| fs::read(mounted.path("data.bin")).is_ok_and(|read| read == data)));
-    assert_eq!(mounted.block_count(), 2);
-    for old in [old, block] {
-        assert_eq!(old.read_at(&mut [0; 10], 0).unwrap_err().raw_os_error(), Some(libc::ESTALE));
-    }
     mounted.unmount();
 }
 

@@ -9,7 +9,7 @@ use md5::{Digest, Md5};
 use serde_json::Value;
 
 use crate::common::gsd_builder::{FLAGS, GsdBuilder, LOCATION};
-use crate::common::mount::{Mounted, fresh_folder, program, wait_until};
+use crate::common::mount::{Mounted, fresh_folder, program};
 
 fn fixture(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/gsd").join(name)
@@ -168,40 +168,4 @@ fn a_check_reads_all_and_tells_each_defect_once() {
     assert_eq!((code, defects.len()), (Some(1), 1), "{report}");
     assert_eq!((defects[0]["block"].as_u64(), defects[0]["offset"].as_u64()), (Some(1), Some(place)));
     assert!(defects[0]["what"].as_str().unwrap().contains("past the end of the file"), "{report}");
-}
-
-#[test]
-fn that_a_trajectory_cannot_be_changed_is_no_warning() {
-    let mounted = Mounted::file(fixture("gsd5.0.1_hoomd.gsd"));
-    assert_eq!(mounted.stderr(), "");
-    let status = fs::read_to_string(mounted.path(".asdf-mount/status.yaml")).unwrap();
-    assert!(status.contains("read_only_because: files of the format gsd can't be changed\n"), "{status}");
-    let error = fs::write(mounted.path("tree.yaml"), "x").unwrap_err();
-    assert_eq!(error.raw_os_error(), Some(libc::EROFS));
-    mounted.unmount();
-}
-
-/// The two files differ only in their data.
-#[test]
-fn of_a_file_that_was_written_anew_old_handles_are_stale() {
-    const LEN: usize = 2 << 20;
-    let built = |value: u8| {
-        GsdBuilder::new().bytes(0, "a", &vec![value; LEN]).bytes(1, "a", &vec![value; LEN]).build()
-    };
-    let folder = fresh_folder();
-    let path = folder.path().join("a.gsd");
-    fs::write(&path, built(1).bytes).unwrap();
-    let mounted = Mounted::file(&path);
-    let names = ["arrays/frames/0/a.npy", "arrays/series/a.npy", "blocks/1.bin"];
-    let old = names.map(|name| fs::File::open(mounted.path(name)).unwrap());
-    fs::write(&path, built(2).bytes).unwrap();
-    // Waits without reading the old file, because the kernel would cache its pages.
-    let status = || fs::read_to_string(mounted.path(".asdf-mount/status.yaml")).unwrap();
-    assert!(wait_until(|| !status().contains("generation: 0\n") && !status().contains("\nerror: ")));
-    for (file, name) in old.iter().zip(names) {
-        let error = std::os::unix::fs::FileExt::read_at(file, &mut [0; 10], LEN as u64 / 2).expect_err(name);
-        assert_eq!(error.raw_os_error(), Some(libc::ESTALE), "{name}");
-    }
-    drop(old);
-    mounted.unmount();
 }

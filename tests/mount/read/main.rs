@@ -27,6 +27,7 @@ mod interrupted;
 mod large;
 mod limits;
 mod listed;
+mod local_folders;
 mod mapped_by_python;
 mod meanwhile;
 mod memory;

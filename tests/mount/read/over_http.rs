@@ -4,6 +4,14 @@
 
 #[path = "arrays_folder.rs"]
 mod arrays_folder;
+#[path = "bloscpack_folder.rs"]
+mod bloscpack_folder;
+#[path = "broken.rs"]
+mod broken;
+#[path = "damaged_blocks.rs"]
+mod damaged_blocks;
+#[path = "gsd_folder.rs"]
+mod gsd_folder;
 #[path = "mapped_by_python.rs"]
 mod mapped_by_python;
 #[path = "pages.rs"]
