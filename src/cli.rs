@@ -2,6 +2,7 @@
 
 mod catalog;
 mod complete;
+mod diff;
 mod dry_run;
 mod history;
 mod list;

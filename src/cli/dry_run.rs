@@ -1,14 +1,13 @@
 //! `--dry-run`: shows what a save would do, without a change to the file.
 
-use std::io::{self, IsTerminal};
 use std::path::Path;
 
-use super::{complain, exit, print};
-use crate::error::{Error, Kind, Result, one_line, printable};
+use super::{complain, diff, exit};
+use crate::error::{Error, Kind, Result, one_line};
 use crate::format::editor::{Editor, SaveTarget, TextVersion};
 use crate::format::recovery;
 use crate::format::refusal::Refusal;
-use crate::{log, text_diff};
+use crate::log;
 
 /// Refuses a file whose save was interrupted, because opening it for an edit would recover it.
 pub(super) fn check(file: &Path) -> Result<()> {
@@ -31,7 +30,7 @@ pub(super) fn report(editor: &mut dyn Editor, file: &Path, text: &[u8], base: &T
     let names = (&*saved, &*new);
     match editor.plan(text, base) {
         Ok(planned) => {
-            show_diff(&before, &planned.text, names)?;
+            diff::show(&before, &planned.text, names)?;
             for restored in &planned.restored {
                 complain(restored);
             }
@@ -46,20 +45,10 @@ pub(super) fn report(editor: &mut dyn Editor, file: &Path, text: &[u8], base: &T
         }
         Err(Refusal::Failed(error)) => Err(error),
         Err(refusal) => {
-            show_diff(&before, text, names)?;
+            diff::show(&before, text, names)?;
             complain(&format!("{name}: the text would be refused"));
             log::complain(refusal.report().trim_end());
             Ok(exit::REFUSED)
         }
-    }
-}
-
-/// Prints the unified diff of two texts, under these names. On a terminal, characters that it acts on are escaped.
-pub(super) fn show_diff(before: &[u8], after: &[u8], names: (&str, &str)) -> Result<()> {
-    let mut diff = Vec::new();
-    text_diff::write_unified(before, after, names, &mut diff)?;
-    match io::stdout().is_terminal() {
-        true => print(printable(&String::from_utf8_lossy(&diff)).as_bytes()),
-        false => print(&diff),
     }
 }

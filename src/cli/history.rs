@@ -7,7 +7,6 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
-use super::dry_run::show_diff;
 use super::{complain, exit, print, revise, usage};
 use crate::cache::Cache;
 use crate::daemon;
@@ -178,7 +177,7 @@ pub(super) fn diff(file: &Path, number: Option<&PathBuf>) -> Result<u8> {
     let saves = Saves::of(file)?;
     let change = saves.own().nth(wanted - 1).ok_or_else(|| saves.missing(file, wanted))?;
     let (before, (after, name)) = (saves.before(change)?, saves.after(wanted - 1)?);
-    show_diff(&before, &after, (&format!("{IN_MOUNT}{}", change.name), &name))?;
+    super::diff::show(&before, &after, (&format!("{IN_MOUNT}{}", change.name), &name))?;
     Ok(exit::OK)
 }
 

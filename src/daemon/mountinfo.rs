@@ -50,7 +50,7 @@ pub(crate) enum Health {
     Alive,
     /// The daemon was killed.
     Dead,
-    /// The mount belongs to another user, and FUSE refuses requests of the user who asks.
+    /// The mount belongs to another user, and FUSE refuses the requests of this one.
     Silent,
 }
 
