@@ -61,7 +61,8 @@ const WEIGHT: u64 = 2 << 20;
 /// Maximum expansion of zstd: a block of four bytes decodes to 128 KiB.
 pub(super) const RATIO: u64 = 32 << 10;
 
-/// A stream whose first frame decodes to more than this is treated as a single frame.
+/// A stream whose first frame does not state its size, and decodes to more than this, is treated as a single
+/// frame.
 const LONG: u64 = 64 << 20;
 
 /// Opens a stream of frames. If it has a name, the seek table of a long frame is stored.
@@ -93,13 +94,21 @@ impl Zstd {
             let data_size = scale.data_size();
             let frames = Frames::new(stored.clone(), data_size, cache);
             // If frames give their length, parts are found without a table.
-            let is_most = |frame: &Header| frame.content_size.is_none_or(|size| size > data_size / 2);
-            let only = frames.begin_longer_than(LONG.min(data_size / 2)).filter(is_most);
-            match only.filter(|frame| scale.is_for(*frame)) {
+            let is_long = |frame: &Header| match frame.content_size {
+                Some(size) => size > data_size / 2,
+                None => self.has_table() || frames.begin_longer_than(LONG.min(data_size / 2)),
+            };
+            match frames.first().filter(|frame| is_long(frame) && scale.is_for(*frame)) {
                 Some(frame) => self.with_table(frame),
                 None => self.parted(),
             }
         })
+    }
+
+    /// True if the stream was found to be long before, and has a seek table since then.
+    fn has_table(&self) -> bool {
+        let slot = self.slot.lock().unwrap_or_else(PoisonError::into_inner);
+        slot.as_ref().is_some_and(IndexSlot::has_table)
     }
 
     /// Returns the stream with checkpoints within frames like the first one.

@@ -198,6 +198,11 @@ impl IndexSlot {
         })
     }
 
+    /// True if a table is stored, which may be damaged.
+    pub(in crate::codec) fn has_table(&self) -> bool {
+        self.keys().is_some_and(|keys| keys.all().any(|key| self.store.find(key).is_some()))
+    }
+
     /// Returns the stored table, if one fits: at most `most` entries of `N` numbers each.
     pub(in crate::codec) fn find<const N: usize>(&self, most: u64) -> Option<StoredIndex<N>> {
         self.keys()?.all().find_map(|key| {

@@ -46,23 +46,23 @@ impl Frames {
 }
 
 impl Frames {
-    /// Returns the header of the first frame, unless it can't be read or its blocks show that the frame
-    /// decodes to `limit` bytes at most.
-    pub(super) fn begin_longer_than(&self, limit: u64) -> Option<Header> {
+    /// Returns the header of the first frame that is not skippable; `None` if it can't be read.
+    pub(super) fn first(&self) -> Option<Header> {
+        let mut scan = self.scan(u64::MAX);
+        scan.skip_to_frame()?;
+        Header::read(&mut scan.input).ok()
+    }
+
+    /// True if the blocks of the first frame show that it decodes to more than `limit` bytes.
+    pub(super) fn begin_longer_than(&self, limit: u64) -> bool {
+        let mut scan = self.scan(limit);
+        scan.skip_to_frame().is_some() && scan.frame().is_ok_and(|within| within.is_none())
+    }
+
+    /// Returns a scan from the start of the stream.
+    fn scan(&self, limit: u64) -> HeaderScan<'_> {
         let input = Input::new(&self.stored).in_reads_of(HEADER_READ);
-        let mut scan = HeaderScan { frames: self, input, limit, most: 0, len: Some(0) };
-        loop {
-            match u32::from_le_bytes(scan.input.magic().ok()?) {
-                MAGIC => {
-                    let start = scan.input.position();
-                    let is_longer = scan.frame().ok()?.is_none();
-                    let mut input = scan.input.again(start, u64::MAX).in_reads_of(HEADER_READ);
-                    return Header::read(&mut input).ok().filter(|_| is_longer);
-                }
-                magic if SKIPPABLE.contains(&magic) => scan.skip().ok()?,
-                _ => return None,
-            }
-        }
+        HeaderScan { frames: self, input, limit, most: 0, len: Some(0) }
     }
 }
 
@@ -149,6 +149,17 @@ struct HeaderScan<'a> {
 }
 
 impl HeaderScan<'_> {
+    /// Skips to the next frame that is not skippable; `None` if there is none.
+    fn skip_to_frame(&mut self) -> Option<()> {
+        loop {
+            match u32::from_le_bytes(self.input.magic().ok()?) {
+                MAGIC => return Some(()),
+                magic if SKIPPABLE.contains(&magic) => self.skip().ok()?,
+                _ => return None,
+            }
+        }
+    }
+
     /// Skips a skippable frame.
     fn skip(&mut self) -> Result<()> {
         self.input.take(4);
