@@ -5,9 +5,12 @@
 //! runtime is needed.
 
 use std::fmt;
+use std::fs::File;
 use std::future::Future;
+use std::io::{self, Read, Seek};
 use std::path::PathBuf;
 use std::pin::pin;
+use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::task::{Context as Wakers, Poll, Wake, Waker};
 use std::thread::Thread;
@@ -19,6 +22,7 @@ use reqsign_core::{
     CommandExecute, CommandOutput, Context, Env, FileRead, HttpSend, OsEnv, ProvideCredential, SignRequest,
     SigningCredential,
 };
+use rustix::fs::{MemfdFlags, memfd_create};
 use ureq::http::{Method, Request, Response};
 use ureq::{Agent, Proxy};
 
@@ -32,6 +36,11 @@ const MISSING: Duration = Duration::from_secs(300);
 const CONNECT: Duration = Duration::from_secs(5);
 const CONNECT_NEAR: Duration = Duration::from_secs(1);
 const REPLY: Duration = Duration::from_secs(10);
+/// Limits on a command for credentials, which may ask a server, and on its output.
+const COMMAND: Duration = Duration::from_secs(60);
+const OUTPUT: u64 = 1 << 20;
+/// Interval at which a command is asked if it has ended.
+const INTERVAL: Duration = Duration::from_millis(10);
 
 /// A signer of requests, with the credentials of a user.
 pub(super) struct Signer {
@@ -104,11 +113,36 @@ struct Commands;
 
 impl CommandExecute for Commands {
     async fn command_execute(&self, program: &str, args: &[&str]) -> reqsign_core::Result<CommandOutput> {
-        let output = std::process::Command::new(program).args(args).output();
-        let output = output.map_err(|_| reqsign_core::Error::unexpected("the command can't be run"))?;
-        let status = output.status.code().unwrap_or(-1);
-        Ok(CommandOutput { status, stdout: output.stdout, stderr: output.stderr })
+        run(Command::new(program).args(args), COMMAND).map_err(|error| {
+            tracing::warn!("credential_process of an AWS profile: {program}: {error}");
+            reqsign_core::Error::unexpected("the command can't be run")
+        })
     }
+}
+
+/// Runs a command, which is killed after `limit`.
+///
+/// The output goes to memory instead of a pipe, so that no process that the command leaves running delays the
+/// result.
+fn run(command: &mut Command, limit: Duration) -> io::Result<CommandOutput> {
+    let mut output = File::from(memfd_create("credentials", MemfdFlags::CLOEXEC)?);
+    command.stdin(Stdio::null()).stdout(output.try_clone()?).stderr(Stdio::null());
+    let (mut child, begun) = (command.spawn()?, Instant::now());
+    let status = loop {
+        if let Some(status) = child.try_wait()? {
+            break status;
+        }
+        if begun.elapsed() > limit {
+            child.kill()?;
+            child.wait()?;
+            return Err(io::Error::other(format!("it did not end within {} s", limit.as_secs())));
+        }
+        std::thread::sleep(INTERVAL);
+    };
+    output.rewind()?;
+    let mut stdout = Vec::new();
+    output.take(OUTPUT).read_to_end(&mut stdout)?;
+    Ok(CommandOutput { status: status.code().unwrap_or(-1), stdout, stderr: Vec::new() })
 }
 
 /// The library's way to send requests to the services that issue credentials.
@@ -195,6 +229,20 @@ mod tests {
         assert!(request.headers().contains_key("x-amz-content-sha256"));
         assert_eq!(request.uri(), "http://127.0.0.1/b/a%20b?list-type=2");
         assert!(!format!("{signer:?} {request:?}").contains(secret));
+    }
+
+    #[test]
+    fn a_command_for_credentials_is_killed_after_its_time() {
+        let script = |script: &str, limit| run(Command::new("sh").args(["-c", script]), limit);
+        // `cat` reads no terminal, and the process that is left running has the output open.
+        let output = script("cat; sleep 1000 & echo $!; exit 3", COMMAND).unwrap();
+        assert_eq!(output.status, 3);
+        let left = String::from_utf8(output.stdout).unwrap();
+        Command::new("kill").arg(left.trim()).status().unwrap();
+        let error = script("exec sleep 1000", Duration::from_millis(1)).unwrap_err();
+        assert_eq!(error.to_string(), "it did not end within 0 s");
+        assert!(script("head -c 2000000 /dev/zero", COMMAND).unwrap().stdout.len() as u64 == OUTPUT);
+        assert!(run(&mut Command::new("/missing"), COMMAND).is_err());
     }
 
     #[test]
