@@ -7,10 +7,11 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::arrays::{self, ArrayEntry};
+use super::ndarray::Ndarray;
 use super::view::{AsdfFile, View};
 use crate::content::Text;
 use crate::content::folder::{File, Keeping, Node};
-use crate::content::path_folder::Item;
+use crate::content::path_folder::{Item, Items};
 use crate::content::zarr;
 use crate::decode::generated::Measured;
 use crate::error::Result;
@@ -58,8 +59,28 @@ fn refs_file(file: &Arc<AsdfFile>) -> File {
 struct FileArrays(Arc<AsdfFile>);
 
 impl FileArrays {
-    fn item(&self, n: usize) -> Option<&Item<ArrayEntry>> {
-        arrays::found(&self.0).items.get(n)
+    fn items(&self) -> &Items<ArrayEntry> {
+        &arrays::found(&self.0).items
+    }
+
+    /// Returns the chunks of an item.
+    fn plan(&self, n: usize, item: &Item<ArrayEntry>) -> std::result::Result<Listed<Plan>, Left> {
+        let array = match &item.what {
+            ArrayEntry::Link(target) => self.linked(n, target)?,
+            _ => array_of(item)?,
+        };
+        let folder = item.folder.names().into_iter();
+        let own = item.file.strip_suffix(ENDING).unwrap_or(&item.file);
+        if !self.items().numbers_below(folder.chain([own])).is_empty() {
+            return Err("a group has the same path".into());
+        }
+        Plan::of(&self.0, array, path_of(item)).map(Listed::Array)
+    }
+
+    /// Returns the array that item `n` links to.
+    fn linked(&self, n: usize, target: &str) -> std::result::Result<&Arc<Ndarray>, Left> {
+        let behind = self.items().numbers_behind(n, target).next().and_then(|n| self.items().get(n));
+        array_of(behind.filter(|_| target.ends_with(ENDING)).ok_or_else(|| no_array(target))?)
     }
 }
 
@@ -71,31 +92,26 @@ impl ReferencedArrays for FileArrays {
     }
 
     fn array(&self, n: usize) -> Result<Option<Listed<Plan>>> {
-        self.item(n).map(|item| plan(&self.0, item).or_else(Left::result)).transpose()
+        self.items().get(n).map(|item| self.plan(n, item).or_else(Left::result)).transpose()
     }
 
     fn path(&self, n: usize) -> Result<String> {
-        Ok(self.item(n).map(path_of).unwrap_or_default().join("/"))
+        Ok(self.items().get(n).map(path_of).unwrap_or_default().join("/"))
     }
 }
 
-/// Returns the chunks of an item.
-fn plan(file: &Arc<AsdfFile>, item: &Item<ArrayEntry>) -> std::result::Result<Listed<Plan>, Left> {
-    let array = match &item.what {
-        ArrayEntry::Array(array) if !item.file.ends_with(MASK_ENDING) => array,
-        ArrayEntry::Array(_) | ArrayEntry::Mask(_) => return Err("it is the mask of an array".into()),
-        ArrayEntry::Reference(..) => return Err("it is in another file".into()),
-        ArrayEntry::Link(target) => {
-            let target = target.strip_suffix(ENDING).unwrap_or(target);
-            return Err(Left::Out(format!("it is an alias of, or a reference to, {target}").into()));
-        }
-    };
-    let folder = item.folder.names().into_iter();
-    let own = item.file.strip_suffix(ENDING).unwrap_or(&item.file);
-    if !arrays::found(file).items.numbers_below(folder.chain([own])).is_empty() {
-        return Err("a group has the same path".into());
+/// Returns the array of an item.
+fn array_of(item: &Item<ArrayEntry>) -> std::result::Result<&Arc<Ndarray>, Left> {
+    match &item.what {
+        ArrayEntry::Array(array) if !item.file.ends_with(MASK_ENDING) => Ok(array),
+        ArrayEntry::Array(_) | ArrayEntry::Mask(_) => Err("it is the mask of an array".into()),
+        ArrayEntry::Reference(..) => Err("it is in another file".into()),
+        ArrayEntry::Link(target) => Err(no_array(target)),
     }
-    Plan::of(file, array, path_of(item)).map(Listed::Array)
+}
+
+fn no_array(target: &str) -> Left {
+    Left::Out(format!("it leads to {target}, which is not an array").into())
 }
 
 /// Returns the names of the groups that contain an item, then the name of the item.

@@ -105,13 +105,18 @@ fn what_zarr_cannot_express_is_left_out_with_the_reason() {
         (array("2", "[2]", ""), "the compression \"what\" is not known"),
         (array("other.asdf", "[2]", ""), "it is in another file"),
         ("!ndarray-1.1.0 [1, 2]".to_owned(), "it is written in the tree"),
-        ("*x".to_owned(), "it is an alias of, or a reference to, x"),
+        ("*group".to_owned(), "it leads to group, which is not an array"),
+        ("*masked".to_owned(), "it has a mask"),
         (
             "!ndarray-1.1.0 {source: 0, datatype: [int8, int8], byteorder: big, shape: [2]}".to_owned(),
             "its type is structured",
         ),
     ];
-    let mut nodes = format!("x: &x {}\n", array("0", "[6]", ", strides: [2]"));
+    let whole = array("0", "[6]", ", strides: [2]");
+    let mut nodes = format!(
+        "x: {whole}\ngroup: &group {{x: {whole}}}\nmasked: &masked {}\n",
+        array("0", "[2]", ", mask: 0")
+    );
     for (n, (node, _)) in cases.iter().enumerate() {
         nodes += &format!("a{n}: {node}\n");
     }
@@ -123,6 +128,22 @@ fn what_zarr_cannot_express_is_left_out_with_the_reason() {
         assert_eq!(refs[format!("a{n}/.zarray")], Value::Null);
     }
     assert_ne!(refs["x/.zarray"], Value::Null);
+}
+
+#[test]
+fn aliases_and_references_have_the_chunks_of_their_array() {
+    let nodes = format!(
+        "deep: {{x: &x {}}}\nalias: *x\nbelow:\n  reference: {{$ref: '#/deep/x'}}\nlinked: {{$ref: '#/alias'}}",
+        array("0", "[2, 3]", "")
+    );
+    let refs = refs_of(&nodes, &[("", &[1; 12], 12)]);
+    assert_ne!(refs["deep/x/.zarray"], Value::Null);
+    for path in ["alias", "below/reference", "linked"] {
+        for part in [".zarray", ".zattrs", "0.0"] {
+            assert_eq!(refs[format!("{path}/{part}")], refs[format!("deep/x/{part}")], "{path}");
+        }
+    }
+    assert_eq!(refs[".zattrs"], Value::Null);
 }
 
 #[test]
