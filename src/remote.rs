@@ -36,7 +36,7 @@ mod beside;
 mod block;
 mod cancel;
 mod client;
-mod date;
+pub mod date;
 mod disk;
 mod fetch;
 mod listed;

@@ -6,7 +6,7 @@ const MONTHS: [&str; 12] =
     ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 
 /// Parses the date of an HTTP header, such as `Sun, 06 Nov 1994 08:49:37 GMT`, into seconds since 1970.
-pub(super) fn http(text: &str) -> Option<i64> {
+pub fn http(text: &str) -> Option<i64> {
     let mut words = text.split_once(',')?.1.split_ascii_whitespace();
     let (day, month, year, time) = (words.next()?, words.next()?, words.next()?, words.next()?);
     if (words.next(), words.next()) != (Some("GMT"), None) {
@@ -16,7 +16,7 @@ pub(super) fn http(text: &str) -> Option<i64> {
 }
 
 /// Parses the date of a listing by S3, such as `2009-10-12T17:50:30.000Z`.
-pub(super) fn iso(text: &str) -> Option<Time> {
+pub fn iso(text: &str) -> Option<Time> {
     let (date, time) = text.strip_suffix('Z')?.split_once('T')?;
     let (time, fraction) = time.split_once('.').unwrap_or((time, "0"));
     let fraction = fraction.get(..9).unwrap_or(fraction);
@@ -25,7 +25,7 @@ pub(super) fn iso(text: &str) -> Option<Time> {
 }
 
 /// Parses the date of an index page: `23-Nov-2026 20:06` (nginx), or `2026-11-23 20:06` (Apache).
-pub(super) fn index_page(date: &str, time: &str) -> Option<Time> {
+pub fn index_page(date: &str, time: &str) -> Option<Time> {
     let time = if time.len() == 5 { format!("{time}:00") } else { time.to_owned() };
     let parts: Vec<&str> = date.split('-').collect();
     let seconds = match parts[..] {

@@ -74,7 +74,10 @@ impl Url {
     }
 
     /// Resolves a reference relative to this URL, such as the target of a redirect. The login is dropped.
-    pub(super) fn resolve(&self, reference: &str) -> Result<Self> {
+    ///
+    /// # Errors
+    /// As [`Self::parse`].
+    pub fn resolve(&self, reference: &str) -> Result<Self> {
         let reference = reference.trim();
         let scheme = reference.split_once(':').map_or("", |(scheme, _)| scheme);
         let is_absolute = !scheme.is_empty() && scheme.bytes().all(|byte| byte.is_ascii_alphanumeric());

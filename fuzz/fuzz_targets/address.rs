@@ -1,0 +1,19 @@
+//! A user's URL, and a reference relative to it, such as the target of a server's redirect.
+#![no_main]
+
+use asdf_mount::remote::{Address, Url};
+
+libfuzzer_sys::fuzz_target!(|texts: (&str, &str)| {
+    let (text, reference) = texts;
+    if let Ok(address) = Address::parse(text) {
+        assert!(address.as_directory().is_directory());
+        assert!(!address.file_name().contains(&b'/') && !address.server().is_empty());
+        let shown = Address::parse(&address.to_string()).expect("a displayed address is an address");
+        assert_eq!(shown.to_string(), address.to_string());
+    }
+    if let Ok(base) = Url::parse(text)
+        && let Ok(url) = base.resolve(reference)
+    {
+        assert!(url.to_string().bytes().all(|byte| byte.is_ascii_graphic()) || url.to_string().ends_with("?…"));
+    }
+});
