@@ -1,10 +1,12 @@
 //! A mount by the real program, cleaned up automatically.
 
+use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -21,25 +23,41 @@ pub struct Mounted {
     folder: tempfile::TempDir,
     mountpoint: PathBuf,
     /// The servers of the sources, in a test of the module `over_http`.
-    _servers: Vec<Server>,
+    servers: Vec<Arc<Server>>,
 }
 
-/// In a test of the module `over_http`, replaces paths by URLs, and serves them.
-fn sources_of_test<S: AsRef<OsStr>>(args: impl IntoIterator<Item = S>) -> (Vec<OsString>, Vec<Server>) {
+/// True in a test of the module `over_http`.
+pub fn is_over_http() -> bool {
+    std::thread::current().name().is_some_and(|test| test.starts_with("over_http::"))
+}
+
+/// In a test of the module `over_http`, replaces paths by URLs, and serves them. Trees may name files beside
+/// theirs, as local ones may.
+fn sources_of_test<S: AsRef<OsStr>>(args: impl IntoIterator<Item = S>) -> (Vec<OsString>, Vec<Arc<Server>>) {
     let args = args.into_iter().map(|arg| arg.as_ref().to_owned());
-    if !std::thread::current().name().is_some_and(|test| test.starts_with("over_http::")) {
+    if !is_over_http() {
         return (args.collect(), Vec::new());
     }
-    let mut servers = Vec::new();
-    let served = args.map(|arg| {
+    let (mut all, mut servers) = (vec!["-o".into(), "external=http".into()], Vec::new());
+    for arg in args {
         let path = Path::new(&arg);
-        let Some(name) = path.file_name().filter(|_| path.exists()) else { return arg };
-        let server = site::of_folder(path.parent().unwrap());
-        let url = server.url(&format!("/{}", name.to_str().unwrap()));
-        servers.push(server);
-        url.into()
-    });
-    (served.collect(), servers)
+        match path.file_name().filter(|_| path.exists()) {
+            Some(name) => {
+                let server = server_of(path.parent().unwrap());
+                all.push(server.url(&format!("/{}", name.to_str().unwrap())).into());
+                servers.push(server);
+            }
+            None => all.push(arg),
+        }
+    }
+    (all, servers)
+}
+
+/// Returns the server of a directory. All mounts of a file have one URL, so that they share seek tables.
+fn server_of(folder: &Path) -> Arc<Server> {
+    static SERVERS: Mutex<BTreeMap<PathBuf, Arc<Server>>> = Mutex::new(BTreeMap::new());
+    let mut servers = SERVERS.lock().unwrap();
+    servers.entry(folder.to_owned()).or_insert_with(|| Arc::new(site::of_folder(folder))).clone()
 }
 
 impl Mounted {
@@ -132,7 +150,7 @@ impl Mounted {
             return Err(Output { status, stdout, stderr });
         }
         assert!(is_mounted(&mountpoint), "asdf-mount returned 0, but nothing is mounted");
-        Ok(Self { folder, mountpoint, _servers: servers })
+        Ok(Self { folder, mountpoint, servers })
     }
 
     pub fn root(&self) -> &Path {
@@ -198,6 +216,16 @@ impl Mounted {
         daemon_of(&self.mountpoint)
     }
 
+    /// Returns the number of bytes that the daemon has read so far; in a test of the module `over_http`, those
+    /// that the servers have sent.
+    pub fn bytes_read(&self) -> u64 {
+        if !self.servers.is_empty() {
+            return self.servers.iter().map(|server| server.sent()).sum();
+        }
+        let io = fs::read_to_string(format!("/proc/{}/io", self.daemon().unwrap())).unwrap();
+        io.lines().find_map(|line| line.strip_prefix("rchar: ")).unwrap().parse().unwrap()
+    }
+
     /// Unmounts now and fails the test if the daemon does not end.
     pub fn unmount(self) {
         drop(self);
@@ -253,6 +281,11 @@ pub fn wait_until(mut condition: impl FnMut() -> bool) -> bool {
         std::thread::sleep(Duration::from_millis(10));
     }
     condition()
+}
+
+/// True if `condition` holds; over http, where changes show with a delay, if it holds within the time limit.
+pub fn soon(mut condition: impl FnMut() -> bool) -> bool {
+    if is_over_http() { wait_until(condition) } else { condition() }
 }
 
 /// True if a process has closed its files: it is gone, or a zombie.

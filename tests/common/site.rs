@@ -1,7 +1,8 @@
 //! Files on an HTTP server: with index pages as nginx makes them, or in buckets of S3.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::os::unix::fs::MetadataExt;
+use std::fs::File;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
@@ -106,7 +107,11 @@ pub fn of_folder(folder: &Path) -> Server {
         match file.metadata() {
             Ok(meta) if meta.is_file() => {
                 let etag = format!("\"{}-{}-{}\"", meta.ino(), meta.ctime(), meta.ctime_nsec());
-                Reply::part(&std::fs::read(file).unwrap(), &etag, request)
+                Reply::part_of(meta.len().try_into().unwrap(), &etag, request, |range| {
+                    let mut bytes = vec![0; range.len()];
+                    File::open(file).unwrap().read_exact_at(&mut bytes, range.start as u64).unwrap();
+                    bytes
+                })
             }
             Ok(_) if path.ends_with('/') => {
                 let names = std::fs::read_dir(file).unwrap().map(|entry| {

@@ -5,7 +5,8 @@
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -69,6 +70,16 @@ impl Reply {
 
     /// Answers a request for a part of an object as a proper server does.
     pub fn part(data: &[u8], etag: &str, request: &Request) -> Self {
+        Self::part_of(data.len(), etag, request, |range| data[range].to_vec())
+    }
+
+    /// Answers a request for a part of an object of `total` bytes; `read` returns a range of them.
+    pub fn part_of(
+        total: usize,
+        etag: &str,
+        request: &Request,
+        read: impl FnOnce(Range<usize>) -> Vec<u8>,
+    ) -> Self {
         let date = "Sun, 06 Nov 1994 08:49:37 GMT";
         let reply = |status| Self::status(status).with("ETag", etag).with("Last-Modified", date);
         let wanted = request.header("if-match");
@@ -80,16 +91,15 @@ impl Reply {
         }
         let Some((first, end)) = request.range() else {
             let mut reply = reply(200);
-            reply.body = data.to_vec();
+            reply.body = read(0..total);
             return reply;
         };
-        let total = data.len();
         if first >= total {
             return Self::status(416).with("Content-Range", &format!("bytes */{total}"));
         }
         let end = end.min(total);
         let mut reply = reply(206).with("Content-Range", &format!("bytes {first}-{}/{total}", end - 1));
-        reply.body = data[first..end].to_vec();
+        reply.body = read(first..end);
         reply
     }
 
@@ -142,6 +152,7 @@ struct Shared {
     requests: Mutex<Vec<Request>>,
     busy: AtomicUsize,
     most_busy: AtomicUsize,
+    sent: AtomicU64,
     stop: AtomicBool,
 }
 
@@ -155,6 +166,7 @@ impl Server {
             requests: Mutex::default(),
             busy: AtomicUsize::new(0),
             most_busy: AtomicUsize::new(0),
+            sent: AtomicU64::new(0),
             stop: AtomicBool::new(false),
         });
         let server = Self { address, shared: shared.clone() };
@@ -186,6 +198,11 @@ impl Server {
     pub fn most_busy(&self) -> usize {
         self.shared.most_busy.load(Ordering::Relaxed)
     }
+
+    /// Returns the number of bytes in the bodies of all replies.
+    pub fn sent(&self) -> u64 {
+        self.shared.sent.load(Ordering::Relaxed)
+    }
 }
 
 impl std::fmt::Debug for Server {
@@ -214,6 +231,7 @@ impl Shared {
             let busy = self.busy.fetch_add(1, Ordering::Relaxed) + 1;
             self.most_busy.fetch_max(busy, Ordering::Relaxed);
             let reply = (self.answer)(&request, number);
+            self.sent.fetch_add(reply.body.len() as u64, Ordering::Relaxed);
             let sent = reply.send(stream, &self.stop);
             self.busy.fetch_sub(1, Ordering::Relaxed);
             if !sent.unwrap_or(false) {

@@ -1,6 +1,6 @@
 //! Every codec, read in every way and compared with the original data.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::os::unix::fs::FileExt;
 use std::process::{Command, Stdio};
@@ -136,12 +136,7 @@ fn one_decode_serves_all_readers_that_want_it() {
         File::options().write(true).open(&source).unwrap().set_modified(past).unwrap();
         let mounted = Mounted::new(["-o".as_ref(), "cache=64M,index-cache=off".as_ref(), source.as_os_str()]);
         let barrier = &Barrier::new(16);
-        let read = || {
-            let io = fs::read_to_string(format!("/proc/{}/io", mounted.daemon().unwrap())).unwrap();
-            let line = io.lines().find_map(|line| line.strip_prefix("rchar: ")).unwrap();
-            line.parse::<u64>().unwrap()
-        };
-        let before = read();
+        let before = mounted.bytes_read();
         std::thread::scope(|scope| {
             for _ in 0..16 {
                 scope.spawn(|| {
@@ -154,7 +149,7 @@ fn one_decode_serves_all_readers_that_want_it() {
             }
         });
         // Other bytes read are requests of some 100 bytes each, and headers.
-        let taken = read() - before;
+        let taken = mounted.bytes_read() - before;
         assert!(taken < 3 * stored, "{encoding:?}: {taken} bytes read of {stored}");
     }
 }

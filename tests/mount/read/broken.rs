@@ -1,6 +1,6 @@
 //! Streams whose damage takes long to find: the result of a pass is remembered.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::Read;
 use std::os::unix::fs::FileExt;
 
@@ -10,12 +10,6 @@ use crate::common::mount::{Mounted, fresh_folder};
 
 /// Number of empty streams, each with a header and a footer.
 const EMPTY: usize = 20_000;
-
-/// Returns the number of bytes that the daemon of a mount has read.
-fn read_by_daemon(mounted: &Mounted) -> u64 {
-    let io = fs::read_to_string(format!("/proc/{}/io", mounted.daemon().unwrap())).unwrap();
-    io.lines().find_map(|line| line.strip_prefix("rchar: ")?.parse().ok()).unwrap()
-}
 
 #[test]
 fn empty_bzip2_streams_are_passed_once_and_not_read_again_and_again() {
@@ -38,16 +32,16 @@ fn empty_bzip2_streams_are_passed_once_and_not_read_again_and_again() {
         let source = AsdfBuilder::new().block(block).build().save(folder.path(), "a.asdf");
         for (options, at) in [("cache=64M", 0), ("cache=64M,index-cache=off", data_size - 1)] {
             let mounted = Mounted::new(["-o".as_ref(), options.as_ref(), source.as_os_str()]);
-            let before = read_by_daemon(&mounted);
+            let before = mounted.bytes_read();
             let _ = File::open(mounted.block_path(0)).unwrap().read_at(&mut [0; 512], at as u64);
-            let first = read_by_daemon(&mounted) - before;
+            let first = mounted.bytes_read() - before;
             assert!(first < 200 * len, "{name}, {options}: {first} bytes read, {len} stored");
             for offset in [0, data_size / 2, data_size - 1, 0] {
                 let block = File::open(mounted.block_path(0)).unwrap();
                 let _ = block.read_at(&mut [0; 512], offset as u64);
             }
             let _ = File::open(mounted.block_path(0)).unwrap().read_to_end(&mut Vec::new());
-            let again = read_by_daemon(&mounted) - before - first;
+            let again = mounted.bytes_read() - before - first;
             assert!(again < len, "{name}, {options}: {again} bytes read again, {len} stored");
             mounted.unmount();
         }

@@ -1,18 +1,36 @@
 //! Tests of local mounts that run here with an HTTP server: `Mounted` serves the sources of tests in this module.
+//!
+//! Missing are tests of what only local files have: access rights (`acl`, `local_arrays`), descriptors and
+//! sources in another mount (`limits`, `hanging`), changes by programs (`local_folders`), and tables that
+//! `--index` or a copy of the file made (`local_tables`).
 
 #![allow(clippy::duplicate_mod)] // each module is here a second time
 
+#[path = "access.rs"]
+mod access;
 #[path = "arrays_folder.rs"]
 mod arrays_folder;
+#[path = "blocks_yaml.rs"]
+mod blocks_yaml;
 #[path = "bloscpack_folder.rs"]
 mod bloscpack_folder;
 #[path = "broken.rs"]
 mod broken;
 #[path = "damaged_blocks.rs"]
 mod damaged_blocks;
+#[path = "external_arrays.rs"]
+mod external_arrays;
 #[path = "gsd_folder.rs"]
 mod gsd_folder;
 #[path = "mapped_by_python.rs"]
 mod mapped_by_python;
+#[path = "memory.rs"]
+mod memory;
 #[path = "pages.rs"]
 mod pages;
+#[path = "seek_tables.rs"]
+mod seek_tables;
+#[path = "verify.rs"]
+mod verify;
+#[path = "window.rs"]
+mod window;

@@ -4,23 +4,21 @@
 //! only with a table.
 
 use std::fs;
-use std::os::unix::fs::{FileExt, PermissionsExt};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
 
 use crate::common::asdf::{AsdfBuilder, Block, Built, Checksum, sample};
-use crate::common::daemon::Bench;
-use crate::common::encode::{Encoding, zlib};
-use crate::common::mount::{Mounted, fresh_folder, program};
+use crate::common::encode::Encoding;
+use crate::common::mount::{Mounted, fresh_folder};
 
 /// A directory with a file of a zlib and a bzip2 block, and a cache directory.
-struct Case {
-    folder: tempfile::TempDir,
-    built: Built,
+pub(crate) struct Case {
+    pub(crate) folder: tempfile::TempDir,
+    pub(crate) built: Built,
 }
 
 impl Case {
-    fn new(checksum: Checksum) -> Self {
+    pub(crate) fn new(checksum: Checksum) -> Self {
         let block = |len, seed, encoding| Block::new(sample(len, seed)).encoding(encoding).checksum(checksum);
         let blocks = [block(6_000_000, 1, Encoding::Zlib), block(1_500_000, 2, Encoding::Bzip2(1))];
         let case = Self { folder: fresh_folder(), built: AsdfBuilder::new().blocks(blocks).build() };
@@ -28,38 +26,41 @@ impl Case {
         case
     }
 
-    fn path(&self, name: &str) -> PathBuf {
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
 
-    fn file(&self) -> PathBuf {
+    pub(crate) fn file(&self) -> PathBuf {
         self.path("a.asdf")
     }
 
-    fn cache(&self) -> PathBuf {
+    pub(crate) fn cache(&self) -> PathBuf {
         self.path("cache")
     }
 
-    fn tables(&self) -> Vec<PathBuf> {
+    pub(crate) fn tables(&self) -> Vec<PathBuf> {
         let Ok(entries) = fs::read_dir(self.cache().join("asdf-mount")) else { return Vec::new() };
         let mut names: Vec<_> = entries.map(|entry| entry.unwrap().path()).collect();
         names.sort();
         names
     }
 
-    fn mount(&self, file: &Path) -> Mounted {
+    pub(crate) fn mount(&self, file: &Path) -> Mounted {
         Mounted::with_cache(&self.cache(), ["-r".as_ref(), file.as_os_str()])
     }
 
     /// Mounts, reads all of both blocks, and unmounts.
-    fn read_all(&self, file: &Path) {
-        let mounted = self.mount(file);
+    pub(crate) fn read_all(&self, file: &Path) {
+        self.read_and_unmount(self.mount(file));
+    }
+
+    fn read_and_unmount(&self, mounted: Mounted) {
         (0..2).for_each(|n| assert!(mounted.block(n) == self.built.blocks[n].data));
         mounted.unmount();
     }
 
     /// Returns true for each block whose end can be read correctly.
-    fn ends(&self, mounted: &Mounted) -> [bool; 2] {
+    pub(crate) fn ends(&self, mounted: &Mounted) -> [bool; 2] {
         [0, 1].map(|n| {
             let data = &self.built.blocks[n].data;
             let (mut end, at) = ([0; 4096], data.len() - 4096);
@@ -76,16 +77,10 @@ impl Case {
             }
         })
     }
-
-    fn index(&self, arguments: &[&str]) -> Output {
-        let mut command = Command::new(program());
-        command.args(["--index", "-q"]).args(arguments).current_dir(self.folder.path());
-        command.env("XDG_CACHE_HOME", self.cache()).output().unwrap()
-    }
 }
 
 /// Damages both compressed blocks in the middle; `moved` is the distance by which the blocks have moved.
-fn damage(file: &Path, built: &Built, moved: u64) {
+pub(crate) fn damage(file: &Path, built: &Built, moved: u64) {
     let file = fs::File::options().read(true).write(true).open(file).unwrap();
     for block in &built.blocks {
         let at = block.data_offset + moved + block.used_size / 2;
@@ -138,33 +133,6 @@ fn a_table_leads_to_the_end_of_a_stream_that_was_damaged_since_and_no_byte_is_wr
 }
 
 #[test]
-fn a_copy_of_the_file_and_one_with_another_tree_have_the_same_tables() {
-    let case = Case::new(Checksum::Decoded);
-    case.read_all(&case.file());
-    fs::copy(case.file(), case.path("copy.asdf")).unwrap();
-    let tree = [&b"#ASDF 1.0.0\n#ASDF_STANDARD 1.6.0\n%YAML 1.1\n%TAG ! tag:stsci.edu:asdf/\n--- !core/asdf-1.1.0\n"[..],
-        &b"# more text than there was\n".repeat(2000), b"a: !core/ndarray-1.1.0\n  source: 0\n  datatype: uint8\n  byteorder: little\n  shape: [6000000]\n...\n"].concat();
-    fs::write(case.path("tree"), tree).unwrap();
-    let set = Command::new(program())
-        .args(["-o", "validate=off", "--set-tree", "tree", "a.asdf"])
-        .current_dir(case.folder.path())
-        .output();
-    let set = set.unwrap();
-    assert!(set.status.success(), "{set:?}");
-    let moved = fs::metadata(case.file()).unwrap().len() - case.built.bytes.len() as u64;
-    assert!(moved > 0);
-    // The blocks have moved only by the space that the tree takes.
-    let bytes = fs::read(case.file()).unwrap();
-    let first = bytes.windows(6).position(|six| six == b"\xd3BLK\0\x30").unwrap() as u64;
-    damage(&case.file(), &case.built, first - case.built.blocks[0].offset);
-    damage(&case.path("copy.asdf"), &case.built, 0);
-    for name in ["a.asdf", "copy.asdf"] {
-        let mounted = case.mount(&case.path(name));
-        assert_eq!(case.ends(&mounted), [true, true], "{name}");
-    }
-}
-
-#[test]
 fn without_an_md5_a_table_is_of_one_file_as_it_is() {
     let case = Case::new(Checksum::None);
     case.read_all(&case.file());
@@ -202,9 +170,11 @@ fn nothing_is_kept_if_it_is_not_wanted() {
 #[test]
 fn two_mounts_that_make_the_same_tables_at_once_leave_one_of_each() {
     let case = Case::new(Checksum::Stored);
+    let mounts = [0; 3].map(|_| case.mount(&case.file()));
     std::thread::scope(|scope| {
-        for _ in 0..3 {
-            scope.spawn(|| case.read_all(&case.file()));
+        for mounted in mounts {
+            let case = &case;
+            scope.spawn(move || case.read_and_unmount(mounted));
         }
     });
     let tables = case.tables();
@@ -239,132 +209,28 @@ fn whatever_lies_in_the_place_of_a_table_the_bytes_are_right() {
 }
 
 #[test]
-fn index_makes_the_tables_of_several_files_and_says_what_is_damaged() {
-    let case = Case::new(Checksum::Stored);
-    let other = AsdfBuilder::new()
-        .block(Block::new(sample(1000, 3)))
-        .block(Block::new(sample(3_000_000, 4)).encoding(Encoding::Zlib))
-        .block(Block::new(sample(3_000_000, 5)).encoding(Encoding::Lz4(100_000)))
-        .build();
-    other.save(case.folder.path(), "b.asdf");
-    let output = case.index(&["a.asdf", "b.asdf"]);
-    assert!(output.status.success() && output.stdout.is_empty() && output.stderr.is_empty(), "{output:?}");
-    assert_eq!(case.tables().len(), 3);
-    assert!(case.index(&["b.asdf", "a.asdf"]).status.success());
-    damage(&case.file(), &case.built, 0);
-    assert_eq!(case.ends(&case.mount(&case.file())), [true, true]);
-
-    let mut cut = zlib(&sample(2_000_000, 6));
-    cut.truncate(cut.len() / 2);
-    let block = Block::new(sample(2_000_000, 6)).encoding(Encoding::Raw(*b"zlib", cut));
-    AsdfBuilder::new().block(block).build().save(case.folder.path(), "cut.asdf");
-    fs::write(case.path("text"), "no ASDF file").unwrap();
-    for (files, status, lines) in [
-        (&["cut.asdf", "b.asdf"][..], 1, &["cut.asdf: block 0: "][..]),
-        (&["text", "cut.asdf", "none"], 2, &["text: ", "cut.asdf: block 0: ", "none: "]),
-    ] {
-        let output = case.index(files);
-        let said = String::from_utf8(output.stderr).unwrap();
-        assert_eq!((output.status.code(), said.lines().count()), (Some(status), lines.len()), "{said}");
-        for (line, start) in said.lines().zip(lines) {
-            assert!(line.starts_with(&format!("asdf-mount: {start}")), "{said}");
-        }
-        assert!(output.stdout.is_empty());
-    }
-    assert_eq!(case.index(&[]).status.code(), Some(2));
-}
-
-#[test]
-fn index_says_why_there_is_no_place_for_tables() {
-    let case = Case::new(Checksum::Stored);
-    fs::create_dir_all(case.cache().join("asdf-mount")).unwrap();
-    fs::set_permissions(case.cache().join("asdf-mount"), fs::Permissions::from_mode(0o777)).unwrap();
-    let output = case.index(&["a.asdf"]);
-    let said = String::from_utf8(output.stderr).unwrap();
-    assert_eq!((output.status.code(), said.lines().count()), (Some(1), 1), "{said}");
-    let place = case.cache().join("asdf-mount");
-    assert!(said.contains(place.to_str().unwrap()) && said.contains("chmod go-w"), "{said}");
-    assert!(case.tables().is_empty());
-}
-
-#[test]
-fn an_ordinary_user_has_tables_of_his_own_and_where_he_may_not_write_none() {
-    let bench = Bench::new();
-    let case = Case::new(Checksum::Stored);
-    fs::copy(case.file(), bench.source()).unwrap();
-    let output = bench.script(
-        r#"
-        mkdir dev home home/mine theirs
-        mount -t tmpfs -o dev none dev
-        mknod -m 666 dev/fuse c 10 229
-        chmod 666 dev/fuse
-        mount --bind dev/fuse /dev/fuse
-        chown -R 65534:65534 home
-        user() { setpriv --reuid=65534 --regid=65534 --clear-groups env XDG_CACHE_HOME=$cache "$@"; }
-        reads() {
-            user asdf-mount a.asdf home/m
-            daemon=$(user getfattr --absolute-names --only-values -n user.asdf-mount.pid home/m)
-            user cksum home/m/blocks/0.bin home/m/blocks/1.bin >sums
-            user asdf-mount -u home/m
-            ended $daemon
-            cmp sums first || cp sums first
-        }
-        : >first
-        cache=$T/home/mine reads
-        test $(ls home/mine/asdf-mount | wc -l) = 2
-        test $(stat -c %a:%u home/mine/asdf-mount) = 700:65534
-        # A directory of root's that he can't write.
-        cache=$T/theirs reads
-        test -z "$(ls theirs)"
-        # His own, which may be read only: what is there serves, and nothing is added.
-        chmod 500 home/mine/asdf-mount
-        touch a.asdf
-        cache=$T/home/mine reads
-        test $(ls home/mine/asdf-mount | wc -l) = 2
-        # One that others may write.
-        rm home/mine/asdf-mount/*
-        chmod 770 home/mine/asdf-mount
-        cache=$T/home/mine reads
-        test $(ls home/mine/asdf-mount | wc -l) = 0
-        # No home at all.
-        cache= reads
-        cache=relative reads
-        # One that is not there, as those of users have that are not to have any.
-        (export HOME=$T/home/none && cache= reads)
-        test ! -e home/none
-        test $(wc -l <first) = 2
-        test ! -e relative"#,
-    );
-    assert!(output.status.success(), "{output:?}");
-    bench.nothing_is_left();
-}
-
-#[test]
 fn of_a_single_zstd_frame_the_next_mount_decodes_only_what_is_near() {
-    let (folder, data) = (fresh_folder(), sample(24_000_000, 5));
+    let (folder, data) = (fresh_folder(), sample(72_000_000, 5));
     let block = Block::new(data.clone()).encoding(Encoding::Zstd).checksum(Checksum::Stored);
     let built = AsdfBuilder::new().block(block).build();
     let (file, cache) = (folder.path().join("a.asdf"), folder.path().join("cache"));
     fs::write(&file, &built.bytes).unwrap();
     let bytes_for_the_end = || {
         let mounted = Mounted::with_cache(&cache, ["-r".as_ref(), file.as_os_str()]);
-        let read = || {
-            let io = fs::read_to_string(format!("/proc/{}/io", mounted.daemon().unwrap())).unwrap();
-            io.lines().find_map(|line| line.strip_prefix("rchar: ")).unwrap().parse::<u64>().unwrap()
-        };
         let block = fs::File::open(mounted.block_path(0)).unwrap();
-        let (mut end, before) = ([0; 4096], read());
+        let (mut end, before) = ([0; 4096], mounted.bytes_read());
         block.read_exact_at(&mut end, data.len() as u64 - 4096).unwrap();
         assert!(end == data[data.len() - 4096..]);
-        let bytes = read() - before;
+        let bytes = mounted.bytes_read() - before;
         drop(block);
         mounted.unmount();
         bytes
     };
     let stored = built.blocks[0].used_size;
     let (first, next) = (bytes_for_the_end(), bytes_for_the_end());
-    // The window before the checkpoint, and a megabyte of data after it.
-    assert!(first >= stored && next < stored / 3, "{first} bytes, then {next} of {stored}");
+    // The first and the last megabyte of a file on a server may come before the block is opened. Next time: the
+    // window before the checkpoint, and a megabyte of data after it.
+    assert!(first > stored / 3 * 2 && next < stored / 3, "{first} bytes, then {next} of {stored}");
     assert_eq!(fs::read_dir(cache.join("asdf-mount")).unwrap().count(), 1);
     damage(&file, &built, 0);
     assert!(bytes_for_the_end() < stored / 3);

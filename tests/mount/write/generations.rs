@@ -161,6 +161,20 @@ fn a_handle_and_a_map_outlive_the_name_that_they_were_opened_by() {
 }
 
 #[test]
+fn the_table_of_blocks_names_the_arrays_of_the_saved_tree() {
+    let folder = crate::common::mount::fresh_folder();
+    let source = folder.path().join("a.asdf");
+    build(&source, 4096);
+    let mounted = Mounted::file(&source);
+    let table = || fs::read_to_string(mounted.path(".asdf-mount/blocks.yaml")).unwrap();
+    let row = |path: &str| table().lines().find(|line| line.contains(path)).unwrap_or_default().to_owned();
+    assert!(row("[packed]").starts_with("- {block: 1, "), "{}", table());
+    let text = String::from_utf8(mounted.tree()).unwrap().replace("packed:", "renamed:");
+    fs::write(mounted.path("tree.yaml"), text).unwrap();
+    assert!(row("[renamed]").starts_with("- {block: 1, ") && row("[packed]").is_empty(), "{}", table());
+}
+
+#[test]
 fn after_another_programs_change_no_handle_gives_other_bytes() {
     let folder = crate::common::mount::fresh_folder();
     let source = folder.path().join("a.asdf");
