@@ -18,8 +18,10 @@ use crate::time::precise_instant;
 
 /// Maximum number of blocks, and of arrays, that are described.
 const MOST: usize = 1 << 16;
-/// Maximal length of a tree in JSON, in bytes.
+/// Maximal length of a tree in JSON, and of the blocks or the arrays, in bytes: a line is shorter than 32 MiB,
+/// the length that docs/scale.md gives to DuckDB.
 const LONGEST_TREE: u64 = 16 << 20;
+const LONGEST_TABLE: usize = 7 << 20;
 
 /// A line of the catalogue.
 #[derive(Debug)]
@@ -132,16 +134,44 @@ fn described(source: Arc<dyn Source>, start: String, context: &Context) -> Resul
 /// Adds the table of blocks: numbers and texts, under the field names of `blocks.yaml`.
 fn push_blocks(container: &dyn Container, line: &mut Vec<u8>) -> Result<()> {
     let count = container.block_count()?;
-    line.extend(format!(",\"block_count\":{count},\"blocks\":[").into_bytes());
-    for n in 0..count.min(MOST) {
-        line.extend(if n > 0 { &b","[..] } else { b"" });
-        write_facts(&container.block(n)?.facts, line)?;
+    line.extend(format!(",\"block_count\":{count},\"blocks\":").into_bytes());
+    let mut blocks = Rows::default();
+    for n in 0..count {
+        blocks.add(&row(&container.block(n)?.facts)?);
+        if blocks.is_full {
+            break;
+        }
     }
-    line.push(b']');
+    line.extend(blocks.text());
     Ok(())
 }
 
-fn write_facts(facts: &Facts, line: &mut Vec<u8>) -> Result<()> {
+/// A list in JSON that is cut off when it is full.
+#[derive(Default)]
+struct Rows {
+    text: Vec<u8>,
+    count: usize,
+    is_full: bool,
+}
+
+impl Rows {
+    fn add(&mut self, row: &str) {
+        self.is_full |= self.count == MOST || self.text.len() + row.len() >= LONGEST_TABLE;
+        if !self.is_full {
+            self.text.push(if self.count == 0 { b'[' } else { b',' });
+            self.text.extend(row.as_bytes());
+            self.count += 1;
+        }
+    }
+
+    fn text(mut self) -> Vec<u8> {
+        self.text.extend(if self.count == 0 { &b"[]"[..] } else { b"]" });
+        self.text
+    }
+}
+
+/// Returns the facts of a block in JSON.
+fn row(facts: &Facts) -> Result<String> {
     let invalid = |error: serde_json::Error| Error::unsupported(error.to_string());
     let mut text = Vec::new();
     let mut writer = Serializer::new(&mut text);
@@ -156,23 +186,20 @@ fn write_facts(facts: &Facts, line: &mut Vec<u8>) -> Result<()> {
         written.map_err(invalid)?;
     }
     map.end().map_err(invalid)?;
-    line.extend(in_json(&String::from_utf8_lossy(&text)).as_bytes());
-    Ok(())
+    Ok(in_json(&String::from_utf8_lossy(&text)).to_string())
 }
 
 /// Adds the arrays. Returns the tree in JSON, or the reason why it can't be shown.
 fn push_arrays(container: &dyn Container, line: &mut Vec<u8>) -> Result<Result<Vec<u8>>> {
-    let (mut count, mut arrays) = (0, Vec::new());
+    let (mut count, mut arrays) = (0, Rows::default());
     let tree = format::describe(container, LONGEST_TREE, &mut |array| {
-        if count < MOST {
-            arrays.extend(if count > 0 { &b","[..] } else { b"" });
-            arrays.extend(to_json(&array).into_bytes());
+        if !arrays.is_full {
+            arrays.add(&to_json(&array));
         }
         count += 1;
     })?;
-    line.extend(format!(",\"array_count\":{count},\"arrays\":[").into_bytes());
-    line.extend(arrays);
-    line.push(b']');
+    line.extend(format!(",\"array_count\":{count},\"arrays\":").into_bytes());
+    line.extend(arrays.text());
     Ok(tree)
 }
 

@@ -156,6 +156,26 @@ fn the_tree_is_that_of_tree_json_and_the_arrays_are_there_without_it() {
     }
 }
 
+/// Short keys of a tree become long paths. DuckDB reads lines of up to 32 MiB by the statement in docs/scale.md.
+#[test]
+fn a_line_is_shorter_than_32_mib() {
+    const ARRAYS: usize = 9_000;
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("a.asdf");
+    let (open, close) = (format!("{{{}: ", "k".repeat(240)).repeat(8), "}".repeat(8));
+    let arrays = "!ndarray-1.1.0 [1],\n".repeat(ARRAYS);
+    let mut bytes = tree("t").replace("...\n", &format!("b: {open}[\n{arrays}]{close}\n...\n")).into_bytes();
+    let block = [&b"\xd3BLK\0\x30"[..], &[0; 48]].concat();
+    bytes.extend(block.repeat((1 << 16) + 9));
+    fs::write(&file, &bytes).unwrap();
+    let line = &catalog(&Request { paths: vec![file], ..Request::default() })[0];
+    assert_eq!((&line["array_count"], &line["block_count"]), (&json!(ARRAYS + 1), &json!((1 << 16) + 9)));
+    for (table, least) in [("arrays", 3000), ("blocks", 30_000)] {
+        let (count, len) = (line[table].as_array().unwrap().len(), line[table].to_string().len());
+        assert!(count > least && len <= 7 << 20 && len > 6 << 20, "{table}: {count}, {len} bytes");
+    }
+}
+
 /// A file of each format that is in the repository.
 #[test]
 fn every_format_has_arrays_and_a_tree() {
