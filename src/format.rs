@@ -28,6 +28,7 @@ use crate::error::{Error, Kind, Result, one_of};
 use crate::source::{FileSource, Reach, Source, SourceStat, UrlOpener};
 pub use described::{ArrayFacts, ArraySource, Listener, describe};
 use editor::{EditContext, EditSupport, Editor, SaveTarget};
+pub use references::NAME as REFERENCES;
 
 /// Number of bytes at the start of a file that are enough to recognise every format.
 pub const HEAD: usize = 16;

@@ -9,13 +9,11 @@ use super::complain;
 use crate::cache::Cache;
 use crate::error::{Error, Kind, Result};
 use crate::exit;
-use crate::format::{self, Context};
+use crate::format::{self, Context, REFERENCES};
 use crate::named::{Named, Servers};
 use crate::options::{self, Options};
 use crate::source::BufferedSource;
 
-/// Name of the file of references in the directory of a mounted file.
-const REFS: &str = "refs.json";
 /// Cache budget in bytes.
 const CACHE_BUDGET: u64 = 16 << 20;
 /// Cache budget in bytes for files on servers.
@@ -61,7 +59,7 @@ fn write(file: &Named, out: &mut dyn Write) -> Result<()> {
     let container = format::open(source, &Context::new(Arc::new(Cache::new(CACHE_BUDGET))))?;
     let format = container.format();
     let none = || Error::unsupported(format!("files of the format {format} have no references"));
-    let content = container.derived_file(REFS)?.ok_or_else(none)?.content?;
+    let content = container.derived_file(REFERENCES)?.ok_or_else(none)?.content?;
     let (mut piece, mut at) = (vec![0; PIECE], 0);
     while at < content.len() {
         let read = content.read_at(at, &mut piece)?;

@@ -11,11 +11,12 @@
 //! | [`body`] | the chunks as parts of the payload; their checksums |
 //! | [`literal`], [`dtype`], [`array`](mod@array) | the values in the metadata; the array that they describe |
 //! | [`container`] | the file as a directory |
+//! | [`refs`] | `refs.json` |
 //! | [`facts`], [`tree`], [`check`] | the facts of a chunk; the text of `tree.yaml`; damage and notes |
 
 use std::sync::Arc;
 
-use super::{Container, Context, Format};
+use super::{Container, Context, Format, references};
 use crate::codec::blosc;
 use crate::error::Result;
 use crate::source::{Source, SourceStat};
@@ -35,6 +36,7 @@ pub mod map;
 pub mod metadata;
 pub mod places;
 pub mod reader;
+mod refs;
 mod tree;
 
 /// The format's name.
@@ -58,7 +60,7 @@ impl Format for Bloscpack {
     }
 
     fn view_names(&self) -> &'static [&'static str] {
-        &["arrays", "data.bin", "meta.json"]
+        &["arrays", "data.bin", "meta.json", references::NAME]
     }
 
     fn recognise(&self, head: &[u8]) -> bool {

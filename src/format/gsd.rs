@@ -17,7 +17,7 @@
 
 use std::sync::Arc;
 
-use super::{Container, Context, Format};
+use super::{Container, Context, Format, references};
 use crate::content::path_folder;
 use crate::error::Result;
 use crate::source::Source;
@@ -65,7 +65,7 @@ impl Format for Gsd {
     }
 
     fn view_names(&self) -> &'static [&'static str] {
-        &["arrays", "tables", refs::NAME]
+        &["arrays", "tables", references::NAME]
     }
 
     fn recognise(&self, head: &[u8]) -> bool {

@@ -3,13 +3,19 @@
 use std::borrow::Cow;
 use std::fmt;
 use std::path::Path;
+use std::sync::{Arc, OnceLock};
 
+use crate::cache::Cache;
+use crate::content::folder::File;
 use crate::content::zarr::{self, References, ZarrArray};
-use crate::decode::generated::{Generated, Generator};
-use crate::error::Result;
+use crate::decode::generated::{Generated, Generator, Measured};
+use crate::error::{Error, Result};
+
+/// The name of the file.
+pub const NAME: &str = "refs.json";
 
 /// Maximal number of chunks of all arrays.
-const MOST_CHUNKS: u64 = 1 << 22;
+pub(super) const MOST_CHUNKS: u64 = 1 << 22;
 /// Bytes that are generated at a time.
 const PIECE: usize = 64 << 10;
 
@@ -64,6 +70,45 @@ pub(super) enum Listed<P> {
     Nothing,
 }
 
+/// The reason why an array has no plan.
+#[derive(Debug)]
+pub(super) enum Left {
+    /// Zarr can't express the array.
+    Out(Cow<'static, str>),
+    /// The file can't be read now.
+    Unknown(Error),
+}
+
+impl From<&'static str> for Left {
+    fn from(why: &'static str) -> Self {
+        Self::Out(why.into())
+    }
+}
+
+impl From<Error> for Left {
+    fn from(error: Error) -> Self {
+        match error.lasts() {
+            true => Self::Out(error.message().into()),
+            false => Self::Unknown(error),
+        }
+    }
+}
+
+impl Left {
+    /// Returns the reason as a result for the array. Fails if the file can't be read now.
+    pub(super) fn result<P>(self) -> Result<Listed<P>> {
+        match self {
+            Self::Out(why) => Ok(Listed::LeftOut(why)),
+            Self::Unknown(error) => Err(error),
+        }
+    }
+}
+
+/// The reason for an array with more than [`MOST_CHUNKS`] chunks, together with the arrays before it.
+pub(super) fn too_many() -> Cow<'static, str> {
+    format!("the file has more than {MOST_CHUNKS} chunks").into()
+}
+
 /// The text of `refs.json`.
 #[derive(Clone, Debug)]
 pub(super) struct RefsText<A>(pub(super) A);
@@ -77,6 +122,37 @@ impl<A: ReferencedArrays> Generated for RefsText<A> {
             left_out: Vec::new(),
             chunks: 0,
         }))
+    }
+}
+
+/// `refs.json` of a file whose arrays do not change.
+#[derive(Debug)]
+pub(super) struct RefsFile<A> {
+    text: RefsText<A>,
+    cache: Arc<Cache>,
+    measured: OnceLock<Measured>,
+}
+
+impl<A: ReferencedArrays> RefsFile<A> {
+    pub(super) fn new(arrays: A, cache: &Arc<Cache>) -> Self {
+        Self { text: RefsText(arrays), cache: cache.clone(), measured: OnceLock::new() }
+    }
+
+    /// True if the text has been measured.
+    pub(super) fn is_known(&self) -> bool {
+        self.measured.get().is_some()
+    }
+
+    /// Returns the file. The first call generates the text to measure it.
+    pub(super) fn file(&self) -> Result<File> {
+        let measured = match self.measured.get() {
+            Some(measured) => measured,
+            None => {
+                let measured = Measured::of(&self.text)?;
+                self.measured.get_or_init(|| measured)
+            }
+        };
+        Ok(measured.file(self.text.clone(), &self.cache))
     }
 }
 
@@ -165,10 +241,7 @@ impl<A: ReferencedArrays> RefsGenerator<A> {
                 self.references.array(plan.array(), out);
                 return Ok(At::Chunk(Box::new(plan), 0, n));
             }
-            Listed::Array(_) => {
-                let why = format!("the file has more than {MOST_CHUNKS} chunks");
-                self.left_out.push((n, why.into()));
-            }
+            Listed::Array(_) => self.left_out.push((n, too_many())),
             Listed::LeftOut(why) => self.left_out.push((n, why)),
             Listed::Nothing => {}
         }

@@ -8,6 +8,8 @@ mod fields;
 mod mutated;
 #[path = "bloscpack/places.rs"]
 mod places;
+#[path = "bloscpack/refs.rs"]
+mod refs;
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use crate::common::bloscpack_builder::Pack;
 use crate::common::mount::{Mounted, fresh_folder};
 use crate::common::python::{python, run};
 use crate::common::site::Site;
@@ -10,8 +11,22 @@ use crate::common::site::Site;
 fn references_lead_to_the_arrays_of_python() {
     let folder = fresh_folder();
     run(&python(), "write_refs.py", [folder.path()]);
-    let trajectory = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/trajectory.gsd");
-    std::fs::copy(trajectory, folder.path().join("run.gsd")).unwrap();
+    let project = Path::new(env!("CARGO_MANIFEST_DIR"));
+    std::fs::copy(project.join("examples/trajectory.gsd"), folder.path().join("run.gsd")).unwrap();
+    for entry in std::fs::read_dir(project.join("tests/fixtures/bloscpack")).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_some_and(|extension| extension == "blp") {
+            std::fs::copy(&path, folder.path().join(path.file_name().unwrap())).unwrap();
+        }
+    }
+    let data: Vec<u8> = (0..6000_u32).flat_map(u32::to_le_bytes).collect();
+    for (name, chunk, shape) in
+        [("line", 4000, "[6000]"), ("plane", 1200, "[20,300]"), ("part", 400, "[20,300]")]
+    {
+        let metadata = format!(r#"{{"dtype":"'<u4'","shape":{shape},"order":"C","container":"numpy"}}"#);
+        let pack = Pack::new(chunk, &data).described(metadata.as_bytes());
+        std::fs::write(folder.path().join(name).with_extension("blp"), pack.build()).unwrap();
+    }
     let mounted = Mounted::file(folder.path());
     let program = Path::new(env!("CARGO_BIN_EXE_asdf-mount"));
     let compared = run(&python(), "read_refs.py", [folder.path(), mounted.root(), program]);

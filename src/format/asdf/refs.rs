@@ -15,8 +15,8 @@ use crate::content::path_folder::{Item, Items};
 use crate::content::zarr;
 use crate::decode::generated::Measured;
 use crate::error::Result;
-use crate::format::references::{Listed, ReferencedArrays, RefsText};
-use plan::{Left, Plan};
+use crate::format::references::{self, Left, Listed, ReferencedArrays, RefsText};
+use plan::Plan;
 
 /// Name extension of files in `arrays/`.
 const ENDING: &str = ".npy";
@@ -31,7 +31,7 @@ struct RefsMeasured(Result<Measured>);
 
 impl View for Refs {
     fn name(&self) -> &'static str {
-        "refs.json"
+        references::NAME
     }
 
     fn node(&self, file: &Arc<AsdfFile>) -> Option<Node> {

@@ -11,11 +11,13 @@ use super::body::{Body, MISMATCH};
 use super::chain::LocatedChunk;
 use super::checksum::Checksum;
 use super::header::{Header, Layout};
+use super::refs::FileArray;
 use super::{NAME, check, facts, tree};
 use crate::codec::blosc::{Buffer, Buffers, DecodedRun, Payload};
 use crate::content::folder::{Attributes, EntryKind, File, Folder, Keeping, Node, Renewal, Signature};
 use crate::content::{Content, Text, npy};
 use crate::error::{self, Error, Result};
+use crate::format::references::{self, RefsFile};
 use crate::format::{
     ArrayFacts, ArraySource, Block, Container, Context, Defect, Listener, Severity, Verified,
 };
@@ -36,6 +38,7 @@ pub(super) struct BloscpackFile {
     metadata: OnceLock<Option<Metadata>>,
     tree: OnceLock<Text>,
     items: Mutex<LruCache<u64, Arc<dyn Content>>>,
+    refs: OnceLock<RefsFile<FileArray>>,
 }
 
 impl BloscpackFile {
@@ -54,6 +57,7 @@ impl BloscpackFile {
             metadata: OnceLock::new(),
             tree: OnceLock::new(),
             items: Mutex::new(LruCache::new(KEPT_ITEMS)),
+            refs: OnceLock::new(),
             source,
         })
     }
@@ -86,6 +90,23 @@ impl BloscpackFile {
     fn array(&self) -> Option<&Array> {
         let array = self.metadata()?.array.as_ref()?.as_ref().ok()?;
         (array.size == self.body.size().ok()?).then_some(array)
+    }
+
+    /// Returns the array, or the reason why there is none.
+    fn array_or_why(&self) -> std::result::Result<Array, String> {
+        let described = self.metadata().and_then(|metadata| metadata.array.as_ref());
+        match described.ok_or("the metadata describe no array")? {
+            Err(why) => Err(format!("the array of the metadata {why}")),
+            Ok(_) => self.array().cloned().ok_or_else(|| "its size is not that of the chunks".to_owned()),
+        }
+    }
+
+    fn refs(&self) -> &RefsFile<FileArray> {
+        self.refs.get_or_init(|| {
+            let (source, body) = (self.source.clone(), self.body.clone());
+            let array = FileArray { source, body, array: self.array_or_why() };
+            RefsFile::new(array, &self.context.cache)
+        })
     }
 
     fn tree_text(&self) -> Text {
@@ -210,6 +231,18 @@ impl Container for BloscpackFile {
             views.push(("meta.json", file(metadata.bytes.as_ref().map(text).map_err(Clone::clone))));
         }
         views
+    }
+
+    fn derived_files(&self) -> Vec<&'static str> {
+        vec![references::NAME]
+    }
+
+    fn derived_file(self: Arc<Self>, name: &str) -> Result<Option<File>> {
+        if name == references::NAME { self.refs().file().map(Some) } else { Ok(None) }
+    }
+
+    fn is_derived_slowly(&self, name: Option<&str>) -> bool {
+        name == Some(references::NAME) && !self.refs.get().is_some_and(RefsFile::is_known)
     }
 
     fn attributes(&self) -> Attributes {

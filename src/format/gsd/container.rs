@@ -6,13 +6,14 @@ use std::sync::{Arc, OnceLock};
 use super::arrays::Arrays;
 use super::file::GsdFile;
 use super::lineage::{self, Trace};
-use super::refs::{self, Refs};
+use super::refs::SeriesArrays;
 use super::tables::Tables;
 use super::{NAME, defect, facts, resolved, tree};
 use crate::cache::Cache;
 use crate::content::folder::{Attributes, File, Folder, Node};
 use crate::content::{Content, Text};
 use crate::error::{Error, Kind, Result};
+use crate::format::references::{self, RefsFile};
 use crate::format::{ArrayFacts, ArraySource, Block, Container, Defect, Listener};
 use crate::source::{Source, SourceStat};
 
@@ -21,7 +22,7 @@ use crate::source::{Source, SourceStat};
 pub(super) struct Gsd {
     file: Arc<GsdFile>,
     arrays: Arc<Arrays>,
-    refs: Refs,
+    refs: RefsFile<SeriesArrays>,
     tree: OnceLock<Text>,
     defects: OnceLock<Vec<Defect>>,
     /// The fingerprint of the frames; `None` if they can't be read.
@@ -33,7 +34,8 @@ impl Gsd {
         let file = Arc::new(file);
         let arrays = Arc::new(Arrays::new(&file));
         let trace = Trace::of(&file).ok();
-        let refs = Refs::new(&file, arrays.series(), cache);
+        let series = SeriesArrays { file: file.clone(), series: arrays.series().clone() };
+        let refs = RefsFile::new(series, cache);
         Self { file, arrays, refs, tree: OnceLock::new(), defects: OnceLock::new(), trace }
     }
 }
@@ -96,15 +98,15 @@ impl Container for Gsd {
     }
 
     fn derived_files(&self) -> Vec<&'static str> {
-        vec![refs::NAME]
+        vec![references::NAME]
     }
 
     fn derived_file(self: Arc<Self>, name: &str) -> Result<Option<File>> {
-        if name == refs::NAME { self.refs.file().map(Some) } else { Ok(None) }
+        if name == references::NAME { self.refs.file().map(Some) } else { Ok(None) }
     }
 
     fn is_derived_slowly(&self, name: Option<&str>) -> bool {
-        name == Some(refs::NAME) && !self.refs.is_known()
+        name == Some(references::NAME) && !self.refs.is_known()
     }
 
     fn attributes(&self) -> Attributes {

@@ -1,61 +1,23 @@
 //! `refs.json`: the series as a Zarr hierarchy, with a chunk for each frame. `docs/scale.md` has the rules.
 
 use std::path::Path;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use super::file::GsdFile;
 use super::series::{ChunkSeries, Series};
-use crate::cache::Cache;
-use crate::content::folder::File;
 use crate::content::zarr::{self, NO_COMPRESSOR, References, ZarrArray};
-use crate::decode::generated::Measured;
 use crate::error::Result;
-use crate::format::references::{Listed, Plan, ReferencedArrays, RefsText};
-
-/// The name of the view.
-pub(super) const NAME: &str = "refs.json";
-
-/// The view `refs.json` of a GSD file.
-#[derive(Debug)]
-pub(super) struct Refs {
-    text: RefsText<SeriesArrays>,
-    cache: Arc<Cache>,
-    measured: OnceLock<Measured>,
-}
-
-impl Refs {
-    pub(super) fn new(file: &Arc<GsdFile>, series: &Arc<Series>, cache: &Arc<Cache>) -> Self {
-        let text = RefsText(SeriesArrays { file: file.clone(), series: series.clone() });
-        Self { text, cache: cache.clone(), measured: OnceLock::new() }
-    }
-
-    /// True if the text has been measured.
-    pub(super) fn is_known(&self) -> bool {
-        self.measured.get().is_some()
-    }
-
-    /// Returns the file. The first call generates the text to measure it.
-    pub(super) fn file(&self) -> Result<File> {
-        let measured = match self.measured.get() {
-            Some(measured) => measured,
-            None => {
-                let measured = Measured::of(&self.text)?;
-                self.measured.get_or_init(|| measured)
-            }
-        };
-        Ok(measured.file(self.text.clone(), &self.cache))
-    }
-}
+use crate::format::references::{Listed, Plan, ReferencedArrays};
 
 /// The series of a file.
 #[derive(Clone, Debug)]
-struct SeriesArrays {
-    file: Arc<GsdFile>,
-    series: Arc<Series>,
+pub(super) struct SeriesArrays {
+    pub(super) file: Arc<GsdFile>,
+    pub(super) series: Arc<Series>,
 }
 
 /// A series with the places of its chunks.
-struct SeriesPlan {
+pub(super) struct SeriesPlan {
     array: ZarrArray,
     series: ChunkSeries,
 }

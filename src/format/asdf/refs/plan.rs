@@ -1,6 +1,5 @@
 //! The chunks of an array in its block.
 
-use std::borrow::Cow;
 use std::sync::Arc;
 
 use super::super::arrays::scalar_descr;
@@ -9,8 +8,8 @@ use super::super::view::AsdfFile;
 use crate::codec::foreign::{self, ForeignPart};
 use crate::content::Content;
 use crate::content::zarr::{NO_COMPRESSOR, References, ZarrArray, chunks_of, usual_chunks};
-use crate::error::{self, Error};
-use crate::format::references::{self, Listed};
+use crate::error::Result;
+use crate::format::references::{self, Left};
 
 /// An array with the places of its chunks.
 #[derive(Debug)]
@@ -28,43 +27,13 @@ enum ChunkPlaces {
     Parts { start: u64, parts: Vec<ForeignPart> },
 }
 
-/// The reason why an array has no plan.
-#[derive(Debug)]
-pub(super) enum Left {
-    /// Zarr can't express the array.
-    Out(Cow<'static, str>),
-    /// The file can't be read now.
-    Unknown(Error),
-}
-
-impl From<&'static str> for Left {
-    fn from(why: &'static str) -> Self {
-        Self::Out(why.into())
-    }
-}
-
-impl From<Error> for Left {
-    fn from(error: Error) -> Self {
-        match error.lasts() {
-            true => Self::Out(error.message().into()),
-            false => Self::Unknown(error),
-        }
-    }
-}
-
-impl Left {
-    /// Returns the reason as a result for the array. Fails if the file can't be read now.
-    pub(super) fn result(self) -> error::Result<Listed<Plan>> {
-        match self {
-            Self::Out(why) => Ok(Listed::LeftOut(why)),
-            Self::Unknown(error) => Err(error),
-        }
-    }
-}
-
 impl Plan {
     /// Finds the chunks of an array. Reads only the headers of a compressed block.
-    pub(super) fn of(file: &Arc<AsdfFile>, array: &Ndarray, path: Vec<String>) -> Result<Self, Left> {
+    pub(super) fn of(
+        file: &Arc<AsdfFile>,
+        array: &Ndarray,
+        path: Vec<String>,
+    ) -> std::result::Result<Self, Left> {
         let number = match &array.source {
             Source::Block(_) => array.source.block(file.block_count()?).ok_or("its block does not exist")?,
             Source::Inline(_) => return Err("it is written in the tree".into()),
@@ -78,7 +47,10 @@ impl Plan {
             return Err("it has a mask".into());
         }
         let (stored, codec, data_size) = file.stored_as(number)?;
-        let extent = array.extent(data_size).and_then(Result::ok).ok_or("it does not fit in its block")?;
+        let extent = array
+            .extent(data_size)
+            .and_then(std::result::Result::ok)
+            .ok_or("it does not fit in its block")?;
         if !is_contiguous(array, &extent.dimensions, item) {
             return Err("its strides are not those of C order".into());
         }
@@ -140,7 +112,7 @@ impl references::Plan for Plan {
         }
     }
 
-    fn write(&self, chunk: u64, references: &References, out: &mut Vec<u8>) -> error::Result<Option<u64>> {
+    fn write(&self, chunk: u64, references: &References, out: &mut Vec<u8>) -> Result<Option<u64>> {
         Ok(self.range(chunk).map(|range| {
             references.chunk(&self.array, chunk, range, out);
             chunk + 1
