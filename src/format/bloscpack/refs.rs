@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::array::Array;
 use super::body::Body;
 use super::cursor::Cursor;
+use super::dtype::elements;
 use crate::codec::{Codec, foreign};
 use crate::content::zarr::{References, ZarrArray, chunks_of};
 use crate::error::Result;
@@ -60,14 +61,14 @@ impl FileArray {
         let dtype = array.descr.strip_prefix('\'').and_then(|descr| descr.strip_suffix('\''));
         let dtype = dtype.ok_or("its type is structured")?.to_owned();
         let shape = array.shape.clone();
-        let elements: u64 = shape.iter().product();
-        let (chunks, count) = match array.size.checked_div(elements).filter(|item| *item > 0) {
-            Some(item) => {
-                let count = self.body.map().count()?;
-                let chunks = chunks_of(&shape, item, self.chunk_len(count, array.size)?);
-                (chunks.ok_or("its chunks are not whole rows")?, count)
-            }
-            None => (shape.iter().map(|len| (*len).max(1)).collect(), 0),
+        let (chunks, count) = if shape.contains(&0) {
+            (shape.iter().map(|len| (*len).max(1)).collect(), 0)
+        } else {
+            let item = elements(&shape).and_then(|count| array.size.checked_div(count));
+            let item = item.filter(|item| *item > 0).ok_or("its elements have no bytes")?;
+            let count = self.body.map().count()?;
+            let chunks = chunks_of(&shape, item, self.chunk_len(count, array.size)?);
+            (chunks.ok_or("its chunks are not whole rows")?, count)
         };
         let compressor = foreign::numcodec(Codec::Blosc);
         let array =

@@ -58,9 +58,13 @@ fn damaged_chunks_leave_the_array_out() {
     let data: Vec<u8> = (0..4000_u32).flat_map(u32::to_le_bytes).collect();
     let metadata = br#"{"dtype":"'<u4'","shape":[4000],"order":"C","container":"numpy"}"#;
     let file = |pack: Pack| refs(&open(&pack.described(metadata).build()).unwrap());
-    let refs = file(Pack::new(4000, &data));
-    let meta: Value = serde_json::from_str(refs["data/.zarray"].as_str().unwrap()).unwrap();
+    let whole = file(Pack::new(4000, &data));
+    let meta: Value = serde_json::from_str(whole["data/.zarray"].as_str().unwrap()).unwrap();
     assert_eq!((&meta["chunks"], &meta["dtype"]), (&serde_json::json!([1000]), &"<u4".into()));
+    let empty = br#"{"dtype":"'|S0'","shape":[1099511627776,1099511627776],"container":"numpy"}"#;
+    let mut nothing = Pack::new(4000, &data[..4000]);
+    (nothing.chunks, nothing.nchunks) = (vec![], 0);
+    assert!(!left_out(&refs(&open(&nothing.described(empty).build()).unwrap())).is_empty());
     let mut damaged = Pack::new(4000, &data);
     damaged.chunks[2][0] = 0xff;
     assert!(!left_out(&file(damaged)).is_empty());
