@@ -59,6 +59,7 @@ const CONTENT: &str = "  tree.yaml        the exact text of the tree; edit it wi
                    the tree for jq
   exploded/, imploded.asdf
                    copies without external blocks, or without external files
+  refs.json        the places of the arrays' chunks, for zarr, xarray and Dask
   .asdf-mount/status.yaml
                    format, damage, and the last refusal
   .asdf-mount/blocks.yaml
