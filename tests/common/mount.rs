@@ -32,13 +32,14 @@ pub fn is_over_http() -> bool {
 }
 
 /// In a test of the module `over_http`, replaces paths by URLs, and serves them. Trees may name files beside
-/// theirs, as local ones may.
+/// theirs, as local ones may. A loaded machine may delay reads.
 fn sources_of_test<S: AsRef<OsStr>>(args: impl IntoIterator<Item = S>) -> (Vec<OsString>, Vec<Arc<Server>>) {
     let args = args.into_iter().map(|arg| arg.as_ref().to_owned());
     if !is_over_http() {
         return (args.collect(), Vec::new());
     }
-    let (mut all, mut servers) = (vec!["-o".into(), "external=http".into()], Vec::new());
+    let options = format!("external=http,read-timeout={}", PATIENCE.as_secs());
+    let (mut all, mut servers) = (vec!["-o".into(), options.into()], Vec::new());
     for arg in args {
         let path = Path::new(&arg);
         match path.file_name().filter(|_| path.exists()) {
