@@ -65,8 +65,8 @@ const CONTENT: &str = "  tree.yaml        the exact text of the tree; edit it wi
   .asdf-mount/blocks.yaml
                    offset, sizes, compression and checksum of each block
                    (also getfattr -d blocks/0.bin)
-  GSD files have arrays/ and tables/; Bloscpack files have arrays/,
-  data.bin and meta.json.
+  GSD files have arrays/, tables/ and refs.json; Bloscpack files have
+  arrays/, data.bin, meta.json and refs.json.
 
   All but tree.yaml are views of the same data: a copy of the whole mount
   is several times as large as the file. Use -o views=none for backups

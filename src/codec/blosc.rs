@@ -55,15 +55,21 @@ pub fn open(stored: Arc<dyn Content>, data_size: u64) -> impl Chunks + 'static {
     BufferChunks { stored, data_size, state: Mutex::default() }
 }
 
+/// Fails if numcodecs can't decode a buffer.
+pub fn check_foreign(header: &Header) -> Result<()> {
+    match header.inner() {
+        Some(Inner::Snappy) => Err(Error::unsupported("Zarr's Blosc has no Snappy")),
+        _ => Ok(()),
+    }
+}
+
 /// Passes each buffer to `take`.
 pub(super) fn each_buffer(stored: &Arc<dyn Content>, data_size: u64, take: Take<'_>) -> Result<()> {
     let chunks = BufferChunks { stored: stored.clone(), data_size, state: Mutex::default() };
     let (framing, mut window, mut at) = (chunks.framing()?, ScratchWindow::default(), 0);
     while let Some(Frame { header, at: offset, end }) = chunks.next(framing, at, &mut window)? {
         let len = u64::from(header.cbytes());
-        if header.inner() == Some(Inner::Snappy) {
-            return Err(Error::unsupported("Zarr's Blosc has no Snappy"));
-        }
+        check_foreign(&header)?;
         if offset.checked_add(len).is_none_or(|end| end > stored.len()) {
             return Err(Error::damaged("a Blosc buffer is cut off"));
         }

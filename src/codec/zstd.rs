@@ -105,7 +105,7 @@ impl Zstd {
         })
     }
 
-    /// True if the stream was found to be long before, and has a seek table since then.
+    /// True if a seek table of the stream is stored: an earlier reader found the stream long.
     fn has_table(&self) -> bool {
         let slot = self.slot.lock().unwrap_or_else(PoisonError::into_inner);
         slot.as_ref().is_some_and(IndexSlot::has_table)

@@ -21,6 +21,8 @@ use plan::Plan;
 /// Name extension of files in `arrays/`.
 const ENDING: &str = ".npy";
 const MASK_ENDING: &str = ".mask.npy";
+/// Reason for which a mask is left out.
+const IS_MASK: &str = "it is the mask of an array";
 
 /// The view `refs.json`.
 #[derive(Debug)]
@@ -66,6 +68,7 @@ impl FileArrays {
     /// Returns the chunks of an item.
     fn plan(&self, n: usize, item: &Item<ArrayEntry>) -> std::result::Result<Listed<Plan>, Left> {
         let array = match &item.what {
+            ArrayEntry::Link(_) if item.file.ends_with(MASK_ENDING) => return Err(IS_MASK.into()),
             ArrayEntry::Link(target) => self.linked(n, target)?,
             _ => array_of(item)?,
         };
@@ -104,7 +107,7 @@ impl ReferencedArrays for FileArrays {
 fn array_of(item: &Item<ArrayEntry>) -> std::result::Result<&Arc<Ndarray>, Left> {
     match &item.what {
         ArrayEntry::Array(array) if !item.file.ends_with(MASK_ENDING) => Ok(array),
-        ArrayEntry::Array(_) | ArrayEntry::Mask(_) => Err("it is the mask of an array".into()),
+        ArrayEntry::Array(_) | ArrayEntry::Mask(_) => Err(IS_MASK.into()),
         ArrayEntry::Reference(..) => Err("it is in another file".into()),
         ArrayEntry::Link(target) => Err(no_array(target)),
     }

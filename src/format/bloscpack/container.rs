@@ -92,20 +92,10 @@ impl BloscpackFile {
         (array.size == self.body.size().ok()?).then_some(array)
     }
 
-    /// Returns the array, or the reason why there is none.
-    fn array_or_why(&self) -> std::result::Result<Array, String> {
-        let described = self.metadata().and_then(|metadata| metadata.array.as_ref());
-        match described.ok_or("the metadata describe no array")? {
-            Err(why) => Err(format!("the array of the metadata {why}")),
-            Ok(_) => self.array().cloned().ok_or_else(|| "its size is not that of the chunks".to_owned()),
-        }
-    }
-
     fn refs(&self) -> &RefsFile<FileArray> {
         self.refs.get_or_init(|| {
-            let (source, body) = (self.source.clone(), self.body.clone());
-            let array = FileArray { source, body, array: self.array_or_why() };
-            RefsFile::new(array, &self.context.cache)
+            let (source, header, body) = (self.source.clone(), self.header.clone(), self.body.clone());
+            RefsFile::new(FileArray { source, header, body }, &self.context.cache)
         })
     }
 

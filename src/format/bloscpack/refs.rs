@@ -3,11 +3,12 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use super::array::Array;
+use super::array::{Array, Metadata};
 use super::body::Body;
 use super::cursor::Cursor;
 use super::dtype::elements;
-use crate::codec::{Codec, foreign};
+use super::header::{Header, Layout};
+use crate::codec::{Codec, blosc, foreign};
 use crate::content::zarr::{References, ZarrArray, chunks_of};
 use crate::error::Result;
 use crate::format::references::{Left, Listed, MOST_CHUNKS, Plan, ReferencedArrays, too_many};
@@ -18,12 +19,17 @@ const DATA: &str = "data";
 /// Number of chunks that are written at once.
 const AT_ONCE: u64 = 256;
 
-/// The array of a file, or the reason why the file has none.
+/// Reasons for which an array is left out.
+const NO_ARRAY: &str = "the metadata describe no array";
+const NO_BYTES: &str = "its elements have no bytes";
+const LENGTHS: &str = "its chunks differ in length";
+
+/// The array that the metadata of a file describe.
 #[derive(Clone, Debug)]
 pub(super) struct FileArray {
     pub(super) source: Arc<dyn Source>,
+    pub(super) header: Header,
     pub(super) body: Arc<Body>,
-    pub(super) array: std::result::Result<Array, String>,
 }
 
 /// The array with the places of its chunks.
@@ -53,26 +59,33 @@ impl ReferencedArrays for FileArray {
 }
 
 impl FileArray {
+    /// Returns the array that the metadata describe.
+    fn described(&self) -> std::result::Result<Array, Left> {
+        let bytes = self.header.metadata.as_ref().ok_or(NO_ARRAY)?.bytes(&*self.source)?;
+        let array = Metadata::new(Ok(bytes), self.header.kind != Layout::Variable).array.ok_or(NO_ARRAY)?;
+        let array = array.map_err(|why| Left::Out(format!("the array of the metadata {why}").into()))?;
+        match array.size == self.body.size()? {
+            true => Ok(array),
+            false => Err("its size is not that of the chunks".into()),
+        }
+    }
+
     fn plan(&self) -> std::result::Result<ArrayPlan, Left> {
-        let array = self.array.as_ref().map_err(|why| Left::Out(why.clone().into()))?;
-        if array.fortran_order && array.shape.len() > 1 {
+        let Array { descr, fortran_order, shape, size } = self.described()?;
+        if fortran_order && shape.len() > 1 {
             return Err("its elements are not in C order".into());
         }
-        let dtype = array.descr.strip_prefix('\'').and_then(|descr| descr.strip_suffix('\''));
-        let dtype = dtype.ok_or("its type is structured")?.to_owned();
-        let shape = array.shape.clone();
+        let dtype = dtype_of(&descr)?;
         let (chunks, count) = if shape.contains(&0) {
             (shape.iter().map(|len| (*len).max(1)).collect(), 0)
         } else {
-            let item = elements(&shape).and_then(|count| array.size.checked_div(count));
-            let item = item.filter(|item| *item > 0).ok_or("its elements have no bytes")?;
-            let count = self.body.map().count()?;
-            let chunks = chunks_of(&shape, item, self.chunk_len(count, array.size)?);
+            let item = elements(&shape).and_then(|count| size.checked_div(count)).filter(|item| *item > 0);
+            let (item, count) = (item.ok_or(NO_BYTES)?, self.body.map().count()?);
+            let chunks = chunks_of(&shape, item, self.chunk_len(count, size)?);
             (chunks.ok_or("its chunks are not whole rows")?, count)
         };
-        let compressor = foreign::numcodec(Codec::Blosc);
-        let array =
-            ZarrArray { path: vec![DATA.to_owned()], dtype, shape, chunks, compressor, has_frames: false };
+        let (path, compressor) = (vec![DATA.to_owned()], foreign::numcodec(Codec::Blosc));
+        let array = ZarrArray { path, dtype, shape, chunks, compressor, has_frames: false };
         Ok(ArrayPlan { array, count, body: self.body.clone() })
     }
 
@@ -82,18 +95,34 @@ impl FileArray {
         if count > MOST_CHUNKS {
             return Err(Left::Out(too_many()));
         }
-        let len =
-            size.checked_div(count).filter(|len| len * count == size).ok_or("its chunks differ in length")?;
+        let len = size.checked_div(count).filter(|len| len * count == size).ok_or(LENGTHS)?;
         if self.body.stated_place(0).is_some_and(|(_, stated)| stated != len) {
-            return Err("its chunks differ in length".into());
+            return Err(LENGTHS.into());
         }
         let mut cursor = Cursor::new(self.body.map());
         for n in 0..count {
-            if u64::from(cursor.chunk(n)?.header.nbytes()) != len {
-                return Err("its chunks differ in length".into());
+            let header = cursor.chunk(n).map_err(|error| error.in_block(n))?.header;
+            if u64::from(header.nbytes()) != len {
+                return Err(LENGTHS.into());
             }
+            blosc::check_foreign(&header)?;
         }
         Ok(len)
+    }
+}
+
+/// Returns the type for Zarr.
+fn dtype_of(descr: &str) -> std::result::Result<String, Left> {
+    let dtype = descr.strip_prefix('\'').and_then(|descr| descr.strip_suffix('\''));
+    let dtype = dtype.ok_or("its type is structured")?;
+    let kind = dtype.get(1..2).unwrap_or_default();
+    let digits = dtype.get(2..).unwrap_or_default();
+    let digits = digits.split_once('[').map_or(digits, |(digits, _)| digits);
+    match (kind, digits.parse().unwrap_or(0)) {
+        (_, 0) => Err(NO_BYTES.into()),
+        ("f", 9..) | ("c", 17..) => Err("Zarr has no long double".into()),
+        ("M" | "m", _) if !dtype.contains('[') => Err("its times have no unit".into()),
+        _ => Ok(dtype.to_owned()),
     }
 }
 
@@ -113,7 +142,7 @@ impl Plan for ArrayPlan {
         }
         let mut cursor = Cursor::new(self.body.map());
         for n in chunk..end {
-            let found = cursor.chunk(n)?;
+            let found = cursor.chunk(n).map_err(|error| error.in_block(n))?;
             references.chunk(&self.array, n, (found.at, found.header.cbytes().into()), out);
         }
         Ok(Some(end))

@@ -7,7 +7,9 @@
 use std::fmt;
 use std::fs::File;
 use std::future::Future;
-use std::io::{self, Read, Seek};
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::pin::pin;
 use std::process::{Command, Stdio};
@@ -23,6 +25,7 @@ use reqsign_core::{
     SigningCredential,
 };
 use rustix::fs::{MemfdFlags, memfd_create};
+use rustix::process::{Pid, Signal, kill_process_group};
 use ureq::http::{Method, Request, Response};
 use ureq::{Agent, Proxy};
 
@@ -123,25 +126,32 @@ impl CommandExecute for Commands {
 /// Runs a command, which is killed after `limit`.
 ///
 /// The output goes to memory instead of a pipe, so that no process that the command leaves running delays the
-/// result.
+/// result. The processes that the command started are killed with it.
 fn run(command: &mut Command, limit: Duration) -> io::Result<CommandOutput> {
-    let mut output = File::from(memfd_create("credentials", MemfdFlags::CLOEXEC)?);
-    command.stdin(Stdio::null()).stdout(output.try_clone()?).stderr(Stdio::null());
+    // Kernels before 6.3 do not know the second flag, which others may demand.
+    let output = memfd_create("credentials", MemfdFlags::CLOEXEC | MemfdFlags::NOEXEC_SEAL)
+        .or_else(|_| memfd_create("credentials", MemfdFlags::CLOEXEC));
+    let output = File::from(output?);
+    command.stdin(Stdio::null()).stdout(output.try_clone()?).stderr(Stdio::null()).process_group(0);
     let (mut child, begun) = (command.spawn()?, Instant::now());
     let status = loop {
         if let Some(status) = child.try_wait()? {
             break status;
         }
-        if begun.elapsed() > limit {
-            child.kill()?;
+        let is_long = output.metadata()?.len() > OUTPUT;
+        if is_long || begun.elapsed() > limit {
+            kill_process_group(Pid::from_child(&child), Signal::KILL)?;
             child.wait()?;
-            return Err(io::Error::other(format!("it did not end within {} s", limit.as_secs())));
+            return Err(io::Error::other(match is_long {
+                true => format!("its output is longer than {OUTPUT} bytes"),
+                false => format!("it did not end within {} s", limit.as_secs()),
+            }));
         }
         std::thread::sleep(INTERVAL);
     };
-    output.rewind()?;
-    let mut stdout = Vec::new();
-    output.take(OUTPUT).read_to_end(&mut stdout)?;
+    // A process that goes on writing shares the file's position.
+    let mut stdout = vec![0; output.metadata()?.len().min(OUTPUT) as usize];
+    output.read_exact_at(&mut stdout, 0)?;
     Ok(CommandOutput { status: status.code().unwrap_or(-1), stdout, stderr: Vec::new() })
 }
 
@@ -239,9 +249,10 @@ mod tests {
         assert_eq!(output.status, 3);
         let left = String::from_utf8(output.stdout).unwrap();
         Command::new("kill").arg(left.trim()).status().unwrap();
-        let error = script("exec sleep 1000", Duration::from_millis(1)).unwrap_err();
+        let error = script("sleep 1000; true", Duration::from_millis(1)).unwrap_err();
         assert_eq!(error.to_string(), "it did not end within 0 s");
-        assert!(script("head -c 2000000 /dev/zero", COMMAND).unwrap().stdout.len() as u64 == OUTPUT);
+        let error = script("cat /dev/zero; true", COMMAND).unwrap_err();
+        assert_eq!(error.to_string(), "its output is longer than 1048576 bytes");
         assert!(run(&mut Command::new("/missing"), COMMAND).is_err());
     }
 

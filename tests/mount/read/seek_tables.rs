@@ -210,8 +210,17 @@ fn whatever_lies_in_the_place_of_a_table_the_bytes_are_right() {
 
 #[test]
 fn of_a_single_zstd_frame_the_next_mount_decodes_only_what_is_near() {
-    let (folder, data) = (fresh_folder(), sample(72_000_000, 5));
-    let block = Block::new(data.clone()).encoding(Encoding::Zstd).checksum(Checksum::Stored);
+    let data = sample(72_000_000, 5);
+    // The first encoding does not state the decoded size.
+    let sized = Encoding::Raw(*b"zstd", zstd::bulk::compress(&data, 1).unwrap());
+    for encoding in [Encoding::Zstd, sized] {
+        the_next_mount_decodes_only_what_is_near(&data, encoding);
+    }
+}
+
+fn the_next_mount_decodes_only_what_is_near(data: &[u8], encoding: Encoding) {
+    let folder = fresh_folder();
+    let block = Block::new(data).encoding(encoding).checksum(Checksum::Stored);
     let built = AsdfBuilder::new().block(block).build();
     let (file, cache) = (folder.path().join("a.asdf"), folder.path().join("cache"));
     fs::write(&file, &built.bytes).unwrap();

@@ -146,6 +146,17 @@ fn aliases_and_references_have_the_chunks_of_their_array() {
     assert_eq!(refs[".zattrs"], Value::Null);
 }
 
+/// The mask of `x` is an array of its own, too, and a link in `arrays/`.
+#[test]
+fn a_mask_that_is_an_alias_is_left_out() {
+    let mask = "!ndarray-1.1.0 {source: 0, datatype: bool8, byteorder: big, shape: [6]}";
+    let nodes = format!("m: &m {mask}\nx: {}", array("0", "[6]", ", mask: *m"));
+    let refs = refs_of(&nodes, &[("", &[1; 12], 12)]);
+    assert_ne!(refs["m/.zarray"], Value::Null);
+    assert_eq!(refs["x.mask/.zarray"], Value::Null);
+    assert_eq!(inner(&refs, ".zattrs")["left_out"]["x.mask"], "it is the mask of an array");
+}
+
 #[test]
 fn an_array_and_a_group_at_one_path_do_not_collide() {
     let nodes = format!("a: {}\na:\n  b: {}", array("0", "[6]", ""), array("0", "[6]", ""));
