@@ -3,8 +3,8 @@
 
 use asdf_mount::remote::{Address, Url};
 
-libfuzzer_sys::fuzz_target!(|texts: (&str, &str)| {
-    let (text, reference) = texts;
+libfuzzer_sys::fuzz_target!(|lines: &str| {
+    let (text, reference) = lines.split_once('\n').unwrap_or((lines, ""));
     if let Ok(address) = Address::parse(text) {
         assert!(address.as_directory().is_directory());
         assert!(!address.file_name().contains(&b'/') && !address.server().is_empty());
