@@ -31,8 +31,8 @@ pub fn is_over_http() -> bool {
     std::thread::current().name().is_some_and(|test| test.starts_with("over_http::"))
 }
 
-/// In a test of the module `over_http`, replaces paths by URLs, and serves them. Trees may name files beside
-/// theirs, as local ones may. A loaded machine may delay reads.
+/// In a test of the module `over_http`, replaces paths by URLs, and serves them. With `external=http`, a tree may
+/// name files in its directory, as a local tree may. With a longer timeout, reads succeed on a loaded machine.
 fn sources_of_test<S: AsRef<OsStr>>(args: impl IntoIterator<Item = S>) -> (Vec<OsString>, Vec<Arc<Server>>) {
     let args = args.into_iter().map(|arg| arg.as_ref().to_owned());
     if !is_over_http() {

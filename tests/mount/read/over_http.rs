@@ -1,8 +1,8 @@
 //! Tests of local mounts that run here with an HTTP server: `Mounted` serves the sources of tests in this module.
 //!
-//! Missing are tests of what only local files have: access rights (`acl`, `local_arrays`), descriptors and
-//! sources in another mount (`limits`, `hanging`), changes by programs (`local_folders`), and tables that
-//! `--index` or a copy of the file made (`local_tables`).
+//! Some modules are left out. They test access rights (`acl`, `local_arrays`), descriptors and sources in another
+//! mount (`limits`, `hanging`), saves and changes by programs (`local_folders`, `meanwhile`), tables that `--index`
+//! or a copy of the file made (`local_tables`), or have a server of their own.
 
 #![allow(clippy::duplicate_mod)] // each module is here a second time
 
