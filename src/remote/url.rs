@@ -60,6 +60,10 @@ impl Url {
         let rest = rest.split('#').next().unwrap_or_default();
         let end = rest.find(['/', '?', '\\']).unwrap_or(rest.len());
         let (authority, rest) = rest.split_at(end);
+        // Browsers take it for a slash.
+        if rest.starts_with('\\') {
+            return Err(wrong("the URL has a backslash after its host"));
+        }
         let (login, host) = match authority.rsplit_once('@') {
             Some((login, host)) => (Some(Secret(decoded(login)?)), host),
             None => (None, authority),
@@ -360,6 +364,8 @@ mod tests {
             "http://[x]/",
             "http://a/\nb",
             "http://[::1]80/",
+            "http://a\\b/",
+            "http://a\\@b/",
         ] {
             assert_eq!(Url::parse(text).map_err(|error| error.kind()), Err(Kind::Usage), "{text:?}");
         }
