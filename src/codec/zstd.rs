@@ -61,7 +61,7 @@ const WEIGHT: u64 = 2 << 20;
 /// Maximum expansion of zstd: a block of four bytes decodes to 128 KiB.
 pub(super) const RATIO: u64 = 32 << 10;
 
-/// A stream whose first frame does not state its size, and decodes to more than this, is treated as a single
+/// Limit for a first frame that does not state its size: if it decodes to more, the stream is treated as a single
 /// frame.
 const LONG: u64 = 64 << 20;
 

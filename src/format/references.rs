@@ -125,7 +125,7 @@ impl<A: ReferencedArrays> Generated for RefsText<A> {
     }
 }
 
-/// `refs.json` of a file whose arrays do not change.
+/// `refs.json` of a file with arrays that do not change.
 #[derive(Debug)]
 pub(super) struct RefsFile<A> {
     text: RefsText<A>,

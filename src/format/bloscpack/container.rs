@@ -38,7 +38,7 @@ pub(super) struct BloscpackFile {
     metadata: OnceLock<Option<Metadata>>,
     tree: OnceLock<Text>,
     items: Mutex<LruCache<u64, Arc<dyn Content>>>,
-    refs: OnceLock<RefsFile<FileArray>>,
+    refs: RefsFile<FileArray>,
 }
 
 impl BloscpackFile {
@@ -48,6 +48,7 @@ impl BloscpackFile {
         let of_file = |error: Error| error.of(source.path());
         let header = Header::read(&*source, stat.size).map_err(of_file)?;
         let body = Arc::new(Body::new(&source, stat.size, &header).map_err(of_file)?);
+        let array = FileArray { source: source.clone(), header: header.clone(), body: body.clone() };
         Ok(Self {
             stat,
             context: context.clone(),
@@ -57,7 +58,7 @@ impl BloscpackFile {
             metadata: OnceLock::new(),
             tree: OnceLock::new(),
             items: Mutex::new(LruCache::new(KEPT_ITEMS)),
-            refs: OnceLock::new(),
+            refs: RefsFile::new(array, &context.cache),
             source,
         })
     }
@@ -90,13 +91,6 @@ impl BloscpackFile {
     fn array(&self) -> Option<&Array> {
         let array = self.metadata()?.array.as_ref()?.as_ref().ok()?;
         (array.size == self.body.size().ok()?).then_some(array)
-    }
-
-    fn refs(&self) -> &RefsFile<FileArray> {
-        self.refs.get_or_init(|| {
-            let (source, header, body) = (self.source.clone(), self.header.clone(), self.body.clone());
-            RefsFile::new(FileArray { source, header, body }, &self.context.cache)
-        })
     }
 
     fn tree_text(&self) -> Text {
@@ -228,11 +222,11 @@ impl Container for BloscpackFile {
     }
 
     fn derived_file(self: Arc<Self>, name: &str) -> Result<Option<File>> {
-        if name == references::NAME { self.refs().file().map(Some) } else { Ok(None) }
+        if name == references::NAME { self.refs.file().map(Some) } else { Ok(None) }
     }
 
     fn is_derived_slowly(&self, name: Option<&str>) -> bool {
-        name == Some(references::NAME) && !self.refs.get().is_some_and(RefsFile::is_known)
+        name == Some(references::NAME) && !self.refs.is_known()
     }
 
     fn attributes(&self) -> Attributes {
