@@ -117,6 +117,19 @@ candidate() {
     LC_ALL=C apt-cache policy "$@" 2>/dev/null | sed -n 's/^ *Candidate: \([0-9.]*\).*/\1/p'
 }
 
+# Prints the Debian packages of the standard libraries that need_rust_std recorded, and that the compiler lacks.
+# KIND is the suffix of the compiler's package: nothing, or -web.
+rust_std_packages() {
+    local kind=$1 target
+    for target in "${rust_std[@]}"; do
+        ! has_rust_std "$target" || continue
+        case $target in
+        aarch64-*) echo "libstd-rust$kind-dev:arm64" ;;
+        x86_64-*) echo "libstd-rust$kind-dev:amd64" ;;
+        esac
+    done
+}
+
 # Prints the Debian packages of a Rust that is new enough, one per line; nothing if apt has none.
 rust_packages() {
     local kind version lists options=()
@@ -132,6 +145,7 @@ rust_packages() {
         if is_new_enough "$rust_version" "$version"; then
             printf '%s\n' "rustc$kind" "cargo$kind"
             [ ${#rust_tools[@]} = 0 ] || printf '%s\n' "rustfmt$kind" "rust$kind-clippy"
+            rust_std_packages "$kind"
             break
         fi
     done
@@ -155,7 +169,25 @@ rust_by_rustup() {
 
 # True if the compiler in PATH has the standard library for a machine.
 has_rust_std() {
-    compgen -G "$(rustc --print target-libdir --target "$1")/libstd-*.rlib" >/dev/null
+    is_there rustc && compgen -G "$(rustc --print target-libdir --target "$1")/libstd-*.rlib" >/dev/null
+}
+
+# Records how the standard libraries are installed that the compiler in PATH lacks: as packages if the compiler is
+# Debian's, else as a problem. Rustup installs them later.
+plan_rust_std() {
+    local target compiler kind packages=()
+    ! is_there rustup || return 0
+    compiler=$(command -v rustc)
+    if is_there dpkg-query && kind=$(dpkg-query -S "$(realpath "$compiler")" 2>/dev/null); then
+        kind=${kind%%:*}
+        mapfile -t packages < <(rust_std_packages "${kind#rustc}")
+        missing+=("${packages[@]}")
+        return
+    fi
+    for target in "${rust_std[@]}"; do
+        has_rust_std "$target" ||
+            problems+=("$compiler lacks the standard library for $target: install it from where this Rust is, or install rustup")
+    done
 }
 
 # Installs the missing standard libraries with rustup, or records what to do.
@@ -163,24 +195,33 @@ install_rust_std() {
     local target
     for target in "${rust_std[@]}"; do
         has_rust_std "$target" && continue
-        if command -v rustup >/dev/null; then
+        if is_there rustup; then
             echo "installing Rust's standard library: rustup target add $target"
             rustup target add "$target" || true
         fi
         has_rust_std "$target" ||
-            problems+=("$(command -v rustc) lacks the standard library for $target: run rustup target add $target, or install it from your distribution (in Debian: dpkg --add-architecture, then libstd-rust-dev of that architecture)")
+            problems+=("$(command -v rustc) lacks the standard library for $target, which could not be installed")
     done
 }
 
 # Installs the missing Debian packages, or records the command that root has to run.
 install_packages() {
-    local install=(apt-get install -y --no-install-recommends "${missing[@]}")
+    local install=(apt-get install -y --no-install-recommends "${missing[@]}") package architecture foreign=
+    for package in "${missing[@]}"; do
+        architecture=${package#"${package%%:*}"}
+        architecture=${architecture#:}
+        [ -z "$architecture" ] || dpkg --print-foreign-architectures | grep -qx "$architecture" || foreign=$architecture
+    done
     if ! is_there apt-get; then
         problems+=("install what these Debian packages hold: ${missing[*]}")
     elif ! may_be_root; then
-        problems+=("run as root: apt-get update && ${install[*]}")
+        problems+=("run as root: ${foreign:+dpkg --add-architecture $foreign && }apt-get update && ${install[*]}")
     else
         echo "installing ${missing[*]}"
+        if [ -n "$foreign" ]; then
+            as_root dpkg --add-architecture "$foreign"
+            as_root apt-get -qq update || true
+        fi
         as_root env DEBIAN_FRONTEND=noninteractive "${install[@]}" -qq >/dev/null ||
             problems+=("this failed, the reason is above: ${install[*]}")
     fi
@@ -202,6 +243,9 @@ install_needed() {
     if [ -n "$rust_wanted" ] && ! rust_is_there; then
         rust="Rust $rust_version or newer is needed; $(rust_lacks)"
         echo "$rust"
+    elif [ ${#rust_std[@]} != 0 ]; then
+        plan_rust_std
+        ! may_be_root || say_problems || return 1
     fi
     if [ -n "$rust${missing[*]}" ] && is_there apt-get && may_be_root; then
         as_root apt-get -qq update || true

@@ -148,14 +148,21 @@ standard_library() {
     rust 7.10.2 "$here/bin"
     printf '#!/bin/bash\n[ $1 != --print ] || { echo %q/std; exit; }\necho "rustc 7.10.2 (a fake)"\n' "$here" >"$here/bin/rustc"
     (cd "$here/copy" && env -i PATH="$here/bin" HOME="$here/home" bash -c \
-        '. scripts/prepare.sh; need_rust; need_rust_std other; install_needed && echo COMPLETE' test) >"$here/output" 2>&1 || true
+        '. scripts/prepare.sh; need_rust; need_rust_std "$1"; install_needed && echo COMPLETE' test "${2-other}") >"$here/output" 2>&1 || true
     grep -q "$1" "$here/output" || { cat "$here/output" && exit 1; }
 }
 machine 0
-standard_library 'lacks the standard library for other: run rustup target add other'
+standard_library 'lacks the standard library for other: install it from where this Rust is, or install rustup'
 machine 0
 fake rustup <<<"[ \"\$*\" != 'target add other' ] || { mkdir -p $here/std; : >$here/std/libstd-1.rlib; }"
 standard_library COMPLETE
+machine 0 # the compiler is Debian's rustc-web: its package for the other architecture is installed, before anything is built
+fake dpkg-query <<<'echo "rustc-web: $2"'
+fake dpkg <<<''
+fake apt-get <<<"case \"\$*\" in *libstd-rust-web-dev:arm64*) mkdir -p $here/std; : >$here/std/libstd-1.rlib ;; esac"
+rm -rf "$here/std"
+standard_library COMPLETE aarch64-unknown-linux-gnu
+grep -qx 'dpkg --add-architecture arm64' "$here/log"
 
 # The demonstration: all of its steps, and no terminal escape codes in the pipe.
 mkdir -p "$here/target/release"
