@@ -31,7 +31,7 @@ ALLOWED = {
     "files": "error format named options source",
     "host": "error format source sync workers",
     "view": "content error format history",
-    "format": "cache codec content decode error history source user_dirs workers yaml",
+    "format": "cache codec content decode error history source sync user_dirs workers yaml",
     "remote": "cache content error source sync time user_dirs workers",
     "codec": "cache content decode error",
     "decode": "cache content error sync workers",

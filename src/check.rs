@@ -232,6 +232,7 @@ fn check_block(container: &dyn Container, n: usize, known: bool, progress: &Prog
     // If the read failed with a checksum mismatch, the mismatch is not reported twice.
     let told = known || read.as_ref().is_err_and(Error::is_wrong_checksum);
     match read {
+        Err(error) if error.is_of_reading() => return Err(error),
         Err(error) if !known => damage(error.offset(), error.message_in_block()),
         Ok(Some(trouble)) => damage(trouble.offset(), trouble.message_in_block()),
         _ => {}
@@ -240,6 +241,7 @@ fn check_block(container: &dyn Container, n: usize, known: bool, progress: &Prog
         Ok(Ok(Verified::Mismatch)) if !told => {
             damage(None, container.mismatch().to_owned());
         }
+        Ok(Err(error)) if error.is_of_reading() => return Err(error),
         Ok(_) => {}
         Err(_) => damage(None, "the checksum could not be computed".to_owned()),
     }

@@ -30,7 +30,7 @@ pub use interleaved::Interleaved;
 pub use pieces::Pieces;
 pub use recoded::{Conversion, Recoded, float16};
 pub use slice::Slice;
-pub use text::{Borrowed, Text, is_printable};
+pub use text::{Borrowed, Text, UnreadableText, is_printable};
 pub use window::ContentWindow;
 
 /// The readability of a content, as far as it is known.

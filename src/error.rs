@@ -196,6 +196,12 @@ impl Error {
         matches!(self.kind, Kind::Damaged | Kind::Unsupported)
     }
 
+    /// True if the error says nothing about the bytes, which could not be read or changed meanwhile. It must not be
+    /// taken for a property of the file.
+    pub fn is_of_reading(&self) -> bool {
+        matches!(self.kind, Kind::System(_) | Kind::Changed)
+    }
+
     /// True if the system is short of a resource, which says nothing about the file.
     pub fn is_shortage(&self) -> bool {
         matches!(self.kind, Kind::System(libc::EMFILE | libc::ENFILE | libc::ENOMEM | libc::ENOBUFS))
@@ -250,6 +256,15 @@ fn plain(error: &io::Error) -> String {
 impl From<rustix::io::Errno> for Error {
     fn from(errno: rustix::io::Errno) -> Self {
         io::Error::from(errno).into()
+    }
+}
+
+/// Returns `None` for an error that is a property of the bytes. Fails if the bytes could not be read.
+pub(crate) fn if_readable<T>(result: Result<T>) -> Result<Option<T>> {
+    match result {
+        Ok(value) => Ok(Some(value)),
+        Err(error) if error.is_of_reading() => Err(error),
+        Err(_) => Ok(None),
     }
 }
 

@@ -201,6 +201,12 @@ pub trait Container: Any + Send + Sync + std::fmt::Debug {
     /// Returns the text of the file's head, as `tree.yaml` shows it.
     fn tree(&self) -> Arc<dyn Content>;
 
+    /// Returns the same text as [`tree`](Self::tree). Fails if a part of the file that the text depends on can't
+    /// be read now.
+    fn tree_to_show(&self) -> Result<Arc<dyn Content>> {
+        Ok(self.tree())
+    }
+
     /// True if the methods are slow now: the blocks are not located yet, which takes a search of the whole
     /// file, or the tree refers to other files, which a method may read.
     fn is_slow(&self) -> bool {
@@ -212,7 +218,7 @@ pub trait Container: Any + Send + Sync + std::fmt::Debug {
         Ok(0)
     }
 
-    /// Returns block `n`, from 0, in file order. An error means that there is no such block.
+    /// Returns block `n`, from 0, in file order. Fails if there is no such block, or it can't be read now.
     fn block(&self, n: usize) -> Result<Block> {
         Err(Error::new(Kind::NotFound, format!("there is no block {n}")))
     }
@@ -230,8 +236,8 @@ pub trait Container: Any + Send + Sync + std::fmt::Debug {
     }
 
     /// Returns the arrays of the tree, by the block that they use. The first call scans the tree.
-    fn arrays(&self) -> Option<&ArrayPaths> {
-        None
+    fn arrays(&self) -> Result<Option<&ArrayPaths>> {
+        Ok(None)
     }
 
     /// True if [`arrays`](Self::arrays) needs no scan any more.
@@ -246,14 +252,14 @@ pub trait Container: Any + Send + Sync + std::fmt::Debug {
     }
 
     /// Returns the names and nodes in the file's directory besides `tree.yaml` and `blocks/`.
-    fn views(self: Arc<Self>) -> Vec<(&'static str, Node)> {
-        Vec::new()
+    fn views(self: Arc<Self>) -> Result<Vec<(&'static str, Node)>> {
+        Ok(Vec::new())
     }
 
     /// Returns the names of further files beside `tree.yaml`, which depend on the tree.
     /// [`derived_file`](Self::derived_file) creates them on demand.
-    fn derived_files(&self) -> Vec<&'static str> {
-        Vec::new()
+    fn derived_files(&self) -> Result<Vec<&'static str>> {
+        Ok(Vec::new())
     }
 
     /// Returns a derived file by name, also one that is not listed at present; `None` if there is none.
@@ -485,7 +491,9 @@ mod tests {
             String::from_utf8(bytes).unwrap()
         };
         assert_eq!(text(&*file.tree()), "bytes: 5\n");
-        let [("note.txt", Node::File(made))] = &file.views()[..] else { panic!("there is no note.txt") };
+        let [("note.txt", Node::File(made))] = &file.views().unwrap()[..] else {
+            panic!("there is no note.txt")
+        };
         assert_eq!(text(&**made.content.as_ref().unwrap()), "hello");
     }
 }

@@ -8,8 +8,8 @@ use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
-use super::Content;
-use crate::error::Result;
+use super::{Content, Text};
+use crate::error::{Error, Result};
 use crate::source::Time;
 
 /// A directory with entries that are found on demand.
@@ -37,7 +37,7 @@ pub trait Folder: Send + Sync + fmt::Debug {
         let Some((first, rest)) = path.split_first() else { return Ok(None) };
         match self.lookup(first)? {
             Some(Node::Folder(folder)) if !rest.is_empty() => folder.find(rest),
-            found => Ok(found.filter(|_| rest.is_empty())),
+            found => found.filter(|_| rest.is_empty()).map(Node::if_known).transpose(),
         }
     }
 
@@ -80,6 +80,14 @@ pub enum Node {
 }
 
 impl Node {
+    /// Fails if the bytes of a file could not be read, so that nothing is known about the file.
+    pub fn if_known(self) -> Result<Self> {
+        match &self {
+            Self::File(File { content: Err(error), .. }) if error.is_of_reading() => Err(error.clone()),
+            _ => Ok(self),
+        }
+    }
+
     /// Returns the type of the entry.
     pub fn kind(&self) -> EntryKind {
         match self {
@@ -228,6 +236,11 @@ impl File {
             mtime: None,
             attributes: None,
         }
+    }
+
+    /// Returns a file that can't be read. If the error is not a property of its bytes, lookups of the file fail.
+    pub fn unreadable(error: Error) -> Self {
+        Self { content: Err(error), ..Self::new(Arc::new(Text::default()), Keeping::Nothing) }
     }
 
     /// Returns the length in bytes.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::Content;
-use crate::error::Result;
+use crate::error::{Error, Result};
 
 /// Bytes in memory.
 #[derive(Clone, Debug, Default)]
@@ -23,6 +23,21 @@ impl Content for Text {
 
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<usize> {
         Borrowed(&self.0).read_at(offset, buf)
+    }
+}
+
+/// A text that can't be made now. Each read fails with the error.
+#[derive(Debug)]
+pub struct UnreadableText(pub Error);
+
+impl Content for UnreadableText {
+    /// Returns 1: a content without bytes would not be read.
+    fn len(&self) -> u64 {
+        1
+    }
+
+    fn read_at(&self, _: u64, _: &mut [u8]) -> Result<usize> {
+        Err(self.0.clone())
     }
 }
 

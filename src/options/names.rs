@@ -56,7 +56,7 @@ pub const TABLE: &[Row] = &[
         "server and region of s3:// sources; buckets are part of the path at an endpoint [AWS; AWS_REGION, else \
          us-east-1]",
     ),
-    row("read-timeout=SECONDS", "the time after which a read from a server fails with EIO [30]"),
+    row("read-timeout=SECONDS", "the time without an answer after which a request fails [30]"),
     row(
         "remote-cache=DIR,SIZE",
         "directory for data from servers, which later mounts use; at most SIZE bytes, with suffix K, M or G [none; \

@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::cancel::Cancel;
 use super::retry::{eio, interrupted, too_late};
@@ -16,8 +16,10 @@ use crate::workers::{caller, while_waiting};
 #[derive(Debug)]
 pub(super) struct Fetch {
     pub(super) blocks: Range<u64>,
-    /// The time at which the request is given up.
-    pub(super) deadline: Instant,
+    /// The time at which the request is given up if no block has arrived.
+    deadline: Instant,
+    /// The time without a block after which the request is given up.
+    patience: Duration,
     cancel: Cancel,
     /// Number of readers of these blocks.
     readers: AtomicUsize,
@@ -31,12 +33,24 @@ struct Arrived {
     /// Blocks that have arrived, in order from the first requested one.
     blocks: Vec<Bytes>,
     end: Option<Result<()>>,
+    /// The time at which a block arrived last.
+    last: Option<Instant>,
 }
 
 impl Fetch {
-    pub(super) fn new(blocks: Range<u64>, deadline: Instant) -> Self {
+    pub(super) fn new(blocks: Range<u64>, deadline: Instant, patience: Duration) -> Self {
         let (cancel, readers, arrived, advanced) = Default::default();
-        Self { blocks, deadline, cancel, readers, arrived, advanced }
+        Self { blocks, deadline, patience, cancel, readers, arrived, advanced }
+    }
+
+    /// Returns the time at which the request is given up if no further block arrives.
+    pub(super) fn deadline(&self) -> Instant {
+        self.extended(self.deadline, &locked(&self.arrived))
+    }
+
+    /// Returns a deadline, or a later one if a block has arrived in time.
+    fn extended(&self, deadline: Instant, arrived: &Arrived) -> Instant {
+        arrived.last.map_or(deadline, |last| deadline.max(last + self.patience))
     }
 
     /// Adds a reader.
@@ -47,6 +61,11 @@ impl Fetch {
     /// Removes a reader; true if it was the last one.
     pub(super) fn leave(&self) -> bool {
         self.readers.fetch_sub(1, Ordering::Relaxed) == 1
+    }
+
+    /// True if the request has not ended early.
+    pub(super) fn is_wanted(&self) -> bool {
+        locked(&self.arrived).end.is_none()
     }
 
     /// Ends the request because its readers were interrupted.
@@ -62,7 +81,10 @@ impl Fetch {
 
     /// Adds the next block.
     pub(super) fn arrive(&self, bytes: Bytes) {
-        locked(&self.arrived).blocks.push(bytes);
+        let mut arrived = locked(&self.arrived);
+        arrived.blocks.push(bytes);
+        arrived.last = Some(Instant::now());
+        drop(arrived);
         self.advanced.notify_all();
     }
 
@@ -77,7 +99,8 @@ impl Fetch {
         self.advanced.notify_all();
     }
 
-    /// Waits for a block of this request. Fails at the deadline of the reader, or when a signal ends its program.
+    /// Waits for a block of this request. Fails at the deadline of the reader, unless blocks still arrive, or when a
+    /// signal ends its program.
     pub(super) fn wait(&self, block: u64, deadline: Instant) -> Result<Bytes> {
         let at = usize::try_from(block.saturating_sub(self.blocks.start)).unwrap_or(usize::MAX);
         let is_settled = |arrived: &Arrived| arrived.blocks.len() > at || arrived.end.is_some();
@@ -89,6 +112,7 @@ impl Fetch {
             while_waiting(|| {
                 let mut arrived = locked(&self.arrived);
                 while !is_settled(&arrived) {
+                    let deadline = self.extended(deadline, &arrived);
                     let rest = deadline.saturating_duration_since(Instant::now());
                     if rest.is_zero() {
                         break;

@@ -49,6 +49,8 @@ pub(super) struct Object {
     in_flight: InFlight,
     pending: Mutex<HashMap<u64, Arc<Fetch>>>,
     streams: Mutex<Streams>,
+    /// The time at which bytes arrived last.
+    arrived: Mutex<Instant>,
     /// Offset that a sequential reader has reached; 0 if the last reader was not sequential.
     read_to: AtomicU64,
     /// True once the server had another version.
@@ -85,6 +87,7 @@ impl Object {
             in_flight: InFlight::default(),
             pending: Mutex::default(),
             streams: Mutex::default(),
+            arrived: Mutex::new(Instant::now()),
             read_to: AtomicU64::new(0),
             is_changed: AtomicBool::new(false),
             current: Mutex::new(Current { stat, valid_until }),
@@ -173,7 +176,6 @@ impl Object {
 
     /// Reads at `offset`; returns fewer bytes than asked only at the end.
     pub(super) fn read_at(self: &Arc<Self>, offset: u64, buf: &mut [u8]) -> Result<usize> {
-        let deadline = caller::deadline(self.shared.options.read_timeout);
         let len = self.size().saturating_sub(offset).min(buf.len() as u64) as usize;
         let mut done = 0;
         while done < len {
@@ -182,19 +184,22 @@ impl Object {
             // Reads as many blocks at a time as one request may ask for.
             let end = (first + REQUEST).min((offset + len as u64).div_ceil(BLOCK));
             let part = ((end * BLOCK - at) as usize).min(len - done);
-            self.read_blocks(first..end, at, &mut buf[done..done + part], deadline)?;
+            self.read_blocks(first..end, at, &mut buf[done..done + part])?;
             done += part;
         }
         Ok(len)
     }
 
-    fn read_blocks(
-        self: &Arc<Self>,
-        blocks: Range<u64>,
-        at: u64,
-        buf: &mut [u8],
-        deadline: Instant,
-    ) -> Result<()> {
+    /// Returns the time at which a reader gives up: the read timeout after the arrival of its program's request, or
+    /// after the last arrival of bytes of this object. A read that takes many requests thus fails only if the server
+    /// does not answer one of them, and so does a reader that has waited for another one.
+    fn deadline(&self) -> Instant {
+        let patience = self.shared.options.read_timeout;
+        caller::deadline(patience).max(*locked(&self.arrived) + patience)
+    }
+
+    fn read_blocks(self: &Arc<Self>, blocks: Range<u64>, at: u64, buf: &mut [u8]) -> Result<()> {
+        let deadline = self.deadline();
         let most = (self.shared.cache.budget() / 4 / BLOCK).clamp(1, WINDOW);
         let (ahead, goes_on) = {
             let mut streams = locked(&self.streams);
@@ -292,11 +297,12 @@ impl Object {
         // The index is looked for in the last bytes of the object, which may begin in the block before.
         let is_short_end = blocks.start + 1 == self.blocks() && self.block_len(blocks.start) < TAIL;
         blocks.start -= u64::from(is_short_end && blocks.start > 1);
+        let patience = self.shared.options.read_timeout;
         let mut pending = locked(&self.pending);
         let planned =
             requests(blocks.start..blocks.end.min(self.blocks()), |block| self.is_missing(&pending, block));
         let fetches: Vec<_> =
-            planned.into_iter().map(|blocks| Arc::new(Fetch::new(blocks, deadline))).collect();
+            planned.into_iter().map(|blocks| Arc::new(Fetch::new(blocks, deadline, patience))).collect();
         for fetch in &fetches {
             for block in fetch.blocks.clone() {
                 pending.entry(block).or_insert_with(|| fetch.clone());
@@ -326,6 +332,7 @@ impl Object {
 
     /// Adds the next block of a request, which has arrived.
     fn arrive(&self, fetch: &Arc<Fetch>, bytes: Vec<u8>) {
+        *locked(&self.arrived) = Instant::now();
         let (block, bytes) = (fetch.blocks.start + fetch.arrived(), Arc::new(bytes));
         self.shared.cache.put(self.id, block * BLOCK, &bytes);
         fetch.arrive(bytes.clone());

@@ -29,8 +29,9 @@ impl<'a> Window<'a> {
                 offset >= self.start && offset - self.start <= 2 * RUN as u64 && !self.bytes.is_empty();
             let want = len.max(if near { RUN } else { JUMP });
             self.bytes.resize(want, 0);
-            let read = read_up_to(self.source, offset, &mut self.bytes)?;
-            self.bytes.truncate(read);
+            let read = read_up_to(self.source, offset, &mut self.bytes);
+            self.bytes.truncate(*read.as_ref().unwrap_or(&0));
+            read?;
             self.start = offset;
         }
         let skip = (offset - self.start) as usize;

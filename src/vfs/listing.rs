@@ -189,6 +189,7 @@ impl Vfs {
                 return Ok(Some((attr.ino, attr.kind, Some((attr, node)))));
             }
             let Some(what) = folder.lookup(name)? else { return Ok(None) };
+            let what = what.if_known()?;
             let shown = ViewContent { held: held.clone(), what };
             let node = self.view_node(parent, name, Some(&shown))?;
             let Inode::View(_, mounted, view) = &node else { return Ok(None) };

@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::sync::Arc;
 
 use crate::content::folder::{Attributes, EntryKind, File, Folder, Keeping, Node, Renewal, Signature};
-use crate::error::{self, Error, Result};
+use crate::error::Result;
 use crate::format::{Block, Container, Facts};
 
 /// The directory of a container's blocks. The names are numbers, so no list of them is held.
@@ -25,7 +25,7 @@ impl Folder for BlockFiles {
         let Some(n) = block_number(name) else { return Ok(None) };
         match self.container.block(n) {
             Ok(block) => Ok(Some(Node::File(file(n, block)))),
-            Err(error) if is_of_the_system(&error) => Err(error),
+            Err(error) if error.is_of_reading() => Err(error),
             Err(_) => Ok(None),
         }
     }
@@ -43,10 +43,6 @@ impl Folder for BlockFiles {
     fn is_slow(&self) -> bool {
         self.container.is_slow()
     }
-}
-
-fn is_of_the_system(error: &Error) -> bool {
-    matches!(error.kind(), error::Kind::System(_))
 }
 
 /// Parses `N.bin`; `None` for another spelling than [`BlockFiles`] uses.

@@ -86,8 +86,12 @@ impl Content for BlockTable {
             let at = offset.saturating_add(done as u64);
             let n = at / WIDTH;
             let (Ok(index), true) = (usize::try_from(n), n < self.rows) else { break };
-            let arrays = self.container.arrays();
-            let row = row(index, &self.container.block(index), (self.known)(index), arrays);
+            let arrays = self.container.arrays()?;
+            let block = match self.container.block(index) {
+                Err(error) if error.is_of_reading() => return Err(error),
+                block => block,
+            };
+            let row = row(index, &block, (self.known)(index), arrays);
             let from = row.as_bytes().get((at % WIDTH) as usize..).unwrap_or_default();
             let read = from.len().min(rest.len());
             rest[..read].copy_from_slice(&from[..read]);

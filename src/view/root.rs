@@ -52,20 +52,20 @@ impl RootFolder {
     }
 
     /// Returns the views of the format that are shown.
-    fn views(&self, container: &Arc<dyn Container>) -> impl Iterator<Item = (&'static str, Node)> {
-        container.clone().views().into_iter().filter(|(name, _)| self.shown.has(name))
+    fn views(&self, container: &Arc<dyn Container>) -> Result<impl Iterator<Item = (&'static str, Node)>> {
+        Ok(container.clone().views()?.into_iter().filter(|(name, _)| self.shown.has(name)))
     }
 
     /// Returns the names of the derived files that are shown.
-    fn derived(&self, container: &Arc<dyn Container>) -> impl Iterator<Item = &'static str> {
-        container.derived_files().into_iter().filter(|name| self.shown.has(name))
+    fn derived(&self, container: &Arc<dyn Container>) -> Result<impl Iterator<Item = &'static str>> {
+        Ok(container.derived_files()?.into_iter().filter(|name| self.shown.has(name)))
     }
 
-    fn names(&self) -> Vec<(&'static str, EntryKind)> {
+    fn names(&self) -> Result<Vec<(&'static str, EntryKind)>> {
         let mut names = vec![(ABOUT, EntryKind::Folder)];
         if let Some(container) = &self.container {
-            let views = self.views(container).map(|(name, view)| (name, view.kind()));
-            let derived = self.derived(container).map(|name| (name, EntryKind::File));
+            let views = self.views(container)?.map(|(name, view)| (name, view.kind()));
+            let derived = self.derived(container)?.map(|name| (name, EntryKind::File));
             names.splice(
                 0..0,
                 [(TREE, EntryKind::File), (BLOCKS, EntryKind::Folder)]
@@ -74,7 +74,7 @@ impl RootFolder {
                     .chain(derived),
             );
         }
-        names
+        Ok(names)
     }
 }
 
@@ -88,11 +88,13 @@ impl Folder for RootFolder {
     fn lookup(&self, name: &OsStr) -> Result<Option<Node>> {
         Ok(match (name.to_str(), &self.container) {
             (Some(ABOUT), _) => Some(Node::Folder(Arc::new(self.about.clone()))),
-            (Some(TREE), Some(container)) => Some(Node::File(File::new(container.tree(), Keeping::All))),
+            (Some(TREE), Some(container)) => {
+                Some(Node::File(File::new(container.tree_to_show()?, Keeping::All)))
+            }
             (Some(BLOCKS), Some(container)) => {
                 Some(Node::Folder(Arc::new(BlockFiles::new(container.clone()))))
             }
-            (Some(name), Some(container)) => match self.views(container).find(|(view, _)| *view == name) {
+            (Some(name), Some(container)) => match self.views(container)?.find(|(view, _)| *view == name) {
                 Some((_, view)) => Some(view),
                 None if self.shown.has(name) => container.clone().derived_file(name)?.map(Node::File),
                 None => None,
@@ -102,7 +104,7 @@ impl Folder for RootFolder {
     }
 
     fn list(&self, from: u64, take: &mut dyn FnMut(&OsStr, EntryKind) -> bool) -> Result<()> {
-        list(&self.names(), from, take)
+        list(&self.names()?, from, take)
     }
 
     fn is_slow(&self) -> bool {

@@ -60,7 +60,7 @@ fn block(container: &dyn Container, n: usize) -> Block {
 fn file(container: &Arc<dyn Container>, path: &str) -> Option<File> {
     let mut path = path.split('/');
     let first = path.next().unwrap();
-    let mut node = container.clone().views().into_iter().find(|(name, _)| *name == first)?.1;
+    let mut node = container.clone().views().unwrap().into_iter().find(|(name, _)| *name == first)?.1;
     for name in path {
         let Node::Folder(folder) = node else { return None };
         node = folder.lookup(OsStr::new(name)).unwrap()?;

@@ -13,3 +13,4 @@ mod damage;
 mod gsd;
 mod layouts;
 mod open;
+mod unreadable;

@@ -83,8 +83,8 @@ fn each_view_has_a_name_that_the_option_knows() {
         ["examples/sample.asdf", "examples/trajectory.gsd", "tests/fixtures/bloscpack/bcolz1.2.1_f8__0.blp"]
     {
         let container = open_path(&root.join(path)).unwrap();
-        let derived = container.derived_files();
-        let views = container.views().into_iter().map(|(name, _)| name).chain(derived);
+        let derived = container.derived_files().unwrap();
+        let views = container.views().unwrap().into_iter().map(|(name, _)| name).chain(derived);
         let unknown: Vec<_> =
             views.filter(|name| !format::view_names().any(|known| known == *name)).collect();
         assert!(unknown.is_empty(), "{path}: {unknown:?}");

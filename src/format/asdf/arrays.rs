@@ -18,7 +18,7 @@ use super::view::{AsdfFile, Directory, View};
 use crate::content::Text;
 use crate::content::folder::{File, Keeping, Node};
 use crate::content::path_folder::PathFolder;
-use crate::error::{self, Error};
+use crate::error::{self, Error, Result};
 use crate::format::Defect;
 
 pub(super) mod elements;
@@ -48,9 +48,10 @@ pub(super) use survey::{FoundArrays, surveyed};
 struct Resolved(FoundArrays);
 
 /// Returns the arrays of the tree, and those in other files that it refers to. They are found at the first
-/// call.
-pub(super) fn found(file: &AsdfFile) -> &FoundArrays {
-    &file.computed.get_or_compute(|| Resolved(resolved::resolved(file, surveyed(file)))).0
+/// call that succeeds.
+pub(super) fn found(file: &AsdfFile) -> Result<&FoundArrays> {
+    let surveyed = surveyed(file)?;
+    Ok(&file.computed.get_or_compute(|| Resolved(resolved::resolved(file, surveyed))).0)
 }
 
 /// True if [`found`] has been computed already.
@@ -77,8 +78,8 @@ impl View for Arrays {
     }
 }
 
-fn folder(file: &Arc<AsdfFile>) -> PathFolder<ArrayEntry> {
-    let items = &found(file).items;
+fn folder(file: &Arc<AsdfFile>) -> Result<PathFolder<ArrayEntry>> {
+    let items = &found(file)?.items;
     let file = file.clone();
     let make = move |entry: &ArrayEntry| {
         Ok(match entry {
@@ -88,7 +89,7 @@ fn folder(file: &Arc<AsdfFile>) -> PathFolder<ArrayEntry> {
             ArrayEntry::Link(target) => Node::Link(OsString::from(&**target)),
         })
     };
-    PathFolder::new(items, make).with_links(|entry| matches!(entry, ArrayEntry::Link(_)))
+    Ok(PathFolder::new(items, make).with_links(|entry| matches!(entry, ArrayEntry::Link(_))))
 }
 
 /// Returns the defects of arrays in other files.

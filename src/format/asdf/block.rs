@@ -9,7 +9,7 @@ use super::defect::AsdfDefect;
 use super::head;
 use super::header::{Generation, Header, LONGEST_FIELDS, PREFIX};
 use super::index::{self, Index};
-use crate::error::Result;
+use crate::error::{Result, if_readable};
 use crate::format::{self, Severity};
 use crate::source::{Source, Window, read_up_to};
 
@@ -46,30 +46,74 @@ pub struct Blocks {
 
 /// Finds all blocks of a file whose head ends at `head_end`.
 pub fn find(source: &dyn Source, size: u64, generation: Generation, head_end: u64) -> Result<Blocks> {
-    let (window, blocks) = (Window::new(source), Blocks::default());
-    let mut scan = BlockScan {
-        source,
-        size,
-        generation,
-        window,
-        index: None,
-        index_is_spent: false,
-        searches: 0,
-        blocks,
-    };
-    let few = if source.is_slow() { FEW_FROM_SERVER } else { FEW };
-    if !scan.is_short(head_end, few)? {
-        scan.index = index::find(source, size, head_end)?;
+    BlockSearch { size, generation, head_end, begun: None }.go_on(source)
+}
+
+/// A search for the blocks of a file. If a read fails, the search can be continued where it failed.
+#[derive(Debug)]
+pub struct BlockSearch {
+    /// The size of the file.
+    pub size: u64,
+    /// The specification that the file follows.
+    pub generation: Generation,
+    /// The end of the head.
+    pub head_end: u64,
+    /// The state before the block at which a read failed.
+    pub begun: Option<BegunWalk>,
+}
+
+/// The state of a walk before a block.
+#[derive(Debug)]
+pub struct BegunWalk {
+    /// The offset of the block.
+    at: u64,
+    index: Option<Index>,
+    index_is_spent: bool,
+    searches: usize,
+    blocks: Blocks,
+}
+
+impl BlockSearch {
+    /// Begins the search, or continues it after an error. Must not be called again after a success.
+    pub fn go_on(&mut self, source: &dyn Source) -> Result<Blocks> {
+        let mut scan = BlockScan {
+            source,
+            size: self.size,
+            generation: self.generation,
+            window: Window::new(source),
+            index: None,
+            index_is_spent: false,
+            searches: 0,
+            blocks: Blocks::default(),
+        };
+        let first = match self.begun.take() {
+            Some(BegunWalk { at, index, index_is_spent, searches, blocks }) => {
+                (scan.index, scan.index_is_spent, scan.searches) = (index, index_is_spent, searches);
+                scan.blocks = blocks;
+                Some(at)
+            }
+            None => scan.begin(self.head_end)?,
+        };
+        let mut end = End { offset: self.head_end, streamed: false };
+        if let Some(mut at) = first {
+            end = match scan.walk(&mut at) {
+                Ok(end) => end,
+                Err(error) => {
+                    let BlockScan { index, index_is_spent, searches, blocks, .. } = scan;
+                    self.begun = Some(BegunWalk { at, index, index_is_spent, searches, blocks });
+                    return Err(error);
+                }
+            };
+        }
+        finish(scan, self.head_end, end)
     }
-    let listed = scan.index.as_ref().and_then(|index| index.offsets.as_ref().ok());
-    scan.index_is_spent = !listed.is_some_and(|listed| is_ascending(listed));
-    let mut end = End { offset: head_end, streamed: false };
-    if let Some(first) = first_block(&mut scan, head_end)? {
-        end = scan.walk(first)?;
-    }
+}
+
+/// Adds the blocks that only the index lists, and compares the index with the blocks.
+fn finish(mut scan: BlockScan<'_>, head_end: u64, end: End) -> Result<Blocks> {
     scan.lost_in_front(head_end, end)?;
     if !scan.blocks.offsets.is_empty() {
-        scan.check_index(end);
+        scan.check_index(end)?;
     } else if let Some(index) = &scan.index {
         let offset = index.offset;
         scan.note(offset, None, AsdfDefect::IndexWithoutBlocks);
@@ -84,6 +128,14 @@ enum AfterBlock {
     Index(u64),
     EndOfFile,
     Neither(u64),
+}
+
+/// The result of adding a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum WalkStep {
+    /// The offset of the next block.
+    Next(u64),
+    End(End),
 }
 
 /// The end of the chain.
@@ -114,9 +166,25 @@ impl BlockScan<'_> {
         self.blocks.defects.push(defect.at(offset, block));
     }
 
+    /// Looks for the index, and returns the offset of the first block.
+    fn begin(&mut self, head_end: u64) -> Result<Option<u64>> {
+        let few = if self.source.is_slow() { FEW_FROM_SERVER } else { FEW };
+        if !self.is_short(head_end, few)? {
+            self.index = index::find(self.source, self.size, head_end)?;
+        }
+        let listed = self.index.as_ref().and_then(|index| index.offsets.as_ref().ok());
+        self.index_is_spent = !listed.is_some_and(|listed| is_ascending(listed));
+        first_block(self, head_end)
+    }
+
     fn header(&mut self, offset: u64) -> Result<Header> {
         let bytes = self.window.at(offset, LONGEST_FIELDS)?;
         Header::parse(self.generation, offset, bytes)
+    }
+
+    /// Returns the header at `offset`; `None` if there is none, or it is damaged.
+    fn sound_header(&mut self, offset: u64) -> Result<Option<Header>> {
+        if_readable(self.header(offset))
     }
 
     /// True if at most `few` sound blocks reach to the end of the file; the last may be streamed. Such a file
@@ -124,7 +192,7 @@ impl BlockScan<'_> {
     fn is_short(&mut self, head_end: u64, few: usize) -> Result<bool> {
         let Some(mut offset) = first::next_magic(self, head_end)? else { return Ok(false) };
         for _ in 0..few {
-            let Ok(header) = self.header(offset) else { break };
+            let Some(header) = self.sound_header(offset)? else { break };
             if header.streamed() {
                 // Sizes other than 0 show that the stream flag may be damaged.
                 let sizes = [header.allocated_size, header.used_size, header.data_size];
@@ -139,58 +207,77 @@ impl BlockScan<'_> {
         Ok(false)
     }
 
-    /// Follows the chain from the first block on.
-    fn walk(&mut self, first: u64) -> Result<End> {
-        let mut offset = first;
+    /// Follows the chain from the block at `at` on. If a read fails, `at` and the state are those before the
+    /// block at which it failed.
+    fn walk(&mut self, at: &mut u64) -> Result<End> {
         loop {
             if self.blocks.offsets.len() == MOST_BLOCKS {
-                self.note(offset, None, AsdfDefect::TooManyBlocks(MOST_BLOCKS));
-                return Ok(End { offset, streamed: false });
+                self.note(*at, None, AsdfDefect::TooManyBlocks(MOST_BLOCKS));
+                return Ok(End { offset: *at, streamed: false });
             }
-            self.ask_ahead(offset);
-            let n = self.blocks.offsets.len();
-            self.blocks.offsets.push(offset);
-            let end = match self.header(offset) {
-                Ok(header) if header.streamed() && header.data_offset() <= self.size => {
-                    self.check_streamed(n, &header)?;
-                    return Ok(End { offset: self.size, streamed: true });
-                }
-                Ok(header) => self.check_header(n, &header)?,
-                Err(error) if matches!(error.kind(), crate::Kind::System(_)) => return Err(error),
+            let Blocks { offsets, defects, distrusted } = &self.blocks;
+            let lens = (offsets.len(), defects.len(), distrusted.len());
+            let (index_is_spent, searches) = (self.index_is_spent, self.searches);
+            match self.step(*at) {
+                Ok(WalkStep::Next(next)) => *at = next,
+                Ok(WalkStep::End(end)) => return Ok(end),
                 Err(error) => {
-                    self.note(offset, Some(n), AsdfDefect::Header(error));
-                    first::likely_end(self, offset)?
+                    self.blocks.offsets.truncate(lens.0);
+                    self.blocks.defects.truncate(lens.1);
+                    self.blocks.distrusted.truncate(lens.2);
+                    (self.index_is_spent, self.searches) = (index_is_spent, searches);
+                    return Err(error);
                 }
-            };
-            let next = match end {
-                Some(end) => self.next(end)?,
-                None => AfterBlock::Neither(offset.saturating_add(PREFIX)),
-            };
-            offset = match next {
-                AfterBlock::Block(offset) => {
-                    if Some(offset) != end {
-                        let from = end.unwrap_or(offset);
-                        self.note(from, Some(n), AsdfDefect::Padding(offset - from));
-                    }
-                    offset
-                }
-                AfterBlock::Index(offset) => {
-                    self.behind_index(offset)?;
-                    return Ok(End { offset, streamed: false });
-                }
-                AfterBlock::EndOfFile => return Ok(End { offset: self.size, streamed: false }),
-                AfterBlock::Neither(from) => match self.by_index(n, end, from)? {
-                    Some(AfterBlock::Block(next)) => next,
-                    Some(_) => return Ok(End { offset: self.size, streamed: false }),
-                    // Only the next block's magic is damaged.
-                    None if end.is_some() && first::likely_end(self, from)?.is_some() => from,
-                    None => {
-                        self.trailing_bytes(n, end)?;
-                        return Ok(End { offset: end.unwrap_or(self.size), streamed: false });
-                    }
-                },
-            };
+            }
         }
+    }
+
+    /// Adds the block at `offset`.
+    fn step(&mut self, offset: u64) -> Result<WalkStep> {
+        self.ask_ahead(offset);
+        let n = self.blocks.offsets.len();
+        self.blocks.offsets.push(offset);
+        let end = match self.header(offset) {
+            Ok(header) if header.streamed() && header.data_offset() <= self.size => {
+                self.check_streamed(n, &header)?;
+                return Ok(WalkStep::End(End { offset: self.size, streamed: true }));
+            }
+            Ok(header) => self.check_header(n, &header)?,
+            Err(error) if error.is_of_reading() => return Err(error),
+            Err(error) => {
+                self.note(offset, Some(n), AsdfDefect::Header(error));
+                first::likely_end(self, offset)?
+            }
+        };
+        let next = match end {
+            Some(end) => self.next(end)?,
+            None => AfterBlock::Neither(offset.saturating_add(PREFIX)),
+        };
+        let end_at = |offset| WalkStep::End(End { offset, streamed: false });
+        Ok(match next {
+            AfterBlock::Block(offset) => {
+                if Some(offset) != end {
+                    let from = end.unwrap_or(offset);
+                    self.note(from, Some(n), AsdfDefect::Padding(offset - from));
+                }
+                WalkStep::Next(offset)
+            }
+            AfterBlock::Index(offset) => {
+                self.behind_index(offset)?;
+                end_at(offset)
+            }
+            AfterBlock::EndOfFile => end_at(self.size),
+            AfterBlock::Neither(from) => match self.by_index(n, end, from)? {
+                Some(AfterBlock::Block(next)) => WalkStep::Next(next),
+                Some(_) => end_at(self.size),
+                // Only the next block's magic is damaged.
+                None if end.is_some() && first::likely_end(self, from)?.is_some() => WalkStep::Next(from),
+                None => {
+                    self.trailing_bytes(n, end)?;
+                    end_at(end.unwrap_or(self.size))
+                }
+            },
+        })
     }
 
     /// Notes a defect if block `n` has flags of unknown meaning.
@@ -318,7 +405,7 @@ impl BlockScan<'_> {
 
     /// True if a block at `offset` ends where a block, the index or the end of the file follows.
     fn is_chained(&mut self, offset: u64) -> Result<bool> {
-        let Ok(header) = self.header(offset) else { return Ok(false) };
+        let Some(header) = self.sound_header(offset)? else { return Ok(false) };
         Ok(match header.end() {
             _ if header.streamed() => header.data_offset() <= self.size,
             Some(end) if end <= self.size => !matches!(self.next(end)?, AfterBlock::Neither(_)),
@@ -400,30 +487,32 @@ impl BlockScan<'_> {
     }
 
     /// Compares the index with the blocks.
-    fn check_index(&mut self, end: End) {
-        if self.only_looks_like_an_index(end) {
-            return;
+    fn check_index(&mut self, end: End) -> Result<()> {
+        if self.only_looks_like_an_index(end)? {
+            return Ok(());
         }
-        let Some(index) = self.index.take() else { return };
+        let Some(index) = self.index.take() else { return Ok(()) };
         let defect = match &index.offsets {
             Err(why) => AsdfDefect::BadIndex(why.clone()),
-            Ok(offsets) if *offsets == self.blocks.offsets => return,
+            Ok(offsets) if *offsets == self.blocks.offsets => return Ok(()),
             Ok(offsets) => stale(offsets, &self.blocks.offsets),
         };
         self.note(index.offset, None, defect);
+        Ok(())
     }
 
     /// True if the index that was found lies in a block's data.
-    fn only_looks_like_an_index(&mut self, end: End) -> bool {
-        let Some(offset) = self.index.as_ref().map(|index| index.offset) else { return false };
-        offset < end.offset && (end.streamed || self.covers(offset))
+    fn only_looks_like_an_index(&mut self, end: End) -> Result<bool> {
+        let Some(offset) = self.index.as_ref().map(|index| index.offset) else { return Ok(false) };
+        Ok(offset < end.offset && (end.streamed || self.covers(offset)?))
     }
 
     /// True if `offset` lies in the last block that begins before it.
-    fn covers(&mut self, offset: u64) -> bool {
+    fn covers(&mut self, offset: u64) -> Result<bool> {
         let n = self.blocks.offsets.partition_point(|start| *start <= offset);
-        let Some(start) = n.checked_sub(1).map(|n| self.blocks.offsets[n]) else { return false };
-        self.header(start).ok().and_then(|header| header.end()).is_some_and(|end| offset < end)
+        let Some(start) = n.checked_sub(1).map(|n| self.blocks.offsets[n]) else { return Ok(false) };
+        let end = self.sound_header(start)?.and_then(|header| header.end());
+        Ok(end.is_some_and(|end| offset < end))
     }
 }
 

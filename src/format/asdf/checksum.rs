@@ -9,7 +9,7 @@ use md5::{Digest, Md5};
 
 use super::header::{Header, Layout};
 use crate::content::Content;
-use crate::error::Result;
+use crate::error::{Result, if_readable};
 use crate::format::Verified;
 
 /// Bytes hashed at once.
@@ -30,10 +30,13 @@ pub fn verify(
     if header.label_text().is_empty() {
         return Ok(Verified::Mismatch);
     }
-    // A stream that can't be decoded matches no checksum.
-    let fits =
-        decoded().and_then(|decoded| md5_of(&*decoded)).is_ok_and(|md5| md5[..] == header.checksum[..]);
-    Ok(if fits { Verified::Decoded } else { Verified::Mismatch })
+    // A damaged stream matches no checksum.
+    let md5 = if_readable(decoded().and_then(|decoded| md5_of(&*decoded)))?;
+    Ok(if md5.is_some_and(|md5| md5[..] == header.checksum[..]) {
+        Verified::Decoded
+    } else {
+        Verified::Mismatch
+    })
 }
 
 fn md5_of(content: &dyn Content) -> Result<[u8; 16]> {

@@ -72,9 +72,8 @@ impl Container for AsdfFile {
         self.stored.verify(n)
     }
 
-    fn arrays(&self) -> Option<&ArrayPaths> {
-        self.block_count().ok()?;
-        Some(&arrays::found(self).of_blocks)
+    fn arrays(&self) -> Result<Option<&ArrayPaths>> {
+        Ok(Some(&arrays::found(self)?.of_blocks))
     }
 
     fn knows_arrays(&self) -> bool {
@@ -85,13 +84,19 @@ impl Container for AsdfFile {
         arrays::each(self, beside, take)
     }
 
-    fn views(self: Arc<Self>) -> Vec<(&'static str, Node)> {
+    fn views(self: Arc<Self>) -> Result<Vec<(&'static str, Node)>> {
         let folders = self.views.iter().filter(|view| !view.is_file());
-        folders.filter_map(|view| Some((view.name(), view.node(&self)?))).collect()
+        Ok(folders.filter_map(|view| Some((view.name(), view.node(&self)?))).collect())
     }
 
-    fn derived_files(&self) -> Vec<&'static str> {
-        self.files().filter(|view| view.is_there(self)).map(View::name).collect()
+    fn derived_files(&self) -> Result<Vec<&'static str>> {
+        let mut names = Vec::new();
+        for view in self.files() {
+            if view.is_there(self)? {
+                names.push(view.name());
+            }
+        }
+        Ok(names)
     }
 
     fn derived_file(self: Arc<Self>, name: &str) -> Result<Option<File>> {

@@ -13,7 +13,7 @@ use super::sources::{Mention, Sources, Target, replaced, sources};
 use super::view::{AsdfFile, View};
 use crate::content::folder::{EntryKind, File, Folder, Keeping, Node, Renewal, Signature};
 use crate::content::{Content, Pieces, Text};
-use crate::error::{self, Error, Result};
+use crate::error::{Error, Result};
 use crate::format::{Defect, Severity};
 
 const ENDING: &str = ".asdf";
@@ -70,7 +70,7 @@ impl ExplodedFolder {
     fn block_file(&self, n: usize) -> Result<Option<File>> {
         let offset = match self.file.offset(n) {
             Ok(offset) => offset,
-            Err(error) if matches!(error.kind(), error::Kind::System(_)) => return Err(error),
+            Err(error) if error.is_of_reading() => return Err(error),
             Err(_) => return Ok(None),
         };
         let header = self.file.header(offset);
@@ -143,13 +143,17 @@ impl Folder for ExplodedFolder {
 
 /// Returns the parts of the exploded form. They are made at the first call.
 fn parts(file: &AsdfFile) -> Result<&ExplodedParts> {
-    let make = || {
+    let make = || -> Result<ExplodedParts> {
         let found = sources(file)?;
         let stem = stem(file.source.path().file_name().unwrap_or_default().as_bytes());
         let tree = exploded_tree(file, found, stem)?;
         Ok(ExplodedParts { tree, front: found.front.clone().into() })
     };
-    file.computed.get_or_compute(make).as_ref().map_err(Error::clone)
+    let made = file.computed.get_or_try_compute(|| match make() {
+        Err(error) if error.is_of_reading() => Err(error),
+        made => Ok(made),
+    });
+    made?.as_ref().map_err(Error::clone)
 }
 
 /// Makes a file with only block `n`. Header and data are read from the source, not copied.

@@ -24,6 +24,7 @@ use crate::content::folder::{File, Keeping, Node, Renewal};
 use crate::content::path_folder::{Item, Items, PathFolder};
 use crate::content::path_tree::{Id, PathTree};
 use crate::content::shared_path::SharedPath;
+use crate::error::{Result, if_readable};
 use crate::format::Defect;
 
 mod build;
@@ -82,34 +83,36 @@ impl View for Fits {
     }
 }
 
-fn folder(file: &Arc<AsdfFile>) -> PathFolder<FitsEntry> {
-    let Entries(items) = file.computed.get_or_compute(|| Entries(shown(file)));
+fn folder(file: &Arc<AsdfFile>) -> Result<PathFolder<FitsEntry>> {
+    let Entries(items) = file.computed.get_or_try_compute(|| shown(file).map(Entries))?;
     let file = file.clone();
     let make = move |shown: &FitsEntry| {
         Ok(match shown {
-            FitsEntry::Array(number) => Node::File(array_file(&file, *number)),
-            FitsEntry::Document(number) => Node::File(document_file(&file, *number)),
+            FitsEntry::Array(number) => Node::File(array_file(&file, *number)?),
+            FitsEntry::Document(number) => Node::File(document_file(&file, *number)?),
             FitsEntry::Link(target) => Node::Link(OsString::from(&**target)),
         })
     };
-    PathFolder::new(items, make).with_links(|shown| matches!(shown, FitsEntry::Link(_)))
+    Ok(PathFolder::new(items, make).with_links(|shown| matches!(shown, FitsEntry::Link(_))))
 }
 
 fn is_slow(file: &AsdfFile) -> bool {
     // The numbers of world coordinates may lie in blocks that must be decoded first.
-    let is_slow = |Entries(items): &Entries| items.is_empty() || !nodes_of(file).solutions.is_empty();
+    let is_slow = |Entries(items): &Entries| {
+        items.is_empty() || !nodes_of(file).is_ok_and(|nodes| nodes.solutions.is_empty())
+    };
     file.computed.get().is_none_or(is_slow)
 }
 
 /// Returns the nodes that the survey found for this view.
-fn nodes_of(file: &AsdfFile) -> &Nodes {
-    arrays::surveyed(file);
-    file.computed.get_or_compute(Nodes::default)
+fn nodes_of(file: &AsdfFile) -> Result<&Nodes> {
+    arrays::surveyed(file)?;
+    Ok(file.computed.get_or_compute(Nodes::default))
 }
 
 /// Returns all files and links.
-fn shown(file: &AsdfFile) -> Items<FitsEntry> {
-    let found = arrays::found(file);
+fn shown(file: &AsdfFile) -> Result<Items<FitsEntry>> {
+    let found = arrays::found(file)?;
     let of_arrays = same_paths::with_ending(found, ENDING, |item| match &item.what {
         ArrayEntry::Array(array) => image::can_be(array),
         ArrayEntry::Mask(masked) => image::has_axes(&masked.of),
@@ -126,15 +129,15 @@ fn shown(file: &AsdfFile) -> Items<FitsEntry> {
             },
         })
         .collect();
-    let Nodes { documents, mentions, .. } = nodes_of(file);
+    let Nodes { documents, mentions, .. } = nodes_of(file)?;
     if documents.is_empty() {
-        return Items::new(items);
+        return Ok(Items::new(items));
     }
     let mut places = FreePlaces::new(&items);
     let mut of_documents = Vec::with_capacity(documents.len());
     for (number, (path, _)) in documents.iter().enumerate() {
         let Some((item, folder)) = places.item(path, FitsEntry::Document(number)) else {
-            return Items::new(items);
+            return Ok(Items::new(items));
         };
         of_documents.push((folder, item.file.clone()));
         items.push(item);
@@ -144,7 +147,7 @@ fn shown(file: &AsdfFile) -> Items<FitsEntry> {
         let link = target.and_then(|target| places.link(path, target));
         items.extend(link);
     }
-    Items::new(items)
+    Ok(Items::new(items))
 }
 
 /// Paths of described files, and the names that are taken.
@@ -188,9 +191,10 @@ impl FreePlaces {
 }
 
 /// Returns the file of the array or mask with this number.
-fn array_file(file: &Arc<AsdfFile>, number: usize) -> File {
-    let (found, nodes) = (arrays::found(file), nodes_of(file));
-    let nothing = || File::new(Arc::new(Text::default()), Keeping::Nothing);
+fn array_file(file: &Arc<AsdfFile>, number: usize) -> Result<File> {
+    let found = arrays::found(file)?;
+    let nodes = nodes_of(file)?;
+    let nothing = || Ok(File::new(Arc::new(Text::default()), Keeping::Nothing));
     let Some(item) = found.items.get(number) else { return nothing() };
     let mut path: Vec<&str> = item.components().collect();
     if let Some(last) = path.last_mut() {
@@ -200,7 +204,7 @@ fn array_file(file: &Arc<AsdfFile>, number: usize) -> File {
         true => (None, None),
         false => nodes.of_array(&path),
     };
-    let solution = wcs.and_then(|wcs| solution(file, wcs));
+    let solution = wcs.map(|wcs| solution(file, wcs)).transpose()?.flatten();
     let mut header = Vec::new();
     let make = |elements: &Elements| {
         let (text, content) = build::of_array(elements, &path, unit, solution.as_ref())?;
@@ -213,7 +217,7 @@ fn array_file(file: &Arc<AsdfFile>, number: usize) -> File {
         ArrayEntry::Link(_) | ArrayEntry::Reference(..) => return nothing(),
     };
     tell_apart(&mut made, &header);
-    made
+    Ok(made)
 }
 
 /// Adds the header to the file's renewal signature: a file with another header counts as changed.
@@ -226,18 +230,26 @@ fn tell_apart(file: &mut File, header: &[u8]) {
 }
 
 /// Computes the world coordinates of an array. Their numbers may lie in blocks.
-fn solution(file: &Arc<AsdfFile>, wcs: &wcs::Wcs) -> Option<wcs::Solution> {
-    let numbers = wcs.numbers().into_iter().map(|numbers| match numbers {
-        values::Numbers::Written(numbers) => Some(numbers.clone()),
-        values::Numbers::InBlock(array) => elements_of(file, array).and_then(image::numbers).ok(),
-    });
-    wcs.solve(&numbers.collect::<Option<Vec<_>>>()?)
+fn solution(file: &Arc<AsdfFile>, wcs: &wcs::Wcs) -> Result<Option<wcs::Solution>> {
+    let mut all = Vec::new();
+    for numbers in wcs.numbers() {
+        let numbers = match numbers {
+            values::Numbers::Written(numbers) => numbers.clone(),
+            values::Numbers::InBlock(array) => {
+                let numbers = elements_of(file, array).and_then(image::numbers);
+                let Some(numbers) = if_readable(numbers)? else { return Ok(None) };
+                numbers
+            }
+        };
+        all.push(numbers);
+    }
+    Ok(wcs.solve(&all))
 }
 
 /// Returns the FITS file described by a node of the tree; `number` is the index in `Nodes::documents`.
-fn document_file(file: &Arc<AsdfFile>, number: usize) -> File {
-    let Some((_, document)) = nodes_of(file).documents.get(number) else {
-        return File::new(Arc::new(Text::default()), Keeping::Nothing);
+fn document_file(file: &Arc<AsdfFile>, number: usize) -> Result<File> {
+    let Some((_, document)) = nodes_of(file)?.documents.get(number) else {
+        return Ok(File::new(Arc::new(Text::default()), Keeping::Nothing));
     };
     let mut headers = Vec::new();
     let mut made = file_of_all(file, &document.arrays(), |elements| {
@@ -246,5 +258,5 @@ fn document_file(file: &Arc<AsdfFile>, number: usize) -> File {
         Ok(content)
     });
     tell_apart(&mut made, &headers);
-    made
+    Ok(made)
 }

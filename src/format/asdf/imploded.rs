@@ -11,7 +11,7 @@ use super::sources::{Mention, Target, are_known, replaced, sources};
 use super::view::{AsdfFile, View};
 use crate::content::folder::{File, Keeping, Node, Renewal, Signature};
 use crate::content::{Content, Pieces, Slice, Text, read_exact_at};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, if_readable};
 
 /// The most other files that are held open for `imploded.asdf`.
 const MOST_FILES: usize = 1000;
@@ -42,16 +42,22 @@ impl View for Imploded {
     }
 
     fn node(&self, file: &Arc<AsdfFile>) -> Option<Node> {
-        self.is_there(file).then(|| Node::File(imploded_file(file)))
+        match self.is_there(file) {
+            Ok(true) => Some(Node::File(imploded_file(file))),
+            Ok(false) => None,
+            Err(error) => Some(Node::File(File::unreadable(error))),
+        }
     }
 
     /// True if an array of the tree is in another file. Searches the text for the names of files before the
     /// tree is parsed.
-    fn is_there(&self, file: &AsdfFile) -> bool {
-        let may_name = || MayNameFiles(names_files(&*file.tree()).unwrap_or(false));
+    fn is_there(&self, file: &AsdfFile) -> Result<bool> {
+        if !file.computed.get_or_try_compute(|| names_files(&*file.tree()).map(MayNameFiles))?.0 {
+            return Ok(false);
+        }
         let is_external = |mention: &Mention| matches!(mention.target, Target::External(_));
-        file.computed.get_or_compute(may_name).0
-            && sources(file).is_ok_and(|sources| sources.mentions.iter().any(is_external))
+        let sources = if_readable(sources(file))?;
+        Ok(sources.is_some_and(|sources| sources.mentions.iter().any(is_external)))
     }
 
     fn is_sought_slowly(&self, file: &AsdfFile) -> bool {

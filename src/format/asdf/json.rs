@@ -13,7 +13,7 @@
 use std::sync::Arc;
 
 use super::view::{AsdfFile, View};
-use crate::content::folder::{File, Keeping, Node};
+use crate::content::folder::{File, Node};
 use crate::content::{Content, Text};
 use crate::decode::generated::{Generated, Generator, Measured, Measuring};
 use crate::error::{Error, Result};
@@ -92,16 +92,17 @@ impl View for Json {
 
 fn json_file(file: &AsdfFile, tags: Tags) -> File {
     let tree = file.tree();
-    let both = match file.computed.get_or_compute(|| in_turn(tree.len(), || measure(tree.clone()))) {
-        Ok(both) => both,
-        Err(error) => return unreadable(error.clone()),
+    let measured = file.computed.get_or_try_compute(|| match in_turn(tree.len(), || measure(tree.clone())) {
+        Err(error) if error.is_of_reading() => Err(error),
+        measured => Ok(measured),
+    });
+    let both = match measured {
+        Ok(Ok(both)) => both,
+        Ok(Err(error)) => return File::unreadable(error.clone()),
+        Err(error) => return File::unreadable(error),
     };
     let text = JsonText { tree, tags, merges: both.merges.clone() };
     both.texts[tags as usize].file(text, &file.context.cache)
-}
-
-fn unreadable(error: Error) -> File {
-    File { content: Err(error), ..File::new(Arc::new(Text::default()), Keeping::Nothing) }
 }
 
 fn measure(tree: Arc<dyn Content>) -> Result<BothMeasured> {

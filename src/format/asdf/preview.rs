@@ -47,20 +47,20 @@ impl View for Previews {
     }
 }
 
-fn folder(file: &Arc<AsdfFile>) -> PathFolder<FileOrLink> {
-    let Pictures(items) = file.computed.get_or_compute(|| Pictures(previews(file)));
+fn folder(file: &Arc<AsdfFile>) -> Result<PathFolder<FileOrLink>> {
+    let Pictures(items) = file.computed.get_or_try_compute(|| previews(file).map(Pictures))?;
     let file = file.clone();
     let make = move |entry: &FileOrLink| match entry {
-        FileOrLink::Array(number) => Ok(Node::File(picture_file(&file, *number))),
+        FileOrLink::Array(number) => Ok(Node::File(picture_file(&file, *number)?)),
         FileOrLink::Link(target) => Ok(Node::Link(OsString::from(&**target))),
     };
-    PathFolder::new(items, make).with_links(|entry| matches!(entry, FileOrLink::Link(_)))
+    Ok(PathFolder::new(items, make).with_links(|entry| matches!(entry, FileOrLink::Link(_))))
 }
 
-fn previews(file: &AsdfFile) -> Items<FileOrLink> {
-    with_ending(arrays::found(file), ENDING, |item| {
+fn previews(file: &AsdfFile) -> Result<Items<FileOrLink>> {
+    Ok(with_ending(arrays::found(file)?, ENDING, |item| {
         !is_mask(item) && matches!(&item.what, ArrayEntry::Array(array) if is_image(array))
-    })
+    }))
 }
 
 /// True if an array can be shown: one or several planes of numbers.
@@ -72,15 +72,16 @@ fn is_image(array: &Ndarray) -> bool {
 }
 
 /// Returns the picture of the array with this number.
-fn picture_file(file: &Arc<AsdfFile>, number: usize) -> File {
-    let Some(ArrayEntry::Array(array)) = arrays::found(file).items.get(number).map(|item| &item.what) else {
-        return File::new(Arc::new(Text::default()), Keeping::Nothing);
+fn picture_file(file: &Arc<AsdfFile>, number: usize) -> Result<File> {
+    let item = arrays::found(file)?.items.get(number);
+    let Some(ArrayEntry::Array(array)) = item.map(|item| &item.what) else {
+        return Ok(File::new(Arc::new(Text::default()), Keeping::Nothing));
     };
     let turned = turned(array);
-    file_of(file, turned.as_ref().unwrap_or(array), |elements| {
+    Ok(file_of(file, turned.as_ref().unwrap_or(array), |elements| {
         let picture = picture::Picture::new(elements, turned.is_some(), &file.context.cache)?;
         Ok(Arc::new(picture) as Arc<dyn Content>)
-    })
+    }))
 }
 
 /// Returns an array with rows and columns exchanged, if the elements of a column lie closer together than
@@ -118,11 +119,13 @@ impl View for Displayed {
     }
 
     fn node(&self, file: &Arc<AsdfFile>) -> Option<Node> {
-        Some(Node::File(picture_file(file, displayed(file)?)))
+        let number = displayed(file).transpose()?;
+        let made = number.and_then(|number| picture_file(file, number));
+        Some(Node::File(made.unwrap_or_else(File::unreadable)))
     }
 
-    fn is_there(&self, file: &AsdfFile) -> bool {
-        displayed(file).is_some()
+    fn is_there(&self, file: &AsdfFile) -> Result<bool> {
+        Ok(displayed(file)?.is_some())
     }
 
     fn is_sought_slowly(&self, file: &AsdfFile) -> bool {
@@ -137,16 +140,15 @@ impl View for Displayed {
 
 /// Returns the number of the array at the key `data` of the root, if it can be shown. Searches the text of
 /// the tree for the key before the tree is parsed.
-fn displayed(file: &AsdfFile) -> Option<usize> {
-    let may_be = || MayBeDisplayed(has_line(&*file.tree()).unwrap_or(false));
-    if !file.computed.get_or_compute(may_be).0 {
-        return None;
+fn displayed(file: &AsdfFile) -> Result<Option<usize>> {
+    if !file.computed.get_or_try_compute(|| has_line(&*file.tree()).map(MayBeDisplayed))?.0 {
+        return Ok(None);
     }
     let is_it = |item: &Item<ArrayEntry>| {
         let is_there = item.components().eq([ARRAY]);
         is_there && matches!(&item.what, ArrayEntry::Array(array) if is_image(array))
     };
-    arrays::found(file).items.iter().position(is_it)
+    Ok(arrays::found(file)?.items.iter().position(is_it))
 }
 
 /// Bytes read at once.

@@ -9,8 +9,7 @@ use std::sync::Arc;
 use super::arrays::{self, ArrayEntry};
 use super::ndarray::Ndarray;
 use super::view::{AsdfFile, View};
-use crate::content::Text;
-use crate::content::folder::{File, Keeping, Node};
+use crate::content::folder::{File, Node};
 use crate::content::path_folder::{Item, Items};
 use crate::content::zarr;
 use crate::decode::generated::Measured;
@@ -29,7 +28,7 @@ const IS_MASK: &str = "it is the mask of an array";
 pub(super) struct Refs;
 
 /// Result of measuring the text, kept in `AsdfFile::computed`.
-struct RefsMeasured(Result<Measured>);
+struct RefsMeasured(Measured);
 
 impl View for Refs {
     fn name(&self) -> &'static str {
@@ -47,12 +46,9 @@ impl View for Refs {
 
 fn refs_file(file: &Arc<AsdfFile>) -> File {
     let text = RefsText(FileArrays(file.clone()));
-    let RefsMeasured(measured) = file.computed.get_or_compute(|| RefsMeasured(Measured::of(&text)));
-    match measured {
-        Ok(measured) => measured.file(text, &file.context.cache),
-        Err(error) => {
-            File { content: Err(error.clone()), ..File::new(Arc::new(Text::default()), Keeping::Nothing) }
-        }
+    match file.computed.get_or_try_compute(|| Measured::of(&text).map(RefsMeasured)) {
+        Ok(RefsMeasured(measured)) => measured.file(text, &file.context.cache),
+        Err(error) => File::unreadable(error),
     }
 }
 
@@ -61,8 +57,8 @@ fn refs_file(file: &Arc<AsdfFile>) -> File {
 struct FileArrays(Arc<AsdfFile>);
 
 impl FileArrays {
-    fn items(&self) -> &Items<ArrayEntry> {
-        &arrays::found(&self.0).items
+    fn items(&self) -> Result<&Items<ArrayEntry>> {
+        Ok(&arrays::found(&self.0)?.items)
     }
 
     /// Returns the chunks of an item.
@@ -74,7 +70,7 @@ impl FileArrays {
         };
         let folder = item.folder.names().into_iter();
         let own = item.file.strip_suffix(ENDING).unwrap_or(&item.file);
-        if !self.items().numbers_below(folder.chain([own])).is_empty() {
+        if !self.items()?.numbers_below(folder.chain([own])).is_empty() {
             return Err("a group has the same path".into());
         }
         Plan::of(&self.0, array, path_of(item)).map(Listed::Array)
@@ -82,7 +78,8 @@ impl FileArrays {
 
     /// Returns the array that item `n` links to.
     fn linked(&self, n: usize, target: &str) -> std::result::Result<&Arc<Ndarray>, Left> {
-        let behind = self.items().numbers_behind(n, target).next().and_then(|n| self.items().get(n));
+        let items = self.items()?;
+        let behind = items.numbers_behind(n, target).next().and_then(|n| items.get(n));
         array_of(behind.filter(|_| target.ends_with(ENDING)).ok_or_else(|| no_array(target))?)
     }
 }
@@ -95,11 +92,11 @@ impl ReferencedArrays for FileArrays {
     }
 
     fn array(&self, n: usize) -> Result<Option<Listed<Plan>>> {
-        self.items().get(n).map(|item| self.plan(n, item).or_else(Left::result)).transpose()
+        self.items()?.get(n).map(|item| self.plan(n, item).or_else(Left::result)).transpose()
     }
 
     fn path(&self, n: usize) -> Result<String> {
-        Ok(self.items().get(n).map(path_of).unwrap_or_default().join("/"))
+        Ok(self.items()?.get(n).map(path_of).unwrap_or_default().join("/"))
     }
 }
 

@@ -56,7 +56,11 @@ pub(super) struct Sources {
 
 /// Returns the block references of the arrays of a tree. They are found at the first call.
 pub(super) fn sources(file: &AsdfFile) -> Result<&Sources> {
-    file.computed.get_or_compute(|| find(&*file.tree())).as_ref().map_err(Clone::clone)
+    let found = file.computed.get_or_try_compute(|| match find(&*file.tree()) {
+        Err(error) if error.is_of_reading() => Err(error),
+        found => Ok(found),
+    });
+    found?.as_ref().map_err(Clone::clone)
 }
 
 /// True if [`sources`] has been computed already.

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use lru::LruCache;
 
-use super::block::{self, Blocks};
+use super::block::{BlockSearch, Blocks};
 use super::chain::{self, EncodingChain};
 use super::growth::Growing;
 use super::head::{self, Head};
@@ -14,9 +14,10 @@ use super::header::{Header, LONGEST_FIELDS, Layout};
 use super::{checksum, defect, facts};
 use crate::codec::{self, Codec, StoredStream, StreamName};
 use crate::content::{Content, Slice, Soundness};
-use crate::error::{Error, Kind, Result};
+use crate::error::{Error, Kind, Result, if_readable};
 use crate::format::{Block, Context, Defect, Facts, Verified};
 use crate::source::{Source, SourceStat, read_up_to};
+use crate::sync::locked;
 
 /// The number of decoded contents kept between two opens of a block, so that its readers share decoded bytes.
 const KEPT_CONTENTS: NonZeroUsize = NonZeroUsize::new(64).expect("64 is not zero");
@@ -28,7 +29,9 @@ pub(super) struct StoredFile {
     pub(super) source_stat: SourceStat,
     pub(super) context: Context,
     pub(super) head: Head,
-    blocks: OnceLock<Result<Blocks>>,
+    blocks: OnceLock<Blocks>,
+    /// The search for the blocks, which is continued after an error.
+    search: Mutex<BlockSearch>,
     contents: Mutex<LruCache<usize, Arc<dyn Content>>>,
     /// The faults in the data of blocks that are no longer among `contents`.
     troubles: Mutex<BTreeMap<usize, DataFault>>,
@@ -61,12 +64,19 @@ impl StoredFile {
         source_stat: SourceStat,
         head: Head,
     ) -> Self {
+        let search = BlockSearch {
+            size: source_stat.size,
+            generation: head.generation,
+            head_end: head.end,
+            begun: None,
+        };
         Self {
             source,
             source_stat,
             context: context.clone(),
             head,
             blocks: OnceLock::new(),
+            search: Mutex::new(search),
             contents: Mutex::new(LruCache::new(KEPT_CONTENTS)),
             troubles: Mutex::new(BTreeMap::new()),
             growing: OnceLock::new(),
@@ -75,16 +85,20 @@ impl StoredFile {
 
     /// Sets the offsets of the blocks, which are then not searched for.
     pub(super) fn with_blocks_at(self, offsets: Vec<u64>) -> Self {
-        Self { blocks: OnceLock::from(Ok(Blocks { offsets, ..Blocks::default() })), ..self }
+        Self { blocks: OnceLock::from(Blocks { offsets, ..Blocks::default() }), ..self }
     }
 
-    /// Returns the blocks, which are found at the first call.
+    /// Returns the blocks, which are found at the first call. If that fails, the next call goes on.
     pub(super) fn blocks(&self) -> Result<&Blocks> {
-        let found = self.blocks.get_or_init(|| {
-            block::find(&*self.source, self.source_stat.size, self.head.generation, self.head.end)
-                .map_err(|error| error.of(self.source.path()))
-        });
-        found.as_ref().map_err(Clone::clone)
+        if let Some(blocks) = self.blocks.get() {
+            return Ok(blocks);
+        }
+        let mut search = locked(&self.search);
+        if let Some(blocks) = self.blocks.get() {
+            return Ok(blocks);
+        }
+        let found = search.go_on(&*self.source).map_err(|error| error.of(self.source.path()))?;
+        Ok(self.blocks.get_or_init(|| found))
     }
 
     /// True if the blocks have not been searched for yet.
@@ -102,16 +116,20 @@ impl StoredFile {
         Ok(self.blocks()?.offsets.len())
     }
 
-    /// Returns block `n`, from 0, in file order. Fails only if there is no such block or the blocks can't be
-    /// found.
+    /// Returns block `n`, from 0, in file order. Fails only if there is no such block, or the blocks or the
+    /// header can't be read now.
     pub(super) fn block(&self, n: usize) -> Result<Block> {
         let offset = self.offset(n)?;
         let block = match self.header(offset) {
             Ok(header) => Block {
-                facts: self.facts(n, &header),
+                facts: self.facts(n, &header)?,
                 streamed: header.streamed(),
-                content: self.content(n, &header).map_err(|error| error.in_block(n as u64)),
+                content: match self.content(n, &header) {
+                    Err(error) if error.is_of_reading() => return Err(error),
+                    content => content.map_err(|error| error.in_block(n as u64)),
+                },
             },
+            Err(error) if error.is_of_reading() => return Err(error),
             Err(error) => Block {
                 facts: facts::unknown(offset),
                 streamed: false,
@@ -169,20 +187,19 @@ impl StoredFile {
 
     /// Returns the defects found so far, of the head first.
     pub(super) fn defects(&self) -> Vec<Defect> {
-        let blocks = self.blocks.get().and_then(|found| found.as_ref().ok());
+        let blocks = self.blocks.get();
         let mut defects = self.head.defects.clone();
         defects.extend(blocks.iter().flat_map(|blocks| blocks.defects.iter().cloned()));
         defects.extend(self.troubles());
         defects
     }
 
-    /// Returns the decoded size of a block; `None` if its header can't be read.
-    pub(super) fn decoded_size(&self, n: usize) -> Option<u64> {
-        let header = self.header(self.offset(n).ok()?).ok()?;
-        match header.streamed() {
-            true => self.stored(n, &header).ok().map(|stored| stored.len()),
-            false => Some(header.data_size),
-        }
+    /// Returns the decoded size of a block; `None` if there is no such block or its header is damaged.
+    pub(super) fn decoded_size(&self, n: usize) -> Result<Option<u64>> {
+        let Some(header) = if_readable(self.offset(n).and_then(|offset| self.header(offset)))? else {
+            return Ok(None);
+        };
+        Ok(if header.streamed() { Some(self.stored(n, &header)?.len()) } else { Some(header.data_size) })
     }
 
     /// Returns the offset of a block in the file.
@@ -302,12 +319,14 @@ impl StoredFile {
     }
 
     /// Returns the facts of a block's header, with the names in its encoding chain.
-    fn facts(&self, n: usize, header: &Header) -> Facts {
-        let compression = match header.encoded() {
-            true => self.stored(n, header).and_then(|stored| Ok(read_chain(&stored)?.0.to_string())),
-            false => Ok(header.label_text().escape_ascii().to_string()),
+    fn facts(&self, n: usize, header: &Header) -> Result<Facts> {
+        let compression = if header.encoded() {
+            let chain = self.stored(n, header).and_then(|stored| Ok(read_chain(&stored)?.0.to_string()));
+            if_readable(chain)?.unwrap_or_else(|| "?".to_owned())
+        } else {
+            header.label_text().escape_ascii().to_string()
         };
-        facts::of(header, compression.unwrap_or_else(|_| "?".to_owned()))
+        Ok(facts::of(header, compression))
     }
 
     fn kept(&self) -> std::sync::MutexGuard<'_, LruCache<usize, Arc<dyn Content>>> {
@@ -358,6 +377,7 @@ fn read_chain(stored: &Slice) -> Result<(EncodingChain, u64)> {
     while read < head.len() {
         match stored.read_at(read as u64, &mut head[read..]) {
             Ok(more @ 1..) => read += more,
+            Err(error) if error.is_of_reading() => return Err(error),
             // The bytes up to here may hold the whole chain.
             Ok(0) | Err(_) => break,
         }

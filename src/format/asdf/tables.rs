@@ -15,6 +15,7 @@ use super::arrays::surveyed;
 use super::view::{AsdfFile, Collector, Directory, View};
 use crate::content::folder::Node;
 use crate::content::path_folder::PathFolder;
+use crate::error::Result;
 use crate::format::Defect;
 
 mod columns;
@@ -54,8 +55,8 @@ impl View for Tables {
     }
 }
 
-fn folder(file: &Arc<AsdfFile>) -> PathFolder<TableEntry> {
-    surveyed(file);
+fn folder(file: &Arc<AsdfFile>) -> Result<PathFolder<TableEntry>> {
+    surveyed(file)?;
     let items = &file.computed.get_or_compute(FoundTables::default).items;
     let file = file.clone();
     let make = move |entry: &TableEntry| {
@@ -64,5 +65,5 @@ fn folder(file: &Arc<AsdfFile>) -> PathFolder<TableEntry> {
             TableEntry::Link(target) => Node::Link(OsString::from(&**target)),
         })
     };
-    PathFolder::new(items, make).with_links(|entry| matches!(entry, TableEntry::Link(_)))
+    Ok(PathFolder::new(items, make).with_links(|entry| matches!(entry, TableEntry::Link(_))))
 }

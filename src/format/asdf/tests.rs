@@ -49,7 +49,7 @@ fn the_example_of_the_document_is_a_view() {
     let source = Arc::new(MemorySource(file_with_table()));
     let context = Context::new(Arc::new(Cache::new(1 << 20)));
     let file = Arc::new(AsdfFile::open(source, &context, VIEWS).unwrap());
-    let names: Vec<_> = file.clone().views().into_iter().map(|(name, _)| name).collect();
+    let names: Vec<_> = file.clone().views().unwrap().into_iter().map(|(name, _)| name).collect();
     assert_eq!(names, ["arrays", "csv"]);
 
     let below = folder(folder(csv::Csv.node(&file)).lookup("a".as_ref()).unwrap());

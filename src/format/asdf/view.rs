@@ -47,9 +47,9 @@ pub(super) trait View: Sync + fmt::Debug {
     }
 
     /// True if `file` has this view. A directory is always there.
-    fn is_there(&self, file: &AsdfFile) -> bool {
+    fn is_there(&self, file: &AsdfFile) -> Result<bool> {
         let _ = file;
-        true
+        Ok(true)
     }
 
     /// True if [`is_there`](Self::is_there) is slow now.
@@ -231,7 +231,7 @@ pub(super) struct Directory<T> {
     /// The file that the directory shows.
     pub(super) file: Arc<AsdfFile>,
     /// The function that finds the entries.
-    pub(super) find: fn(&Arc<AsdfFile>) -> PathFolder<T>,
+    pub(super) find: fn(&Arc<AsdfFile>) -> Result<PathFolder<T>>,
     /// True if finding the entries, or making one, is slow now.
     pub(super) is_slow: fn(&AsdfFile) -> bool,
 }
@@ -245,11 +245,11 @@ impl<T: Send + Sync + fmt::Debug + 'static> Directory<T> {
 
 impl<T: Send + Sync + fmt::Debug + 'static> Folder for Directory<T> {
     fn lookup(&self, name: &OsStr) -> Result<Option<Node>> {
-        (self.find)(&self.file).lookup(name)
+        (self.find)(&self.file)?.lookup(name)
     }
 
     fn list(&self, from: u64, take: &mut dyn FnMut(&OsStr, EntryKind) -> bool) -> Result<()> {
-        (self.find)(&self.file).list(from, take)
+        (self.find)(&self.file)?.list(from, take)
     }
 
     fn is_slow(&self) -> bool {

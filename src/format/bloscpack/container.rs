@@ -15,8 +15,8 @@ use super::refs::FileArray;
 use super::{NAME, check, facts, tree};
 use crate::codec::blosc::{Buffer, Buffers, DecodedRun, Payload};
 use crate::content::folder::{Attributes, EntryKind, File, Folder, Keeping, Node, Renewal, Signature};
-use crate::content::{Content, Text, npy};
-use crate::error::{self, Error, Result};
+use crate::content::{Content, Text, UnreadableText, npy};
+use crate::error::{self, Error, Result, if_readable};
 use crate::format::references::{self, RefsFile};
 use crate::format::{
     ArrayFacts, ArraySource, Block, Container, Context, Defect, Listener, Severity, Verified,
@@ -35,7 +35,7 @@ pub(super) struct BloscpackFile {
     header: Header,
     body: Arc<Body>,
     payload: OnceLock<Payload>,
-    metadata: OnceLock<Option<Metadata>>,
+    metadata: Option<Metadata>,
     tree: OnceLock<Text>,
     items: Mutex<LruCache<u64, Arc<dyn Content>>>,
     refs: RefsFile<FileArray>,
@@ -48,6 +48,7 @@ impl BloscpackFile {
         let of_file = |error: Error| error.of(source.path());
         let header = Header::read(&*source, stat.size).map_err(of_file)?;
         let body = Arc::new(Body::new(&source, stat.size, &header).map_err(of_file)?);
+        let metadata = read_metadata(&*source, &header).map_err(of_file)?;
         let array = FileArray { source: source.clone(), header: header.clone(), body: body.clone() };
         Ok(Self {
             stat,
@@ -55,7 +56,7 @@ impl BloscpackFile {
             header,
             body,
             payload: OnceLock::new(),
-            metadata: OnceLock::new(),
+            metadata,
             tree: OnceLock::new(),
             items: Mutex::new(LruCache::new(KEPT_ITEMS)),
             refs: RefsFile::new(array, &context.cache),
@@ -74,32 +75,31 @@ impl BloscpackFile {
         Ok(self.payload.get_or_init(|| payload))
     }
 
-    fn metadata(&self) -> Option<&Metadata> {
-        let read = || {
-            let bytes = self.header.metadata.as_ref()?.bytes(&*self.source);
-            Some(Metadata::new(bytes, self.header.kind != Layout::Variable))
-        };
-        self.metadata.get_or_init(read).as_ref()
-    }
-
     fn facts(&self) -> check::File<'_> {
         let (header, body, size) = (&self.header, &*self.body, self.stat.size);
-        check::File { header, body, size, metadata: self.metadata() }
+        check::File { header, body, size, metadata: self.metadata.as_ref() }
     }
 
     /// Returns the array that the metadata describe, if its size is that of the payload.
-    fn array(&self) -> Option<&Array> {
-        let array = self.metadata()?.array.as_ref()?.as_ref().ok()?;
-        (array.size == self.body.size().ok()?).then_some(array)
+    fn array(&self) -> Result<Option<&Array>> {
+        let array = self.metadata.as_ref().and_then(|metadata| metadata.array.as_ref()?.as_ref().ok());
+        let Some(array) = array else { return Ok(None) };
+        let size = if_readable(self.body.size())?;
+        Ok((size == Some(array.size)).then_some(array))
     }
 
-    fn tree_text(&self) -> Text {
-        Text::new(tree::text(&tree::TreeFields {
+    fn tree_text(&self) -> Result<&Text> {
+        if let Some(text) = self.tree.get() {
+            return Ok(text);
+        }
+        let fields = tree::TreeFields {
             header: &self.header,
             size: self.body.told_size(),
-            metadata: self.metadata(),
-            array: self.array(),
-        }))
+            metadata: self.metadata.as_ref(),
+            array: self.array()?,
+        };
+        let text = Text::new(tree::text(&fields));
+        Ok(self.tree.get_or_init(|| text))
     }
 
     /// Returns the decoded bytes of chunk `n`.
@@ -145,7 +145,11 @@ impl Container for BloscpackFile {
     }
 
     fn tree(&self) -> Arc<dyn Content> {
-        Arc::new(self.tree.get_or_init(|| self.tree_text()).clone())
+        self.tree_to_show().unwrap_or_else(|error| Arc::new(UnreadableText(error)))
+    }
+
+    fn tree_to_show(&self) -> Result<Arc<dyn Content>> {
+        Ok(Arc::new(self.tree_text()?.clone()))
     }
 
     fn is_slow(&self) -> bool {
@@ -191,7 +195,7 @@ impl Container for BloscpackFile {
     }
 
     fn each_array(&self, _: &mut dyn Listener, take: &mut dyn FnMut(ArrayFacts)) -> Result<()> {
-        if let Some(array) = self.array() {
+        if let Some(array) = self.array()? {
             take(ArrayFacts {
                 path: "data".to_owned(),
                 datatype: array.descr.trim_matches('\'').to_owned(),
@@ -202,23 +206,23 @@ impl Container for BloscpackFile {
         Ok(())
     }
 
-    fn views(self: Arc<Self>) -> Vec<(&'static str, Node)> {
+    fn views(self: Arc<Self>) -> Result<Vec<(&'static str, Node)>> {
         let payload = self.payload().map(Payload::content);
         let mut views = vec![("data.bin", file(payload.clone()))];
-        if let (Some(array), Ok(payload)) = (self.array(), payload)
+        if let (Some(array), Some(payload)) = (self.array()?, if_readable(payload)?)
             && let Ok(array) = npy::array(&array.descr, array.fortran_order, &array.shape, payload)
         {
             views.push(("arrays", Node::Folder(Arc::new(Arrays(array)))));
         }
-        if let Some(metadata) = self.metadata() {
+        if let Some(metadata) = &self.metadata {
             let text = |bytes: &Arc<[u8]>| Arc::new(Text::new(bytes.clone())) as Arc<dyn Content>;
             views.push(("meta.json", file(metadata.bytes.as_ref().map(text).map_err(Clone::clone))));
         }
-        views
+        Ok(views)
     }
 
-    fn derived_files(&self) -> Vec<&'static str> {
-        vec![references::NAME]
+    fn derived_files(&self) -> Result<Vec<&'static str>> {
+        Ok(vec![references::NAME])
     }
 
     fn derived_file(self: Arc<Self>, name: &str) -> Result<Option<File>> {
@@ -249,6 +253,15 @@ impl Container for BloscpackFile {
 
     fn source_stat(&self) -> SourceStat {
         self.stat
+    }
+}
+
+/// Reads the metadata, if there are any. Fails if they can't be read now; damage is kept for their readers.
+fn read_metadata(source: &dyn Source, header: &Header) -> Result<Option<Metadata>> {
+    let Some(section) = &header.metadata else { return Ok(None) };
+    match section.bytes(source) {
+        Err(error) if error.is_of_reading() => Err(error),
+        bytes => Ok(Some(Metadata::new(bytes, header.kind != Layout::Variable))),
     }
 }
 

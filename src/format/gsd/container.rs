@@ -11,8 +11,8 @@ use super::tables::Tables;
 use super::{NAME, defect, facts, resolved, tree};
 use crate::cache::Cache;
 use crate::content::folder::{Attributes, File, Folder, Node};
-use crate::content::{Content, Text};
-use crate::error::{Error, Kind, Result};
+use crate::content::{Content, Text, UnreadableText};
+use crate::error::{Error, Kind, Result, if_readable};
 use crate::format::references::{self, RefsFile};
 use crate::format::{ArrayFacts, ArraySource, Block, Container, Defect, Listener};
 use crate::source::{Source, SourceStat};
@@ -40,6 +40,17 @@ impl Gsd {
     }
 }
 
+impl Gsd {
+    /// Returns the defects of header, names and a small index. Fails if the index can't be read now.
+    fn defects_of_file(&self) -> Result<&Vec<Defect>> {
+        if let Some(defects) = self.defects.get() {
+            return Ok(defects);
+        }
+        let defects = defect::of_file(&self.file)?;
+        Ok(self.defects.get_or_init(|| defects))
+    }
+}
+
 impl Container for Gsd {
     fn format(&self) -> &'static str {
         NAME
@@ -50,7 +61,15 @@ impl Container for Gsd {
     }
 
     fn tree(&self) -> Arc<dyn Content> {
-        Arc::new(self.tree.get_or_init(|| Text::new(tree::text(&self.file))).clone())
+        self.tree_to_show().unwrap_or_else(|error| Arc::new(UnreadableText(error)))
+    }
+
+    fn tree_to_show(&self) -> Result<Arc<dyn Content>> {
+        if let Some(text) = self.tree.get() {
+            return Ok(Arc::new(text.clone()));
+        }
+        let text = Text::new(tree::text(&self.file)?);
+        Ok(Arc::new(self.tree.get_or_init(|| text).clone()))
     }
 
     fn block_count(&self) -> Result<usize> {
@@ -61,9 +80,15 @@ impl Container for Gsd {
     fn block(&self, n: usize) -> Result<Block> {
         let missing = || Error::new(Kind::NotFound, format!("there is no block {n}"));
         let index = self.file.index();
-        let slot = u64::try_from(n).ok().filter(|slot| index.used().is_ok_and(|used| *slot < used));
+        let used = if_readable(index.used())?.unwrap_or(0);
+        let slot = u64::try_from(n).ok().filter(|slot| *slot < used);
         let entry = index.slot(slot.ok_or_else(missing)?)?;
         let data = entry.check(index.limits()).and_then(|()| self.file.data(&entry));
+        if let Err(error) = &data
+            && error.is_of_reading()
+        {
+            return Err(error.clone());
+        }
         let wrong = |error: Error| error.at(index.offset(entry.slot)).in_block(n as u64);
         Ok(Block {
             facts: facts::facts(&self.file, &entry),
@@ -88,17 +113,17 @@ impl Container for Gsd {
         Ok(())
     }
 
-    fn views(self: Arc<Self>) -> Vec<(&'static str, Node)> {
+    fn views(self: Arc<Self>) -> Result<Vec<(&'static str, Node)>> {
         let mut views = vec![("arrays", Node::Folder(self.arrays.clone() as Arc<dyn Folder>))];
         if resolved::applies(&self.file) {
             let tables = Tables::new(self.file.clone(), self.arrays.series().clone());
             views.push(("tables", Node::Folder(Arc::new(tables))));
         }
-        views
+        Ok(views)
     }
 
-    fn derived_files(&self) -> Vec<&'static str> {
-        vec![references::NAME]
+    fn derived_files(&self) -> Result<Vec<&'static str>> {
+        Ok(vec![references::NAME])
     }
 
     fn derived_file(self: Arc<Self>, name: &str) -> Result<Option<File>> {
@@ -127,11 +152,14 @@ impl Container for Gsd {
     }
 
     fn check_tree(&self) -> Result<Vec<Defect>> {
+        self.defects_of_file()?;
+        self.arrays.series().check_readable()?;
         defect::of_index(&self.file)
     }
 
     fn defects(&self) -> Vec<Defect> {
-        let mut found = self.defects.get_or_init(|| defect::of_file(&self.file)).clone();
+        // `check_tree` reports an index that can't be read now.
+        let mut found = self.defects_of_file().cloned().unwrap_or_default();
         found.extend(self.arrays.series().notes());
         found
     }

@@ -7,7 +7,7 @@ use super::entry::IndexEntry;
 use super::file::GsdFile;
 use super::header::Version;
 use super::index::SURVEYED;
-use crate::error::Result;
+use crate::error::{Result, if_readable};
 use crate::format::{self, Severity};
 
 /// Maximum number of reported defects of a large index, and of reported long names.
@@ -153,28 +153,23 @@ impl GsdDefect {
     }
 }
 
-/// Returns the defects of header and names, and those of the index if it is small enough to scan at once.
-pub fn of_file(file: &GsdFile) -> Vec<format::Defect> {
+/// Returns the defects of header and names, and those of the index if it is small enough to scan at once. Fails
+/// if the index can't be read now.
+pub fn of_file(file: &GsdFile) -> Result<Vec<format::Defect>> {
     let mut found = of_names(file);
     let version = file.header().version;
     if version > NEWEST {
         found.push(GsdDefect::NewerVersion(version).at(44, None));
     }
-    // An unreadable index is reported by the reads that fail.
-    if let Ok(of_index) = unfinished(file) {
-        found.extend(of_index);
+    // A damaged index is reported by the reads that fail.
+    found.extend(if_readable(unfinished(file))?.into_iter().flatten());
+    if if_readable(file.index().used())?.is_some_and(|used| used <= SURVEYED) {
+        found.extend(if_readable(of_small(file))?.into_iter().flatten());
     }
-    if file.index().used().is_ok_and(|used| used <= SURVEYED)
-        && let Ok(of_index) = of_small(file)
-    {
-        found.extend(of_index);
+    if file.index().slots() <= SURVEYED {
+        found.extend(if_readable(ends_early(file))?.into_iter().flatten());
     }
-    if file.index().slots() <= SURVEYED
-        && let Ok(early) = ends_early(file)
-    {
-        found.extend(early);
-    }
-    found
+    Ok(found)
 }
 
 /// Returns the defects of a large index, except damage of single entries.

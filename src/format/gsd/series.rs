@@ -23,7 +23,7 @@ use crate::content::folder::{Attributes, EntryKind, File, Folder, Keeping, Node,
 use crate::content::parquet::Column;
 use crate::content::shared_path::SharedPath;
 use crate::content::{Content, npy};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, if_readable};
 use crate::format;
 use gather::{Gather, Of, locked};
 use pass::{Differs, NameChunks, NameRows, Outcome, Pass};
@@ -98,14 +98,26 @@ impl Series {
         *locked(&self.older) = known.filter(Pass::is_sound).or_else(|| locked(&older.older).take());
     }
 
+    /// Fails if a small index, which is scanned for notes, can't be read now.
+    pub fn check_readable(&self) -> Result<()> {
+        self.table_if_small().map(drop)
+    }
+
     /// Returns the notes on names whose chunks differ. A small index is scanned for these names; for a large
     /// index the list is empty until a program looks into the directory.
     pub fn notes(&self) -> Vec<format::Defect> {
         // While another thread scans the index, it holds the lock: there are no results yet.
-        let known = self.table.try_lock().map_or(None, |table| table.clone());
-        let is_small = self.file.index().used().is_ok_and(|used| used <= SURVEYED);
-        let table = if is_small { self.table().ok() } else { known };
+        let known = || self.table.try_lock().map_or(None, |table| table.clone());
+        let table = self.table_if_small().ok().flatten().or_else(known);
         table.map_or_else(Vec::new, |table| table.notes.clone())
+    }
+
+    /// Returns the table, if a small index, which is scanned for it, is sound. Fails if it can't be read now.
+    fn table_if_small(&self) -> Result<Option<Arc<SeriesTable>>> {
+        if if_readable(self.file.index().used())?.is_some_and(|used| used <= SURVEYED) {
+            return if_readable(self.table());
+        }
+        Ok(None)
     }
 
     fn table(&self) -> Result<Arc<SeriesTable>> {

@@ -7,10 +7,10 @@ use super::header::{ENTRY, SIZE, SLOT};
 use super::index::SURVEYED;
 use crate::content::base64::base64;
 use crate::content::is_printable;
-use crate::error::Result;
+use crate::error::{Result, if_readable};
 
-/// Returns the text. If the index can't be read, only its location is included.
-pub fn text(file: &GsdFile) -> Vec<u8> {
+/// Returns the text. If the index is damaged, only its location is included.
+pub fn text(file: &GsdFile) -> Result<Vec<u8>> {
     let header = file.header();
     let mut text = String::new();
     let mut line = |key: &str, value: &dyn std::fmt::Display| {
@@ -25,7 +25,7 @@ pub fn text(file: &GsdFile) -> Vec<u8> {
     line("file_size", &file.stat().size);
     line("index_location", &header.index.offset);
     line("index_allocated_entries", &(header.index.len / ENTRY));
-    if let (Ok(used), Ok(shown)) = (file.index().used(), file.shown()) {
+    if let (Some(used), Some(shown)) = (if_readable(file.index().used())?, if_readable(file.shown())?) {
         line("index_used_entries", &used);
         line("namelist_location", &header.names.offset);
         line("namelist_allocated_entries", &(header.names.len / SLOT));
@@ -34,7 +34,7 @@ pub fn text(file: &GsdFile) -> Vec<u8> {
             line("chunks_of_unfinished_frame", &shown.unfinished);
         }
         // Omitted for a large index, which would need a full scan.
-        if let Some(unused) = unused(file, used).ok().flatten() {
+        if let Some(unused) = if_readable(unused(file, used))?.flatten() {
             line("unused_bytes", &unused);
         }
     }
@@ -45,7 +45,7 @@ pub fn text(file: &GsdFile) -> Vec<u8> {
     for name in file.names().iter() {
         let _ = writeln!(text, "- {}", scalar(name));
     }
-    text.replace(": \n", ":\n").into_bytes()
+    Ok(text.replace(": \n", ":\n").into_bytes())
 }
 
 /// Returns the number of unused bytes: old copies of index and names, data of unfinished frames. `None` for a

@@ -58,9 +58,9 @@ impl Container for NoteFile {
         Arc::new(Text::new(format!("bytes: {}\n", self.len()).into_bytes()))
     }
 
-    fn views(self: Arc<Self>) -> Vec<(&'static str, Node)> {
+    fn views(self: Arc<Self>) -> Result<Vec<(&'static str, Node)>> {
         let text = Slice::new(self.source.clone(), HEADER, self.len());
-        vec![("note.txt", Node::File(File::new(Arc::new(text), Keeping::Small)))]
+        Ok(vec![("note.txt", Node::File(File::new(Arc::new(text), Keeping::Small)))])
     }
 
     fn source(&self) -> &Arc<dyn Source> {

@@ -103,8 +103,18 @@ impl Object {
         let ending = Ending { object: self, fetch };
         let mut begun = BegunBlock::default();
         let counters = &self.shared.client.counters;
-        let result =
-            fetch.send(|| retry::until(fetch.deadline, counters, || self.receive(fetch, &mut begun)));
+        let result = fetch.send(|| {
+            loop {
+                let arrived = fetch.arrived();
+                let deadline = fetch.deadline();
+                match retry::until(deadline, counters, || self.receive(fetch, &mut begun, deadline)) {
+                    // A slow server has its time for each block.
+                    Err(error)
+                        if error.errno() == libc::EIO && fetch.arrived() > arrived && fetch.is_wanted() => {}
+                    result => return result,
+                }
+            }
+        });
         if result.as_ref().is_err_and(|error| error.errno() == libc::ESTALE) && !self.is_changed() {
             self.note_change(None);
         }
@@ -115,7 +125,7 @@ impl Object {
     }
 
     /// Receives the rest of a request, from the next byte of `begun` on.
-    fn receive(&self, fetch: &Arc<Fetch>, begun: &mut BegunBlock) -> Answer<()> {
+    fn receive(&self, fetch: &Arc<Fetch>, begun: &mut BegunBlock, deadline: Instant) -> Answer<()> {
         let end = (fetch.blocks.end * BLOCK).min(self.size());
         loop {
             let at = (fetch.blocks.start + fetch.arrived()) * BLOCK + begun.filled as u64;
@@ -129,7 +139,7 @@ impl Object {
                 range: Some((at, end - 1)),
                 condition: self.version.strong().map(Condition::Is),
             };
-            let mut reply = self.shared.client.get(&ask, fetch.deadline)?;
+            let mut reply = self.shared.client.get(&ask, deadline)?;
             let last = self.check_part(&reply, at, end)?;
             self.confirm();
             self.receive_part(fetch, begun, &mut reply, last + 1 - at)?;

@@ -75,6 +75,20 @@ fn a_stalled_server_gives_eio_at_the_deadline() {
 }
 
 #[test]
+fn a_reader_gives_up_only_if_nothing_arrives() {
+    let data = data(20 * MIB);
+    let server = serve(&data, |_, _, reply| reply);
+    let source = open(&remote(options()), &server.url("/x")).unwrap();
+    // The program has waited for many requests, each of which was answered in time.
+    let long_ago = Instant::now().checked_sub(Duration::from_secs(60)).unwrap();
+    crate::workers::caller::on_behalf_of(None, long_ago, || {
+        for n in 1..6 {
+            assert_eq!(read(&source, n * 3 * MIB, 10).unwrap(), data[n * 3 * MIB..n * 3 * MIB + 10]);
+        }
+    });
+}
+
+#[test]
 fn a_server_that_is_not_there_gives_eio() {
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let quick = RemoteOptions { read_timeout: Duration::from_millis(200), ..options() };

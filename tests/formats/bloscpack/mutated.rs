@@ -93,7 +93,7 @@ fn changed_files_harm_nobody() {
                 }
                 let _ = container.verify(n);
             }
-            for (_, view) in container.clone().views() {
+            for (_, view) in container.clone().views().into_iter().flatten() {
                 if let Node::File(file) = view
                     && let Ok(content) = file.content
                 {

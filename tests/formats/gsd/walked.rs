@@ -22,7 +22,7 @@ pub(crate) fn open(bytes: &[u8]) -> Result<Arc<dyn Container>> {
 /// Returns the node at a path in the directory of a file.
 pub(crate) fn at(container: &Arc<dyn Container>, path: &str) -> Option<Node> {
     let (top, rest) = path.split_once('/').unwrap_or((path, ""));
-    let view = container.clone().views().into_iter().find(|(name, _)| *name == top)?.1;
+    let view = container.clone().views().unwrap().into_iter().find(|(name, _)| *name == top)?.1;
     let rest: Vec<&OsStr> = rest.split('/').filter(|name| !name.is_empty()).map(OsStr::new).collect();
     match (view, &rest[..]) {
         (view, []) => Some(view),

@@ -305,7 +305,7 @@ fn signature(array: &Ndarray, number: usize, block: &Block) -> Signature {
 /// Returns the bytes of an array in the tree or, with `nulls`, a boolean for each element: true if the
 /// element is null.
 fn content_in_tree(file: &AsdfFile, array: &Ndarray, nulls: bool) -> Result<Arc<dyn Content>> {
-    let text = surveyed(file).text.clone();
+    let text = surveyed(file)?.text.clone();
     let text = text.ok_or_else(|| Error::damaged("the text of the tree can't be read"))?;
     let elements = inline::Elements::new(&text, array, nulls)?;
     let len = elements.len();

@@ -19,12 +19,12 @@ pub(in super::super) fn each(
     take: &mut dyn FnMut(ArrayFacts),
 ) -> Result<()> {
     let blocks = file.block_count()?;
-    for item in surveyed_beside(file, Some(beside)).items.iter() {
+    for item in surveyed_beside(file, Some(beside))?.items.iter() {
         let ArrayEntry::Array(array) = &item.what else { continue };
         let Some(path) = path_of(item) else { continue };
         let (source, size) = match &array.source {
             Source::Block(_) => match array.source.block(blocks) {
-                Some(number) => (ArraySource::Block(number), file.decoded_size(number)),
+                Some(number) => (ArraySource::Block(number), file.decoded_size(number)?),
                 None => continue,
             },
             Source::Inline(_) => (ArraySource::Text("inline".to_owned()), None),

@@ -36,7 +36,7 @@ pub(super) fn follow(file: &AsdfFile, uri: &str, more: &[String]) -> Result<(Arc
     let mut path = path_in(uri);
     path.extend_from_slice(more);
     for _ in 0..LONGEST_CHAIN {
-        let next = match look(&surveyed(&other).items, &path) {
+        let next = match look(&surveyed(&other)?.items, &path) {
             There::Arrays(arrays) => return Ok((other, arrays)),
             There::Link(target) => {
                 path = target;

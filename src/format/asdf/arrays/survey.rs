@@ -1,5 +1,6 @@
 //! Finds the arrays of a tree in one pass, and the arrays that use each block.
 
+use std::cell::{OnceCell, RefCell};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
@@ -11,7 +12,7 @@ use super::inline::{TreeText, measure};
 use super::layout::{self, FoundArray};
 use crate::content::Content;
 use crate::content::path_folder::Items;
-use crate::error::Error;
+use crate::error::{Error, Result};
 use crate::format::{ArrayPaths, Defect, Severity};
 use crate::workers::turns::in_turn;
 use crate::workers::while_waiting;
@@ -91,26 +92,43 @@ fn note(place: Mark, what: String) -> Defect {
 }
 
 /// Returns the arrays of the tree. The first call surveys the tree for all views.
-pub(in super::super) fn surveyed(file: &AsdfFile) -> &FoundArrays {
+pub(in super::super) fn surveyed(file: &AsdfFile) -> Result<&FoundArrays> {
     surveyed_beside(file, None)
 }
 
 /// Returns the arrays of the tree. If this call surveys the tree, `beside` gets the events of the survey.
-pub(super) fn surveyed_beside<'f>(file: &'f AsdfFile, beside: Option<&mut dyn Listener>) -> &'f FoundArrays {
+pub(super) fn surveyed_beside<'f>(
+    file: &'f AsdfFile,
+    beside: Option<&mut dyn Listener>,
+) -> Result<&'f FoundArrays> {
     if let Some(found) = file.computed.get() {
-        return found;
+        return Ok(found);
     }
     let compute = || {
-        let blocks = ArrayBlocks { count: file.block_count().unwrap_or(0), size: &|n| file.decoded_size(n) };
+        let failure = OnceCell::new();
+        let sizes = RefCell::new(HashMap::new());
+        let size = |n| {
+            let known = sizes.borrow().get(&n).copied();
+            known.unwrap_or_else(|| {
+                // The survey goes on to its end, and its result is then discarded.
+                let size = file.decoded_size(n).unwrap_or_else(|error| {
+                    let _ = failure.set(error);
+                    None
+                });
+                sizes.borrow_mut().insert(n, size);
+                size
+            })
+        };
+        let blocks = ArrayBlocks { count: file.block_count()?, size: &size, failure: Some(&failure) };
         let tree = UnsurveyedTree { text: file.tree(), beside };
-        let found = in_turn(tree.text.len(), || find(tree, blocks, file.views, &file.computed));
+        let found = in_turn(tree.text.len(), || find(tree, blocks, file.views, &file.computed))?;
         if !found.externals.is_empty() {
             file.note_externals();
         }
-        found
+        Ok(found)
     };
     // Other threads may wait here, too: their files refer to this one.
-    while_waiting(|| file.computed.get_or_compute(compute))
+    while_waiting(|| file.computed.get_or_try_compute(compute))
 }
 
 /// A tree that is about to be surveyed.
@@ -126,16 +144,21 @@ pub(in super::super) struct ArrayBlocks<'b> {
     pub count: usize,
     /// A function that returns the decoded length of a block, if it is known.
     pub size: &'b dyn Fn(usize) -> Option<u64>,
+    /// The first error of reading a header. After one, sizes are not to be trusted.
+    pub failure: Option<&'b OnceCell<Error>>,
 }
 
 /// Surveys a tree in one pass: finds its arrays, and passes to the collectors of `views` the nodes that they
 /// want. The collectors keep their results in `computed`.
+///
+/// # Errors
+/// The tree, or the header of a block, can't be read now.
 pub(in super::super) fn find(
     tree: UnsurveyedTree<'_>,
     blocks: ArrayBlocks<'_>,
     views: &[&'static dyn View],
     computed: &Computed,
-) -> FoundArrays {
+) -> Result<FoundArrays> {
     let UnsurveyedTree { text: tree, beside } = tree;
     let collectors = views.iter().filter_map(|view| Some((*view, view.collector()?))).collect();
     let mut finder = ArrayFinder {
@@ -156,13 +179,21 @@ pub(in super::super) fn find(
             START,
             "the tree is longer than 256 MiB: its arrays and tables are not looked for".to_owned(),
         );
-        return finder.found(None);
+        return Ok(finder.found(None));
     }
     let is_wanted = |tag: &str| views.iter().any(|view| view.wants(tag));
     let wanted = Wanted { whole: &is_wanted, reference: ndarray::REFERENCE, ..ndarray::WANTED };
     let surveyed = survey::survey_text(&Commented(&*tree), wanted, beside, &mut |paths, node| {
         finder.take_node(paths, &node);
     });
+    if let Some(error) = blocks.failure.and_then(OnceCell::get) {
+        return Err(error.clone());
+    }
+    if let Err(broken) = &surveyed
+        && broken.error.is_of_reading()
+    {
+        return Err(broken.error.clone());
+    }
     if let Err(broken) = &surveyed
         && broken.too_large
     {
@@ -172,7 +203,7 @@ pub(in super::super) fn find(
     if finder.is_full {
         finder.leave_out(START, format!("there are more than {MOST_ARRAYS} arrays: arrays/ shows none"));
     }
-    finder.found(surveyed.ok())
+    Ok(finder.found(surveyed.ok()))
 }
 
 struct ArrayFinder<'f> {

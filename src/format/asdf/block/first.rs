@@ -83,7 +83,7 @@ pub(super) fn next_magic(scan: &BlockScan<'_>, from: u64) -> Result<Option<u64>>
 
 /// True if a plausible header begins at `at`, even if the data of the block are cut off.
 fn looks_like_a_block(scan: &mut BlockScan<'_>, at: u64) -> Result<bool> {
-    if let Ok(header) = scan.header(at)
+    if let Some(header) = scan.sound_header(at)?
         && (is_usual(&header) || (!header.streamed() && scan.is_chained(at)?))
     {
         return Ok(true);
@@ -129,9 +129,9 @@ fn contradicted_by_index(scan: &mut BlockScan<'_>, at: u64) -> Result<Option<u64
     let Some(named) = scan.listed(0).filter(|named| *named > at && *named < scan.size) else {
         return Ok(None);
     };
-    let leads_nowhere = match scan.header(at) {
+    let leads_nowhere = match scan.sound_header(at)? {
         // In a damaged header, any odd value of the flags sets the stream flag.
-        Ok(header) if header.streamed() => header.allocated_size > 0 || !is_usual(&header),
+        Some(header) if header.streamed() => header.allocated_size > 0 || !is_usual(&header),
         _ => !scan.is_chained(at)?,
     };
     Ok((leads_nowhere && scan.is_chained(named)?).then_some(named))

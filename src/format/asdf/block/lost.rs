@@ -52,7 +52,7 @@ impl BlockScan<'_> {
     /// Adds lost blocks at the front: those that lie before the first block found, and that only the index
     /// lists.
     pub(super) fn lost_in_front(&mut self, head_end: u64, end: End) -> Result<()> {
-        if self.only_looks_like_an_index(end) {
+        if self.only_looks_like_an_index(end)? {
             return Ok(());
         }
         let Some((listed, index)) = self.listed_in_order() else { return Ok(()) };
@@ -144,7 +144,7 @@ impl BlockScan<'_> {
     fn note_lost_defects(&mut self, n: usize, lost: &[u64]) -> Result<()> {
         for (n, offset) in (n..).zip(lost) {
             let before = self.blocks.defects.len();
-            if let Ok(header) = self.header(*offset) {
+            if let Some(header) = self.sound_header(*offset)? {
                 self.check_header(n, &header)?;
             }
             let said = self.blocks.defects.drain(before..).map(|defect| defect.what).collect::<Vec<_>>();

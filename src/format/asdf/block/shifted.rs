@@ -124,7 +124,7 @@ impl BlockScan<'_> {
         if !self.generation.is_magic(bytes) {
             return Ok(false);
         }
-        let Ok(header) = self.header(at) else { return Ok(false) };
+        let Some(header) = self.sound_header(at)? else { return Ok(false) };
         let Some(end) = header.end().filter(|_| !header.streamed()) else { return Ok(false) };
         match len {
             Some(len) if end - at == len => return Ok(true),

@@ -90,7 +90,7 @@ impl TableParts {
         let [rows, lists @ ..] = &elements.dimensions[..] else {
             return Err(Error::damaged("a column of the table has no rows"));
         };
-        let decision = self.timestamps(file, source, &elements, missing.as_deref());
+        let decision = self.timestamps(file, source, &elements, missing.as_deref())?;
         let content = match (decision, &source.times) {
             (Some(decision), Some(times)) => times.convert(&elements, decision, missing.is_some()),
             _ => elements.content.clone(),
@@ -123,14 +123,14 @@ impl TableParts {
         source: &Source,
         elements: &Elements,
         missing: Option<&dyn Content>,
-    ) -> Option<Decision> {
-        let times = source.times.as_ref()?;
+    ) -> Result<Option<Decision>> {
+        let Some(times) = source.times.as_ref() else { return Ok(None) };
         let has_read = || file.computed.get().into_iter().for_each(FoundTables::has_read_times);
-        let decision = times.decide(elements, missing, has_read);
+        let decision = times.decide(elements, missing, has_read)?;
         if let Some(signature) = &mut self.signature {
             signature.text.push_str(&format!("{decision:?} "));
         }
-        decision
+        Ok(decision)
     }
 
     /// Returns the elements of an array in C order. If the array can't be read, each element is an error.
@@ -148,6 +148,7 @@ impl TableParts {
         };
         match (found, made.content) {
             (Some(elements), Ok(_)) => elements.in_c_order(),
+            (_, Err(error)) if error.is_of_reading() => Err(error),
             (_, Err(error)) => unreadable(array, error),
             (None, Ok(_)) => Err(Elements::unknown_type()),
         }

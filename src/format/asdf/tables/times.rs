@@ -10,7 +10,7 @@ use super::super::ndarray::{Byteorder, Datatype, Ndarray, Scalar, Source};
 use super::instant::{Instant, Notation};
 use crate::content::parquet::Timestamp;
 use crate::content::{Content, Soundness, fill, read_exact_at};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, if_readable};
 use crate::yaml::survey::TreeNode;
 
 /// Maximal size of the values that are read to find out if they can be converted, in bytes.
@@ -67,7 +67,7 @@ impl Times {
         self.decided.get().copied().flatten()
     }
 
-    /// Returns the timestamps of these times; `None` if one of them has no exact timestamp, or can't be read.
+    /// Returns the timestamps of these times; `None` if one of them has no exact timestamp, or is damaged.
     /// `missing` has a byte for each element: 0 unless the element is missing. The first call reads the
     /// values, and calls `has_read`.
     pub(super) fn decide(
@@ -75,12 +75,13 @@ impl Times {
         elements: &Elements,
         missing: Option<&dyn Content>,
         has_read: impl FnOnce(),
-    ) -> Option<Decision> {
-        *self.decided.get_or_init(|| {
-            let decision = self.read_all(elements, missing).ok().flatten();
-            has_read();
-            decision
-        })
+    ) -> Result<Option<Decision>> {
+        if let Some(decision) = self.decided.get() {
+            return Ok(*decision);
+        }
+        let decision = if_readable(self.read_all(elements, missing))?.flatten();
+        has_read();
+        Ok(*self.decided.get_or_init(|| decision))
     }
 
     fn read_all(&self, elements: &Elements, missing: Option<&dyn Content>) -> Result<Option<Decision>> {

@@ -86,11 +86,11 @@ fn column(node: &TreeNode) -> Option<(String, Ndarray)> {
     Some((node.get("name")?.text()?.to_owned(), array))
 }
 
-fn folder(file: &Arc<AsdfFile>) -> PathFolder<Columns> {
-    surveyed(file);
+fn folder(file: &Arc<AsdfFile>) -> Result<PathFolder<Columns>> {
+    surveyed(file)?;
     let Tables(items) = file.computed.get_or_compute(Tables::default);
     let file = file.clone();
-    PathFolder::new(items, move |columns| Ok(Node::File(csv_file(&file, columns))))
+    Ok(PathFolder::new(items, move |columns| Ok(Node::File(csv_file(&file, columns)))))
 }
 
 fn csv_file(file: &Arc<AsdfFile>, columns: &Columns) -> File {

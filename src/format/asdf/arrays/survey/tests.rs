@@ -10,7 +10,8 @@ fn tree(nodes: &str) -> Arc<dyn Content> {
 /// Finds the arrays of a tree with blocks of this size.
 fn found_in(tree: &Arc<dyn Content>, blocks: usize, size: Option<u64>) -> FoundArrays {
     let tree = UnsurveyedTree { text: tree.clone(), beside: None };
-    find(tree, ArrayBlocks { count: blocks, size: &|_| size }, &[], &Computed::default())
+    find(tree, ArrayBlocks { count: blocks, size: &|_| size, failure: None }, &[], &Computed::default())
+        .unwrap()
 }
 
 fn paths_of(tree: &Arc<dyn Content>, blocks: usize) -> ArrayPaths {
