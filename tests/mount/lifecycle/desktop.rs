@@ -68,9 +68,60 @@ fn the_action_mounts_and_shows_the_directory() {
         test ! -e errors
         sort -u shown | while read -r shown; do asdf-mount -u "$shown"; done
 
+        # cksum prints the same number for these paths.
+        mkdir cz71d ddpaa
+        rm shown
+        sed s/1.5.0/1.4.0/ a.asdf >cz71d/x.asdf
+        cp a.asdf ddpaa/x.asdf
+        sh open cz71d/x.asdf ddpaa/x.asdf
+        test $(sort -u shown | wc -l) = 2
+        cat "$(head -n 1 shown)/tree.yaml" | grep 'STANDARD 1.4.0'
+        cat "$(tail -n 1 shown)/tree.yaml" | grep 'STANDARD 1.5.0'
+        sort -u shown | while read -r shown; do asdf-mount -u "$shown"; done
+
         echo text >text.asdf
         not sh open text.asdf 2>/dev/null
         grep -q 'text.asdf: is not' errors"#,
+    );
+    assert!(output.status.success(), "{output:?}");
+    bench.nothing_is_left();
+}
+
+/// Without $XDG_RUNTIME_DIR, another user has made the directory in /tmp.
+#[test]
+fn the_action_uses_no_directory_of_another_user() {
+    let bench = Bench::new();
+    let script = fs::read_to_string(packaged("open")).unwrap();
+    let script = script.replace("/usr/bin/asdf-mount", bench.path("bin/asdf-mount").to_str().unwrap());
+    fs::write(bench.path("open"), script).unwrap();
+    let output = bench.script(
+        r#"
+        printf '#!/bin/sh\nprintf "%%s\\n" "$1" >>"$T/shown"\n' >bin/xdg-open
+        chmod +x bin/*
+        unset XDG_RUNTIME_DIR
+        mkdir victim tmp
+        mount -t tmpfs -o mode=1777 none tmp
+        case $T in
+        /tmp/*) mkdir tmp/${T#/tmp/} && mount --bind $T tmp/${T#/tmp/} ;;
+        esac
+        mount --move tmp /tmp
+        digest=$(printf %s "$T/a.asdf" | sha256sum)
+        plant() {
+            mkdir -p $1/asdf-mount/${digest%% *}
+            ln -s $T/victim $1/asdf-mount/${digest%% *}/a.asdf
+            chown -Rh 65534 $1
+        }
+        plant /tmp/asdf-mount-0
+        plant /tmp/asdf-mount-0.planted
+        mkdir -m 777 /tmp/asdf-mount-0.open
+        ln -s /tmp/asdf-mount-0 /tmp/asdf-mount-0.link
+        sh open a.asdf a.asdf
+        not mountpoint -q victim
+        test $(sort -u shown | wc -l) = 1
+        shown=$(head -n 1 shown)
+        test -s "$shown/tree.yaml"
+        case $shown in /tmp/asdf-mount-0.????????/asdf-mount/*/a.asdf) ;; *) exit 1 ;; esac
+        asdf-mount -u "$shown""#,
     );
     assert!(output.status.success(), "{output:?}");
     bench.nothing_is_left();
