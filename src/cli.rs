@@ -135,8 +135,8 @@ struct Arguments {
     /// only path and error if it can't be examined.
     /// With --log one for each save: n, time, file (the text in .asdf-mount/history/), size of that text, removed
     /// and added (lines), program or null, and own (false if another program has changed the tree since).
-    /// With --list one for each mount: mountpoint, source, pid, mode (ro, rw, dead), since (RFC 3339, UTC); unknown
-    /// values are null.
+    /// With --list one for each mount: mountpoint, source, pid, mode (ro, rw, dead, or gone if a source is not
+    /// there), since (RFC 3339, UTC); unknown values are null.
     #[arg(long, help_heading = CHECK, requires = "reports")]
     json: bool,
 
@@ -246,6 +246,7 @@ fn act(arguments: Arguments) -> Result<u8> {
         return print(&generate(what)?).map(|()| exit::OK);
     }
     arguments.have_names()?;
+    log::check_environment()?;
     if arguments.look.is_asked() {
         let how = How { json: arguments.json, force: arguments.force, quiet: arguments.quiet };
         return arguments.look.run(&arguments.paths, &arguments.options, how);

@@ -17,12 +17,16 @@ use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
 use tracing::{Level, Metadata};
 use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::fmt::MakeWriter;
 
 use crate::error::{Error, Kind, Result, one_line, printable};
 
 /// The environment variable that overrides `-v`.
 pub const FILTER_VARIABLE: &str = "ASDF_MOUNT_LOG";
+
+/// The name of this crate in a filter.
+const CRATE: &str = "asdf_mount";
 
 /// The socket of syslog.
 const SYSLOG_SOCKET: &str = "/dev/log";
@@ -115,10 +119,47 @@ impl Write for Complaints {
     }
 }
 
+/// Checks the filter of the environment.
+///
+/// # Errors
+/// `ASDF_MOUNT_LOG` is not a valid filter.
+pub fn check_environment() -> Result<()> {
+    wanted_filter().map(|_| ())
+}
+
+/// Returns the filter of the environment; `None` if there is none.
+fn wanted_filter() -> Result<Option<EnvFilter>> {
+    let Some(wanted) = std::env::var_os(FILTER_VARIABLE).filter(|wanted| !wanted.is_empty()) else {
+        return Ok(None);
+    };
+    let wanted = wanted.to_string_lossy();
+    let refuse = |why: String| {
+        let message = format!(
+            "{FILTER_VARIABLE}={wanted}: {why}; give a level, such as debug, or asdf_mount::daemon=trace"
+        );
+        Error::new(Kind::Usage, message)
+    };
+    if let Some(wrong) = wanted.split(',').find(|directive| !is_directive(directive)) {
+        return Err(refuse(format!("'{wrong}' is neither a level nor a module with a level")));
+    }
+    EnvFilter::try_new(&wanted).map(Some).map_err(|error| refuse(error.to_string()))
+}
+
+/// True for a level, and for one of our modules, with or without a level. Other words would be taken for a
+/// module, of which nothing is logged.
+fn is_directive(text: &str) -> bool {
+    let (module, level) = match text.split_once('=') {
+        Some((module, level)) => (Some(module), Some(level)),
+        None if text.starts_with(CRATE) => (Some(text), None),
+        None => (None, Some(text)),
+    };
+    module.is_none_or(|module| module == CRATE || module.starts_with("asdf_mount::"))
+        && level.is_none_or(|level| !level.is_empty() && level.parse::<LevelFilter>().is_ok())
+}
+
 fn filter(settings: &Settings) -> Result<EnvFilter> {
-    if let Ok(wanted) = std::env::var(FILTER_VARIABLE) {
-        return EnvFilter::try_new(&wanted)
-            .map_err(|error| Error::new(Kind::Usage, format!("{FILTER_VARIABLE}={wanted}: {error}")));
+    if let Some(filter) = wanted_filter()? {
+        return Ok(filter);
     }
     Ok(EnvFilter::new(match (settings.quiet, settings.verbose) {
         (true, _) => "error",
@@ -242,6 +283,18 @@ mod tests {
         let text = std::str::from_utf8(&buffer[..length]).unwrap();
         assert!(text.starts_with(&format!("<28>asdf-mount[{}]: ", std::process::id())), "{text}");
         assert!(text.ends_with("hello"), "{text}");
+    }
+
+    #[test]
+    fn a_filter_names_levels_and_modules_of_this_program() {
+        for right in ["debug", "WARN", "off", "asdf_mount", "asdf_mount::daemon=trace", "asdf_mount=info"] {
+            assert!(is_directive(right), "{right}");
+        }
+        for wrong in
+            ["", "nonsense", "verbose", "asdf_mount::daemon=loud", "daemon=trace", "asdf_mounted", "=debug"]
+        {
+            assert!(!is_directive(wrong), "{wrong}");
+        }
     }
 
     #[test]

@@ -126,3 +126,23 @@ fn what_lies_on_a_read_only_file_system_is_mounted_read_only() {
     assert!(output.status.success(), "{output:?}");
     bench.nothing_is_left();
 }
+
+#[test]
+fn a_wrong_filter_of_the_log_is_refused_by_every_command() {
+    let bench = Bench::of_sample();
+    bench.runs(
+        r#"
+        for filter in nonsense daemon=trace asdf_mount::daemon=loud debug,verbose; do
+            for command in 'asdf-mount a.asdf mnt' 'asdf-mount --ls a.asdf' 'asdf-mount -l' 'asdf-mount --check a.asdf'; do
+                status=0
+                ASDF_MOUNT_LOG=$filter $command >/dev/null 2>said || status=$?
+                test $status = 2
+                grep "^asdf-mount: ASDF_MOUNT_LOG=$filter: '.*' is neither a level nor a module with a level" said
+            done
+        done
+        ASDF_MOUNT_LOG= asdf-mount --ls a.asdf
+        ASDF_MOUNT_LOG=asdf_mount::daemon=info asdf-mount --log-file log a.asdf mnt
+        grep 'mnt: mounted' log
+        asdf-mount -u mnt"#,
+    );
+}
