@@ -35,7 +35,7 @@ mod xattr;
 
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
@@ -46,7 +46,7 @@ pub use node::Ino;
 pub use read_handle::{Caching, ReadHandle};
 pub use slow::{Asked, Delay, Foreign};
 pub use write::{NameIn, OpenFile, OverlayWriter};
-pub use xattr::{Xattr, is_of_mount, may_be_xattr};
+pub use xattr::{GONE, Xattr, is_of_mount, may_be_xattr};
 
 use lru::LruCache;
 
@@ -59,7 +59,7 @@ use crate::folder::verify::Verify;
 use crate::format::Context;
 use crate::format::editor::EditContext;
 use crate::history::History;
-use crate::host::detect::FormatDetector;
+use crate::host::detect::{EntryPosition, FormatDetector};
 use crate::host::stat::{FileKind, Stat};
 use crate::overlay::file::{Backing, OverlayFile};
 use crate::overlay::lazy::LazyOverlay;
@@ -142,6 +142,8 @@ pub struct Vfs {
     is_sealed: AtomicBool,
     /// Count of the remounts between read-only and writable, and the error of the last one.
     remounts: Mutex<(u64, Option<String>)>,
+    /// True while the only source is known to be gone.
+    is_gone: AtomicBool,
     began: SystemTime,
     give_back: fn(),
     /// Sources that can't be written although a writable mount was requested, and the reason.
@@ -375,9 +377,15 @@ impl Vfs {
                     return Ok(self.own_folder(ino, folder, &stat));
                 }
                 let look = match self.mounted(entry) {
-                    Ok(mounted) => mounted.look().stat,
+                    Ok(mounted) => {
+                        self.note_gone(entry, false);
+                        mounted.look().stat
+                    }
                     // The root of the mount needs attributes even after its file is gone.
-                    Err(_) if entry.serial == 0 => entry.position.location.stat_without_file()?,
+                    Err(error) if entry.serial == 0 => {
+                        self.note_gone(entry, error.errno() == libc::ENOENT);
+                        entry.position.location.stat_without_file()?
+                    }
                     Err(error) => return Err(error),
                 };
                 self.own_folder(ino, folder, &look)
@@ -389,6 +397,33 @@ impl Vfs {
             }
             Class::Special { key, kind } => own(*kind, 0, &entry::stat_entry(entry, *key)?),
         })
+    }
+
+    /// Logs that the only source is gone, or is back.
+    fn note_gone(&self, entry: &Entry, is_gone: bool) {
+        if entry.serial != 0 || self.is_gone.swap(is_gone, Ordering::Relaxed) == is_gone {
+            return;
+        }
+        let label = entry.position.location.label();
+        if is_gone {
+            tracing::warn!("{}: is gone; the mount shows it again once it is back", label.display());
+        } else {
+            tracing::info!("{}: is back", label.display());
+        }
+    }
+
+    /// Returns the sources that are gone, a line each.
+    fn gone(&self) -> String {
+        let is_gone = |position: &EntryPosition| {
+            position.location.stat().is_err_and(|error| error.errno() == libc::ENOENT)
+        };
+        let positions = match &self.root.class {
+            Class::Sources { sources, .. } => sources.iter().map(|(_, position)| position).collect(),
+            _ => vec![&self.root.position],
+        };
+        let gone = positions.into_iter().filter(|position| is_gone(position));
+        let lines: Vec<_> = gone.map(|position| position.location.label().display().to_string()).collect();
+        lines.join("\n")
     }
 
     /// Returns the attributes of an overlay file.

@@ -19,7 +19,7 @@ use super::read::{Purpose, ReadRequest};
 use super::reply::Refuse;
 use super::{Adapter, Server, activity, caller, ino, reply, write, xattr};
 use crate::overlay::change::Change;
-use crate::vfs::{Asked, NameIn, is_of_mount, may_be_xattr};
+use crate::vfs::{Asked, GONE, NameIn, is_of_mount, may_be_xattr};
 
 /// Capabilities that the mount uses if the kernel has them.
 const WANTED: [InitFlags; 7] = [
@@ -263,7 +263,13 @@ impl Filesystem for Adapter {
                 self.0.get_xattr(node, name, size, reply)
             });
         }
-        let (own, asked) = (name.to_owned(), (node, Asked::Derived, by.pid()));
+        let own = name.to_owned();
+        if node == INodeNo::ROOT && name == GONE {
+            return self.answer_foreign(node, format_args!("getxattr {node} {name:?}"), move |server| {
+                server.get_xattr(node, &own, size, reply);
+            });
+        }
+        let asked = (node, Asked::Derived, by.pid());
         self.answer_program(asked, reply, format_args!("getxattr {node} {name:?}"), move |server, reply| {
             server.get_xattr(node, &own, size, reply);
         });

@@ -37,6 +37,11 @@ const LOOKED_FOR_DAMAGE: Duration = Duration::from_millis(50);
 /// Maximum number of files kept open without a handle that reads them.
 const KEPT_OPEN: u64 = 64;
 
+/// Maximum number of attempts to open sources that other programs replace meanwhile.
+const ATTEMPTS: usize = 100;
+/// Pause between two attempts.
+const BETWEEN_ATTEMPTS: Duration = Duration::from_millis(10);
+
 /// A source with its position, and its type and attributes as detected.
 struct FoundSource<'a> {
     named: &'a Named,
@@ -50,6 +55,25 @@ impl Vfs {
     /// A single file is parsed here, so that a file that can't be shown is refused at once. Several sources
     /// are only examined by their first bytes. Errors name the source.
     pub fn new(sources: &[Named], options: &Options) -> Result<Self> {
+        let mut attempts = 1;
+        loop {
+            match Self::new_now(sources, options) {
+                // Another program replaced a file between two steps.
+                Err(error) if error.errno() == libc::ESTALE && attempts < ATTEMPTS => {
+                    attempts += 1;
+                    std::thread::sleep(BETWEEN_ATTEMPTS);
+                }
+                Err(error) if error.errno() == libc::ESTALE => {
+                    return Err(
+                        error.advise("another program replaces the file again and again; try again later")
+                    );
+                }
+                created => return created,
+            }
+        }
+    }
+
+    fn new_now(sources: &[Named], options: &Options) -> Result<Self> {
         let recovery = match &options.edits {
             Some(edits) => RecoveryPolicy::Recover(edits.clone()),
             None => RecoveryPolicy::Report(options.mountpoint.clone()),
@@ -90,6 +114,7 @@ impl Vfs {
             shared,
             is_sealed: AtomicBool::new(false),
             remounts: Mutex::default(),
+            is_gone: AtomicBool::new(false),
             began: SystemTime::now(),
             give_back: options.give_back,
             unwritable: None,

@@ -34,6 +34,8 @@ const MODE: &str = "user.asdf-mount.mode";
 const SINCE: &str = "user.asdf-mount.since";
 /// The count and the outcome of remounts, an attribute of the mount's root.
 const REMOUNTS: &str = "user.asdf-mount.remounts";
+/// The sources that are gone, an attribute of the mount's root. It exists only while one is gone.
+pub const GONE: &str = "user.asdf-mount.gone";
 /// Maximum length of [`UNKEPT`] in bytes.
 const LONGEST_UNKEPT: usize = 60 << 10;
 
@@ -125,6 +127,11 @@ impl Vfs {
         }
         if name == UNKEPT && ino == Ino::ROOT {
             let mut lines = self.unkept().join("\n").into_bytes();
+            lines.truncate(LONGEST_UNKEPT);
+            return Ok(if lines.is_empty() { Xattr::Absent } else { Xattr::Ready(lines) });
+        }
+        if name == GONE && ino == Ino::ROOT {
+            let mut lines = self.gone().into_bytes();
             lines.truncate(LONGEST_UNKEPT);
             return Ok(if lines.is_empty() { Xattr::Absent } else { Xattr::Ready(lines) });
         }
