@@ -23,7 +23,10 @@ mod background;
 mod contents;
 mod detach;
 mod facts;
+mod file_mount;
 mod fusermount;
+mod given;
+mod held;
 mod idle;
 mod list;
 mod memory;
@@ -33,6 +36,7 @@ mod mountpoint;
 mod remount;
 mod rights;
 mod service_manager;
+mod serving;
 mod signals;
 mod threads;
 mod unmount;
@@ -40,13 +44,14 @@ mod unmount;
 use std::ffi::OsString;
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use fuser::{Config, Filesystem, Notifier, Session, SessionACL};
 
+use self::held::HeldEntry;
 use self::mountpoint::Mountpoint;
 use self::signals::Lifecycle;
 use crate::error::{Error, Kind, Result};
@@ -57,18 +62,20 @@ use crate::options::Options;
 pub use self::contents::open_tree;
 pub(crate) use self::contents::reading;
 pub use self::facts::facts;
+pub use self::file_mount::FileMount;
 pub use self::idle::Idle;
 pub use self::list::{ListedMount, list};
 pub use self::remount::remount;
 pub use self::unmount::unmount;
 pub use crate::options::PID_ATTRIBUTE;
 
-/// Returns the mounts of this program: mountpoints and sources.
+/// Returns the mounts with the type of this program's mounts: mountpoints and sources. Any user can choose these
+/// texts.
 ///
 /// # Errors
 /// `/proc/self/mountinfo` can't be read.
 pub fn mounted() -> Result<Vec<(PathBuf, OsString)>> {
-    let mounts = mountinfo::all()?.into_iter().filter(mountinfo::Mount::is_ours);
+    let mounts = mountinfo::all()?.into_iter().filter(mountinfo::Mount::has_our_type);
     Ok(mounts.map(|mount| (mount.mountpoint, mount.source)).collect())
 }
 
@@ -131,8 +138,9 @@ pub fn mount<F: Filesystem>(
 ) -> Result<()> {
     memory::give_back_large_buffers();
     raise_open_files();
+    let given = given::descriptor(&plan.mountpoint)?;
     if !plan.foreground {
-        background::close_inherited();
+        background::close_inherited(given.as_ref().map(OwnedFd::as_fd));
     }
     for source in &mut plan.sources {
         // Only the daemon sends requests to a server, because a request may start threads.
@@ -144,31 +152,43 @@ pub fn mount<F: Filesystem>(
     {
         *path = std::path::absolute(&path)?;
     }
-    let place = Mountpoint::prepare(&plan.mountpoint, plan.beside)?;
-    plan.mountpoint = place.path().to_owned();
+    let target = match given {
+        Some(_) if plan.options.timeout.is_some() => {
+            return Err(Error::new(Kind::Usage, "-o timeout needs a mountpoint that asdf-mount can unmount"));
+        }
+        Some(descriptor) => Target::Given(descriptor),
+        None => Target::Directory(Mountpoint::prepare(&plan.mountpoint, plan.beside)?),
+    };
+    // The process that probes the mount holds the place itself.
+    let mut probed = None;
+    if let Target::Directory(place) = &target {
+        plan.mountpoint = place.path().to_owned();
+        probed = Some(place.entry().try_clone()?);
+    }
+    let answers = || probed.as_ref().map_or(Ok(()), answers);
     if let Some(file) = &mut plan.log.file {
         *file = std::path::absolute(&file)?;
     }
     if plan.foreground {
         log::start(&plan.log, log::LogTarget::Stderr)?;
         let waiting = service_manager::is_there();
-        let prober = waiting.then(|| background::Prober::start(|| answers(&plan.mountpoint))).transpose()?;
-        return serve(&plan, place, open, || {
+        let prober = waiting.then(|| background::Prober::start(answers)).transpose()?;
+        return serve(&plan, target, open, || {
             prober.map_or(Ok(()), background::Prober::probe).map(|()| service_manager::ready(None))
         });
     }
     // After the fork both processes know of the directory. The child removes it, unless the child was killed.
-    let mut shared = Some(place);
+    let mut shared = Some(target);
     let result = background::start(
         |report| {
             log::start(&plan.log, log::LogTarget::Syslog)?;
-            let place = shared.take().expect("taken once, here");
-            serve(&plan, place, open, || report.ready())
+            let target = shared.take().expect("taken once, here");
+            serve(&plan, target, open, || report.ready())
         },
-        || answers(&plan.mountpoint),
+        answers,
         service_manager::ready,
     );
-    if let Some(place) = shared {
+    if let Some(Target::Directory(place)) = shared {
         match result {
             Ok(()) => place.leave(),
             Err(_) => clear_up(&place),
@@ -186,16 +206,27 @@ pub(crate) fn raise_open_files() {
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
 }
 
+/// Where a mount is made.
+enum Target {
+    Directory(Mountpoint),
+    /// The caller has made the mount, and gave its descriptor.
+    Given(OwnedFd),
+}
+
 /// Serves the mount in this process until it ends.
 fn serve<F: Filesystem>(
     plan: &MountPlan,
-    place: Mountpoint,
+    target: Target,
     open: impl FnOnce(&MountPlan) -> Result<Served<F>>,
     ready: impl FnOnce() -> Result<()>,
 ) -> Result<()> {
     rights::drop_unneeded();
+    let (place, given) = match target {
+        Target::Directory(place) => (Some(place), None),
+        Target::Given(descriptor) => (None, Some(descriptor)),
+    };
     let lifecycle = Lifecycle::watched(place, plan.foreground)?;
-    let result = serve_watched(plan, &lifecycle, open, ready);
+    let result = serve_watched(plan, &lifecycle, given, open, ready);
     // Called explicitly: dropping this reference may not remove the directory, as the signal thread may hold
     // another one.
     lifecycle.over();
@@ -205,26 +236,39 @@ fn serve<F: Filesystem>(
 fn serve_watched<F: Filesystem>(
     plan: &MountPlan,
     lifecycle: &Arc<Lifecycle>,
+    given: Option<OwnedFd>,
     open: impl FnOnce(&MountPlan) -> Result<Served<F>>,
     ready: impl FnOnce() -> Result<()>,
 ) -> Result<()> {
     let served = open(plan)?;
     lifecycle.at_end(served.close.clone());
     lifecycle.remounts_with(served.remount.clone());
-    let path = lifecycle.place().path();
-    let config = session_config(contents::budget(&plan.options))?;
+    let path = plan.mountpoint.as_path();
+    let mut config = session_config(contents::budget(&plan.options))?;
     let threads = config.n_threads.unwrap_or(1);
     threads::check_room(threads)?;
-    let descriptor =
-        lifecycle.mount(|| mount::mount(path, &shown_source(plan), &plan.options, served.read_only))?;
-    let acl = if plan.options.allow_other { SessionACL::All } else { SessionACL::Owner };
+    // The kernel checks who may use a mount that the caller made.
+    let is_for_all = plan.options.allow_other || given.is_some();
+    let acl = if is_for_all { SessionACL::All } else { SessionACL::Owner };
+    let descriptor = match given {
+        Some(descriptor) => {
+            config.clone_fd = given::can_be_cloned();
+            lifecycle.serve_given(given::device(&descriptor));
+            descriptor
+        }
+        None => lifecycle
+            .mount(|place| mount::mount(place, &shown_source(plan), &plan.options, served.read_only))?,
+    };
     let device = descriptor.try_clone().ok();
     let session = Session::from_fd(served.filesystem, descriptor, acl, config).map_err(|error| {
         lifecycle.give_up();
         Error::from(error).within("the kernel does not start the mount").of(path)
     })?;
     (served.notify)(session.notifier(), device);
-    let serving = std::thread::Builder::new().name("session".to_owned()).spawn(move || session.run());
+    // By the name of this thread, other processes find the daemon of a mount.
+    let name =
+        lifecycle.device().map_or_else(|| "session".to_owned(), |device| serving::thread_name(&device));
+    let serving = std::thread::Builder::new().name(name).spawn(move || session.run());
     let serving = serving.map_err(|error| {
         lifecycle.give_up();
         threads::too_few(error)
@@ -283,10 +327,16 @@ fn session_config(budget: u64) -> Result<Config> {
 }
 
 /// Probes the mount like any program; never called in the process that serves it.
-fn answers(path: &Path) -> Result<()> {
+fn answers(entry: &HeldEntry) -> Result<()> {
+    let path = entry.shown();
     let fault = |errno: rustix::io::Errno| Error::from(errno).within("the mount does not answer").of(path);
-    let asked = rustix::fs::statfs(path).and_then(|space| rustix::fs::stat(path).map(|_| space));
-    match asked.map_err(fault)?.f_type as u64 {
+    let ask = || {
+        let root = entry.hold()?;
+        let space = rustix::fs::fstatfs(&root)?;
+        rustix::fs::fstat(&root)?;
+        Ok(space)
+    };
+    match ask().map_err(fault)?.f_type as u64 {
         FUSE_SUPER_MAGIC => Ok(()),
         _ => Err(Error::new(Kind::System(libc::EIO), "the mount disappeared at once").of(path)),
     }
@@ -342,14 +392,16 @@ pub(crate) fn readable(source: &Path) -> Result<PathBuf> {
 
 /// Cleans up after a daemon that died before it was ready.
 fn clear_up(place: &Mountpoint) {
-    if let Ok(Some(mount)) = mountinfo::top_at(place.path())
-        && mount.is_ours()
-        && mount.is_dead()
-        && let Err(error) = detach::detach(place.path())
+    let entry = place.entry();
+    if let Ok(root) = entry.hold()
+        && let Ok(Some(mount)) = entry.mount_of(&root)
+        && mount.has_our_type()
+        && mountpoint::health(&mount, &root) == mountinfo::Health::Dead
+        && let Err(error) = detach::detach(&mount, &root)
     {
         tracing::warn!("{error}");
     }
-    if place.path().exists() {
+    if entry.hold().is_ok() {
         place.remove();
     } else {
         place.leave();

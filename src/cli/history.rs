@@ -1,7 +1,5 @@
 //! `--log`, `--diff` and `--undo`: the saves of a file, and taking the last one back.
 
-use std::fs::OpenOptions;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -9,7 +7,7 @@ use serde::Serialize;
 
 use super::{complain, exit, print, revise, usage};
 use crate::cache::Cache;
-use crate::daemon;
+use crate::daemon::FileMount;
 use crate::error::{Error, Kind, Result, one_line, to_json};
 use crate::format::editor::{EditContext, SaveTarget, TextVersion};
 use crate::format::refusal::Refusal;
@@ -185,8 +183,8 @@ pub(super) fn diff(file: &Path, number: Option<&PathBuf>) -> Result<u8> {
 pub(super) fn undo(file: &Path, options: &Options, quiet: bool) -> Result<u8> {
     let context = revise::context(options);
     let undone = match undo_here(file, &context) {
-        Err(error) if error.kind() == Kind::Busy => match mount_of(file) {
-            Some(mountpoint) => undo_in(&mountpoint, file)?,
+        Err(error) if error.kind() == Kind::Busy => match FileMount::of(&rustix::fs::stat(file)?)? {
+            Some(mount) => undo_in(&mount, file)?,
             None => return Err(error),
         },
         undone => undone?,
@@ -223,30 +221,21 @@ fn undo_here(file: &Path, context: &EditContext) -> Result<Option<Save>> {
     }
 }
 
-/// Returns the mountpoint of a file that is mounted alone.
-fn mount_of(file: &Path) -> Option<PathBuf> {
-    let full = file.canonicalize().ok()?;
-    let mut mounts = daemon::mounted().ok()?.into_iter();
-    mounts
-        .find(|(_, source)| Path::new(source).canonicalize().is_ok_and(|source| source == full))
-        .map(|found| found.0)
-}
-
 /// Takes the last save of a mounted file back, by writing the older text to the mount.
-fn undo_in(mountpoint: &Path, file: &Path) -> Result<Option<Save>> {
+fn undo_in(mount: &FileMount, file: &Path) -> Result<Option<Save>> {
     let saves = Saves::of(file)?;
     let change = saves.own().next().ok_or_else(|| saves.missing(file, 1))?;
-    let (text, tree) = (saves.before(change)?, mountpoint.join("tree.yaml"));
-    let opened = OpenOptions::new().write(true).truncate(true).open(&tree);
-    let written = opened.and_then(|mut tree| tree.write_all(&text).and_then(|()| tree.sync_all()));
-    match written {
-        Ok(()) => Ok(Some(change.clone())),
-        Err(error) => {
-            complain(&Error::from(error).of(&tree).to_string());
-            if let Ok(why) = std::fs::read_to_string(mountpoint.join("tree.yaml.error")) {
-                crate::log::complain(why.trim_end());
-            }
-            Ok(None)
+    let text = saves.before(change)?;
+    if let Err(error) = mount.replace_tree(&saves.text, &text) {
+        complain(&error.to_string());
+        if let Some(why) = mount.refusal() {
+            crate::log::complain(why.trim_end());
         }
+        return Ok(None);
     }
+    if Saves::of(file)?.text != text {
+        let message = format!("not changed: the mount on {} did not save it", mount.mountpoint().display());
+        return Err(Error::new(Kind::System(libc::EIO), message).of(file));
+    }
+    Ok(Some(change.clone()))
 }

@@ -17,6 +17,7 @@
 
 use std::fs::OpenOptions;
 use std::io::{Read, Write};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 
 use rustix::process::{Pid, WaitOptions, WaitStatus, waitpid};
@@ -24,6 +25,9 @@ use rustix::process::{Pid, WaitOptions, WaitStatus, waitpid};
 use super::threads::not_started;
 use crate::error::{Error, Kind, Result};
 use crate::exit;
+
+/// The first number of a file beside stdin, stdout and stderr.
+const FIRST: libc::c_int = 3;
 
 /// The child's end of the socket.
 #[derive(Debug)]
@@ -104,14 +108,37 @@ impl Prober {
     }
 }
 
-/// Closes all files except stdin, stdout and stderr. Must be called before this program opens a file.
+/// Returns a copy of a file that this process inherited under this number.
+///
+/// # Errors
+/// No file has this number.
+pub(crate) fn inherited(number: u32) -> Result<OwnedFd> {
+    let number = libc::c_int::try_from(number).unwrap_or(libc::c_int::MAX);
+    // SAFETY: the call takes numbers, and fails if no file is open under the first.
+    let copy = unsafe { libc::fcntl(number, libc::F_DUPFD_CLOEXEC, FIRST) };
+    if copy < 0 {
+        return Err(std::io::Error::last_os_error().into());
+    }
+    // SAFETY: the kernel has just returned this number for a new file, which nothing else owns.
+    Ok(unsafe { OwnedFd::from_raw_fd(copy) })
+}
+
+/// Closes all files except stdin, stdout, stderr and `kept`. Must be called before this program opens another
+/// file.
 ///
 /// Otherwise `flock FILE asdf-mount …` would keep its lock until the daemon ends.
-pub(crate) fn close_inherited() {
-    // SAFETY: the call takes three numbers. The closed files are not ours: the caller has opened none yet
-    // (contract of this function), and the standard library keeps none open beyond the first three. A kernel
-    // before 5.9 returns ENOSYS, and the files stay open.
-    let _ = unsafe { libc::syscall(libc::SYS_close_range, 3_u32, u32::MAX, 0_u32) };
+pub(crate) fn close_inherited(kept: Option<BorrowedFd<'_>>) {
+    let close = |first: libc::c_int, last: libc::c_uint| {
+        // SAFETY: the call takes three numbers. The closed files are not ours: the caller has opened none but
+        // `kept` (contract of this function), and the standard library keeps none open beyond the first three.
+        // A kernel before 5.9 returns ENOSYS, and the files stay open.
+        let _ = unsafe { libc::syscall(libc::SYS_close_range, first, last, 0_u32) };
+    };
+    let Some(kept) = kept.map(|kept| kept.as_raw_fd()) else { return close(FIRST, libc::c_uint::MAX) };
+    if kept > FIRST {
+        close(FIRST, libc::c_uint::try_from(kept - 1).unwrap_or_default());
+    }
+    close(kept + 1, libc::c_uint::MAX);
 }
 
 /// Runs `daemon` in a child process. Waits until the child serves and `answers` has succeeded in this

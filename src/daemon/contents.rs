@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::idle::Idle;
-use super::{MountPlan, Served, memory};
+use super::{MountPlan, Served, given, memory};
 use crate::cache::store::Store;
 use crate::cache::{Cache, default_budget};
 use crate::error::Result;
@@ -26,15 +26,16 @@ pub(super) fn budget(options: &crate::options::Options) -> u64 {
     options.cache.unwrap_or_else(default_budget).max(LEAST_CACHE)
 }
 
-/// Opens the history, before a mount may cover it. Only a writable mount creates a directory for it.
-fn history(options: &crate::options::Options, mountpoint: Option<&Path>) -> Option<Arc<History>> {
+/// Opens the history, before a mount may cover it. Only a writable mount (`creates`) makes a directory for it.
+fn history(
+    options: &crate::options::Options,
+    mountpoint: Option<&Path>,
+    creates: bool,
+) -> Option<Arc<History>> {
     if !options.history {
         return None;
     }
-    let opened = match mountpoint.is_none() || options.read_only {
-        true => History::open_existing(mountpoint),
-        false => History::open(mountpoint),
-    };
+    let opened = if creates { History::open(mountpoint) } else { History::open_existing(mountpoint) };
     // Only logged: a writable mount warns the user if the state directory can't be used for other texts
     // either.
     opened.inspect_err(|error| tracing::info!("{error}")).ok().map(Arc::new)
@@ -61,21 +62,23 @@ pub(crate) fn reading(options: &crate::options::Options) -> (Arc<Cache>, Options
     let mut reading = Options::new(context);
     reading.verify = options.verify;
     reading.views = options.views.clone();
-    reading.history = history(options, None);
+    reading.history = history(options, None, false);
     (cache, reading)
 }
 
 /// Opens the sources of a plan. A file of an unknown format is an error.
 pub fn open_tree(plan: &MountPlan) -> Result<Served<Adapter>> {
     let (cache, mut options) = reading(&plan.options);
-    options.mountpoint = Some(plan.mountpoint.clone());
+    // A mount that the caller made may be anywhere.
+    let mountpoint = given::number(&plan.mountpoint).is_none().then(|| plan.mountpoint.clone());
+    options.mountpoint = mountpoint.clone();
     options.ownership = Ownership {
         uid: plan.options.uid,
         gid: plan.options.gid,
         umask: plan.options.umask.map_or(0, |umask| (umask & 0o777) as u16),
     };
     options.allow_other = plan.options.allow_other;
-    options.history = history(&plan.options, Some(&plan.mountpoint));
+    options.history = history(&plan.options, mountpoint.as_deref(), !plan.options.read_only);
     options.give_back = memory::give_back_small_pieces;
     let servers = Servers::new(&plan.options.remote, &cache);
     let sources =
@@ -83,7 +86,6 @@ pub fn open_tree(plan: &MountPlan) -> Result<Served<Adapter>> {
     // Files on servers are never written, so no message says that they are read-only.
     let has_local = sources.iter().any(|source| matches!(source, Named::Local(_)));
     if has_local && !plan.options.read_only {
-        let mountpoint = Some(plan.mountpoint.clone());
         let history = options.history.clone();
         let context =
             EditContext { options: plan.options.edit, mountpoint, history, ..EditContext::default() };

@@ -1,15 +1,15 @@
 //! Facts about FUSE on this machine, for `--version --verbose`.
 
-use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io::Read;
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
-use std::path::Path;
+use std::os::unix::fs::PermissionsExt;
 use std::time::{Duration, SystemTime};
 
 use fuser::InitFlags;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
+use super::mountpoint::Mountpoint;
 use super::{fusermount, mount};
 use crate::error::{Error, Kind, Result};
 use crate::options::Options;
@@ -109,15 +109,8 @@ fn capabilities(flags: u64) -> String {
 fn trial() -> Result<Offer> {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     let name = format!("asdf-mount-trial-{}-{}", std::process::id(), now.as_nanos());
-    let folder = std::env::temp_dir().join(name);
-    DirBuilder::new().mode(0o700).create(&folder).map_err(|error| Error::from(error).of(&folder))?;
-    let offer = offer_at(&folder);
-    let removed = fs::remove_dir(&folder).map_err(|error| Error::from(error).of(&folder));
-    offer.and_then(|offer| removed.map(|()| offer))
-}
-
-fn offer_at(folder: &Path) -> Result<Offer> {
-    let (mounted, device) = mount::mount(folder, "asdf-mount".as_ref(), &Options::default(), true)?;
+    let place = Mountpoint::prepare(&std::env::temp_dir().join(name), true)?;
+    let (mounted, device) = mount::mount(&place, "asdf-mount".as_ref(), &Options::default(), true)?;
     let request = first_request(device);
     // The device is closed by now, so no other program waits for an answer.
     mounted.detach();

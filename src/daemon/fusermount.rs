@@ -17,6 +17,7 @@ use rustix::net::{
     socketpair,
 };
 
+use super::held;
 use crate::error::{Error, Kind, Result};
 
 const PROGRAM: &str = "fusermount3";
@@ -34,11 +35,14 @@ const USUAL_FOLDERS: [&str; 3] = ["/usr/bin", "/bin", "/usr/local/bin"];
 pub(super) const WITHOUT_MOUNT: &str =
     "without a mount, use asdf-mount --ls, --cat, or --extract FILE -C DIR, such as /tmp";
 
-/// Mounts on `path` and returns the descriptor to serve. The values in `options` are escaped.
-pub(crate) fn mount(path: &Path, options: &OsStr) -> Result<OwnedFd> {
+/// Mounts on the held directory and returns the descriptor to serve. `shown` is its path for messages. The values in
+/// `options` are escaped.
+///
+/// fusermount3 checks that the user may mount on its working directory, and mounts there.
+pub(crate) fn mount(dir: &OwnedFd, shown: &Path, options: &OsStr) -> Result<OwnedFd> {
     let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
     let mut command = Command::new(find()?);
-    command.arg("-o").arg(options).arg("--").arg(path);
+    command.arg("-o").arg(options).arg("--").arg(".").current_dir(held::path_of(dir));
     command.env("_FUSE_COMMFD", "0").stdin(Stdio::from(theirs)).stdout(Stdio::null()).stderr(Stdio::piped());
     let child = command.spawn().map_err(not_started)?;
     // The command holds the other end of the socket, which must be closed when the program ends.
@@ -47,7 +51,7 @@ pub(crate) fn mount(path: &Path, options: &OsStr) -> Result<OwnedFd> {
     let output = child.wait_with_output().map_err(|error| Error::from(error).of(PROGRAM))?;
     match descriptor {
         Some(descriptor) if output.status.success() => Ok(descriptor),
-        _ => Err(refusal(&output).of(path)),
+        _ => Err(refusal(&output).of(shown)),
     }
 }
 

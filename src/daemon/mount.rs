@@ -7,12 +7,14 @@
 use std::ffi::{CString, OsStr, OsString};
 use std::fs::{File, OpenOptions};
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::path::{Path, PathBuf};
 
 use rustix::io::Errno;
 use rustix::mount::MountFlags;
 
-use super::{detach, fusermount, mountinfo};
+use super::held::{self, HeldEntry};
+use super::mountinfo::{self, Health, Mount};
+use super::mountpoint::Mountpoint;
+use super::{detach, fusermount};
 use crate::error::{Error, Kind, Result};
 use crate::options::{AccessTime, FILE_SYSTEM_TYPE, Options, SUBTYPE};
 
@@ -22,51 +24,60 @@ pub(super) const DEVICE: &str = "/dev/fuse";
 /// A mount that this process serves.
 #[derive(Clone, Debug)]
 pub(crate) struct Mounted {
-    path: PathBuf,
-    /// Device number `major:minor`; `None` if /proc can't be read.
-    device: Option<String>,
+    /// Device number `major:minor`.
+    device: String,
 }
 
 impl Mounted {
+    /// Returns the device number `major:minor`.
+    pub(crate) fn device(&self) -> &str {
+        &self.device
+    }
+
     /// Unmounts the mount everywhere in this namespace; open files stay usable for a while.
     pub(crate) fn detach(&self) {
-        self.detach_those(|_| true);
+        self.detach_those(|_, _| true);
     }
 
     /// Unmounts the mount if it is dead: it stays behind as a dead mount if the connection to the kernel was
     /// aborted.
     pub(crate) fn detach_if_dead(&self) {
-        self.detach_those(mountinfo::Mount::is_dead);
+        self.detach_those(|mount, root| mount.health(root) == Health::Dead);
     }
 
     /// Unmounts the mount unless a program uses it, or another mount covers it or is a copy of it. Returns
     /// false if it stays mounted.
     pub(crate) fn is_removed_unless_busy(&self) -> bool {
-        let Some(device) = &self.device else { return false };
-        let Ok(mounts) = mountinfo::all() else { return false };
-        let mut own = mounts.into_iter().filter(|mount| mount.is_ours() && &mount.device == device);
+        let Ok(mounts) = self.places() else { return false };
         // If there is a bind mount, it may be in use although this mount is not.
-        let (Some(mount), None) = (own.next(), own.next()) else { return false };
-        let is_top =
-            mountinfo::top_at(&mount.mountpoint).ok().flatten().is_some_and(|top| top.id == mount.id);
-        is_top && detach::take_away(&mount.mountpoint, false).is_ok()
+        let [mount] = &mounts[..] else { return false };
+        let Ok(found) = HeldEntry::find(&mount.mountpoint) else { return false };
+        let Some(root) = held::hold_mount(mount) else { return false };
+        detach::take_away(&found.entry, mount, root).is_ok()
     }
 
-    fn detach_those(&self, wanted: impl Fn(&mountinfo::Mount) -> bool) {
-        let places = match (&self.device, mountinfo::all()) {
-            (Some(device), Ok(mounts)) => mounts
-                .into_iter()
-                .filter(|mount| mount.is_ours() && &mount.device == device && wanted(mount))
-                .map(|mount| (mount.id, mount.mountpoint))
-                .collect(),
-            _ => vec![(0, self.path.clone())],
-        };
-        for (id, place) in places {
+    /// Returns the mount, and its copies in this namespace.
+    fn places(&self) -> Result<Vec<Mount>> {
+        let mut mounts = mountinfo::all()?;
+        mounts.retain(|mount| mount.has_our_type() && mount.device == self.device);
+        Ok(mounts)
+    }
+
+    fn detach_those(&self, wanted: impl Fn(&Mount, &OwnedFd) -> bool) {
+        let mounts = self.places().unwrap_or_else(|error| {
+            tracing::error!("{error}; the daemon ends, and leaves a dead mount");
+            Vec::new()
+        });
+        for mount in mounts {
+            let place = mount.mountpoint.display();
             // The path of a covered mount leads to the covering one.
-            if id != 0 && mountinfo::top_at(&place).ok().flatten().is_some_and(|top| top.id != id) {
-                tracing::warn!("{}: stays mounted, because another mount covers it", place.display());
-            } else if let Err(error) = detach::detach(&place) {
-                let place = place.display();
+            let Some(root) = held::hold_mount(&mount) else {
+                tracing::warn!("{place}: stays mounted, because another mount covers it");
+                continue;
+            };
+            if wanted(&mount, &root)
+                && let Err(error) = detach::detach(&mount, &root)
+            {
                 tracing::error!(
                     "{error}; the daemon ends anyway and leaves a dead mount; remove it with 'asdf-mount -u {place}' \
                      or, as root, 'umount -l {place}'"
@@ -76,27 +87,59 @@ impl Mounted {
     }
 }
 
-/// Mounts on `path` and returns the descriptor to serve. `source` is the text that the mount table shows as
-/// the source of the mount.
+/// Mounts on the held directory and returns the descriptor to serve. `source` is the text that the mount table
+/// shows as the source of the mount.
 ///
 /// # Errors
-/// Neither the system call nor fusermount3 could mount; no mount is left.
+/// Neither the system call nor fusermount3 could mount, or the directory was renamed at this moment; no mount
+/// is left.
 pub(crate) fn mount(
-    path: &Path,
+    place: &Mountpoint,
     source: &OsStr,
     options: &Options,
     read_only: bool,
 ) -> Result<(Mounted, OwnedFd)> {
-    let descriptor = match directly(path, source, options, read_only)? {
+    let descriptor = match directly(place, source, options, read_only)? {
         Some(descriptor) => descriptor,
-        None => fusermount::mount(path, &helper_options(source, options, read_only))?,
+        None => fusermount::mount(place.dir(), place.path(), &helper_options(source, options, read_only))?,
     };
-    let device = mountinfo::top_at(path).ok().flatten().filter(mountinfo::Mount::is_ours);
-    Ok((Mounted { path: path.to_owned(), device: device.map(|mount| mount.device) }, descriptor))
+    let here = place.entry().mount()?;
+    match here.filter(|mount| is_own(mount) && held::mount_id(place.dir()).ok() == Some(mount.parent)) {
+        Some(mount) => Ok((Mounted { device: mount.device }, descriptor)),
+        None => {
+            remove_elsewhere(place);
+            let message = "was renamed or replaced at this moment; try again";
+            Err(Error::new(Kind::System(libc::EAGAIN), message).of(place.path()))
+        }
+    }
+}
+
+/// True for a mount by the user of this process. fusermount3 lets nobody choose another user.
+fn is_own(mount: &Mount) -> bool {
+    let user = rustix::process::getuid().as_raw();
+    mount.has_our_type() && mount.owner.is_some_and(|(owner, _)| owner == user)
+}
+
+/// Unmounts from the held directory, which has another name by now.
+fn remove_elsewhere(place: &Mountpoint) {
+    let Ok(path) = held::current_path(place.dir()) else { return };
+    let mounts = mountinfo::all().unwrap_or_default();
+    for mount in mounts.iter().filter(|mount| is_own(mount) && mount.mountpoint == path) {
+        if let Some(root) = held::hold_mount(mount)
+            && let Err(error) = detach::detach(mount, &root)
+        {
+            tracing::error!("{error}");
+        }
+    }
 }
 
 /// Mounts with mount(2); `None` if this process lacks the permission.
-fn directly(path: &Path, source: &OsStr, options: &Options, read_only: bool) -> Result<Option<OwnedFd>> {
+fn directly(
+    place: &Mountpoint,
+    source: &OsStr,
+    options: &Options,
+    read_only: bool,
+) -> Result<Option<OwnedFd>> {
     let device = match OpenOptions::new().read(true).write(true).open(DEVICE) {
         Ok(device) => device,
         Err(error) => match error.raw_os_error() {
@@ -106,11 +149,12 @@ fn directly(path: &Path, source: &OsStr, options: &Options, read_only: bool) -> 
         },
     };
     let data = CString::new(kernel_options(&device, options)).expect("only our own words and numbers");
+    let path = held::path_of(place.dir());
     match rustix::mount::mount(source, path, FILE_SYSTEM_TYPE, flags(options, read_only), data.as_c_str()) {
         Ok(()) => Ok(Some(device.into())),
         Err(Errno::PERM) => Ok(None),
         Err(Errno::NODEV) => Err(no_fuse()),
-        Err(errno) => Err(Error::from(errno).within("can't mount").of(path)),
+        Err(errno) => Err(Error::from(errno).within("can't mount").of(place.path())),
     }
 }
 

@@ -13,7 +13,7 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{Mode, OFlags};
+use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 use rustix::mount::MountFlags;
 use rustix::thread::{Gid, Uid, set_thread_res_gid, set_thread_res_uid};
@@ -55,8 +55,9 @@ pub(crate) enum Health {
 }
 
 impl Mount {
-    /// True for a mount of this program, from this process or another.
-    pub(crate) fn is_ours(&self) -> bool {
+    /// True if the mount has the type of this program's mounts. Any user can choose that type, so it proves
+    /// nothing.
+    pub(crate) fn has_our_type(&self) -> bool {
         self.kind == FILE_SYSTEM_TYPE
     }
 
@@ -83,21 +84,11 @@ impl Mount {
         flags.map(flag).fold(MountFlags::empty(), MountFlags::union)
     }
 
-    /// True if the mount's daemon is gone.
-    pub(crate) fn is_dead(&self) -> bool {
-        self.health() == Health::Dead
-    }
-
-    /// Probes the mount, as its owner if necessary and permitted.
-    pub(crate) fn health(&self) -> Health {
-        // Opened with this user's permissions: the owner may have lost access to the path.
-        let held = rustix::fs::open(&self.mountpoint, OFlags::PATH | OFlags::CLOEXEC, Mode::empty());
+    /// Probes the mount with this root, as its owner if necessary and permitted.
+    pub(crate) fn health(&self, root: &OwnedFd) -> Health {
         // The kernel may answer stat from its cache, but not statfs. FUSE answers statfs with zeros to users
         // without access.
-        let ask = || match &held {
-            Ok(held) => rustix::fs::fstatfs(held).map(|answer| answer.f_bsize != 0),
-            Err(errno) => Err(*errno),
-        };
+        let ask = || rustix::fs::fstatfs(root).map(|answer| answer.f_bsize != 0);
         match self.as_owner(ask).unwrap_or_else(ask) {
             Err(Errno::NOTCONN | Errno::CONNABORTED) => Health::Dead,
             Err(Errno::ACCESS) => Health::Silent,
@@ -164,7 +155,7 @@ pub(crate) fn copies_of(device: &str) -> Vec<Elsewhere> {
         let Some(theirs) = namespace(&process.to_string()) else { continue };
         let elsewhere = seen.entry(theirs).or_insert_with(|| {
             let table = std::fs::read(folder.join("mountinfo")).unwrap_or_default();
-            let has_it = parse(&table).iter().any(|mount| mount.is_ours() && mount.device == device);
+            let has_it = parse(&table).iter().any(|mount| mount.has_our_type() && mount.device == device);
             has_it.then(|| Elsewhere { processes: Vec::new() })
         });
         if let Some(elsewhere) = elsewhere {
@@ -173,17 +164,6 @@ pub(crate) fn copies_of(device: &str) -> Vec<Elsewhere> {
         }
     }
     seen.into_values().flatten().collect()
-}
-
-/// Returns the uppermost mount on `path`, if `path` is a mountpoint.
-pub(crate) fn top_at(path: &Path) -> Result<Option<Mount>> {
-    Ok(top(&all()?, path).cloned())
-}
-
-/// Returns the uppermost of several mounts on one path.
-fn top<'a>(mounts: &'a [Mount], path: &Path) -> Option<&'a Mount> {
-    let here = || mounts.iter().filter(|mount| mount.mountpoint == path);
-    here().find(|mount| !here().any(|other| other.parent == mount.id && other.id != mount.id))
 }
 
 fn parse(table: &[u8]) -> Vec<Mount> {
@@ -249,23 +229,8 @@ garbage
         assert_eq!(mounts[1].mountpoint, Path::new("/mnt/a b\\c"));
         assert_eq!(mounts[1].source, "/data/x\ny.asdf");
         assert_eq!(mounts[1].device, "0:52");
-        assert!(mounts[1].is_ours() && !mounts[2].is_ours());
+        assert!(mounts[1].has_our_type() && !mounts[2].has_our_type());
         assert_eq!((mounts[1].owner, mounts[2].owner), (Some((7, 8)), None));
-    }
-
-    #[test]
-    fn the_upper_of_two_mounts_is_seen_whatever_their_order() {
-        let mut mounts = parse(EXAMPLE);
-        for _ in 0..2 {
-            assert_eq!(top(&mounts, Path::new("/mnt/a b\\c")).unwrap().kind, "tmpfs");
-            mounts.reverse();
-        }
-        assert_eq!(top(&mounts, Path::new("/mnt")), None);
-    }
-
-    #[test]
-    fn the_table_of_this_process_has_a_root() {
-        assert!(top_at(Path::new("/")).unwrap().is_some());
     }
 
     proptest! {

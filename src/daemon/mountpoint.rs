@@ -1,25 +1,27 @@
-//! The mountpoint: its path is resolved, dead mounts are removed, and a missing directory is created and
-//! later removed.
+//! The mountpoint: dead mounts are removed from it, and a missing directory is created and later removed.
 
-use std::fs;
-use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use rustix::fs::XattrFlags;
+use rustix::fd::OwnedFd;
+use rustix::fs::{FileType, XattrFlags};
+use rustix::io::Errno;
 
-use super::detach;
-use super::mountinfo::{self, Health};
+use super::held::{self, Found, HeldEntry};
+use super::mountinfo::{Health, Mount};
+use super::{detach, serving};
 use crate::error::{Error, Kind, Result};
 
 /// The extended attribute that marks a directory as created by this program. It is still there if the daemon
 /// was killed before it could remove the directory.
 const CREATED_ATTRIBUTE: &str = "user.asdf-mount.created";
 
-/// A directory to mount on. If this program created it, dropping this removes it.
+/// A held directory to mount on. If this program created it, dropping this removes it.
 #[derive(Debug)]
 pub(crate) struct Mountpoint {
-    path: PathBuf,
+    entry: HeldEntry,
+    /// The directory itself, below any mount of this process.
+    dir: OwnedFd,
     made: AtomicBool,
 }
 
@@ -34,52 +36,52 @@ impl Mountpoint {
     /// `wanted` is not a directory, is `/`, or has a live mount of this program or a dead mount of
     /// another program.
     pub(crate) fn prepare(wanted: &Path, only_empty: bool) -> Result<Self> {
-        let path = resolve(wanted)?;
-        if path.parent().is_none() {
-            // `/` would still lead to the file system below the mount, and unmounting would detach that one.
-            let message = "can't mount on the root directory; give a directory below it";
-            return Err(Error::new(Kind::Usage, message).of(path));
-        }
-        free_of_dead_mounts(&path)?;
-        let made = match fs::metadata(&path) {
-            Ok(meta) if meta.is_dir() => {
-                if only_empty && !is_empty(&path).map_err(|error| Error::from(error).of(&path))? {
-                    let message = "is not empty; name a directory to mount on: asdf-mount SOURCE MOUNTPOINT";
+        let Found { entry, is_linked } = HeldEntry::find(wanted)?;
+        let path = entry.shown();
+        let fault = |errno: Errno| Error::from(errno).of(path);
+        free_of_dead_mounts(&entry)?;
+        let (dir, made) = match entry.hold() {
+            Ok(dir) => {
+                let is_dir = FileType::from_raw_mode(held::stat(&dir).map_err(fault)?.st_mode).is_dir();
+                let advice = "name a directory to mount on: asdf-mount SOURCE MOUNTPOINT";
+                if !is_dir {
+                    let message = if only_empty {
+                        format!("is not a directory; {advice}")
+                    } else {
+                        "not a directory; give an existing or a new directory".to_owned()
+                    };
+                    return Err(Error::new(Kind::System(libc::ENOTDIR), message).of(path));
+                }
+                if only_empty && !held::is_empty(&dir).map_err(fault)? {
+                    let message = format!("is not empty; {advice}");
                     return Err(Error::new(Kind::System(libc::ENOTEMPTY), message).of(path));
                 }
-                is_left_behind(&path)
+                let made = is_left_behind(&dir);
+                (dir, made)
             }
-            Ok(_) if only_empty => {
-                let message =
-                    "is not a directory; name a directory to mount on: asdf-mount SOURCE MOUNTPOINT";
-                return Err(Error::new(Kind::System(libc::ENOTDIR), message).of(path));
+            Err(Errno::NOENT) if is_linked => {
+                let message = "dangling symbolic link; create its target, or give another directory";
+                return Err(Error::new(Kind::System(libc::ENOENT), message).of(wanted));
             }
-            Ok(_) => {
-                let message = "not a directory; give an existing or a new directory";
-                return Err(Error::new(Kind::System(libc::ENOTDIR), message).of(path));
-            }
-            Err(error) if error.kind() == ErrorKind::NotFound => {
-                if fs::symlink_metadata(&path).is_ok() {
-                    let message = "dangling symbolic link; create its target, or give another directory";
-                    return Err(Error::new(Kind::System(libc::ENOENT), message).of(path));
-                }
-                fs::create_dir(&path).map_err(|error| {
-                    let elsewhere = place_that_works(&path).display().to_string();
-                    let error = Error::from(error).within("can't create the mountpoint").of(&path);
-                    error.advise(format!("mount elsewhere: asdf-mount SOURCE {elsewhere}"))
-                })?;
-                // Some file systems have no extended attributes, so an error is ignored.
-                let _ = rustix::fs::setxattr(&path, CREATED_ATTRIBUTE, b"", XattrFlags::CREATE);
-                true
-            }
-            Err(error) => return Err(Error::from(error).of(path)),
+            Err(Errno::NOENT) => (make(&entry)?, true),
+            Err(errno) => return Err(fault(errno)),
         };
-        Ok(Self { path, made: AtomicBool::new(made) })
+        Ok(Self { entry, dir, made: AtomicBool::new(made) })
     }
 
-    /// Returns the absolute path, free of links.
+    /// Returns the name in the held directory that contains the mountpoint.
+    pub(crate) fn entry(&self) -> &HeldEntry {
+        &self.entry
+    }
+
+    /// Returns the held directory, below any mount of this process.
+    pub(crate) fn dir(&self) -> &OwnedFd {
+        &self.dir
+    }
+
+    /// Returns the path for messages: absolute, free of links.
     pub(crate) fn path(&self) -> &Path {
-        &self.path
+        self.entry.shown()
     }
 
     /// Leaves the removal of the directory to the other process of this mount.
@@ -90,27 +92,47 @@ impl Mountpoint {
     /// Removes the directory if this program created it and it is empty.
     pub(crate) fn remove(&self) {
         if self.made.swap(false, Ordering::SeqCst)
-            && let Err(error) = fs::remove_dir(&self.path)
+            && let Err(errno) = self.entry.remove_dir(&self.dir)
         {
-            tracing::warn!("{}: can't remove the mountpoint: {error}", self.path.display());
+            let error = Error::from(errno);
+            tracing::warn!("{}: can't remove the mountpoint: {error}", self.path().display());
         }
     }
 }
 
-fn is_empty(path: &Path) -> std::io::Result<bool> {
-    Ok(fs::read_dir(path)?.next().is_none())
+/// Creates the directory, and marks it as created.
+fn make(entry: &HeldEntry) -> Result<OwnedFd> {
+    let path = entry.shown();
+    entry.make_dir().map_err(|errno| {
+        let elsewhere = place_that_works(path).display().to_string();
+        let error = Error::from(errno).within("can't create the mountpoint").of(path);
+        error.advise(format!("mount elsewhere: asdf-mount SOURCE {elsewhere}"))
+    })?;
+    let dir = entry.hold().map_err(|errno| Error::from(errno).of(path))?;
+    let stat = held::stat(&dir).map_err(|errno| Error::from(errno).of(path))?;
+    let is_own = FileType::from_raw_mode(stat.st_mode).is_dir()
+        && stat.st_uid == rustix::process::geteuid().as_raw()
+        && held::is_empty(&dir).unwrap_or(false);
+    if !is_own {
+        let message = "another program replaced the new directory; try again, or mount elsewhere";
+        return Err(Error::new(Kind::System(libc::EAGAIN), message).of(path));
+    }
+    // Some file systems have no extended attributes, so an error is ignored.
+    let _ = rustix::fs::setxattr(held::path_of(&dir), CREATED_ATTRIBUTE, b"", XattrFlags::CREATE);
+    Ok(dir)
 }
 
 /// True if a directory was created by this program for a mount whose daemon was killed.
-fn is_left_behind(path: &Path) -> bool {
-    let created = rustix::fs::getxattr(path, CREATED_ATTRIBUTE, &mut [0_u8; 0]).is_ok();
-    created && is_empty(path).unwrap_or(false)
+fn is_left_behind(dir: &OwnedFd) -> bool {
+    held::attribute(dir, CREATED_ATTRIBUTE, 0).is_ok() && held::is_empty(dir).unwrap_or(false)
 }
 
 /// Removes a directory that a killed daemon left behind.
-pub(crate) fn remove_left_behind(path: &Path) {
-    if is_left_behind(path) {
-        let _ = fs::remove_dir(path);
+pub(crate) fn remove_left_behind(entry: &HeldEntry) {
+    if let Ok(dir) = entry.hold()
+        && is_left_behind(&dir)
+    {
+        let _ = entry.remove_dir(&dir);
     }
 }
 
@@ -128,35 +150,18 @@ impl Drop for Mountpoint {
     }
 }
 
-/// Makes a path absolute and free of links, even if it is a dead mount or does not exist.
-pub(crate) fn resolve(path: &Path) -> Result<PathBuf> {
-    let whole = match fs::canonicalize(path) {
-        Ok(whole) => return Ok(whole),
-        Err(error) => Error::from(error).of(path),
-    };
-    let unseen = [libc::ENOENT, libc::ENOTCONN, libc::ECONNABORTED, libc::EACCES];
-    match (path.file_name(), path.parent()) {
-        (Some(name), Some(parent)) if unseen.contains(&whole.errno()) => {
-            let parent = if parent.as_os_str().is_empty() { Path::new(".") } else { parent };
-            let parent = fs::canonicalize(parent).map_err(|error| match error.kind() {
-                ErrorKind::NotFound => Error::new(
-                    Kind::System(libc::ENOENT),
-                    "no such directory; only the last component of a mountpoint is created; use mkdir -p",
-                )
-                .of(parent),
-                _ => Error::from(error).of(parent),
-            })?;
-            Ok(parent.join(name))
-        }
-        _ => Err(whole),
-    }
-}
-
-fn free_of_dead_mounts(path: &Path) -> Result<()> {
-    while let Some(mount) = mountinfo::top_at(path)? {
+fn free_of_dead_mounts(entry: &HeldEntry) -> Result<()> {
+    let path = entry.shown();
+    loop {
+        let root = match entry.hold() {
+            Ok(root) => root,
+            Err(Errno::NOENT) => return Ok(()),
+            Err(errno) => return Err(Error::from(errno).of(path)),
+        };
+        let Some(mount) = entry.mount_of(&root)? else { return Ok(()) };
         let busy = |message| Err(Error::new(Kind::System(libc::EBUSY), message).of(path));
-        match (mount.health(), mount.is_ours()) {
-            (Health::Alive | Health::Silent, false) => break,
+        match (health(&mount, &root), mount.has_our_type()) {
+            (Health::Alive | Health::Silent, false) => return Ok(()),
             (Health::Alive, true) => {
                 let source = mount.source.display();
                 return busy(format!("already mounted ({source}); unmount it first: asdf-mount -u"));
@@ -180,11 +185,19 @@ fn free_of_dead_mounts(path: &Path) -> Result<()> {
                 .of(path));
             }
             (Health::Dead, true) => {
-                detach::detach(path).map_err(|error| error.within("can't remove a dead mount"))?;
+                let detached = detach::detach(&mount, &root);
+                detached.map_err(|error| error.within("can't remove a dead mount").of(path))?;
             }
         }
     }
-    Ok(())
+}
+
+/// Returns the state of a mount. A mount with a daemon is not dead, whatever it answers.
+pub(crate) fn health(mount: &Mount, root: &OwnedFd) -> Health {
+    match mount.health(root) {
+        Health::Dead if mount.has_our_type() && serving::daemon_of(mount).is_some() => Health::Alive,
+        health => health,
+    }
 }
 
 #[cfg(test)]

@@ -15,7 +15,7 @@ use signal_hook::iterator::Signals;
 use super::mount::Mounted;
 use super::mountpoint::Mountpoint;
 use super::{service_manager, threads};
-use crate::error::Result;
+use crate::error::{Error, Kind, Result};
 use crate::exit;
 
 /// Time for which open files are served after a signal.
@@ -23,7 +23,8 @@ const GRACE: Duration = Duration::from_secs(2);
 
 /// The stages of a mount, from its start to its end.
 pub(crate) struct Lifecycle {
-    place: Mountpoint,
+    /// `None` for a mount that the caller made.
+    place: Option<Mountpoint>,
     stage: Mutex<Stage>,
     close: OnceLock<Close>,
     remount: OnceLock<Remount>,
@@ -47,12 +48,14 @@ impl std::fmt::Debug for Lifecycle {
 enum Stage {
     Starting,
     Mounted(Mounted),
+    /// The caller made the mount, and unmounts it. Its device is unknown before Linux 6.16.
+    Given(Option<String>),
     Over,
 }
 
 impl Lifecycle {
     /// Starts the thread that waits for signals.
-    pub(crate) fn watched(place: Mountpoint, foreground: bool) -> Result<Arc<Self>> {
+    pub(crate) fn watched(place: Option<Mountpoint>, foreground: bool) -> Result<Arc<Self>> {
         let lifecycle = Arc::new(Self {
             place,
             stage: Mutex::new(Stage::Starting),
@@ -120,17 +123,28 @@ impl Lifecycle {
         }
     }
 
-    /// Returns the mountpoint.
-    pub(crate) fn place(&self) -> &Mountpoint {
-        &self.place
-    }
-
-    /// Calls `mount`. A signal that arrives meanwhile is handled afterwards.
-    pub(crate) fn mount<T>(&self, mount: impl FnOnce() -> Result<(Mounted, T)>) -> Result<T> {
+    /// Calls `mount` with the mountpoint. A signal that arrives meanwhile is handled afterwards.
+    pub(crate) fn mount<T>(&self, mount: impl FnOnce(&Mountpoint) -> Result<(Mounted, T)>) -> Result<T> {
+        let no_place = || Error::new(Kind::System(libc::EINVAL), "there is no directory to mount on");
+        let place = self.place.as_ref().ok_or_else(no_place)?;
         let mut stage = self.stage.lock().unwrap_or_else(PoisonError::into_inner);
-        let (mounted, rest) = mount()?;
+        let (mounted, rest) = mount(place)?;
         *stage = Stage::Mounted(mounted);
         Ok(rest)
+    }
+
+    /// Says that the caller has made the mount.
+    pub(crate) fn serve_given(&self, device: Option<String>) {
+        *self.stage.lock().unwrap_or_else(PoisonError::into_inner) = Stage::Given(device);
+    }
+
+    /// Returns the device number `major:minor` of the mount.
+    pub(crate) fn device(&self) -> Option<String> {
+        match &*self.stage.lock().unwrap_or_else(PoisonError::into_inner) {
+            Stage::Mounted(mounted) => Some(mounted.device().to_owned()),
+            Stage::Given(device) => device.clone(),
+            Stage::Starting | Stage::Over => None,
+        }
     }
 
     /// Unmounts, because the mount can't be served.
@@ -158,14 +172,14 @@ impl Lifecycle {
         if let Stage::Mounted(mounted) = self.next_stage() {
             mounted.detach_if_dead();
         }
-        self.place.remove();
+        self.remove_place();
     }
 
     /// Handles a signal: detaches the mount, waits, and ends the process if it has not ended by itself.
     fn end(&self) {
         service_manager::stopping();
-        if self.detach() {
-            self.leave(exit::FAILED);
+        if let Some(status) = self.detach() {
+            self.leave(status);
         }
         std::thread::sleep(GRACE);
         tracing::warn!(
@@ -176,29 +190,36 @@ impl Lifecycle {
         self.leave(exit::OK);
     }
 
+    fn remove_place(&self) {
+        if let Some(place) = &self.place {
+            place.remove();
+        }
+    }
+
     fn next_stage(&self) -> Stage {
         let mut stage = self.stage.lock().unwrap_or_else(PoisonError::into_inner);
         std::mem::replace(&mut stage, Stage::Over)
     }
 
-    /// Unmounts; returns true if there was no mount yet.
+    /// Unmounts; returns the exit status if there is nothing to unmount.
     ///
     /// Other threads that end the process wait for the unmount: a process that ends before unmounting leaves
     /// a dead mount.
-    fn detach(&self) -> bool {
+    fn detach(&self) -> Option<u8> {
         let mut stage = self.stage.lock().unwrap_or_else(PoisonError::into_inner);
         match std::mem::replace(&mut *stage, Stage::Over) {
-            Stage::Starting => return true,
+            Stage::Starting => return Some(exit::FAILED),
+            Stage::Given(_) => return Some(exit::OK),
             Stage::Mounted(mounted) => mounted.detach(),
             Stage::Over => {}
         }
-        false
+        None
     }
 
     fn leave(&self, status: u8) {
         self.detach();
         self.close();
-        self.place.remove();
+        self.remove_place();
         std::process::exit(i32::from(status));
     }
 }

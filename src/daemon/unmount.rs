@@ -7,17 +7,18 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc;
 use std::time::Duration;
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::OwnedFd;
-use rustix::fs::{FileType, Mode, OFlags};
+use rustix::fs::FileType;
 use rustix::io::Errno;
-use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use rustix::process::Signal;
 
-use super::detach::take_away;
-use super::{detach, mountinfo, mountpoint};
+use super::held::{self, HeldEntry};
+use super::mountinfo::{self, Health, Mount};
+use super::serving::{self, Daemon};
+use super::{detach, mountpoint};
 use crate::error::{Error, Kind, Result, one_line};
 use crate::log::complain;
-use crate::options::{PID_ATTRIBUTE, SUBTYPE};
+use crate::options::SUBTYPE;
 
 /// The extended attribute of a mount's root with the path of the report that its daemon writes when it ends.
 const REPORT_ATTRIBUTE: &str = "user.asdf-mount.report";
@@ -28,14 +29,14 @@ const LONGEST_PATH: usize = 4096;
 /// Maximum bytes of a report that are printed.
 const LONGEST_REPORT: u64 = 64 << 10;
 
-/// Time that `-u` waits for the daemon before it searches other mount namespaces for a copy of the mount.
-const SOON: Duration = Duration::from_secs(3);
-/// Time that `-u` waits after [`SOON`] before it signals the daemon to end.
-const PATIENCE: Duration = Duration::from_secs(7);
-/// Time that `-u` waits after the signal: the daemon may have to finish a save of a large file.
-const LONG_PATIENCE: Duration = Duration::from_secs(3600);
+/// Seconds that `-u` waits for the daemon before it searches other mount namespaces for a copy of the mount.
+const SOON: u64 = 3;
+/// Seconds that `-u` waits after [`SOON`] before it signals the daemon to end.
+const PATIENCE: u64 = 7;
+/// Seconds that `-u` waits after the signal: the daemon may have to finish a save of a large file.
+const LONG_PATIENCE: u64 = 3600;
 
-/// Time that `-u` waits for the daemon's process number.
+/// Time that `-u` waits for the answer of a mount.
 const ANSWER_TIME: Duration = Duration::from_secs(2);
 
 /// Unmounts this program's mount on `wanted`, and waits until its daemon has ended. Also removes a dead
@@ -44,60 +45,67 @@ const ANSWER_TIME: Duration = Duration::from_secs(2);
 /// # Errors
 /// There is no mount of this program, it is in use, or the daemon does not end.
 pub fn unmount(wanted: &Path) -> Result<()> {
-    const MISSING: &str = "not mounted: no such directory";
-    let path = mountpoint::resolve(wanted).map_err(|error| match error.errno() {
-        libc::ENOENT => Error::new(error.kind(), MISSING).of(wanted),
+    let missing = || Error::new(Kind::System(libc::ENOENT), "not mounted: no such directory").of(wanted);
+    let found = HeldEntry::find(wanted).map_err(|error| match error.errno() {
+        libc::ENOENT => missing(),
         _ => error,
     })?;
-    let refuse = |message: String| Err(Error::new(Kind::System(libc::EINVAL), message).of(&path));
-    let mount = match mountinfo::top_at(&path)? {
-        None if path.symlink_metadata().is_err() => return refuse(MISSING.to_owned()),
+    let entry = found.entry;
+    let path = entry.shown();
+    let root = match entry.hold() {
+        Ok(root) => root,
+        Err(Errno::NOENT) => return Err(missing()),
+        Err(errno) => return Err(Error::from(errno).of(path)),
+    };
+    let refuse = |message: String| Err(Error::new(Kind::System(libc::EINVAL), message).of(path));
+    let mount = match entry.mount_of(&root)? {
         None => return refuse("not a mountpoint; 'findmnt -t fuse.asdf-mount' lists all mounts".to_owned()),
-        Some(mount) if !mount.is_ours() => {
+        Some(mount) if !mount.has_our_type() => {
             return refuse(format!("a mount of type {}, not of asdf-mount; use umount", mount.kind));
         }
         Some(mount) => mount,
     };
-    let (device, owner) = (mount.device.clone(), mount.owner);
-    let (daemon, last_words) = match daemon_of(mount) {
-        Serving::By(daemon, last_words) => (Some(daemon), last_words),
-        Serving::Unknown => (None, LastWords::default()),
-        Serving::Dead => {
-            detach::detach(&path)?;
-            mountpoint::remove_left_behind(&path);
-            return Ok(());
-        }
-    };
-    take_away(&path, false).map_err(|error| match error.errno() {
+    let daemon = serving::daemon_of(&mount);
+    let state = ask(&mount, &root, daemon.is_some());
+    if daemon.is_none() && state.is_dead {
+        detach::detach(&mount, &root)?;
+        drop(root);
+        mountpoint::remove_left_behind(&entry);
+        return Ok(());
+    }
+    detach::take_away(&entry, &mount, root).map_err(|error| match error.errno() {
         libc::EBUSY => {
-            let message = match mount_within(&path) {
+            let message = match mount_within(path) {
                 Some(inner) => format!("in use: {} is mounted in it; unmount that first", inner.display()),
                 None => "in use: a program has an open file or its working directory there ('fuser -vm' lists the \
                          programs); close it and try again, or use 'umount -l'"
                     .to_owned(),
             };
-            Error::new(Kind::System(libc::EBUSY), message).of(&path)
+            Error::new(Kind::System(libc::EBUSY), message).of(path)
         }
         _ => error,
     })?;
-    match daemon {
-        Some((pid, handle)) if !seen_off(&path, &device, pid, &handle)? => Err(Error::new(
-            Kind::System(libc::ETIMEDOUT),
-            format!(
-                "unmounted, but its daemon (process {pid}) has not ended after {} s",
-                LONG_PATIENCE.as_secs()
-            ),
-        )
-        .of(path)),
-        _ => {
-            last_words
-                .unkept
-                .lines()
-                .for_each(|line| complain(format_args!("{SUBTYPE}: {}", one_line(line))));
-            last_words.report.into_iter().for_each(|report| tell(&report, owner));
-            Ok(())
+    let Some(daemon) = daemon else {
+        say(path, " without waiting for its daemon: no process of asdf-mount that serves it is visible here");
+        return Ok(());
+    };
+    if !seen_off(path, &mount, &daemon)? {
+        let message = format!(
+            "unmounted, but its daemon (process {}) has not ended after {LONG_PATIENCE} s",
+            daemon.pid
+        );
+        return Err(Error::new(Kind::System(libc::ETIMEDOUT), message).of(path));
+    }
+    for line in state.unkept.lines() {
+        complain(format_args!("{SUBTYPE}: {}", one_line(line)));
+    }
+    if let Some(report) = state.report {
+        let is_own = mount.owner.is_some_and(|(user, _)| user == rustix::process::geteuid().as_raw());
+        if mount.as_owner(|| tell(&report)).is_none() && is_own {
+            tell(&report);
         }
     }
+    Ok(())
 }
 
 /// Returns the deepest mountpoint below `path`.
@@ -108,15 +116,18 @@ fn mount_within(path: &Path) -> Option<PathBuf> {
         .max_by_key(|inner| inner.components().count())
 }
 
-/// Prints the report of a daemon that has ended. The report is a file of the mount's owner; if it is not
-/// printed here, the owner's next mount prints it.
-fn tell(report: &Path, owner: Option<(u32, u32)>) {
-    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-    let Ok(file) = rustix::fs::open(report, flags, Mode::empty()) else { return };
-    let Ok(stat) = rustix::fs::fstat(&file) else { return };
-    let own = stat.st_uid == rustix::process::geteuid().as_raw();
+/// Prints the report of a daemon that has ended, and removes it, with the rights of the mount's owner. If the
+/// report is not printed here, the owner's next mount prints it.
+fn tell(report: &Path) {
+    let is_report = report.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"report-"));
+    if !is_report {
+        return;
+    }
+    let Ok(found) = HeldEntry::find(report) else { return };
+    let Ok(file) = found.entry.open_file() else { return };
+    let Ok(stat) = held::stat(&file) else { return };
     let is_file = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
-    if !is_file || !own && owner.is_none_or(|(owner, _)| owner != stat.st_uid) {
+    if !is_file || stat.st_uid != rustix::process::geteuid().as_raw() {
         return;
     }
     let mut text = Vec::new();
@@ -126,119 +137,89 @@ fn tell(report: &Path, owner: Option<(u32, u32)>) {
     for line in String::from_utf8_lossy(&text).lines() {
         complain(format_args!("{SUBTYPE}: {}", one_line(line)));
     }
-    let is_report = report.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"report-"));
-    if own && is_report {
-        let _ = std::fs::remove_file(report);
-    }
+    let _ = found.entry.remove_file();
 }
 
-/// The messages to print after the daemon has ended.
+/// What a mount tells before it is unmounted.
 #[derive(Default)]
 struct LastWords {
+    /// True if the mount has no daemon.
+    is_dead: bool,
     /// Path of the daemon's report.
     report: Option<PathBuf>,
     /// The files that the daemon could not keep, a line each.
     unkept: String,
 }
 
-/// The daemon of a mount.
-enum Serving {
-    By((i32, OwnedFd), LastWords),
-    Unknown,
-    Dead,
-}
-
-/// Asks a mount for its daemon. Uses a separate thread, since a hanging mount never answers.
-fn daemon_of(mount: mountinfo::Mount) -> Serving {
+/// Asks a mount, and believes its attributes only if it is known to be ours. Uses a separate thread, since a
+/// hanging mount never answers.
+fn ask(mount: &Mount, root: &OwnedFd, is_ours: bool) -> LastWords {
+    let Ok(root) = root.try_clone() else { return LastWords::default() };
+    let mount = mount.clone();
     let (answer, answered) = mpsc::channel();
     let asking = std::thread::Builder::new().spawn(move || {
-        let path = &mount.mountpoint;
-        // The kernel may answer stat from its cache, but never an extended attribute.
-        let ask = || {
-            let mut digits = [0; 20];
-            let length = rustix::fs::getxattr(path, PID_ATTRIBUTE, &mut digits)?;
-            let bytes = |attribute: &str, longest: usize| {
-                let mut value = vec![0; longest];
-                let length = rustix::fs::getxattr(path, attribute, &mut value).ok()?;
-                value.truncate(length);
-                Some(value)
-            };
-            let report = bytes(REPORT_ATTRIBUTE, LONGEST_PATH).map(|path| OsString::from_vec(path).into());
-            let unkept = bytes(UNKEPT_ATTRIBUTE, LONGEST_REPORT as usize).unwrap_or_default();
+        let attributes = || {
+            let report = held::attribute(&root, REPORT_ATTRIBUTE, LONGEST_PATH).ok();
+            let unkept =
+                held::attribute(&root, UNKEPT_ATTRIBUTE, LONGEST_REPORT as usize).unwrap_or_default();
             let unkept = String::from_utf8_lossy(&unkept).into_owned();
-            Ok((digits.get(..length).and_then(number), LastWords { report, unkept }))
+            LastWords { is_dead: false, report: report.map(|path| OsString::from_vec(path).into()), unkept }
         };
-        let number = match ask() {
-            Err(Errno::ACCESS) => mount.as_owner(ask).unwrap_or(Err(Errno::ACCESS)),
-            number => number,
+        let last_words = if is_ours {
+            mount.as_owner(attributes).unwrap_or_else(attributes)
+        } else {
+            LastWords { is_dead: mount.health(&root) == Health::Dead, ..LastWords::default() }
         };
-        let serving = match number {
-            Ok((number, last_words)) => {
-                let daemon = number.and_then(handle);
-                daemon.map_or(Serving::Unknown, |daemon| Serving::By(daemon, last_words))
-            }
-            Err(_) if mount.is_dead() => Serving::Dead,
-            Err(_) => Serving::Unknown,
-        };
+        // The mount must not be in use by this thread when it is unmounted.
+        drop(root);
         // Sending fails if the receiver has timed out.
-        let _ = answer.send(serving);
+        let _ = answer.send(last_words);
     });
     if asking.is_err() {
-        return Serving::Unknown;
+        return LastWords::default();
     }
-    answered.recv_timeout(ANSWER_TIME).unwrap_or(Serving::Unknown)
+    answered.recv_timeout(ANSWER_TIME).unwrap_or_default()
 }
 
-fn number(digits: &[u8]) -> Option<i32> {
-    std::str::from_utf8(digits).ok()?.trim().parse().ok()
-}
-
-/// Opens a process by number if it runs this program. The number is from the daemon's PID namespace, and may
-/// be the number of another process in this namespace.
-pub(super) fn handle(number: i32) -> Option<(i32, OwnedFd)> {
-    let handle = pidfd_open(Pid::from_raw(number)?, PidfdFlags::empty()).ok()?;
-    let name = std::fs::read_to_string(format!("/proc/{number}/comm")).ok()?;
-    (name.trim_end() == SUBTYPE).then_some((number, handle))
+fn say(path: &Path, what: &str) {
+    complain(format_args!("{SUBTYPE}: {}: unmounted{what}", one_line(&path.to_string_lossy())));
 }
 
 /// Waits until the daemon of an unmounted mount has ended; prints the reason if that takes long.
 ///
 /// A copy of the mount in another mount namespace keeps the daemon alive. The daemon then gets a signal to
 /// end. It finishes its saves, and the copy becomes a dead mount.
-fn seen_off(path: &Path, device: &str, pid: i32, daemon: &OwnedFd) -> Result<bool> {
-    if ended(daemon, SOON)? {
+fn seen_off(path: &Path, mount: &Mount, daemon: &Daemon) -> Result<bool> {
+    if daemon.ends_within(SOON)? {
         return Ok(true);
     }
-    let say = |what: &str| {
-        complain(format_args!("{SUBTYPE}: {}: unmounted{what}", one_line(&path.to_string_lossy())));
-    };
+    let pid = daemon.pid;
     if mountinfo::is_elsewhere(pid) {
-        say(&format!(" here, but not in the mount namespace of its daemon (process {pid})"));
+        say(path, &format!(" here, but not in the mount namespace of its daemon (process {pid})"));
         return Ok(true);
     }
-    let copies = mountinfo::copies_of(device);
+    let copies = mountinfo::copies_of(&mount.device);
     if copies.is_empty() {
-        if ended(daemon, PATIENCE)? {
+        if daemon.ends_within(PATIENCE)? {
             return Ok(true);
         }
-        say(&format!(
+        let what = format!(
             "; its daemon (process {pid}) is told to end: it may be finishing a save, or serving a copy of \
              the mount in a namespace that this user can't inspect"
-        ));
+        );
+        say(path, &what);
     } else {
         let holders: Vec<String> = copies.iter().map(holder).collect();
-        say(&format!(
+        let what = format!(
             ", but copies of it are in other mount namespaces: {}. They become dead mounts now; remove them \
              there \
              with 'umount -l' (nsenter -m -t PROCESS)",
             holders.join("; ")
-        ));
+        );
+        say(path, &what);
     }
-    if let Err(errno) = pidfd_send_signal(daemon, Signal::TERM) {
-        let error = Error::from(errno).within(format!("can't signal process {pid}"));
-        return Err(error.of(path));
-    }
-    ended(daemon, LONG_PATIENCE)
+    daemon.signal(mount, Signal::TERM).map_err(|error| error.of(path))?;
+    daemon.ends_within(LONG_PATIENCE)
 }
 
 /// Describes the processes of a mount namespace, at most three by name.
@@ -250,10 +231,4 @@ fn holder(elsewhere: &mountinfo::Elsewhere) -> String {
         0 => named,
         more => format!("{named} and {more} more"),
     }
-}
-
-fn ended(daemon: &OwnedFd, patience: Duration) -> Result<bool> {
-    let patience = Timespec { tv_sec: patience.as_secs().cast_signed(), tv_nsec: 0 };
-    let mut watched = [PollFd::new(daemon, PollFlags::IN)];
-    Ok(rustix::io::retry_on_intr(|| poll(&mut watched, Some(&patience)))? > 0)
 }

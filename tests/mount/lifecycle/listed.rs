@@ -61,3 +61,30 @@ fn a_user_sees_his_own_and_root_sees_all() {
     assert!(output.status.success(), "{output:?}");
     bench.nothing_is_left();
 }
+
+#[test]
+fn a_source_that_is_gone_is_listed_and_logged() {
+    let bench = Bench::new();
+    let script = r#"
+        mkdir m
+        cp a.asdf b.asdf
+        asdf-mount -v --log-file log a.asdf mnt
+        asdf-mount a.asdf b.asdf m
+        mode() { asdf-mount -l | grep "^$T/$1 .* $2 "; }
+        mode mnt rw
+        mode m rw
+        mv a.asdf away
+        mode mnt gone
+        mode m gone
+        not cat mnt/tree.yaml
+        # The kernel asks for the attributes of the root after half a second.
+        for i in $(seq 600); do stat mnt >/dev/null; ! grep -q 'WARN.*a.asdf: is gone' log || break; sleep 0.1; done
+        grep -c 'WARN.*a.asdf: is gone; the mount shows it again once it is back' log | grep -x 1
+        mv away a.asdf
+        mode mnt rw
+        mode m rw
+        for i in $(seq 600); do cat mnt/tree.yaml >/dev/null && ! grep -q 'INFO.*a.asdf: is back' log || break; sleep 0.1; done
+        grep 'INFO.*a.asdf: is back' log
+        asdf-mount -u mnt m"#;
+    bench.runs(script);
+}

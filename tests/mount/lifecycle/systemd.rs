@@ -113,9 +113,11 @@ fn units(bench: &Bench) -> Vec<PathBuf> {
         // A template is checked as one of its instances.
         let name = unit.file_name().into_string().unwrap().replace('@', "@data-galaxy.asdf");
         let text = fs::read_to_string(unit.path()).unwrap();
-        assert!(!name.ends_with(".service") || text.contains("/usr/bin/asdf-mount "));
+        // systemd searches /usr/local/bin and /usr/bin, so that a package and scripts/install are found.
+        assert!(!name.ends_with(".service") || text.contains("\nExecStart=asdf-mount "));
         let copy = bench.path(name);
-        fs::write(&copy, text.replace("/usr/bin/asdf-mount", env!("CARGO_BIN_EXE_asdf-mount"))).unwrap();
+        fs::write(&copy, text.replace("=asdf-mount ", concat!("=", env!("CARGO_BIN_EXE_asdf-mount"), " ")))
+            .unwrap();
         copy
     });
     units.collect()

@@ -1,0 +1,121 @@
+//! The mount of a single local file, for a command that changes the file while it is mounted.
+
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::os::fd::OwnedFd;
+use std::path::Path;
+
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, Stat, StatxFlags, statx};
+use rustix::io::Errno;
+
+use super::held;
+use super::mountinfo::{self, Mount};
+use super::serving::{self, Daemon};
+use crate::error::{Error, Kind, Result};
+
+/// The file in the mount with the tree.
+const TREE: &str = "tree.yaml";
+/// The file in the mount with the reason of a refused save.
+const REFUSAL: &str = "tree.yaml.error";
+/// Maximum bytes of a reason that are printed.
+const LONGEST_REFUSAL: u64 = 64 << 10;
+
+/// The mount of a single file, with its root held.
+#[derive(Debug)]
+pub struct FileMount {
+    mount: Mount,
+    root: OwnedFd,
+}
+
+impl FileMount {
+    /// Finds the mount whose daemon has the file with this stat open. Only the user's own mount counts and, for
+    /// root, one of the file's owner.
+    ///
+    /// # Errors
+    /// The mount table can't be read.
+    pub fn of(stat: &Stat) -> Result<Option<Self>> {
+        let user = rustix::process::geteuid().as_raw();
+        let is_trusted = |owner: u32| owner == user || user == 0 && owner == stat.st_uid;
+        let key = (rustix::fs::major(stat.st_dev), rustix::fs::minor(stat.st_dev), stat.st_ino);
+        let daemons: Vec<_> = serving::all().into_iter().filter(|daemon| has_open(daemon, key)).collect();
+        for mount in mountinfo::all()?.into_iter().filter(Mount::has_our_type) {
+            if mount.owner.is_some_and(|(owner, _)| is_trusted(owner))
+                && daemons.iter().any(|daemon| daemon.serves(&mount))
+                && let Some(root) = held::hold_mount(&mount)
+            {
+                let found = Self { mount, root };
+                if found.as_owner(|| found.open(TREE, OFlags::RDONLY)).is_ok() {
+                    return Ok(Some(found));
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// Returns the mountpoint, for messages.
+    pub fn mountpoint(&self) -> &Path {
+        &self.mount.mountpoint
+    }
+
+    /// Replaces the tree, which has to be `old`.
+    ///
+    /// # Errors
+    /// The tree in the mount is another one, such as a draft; or the save is refused or fails.
+    pub fn replace_tree(&self, old: &[u8], new: &[u8]) -> Result<()> {
+        let replace = || -> io::Result<bool> {
+            let mut present = Vec::new();
+            self.open(TREE, OFlags::RDONLY)?.take(old.len() as u64 + 1).read_to_end(&mut present)?;
+            if present != old {
+                return Ok(false);
+            }
+            let mut tree = self.open(TREE, OFlags::WRONLY)?;
+            tree.set_len(0)?;
+            tree.write_all(new)?;
+            tree.sync_all()?;
+            Ok(true)
+        };
+        let path = self.mountpoint().join(TREE);
+        match self.as_owner(replace) {
+            Ok(true) => Ok(()),
+            Ok(false) => {
+                let message = "differs from the tree of the file: a program is editing it; try again later";
+                Err(Error::new(Kind::Busy, message).of(path))
+            }
+            Err(error) => Err(Error::from(error).of(path)),
+        }
+    }
+
+    /// Returns the reason of a refused save.
+    pub fn refusal(&self) -> Option<String> {
+        let read = || {
+            let mut text = Vec::new();
+            self.open(REFUSAL, OFlags::RDONLY)?.take(LONGEST_REFUSAL).read_to_end(&mut text)?;
+            Ok::<_, io::Error>(String::from_utf8_lossy(&text).into_owned())
+        };
+        self.as_owner(read).ok()
+    }
+
+    fn as_owner<T: Send>(&self, act: impl FnOnce() -> T + Send + Copy) -> T {
+        self.mount.as_owner(act).unwrap_or_else(act)
+    }
+
+    /// Opens a file in the root of the mount, if it is one of the mount.
+    fn open(&self, name: &str, how: OFlags) -> io::Result<File> {
+        let flags = how | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+        let file = rustix::fs::openat(&self.root, name, flags, Mode::empty())?;
+        if held::mount_id(&file).ok() != Some(self.mount.id)
+            || !File::from(file.try_clone()?).metadata()?.is_file()
+        {
+            return Err(Errno::INVAL.into());
+        }
+        Ok(file.into())
+    }
+}
+
+/// True if a process has the file open.
+fn has_open(daemon: &Daemon, key: (u32, u32, u64)) -> bool {
+    let files = std::fs::read_dir(format!("/proc/{}/fd", daemon.pid)).into_iter().flatten().flatten();
+    let mut found =
+        files.filter_map(|file| statx(CWD, file.path(), AtFlags::STATX_DONT_SYNC, StatxFlags::INO).ok());
+    found.any(|stat| (stat.stx_dev_major, stat.stx_dev_minor, stat.stx_ino) == key)
+}
