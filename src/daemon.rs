@@ -57,7 +57,7 @@ use self::signals::Lifecycle;
 use crate::error::{Error, Kind, Result};
 use crate::log;
 use crate::named;
-use crate::options::Options;
+use crate::options::{FUSE_SUPER_MAGIC, Options};
 
 pub use self::contents::open_tree;
 pub(crate) use self::contents::reading;
@@ -78,9 +78,6 @@ pub fn mounted() -> Result<Vec<(PathBuf, OsString)>> {
     let mounts = mountinfo::all()?.into_iter().filter(mountinfo::Mount::has_our_type);
     Ok(mounts.map(|mount| (mount.mountpoint, mount.source)).collect())
 }
-
-/// The file system type of all FUSE mounts in statfs.
-const FUSE_SUPER_MAGIC: u64 = 0x6573_5546;
 
 /// The plan of a mount.
 #[derive(Clone, Debug)]

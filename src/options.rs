@@ -37,6 +37,9 @@ pub const SUBTYPE: &str = "asdf-mount";
 /// The extended attribute of a mount's root that holds the process number of its daemon, in decimal.
 pub const PID_ATTRIBUTE: &str = "user.asdf-mount.pid";
 
+/// The file system type of all FUSE mounts in statfs.
+pub const FUSE_SUPER_MAGIC: u64 = 0x6573_5546;
+
 /// Maximum of `padding=` in bytes.
 const MOST_PADDING: u64 = 1 << 30;
 

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Kind, Result};
 use crate::format;
-use crate::options::PID_ATTRIBUTE;
+use crate::options::{FUSE_SUPER_MAGIC, PID_ATTRIBUTE};
 
 /// An iterator over the files in order, with an error for each path that can't be examined.
 #[derive(Debug)]
@@ -132,7 +132,9 @@ impl<I: Iterator<Item = PathBuf>> Iterator for Walk<I> {
     }
 }
 
-/// True if a directory is the root of a mount of this program. Texts in it begin like ASDF files.
+/// True if a directory is the root of a mount of this program. Texts in it begin like ASDF files. Any directory
+/// may have the attribute, but only a FUSE mount can answer for ours.
 fn is_our_mount(folder: &Path) -> bool {
     rustix::fs::getxattr(folder, PID_ATTRIBUTE, &mut [0; 20]).is_ok()
+        && rustix::fs::statfs(folder).is_ok_and(|space| space.f_type as u64 == FUSE_SUPER_MAGIC)
 }

@@ -306,3 +306,40 @@ fn a_file_that_is_replaced_during_the_start_is_mounted() {
         done"#
     ));
 }
+
+/// Root may write to the mount of the file's owner.
+#[test]
+fn root_takes_a_save_back_in_the_mount_of_the_files_owner() {
+    runs(
+        r#"
+        cp a.asdf home/x.asdf
+        chown 65534 home/x.asdf
+        export XDG_STATE_HOME=$T/root-state
+        asdf-mount --cat home/x.asdf tree.yaml >before
+        sed 's/Sample Galaxy/another name/' before >after
+        asdf-mount --set-tree after home/x.asdf
+        user env XDG_STATE_HOME=$T/home/state asdf-mount home/x.asdf home/m
+        asdf-mount --undo home/x.asdf
+        asdf-mount --cat home/x.asdf tree.yaml | cmp - before
+        user cmp home/m/tree.yaml before
+        user asdf-mount -u home/m"#,
+    );
+}
+
+#[test]
+fn an_attribute_hides_no_directory_from_a_walk() {
+    runs(
+        r#"
+        mkdir -p data/hidden
+        cp a.asdf data/hidden
+        setfattr -n user.asdf-mount.pid -v 1 data/hidden
+        asdf-mount --catalog data >lines
+        grep 'hidden/a.asdf' lines
+        asdf-mount --check --json data | grep 'hidden/a.asdf'
+        # A mount is still passed over.
+        asdf-mount a.asdf data/hidden
+        asdf-mount --catalog data >lines
+        test ! -s lines
+        asdf-mount -u data/hidden"#,
+    );
+}
