@@ -193,7 +193,7 @@ fn set(name: &str) -> Option<PathBuf> {
 /// belongs to another user. mount(8) and sudo may leave `HOME` as another user's.
 ///
 /// A home that does not exist (`/nonexistent`) is ignored, not created.
-fn home() -> Option<PathBuf> {
+pub(crate) fn home() -> Option<PathBuf> {
     let uid = rustix::process::geteuid().as_raw();
     let set = set("HOME").filter(|home| home.is_dir());
     let is_ours = |home: &PathBuf| home.metadata().is_ok_and(|meta| meta.is_dir() && meta.uid() == uid);

@@ -53,7 +53,8 @@ pub const TABLE: &[Row] = &[
     row("ca-bundle=FILE", "certificates in PEM of authorities to trust besides the system's, for https"),
     row(
         "endpoint=URL, region=NAME",
-        "server and region of s3:// sources; buckets are part of the path at an endpoint [AWS; AWS_REGION, else \
+        "server and region of s3:// sources; buckets are part of the path at an endpoint [AWS_ENDPOINT_URL_S3, \
+         AWS_ENDPOINT_URL, or endpoint_url of the profile, else AWS; AWS_REGION, or that of the profile, else \
          us-east-1]",
     ),
     row("read-timeout=SECONDS", "the time without an answer after which a request fails [30]"),

@@ -10,9 +10,11 @@ pub struct RemoteOptions {
     pub anonymous: bool,
     /// `-o ca-bundle=FILE`: certificates in PEM that are trusted besides the system's.
     pub ca_bundle: Option<PathBuf>,
-    /// `-o endpoint=URL`: the S3 server to use instead of AWS. Buckets are part of the path there.
+    /// `-o endpoint=URL`: the S3 server to use instead of AWS. Buckets are part of the path there. The default
+    /// is that of the user's settings.
     pub endpoint: Option<String>,
-    /// `-o region=NAME`: the region of S3 buckets. The default is that of the environment, then `us-east-1`.
+    /// `-o region=NAME`: the region of S3 buckets. The default is that of the user's settings, then
+    /// `us-east-1`.
     pub region: Option<String>,
     /// `-o read-timeout=SECONDS`: the time after which a read fails with EIO.
     pub read_timeout: Duration,

@@ -1,5 +1,6 @@
 //! Buckets: their URLs, regions and signatures.
 
+mod settings;
 #[cfg(feature = "s3-signing")]
 mod sign;
 
@@ -8,14 +9,13 @@ use std::sync::Mutex;
 
 use ureq::http::{HeaderMap, Request};
 
+use self::settings::{Endpoint, ThisUser, UserSettings};
 use super::options::RemoteOptions;
 use super::url::{Address, Url, segment};
 use super::version;
 use crate::error::{Error, Kind, Result};
 use crate::sync::locked;
 
-/// Environment variables that name the region; the first one that is set counts.
-const REGION_VARIABLES: [&str; 2] = ["AWS_REGION", "AWS_DEFAULT_REGION"];
 const DEFAULT_REGION: &str = "us-east-1";
 /// Maximum number of buckets with a remembered region.
 const BUCKETS: usize = 1024;
@@ -23,7 +23,8 @@ const BUCKETS: usize = 1024;
 /// The S3 server.
 #[derive(Debug)]
 pub(super) struct Buckets {
-    endpoint: Option<Url>,
+    /// The server instead of AWS. An error of the user's settings is reported when a bucket is used.
+    endpoint: Result<Option<Url>>,
     region: String,
     /// Regions of buckets, as told by servers.
     learned: Mutex<HashMap<String, String>>,
@@ -33,26 +34,36 @@ pub(super) struct Buckets {
 
 impl Buckets {
     pub(super) fn new(options: &RemoteOptions) -> Result<Self> {
-        let endpoint = options.endpoint.as_deref().map(|text| {
-            let url = Url::parse(text).map_err(|error| error.within("endpoint"))?;
-            match (&url.query, &url.login) {
-                (None, None) => Ok(url),
-                _ => Err(Error::new(Kind::Usage, "endpoint: the URL may have neither a query nor a login")),
-            }
-        });
-        let variable = |name: &&str| std::env::var(name).ok().filter(|region| is_region(region));
+        Self::of(options, UserSettings::of(&ThisUser))
+    }
+
+    fn of(options: &RemoteOptions, user: UserSettings) -> Result<Self> {
+        let endpoint = match &options.endpoint {
+            Some(text) => Ok(Some(endpoint(text, "endpoint")?)),
+            None => user.endpoint.map(|Endpoint { url, origin }| endpoint(&url, &origin)).transpose(),
+        };
         let region = match &options.region {
             Some(region) if is_region(region) => region.clone(),
             Some(_) => return Err(Error::new(Kind::Usage, "region: this is not the name of a region")),
-            None => REGION_VARIABLES.iter().find_map(variable).unwrap_or_else(|| DEFAULT_REGION.to_owned()),
+            None => {
+                user.region.filter(|region| is_region(region)).unwrap_or_else(|| DEFAULT_REGION.to_owned())
+            }
         };
         Ok(Self {
-            endpoint: endpoint.transpose()?,
+            endpoint,
             region,
             learned: Mutex::default(),
             #[cfg(feature = "s3-signing")]
             signer: (!options.anonymous).then(|| sign::Signer::of_user(options.ca_bundle.clone())),
         })
+    }
+
+    /// Returns a text that identifies the server.
+    pub(super) fn server(&self) -> String {
+        match &self.endpoint {
+            Ok(Some(url)) => url.identity(),
+            _ => "aws".to_owned(),
+        }
     }
 
     fn region(&self, bucket: &str) -> String {
@@ -63,7 +74,7 @@ impl Buckets {
     /// the certificate of AWS.
     pub(super) fn url(&self, bucket: &str, key: &str) -> Result<Url> {
         let key = key.split('/').map(|name| segment(name.as_bytes())).collect::<Vec<_>>().join("/");
-        if let Some(endpoint) = &self.endpoint {
+        if let Some(endpoint) = self.endpoint.as_ref().map_err(Error::clone)? {
             let base = endpoint.path.trim_end_matches('/');
             return Ok(Url { path: format!("{base}/{bucket}/{key}"), ..endpoint.clone() });
         }
@@ -80,7 +91,9 @@ impl Buckets {
     pub(super) fn learns_region(&self, address: &Address, headers: &HeaderMap) -> bool {
         let Address::S3 { bucket, .. } = address else { return false };
         let told = version::text(headers, "x-amz-bucket-region").filter(|region| is_region(region));
-        let Some(told) = told.filter(|told| self.endpoint.is_none() && **told != self.region(bucket)) else {
+        let Some(told) =
+            told.filter(|told| matches!(self.endpoint, Ok(None)) && **told != self.region(bucket))
+        else {
             return false;
         };
         let mut learned = locked(&self.learned);
@@ -108,6 +121,16 @@ impl Buckets {
     }
 }
 
+/// Parses the URL of an endpoint; `origin` names the option or setting.
+fn endpoint(text: &str, origin: &str) -> Result<Url> {
+    let url = Url::parse(text).map_err(|error| error.within(origin))?;
+    if url.query.is_some() || url.login.is_some() {
+        let message = format!("{origin}: the URL may have neither a query nor a login");
+        return Err(Error::new(Kind::Usage, message));
+    }
+    Ok(url)
+}
+
 fn is_region(text: &str) -> bool {
     let is_valid = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
     (1..=32).contains(&text.len()) && text.bytes().all(is_valid)
@@ -118,7 +141,7 @@ mod tests {
     use super::*;
 
     fn buckets(options: RemoteOptions) -> Buckets {
-        Buckets::new(&RemoteOptions { anonymous: true, ..options }).unwrap()
+        Buckets::of(&RemoteOptions { anonymous: true, ..options }, UserSettings::default()).unwrap()
     }
 
     #[test]
@@ -135,6 +158,32 @@ mod tests {
         let endpoint = Some("http://127.0.0.1:9000/base/".to_owned());
         let own = buckets(RemoteOptions { endpoint, ..RemoteOptions::default() });
         assert_eq!(own.url("abc", "k//e").unwrap().to_string(), "http://127.0.0.1:9000/base/abc/k//e");
+    }
+
+    #[test]
+    fn the_users_endpoint_counts_unless_an_option_names_another() {
+        let user = |url: &str| {
+            let endpoint = Some(Endpoint { url: url.to_owned(), origin: "AWS_ENDPOINT_URL".to_owned() });
+            UserSettings { endpoint, region: Some("eu-south-2".to_owned()) }
+        };
+        let options = |endpoint: Option<&str>| RemoteOptions {
+            anonymous: true,
+            endpoint: endpoint.map(str::to_owned),
+            ..RemoteOptions::default()
+        };
+        let url = |endpoint, of_user| {
+            let buckets = Buckets::of(&options(endpoint), user(of_user)).unwrap();
+            assert_eq!(buckets.region("abc"), "eu-south-2");
+            buckets.url("abc", "x").map(|url| url.to_string())
+        };
+        assert_eq!(url(None, "http://ours:9000").unwrap(), "http://ours:9000/abc/x");
+        assert_eq!(url(Some("http://other:9000"), "http://ours:9000").unwrap(), "http://other:9000/abc/x");
+        for wrong in ["ours:9000", "http://me:secret@ours", "http://ours?secret"] {
+            let error = url(None, wrong).unwrap_err();
+            assert!(error.message().contains("AWS_ENDPOINT_URL"), "{error}");
+            assert!(error.kind() == Kind::Usage && !error.to_string().contains("secret"), "{error}");
+            assert!(url(Some("http://other:9000"), wrong).is_ok());
+        }
     }
 
     #[test]

@@ -155,7 +155,52 @@ fn wrong_signatures_are_refused_with_the_reason() {
     let cat = ["--cat", "s3://roman/a.asdf", "tree.yaml"];
     refused(bucket.run("wrong", &cat), "SignatureDoesNotMatch");
     refused(bucket.run(&bucket.secret, &[&cat[..], &["-o", "anonymous"]].concat()), "");
-    // A directory is asked for when it is read.
-    let mounted = bucket.mount("wrong", "s3://roman/").unwrap();
-    assert_eq!(errno(fs::read_dir(mounted.root()).map(Iterator::count)), libc::EACCES);
+    let stderr = String::from_utf8(bucket.mount("wrong", "s3://roman/").unwrap_err().stderr).unwrap();
+    assert!(stderr.contains("s3://roman/: the server refuses access (HTTP 403"), "{stderr}");
+}
+
+#[test]
+fn the_endpoint_of_the_environment_or_the_profile_is_used() {
+    let (folder, home) = (fresh_folder(), fresh_folder());
+    let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/sample.asdf");
+    fs::create_dir(folder.path().join("p")).unwrap();
+    fs::copy(&example, folder.path().join("p/a.asdf")).unwrap();
+    let bucket = Bucket::serve(folder.path());
+    let url = bucket.options.strip_prefix("endpoint=").unwrap();
+    fs::create_dir(home.path().join(".aws")).unwrap();
+    let config = format!(
+        "[default]\nregion = us-east-1\nendpoint_url = http://127.0.0.1:1\n[profile ours]\nservices = s\n\
+         [services s]\ns3 =\n  endpoint_url = {url}\n"
+    );
+    fs::write(home.path().join(".aws/config"), config).unwrap();
+    let closed = "http://127.0.0.1:1";
+    for variables in [
+        &[("AWS_ENDPOINT_URL", url)][..],
+        &[("AWS_ENDPOINT_URL", closed), ("AWS_ENDPOINT_URL_S3", url)],
+        &[("AWS_PROFILE", "ours")],
+    ] {
+        let prepare = |command: &mut Command| {
+            bucket.sign(command, &bucket.secret);
+            command.env("HOME", home.path()).envs(variables.iter().copied());
+        };
+        let mounted = Mounted::prepared(["s3://roman/p/"], prepare).unwrap();
+        let tree = fs::read(mounted.path("a.asdf/tree.yaml")).unwrap();
+        assert!(tree.starts_with(b"#ASDF"), "{variables:?}");
+        let mut cat = Command::new(program());
+        prepare(&mut cat);
+        let output = cat.args(["--cat", "s3://roman/p/a.asdf", "tree.yaml"]).output().unwrap();
+        assert!(output.stdout == tree, "{variables:?}: {output:?}");
+    }
+    // The option counts before all settings.
+    let mut cat = Command::new(program());
+    bucket.sign(&mut cat, &bucket.secret);
+    cat.env("HOME", home.path()).env("AWS_ENDPOINT_URL_S3", closed);
+    cat.args(["--cat", "-o", &bucket.options, "s3://roman/p/a.asdf", "tree.yaml"]);
+    assert!(cat.output().unwrap().stdout.starts_with(b"#ASDF"));
+    let mut cat = Command::new(program());
+    bucket.sign(&mut cat, &bucket.secret);
+    cat.env("HOME", home.path()).env("AWS_ENDPOINT_URL", "minio:9000");
+    let output = cat.args(["--cat", "s3://roman/p/a.asdf", "tree.yaml"]).output().unwrap();
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert!(stderr.contains("AWS_ENDPOINT_URL") && output.status.code() == Some(2), "{stderr}");
 }

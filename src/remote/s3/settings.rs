@@ -1,0 +1,285 @@
+//! The user's settings for S3 servers, from the environment and the profile, as AWS's SDKs read them.
+//!
+//! | setting | the first one that is set |
+//! |---|---|
+//! | endpoint | `AWS_ENDPOINT_URL_S3`, `AWS_ENDPOINT_URL`, `endpoint_url` below `s3` in the profile's `services` section, `endpoint_url` of the profile |
+//! | region | `AWS_REGION`, `AWS_DEFAULT_REGION`, `region` of the profile |
+//! | profile | `AWS_PROFILE`, `AWS_DEFAULT_PROFILE`, `default` |
+//!
+//! With `AWS_IGNORE_CONFIGURED_ENDPOINT_URLS=true`, or `ignore_configured_endpoint_urls = true` in the profile,
+//! there is no endpoint.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use crate::user_dirs;
+
+/// Maximum length of a file with profiles; the rest is ignored.
+const LONGEST: u64 = 1 << 20;
+
+/// The settings of a user.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct UserSettings {
+    pub(super) endpoint: Option<Endpoint>,
+    pub(super) region: Option<String>,
+}
+
+/// The URL of a server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Endpoint {
+    pub(super) url: String,
+    /// The variable or the profile that has it, for messages.
+    pub(super) origin: String,
+}
+
+/// Access to the environment and to files.
+pub(super) trait User {
+    /// Returns a variable.
+    fn variable(&self, name: &str) -> Option<String>;
+
+    /// Returns the text of a file.
+    fn text(&self, path: &Path) -> Option<String>;
+
+    /// Returns the user's home directory.
+    fn home(&self) -> Option<PathBuf>;
+}
+
+/// The user that runs this program.
+pub(super) struct ThisUser;
+
+impl User for ThisUser {
+    fn variable(&self, name: &str) -> Option<String> {
+        std::env::var(name).ok()
+    }
+
+    fn text(&self, path: &Path) -> Option<String> {
+        let mut bytes = Vec::new();
+        File::open(path).ok()?.take(LONGEST).read_to_end(&mut bytes).ok()?;
+        Some(String::from_utf8_lossy(&bytes).into_owned())
+    }
+
+    fn home(&self) -> Option<PathBuf> {
+        user_dirs::home()
+    }
+}
+
+impl UserSettings {
+    /// Reads the settings.
+    pub(super) fn of(user: &impl User) -> Self {
+        let variable = |name: &str| user.variable(name).filter(|value| !value.is_empty());
+        let profile = variable("AWS_PROFILE").or_else(|| variable("AWS_DEFAULT_PROFILE"));
+        let profile = profile.unwrap_or_else(|| "default".to_owned());
+        let sections = Sections::of(user);
+        let of_profile = |key: &str| sections.profile(&profile, key);
+        let region = ["AWS_REGION", "AWS_DEFAULT_REGION"].into_iter().find_map(variable);
+        Self {
+            endpoint: endpoint(variable, &sections, &profile),
+            region: region.or_else(|| of_profile("region").map(str::to_owned)),
+        }
+    }
+}
+
+fn endpoint(
+    variable: impl Fn(&str) -> Option<String>,
+    sections: &Sections,
+    profile: &str,
+) -> Option<Endpoint> {
+    let is_true = |text: &str| text.eq_ignore_ascii_case("true");
+    let is_ignored = match variable("AWS_IGNORE_CONFIGURED_ENDPOINT_URLS") {
+        Some(text) => is_true(&text),
+        None => sections.profile(profile, "ignore_configured_endpoint_urls").is_some_and(is_true),
+    };
+    if is_ignored {
+        return None;
+    }
+    for name in ["AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"] {
+        if let Some(url) = variable(name) {
+            return Some(Endpoint { url, origin: name.to_owned() });
+        }
+    }
+    let of_service = sections.profile(profile, "services").and_then(|services| sections.service(services));
+    let url = of_service.or_else(|| sections.profile(profile, "endpoint_url"))?;
+    Some(Endpoint { url: url.to_owned(), origin: format!("endpoint_url of the AWS profile '{profile}'") })
+}
+
+/// The sections of the user's files, by their names. Keys below another key are `KEY.BELOW`.
+#[derive(Debug, Default)]
+struct Sections(HashMap<String, HashMap<String, String>>);
+
+impl Sections {
+    /// Reads `~/.aws/config`, then `~/.aws/credentials`.
+    fn of(user: &impl User) -> Self {
+        let mut sections = Self::default();
+        for (variable, name, is_config) in
+            [("AWS_CONFIG_FILE", "config", true), ("AWS_SHARED_CREDENTIALS_FILE", "credentials", false)]
+        {
+            let set = user.variable(variable).filter(|path| !path.is_empty());
+            let path = match set {
+                Some(path) => match path.strip_prefix("~/") {
+                    Some(rest) => user.home().map(|home| home.join(rest)),
+                    None => Some(PathBuf::from(path)),
+                },
+                None => user.home().map(|home| home.join(".aws").join(name)),
+            };
+            if let Some(text) = path.and_then(|path| user.text(&path)) {
+                sections.read(&text, is_config);
+            }
+        }
+        sections
+    }
+
+    fn read(&mut self, text: &str, is_config: bool) {
+        let mut section: Option<&mut HashMap<String, String>> = None;
+        let mut above = String::new();
+        for line in text.lines() {
+            let is_below = line.starts_with([' ', '\t']);
+            let line = without_comment(line).trim();
+            if line.is_empty() {
+                continue;
+            }
+            if let Some(name) = line.strip_prefix('[').and_then(|rest| rest.split(']').next()) {
+                section = section_name(name, is_config).map(|name| self.0.entry(name).or_default());
+                above.clear();
+                continue;
+            }
+            let (Some(section), Some((key, value))) = (&mut section, line.split_once('=')) else { continue };
+            let (key, value) = (key.trim().to_ascii_lowercase(), value.trim());
+            if is_below && !above.is_empty() {
+                section.insert(format!("{above}.{key}"), value.to_owned());
+                continue;
+            }
+            above = if value.is_empty() { key.clone() } else { String::new() };
+            section.insert(key, value.to_owned());
+        }
+    }
+
+    fn get(&self, section: &str, key: &str) -> Option<&str> {
+        self.0.get(section)?.get(key).map(String::as_str).filter(|value| !value.is_empty())
+    }
+
+    fn profile(&self, name: &str, key: &str) -> Option<&str> {
+        self.get(&format!("profile {name}"), key)
+    }
+
+    fn service(&self, name: &str) -> Option<&str> {
+        self.get(&format!("services {name}"), "s3.endpoint_url")
+    }
+}
+
+/// Returns the name of a section as `profile NAME` or `services NAME`. The file of credentials has names of
+/// profiles only.
+fn section_name(name: &str, is_config: bool) -> Option<String> {
+    let unquoted = |name: &str| name.trim().trim_matches(['"', '\'']).to_owned();
+    let name = name.trim();
+    match name.split_once([' ', '\t']) {
+        Some((kind @ ("profile" | "services"), name)) if is_config => {
+            Some(format!("{kind} {}", unquoted(name)))
+        }
+        _ if !is_config || name == "default" => Some(format!("profile {}", unquoted(name))),
+        _ => None,
+    }
+}
+
+/// Removes a comment: a line that begins with `#` or `;`, or the rest of a line after a space and one of these.
+fn without_comment(line: &str) -> &str {
+    if line.trim_start().starts_with(['#', ';']) {
+        return "";
+    }
+    let ends = [" #", " ;", "\t#", "\t;"].into_iter().filter_map(|mark| line.find(mark));
+    ends.min().map_or(line, |end| &line[..end])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct FakeUser {
+        variables: Vec<(&'static str, &'static str)>,
+        files: Vec<(&'static str, &'static str)>,
+    }
+
+    impl User for FakeUser {
+        fn variable(&self, name: &str) -> Option<String> {
+            let found = self.variables.iter().find(|(known, _)| *known == name);
+            found.map(|(_, value)| (*value).to_owned())
+        }
+
+        fn text(&self, path: &Path) -> Option<String> {
+            let found = self.files.iter().find(|(known, _)| Path::new(known) == path);
+            found.map(|(_, text)| (*text).to_owned())
+        }
+
+        fn home(&self) -> Option<PathBuf> {
+            Some(PathBuf::from("/home/u"))
+        }
+    }
+
+    const CONFIG: &str = "\
+# [profile no]
+[default]
+region = eu-central-1
+endpoint_url = http://default:1 ; the old one
+
+[profile \"dev\"]
+endpoint_url=http://dev:2
+services = ours
+s3 =
+  max_concurrent_requests = 20
+  endpoint_url = http://wrong:1
+
+[services ours]
+dynamodb =
+  endpoint_url = http://wrong:2
+s3 =
+\tendpoint_url = http://ours:3
+
+[profile plain]
+output = json
+[profile off]
+endpoint_url = http://wrong:3
+ignore_configured_endpoint_urls = True
+[plain]
+endpoint_url = http://wrong:4
+";
+
+    fn settings(variables: &[(&'static str, &'static str)]) -> (Option<String>, Option<String>) {
+        let files = vec![
+            ("/home/u/.aws/config", CONFIG),
+            ("/home/u/.aws/credentials", "[keys]\naws_access_key_id = x\nendpoint_url = http://keys:5\n"),
+            ("/home/u/other", "[default]\nendpoint_url = http://other:6\n"),
+        ];
+        let settings = UserSettings::of(&FakeUser { variables: variables.to_vec(), files });
+        (settings.endpoint.map(|endpoint| endpoint.url), settings.region)
+    }
+
+    #[test]
+    fn endpoint_and_region_are_found_as_the_sdks_find_them() {
+        let region = Some("eu-central-1".to_owned());
+        for (variables, wanted) in [
+            (&[][..], Some("http://default:1")),
+            (
+                &[("AWS_ENDPOINT_URL", "http://all:7"), ("AWS_ENDPOINT_URL_S3", "http://s3:8")],
+                Some("http://s3:8"),
+            ),
+            (&[("AWS_ENDPOINT_URL", "http://all:7"), ("AWS_ENDPOINT_URL_S3", "")], Some("http://all:7")),
+            (&[("AWS_PROFILE", "dev")], Some("http://ours:3")),
+            (&[("AWS_PROFILE", "dev"), ("AWS_ENDPOINT_URL", "http://all:7")], Some("http://all:7")),
+            (&[("AWS_DEFAULT_PROFILE", "keys")], Some("http://keys:5")),
+            (&[("AWS_PROFILE", "plain")], None),
+            (&[("AWS_PROFILE", "no")], None),
+            (&[("AWS_PROFILE", "off")], None),
+            (&[("AWS_CONFIG_FILE", "~/other")], Some("http://other:6")),
+            (&[("AWS_CONFIG_FILE", "/home/u/none")], None),
+            (&[("AWS_IGNORE_CONFIGURED_ENDPOINT_URLS", "true"), ("AWS_ENDPOINT_URL", "http://all:7")], None),
+        ] {
+            let (endpoint, found) = settings(variables);
+            assert_eq!(endpoint.as_deref(), wanted, "{variables:?}");
+            let is_default =
+                variables.iter().all(|(name, _)| !name.contains("PROFILE") && !name.contains("FILE"));
+            assert_eq!(found, region.clone().filter(|_| is_default), "{variables:?}");
+        }
+        assert_eq!(settings(&[("AWS_DEFAULT_REGION", "us-west-1")]).1.as_deref(), Some("us-west-1"));
+    }
+}
