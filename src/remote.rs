@@ -29,7 +29,7 @@
 //! a reader that goes on from block to block, later blocks are read ahead in requests of 8 MiB.
 //!
 //! Each request names the version by If-Match, if the ETag is strong. Each reply is compared with the version
-//! that was opened: ETag and size, and without a strong ETag the date, too.
+//! that was opened: ETag and size, and without a strong ETag the date, too. `proof` says when this is enough.
 
 mod address;
 mod beside;
@@ -44,6 +44,7 @@ pub mod listing;
 mod object;
 mod options;
 mod place;
+mod proof;
 mod retry;
 mod s3;
 mod schedule;
@@ -66,8 +67,9 @@ use crate::cache::Cache;
 use crate::error::Result;
 use crate::source::{ListedStat, PlaceStat, Revision, Source, SourceStat};
 use crate::sync::locked;
-use listed::LastListings;
+use listed::{LastListings, ListedName, ListedNames};
 use object::{Object, Opened};
+use proof::Proof;
 use shared::RemoteState;
 use version::ObjectVersion;
 
@@ -160,9 +162,35 @@ impl Remote {
         Listing::new(self.shared.clone(), directory, trust)
     }
 
-    /// Remembers the entries of a directory for a moment.
-    fn note_listing(&self, directory: &Address, entries: &[ListedEntry]) {
-        self.listed.note(&self.shared.identity(&directory.as_directory()), entries);
+    /// Returns the names in a directory; true for those of directories. Remembers their states for a moment.
+    fn names(&self, directory: &Address, trust: Trust) -> Result<Vec<(String, bool)>> {
+        let mut listing = self.list(directory, trust);
+        let identity = self.shared.identity(&directory.as_directory());
+        let mut noted = ListedNames::new();
+        let mut names = Vec::new();
+        while let Some(entry) = listing.next() {
+            let entry = entry?;
+            listing.keep(&entry.name)?;
+            if !LastListings::is_full(&noted) {
+                noted.insert(self.listed.digest(&identity, &entry.name), self.listed_name(&entry));
+            }
+            names.push((entry.name, entry.is_directory));
+        }
+        self.listed.note(noted);
+        Ok(names)
+    }
+
+    fn listed_name(&self, entry: &ListedEntry) -> ListedName {
+        let ListedEntry { address, is_directory, size, tag, mtime, .. } = entry;
+        let version = ObjectVersion { etag: tag.clone(), last_modified: None, size: size.unwrap_or(0) };
+        let is_proven =
+            version.strong().is_some_and(|etag| Proof::of_listed(etag, mtime.map(|mtime| mtime.0)));
+        let stat = object::stat_of(&self.shared, address, &version);
+        ListedName {
+            is_directory: *is_directory,
+            stat: SourceStat { mtime: mtime.unwrap_or_default(), ..stat },
+            is_exact: size.is_some() && is_proven,
+        }
     }
 
     /// Returns a number for a name in a directory, for [`Remote::listed`].
@@ -177,14 +205,10 @@ impl Remote {
         if name.is_directory {
             return Some(ListedStat { stat: PlaceStat::Directory, is_exact: true });
         }
-        let (size, tag) = (name.size.unwrap_or(0), name.tag.as_deref());
-        let version = ObjectVersion { etag: tag.map(str::to_owned), last_modified: None, size };
-        let mtime = name.mtime.unwrap_or_default();
-        let stat = SourceStat { mtime, ..object::stat_of(&self.shared, address, &version) };
         // An object that was opened is asked for its state itself.
         let key = (self.shared.identity(address), Trust::Mounted);
-        let is_exact =
-            name.size.is_some() && version.strong().is_some() && !locked(&self.known).contains(&key);
+        let is_exact = name.is_exact && !locked(&self.known).contains(&key);
+        let stat = name.stat;
         Some(ListedStat { stat: PlaceStat::File(stat), is_exact })
     }
 
@@ -203,18 +227,20 @@ impl Remote {
     fn object(&self, address: &Address, trust: Trust) -> Result<Option<Arc<Object>>> {
         let key = (self.shared.identity(address), trust);
         let known = locked(&self.known).get(&key).cloned();
-        if let Some(object) = known {
+        if let Some(object) = &known {
             // Asks the server if its last reply is old.
             object.stat();
             if object.is_current() {
-                return Ok(Some(object));
+                return Ok(known);
             }
         }
         match Opened::ask(&self.shared, address, trust)? {
             Opened::Directory => Ok(None),
-            Opened::Object(version, bytes) => {
-                let object = Arc::new(Object::new(self.shared.clone(), address, trust, version));
-                object.keep_first(bytes);
+            Opened::Object(opened) if known.as_ref().is_some_and(|known| known.is_still(&opened)) => {
+                Ok(known)
+            }
+            Opened::Object(opened) => {
+                let object = Arc::new(Object::new(self.shared.clone(), address, trust, opened));
                 locked(&self.known).put(key, object.clone());
                 Ok(Some(object))
             }

@@ -47,6 +47,10 @@ impl Surroundings for Beside {
         Err(not_here())
     }
 
+    fn is_on_server(&self) -> bool {
+        true
+    }
+
     fn open_reference(&self, uri: &str) -> Option<Result<Arc<dyn Source>>> {
         Some(self.follow(uri))
     }

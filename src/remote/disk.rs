@@ -33,7 +33,7 @@ use crate::error::Result;
 use crate::sync::{locked, locked_at_once};
 use crate::user_dirs::{self, cached_files};
 
-const MAGIC: &[u8; 8] = b"ADFBLK1\n";
+const MAGIC: &[u8; 8] = b"ADFBLK2\n";
 const HEADER: usize = 64;
 /// Length of the checksum, which precedes the bytes that it covers.
 const CHECKSUM: usize = 16;

@@ -5,8 +5,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use super::ListedEntry;
-use crate::source::Time;
+use crate::source::SourceStat;
 use crate::sync::locked;
 
 /// The time for which a listing is used.
@@ -16,19 +15,22 @@ const LISTINGS: usize = 4;
 const NAMES: usize = 100_000;
 
 /// The state of a name in the listing of its directory.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct ListedName {
     pub(super) is_directory: bool,
-    pub(super) size: Option<u64>,
-    pub(super) tag: Option<Box<str>>,
-    pub(super) mtime: Option<Time>,
+    /// The state of a file; exact only if `is_exact` is true.
+    pub(super) stat: SourceStat,
+    pub(super) is_exact: bool,
 }
 
-/// The last listings, by digests of directory and name.
+/// The names of a directory that is being listed, by digests of directory and name.
+pub(super) type ListedNames = HashMap<u64, ListedName>;
+
+/// The last listings.
 #[derive(Debug, Default)]
 pub(super) struct LastListings {
     keys: RandomState,
-    listings: Mutex<VecDeque<(Instant, HashMap<u64, ListedName>)>>,
+    listings: Mutex<VecDeque<(Instant, ListedNames)>>,
 }
 
 impl LastListings {
@@ -37,23 +39,22 @@ impl LastListings {
         self.keys.hash_one((directory, name))
     }
 
-    /// Remembers the entries of a directory.
-    pub(super) fn note(&self, directory: &str, entries: &[ListedEntry]) {
-        let names = entries.iter().take(NAMES).map(|entry| {
-            let ListedEntry { is_directory, size, mtime, .. } = *entry;
-            let tag = entry.tag.as_deref().map(Into::into);
-            (self.digest(directory, &entry.name), ListedName { is_directory, size, tag, mtime })
-        });
-        let listing = (Instant::now(), names.collect());
+    /// True if no more names of a listing are remembered.
+    pub(super) fn is_full(names: &ListedNames) -> bool {
+        names.len() >= NAMES
+    }
+
+    /// Remembers the names of a directory.
+    pub(super) fn note(&self, names: ListedNames) {
         let mut listings = locked(&self.listings);
         listings.truncate(LISTINGS - 1);
-        listings.push_front(listing);
+        listings.push_front((Instant::now(), names));
     }
 
     /// Returns the state of a name from the newest listing that contains the name.
     pub(super) fn get(&self, digest: u64) -> Option<ListedName> {
         let mut listings = locked(&self.listings);
         listings.retain(|(at, _)| at.elapsed() < FRESH);
-        listings.iter().find_map(|(_, names)| names.get(&digest).cloned())
+        listings.iter().find_map(|(_, names)| names.get(&digest).copied())
     }
 }

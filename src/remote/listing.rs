@@ -1,7 +1,7 @@
 //! Directories: prefixes of buckets, and the index pages of nginx and Apache.
 //!
-//! A listing is a stranger's text: its length, its number of entries and its names are bounded, and names
-//! are escaped as in `content/names.rs`.
+//! A listing is a stranger's text: its length, its number of entries, its names, and the memory of all listings
+//! together are bounded, and names are escaped as in `content/names.rs`.
 //!
 //! | key or link | name |
 //! |---|---|
@@ -19,6 +19,7 @@ use std::ffi::OsStr;
 use std::hash::{BuildHasher, RandomState};
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use self::s3_page::Page;
@@ -31,6 +32,7 @@ use super::version;
 use crate::content::names::{ViewNames, original};
 use crate::error::{Error, Kind, Result};
 use crate::source::Time;
+use crate::sync::locked;
 
 /// Maximum length of a page.
 const PAGE: usize = 16 << 20;
@@ -39,6 +41,14 @@ const ENTRIES: usize = 1_000_000;
 const PAGES: usize = 20_000;
 /// Maximum number of pages in a row without a new name.
 const EMPTY_PAGES: usize = 100;
+/// Maximum memory of all listings that are being read, in bytes. A directory may seem to contain itself, and then
+/// a walk reads a page in each level.
+const HELD: usize = 128 << 20;
+/// Memory of a remembered name besides its text, in bytes: in [`NameDigests`], and in a list of names.
+const OF_DIGEST: usize = 16;
+const OF_NAME: usize = 48;
+/// Maximum depth of directories.
+const DEEPEST: usize = 100;
 
 /// The rules for names: no ending is reserved.
 const NAMES: ViewNames = ViewNames { endings: &[] };
@@ -77,6 +87,13 @@ pub struct PageItem {
     pub mtime: Option<Time>,
 }
 
+impl PageItem {
+    /// Returns the memory of the item in bytes.
+    fn memory(&self) -> usize {
+        size_of::<Self>() + self.name.capacity() + self.tag.as_ref().map_or(0, String::capacity)
+    }
+}
+
 /// The entries of a directory. Each page is requested when all entries of the page before have been returned.
 /// After an error there are no more entries.
 #[derive(Debug)]
@@ -92,6 +109,52 @@ pub struct Listing {
     entries: usize,
     seen: NameDigests,
     left_out: usize,
+    held: HeldBytes,
+}
+
+/// The number of bytes that a listing holds, as part of those of all listings.
+#[derive(Debug)]
+struct HeldBytes {
+    shared: Arc<RemoteState>,
+    page: usize,
+    others: usize,
+}
+
+impl HeldBytes {
+    /// Sets the size of the page.
+    fn set_page(&mut self, page: usize) -> Result<()> {
+        self.shared.listed.fetch_sub(self.page, Ordering::Relaxed);
+        self.page = 0;
+        self.shared.hold(page)?;
+        self.page = page;
+        Ok(())
+    }
+
+    /// Adds bytes that are held until the end of the listing.
+    fn add(&mut self, bytes: usize) -> Result<()> {
+        self.shared.hold(bytes)?;
+        self.others += bytes;
+        Ok(())
+    }
+}
+
+impl Drop for HeldBytes {
+    fn drop(&mut self) {
+        self.shared.listed.fetch_sub(self.page + self.others, Ordering::Relaxed);
+    }
+}
+
+impl RemoteState {
+    /// Counts bytes of a listing; fails if all listings are too long together.
+    fn hold(&self, bytes: usize) -> Result<()> {
+        let before = self.listed.fetch_add(bytes, Ordering::Relaxed);
+        if before.saturating_add(bytes) <= HELD {
+            return Ok(());
+        }
+        self.listed.fetch_sub(bytes, Ordering::Relaxed);
+        let most = HELD >> 20;
+        Err(Error::new(Kind::TooLarge, format!("the listing takes more than {most} MiB of memory")))
+    }
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -124,7 +187,13 @@ impl Listing {
         let directory = directory.as_directory();
         let (page, next, seen) = (VecDeque::new(), NextPage::First, NameDigests::default());
         let (pages, empty_pages, entries, left_out) = (0, 0, 0, 0);
-        Self { shared, directory, trust, page, next, pages, empty_pages, entries, seen, left_out }
+        let held = HeldBytes { shared: shared.clone(), page: 0, others: 0 };
+        Self { shared, directory, trust, page, next, pages, empty_pages, entries, seen, left_out, held }
+    }
+
+    /// Counts the memory of a name that the caller keeps as long as it reads the listing.
+    pub(super) fn keep(&mut self, name: &str) -> Result<()> {
+        self.held.add(name.len() + OF_NAME).map_err(of(&self.directory))
     }
 
     /// Requests the next page; false if there is none.
@@ -134,6 +203,10 @@ impl Listing {
             NextPage::First => None,
             NextPage::After(token) => Some(token),
         };
+        if self.directory.depth() > DEEPEST {
+            let error = Error::unsupported(format!("directories nest more than {DEEPEST} deep"));
+            return Err(error.of(self.directory.to_string()));
+        }
         self.pages += 1;
         self.empty_pages += 1;
         if self.empty_pages > EMPTY_PAGES {
@@ -152,6 +225,9 @@ impl Listing {
             let missing = Error::new(Kind::NotFound, "no object is in a directory of this name");
             return Err(missing.of(self.directory.to_string()));
         }
+        let bytes = page.entries.iter().map(PageItem::memory).sum();
+        self.held.set_page(bytes).map_err(of(&self.directory))?;
+        self.held.add(page.entries.len() * OF_DIGEST).map_err(of(&self.directory))?;
         self.next = page.next.map_or(NextPage::None, NextPage::After);
         self.page = page.entries.into();
         Ok(true)
@@ -269,12 +345,14 @@ impl PageRequest {
             Address::S3 { bucket, key: prefix } => {
                 let root = Address::S3 { bucket: bucket.clone(), key: String::new() };
                 let (_, bytes) = request(&root, Some(&self.query(prefix)))?;
+                let _parsing = locked(&shared.parsing);
                 let page = s3_page::parse(&bytes, prefix.as_bytes()).map_err(of(directory))?;
                 // A bucket may be empty.
                 Ok(Page { is_found: page.is_found || prefix.is_empty(), ..page })
             }
             Address::Web(_) => {
                 let (reply, bytes) = request(directory, None)?;
+                let _parsing = locked(&shared.parsing);
                 let entries = index_page_of(&reply, &bytes).map_err(of(directory))?;
                 Ok(Page { entries, next: None, is_found: true })
             }

@@ -16,7 +16,9 @@ use sha2::{Digest, Sha256};
 use self::reader::BlockReader;
 use super::block::{BLOCK, Key};
 use super::client::Trust;
+use super::disk::DiskCache;
 use super::fetch::Fetch;
+use super::proof::{Proof, Sent};
 use super::schedule::InFlight;
 use super::shared::RemoteState;
 use super::streams::{REQUEST, Streams, WINDOW, requests};
@@ -28,7 +30,7 @@ use crate::source::{Provenance, Revision, SourceStat, SourceVersion};
 use crate::sync::{locked, locked_at_once};
 use crate::workers::caller;
 
-pub(super) use transfer::{Opened, ask_version};
+pub(super) use transfer::{Opened, OpenedObject, ask_version};
 
 /// Length of the end of an object that is fetched with one request: the block index is looked for there.
 const TAIL: usize = 64 << 10;
@@ -43,7 +45,14 @@ pub(super) struct Object {
     trust: Trust,
     pub(super) label: PathBuf,
     version: ObjectVersion,
+    /// The digest of address and version, and of the first bytes if the version was not proven by them.
     key: Key,
+    /// The key of the blocks on disk.
+    kept_key: Key,
+    /// The first bytes of a version that is not proven yet.
+    unproven: Mutex<Option<FirstBytes>>,
+    /// True if other mounts may use the blocks: the version is proven, and its ETag is strong.
+    is_durable: AtomicBool,
     /// The identifier of the blocks in memory.
     id: ContentId,
     in_flight: InFlight,
@@ -60,6 +69,17 @@ pub(super) struct Object {
     asking: Mutex<()>,
 }
 
+/// The first bytes of a recent version. Other versions may have the same validators, so these bytes are asked
+/// for again before any others are used.
+#[derive(Debug)]
+struct FirstBytes {
+    len: usize,
+    digest: Key,
+    /// The first and the last reply that had these bytes.
+    first: Sent,
+    last: Sent,
+}
+
 /// The state of the address, by the last reply.
 #[derive(Clone, Copy, Debug)]
 struct Current {
@@ -72,17 +92,29 @@ impl Object {
         shared: Arc<RemoteState>,
         address: &Address,
         trust: Trust,
-        version: ObjectVersion,
+        opened: OpenedObject,
     ) -> Self {
-        let key = key(&shared, address, &version);
+        let OpenedObject { version, proof, sent, bytes } = opened;
+        let kept_key = key(&shared, address, &version);
+        let unproven = (proof == Proof::Recent && !bytes.is_empty()).then(|| FirstBytes {
+            len: bytes.len(),
+            digest: Sha256::digest(&bytes).into(),
+            first: sent,
+            last: sent,
+        });
+        let key = unproven.as_ref().map_or(kept_key, |first| digest([&kept_key, &first.digest]));
         let stat = stat(&key, &version);
         let valid_until = Instant::now() + shared.options.stat_lifetime;
-        Self {
+        let is_durable = proof == Proof::Proven && version.strong().is_some();
+        let object = Self {
             address: address.clone(),
             trust,
             label: PathBuf::from(address.to_string()),
             version,
             key,
+            kept_key,
+            unproven: Mutex::new(unproven),
+            is_durable: AtomicBool::new(is_durable),
             id: shared.cache.id(),
             in_flight: InFlight::default(),
             pending: Mutex::default(),
@@ -93,7 +125,9 @@ impl Object {
             current: Mutex::new(Current { stat, valid_until }),
             asking: Mutex::default(),
             shared,
-        }
+        };
+        object.keep_first(bytes);
+        object
     }
 
     pub(super) fn size(&self) -> u64 {
@@ -107,6 +141,16 @@ impl Object {
 
     pub(super) fn is_changed(&self) -> bool {
         self.is_changed.load(Ordering::Relaxed)
+    }
+
+    /// True if an object that was opened at the same address is this version. Notes that.
+    pub(super) fn is_still(&self, opened: &OpenedObject) -> bool {
+        let is_proven = locked_at_once(&self.unproven).is_some_and(|unproven| unproven.is_none());
+        let is_still = is_proven && !self.is_changed() && opened.version.is_same(&self.version);
+        if is_still {
+            self.confirm();
+        }
+        is_still
     }
 
     /// Notes that the server has another version, and its state if that is known.
@@ -127,7 +171,7 @@ impl Object {
 
     /// Returns the state of the address. Asks the server if its last reply is old. If the server does not
     /// answer, returns the last known state: each request for bytes checks the version again.
-    pub(super) fn stat(&self) -> SourceStat {
+    pub(super) fn stat(self: &Arc<Self>) -> SourceStat {
         let last = *locked(&self.current);
         if Instant::now() < last.valid_until {
             return last.stat;
@@ -135,11 +179,18 @@ impl Object {
         // One thread asks the server. Meanwhile the other threads return the last known state.
         let Some(_asking) = locked_at_once(&self.asking) else { return last.stat };
         let ask = |known| ask_version(&self.shared, &self.address, self.trust, known);
-        let asked = match ask(Some(&self.version)) {
+        // A request that proves the version is under way.
+        let Some(unproven) = locked_at_once(&self.unproven) else { return last.stat };
+        let is_unproven = unproven.is_some();
+        drop(unproven);
+        let asked = if is_unproven { self.ask_first_bytes() } else { ask(Some(&self.version)) };
+        let asked = match asked {
             Err(error) if error.errno() == libc::ESTALE => ask(None),
             asked => asked,
         };
         match asked {
+            // The same validators, but other bytes.
+            Ok(version) if is_unproven && self.is_changed() && version.is_same(&self.version) => {}
             Ok(version) if version.is_same(&self.version) && !self.is_changed() => self.confirm(),
             Ok(version) => self.note_change(Some(stat_of(&self.shared, &self.address, &version))),
             Err(error) if error.errno() == libc::ENOENT => self.note_change(None),
@@ -153,9 +204,14 @@ impl Object {
         locked(&self.current).stat
     }
 
-    /// Returns the version for other programs.
+    /// Returns the version for other programs, without validators that prove nothing.
     pub(super) fn revision(&self) -> Revision {
-        self.version.revision()
+        let revision = self.version.revision();
+        if locked(&self.unproven).is_none() {
+            return revision;
+        }
+        let mtime = revision.mtime.filter(|_| revision.etag.is_some());
+        Revision { etag: None, mtime, ..revision }
     }
 
     /// Returns the provenance: only the server can write the object at this address, and each change gives it
@@ -230,8 +286,13 @@ impl Object {
         self.shared.cache.get(self.id, block * BLOCK)
     }
 
+    /// Returns the cache on disk if it may have blocks of this version.
+    fn disk(&self) -> Option<&DiskCache> {
+        self.shared.disk.as_ref().filter(|_| self.is_durable.load(Ordering::Relaxed))
+    }
+
     fn on_disk(&self, block: u64) -> Option<Bytes> {
-        let bytes = Arc::new(self.shared.disk.as_ref()?.get(&self.key, block, self.block_len(block))?);
+        let bytes = Arc::new(self.disk()?.get(&self.kept_key, block, self.block_len(block))?);
         self.shared.client.counters.disk_hit();
         self.shared.cache.put(self.id, block * BLOCK, &bytes);
         Some(bytes)
@@ -241,7 +302,7 @@ impl Object {
     fn is_missing(&self, pending: &HashMap<u64, Arc<Fetch>>, block: u64) -> bool {
         !pending.contains_key(&block)
             && self.in_memory(block).is_none()
-            && !self.shared.disk.as_ref().is_some_and(|disk| disk.has(&self.key, block))
+            && !self.disk().is_some_and(|disk| disk.has(&self.kept_key, block))
     }
 
     /// Requests the missing ones of these blocks. The caller has joined the requests as a reader.
@@ -345,7 +406,7 @@ impl Object {
     }
 
     /// Caches the first block, which came with the opening.
-    pub(super) fn keep_first(&self, bytes: Vec<u8>) {
+    fn keep_first(&self, bytes: Vec<u8>) {
         if bytes.len() == self.block_len(0) && !bytes.is_empty() {
             let bytes = Arc::new(bytes);
             self.shared.cache.put(self.id, 0, &bytes);
@@ -356,16 +417,15 @@ impl Object {
 
     /// Writes the version to the cache on disk, for [`kept_version`] of a later mount.
     fn keep_version(&self) {
-        let record = self.version.record().filter(|_| self.version.is_durable());
-        if let (Some(disk), Some(record)) = (&self.shared.disk, record) {
+        if let (Some(disk), Some(record)) = (self.disk(), self.version.record()) {
             disk.put(&key_of_version(&self.shared, &self.address), 0, &record);
         }
     }
 
-    /// Writes a block to the cache on disk. A weak version may have other bytes next time.
+    /// Writes a block to the cache on disk if it is the same next time.
     fn keep(&self, block: u64, bytes: &Bytes) {
-        if let Some(disk) = self.shared.disk.as_ref().filter(|_| self.version.is_durable()) {
-            disk.put(&self.key, block, bytes);
+        if let Some(disk) = self.disk() {
+            disk.put(&self.kept_key, block, bytes);
         }
     }
 }
@@ -395,19 +455,19 @@ fn kept_version(shared: &RemoteState, address: &Address) -> Option<ObjectVersion
 
 /// Returns a digest of the address and the version. A server can't choose it.
 fn key(shared: &RemoteState, address: &Address, version: &ObjectVersion) -> Key {
-    digest([shared.identity(address), version.tag()])
+    digest([shared.identity(address).as_bytes(), version.tag().as_bytes()])
 }
 
 /// Returns the key of the record of an address's version.
 fn key_of_version(shared: &RemoteState, address: &Address) -> Key {
-    digest([shared.identity(address)])
+    digest([shared.identity(address).as_bytes()])
 }
 
-fn digest<const N: usize>(texts: [String; N]) -> Key {
+fn digest<const N: usize>(parts: [&[u8]; N]) -> Key {
     let mut digest = Sha256::new();
-    for text in texts {
-        digest.update((text.len() as u64).to_le_bytes());
-        digest.update(text.as_bytes());
+    for part in parts {
+        digest.update((part.len() as u64).to_le_bytes());
+        digest.update(part);
     }
     digest.finalize().into()
 }

@@ -74,10 +74,13 @@ impl Place for RemotePlace {
 
     fn list(&self) -> Result<Vec<(OsString, PlaceKind)>> {
         let kind = |is_directory| if is_directory { PlaceKind::Directory } else { PlaceKind::File };
-        let directory = self.address()?;
-        let entries = self.remote.list(directory, Trust::Mounted).collect::<Result<Vec<_>>>()?;
-        self.remote.note_listing(directory, &entries);
-        Ok(entries.into_iter().map(|entry| (entry.name.into(), kind(entry.is_directory))).collect())
+        let listed = self.remote.names(self.address()?, Trust::Mounted);
+        let names = listed.inspect_err(|error| {
+            if error.errno() != libc::EINTR {
+                tracing::warn!("{error}");
+            }
+        })?;
+        Ok(names.into_iter().map(|(name, is_directory)| (name.into(), kind(is_directory))).collect())
     }
 
     fn listed(&self) -> Option<ListedStat> {

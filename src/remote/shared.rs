@@ -1,6 +1,7 @@
 //! The state that all remote sources of a mount share.
 
-use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+use std::sync::{Arc, Mutex};
 
 use super::client::Client;
 use super::disk::DiskCache;
@@ -18,6 +19,10 @@ pub(super) struct RemoteState {
     pub(super) cache: Arc<Cache>,
     pub(super) disk: Option<DiskCache>,
     pub(super) schedule: Schedule,
+    /// Bytes that all listings hold.
+    pub(super) listed: AtomicUsize,
+    /// Lock of the thread that parses a page of a listing, which may take several times the page's memory.
+    pub(super) parsing: Mutex<()>,
 }
 
 impl RemoteState {
@@ -27,6 +32,8 @@ impl RemoteState {
             client: Client::new(&options)?,
             disk: disk.transpose()?,
             schedule: Schedule::new(),
+            listed: AtomicUsize::new(0),
+            parsing: Mutex::default(),
             options,
             cache,
         })
@@ -36,7 +43,7 @@ impl RemoteState {
     pub(super) fn identity(&self, address: &Address) -> String {
         match address {
             Address::Web(url) => url.identity(),
-            Address::S3 { .. } => format!("{} {address}", self.options.endpoint.as_deref().unwrap_or("aws")),
+            Address::S3 { .. } => format!("{} {address}", self.client.buckets.server()),
         }
     }
 }

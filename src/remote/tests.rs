@@ -5,6 +5,7 @@ mod listings;
 mod reading;
 mod server;
 mod strangers;
+mod versions;
 
 use std::sync::Arc;
 use std::time::Duration;

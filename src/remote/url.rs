@@ -287,6 +287,15 @@ impl Address {
         }
     }
 
+    /// Returns the number of directories above the object or directory.
+    pub(super) fn depth(&self) -> usize {
+        let path = match self {
+            Self::Web(url) => &url.path,
+            Self::S3 { key, .. } => key,
+        };
+        path.trim_end_matches('/').bytes().filter(|byte| *byte == b'/').count()
+    }
+
     /// Returns this address with a slash at its end.
     #[must_use]
     pub fn as_directory(&self) -> Self {

@@ -76,11 +76,6 @@ impl ObjectVersion {
         self.etag.as_deref().filter(|etag| etag.starts_with('"'))
     }
 
-    /// True if the version names the same bytes at any later time.
-    pub(super) fn is_durable(&self) -> bool {
-        self.strong().is_some()
-    }
-
     /// True if both are the same version. With a strong ETag only ETag and size are compared, otherwise
     /// everything.
     pub(super) fn is_same(&self, other: &Self) -> bool {
@@ -119,7 +114,7 @@ impl ObjectVersion {
             etag: is_etag(etag).then(|| etag.to_owned()),
             last_modified: (!date.is_empty()).then(|| date.to_owned()),
         };
-        version.is_durable().then_some(version)
+        version.strong().is_some().then_some(version)
     }
 
     /// Returns the modification time; 1970 if it is not known.

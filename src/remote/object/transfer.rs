@@ -1,17 +1,23 @@
 //! Requests to the server, and the checks of its replies.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-use super::{Object, kept_version, of};
+use sha2::{Digest, Sha256};
+
+use super::{FirstBytes, Object, kept_version, of};
 use crate::error::{Error, Result};
-use crate::remote::block::BLOCK;
+use crate::remote::block::{BLOCK, Key};
+use crate::remote::cancel;
 use crate::remote::client::{Ask, Condition, Reply, Trust};
 use crate::remote::fetch::Fetch;
+use crate::remote::proof::{Proof, Sent};
 use crate::remote::retry::{self, Answer, Failure, eio};
 use crate::remote::shared::RemoteState;
 use crate::remote::url::Address;
 use crate::remote::version::{self, ContentRange, ObjectVersion, changed, check_encoding};
+use crate::sync::locked;
 use crate::workers::caller;
 
 /// Asks for the version of an object on the server, with its first byte. If it is not the `known` version, the
@@ -42,10 +48,19 @@ pub(in crate::remote) fn ask_version(
 /// The result of the first request.
 #[derive(Debug)]
 pub(in crate::remote) enum Opened {
-    /// An object, and its first bytes; no bytes if the first block is on disk.
-    Object(ObjectVersion, Vec<u8>),
+    Object(OpenedObject),
     /// The server redirected to the address with a slash at its end.
     Directory,
+}
+
+/// An object by the reply to the first request.
+#[derive(Debug)]
+pub(in crate::remote) struct OpenedObject {
+    pub(in crate::remote) version: ObjectVersion,
+    pub(in crate::remote) proof: Proof,
+    pub(in crate::remote) sent: Sent,
+    /// The first bytes; none if the first block is on disk.
+    pub(in crate::remote) bytes: Vec<u8>,
 }
 
 impl Opened {
@@ -65,28 +80,37 @@ impl Opened {
         let ask = Ask { address, trust, query: None, range, condition };
         retry::until(deadline, &shared.client.counters, || {
             let mut reply = shared.client.get(&ask, deadline)?;
-            if let (304, Some(kept)) = (reply.status, &kept) {
-                return Ok(Self::Object(kept.clone(), Vec::new()));
+            let sent = Sent::of(&reply);
+            if let (304, Some(version)) = (reply.status, kept.clone()) {
+                let proof = Proof::Proven;
+                return Ok(Self::Object(OpenedObject { version, proof, sent, bytes: Vec::new() }));
             }
             if reply.status == 200 && reply.url.path.ends_with('/') && !address.is_directory() {
                 return Ok(Self::Directory);
             }
             let (version, last) = check_first(&reply)?;
-            let len = last.map_or(0, |last| last + 1) as usize;
-            let mut bytes = vec![0; len];
-            let mut filled = 0;
-            while filled < len {
-                match reply.body.read(&mut bytes[filled..])? {
-                    0 => return Err(short()),
-                    read => filled += read,
-                }
-            }
-            if len > 0 {
-                check_end(&mut reply)?;
-            }
-            Ok(Self::Object(version, bytes))
+            let bytes = receive_first(&mut reply, last)?;
+            let proof = Proof::of(address, &version, &sent);
+            Ok(Self::Object(OpenedObject { version, proof, sent, bytes }))
         })
     }
+}
+
+/// Receives the bytes from the first one to the one at offset `last`.
+fn receive_first(reply: &mut Reply, last: Option<u64>) -> Answer<Vec<u8>> {
+    let len = last.map_or(0, |last| last + 1) as usize;
+    let mut bytes = vec![0; len];
+    let mut filled = 0;
+    while filled < len {
+        match reply.body.read(&mut bytes[filled..])? {
+            0 => return Err(short()),
+            read => filled += read,
+        }
+    }
+    if len > 0 {
+        check_end(reply)?;
+    }
+    Ok(bytes)
 }
 
 /// A block that is being received. A retry goes on after its last byte.
@@ -107,7 +131,11 @@ impl Object {
             loop {
                 let arrived = fetch.arrived();
                 let deadline = fetch.deadline();
-                match retry::until(deadline, counters, || self.receive(fetch, &mut begun, deadline)) {
+                let received = retry::until(deadline, counters, || {
+                    self.prove(deadline)?;
+                    self.receive(fetch, &mut begun, deadline)
+                });
+                match received {
                     // A slow server has its time for each block.
                     Err(error)
                         if error.errno() == libc::EIO && fetch.arrived() > arrived && fetch.is_wanted() => {}
@@ -122,6 +150,67 @@ impl Object {
         self.forget(fetch);
         fetch.end(result.map_err(of(&self.address)));
         drop(ending);
+    }
+
+    /// Waits until the version is proven, so that bytes that are received from now on belong to the first ones.
+    fn prove(&self, deadline: Instant) -> Answer<()> {
+        let mut unproven = locked(&self.unproven);
+        while let Some(known) = &*unproven {
+            let pause = known.last.until_proven(&self.version);
+            if Instant::now().checked_add(pause).is_none_or(|then| then >= deadline) {
+                return Err(too_recent().into());
+            }
+            cancel::sleep(pause);
+            if cancel::is_cancelled() {
+                return Err(retry::interrupted().into());
+            }
+            self.compare_first_bytes(&mut unproven, deadline)?;
+        }
+        Ok(())
+    }
+
+    /// Asks for the first bytes again, and returns the version if they are the same.
+    pub(super) fn ask_first_bytes(self: &Arc<Self>) -> Result<ObjectVersion> {
+        let deadline = caller::deadline(self.shared.options.read_timeout);
+        let own = self.clone();
+        let asked = self.shared.schedule.answer(deadline, move || {
+            let counters = &own.shared.client.counters;
+            let mut unproven = locked(&own.unproven);
+            retry::until(deadline, counters, || own.compare_first_bytes(&mut unproven, deadline))?;
+            Ok(own.version.clone())
+        });
+        asked.map_err(of(&self.address))
+    }
+
+    /// Asks for the first bytes again, and fails with ESTALE if they are others. If the reply is proven, so is
+    /// the version.
+    fn compare_first_bytes(&self, unproven: &mut Option<FirstBytes>, deadline: Instant) -> Answer<()> {
+        let Some(known) = unproven else { return Ok(()) };
+        let ask = Ask {
+            address: &self.address,
+            trust: self.trust,
+            query: None,
+            range: Some((0, known.len as u64 - 1)),
+            condition: self.version.strong().map(Condition::Is),
+        };
+        let mut reply = self.shared.client.get(&ask, deadline)?;
+        let sent = Sent::of(&reply);
+        let (version, last) = check_first(&reply)?;
+        let bytes = receive_first(&mut reply, last)?;
+        let digest: Key = Sha256::digest(&bytes).into();
+        if !version.is_same(&self.version) || digest != known.digest {
+            self.note_change(None);
+            return Err(changed().into());
+        }
+        known.last = sent;
+        let proof = Proof::of(&self.address, &version, &sent);
+        if proof == Proof::Proven || sent.is_well_after(&known.first) {
+            *unproven = None;
+            let is_durable = proof == Proof::Proven && version.strong().is_some();
+            self.is_durable.store(is_durable, Ordering::Relaxed);
+            self.keep_first(bytes);
+        }
+        Ok(())
     }
 
     /// Receives the rest of a request, from the next byte of `begun` on.
@@ -266,6 +355,14 @@ fn check_end(reply: &mut Reply) -> Answer<()> {
         Ok(1) => Err(eio("the server sends more bytes than it announced").into()),
         _ => Ok(()),
     }
+}
+
+/// Returns the error for an object whose version can't be told from others.
+fn too_recent() -> Error {
+    eio(
+        "the object has just been changed, and by the server's clock no time has passed since: another change \
+         could not be told",
+    )
 }
 
 fn short() -> Failure {

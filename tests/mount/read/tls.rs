@@ -10,7 +10,7 @@ use crate::common::mount::{fresh_folder, wait_until};
 use crate::on_servers::{example, mount, run, try_mount};
 
 /// nginx, until it is dropped.
-struct Nginx {
+pub(crate) struct Nginx {
     server: Child,
     /// The certificate of the authority.
     authority: PathBuf,
@@ -18,9 +18,23 @@ struct Nginx {
 }
 
 impl Nginx {
-    /// Serves the directory `www` in a directory, in which it keeps its own files.
+    /// Serves the directory `www` in a directory, in which it keeps its own files, with TLS.
     fn serve(dir: &Path) -> Self {
         certificates(dir);
+        let at = dir.display();
+        Self::start(
+            dir,
+            "ssl",
+            &format!("ssl_certificate {at}/server.pem; ssl_certificate_key {at}/key.pem;"),
+        )
+    }
+
+    /// Serves the directory `www` in a directory, in which it keeps its own files, without TLS.
+    pub(crate) fn plain(dir: &Path) -> Self {
+        Self::start(dir, "", "")
+    }
+
+    fn start(dir: &Path, listen: &str, more: &str) -> Self {
         // The listener is closed at once, so that nginx can take the port.
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let at = dir.display();
@@ -29,7 +43,7 @@ impl Nginx {
              events {{}}\n\
              http {{ access_log off; client_body_temp_path {at}/a; proxy_temp_path {at}/b; fastcgi_temp_path {at}/c;\n\
              uwsgi_temp_path {at}/d; scgi_temp_path {at}/e;\n\
-             server {{ listen 127.0.0.1:{port} ssl; ssl_certificate {at}/server.pem; ssl_certificate_key {at}/key.pem;\n\
+             server {{ listen 127.0.0.1:{port} {listen}; {more}\n\
              root {at}/www; autoindex on; }} }}\n"
         );
         fs::write(dir.join("nginx.conf"), settings).unwrap();
@@ -42,6 +56,10 @@ impl Nginx {
 
     fn url(&self, path: &str) -> String {
         format!("https://localhost:{}{path}", self.port)
+    }
+
+    pub(crate) fn plain_url(&self, path: &str) -> String {
+        format!("http://127.0.0.1:{}{path}", self.port)
     }
 }
 

@@ -1,0 +1,74 @@
+//! The memory for listings of servers does not grow with what a server sends.
+
+use std::fs;
+use std::process::{Child, Command, Stdio};
+
+use crate::common::mount::{program, wait_until};
+use crate::common::server::{Reply, Server};
+use crate::on_servers::{mount, plain};
+
+/// Returns the peak memory of a process.
+fn peak(process: u32) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+    line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() << 10
+}
+
+/// Serves a bucket with long ETags.
+fn bucket(entries: usize) -> Server {
+    const PAGE: usize = 1000;
+    let tag = "t".repeat(1000);
+    Server::start(move |request, _| {
+        let token = request.target.split("continuation-token=").nth(1);
+        let first = token.map_or(0, |token| token.split('&').next().unwrap().parse::<usize>().unwrap());
+        let end = (first + PAGE).min(entries);
+        let mut page = String::from("<ListBucketResult>");
+        for n in first..end {
+            page += &format!("<Contents><Key>p/{n:08}</Key><Size>5</Size><ETag>\"{tag}\"</ETag></Contents>");
+        }
+        if end < entries {
+            let next = "<IsTruncated>true</IsTruncated><NextContinuationToken>";
+            page += &format!("{next}{end}</NextContinuationToken>");
+        }
+        Reply::status(200).body("application/xml", &(page + "</ListBucketResult>"))
+    })
+}
+
+#[test]
+fn long_tags_of_a_listing_are_not_kept() {
+    const ENTRIES: usize = 50_000;
+    let server = bucket(ENTRIES);
+    let mounted = mount(&format!("ro,endpoint={}", server.url("")), "s3://data/p/");
+    assert_eq!(fs::read_dir(mounted.root()).unwrap().count(), ENTRIES);
+    let peak = peak(mounted.daemon().unwrap());
+    eprintln!("{} MiB for {ENTRIES} names", peak >> 20);
+    assert!(peak <= 72 << 20, "{peak} bytes");
+}
+
+/// A program that runs until it is dropped.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn a_directory_that_contains_itself_takes_bounded_memory() {
+    const ENTRIES: usize = 40_000;
+    let links: String =
+        (0..ENTRIES).map(|n| format!("<a href=\"{}/\">x</a>\n", n + 10_usize.pow(18))).collect();
+    let page =
+        format!("<title>Index of /x</title>{}", links.replace("/\"", &format!("{}/\"", "x".repeat(200))));
+    let server = Server::start(move |_, _| Reply::status(200).body("text/html", &page));
+    let mut command = Command::new(program());
+    plain(&mut command);
+    command.args(["--check", &server.url("/x/")]).stdout(Stdio::null()).stderr(Stdio::null());
+    let checking = Running(command.spawn().unwrap());
+    assert!(wait_until(|| server.count() >= 40));
+    let peak = peak(checking.0.id());
+    eprintln!("{} MiB for {} pages", peak >> 20, server.count());
+    assert!(peak <= 320 << 20, "{peak} bytes");
+}
