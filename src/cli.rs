@@ -308,10 +308,14 @@ fn report(arguments: Arguments) -> Result<u8> {
 /// Shows the saves of a file, or changes its tree.
 fn revise_file(arguments: &Arguments, mut options: Options) -> Result<u8> {
     let file = match &arguments.paths[..] {
-        [file, number] if arguments.diff => return history::diff(file, Some(number)),
+        [file, number] if arguments.diff => {
+            revise::refuse_address(file)?;
+            return history::diff(file, Some(number));
+        }
         [file] => file,
         _ => return Err(usage("give exactly one FILE")),
     };
+    revise::refuse_address(file)?;
     if arguments.log {
         return history::log(file, arguments.json);
     }

@@ -7,6 +7,7 @@ use super::{exit, usage};
 use crate::daemon;
 use crate::error::{Error, Result};
 use crate::format;
+use crate::named;
 
 /// The sources and the mountpoint of a command line.
 #[derive(Debug, PartialEq, Eq)]
@@ -23,6 +24,19 @@ pub(super) fn of(mut paths: Vec<PathBuf>) -> Result<MountPlaces> {
     let Some(last) = paths.pop() else {
         return Err(usage("SOURCE is required; asdf-mount --help shows examples"));
     };
+    if matches!(named::is_local(&last), Ok(false)) {
+        let shown = named::shown(&last);
+        let shown = shown.display();
+        let message = if paths.is_empty() {
+            format!("{shown}: is on a server; give a MOUNTPOINT, too: asdf-mount {shown} MOUNTPOINT")
+        } else {
+            format!(
+                "{shown}: is on a server, but the last argument is the directory to mount on; add it: asdf-mount \
+                 SOURCE... MOUNTPOINT"
+            )
+        };
+        return Err(usage(message));
+    }
     if paths.is_empty() {
         return Ok(MountPlaces { mountpoint: beside(&last)?, sources: vec![last], beside: true });
     }
@@ -104,6 +118,19 @@ mod tests {
         }
         assert!(of(vec![folder.path().to_owned()]).unwrap_err().message().contains("MOUNTPOINT"));
         assert!(of(vec![at("missing.asdf")]).is_err());
+    }
+
+    #[test]
+    fn an_address_needs_a_mountpoint() {
+        let url = PathBuf::from("http://me:secret@host/x.asdf?sig=secret");
+        for paths in [vec![url.clone()], vec![PathBuf::from("a.asdf"), url]] {
+            let error = of(paths).unwrap_err();
+            assert!(error.message().contains("MOUNTPOINT"), "{error}");
+            assert!(
+                error.message().contains("http://host/x.asdf") && !error.message().contains("secret"),
+                "{error}"
+            );
+        }
     }
 
     #[test]

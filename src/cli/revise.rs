@@ -21,6 +21,7 @@ use crate::format::recovery::{self, Recovered, SaveSide};
 use crate::format::refusal::Refusal;
 use crate::history::History;
 use crate::log;
+use crate::named;
 use crate::options::Options;
 use crate::source::NoReaders;
 use crate::user_dirs::STATE;
@@ -114,6 +115,17 @@ pub(super) fn edit(file: &Path, context: &EditContext, dry_run: bool) -> Result<
     }
 }
 
+/// Refuses a file on a server, which can't be saved and has no history.
+pub(super) fn refuse_address(file: &Path) -> Result<()> {
+    if named::is_local(file)? {
+        return Ok(());
+    }
+    let shown = named::shown(file);
+    let message =
+        "is on a server, where files are read-only and have no history; download the file and use the copy";
+    Err(usage(format!("{}: {message}", shown.display())))
+}
+
 /// Recovers each file, continuing after errors; unless `quiet`, prints what was done.
 pub(super) fn recover(files: &[PathBuf], quiet: bool) -> Result<u8> {
     if files.is_empty() {
@@ -131,6 +143,7 @@ pub(super) fn recover(files: &[PathBuf], quiet: bool) -> Result<u8> {
 }
 
 fn recover_one(file: &Path, quiet: bool) -> Result<()> {
+    refuse_address(file)?;
     if std::fs::metadata(file).is_ok_and(|meta| !meta.is_file()) {
         return Err(Error::new(Kind::Unrecognised, "is not a regular file; give an ASDF file").of(file));
     }

@@ -437,7 +437,9 @@ impl MountedFile {
             root =
                 root.with_statistics(Arc::new(move || Text::new(location.statistics().unwrap_or_default())));
         }
-        let Some(history) = self.open_files.history.clone() else { return root };
+        // A file elsewhere is never saved.
+        let is_local = matches!(self.location, Location::Local(_));
+        let Some(history) = self.open_files.history.clone().filter(|_| is_local) else { return root };
         let location = self.location.clone();
         root.with_history(history, Arc::new(move || location.save_target()))
     }

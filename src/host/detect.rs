@@ -87,6 +87,8 @@ pub(crate) struct FormatDetector {
     recovery: RecoveryPolicy,
     /// True once a shortage was logged.
     told: AtomicBool,
+    /// True if the first bytes of each file on a server are read, whatever its name and the listing say.
+    reads_all: AtomicBool,
 }
 
 impl std::fmt::Debug for FormatDetector {
@@ -98,7 +100,13 @@ impl std::fmt::Debug for FormatDetector {
 impl FormatDetector {
     pub(crate) fn new(recognise: fn(&[u8]) -> Option<&'static str>, recovery: RecoveryPolicy) -> Self {
         let (remembered, by_name) = Default::default();
-        Self { recognise, remembered, by_name, recovery, told: AtomicBool::new(false) }
+        let (told, reads_all) = (AtomicBool::new(false), AtomicBool::new(false));
+        Self { recognise, remembered, by_name, recovery, told, reads_all }
+    }
+
+    /// From now on, lookups read the first bytes of each file on a server, for callers that read all files anyway.
+    pub(crate) fn read_all(&self) {
+        self.reads_all.store(true, Ordering::Relaxed);
     }
 
     /// Returns the entry `name` of a mirrored directory.
@@ -107,7 +115,9 @@ impl FormatDetector {
             OpenDir::Local(parent, dir) => (parent, dir.as_fd()),
             OpenDir::Elsewhere(place) => {
                 let position = EntryPosition::elsewhere(place.child(name));
-                return match position.location.listed() {
+                let listed = position.location.listed();
+                let is_file = listed.is_some_and(|(stat, _)| stat.kind == FileKind::File);
+                return match listed.filter(|_| !is_file || !self.reads_all.load(Ordering::Relaxed)) {
                     Some((stat, is_exact)) if is_exact || self.by_name.is_folder(&position.location) => {
                         Ok(self.seen_by_name(position, stat))
                     }

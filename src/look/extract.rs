@@ -74,6 +74,7 @@ impl Look {
     /// The directory can't be opened, or it lies in a directory that is to be extracted.
     pub fn extract(&self, extraction: &Extraction<'_>) -> Result<u8> {
         let dir = place::open(extraction.into)?;
+        self.vfs.read_all_files();
         let all = [PathBuf::from(".")];
         let paths = if extraction.paths.is_empty() { &all[..] } else { extraction.paths };
         self.check_apart(paths, extraction.into)?;

@@ -59,6 +59,11 @@ pub trait Place: Send + Sync + std::fmt::Debug {
         }
     }
 
+    /// Fails if this directory can't be listed. Requests a page of the listing.
+    fn check_listing(&self) -> Result<()> {
+        self.entries().next().transpose().map(|_| ())
+    }
+
     /// Returns the current revision of the file. Costs at most as much as opening the file.
     fn revision(&self) -> Result<Revision> {
         let SourceStat { size, mtime, .. } = self.open()?.stat()?;

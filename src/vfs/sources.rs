@@ -16,7 +16,7 @@ use crate::folder::open_files::OpenFiles;
 use crate::folder::serials::Serials;
 use crate::format::Severity;
 use crate::format::recovery::RecoveryPolicy;
-use crate::host::detect::{Detected, EntryPosition, FormatDetector};
+use crate::host::detect::{Detected, EntryForm, EntryPosition, FormatDetector};
 use crate::host::local::link::{LinkPolicy, Mountpoint};
 use crate::host::local::{LocalPath, OpenedDirectory};
 use crate::host::location::Location;
@@ -132,6 +132,11 @@ impl Vfs {
         Ok(vfs)
     }
 
+    /// From now on, the first bytes of each file on a server decide how it is shown, instead of its name.
+    pub(crate) fn read_all_files(&self) {
+        self.detector.read_all();
+    }
+
     /// Returns a line about the damage of a mounted local file. Elsewhere, the search takes requests, for which
     /// programs would have to wait.
     pub(super) fn damage(&self) -> Option<String> {
@@ -191,6 +196,11 @@ fn find<'a>(
             Named::Elsewhere(place) => (place.label(), EntryPosition::elsewhere(place.clone())),
         };
         let seen = detector.look_at(&position)?;
+        // A program that looks into a mount learns only the errno.
+        let is_mount = options.mountpoint.is_some();
+        if let (Named::Elsewhere(place), EntryForm::Directory, true) = (named, &seen.shape, is_mount) {
+            place.check_listing().map_err(|error| error.of(path))?;
+        }
         match seen.kind() {
             FileKind::Directory => Ok(FoundSource { named, position, seen }),
             FileKind::File => {

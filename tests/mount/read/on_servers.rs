@@ -303,6 +303,114 @@ fn the_first_error_reaches_the_user() {
 }
 
 #[test]
+fn a_directory_that_cannot_be_listed_is_not_mounted() {
+    let page = |title: &str| Reply::status(200).body("text/html", &format!("<title>{title}</title>"));
+    let site = Site::web(move |request, reply| match &*request.target {
+        "/none/" => Reply::status(404),
+        "/refused/" => Reply::status(403),
+        "/plain/" => page("Welcome"),
+        "/empty/" => page("Index of /empty/"),
+        _ => reply,
+    });
+    site.put("d/x.asdf", example());
+    let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let (url, s3) = (|path: &str| site.server.url(path), Site::s3());
+    s3.put("data/p/x.asdf", example());
+    let bucket = format!("endpoint={}", s3.server.url(""));
+    for (options, source, says) in [
+        ("", &*url("/none/"), "HTTP 404"),
+        ("", &url("/refused/"), "HTTP 403"),
+        ("", &url("/plain/"), "not an index of a directory"),
+        ("", &format!("http://{closed}/d/"), "can't be reached"),
+        (&*format!("endpoint=http://{closed}"), "s3://data/p/", "can't be reached"),
+        (&bucket, "s3://data/none/", "no object"),
+    ] {
+        let output = try_mount(&format!("read-timeout=1,{options}"), source).unwrap_err();
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(1), "{source}: {stderr}");
+        assert!(stderr.contains(source) && stderr.contains(says), "{source}: {stderr}");
+        assert_eq!(stderr.lines().count(), 1, "{stderr}");
+    }
+    assert!(names(mount("ro", &url("/empty/")).root()).is_empty());
+    assert_eq!(names(mount(&bucket, "s3://data/p/").root()), ["x.asdf"]);
+    // Of several sources, each is listed.
+    let dir = fresh_folder();
+    let mut several = Command::new(program());
+    plain(&mut several);
+    let output = several.args([&url("/d/"), &url("/plain/")]).arg(dir.path().join("m")).output().unwrap();
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert!(!output.status.success() && stderr.contains("/plain/: "), "{stderr}");
+}
+
+#[test]
+fn commands_that_need_a_mountpoint_or_a_local_file_say_so() {
+    let url = "http://me:secret@127.0.0.1:1/x.asdf";
+    for arguments in [
+        &[url][..],
+        &["-r", "/nowhere.asdf", url],
+        &["--edit", url],
+        &["--undo", url],
+        &["--log", url],
+        &["--diff", url],
+        &["--diff", url, "1"],
+        &["--recover", url],
+        &["--set-tree", "-", url],
+        &["--set-tree", "-", "--dry-run", url],
+    ] {
+        let stderr = String::from_utf8(run(arguments).stderr).unwrap();
+        let is_edit = arguments[0].starts_with("--");
+        assert!(stderr.contains("http://127.0.0.1:1/x.asdf: is on a server"), "{arguments:?}: {stderr}");
+        assert!(stderr.contains(if is_edit { "download" } else { "MOUNTPOINT" }), "{arguments:?}: {stderr}");
+        assert!(!stderr.contains("secret") && !stderr.contains("No such file"), "{arguments:?}: {stderr}");
+    }
+}
+
+#[test]
+fn an_extraction_detects_formats_by_the_first_bytes() {
+    let (s3, web, dir) = (Site::s3(), Site::web(|_, reply| reply), fresh_folder());
+    for site in [&s3, &web] {
+        site.put("data/p/x.asdf", example());
+        site.put("data/p/cube", example());
+        site.put("data/p/deep/cube.fits", example());
+        site.put("data/p/text.asdf", "text");
+        site.put("data/p/notes", "notes");
+    }
+    let options = format!("anonymous,endpoint={}", s3.server.url(""));
+    for (n, url) in ["s3://data/p/", &web.server.url("/data/p/")].into_iter().enumerate() {
+        let to = dir.path().join(n.to_string());
+        let output = run(&["--extract", "-o", &options, url, "-C", to.to_str().unwrap()]);
+        assert!(output.status.success(), "{output:?}");
+        for name in ["x.asdf", "cube", "deep/cube.fits"] {
+            let tree = fs::read(to.join(name).join("tree.yaml"))
+                .unwrap_or_else(|error| panic!("{url} {name}: {error}"));
+            assert!(tree.starts_with(b"#ASDF"), "{url} {name}");
+        }
+        assert_eq!(fs::read(to.join("text.asdf")).unwrap(), b"text");
+        assert_eq!(fs::read(to.join("notes")).unwrap(), b"notes");
+    }
+}
+
+#[test]
+fn a_mount_of_a_server_can_be_copied_whole() {
+    let (site, dir) = (Site::web(|_, reply| reply), fresh_folder());
+    site.put("d/x.asdf", example());
+    for path in ["/d/", "/d/x.asdf"] {
+        // With the history, as users mount.
+        let options = ["-o", "anonymous", &site.server.url(path)];
+        let mounted = Mounted::prepared(options, plain).unwrap();
+        let about = if path.ends_with('/') { "x.asdf/.asdf-mount" } else { ".asdf-mount" };
+        assert!(!names(&mounted.path(about)).contains(&"history".to_owned()));
+        assert_eq!(errno(fs::metadata(mounted.path(about).join("history"))), libc::ENOENT);
+        let (from, to) = (mounted.root().to_str().unwrap(), dir.path().join(format!("{}", path.len())));
+        let to = to.to_str().unwrap();
+        output_of(&["cp", "-r", from, to]);
+        output_of(&["tar", "-cf", &format!("{to}.tar"), "-C", from, "."]);
+        output_of(&["rsync", "-a", &format!("{from}/"), &format!("{to}.rsync/")]);
+        assert!(Path::new(to).join(about).join("stats.yaml").exists());
+    }
+}
+
+#[test]
 fn files_on_a_server_can_be_looked_at_without_a_mount() {
     let (site, dir) = (Site::web(|_, reply| reply), fresh_folder());
     site.put("d/x.asdf", example());
