@@ -86,6 +86,11 @@ pub trait Surroundings: Send + Sync + std::fmt::Debug {
     /// There is no such file, it can't be read, or it is out of reach; the message says which.
     fn open(&self, path: &Path, reach: &Reach) -> Result<Arc<dyn Source>>;
 
+    /// True if the source is on a server, and the files that it refers to, too.
+    fn is_on_server(&self) -> bool {
+        false
+    }
+
     /// Opens the file that a URI in the tree names; `None` if the source is local.
     fn open_reference(&self, uri: &str) -> Option<Result<Arc<dyn Source>>> {
         let _ = uri;

@@ -95,16 +95,19 @@ fn folder(file: &Arc<AsdfFile>) -> Result<PathFolder<ArrayEntry>> {
 /// Returns the defects of arrays in other files.
 fn defects_of_externals(file: &AsdfFile, found: &FoundArrays) -> Vec<Defect> {
     let defect = |external: &survey::ExternalArray| {
-        let block = file.external(&external.uri).and_then(|other| other.block(0));
+        let block = file.known_external(&external.uri)?.and_then(|other| other.block(0));
         let array = block.and_then(|block| Elements::in_block(&external.array, &block));
         array.err().map(|why| external.defect(&why))
     };
     found.externals.iter().filter_map(defect).take(survey::MOST_DEFECTS).collect()
 }
 
+/// The reason why a reference to a server is not followed.
+const NOT_FOLLOWED: &str = "the tree refers to too many files on servers";
+
 /// Returns the file shown for a reference that can't be resolved.
 fn unreadable(file: &AsdfFile, uri: &str) -> File {
-    let why = file.external(uri).err();
+    let why = file.known_external(uri).unwrap_or_else(|| Err(Error::unsupported(NOT_FOLLOWED))).err();
     let why = why.unwrap_or_else(|| {
         Error::new(error::Kind::Unrecognised, "the other file can be read now: mount again")
     });

@@ -24,6 +24,18 @@ pub(super) fn is_on_server(uri: &str) -> bool {
     })
 }
 
+/// True if a URI names a host: an absolute one, or one that begins with `//`.
+pub(super) fn has_host(uri: &str) -> bool {
+    is_on_server(uri) || uri.starts_with("//")
+}
+
+/// Returns the host of a URI with its port, in lower case.
+pub(super) fn host(uri: &str) -> String {
+    let rest = uri.split_once("//").map_or(uri, |(_, rest)| rest);
+    let authority = rest.split(['/', '?', '\\']).next().unwrap_or_default();
+    authority.rsplit('@').next().unwrap_or_default().to_ascii_lowercase()
+}
+
 /// Returns the path of a URI without fragment, relative to the directory of the file.
 pub(super) fn path_of(uri: &str) -> Result<PathBuf> {
     let refused = |what: &str| Error::unsupported(what.to_owned());

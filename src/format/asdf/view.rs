@@ -3,12 +3,13 @@
 //! A view is a directory or a file beside `tree.yaml`, made from the tree and the blocks. Views form one list
 //! (`VIEWS` in `asdf.rs`); `docs/adding-a-view.md` says how one is added.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ffi::OsStr;
 use std::fmt;
 use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use super::computed::Computed;
 use super::external;
@@ -23,8 +24,13 @@ use crate::source::{Source, read_up_to};
 use crate::yaml::event::Mark;
 use crate::yaml::survey::{PathId, Paths, Survey, WantedNode};
 
-/// Maximal number of other files that are kept open for one file.
+/// Maximum number of other files that are kept open for one file.
 const KEPT: usize = 64;
+/// Maximum number of other files on servers that are asked for, for one tree: all, and those of a host.
+pub(super) const MOST_ON_SERVERS: usize = 128;
+const MOST_OF_HOST: usize = 64;
+/// The time for which a host that did not answer is not asked for other files.
+const SILENT: Duration = Duration::from_secs(10);
 
 /// A view of ASDF files. It has no data of its own: results are kept in the file ([`AsdfFile::computed`]).
 pub(super) trait View: Sync + fmt::Debug {
@@ -122,6 +128,12 @@ pub(super) struct AsdfFile {
 #[derive(Debug, Default)]
 struct Externals {
     kept: Mutex<HashMap<String, Arc<AsdfFile>>>,
+    /// The reasons why others could not be opened.
+    failed: Mutex<HashMap<String, Error>>,
+    /// The URLs that were asked for.
+    asked: Mutex<HashSet<String>>,
+    /// The hosts that did not answer, and when.
+    silent: Mutex<HashMap<String, Instant>>,
     /// True once another file was requested, or the tree is known to name another file.
     named: AtomicBool,
 }
@@ -180,15 +192,78 @@ impl AsdfFile {
             )
         };
         let says_nothing = |error: &Error| error.is_shortage() || error.errno() == libc::EINTR;
-        self.open_external(name).map_err(|error| match says_nothing(&error) {
-            true => error,
-            false => failed(&error),
-        })
+        let opened = self.open_external(name);
+        if let Err(error) = &opened
+            && says_nothing(error)
+        {
+            return opened;
+        }
+        if external::has_host(name) && matches!(&opened, Err(error) if error.errno() == libc::EIO) {
+            lock(&self.externals.silent).insert(external::host(name), Instant::now());
+        }
+        let opened = opened.map_err(|error| failed(&error));
+        self.note_failure(name, opened.as_ref().err());
+        opened
+    }
+
+    fn note_failure(&self, name: &str, error: Option<&Error>) {
+        let mut all = lock(&self.externals.failed);
+        let Some(error) = error else {
+            all.remove(name);
+            return;
+        };
+        if all.len() >= 2 * MOST_ON_SERVERS {
+            all.clear();
+        }
+        all.insert(name.to_owned(), error.clone());
+    }
+
+    /// True if a request to a server is needed to open the file that a URI names.
+    pub(super) fn is_on_server(&self, uri: &str) -> bool {
+        let is_here = self.source.surroundings().is_none_or(|surroundings| !surroundings.is_on_server());
+        self.context.web.is_some() && (!is_here || external::is_on_server(uri))
+    }
+
+    /// Returns the result of [`external`](Self::external) as far as it is known without a request to a server.
+    pub(super) fn known_external(&self, uri: &str) -> Option<Result<Arc<Self>>> {
+        if !self.is_on_server(uri) {
+            return Some(self.external(uri));
+        }
+        let name = external::split(uri).0;
+        let failed = lock(&self.externals.failed).get(name).cloned();
+        failed.map_or_else(|| lock(&self.externals.kept).get(name).cloned().map(Ok), |error| Some(Err(error)))
+    }
+
+    /// Fails if the tree names too many files on servers: each of them costs a request, which a stranger's tree
+    /// could aim at any host.
+    fn check_asked(&self, url: &str) -> Result<()> {
+        let host = external::host(url);
+        let is_silent = lock(&self.externals.silent).get(&host).is_some_and(|since| since.elapsed() < SILENT);
+        if is_silent {
+            return Err(Error::unsupported(format!("the server {host} does not answer")));
+        }
+        let mut asked = lock(&self.externals.asked);
+        if asked.contains(url) {
+            return Ok(());
+        }
+        if asked.len() >= MOST_ON_SERVERS {
+            let why = format!("the tree names more than {MOST_ON_SERVERS} files on servers");
+            return Err(Error::unsupported(why));
+        }
+        if asked.iter().filter(|other| external::host(other) == host).count() >= MOST_OF_HOST {
+            let why = format!("the tree names more than {MOST_OF_HOST} files on the server {host}");
+            return Err(Error::unsupported(why));
+        }
+        asked.insert(url.to_owned());
+        Ok(())
     }
 
     /// Opens the file that a URI without fragment names.
     fn source_of_external(&self, name: &str) -> Result<Arc<dyn Source>> {
         let surroundings = self.source.surroundings();
+        if external::has_host(name) && self.context.web.is_some() {
+            self.check_asked(name)?;
+        }
         if let Some(found) = surroundings.and_then(|surroundings| surroundings.open_reference(name)) {
             return found;
         }
@@ -207,7 +282,7 @@ impl AsdfFile {
     fn open_external(&self, name: &str) -> Result<Arc<Self>> {
         let source = self.source_of_external(name)?;
         let stat = source.stat()?;
-        let mut kept = self.externals.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = lock(&self.externals.kept);
         if let Some(file) = kept.get(name).filter(|file| file.source_stat.version == stat.version) {
             return Ok(file.clone());
         }
@@ -223,6 +298,10 @@ impl AsdfFile {
         kept.insert(name.to_owned(), file.clone());
         Ok(file)
     }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// A directory of files and links at paths, which are found when a program first looks into it.

@@ -6,7 +6,7 @@ use std::path::Path;
 use crate::common::mount::fresh_folder;
 use crate::common::server::{Reply, Server};
 use crate::common::site::Site;
-use crate::on_servers::{errno, mount};
+use crate::on_servers::{errno, mount, run};
 
 const FIXTURES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/asdf");
 
@@ -102,4 +102,56 @@ fn a_local_tree_leads_to_public_servers_only() {
     fs::write(&file, tree("other.asdf")).unwrap();
     fs::write(dir.path().join("other.asdf"), other()).unwrap();
     assert!(array("ro,external=http", file.to_str().unwrap()) == Ok(expected()));
+}
+
+#[test]
+fn a_tree_asks_for_a_bounded_number_of_other_files() {
+    let site = Site::web(|_, reply| reply);
+    let elsewhere = Site::web(|_, reply| reply);
+    for (uri, most) in [
+        // Those beside the tree, on one host, and on two hosts.
+        ("'{n}.asdf#/a'".to_owned(), 128),
+        (format!("'{}#/a'", elsewhere.server.url("/{n}.asdf")), 64),
+        (format!("'{}#/a'", elsewhere.server.url("/{n}.asdf").replace("127.0.0.1", "{host}")), 128),
+    ] {
+        let reference = |n: usize| {
+            let uri = uri.replace("{n}", &n.to_string()).replace("{host}", ["127.0.0.1", "localhost"][n % 2]);
+            format!("- {{$ref: {uri}}}\n")
+        };
+        let references: String = (0..1000).map(reference).collect();
+        let head =
+            "#ASDF 1.0.0\n#ASDF_STANDARD 1.5.0\n%YAML 1.1\n--- !<tag:stsci.edu:asdf/core/asdf-1.1.0>\n";
+        site.put("d/x.asdf", format!("{head}many:\n{references}...\n"));
+        let count = || site.server.count() + elsewhere.server.count();
+        let before = count();
+        let url = site.server.url("/d/x.asdf");
+        let output = run(&["--ls", "-o", "anonymous,external=http", &url, ".", "arrays/many"]);
+        let listed = String::from_utf8(output.stdout).unwrap();
+        assert!(listed.contains("tree.yaml"), "{listed}");
+        assert!(count() - before <= most + 10, "{uri}: {}", count() - before);
+        // The mount's own files send no requests, and tell why.
+        let mounted = mount("ro,external=http", &url);
+        let _ = fs::read_dir(mounted.path("arrays/many")).map(Iterator::count);
+        let before = count();
+        let status = fs::read_to_string(mounted.path(".asdf-mount/status.yaml")).unwrap();
+        assert!(status.contains("on servers") || status.contains("on the server"), "{status}");
+        assert!(count() - before <= 2, "{uri}: {}", count() - before);
+    }
+}
+
+#[test]
+fn a_server_that_is_not_there_is_asked_for_one_of_many_files() {
+    let site = Site::web(|_, reply| reply);
+    let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let references: String =
+        (0..100).map(|n| format!("- {{$ref: 'http://{closed}/{n}.asdf#/a'}}\n")).collect();
+    let head = "#ASDF 1.0.0\n#ASDF_STANDARD 1.5.0\n%YAML 1.1\n--- !<tag:stsci.edu:asdf/core/asdf-1.1.0>\n";
+    site.put("d/x.asdf", format!("{head}many:\n{references}...\n"));
+    let mounted = mount("ro,external=http,read-timeout=1", &site.server.url("/d/x.asdf"));
+    let _ = fs::read_dir(mounted.path("arrays/many")).map(Iterator::count);
+    let stats = fs::read_to_string(mounted.path(".asdf-mount/stats.yaml")).unwrap();
+    let sent = stats.lines().find_map(|line| line.strip_prefix("requests: ")).unwrap();
+    let status = fs::read_to_string(mounted.path(".asdf-mount/status.yaml")).unwrap();
+    assert!(status.contains("does not answer"), "{status}");
+    assert!(sent.parse::<u64>().unwrap() < 50, "{stats}");
 }

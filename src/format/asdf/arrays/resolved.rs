@@ -3,8 +3,9 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use super::super::external::split;
 use super::super::ndarray::{Ndarray, ReferredArray, Source};
-use super::super::view::AsdfFile;
+use super::super::view::{AsdfFile, MOST_ON_SERVERS};
 use super::entry::ArrayEntry;
 use super::referred::{Below, ENDING, follow};
 use super::survey::{FoundArrays, MOST_ARRAYS};
@@ -22,9 +23,21 @@ pub(super) fn resolved(file: &AsdfFile, found: &FoundArrays) -> FoundArrays {
     let mut items: Vec<Item<ArrayEntry>> =
         found.items.iter().filter(|item| !is_reference(item)).cloned().collect();
     let mut places = Places::new(&items);
+    let mut asked = HashSet::new();
     for item in found.items.iter() {
         let ArrayEntry::Reference(place, uri) = &item.what else { continue };
         let shown = || path_of(item).names().join("/");
+        if file.is_on_server(uri) && !asked.contains(split(uri).0) {
+            if asked.len() >= MOST_ON_SERVERS {
+                resolved.note(*place, || {
+                    let shown = shown();
+                    format!("{shown} can't be read: the tree refers to more than {MOST_ON_SERVERS} files on servers")
+                });
+                items.push(item.clone());
+                continue;
+            }
+            asked.insert(split(uri).0);
+        }
         let mut new = match follow(file, uri, &[]) {
             Ok((_, arrays)) if arrays.is_empty() => {
                 resolved.note(*place, || {
