@@ -212,7 +212,7 @@ mod tests {
         }
 
         fn home(&self) -> Option<PathBuf> {
-            Some(PathBuf::from("/home/u"))
+            Some(PathBuf::from("/users/u"))
         }
     }
 
@@ -246,9 +246,9 @@ endpoint_url = http://wrong:4
 
     fn settings(variables: &[(&'static str, &'static str)]) -> (Option<String>, Option<String>) {
         let files = vec![
-            ("/home/u/.aws/config", CONFIG),
-            ("/home/u/.aws/credentials", "[keys]\naws_access_key_id = x\nendpoint_url = http://keys:5\n"),
-            ("/home/u/other", "[default]\nendpoint_url = http://other:6\n"),
+            ("/users/u/.aws/config", CONFIG),
+            ("/users/u/.aws/credentials", "[keys]\naws_access_key_id = x\nendpoint_url = http://keys:5\n"),
+            ("/users/u/other", "[default]\nendpoint_url = http://other:6\n"),
         ];
         let settings = UserSettings::of(&FakeUser { variables: variables.to_vec(), files });
         (settings.endpoint.map(|endpoint| endpoint.url), settings.region)
@@ -271,7 +271,7 @@ endpoint_url = http://wrong:4
             (&[("AWS_PROFILE", "no")], None),
             (&[("AWS_PROFILE", "off")], None),
             (&[("AWS_CONFIG_FILE", "~/other")], Some("http://other:6")),
-            (&[("AWS_CONFIG_FILE", "/home/u/none")], None),
+            (&[("AWS_CONFIG_FILE", "/users/u/none")], None),
             (&[("AWS_IGNORE_CONFIGURED_ENDPOINT_URLS", "true"), ("AWS_ENDPOINT_URL", "http://all:7")], None),
         ] {
             let (endpoint, found) = settings(variables);
