@@ -41,6 +41,7 @@ use std::time::Instant;
 
 use crate::content::Content;
 use crate::error::{Error, Result, errno};
+use crate::folder::generation::HeldGeneration;
 use crate::folder::mounted_file::{CurrentFile, MountedFile};
 use crate::folder::open_files::OpenFiles;
 use crate::folder::serials::Serials;
@@ -189,6 +190,11 @@ impl Overlay {
         self.current.mounted(&self.position.location, &self.shared.serials, &self.shared.open_files)
     }
 
+    /// Returns the mounted file and its newest generation.
+    pub(crate) fn newest(&self) -> Result<(Arc<MountedFile>, HeldGeneration)> {
+        self.current.newest(&self.position.location, &self.shared.serials, &self.shared.open_files)
+    }
+
     /// Returns the stat of the source. If the source is gone, returns its last known stat, as the written
     /// files remain.
     pub(crate) fn stat(&self) -> Result<Stat> {
@@ -200,7 +206,7 @@ impl Overlay {
 
     /// Returns the text of the last save.
     pub(crate) fn saved_text(&self) -> Result<Arc<dyn Content>> {
-        Ok(self.mounted()?.newest()?.container()?.tree())
+        Ok(self.newest()?.1.container()?.tree())
     }
 
     /// Returns the prefix of this source's files in the state directory.
@@ -317,7 +323,7 @@ impl Overlay {
         if let (true, Some((_, head))) = (state.busy, state.head) {
             return Ok((state.base_version, head));
         }
-        let opened = self.mounted()?.newest()?;
+        let (_, opened) = self.newest()?;
         if let Some((known, head)) = state.head
             && known == opened.version
         {

@@ -51,6 +51,11 @@ pub trait Source: Send + Sync + std::fmt::Debug {
         None
     }
 
+    /// True if the source is a local file that no longer has a name.
+    fn is_unlinked(&self) -> bool {
+        false
+    }
+
     /// True if a read may be slow, as from a server. Threads that answer requests do not wait for such a
     /// read.
     fn is_slow(&self) -> bool {

@@ -51,7 +51,7 @@ pub use xattr::{GONE, Xattr, is_of_mount, may_be_xattr};
 use lru::LruCache;
 
 use crate::content::folder;
-use crate::error::{Result, errno};
+use crate::error::{Kind, Result, errno};
 use crate::folder::mounted_file::MountedFile;
 use crate::folder::open_files::{OpenFiles, Opener};
 use crate::folder::serials::Serials;
@@ -336,7 +336,10 @@ impl Vfs {
     fn is_writable(&self, entry: &Entry) -> Result<bool> {
         match (&entry.class, &self.shared) {
             (Class::Folder(folder), Some(shared)) if !self.is_read_only() => {
-                Ok(folder.edit_support(&entry.position, shared)?.is_some())
+                match folder.edit_support(&entry.position, shared) {
+                    Err(error) if !matches!(error.kind(), Kind::System(_) | Kind::Changed) => Ok(false),
+                    support => Ok(support?.is_some()),
+                }
             }
             _ => Ok(false),
         }
@@ -454,9 +457,8 @@ impl Vfs {
         if let Some(overlay) = entry.folder()?.used_overlay() {
             return self.attr_of_overlay_file(entry, &overlay, &overlay.first()?);
         }
-        let mounted = self.mounted(entry)?;
-        let stat = mounted.look().stat;
-        let size = mounted.opened()?.container()?.tree().len();
+        let (mounted, held) = self.newest(entry)?;
+        let (stat, size) = (mounted.look().stat, held.container()?.tree().len());
         Ok(self.ownership.writable(Ino::of_tree_in(entry.serial), FileKind::File, size, &stat))
     }
 }

@@ -38,6 +38,8 @@ pub(crate) struct Generation(Box<Parsed>);
 /// A parsed file, or the reason why it can't be parsed.
 #[derive(Debug)]
 pub(crate) struct Parsed {
+    /// Serial of the mounted file.
+    pub(crate) file: u64,
     pub(crate) version: SourceVersion,
     /// Number of the file's version, counted from 0.
     pub(crate) number: u64,

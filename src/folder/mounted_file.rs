@@ -10,7 +10,7 @@
 //!
 //! [`Rank`] defines the order of the locks.
 
-mod saving;
+pub(crate) mod saving;
 pub(crate) mod verification;
 
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
@@ -39,7 +39,7 @@ const LOOK_AGAIN: Duration = Duration::from_millis(200);
 const AT_REST: Duration = Duration::from_millis(10);
 /// Maximum number of pauses to wait until a change has the age [`AT_REST`].
 const PAUSES: usize = 3;
-/// Maximum number of attempts to parse a file that another program is writing.
+/// Maximum number of attempts to parse a file that another program is writing or replacing.
 const ATTEMPTS: usize = 8;
 /// Maximum number of different read errors that a file's status lists.
 const TROUBLES: usize = 64;
@@ -73,19 +73,37 @@ impl CurrentFile {
         open_files: &Arc<OpenFiles>,
     ) -> Result<Arc<MountedFile>> {
         let mut current = locked(&self.0);
-        if let Some(mounted) = current.as_ref().filter(|mounted| mounted.look().attached) {
+        // The file may have its name back.
+        if let Some(mounted) = current.as_ref().filter(|mounted| mounted.look().attached || mounted.is_back())
+        {
             return Ok(mounted.clone());
         }
         let stat = location.stat()?;
         if stat.kind != FileKind::File {
             return Err(rustix::io::Errno::STALE.into());
         }
-        if let Some(mounted) = current.as_ref().filter(|mounted| mounted.is(&stat)) {
-            return Ok(mounted.clone());
-        }
         let mounted = Arc::new(MountedFile::new(serials.next()?, location.clone(), stat, open_files.clone()));
         *current = Some(mounted.clone());
         Ok(mounted)
+    }
+
+    /// Returns the mounted file that is at `location` now, and its newest generation, also while other programs
+    /// keep replacing the file.
+    pub(crate) fn newest(
+        &self,
+        location: &Location,
+        serials: &Serials,
+        open_files: &Arc<OpenFiles>,
+    ) -> Result<(Arc<MountedFile>, HeldGeneration)> {
+        let mut attempts = 0..ATTEMPTS;
+        loop {
+            let mounted = self.mounted(location, serials, open_files)?;
+            match mounted.newest() {
+                // Another file has just taken the name.
+                Err(_) if !mounted.is_attached() && attempts.next().is_some() => {}
+                newest => return newest.map(|held| (mounted, held)),
+            }
+        }
     }
 }
 
@@ -168,6 +186,11 @@ impl MountedFile {
         self.look_after(LOOK_AGAIN)
     }
 
+    /// True if the file still had its name when the source was last checked.
+    pub(crate) fn is_attached(&self) -> bool {
+        locked(&self.state).attached
+    }
+
     /// Checks the source for changes.
     pub(crate) fn look_now(&self) -> Look {
         self.look_after(Duration::ZERO)
@@ -199,20 +222,9 @@ impl MountedFile {
         Look { stat: state.stat, attached: state.attached }
     }
 
-    /// Updates the stat; true if it still belongs to this file.
-    fn is(&self, stat: &Stat) -> bool {
-        let mut state = locked(&self.state);
-        if state.saving.is_some() {
-            return true;
-        }
-        if same_life(&state.stat, stat) {
-            state.stat = *stat;
-            state.attached = true;
-            state.looked = Instant::now();
-            return true;
-        }
-        self.detach(&mut state);
-        false
+    /// True if the local file has its name back. Nobody can save it meanwhile.
+    fn is_back(&self) -> bool {
+        self.location.changes_in_place() && self.look_now().attached
     }
 
     /// Returns the current generation; `None` if the file must be parsed first, or a save must end first. If
@@ -302,8 +314,18 @@ impl MountedFile {
         state.stat.source = now;
         let MountedState { generation: number, saves, base_version, lineage, .. } = *state;
         let checks = Checks::default();
-        let parsed =
-            Parsed { version, number, saves, base_version, lineage, container, checks, source, usage };
+        let parsed = Parsed {
+            file: self.serial,
+            version,
+            number,
+            saves,
+            base_version,
+            lineage,
+            container,
+            checks,
+            source,
+            usage,
+        };
         let opened = Arc::new(Generation::new(parsed));
         state.opened = Arc::downgrade(&opened);
         state.bytes = Arc::downgrade(&bytes);
@@ -356,7 +378,7 @@ impl MountedFile {
         let pauses = if self.location.changes_in_place() { PAUSES } else { 0 };
         for _ in 0..pauses {
             let Ok(stat) = self.location.stat() else { return };
-            let (seconds, nanoseconds) = stat.source.mtime;
+            let (seconds, nanoseconds) = stat.source.version.last_change().unwrap_or(stat.source.mtime);
             let changed = u64::try_from(seconds).ok().map(|seconds| Duration::new(seconds, nanoseconds));
             let age = SystemTime::now().duration_since(UNIX_EPOCH).ok().zip(changed);
             let pause = age.and_then(|(now, changed)| AT_REST.checked_sub(now.checked_sub(changed)?));
@@ -379,7 +401,7 @@ impl MountedFile {
         let known = state.bytes.upgrade();
         drop(state);
         let goes_on = |known: &Arc<FileBytes>| self.location.changes_in_place() && known.is(&version);
-        Ok(known.filter(goes_on).unwrap_or_else(|| FileBytes::new(source)))
+        Ok(known.filter(goes_on).unwrap_or_else(|| FileBytes::new(source, self.location.clone())))
     }
 
     /// True if another program has changed the file since the snapshot, other than by appending. For a file

@@ -20,8 +20,8 @@ use super::refusal::{Problem, Refusal};
 use crate::content::{Content, read_exact_at};
 use crate::error::{Error, Kind, Result};
 use crate::history::History;
-use crate::source::Readers;
 use crate::source::storage::Rights;
+use crate::source::{Readers, SourceVersion};
 use crate::user_dirs::STATE;
 
 /// Bytes hashed at once.
@@ -199,6 +199,10 @@ impl DeviceLimits {
 pub struct Saved {
     /// The version of the tree now.
     pub version: TextVersion,
+    /// The version of the file that the text was saved into.
+    pub from: SourceVersion,
+    /// The version of the file as the save left it.
+    pub left: SourceVersion,
     /// True if the file was written; false if the tree had this text already.
     pub written: bool,
     /// Messages about lost parts that were restored in the text. If empty, the tree is exactly the given
@@ -259,6 +263,11 @@ pub trait Editor: Send + std::fmt::Debug {
         base: &TextVersion,
         readers: &mut dyn Readers,
     ) -> std::result::Result<Saved, Refusal>;
+
+    /// Returns the version of the new file if a save failed after the new file was in place.
+    fn replaced(&self) -> Option<SourceVersion> {
+        None
+    }
 
     /// Finishes or undoes a failed save that could not be completed at once.
     fn settle(&mut self) -> Result<()>;

@@ -20,6 +20,7 @@ fn opened(reader: &ReadHandle, handle: FileHandle, reply: ReplyOpen) {
     let caching = match reader.caching() {
         Caching::Direct => FopenFlags::FOPEN_DIRECT_IO,
         Caching::Stored => FopenFlags::FOPEN_DIRECT_IO | FopenFlags::FOPEN_KEEP_CACHE,
+        Caching::Anew => FopenFlags::empty(),
         Caching::Keep => FopenFlags::FOPEN_KEEP_CACHE,
     };
     // Closing a read-only handle has no effect, so the kernel need not send a flush.

@@ -16,7 +16,10 @@ impl Server {
                 reply.entry_with_ttls(&of_node, &of_name, &reply::attr(&attr), GENERATION);
             }
             Err(error) if error.errno() == libc::ENOENT => match self.vfs.changes_by_itself(ino(parent)) {
-                true => reply.error(Errno::ENOENT),
+                true => {
+                    tracing::debug!("lookup of {name:?}: {error}");
+                    reply.error(Errno::ENOENT);
+                }
                 false => reply.entry_with_ttls(&TTL, &TTL, &reply::absent(), GENERATION),
             },
             Err(error) => {

@@ -41,12 +41,13 @@ pub(crate) fn stat_of(fd: impl AsFd) -> Result<Stat> {
 
 /// True if this process may write `name` in `dir`. If that can't be determined, returns
 /// true: the write may be tried.
-pub(crate) fn may_write(dir: BorrowedFd<'_>, name: &OsStr) -> bool {
-    if mounts::check(dir, name).is_err() {
-        return false;
-    }
+pub(crate) fn may_write(dir: BorrowedFd<'_>, name: &OsStr) -> Result<bool> {
+    match mounts::check(dir, name) {
+        Err(error) if error.errno() == libc::ELOOP => return Ok(false),
+        found => found?,
+    };
     let access = rustix::fs::accessat(dir, name, rustix::fs::Access::WRITE_OK, rustix::fs::AtFlags::EACCESS);
-    !matches!(access, Err(Errno::ACCESS | Errno::PERM | Errno::ROFS))
+    Ok(!matches!(access, Err(Errno::ACCESS | Errno::PERM | Errno::ROFS)))
 }
 
 /// Opens the regular file `name` in `dir`.

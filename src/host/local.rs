@@ -245,7 +245,7 @@ impl LocalPath {
     /// True if the permissions allow this process to write the file.
     pub(crate) fn may_write(&self) -> Result<bool> {
         let (dir, name) = self.holder()?;
-        Ok(may_write(dir.as_fd(), &name))
+        may_write(dir.as_fd(), &name)
     }
 
     /// Returns the file as the target for an editor's save.

@@ -95,10 +95,15 @@ impl Location {
         }
     }
 
-    /// True if an error of a request means that the file is gone. A server that fails may answer the next
-    /// request.
+    /// True if an error of a request means that the file is gone. After any other error, the file may be found
+    /// again: a server may answer the next request.
     pub(crate) fn is_gone(&self, error: &crate::Error) -> bool {
-        matches!(self, Self::Local(_)) || error.errno() == libc::ENOENT
+        match self {
+            Self::Local(_) => {
+                matches!(error.errno(), libc::ENOENT | libc::ENOTDIR | libc::ELOOP | libc::ESTALE)
+            }
+            Self::Elsewhere(_) => error.errno() == libc::ENOENT,
+        }
     }
 
     /// Opens the regular file at this location.

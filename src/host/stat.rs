@@ -66,6 +66,7 @@ impl From<rustix::fs::Stat> for Stat {
             inode: stat.st_ino as u64,
             size: u64::try_from(stat.st_size).unwrap_or(0),
             mtime: (stat.st_mtime as i64, stat.st_mtime_nsec as u32),
+            ctime: (stat.st_ctime as i64, stat.st_ctime_nsec as u32),
         };
         Self {
             kind: FileKind::of(FileType::from_raw_mode(stat.st_mode as _)),
@@ -76,7 +77,7 @@ impl From<rustix::fs::Stat> for Stat {
             gid: stat.st_gid as u32,
             rdev: stat.st_rdev as u64,
             atime: (stat.st_atime as i64, stat.st_atime_nsec as u32),
-            ctime: (stat.st_ctime as i64, stat.st_ctime_nsec as u32),
+            ctime: identity.ctime,
         }
     }
 }
@@ -88,6 +89,7 @@ impl From<rustix::fs::Statx> for Stat {
             inode: stat.stx_ino,
             size: stat.stx_size,
             mtime: (stat.stx_mtime.tv_sec, stat.stx_mtime.tv_nsec),
+            ctime: (stat.stx_ctime.tv_sec, stat.stx_ctime.tv_nsec),
         };
         Self {
             kind: FileKind::of(FileType::from_raw_mode(stat.stx_mode.into())),
@@ -98,7 +100,7 @@ impl From<rustix::fs::Statx> for Stat {
             gid: stat.stx_gid,
             rdev: makedev(stat.stx_rdev_major, stat.stx_rdev_minor),
             atime: (stat.stx_atime.tv_sec, stat.stx_atime.tv_nsec),
-            ctime: (stat.stx_ctime.tv_sec, stat.stx_ctime.tv_nsec),
+            ctime: identity.ctime,
         }
     }
 }

@@ -13,6 +13,7 @@ use std::time::Instant;
 
 use crate::error::errno;
 use crate::error::{Error, Result};
+use crate::folder::mounted_file::saving::{SaveEnd, Saving};
 use crate::format::editor::{Editor, Saved, TextVersion};
 use crate::format::refusal::{Refusal, report_of_warnings};
 use crate::host::stat::Time;
@@ -21,6 +22,9 @@ use crate::overlay::file::{Backing, Body, OverlayFile, now};
 use crate::overlay::{Overlay, OverlayState, SavedTimes};
 use crate::source::SourceVersion;
 use crate::sync::locked;
+
+/// Maximum number of attempts to save into a file that other programs keep replacing.
+const ATTEMPTS: usize = 8;
 
 /// The result of trying a text, unless the text was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -301,20 +305,21 @@ impl Overlay {
         editor: &mut dyn Editor,
         attempt: &Attempt,
     ) -> (std::result::Result<Saved, Refusal>, Result<SourceVersion>) {
-        let mounted = self.mounted();
-        let mut saving = match mounted.as_ref().map_err(Clone::clone).and_then(|mounted| mounted.begin_save())
-        {
-            Ok(saving) => saving,
-            Err(error) => return (Err(Refusal::Unopened(error.clone())), Err(error)),
-        };
-        editor.set_program(attempt.program.clone());
-        let commit = || editor.commit(attempt.draft.whole(), &attempt.base, &mut saving.readers);
-        let result = catch_unwind(AssertUnwindSafe(commit)).unwrap_or(Err(Refusal::Panicked));
-        let (own, unsettled) = match &result {
-            Ok(_) => (true, false),
-            Err(refusal) => (refusal.errno() != libc::EBUSY, refusal.is_unsettled()),
-        };
-        (result, saving.end(own, unsettled))
+        let mut attempts = 0..ATTEMPTS;
+        loop {
+            let begun = self.mounted().map(|mounted| {
+                let saved = mounted.begin_save().map(|saving| save_in(editor, attempt, saving));
+                (saved, mounted.is_attached())
+            });
+            match begun {
+                Ok((Ok(saved), _)) => return saved,
+                // Another file has just taken the name.
+                Ok((Err(_), false)) if attempts.next().is_some() => {}
+                Ok((Err(error), _)) | Err(error) => {
+                    return (Err(Refusal::Unopened(error.clone())), Err(error));
+                }
+            }
+        }
     }
 
     /// Shows the draft's times as those of the saved text, as long as the source has this version.
@@ -399,4 +404,25 @@ impl Overlay {
             state.head = Some((version, found));
         }
     }
+}
+
+/// Saves a draft into a file whose save has begun.
+fn save_in(
+    editor: &mut dyn Editor,
+    attempt: &Attempt,
+    mut saving: Saving<'_>,
+) -> (std::result::Result<Saved, Refusal>, Result<SourceVersion>) {
+    editor.set_program(attempt.program.clone());
+    let commit = || editor.commit(attempt.draft.whole(), &attempt.base, &mut saving.readers);
+    let result = catch_unwind(AssertUnwindSafe(commit)).unwrap_or(Err(Refusal::Panicked));
+    let end = match &result {
+        Ok(saved) => SaveEnd::Saved { from: Some(saved.from), left: saved.left },
+        Err(refusal) if refusal.is_unsettled() => SaveEnd::Unsettled,
+        Err(refusal) if refusal.errno() == libc::EBUSY => SaveEnd::Conflict,
+        Err(_) => SaveEnd::Refused,
+    };
+    // A save that fails at its very end has put the new file in place.
+    let replaced = if result.is_err() { editor.replaced() } else { None };
+    let end = replaced.map_or(end, |left| SaveEnd::Saved { from: None, left });
+    (result, saving.end(end))
 }

@@ -7,6 +7,7 @@
 use std::sync::{Arc, OnceLock};
 
 use crate::error::{Result, errno};
+use crate::folder::generation::HeldGeneration;
 use crate::folder::mounted_file::{CurrentFile, MountedFile};
 use crate::folder::open_files::OpenFiles;
 use crate::folder::serials::Serials;
@@ -44,6 +45,16 @@ impl LazyOverlay {
         self.current.mounted(&position.location, serials, open_files)
     }
 
+    /// Returns the mounted file at `position`, and its newest generation.
+    pub(crate) fn newest(
+        &self,
+        position: &EntryPosition,
+        serials: &Serials,
+        open_files: &Arc<OpenFiles>,
+    ) -> Result<(Arc<MountedFile>, HeldGeneration)> {
+        self.current.newest(&position.location, serials, open_files)
+    }
+
     /// Returns the last known stat of the file; `None` if no program has looked into it.
     pub(crate) fn last_seen(&self) -> Option<Stat> {
         self.current.last_seen()
@@ -55,6 +66,9 @@ impl LazyOverlay {
     }
 
     /// Returns the support for editing if the file can be written; `shared` is common to all directories.
+    ///
+    /// # Errors
+    /// The reason why the file can't be parsed, perhaps because another program is writing it.
     pub(crate) fn edit_support(
         &self,
         position: &EntryPosition,
@@ -63,16 +77,9 @@ impl LazyOverlay {
         if let Some(support) = self.support.get() {
             return Ok(Some(*support));
         }
-        let opened = self.mounted(position, &shared.serials, &shared.open_files)?.opened()?;
-        let Some(support) = opened.container().ok().and_then(|container| container.editor()) else {
-            return Ok(None);
-        };
+        let (_, opened) = self.newest(position, &shared.serials, &shared.open_files)?;
+        let Some(support) = opened.container()?.editor() else { return Ok(None) };
         Ok(position.location.may_write()?.then(|| *self.support.get_or_init(|| support)))
-    }
-
-    /// True if the file was found writable before.
-    pub(crate) fn can_be_saved(&self) -> bool {
-        self.support.get().is_some()
     }
 
     /// Returns a message if the file's format can't be changed.
@@ -81,7 +88,7 @@ impl LazyOverlay {
         position: &EntryPosition,
         shared: &SharedByOverlays,
     ) -> Result<Option<String>> {
-        let opened = self.mounted(position, &shared.serials, &shared.open_files)?.opened()?;
+        let (_, opened) = self.newest(position, &shared.serials, &shared.open_files)?;
         let container = opened.container().ok().filter(|container| container.editor().is_none());
         Ok(container.map(|container| format!("files of the format {} can't be changed", container.format())))
     }

@@ -170,6 +170,57 @@ fn a_text_written_during_a_save_is_not_taken_for_saved() {
     assert!(!test.overlay.writing().draft);
 }
 
+/// Returns the number that other programs' changes raise, after a save during which `change` ran.
+fn raised_by(change: impl FnOnce(&std::path::Path), text: impl FnOnce(&Test) -> String) -> u64 {
+    let test = Test::new();
+    let before = test.overlay.newest().unwrap().1.base_version;
+    let handle = test.opened(TREE, WRITING);
+    handle.write(0, text(&test).as_bytes(), false).unwrap();
+    let (begins, begun) = mpsc::channel();
+    let (go_on, goes_on) = mpsc::channel();
+    {
+        let mut editor = locked(&test.overlay.editor);
+        test.overlay.open_editor(&mut editor).unwrap();
+        let own = editor.take().unwrap();
+        *editor = Some(Box::new(Interrupted { editor: own, begins, goes_on }));
+    }
+    std::thread::scope(|scope| {
+        let saving = scope.spawn(|| handle.flush(Caller::default()));
+        begun.recv().unwrap();
+        change(&test.source);
+        go_on.send(()).unwrap();
+        let _ = saving.join().unwrap();
+    });
+    handle.release();
+    test.overlay.newest().unwrap().1.base_version - before
+}
+
+#[test]
+fn a_change_by_another_program_is_not_taken_for_the_saves_own() {
+    use std::os::unix::fs::FileExt;
+    // Changes the bytes of a block, in place.
+    let change_data = |source: &std::path::Path| {
+        let bytes = std::fs::read(source).unwrap();
+        let block = memchr::memmem::find(&bytes, b"\xd3BLK").unwrap();
+        let file = std::fs::File::options().write(true).open(source).unwrap();
+        file.write_all_at(&[!bytes[block + 60]], block as u64 + 60).unwrap();
+    };
+    let replace = |source: &std::path::Path| {
+        let new = source.with_extension("new");
+        std::fs::copy(source, &new).unwrap();
+        std::fs::rename(new, source).unwrap();
+    };
+    let nothing = |_: &std::path::Path| {};
+    let short = |test: &Test| test.named("short");
+    let long = |test: &Test| test.named(&"long".repeat(5000));
+    let refused = |test: &Test| test.text.replace("...", "a: [\n...");
+    assert_eq!([raised_by(nothing, short), raised_by(nothing, long), raised_by(nothing, refused)], [0; 3]);
+    let changed =
+        [raised_by(change_data, short), raised_by(change_data, long), raised_by(change_data, refused)];
+    assert!(changed.iter().all(|raised| *raised > 0), "{changed:?}");
+    assert!(raised_by(replace, short) > 0 || raised_by(replace, long) > 0);
+}
+
 #[test]
 fn a_tree_that_was_renamed_away_keeps_its_text_over_saves() {
     let test = Test::new();

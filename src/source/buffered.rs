@@ -61,6 +61,10 @@ impl Source for BufferedSource {
         Ok(len)
     }
 
+    fn is_unlinked(&self) -> bool {
+        self.source.is_unlinked()
+    }
+
     fn is_slow(&self) -> bool {
         self.source.is_slow()
     }

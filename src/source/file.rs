@@ -4,7 +4,7 @@
 
 use std::fs::{File, Metadata};
 use std::io;
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, RwLock};
@@ -210,6 +210,10 @@ impl Source for FileSource {
             }
         }
         Ok(done)
+    }
+
+    fn is_unlinked(&self) -> bool {
+        self.metadata().is_ok_and(|meta| meta.nlink() == 0)
     }
 
     fn is_slow(&self) -> bool {

@@ -30,6 +30,9 @@ pub trait Readers {
     /// `shift`.
     fn relocate(&mut self, file: Identity, from: u64, shift: i64, relocate: &mut dyn FnMut() -> Moved);
 
+    /// Runs `write`, which writes to the file. Threads read other bytes of the file meanwhile.
+    fn write(&mut self, file: Identity, write: &mut dyn FnMut());
+
     /// Serves reads of a file range from `image`, at an offset larger by `shift`, until
     /// [`image_written`](Self::image_written).
     fn read_from_image(&mut self, file: Identity, range: Range<u64>, shift: u64, image: File);
@@ -48,6 +51,10 @@ impl Readers for NoReaders {
 
     fn relocate(&mut self, _: Identity, _: u64, _: i64, relocate: &mut dyn FnMut() -> Moved) {
         relocate();
+    }
+
+    fn write(&mut self, _: Identity, write: &mut dyn FnMut()) {
+        write();
     }
 
     fn read_from_image(&mut self, _: Identity, _: Range<u64>, _: u64, _: File) {}

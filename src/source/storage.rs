@@ -43,7 +43,7 @@ const COPY_ON_WRITE: [u64; 3] = [0x9123_683e, 0xca45_1a4e, 0x2fc1_2fc1];
 /// The metadata of an inode that a save needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Meta {
-    /// Device, inode, size and modification time.
+    /// Device, inode, size and times of change.
     pub identity: Identity,
     /// Number of names (hard links).
     pub links: u64,

@@ -51,12 +51,32 @@ impl SourceVersion {
         }
     }
 
+    /// True if both are versions of one local file, with the same size and modification time, but with
+    /// different status change times (ctime). The file then has another name, owner or mode, or a program
+    /// wrote to it and set the modification time back, as `cp -p` does.
+    pub fn differs_only_in_ctime(&self, other: &Self) -> bool {
+        match (self.0, other.0) {
+            (Token::File(one), Token::File(other)) => {
+                one.ctime != other.ctime && Identity { ctime: other.ctime, ..one } == other
+            }
+            _ => false,
+        }
+    }
+
+    /// Returns the time of the last change of a local file: the later one of mtime and ctime.
+    pub fn last_change(&self) -> Option<Time> {
+        match self.0 {
+            Token::File(identity) => Some(identity.mtime.max(identity.ctime)),
+            Token::Tag(_) => None,
+        }
+    }
+
     /// Returns bytes that differ between versions, to identify the source in data that outlive the program.
     pub fn to_bytes(&self) -> Vec<u8> {
         match self.0 {
-            Token::File(Identity { device, inode, size, mtime: (seconds, nanoseconds) }) => {
-                let numbers = [device, inode, size, seconds as u64, nanoseconds.into()];
-                numbers.into_iter().flat_map(u64::to_le_bytes).collect()
+            Token::File(Identity { device, inode, size, mtime, ctime }) => {
+                let times = [mtime.0 as u64, mtime.1.into(), ctime.0 as u64, ctime.1.into()];
+                [device, inode, size].into_iter().chain(times).flat_map(u64::to_le_bytes).collect()
             }
             Token::Tag(digest) => digest.to_le_bytes().to_vec(),
         }
@@ -113,6 +133,8 @@ pub struct Identity {
     pub size: u64,
     /// Modification time: seconds since 1970, and nanoseconds.
     pub mtime: Time,
+    /// Status change time (ctime), which no program can set back.
+    pub ctime: Time,
 }
 
 impl Identity {
@@ -123,6 +145,7 @@ impl Identity {
             inode: meta.ino(),
             size: meta.size(),
             mtime: (meta.mtime(), meta.mtime_nsec() as u32),
+            ctime: (meta.ctime(), meta.ctime_nsec() as u32),
         }
     }
 
@@ -138,15 +161,18 @@ mod tests {
 
     #[test]
     fn a_version_changes_with_the_file_and_with_the_tag() {
-        let old = Identity { device: 1, inode: 2, size: 3, mtime: (-4, 5) };
+        let old = Identity { device: 1, inode: 2, size: 3, mtime: (-4, 5), ctime: (6, 7) };
         let grown = Identity { size: 4, ..old };
         let other = Identity { inode: 7, ..old };
-        let [old, grown, other] = [old, grown, other].map(SourceVersion::from);
+        let put_back = Identity { ctime: (8, 7), ..old };
+        let [old, grown, other, put_back] = [old, grown, other, put_back].map(SourceVersion::from);
+        assert!(old != put_back && old.differs_only_in_ctime(&put_back));
+        assert!(![old, grown, other].iter().any(|version| old.differs_only_in_ctime(version)));
         let [tag, new_tag] = ["\"a\"", "\"b\""].map(SourceVersion::of_tag);
         assert!(old.same_file(&grown) && !old.same_file(&other) && !old.same_file(&tag));
         assert!(tag.same_file(&new_tag) && tag != new_tag && tag == SourceVersion::of_tag("\"a\""));
         let bytes = [old, grown, other, tag, new_tag].map(|version| version.to_bytes());
         assert!((1..5).all(|n| !bytes[n..].contains(&bytes[n - 1])));
-        assert_eq!(bytes[0].len(), 40);
+        assert_eq!(bytes[0].len(), 56);
     }
 }

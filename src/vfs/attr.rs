@@ -149,7 +149,7 @@ mod tests {
     use crate::source::Identity;
 
     fn stat(kind: FileKind, mode: u32) -> Stat {
-        let identity = Identity { device: 1, inode: 2, size: 3, mtime: (-5, 6) };
+        let identity = Identity { device: 1, inode: 2, size: 3, mtime: (-5, 6), ctime: (0, 0) };
         Stat {
             kind,
             key: FileKey::Local(1, 2),

@@ -9,7 +9,7 @@ use crate::folder::serials::Serials;
 use crate::host::detect::{Detected, EntryForm, EntryPosition};
 use crate::host::stat::{FileKey, FileKind, Stat};
 use crate::overlay::lazy::LazyOverlay;
-use crate::source::Source;
+use crate::source::{Source, SourceVersion};
 use crate::sync::locked;
 
 /// A named entry of a mirrored directory, or the root.
@@ -33,12 +33,20 @@ pub(crate) enum Class {
     Directory { key: FileKey, children: Box<Children> },
     /// A file that a format recognises, shown as a directory.
     Folder(LazyOverlay),
-    /// Any other regular file, with its source while a handle reads it.
-    File { first: Box<Stat>, open: Mutex<Option<Weak<dyn Source>>> },
+    /// Any other regular file, with the source of the last open.
+    File { first: Box<Stat>, open: Mutex<Option<Box<OpenedSource>>> },
     /// A symbolic link with its target.
     Link { key: FileKey, text: OsString },
     /// A FIFO, socket or device.
     Special { key: FileKey, kind: FileKind },
+}
+
+/// An opened regular file.
+#[derive(Debug)]
+pub(crate) struct OpenedSource {
+    /// The source, while a handle reads it.
+    pub(crate) source: Weak<dyn Source>,
+    pub(crate) version: SourceVersion,
 }
 
 /// The known entries of a directory.
@@ -71,11 +79,6 @@ impl Entry {
             Class::Folder(folder) => Ok(folder),
             _ => Err(rustix::io::Errno::NOTDIR.into()),
         }
-    }
-
-    /// True if this is a mounted file that is known to be writable.
-    pub(crate) fn can_be_saved(&self) -> bool {
-        self.folder().is_ok_and(LazyOverlay::can_be_saved)
     }
 
     /// True if `seen` is still this entry.
@@ -143,7 +146,7 @@ pub(crate) fn stat_entry(entry: &Entry, key: FileKey) -> Result<Stat> {
         return Ok(*stat);
     }
     if let Class::File { first, open } = &entry.class
-        && let Some(source) = locked(open).as_ref().and_then(Weak::upgrade)
+        && let Some(source) = locked(open).as_ref().and_then(|opened| opened.source.upgrade())
     {
         return Ok(Stat { source: source.stat()?, ..**first });
     }

@@ -16,7 +16,7 @@ use crate::host::stat::FileKind;
 use crate::vfs::Vfs;
 use crate::vfs::attr::Attr;
 use crate::vfs::entry::{Class, Entry};
-use crate::vfs::lookup::{ViewContent, ViewFolder};
+use crate::vfs::lookup::{ListedFolder, ViewContent, ViewFolder};
 use crate::vfs::node::{Ino, Inode};
 use crate::view::shown::is_file;
 use crate::view::{ABOUT, TREE};
@@ -121,8 +121,8 @@ impl Vfs {
                         DirNames::Mirrored(Mirrored::open(entry, shown)?)
                     }
                     Class::Folder(_) => {
-                        let mounted = self.mounted(&entry)?;
-                        self.confirm_format(&entry, &mounted.opened()?)?;
+                        let (mounted, held) = self.newest(&entry)?;
+                        self.confirm_format(&entry, &held)?;
                         DirNames::View(ViewFolder { entry, mounted, view: None })
                     }
                     Class::Sources { .. } | Class::Directory { .. } => {
@@ -146,9 +146,9 @@ impl Vfs {
     /// Returns the names that the format provides in a file's directory, except `tree.yaml`.
     fn names_beside_tree(&self, entry: &Arc<Entry>) -> Vec<OsString> {
         let names = || -> Result<Vec<OsString>> {
-            let mounted = self.mounted(entry)?;
+            let (mounted, held) = self.newest(entry)?;
             let mut names = Vec::new();
-            self.root_of(entry, &mounted, &mounted.opened()?).list(0, &mut |name, _| {
+            self.root_of(entry, &mounted, &held).list(0, &mut |name, _| {
                 names.push(name.to_owned());
                 true
             })?;
@@ -177,7 +177,8 @@ impl Vfs {
     }
 
     fn list_view(&self, parent: &ViewFolder, from: u64, attrs: bool, take: Take<'_>) -> Result<()> {
-        let Some((held, folder)) = self.listed(parent)? else { return Ok(()) };
+        let Some(ListedFolder { parent, held, folder }) = self.listed(parent)? else { return Ok(()) };
+        let parent = &parent;
         let look = |name: &OsStr, kind: folder::EntryKind| -> Result<Option<Looked>> {
             if !attrs {
                 let ino =
@@ -225,8 +226,8 @@ impl Vfs {
         if !is_file(name) {
             return Ok(None);
         }
-        let mounted = self.mounted(entry)?;
-        match self.root_of(entry, &mounted, &mounted.opened()?).is_slow_at(name) {
+        let (mounted, held) = self.newest(entry)?;
+        match self.root_of(entry, &mounted, &held).is_slow_at(name) {
             true => self.unmade(&ViewFolder { entry: entry.clone(), mounted, view: None }, name).map(Some),
             false => Ok(None),
         }

@@ -39,8 +39,17 @@ impl ViewFolder {
     }
 }
 
-/// A directory of a view, with its generation.
-type HeldFolder = (HeldGeneration, Arc<dyn Folder>);
+/// A directory of a view with its content.
+#[derive(Debug)]
+pub(crate) struct ListedFolder {
+    /// The directory, of the file that is at the name now.
+    pub(crate) parent: ViewFolder,
+    pub(crate) held: HeldGeneration,
+    pub(crate) folder: Arc<dyn Folder>,
+}
+
+/// A mounted file, and a generation of it.
+type MountedGeneration = (Arc<MountedFile>, HeldGeneration);
 
 /// The content of a view, with its generation.
 #[derive(Debug)]
@@ -82,8 +91,7 @@ impl Vfs {
                     }
                 }
                 Class::Folder(_) => {
-                    let mounted = self.mounted(&entry)?;
-                    let held = mounted.newest()?;
+                    let (mounted, held) = self.newest(&entry)?;
                     self.confirm_format(&entry, &held)?;
                     if [TREE, BLOCKS].iter().any(|known| name == *known) {
                         // Fails with the reason why there is no tree.
@@ -95,7 +103,7 @@ impl Vfs {
             },
             Inode::View(entry, mounted, view) => {
                 // If the file is gone, lookups in it find nothing. Open handles keep their data.
-                let held = present(&mounted)?.ok_or_else(no_entry)?;
+                let (mounted, held) = self.present(&entry, &mounted)?.ok_or_else(no_entry)?;
                 self.find_view(&ViewFolder { entry, mounted, view: Some(view) }, held, name)
             }
             _ => Err(errno(libc::ENOTDIR)),
@@ -157,8 +165,8 @@ impl Vfs {
     /// from the newest generation.
     ///
     /// # Errors
-    /// ESTALE if the file's generation is gone and the newest one has other bytes. The kernel then looks the
-    /// name up again.
+    /// ESTALE if the file's generation is gone and the newest one has other bytes, or if another file, from
+    /// which the bytes come, has changed. The kernel then looks the name up again.
     pub(crate) fn shown(
         &self,
         entry: &Arc<Entry>,
@@ -169,7 +177,9 @@ impl Vfs {
         let is_own = own.as_ref().is_some_and(|own| !mounted.has_outlived(own));
         let held = match own {
             Some(own) if is_own => own,
-            _ => mounted.newest()?,
+            _ if mounted.is_attached() => mounted.newest()?,
+            // A directory or link has what the file that is now at the name has.
+            _ => self.present(entry, mounted)?.ok_or_else(no_entry)?.1,
         };
         held.container().map(drop).or_else(|error| match view.path().first() {
             Some(first) if *first == ABOUT => Ok(()),
@@ -177,29 +187,65 @@ impl Vfs {
         })?;
         let what = self.root_of(entry, mounted, &held).find(&view.path())?;
         let shown = ViewContent { held, what: what.ok_or_else(no_entry)? };
-        if !is_own && !view.go_on(&NodeState::new(&shown.held, &shown.what)) {
+        // Bytes may differ within a generation: another file, to which the tree refers, may have changed.
+        if !view.go_on(&NodeState::new(&shown.held, &shown.what)) {
             return Err(rustix::io::Errno::STALE.into());
         }
         shown.held.promise();
         Ok(shown)
     }
 
-    /// Returns the current content of a directory; `None` if the file is gone.
-    pub(crate) fn listed(&self, folder: &ViewFolder) -> Result<Option<HeldFolder>> {
-        let Some(held) = present(&folder.mounted)? else { return Ok(None) };
-        let root = self.root_of(&folder.entry, &folder.mounted, &held);
-        let Some(view) = &folder.view else { return Ok(Some((held, Arc::new(root)))) };
+    /// Returns the mounted file at an entry, and its newest generation.
+    pub(crate) fn newest(&self, entry: &Entry) -> Result<MountedGeneration> {
+        entry.folder()?.newest(&entry.position, &self.serials, &self.open_files)
+    }
+
+    /// Returns the content of a view in the newest generation, if it has the same bytes there: their place in
+    /// the file may have changed. Otherwise returns what [`shown`](Self::shown) does.
+    pub(crate) fn shown_now(
+        &self,
+        entry: &Arc<Entry>,
+        mounted: &Arc<MountedFile>,
+        view: &ViewNode,
+    ) -> Result<ViewContent> {
+        if let Ok(held) = mounted.newest()
+            && let Ok(Some(what)) = self.root_of(entry, mounted, &held).find(&view.path())
+            && view.go_on(&NodeState::new(&held, &what))
+        {
+            return Ok(ViewContent { held, what });
+        }
+        self.shown(entry, mounted, view)
+    }
+
+    /// Returns the newest generation of a mounted file, or that of the file that has taken its name; `None` if
+    /// there is no file at the name.
+    fn present(&self, entry: &Entry, mounted: &Arc<MountedFile>) -> Result<Option<MountedGeneration>> {
+        if mounted.look().attached
+            && let Ok(held) = mounted.newest()
+            && mounted.is_attached()
+        {
+            return Ok(Some((mounted.clone(), held)));
+        }
+        match self.newest(entry) {
+            Err(error) if error.errno() == libc::ENOENT => Ok(None),
+            newest => newest.map(Some),
+        }
+    }
+
+    /// Returns a directory with its current content; `None` if the file is gone.
+    pub(crate) fn listed(&self, folder: &ViewFolder) -> Result<Option<ListedFolder>> {
+        let Some((mounted, held)) = self.present(&folder.entry, &folder.mounted)? else { return Ok(None) };
+        let root = self.root_of(&folder.entry, &mounted, &held);
+        let parent = ViewFolder { mounted, ..folder.clone() };
+        let Some(view) = &folder.view else {
+            return Ok(Some(ListedFolder { parent, held, folder: Arc::new(root) }));
+        };
         match root.find(&view.path())? {
-            Some(folder::Node::Folder(folder)) => Ok(Some((held, folder))),
+            Some(folder::Node::Folder(folder)) => Ok(Some(ListedFolder { parent, held, folder })),
             Some(_) => Err(errno(libc::ENOTDIR)),
             None => Err(no_entry()),
         }
     }
-}
-
-/// Returns the newest generation of a mounted file; `None` if the file is gone.
-fn present(mounted: &MountedFile) -> Result<Option<HeldGeneration>> {
-    if mounted.look().attached { mounted.newest().map(Some) } else { Ok(None) }
 }
 
 fn no_entry() -> Error {

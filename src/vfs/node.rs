@@ -81,6 +81,7 @@ pub(crate) struct ViewNode {
 #[derive(Clone, Debug)]
 pub(crate) struct NodeState {
     generation: Weak<Generation>,
+    file: u64,
     number: u64,
     saves: u64,
     base_version: u64,
@@ -103,13 +104,16 @@ impl NodeState {
         };
         let own_mtime = if let folder::Node::File(file) = shown { file.mtime } else { None };
         let mtime = own_mtime.unwrap_or_else(|| held.mtime());
-        let outlasts_saves = matches!(
-            shown,
-            folder::Node::File(folder::File { renewal: Renewal::WhileSame(signature), .. })
-                if signature.text.is_empty()
-        );
+        let can_be_saved = held.container().is_ok_and(|container| container.editor().is_some());
+        let outlasts_saves = !can_be_saved
+            || matches!(
+                shown,
+                folder::Node::File(folder::File { renewal: Renewal::WhileSame(signature), .. })
+                    if signature.text.is_empty()
+            );
         Self {
             generation: Arc::downgrade(held.generation()),
+            file: held.file,
             number: held.number,
             saves: held.saves,
             base_version: held.base_version,
@@ -128,10 +132,14 @@ impl NodeState {
             return false;
         }
         let (Some(own), Some(key)) = (self.renewal, other.renewal) else { return true };
-        match (self.number, self.saves) == (other.number, other.saves) {
+        if self.file != other.file {
+            // Another file has taken the name.
+            false
+        } else if (self.number, self.saves) == (other.number, other.saves) {
             // Bytes may differ within a generation: another file, to which the tree refers, may have changed.
-            true => own == key,
-            false => own.is_same(key, self.base_version == other.base_version, self.lineage == other.lineage),
+            own == key
+        } else {
+            own.is_same(key, self.base_version == other.base_version, self.lineage == other.lineage)
         }
     }
 

@@ -12,7 +12,7 @@ use crate::folder::mounted_file::verification::are_proven;
 use crate::source::Source;
 use crate::sync::locked;
 use crate::vfs::Delay;
-use crate::vfs::entry::{Class, Entry};
+use crate::vfs::entry::{Class, Entry, OpenedSource};
 use crate::vfs::kernel_cache::{KernelCache, Pages, ReadBytes};
 use crate::vfs::node::{Ino, ViewNode};
 use crate::view::status::Writing;
@@ -33,6 +33,8 @@ pub enum Caching {
     /// Only bytes that the daemon stores ([`ReadHandle::given`]). Every read of this handle reaches the
     /// daemon.
     Stored,
+    /// All bytes, until the next open.
+    Anew,
     /// All bytes, also from one open to the next.
     Keep,
 }
@@ -49,8 +51,8 @@ enum What {
     View { file: ViewFile, now: Box<RwLock<Now>> },
     /// A content generated at open.
     Generated(Arc<dyn Content>),
-    /// A mirrored file.
-    Plain(Arc<dyn Content>),
+    /// A mirrored file; `is_same` is true if it has not changed since the last open.
+    Plain { content: Arc<dyn Content>, is_same: bool },
 }
 
 /// A file of a view, and the kernel's cache of its bytes.
@@ -90,8 +92,12 @@ impl ReadHandle {
             return Err(Error::new(Kind::Usage, "is not a file that can be read here"));
         };
         let source = entry.position.location.open_found(first)?;
-        *locked(open) = Some(Arc::downgrade(&source));
-        Ok(Self { what: What::Plain(Arc::new(Plain::new(source))) })
+        let opened = OpenedSource { version: source.stat()?.version, source: Arc::downgrade(&source) };
+        // The kernel notices only changes of size and mtime.
+        let before = locked(open).replace(Box::new(opened));
+        let is_same =
+            before.is_none_or(|before| source.stat().is_ok_and(|now| now.version == before.version));
+        Ok(Self { what: What::Plain { content: Arc::new(Plain::new(source)), is_same } })
     }
 
     /// Returns the bytes of the file.
@@ -106,7 +112,7 @@ impl ReadHandle {
                 }
                 Ok(now.read().unwrap_or_else(PoisonError::into_inner).content.clone())
             }
-            What::Generated(content) | What::Plain(content) => Ok(content.clone()),
+            What::Generated(content) | What::Plain { content, .. } => Ok(content.clone()),
         }
     }
 
@@ -147,7 +153,7 @@ impl ReadHandle {
     pub fn delay(&self) -> Delay {
         let file = match &self.what {
             What::View { file, .. } => file.mounted.serial,
-            What::Generated(_) | What::Plain(_) => 0,
+            What::Generated(_) | What::Plain { .. } => 0,
         };
         Delay { file, foreign: None }
     }
@@ -160,7 +166,7 @@ impl ReadHandle {
                 let shown = now.read().unwrap_or_else(PoisonError::into_inner).clone();
                 mounted.admit(&shown.held, &shown.file.blocks)
             }
-            What::Generated(_) | What::Plain(_) => Ok(()),
+            What::Generated(_) | What::Plain { .. } => Ok(()),
         }
     }
 
@@ -171,7 +177,7 @@ impl ReadHandle {
                 let now = now.read().unwrap_or_else(PoisonError::into_inner);
                 mounted.is_held_up(&now.held, &now.file.blocks) || now.content.is_slow()
             }
-            What::Plain(content) => content.is_slow(),
+            What::Plain { content, .. } => content.is_slow(),
             What::Generated(_) => false,
         }
     }
@@ -182,10 +188,9 @@ impl ReadHandle {
         let (mounted, now) = match &self.what {
             What::Generated(_) => return Caching::Direct,
             // A file of /proc has size 0 although it has bytes.
-            What::Plain(content) => match (1..=SMALL).contains(&content.len()) {
-                true => return Caching::Keep,
-                false => return Caching::Direct,
-            },
+            What::Plain { content, .. } if !(1..=SMALL).contains(&content.len()) => return Caching::Direct,
+            What::Plain { is_same: false, .. } => return Caching::Anew,
+            What::Plain { .. } => return Caching::Keep,
             What::View { file: ViewFile { mounted, .. }, now } => (mounted, now),
         };
         if self.content().is_err() {
@@ -266,7 +271,7 @@ impl ReadHandle {
                     now.file.blocks.iter().for_each(|n| mounted.report_wrong(*n));
                 }
             }
-            What::Generated(_) | What::Plain(_) => tracing::warn!("{error}"),
+            What::Generated(_) | What::Plain { .. } => tracing::warn!("{error}"),
         }
     }
 }

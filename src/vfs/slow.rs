@@ -50,7 +50,7 @@ impl Vfs {
         let mounted = match (&node, &entry.class) {
             (Inode::View(_, mounted, view), _) => {
                 path = view.path();
-                mounted.clone()
+                if mounted.is_attached() { mounted.clone() } else { self.mounted(entry).ok()? }
             }
             (Inode::Entry(_), Class::Sources { .. } | Class::Directory { .. }) => {
                 return delay_in_directory(entry, asked);

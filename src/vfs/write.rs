@@ -106,10 +106,11 @@ impl Vfs {
     }
 
     /// Returns the time for which the kernel may cache a name. It is zero for a name that a save may give to
-    /// another node, in the directory of a writable file. The name of a block keeps its node.
+    /// another node, in a mount that is writable, or that may become so by a remount. The name of a block keeps
+    /// its node.
     pub fn ttl_of_name(&self, ino: Ino) -> std::time::Duration {
         match self.node(ino) {
-            Ok(Inode::View(entry, _, view)) if view.is_changed_by_saves() && entry.can_be_saved() => {
+            Ok(Inode::View(_, _, view)) if self.shared.is_some() && view.is_changed_by_saves() => {
                 std::time::Duration::ZERO
             }
             _ => self.ttl(ino),

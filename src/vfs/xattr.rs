@@ -211,7 +211,7 @@ impl Vfs {
 
     fn xattrs(&self, ino: Ino) -> Result<Attributes> {
         let mut list = match self.node(ino)? {
-            Inode::View(entry, mounted, view) => match self.shown(&entry, &mounted, &view)?.what {
+            Inode::View(entry, mounted, view) => match self.shown_now(&entry, &mounted, &view)?.what {
                 folder::Node::File(file) => file.attributes.map_or_else(Vec::new, |attributes| attributes()),
                 _ => Vec::new(),
             },

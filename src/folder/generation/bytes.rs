@@ -4,8 +4,12 @@
 //! reader holds its lock for one read. A save holds the lock while it records new positions, and while it
 //! moves bytes. The lock is the innermost of all: a thread that holds it takes no other lock.
 //!
-//! A change by another program shows in the file's version, which is compared *after* each read. Older
-//! generations can then no longer read the file, unless the file has only grown ([`Container::still_has`]).
+//! A change by another program shows in the file's version, which is compared *after* each read. A generation
+//! whose version is no longer that of the file can't read the file, unless the file has only grown
+//! ([`Container::still_has`]), or has only lost its name. Each generation has a version of its own: a save
+//! moves only the generations that were current when it began, and notes the version of the file after each
+//! of its own writes. Another program's change during a save is therefore detected, except while the save is
+//! writing.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -18,6 +22,7 @@ use super::Usage;
 use super::places::{BytePlace, BytePlaces};
 use crate::error::{Error, Kind, Result};
 use crate::format::Container;
+use crate::host::location::Location;
 use crate::source::{
     FileSource, Identity, Lent, MemorySource, Moved, Provenance, Readers, Source, SourceStat, SourceVersion,
     Surroundings, read_up_to,
@@ -31,6 +36,11 @@ const IN_MEMORY: u64 = 1 << 20;
 /// compared before the kernel copies lent bytes, not after.
 const AT_REST: Duration = Duration::from_secs(2);
 
+/// Maximum number of attempts to compare a file that other programs keep changing.
+const ATTEMPTS: usize = 8;
+/// Pause before a file's name is looked up again.
+const RENAMING: Duration = Duration::from_millis(1);
+
 /// The state of [`FileBytes`], locked for writing.
 type Changing<'a> = Ranked<RwLockWriteGuard<'a, BytesState>>;
 
@@ -38,13 +48,17 @@ type Changing<'a> = Ranked<RwLockWriteGuard<'a, BytesState>>;
 #[derive(Debug)]
 pub(crate) struct FileBytes {
     source: Arc<dyn Source>,
+    /// Location that the file was opened by.
+    location: Location,
     state: RwLock<BytesState>,
 }
 
 #[derive(Debug, Default)]
 struct BytesState {
-    /// True while a save changes the file.
+    /// True from the first announcement of a save until the save ends.
     saving: bool,
+    /// True while the save writes to the file: its version changes then.
+    writing: bool,
     /// Image from which the save writes the file.
     image: Option<Arc<dyn Source>>,
     next: u64,
@@ -61,7 +75,8 @@ struct GenerationPlaces {
     usage: Arc<Usage>,
     /// Container of the generation, which can tell whether the file has only grown.
     parsed: Option<Weak<dyn Container>>,
-    /// True if the generation's bytes were in the file when the current save began.
+    /// True if the generation's bytes were in the file when the current save began, and no other program has
+    /// changed the file since.
     in_save: bool,
 }
 
@@ -73,15 +88,34 @@ pub(crate) struct GenerationSource {
     stat: SourceStat,
 }
 
+/// The bytes of a generation at their current places, without a check for changes by other programs. The size
+/// is that of the file now.
+#[derive(Debug)]
+struct UncheckedBytes {
+    bytes: Arc<FileBytes>,
+    id: u64,
+}
+
+/// The result of reading bytes from their current places.
+#[derive(Clone, Copy, Debug, Default)]
+struct ReadPlaces {
+    /// Number of bytes read.
+    len: usize,
+    /// True if some of them are in the file.
+    of_the_file: bool,
+    /// True if the file ends before the buffer is full.
+    is_cut: bool,
+}
+
 /// Returns the error for bytes that another program has changed.
 pub(crate) fn rewritten() -> Error {
     Error::new(Kind::Changed, "another program rewrote the file: open it again")
 }
 
 impl FileBytes {
-    /// Creates the state for an open file without generations.
-    pub(crate) fn new(source: Arc<dyn Source>) -> Arc<Self> {
-        Arc::new(Self { source, state: RwLock::default() })
+    /// Creates the state for a file opened at `location`, without generations.
+    pub(crate) fn new(source: Arc<dyn Source>, location: Location) -> Arc<Self> {
+        Arc::new(Self { source, location, state: RwLock::default() })
     }
 
     /// True if this is the same file as the one with that version, regardless of changes.
@@ -102,18 +136,6 @@ impl FileBytes {
         Ok(Arc::new(GenerationSource { bytes: self.clone(), id, stat }))
     }
 
-    /// Ends a save, after which the file's version is valid for the saved generations.
-    pub(crate) fn end_save(&self) {
-        let mut state = self.change();
-        state.saving = false;
-        state.image = None;
-        let now = self.source.stat().map(|stat| stat.version);
-        for entry in state.saved() {
-            entry.in_save = false;
-            entry.version = *now.as_ref().unwrap_or(&entry.version);
-        }
-    }
-
     fn read(&self) -> Ranked<RwLockReadGuard<'_, BytesState>> {
         Ranked::after(Rank::FileBytes, || self.state.read().unwrap_or_else(PoisonError::into_inner))
     }
@@ -122,35 +144,67 @@ impl FileBytes {
         Ranked::after(Rank::FileBytes, || self.state.write().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Locks the state for an announcement of a save; the first announcement begins the save. Returns `None`
-    /// if the save changes another file.
-    fn begin<'a>(&'a self, file: &Identity) -> Option<Changing<'a>> {
-        let grown = self.grown();
-        let mut state = self.change();
-        let now = self.source.stat().ok()?.version;
-        if !now.same_file(&(*file).into()) {
-            return None;
-        }
-        if !state.saving {
-            state.saving = true;
-            for (id, entry) in &mut state.generations {
-                entry.in_save = entry.version == now || grown.contains(id);
-            }
-        }
-        Some(state)
+    fn version(&self) -> Result<SourceVersion> {
+        Ok(self.source.stat()?.version)
     }
 
-    /// Returns the older generations whose bytes are all still in the file, because the file has only grown.
-    fn grown(&self) -> Vec<u64> {
-        let Ok(now) = self.source.stat() else { return Vec::new() };
+    /// Locks the state for an announcement of a save; the first announcement begins the save. Generations that
+    /// another program has changed since leave the save. Returns `None` if the save changes another file.
+    fn begin<'a>(self: &'a Arc<Self>, file: &Identity) -> Option<Changing<'a>> {
+        let mut attempts = 0..ATTEMPTS;
+        loop {
+            attempts.next();
+            let before = self.version().ok()?;
+            let grown = self.grown(&before);
+            let mut state = self.change();
+            let now = self.version().ok()?;
+            if !now.same_file(&(*file).into()) {
+                return None;
+            }
+            if now != before && !attempts.is_empty() {
+                continue;
+            }
+            let is_first = !std::mem::replace(&mut state.saving, true);
+            for (id, entry) in &mut state.generations {
+                if grown.contains(id) {
+                    entry.version = now;
+                }
+                entry.in_save = (is_first || entry.in_save) && entry.version == now;
+            }
+            return Some(state);
+        }
+    }
+
+    /// Returns the generations with another version than `now` whose bytes are all still in the file, because
+    /// the file has only grown.
+    fn grown(self: &Arc<Self>, now: &SourceVersion) -> Vec<u64> {
         let older: Vec<_> = {
             let state = self.read();
-            let older =
-                state.generations.iter().filter(|(_, entry)| !state.saving && entry.version != now.version);
+            let older = state.generations.iter().filter(|(_, entry)| entry.version != *now);
             older.filter_map(|(id, entry)| Some((*id, entry.parsed.as_ref()?.upgrade()?))).collect()
         };
         // The containers are dropped after the lock was released, because dropping one may close a file.
-        older.iter().filter(|(_, parsed)| parsed.still_has(&self.source)).map(|(id, _)| *id).collect()
+        older.iter().filter(|(id, parsed)| self.still_has(*id, parsed)).map(|(id, _)| *id).collect()
+    }
+
+    /// True if the file has all bytes of a generation, because it has only grown.
+    fn still_has(self: &Arc<Self>, id: u64, parsed: &Arc<dyn Container>) -> bool {
+        let unchecked: Arc<dyn Source> = Arc::new(UncheckedBytes { bytes: self.clone(), id });
+        parsed.still_has(&unchecked)
+    }
+
+    /// True if the file no longer has the name that it was opened by.
+    fn has_lost_its_name(&self) -> bool {
+        for _ in 0..ATTEMPTS {
+            match (self.location.stat(), self.version()) {
+                (Ok(named), Ok(own)) if named.source.version.same_file(&own) => {}
+                (Ok(_), _) => return true,
+                (Err(error), _) => return self.location.is_gone(&error),
+            }
+            // The system changes the file's ctime shortly before a rename shows.
+            std::thread::sleep(RENAMING);
+        }
+        false
     }
 
     /// Copies ranges of the file into one source, in order; `None` if memory or disk space
@@ -180,6 +234,35 @@ impl FileBytes {
         }
         Some(Arc::new(FileSource::from_file(file, self.source.path()).ok()?))
     }
+
+    /// Reads bytes of a generation from their current places.
+    fn read_places(&self, entry: &GenerationPlaces, offset: u64, buf: &mut [u8]) -> Result<ReadPlaces> {
+        let mut found = ReadPlaces::default();
+        while found.len < buf.len() {
+            let (place, len) = entry.places.at(offset.saturating_add(found.len as u64));
+            let len = (buf.len() - found.len).min(usize::try_from(len).unwrap_or(usize::MAX));
+            let part = &mut buf[found.len..][..len];
+            let read = match place {
+                BytePlace::File(at) => {
+                    found.of_the_file = true;
+                    self.source.read_at(at, part)
+                }
+                BytePlace::Copy(source, at) => source.read_at(at, part),
+                BytePlace::Lost => Err(rewritten()),
+            };
+            match read {
+                Ok(0) => {
+                    found.is_cut = true;
+                    break;
+                }
+                Ok(read) => found.len += read,
+                // The bytes read so far are right; the next read returns the error.
+                Err(_) if found.len > 0 => break,
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(found)
+    }
 }
 
 /// Fills `buf`; `None` if a read fails, or the source ends before `buf` is full.
@@ -191,6 +274,17 @@ impl BytesState {
     /// Returns the generations with bytes that the save changes.
     fn saved(&mut self) -> impl Iterator<Item = &mut GenerationPlaces> {
         self.generations.values_mut().filter(|entry| entry.in_save)
+    }
+
+    /// Notes the version of the file after a write by the save.
+    fn note_version(&mut self, source: &Arc<dyn Source>) {
+        let Ok(now) = source.stat() else { return };
+        self.saved().for_each(|entry| entry.version = now.version);
+    }
+
+    /// True if the file must have the version of this generation.
+    fn is_compared(&self, entry: &GenerationPlaces) -> bool {
+        !(self.writing && entry.in_save)
     }
 
     /// Returns the parts of `ranges` that must be copied, because a generation reads them. Small ranges are
@@ -257,6 +351,7 @@ impl Readers for SaveReaders {
             return;
         };
         let moved = relocate();
+        state.note_version(&self.0.source);
         let new = |at: u64| match moved {
             Moved::Yes => BytePlace::File(at.saturating_add_signed(shift)),
             Moved::No => BytePlace::File(at),
@@ -264,6 +359,16 @@ impl Readers for SaveReaders {
         };
         for entry in state.saved() {
             entry.places.replace(&(from..u64::MAX), new);
+        }
+    }
+
+    fn write(&mut self, file: Identity, write: &mut dyn FnMut()) {
+        let begun = self.0.begin(&file).map(|mut state| state.writing = true);
+        write();
+        if begun.is_some() {
+            let mut state = self.0.change();
+            state.writing = false;
+            state.note_version(&self.0.source);
         }
     }
 
@@ -307,15 +412,44 @@ impl GenerationSource {
         }
     }
 
+    /// Ends a save that began with this generation. `from` is the version of the file that the save was made
+    /// for, and `left` the version in which the save left the file. Returns the version that the save's own
+    /// changes gave the file; `None` if there are none, or if another program has changed the file since the
+    /// snapshot.
+    pub(crate) fn end_save(
+        &self,
+        from: Option<SourceVersion>,
+        left: Option<SourceVersion>,
+    ) -> Option<SourceVersion> {
+        let is_remote = self.is_slow();
+        let mut state = self.bytes.change();
+        let is_announced = std::mem::take(&mut state.saving);
+        (state.writing, state.image) = (false, None);
+        let own = state.generations.get(&self.id)?;
+        let is_own = if is_announced { own.in_save } else { from == Some(own.version) };
+        for entry in state.saved() {
+            entry.in_save = false;
+            // On a server, the times of a file may still change after the last write.
+            if let Some(left) = left.filter(|left| is_remote && left.same_file(&entry.version)) {
+                entry.version = left;
+            }
+        }
+        is_own.then(|| state.generations.get(&self.id).map(|own| own.version)).flatten()
+    }
+
     /// True if no other program has changed the file since the snapshot, or if the file has only grown.
     pub(crate) fn is_whole(&self) -> bool {
-        let (is_saved, expected) = {
-            let state = self.bytes.read();
-            let Some(entry) = state.generations.get(&self.id) else { return false };
-            (state.saving, entry.version)
-        };
-        let now = || self.bytes.source.stat().map(|stat| stat.version);
-        is_saved || now().is_ok_and(|now| now == expected) || self.goes_on(expected)
+        self.compare().is_none_or(|expected| self.goes_on(expected))
+    }
+
+    /// Compares the file's version with that of this generation. Returns the latter if they differ.
+    fn compare(&self) -> Option<SourceVersion> {
+        let state = self.bytes.read();
+        let entry = state.generations.get(&self.id)?;
+        if !state.is_compared(entry) || self.bytes.version().is_ok_and(|now| now == entry.version) {
+            return None;
+        }
+        Some(entry.version)
     }
 
     /// True if the file changed a moment ago, and may change again soon.
@@ -329,28 +463,55 @@ impl GenerationSource {
         state.generations.get(&self.id).is_some_and(|entry| !entry.places.has_lost(entry.size))
     }
 
-    /// True if the file, whose version is no longer `expected`, has only grown. All bytes that were read from
-    /// this source are then still right. If a program has rewritten the file, some bytes of the container are
-    /// gone, and the result is false.
+    /// True if the file, whose version is no longer `expected`, has only grown, or has only lost its name. All
+    /// bytes that were read from this source are then still right. If a program has rewritten the file, some
+    /// bytes of the container are gone, and the result is false.
     fn goes_on(&self, expected: SourceVersion) -> bool {
-        let file = &self.bytes.source;
-        let Ok(now) = file.stat() else { return false };
-        // The container of a younger generation of the same version can be asked, too: after a save by this
-        // mount, only that one has the text that is now in the file. An older generation can't be asked: it
-        // does not know the bytes that were appended before this generation.
-        let at_it: Vec<_> = {
-            let state = self.bytes.read();
-            let entries = state.generations.iter();
-            let younger = entries.filter(|(id, entry)| **id >= self.id && entry.version == expected);
-            younger.filter_map(|(id, entry)| Some((*id, entry.parsed.as_ref()?.upgrade()?))).collect()
+        let bytes = &self.bytes;
+        let Ok(now) = bytes.version() else { return false };
+        let knowing = if now.differs_only_in_ctime(&expected) && bytes.has_lost_its_name() {
+            Some(u64::MAX)
+        } else {
+            // The container of a younger generation of the same version can be asked, too: after a save by this
+            // mount, only that one has the text that is now in the file. An older generation can't be asked: it
+            // does not know the bytes that were appended before this generation.
+            let at_it: Vec<_> = {
+                let state = bytes.read();
+                let entries = state.generations.iter();
+                let younger = entries.filter(|(id, entry)| **id >= self.id && entry.version == expected);
+                younger.filter_map(|(id, entry)| Some((*id, entry.parsed.as_ref()?.upgrade()?))).collect()
+            };
+            at_it.iter().filter(|(id, parsed)| bytes.still_has(*id, parsed)).map(|(id, _)| *id).max()
         };
-        let knowing = at_it.iter().filter(|(_, parsed)| parsed.still_has(file)).map(|(id, _)| *id).max();
-        let Some(knowing) = knowing else { return false };
-        let mut state = self.bytes.change();
+        let Some(knowing) = knowing else {
+            // A save, or another thread, may have noted the version meanwhile.
+            return self.compare().is_none();
+        };
+        let mut state = bytes.change();
         let entries = state.generations.iter_mut();
         let older = entries.filter(|(id, entry)| **id <= knowing && entry.version == expected);
-        older.for_each(|(_, entry)| entry.version = now.version);
+        older.for_each(|(_, entry)| entry.version = now);
         true
+    }
+}
+
+impl Source for UncheckedBytes {
+    fn path(&self) -> &Path {
+        self.bytes.source.path()
+    }
+
+    fn stat(&self) -> Result<SourceStat> {
+        self.bytes.source.stat()
+    }
+
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<usize> {
+        let state = self.bytes.read();
+        let entry = state.generations.get(&self.id).ok_or_else(rewritten)?;
+        Ok(self.bytes.read_places(entry, offset, buf)?.len)
+    }
+
+    fn is_slow(&self) -> bool {
+        self.bytes.source.is_slow()
     }
 }
 
@@ -375,32 +536,15 @@ impl Source for GenerationSource {
         let wanted = self.stat.size.saturating_sub(offset).min(buf.len() as u64) as usize;
         let state = self.bytes.read();
         let Some(entry) = state.generations.get(&self.id) else { return Err(rewritten()) };
-        let (mut done, mut of_the_file) = (0, false);
-        while done < wanted {
-            let (place, len) = entry.places.at(offset + done as u64);
-            let len = (wanted - done).min(usize::try_from(len).unwrap_or(usize::MAX));
-            let part = &mut buf[done..done + len];
-            let read = match place {
-                BytePlace::File(at) => {
-                    of_the_file = true;
-                    self.bytes.source.read_at(at, part)
-                }
-                BytePlace::Copy(source, at) => source.read_at(at, part),
-                BytePlace::Lost => Err(rewritten()),
-            };
-            match read {
-                Ok(0) => return Err(rewritten()),
-                Ok(read) => done += read,
-                // The bytes read so far are right; the next read returns the error.
-                Err(_) if done > 0 => break,
-                Err(error) => return Err(error),
-            }
+        let found = self.bytes.read_places(entry, offset, &mut buf[..wanted])?;
+        if found.is_cut {
+            return Err(rewritten());
         }
         let expected = entry.version;
-        let is_checked = of_the_file && !state.saving && entry.parsed.is_some();
-        let is_changed = is_checked && self.bytes.source.stat()?.version != expected;
+        let is_checked = found.of_the_file && entry.parsed.is_some() && state.is_compared(entry);
+        let is_changed = is_checked && self.bytes.version()? != expected;
         drop(state);
-        if is_changed && !self.goes_on(expected) { Err(rewritten()) } else { Ok(done) }
+        if is_changed && !self.goes_on(expected) { Err(rewritten()) } else { Ok(found.len) }
     }
 
     fn lend(&self, offset: u64, len: usize) -> Option<Lent<'_>> {
@@ -440,8 +584,11 @@ impl Source for GenerationSource {
 
 /// True if the last change was at least [`AT_REST`] ago.
 fn is_at_rest(stat: &SourceStat) -> bool {
-    let (seconds, nanoseconds) = stat.mtime;
+    let (seconds, nanoseconds) = stat.version.last_change().unwrap_or(stat.mtime);
     let Ok(seconds) = u64::try_from(seconds) else { return true };
     let changed = UNIX_EPOCH + Duration::new(seconds, nanoseconds);
     SystemTime::now().duration_since(changed).is_ok_and(|since| since >= AT_REST)
 }
+
+#[cfg(test)]
+mod tests;

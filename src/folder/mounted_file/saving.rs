@@ -1,12 +1,11 @@
 //! The begin and the end of a save, for the mounted file.
 
-use std::sync::{MutexGuard, Weak};
+use std::sync::{Arc, MutexGuard, Weak};
 use std::time::Instant;
 
 use super::{MountedFile, same_life};
 use crate::error::Result;
-use crate::folder::generation::bytes::SaveReaders;
-use crate::host::stat::FileKind;
+use crate::folder::generation::bytes::{GenerationSource, SaveReaders};
 use crate::source::SourceVersion;
 use crate::sync::{Ranked, locked};
 
@@ -14,15 +13,34 @@ use crate::sync::{Ranked, locked};
 #[derive(Debug)]
 pub(crate) struct Saving<'a> {
     mounted: &'a MountedFile,
+    /// Generation that the save replaces.
+    source: Arc<GenerationSource>,
     pub(crate) readers: SaveReaders,
     _parsing: Ranked<MutexGuard<'a, ()>>,
 }
 
+/// The end of a save.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum SaveEnd {
+    /// The file has the new text. `from` is the version of the file that the save was made for, if it is
+    /// known, and `left` the version in which the save left the file.
+    Saved { from: Option<SourceVersion>, left: SourceVersion },
+    /// The file has its old text.
+    Refused,
+    /// Another program has changed or replaced the file.
+    Conflict,
+    /// The file is half-saved, and is not read until it is recovered.
+    Unsettled,
+}
+
 impl Saving<'_> {
-    /// Ends the save; see [`MountedFile::end_save`].
-    pub(crate) fn end(self, own: bool, unsettled: bool) -> Result<SourceVersion> {
-        self.readers.0.end_save();
-        self.mounted.end_save(own, unsettled)
+    /// Ends the save and returns the file's version.
+    pub(crate) fn end(self, end: SaveEnd) -> Result<SourceVersion> {
+        let own = match end {
+            SaveEnd::Saved { from, left } => self.source.end_save(from, Some(left)).map(|_| left),
+            SaveEnd::Refused | SaveEnd::Conflict | SaveEnd::Unsettled => self.source.end_save(None, None),
+        };
+        self.mounted.end_save(end, own)
     }
 }
 
@@ -30,43 +48,51 @@ impl MountedFile {
     /// Begins a save. Until it ends, programs open the current generation.
     pub(crate) fn begin_save(&self) -> Result<Saving<'_>> {
         let parsing = locked(&self.parsing);
+        // A change by another program before the save begins is not the save's.
+        self.look_now();
         let opened = self.parse(&parsing)?;
         locked(&self.state).saving = Some(opened.generation().clone());
-        Ok(Saving { mounted: self, readers: SaveReaders(opened.source.bytes().clone()), _parsing: parsing })
+        let source = opened.source.clone();
+        let readers = SaveReaders(source.bytes().clone());
+        Ok(Saving { mounted: self, source, readers, _parsing: parsing })
     }
 
-    /// Ends a save and returns the file's version. If `own` is true, the save wrote the file that has the
-    /// name now: it stays this mounted file, even if its inode number differs. If `unsettled` is true, the
-    /// file is half-saved and is not read until it is recovered.
-    fn end_save(&self, own: bool, unsettled: bool) -> Result<SourceVersion> {
+    /// Ends a save and returns the file's version. After a success, the file that the save wrote stays this
+    /// mounted file, even if its inode number differs. `own` is the version in which the save left the file, if
+    /// no other program has changed the file since it was parsed.
+    fn end_save(&self, end: SaveEnd, own: Option<SourceVersion>) -> Result<SourceVersion> {
         let stat = self.location.stat();
-        let may_be_unknown = !own && self.location.is_remote();
         let mut state = locked(&self.state);
         state.saves += 1;
-        state.unsettled = unsettled;
+        state.unsettled = matches!(end, SaveEnd::Unsettled);
         let ended = state.saving.take();
         state.looked = Instant::now();
-        let version = match stat {
-            Ok(stat) if !own && same_life(&state.stat, &stat) => {
+        let version = match (stat, end) {
+            (Ok(stat), SaveEnd::Saved { left, .. }) if stat.source.version.same_file(&left) => {
+                (state.own, state.stat, state.attached) = (own, stat, true);
+                Ok(left)
+            }
+            (Ok(stat), SaveEnd::Refused | SaveEnd::Unsettled) if same_life(&state.stat, &stat) => {
+                state.own = own.or(state.own);
+                (state.stat, state.attached) = (stat, true);
+                Ok(stat.source.version)
+            }
+            (Ok(stat), SaveEnd::Conflict) if same_life(&state.stat, &stat) => {
                 state.stat = stat;
-                if may_be_unknown {
+                if self.location.is_remote() {
                     (state.is_unknown, state.bytes) = (true, Weak::new());
                 }
                 Ok(stat.source.version)
             }
-            Ok(_) if !own => {
+            (Ok(_), _) => {
                 self.detach(&mut state);
                 Err(rustix::io::Errno::STALE.into())
             }
-            Ok(stat) if stat.kind == FileKind::File => {
-                state.attached = true;
-                state.own = Some(stat.source.version);
-                state.stat = stat;
-                Ok(stat.source.version)
-            }
-            found => {
-                self.detach(&mut state);
-                found.map_or_else(Err, |_| Err(rustix::io::Errno::STALE.into()))
+            (Err(error), _) => {
+                if self.location.is_gone(&error) {
+                    self.detach(&mut state);
+                }
+                Err(error)
             }
         };
         drop(state);
@@ -82,6 +108,7 @@ impl MountedFile {
     /// Records that this program has recovered the file.
     pub(crate) fn settled(&self) {
         // The file may have any of its versions now, so its state is refreshed as after a save.
-        let _ = self.end_save(true, false);
+        let version = self.location.stat().map(|stat| stat.source.version);
+        let _ = self.end_save(SaveEnd::Refused, version.ok());
     }
 }

@@ -83,4 +83,6 @@ pub struct Applied {
     pub indexed: Indexed,
     /// The number of fsyncs.
     pub fsyncs: u32,
+    /// The file that the text was saved into, as it was before.
+    pub from: crate::source::Identity,
 }

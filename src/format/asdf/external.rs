@@ -104,9 +104,13 @@ impl Content for Unchanged {
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<usize> {
         let read = self.content.read_at(offset, buf)?;
         // The version is checked after the read, so no bytes of another version are returned.
-        match self.source.stat()?.version == self.version {
-            true => Ok(read),
-            false => Err(Error::new(Kind::Changed, "another program rewrote the file: open it again")),
+        let now = self.source.stat()?.version;
+        // The removal of the file's last name changes only its ctime.
+        let is_removed = || now.differs_only_in_ctime(&self.version) && self.source.is_unlinked();
+        if now == self.version || is_removed() {
+            Ok(read)
+        } else {
+            Err(Error::new(Kind::Changed, "another program rewrote the file: open it again"))
         }
     }
 

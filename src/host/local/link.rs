@@ -85,7 +85,7 @@ pub(crate) enum LinkForm {
     /// A link with this text.
     Link(OsString),
     /// The target of the link.
-    Followed(End),
+    Followed(Box<End>),
 }
 
 /// The final target of a link.
@@ -126,7 +126,7 @@ pub(crate) fn judge(link: &LocalPath) -> Result<LinkForm> {
         None if !links.follow || end.stat.kind == FileKind::Directory => {
             LinkForm::Link(from_root(link, &text))
         }
-        None => LinkForm::Followed(end),
+        None => LinkForm::Followed(Box::new(end)),
     })
 }
 

@@ -263,7 +263,7 @@ impl Disk {
 
     fn meta(&self, inode: u64) -> Meta {
         let Inode { size, mtime, .. } = self.now.inodes.get(&inode).cloned().unwrap_or_default();
-        let identity = Identity { device: 1, inode, size, mtime: (mtime, 0) };
+        let identity = Identity { device: 1, inode, size, mtime: (mtime, 0), ctime: (mtime, 0) };
         let links = if inode == 1 { self.abilities.links.max(1) } else { 1 };
         let uid = if self.abilities.squashes && inode != 1 { 4242 } else { 0 };
         Meta { identity, links, uid, gid: 0, mode: libc::S_IFREG | 0o600 }

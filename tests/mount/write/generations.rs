@@ -290,3 +290,137 @@ fn a_handle_of_the_tree_reads_its_text_over_saves_of_each_plan() {
         }
     }
 }
+
+/// Replaces the bytes of `path` in place and restores its modification time, as `cp -p` does.
+fn put_back(path: &Path, bytes: &[u8]) {
+    let file = File::options().write(true).open(path).unwrap();
+    let time = file.metadata().unwrap().modified().unwrap();
+    assert_eq!(file.metadata().unwrap().len(), bytes.len() as u64);
+    file.write_all_at(bytes, 0).unwrap();
+    file.set_modified(time).unwrap();
+}
+
+/// Returns a file with an array of 40 pages, all of whose bytes are `byte`; `source` names another file that has
+/// the array.
+fn constant(byte: u8, source: Option<&str>) -> Vec<u8> {
+    let source_of = source.map_or("0".to_owned(), str::to_owned);
+    let tree = format!(
+        "%YAML 1.1\n%TAG ! tag:stsci.edu:asdf/\n--- !core/asdf-1.1.0\n\
+         a: !core/ndarray-1.1.0 {{source: {source_of}, datatype: uint8, byteorder: little, shape: [163840]}}\n...\n"
+    );
+    let built = AsdfBuilder::new().tree(tree);
+    let built = if source.is_none() { built.block(Block::new(vec![byte; 163_840])) } else { built };
+    built.build().bytes
+}
+
+/// True if all bytes of the array in `read` are `byte`. A mixture of two arrays is an error.
+fn is_all(read: &[u8], byte: u8) -> bool {
+    let data = &read[read.len() - 163_840..];
+    assert!(data.iter().all(|other| *other == data[0]), "the bytes of two files");
+    data[0] == byte
+}
+
+#[test]
+fn a_file_that_is_put_back_with_its_time_is_another_file_in_every_view() {
+    let folder = crate::common::mount::fresh_folder();
+    let sources = folder.path().join("s");
+    fs::create_dir(&sources).unwrap();
+    fs::write(sources.join("a.asdf"), constant(1, None)).unwrap();
+    fs::write(sources.join("b.asdf"), constant(0, Some("a.asdf"))).unwrap();
+    let plain = |byte| vec![byte; 163_840];
+    fs::write(sources.join("plain"), plain(1)).unwrap();
+    for option in ["rw", "ro"] {
+        let mounted = Mounted::new(["-o", option, sources.to_str().unwrap()]);
+        let names = ["a.asdf/arrays/a.npy", "a.asdf/blocks/0.bin", "b.asdf/arrays/a.npy", "plain"];
+        for byte in [2, 1] {
+            let held = names.map(|name| open(&mounted, name));
+            for handle in &held {
+                // The first pages get into the kernel's cache.
+                handle.read_exact_at(&mut [0; 100], 0).unwrap();
+            }
+            put_back(&sources.join("a.asdf"), &constant(byte, None));
+            put_back(&sources.join("plain"), &plain(byte));
+            for name in names {
+                let is_new = || is_all(&fs::read(mounted.path(name)).unwrap(), byte);
+                assert!(crate::common::mount::wait_until(is_new), "{option}, {name}: {byte}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_view_opened_right_after_the_first_save_is_new() {
+    let folder = crate::common::mount::fresh_folder();
+    let sources = folder.path().join("s");
+    fs::create_dir(&sources).unwrap();
+    let names = ["tree.json", "tree.tagged.json", "arrays/inline.npy", ".asdf-mount/blocks.yaml"];
+    for n in 0..5 {
+        build(&sources.join(format!("{n}.asdf")), 0);
+    }
+    let mounted = Mounted::file(&sources);
+    for n in 0..5 {
+        let path = |name: &str| mounted.path(format!("{n}.asdf")).join(name);
+        let offset = || mounted.attribute(format!("{n}.asdf/blocks/0.bin"), "user.asdf.offset").unwrap();
+        let old = names.map(|name| fs::read(path(name)).unwrap());
+        let held = File::open(path("blocks/0.bin")).unwrap();
+        let old_offset = offset();
+        // Makes the text longer, so that the blocks move.
+        let text = fs::read_to_string(path("tree.yaml")).unwrap();
+        let more = format!("12345, {}", "54321, ".repeat(NUMBERS - 1));
+        let text = text.replace("title: AAAA", &format!("title: {}", "B".repeat(20_000)));
+        fs::write(
+            path("tree.yaml"),
+            text.replacen(&"12345, ".repeat(NUMBERS - 1), &more[..], 1)
+                .replace(&format!("shape: [{NUMBERS}]"), &format!("shape: [{}]", NUMBERS + 1)),
+        )
+        .unwrap();
+        for (name, old) in names.iter().zip(old) {
+            assert!(fs::read(path(name)).unwrap() != old, "{name}");
+        }
+        assert_ne!(offset(), old_offset);
+        assert_eq!(offset().parse::<u64>().unwrap() % 4096, old_offset.parse::<u64>().unwrap() % 4096);
+        let mut read = vec![0; 300_000];
+        held.read_exact_at(&mut read, 0).unwrap();
+        assert!(read == sample(300_000, 1));
+    }
+}
+
+#[test]
+fn names_that_both_files_have_are_found_while_another_program_replaces_the_file() {
+    let folder = crate::common::mount::fresh_folder();
+    let source = folder.path().join("a.asdf");
+    let replace = |byte: u8| {
+        let new = folder.path().join("new");
+        fs::write(&new, constant(byte, None)).unwrap();
+        fs::rename(&new, &source).unwrap();
+    };
+    replace(0);
+    for option in ["rw", "ro"] {
+        let mounted = Mounted::new(["-o", option, source.to_str().unwrap()]);
+        // Directories of the first file, as a process in them has.
+        let [arrays, blocks] = ["arrays", "blocks"].map(|name| open(&mounted, name));
+        for byte in 1..4 {
+            replace(byte);
+            // The daemon looks at the file again.
+            thread::sleep(std::time::Duration::from_millis(250));
+            for (dir, name) in [(&arrays, "a.npy"), (&blocks, "0.bin")] {
+                let flags = rustix::fs::OFlags::RDONLY;
+                let is_new = || {
+                    let file = rustix::fs::openat(dir, name, flags, rustix::fs::Mode::empty()).unwrap();
+                    let mut read = Vec::new();
+                    File::from(file).read_to_end(&mut read).unwrap();
+                    is_all(&read, byte)
+                };
+                assert!(crate::common::mount::wait_until(is_new), "{option}, {name}: {byte}");
+                let listed = rustix::fs::Dir::read_from(dir).unwrap();
+                let names = listed.map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned());
+                assert!(names.into_iter().any(|listed| listed == name), "{option}, {name}: {byte}");
+            }
+        }
+        fs::remove_file(&source).unwrap();
+        thread::sleep(std::time::Duration::from_millis(250));
+        let gone = rustix::fs::statat(&arrays, "a.npy", rustix::fs::AtFlags::empty());
+        assert_eq!(gone.err(), Some(rustix::io::Errno::NOENT));
+        replace(0);
+    }
+}

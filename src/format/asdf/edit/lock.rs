@@ -208,7 +208,7 @@ mod tests {
     #[test]
     fn a_line_of_proc_locks_names_the_process() {
         let device = rustix::fs::makedev(0xfe, 0);
-        let identity = Identity { device, inode: 42, size: 0, mtime: (0, 0) };
+        let identity = Identity { device, inode: 42, size: 0, mtime: (0, 0), ctime: (0, 0) };
         let line = format!("1: FLOCK  ADVISORY  WRITE {} fe:00:42 0 EOF", std::process::id());
         assert_eq!(locked_by(&line, &identity, true), Some(std::process::id()));
         assert_eq!(locked_by(&line.replace(":42", ":43"), &identity, true), None);

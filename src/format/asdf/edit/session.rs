@@ -17,7 +17,7 @@ use crate::format::editor::{EditContext, Editor, Planned, SaveTarget, Saved, Tex
 use crate::format::refusal::Refusal;
 use crate::history::{History, KeptText, Replaced};
 use crate::source::storage::System;
-use crate::source::{FileSource, Readers};
+use crate::source::{FileSource, Readers, SourceVersion};
 
 /// The size from which a text is hashed on another thread during the check.
 const LARGE: usize = 1 << 20;
@@ -236,7 +236,15 @@ impl Editor for Session {
         if written {
             self.close_again();
         }
-        Ok(Saved { version, written, restored: accepted.restored, warnings: accepted.warnings })
+        let (from, left) = (applied.from.into(), self.file()?.layout().identity.into());
+        Ok(Saved { version, from, left, written, restored: accepted.restored, warnings: accepted.warnings })
+    }
+
+    fn replaced(&self) -> Option<SourceVersion> {
+        match &self.held {
+            LockedFile::Read(target) if target.rename_unsynced => Some(target.layout().identity.into()),
+            _ => None,
+        }
     }
 
     fn settle(&mut self) -> Result<()> {

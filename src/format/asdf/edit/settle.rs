@@ -283,9 +283,15 @@ impl<'a, S: Storage> Settling<'a, S> {
 
     /// Writes the bytes in which the source differs from `side`, and syncs.
     pub(crate) fn write(&self, side: SaveSide) -> io::Result<()> {
+        self.overwrite(side)?;
+        self.sync()
+    }
+
+    /// Writes the bytes in which the source differs from `side`.
+    pub(crate) fn overwrite(&self, side: SaveSide) -> io::Result<()> {
         if side == SaveSide::New && self.share_image()? {
             self.storage.touch(self.file);
-            return self.sync();
+            return Ok(());
         }
         let header = &self.journal.header;
         // A hole at the start of the file is removed after this write, and the disk may have no room to fill
@@ -320,7 +326,7 @@ impl<'a, S: Storage> Settling<'a, S> {
             self.storage.write_at(self.file, 0, &start)?;
         }
         self.storage.touch(self.file);
-        self.sync()
+        Ok(())
     }
 
     /// True if a killed save can leave a mixture, because more than one page changes.
@@ -390,7 +396,8 @@ impl<'a, S: Storage> Settling<'a, S> {
         }
     }
 
-    fn sync(&self) -> io::Result<()> {
+    /// Makes the source durable.
+    pub(crate) fn sync(&self) -> io::Result<()> {
         self.syncs.set(self.syncs.get() + 1);
         self.storage.sync(self.file)
     }

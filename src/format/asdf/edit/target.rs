@@ -172,7 +172,8 @@ impl<S: Storage> Target<S> {
         self.see_again(known)?;
         if known == new.version {
             self.make_sure()?;
-            return Ok(Some(Applied { plan: None, grew_by: 0, indexed: Indexed::Kept, fsyncs: 0 }));
+            let from = self.layout.identity;
+            return Ok(Some(Applied { plan: None, grew_by: 0, indexed: Indexed::Kept, fsyncs: 0, from }));
         }
         let mut change = PlannedChange::new(&self.layout, new.text, options)?;
         if change.moves_a_stream() {
@@ -284,7 +285,8 @@ impl<S: Storage> Target<S> {
                         return Err(trouble);
                     }
                     let (grew_by, indexed) = (change.shift, change.indexed);
-                    return Ok(Some(Applied { plan: Some(plan), grew_by, indexed, fsyncs }));
+                    let from = change.identity;
+                    return Ok(Some(Applied { plan: Some(plan), grew_by, indexed, fsyncs, from }));
                 }
                 Err(Stopped::Unsuited(why)) => {
                     too_large |= why.errno() == libc::EFBIG;

@@ -7,6 +7,7 @@ use crate::error::Result;
 use crate::format::asdf::edit::journal::{Header, Journal, Method};
 use crate::format::asdf::edit::mark::MARK;
 use crate::format::asdf::edit::settle::Settling;
+use crate::format::recovery::SaveSide;
 use crate::source::Moved;
 use crate::source::storage::Storage;
 
@@ -48,6 +49,19 @@ impl<S: Storage> SaveJob<'_, S> {
         done
     }
 
+    /// Makes the source the new file. Readers can tell these writes from those of another program, but not
+    /// while the writes go on, so the sync is left out where it changes no time of the file.
+    pub(super) fn overwrite_announced(&self, settling: &Settling<'_, S>) -> std::io::Result<()> {
+        let is_remote = self.storage.is_remote(self.file);
+        let mut done = Ok(());
+        let mut write = || {
+            done = if is_remote { settling.write(SaveSide::New) } else { settling.overwrite(SaveSide::New) };
+        };
+        self.readers.borrow_mut().write(self.change.identity, &mut write);
+        done?;
+        if is_remote { Ok(()) } else { settling.sync() }
+    }
+
     /// Makes the source the old file again. `inserted` is true if its bytes have moved.
     pub(super) fn undo_announced(
         &self,
@@ -57,7 +71,8 @@ impl<S: Storage> SaveJob<'_, S> {
     ) -> Result<()> {
         let file = self.change.identity;
         if !inserted {
-            let done = settling.back();
+            let mut done = Ok(());
+            self.readers.borrow_mut().write(file, &mut || done = settling.back());
             let written = if done.is_ok() { Moved::No } else { Moved::Unknown };
             self.readers.borrow_mut().image_written(file, header.shift, written);
             return done;

@@ -10,7 +10,6 @@ use crate::format::asdf::edit::mark;
 use crate::format::asdf::edit::recover::check_believed;
 use crate::format::asdf::edit::settle::Settling;
 use crate::format::asdf::edit::sidecar::{SidecarPaths, elsewhere, nowhere};
-use crate::format::recovery::SaveSide;
 use crate::source::storage::{Extent, Extents, Storage};
 use crate::source::{Identity, Moved};
 
@@ -230,7 +229,7 @@ impl<S: Storage> SaveJob<'_, S> {
         // Some file systems change the file's time also when they refuse. That is no change by another
         // program.
         let (now, head) = (self.storage.meta(self.file)?.identity, self.change.old_head);
-        let same = Identity { mtime: now.mtime, ..self.source.get() } == now;
+        let same = Identity { mtime: now.mtime, ctime: now.ctime, ..self.source.get() } == now;
         if same && version(self.storage, self.file, head.len)? == head {
             self.source.set(now);
         }
@@ -273,7 +272,7 @@ impl<S: Storage> SaveJob<'_, S> {
                 // nothing else was written.
                 self.sync(self.file)?;
             }
-            settling.write(SaveSide::New)?;
+            self.overwrite_announced(&settling)?;
             self.readers.borrow_mut().image_written(self.change.identity, journal.header.shift, Moved::Yes);
             Ok(())
         });
