@@ -310,6 +310,17 @@ pub trait Container: Any + Send + Sync + std::fmt::Debug {
         let _ = older;
     }
 
+    /// Finds the reasons why views leave something out, if a view that `is_shown` has one. This may read the
+    /// whole tree, and other files that it names.
+    fn find_omissions(&self, is_shown: &dyn Fn(&str) -> bool) {
+        let _ = is_shown;
+    }
+
+    /// True if [`find_omissions`](Self::find_omissions) is slow now.
+    fn are_omissions_slow(&self) -> bool {
+        false
+    }
+
     /// Returns the defects found so far: of the head first, then of the blocks, then of views.
     fn defects(&self) -> Vec<Defect> {
         Vec::new()

@@ -104,6 +104,11 @@ impl PathTree {
         }
     }
 
+    /// Iterates over all paths.
+    pub fn all(&self) -> impl Iterator<Item = Id> {
+        (0_u32..).take(self.paths.len()).map(Id)
+    }
+
     /// Returns the path without its last component; `None` for the root.
     pub fn parent(&self, path: Id) -> Option<Id> {
         (path != Self::ROOT).then(|| self.paths.get(path.index()).map(|path| path.parent))?

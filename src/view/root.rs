@@ -28,12 +28,21 @@ impl RootFolder {
     /// Creates the directory of a file, parsed if `container` is present, with all views. `status` creates
     /// the text of `status.yaml`, and `known` returns the verification result of a block's checksum.
     pub fn new(container: Option<Arc<dyn Container>>, status: MakeText, known: KnownChecks) -> Self {
-        let about = About { container: container.clone(), status, statistics: None, known, history: None };
-        Self { container, about, shown: Arc::default() }
+        let shown = Arc::<ShownViews>::default();
+        let about = About {
+            container: container.clone(),
+            shown: shown.clone(),
+            status,
+            statistics: None,
+            known,
+            history: None,
+        };
+        Self { container, about, shown }
     }
 
     /// Shows only these views.
-    pub fn showing(self, shown: Arc<ShownViews>) -> Self {
+    pub fn showing(mut self, shown: Arc<ShownViews>) -> Self {
+        self.about.shown = shown.clone();
         Self { shown, ..self }
     }
 
@@ -121,6 +130,8 @@ impl Folder for RootFolder {
 #[derive(Clone)]
 struct About {
     container: Option<Arc<dyn Container>>,
+    /// The views that are shown beside this directory.
+    shown: Arc<ShownViews>,
     status: MakeText,
     /// The callback for `stats.yaml`; `None` for a local file.
     statistics: Option<MakeText>,
@@ -141,13 +152,19 @@ impl Folder for About {
         if name == HISTORY {
             return self.history.is_some();
         }
-        // The status looks at the other files that this file names.
-        name == STATUS && self.container.as_ref().is_some_and(|container| container.is_slow())
+        // The status looks for omissions in the tree, and at the other files that this file names.
+        let is_slow = |container: &Arc<dyn Container>| container.is_slow() || container.are_omissions_slow();
+        name == STATUS && self.container.as_ref().is_some_and(is_slow)
     }
 
     fn lookup(&self, name: &OsStr) -> Result<Option<Node>> {
         Ok(match (name.to_str(), &self.container) {
-            (Some(STATUS), _) => Some(generated(&self.status)),
+            (Some(STATUS), container) => {
+                if let Some(container) = container {
+                    container.find_omissions(&|view| self.shown.has(view));
+                }
+                Some(generated(&self.status))
+            }
             (Some(STATISTICS), _) => self.statistics.as_ref().map(generated),
             (Some(TABLE), Some(container)) => {
                 let table = BlockTable::new(container.clone(), self.known.clone())?;

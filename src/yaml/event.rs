@@ -43,6 +43,9 @@ pub enum Style {
     Folded,
 }
 
+/// The tag `!`, which asks for no tag.
+const NO_TAG: &str = "!";
+
 /// An event and its place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Event<'e> {
@@ -54,7 +57,7 @@ pub struct Event<'e> {
     pub end: Mark,
 }
 
-/// An event without its place. Tags are resolved; `None` if no tag is written.
+/// An event without its place. Tags are resolved; `None` if no tag is written, or only `!`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum What<'e> {
     /// The first event of a text.
@@ -106,4 +109,27 @@ pub enum What<'e> {
     },
     /// The end of a mapping.
     MappingEnd,
+}
+
+impl<'e> What<'e> {
+    /// Makes a scalar. The text of a scalar with the tag `!` determines its type, as in PyYAML, even in quotes.
+    /// If the text is not written at all, it is the empty string, not null.
+    pub(super) fn scalar(
+        value: &'e str,
+        style: Style,
+        tag: Option<&'e str>,
+        anchor: Option<&'e str>,
+    ) -> Self {
+        if tag != Some(NO_TAG) {
+            return Self::Scalar { value, style, tag, anchor };
+        }
+        let is_written = style != Style::Plain || !value.is_empty();
+        let style = if is_written { Style::Plain } else { Style::SingleQuoted };
+        Self::Scalar { value, style, tag: None, anchor }
+    }
+}
+
+/// Removes the tag `!`.
+pub(super) fn without_no_tag(tag: Option<&str>) -> Option<&str> {
+    tag.filter(|tag| *tag != NO_TAG)
 }

@@ -15,7 +15,7 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 
 use self::scanner::Scanner;
-use super::event::{Event, Mark, Style, What};
+use super::event::{Event, Mark, Style, What, without_no_tag};
 use super::parser::MAX_DEPTH;
 
 mod names;
@@ -146,14 +146,16 @@ impl<'t> FastParser<'t> {
             EventKind::DocumentEnd(explicit) => What::DocumentEnd { explicit },
             EventKind::Alias(name) => What::Alias(name),
             EventKind::Scalar(style, properties) => {
-                What::Scalar { value: &self.value, style, tag: tag(properties), anchor: properties.anchor }
+                What::scalar(&self.value, style, tag(properties), properties.anchor)
             }
             EventKind::SequenceStart(flow, properties) => {
-                What::SequenceStart { tag: tag(properties), anchor: properties.anchor, flow }
+                let tag = without_no_tag(tag(properties));
+                What::SequenceStart { tag, anchor: properties.anchor, flow }
             }
             EventKind::SequenceEnd => What::SequenceEnd,
             EventKind::MappingStart(flow, properties) => {
-                What::MappingStart { tag: tag(properties), anchor: properties.anchor, flow }
+                let tag = without_no_tag(tag(properties));
+                What::MappingStart { tag, anchor: properties.anchor, flow }
             }
             EventKind::MappingEnd => What::MappingEnd,
         };

@@ -19,7 +19,7 @@ use std::sync::Arc;
 use libyaml::{yaml_event_t, yaml_event_type_t, yaml_mark_t, yaml_parser_t};
 use libyaml_rs as libyaml;
 
-use super::event::{Event, Failure, Mark, Style, What};
+use super::event::{Event, Failure, Mark, Style, What, without_no_tag};
 use super::input::{Input, Text};
 use crate::content::Content;
 use crate::error::{Error, Result};
@@ -255,20 +255,20 @@ unsafe fn what(event: &yaml_event_t) -> std::result::Result<What<'_>, &'static s
                 What::DocumentEnd { explicit: !data.document_end.implicit }
             }
             yaml_event_type_t::YAML_ALIAS_EVENT => What::Alias(name(data.alias.anchor)?.unwrap_or_default()),
-            yaml_event_type_t::YAML_SCALAR_EVENT => What::Scalar {
-                value: value(data.scalar.value, data.scalar.length)?,
-                style: style(data.scalar.style),
-                tag: name(data.scalar.tag)?,
-                anchor: name(data.scalar.anchor)?,
-            },
+            yaml_event_type_t::YAML_SCALAR_EVENT => What::scalar(
+                value(data.scalar.value, data.scalar.length)?,
+                style(data.scalar.style),
+                name(data.scalar.tag)?,
+                name(data.scalar.anchor)?,
+            ),
             yaml_event_type_t::YAML_SEQUENCE_START_EVENT => What::SequenceStart {
-                tag: name(data.sequence_start.tag)?,
+                tag: without_no_tag(name(data.sequence_start.tag)?),
                 anchor: name(data.sequence_start.anchor)?,
                 flow: data.sequence_start.style == YAML_FLOW_SEQUENCE_STYLE,
             },
             yaml_event_type_t::YAML_SEQUENCE_END_EVENT => What::SequenceEnd,
             yaml_event_type_t::YAML_MAPPING_START_EVENT => What::MappingStart {
-                tag: name(data.mapping_start.tag)?,
+                tag: without_no_tag(name(data.mapping_start.tag)?),
                 anchor: name(data.mapping_start.anchor)?,
                 flow: data.mapping_start.style == YAML_FLOW_MAPPING_STYLE,
             },

@@ -4,6 +4,8 @@
 //! the YAML 1.1 type repository as implemented by PyYAML, with which Python asdf reads trees. A scalar for
 //! which [`unfit`] returns a reason prevents Python asdf from opening the file.
 
+use std::borrow::Cow;
+
 mod number;
 pub mod readings;
 mod time;
@@ -34,7 +36,7 @@ pub enum Type {
     Binary,
     /// `<<`, which as a key merges another mapping into its own.
     Merge,
-    /// `=`.
+    /// `=`, which as a key is an ordinary text, unless the mapping is tagged as a scalar.
     Value,
     /// Text.
     Str,
@@ -60,6 +62,7 @@ fn named(name: &str) -> Type {
         "timestamp" => Type::Timestamp,
         "binary" => Type::Binary,
         "merge" => Type::Merge,
+        "value" => Type::Value,
         "str" => Type::Str,
         _ => Type::Other,
     }
@@ -90,6 +93,27 @@ pub fn boolean(text: &str) -> Option<bool> {
         "no" | "No" | "NO" | "false" | "False" | "FALSE" | "off" | "Off" | "OFF" => Some(false),
         _ => None,
     }
+}
+
+/// Returns the name of a key of the type `looks`, which does not depend on its notation: that of `0x10` is
+/// `16`, and that of `yes` is `true`. Of any other type it is the text.
+pub fn key_name(text: &str, looks: Type) -> Cow<'_, str> {
+    let name = match looks {
+        Type::Null => Some("null".into()),
+        Type::Bool => boolean(&text.to_ascii_lowercase())
+            .map(|truth| if truth { "true".into() } else { "false".into() }),
+        Type::Int => decimal(text),
+        Type::Float => float(text).filter(|value| value.is_finite()).map(|value| format!("{value:?}").into()),
+        Type::Timestamp => iso_timestamp(text).map(Cow::Owned),
+        Type::Binary => Some(text.split_ascii_whitespace().collect()),
+        Type::Merge | Type::Value | Type::Str | Type::Other => None,
+    };
+    name.unwrap_or(Cow::Borrowed(text))
+}
+
+/// Converts an integer to decimal digits. Beyond 128 bits, only decimal integers are converted.
+pub fn decimal(text: &str) -> Option<Cow<'_, str>> {
+    number::decimal(text)
 }
 
 /// Parses a scalar of type [`Type::Int`]; `None` beyond 128 bits.
@@ -130,6 +154,12 @@ pub fn unfit_collection(mapping: bool, tag: &str) -> Option<&'static str> {
         ("map" | "set", false) => Some("it is tagged as a mapping but is not one"),
         _ => None,
     }
+}
+
+/// True for the tags of scalars that a mapping with the key `=` may have, too. PyYAML reads the value of that
+/// key in its place.
+pub fn may_be_value(tag: &str) -> bool {
+    matches!(tag.strip_prefix(TAG_PREFIX), Some("null" | "bool" | "int" | "float" | "binary" | "str"))
 }
 
 /// Returns the reason why Python's decoder refuses a base64 text, if it does. The decoder skips characters

@@ -8,13 +8,17 @@
 //! A syntax error ends the survey with [`Broken`].
 
 use std::collections::BTreeMap;
+use std::hash::BuildHasher;
 use std::sync::Arc;
 
+use self::frame::KeyHashes;
+use self::sample::HASHER;
 use self::surveyor::Surveyor;
 use super::event::{Failure, Mark};
 use super::fast::{FastParser, NeedsLibyaml};
 use super::parser::Events;
 use super::read::{Listener, Unread, each_event_beside};
+use super::scalar::{self, readings};
 use crate::content::Content;
 use crate::error::{Error, Kind, Result};
 
@@ -106,6 +110,8 @@ pub struct Survey {
     pub aliases: Vec<Alias>,
     /// Mappings that stand for other nodes.
     pub references: Vec<Reference>,
+    /// Mappings with merge keys, in the order of their ends.
+    pub merges: Vec<Merge>,
     /// Mappings that have all keys of [`Wanted::telling`] but no selected tag.
     pub untagged: Vec<(Option<PathId>, Mark)>,
     /// Problems in the order of the text, at most [`MOST_FINDINGS`].
@@ -140,6 +146,36 @@ pub struct Alias {
     pub target: Option<PathId>,
     /// The place of the node in the text; true if it stands in brackets or braces.
     pub origin: (Mark, bool),
+}
+
+/// A mapping with merge keys.
+#[derive(Clone, Debug)]
+pub struct Merge {
+    /// The path of the mapping.
+    pub path: Option<PathId>,
+    /// The merged mappings. If two of them have the same key, the first one counts.
+    pub sources: Vec<MergeSource>,
+    /// The keys of the mapping itself.
+    keys: KeyHashes,
+}
+
+/// A mapping that a merge key merges into another one.
+#[derive(Clone, Copy, Debug)]
+pub struct MergeSource {
+    /// The number of the merge key.
+    merge: u64,
+    /// The path of the merge key's value, or of an item of it.
+    pub path: Option<PathId>,
+    /// The path of the mapping: the target of an alias, or else the same path.
+    pub target: Option<PathId>,
+}
+
+impl Merge {
+    /// True if the mapping itself has a key with this name, which the merge keys do not override.
+    pub fn has_key(&self, name: &str) -> bool {
+        self.keys.has(HASHER.hash_one(name))
+            || self.keys.has(HASHER.hash_one(readings::key(name, scalar::resolve(name))))
+    }
 }
 
 /// A mapping that stands for another node, by a certain key.

@@ -20,6 +20,15 @@ fn trees_in_json_are_those_of_python() {
     mounted.unmount();
 }
 
+/// Trees that no test lists: tags of YAML's own types, repeated keys, references, merge keys.
+#[test]
+fn random_trees_are_those_of_python() {
+    let folder = fresh_folder();
+    let program = std::ffi::OsStr::new(env!("CARGO_BIN_EXE_asdf-mount"));
+    let compared = run(&python(), "random_trees.py", [folder.path().as_os_str(), program]);
+    assert!(compared.trim().parse::<usize>().unwrap() > 2000, "{compared}");
+}
+
 /// A text that is not cached in memory can be read from any offset, and its handle never mixes two trees.
 #[test]
 fn a_large_tree_is_read_at_any_offset() {

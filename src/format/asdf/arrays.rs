@@ -17,7 +17,7 @@ use std::sync::Arc;
 use super::view::{AsdfFile, Directory, View};
 use crate::content::Text;
 use crate::content::folder::{File, Keeping, Node};
-use crate::content::path_folder::PathFolder;
+use crate::content::path_folder::{Item, PathFolder};
 use crate::error::{self, Error, Result};
 use crate::format::Defect;
 
@@ -54,6 +54,16 @@ pub(super) fn found(file: &AsdfFile) -> Result<&FoundArrays> {
     Ok(&file.computed.get_or_compute(|| Resolved(resolved::resolved(file, surveyed))).0)
 }
 
+/// Finds the arrays for [`Arrays::defects`], without requests to servers.
+pub(super) fn find_omissions(file: &AsdfFile) {
+    // The directory itself reports that something can't be read.
+    let Ok(surveyed) = surveyed(file) else { return };
+    let is_on_server = |item: &Item<ArrayEntry>| matches!(&item.what, ArrayEntry::Reference(_, uri) if file.is_on_server(uri));
+    if !surveyed.items.iter().any(is_on_server) {
+        let _ = found(file);
+    }
+}
+
 /// True if [`found`] has been computed already.
 pub(super) fn is_known(file: &AsdfFile) -> bool {
     file.computed.get::<Resolved>().is_some()
@@ -73,7 +83,8 @@ impl View for Arrays {
     }
 
     fn defects(&self, file: &AsdfFile) -> Vec<Defect> {
-        let Some(Resolved(found)) = file.computed.get() else { return Vec::new() };
+        let resolved = file.computed.get().map(|Resolved(found)| found);
+        let Some(found) = resolved.or_else(|| file.computed.get()) else { return Vec::new() };
         found.defects.iter().cloned().chain(defects_of_externals(file, found)).collect()
     }
 }
@@ -87,6 +98,7 @@ fn folder(file: &Arc<AsdfFile>) -> Result<PathFolder<ArrayEntry>> {
             ArrayEntry::Mask(masked) => Node::File(file_of_mask(&file, masked, npy::content)),
             ArrayEntry::Reference(_, uri) => Node::File(unreadable(&file, uri)),
             ArrayEntry::Link(target) => Node::Link(OsString::from(&**target)),
+            ArrayEntry::Pending(_, target) => Node::Link(OsString::from(target.names().join("/"))),
         })
     };
     Ok(PathFolder::new(items, make).with_links(|entry| matches!(entry, ArrayEntry::Link(_))))

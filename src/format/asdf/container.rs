@@ -12,7 +12,7 @@ use crate::content::Content;
 use crate::content::folder::{Attributes, File, Node};
 use crate::error::Result;
 use crate::format::editor::EditSupport;
-use crate::format::{ArrayFacts, ArrayPaths, Block, Container, Defect, Listener, Verified};
+use crate::format::{ArrayFacts, ArrayPaths, Block, Container, Defect, Listener, Severity, Verified};
 use crate::source::{Source, SourceStat};
 
 impl AsdfFile {
@@ -123,7 +123,22 @@ impl Container for AsdfFile {
     }
 
     fn check_tree(&self) -> Result<Vec<Defect>> {
-        check::tree(self)
+        let mut defects = check::tree(self)?;
+        if defects.iter().all(|defect| defect.severity == Severity::Note) {
+            defects.extend(arrays::surveyed(self)?.defects.iter().cloned());
+        }
+        Ok(defects)
+    }
+
+    fn find_omissions(&self, is_shown: &dyn Fn(&str) -> bool) {
+        // A server is not asked: `status.yaml` must be readable if it does not answer.
+        if is_shown(arrays::Arrays.name()) && !self.source.is_slow() {
+            arrays::find_omissions(self);
+        }
+    }
+
+    fn are_omissions_slow(&self) -> bool {
+        !arrays::is_known(self)
     }
 
     fn editor(&self) -> Option<&'static dyn EditSupport> {

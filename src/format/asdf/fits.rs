@@ -115,8 +115,8 @@ fn shown(file: &AsdfFile) -> Result<Items<FitsEntry>> {
     let found = arrays::found(file)?;
     let of_arrays = same_paths::with_ending(found, ENDING, |item| match &item.what {
         ArrayEntry::Array(array) => image::can_be(array),
-        ArrayEntry::Mask(masked) => image::has_axes(&masked.of),
-        ArrayEntry::Link(_) | ArrayEntry::Reference(..) => false,
+        ArrayEntry::Mask(masked) => image::has_axes(&masked.of) && !masked.has_fields(),
+        ArrayEntry::Link(_) | ArrayEntry::Reference(..) | ArrayEntry::Pending(..) => false,
     });
     let mut items: Vec<Item<FitsEntry>> = of_arrays
         .iter()
@@ -214,7 +214,7 @@ fn array_file(file: &Arc<AsdfFile>, number: usize) -> Result<File> {
     let mut made = match &item.what {
         ArrayEntry::Array(array) => file_of(file, array, make),
         ArrayEntry::Mask(masked) => file_of_mask(file, masked, make),
-        ArrayEntry::Link(_) | ArrayEntry::Reference(..) => return nothing(),
+        ArrayEntry::Link(_) | ArrayEntry::Reference(..) | ArrayEntry::Pending(..) => return nothing(),
     };
     tell_apart(&mut made, &header);
     Ok(made)

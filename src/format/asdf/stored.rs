@@ -326,6 +326,12 @@ impl StoredFile {
         } else {
             header.label_text().escape_ascii().to_string()
         };
+        if header.streamed() && compression.is_empty() {
+            // The sizes in the header are 0.
+            let size = self.source_stat.size.saturating_sub(header.data_offset());
+            let header = Header { data_size: size, used_size: size, ..header.clone() };
+            return Ok(facts::of(&header, compression));
+        }
         Ok(facts::of(header, compression))
     }
 

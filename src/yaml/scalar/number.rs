@@ -1,5 +1,7 @@
 //! Integers and floats in YAML 1.1.
 
+use std::borrow::Cow;
+
 use super::MOST_DIGITS;
 
 /// Returns the number of leading bytes for which `is` is true, and the rest of the text.
@@ -130,6 +132,25 @@ pub(super) fn integer(text: &str) -> Option<i128> {
         })?;
     }
     Some(if text.starts_with('-') { -value } else { value })
+}
+
+/// Converts an integer to decimal. Beyond 128 bits, only decimal integers are converted.
+pub(super) fn decimal(text: &str) -> Option<Cow<'_, str>> {
+    let digits = text.strip_prefix('-').unwrap_or(text).as_bytes();
+    if matches!(digits, [b'1'..=b'9', rest @ ..] if rest.iter().all(u8::is_ascii_digit)) {
+        return Some(Cow::Borrowed(text));
+    }
+    if let Some(value) = integer(text) {
+        return Some(value.to_string().into());
+    }
+    let digits: String = text.chars().filter(|char| *char != '_').collect();
+    let (sign, digits) = match digits.strip_prefix('-') {
+        Some(rest) => ("-", rest),
+        None => ("", digits.strip_prefix('+').unwrap_or(&digits)),
+    };
+    let is_decimal =
+        !digits.starts_with('0') && !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
+    is_decimal.then(|| format!("{sign}{digits}").into())
 }
 
 /// Parses a scalar of type float.

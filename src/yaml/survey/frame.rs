@@ -3,9 +3,11 @@
 use std::collections::HashSet;
 use std::rc::Rc;
 
+use super::MergeSource;
 use super::path::{PathId, Step};
 use super::value::{LARGEST, TreeNode};
 use crate::yaml::event::Mark;
+use crate::yaml::scalar::TAG_PREFIX;
 
 /// Number of keys of a mapping that are compared linearly before a hash table is used.
 const FEW: usize = 24;
@@ -33,8 +35,23 @@ pub(super) struct OpenCollection {
     pub(super) seen: KeyHashes,
     /// A bit for each key of `Wanted::telling` that was found.
     pub(super) telling: u8,
-    /// True if each item must be a mapping with one key (`!!omap`, `!!pairs`).
-    pub(super) of_pairs: bool,
+    /// For a sequence of pairs: each item must be a mapping with one key.
+    pub(super) of_pairs: Option<PairList>,
+    /// For a mapping that is an item of a sequence of pairs: the type of that sequence.
+    pub(super) pair: Option<PairList>,
+    /// True for a sequence that is the value of a merge key.
+    pub(super) merged: bool,
+    /// True if a mapping has merge keys.
+    pub(super) has_merges: bool,
+    /// The mappings that merge keys merge into a mapping.
+    pub(super) sources: Vec<MergeSource>,
+    /// True if the last key is `=`.
+    pub(super) at_value: bool,
+    /// For a mapping with the key `=`: true if the first value of this key can be a scalar.
+    pub(super) has_value: Option<bool>,
+    /// For a mapping with the tag of a scalar: the reason why it is invalid without the key `=`, and the
+    /// number of findings before it.
+    pub(super) unfit: Option<(&'static str, usize)>,
     /// True if all items so far are mappings.
     pub(super) of_mappings: bool,
     pub(super) tag: Option<Rc<str>>,
@@ -54,6 +71,26 @@ pub(super) struct OpenCollection {
     /// The depth of the collection in that array.
     pub(super) depth: usize,
     pub(super) anchor: Option<usize>,
+}
+
+/// The type of a sequence of pairs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum PairList {
+    /// `!!omap`, in which keys must be hashable.
+    OrderedMap,
+    /// `!!pairs`.
+    Pairs,
+}
+
+impl PairList {
+    /// Returns the type of a sequence with this tag; `None` if it is not one of pairs.
+    pub(super) fn of(tag: &str) -> Option<Self> {
+        match tag.strip_prefix(TAG_PREFIX)? {
+            "omap" => Some(Self::OrderedMap),
+            "pairs" => Some(Self::Pairs),
+            _ => None,
+        }
+    }
 }
 
 /// The kept nodes of a collection.
@@ -111,7 +148,7 @@ impl OpenCollection {
 }
 
 /// The keys of a mapping, as hashes with a random seed.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) enum KeyHashes {
     Few(Vec<u64>),
     Many(HashSet<u64>),
@@ -124,6 +161,22 @@ impl Default for KeyHashes {
 }
 
 impl KeyHashes {
+    /// True if a key was added.
+    pub(super) fn has(&self, hash: u64) -> bool {
+        match self {
+            Self::Few(hashes) => hashes.contains(&hash),
+            Self::Many(hashes) => hashes.contains(&hash),
+        }
+    }
+
+    /// Returns the number of keys.
+    pub(super) fn len(&self) -> usize {
+        match self {
+            Self::Few(hashes) => hashes.len(),
+            Self::Many(hashes) => hashes.len(),
+        }
+    }
+
     /// Adds a key; true if the key is new.
     pub(super) fn insert(&mut self, hash: u64) -> bool {
         match self {

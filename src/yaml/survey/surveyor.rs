@@ -9,17 +9,17 @@ use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::rc::Rc;
 
-use super::frame::{KeyHashes, OpenCollection, Record};
+use super::frame::{KeyHashes, OpenCollection, PairList, Record};
 use super::rectangle::Rectangle;
 use super::{
-    Alias, Broken, Finding, MOST_FINDINGS, NodeContent, PathId, Paths, Reference, Root, SequenceShape, Step,
-    Survey, WantedNode,
+    Alias, Broken, Finding, MOST_FINDINGS, Merge, MergeSource, NodeContent, PathId, Paths, Reference, Root,
+    SequenceShape, Step, Survey, WantedNode,
 };
 use super::{TreeNode, Wanted, Wrong, path, value};
 use crate::error::Error;
 use crate::yaml::event::{Event, Failure, Mark, Style, What};
 use crate::yaml::scalar::{self, Type};
-use node::{Anchored, NO_TAG, Outline, Properties, ScalarNode};
+use node::{Anchored, Outline, Properties, ScalarNode};
 
 /// Maximal number of different tags that are counted.
 const MOST_TAGS: usize = 10_000;
@@ -78,15 +78,13 @@ impl<'s, 'w> Surveyor<'s, 'w> {
         self.read = event.end.offset;
         match event.what {
             What::Scalar { value, style, tag, anchor } => {
-                // PyYAML resolves a scalar with the tag `!` by its text, even in quotes.
-                let plain = style == Style::Plain || tag == Some(NO_TAG);
-                self.scalar(place, value, plain, Properties::new(tag, anchor));
+                self.scalar(place, value, style == Style::Plain, Properties { tag, anchor });
             }
             What::MappingStart { tag, anchor, flow } => {
-                self.open((place, flow), true, Properties::new(tag, anchor));
+                self.open((place, flow), true, Properties { tag, anchor });
             }
             What::SequenceStart { tag, anchor, flow } => {
-                self.open((place, flow), false, Properties::new(tag, anchor));
+                self.open((place, flow), false, Properties { tag, anchor });
             }
             What::MappingEnd | What::SequenceEnd => self.close(),
             What::Alias(name) => self.alias(place, name),
@@ -171,7 +169,7 @@ impl<'s, 'w> Surveyor<'s, 'w> {
         let index = self.anchors.len();
         self.kept += 192 + name.len() as u64;
         let origin = (place, self.frames.last().is_some_and(|frame| frame.flow));
-        self.anchors.push(Anchored { path, origin, outline, key: None, value: None });
+        self.anchors.push(Anchored { path, origin, outline, key: None, value: None, unfit: None });
         if self.names.insert(name.into(), index).is_some() {
             let what = format!("the anchor \"{}\" is already defined", name.escape_debug());
             self.find(Wrong::RepeatedAnchor, place, name, what);
@@ -269,12 +267,22 @@ impl<'s, 'w> Surveyor<'s, 'w> {
             let what = format!("the alias \"*{}\" has no anchor before it", name.escape_debug());
             self.find(Wrong::UndefinedAlias, place, name, what);
             if let (true, Some(frame)) = (self.at_key(), self.frames.last_mut()) {
-                (frame.key, frame.merges) = (format!("*{name}"), false);
+                frame.key = format!("*{name}");
+                frame.merges = false;
+                frame.at_value = false;
             }
             return self.finish(place, Outline::Unknown, Some(TreeNode::unknown(place)), 1);
         };
         let path = self.here();
-        let Anchored { path: target, origin, outline, key, ref value } = self.anchors[anchor];
+        if matches!(self.anchors[anchor].outline, Outline::Mapping(_)) {
+            self.take_source(self.frames.len(), path, self.anchors[anchor].path);
+        }
+        if self.is_constructed(matches!(self.anchors[anchor].outline, Outline::Mapping(_)))
+            && let Some(why) = self.anchors[anchor].unfit.take()
+        {
+            self.find(Wrong::Unfit, place, "", format!("a collection can't be read: {why}"));
+        }
+        let Anchored { path: target, origin, outline, key, ref value, .. } = self.anchors[anchor];
         let node = value.clone().map_or(NodeContent::Unknown, NodeContent::Same);
         if let (Some(index), Outline::Sequence(_)) = (self.frames.last().and_then(|f| f.rectangle), outline) {
             self.rectangles[index].unknown();
@@ -291,8 +299,11 @@ impl<'s, 'w> Surveyor<'s, 'w> {
             };
             if let Some(frame) = self.frames.last_mut() {
                 frame.key_hash = key.unwrap_or_default();
-                frame.merges =
+                let is_merge =
                     matches!(&node, NodeContent::Same(value) if value.scalar_type() == Some(Type::Merge));
+                frame.merges = is_merge && frame.pair.is_none();
+                frame.has_merges |= frame.merges;
+                frame.at_value = false;
                 frame.key = text.unwrap_or_else(|| format!("*{name}"));
             }
             match key {
@@ -312,15 +323,31 @@ impl<'s, 'w> Surveyor<'s, 'w> {
         let outline = if mapping { Outline::Mapping(None) } else { Outline::Sequence(true) };
         let anchor = self.begin(place, properties, outline);
         let tag = properties.tag;
+        let is_merge_key =
+            self.at_key() && tag.is_some_and(|tag| tag.strip_prefix(scalar::TAG_PREFIX) == Some("merge"));
+        let is_constructed = self.is_constructed(mapping);
+        let findings = self.survey.findings.len();
+        let mut unfit = None;
         if let Some(why) = tag.and_then(|tag| scalar::unfit_collection(mapping, tag)) {
-            self.find(Wrong::Unfit, place, "", format!("a collection can't be read: {why}"));
+            if mapping && is_constructed && tag.is_some_and(scalar::may_be_value) {
+                unfit = Some((why, findings));
+            } else if is_constructed {
+                self.find(Wrong::Unfit, place, "", format!("a collection can't be read: {why}"));
+            } else if let Some(anchor) = anchor {
+                self.anchors[anchor].unfit = Some(why);
+            }
         }
         if self.at_key() {
-            self.unhashable(place);
+            if !is_merge_key {
+                self.unhashable(place);
+            }
             if let Some(frame) = self.frames.last_mut() {
                 frame.key.clear();
                 frame.key.push('?');
-                (frame.merges, frame.key_hash) = (false, 0);
+                frame.merges = is_merge_key && frame.pair.is_none();
+                frame.has_merges |= frame.merges;
+                frame.at_value = false;
+                frame.key_hash = 0;
             }
         } else {
             self.compare_collection(place, mapping, tag);
@@ -332,7 +359,8 @@ impl<'s, 'w> Surveyor<'s, 'w> {
         let recording = handed_out || anchor.is_some() || self.recording();
         let array = (wanted && !mapping)
             || self.frames.last().is_some_and(|frame| frame.wanted && frame.key == self.wanted.array);
-        let of_pairs = tag.and_then(|tag| tag.strip_prefix(scalar::TAG_PREFIX));
+        let of_pairs = if is_constructed && !mapping { tag.and_then(PairList::of) } else { None };
+        let pair = self.frames.last().and_then(|frame| frame.of_pairs).filter(|_| mapping);
         let (rectangle, depth) = self.open_rectangle(mapping, inside);
         let (mut key, mut hashes) = self.spare.pop().unwrap_or_default();
         key.clear();
@@ -344,7 +372,10 @@ impl<'s, 'w> Surveyor<'s, 'w> {
             key,
             hash,
             seen: KeyHashes::Few(hashes),
-            of_pairs: matches!(of_pairs, Some("omap" | "pairs")),
+            of_pairs,
+            pair,
+            merged: !mapping && self.in_merge(),
+            unfit,
             of_mappings: true,
             tag: if recording { tag.map(Rc::from) } else { None },
             wanted,
@@ -361,9 +392,66 @@ impl<'s, 'w> Surveyor<'s, 'w> {
             anchor,
             ..OpenCollection::default()
         });
+        let index = self.frames.len() - 1;
+        if mapping && self.owner_of_source(index).is_some() {
+            let path = self.path_of(index);
+            self.take_source(index, path, path);
+        }
         if self.frames.len() > self.survey.depth.0 {
             self.survey.depth = (self.frames.len(), place);
         }
+    }
+
+    /// True if the next node is the value of a merge key.
+    fn in_merge(&self) -> bool {
+        self.frames.last().is_some_and(|frame| frame.mapping && frame.awaits_value && frame.merges)
+    }
+
+    /// Returns the index of the mapping into which a merge key merges the node at depth `index` of the frames.
+    fn owner_of_source(&self, index: usize) -> Option<usize> {
+        let parent = self.frames.get(index.checked_sub(1)?)?;
+        if parent.mapping {
+            (parent.merges && parent.awaits_value).then_some(index - 1)
+        } else if parent.merged {
+            index.checked_sub(2)
+        } else {
+            None
+        }
+    }
+
+    /// Records a mapping, or an alias of one, at depth `index` of the frames, if a merge key merges it.
+    fn take_source(&mut self, index: usize, path: Option<PathId>, target: Option<PathId>) {
+        if let Some(owner) = self.owner_of_source(index) {
+            self.kept += 32;
+            let owner = &mut self.frames[owner];
+            owner.sources.push(MergeSource { merge: owner.count, path, target });
+        }
+    }
+
+    /// True if PyYAML constructs the next node by its tag. It does not construct the value of a merge key, a
+    /// mapping in a list of such values, and a pair of an ordered mapping: it takes the keys and values out of
+    /// them.
+    fn is_constructed(&self, is_mapping: bool) -> bool {
+        let in_list = self
+            .frames
+            .last()
+            .is_some_and(|frame| !frame.mapping && (frame.merged || frame.of_pairs.is_some()));
+        !(self.in_merge() || is_mapping && in_list)
+    }
+
+    /// Judges a mapping with the tag of a scalar at its end. If it has the key `=`, PyYAML reads the value of
+    /// this key, and constructs no other node of the mapping.
+    fn judge_scalar(&mut self, frame: &OpenCollection, why: &'static str, before: usize) {
+        let within = self.survey.findings.split_off(before);
+        let is_scalar = frame.has_value == Some(true);
+        if !is_scalar {
+            self.find(Wrong::Unfit, frame.place, "", format!("a collection can't be read: {why}"));
+        }
+        let room = MOST_FINDINGS.saturating_sub(self.survey.findings.len());
+        let is_kept = |finding: &Finding| {
+            !is_scalar || matches!(finding.wrong, Wrong::UndefinedAlias | Wrong::RepeatedAnchor)
+        };
+        self.survey.findings.extend(within.into_iter().filter(is_kept).take(room));
     }
 
     fn close(&mut self) {
@@ -371,15 +459,26 @@ impl<'s, 'w> Surveyor<'s, 'w> {
         let whole = self.wanted.telling.iter().take(8).fold(0_u8, |bits, _| bits << 1 | 1);
         let frame = &self.frames[index];
         let untagged = whole != 0 && frame.telling == whole && !frame.wanted;
-        let path = (untagged || frame.handed_out).then(|| self.path_of(index));
+        let path = (untagged || frame.handed_out || !frame.sources.is_empty()).then(|| self.path_of(index));
         let Some(mut frame) = self.frames.pop() else { return };
+        if !frame.sources.is_empty() {
+            self.kept += 64 + 16 * frame.seen.len() as u64;
+            // A later merge key overrides an earlier one.
+            frame.sources.sort_by_key(|source| std::cmp::Reverse(source.merge));
+            let sources = std::mem::take(&mut frame.sources);
+            self.survey.merges.push(Merge { path: path.flatten(), sources, keys: frame.seen.clone() });
+        }
+        if let Some((why, before)) = frame.unfit {
+            self.judge_scalar(&frame, why, before);
+        }
         if untagged {
             self.kept += 32;
             self.survey.untagged.push((path.flatten(), frame.place));
         }
         let (shape, leaves) = self.close_rectangle(&frame).unwrap_or((SequenceShape::Unknown, None));
         let outline = match frame.mapping {
-            true => Outline::Mapping(Some(frame.count)),
+            // Merge keys change the number of keys.
+            true => Outline::Mapping((!frame.has_merges).then_some(frame.count)),
             false => Outline::Sequence(frame.of_mappings),
         };
         let record = std::mem::take(&mut frame.record);
@@ -434,6 +533,9 @@ impl<'s, 'w> Surveyor<'s, 'w> {
             return;
         }
         if frame.mapping {
+            if frame.at_value {
+                frame.has_value.get_or_insert(!matches!(outline, Outline::Sequence(_)));
+            }
             let mergeable =
                 matches!(outline, Outline::Mapping(_) | Outline::Sequence(true) | Outline::Unknown);
             if frame.merges && !mergeable {
@@ -442,7 +544,9 @@ impl<'s, 'w> Surveyor<'s, 'w> {
             }
         } else {
             frame.of_mappings &= matches!(outline, Outline::Mapping(_));
-            if frame.of_pairs && !matches!(outline, Outline::Mapping(Some(1) | None) | Outline::Unknown) {
+            if frame.of_pairs.is_some()
+                && !matches!(outline, Outline::Mapping(Some(1) | None) | Outline::Unknown)
+            {
                 wrong = Some((Wrong::Unfit, "an item of an ordered mapping is not a mapping with one key"));
             }
             if let (Some(index), Outline::Scalar | Outline::Unknown) = (frame.rectangle, outline) {

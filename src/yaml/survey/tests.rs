@@ -99,6 +99,18 @@ fn what_readers_do_not_get_over_is_found_with_its_place() {
         ("a: ! '2001-99-99'\n! b: 1\n", vec![(Unfit, 1, 4)]),
         ("a: 0x_\nb: !!int abc\nc: !!map [a]\n", vec![(Unfit, 1, 4), (Unfit, 2, 4), (Unfit, 3, 4)]),
         ("a: !!omap [b: 1, {c: 1, d: 2}, e]\n", vec![(Unfit, 1, 18), (Unfit, 1, 32)]),
+        // PyYAML constructs no pair and no merged mapping by its tag, unless an alias stands elsewhere.
+        ("a: !!omap [!!omap {b: 1}, !!str {c: 2}]\nd: !!pairs [!!omap {[e]: 1}]\n", vec![]),
+        ("a: &x {b: 1}\n<<: !!omap {c: 2}\nd: {<<: !!str [!!seq {e: 1}, *x]}\n", vec![]),
+        ("a: !!omap [&x !!omap {b: 1}]\nc: *x\n", vec![(Unfit, 2, 4)]),
+        ("a: !!omap {b: 1}\nc: [!!omap {b: 1}]\n", vec![(Unfit, 1, 4), (Unfit, 2, 5)]),
+        (
+            "a: !!omap [<<: {b: 1}]\nc: !!omap [[d]: 1]\n",
+            vec![(UnhashableKey, 1, 12), (UnhashableKey, 2, 12)],
+        ),
+        ("a: !!pairs [{b: 1, c: 2}]\n", vec![(Unfit, 1, 13)]),
+        ("<<: {a: 1}\n<<: {a: 2}\n? !!merge [b]\n: {a: 3}\n!!value c: 1\n", vec![]),
+        ("a: !!int {=: 5, [b]: 1}\nc: !!int {d: 5}\n", vec![(Unfit, 2, 4)]),
         ("<<: x\n", vec![(Merge, 1, 5)]),
         ("a: &a {b: 1}\n<<: [*a, 3]\n", vec![(Merge, 2, 5)]),
         ("a: 1\n---\nb: 2\n---\nc: [\n", vec![(SecondDocument, 2, 1)]),

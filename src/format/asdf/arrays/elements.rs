@@ -88,15 +88,26 @@ impl Elements {
         Ok(self.truths(content.ok_or_else(Self::unknown_type)?))
     }
 
-    /// Returns the mask of an array of these dimensions, from elements in C order: true where they are not
-    /// zero.
-    fn nonzero(&self, dimensions: &[u64]) -> Result<Self> {
-        let content = match self.datatype {
-            Datatype::Scalar(Scalar::Bool8) => self.content.clone(),
-            _ => masks::not_zero(self.content.clone(), self.datatype.size().ok_or_else(Self::unknown_type)?),
+    /// Returns the mask of an array, from elements in C order: true where they are not zero. A structured mask
+    /// has a boolean for each field.
+    fn nonzero(&self, of: &Self) -> Result<Self> {
+        let (datatype, item, content) = match &self.datatype {
+            Datatype::Structured(_) => {
+                let sizes = self.datatype.value_sizes(MOST_VALUES).ok_or_else(Self::unknown_type)?;
+                let content = match self.datatype.is_of_bools() {
+                    true => self.content.clone(),
+                    false => masks::values_not_zero(self.content.clone(), &sizes)?,
+                };
+                (of.datatype.of_mask(), sizes.len() as u64, content)
+            }
+            Datatype::Scalar(Scalar::Bool8) => (self.datatype.clone(), 1, self.content.clone()),
+            datatype => {
+                let size = datatype.size().ok_or_else(Self::unknown_type)?;
+                (Datatype::Scalar(Scalar::Bool8), 1, masks::not_zero(self.content.clone(), size))
+            }
         };
-        let content = masks::broadcast(content, &self.dimensions, dimensions)?;
-        Ok(Self { dimensions: dimensions.to_vec(), ..self.truths(content) })
+        let content = masks::broadcast(content, item, &self.dimensions, &of.dimensions)?;
+        Ok(Self { datatype, dimensions: of.dimensions.clone(), ..self.truths(content) })
     }
 
     /// Reorders the elements so that the last index varies fastest.
@@ -185,8 +196,7 @@ pub(in super::super) fn file_of_mask(
         MaskedBy::Array(mask) => {
             let mask = Origin::of(file, mask);
             let of = origin.elements;
-            origin.elements =
-                of.and_then(|elements| mask.elements?.in_c_order()?.nonzero(&elements.dimensions));
+            origin.elements = of.and_then(|elements| mask.elements?.in_c_order()?.nonzero(&elements));
             origin.blocks.extend(mask.blocks);
             origin.grows |= mask.grows;
             origin.renewal = match (origin.renewal, mask.renewal) {
@@ -200,6 +210,9 @@ pub(in super::super) fn file_of_mask(
     }
     origin.file(make)
 }
+
+/// Maximal number of values of an element of a structured mask.
+const MOST_VALUES: usize = 64 << 10;
 
 /// The elements of an array, and the dependencies of a file made from them.
 struct Origin {

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use super::super::ndarray::{Ndarray, Number};
+use super::super::ndarray::{Datatype, Ndarray, Number};
+use crate::content::shared_path::SharedPath;
 use crate::yaml::event::Mark;
 
 /// An entry at a path.
@@ -16,6 +17,9 @@ pub(in super::super) enum ArrayEntry {
     /// A reference into another file that can't be resolved, with its place in the tree. The entry is a file
     /// that can't be opened.
     Reference(Mark, Arc<str>),
+    /// An alias or a reference, at a place in the tree, to a node that a reference into another file leads to,
+    /// or that contains such references. It becomes a link if that node has an entry.
+    Pending(Mark, SharedPath),
     /// A symbolic link with this target, for an alias or a reference.
     Link(Box<str>),
 }
@@ -38,6 +42,13 @@ pub(in super::super) enum MaskedBy {
     Null,
     /// Elements are masked where another array is not zero. That array may be broadcast.
     Array(Arc<Ndarray>),
+}
+
+impl Masked {
+    /// True if the mask has a boolean for each field of a structured array.
+    pub(in super::super) fn has_fields(&self) -> bool {
+        matches!(&self.by, MaskedBy::Array(mask) if matches!(mask.datatype, Some(Datatype::Structured(_))))
+    }
 }
 
 impl MaskedBy {

@@ -222,7 +222,6 @@ pub(super) fn measure(text: &Arc<TreeText>, inline: &mut Inline, parts_left: &mu
             }
             ArrayPart::Leaf { text, plain, tag } => {
                 rectangle.leaf(counts.len());
-                let (plain, tag) = if tag == Some("!") { (true, None) } else { (plain, tag) };
                 leaves.add(inline.place, text, scalar::type_of(text, plain, tag), tag);
             }
         }

@@ -6,11 +6,16 @@ use std::sync::Arc;
 use super::super::ndarray::{Datatype, Mask, Ndarray, Scalar, Source};
 use super::entry::{ArrayEntry, Masked, MaskedBy};
 use super::masks::can_be_broadcast;
-use super::places::PathsInArrays;
+use super::places::{LONGEST_CHAIN, LinkTarget, PathsInArrays};
 use crate::content::path_folder::Item;
-use crate::content::path_tree::Id;
+use crate::content::path_tree::{Id, PathTree};
 use crate::yaml::event::Mark;
 use crate::yaml::survey::{PathId, Paths, Reference, Step, Survey};
+
+/// Maximal number of nodes that are visited to find those that merge keys bring into other mappings.
+const MOST_MERGED: usize = 1 << 20;
+/// The start of the text.
+const START: Mark = Mark { offset: 0, line: 1, column: 1 };
 
 /// The key of an array's mask.
 const MASK: &str = "mask";
@@ -156,10 +161,74 @@ impl Layout<'_> {
                 self.places.mention(from, to);
             }
         }
+        let merged = self.merged(survey);
+        let mut links = Vec::new();
         for (path, place, to) in mentions() {
-            if let Err(why) = self.take_mention(path, to) {
-                self.lose(path, place, why);
+            let Some(from) = self.places.place(self.paths, path) else { continue };
+            if merged.sources.contains(&from) {
+                continue;
             }
+            if let Some(above) = self.above_mask(path).filter(|above| self.arrays.contains_key(above)) {
+                if let Err(why) = self.link_mask(above, to) {
+                    self.lose(path, place, why);
+                }
+            } else {
+                links.push((from, to, place));
+            }
+        }
+        // Merged nodes have no place of their own in the tree.
+        links.extend(merged.nodes.into_iter().map(|(from, to)| (from, to, START)));
+        // A directory may have nothing but links, so that links to it can be made only after those.
+        for _ in 0..LONGEST_CHAIN {
+            let before = links.len();
+            links.retain(|(from, to, place)| !self.link(*from, *to, *place));
+            if links.len() == before {
+                break;
+            }
+        }
+    }
+
+    /// Finds the nodes that merge keys bring into other mappings, and records each as an alias.
+    fn merged(&mut self, survey: &Survey) -> MergedNodes {
+        let mut merged = MergedNodes::default();
+        if survey.merges.is_empty() {
+            return merged;
+        }
+        let mut children = self.places.by_parent();
+        let mut looked_at = 0;
+        for merge in &survey.merges {
+            let Some(into) = self.node_place(merge.path) else { continue };
+            let mut known = HashSet::new();
+            for source in &merge.sources {
+                merged.sources.extend(self.places.place(self.paths, source.path));
+                let Some(from) = self.node_place(source.target) else { continue };
+                for child in children.get(&from).cloned().unwrap_or_default() {
+                    looked_at += 1;
+                    if looked_at > MOST_MERGED {
+                        self.places.is_full = true;
+                        return merged;
+                    }
+                    let is_new = self.places.key(child).is_some_and(|key| !merge.has_key(&key));
+                    if !is_new || merged.sources.contains(&child) || !self.places.may_be_shown(child) {
+                        continue;
+                    }
+                    let Some(place) = self.places.same_in(into, child) else { continue };
+                    if known.insert(place) {
+                        self.places.mention(place, child);
+                        children.entry(into).or_default().push(place);
+                        merged.nodes.push((place, child));
+                    }
+                }
+            }
+        }
+        merged
+    }
+
+    /// Returns the place of a node that contains others: the root has no component.
+    fn node_place(&mut self, path: Option<PathId>) -> Option<Id> {
+        match path {
+            None => Some(PathTree::ROOT),
+            Some(_) => self.places.place(self.paths, path),
         }
     }
 
@@ -172,36 +241,60 @@ impl Layout<'_> {
         if self.places.has_room_for_reference()
             && let Some(from) = self.places.place(self.paths, path)
         {
-            self.items.push(self.places.file(
-                from,
-                false,
-                ArrayEntry::Reference(place, reference.uri.clone()),
-            ));
+            self.places.announce_reference(from);
+            let entry = ArrayEntry::Reference(place, reference.uri.clone());
+            self.items.push(self.places.file(from, false, entry));
         }
     }
 
-    /// Adds a link for an alias or a reference. For a mask, returns the reason if it can't be shown.
-    fn take_mention(&mut self, path: Option<PathId>, to: Id) -> Result<(), &'static str> {
-        let Some(from) = self.places.place(self.paths, path) else { return Ok(()) };
-        let target = self.places.resolve(to);
-        let mask = target.as_ref().and_then(|target| self.masks.get(target)).cloned();
-        // The boolean is false for a mask that is broadcast: only its broadcast form has a file.
-        let (mask, has_file) = mask.map_or((None, true), |(mask, has_file)| (Some(mask), has_file));
-        let Some(above) = self.above_mask(path).filter(|above| self.arrays.contains_key(above)) else {
-            self.items.extend(match mask.filter(|_| !has_file) {
-                Some(mask) => Some(self.places.file(from, false, ArrayEntry::Array(mask))),
-                None => self.places.link(from, to, false),
-            });
-            return Ok(());
+    /// Adds a link for an alias or a reference at `from`. False if its node has no entry so far.
+    fn link(&mut self, from: Id, to: Id, place: Mark) -> bool {
+        let mask = match self.places.resolve(to) {
+            Some(LinkTarget::Shown(target)) => self.masks.get(&target).cloned(),
+            _ => None,
         };
-        let mask = mask.or_else(|| self.arrays.get(&target?).cloned());
+        let item = match mask {
+            // Of a mask that is broadcast, only the broadcast form has a file.
+            Some((mask, false)) => Some(self.places.file(from, false, ArrayEntry::Array(mask))),
+            _ => self.places.link(from, to, place),
+        };
+        if let Some(item) = &item {
+            self.places.announce_link(from, matches!(item.what, ArrayEntry::Pending(..)));
+        }
+        let is_made = item.is_some();
+        self.items.extend(item);
+        is_made
+    }
+
+    /// Adds the mask of the array at `above`, which is an alias or a reference. Returns the reason if it can't
+    /// be shown.
+    fn link_mask(&mut self, above: Id, to: Id) -> Result<(), &'static str> {
+        let target = match self.places.resolve(to) {
+            Some(LinkTarget::Shown(target)) => target,
+            Some(LinkTarget::Pending(..)) => return Err("it is in another file"),
+            None => return Err("it does not refer to an array"),
+        };
+        // The boolean is false for a mask that is broadcast: only its broadcast form has a file.
+        let (mask, has_file) = match self.masks.get(&target).cloned() {
+            Some((mask, has_file)) => (Some(mask), has_file),
+            None => (self.arrays.get(&target).cloned(), true),
+        };
         let (of, mask) = self.arrays.get(&above).zip(mask).ok_or("it does not refer to an array")?;
         match mask_entry(of, &mask).ok_or("it does not fit the shape of its array")? {
-            ArrayEntry::Array(_) if has_file => self.items.extend(self.places.link(above, to, true)),
+            ArrayEntry::Array(_) if has_file => self.items.extend(self.places.link_to(above, target, true)),
             entry => self.show_mask(above, entry),
         }
         Ok(())
     }
+}
+
+/// Nodes that merge keys bring into other mappings.
+#[derive(Default)]
+struct MergedNodes {
+    /// The places that the nodes get, and their own places.
+    nodes: Vec<(Id, Id)>,
+    /// The places of the values of merge keys.
+    sources: HashSet<Id>,
 }
 
 /// Returns the mask of an array if it is a number, or comes from nulls in an inline array.
@@ -219,11 +312,24 @@ fn own_mask(array: &Ndarray) -> Option<MaskedBy> {
     }
 }
 
-/// Returns the entry of a mask: the array itself if it is a boolean array of the right shape. `None` if it
-/// does not fit.
+/// Returns the entry of a mask: the array itself if it is a boolean array of the right shape, or a structured
+/// one with a boolean for each field. `None` if it does not fit.
 fn mask_entry(of: &Arc<Ndarray>, mask: &Arc<Ndarray>) -> Option<ArrayEntry> {
     let is_bool = mask.datatype == Some(Datatype::Scalar(Scalar::Bool8));
-    if is_bool && mask.shape == of.shape {
+    let is_structured = matches!(mask.datatype, Some(Datatype::Structured(_)));
+    if is_structured {
+        let (fields, of_fields) = mask.datatype.as_ref().zip(of.datatype.as_ref())?;
+        if !fields.has_fields_of(of_fields) {
+            return None;
+        }
+    }
+    let is_of_fields = is_structured
+        && mask
+            .datatype
+            .as_ref()
+            .zip(of.datatype.as_ref())
+            .is_some_and(|(mask, of)| mask.is_of_bools() && mask.of_mask() == of.of_mask());
+    if (is_bool || is_of_fields) && mask.shape == of.shape {
         return Some(ArrayEntry::Array(mask.clone()));
     }
     if let (Some(from), Some(to)) = (&mask.shape, &of.shape)

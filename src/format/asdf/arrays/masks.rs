@@ -26,11 +26,32 @@ pub(super) fn not_zero(elements: Arc<dyn Content>, item: u64) -> Arc<dyn Content
     Arc::new(Truths { elements, item, test: Test::NotZero })
 }
 
-/// Broadcasts booleans in C order from one shape to another, as numpy does for masks.
-pub(super) fn broadcast(mask: Arc<dyn Content>, from: &[u64], to: &[u64]) -> Result<Arc<dyn Content>> {
-    let strides =
-        strides(from, to).ok_or_else(|| Error::damaged("the mask does not fit the shape of its array"))?;
-    Ok(Arc::new(Gather::new(mask, 0, 1, to.iter().copied().zip(strides).collect())?))
+/// Returns a boolean for each value of structured elements: true if it is not zero. `sizes` are the sizes of the
+/// values of an element.
+pub(super) fn values_not_zero(elements: Arc<dyn Content>, sizes: &[u64]) -> Result<Arc<dyn Content>> {
+    let mut ends = Vec::with_capacity(sizes.len());
+    let mut end = 0_u64;
+    for size in sizes {
+        end = end.checked_add(*size).ok_or_else(|| Error::damaged("the elements are too long"))?;
+        ends.push(usize::try_from(end).map_err(|_| Error::damaged("the elements are too long"))?);
+    }
+    Ok(Arc::new(FieldTruths { elements, ends }))
+}
+
+/// Broadcasts elements of `item` booleans in C order from one shape to another, as numpy does for masks.
+pub(super) fn broadcast(
+    mask: Arc<dyn Content>,
+    item: u64,
+    from: &[u64],
+    to: &[u64],
+) -> Result<Arc<dyn Content>> {
+    let unfit = || Error::damaged("the mask does not fit the shape of its array");
+    let item_stride = i64::try_from(item).map_err(|_| unfit())?;
+    let mut dimensions = Vec::with_capacity(to.len());
+    for (len, stride) in to.iter().zip(strides(from, to).ok_or_else(unfit)?) {
+        dimensions.push((*len, stride.checked_mul(item_stride).ok_or_else(unfit)?));
+    }
+    Ok(Arc::new(Gather::new(mask, 0, item, dimensions)?))
 }
 
 /// True if a mask of one shape fits an array of another.
@@ -191,6 +212,70 @@ impl Content for Truths {
     fn soundness(&self) -> Soundness {
         match self.elements.soundness() {
             Soundness::Broken(from) => Soundness::Broken(from / self.item.max(1)),
+            known => known,
+        }
+    }
+
+    fn trouble(&self) -> Option<Error> {
+        self.elements.trouble()
+    }
+}
+
+/// A boolean for each value of structured elements: true if it is not zero.
+#[derive(Debug)]
+struct FieldTruths {
+    elements: Arc<dyn Content>,
+    /// The end of each value in its element.
+    ends: Vec<usize>,
+}
+
+impl FieldTruths {
+    /// Length of an element, in bytes.
+    fn item(&self) -> usize {
+        self.ends.last().copied().unwrap_or_default()
+    }
+}
+
+impl Content for FieldTruths {
+    fn len(&self) -> u64 {
+        let count = self.elements.len().checked_div(self.item() as u64).unwrap_or_default();
+        count.saturating_mul(self.ends.len() as u64)
+    }
+
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<usize> {
+        let wanted = self.len().saturating_sub(offset).min(buf.len() as u64) as usize;
+        let count = self.ends.len() as u64;
+        let mut element = vec![0; self.item()];
+        let mut held = None;
+        for (done, truth) in buf[..wanted].iter_mut().enumerate() {
+            let at = offset + done as u64;
+            if held != Some(at / count) {
+                match read_exact_at(&*self.elements, at / count * self.item() as u64, &mut element) {
+                    Ok(()) => held = Some(at / count),
+                    Err(_) if done > 0 => return Ok(done),
+                    Err(error) => return Err(error),
+                }
+            }
+            let value = (at % count) as usize;
+            let start = value.checked_sub(1).map_or(0, |before| self.ends[before]);
+            *truth = u8::from(element[start..self.ends[value]].iter().any(|byte| *byte != 0));
+        }
+        Ok(wanted)
+    }
+
+    fn ranges(&self) -> Vec<Range<u64>> {
+        self.elements.ranges()
+    }
+
+    fn is_slow(&self) -> bool {
+        true
+    }
+
+    fn soundness(&self) -> Soundness {
+        match self.elements.soundness() {
+            Soundness::Broken(from) => {
+                Soundness::Broken(from / (self.item() as u64).max(1) * self.ends.len() as u64)
+            }
             known => known,
         }
     }

@@ -3,17 +3,20 @@
 use std::cell::Cell;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry as MapEntry;
+use std::ffi::OsStr;
 
 use super::super::external::unescaped;
 use super::entry::ArrayEntry;
 use super::node_paths::{NAMES, NodePaths};
+use crate::content::names::original;
 use crate::content::path_folder::Item;
 use crate::content::path_tree::{Id, PathTree};
+use crate::yaml::event::Mark;
 use crate::yaml::parser::MAX_DEPTH;
 use crate::yaml::survey::{PathId, Paths};
 
 /// Maximal length of a chain of aliases and references, equal to the system's limit for links.
-const LONGEST_CHAIN: usize = 40;
+pub(super) const LONGEST_CHAIN: usize = 40;
 /// Maximal number of components visited in all to resolve aliases and references.
 const MOST_LOOKED_AT: usize = 1 << 26;
 
@@ -37,6 +40,19 @@ enum PlaceEntry {
     Mask,
     /// A directory with arrays.
     Folder,
+    /// A reference into another file.
+    Reference,
+    /// A node without arrays of this file, but with references into other files.
+    WithReferences,
+}
+
+/// The node that an alias or a reference leads to.
+pub(super) enum LinkTarget {
+    /// A node with an entry.
+    Shown(Id),
+    /// The path from a reference into another file on, which decides if there is an entry; or a node that
+    /// contains such references.
+    Pending(Id, Vec<Id>),
 }
 
 /// Paths in `arrays/`.
@@ -96,6 +112,33 @@ impl PathsInArrays {
         self.nodes.insert(place, PlaceEntry::Array);
     }
 
+    /// Records that a reference into another file is at a place.
+    pub(super) fn announce_reference(&mut self, place: Id) {
+        self.announce_link(place, true);
+        self.nodes.insert(place, PlaceEntry::Reference);
+    }
+
+    /// Records that a link is shown at a place, or may be shown if it is `pending`: so are the directories
+    /// above it.
+    pub(super) fn announce_link(&mut self, place: Id, pending: bool) {
+        let entry = if pending { PlaceEntry::WithReferences } else { PlaceEntry::Folder };
+        let mut above = self.paths.tree.parent(place);
+        while let Some(folder) = above.filter(|folder| *folder != PathTree::ROOT) {
+            match self.nodes.entry(folder) {
+                // The directories above it are already recorded.
+                MapEntry::Occupied(known) if *known.get() == PlaceEntry::Folder || *known.get() == entry => {
+                    break;
+                }
+                MapEntry::Occupied(mut known) if *known.get() == PlaceEntry::WithReferences => {
+                    known.insert(entry);
+                }
+                MapEntry::Occupied(_) => {}
+                MapEntry::Vacant(free) => drop(free.insert(entry)),
+            }
+            above = self.paths.tree.parent(folder);
+        }
+    }
+
     /// Records that the mask of an array is at a place.
     pub(super) fn announce_mask(&mut self, place: Id) {
         self.nodes.insert(place, PlaceEntry::Mask);
@@ -118,11 +161,44 @@ impl PathsInArrays {
         set(&mut self.mentions, from.index(), to);
     }
 
-    /// Returns the place of the entry that a path leads to after aliases and references are followed; `None`
-    /// if there is no entry, or if the references are circular.
-    pub(super) fn resolve(&self, place: Id) -> Option<Id> {
-        if self.nodes.contains_key(&place) {
-            return Some(place);
+    /// Returns the target of the alias or reference at a place.
+    pub(super) fn mentioned(&self, place: Id) -> Option<Id> {
+        at_index(&self.mentions, place.index())
+    }
+
+    /// True if a place has an entry, or may have one after aliases and references are followed.
+    pub(super) fn may_be_shown(&self, place: Id) -> bool {
+        self.nodes.contains_key(&place) || self.mentioned(place).is_some()
+    }
+
+    /// Returns all places, by the place above them.
+    pub(super) fn by_parent(&self) -> HashMap<Id, Vec<Id>> {
+        let mut children: HashMap<Id, Vec<Id>> = HashMap::new();
+        for place in self.paths.tree.all() {
+            if let Some(parent) = self.paths.tree.parent(place) {
+                children.entry(parent).or_default().push(place);
+            }
+        }
+        children
+    }
+
+    /// Returns the key of the last component of a place; `None` if the key has several components.
+    pub(super) fn key(&self, place: Id) -> Option<String> {
+        let key = original([OsStr::new(self.paths.tree.component(place))])?;
+        String::from_utf8(key).ok()
+    }
+
+    /// Returns the place that has the last component of `child` in another place.
+    pub(super) fn same_in(&mut self, parent: Id, child: Id) -> Option<Id> {
+        let component = self.paths.tree.component(child).to_owned();
+        self.paths.tree.join(parent, &component)
+    }
+
+    /// Returns the node that a path leads to after aliases and references are followed; `None` if it has no
+    /// entry, or if the references are circular.
+    pub(super) fn resolve(&self, place: Id) -> Option<LinkTarget> {
+        if let Some(target) = self.target_at(place) {
+            return Some(target);
         }
         let mut path = self.paths.tree.prefixes(place);
         for _ in 0..LONGEST_CHAIN {
@@ -135,10 +211,13 @@ impl PathsInArrays {
             for (depth, name) in path.iter().enumerate() {
                 at = at.and_then(|at| self.paths.tree.child(at, *name));
                 let Some(here) = at else { break };
-                mention = mention.or_else(|| Some((depth + 1, at_index(&self.mentions, here.index())?)));
+                if mention.is_none() && self.nodes.get(&here) == Some(&PlaceEntry::Reference) {
+                    return Some(LinkTarget::Pending(here, path[depth + 1..].to_vec()));
+                }
+                mention = mention.or_else(|| Some((depth + 1, self.mentioned(here)?)));
             }
-            if let Some(shown) = at.filter(|at| self.nodes.contains_key(at)) {
-                return Some(shown);
+            if let Some(target) = at.and_then(|at| self.target_at(at)) {
+                return Some(target);
             }
             let (depth, target) = mention?;
             path = [&self.paths.tree.prefixes(target)[..], &path[depth..]].concat();
@@ -146,12 +225,47 @@ impl PathsInArrays {
         None
     }
 
-    /// Returns a link from an alias or reference to its node, if the node has an entry.
-    pub(super) fn link(&mut self, from: Id, to: Id, is_mask: bool) -> Option<Item<ArrayEntry>> {
-        let to = self.resolve(to)?;
+    /// Returns the target at a place that has an entry, or may have one.
+    fn target_at(&self, place: Id) -> Option<LinkTarget> {
+        Some(match self.nodes.get(&place)? {
+            PlaceEntry::Reference | PlaceEntry::WithReferences => LinkTarget::Pending(place, Vec::new()),
+            PlaceEntry::Array | PlaceEntry::Mask | PlaceEntry::Folder => LinkTarget::Shown(place),
+        })
+    }
+
+    /// Returns a link from an alias or reference at a place in the tree to its node, if the node has an entry.
+    pub(super) fn link(&mut self, from: Id, to: Id, place: Mark) -> Option<Item<ArrayEntry>> {
+        match self.resolve(to)? {
+            LinkTarget::Shown(to) => self.link_to(from, to, false),
+            LinkTarget::Pending(to, below) => self.pending(from, (to, below), place),
+        }
+    }
+
+    /// Returns the entry of a link from `from` to a node that may have an entry.
+    fn pending(&mut self, from: Id, (to, below): (Id, Vec<Id>), place: Mark) -> Option<Item<ArrayEntry>> {
+        if from == to && below.is_empty() {
+            return None;
+        }
+        let target = self.paths.tree.shared(to);
+        let target = below.iter().fold(target, |path, name| path.join(self.paths.tree.component(*name)));
+        let len: usize = target.names().iter().map(|name| name.len() + 1).sum();
+        self.has_room_for_link(len).then(|| self.paths.item(from, "", ArrayEntry::Pending(place, target)))
+    }
+
+    /// Counts a link and the length of its target. False if there are too many to show it.
+    fn has_room_for_link(&mut self, target: usize) -> bool {
+        self.links += 1;
+        self.targets += target;
+        let has_room = self.links <= MOST_LINKS && self.targets <= MOST_TARGETS;
+        self.is_full |= !has_room;
+        has_room
+    }
+
+    /// Returns a link to a node with an entry; `None` if it is the node itself: a repeated key that has the
+    /// same value.
+    pub(super) fn link_to(&mut self, from: Id, to: Id, is_mask: bool) -> Option<Item<ArrayEntry>> {
         let shown = *self.nodes.get(&to)?;
-        if self.links >= MOST_LINKS {
-            self.is_full = true;
+        if from == to && !is_mask {
             return None;
         }
         let tree = &self.paths.tree;
@@ -165,20 +279,15 @@ impl PathsInArrays {
         text.push_str(match shown {
             PlaceEntry::Array => ENDING,
             PlaceEntry::Mask => MASK_ENDING,
-            PlaceEntry::Folder => "",
+            PlaceEntry::Folder | PlaceEntry::Reference | PlaceEntry::WithReferences => "",
         });
         let ending = match shown {
-            PlaceEntry::Folder => "",
-            _ if is_mask => MASK_ENDING,
-            _ => ENDING,
+            PlaceEntry::Array | PlaceEntry::Mask if is_mask => MASK_ENDING,
+            PlaceEntry::Array | PlaceEntry::Mask => ENDING,
+            PlaceEntry::Folder | PlaceEntry::Reference | PlaceEntry::WithReferences => "",
         };
-        self.links += 1;
-        self.targets += text.len();
-        if self.targets > MOST_TARGETS {
-            self.is_full = true;
-            return None;
-        }
-        Some(self.paths.item(from, ending, ArrayEntry::Link(text.into())))
+        self.has_room_for_link(text.len())
+            .then(|| self.paths.item(from, ending, ArrayEntry::Link(text.into())))
     }
 }
 

@@ -7,12 +7,14 @@ use super::super::ndarray::{Ndarray, ReferredArray};
 use super::super::view::AsdfFile;
 use super::entry::ArrayEntry;
 use super::places::components_of_pointer;
-use super::survey::surveyed;
+use super::survey::{MOST_ARRAYS, surveyed};
 use crate::content::path_folder::{Child, FolderId, Items};
 use crate::error::{Error, Kind, Result};
 
 /// Maximal length of a chain of references.
 const LONGEST_CHAIN: usize = 16;
+/// Maximal number of nodes that are searched for one reference.
+const MOST_NODES: usize = 1 << 12;
 /// The ending of an array's file.
 pub(super) const ENDING: &str = ".npy";
 const MASK_ENDING: &str = ".mask.npy";
@@ -22,35 +24,96 @@ pub(super) type Below = (Vec<String>, Arc<Ndarray>);
 
 /// Returns the array that a reference leads to.
 pub(super) fn array_of(file: &AsdfFile, elsewhere: &ReferredArray) -> Result<(Arc<AsdfFile>, Arc<Ndarray>)> {
-    let (other, arrays) = follow(file, &elsewhere.uri, &elsewhere.path)?;
-    let array = arrays.into_iter().find(|(path, _)| path.is_empty());
+    let target =
+        find(file.external(&elsewhere.uri)?, [path_in(&elsewhere.uri), elsewhere.path.clone()].concat())?;
+    let array = target.arrays.into_iter().find(|(path, _)| path.is_empty());
     let gone =
         || Error::new(Kind::Unrecognised, format!("there is no longer an array at \"{}\"", elsewhere.uri));
-    Ok((other, array.ok_or_else(gone)?.1))
+    Ok((target.file, array.ok_or_else(gone)?.1))
 }
 
-/// Follows a reference from `file` into another file, and there the path `more`. Returns that file and its
-/// arrays at the path or below.
-pub(super) fn follow(file: &AsdfFile, uri: &str, more: &[String]) -> Result<(Arc<AsdfFile>, Vec<Below>)> {
-    let mut other = file.external(uri)?;
-    let mut path = path_in(uri);
-    path.extend_from_slice(more);
+/// Returns the arrays that a reference from `file` into another file leads to, and the reasons why others are
+/// left out.
+pub(super) fn follow(file: &AsdfFile, uri: &str) -> Result<(Vec<Below>, Vec<String>)> {
+    let mut search = Search::default();
+    search.add(find(file.external(uri)?, path_in(uri))?, &[])?;
+    Ok((search.arrays, search.omissions))
+}
+
+/// A node of another file, after all references and links on the way to it.
+struct FoundNode {
+    file: Arc<AsdfFile>,
+    path: Vec<String>,
+    /// The arrays at the path or below it.
+    arrays: Vec<Below>,
+    /// The links and references below the path, with their paths relative to it.
+    further: Vec<(Vec<String>, NextStep)>,
+}
+
+/// A link or a reference: the next step on the way to a node.
+enum NextStep {
+    /// A path in the same file.
+    Link(Vec<String>),
+    /// A URI, and the rest of the path.
+    Reference(Arc<str>, Vec<String>),
+}
+
+impl NextStep {
+    /// Returns the file and the path that the step leads to.
+    fn target(self, file: Arc<AsdfFile>) -> Result<(Arc<AsdfFile>, Vec<String>)> {
+        match self {
+            Self::Link(path) => Ok((file, path)),
+            Self::Reference(uri, more) => Ok((file.external(&uri)?, [path_in(&uri), more].concat())),
+        }
+    }
+}
+
+/// Finds the node at a path of a file.
+fn find(mut file: Arc<AsdfFile>, mut path: Vec<String>) -> Result<FoundNode> {
     for _ in 0..LONGEST_CHAIN {
-        let next = match look(&surveyed(&other)?.items, &path) {
-            There::Arrays(arrays) => return Ok((other, arrays)),
-            There::Link(target) => {
-                path = target;
-                continue;
-            }
-            There::Reference(uri, more) => {
-                path = path_in(&uri);
-                path.extend(more);
-                uri
-            }
-        };
-        other = other.external(&next)?;
+        match look(&surveyed(&file)?.items, &path) {
+            There::Arrays { arrays, further } => return Ok(FoundNode { file, path, arrays, further }),
+            There::Step(step) => (file, path) = step.target(file)?,
+        }
     }
     Err(Error::new(Kind::Unrecognised, "the chain of references is too long or circular"))
+}
+
+/// The search for all arrays below a node of another file.
+#[derive(Default)]
+struct Search {
+    arrays: Vec<Below>,
+    omissions: Vec<String>,
+    /// The nodes on the way to the present one: a reference to one of them would be endless.
+    above: Vec<(*const AsdfFile, Vec<String>)>,
+    nodes: usize,
+}
+
+impl Search {
+    /// Adds the arrays of a node. `prefix` is the path to the node.
+    fn add(&mut self, target: FoundNode, prefix: &[String]) -> Result<()> {
+        self.nodes += 1;
+        if self.nodes > MOST_NODES || self.arrays.len() > MOST_ARRAYS {
+            return Err(Error::unsupported("too many references follow each other"));
+        }
+        let below = |path: Vec<String>| [prefix, &path].concat();
+        self.arrays.extend(target.arrays.into_iter().map(|(path, array)| (below(path), array)));
+        let this = (Arc::as_ptr(&target.file), target.path);
+        if self.above.len() >= LONGEST_CHAIN || self.above.contains(&this) {
+            return Ok(());
+        }
+        self.above.push(this);
+        for (path, step) in target.further {
+            let path = below(path);
+            match step.target(target.file.clone()).and_then(|(file, path)| find(file, path)) {
+                Ok(further) => self.add(further, &path)?,
+                Err(error) if matches!(error.kind(), Kind::System(_)) => return Err(error),
+                Err(error) => self.omissions.push(format!("{}: {}", path.join("/"), error.message())),
+            }
+        }
+        self.above.pop();
+        Ok(())
+    }
 }
 
 /// Returns the path in the fragment of a reference: the path in the other file.
@@ -60,10 +123,12 @@ fn path_in(uri: &str) -> Vec<String> {
 
 /// The entries at a path or below it.
 enum There {
-    Arrays(Vec<Below>),
-    Link(Vec<String>),
-    /// A reference at the start of the path, and the rest of the path.
-    Reference(Arc<str>, Vec<String>),
+    Arrays {
+        arrays: Vec<Below>,
+        further: Vec<(Vec<String>, NextStep)>,
+    },
+    /// A link or a reference on the way.
+    Step(NextStep),
 }
 
 fn look(items: &Items<ArrayEntry>, path: &[String]) -> There {
@@ -82,23 +147,44 @@ fn look(items: &Items<ArrayEntry>, path: &[String]) -> There {
                 Child::Item(number) => items.get(number).map(|item| &item.what),
             };
             match what {
-                Some(ArrayEntry::Link(text)) => return There::Link([&target(way, text), rest].concat()),
-                Some(ArrayEntry::Reference(_, uri)) => return There::Reference(uri.clone(), rest.to_vec()),
                 Some(ArrayEntry::Array(array)) if rest.is_empty() => arrays.push((Vec::new(), array.clone())),
-                _ => {}
+                Some(entry) => {
+                    if let Some(step) = step(entry, way, rest) {
+                        return There::Step(step);
+                    }
+                }
+                None => {}
             }
         }
     }
+    let mut further = Vec::new();
     let below = here.map_or(0..0, |folder| items.numbers_in(folder));
     for item in below.filter_map(|number| items.get(number)) {
-        if let (ArrayEntry::Array(array), Some(stem), false) =
-            (&item.what, item.file.strip_suffix(ENDING), item.file.ends_with(MASK_ENDING))
-        {
-            let folders = item.folder.names().into_iter().skip(path.len());
-            arrays.push((folders.chain([stem]).map(str::to_owned).collect(), array.clone()));
+        if item.file.ends_with(MASK_ENDING) {
+            continue;
+        }
+        let stem = item.file.strip_suffix(ENDING).unwrap_or(&item.file);
+        let way: Vec<String> = item.folder.names().into_iter().chain([stem]).map(str::to_owned).collect();
+        let relative = way.get(path.len()..).unwrap_or_default().to_vec();
+        match &item.what {
+            ArrayEntry::Array(array) => arrays.push((relative, array.clone())),
+            entry => further.extend(step(entry, &way, &[]).map(|step| (relative, step))),
         }
     }
-    There::Arrays(arrays)
+    There::Arrays { arrays, further }
+}
+
+/// Returns the step that a link or a reference at the path `way` makes; `rest` is the path below it.
+fn step(entry: &ArrayEntry, way: &[String], rest: &[String]) -> Option<NextStep> {
+    match entry {
+        ArrayEntry::Link(text) => Some(NextStep::Link([&target(way, text), rest].concat())),
+        ArrayEntry::Pending(_, target) => {
+            let target = target.names().into_iter().map(str::to_owned);
+            Some(NextStep::Link(target.chain(rest.iter().cloned()).collect()))
+        }
+        ArrayEntry::Reference(_, uri) => Some(NextStep::Reference(uri.clone(), rest.to_vec())),
+        ArrayEntry::Array(_) | ArrayEntry::Mask(_) => None,
+    }
 }
 
 /// Returns the path that a link at `from` leads to, without its ending.

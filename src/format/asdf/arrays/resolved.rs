@@ -7,6 +7,7 @@ use super::super::external::split;
 use super::super::ndarray::{Ndarray, ReferredArray, Source};
 use super::super::view::{AsdfFile, MOST_ON_SERVERS};
 use super::entry::ArrayEntry;
+use super::places::LONGEST_CHAIN;
 use super::referred::{Below, ENDING, follow};
 use super::survey::{FoundArrays, MOST_ARRAYS};
 use crate::content::path_folder::{Item, Items};
@@ -16,7 +17,8 @@ use crate::content::shared_path::SharedPath;
 /// Returns `found` with all references into other files resolved.
 pub(super) fn resolved(file: &AsdfFile, found: &FoundArrays) -> FoundArrays {
     let mut resolved = found.clone();
-    let is_reference = |item: &Item<ArrayEntry>| matches!(item.what, ArrayEntry::Reference(..));
+    let is_reference =
+        |item: &Item<ArrayEntry>| matches!(item.what, ArrayEntry::Reference(..) | ArrayEntry::Pending(..));
     if !found.items.iter().any(is_reference) {
         return resolved;
     }
@@ -38,14 +40,19 @@ pub(super) fn resolved(file: &AsdfFile, found: &FoundArrays) -> FoundArrays {
             }
             asked.insert(split(uri).0);
         }
-        let mut new = match follow(file, uri, &[]) {
-            Ok((_, arrays)) if arrays.is_empty() => {
+        let mut new = match follow(file, uri) {
+            Ok((arrays, omissions)) if arrays.is_empty() && omissions.is_empty() => {
                 resolved.note(*place, || {
                     format!("arrays/ leaves out {}: \"{uri}\" does not refer to an array", shown())
                 });
                 continue;
             }
-            Ok((_, arrays)) => arrays.into_iter().map(|below| places.referred(item, uri, below)).collect(),
+            Ok((arrays, omissions)) => {
+                for why in omissions {
+                    resolved.note(*place, || format!("arrays/ leaves out {}/{why}", shown()));
+                }
+                arrays.into_iter().map(|below| places.referred(item, uri, below)).collect()
+            }
             Err(error) => {
                 resolved.note(*place, || format!("{} can't be read: {}", shown(), error.message()));
                 vec![item.clone()]
@@ -62,6 +69,30 @@ pub(super) fn resolved(file: &AsdfFile, found: &FoundArrays) -> FoundArrays {
         }
         new.retain(|item| places.is_free(item));
         items.extend(new);
+    }
+    let mut pending: Vec<&Item<ArrayEntry>> =
+        found.items.iter().filter(|item| matches!(item.what, ArrayEntry::Pending(..))).collect();
+    // A directory may have nothing but such links, so that links to it can be made only after those.
+    for _ in 0..LONGEST_CHAIN {
+        let before = pending.len();
+        pending.retain(|item| {
+            let Some(link) = places.link(item) else { return true };
+            if places.is_free(&link) {
+                items.push(link);
+            }
+            false
+        });
+        if pending.len() == before {
+            break;
+        }
+    }
+    for item in pending {
+        if let ArrayEntry::Pending(place, target) = &item.what {
+            resolved.note(*place, || {
+                let from = item.components().collect::<Vec<_>>().join("/");
+                format!("arrays/ leaves out {from}: there is no array at {}", target.names().join("/"))
+            });
+        }
     }
     resolved.items = Items::new(items);
     resolved
@@ -89,6 +120,31 @@ impl Places {
     fn is_free(&mut self, item: &Item<ArrayEntry>) -> bool {
         let folder = self.tree.add(&item.folder);
         folder.is_some_and(|folder| self.taken.insert((folder, item.file.clone())))
+    }
+
+    /// Returns the link from an alias or a reference to its node; `None` if the node has no entry.
+    fn link(&mut self, item: &Item<ArrayEntry>) -> Option<Item<ArrayEntry>> {
+        let ArrayEntry::Pending(_, target) = &item.what else { return None };
+        let (above, name) = target.split_last()?;
+        let to = self.tree.get(above.names().into_iter())?;
+        let file = format!("{name}{ENDING}");
+        let ending = if self.taken.contains(&(to, file.clone())) {
+            ENDING
+        } else if self.tree.get(target.names().into_iter()).is_some() {
+            ""
+        } else {
+            return None;
+        };
+        let from = self.tree.add(&item.folder)?;
+        let mut way = self.tree.way(from, to);
+        let last = format!("{name}{ending}");
+        way.push(&last);
+        let text = way.join("/").into();
+        Some(Item {
+            folder: item.folder.clone(),
+            file: format!("{}{ending}", item.file),
+            what: ArrayEntry::Link(text),
+        })
     }
 
     /// Returns the entry of an array that a reference leads to.

@@ -18,8 +18,6 @@ pub(super) enum Value<'t> {
 impl<'t> Value<'t> {
     /// Reads a scalar as Python asdf does; `None` for a date, binary data or an invalid number.
     pub(super) fn of(text: &'t str, plain: bool, tag: Option<&str>) -> Option<Self> {
-        // PyYAML resolves a scalar with the tag `!` by its text, even in quotes.
-        let (plain, tag) = if tag == Some("!") { (true, None) } else { (plain, tag) };
         match scalar::type_of(text, plain, tag) {
             Type::Null => Some(Self::Null),
             Type::Bool => scalar::boolean(&text.to_ascii_lowercase()).map(Self::Bool),

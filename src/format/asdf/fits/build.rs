@@ -30,11 +30,12 @@ pub(super) fn of_array(
     }
     let path: Vec<String> = path.iter().map(|part| ascii(part)).collect();
     let name = path.last().map_or("", |name| &name[..name.len().min(LONGEST_TEXT)]);
-    cards.set("EXTNAME", Value::Text(name), "");
     let path = path.join("/");
-    if path.len() + path.matches('\'').count() > LONGEST_TEXT {
+    let continues = |text: &str| text.len() + text.matches('\'').count() > LONGEST_TEXT;
+    if continues(name) || continues(&path) || unit.is_some_and(continues) {
         cards.set("LONGSTRN", Value::Text("OGIP 1.0"), "long texts continue in CONTINUE cards");
     }
+    cards.set("EXTNAME", Value::Text(name), "");
     cards.set("ASDFPATH", Value::Text(&path), "");
     if let Some(unit) = unit {
         cards.set("BUNIT", Value::Text(unit), "");

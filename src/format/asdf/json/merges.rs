@@ -43,8 +43,7 @@ impl Merges {
 
 /// True if a scalar is a merge key when it is used as a key.
 pub(super) fn is_merge(text: &str, style: Style, tag: Option<&str>) -> bool {
-    (text == "<<" || tag.is_some())
-        && scalar::type_of(text, style == Style::Plain, tag.filter(|tag| *tag != "!")) == Type::Merge
+    (text == "<<" || tag.is_some()) && scalar::type_of(text, style == Style::Plain, tag) == Type::Merge
 }
 
 /// True if a text may contain a merge key.

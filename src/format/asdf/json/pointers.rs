@@ -47,6 +47,16 @@ impl Pointers {
         pointer
     }
 
+    /// True if there is a node at a path.
+    pub(super) fn has(&self, path: &str) -> bool {
+        self.places.contains_key(path)
+    }
+
+    /// True if a pointer still leads to its node.
+    pub(super) fn is_valid(&self, pointer: &Pointer) -> bool {
+        self.places.get(&pointer.path).is_some_and(|place| place.id == pointer.id)
+    }
+
     /// Records that a reference with `pointer` is written. False if `pointer` no longer leads to its node.
     pub(super) fn mention(&mut self, pointer: &Pointer) -> bool {
         let place = self.places.get_mut(&pointer.path).filter(|place| place.id == pointer.id);

@@ -21,8 +21,6 @@ pub(super) enum Json<'t> {
 
 /// Converts a scalar with this text, style and resolved tag.
 pub(super) fn of<'t>(text: &'t str, style: Style, tag: Option<&str>) -> Json<'t> {
-    // PyYAML ignores the tag `!`.
-    let tag = tag.filter(|tag| *tag != "!");
     let looks = scalar::type_of(text, style == Style::Plain, tag);
     let as_text = || Json::Text(Cow::Borrowed(text));
     match looks {
@@ -31,7 +29,7 @@ pub(super) fn of<'t>(text: &'t str, style: Style, tag: Option<&str>) -> Json<'t>
             Some(truth) => Json::Bare(Cow::Borrowed(if truth { "true" } else { "false" })),
             None => as_text(),
         },
-        Type::Int => integer(text).map_or_else(|| Json::Typed(text.to_owned(), "int"), Json::Bare),
+        Type::Int => scalar::decimal(text).map_or_else(|| Json::Typed(text.to_owned(), "int"), Json::Bare),
         Type::Float => match scalar::float(text) {
             Some(value) if value.is_finite() => Json::Bare(format!("{value:?}").into()),
             Some(_) => Json::NotFinite(text),
@@ -43,25 +41,6 @@ pub(super) fn of<'t>(text: &'t str, style: Style, tag: Option<&str>) -> Json<'t>
         Type::Binary => Json::Text(text.split_ascii_whitespace().collect()),
         Type::Merge | Type::Value | Type::Str | Type::Other => as_text(),
     }
-}
-
-/// Converts an integer to decimal. Beyond 128 bits, only decimal integers are converted.
-fn integer(text: &str) -> Option<Cow<'_, str>> {
-    let digits = text.strip_prefix('-').unwrap_or(text).as_bytes();
-    if matches!(digits, [b'1'..=b'9', rest @ ..] if rest.iter().all(u8::is_ascii_digit)) {
-        return Some(Cow::Borrowed(text));
-    }
-    if let Some(value) = scalar::integer(text) {
-        return Some(value.to_string().into());
-    }
-    let digits: String = text.chars().filter(|char| *char != '_').collect();
-    let (sign, digits) = match digits.strip_prefix('-') {
-        Some(rest) => ("-", rest),
-        None => ("", digits.strip_prefix('+').unwrap_or(&digits)),
-    };
-    let is_decimal =
-        !digits.starts_with('0') && !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
-    is_decimal.then(|| format!("{sign}{digits}").into())
 }
 
 impl Json<'_> {

@@ -46,6 +46,9 @@ fn scalars_are_what_python_asdf_reads() {
         ("'5'", json!("5")),
         ("!!str 5", json!("5")),
         ("! 5", json!(5)),
+        ("! '12'", json!(12)),
+        ("! '2001-12-14 21:59:43+00:00'", json!("2001-12-14T21:59:43+00:00")),
+        ("! ''", json!(null)),
         ("!!int '3'", json!(3)),
         ("!!float 3", json!(3.0)),
         ("!!bool yES", json!(true)),
@@ -200,6 +203,26 @@ fn no_reference_leads_to_another_value_than_its_own() {
         ),
     ] {
         assert_eq!(json(nodes), expected, "{nodes}");
+    }
+}
+
+/// The form of weldx: anchors on keys and values.
+#[test]
+fn a_repeated_key_with_the_node_that_it_has_already_is_one_member() {
+    let list = json!({"v": [1]});
+    for (nodes, expected) in [
+        ("{a: {&k v: &x [1], u: 2, *k : *x}}", json!({"a": {"v": [1], "u": 2}})),
+        ("{a: {v: &x [1], v: *x, w: *x}}", json!({"a": {"v": [1], "w": {"$ref": "#/a/v"}}})),
+        ("{a: &x {v: [1]}, b: *x, a: *x}", json!({"a": list, "b": {"$ref": "#/a"}})),
+        ("{1: &x [1], true: *x}", json!({"1": [1]})),
+        ("{x: &x {v: &y [1], v: *y}, z: {<<: *x}}", json!({"x": list, "z": {"v": {"$ref": "#/x/v"}}})),
+    ] {
+        assert_eq!(json(nodes), expected, "{nodes}");
+        assert_eq!(tagged(nodes), expected, "{nodes}");
+        assert_eq!(
+            text(nodes, false).unwrap().matches("\"v\":").count(),
+            expected.to_string().matches("\"v\":").count()
+        );
     }
 }
 

@@ -81,8 +81,17 @@ struct Level {
     members: Option<Members>,
     /// The name of the last key, if a merge key needs it.
     key: Box<str>,
+    /// A repeated key whose name is not written yet: its value may be an alias of its first value.
+    repeated: Option<RepeatedKey>,
     /// The numbers among the keys.
     numbers: Numbers,
+}
+
+/// A key of a mapping that has this key already, with a value that has an anchor.
+#[derive(Debug)]
+struct RepeatedKey {
+    name: Box<str>,
+    place: Mark,
 }
 
 impl Writer {
@@ -125,6 +134,16 @@ impl Writer {
     /// A key that is not a scalar, an alias without an anchor, or a second document.
     pub(super) fn take(&mut self, event: &Event<'_>) -> Result<()> {
         let place = event.start;
+        if let Some(level) = self.levels.last_mut()
+            && let Some(repeated) = level.repeated.take()
+        {
+            if self.is_node_here(event.what) {
+                // The member has this value already.
+                self.end_value();
+                return Ok(());
+            }
+            self.begin_member(&repeated.name, repeated.place)?;
+        }
         match event.what {
             What::StreamStart | What::StreamEnd | What::DocumentEnd { .. } => Ok(()),
             What::DocumentStart { .. } if self.documents > 0 => refused("a second document begins", place),
@@ -188,12 +207,36 @@ impl Writer {
         if level.members.is_some() {
             level.key = name.into();
         }
-        self.member(name);
         self.path.push('/');
         self.path.push_str(&in_pointer(name));
-        match self.pointers.replace(&self.path) {
-            true => Ok(()),
-            false => refused("a key is repeated, and its first value has an anchor with aliases", place),
+        if self.pointers.has(&self.path) {
+            if let Some(level) = self.levels.last_mut() {
+                level.repeated = Some(RepeatedKey { name: name.into(), place });
+            }
+            return Ok(());
+        }
+        self.begin_member(name, place)
+    }
+
+    /// True if an event is an alias of the node at the present path.
+    fn is_node_here(&self, what: What<'_>) -> bool {
+        let What::Alias(anchor) = what else { return false };
+        match self.anchors.get(anchor) {
+            Some(Anchored::Node(pointer, _)) => {
+                *pointer.path == *self.path && self.pointers.is_valid(pointer)
+            }
+            _ => false,
+        }
+    }
+
+    /// Writes the name of the member whose path is the present one. References into an earlier member of this
+    /// name are no longer valid.
+    fn begin_member(&mut self, name: &str, place: Mark) -> Result<()> {
+        self.member(name);
+        if self.pointers.replace(&self.path) {
+            Ok(())
+        } else {
+            refused("a key is repeated, and its first value has an anchor with aliases", place)
         }
     }
 
@@ -271,7 +314,7 @@ impl Writer {
 
     fn scalar_value(&mut self, json: &Json<'_>, tag: Option<&str>) {
         let implied = json.implied_tag();
-        let tag = tag.filter(|tag| *tag != "!").or(implied.as_deref()).filter(|_| self.tags == Tags::Kept);
+        let tag = tag.or(implied.as_deref()).filter(|_| self.tags == Tags::Kept);
         match tag {
             Some(tag) => {
                 self.open_tag(tag);
@@ -346,7 +389,7 @@ impl Writer {
             let anchored = Anchored::Node(self.pointers.add(&self.path), mapping);
             self.remember(anchor, anchored, place)?;
         }
-        let tag = tag.filter(|tag| *tag != "!" && self.tags == Tags::Kept);
+        let tag = tag.filter(|_| self.tags == Tags::Kept);
         if let Some(tag) = tag {
             self.open_tag(tag);
         }

@@ -126,6 +126,69 @@ impl Datatype {
         }
     }
 
+    /// Returns the type of a mask with a boolean for each field, as `numpy.ma.make_mask_descr` does.
+    pub fn of_mask(&self) -> Self {
+        match self {
+            Self::Scalar(_) => Self::Scalar(Scalar::Bool8),
+            Self::Structured(fields) => {
+                let of_mask = |field: &Field| Field {
+                    datatype: field.datatype.of_mask(),
+                    byteorder: None,
+                    ..field.clone()
+                };
+                Self::Structured(fields.iter().map(of_mask).collect())
+            }
+            Self::Unknown => Self::Unknown,
+        }
+    }
+
+    /// True if two types have the same fields, except for names and types of their values.
+    pub fn has_fields_of(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Scalar(_), Self::Scalar(_)) => true,
+            (Self::Structured(own), Self::Structured(others)) => {
+                let is_like = |(own, other): (&Field, &Field)| {
+                    own.shape == other.shape && own.datatype.has_fields_of(&other.datatype)
+                };
+                own.len() == others.len() && own.iter().zip(others).all(is_like)
+            }
+            _ => false,
+        }
+    }
+
+    /// True if all values are booleans.
+    pub fn is_of_bools(&self) -> bool {
+        match self {
+            Self::Scalar(scalar) => *scalar == Scalar::Bool8,
+            Self::Structured(fields) => fields.iter().all(|field| field.datatype.is_of_bools()),
+            Self::Unknown => false,
+        }
+    }
+
+    /// Returns the sizes of all values of an element, in order; `None` if there are more than `most`.
+    pub fn value_sizes(&self, most: usize) -> Option<Vec<u64>> {
+        match self {
+            Self::Scalar(scalar) => Some(vec![scalar.size()?]),
+            Self::Structured(fields) => {
+                let mut sizes = Vec::new();
+                for field in fields {
+                    let one = field.datatype.value_sizes(most)?;
+                    let count =
+                        field.shape.iter().try_fold(1_u64, |product, len| product.checked_mul(*len))?;
+                    let len = usize::try_from(count).ok()?.checked_mul(one.len())?;
+                    if len.checked_add(sizes.len())? > most {
+                        return None;
+                    }
+                    for _ in 0..count {
+                        sizes.extend_from_slice(&one);
+                    }
+                }
+                Some(sizes)
+            }
+            Self::Unknown => None,
+        }
+    }
+
     /// Reads a `datatype`. In `old` trees its fields may have a `dtype` instead.
     pub(super) fn read(value: &TreeNode, old: bool) -> Result<Self> {
         Self::read_within(value, old, DEEPEST)

@@ -4,9 +4,9 @@ use std::hash::BuildHasher;
 
 use super::{Surveyor, shorten};
 use crate::yaml::event::Mark;
-use crate::yaml::scalar::Type;
-use crate::yaml::scalar::readings;
+use crate::yaml::scalar::{self, Type, readings};
 use crate::yaml::survey::Wrong;
+use crate::yaml::survey::frame::PairList;
 use crate::yaml::survey::sample::HASHER;
 
 impl Surveyor<'_, '_> {
@@ -27,7 +27,12 @@ impl Surveyor<'_, '_> {
     /// Takes a scalar as a key of the innermost mapping. Returns its hash.
     pub(super) fn scalar_key(&mut self, place: Mark, text: &str, looks: Type) -> Option<u64> {
         let hash = self.key_hash(text, looks);
-        if looks == Type::Other {
+        let is_hashable = match self.frames.last().and_then(|frame| frame.pair) {
+            None => looks != Type::Other,
+            Some(PairList::OrderedMap) => !matches!(looks, Type::Other | Type::Merge | Type::Value),
+            Some(PairList::Pairs) => true,
+        };
+        if !is_hashable {
             let what = "a key has a custom tag, which Python can't hash".to_owned();
             self.find(Wrong::UnhashableKey, place, text, what);
         }
@@ -36,12 +41,19 @@ impl Surveyor<'_, '_> {
             _ => None,
         };
         let Some(frame) = self.frames.last_mut() else { return hash };
-        frame.merges = looks == Type::Merge;
+        frame.merges = looks == Type::Merge && frame.pair.is_none();
+        frame.has_merges |= frame.merges;
+        frame.at_value = looks == Type::Value;
         frame.key_hash = hash.unwrap_or_default();
         frame.telling |= bit.map_or(0, |bit| 1 << bit);
         frame.key.clear();
-        frame.key.push_str(text);
-        if let Some(hash) = hash {
+        match looks {
+            Type::Str => frame.key.push_str(text),
+            _ => frame.key.push_str(&scalar::key_name(text, looks)),
+        }
+        if let Some(hash) = hash
+            && !frame.merges
+        {
             self.remember_key(place, hash);
         }
         hash
@@ -57,8 +69,12 @@ impl Surveyor<'_, '_> {
         }
     }
 
-    /// Records the finding that a collection is a key.
+    /// Records the finding that a collection is a key. In `!!pairs`, which PyYAML reads as a list of tuples, it
+    /// may be one.
     pub(super) fn unhashable(&mut self, place: Mark) {
+        if self.frames.last().is_some_and(|frame| frame.pair == Some(PairList::Pairs)) {
+            return;
+        }
         let what = "a key is a sequence or a mapping, which Python can't hash".to_owned();
         self.find(Wrong::UnhashableKey, place, "", what)
     }

@@ -6,9 +6,6 @@ use crate::yaml::event::Mark;
 use crate::yaml::scalar::Type;
 use crate::yaml::survey::{PathId, TreeNode};
 
-/// The tag `!`, which means no tag.
-pub(super) const NO_TAG: &str = "!";
-
 /// A node with an anchor.
 #[derive(Debug)]
 pub(super) struct Anchored {
@@ -20,6 +17,8 @@ pub(super) struct Anchored {
     pub(super) key: Option<u64>,
     /// The node itself, if it has ended and is small.
     pub(super) value: Option<Rc<TreeNode>>,
+    /// The reason why the node is invalid for its tag, if PyYAML does not construct the node where it stands.
+    pub(super) unfit: Option<&'static str>,
 }
 
 /// The properties of a node that its aliases need.
@@ -37,16 +36,8 @@ pub(super) enum Outline {
 /// The properties of a node in the text.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Properties<'a> {
-    /// The tag, unless it is `!`.
     pub(super) tag: Option<&'a str>,
     pub(super) anchor: Option<&'a str>,
-}
-
-impl<'a> Properties<'a> {
-    /// Returns the properties of a node with this tag, which may be `!`.
-    pub(super) fn new(tag: Option<&'a str>, anchor: Option<&'a str>) -> Self {
-        Self { tag: tag.filter(|tag| *tag != NO_TAG), anchor }
-    }
 }
 
 /// A scalar in the text.

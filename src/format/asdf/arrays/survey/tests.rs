@@ -98,6 +98,10 @@ fn shown(nodes: &str) -> Vec<String> {
         ArrayEntry::Array(_) | ArrayEntry::Mask(_) | ArrayEntry::Reference(..) => {
             item.components().collect::<Vec<_>>().join("/")
         }
+        ArrayEntry::Pending(_, target) => {
+            let path = item.components().collect::<Vec<_>>().join("/");
+            format!("{path} => {}", target.names().join("/"))
+        }
         ArrayEntry::Link(text) => format!("{} -> {text}", item.components().collect::<Vec<_>>().join("/")),
     });
     shown.collect()
@@ -152,6 +156,100 @@ fn references_within_the_file_are_links() {
         "z.npy -> a/~/d/0.npy",
     ];
     assert_eq!(shown(&nodes), expected);
+}
+
+/// Without the other file, such a link is not known to lead anywhere: `=>` stands for a link to be decided.
+#[test]
+fn links_to_references_into_other_files_are_kept_for_later() {
+    let nodes = format!(
+        "out: &out {{$ref: 'o.asdf#/a'}}\nin: {{$ref: '#/out'}}\nalias: *out\nbelow: {{$ref: '#/in/b'}}\n\
+         box: &box {{c: *out}}\nsame: *box\nown: {{k: {0}, l: {{$ref: '#/own/k'}}}}\n\
+         links: {{m: {{$ref: '#/own/k'}}}}\nto_links: {{$ref: '#/links'}}\n",
+        array(0)
+    );
+    let expected = [
+        "alias => out",
+        "below => out/b",
+        "box/c => out",
+        "in => out",
+        "links/m.npy -> ../own/k.npy",
+        "out.npy",
+        "own/k.npy",
+        "own/l.npy -> k.npy",
+        "same => box",
+        "to_links -> links",
+    ];
+    let mut found = shown(&nodes);
+    found.sort();
+    assert_eq!(found, expected);
+}
+
+#[test]
+fn merge_keys_bring_the_arrays_of_other_mappings() {
+    let nodes = format!(
+        "x: &x {{a: {0}, b: {{c: {0}}}, 0x10: {0}, s: 1}}\ny: &y {{<<: *x, b: 1}}\nz: {{<<: [*y, {{a: {0}, d: {0}}}]}}\n\
+         v: &v {{u: {0}}}\nw: {{<<: *x, 16: 1, <<: *v}}\nr: {{$ref: '#/z/a'}}\n",
+        array(0)
+    );
+    let mut found = shown(&nodes);
+    found.sort();
+    let expected = [
+        "r.npy -> x/a.npy",
+        "v/u.npy",
+        "w/a.npy -> ../x/a.npy",
+        "w/b -> ../x/b",
+        "w/u.npy -> ../v/u.npy",
+        "x/16.npy",
+        "x/a.npy",
+        "x/b/c.npy",
+        "y/16.npy -> ../x/16.npy",
+        "y/a.npy -> ../x/a.npy",
+        "z/16.npy -> ../x/16.npy",
+        "z/<</1/a.npy",
+        "z/<</1/d.npy",
+        "z/a.npy -> ../x/a.npy",
+        "z/d.npy -> <</1/d.npy",
+    ];
+    assert_eq!(found, expected);
+}
+
+#[test]
+fn a_repeated_key_with_the_same_node_is_one_array() {
+    let nodes = format!("a: {{&k v: &x {0}, *k : *x}}\nb: &y {{c: {0}}}\nb: *y\n", array(0));
+    assert_eq!(shown(&nodes), ["a/v.npy", "b/c.npy"]);
+}
+
+#[test]
+fn keys_have_the_names_of_their_values() {
+    let nodes =
+        format!("00000000: {{0x10: {0}, 1_000: {0}, yes: {0}, ~: {0}, 1.50: {0}, '007': {0}}}\n", array(0));
+    let expected = ["0/007.npy", "0/1.5.npy", "0/1000.npy", "0/16.npy", "0/null.npy", "0/true.npy"];
+    assert_eq!(shown(&nodes), expected);
+}
+
+#[test]
+fn a_structured_mask_has_the_fields_of_its_array() {
+    let node = |mask: &str| {
+        let fields = "[{name: a, datatype: int8}, {name: b, datatype: [ascii, 3]}]";
+        format!(
+            "!core/ndarray-1.1.0 {{source: 0, datatype: {fields}, byteorder: big, shape: [1], mask: \
+             !core/ndarray-1.1.0 {{source: 1, datatype: {mask}, byteorder: big, shape: [1]}}}}"
+        )
+    };
+    let found = |mask: &str| {
+        let found = found_in(&tree(&format!("x: {}\n", node(mask))), 9, Some(4));
+        found.items.iter().next().map(|item| item.what.clone())
+    };
+    let bools = "[{name: a, datatype: bool8}, {name: b, datatype: bool8}]";
+    assert!(
+        matches!(found(bools), Some(ArrayEntry::Array(mask)) if matches!(mask.datatype, Some(Datatype::Structured(_))))
+    );
+    let bytes = bools.replace("bool8", "int16");
+    assert!(matches!(found(&bytes), Some(ArrayEntry::Mask(mask)) if mask.has_fields()));
+    // Fields that its array does not have.
+    assert!(
+        matches!(found("[{name: a, datatype: bool8}]"), Some(ArrayEntry::Array(array)) if array.source == Source::Block(0))
+    );
 }
 
 #[test]
