@@ -11,6 +11,8 @@ use crate::error::{Error, Kind, Result};
 /// Limits of the pause before the first and the later retries.
 const SHORTEST: Duration = Duration::from_millis(100);
 const LONGEST: Duration = Duration::from_secs(5);
+/// Time after which a cancelled request counts as a failure of the server.
+const NOTICED: Duration = Duration::from_secs(1);
 
 /// A failed request.
 #[derive(Debug)]
@@ -67,9 +69,15 @@ pub(super) fn until<T>(
         if Instant::now() >= deadline {
             return Err(too_late());
         }
+        let begun = Instant::now();
         let failure = match request() {
             Ok(result) => return Ok(result),
-            Err(_) if cancel::is_cancelled() => return Err(interrupted()),
+            Err(_) if cancel::is_cancelled() => {
+                if begun.elapsed() >= NOTICED {
+                    counters.failed(&eio("a program was interrupted while it waited for the server"));
+                }
+                return Err(interrupted());
+            }
             Err(failure) => failure,
         };
         counters.failed(&failure.error);
@@ -116,6 +124,23 @@ mod tests {
             assert!(pause >= SHORTEST / 10 && pause <= LONGEST, "{pause:?}");
         }
         assert!(jittered(0) <= SHORTEST);
+    }
+
+    #[test]
+    fn a_request_that_was_given_up_after_a_while_is_an_error_of_the_server() {
+        for (pause, errors) in [(Duration::ZERO, 0), (NOTICED, 1)] {
+            let (counters, cancel) = (Counters::default(), cancel::Cancel::default());
+            let deadline = Instant::now() + Duration::from_secs(600);
+            let given_up = cancel.clone().watched(|| {
+                until(deadline, &counters, || -> Answer<()> {
+                    std::thread::sleep(pause);
+                    cancel.cancel();
+                    Err(Failure::transient("the server stalls"))
+                })
+            });
+            assert_eq!(given_up.unwrap_err().errno(), libc::EINTR);
+            assert_eq!(counters.now().errors, errors);
+        }
     }
 
     #[test]
