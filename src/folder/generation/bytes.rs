@@ -15,8 +15,9 @@ use std::collections::HashMap;
 use std::fs::File;
 use std::ops::Range;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, Weak};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use super::Usage;
 use super::places::{BytePlace, BytePlaces};
@@ -39,7 +40,10 @@ const AT_REST: Duration = Duration::from_secs(2);
 /// Maximum number of attempts to compare a file that other programs keep changing.
 const ATTEMPTS: usize = 8;
 /// Pause before a file's name is looked up again.
-const RENAMING: Duration = Duration::from_millis(1);
+const PAUSE: Duration = Duration::from_millis(1);
+/// Maximum time that a rename takes to show after the file's ctime has changed, in general and during a save.
+const RENAMING: Duration = Duration::from_millis(50);
+const SAVING: Duration = Duration::from_secs(2);
 
 /// The state of [`FileBytes`], locked for writing.
 type Changing<'a> = Ranked<RwLockWriteGuard<'a, BytesState>>;
@@ -50,6 +54,8 @@ pub(crate) struct FileBytes {
     source: Arc<dyn Source>,
     /// Location that the file was opened by.
     location: Location,
+    /// True from the begin of a save of this mount until its end, whether or not it changes this file.
+    is_saving: AtomicBool,
     state: RwLock<BytesState>,
 }
 
@@ -115,7 +121,7 @@ pub(crate) fn rewritten() -> Error {
 impl FileBytes {
     /// Creates the state for a file opened at `location`, without generations.
     pub(crate) fn new(source: Arc<dyn Source>, location: Location) -> Arc<Self> {
-        Arc::new(Self { source, location, state: RwLock::default() })
+        Arc::new(Self { source, location, is_saving: AtomicBool::new(false), state: RwLock::default() })
     }
 
     /// True if this is the same file as the one with that version, regardless of changes.
@@ -195,14 +201,17 @@ impl FileBytes {
 
     /// True if the file no longer has the name that it was opened by.
     fn has_lost_its_name(&self) -> bool {
-        for _ in 0..ATTEMPTS {
+        let begun = Instant::now();
+        // A save of this mount may be about to give the name to another file.
+        let patience = || if self.is_saving.load(Ordering::Relaxed) { SAVING } else { RENAMING };
+        while begun.elapsed() < patience() {
             match (self.location.stat(), self.version()) {
                 (Ok(named), Ok(own)) if named.source.version.same_file(&own) => {}
                 (Ok(_), _) => return true,
                 (Err(error), _) => return self.location.is_gone(&error),
             }
             // The system changes the file's ctime shortly before a rename shows.
-            std::thread::sleep(RENAMING);
+            std::thread::sleep(PAUSE);
         }
         false
     }
@@ -412,6 +421,11 @@ impl GenerationSource {
         }
     }
 
+    /// Begins a save of the file with this generation.
+    pub(crate) fn begin_save(&self) {
+        self.bytes.is_saving.store(true, Ordering::Relaxed);
+    }
+
     /// Ends a save that began with this generation. `from` is the version of the file that the save was made
     /// for, and `left` the version in which the save left the file. Returns the version that the save's own
     /// changes gave the file; `None` if there are none, or if another program has changed the file since the
@@ -422,6 +436,7 @@ impl GenerationSource {
         left: Option<SourceVersion>,
     ) -> Option<SourceVersion> {
         let is_remote = self.is_slow();
+        self.bytes.is_saving.store(false, Ordering::Relaxed);
         let mut state = self.bytes.change();
         let is_announced = std::mem::take(&mut state.saving);
         (state.writing, state.image) = (false, None);

@@ -53,6 +53,7 @@ impl MountedFile {
         let opened = self.parse(&parsing)?;
         locked(&self.state).saving = Some(opened.generation().clone());
         let source = opened.source.clone();
+        source.begin_save();
         let readers = SaveReaders(source.bytes().clone());
         Ok(Saving { mounted: self, source, readers, _parsing: parsing })
     }

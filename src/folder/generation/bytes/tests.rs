@@ -204,3 +204,22 @@ fn a_change_of_permissions_is_a_change_as_long_as_the_file_has_its_name() {
     std::fs::hard_link(test.path(), test.folder.path().join("b.asdf")).unwrap();
     assert_eq!(data(&source), None);
 }
+
+#[test]
+fn the_ctime_may_change_before_a_save_gives_the_name_to_another_file() {
+    let test = Test::new();
+    let (source, _container) = test.generation();
+    source.begin_save();
+    std::fs::hard_link(test.path(), test.folder.path().join("b.asdf")).unwrap();
+    let new = test.folder.path().join("new");
+    std::fs::write(&new, content(b'2')).unwrap();
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            std::thread::sleep(Duration::from_millis(200));
+            std::fs::rename(new, test.path()).unwrap();
+        });
+        assert_eq!(data(&source), Some(b'1'));
+    });
+    assert_eq!(source.end_save(None, None), None);
+    assert!(source.is_whole());
+}
