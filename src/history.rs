@@ -2,10 +2,13 @@
 //!
 //! ```text
 //! $XDG_STATE_HOME/asdf-mount/history/
-//!   survey-galaxy.asdf-KEY-PATH/                    0700: a bucket, the texts of one file
-//!     00000017-2026-11-23T10-36-37Z-TAG.yaml        0600: an entry: a line about a save, then the text
+//!   KEY/                                            0700: a bucket, the texts of one file
+//!     00000017-2026-11-23T10-36-37Z-PATH-TAG-TIME.yaml   0600: an entry: a line about a save, then the text
+//!   .by-path/PATH/KEY                               empty: the file of this bucket was saved at this path
 //!   .size                                           the size of all entries in bytes
 //! ```
+//!
+//! The texts of a file are found without listing the buckets of others: by its key, or by its path.
 //!
 //! - `file_id`: KEY and PATH, by which the bucket of a file is found
 //! - `bucket`: the files of a bucket, and their limits; `entry`: the bytes of an entry
@@ -14,11 +17,12 @@
 //! A save writes its entry before it changes the file. If the program is killed, the entry exists completely
 //! or not at all: it is written under a temporary name and renamed. If the save fails, the entry is removed.
 //! An entry whose save did not happen is ignored: its text is still the text of the file. Nothing is synced:
-//! after a power cut the last entries may be missing or torn. A digest reveals torn entries.
+//! after a power cut the last entries may be missing or torn. Their size, and a digest of the text, reveal
+//! that. For a text that is too large, the entry has the line only.
 //!
 //! No program needs a lock. Names of entries contain a random tag, so two machines that share the state
-//! directory never write the same name. No error of the history fails a save: [`History::trouble`] returns
-//! the first one.
+//! directory never write the same name. No error of the history fails a save, except that of `--undo`, which
+//! could not be taken back.
 
 mod bucket;
 mod chain;
@@ -28,7 +32,8 @@ mod file_id;
 use std::ffi::{OsStr, OsString};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use rustix::fs::{AtFlags, Mode, OFlags};
@@ -39,9 +44,10 @@ use crate::source::Time;
 use crate::user_dirs::bound::{self, DIRECTORY, HISTORY};
 use crate::user_dirs::held_dir::HeldDir;
 use crate::user_dirs::{STATE, history_size, is_ours};
-use bucket::Bucket;
+use bucket::{Bucket, FirstLine};
 use chain::Link;
 pub use entry::Digest;
+use entry::Header;
 use file_id::FileId;
 
 /// Maximum number of texts of a file.
@@ -55,15 +61,8 @@ const ATTEMPTS: usize = 3;
 #[derive(Debug)]
 pub struct History {
     dir: HeldDir,
-    trouble: Mutex<FirstError>,
-}
-
-/// The first error of keeping a text, until [`History::trouble`] returns it.
-#[derive(Debug)]
-enum FirstError {
-    None,
-    New(Error),
-    Told,
+    /// True once an error of keeping a text was reported.
+    has_warned: AtomicBool,
 }
 
 /// A text that a save is about to replace.
@@ -88,6 +87,11 @@ pub struct KeptText<'a> {
     size: u64,
     /// Number of the file's older texts.
     older: usize,
+    /// The digest of the file's path.
+    path: OsString,
+    /// The path that the file had at the save before this one, if another.
+    left_path: Option<String>,
+    is_omitted: bool,
 }
 
 /// A save in the history of a file.
@@ -105,6 +109,8 @@ pub struct Save {
     pub new: Digest,
     /// True if each change of the text from this save to the present text is a save in this history.
     pub is_own: bool,
+    /// True if the text that the save replaced was too large to be kept.
+    pub is_omitted: bool,
     /// The name of the directory with the file's texts, and the name of this save's file there.
     place: (OsString, OsString),
 }
@@ -127,19 +133,21 @@ impl History {
     }
 
     fn of(dir: HeldDir) -> Self {
-        Self { dir, trouble: Mutex::new(FirstError::None) }
+        Self { dir, has_warned: AtomicBool::new(false) }
     }
 
-    /// Keeps a text that a save is about to replace. Returns `None` if that fails, or if the text is too
-    /// large.
-    pub fn keep(&self, replaced: &Replaced<'_>) -> Option<KeptText<'_>> {
-        self.try_to_keep(replaced).unwrap_or_else(|error| {
-            let mut trouble = self.trouble.lock().unwrap_or_else(PoisonError::into_inner);
-            if matches!(*trouble, FirstError::None) {
-                *trouble = FirstError::New(error.of(self.dir.path()));
-            }
-            None
-        })
+    /// Keeps a text that a save is about to replace.
+    ///
+    /// # Errors
+    /// The text can't be written to the state directory, or its directory can't be read.
+    pub fn keep(&self, replaced: &Replaced<'_>) -> Result<KeptText<'_>> {
+        self.try_to_keep(replaced)
+            .map_err(|error| error.of(self.dir.path()).within("the replaced text is not kept in the history"))
+    }
+
+    /// True at the first call: an error of [`keep`](Self::keep) is reported once.
+    pub fn warns(&self) -> bool {
+        !self.has_warned.swap(true, Ordering::Relaxed)
     }
 
     /// Returns the state directory, and the directory of replaced texts in it. Creates the latter if
@@ -162,47 +170,59 @@ impl History {
         Ok((state, opened))
     }
 
-    fn try_to_keep(&self, replaced: &Replaced<'_>) -> Result<Option<KeptText<'_>>> {
+    fn try_to_keep(&self, replaced: &Replaced<'_>) -> Result<KeptText<'_>> {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let time = (i64::try_from(now.as_secs()).unwrap_or(i64::MAX), now.subsec_nanos());
-        let bytes = entry::bytes(replaced.old, replaced.new, time, replaced.program);
-        if bytes.len() as u64 > MOST_BYTES {
-            return Ok(None);
-        }
         let id = FileId::of(replaced.file.0, replaced.file.1)?;
+        let mut header = Header {
+            time: (i64::try_from(now.as_secs()).unwrap_or(i64::MAX), now.subsec_nanos()),
+            program: replaced.program.map(entry::program_name),
+            old: Digest::of(replaced.old),
+            new: Digest::of(replaced.new),
+            since: id.since,
+            is_omitted: replaced.old.len() as u64 > MOST_BYTES,
+        };
+        let mut bytes = entry::bytes(&header, replaced.old);
+        if bytes.len() as u64 > MOST_BYTES {
+            header.is_omitted = true;
+            bytes = entry::bytes(&header, replaced.old);
+        }
         let mut attempts = 1;
         loop {
-            match self.write(&id, time.0, &bytes) {
+            match self.write(&id, &header, &bytes) {
                 Err(error) if error.errno() == libc::ENOENT && attempts < ATTEMPTS => attempts += 1,
-                written => return written.map(Some),
+                written => return written,
             }
         }
     }
 
     /// Writes an entry into the directory with a file's texts.
-    fn write(&self, id: &FileId, seconds: i64, bytes: &[u8]) -> Result<KeptText<'_>> {
-        let bucket = Bucket::of(&self.open_dir(true)?.1, id)?;
-        let (name, older) = bucket.new_name(seconds);
-        bucket.write(&name, bytes)?;
-        Ok(KeptText { history: self, bucket, name, size: bytes.len() as u64, older })
-    }
-
-    /// Returns the first error of keeping a text, once.
-    pub fn trouble(&self) -> Option<Error> {
-        let mut trouble = self.trouble.lock().unwrap_or_else(PoisonError::into_inner);
-        match &*trouble {
-            FirstError::New(_) => match std::mem::replace(&mut *trouble, FirstError::Told) {
-                FirstError::New(error) => Some(error.within("the replaced text is not kept in the history")),
-                _ => None,
-            },
-            _ => None,
+    fn write(&self, id: &FileId, header: &Header, bytes: &[u8]) -> Result<KeptText<'_>> {
+        let dir = self.open_dir(true)?.1;
+        let bucket = Bucket::of(&dir, id)?;
+        let entries = bucket.entries()?;
+        let last_path = entries.last().map(|(_, last)| last.path.clone());
+        let is_marked = last_path.as_ref().is_some_and(|path| id.path == **path);
+        if !is_marked {
+            bucket::mark(&dir, &id.path, &id.key)?;
         }
+        let name = bucket.new_name(&entries, header.time.0, &id.path);
+        bucket.write(&name, bytes)?;
+        Ok(KeptText {
+            history: self,
+            bucket,
+            name,
+            size: bytes.len() as u64,
+            older: entries.len(),
+            path: id.path.clone(),
+            left_path: last_path.filter(|_| !is_marked),
+            is_omitted: header.is_omitted,
+        })
     }
 
     /// Returns the saves of a file, the last one first. `now` returns the digest of the file's present text.
     ///
     /// # Errors
-    /// The file is gone, or an error of `now`.
+    /// The file is gone, its directory of texts can't be read, or an error of `now`.
     pub fn changes(
         &self,
         file: (BorrowedFd<'_>, &OsStr),
@@ -213,63 +233,90 @@ impl History {
             Err(error) if error.errno() == libc::ENOENT => return Ok(Vec::new()),
             opened => opened?,
         };
-        let (own, others) = Bucket::all_of(&dir, &id);
+        let own = Bucket::open(&dir, &id.key)?;
+        let others = Bucket::others_at(&dir, &id)?;
         if own.is_none() && others.is_empty() {
             return Ok(Vec::new());
         }
-        let own = own.map_or_else(Vec::new, |bucket| links(&bucket));
-        let others: Vec<_> = others.iter().map(links).collect();
-        Ok(chain::changes(now()?, own, others))
+        let own = own.as_ref().map_or_else(|| Ok(Vec::new()), links)?;
+        let others = others.iter().map(links).collect::<Result<_>>()?;
+        Ok(chain::changes(now()?, id.since, own, others))
     }
 
     /// Returns the text that a save replaced.
     ///
     /// # Errors
-    /// The text was removed meanwhile, or is damaged.
+    /// The text was not kept, was removed meanwhile, or is damaged.
     pub fn text(&self, change: &Save) -> Result<Vec<u8>> {
-        let gone = || Error::new(Kind::NotFound, "the text was removed from the history").of(&change.name);
-        let bucket = Bucket::open(&self.open_dir(false)?.1, &change.place.0).ok_or_else(gone)?;
-        let bytes = bucket.read(&change.place.1).ok_or_else(gone)?;
-        let (header, text) = entry::parse(&bytes).ok_or_else(gone)?;
-        if header.old == change.old { Ok(text.to_vec()) } else { Err(gone()) }
+        let not_there = |why: &str| Error::new(Kind::NotFound, why).of(&change.name);
+        if change.is_omitted {
+            let why = format!("the text is larger than {} MiB and is not in the history", MOST_BYTES >> 20);
+            return Err(not_there(&why));
+        }
+        let gone = || not_there("the text was removed from the history");
+        let dir = self.open_dir(false)?.1;
+        let bucket = Bucket::open(&dir, &change.place.0)?.ok_or_else(gone)?;
+        let bytes = bucket.read(&change.place.1)?.ok_or_else(gone)?;
+        match entry::parse(&bytes) {
+            Some((header, text)) if header.old == change.old => Ok(text.to_vec()),
+            _ => Err(not_there("the text in the history is damaged")),
+        }
     }
 }
 
 /// Returns the entries of a directory with a file's texts, the last one first.
-fn links(bucket: &Bucket) -> Vec<Link> {
-    let link = |(name, named): (OsString, bucket::EntryName)| {
-        let bytes = bucket.read(&name).unwrap_or_default();
-        match entry::parse(&bytes) {
-            None => Link::Torn,
-            Some((header, _)) => Link::Whole(Save {
-                name: format!("{}.yaml", named.shown),
-                time: header.time,
-                program: header.program,
-                old: header.old,
-                new: header.new,
-                is_own: false,
-                place: (bucket.name.clone(), name),
-            }),
+fn links(bucket: &Bucket) -> Result<Vec<Link>> {
+    let mut links = Vec::new();
+    for (name, named) in bucket.entries()?.into_iter().rev() {
+        match bucket.first_line(&name)? {
+            FirstLine::Gone => {}
+            FirstLine::Torn => links.push(Link::Torn),
+            FirstLine::Whole(header) => {
+                let save = Save {
+                    name: format!("{}.yaml", named.shown),
+                    time: header.time,
+                    program: header.program,
+                    old: header.old,
+                    new: header.new,
+                    is_own: false,
+                    is_omitted: header.is_omitted,
+                    place: (bucket.key.clone(), name),
+                };
+                links.push(Link::Whole { save: Box::new(save), since: header.since, done: named.done });
+            }
         }
-    };
-    bucket.entries().into_iter().rev().map(link).collect()
+    }
+    Ok(links)
 }
 
 impl KeptText<'_> {
-    /// Ends a successful save: renames the directory of texts if the file has a new inode or path; removes
-    /// the oldest texts beyond the limits.
+    /// True if the text is too large: the history has the save only.
+    pub fn is_omitted(&self) -> bool {
+        self.is_omitted
+    }
+
+    /// Ends a successful save: renames the directory of texts if the file has a new inode; removes the oldest
+    /// texts beyond the limits.
     pub fn saved(self, file: (BorrowedFd<'_>, &OsStr)) {
         let Ok((state, dir)) = self.history.open_dir(false) else { return };
-        let followed = FileId::of(file.0, file.1).map(|id| self.bucket.follow(&dir, &id));
-        let bucket = followed.unwrap_or_else(|_| self.bucket.name.clone());
-        let newest = [OsStr::new(HISTORY), &bucket, &self.name].join(OsStr::new("/"));
+        let (name, bucket) = match FileId::of(file.0, file.1) {
+            Ok(id) => (self.bucket.set_done(self.name, id.changed), self.bucket.follow(&dir, &id)),
+            Err(_) => (self.name, self.bucket.key.clone()),
+        };
+        if let Some(left) = &self.left_path {
+            bucket::unmark(&dir, OsStr::new(left), &self.bucket.key);
+        }
+        let newest = [OsStr::new(HISTORY), &bucket, &name].join(OsStr::new("/"));
         // If the texts of all files together are within the limit of one file, so are the texts of this file.
-        let limit = |noted: Option<u64>| match noted
-            .is_some_and(|bytes| bytes.saturating_add(self.size) <= MOST_BYTES)
-        {
-            true if self.older < MOST_TEXTS => 0,
-            true => self.bucket.limit(MOST_TEXTS, None),
-            false => self.bucket.limit(MOST_TEXTS, Some(MOST_BYTES)),
+        let limit = |noted: Option<u64>| {
+            let is_small = noted.is_some_and(|bytes| bytes.saturating_add(self.size) <= MOST_BYTES);
+            if !is_small {
+                self.bucket.limit(MOST_TEXTS, Some(MOST_BYTES))
+            } else if self.older < MOST_TEXTS {
+                0
+            } else {
+                self.bucket.limit(MOST_TEXTS, None)
+            }
         };
         // Now and then, the texts of all files are trimmed, too.
         if history_size::add(dir.as_fd(), self.size, limit) {
@@ -281,8 +328,10 @@ impl KeptText<'_> {
     pub fn withdraw(self) {
         self.bucket.remove(&self.name);
         let Ok((state, dir)) = self.history.open_dir(false) else { return };
-        // Both directories are removed only if they are empty.
-        let _ = rustix::fs::unlinkat(&dir, &*self.bucket.name, AtFlags::REMOVEDIR);
+        // The directories are removed only if they are empty.
+        if rustix::fs::unlinkat(&dir, &*self.bucket.key, AtFlags::REMOVEDIR).is_ok() {
+            bucket::unmark(&dir, &self.path, &self.bucket.key);
+        }
         let _ = rustix::fs::unlinkat(&*state, HISTORY, AtFlags::REMOVEDIR);
     }
 }

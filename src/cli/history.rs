@@ -65,6 +65,18 @@ impl Saves {
         }
     }
 
+    /// Returns the numbers of lines that save `n` (0 is the last save) removed and added; `None` if a text is
+    /// not in the history, or no longer.
+    fn changed_lines(&self, n: usize) -> Result<Option<(u64, u64)>> {
+        let Some(change) = self.changes.get(n) else { return Ok(None) };
+        let texts = self.before(change).and_then(|before| Ok((before, self.after(n)?.0)));
+        match texts {
+            Ok((before, after)) => Ok(Some(text_diff::changed_lines(&before, &after))),
+            Err(error) if error.kind() == Kind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
     /// Returns the text after save `n` (0 is the last save), and the name of that text.
     fn after(&self, n: usize) -> Result<(Vec<u8>, String)> {
         let later = n.checked_sub(1).and_then(|later| self.changes.get(later));
@@ -97,7 +109,7 @@ struct Row {
     time: String,
     file: Option<String>,
     size: u64,
-    /// Numbers of changed lines; `None` if the text that the save wrote is unknown.
+    /// Numbers of changed lines; `None` if the text before or after the save is not known.
     removed: Option<u64>,
     added: Option<u64>,
     program: Option<String>,
@@ -113,14 +125,12 @@ pub(super) fn log(file: &Path, json: bool) -> Result<u8> {
         // If a save did not lead to the present text, the text that it wrote is known only if the next save
         // replaced that text.
         let known = own || at > 0 && saves.changes.get(at - 1).is_some_and(|later| later.old == change.new);
-        let (removed, added) = match known {
-            true => Some(text_diff::changed_lines(&saves.before(change)?, &saves.after(at)?.0)).unzip(),
-            false => (None, None),
-        };
+        let lines = if known { saves.changed_lines(at)? } else { None };
+        let (removed, added) = lines.unzip();
         rows.push(Row {
             n: own.then_some(at + 1),
             time: instant(change.time),
-            file: own.then(|| change.name.clone()),
+            file: (own && !change.is_omitted).then(|| change.name.clone()),
             size: change.old.len,
             removed,
             added,
@@ -204,6 +214,8 @@ pub(super) fn undo(file: &Path, options: &Options, quiet: bool) -> Result<u8> {
 fn undo_here(file: &Path, context: &EditContext) -> Result<Option<Save>> {
     let mut editor = revise::open(file, context)?;
     editor.set_program(Some("asdf-mount --undo".to_owned()));
+    // Otherwise another --undo would take back one save more, instead of this one.
+    editor.require_history();
     let saves = Saves::of(file)?;
     let change = saves.own().next().ok_or_else(|| saves.missing(file, 1))?;
     let base = TextVersion::of_bytes(&saves.text);

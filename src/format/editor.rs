@@ -247,6 +247,9 @@ pub trait Editor: Send + std::fmt::Debug {
         let _ = program;
     }
 
+    /// Refuses the next saves if the history can't keep the texts that they replace.
+    fn require_history(&mut self) {}
+
     /// Checks a text without writing it; the arguments are as for [`commit`](Self::commit).
     fn check(&mut self, text: &[u8], base: &TextVersion) -> std::result::Result<(), Refusal>;
 

@@ -6,29 +6,44 @@
 //! | the entry's | is the text reached so far | meaning |
 //! |---|---|---|
 //! | new text | yes | the save led to this text; its old text is reached now |
-//! | old text | yes | the save did not happen |
-//! | neither | | another program wrote a text: this and all older entries are of another text |
+//! | old text | yes | the save did not happen, unless entries of other texts are newer |
+//! | neither | | an entry of another text: another program wrote a text since, or an older one was put back |
 //!
 //! A torn entry may stand for any save. After the entries of the file's own directory, another
 //! directory's entries follow if one of their saves wrote the text reached so far.
 
 use super::{Digest, Save};
+use crate::source::Time;
 
 /// An entry of a file's history.
 #[derive(Debug)]
 pub(super) enum Link {
-    Whole(Save),
+    Whole {
+        save: Box<Save>,
+        /// The file was born, or last changed before the save, at this time.
+        since: Time,
+        /// Time at which the save was done; `None` if it is running, or the program was killed.
+        done: Option<Time>,
+    },
     /// An entry that a power cut has torn.
     Torn,
 }
 
 /// Returns the saves of a file with this text, the last one first, then the entries of other texts. `own` and
-/// each of `others` are the entries of one directory, the last one first.
-pub(super) fn changes(now: Digest, own: Vec<Link>, mut others: Vec<Vec<Link>>) -> Vec<Save> {
-    let (mut changes, mut text) = (Vec::new(), Some(now));
+/// each of `others` are the entries of one directory, the last one first. `since` is the time since which the
+/// file exists.
+pub(super) fn changes(now: Digest, since: Time, own: Vec<Link>, mut others: Vec<Vec<Link>>) -> Vec<Save> {
+    let firsts = own.iter().filter_map(|link| match link {
+        Link::Whole { since, .. } => Some(*since),
+        Link::Torn => None,
+    });
+    let since = firsts.fold(since, Time::min);
+    others.retain(|links| may_precede(links, since));
+    let mut changes = Vec::new();
+    let mut text = Some(now);
     let strangers = follow(own, &mut text, &mut changes);
     let begins = |links: &[Link], text| {
-        links.iter().position(|link| matches!(link, Link::Whole(change) if Some(change.new) == text))
+        links.iter().position(|link| matches!(link, Link::Whole { save, .. } if Some(save.new) == text))
     };
     while let Some((bucket, from)) =
         others.iter().enumerate().find_map(|(n, links)| Some((n, begins(links, text)?)))
@@ -36,9 +51,21 @@ pub(super) fn changes(now: Digest, own: Vec<Link>, mut others: Vec<Vec<Link>>) -
         let links = others.swap_remove(bucket).split_off(from);
         follow(links, &mut text, &mut changes);
     }
-    changes.iter_mut().for_each(|change| change.is_own = true);
+    for change in &mut changes {
+        change.is_own = true;
+    }
     changes.extend(strangers);
     changes
+}
+
+/// False if a file that exists since this time is newer than all saves of a directory, and thus another file.
+/// If the program was killed in the last save, that save may have made the file.
+fn may_precede(links: &[Link], since: Time) -> bool {
+    let last = links.iter().find_map(|link| match link {
+        Link::Whole { done, .. } => Some(*done),
+        Link::Torn => None,
+    });
+    last.is_some_and(|done| done.is_none_or(|done| since <= done))
 }
 
 /// Follows the entries of a directory back from a text, `None` for an unknown one. Adds the saves to
@@ -47,16 +74,16 @@ fn follow(links: Vec<Link>, text: &mut Option<Digest>, changes: &mut Vec<Save>) 
     let (mut strangers, before) = (Vec::new(), changes.len());
     for link in links {
         match link {
-            Link::Whole(change) if !strangers.is_empty() => strangers.push(change),
-            Link::Whole(change) if text.is_none_or(|text| text == change.new) => {
-                *text = Some(change.old);
-                changes.push(change);
+            Link::Whole { save, .. } if text.is_none_or(|text| text == save.new) => {
+                *text = Some(save.old);
+                changes.push(*save);
             }
-            Link::Whole(change) if *text != Some(change.old) => strangers.push(change),
+            Link::Whole { save, .. } if *text == Some(save.old) && strangers.is_empty() => {}
+            Link::Whole { save, .. } => strangers.push(*save),
             // A torn entry may stand for any save, so the text before it is unknown. Without a newer entry
             // that led to the present text, the torn entry is skipped.
             Link::Torn if strangers.is_empty() && changes.len() > before => *text = None,
-            Link::Whole(_) | Link::Torn => {}
+            Link::Torn => {}
         }
     }
     strangers
@@ -75,15 +102,19 @@ mod tests {
         let link = |save: &str| {
             let mut texts = save.chars().map(digest);
             match (texts.next(), texts.next()) {
-                (Some(old), Some(new)) => Link::Whole(Save {
-                    name: save.to_owned(),
-                    time: (0, 0),
-                    program: None,
-                    old,
-                    new,
-                    is_own: false,
-                    place: Default::default(),
-                }),
+                (Some(old), Some(new)) => {
+                    let save = Save {
+                        name: save.to_owned(),
+                        time: (5, 0),
+                        program: None,
+                        old,
+                        new,
+                        is_own: false,
+                        is_omitted: false,
+                        place: Default::default(),
+                    };
+                    Link::Whole { save: Box::new(save), since: (4, 0), done: Some((5, 0)) }
+                }
                 _ => Link::Torn,
             }
         };
@@ -103,6 +134,9 @@ mod tests {
             // Another program wrote x.
             ('x', "bc ab", &[], "(bc ab)"),
             ('d', "xd bc ab", &[], "xd (bc ab)"),
+            // An older text was put back, and saved again.
+            ('b', "cd bc ab", &[], "ab (cd bc)"),
+            ('e', "be cd bc ab", &[], "be ab (cd bc)"),
             // A power cut tore an entry.
             ('d', "cd ? ab", &[], "cd ab"),
             ('x', "? ab", &[], "(ab)"),
@@ -112,7 +146,7 @@ mod tests {
             ('d', "", &["bc ab"], ""),
         ] {
             let others = others.iter().map(|saves| bucket(saves)).collect();
-            let found = changes(digest(now), bucket(own), others);
+            let found = changes(digest(now), (4, 0), bucket(own), others);
             let shown = |own: bool| {
                 let changes = found.iter().filter(|change| change.is_own == own);
                 changes.map(|change| change.name.as_str()).collect::<Vec<_>>().join(" ")
@@ -121,5 +155,28 @@ mod tests {
             let strangers = if strangers.is_empty() { strangers } else { format!("({strangers})") };
             assert_eq!(format!("{} {strangers}", shown(true)).trim(), expected, "{now} {own}");
         }
+    }
+
+    #[test]
+    fn a_file_born_after_the_last_save_is_another_file() {
+        let found = |since, own: &str, done| {
+            let mut other = bucket("bc ab");
+            if let Some(Link::Whole { done: last, .. }) = other.first_mut() {
+                *last = done;
+            }
+            let mut own = bucket(own);
+            for link in &mut own {
+                if let Link::Whole { since: of_link, .. } = link {
+                    *of_link = since;
+                }
+            }
+            changes(digest(if own.is_empty() { 'c' } else { 'd' }), since, own, vec![other]).len()
+        };
+        assert_eq!(found((5, 0), "", Some((5, 0))), 2);
+        assert_eq!(found((5, 1), "", Some((5, 0))), 0);
+        assert_eq!(found((5, 0), "cd", Some((5, 0))), 3);
+        assert_eq!(found((5, 1), "cd", Some((5, 0))), 1);
+        // The program was killed in the save that made the file.
+        assert_eq!(found((6, 0), "", None), 2);
     }
 }

@@ -7,8 +7,9 @@
 //! number. On a file system that machines share (NFS, SMB, sshfs) its name `server:path` stands for both
 //! machine and file system, so that all machines find the bucket; times of birth are left out there.
 //!
-//! The path is a digest of the machine and the absolute path. It finds the bucket of a file that was restored,
-//! or copied back, under its old name. Such a file has another inode.
+//! The path is a digest of the machine and the absolute path. It finds the bucket of a file that was restored
+//! under its old name. Such a file has another inode. A file that is newer than the last save of that bucket
+//! is another file.
 
 use std::ffi::{OsStr, OsString};
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -20,26 +21,30 @@ use rustix::fs::{AtFlags, StatxFlags};
 use twox_hash::XxHash3_128;
 
 use crate::error::Result;
-use crate::source::storage;
-use crate::user_dirs::stem_of;
+use crate::source::{Time, storage};
 
 /// The identity of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct FileId {
-    key: String,
-    path: String,
-    stem: OsString,
+    pub(super) key: OsString,
+    pub(super) path: OsString,
+    /// The time of birth or of the last change of the bytes, whichever is earlier. A file that is a copy of
+    /// an older one may keep that one's time of change.
+    pub(super) since: Time,
+    /// The time of the last change of the bytes.
+    pub(super) changed: Time,
 }
 
 impl FileId {
     /// Returns the identity of the file `name` in a directory.
     pub(super) fn of(dir: BorrowedFd<'_>, name: &OsStr) -> Result<Self> {
-        let wanted = StatxFlags::INO | StatxFlags::BTIME;
+        let wanted = StatxFlags::INO | StatxFlags::BTIME | StatxFlags::MTIME;
         let stat = rustix::fs::statx(dir, name, AtFlags::SYMLINK_NOFOLLOW, wanted)?;
         let device = format!("{}:{}", stat.stx_dev_major, stat.stx_dev_minor);
         let machine = machine();
         let shared = storage::is_remote(dir).then(|| shared_name(&device)).flatten();
-        let birth = StatxFlags::from_bits_retain(stat.stx_mask).contains(StatxFlags::BTIME);
+        let has_birth = StatxFlags::from_bits_retain(stat.stx_mask).contains(StatxFlags::BTIME);
+        let birth = has_birth.then_some((stat.stx_btime.tv_sec, stat.stx_btime.tv_nsec));
         let key = match shared {
             Some(shared) => [&shared[..], &stat.stx_ino.to_le_bytes()].join(&0),
             None => {
@@ -47,7 +52,6 @@ impl FileId {
                     0 => device,
                     id => format!("{id:x}"),
                 };
-                let birth = birth.then_some((stat.stx_btime.tv_sec, stat.stx_btime.tv_nsec));
                 format!("{machine}\0{file_system}\0{}\0{birth:?}", stat.stx_ino).into_bytes()
             }
         };
@@ -55,36 +59,14 @@ impl FileId {
         let path = PathBuf::from(OsString::from_vec(path.into_bytes())).join(name);
         let named = [machine.as_bytes(), path.as_os_str().as_bytes()].join(&0);
         let path_digest = XxHash3_128::oneshot(&named) as u64;
+        let changed = (stat.stx_mtime.tv_sec, stat.stx_mtime.tv_nsec);
         Ok(Self {
-            key: format!("{:032x}", XxHash3_128::oneshot(&key)),
-            path: format!("{path_digest:016x}"),
-            stem: stem_of(&path),
+            key: format!("{:032x}", XxHash3_128::oneshot(&key)).into(),
+            path: format!("{path_digest:016x}").into(),
+            since: birth.map_or(changed, |birth| birth.min(changed)),
+            changed,
         })
     }
-
-    /// Returns the name of the file's bucket.
-    pub(super) fn bucket(&self) -> OsString {
-        let mut name = self.stem.clone();
-        name.push(format!("-{}-{}", self.key, self.path));
-        name
-    }
-
-    /// True if the name of a bucket has the key of this file, regardless of the path.
-    pub(super) fn has_key(&self, bucket: &OsStr) -> bool {
-        parts(bucket).is_some_and(|(key, _)| key == self.key.as_bytes())
-    }
-
-    /// True if the name of a bucket has the path of this file, regardless of the key.
-    pub(super) fn has_path(&self, bucket: &OsStr) -> bool {
-        parts(bucket).is_some_and(|(_, path)| path == self.path.as_bytes())
-    }
-}
-
-/// Splits the name of a bucket into the key and the path.
-fn parts(bucket: &OsStr) -> Option<(&[u8], &[u8])> {
-    let mut parts = bucket.as_bytes().rsplitn(3, |byte| *byte == b'-');
-    let (path, key) = (parts.next()?, parts.next()?);
-    Some((key, path))
 }
 
 /// Returns `/etc/machine-id`, or the host name if that is empty.
@@ -122,14 +104,12 @@ mod tests {
         let path = |name: &str| folder.path().join(name);
         std::fs::write(path("a.asdf"), "a").unwrap();
         let first = id("a.asdf");
-        assert!(first.has_key(&first.bucket()) && first.has_path(&first.bucket()));
         std::fs::rename(path("a.asdf"), path("b-c.asdf")).unwrap();
         let renamed = id("b-c.asdf");
-        assert!(renamed.has_key(&first.bucket()) && !renamed.has_path(&first.bucket()));
-        assert_ne!(renamed.bucket(), first.bucket());
+        assert!(renamed.key == first.key && renamed.path != first.path && renamed.since == first.since);
         std::fs::write(path("a.asdf"), "other").unwrap();
         let other = id("a.asdf");
-        assert!(!other.has_key(&first.bucket()) && other.has_path(&first.bucket()));
+        assert!(other.key != first.key && other.path == first.path);
         assert!(FileId::of(dir.as_fd(), OsStr::new("none")).is_err());
     }
 }

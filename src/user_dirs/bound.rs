@@ -5,12 +5,14 @@
 //! need.
 
 use std::ffi::{OsStr, OsString};
+use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use rustix::fs::{AtFlags, FileType, FlockOperation, Mode, OFlags, Stat};
+use rustix::fs::{AtFlags, DirEntry, FileType, FlockOperation, Mode, OFlags, Stat};
+use rustix::io::Errno;
 
 use super::{ABANDONED, UNFINISHED, history_size};
 
@@ -22,6 +24,9 @@ pub const EDIT: &str = "edit-";
 pub const REPORT: &str = "report-";
 /// The directory of replaced texts. It has a directory for each file.
 pub const HISTORY: &str = "history";
+/// In the directory of replaced texts: marks by which a file's directory is found, as `PATH/KEY`. Not a
+/// directory of texts.
+pub const BY_PATH: &str = ".by-path";
 /// Name suffix of a directory with files that were made beside `tree.yaml`.
 pub const FILES: &str = ".files";
 
@@ -82,14 +87,34 @@ fn remove_empty(dir: BorrowedFd<'_>, history: BorrowedFd<'_>) {
     for bucket in names(history) {
         let _ = rustix::fs::unlinkat(history, &*bucket, AtFlags::REMOVEDIR);
     }
+    remove_stale_marks(history);
     history_size::forget(history);
     let _ = rustix::fs::unlinkat(dir, HISTORY, AtFlags::REMOVEDIR);
+}
+
+/// Removes the marks of directories that are gone. A program makes the directory before its mark.
+fn remove_stale_marks(history: BorrowedFd<'_>) {
+    let Ok(marks) = rustix::fs::openat(history, BY_PATH, DIRECTORY | OFlags::NOFOLLOW, Mode::empty()) else {
+        return;
+    };
+    for path in names(marks.as_fd()) {
+        let opened = rustix::fs::openat(&marks, &*path, DIRECTORY | OFlags::NOFOLLOW, Mode::empty());
+        let Ok(of_path) = opened else { continue };
+        for key in names(of_path.as_fd()) {
+            let bucket = rustix::fs::statat(history, &*key, AtFlags::SYMLINK_NOFOLLOW);
+            if bucket.is_err_and(|error| error == Errno::NOENT) {
+                let _ = rustix::fs::unlinkat(&of_path, &*key, AtFlags::empty());
+            }
+        }
+        let _ = rustix::fs::unlinkat(&marks, &*path, AtFlags::REMOVEDIR);
+    }
+    let _ = rustix::fs::unlinkat(history, BY_PATH, AtFlags::REMOVEDIR);
 }
 
 /// Lists the replaced texts of all files, as `history/…/NAME`; removes the empty directories in `history`.
 fn replaced_texts(history: BorrowedFd<'_>, now: u64) -> Vec<KeptFile> {
     let mut texts = Vec::new();
-    for bucket in names(history) {
+    for bucket in names(history).into_iter().filter(|name| name != BY_PATH) {
         let opened = rustix::fs::openat(history, &*bucket, DIRECTORY | OFlags::NOFOLLOW, Mode::empty());
         let Ok(opened) = opened else { continue };
         let mut inner = texts_of(opened.as_fd(), now);
@@ -101,6 +126,7 @@ fn replaced_texts(history: BorrowedFd<'_>, now: u64) -> Vec<KeptFile> {
         }
         texts.append(&mut inner);
     }
+    remove_stale_marks(history);
     texts
 }
 
@@ -166,11 +192,37 @@ fn unused(dir: BorrowedFd<'_>, name: &OsStr) -> Option<Vec<Stat>> {
     Some(names(opened.as_fd()).iter().filter_map(stat).collect())
 }
 
-/// Returns the names in a directory, without `.` and `..`.
+/// Returns the names in a directory, without `.` and `..`, as far as they can be read.
 pub fn names(dir: BorrowedFd<'_>) -> Vec<OsString> {
-    let entries = rustix::fs::Dir::read_from(dir).into_iter().flatten().flatten();
-    let names = entries.map(|entry| OsStr::from_bytes(entry.file_name().to_bytes()).to_owned());
-    names.filter(|name| name != "." && name != "..").collect()
+    let Ok(entries) = rustix::fs::Dir::read_from(dir) else { return Vec::new() };
+    entries.flatten().map(|entry| name_of(&entry)).filter(is_not_dot).collect()
+}
+
+/// Returns all names in a directory, without `.` and `..`.
+///
+/// # Errors
+/// The directory can't be read completely.
+pub fn list(dir: BorrowedFd<'_>) -> io::Result<Vec<OsString>> {
+    #[cfg(test)]
+    if let Some(error) = tests::LIST_FAILS.get() {
+        return Err(error.into());
+    }
+    let mut names = Vec::new();
+    for entry in rustix::fs::Dir::read_from(dir)? {
+        let name = name_of(&entry?);
+        if is_not_dot(&name) {
+            names.push(name);
+        }
+    }
+    Ok(names)
+}
+
+fn name_of(entry: &DirEntry) -> OsString {
+    OsStr::from_bytes(entry.file_name().to_bytes()).to_owned()
+}
+
+fn is_not_dot(name: &OsString) -> bool {
+    name != "." && name != ".."
 }
 
 /// Removes a file, or a directory with its contents.
@@ -198,9 +250,15 @@ fn seconds(stat: &Stat) -> u64 {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
+    use std::cell::Cell;
 
     use super::*;
+
+    thread_local! {
+        /// The error of [`list`] on this thread.
+        pub(crate) static LIST_FAILS: Cell<Option<Errno>> = const { Cell::new(None) };
+    }
 
     #[test]
     fn the_oldest_goes_where_there_is_too_much_and_what_is_too_old_always() {

@@ -43,7 +43,7 @@ impl HistoryFolder {
             read_exact_at(&*self.tree, 0, &mut text).map(|()| Digest::of(&text))
         };
         let mut changes = self.history.changes((target.dir(), target.name()), now)?;
-        changes.retain(|change| change.is_own);
+        changes.retain(|change| change.is_own && !change.is_omitted);
         changes.reverse();
         Ok(self.changes.get_or_init(|| changes))
     }

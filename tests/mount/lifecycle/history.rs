@@ -141,9 +141,15 @@ fn the_history_follows_the_file_and_no_other() {
         not asdf-mount --undo dir/b.asdf 2>said; cat said; grep -q 'another program has changed the tree' said
         asdf-mount dir/b.asdf mnt; test -z "$(ls $H)"; rename eight; test $(ls $H | wc -l) = 1; asdf-mount -u mnt
         asdf-mount -q --undo dir/b.asdf; named 'number 7'; count 2
-        # A file restored under its old name, and a new one.
-        save nine; cp dir/b.asdf saved; rm dir/b.asdf; cp saved dir/b.asdf; count 3
-        cp ../bin/../a.asdf dir/b.asdf 2>/dev/null || tree | to new | asdf-mount --set-tree - dir/b.asdf
+        # A file restored under its old name has its history, and a new file of this name and text has none.
+        save nine; cp -p dir/b.asdf saved; rm dir/b.asdf; cp -p saved dir/b.asdf; count 3
+        sleep 0.1; rm dir/b.asdf; cp saved dir/b.asdf; count 0
+        not asdf-mount --undo dir/b.asdf 2>said; grep -q 'has no saves in its history' said; named nine
+        save ten; count 1; asdf-mount -q --undo dir/b.asdf; named nine; count 2
+        # A text put back in place has the saves that led to it.
+        cp -p dir/b.asdf saved; save eleven; save twelve; save thirteen; cp saved dir/b.asdf; count 2
+        test $(asdf-mount --log dir/b.asdf | grep -c 'of another text') = 3
+        asdf-mount -q --undo dir/b.asdf; named ten; count 3
         cd ..; umount disk"#,
     );
 }
@@ -177,6 +183,33 @@ fn a_full_or_unwritable_state_directory_fails_no_save_and_warns_once() {
         rm -r state
         # Removed during a mount.
         asdf-mount a.asdf mnt; rename ten; rm -r state; rename eleven; test $(ls $H | wc -l) = 1; asdf-mount -u mnt"#,
+    );
+}
+
+/// The history notes a save whose text is too large, and says so. A text that is removed while it is listed
+/// has no numbers of lines.
+#[test]
+fn a_save_whose_text_is_not_kept_is_listed() {
+    runs(
+        r#"
+        tree >0
+        { sed '$d' 0; seq -f '# line %.0f: a comment of some length' 500000; echo ...; } >large
+        asdf-mount --set-tree large a.asdf 2>said; test ! -s said
+        asdf-mount --set-tree 0 a.asdf 2>said; cat said
+        grep -q 'the replaced text is larger than 16 MiB: it is not kept in the history' said
+        asdf-mount --log a.asdf >log; cat log; test $(wc -l <log) = 2
+        head -n 1 log | grep -q ' ? *? '; asdf-mount --log --json a.asdf | head -n 1 | grep -q '"file":null'
+        not asdf-mount --undo a.asdf 2>said; cat said
+        grep -q 'the text is larger than 16 MiB and is not in the history' said
+        tree | cmp - 0
+        asdf-mount a.asdf mnt; test $(ls $H | wc -l) = 1; cmp 0 $(last)
+        cp large mnt/tree.yaml; cp 0 mnt/tree.yaml; asdf-mount -u mnt 2>/dev/null
+        # A text that is removed after it was listed.
+        save one; save two; save three
+        oldest=$(ls state/asdf-mount/history/*/*.yaml | tail -n 3 | head -n 1)
+        strace -qq -e trace=openat -e inject=openat:error=ENOENT:when=1 -P $oldest \
+            asdf-mount --log a.asdf >log; cat log
+        test $(grep -c . log) -ge 2"#,
     );
 }
 

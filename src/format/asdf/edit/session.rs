@@ -15,7 +15,7 @@ use crate::format::asdf::head::Head;
 use crate::format::asdf::stored::StoredFile;
 use crate::format::editor::{EditContext, Editor, Planned, SaveTarget, Saved, TextVersion, Validation};
 use crate::format::refusal::Refusal;
-use crate::history::{History, KeptText, Replaced};
+use crate::history::{History, KeptText, MOST_BYTES, Replaced};
 use crate::source::storage::System;
 use crate::source::{FileSource, Readers, SourceVersion};
 
@@ -36,6 +36,8 @@ pub(super) struct Session {
     /// saves.
     history: Option<Arc<History>>,
     program: Option<String>,
+    /// True if a save is refused when the text that it replaces can't be kept.
+    needs_history: bool,
     /// The file to edit. This field keeps open the directory through which the file may be named.
     target: SaveTarget,
 }
@@ -76,6 +78,7 @@ impl Session {
             later_notices: Vec::new(),
             history: context.history.clone(),
             program: None,
+            needs_history: false,
             target,
         })
     }
@@ -122,20 +125,45 @@ impl Session {
         }
     }
 
-    /// Keeps the present text in the history before a save replaces it by `text`.
-    fn keep<'h>(&mut self, history: &'h History, text: &[u8], version: TextVersion) -> Option<KeptText<'h>> {
-        let file = self.file().ok()?;
+    /// Keeps the present text in the history before a save replaces it by `text`. An error prevents the save
+    /// only if it must be possible to take the save back.
+    fn keep<'h>(
+        &mut self,
+        history: &'h History,
+        text: &[u8],
+        version: TextVersion,
+    ) -> Result<Option<KeptText<'h>>> {
+        let Ok(file) = self.file() else { return Ok(None) };
         if file.layout().head == version {
-            return None;
+            return Ok(None);
         }
-        let old = file.head().ok()?;
+        let Ok(old) = file.head() else { return Ok(None) };
         let (file, program) = ((self.target.dir(), self.target.name()), self.program.as_deref());
-        let kept = history.keep(&Replaced { file, program, old: &old, new: text });
-        if let Some(trouble) = history.trouble() {
-            tracing::warn!("{}: {trouble}", self.target.label().display());
-            self.later_notices.push(trouble.to_string());
+        match history.keep(&Replaced { file, program, old: &old, new: text }) {
+            Ok(kept) => {
+                if kept.is_omitted() {
+                    self.notify(format!(
+                        "the replaced text is larger than {} MiB: it is not kept in the history, so this save \
+                         can't be taken back",
+                        MOST_BYTES >> 20
+                    ));
+                }
+                Ok(Some(kept))
+            }
+            Err(error) if self.needs_history => Err(error),
+            Err(error) => {
+                if history.warns() {
+                    self.notify(error.to_string());
+                }
+                Ok(None)
+            }
         }
-        kept
+    }
+
+    /// Logs a notice about a save, and keeps it for the user.
+    fn notify(&mut self, notice: String) {
+        tracing::warn!("{}: {notice}", self.target.label().display());
+        self.later_notices.push(notice);
     }
 
     /// Ends the history's part of a save: keeps the old text, or withdraws it if the save failed. `now` is
@@ -186,6 +214,10 @@ impl Editor for Session {
         self.program = program;
     }
 
+    fn require_history(&mut self) {
+        self.needs_history = true;
+    }
+
     fn check(&mut self, text: &[u8], base: &TextVersion) -> std::result::Result<(), Refusal> {
         self.check_base(base)?;
         self.checked(text).map(drop)
@@ -225,7 +257,10 @@ impl Editor for Session {
         };
         let options = self.options;
         let history = self.history.clone();
-        let kept = history.as_deref().and_then(|history| self.keep(history, &accepted.text, version));
+        let kept = match history.as_deref() {
+            Some(history) => self.keep(history, &accepted.text, version)?,
+            None => None,
+        };
         let new = NewHead { text: &accepted.text, version };
         let applied = self.file()?.save_among_readers(new, &options, readers);
         let now = if applied.is_ok() { Some(version) } else { self.version().ok() };
