@@ -338,13 +338,9 @@ impl Overlay {
         Ok((state.base_version, head))
     }
 
-    /// Creates an overlay file without a name.
-    pub(crate) fn overlay_file(&self, backing: Backing, base_version: u64) -> Result<Arc<OverlayFile>> {
-        let mut body = Body::new(backing, base_version);
-        if !matches!(body.backing, Backing::Source) {
-            body.take_room(&self.shared.quota, 0, MOST_BYTES)?;
-        }
-        self.overlay_file_with(body)
+    /// Creates an overlay file without a name, which shows the source.
+    pub(crate) fn overlay_file(&self, base_version: u64) -> Result<Arc<OverlayFile>> {
+        self.overlay_file_with(Body::new(Backing::Source, base_version))
     }
 
     /// Creates an overlay file with an existing body.

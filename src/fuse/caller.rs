@@ -27,13 +27,13 @@ const WAIT: Duration = Duration::from_millis(100);
 
 /// Returns the process of the thread that made a request. Group 0 means unknown, for
 /// example in another container.
-pub(crate) fn of(thread: u32) -> Caller {
-    Caller { group: group(thread).unwrap_or(0), killed: false }
+pub(crate) fn of(thread: u32, uid: u32) -> Caller {
+    Caller { group: group(thread).unwrap_or(0), uid, killed: false }
 }
 
 /// Returns the process that closes a file, and whether a signal is ending it.
 pub(crate) fn closing(request: &Request) -> Caller {
-    let (thread, caller) = (request.pid(), of(request.pid()));
+    let (thread, caller) = (request.pid(), of(request.pid(), request.uid()));
     if caller.group == 0 {
         return caller;
     }

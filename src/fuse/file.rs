@@ -63,14 +63,14 @@ impl Server {
         });
     }
 
-    pub(super) fn open_file(&self, thread: u32, node: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
+    pub(super) fn open_file(&self, thread: u32, uid: u32, node: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
         let open = OpenFor {
             writing: flags.acc_mode() != OpenAccMode::O_RDONLY,
             appending: flags.0 & libc::O_APPEND != 0,
             truncating: flags.0 & libc::O_TRUNC != 0,
             only_new: false,
         };
-        match self.vfs.open_for(ino(node), open, || caller::of(thread)) {
+        match self.vfs.open_for(ino(node), open, || caller::of(thread, uid)) {
             Ok(opened_file) => {
                 let (handle, file) = self.files.add(opened_file);
                 match &*file {

@@ -151,16 +151,17 @@ impl Filesystem for Adapter {
     }
 
     fn open(&self, request: &Request, node: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
-        let (thread, request) = (request.pid(), format_args!("open {node} {flags:?}"));
+        let (thread, uid) = (request.pid(), request.uid());
+        let request = format_args!("open {node} {flags:?}");
         let asked = (node, Asked::Itself, thread);
         // An open for writing may truncate the file, so no signal ends it early.
         if flags.acc_mode() != OpenAccMode::O_RDONLY {
             return self.answer((node, Asked::Itself), request, move |server| {
-                server.open_file(thread, node, flags, reply);
+                server.open_file(thread, uid, node, flags, reply);
             });
         }
         self.answer_program(asked, reply, request, move |server, reply| {
-            server.open_file(thread, node, flags, reply);
+            server.open_file(thread, uid, node, flags, reply);
         });
     }
 
@@ -315,7 +316,7 @@ impl Filesystem for Adapter {
 
     fn setattr(
         &self,
-        _request: &Request,
+        request: &Request,
         node: INodeNo,
         mode: Option<u32>,
         uid: Option<u32>,
@@ -332,7 +333,8 @@ impl Filesystem for Adapter {
         reply: ReplyAttr,
     ) {
         let time = write::time_spec;
-        let change = Change { mode, uid, gid, size, atime: atime.map(time), mtime: mtime.map(time) };
+        let (atime, mtime) = (atime.map(time), mtime.map(time));
+        let change = Change { by: request.uid(), mode, uid, gid, size, atime, mtime };
         self.answer((node, Asked::Itself), format_args!("setattr {node} {change:?}"), move |server| {
             server.change(node, change, handle, reply);
         });
@@ -378,7 +380,7 @@ impl Filesystem for Adapter {
             move |server| {
                 let open = write::open_new(flags);
                 let new = NameIn { parent: ino(parent), name: &own };
-                server.created(server.vfs.create(new, maker, open, caller::of(thread)), reply);
+                server.created(server.vfs.create(new, maker, open, caller::of(thread, maker.uid)), reply);
             },
         );
     }
@@ -432,11 +434,12 @@ impl Filesystem for Adapter {
         });
     }
 
-    fn link(&self, _: &Request, node: INodeNo, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
+    fn link(&self, asking: &Request, node: INodeNo, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
+        let uid = asking.uid();
         let (own, request) = (name.to_owned(), format_args!("link {node} as {name:?} in {parent}"));
         self.answer((parent, Asked::Name(name)), request, move |server| {
             let new = NameIn { parent: ino(parent), name: &own };
-            server.entry(server.vfs.link(ino(node), new), reply);
+            server.entry(server.vfs.link(ino(node), new, uid), reply);
         });
     }
 

@@ -2,9 +2,10 @@
 //!
 //! `echo 'note: checked' >> tree.yaml` writes after that line, where YAML has no more content. The user means
 //! that the line `...` follows the appended text. The text is therefore joined before it is checked and
-//! saved: inner lines `...` are removed. The file in the mount still shows the text as it was written. An
-//! editor that opens the file there and saves it writes the inner lines again. Each later text may therefore
-//! have as many inner lines, until a text without inner lines is saved.
+//! saved: inner lines `...` are removed. While a program has the file open, it still shows the text as it was
+//! written; then it shows the saved text. An editor that read the text meanwhile and saves it writes the inner
+//! lines again. Each later text may therefore have as many inner lines, until a text without inner lines is
+//! saved.
 //!
 //! In all other cases a line `...` within a tree is refused, since readers would lose the text after it.
 

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 
 use crate::error::{Result, errno};
 use crate::host::stat::Time;
-use crate::overlay::file::{Backing, OverlayFile, Whole, now, time_of};
+use crate::overlay::file::{Backing, OverlayFile, Payer, Whole, now, time_of};
 use crate::overlay::write_handle::WriteHandle;
 use crate::overlay::{Overlay, OverlayState, SavedTimes};
 use crate::sync::locked;
@@ -31,6 +31,8 @@ impl TimeSpec {
 /// A requested change of a file.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Change {
+    /// The user that makes the change.
+    pub by: u32,
     /// New permissions.
     pub mode: Option<u32>,
     /// New owner.
@@ -59,6 +61,8 @@ impl Overlay {
         let mut state = locked(&self.state);
         self.write_access(&mut state)?;
         if let Some(size) = change.size {
+            let is_beside = !self.is_tree(&state, overlay_file);
+            locked(&overlay_file.body).set_payer(Payer { uid: change.by, is_beside });
             if let Some(writer) = writer {
                 writer.begin_text(&mut state, size > 0)?;
             }

@@ -44,13 +44,15 @@ pub(crate) struct Draft {
     pub(crate) text: Vec<u8>,
     /// The joined text, if text was appended after the line `...`.
     pub(crate) joined: Option<Joined>,
+    /// True if the saved text was only appended to.
+    appended: bool,
     /// The edit counter of the file.
     pub(crate) edits: u64,
 }
 
 impl Draft {
     fn of(body: &Body) -> Result<Self> {
-        Ok(Self { text: body.text()?, joined: None, edits: body.edits })
+        Ok(Self { text: body.text()?, joined: None, appended: body.appended, edits: body.edits })
     }
 
     /// Returns the text for the format's editor.
@@ -339,7 +341,7 @@ impl Overlay {
         attempt: Attempt,
         saved: Saved,
     ) -> CommitOutcome {
-        let Draft { text, joined, edits } = attempt.draft;
+        let Draft { text, joined, appended, edits } = attempt.draft;
         let label = self.label();
         let label = label.display();
         let verbatim = saved.restored.is_empty() && joined.is_none();
@@ -358,8 +360,10 @@ impl Overlay {
         }
         state.last_warnings = saved.warnings.iter().map(ToString::to_string).collect();
         state.head = state.shown.map(|shown| (shown.version, saved.version));
+        let is_joined = appended && joined.is_some();
         state.inner_ends = joined.map_or(0, |joined| joined.inner_ends);
-        self.remember_verbatim(state, (!verbatim).then_some(&text));
+        let payer = locked(&overlay_file.body).payer;
+        self.remember_verbatim(state, (!verbatim).then_some(&text), payer);
         self.tell_saved(state, overlay_file, &report_of_warnings(&saved.warnings));
         let base_version = state.base_version;
         let mut body = locked(&overlay_file.body);
@@ -367,6 +371,7 @@ impl Overlay {
         body.refused = None;
         if body.edits == edits {
             body.saved = edits;
+            body.joined = is_joined;
         }
         CommitOutcome::Saved { verbatim }
     }

@@ -9,95 +9,134 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use crate::content::{Content, Text};
 use crate::error::{Result, errno};
 use crate::format::refusal::Refusal;
 use crate::host::stat::{FileKind, Stat, Time};
-use crate::sync::RankedMutex;
+use crate::sync::{RankedMutex, locked};
 
-/// Maximum bytes of all scratch files of a mount, in addition to four times the size of the tree being
-/// written.
+/// Maximum bytes of one user's scratch files in a mount, in addition to four times the size of the tree being
+/// written. Those of all users together may take twice as many.
 pub(crate) const MOST_BYTES: u64 = 256 << 20;
-/// Maximum number of scratch files and drafts of a mount, if the limit of open files allows.
-pub(crate) const MOST_FILES: u64 = 512;
+/// Maximum number of scratch files and drafts of all users of a mount, if the limit of open files allows.
+pub(crate) const MOST_FILES: u64 = 1024;
 /// Bytes copied at once.
 const PIECE: usize = 256 << 10;
 
 /// The resources that the overlay files of a mount take together. A file that shows the source takes none.
+///
+/// Each user may take half of what the other users leave, so that no user takes everything. Files beside
+/// `tree.yaml` leave a part of that for drafts of `tree.yaml`.
 #[derive(Debug)]
 pub(crate) struct Quota {
-    bytes: AtomicU64,
-    overlay_files: AtomicU64,
+    taken: Mutex<BTreeMap<u32, Taken>>,
     most_scratch_files: u64,
+}
+
+/// What the overlay files of one user take.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Taken {
+    bytes: u64,
+    overlay_files: u64,
+}
+
+/// The user whose share of the quota a file takes.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Payer {
+    pub(crate) uid: u32,
+    /// True for a file made beside `tree.yaml`, false for a draft of `tree.yaml`.
+    pub(crate) is_beside: bool,
 }
 
 impl Quota {
     /// Creates a quota of `most_scratch_files` scratch files and drafts, each of which is an open file.
     pub(crate) fn new(most_scratch_files: u64) -> Self {
-        Self { bytes: AtomicU64::new(0), overlay_files: AtomicU64::new(0), most_scratch_files }
+        Self { taken: Mutex::default(), most_scratch_files }
     }
 
-    /// Takes `more` bytes; ENOSPC if the total would exceed `most`.
-    fn take(&self, more: u64, most: u64) -> Result<()> {
-        let take = |bytes: u64| bytes.checked_add(more).filter(|bytes| *bytes <= most);
-        if self.bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).is_ok() {
-            return Ok(());
+    /// Takes `more` bytes for a user; ENOSPC if he alone would take more than `most`, or more than his share.
+    fn take(&self, uid: u32, more: u64, most: u64) -> Result<()> {
+        let mut taken = locked(&self.taken);
+        let all = total(&taken);
+        let own = taken.entry(uid).or_default();
+        let share = most.saturating_sub((all.bytes - own.bytes) / 2);
+        match own.bytes.checked_add(more).filter(|bytes| *bytes <= share) {
+            Some(bytes) => own.bytes = bytes,
+            None => {
+                tracing::warn!(
+                    "scratch files and drafts of user {uid} in this mount would take more than {} MiB: refused \
+                     (ENOSPC); remove some of the files beside tree.yaml",
+                    share >> 20
+                );
+                return Err(errno(libc::ENOSPC));
+            }
         }
-        tracing::warn!(
-            "scratch files and drafts of this mount would take more than {} MiB: refused (ENOSPC); remove \
-             some of the files beside tree.yaml",
-            most >> 20
-        );
-        Err(errno(libc::ENOSPC))
+        Ok(())
     }
 
-    fn give_back(&self, bytes: u64) {
-        let less = |taken: u64| Some(taken.saturating_sub(bytes));
-        let _ = self.bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
+    fn give_back(&self, uid: u32, given: Taken) {
+        let mut taken = locked(&self.taken);
+        let own = taken.entry(uid).or_default();
+        own.bytes = own.bytes.saturating_sub(given.bytes);
+        own.overlay_files = own.overlay_files.saturating_sub(given.overlay_files);
+        if *own == Taken::default() {
+            taken.remove(&uid);
+        }
     }
 
     /// Takes the share of one more file.
-    fn one_more(self: &Arc<Self>) -> Result<QuotaShare> {
-        let more = |overlay_files: u64| {
-            Some(overlay_files + 1).filter(|overlay_files| *overlay_files <= self.most_scratch_files)
-        };
-        if self.overlay_files.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).is_err() {
+    fn one_more(self: &Arc<Self>, payer: Payer) -> Result<QuotaShare> {
+        let mut taken = locked(&self.taken);
+        let others = total(&taken).overlay_files;
+        let own = taken.entry(payer.uid).or_default();
+        let share = self.most_scratch_files.saturating_sub(others - own.overlay_files) / 2;
+        // The rest is for drafts.
+        let most = if payer.is_beside { share - share / 8 } else { share };
+        if own.overlay_files >= most {
             tracing::warn!(
-                "there are {} scratch files in this mount: one more was refused (ENOSPC); remove some of the \
+                "user {} has {} scratch files in this mount: one more was refused (ENOSPC); remove some of the \
                  files beside tree.yaml",
-                self.most_scratch_files
+                payer.uid,
+                own.overlay_files
             );
             return Err(errno(libc::ENOSPC));
         }
-        Ok(QuotaShare { quota: self.clone(), bytes: 0 })
+        own.overlay_files += 1;
+        Ok(QuotaShare { quota: self.clone(), uid: payer.uid, bytes: 0 })
     }
 
-    /// True if more than half of the quota is taken.
+    /// True if a user alone has taken more than half of what he may take.
     pub(crate) fn is_short(&self) -> bool {
-        let (bytes, overlay_files) =
-            (self.bytes.load(Ordering::Relaxed), self.overlay_files.load(Ordering::Relaxed));
-        bytes > MOST_BYTES / 2 || overlay_files > self.most_scratch_files / 2
+        let all = total(&locked(&self.taken));
+        all.bytes > MOST_BYTES / 2 || all.overlay_files > self.most_scratch_files / 4
     }
+}
+
+fn total(taken: &BTreeMap<u32, Taken>) -> Taken {
+    taken.values().fold(Taken::default(), |all, own| Taken {
+        bytes: all.bytes + own.bytes,
+        overlay_files: all.overlay_files + own.overlay_files,
+    })
 }
 
 /// The share of one overlay file in the quota; given back on drop.
 #[derive(Debug)]
 pub(crate) struct QuotaShare {
     quota: Arc<Quota>,
+    uid: u32,
     bytes: u64,
 }
 
 impl QuotaShare {
-    /// Resizes the share to `bytes`; ENOSPC if the total would exceed `most`.
+    /// Resizes the share to `bytes`; ENOSPC if its user would take too much, see [`Quota::take`].
     pub(crate) fn resize(&mut self, bytes: u64, most: u64) -> Result<()> {
-        match bytes.checked_sub(self.bytes) {
-            Some(more @ 1..) => self.quota.take(more, most)?,
-            Some(0) => {}
-            None => self.quota.give_back(self.bytes - bytes),
+        if bytes > self.bytes {
+            self.quota.take(self.uid, bytes - self.bytes, most)?;
+        } else {
+            self.quota.give_back(self.uid, Taken { bytes: self.bytes - bytes, overlay_files: 0 });
         }
         self.bytes = bytes;
         Ok(())
@@ -106,9 +145,7 @@ impl QuotaShare {
 
 impl Drop for QuotaShare {
     fn drop(&mut self) {
-        self.quota.give_back(self.bytes);
-        let less = |overlay_files: u64| Some(overlay_files.saturating_sub(1));
-        let _ = self.quota.overlay_files.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
+        self.quota.give_back(self.uid, Taken { bytes: self.bytes, overlay_files: 1 });
     }
 }
 
@@ -192,6 +229,11 @@ pub(crate) struct Body {
     pub(crate) mapped: bool,
     /// Time at which the text was left empty and unsaved, without a writing handle.
     pub(crate) pending: Option<Instant>,
+    /// True if the saved text was only appended to after the line `...`, and was joined. No text editor knows
+    /// the text.
+    pub(crate) joined: bool,
+    /// The user whose quota the file takes.
+    pub(crate) payer: Payer,
     /// The file's share of the quota; `None` if the file shows the source, or is unreachable.
     share: Option<QuotaShare>,
 }
@@ -222,6 +264,8 @@ impl Body {
             writers: 0,
             mapped: false,
             pending: None,
+            joined: false,
+            payer: Payer::default(),
             share: None,
         }
     }
@@ -231,7 +275,7 @@ impl Body {
         match &mut self.share {
             Some(share) => share.resize(bytes, most),
             None => {
-                let mut share = quota.one_more()?;
+                let mut share = quota.one_more(self.payer)?;
                 share.resize(bytes, most)?;
                 self.share = Some(share);
                 Ok(())
@@ -239,9 +283,18 @@ impl Body {
         }
     }
 
+    /// Sets the user whose quota the file takes, unless it has a share of another one.
+    pub(crate) fn set_payer(&mut self, payer: Payer) {
+        if self.share.is_none() {
+            self.payer = payer;
+        }
+    }
+
     /// Makes the file show the source, and returns its previous backing.
     pub(crate) fn show_source(&mut self) -> Backing {
-        (self.size, self.share) = (0, None);
+        self.size = 0;
+        self.share = None;
+        self.joined = false;
         std::mem::replace(&mut self.backing, Backing::Source)
     }
 
@@ -271,6 +324,7 @@ impl Body {
     pub(crate) fn edited(&mut self, appended: bool) {
         self.generated = false;
         self.appended = appended && (self.appended || self.is_clean());
+        self.joined = false;
         self.edits += 1;
         self.mtime = now();
         self.ctime = self.mtime;
@@ -388,28 +442,55 @@ mod tests {
         assert_eq!(time_of(UNIX_EPOCH - Duration::from_secs(2)), (-2, 0));
     }
 
+    const DRAFT: Payer = Payer { uid: 7, is_beside: false };
+
     #[test]
     fn the_budget_is_given_back_to_the_last_byte() {
         let quota = Arc::new(Quota::new(MOST_FILES));
-        let mut one = quota.one_more().unwrap();
+        let mut one = quota.one_more(DRAFT).unwrap();
         one.resize(100, 150).unwrap();
-        let mut two = quota.one_more().unwrap();
+        let mut two = quota.one_more(DRAFT).unwrap();
         assert_eq!(two.resize(51, 150).unwrap_err().errno(), libc::ENOSPC);
         two.resize(50, 150).unwrap();
         one.resize(20, 0).unwrap();
         two.resize(130, 150).unwrap();
         assert_eq!(two.resize(u64::MAX, u64::MAX).unwrap_err().errno(), libc::ENOSPC);
         drop((one, two));
-        assert_eq!(quota.bytes.load(Ordering::Relaxed), 0);
-        let all: Vec<_> = (0..MOST_FILES).map(|_| quota.one_more().unwrap()).collect();
-        assert!(quota.one_more().is_err());
+        assert!(locked(&quota.taken).is_empty());
+        let all: Vec<_> = (0..MOST_FILES / 2).map(|_| quota.one_more(DRAFT).unwrap()).collect();
+        assert!(quota.one_more(DRAFT).is_err());
         drop(all);
-        quota.one_more().unwrap();
+        quota.one_more(DRAFT).unwrap();
+    }
+
+    #[test]
+    fn a_user_leaves_a_share_to_others_and_his_files_a_share_to_his_drafts() {
+        let quota = Arc::new(Quota::new(64));
+        let fill = |payer: Payer| std::iter::from_fn(|| quota.one_more(payer).ok()).collect::<Vec<_>>();
+        let mut all = Vec::new();
+        for (uid, files, drafts) in [(1, 28, 4), (2, 14, 2), (3, 7, 1)] {
+            for (is_beside, count) in [(true, files), (false, drafts)] {
+                let taken = fill(Payer { uid, is_beside });
+                assert_eq!(taken.len(), count, "{uid} {is_beside}");
+                all.extend(taken);
+            }
+        }
+        drop(all);
+        let share = |uid, bytes| {
+            let mut share = quota.one_more(Payer { uid, is_beside: true }).unwrap();
+            share.resize(bytes, 1000).map(|()| share)
+        };
+        let one = share(1, 1000).unwrap();
+        assert!(share(1, 1).is_err() && share(2, 501).is_err());
+        let two = share(2, 500).unwrap();
+        share(3, 250).unwrap();
+        drop((one, two));
+        share(3, 1000).unwrap();
     }
 
     #[test]
     fn a_sheet_that_shows_the_source_takes_nothing() {
-        let quota = Arc::new(Quota::new(1));
+        let quota = Arc::new(Quota::new(2));
         let mut one = Body::new(Backing::Source, 0);
         let mut two = Body::new(Backing::Source, 0);
         one.take_room(&quota, 10, 100).unwrap();

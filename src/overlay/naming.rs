@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use crate::error::{Result, errno};
 use crate::overlay::draft::CommitOutcome;
-use crate::overlay::file::{Backing, Body, OverlayFile, Whole};
+use crate::overlay::file::{Backing, Body, MOST_BYTES, OverlayFile, Payer, Whole};
 use crate::overlay::write_handle::{Caller, OpenFor, WriteHandle};
 use crate::overlay::{Overlay, OverlayState, is_reserved};
 use crate::sync::locked;
@@ -60,8 +60,9 @@ impl Overlay {
                 let mut state = locked(&self.state);
                 self.write_access(&mut state)?;
                 let base_version = self.head(&mut state)?.0;
-                let overlay_file = self.overlay_file(Backing::Source, base_version)?;
+                let overlay_file = self.overlay_file(base_version)?;
                 let mut body = locked(&overlay_file.body);
+                body.set_payer(Payer { uid: maker.uid, is_beside: name != TREE });
                 body.take_room(&self.shared.quota, 0, self.limit())?;
                 let file = self.backing(&mut state, Some(name))?;
                 body.backing = Backing::File(Arc::new(file));
@@ -89,7 +90,10 @@ impl Overlay {
             if state.names.contains_key(name) {
                 return Err(errno(libc::EEXIST));
             }
-            let overlay_file = self.overlay_file(Backing::Link(text), state.base_version)?;
+            let mut body = Body::new(Backing::Link(text), state.base_version);
+            body.set_payer(Payer { uid: maker.uid, is_beside: true });
+            body.take_room(&self.shared.quota, 0, MOST_BYTES)?;
+            let overlay_file = self.overlay_file_with(body)?;
             own(&mut locked(&overlay_file.body), Maker { mode: 0o777, ..maker });
             self.put(&mut state, name, &overlay_file);
             overlay_file
@@ -98,7 +102,7 @@ impl Overlay {
     }
 
     /// Gives a file an additional name. Returns the file behind the new name, which may be a copy. `from` is
-    /// the overlay of the file.
+    /// the overlay of the file; `uid` is the user that makes the link.
     ///
     /// A link to `tree.yaml` becomes a copy of its current text: programs that link it want a backup.
     pub(crate) fn link(
@@ -106,6 +110,7 @@ impl Overlay {
         from: &Self,
         overlay_file: Arc<OverlayFile>,
         name: &OsStr,
+        uid: u32,
     ) -> Result<Arc<OverlayFile>> {
         may_be_named(name)?;
         if from.serial != self.serial {
@@ -122,7 +127,10 @@ impl Overlay {
                 return Err(errno(libc::EINVAL));
             }
             let overlay_file = match self.is_tree(&state, &overlay_file) {
-                true => snapshot(self, &mut state, &overlay_file, name)?,
+                true => {
+                    let payer = Payer { uid, is_beside: true };
+                    snapshot(self, &mut state, &overlay_file, name, payer)?
+                }
                 false => {
                     self.put_on_disk(&mut state, &overlay_file)?;
                     locked(&overlay_file.body).nlink += 1;
@@ -237,9 +245,11 @@ fn snapshot(
     state: &mut OverlayState,
     overlay_file: &Arc<OverlayFile>,
     name: &OsStr,
+    payer: Payer,
 ) -> Result<Arc<OverlayFile>> {
     let attr_of = |body: &Body| (body.mode, body.uid, body.gid, body.atime, body.xattrs.clone());
     let mut copy = Body::new(Backing::Source, state.base_version);
+    copy.set_payer(payer);
     let (limit, times, saved) = (overlay.limit(), overlay.times(state)?, overlay.saved_text()?);
     let body = locked(&overlay_file.body);
     let (len, times) = match &body.backing {
@@ -274,7 +284,8 @@ fn part_from_other_names(
         .map(|(name, _)| name.clone())
         .collect();
     for name in others {
-        let copy = snapshot(overlay, state, overlay_file, &name)?;
+        let payer = Payer { is_beside: true, ..locked(&overlay_file.body).payer };
+        let copy = snapshot(overlay, state, overlay_file, &name, payer)?;
         state.names.insert(name, copy);
         let mut body = locked(&overlay_file.body);
         body.nlink = body.nlink.saturating_sub(1).max(1);

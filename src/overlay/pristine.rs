@@ -115,7 +115,7 @@ impl Overlay {
         if state.names.contains_key(OsStr::new(TREE)) {
             return Ok(());
         }
-        let overlay_file = self.overlay_file(Backing::Source, state.base_version)?;
+        let overlay_file = self.overlay_file(state.base_version)?;
         state.names.insert(TREE.into(), overlay_file.clone());
         state.missing = None;
         state.changed = Some(now());

@@ -13,7 +13,7 @@ use crate::error::{Error, Result, errno, printable};
 use crate::format::editor::TextVersion;
 use crate::format::refusal::Refusal;
 use crate::overlay::draft::Draft;
-use crate::overlay::file::{Backing, OverlayFile, now};
+use crate::overlay::file::{Backing, OverlayFile, Payer, now};
 use crate::overlay::{Overlay, OverlayState};
 use crate::sync::locked;
 use crate::time::instant;
@@ -61,8 +61,10 @@ impl Overlay {
                 explanation += &format!("\nThe text is in {REJECTED}, and in {path}.\n");
             }
             let explanation = printable(&explanation);
+            let payer = locked(&overlay_file.body).payer;
             for (name, text) in [(ERROR, explanation.as_bytes()), (REJECTED, text)] {
-                if let Err(error) = self.put_text(state, name, text, name == ERROR || kept.is_some()) {
+                let is_elsewhere = name == ERROR || kept.is_some();
+                if let Err(error) = self.put_text(state, name, text, is_elsewhere, payer) {
                     tracing::warn!("{}: {name} can't be made: {error}", self.label().display());
                 }
             }
@@ -79,7 +81,10 @@ impl Overlay {
         self.forget_refusal(state, overlay_file);
         let result = match report.is_empty() {
             true => self.take_unless(state, WARNING, overlay_file),
-            false => self.put_text(state, WARNING, report.as_bytes(), true),
+            false => {
+                let payer = locked(&overlay_file.body).payer;
+                self.put_text(state, WARNING, report.as_bytes(), true, payer)
+            }
         };
         if let Err(error) = result {
             tracing::warn!("{}: {WARNING} can't be made: {error}", self.label().display());
@@ -123,10 +128,12 @@ impl Overlay {
         name: &str,
         text: &[u8],
         told_elsewhere: bool,
+        payer: Payer,
     ) -> Result<()> {
         self.take(state, OsStr::new(name));
-        let overlay_file = self.overlay_file(Backing::Source, state.base_version)?;
+        let overlay_file = self.overlay_file(state.base_version)?;
         let mut body = locked(&overlay_file.body);
+        body.set_payer(payer);
         body.backing = match text.len() <= SMALL && told_elsewhere {
             true => Backing::Text(Text::new(text)),
             false => {

@@ -237,7 +237,7 @@ fn a_rename_of_one_name_of_a_file_onto_another_does_nothing() {
     let test = Test::new();
     test.write("one", "text");
     let file = test.overlay.lookup(OsStr::new("one")).unwrap();
-    test.overlay.link(&test.overlay, file, OsStr::new("two")).unwrap();
+    test.overlay.link(&test.overlay, file, OsStr::new("two"), 0).unwrap();
     test.rename("one", "two").unwrap();
     test.rename("two", "two").unwrap();
     assert_eq!((test.read("one"), test.read("two")), ("text".into(), "text".into()));
@@ -260,4 +260,26 @@ fn an_overlay_in_use_is_not_put_away_and_not_waited_for() {
     assert_eq!(put_away(), Ok(false));
     drop(state);
     assert_eq!(put_away(), Ok(true));
+}
+
+#[test]
+fn a_user_can_save_beside_another_one_that_takes_all_he_can() {
+    let test = Test::new();
+    let maker = Maker { uid: 1, ..MAKER };
+    let caller = |uid| Caller { uid, ..Caller::default() };
+    let fill = |name: &str| test.overlay.create(OsStr::new(name), maker, WRITING, caller(1));
+    let made: Vec<_> = (0..100).map_while(|n| fill(&format!("f{n}")).ok()).collect();
+    assert!((40..60).contains(&made.len()), "{}", made.len());
+    assert_eq!(fill("more").unwrap_err().errno(), libc::ENOSPC);
+    // Another user, and the first one himself.
+    for (uid, name) in [(2, "two"), (1, "one")] {
+        let text = test.named(name);
+        let handle = test.overlay.create(OsStr::new(TREE), MAKER, WRITING, caller(uid)).unwrap();
+        handle.write(0, text.as_bytes(), false).unwrap();
+        handle.flush(caller(uid)).unwrap();
+        handle.release();
+        assert!(test.is_saved(&text));
+    }
+    let handle = test.overlay.create(OsStr::new("of two"), Maker { uid: 2, ..MAKER }, WRITING, caller(2));
+    handle.unwrap().release();
 }

@@ -11,7 +11,7 @@ use std::sync::{Arc, Weak};
 use crate::content::Text;
 use crate::error::Result;
 use crate::host::stat::Time;
-use crate::overlay::file::{Backing, Body, OverlayFile, Whole};
+use crate::overlay::file::{Backing, Body, OverlayFile, Payer, Whole};
 use crate::overlay::{Overlay, OverlayState};
 use crate::sync::locked;
 use crate::view::TREE;
@@ -47,6 +47,26 @@ impl Overlay {
         Ok(())
     }
 
+    /// Shows the saved text if the file's text was only appended to, and no more than `handles` handles are open.
+    ///
+    /// The line `...` within the text as it was written would end it for other programs.
+    pub(crate) fn show_joined(&self, overlay_file: &Arc<OverlayFile>, handles: u32) {
+        let mut state = locked(&self.state);
+        if state.busy || state.closed || !self.is_tree(&state, overlay_file) {
+            return;
+        }
+        {
+            let body = locked(&overlay_file.body);
+            if !body.joined || !body.is_clean() || body.handles > handles {
+                return;
+            }
+        }
+        state.saved_verbatim = None;
+        if let Err(error) = self.make_pristine(&mut state, overlay_file) {
+            tracing::warn!("{}: the saved text can't be shown: {error}", self.label().display());
+        }
+    }
+
     /// Returns the size and times that `tree.yaml` will have once a refused text is closed; see
     /// [`show_saved`](Self::show_saved).
     ///
@@ -59,8 +79,8 @@ impl Overlay {
     }
 
     /// Remembers the last saved text as it was written, if the source differs from it.
-    pub(crate) fn remember_verbatim(&self, state: &mut OverlayState, text: Option<&[u8]>) {
-        let kept = text.map(|text| self.verbatim_body(state, text)).transpose();
+    pub(crate) fn remember_verbatim(&self, state: &mut OverlayState, text: Option<&[u8]>, payer: Payer) {
+        let kept = text.map(|text| self.verbatim_body(state, text, payer)).transpose();
         let kept = kept.inspect_err(|error| {
             tracing::warn!(
                 "{}: after a refusal, tree.yaml will also show the restored parts: {error}",
@@ -70,8 +90,9 @@ impl Overlay {
         state.saved_verbatim = kept.ok().flatten().map(Arc::new);
     }
 
-    fn verbatim_body(&self, state: &mut OverlayState, text: &[u8]) -> Result<Body> {
+    fn verbatim_body(&self, state: &mut OverlayState, text: &[u8], payer: Payer) -> Result<Body> {
         let mut body = Body::new(Backing::Source, state.base_version);
+        body.set_payer(payer);
         body.take_room(&self.shared.quota, text.len() as u64, self.limit())?;
         let file = self.filled(state, None, &Text::new(text))?;
         (body.backing, body.size) = (Backing::File(Arc::new(file)), text.len() as u64);

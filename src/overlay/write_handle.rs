@@ -21,7 +21,7 @@ use std::sync::{Arc, Mutex};
 
 use crate::content::Content;
 use crate::error::{Result, errno};
-use crate::overlay::file::{Backing, Body, OverlayFile, Whole};
+use crate::overlay::file::{Backing, Body, OverlayFile, Payer, Whole};
 use crate::overlay::{Overlay, OverlayState};
 use crate::sync::locked;
 
@@ -33,6 +33,8 @@ const LONGEST: u64 = 1 << 40;
 pub struct Caller {
     /// Its thread group; 0 if unknown.
     pub group: u32,
+    /// Its user.
+    pub uid: u32,
     /// True if a signal is ending the process now.
     pub killed: bool,
 }
@@ -117,6 +119,10 @@ impl Overlay {
         }
         if open.writing {
             self.write_access(&mut state)?;
+        }
+        if open.writing {
+            let is_beside = !self.is_tree(&state, &overlay_file);
+            locked(&overlay_file.body).set_payer(Payer { uid: caller.uid, is_beside });
         }
         let truncates = open.truncating && open.writing;
         if truncates {
@@ -265,7 +271,9 @@ impl WriteHandle {
             }
             editor
         };
-        self.overlay.commit(&mut editor, &self.overlay_file)
+        self.overlay.commit(&mut editor, &self.overlay_file)?;
+        self.overlay.show_joined(&self.overlay_file, 1);
+        Ok(())
     }
 
     /// Handles fsync: checks the text that this handle wrote, and saves or refuses it. Makes a file other
@@ -310,7 +318,7 @@ impl WriteHandle {
             body.give_back_if_gone();
         }
         if !self.writes {
-            return;
+            return overlay.show_joined(&self.overlay_file, 0);
         }
         {
             let state = locked(&overlay.state);
@@ -329,6 +337,7 @@ impl WriteHandle {
         }
         let mut editor = locked(&overlay.editor);
         overlay.last_writer_closed(&mut editor, &self.overlay_file);
+        overlay.show_joined(&self.overlay_file, 0);
         overlay.rest(&mut editor);
     }
 }

@@ -284,11 +284,11 @@ impl Vfs {
     }
 
     /// Adds a name to a file. Counts as a lookup of the inode number of the file, or of the copy if the file
-    /// is copied.
-    pub fn link(&self, ino: Ino, new: NameIn<'_>) -> Result<Attr> {
+    /// is copied. `uid` is the user that makes the link.
+    pub fn link(&self, ino: Ino, new: NameIn<'_>, uid: u32) -> Result<Attr> {
         let (_, from, overlay_file) = self.overlay_file_of(ino)?;
         let (entry, overlay) = self.overlay_in(new.parent)?;
-        let overlay_file = overlay.link(&from, overlay_file, new.name)?;
+        let overlay_file = overlay.link(&from, overlay_file, new.name, uid)?;
         self.hand_out(&entry, &overlay, overlay_file)
     }
 

@@ -160,6 +160,7 @@ fn appended() {
         file.write_all(text.as_bytes()).unwrap();
         close(file)
     };
+    // The text as it was written is shown while a program has the file open.
     let is_both = |shown: &str, saved: &str, saves: u64| {
         assert_eq!((case.saved(), case.saves()), (saved.to_owned(), saves), "{}", case.log());
         assert_eq!(fs::read_to_string(case.tree()).unwrap(), shown);
@@ -168,13 +169,20 @@ fn appended() {
     let tree = case.text.trim_end_matches("...\n");
     let before = fs::metadata(case.tree()).unwrap().modified().unwrap();
     append("# one\n").unwrap();
-    is_both(&format!("{tree}...\n# one\n"), &format!("{tree}# one\n...\n"), 1);
+    let one = format!("{tree}# one\n...\n");
+    is_both(&one, &one, 1);
+    let reader = File::open(case.tree()).unwrap();
     append("two: 2\n").unwrap();
-    is_both(&format!("{tree}...\n# one\ntwo: 2\n"), &format!("{tree}# one\ntwo: 2\n...\n"), 2);
+    is_both(&format!("{one}two: 2\n"), &format!("{tree}# one\ntwo: 2\n...\n"), 2);
     let written = fs::metadata(case.tree()).unwrap().modified().unwrap();
     assert!(written > before);
     // An editor saves the text that it read.
-    let shown = format!("{tree}...\n# one\ntwo: 2\n");
+    let shown = format!("{one}two: 2\n");
+    assert_eq!(fs::read_to_string(case.tree()).unwrap(), shown);
+    drop(reader);
+    let saved = format!("{tree}# one\ntwo: 2\n...\n");
+    assert!(wait_until(|| fs::read_to_string(case.tree()).unwrap() == saved));
+    assert_eq!(fs::metadata(case.tree()).unwrap().modified().unwrap(), written);
     fs::write(case.tree(), &shown).unwrap();
     is_both(&shown, &format!("{tree}# one\ntwo: 2\n...\n"), 2);
     fs::rename(case.tree(), case.path("tree.yaml~")).unwrap();

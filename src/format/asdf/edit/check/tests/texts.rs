@@ -31,7 +31,7 @@ fn refusals_of_the_layout() {
         [(format!("\u{feff}{base}"), "line 1, column 1: the text begins with a byte order mark")],
     );
     assert_refused(
-        "remove the line, or put the text that contains it in quotes",
+        "move the new lines above the line '...', or put the text that contains it in quotes",
         [
             (
                 with("..."),
