@@ -9,11 +9,12 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use super::Decoder;
 use crate::cache::{ContentId, Reclaim};
 
-/// Maximum decoders of one content, idle or active: one for each of a few readers.
+/// Maximum active decoders of one content.
 pub(super) const PER_CONTENT: usize = 4;
 
-/// Maximum idle decoders of a mount.
-const PER_MOUNT: usize = 16;
+/// Maximum idle decoders of a mount: one for each reader. All may be of one content, whose readers would
+/// otherwise evict each other's decoders and decode the same bytes again.
+const PER_MOUNT: usize = 32;
 
 /// Maximum memory of a mount's idle decoders in bytes. The most recently parked decoder is never evicted.
 const WEIGHT: u64 = 16 << 20;
@@ -68,12 +69,6 @@ impl IdleDecoders {
         decoders.park_count += 1;
         let Decoders { waiting, park_count } = &mut *decoders;
         waiting.push(Waiting { stream, park_count: *park_count, is_cheap_to_replace, at, decoder });
-        let of_content = waiting.iter().filter(|one| one.stream.0 == stream.0).count();
-        if of_content > PER_CONTENT
-            && let Some(oldest) = waiting.iter().position(|one| one.stream.0 == stream.0)
-        {
-            dropped.push(waiting.remove(oldest));
-        }
         let weight = |waiting: &[Waiting]| waiting.iter().map(|one| one.decoder.weight()).sum::<u64>();
         while waiting.len() > 1 && (waiting.len() > PER_MOUNT || weight(waiting) > WEIGHT) {
             dropped.push(waiting.remove(0));
@@ -153,13 +148,14 @@ mod tests {
     }
 
     #[test]
-    fn is_bounded_for_a_content_and_for_the_mount_by_number_and_weight() {
+    fn is_bounded_for_the_mount_by_number_and_weight() {
         let (parked, cache) = (IdleDecoders::default(), Cache::new(0));
         let id = cache.id();
-        for at in 0..9 {
+        for at in 0..PER_MOUNT as u64 + 5 {
             parked.park((id, 0), at, Box::new(Heavy(1)));
         }
-        assert_eq!(parked.decoders().waiting.iter().map(|one| one.at).collect::<Vec<_>>(), [5, 6, 7, 8]);
+        let waiting: Vec<_> = parked.decoders().waiting.iter().map(|one| one.at).collect();
+        assert_eq!(waiting, (5..PER_MOUNT as u64 + 5).collect::<Vec<_>>());
         for _ in 0..100 {
             parked.park((cache.id(), 0), 0, Box::new(Heavy(1)));
         }

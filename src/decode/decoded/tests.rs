@@ -94,6 +94,17 @@ fn requests_out_of_order_and_readers_in_several_places_begin_anew_only_once_each
 }
 
 #[test]
+fn many_readers_of_one_stream_do_not_evict_each_other() {
+    let (counted, content, _) = counted(Counted { len: 400 * UNIT, ..Counted::default() }, 0);
+    for step in 0..5 {
+        for reader in 0..16 {
+            read(&content, (20 * reader + step) * UNIT, UNIT as usize);
+        }
+    }
+    assert!(counted.starts.load(Ordering::Relaxed) <= 16);
+}
+
+#[test]
 fn what_many_readers_want_at_once_is_decoded_once() {
     let (counted, content, _) = counted(Counted { len: 30 * UNIT, ..Counted::default() }, 0);
     let (content, barrier) = (&content, &std::sync::Barrier::new(8));
