@@ -13,6 +13,8 @@ from .machine import Mount, median, ours, peak_memory, pid_of, ratio, row, secon
 FILES = 100_000
 WALKED = 2000
 """Number of files in the directory that is walked completely."""
+EDITED = 500
+"""Number of files that are walked after others were edited."""
 
 
 def memory(pid):
@@ -103,3 +105,46 @@ def bench_walk(here, repeats):
                 of_bindfs.append(costs[-1] / cost(point, mount.pid()))
         row(f"2000 files: {name}, CPU time of a file", f"{ratio(costs)} ms",
             f"goal ≤ 0.5 ms; {ratio(of_bindfs)} of bindfs on a copy of all that is shown")
+
+
+def edited_before(here, files):
+    """Makes a state directory in which this many other files have a text in their history."""
+    history = here / f"state-{files}" / "asdf-mount" / "history"
+    history.mkdir(parents=True, mode=0o700)
+    history.parent.chmod(0o700)
+    for n in range(files):
+        key, path = f"{n:032x}", f"{n:016x}"
+        (history / key).mkdir(mode=0o700)
+        text = history / key / f"00000001-2026-11-23T10-36-37Z-{path}-{n:016x}-1795430197.000000001.yaml"
+        text.touch(0o600)
+        (history / ".by-path" / path).mkdir(parents=True, mode=0o700)
+        (history / ".by-path" / path / key).touch(0o600)
+    return history.parent.parent
+
+
+def bench_edited(here, repeats):
+    """Measures a walk over files, and a save, after others were edited."""
+    folder = folder_of(here, "walked", EDITED)
+    states = {files: edited_before(here, files) for files in (0, 3000, 30_000, 100_000)}
+
+    def costs(state, *options):
+        with ours(folder, here / "m", *options, env={"XDG_STATE_HOME": str(state)}) as point:
+            pid = pid_of(point)
+            begun = processor(pid)
+            seconds("find", point)
+            walked = processor(pid)
+            for n in range(20):
+                tree = point / f"{n}.asdf" / "tree.yaml"
+                tree.write_text(tree.read_text().replace("...", f"# {time.time_ns()}\n..."))
+            return (walked - begun) / EDITED, (processor(pid) - walked) / 20
+
+    pairs = {files: [] for files in states}
+    for _ in range(repeats):
+        without = costs(states[0], "-o", "history=off")
+        for files, state in states.items():
+            pairs[files].append([one / other for one, other in zip(costs(state), without)])
+    for files, ratios in pairs.items():
+        walks, saves = zip(*ratios)
+        row(f"find in a mount after edits of {files} other files, CPU time, of history=off", ratio(walks),
+            "goal ≤ 1.2")
+        row("… a save", ratio(saves), "")
