@@ -12,7 +12,7 @@ use crate::content::Content;
 use crate::content::folder::{Attributes, File, Node};
 use crate::error::Result;
 use crate::format::editor::EditSupport;
-use crate::format::{ArrayFacts, ArrayPaths, Block, Container, Defect, Listener, Severity, Verified};
+use crate::format::{ArrayFacts, ArrayPaths, Block, Container, Defect, Listener, Verified};
 use crate::source::{Source, SourceStat};
 
 impl AsdfFile {
@@ -124,8 +124,11 @@ impl Container for AsdfFile {
 
     fn check_tree(&self) -> Result<Vec<Defect>> {
         let mut defects = check::tree(self)?;
-        if defects.iter().all(|defect| defect.severity == Severity::Note) {
-            defects.extend(arrays::surveyed(self)?.defects.iter().cloned());
+        for omission in &arrays::surveyed(self)?.defects {
+            // A missing block is damage, and told once.
+            if defects.iter().all(|defect| defect.offset != omission.offset) {
+                defects.push(omission.clone());
+            }
         }
         Ok(defects)
     }

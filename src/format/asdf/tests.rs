@@ -60,3 +60,39 @@ fn the_example_of_the_document_is_a_view() {
     assert_eq!(String::from_utf8(text).unwrap(), "x,y\n1,3\n2,-4\n");
     assert!(below.lookup("u.csv".as_ref()).unwrap().is_none());
 }
+
+/// Returns a file with one block of 100 bytes up to its end, and an array that does not fit in it.
+fn file_with_stream() -> Arc<AsdfFile> {
+    let array = "!core/ndarray-1.1.0 {source: 0, datatype: int8, byteorder: little, shape: ";
+    let tree = format!(
+        "#ASDF 1.0.0\n%YAML 1.1\n%TAG ! tag:stsci.edu:asdf/\n--- !core/asdf-1.1.0\na: {array}['*']}}\n\
+         b: {array}[1000]}}\n...\n"
+    );
+    let header = [&b"\xd3BLK\0\x30\0\0\0\x01\0\0\0\0"[..], &[0; 40]].concat();
+    let source = Arc::new(MemorySource([tree.as_bytes(), &header, &[7; 100]].concat()));
+    let context = Context::new(Arc::new(Cache::new(1 << 20)));
+    Arc::new(AsdfFile::open(source, &context, &[&arrays::Arrays]).unwrap())
+}
+
+#[test]
+fn a_streamed_block_has_the_size_of_its_data() {
+    let facts = Container::block(&*file_with_stream(), 0).unwrap().facts;
+    assert_eq!(facts.data_size, 100);
+    let sizes: Vec<_> = facts.iter().map(|fact| (fact.key(), fact.value.to_string())).take(2).collect();
+    assert_eq!(sizes, [("data_size", "100".to_owned()), ("used_size", "100".to_owned())]);
+}
+
+#[test]
+fn omitted_arrays_are_told_without_a_look_at_the_view() {
+    let told = |defects: Vec<crate::format::Defect>| {
+        defects.into_iter().map(|defect| defect.what).collect::<Vec<_>>()
+    };
+    let expected = ["line 6: arrays/ leaves out b: it takes 1000 bytes, and block 0 has 100"];
+    assert_eq!(told(file_with_stream().check_tree().unwrap()), expected);
+    let file = file_with_stream();
+    assert!(file.defects().is_empty());
+    file.find_omissions(&|_| false);
+    assert!(file.defects().is_empty());
+    file.find_omissions(&|name| name == "arrays");
+    assert_eq!(told(file.defects()), expected);
+}
