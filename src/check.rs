@@ -186,6 +186,7 @@ fn open(found: &Found) -> Result<Arc<dyn Container>> {
 }
 
 fn check(container: &dyn Container, report: &mut Report, progress: &Progress) -> Result<()> {
+    container.find_all_blocks()?;
     report.blocks = container.block_count()?;
     report.defects = container.defects();
     check_tree(container, report)?;

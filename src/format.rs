@@ -218,6 +218,11 @@ pub trait Container: Any + Send + Sync + std::fmt::Debug {
         Ok(0)
     }
 
+    /// Finds all blocks and their damage. In a file on a server, the other methods may believe the index.
+    fn find_all_blocks(&self) -> Result<()> {
+        Ok(())
+    }
+
     /// Returns block `n`, from 0, in file order. Fails if there is no such block, or it can't be read now.
     fn block(&self, n: usize) -> Result<Block> {
         Err(Error::new(Kind::NotFound, format!("there is no block {n}")))

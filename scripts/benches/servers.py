@@ -120,6 +120,65 @@ def bench_servers(here, repeats):
     row("… from nginx without delay, of `curl`", ratio(figures["curl"]), "goal ≥ 0.7")
 
 
-def mounted(here, url):
+def mounted(here, url, name="large"):
     """Returns a mount without a cache on disk."""
-    return Mount([BINARY, "-o", "anonymous", f"{url}/large.asdf", here / "m"], here / "m")
+    return Mount([BINARY, "-o", "anonymous", f"{url}/{name}.asdf", here / "m"], here / "m")
+
+
+def sparse_arrays(path, count, has_index):
+    """Writes a file of `count` blocks of 8 MiB, whose data are holes."""
+    lines = "".join(f"a{n}: !core/ndarray-1.1.0 {{source: {n}, datatype: uint8, byteorder: big, shape: [{8 * MIB}]}}\n"
+                    for n in range(count))
+    offsets = []
+    with open(path, "wb") as out:
+        out.write(b"\n".join(HEAD.split(b"\n")[:5]).replace(b"%%", b"%") + b"\n" + lines.encode() + b"...\n")
+        for _ in range(count):
+            offsets.append(out.tell())
+            out.write(block_header(8 * MIB))
+            out.seek(8 * MIB, os.SEEK_CUR)
+        if has_index:
+            out.write(b"#ASDF BLOCK INDEX\n%YAML 1.1\n---\n")
+            out.write("".join(f"- {offset}\n" for offset in offsets).encode() + b"...\n")
+        else:
+            out.truncate()
+
+
+def bench_small_reads(here, repeats):
+    """Measures small facts of large files on a server that answers after 100 ms."""
+    www = here / "www-small"
+    www.mkdir()
+    sparse_arrays(www / "ten.asdf", 10, True)
+    sparse_arrays(www / "many.asdf", 300, True)
+    sparse_arrays(www / "chain.asdf", 300, False)
+    with open(www / "random.asdf", "wb") as out:
+        out.write(HEAD % GIB + block_header(GIB))
+        out.truncate(out.tell() + GIB)
+    for name, last, what in (("ten", 9, "10 blocks and an index"), ("many", 299, "300 blocks and an index"),
+                             ("chain", 299, "300 blocks of equal length without an index")):
+        times, counts = [], None
+        for _ in range(repeats):
+            with SlowServer(www, 2 * DELAY) as url, mounted(here, url, name) as point:
+                begun = time.perf_counter()
+                with open(point / f"arrays/a{last}.npy", "rb") as array:
+                    assert len(array.read(4096)) == 4096
+                times.append(time.perf_counter() - begun)
+                counts = requests(point)
+        row(f"a file of {what}, 100 ms a request: 4 KiB of the last array", f"{median(times):.2f} s",
+            f"{counts}; {noise()}")
+    times = []
+    for _ in range(repeats):
+        with SlowServer(www, 2 * DELAY) as url, mounted(here, url, "random") as point:
+            begun = time.perf_counter()
+            with open(point / "blocks/0.bin", "rb", buffering=0) as block:
+                for n in range(1, 21):
+                    block.seek(n * 50 * MIB)
+                    assert len(block.read(4096)) == 4096
+            times.append(time.perf_counter() - begun)
+            counts = requests(point)
+    row("20 random reads of 4 KiB in a block of 1 GiB, 100 ms a request", f"{median(times):.2f} s", f"{counts}; {noise()}")
+
+
+def requests(point):
+    """Returns the requests and bytes of a mount so far."""
+    lines = dict(line.split(": ", 1) for line in (point / ".asdf-mount/stats.yaml").read_text().splitlines() if ": " in line)
+    return f"{lines['requests']} requests, {int(lines['bytes']) / 1e6:.1f} MB"

@@ -35,6 +35,8 @@ struct Arrived {
     end: Option<Result<()>>,
     /// The time at which a block arrived last.
     last: Option<Instant>,
+    /// The first block that a reader waits for, counted from the first requested one.
+    awaited: Option<usize>,
 }
 
 impl Fetch {
@@ -84,8 +86,11 @@ impl Fetch {
         let mut arrived = locked(&self.arrived);
         arrived.blocks.push(bytes);
         arrived.last = Some(Instant::now());
-        drop(arrived);
-        self.advanced.notify_all();
+        if arrived.awaited.is_some_and(|awaited| awaited < arrived.blocks.len()) {
+            arrived.awaited = None;
+            drop(arrived);
+            self.advanced.notify_all();
+        }
     }
 
     /// Returns the number of blocks that have arrived.
@@ -112,6 +117,7 @@ impl Fetch {
             while_waiting(|| {
                 let mut arrived = locked(&self.arrived);
                 while !is_settled(&arrived) {
+                    arrived.awaited = Some(arrived.awaited.map_or(at, |awaited| awaited.min(at)));
                     let deadline = self.extended(deadline, &arrived);
                     let rest = deadline.saturating_duration_since(Instant::now());
                     if rest.is_zero() {

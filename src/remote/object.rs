@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use sha2::{Digest, Sha256};
 
 use self::reader::BlockReader;
-use super::block::{BLOCK, Key};
+use super::block::{BLOCK, FIRST, Key};
 use super::client::Trust;
 use super::disk::DiskCache;
 use super::fetch::Fetch;
@@ -405,12 +405,14 @@ impl Object {
         self.keep(block, &bytes);
     }
 
-    /// Caches the first block, which came with the opening.
+    /// Caches the first blocks, which came with the opening.
     fn keep_first(&self, bytes: Vec<u8>) {
-        if bytes.len() == self.block_len(0) && !bytes.is_empty() {
-            let bytes = Arc::new(bytes);
-            self.shared.cache.put(self.id, 0, &bytes);
-            self.keep(0, &bytes);
+        if bytes.len() as u64 == self.size().min(FIRST) && !bytes.is_empty() {
+            for (block, bytes) in (0..).zip(bytes.chunks(BLOCK as usize)) {
+                let bytes = Arc::new(bytes.to_vec());
+                self.shared.cache.put(self.id, block * BLOCK, &bytes);
+                self.keep(block, &bytes);
+            }
             self.keep_version();
         }
     }

@@ -1,19 +1,23 @@
 //! Detection of sequential readers, and how far to read ahead of them.
 //!
-//! A reader that goes on to the next block gets a window, which doubles with each block. Reads elsewhere
-//! halve the windows, so that random reads soon cost no more than the blocks that they need. All numbers are
-//! blocks.
+//! A reader that goes on twice to the next blocks gets a window of [`STEP`] blocks, which doubles with each [`STEP`]
+//! blocks read. Reads elsewhere halve the windows, so that random reads soon cost no more than the blocks that they need. All
+//! numbers are blocks.
 
 use std::ops::Range;
 
+use super::block::{BLOCK, FIRST};
+
 /// Maximum window.
-pub(super) const WINDOW: u64 = 64;
+pub(super) const WINDOW: u64 = (64 << 20) / BLOCK;
 /// Maximum length of a request.
-pub(super) const REQUEST: u64 = 8;
+pub(super) const REQUEST: u64 = (8 << 20) / BLOCK;
+/// The first window.
+const STEP: u64 = (1 << 20) / BLOCK;
 /// Maximum number of readers of a file that are tracked.
 const READERS: usize = 16;
 /// Number of blocks by which the reads of one reader may be out of order.
-const BEHIND: u64 = 2;
+const BEHIND: u64 = 2 * STEP;
 
 /// The sequential readers of a file. The reader that read last is at the end.
 #[derive(Debug, Default)]
@@ -24,6 +28,8 @@ struct Reader {
     /// The block after the last block read.
     next: u64,
     window: u64,
+    /// End of the read with which the window grew last.
+    grown: u64,
     /// End of the blocks that were requested ahead.
     ahead: u64,
 }
@@ -38,15 +44,23 @@ impl Streams {
             if self.0.len() >= READERS {
                 self.0.remove(0);
             }
-            let window = u64::from(read.start == 0);
-            self.0.push(Reader { next: read.end, window, ahead: read.end });
+            // The first blocks came with the opening: a reader goes on when it has passed them.
+            let next = if read.start == 0 { read.end.max(FIRST / BLOCK) } else { read.end };
+            self.0.push(Reader { next, window: 0, grown: next, ahead: next });
             return 0..0;
         };
         let mut reader = self.0.remove(at);
         let is_further = read.end > reader.next;
         if is_further {
             reader.next = read.end;
-            reader.window = if reader.window == 0 { 1 } else { (reader.window * 2).min(most) };
+            if reader.window == 0 {
+                // The header of a block, and data behind it, are no stream yet.
+                reader.window = 1;
+            } else if reader.window == 1 {
+                (reader.window, reader.grown) = (STEP.min(most), read.end);
+            } else if read.end >= reader.grown + STEP {
+                (reader.window, reader.grown) = ((reader.window * 2).min(most), read.end);
+            }
         }
         let ahead = if is_further && reader.window > 1 { reader.request(total) } else { 0..0 };
         self.0.push(reader);
@@ -55,19 +69,21 @@ impl Streams {
 
     /// True if the reader that read last has read several blocks in a row.
     pub(super) fn goes_on(&self) -> bool {
-        self.0.last().is_some_and(|reader| reader.window > BEHIND)
+        self.0.last().is_some_and(|reader| reader.window > 2 * STEP)
     }
 }
 
 impl Reader {
-    /// Returns the blocks to be requested: whole requests, once the window has room for several.
+    /// Returns the blocks to be requested: half a window at least, and whole requests once the window has room for
+    /// several.
     fn request(&mut self, total: u64) -> Range<u64> {
         let start = self.ahead.max(self.next);
         let mut end = self.next.saturating_add(self.window).min(total);
         if self.window > REQUEST && end < total {
             end = start + end.saturating_sub(start) / REQUEST * REQUEST;
         }
-        if start >= end {
+        let is_near_end = (start - self.next).saturating_mul(2) <= self.window || end == total;
+        if start >= end || !is_near_end {
             return 0..0;
         }
         self.ahead = end;
@@ -93,9 +109,9 @@ mod tests {
 
     #[test]
     fn a_sequential_reader_gets_a_growing_window_in_whole_requests() {
-        let (mut streams, total) = (Streams::default(), 1000);
-        let (mut end, mut sizes) = (1, Vec::new());
-        for block in 0..600 {
+        let (mut streams, total) = (Streams::default(), 1000 * STEP);
+        let (mut end, mut sizes) = (STEP, Vec::new());
+        for block in 0..600 * STEP {
             let ahead = streams.read(block..block + 1, total, WINDOW);
             if !ahead.is_empty() {
                 assert!(ahead.start == end.max(block + 1) && ahead.end > end, "{ahead:?}");
@@ -106,30 +122,41 @@ mod tests {
             assert_eq!(streams.read(block..block + 1, total, WINDOW), 0..0);
             assert!(end <= block + 1 + WINDOW);
         }
-        assert!(sizes.iter().skip(8).all(|size| *size == REQUEST), "{sizes:?}");
-        assert!(end > 640, "{end}");
+        assert!(sizes.iter().all(|size| *size >= STEP / 2), "{sizes:?}");
+        assert!(sizes.iter().skip(8).all(|size| size.is_multiple_of(REQUEST)), "{sizes:?}");
+        assert!(end > 640 * STEP, "{end}");
+    }
+
+    #[test]
+    fn random_reads_cost_one_block_until_one_goes_on() {
+        let mut streams = Streams::default();
+        for n in 1..10 {
+            assert_eq!(streams.read(100 * n..100 * n + 1, 10_000, WINDOW), 0..0);
+        }
+        assert_eq!(streams.read(901..902, 10_000, WINDOW), 0..0);
+        assert_eq!(streams.read(902..903, 10_000, WINDOW), 903..903 + STEP);
     }
 
     #[test]
     fn random_reads_drain_the_windows() {
         let mut streams = Streams::default();
-        for block in 0..20 {
-            streams.read(block..block + 1, 1000, WINDOW);
+        for block in 0..20 * STEP {
+            streams.read(block..block + 1, 1000 * STEP, WINDOW);
         }
         for n in 0..10 {
-            let block = 100 + 37 * n;
-            assert_eq!(streams.read(block..block + 1, 1000, WINDOW), 0..0);
+            let block = STEP * (100 + 37 * n);
+            assert_eq!(streams.read(block..block + 1, 1000 * STEP, WINDOW), 0..0);
         }
-        assert!(streams.0.iter().all(|reader| reader.window <= 1));
+        assert!(streams.0.iter().all(|reader| reader.window <= STEP));
         assert!(streams.0.len() <= READERS);
     }
 
     #[test]
     fn several_readers_do_not_disturb_each_other() {
         let mut streams = Streams::default();
-        for block in 0..20 {
-            for start in [0, 200, 400] {
-                streams.read(start + block..start + block + 1, 1000, WINDOW);
+        for block in 0..20 * STEP {
+            for start in [0, 200 * STEP, 400 * STEP] {
+                streams.read(start + block..start + block + 1, 1000 * STEP, WINDOW);
             }
         }
         assert_eq!(streams.0.len(), 3);
@@ -138,20 +165,23 @@ mod tests {
 
     #[test]
     fn the_end_of_the_file_is_requested() {
-        let mut streams = Streams::default();
+        let (mut streams, total) = (Streams::default(), 23 * STEP);
         let mut end = 1;
-        for block in 0..23 {
-            end = end.max(streams.read(block..block + 1, 23, WINDOW).end);
+        for block in 0..total {
+            end = end.max(streams.read(block..block + 1, total, WINDOW).end);
         }
-        assert_eq!(end, 23);
-        assert_eq!(streams.read(23..u64::MAX, 23, WINDOW), 0..0);
+        assert_eq!(end, total);
+        assert_eq!(streams.read(total..u64::MAX, total, WINDOW), 0..0);
     }
 
     #[test]
     fn small_gaps_are_requested_with_the_blocks_around_them() {
         let missing = |blocks: &'static [u64]| move |block| blocks.contains(&block);
         assert_eq!(requests(0..20, missing(&[1, 2, 4, 7])), [1..5, 7..8]);
-        assert_eq!(requests(0..20, |_| true), [0..8, 8..16, 16..20]);
+        assert_eq!(
+            requests(0..2 * REQUEST + 4, |_| true),
+            [0..REQUEST, REQUEST..2 * REQUEST, 2 * REQUEST..2 * REQUEST + 4]
+        );
         assert_eq!(requests(5..5, |_| true), []);
     }
 }

@@ -6,6 +6,8 @@
 mod common;
 #[path = "../../src/source/tests/counted.rs"]
 mod counted;
+#[path = "../../src/remote/tests/server.rs"]
+mod server;
 
 mod bloscpack;
 mod check;
@@ -13,4 +15,5 @@ mod damage;
 mod gsd;
 mod layouts;
 mod open;
+mod requests;
 mod unreadable;

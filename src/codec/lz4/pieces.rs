@@ -39,6 +39,15 @@ const SPARES: usize = 4;
 /// Memory for decoding a piece as a stream, in bytes.
 const STREAM: u64 = 1 << 20;
 
+/// Maximum number of headers that are requested from a server at a time.
+const AHEAD: u64 = 16;
+
+/// Stored length of pieces from which their headers are requested from a server one by one.
+const APART: u64 = 256 << 10;
+
+/// Maximum distance of a header from the place where pieces of equal length would have it.
+const SLACK: u64 = 32 << 10;
+
 /// Compressed pieces up to this length are decoded directly from the read buffer.
 const AT_HAND: usize = 32 << 10;
 
@@ -69,6 +78,8 @@ struct PieceTable {
     headers: Input,
     /// Offset of `headers` in the stored bytes.
     at: u64,
+    /// Offset in the stored bytes up to which headers were requested ahead.
+    ahead: u64,
 }
 
 /// The header of a piece.
@@ -89,9 +100,35 @@ impl Lz4Pieces {
             end: None,
             headers: Input::range(&stored, 0, u64::MAX).in_reads_of(HEADER_READ),
             at: 0,
+            ahead: 0,
         };
         let least = (data_size / CHUNKS).clamp(LEAST, MOST);
         Self { stored, least, table: Mutex::new(table), spare: Mutex::default() }
+    }
+
+    /// Requests the headers of the next pieces up to the one at `wanted` from a server, as if they were as long as the
+    /// last ones. A wrong guess costs a request; only headers at the end of the piece before are used.
+    fn request_ahead(&self, table: &mut PieceTable, wanted: u64) {
+        let Some((source, offset)) = self.stored.stored() else { return };
+        if !source.is_slow() {
+            return;
+        }
+        let [.., before, last] = table.chunks[..] else { return };
+        let next = table.next;
+        let step = next.stored - last.stored;
+        let decoded = (next.offset - last.offset).max(1);
+        let slack = step.abs_diff(last.stored - before.stored).saturating_mul(2);
+        if step < APART || slack > SLACK {
+            return;
+        }
+        let hops = (wanted.saturating_sub(next.offset) / decoded + 1).min(AHEAD);
+        for at in (0..hops).map(|hop| next.stored.saturating_add(hop * step)) {
+            if at > table.ahead.saturating_add(step / 2) && at < self.stored.len() {
+                let from = at - slack.min(at);
+                source.will_need(offset.saturating_add(from), (at - from) + slack + HEADER);
+                table.ahead = at;
+            }
+        }
     }
 
     /// Finds one more chunk: skips its pieces, header by header.
@@ -226,6 +263,7 @@ impl Chunks for Lz4Pieces {
     fn find(&self, offset: u64) -> Result<Option<Chunk>> {
         let mut table = self.table();
         while table.next.offset <= offset && table.end.is_none() {
+            self.request_ahead(&mut table, offset);
             self.find_chunk(&mut table)?;
         }
         if table.next.offset <= offset {

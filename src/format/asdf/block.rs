@@ -5,6 +5,10 @@
 //! ahead, and after a damaged header the walk continues where the index and a chain from there agree. A block
 //! with a damaged header thus keeps its number (`lost.rs`).
 
+use std::sync::Mutex;
+
+use lru::LruCache;
+
 use super::defect::AsdfDefect;
 use super::head;
 use super::header::{Generation, Header, LONGEST_FIELDS, PREFIX};
@@ -12,12 +16,15 @@ use super::index::{self, Index};
 use crate::error::{Result, if_readable};
 use crate::format::{self, Severity};
 use crate::source::{Source, Window, read_up_to};
+use crate::sync::locked;
 
 mod first;
+mod indexed;
 mod lost;
 mod shifted;
 
 use first::first_block;
+pub use indexed::IndexedBlocks;
 
 /// The longest gap of zeros or spaces that is searched for the next block. The first edition of the standard
 /// 1.0.0 allowed such gaps.
@@ -46,8 +53,11 @@ pub struct Blocks {
 
 /// Finds all blocks of a file whose head ends at `head_end`.
 pub fn find(source: &dyn Source, size: u64, generation: Generation, head_end: u64) -> Result<Blocks> {
-    BlockSearch { size, generation, head_end, begun: None }.go_on(source)
+    BlockSearch { size, generation, head_end, begun: None }.go_on(source, None)
 }
+
+/// The headers parsed last, by their offsets: from a server, reading one again may take a request.
+pub type KeptHeaders = Mutex<LruCache<u64, Header>>;
 
 /// A search for the blocks of a file. If a read fails, the search can be continued where it failed.
 #[derive(Debug)]
@@ -75,17 +85,8 @@ pub struct BegunWalk {
 
 impl BlockSearch {
     /// Begins the search, or continues it after an error. Must not be called again after a success.
-    pub fn go_on(&mut self, source: &dyn Source) -> Result<Blocks> {
-        let mut scan = BlockScan {
-            source,
-            size: self.size,
-            generation: self.generation,
-            window: Window::new(source),
-            index: None,
-            index_is_spent: false,
-            searches: 0,
-            blocks: Blocks::default(),
-        };
+    pub fn go_on(&mut self, source: &dyn Source, kept: Option<&KeptHeaders>) -> Result<Blocks> {
+        let mut scan = self.scan(source, kept);
         let first = match self.begun.take() {
             Some(BegunWalk { at, index, index_is_spent, searches, blocks }) => {
                 (scan.index, scan.index_is_spent, scan.searches) = (index, index_is_spent, searches);
@@ -106,6 +107,23 @@ impl BlockSearch {
             };
         }
         finish(scan, self.head_end, end)
+    }
+}
+
+impl BlockSearch {
+    fn scan<'s>(&self, source: &'s dyn Source, kept: Option<&'s KeptHeaders>) -> BlockScan<'s> {
+        BlockScan {
+            source,
+            kept,
+            size: self.size,
+            generation: self.generation,
+            window: Window::new(source),
+            index: None,
+            index_is_spent: false,
+            searches: 0,
+            guessed: 0,
+            blocks: Blocks::default(),
+        }
     }
 }
 
@@ -150,6 +168,7 @@ struct End {
 #[derive(Debug)]
 struct BlockScan<'a> {
     source: &'a dyn Source,
+    kept: Option<&'a KeptHeaders>,
     size: u64,
     generation: Generation,
     window: Window<'a>,
@@ -158,6 +177,8 @@ struct BlockScan<'a> {
     index_is_spent: bool,
     /// The number of searches for a shifted block so far.
     searches: usize,
+    /// The offset up to which headers were announced where blocks of equal length would have them.
+    guessed: u64,
     blocks: Blocks,
 }
 
@@ -178,8 +199,17 @@ impl BlockScan<'_> {
     }
 
     fn header(&mut self, offset: u64) -> Result<Header> {
+        if let Some(kept) = self.kept
+            && let Some(header) = locked(kept).get(&offset)
+        {
+            return Ok(header.clone());
+        }
         let bytes = self.window.at(offset, LONGEST_FIELDS)?;
-        Header::parse(self.generation, offset, bytes)
+        let header = Header::parse(self.generation, offset, bytes)?;
+        if let Some(kept) = self.kept {
+            locked(kept).push(offset, header.clone());
+        }
+        Ok(header)
     }
 
     /// Returns the header at `offset`; `None` if there is none, or it is damaged.
@@ -474,15 +504,38 @@ impl BlockScan<'_> {
         Ok(())
     }
 
-    /// Announces the headers that will be read soon, if the index lists them.
-    fn ask_ahead(&self, offset: u64) {
+    /// Announces the headers that will be read soon, if the index lists them, or the blocks have been of equal length
+    /// so far.
+    fn ask_ahead(&mut self, offset: u64) {
         let n = self.blocks.offsets.len();
-        let Some(Index { offsets: Ok(offsets), .. }) = &self.index else { return };
+        let Some(Index { offsets: Ok(offsets), .. }) = &self.index else { return self.guess_ahead(offset) };
         if !n.is_multiple_of(AHEAD) || offsets.get(n) != Some(&offset) {
             return;
         }
         for ahead in offsets.iter().skip(n + 1).take(AHEAD).filter(|ahead| **ahead < self.size) {
             self.source.will_need(*ahead, LONGEST_FIELDS as u64);
+        }
+    }
+
+    /// Announces the headers after the one at `offset` as if the next blocks were as long as the last ones: as many as
+    /// there were such blocks.
+    fn guess_ahead(&mut self, offset: u64) {
+        if !self.source.is_slow() {
+            return;
+        }
+        let ends = std::iter::once(offset).chain(self.blocks.offsets.iter().rev().copied());
+        let starts = self.blocks.offsets.iter().rev();
+        let mut lens = starts.zip(ends).map(|(start, end)| end - start);
+        let Some(len) = lens.next() else { return };
+        let equal = 1 + lens.take(AHEAD - 1).take_while(|other| *other == len).count() as u64;
+        if equal < 2 {
+            return;
+        }
+        for ahead in (1..=equal).filter_map(|k| offset.checked_add(k.checked_mul(len)?)) {
+            if ahead > self.guessed && ahead < self.size {
+                self.source.will_need(ahead, LONGEST_FIELDS as u64);
+                self.guessed = ahead;
+            }
         }
     }
 

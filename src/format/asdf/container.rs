@@ -43,6 +43,10 @@ impl Container for AsdfFile {
         self.stored.block_count()
     }
 
+    fn find_all_blocks(&self) -> Result<()> {
+        self.blocks().map(drop)
+    }
+
     fn block(&self, n: usize) -> Result<Block> {
         self.stored.block(n)
     }
@@ -51,7 +55,7 @@ impl Container for AsdfFile {
         if offset <= self.head.end {
             return Ok(None);
         }
-        Ok(self.blocks()?.offsets.partition_point(|start| *start < offset).checked_sub(1))
+        Ok(self.offsets()?.partition_point(|start| *start < offset).checked_sub(1))
     }
 
     fn still_has(&self, file: &Arc<dyn Source>) -> bool {

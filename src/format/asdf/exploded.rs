@@ -68,12 +68,12 @@ impl ExplodedFolder {
     }
 
     fn block_file(&self, n: usize) -> Result<Option<File>> {
-        let offset = match self.file.offset(n) {
-            Ok(offset) => offset,
+        match self.file.offset(n) {
+            Ok(_) => {}
             Err(error) if error.is_of_reading() => return Err(error),
             Err(_) => return Ok(None),
-        };
-        let header = self.file.header(offset);
+        }
+        let header = self.file.header_of(n);
         let content = header.clone().and_then(|header| block_alone(&self.file, n, &header));
         let streamed = header.as_ref().is_ok_and(Header::streamed);
         let renewal = match (&header, parts(&self.file)) {

@@ -94,7 +94,7 @@ fn collect_blocks(file: &AsdfFile) -> Result<ImplodedBlocks> {
     let mut last = None;
     let count = file.block_count()?;
     for n in 0..count {
-        let header = file.header(file.offset(n)?).map_err(|error| error.in_block(n as u64))?;
+        let header = file.header_of(n).map_err(|error| error.in_block(n as u64))?;
         let block = file.lent_block(n, &header)?;
         match header.streamed() {
             true => last = Some(block),
@@ -134,7 +134,7 @@ fn block_for(other: &AsdfFile, file: &AsdfFile) -> Result<Arc<dyn Content>> {
     if other.block_count()? == 0 {
         return Err(Error::damaged("it has no block"));
     }
-    let header = other.header(other.offset(0)?)?;
+    let header = other.header_of(0)?;
     if other.head.generation != file.head.generation {
         let what = "its blocks are of another version of the format, which can't be in this file";
         return Err(Error::unsupported(what));

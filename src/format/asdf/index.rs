@@ -16,7 +16,7 @@ pub const MARKER: &[u8] = b"#ASDF BLOCK INDEX";
 
 /// Sizes of the file's tail that is searched for an index. If no index is found, the next larger tail is
 /// searched, up to the last size. A usual index is short, but an index of 300 000 blocks is not.
-const TAILS: [u64; 5] = [64 << 10, 1 << 20, 4 << 20, 16 << 20, 64 << 20];
+const TAILS: [u64; 6] = [64 << 10, 256 << 10, 1 << 20, 4 << 20, 16 << 20, 64 << 20];
 /// Size from which a tail is searched only if the tail before it looks like part of an index.
 const LONG: u64 = 16 << 20;
 
@@ -123,7 +123,7 @@ mod tests {
         let list = offsets.iter().map(u64::to_string).collect::<Vec<_>>().join("\n- ");
         let file = format!("blocks #ASDF BLOCK INDEX\n%YAML 1.1\n---\n- {list}\n...\n").into_bytes();
         let size = file.len() as u64;
-        assert!(size > TAILS[2]);
+        assert!(size > TAILS[3]);
         let index = find(&MemorySource(file.clone()), size, 0).unwrap().unwrap();
         assert_eq!((index.offset, index.offsets.unwrap()), (7, offsets));
         // The data of a block are no list, so no more of them is read.

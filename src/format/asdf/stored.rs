@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use lru::LruCache;
 
-use super::block::{BlockSearch, Blocks};
+use super::block::{BlockSearch, Blocks, IndexedBlocks, KeptHeaders};
 use super::chain::{self, EncodingChain};
 use super::growth::Growing;
 use super::head::{self, Head};
@@ -22,6 +23,12 @@ use crate::sync::locked;
 /// The number of decoded contents kept between two opens of a block, so that its readers share decoded bytes.
 const KEPT_CONTENTS: NonZeroUsize = NonZeroUsize::new(64).expect("64 is not zero");
 
+/// The number of parsed headers kept of a file on a server.
+const KEPT_HEADERS: NonZeroUsize = NonZeroUsize::new(1 << 14).expect("it is not zero");
+
+/// The most headers that are announced to a server for a reader that goes from block to block.
+const AHEAD: usize = 64;
+
 /// An ASDF file whose head was read.
 #[derive(Debug)]
 pub(super) struct StoredFile {
@@ -32,12 +39,30 @@ pub(super) struct StoredFile {
     blocks: OnceLock<Blocks>,
     /// The search for the blocks, which is continued after an error.
     search: Mutex<BlockSearch>,
+    /// The blocks of a file on a server as its index lists them, if it is believed.
+    indexed: OnceLock<Option<IndexedBlocks>>,
+    /// True once a header contradicted the index.
+    is_index_wrong: AtomicBool,
+    /// The headers of a file on a server.
+    headers: Option<KeptHeaders>,
+    run: Mutex<HeaderRun>,
     contents: Mutex<LruCache<usize, Arc<dyn Content>>>,
     /// The faults in the data of blocks that are no longer among `contents`.
     troubles: Mutex<BTreeMap<usize, DataFault>>,
     /// The tree and the header of the streamed block, set when that header is read; `None` if the tree could
     /// not be read.
     growing: OnceLock<Option<Growing>>,
+}
+
+/// The headers that a reader reads one after the other.
+#[derive(Debug, Default)]
+struct HeaderRun {
+    /// The block that would continue the run.
+    next: usize,
+    /// Number of headers read in a row.
+    len: usize,
+    /// End of the announced blocks.
+    ahead: usize,
 }
 
 /// A fault in the data of a block.
@@ -70,13 +95,18 @@ impl StoredFile {
             head_end: head.end,
             begun: None,
         };
+        let headers = source.is_slow().then(|| Mutex::new(LruCache::new(KEPT_HEADERS)));
         Self {
+            headers,
             source,
             source_stat,
             context: context.clone(),
             head,
             blocks: OnceLock::new(),
             search: Mutex::new(search),
+            indexed: OnceLock::new(),
+            is_index_wrong: AtomicBool::new(false),
+            run: Mutex::default(),
             contents: Mutex::new(LruCache::new(KEPT_CONTENTS)),
             troubles: Mutex::new(BTreeMap::new()),
             growing: OnceLock::new(),
@@ -97,8 +127,69 @@ impl StoredFile {
         if let Some(blocks) = self.blocks.get() {
             return Ok(blocks);
         }
-        let found = search.go_on(&*self.source).map_err(|error| error.of(self.source.path()))?;
+        let found = search.go_on(&*self.source, self.headers.as_ref());
+        let found = found.map_err(|error| error.of(self.source.path()))?;
         Ok(self.blocks.get_or_init(|| found))
+    }
+
+    /// Returns the blocks that the index lists, if it is believed: only in a file on a server, and until all blocks
+    /// were found.
+    fn indexed(&self) -> Result<Option<&IndexedBlocks>> {
+        if self.headers.is_none()
+            || self.blocks.get().is_some()
+            || self.is_index_wrong.load(Ordering::Relaxed)
+        {
+            return Ok(None);
+        }
+        if self.indexed.get().is_none() {
+            let search = locked(&self.search);
+            if self.indexed.get().is_none() {
+                let found = search.by_index(&*self.source, self.headers.as_ref());
+                let found = found.map_err(|error| error.of(self.source.path()))?;
+                let _ = self.indexed.set(found);
+            }
+        }
+        Ok(self.indexed.get().and_then(Option::as_ref))
+    }
+
+    /// True if the headers of all blocks need not be requested one by one.
+    pub(super) fn knows_headers(&self) -> Result<bool> {
+        Ok(self.indexed()?.is_none())
+    }
+
+    /// Follows the chain of headers from now on.
+    pub(super) fn disbelieve_index(&self) {
+        tracing::debug!("{}: its index is wrong and no longer believed", self.source.path().display());
+        self.is_index_wrong.store(true, Ordering::Relaxed);
+    }
+
+    /// Returns the offsets of the blocks.
+    pub(super) fn offsets(&self) -> Result<&[u64]> {
+        if let Some(indexed) = self.indexed()? {
+            return Ok(&indexed.offsets);
+        }
+        Ok(&self.blocks()?.offsets)
+    }
+
+    /// Returns the offset of the block after block `n`, if there is one.
+    fn offset_after(&self, n: usize) -> Result<Option<u64>> {
+        Ok(self.offsets()?.get(n + 1).copied())
+    }
+
+    /// Announces the headers of the next blocks, if the last ones were read one after the other.
+    fn announce_after(&self, n: usize, offsets: &[u64]) {
+        let mut run = locked(&self.run);
+        run.len = if n == run.next { run.len + 1 } else { 0 };
+        run.next = n + 1;
+        if run.len == 0 {
+            run.ahead = 0;
+            return;
+        }
+        let first = run.ahead.max(n + 1);
+        run.ahead = (n + 1 + (2 * run.len).min(AHEAD)).min(offsets.len()).max(run.ahead);
+        for offset in offsets.get(first..run.ahead).unwrap_or_default() {
+            self.source.will_need(*offset, LONGEST_FIELDS as u64);
+        }
     }
 
     /// True if the blocks have not been searched for yet.
@@ -113,14 +204,14 @@ impl StoredFile {
 
     /// Returns the number of blocks.
     pub(super) fn block_count(&self) -> Result<usize> {
-        Ok(self.blocks()?.offsets.len())
+        Ok(self.offsets()?.len())
     }
 
     /// Returns block `n`, from 0, in file order. Fails only if there is no such block, or the blocks or the
     /// header can't be read now.
     pub(super) fn block(&self, n: usize) -> Result<Block> {
         let offset = self.offset(n)?;
-        let block = match self.header(offset) {
+        let block = match self.header_of(n) {
             Ok(header) => Block {
                 facts: self.facts(n, &header)?,
                 streamed: header.streamed(),
@@ -149,20 +240,24 @@ impl StoredFile {
         let end = header
             .end()
             .ok_or_else(|| Error::damaged("the block's sizes are larger than any file").at(header.offset))?;
-        let next = self.blocks()?.offsets.get(n + 1).copied().unwrap_or(u64::MAX);
+        let next = self.offset_after(n)?.unwrap_or(u64::MAX);
         let block = Slice::new(self.source.clone(), header.offset, end - header.offset);
         Ok(Arc::new(block.cut(next.saturating_sub(header.offset))))
     }
 
     /// Verifies the checksum of block `n`, reading all of it.
     pub(super) fn verify(&self, n: usize) -> Result<Verified> {
-        let header = self.header(self.offset(n)?)?;
+        let header = self.header_of(n)?;
         let stored = self.stored(n, &header)?;
         checksum::verify(&header, &stored, || self.content(n, &header))
     }
 
     /// Remembers the tree and the header of the last block, if that block is streamed.
     pub(super) fn expect_growth(&self) {
+        // The last of the blocks that an index lists is not streamed.
+        if !self.knows_headers().unwrap_or(true) {
+            return;
+        }
         if let Some(last) = self.blocks().ok().and_then(|blocks| blocks.offsets.last().copied()) {
             // `header` also sets `growing` if the block is streamed.
             let _ = self.header(last);
@@ -196,7 +291,7 @@ impl StoredFile {
 
     /// Returns the decoded size of a block; `None` if there is no such block or its header is damaged.
     pub(super) fn decoded_size(&self, n: usize) -> Result<Option<u64>> {
-        let Some(header) = if_readable(self.offset(n).and_then(|offset| self.header(offset)))? else {
+        let Some(header) = if_readable(self.header_of(n))? else {
             return Ok(None);
         };
         Ok(if header.streamed() { Some(self.stored(n, &header)?.len()) } else { Some(header.data_size) })
@@ -204,17 +299,44 @@ impl StoredFile {
 
     /// Returns the offset of a block in the file.
     pub(super) fn offset(&self, n: usize) -> Result<u64> {
-        let offset = self.blocks()?.offsets.get(n).copied();
+        let offset = self.offsets()?.get(n).copied();
         offset.ok_or_else(|| {
             Error::new(Kind::NotFound, format!("there is no block {n}")).of(self.source.path())
         })
     }
 
-    /// Reads the header at `offset` anew.
-    pub(super) fn header(&self, offset: u64) -> Result<Header> {
+    /// Returns the header of block `n`, in which the block ends where the next one begins if the index is believed.
+    pub(super) fn header_of(&self, n: usize) -> Result<Header> {
+        if let Some(indexed) = self.indexed()?
+            && let Some(offset) = indexed.offsets.get(n)
+        {
+            self.announce_after(n, &indexed.offsets);
+            match if_readable(self.parsed_header(*offset))? {
+                Some(header) if indexed.proves(n, &header) => return Ok(header),
+                _ => self.disbelieve_index(),
+            }
+        }
+        self.header(self.offset(n)?)
+    }
+
+    /// Reads and parses a header, unless it is kept.
+    fn parsed_header(&self, offset: u64) -> Result<Header> {
+        let kept = self.headers.as_ref().and_then(|headers| locked(headers).get(&offset).cloned());
+        if let Some(header) = kept {
+            return Ok(header);
+        }
         let mut bytes = [0; LONGEST_FIELDS];
         let read = read_up_to(&*self.source, offset, &mut bytes)?;
         let header = Header::parse(self.head.generation, offset, &bytes[..read])?;
+        if let Some(headers) = &self.headers {
+            locked(headers).push(offset, header.clone());
+        }
+        Ok(header)
+    }
+
+    /// Returns the header at `offset` in the chain of all blocks.
+    fn header(&self, offset: u64) -> Result<Header> {
+        let header = self.parsed_header(offset)?;
         match self.blocks()?.distrusted.binary_search(&offset) {
             Ok(_) => Err(Error::damaged(format!("header_size {} is damaged", header.header_size)).at(offset)),
             Err(_) => {
@@ -237,7 +359,7 @@ impl StoredFile {
             let size = self.source_stat.size;
             return Ok(Slice::new(self.source.clone(), start, size.saturating_sub(start)));
         }
-        let next = self.blocks()?.offsets.get(n + 1).copied().unwrap_or(u64::MAX);
+        let next = self.offset_after(n)?.unwrap_or(u64::MAX);
         let there = header.allocated_size.min(next.saturating_sub(start));
         Ok(Slice::new(self.source.clone(), start, header.used_size).cut(there))
     }
@@ -248,7 +370,7 @@ impl StoredFile {
     /// # Errors
     /// The block can't be read, has an encoding chain, or has an unknown compression.
     pub(super) fn stored_as(&self, n: usize) -> Result<(Slice, Option<Codec>, u64)> {
-        let header = self.header(self.offset(n)?)?;
+        let header = self.header_of(n)?;
         let stored = self.stored(n, &header)?;
         if header.encoded() {
             return Err(Error::unsupported("the block is encoded by more than a compression"));
@@ -357,7 +479,7 @@ impl StoredFile {
     /// Adds to an error the offset of the fault in the stored and in the decoded bytes of a block.
     fn placed(&self, n: usize, trouble: Error, content: &dyn Content) -> Error {
         let Soundness::Broken(from) = content.soundness() else { return trouble };
-        let start = self.offset(n).and_then(|offset| Ok(self.header(offset)?.data_offset())).ok();
+        let start = self.header_of(n).map(|header| header.data_offset()).ok();
         let bit = trouble.offset().zip(start).and_then(|(at, start)| at.checked_sub(start)?.checked_mul(8));
         trouble.in_stream(bit, from)
     }

@@ -8,7 +8,7 @@ use sha2::{Digest, Sha256};
 
 use super::{FirstBytes, Object, kept_version, of};
 use crate::error::{Error, Result};
-use crate::remote::block::{BLOCK, Key};
+use crate::remote::block::{BLOCK, FIRST, Key};
 use crate::remote::cancel;
 use crate::remote::client::{Ask, Condition, Reply, Trust};
 use crate::remote::fetch::Fetch;
@@ -64,7 +64,7 @@ pub(in crate::remote) struct OpenedObject {
 }
 
 impl Opened {
-    /// Sends the first request: the first block, unless the server still has the version that is on disk. The
+    /// Sends the first request: the first [`FIRST`] bytes, unless the server still has the version that is on disk. The
     /// size comes with it.
     pub(in crate::remote) fn ask(shared: &Arc<RemoteState>, address: &Address, trust: Trust) -> Result<Self> {
         let deadline = caller::deadline(shared.options.read_timeout);
@@ -74,7 +74,7 @@ impl Opened {
     }
 
     fn send(shared: &RemoteState, address: &Address, trust: Trust, deadline: Instant) -> Result<Self> {
-        let range = Some((0, BLOCK - 1));
+        let range = Some((0, FIRST - 1));
         let kept = kept_version(shared, address);
         let condition = kept.as_ref().and_then(ObjectVersion::strong).map(Condition::IsNot);
         let ask = Ask { address, trust, query: None, range, condition };
@@ -314,7 +314,7 @@ fn check_first(reply: &Reply) -> Answer<(ObjectVersion, Option<u64>)> {
     }
     let (range, version) = check_partial(reply)?;
     match range {
-        ContentRange::Part { first: 0, last, .. } if last < BLOCK => {
+        ContentRange::Part { first: 0, last, .. } if last < FIRST => {
             check_length(reply, last + 1).map(|()| (version, Some(last)))
         }
         _ => Err(another_range().into()),

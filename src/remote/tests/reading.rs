@@ -62,8 +62,9 @@ fn random_reads_cost_one_block_each() {
         assert_eq!(read(&source, at + 100, 4096).unwrap(), data[at + 100..at + 4196]);
     }
     let stats = remote.stats();
-    assert_eq!((server.count(), stats.requests, stats.bytes), (20, 20, 20 * MIB as u64));
-    assert_eq!(stats.memory_hits, 19);
+    // A read may lie in two blocks of 64 KiB.
+    assert_eq!((server.count(), stats.requests), (20, 20));
+    assert!(stats.bytes <= MIB as u64 + 20 * (128 << 10), "{stats:?}");
 }
 
 #[test]
@@ -171,7 +172,7 @@ fn the_cache_on_disk_outlives_a_mount_and_is_checked() {
     // A new signature is no other object.
     let source = open(&second, &server.url("/x?X-Amz-Signature=2")).unwrap();
     assert!(read(&source, 0, data.len()).unwrap() == data[..]);
-    assert_eq!((server.count(), second.stats().disk_hits), (before + 1, 6));
+    assert_eq!((server.count(), second.stats().disk_hits), (before + 1, 5 * 16 + 1));
     assert_eq!((server.requests()[before].header("if-none-match"), second.stats().bytes), ("\"v1\"", 0));
     // A damaged block is read again.
     for entry in std::fs::read_dir(dir.path().join("c")).unwrap() {

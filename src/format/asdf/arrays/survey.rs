@@ -104,10 +104,16 @@ pub(super) fn surveyed_beside<'f>(
     if let Some(found) = file.computed.get() {
         return Ok(found);
     }
-    let compute = || {
+    let mut beside = beside;
+    let compute = || loop {
+        // An index that is believed gives no sizes. An array that does not fit in its block then fails when it is read.
+        let knows_sizes = file.knows_headers()?;
         let failure = OnceCell::new();
         let sizes = RefCell::new(HashMap::new());
         let size = |n| {
+            if !knows_sizes {
+                return None;
+            }
             let known = sizes.borrow().get(&n).copied();
             known.unwrap_or_else(|| {
                 // The survey goes on to its end, and its result is then discarded.
@@ -119,13 +125,19 @@ pub(super) fn surveyed_beside<'f>(
                 size
             })
         };
-        let blocks = ArrayBlocks { count: file.block_count()?, size: &size, failure: Some(&failure) };
-        let tree = UnsurveyedTree { text: file.tree(), beside };
-        let found = in_turn(tree.text.len(), || find(tree, blocks, file.views, &file.computed))?;
+        let count = file.block_count()?;
+        let blocks = ArrayBlocks { count, size: &size, is_count_sure: knows_sizes, failure: Some(&failure) };
+        let tree = UnsurveyedTree { text: file.tree(), beside: beside.take() };
+        let found = in_turn(tree.text.len(), || find(tree, blocks, file.views, &file.computed));
+        if found.is_err() && !knows_sizes && failure.get().is_some() {
+            file.disbelieve_index();
+            continue;
+        }
+        let found = found?;
         if !found.externals.is_empty() {
             file.note_externals();
         }
-        Ok(found)
+        return Ok(found);
     };
     // Other threads may wait here, too: their files refer to this one.
     while_waiting(|| file.computed.get_or_try_compute(compute))
@@ -144,7 +156,10 @@ pub(in super::super) struct ArrayBlocks<'b> {
     pub count: usize,
     /// A function that returns the decoded length of a block, if it is known.
     pub size: &'b dyn Fn(usize) -> Option<u64>,
-    /// The first error of reading a header. After one, sizes are not to be trusted.
+    /// False if an index may list too few blocks.
+    pub is_count_sure: bool,
+    /// The first error of reading a header, or of an index that lists too few blocks. After one, sizes and count are
+    /// not to be trusted.
     pub failure: Option<&'b OnceCell<Error>>,
 }
 
@@ -397,7 +412,12 @@ fn measure_inline(array: &mut Ndarray, text: &Arc<TreeText>, parts_left: &mut u6
 /// Returns the reason why an array does not fit in its block. An array that is not in a block always fits.
 pub(in super::super) fn fits_in_block(array: &Ndarray, blocks: ArrayBlocks<'_>) -> Why<()> {
     let Source::Block(n) = array.source else { return Ok(()) };
-    let number = array.source.block(blocks.count).ok_or_else(|| format!("there is no block {n}"))?;
+    let Some(number) = array.source.block(blocks.count) else {
+        if let Some(failure) = blocks.failure.filter(|_| !blocks.is_count_sure) {
+            let _ = failure.set(Error::damaged("the index lists too few blocks"));
+        }
+        return Err(format!("there is no block {n}"));
+    };
     if let Some(size) = (blocks.size)(number) {
         let extent = array.extent(size).ok_or("its datatype has too many fields")?;
         extent.map_err(|why: TooLarge| format!("{why}, and block {number} has {size}"))?;

@@ -10,8 +10,13 @@ fn tree(nodes: &str) -> Arc<dyn Content> {
 /// Finds the arrays of a tree with blocks of this size.
 fn found_in(tree: &Arc<dyn Content>, blocks: usize, size: Option<u64>) -> FoundArrays {
     let tree = UnsurveyedTree { text: tree.clone(), beside: None };
-    find(tree, ArrayBlocks { count: blocks, size: &|_| size, failure: None }, &[], &Computed::default())
-        .unwrap()
+    find(
+        tree,
+        ArrayBlocks { count: blocks, size: &|_| size, is_count_sure: true, failure: None },
+        &[],
+        &Computed::default(),
+    )
+    .unwrap()
 }
 
 fn paths_of(tree: &Arc<dyn Content>, blocks: usize) -> ArrayPaths {

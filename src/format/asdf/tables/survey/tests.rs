@@ -14,7 +14,8 @@ fn found(nodes: &str) -> &'static FoundTables {
     );
     let tree: Arc<dyn Content> = Arc::new(Text::new(text.into_bytes()));
     let computed: &Computed = Box::leak(Box::default());
-    let blocks = arrays::ArrayBlocks { count: usize::MAX, size: &|_| None, failure: None };
+    let blocks =
+        arrays::ArrayBlocks { count: usize::MAX, size: &|_| None, is_count_sure: true, failure: None };
     let tree = arrays::UnsurveyedTree { text: tree, beside: None };
     arrays::find(tree, blocks, &[&Tables], computed).unwrap();
     computed.get().unwrap()

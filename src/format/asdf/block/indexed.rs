@@ -1,0 +1,64 @@
+//! The blocks of a file on a server as its index lists them.
+//!
+//! Following the chain takes a request for each block. An index is believed instead if it lists the blocks in order, the
+//! first one begins where the tree and its padding end, and the first and the last one end where the next block or the
+//! index begins. The header of any other block has to prove the same before its data are read. Otherwise the chain is
+//! followed, as in local files.
+
+use super::{BlockScan, BlockSearch, FEW_FROM_SERVER, KeptHeaders, first, is_ascending};
+use crate::error::Result;
+use crate::format::asdf::header::Header;
+use crate::format::asdf::index;
+use crate::source::Source;
+
+/// The blocks that an index lists, at least two.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IndexedBlocks {
+    /// The offset of each block.
+    pub offsets: Vec<u64>,
+    /// The end of the last block: the offset of the index.
+    end: u64,
+}
+
+impl IndexedBlocks {
+    /// True if the header of block `n` is sound, and the block ends where the next one begins.
+    pub fn proves(&self, n: usize, header: &Header) -> bool {
+        let next = self.offsets.get(n + 1).copied().unwrap_or(self.end);
+        let is_stored = header.label_text().is_empty() && !header.encoded();
+        first::USUAL_HEADERS.contains(&header.header_size)
+            && !header.streamed()
+            && header.unknown_flags() == 0
+            && header.used_size <= header.allocated_size
+            && (!is_stored || header.data_size == header.used_size)
+            && self.offsets.get(n) == Some(&header.offset)
+            && header.end() == Some(next)
+    }
+}
+
+impl BlockSearch {
+    /// Returns the blocks that the index lists, if it can be believed.
+    pub fn by_index(&self, source: &dyn Source, kept: Option<&KeptHeaders>) -> Result<Option<IndexedBlocks>> {
+        let mut scan = self.scan(source, kept);
+        if scan.is_short(self.head_end, FEW_FROM_SERVER)? {
+            return Ok(None);
+        }
+        let Some(index) = index::find(source, self.size, self.head_end)? else { return Ok(None) };
+        let Ok(offsets) = index.offsets else { return Ok(None) };
+        let is_whole = index.end == self.size;
+        if offsets.len() < 2 || !is_whole || !is_ascending(&offsets) || offsets.last() >= Some(&index.offset)
+        {
+            return Ok(None);
+        }
+        let blocks = IndexedBlocks { offsets, end: index.offset };
+        if blocks.offsets.first() != Some(&scan.blanks_end(self.head_end)?) {
+            return Ok(None);
+        }
+        let last = blocks.offsets.len() - 1;
+        Ok((proves(&mut scan, &blocks, 0)? && proves(&mut scan, &blocks, last)?).then_some(blocks))
+    }
+}
+
+fn proves(scan: &mut BlockScan<'_>, blocks: &IndexedBlocks, n: usize) -> Result<bool> {
+    let Some(offset) = blocks.offsets.get(n) else { return Ok(false) };
+    Ok(scan.sound_header(*offset)?.is_some_and(|header| blocks.proves(n, &header)))
+}
