@@ -1,6 +1,6 @@
 //! Detection of sequential readers, and how far to read ahead of them.
 //!
-//! A reader that goes on twice to the next blocks gets a window of [`STEP`] blocks, which doubles with each [`STEP`]
+//! A reader that goes on three times to the next blocks gets a window of [`STEP`] blocks, which doubles with each [`STEP`]
 //! blocks read. Reads elsewhere halve the windows, so that random reads soon cost no more than the blocks that they need. All
 //! numbers are blocks.
 
@@ -53,16 +53,16 @@ impl Streams {
         let is_further = read.end > reader.next;
         if is_further {
             reader.next = read.end;
-            if reader.window == 0 {
-                // The header of a block, and data behind it, are no stream yet.
-                reader.window = 1;
-            } else if reader.window == 1 {
+            if reader.window < 2 {
+                // The header of a block, and some data behind it, are no stream yet.
+                reader.window += 1;
+            } else if reader.window == 2 {
                 (reader.window, reader.grown) = (STEP.min(most), read.end);
             } else if read.end >= reader.grown + STEP {
                 (reader.window, reader.grown) = ((reader.window * 2).min(most), read.end);
             }
         }
-        let ahead = if is_further && reader.window > 1 { reader.request(total) } else { 0..0 };
+        let ahead = if is_further && reader.window > 2 { reader.request(total) } else { 0..0 };
         self.0.push(reader);
         ahead
     }
@@ -134,7 +134,8 @@ mod tests {
             assert_eq!(streams.read(100 * n..100 * n + 1, 10_000, WINDOW), 0..0);
         }
         assert_eq!(streams.read(901..902, 10_000, WINDOW), 0..0);
-        assert_eq!(streams.read(902..903, 10_000, WINDOW), 903..903 + STEP);
+        assert_eq!(streams.read(902..903, 10_000, WINDOW), 0..0);
+        assert_eq!(streams.read(903..904, 10_000, WINDOW), 904..904 + STEP);
     }
 
     #[test]

@@ -6,8 +6,6 @@
 mod common;
 #[path = "../../src/source/tests/counted.rs"]
 mod counted;
-#[path = "../../src/remote/tests/server.rs"]
-mod server;
 
 mod bloscpack;
 mod check;

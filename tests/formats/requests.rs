@@ -12,7 +12,7 @@ use asdf_mount::format::{self, Container, Context};
 use asdf_mount::remote::{Address, Remote, RemoteOptions, Trust};
 
 use crate::common::asdf::index_text;
-use crate::server::{Reply, Server};
+use crate::common::server::{Reply, Server};
 
 const MIB: u64 = 1 << 20;
 const HEAD: &str =
