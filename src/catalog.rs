@@ -55,11 +55,11 @@ struct Counts {
 }
 
 /// Writes a line for each file to `out`, in the order of the names. A file that can't be read has a line with
-/// the error.
+/// the error. Returns true if all files could be read.
 ///
 /// # Errors
 /// The list of files or the older catalogue can't be read, or the lines can't be written.
-pub fn run(request: &Request, out: &mut dyn Write) -> Result<()> {
+pub fn run(request: &Request, out: &mut dyn Write) -> Result<bool> {
     let list = request.list.as_deref().map(|list| names::open(list, request.has_nuls)).transpose()?;
     let since = request.since.as_deref().map(Since::read).transpose()?;
     let (progress, mut counts) = (Progress::new(request.quiet), Counts::default());
@@ -87,18 +87,18 @@ pub fn run(request: &Request, out: &mut dyn Write) -> Result<()> {
     progress.end();
     match written.and_then(|()| out.flush()) {
         // A reader that closes the pipe early, such as head, is no failure.
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(counts.errors == 0),
         written => written?,
     }
     if let Some(error) = failed {
         return Err(error);
     }
     if !request.quiet {
-        let Counts { files, copied, errors } = counts;
-        let plural = if files == 1 { "" } else { "s" };
+        let Counts { files, copied, errors } = &counts;
+        let plural = if *files == 1 { "" } else { "s" };
         complain(format_args!("{files} file{plural}: {copied} unchanged, {errors} can't be read"));
     }
-    Ok(())
+    Ok(counts.errors == 0)
 }
 
 #[cfg(test)]

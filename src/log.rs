@@ -48,6 +48,14 @@ pub struct Settings {
     pub file: Option<PathBuf>,
 }
 
+impl Settings {
+    /// True if `-v` or `ASDF_MOUNT_LOG` asks for a log.
+    #[must_use]
+    pub fn is_wanted(&self) -> bool {
+        self.verbose > 0 || std::env::var_os(FILTER_VARIABLE).is_some()
+    }
+}
+
 /// The destination of the log without `--log-file`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LogTarget {

@@ -1,16 +1,16 @@
 //! `--catalog`: its options.
 
-use std::ffi::OsString;
 use std::io::{BufWriter, stdout};
 use std::path::PathBuf;
 
 use clap::Args;
 
-use super::{DESCRIBE, any_path};
+use super::action::ACTION;
+use super::{DESCRIBE, any_path, usage};
 use crate::catalog::{self, Request};
 use crate::error::Result;
 use crate::exit;
-use crate::options::{self, Options};
+use crate::options::Options;
 
 /// The options of the catalogue.
 #[derive(Debug, Args)]
@@ -19,11 +19,11 @@ pub(super) struct Catalog {
     ///
     /// The fields are uri, size, mtime, etag, format, version, block_count, blocks, array_count, arrays and tree. A
     /// file that can't be read has only uri and error.
-    #[arg(long, help_heading = DESCRIBE, conflicts_with_all = ["foreground", "read_only", "unmount", "check", "index", "refs", "edit", "set_tree", "recover", "log_file"])]
-    pub(super) catalog: bool,
+    #[arg(long, help_heading = DESCRIBE, group = ACTION)]
+    catalog: bool,
 
     /// With --catalog: also describe the files listed in LIST, one name or address per line ('-' reads standard input)
-    #[arg(long, help_heading = DESCRIBE, value_name = "LIST", requires = "catalog", value_parser = any_path())]
+    #[arg(long, help_heading = DESCRIBE, value_name = "LIST", value_parser = any_path())]
     pub(super) files_from: Option<PathBuf>,
 
     /// With --files-from: names in LIST end with NUL, as find -print0 writes them
@@ -31,18 +31,25 @@ pub(super) struct Catalog {
     null: bool,
 
     /// With --catalog: copy the lines of files with unchanged size and time, or ETag, from CATALOG, an older output
-    #[arg(long, help_heading = DESCRIBE, value_name = "CATALOG", requires = "catalog", value_parser = any_path())]
+    #[arg(long, help_heading = DESCRIBE, value_name = "CATALOG", value_parser = any_path())]
     pub(super) since: Option<PathBuf>,
 }
 
 impl Catalog {
     /// Writes the catalogue to stdout.
-    pub(super) fn run(self, paths: Vec<PathBuf>, lists: &[OsString], quiet: bool) -> Result<u8> {
-        options::refuse_others(lists, &options::REMOTE, "--catalog")?;
-        let remote = Options::parse(lists)?.remote;
-        let Self { files_from: list, null: has_nuls, since, .. } = self;
-        let mut out = BufWriter::new(stdout().lock());
-        catalog::run(&Request { paths, list, has_nuls, since, quiet, remote }, &mut out)?;
-        Ok(exit::OK)
+    pub(super) fn run(self, paths: Vec<PathBuf>, options: Options, quiet: bool) -> Result<u8> {
+        if paths.is_empty() && self.files_from.is_none() {
+            return Err(usage("--catalog needs at least one FILE or directory, or --files-from"));
+        }
+        let request = Request {
+            paths,
+            list: self.files_from,
+            has_nuls: self.null,
+            since: self.since,
+            quiet,
+            remote: options.remote,
+        };
+        let all_read = catalog::run(&request, &mut BufWriter::new(stdout().lock()))?;
+        Ok(if all_read { exit::OK } else { exit::UNREADABLE })
     }
 }

@@ -1,6 +1,5 @@
 //! `--refs`: writes the references of files, without a mount.
 
-use std::ffi::OsString;
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -11,7 +10,7 @@ use crate::error::{Error, Kind, Result};
 use crate::exit;
 use crate::format::{self, Context, REFERENCES};
 use crate::named::{Named, Servers};
-use crate::options::{self, Options};
+use crate::options::Options;
 use crate::source::BufferedSource;
 
 /// Cache budget in bytes.
@@ -22,9 +21,8 @@ const SERVERS_BUDGET: u64 = 128 << 20;
 const PIECE: usize = 64 << 10;
 
 /// Writes a line for each file; the exit status is that of the last failure.
-pub(super) fn run(files: &[PathBuf], lists: &[OsString], quiet: bool) -> Result<u8> {
-    options::refuse_others(lists, &options::REMOTE, "--refs")?;
-    let servers = Servers::new(&Options::parse(lists)?.remote, &Arc::new(Cache::new(SERVERS_BUDGET)));
+pub(super) fn run(files: &[PathBuf], options: &Options, quiet: bool) -> Result<u8> {
+    let servers = Servers::new(&options.remote, &Arc::new(Cache::new(SERVERS_BUDGET)));
     let (mut out, mut status) = (io::stdout().lock(), exit::OK);
     for file in files {
         let named = match Named::of(file, &servers) {

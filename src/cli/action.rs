@@ -1,0 +1,134 @@
+//! The actions of the command line, and the options that each of them takes.
+
+use std::ffi::OsString;
+use std::fmt;
+
+use clap::error::ErrorKind;
+use clap::parser::ValueSource;
+use clap::{ArgMatches, Command, Id, ValueEnum};
+
+use crate::error::{Result, one_of};
+use crate::options::{self, Options};
+
+/// The group of the options that are actions; clap refuses two of them.
+pub(super) const ACTION: &str = "action";
+
+/// Options that every action takes.
+const EVERYWHERE: [&str; 2] = ["verbose", "quiet"];
+
+/// The options after `-o` that change what `--ls`, `--cat` and `--extract` show, besides those for servers.
+const READING: [&str; 5] = ["views", "verify", "external", "cache", "index-cache"];
+/// The options after `-o` that change a save.
+const SAVING: [&str; 3] = ["validate", "padding", "history"];
+
+/// The requested action. Each one except [`Action::Mount`] is the option of its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, ValueEnum)]
+pub(super) enum Action {
+    Mount,
+    Unmount,
+    List,
+    Ls,
+    Cat,
+    Extract,
+    Refs,
+    Catalog,
+    Edit,
+    SetTree,
+    Log,
+    Diff,
+    Undo,
+    Check,
+    Index,
+    Recover,
+    Version,
+    Generate,
+}
+
+impl Action {
+    /// Returns the name of the action's option in [`super::Arguments`].
+    fn id(self) -> String {
+        self.name().replace('-', "_")
+    }
+
+    fn name(self) -> String {
+        self.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
+    }
+
+    /// Returns the names of the options that change this action, as in [`super::Arguments`].
+    fn takes(self) -> &'static [&'static str] {
+        match self {
+            Self::Mount => &["paths", "options", "foreground", "read_only", "log_file"],
+            Self::Unmount | Self::Diff | Self::Index | Self::Recover => &["paths"],
+            Self::List => &["json"],
+            Self::Ls => &["paths", "options", "json", "recursive", "all"],
+            Self::Cat => &["paths", "options", "range"],
+            Self::Extract => &["paths", "options", "directory", "force"],
+            Self::Refs | Self::Undo => &["paths", "options"],
+            Self::Catalog => &["paths", "options", "files_from", "null", "since"],
+            Self::Edit => &["paths", "options", "dry_run"],
+            Self::SetTree => &["paths", "options", "dry_run", "force"],
+            Self::Log => &["paths", "json"],
+            Self::Check => &["paths", "options", "json"],
+            Self::Version | Self::Generate => &[],
+        }
+    }
+
+    /// Parses the lists given after each `-o`.
+    ///
+    /// # Errors
+    /// An option is unknown, or does not change this action.
+    pub(super) fn options(self, lists: &[OsString]) -> Result<Options> {
+        let accepted = match self {
+            Self::Ls | Self::Cat | Self::Extract => [&READING[..], &options::REMOTE].concat(),
+            Self::Refs | Self::Catalog | Self::Check => options::REMOTE.to_vec(),
+            Self::Edit | Self::SetTree | Self::Undo => SAVING.to_vec(),
+            // `takes` has no `-o` for all others except a mount, which takes all options.
+            _ => return Options::parse(lists),
+        };
+        options::refuse_others(lists, &accepted, &self.to_string())?;
+        Options::parse(lists)
+    }
+
+    /// Returns the requested action.
+    ///
+    /// # Errors
+    /// An option does not change that action.
+    pub(super) fn of(command: &mut Command, matches: &ArgMatches) -> std::result::Result<Self, clap::Error> {
+        let named = matches.get_one::<Id>(ACTION);
+        let action = named.and_then(|id| Self::value_variants().iter().find(|action| action.id() == *id));
+        let action = *action.unwrap_or(&Self::Mount);
+        let unused = command.get_arguments().find(|argument| {
+            let id = argument.get_id().as_str();
+            let is_given = matches.value_source(id) == Some(ValueSource::CommandLine);
+            let is_taken = action.id() == id || EVERYWHERE.contains(&id) || action.takes().contains(&id);
+            is_given && !is_taken
+        });
+        let Some(unused) = unused else { return Ok(action) };
+        let option = match (unused.get_long(), unused.get_short()) {
+            (Some(long), _) => format!("--{long}"),
+            (None, Some(short)) => format!("-{short}"),
+            (None, None) => "a file".to_owned(),
+        };
+        let takers = takers(unused.get_id().as_str());
+        let message = match action {
+            Self::Mount => format!("{option} needs {takers}"),
+            action => format!("{option} can't be used with {action}; it goes with {takers}"),
+        };
+        Err(command.error(ErrorKind::ArgumentConflict, message))
+    }
+}
+
+impl fmt::Display for Action {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Mount => out.write_str("a mount"),
+            action => write!(out, "--{}", action.name()),
+        }
+    }
+}
+
+/// Returns the actions that an option changes, as a text.
+fn takers(option: &str) -> String {
+    let takers = Action::value_variants().iter().filter(|action| action.takes().contains(&option));
+    one_of(&takers.map(ToString::to_string).collect::<Vec<_>>())
+}
