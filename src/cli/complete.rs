@@ -1,18 +1,28 @@
 //! Completion of a command line, for the shells' completion scripts.
 //!
-//! A script runs `asdf-mount --complete WORD…` with the words up to the cursor, of which the last is
-//! unfinished. The answer is a line `KIND⇥CUT`, then a line `CANDIDATE⇥DESCRIPTION` for each candidate. For
-//! KIND see [`CandidateKind`]. CUT is the part of the last word before the candidates, such as `ro,cache=`. The
-//! scripts thus need no list of options, and the shell does quoting, menus and file names.
+//! A script asks the program, so that the scripts need no list of options. Words of the answer end with NUL,
+//! because the name of a file may contain any other byte; the first one is a [`CandidateKind`].
+//!
+//! | call | answer after KIND |
+//! |---|---|
+//! | `asdf-mount --complete bash LINE LAST` | the texts that may replace LAST, the end of LINE, quoted for bash |
+//! | `asdf-mount --complete zsh WORD…` | CUT, then WORD, NAME and DESCRIPTION of each candidate |
+//! | `asdf-mount --complete fish WORD…` | `WORD⇥DESCRIPTION` of each candidate |
+//!
+//! CUT is the part of the last word before its candidates, such as `ro,cache=`; NAME is the candidate as it is
+//! shown. zsh and fish quote what they insert. bash quotes names of existing files only, and not all of them.
+
+mod bash;
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
-use std::os::unix::ffi::OsStrExt;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
 use clap::{Arg, Command};
 
 use super::Generated;
+use crate::error::one_line;
 use crate::format::view_names;
 use crate::look::Look;
 use crate::named;
@@ -80,41 +90,71 @@ impl Answer {
         Self { kind, cut: 0, candidates: Vec::new() }
     }
 
-    /// Returns the text of the answer, with the candidates that start with the unfinished part of `current`.
-    fn text(mut self, current: &OsStr) -> Vec<u8> {
+    /// Returns the candidates that start with the unfinished part of `current`: the whole word, and the candidate
+    /// with its description.
+    fn fitting(&self, current: &OsStr) -> Vec<(OsString, &(OsString, String))> {
         let (before, begun) = current.as_bytes().split_at_checked(self.cut).unwrap_or_default();
-        let fits = |value: &OsStr| {
-            value.as_bytes().starts_with(begun) && !value.as_bytes().iter().any(u8::is_ascii_control)
+        let fits = |candidate: &&(OsString, String)| candidate.0.as_bytes().starts_with(begun);
+        let whole = |candidate| {
+            let (value, _): &(OsString, String) = candidate;
+            (OsString::from_vec([before, value.as_bytes()].concat()), candidate)
         };
-        self.candidates.retain(|(value, _)| fits(value));
-        let mut text = format!("{}\t", self.kind.name()).into_bytes();
-        text.extend(before);
-        for (value, what) in self.candidates {
-            text.push(b'\n');
-            text.extend(value.as_bytes());
-            text.push(b'\t');
-            text.extend(crate::error::one_line(&what).bytes());
-        }
-        text.push(b'\n');
-        text
+        self.candidates.iter().filter(fits).map(whole).collect()
     }
 }
 
+/// Returns the answer to a completion script: `request` are the arguments after [`ASKED_BY`].
+pub(super) fn answer(command: Command, request: &[OsString]) -> Vec<u8> {
+    let mut words = Vec::new();
+    match request.split_first() {
+        Some((shell, [line, last])) if shell == "bash" => {
+            let line = bash::CommandLine::read(line.as_bytes(), last.len());
+            let current = line.words.last().cloned().unwrap_or_default();
+            let answer = match line.is_redirected {
+                true => Answer::of(CandidateKind::Files),
+                false => completed(command, line.words.get(1..).unwrap_or_default()),
+            };
+            words.push(answer.kind.name().as_bytes().to_vec());
+            words.extend(answer.fitting(&current).iter().filter_map(|(word, _)| line.insertion(word)));
+        }
+        Some((shell, typed)) => {
+            let current = typed.last().cloned().unwrap_or_default();
+            let answer = completed(command, typed);
+            words.push(answer.kind.name().as_bytes().to_vec());
+            let is_fish = shell == "fish";
+            if !is_fish {
+                words.push(current.as_bytes().get(..answer.cut).unwrap_or_default().to_vec());
+            }
+            for (word, (name, what)) in answer.fitting(&current) {
+                let what = one_line(what);
+                if !is_fish {
+                    let name = one_line(&name.to_string_lossy());
+                    words.extend([word.into_vec(), name.into_bytes(), what.into_bytes()]);
+                } else if !word.as_bytes().contains(&b'\t') && !word.as_bytes().starts_with(b"~") {
+                    // A description begins at the first tab, and fish does not quote a tilde.
+                    words.push([word.as_bytes(), b"\t", what.as_bytes()].concat());
+                }
+            }
+        }
+        None => {}
+    }
+    words.into_iter().flat_map(|word| word.into_iter().chain([0])).collect()
+}
+
 /// Returns the completions at the end of `words`, the arguments of `command` up to the cursor.
-pub(super) fn answer(mut command: Command, words: &[OsString]) -> Vec<u8> {
-    // Adds --help and --version.
+fn completed(mut command: Command, words: &[OsString]) -> Answer {
+    // Adds --help.
     command.build();
     let empty = OsString::new();
     let (current, before) = words.split_last().unwrap_or((&empty, &[]));
     let line = Line::read(&command, before);
-    let answer = match (line.expects, value_in(&command, current)) {
+    match (line.expects, value_in(&command, current)) {
         (Some(argument), _) => of_value(argument, current, 0),
         _ if line.only_paths => line.paths(current),
         (None, Some((argument, Some(at)))) => of_value(argument, current, at),
         _ if current.as_bytes().starts_with(b"-") => of_options(&command, current),
         _ => line.paths(current),
-    };
-    answer.text(current)
+    }
 }
 
 /// The information in the words before the last one.
@@ -156,7 +196,7 @@ impl<'a> Line<'a> {
     /// Completes a source or a mountpoint.
     fn paths(&self, current: &OsStr) -> Answer {
         if let Some(file) = self.first.filter(|_| self.looks) {
-            return within(Path::new(file), current);
+            return within(&at_home(file), current, !self.only_paths);
         }
         if !self.unmount {
             return Answer::of(CandidateKind::Files);
@@ -275,8 +315,18 @@ fn of_options(command: &Command, current: &OsStr) -> Answer {
     answer
 }
 
-/// Completes a path in a file, as a mount would show it.
-fn within(file: &Path, current: &OsStr) -> Answer {
+/// Replaces `~` at the start of a path, as a shell does.
+fn at_home(path: &OsStr) -> PathBuf {
+    let home = std::env::var_os("HOME").filter(|home| !home.is_empty());
+    match (home, path.as_bytes().strip_prefix(b"~/")) {
+        (Some(home), Some(path)) => Path::new(&home).join(OsStr::from_bytes(path)),
+        _ => path.into(),
+    }
+}
+
+/// Completes a path in a file, as a mount would show it. With `dashes_are_options`, a name that begins with a
+/// dash gets `./` before it.
+fn within(file: &Path, current: &OsStr, dashes_are_options: bool) -> Answer {
     let end = current.as_bytes().iter().rposition(|&byte| byte == b'/').map_or(0, |slash| slash + 1);
     let (directory, begun) = current.as_bytes().split_at(end);
     // A server is not asked for a completion.
@@ -286,9 +336,14 @@ fn within(file: &Path, current: &OsStr) -> Answer {
     let names = names.unwrap_or_default();
     let mut answer = Answer { cut: end, ..Answer::of(CandidateKind::Within) };
     for (name, is_directory) in names.into_iter().filter(|(name, _)| name.as_bytes().starts_with(begun)) {
-        let slash = if is_directory { "/" } else { "" };
-        let mut path = name;
-        path.push(slash);
+        let mut path = OsString::new();
+        if end == 0 && dashes_are_options && name.as_bytes().starts_with(b"-") {
+            path.push("./");
+        }
+        path.push(name);
+        if is_directory {
+            path.push("/");
+        }
         answer.candidates.push((path, String::new()));
     }
     answer
@@ -305,6 +360,7 @@ fn mounted(current: &OsStr, named: &[OsString]) -> Vec<(OsString, String)> {
             continue;
         }
         let relative = path.strip_prefix(&here).ok().map(PathBuf::from);
+        let relative = relative.filter(|path| !path.as_os_str().as_bytes().starts_with(b"-"));
         let written = [Some(path), relative].into_iter().flatten().find(|path| begins(path));
         candidates.extend(written.map(|path| (path.into_os_string(), source.display().to_string())));
     }
@@ -317,13 +373,14 @@ fn mounted(current: &OsStr, named: &[OsString]) -> Vec<(OsString, String)> {
 mod tests {
     use super::*;
 
-    /// Returns the first line of the answer (kind and cut), and the candidates.
+    /// Returns kind and cut of the answer, and the candidates.
     fn answered(line: &str) -> (String, Vec<String>) {
         let words: Vec<OsString> = line.split(' ').skip(1).map(OsString::from).collect();
-        let text = String::from_utf8(answer(super::super::command(), &words)).unwrap();
-        let mut lines = text.lines();
-        let head = lines.next().unwrap().to_owned();
-        (head, lines.map(|line| line.split('\t').next().unwrap().to_owned()).collect())
+        let request = [vec![OsString::from("zsh")], words].concat();
+        let text = String::from_utf8(answer(super::super::command(), &request)).unwrap();
+        let words: Vec<&str> = text.split_terminator('\0').collect();
+        let names = words[2..].chunks(3).map(|candidate| candidate[1].to_owned());
+        (format!("{}\t{}", words[0], words[1]), names.collect())
     }
 
     #[test]
@@ -397,7 +454,9 @@ mod tests {
         #[test]
         fn nothing_makes_it_panic(words in proptest::collection::vec("[-o=,u\\\\é a]{0,8}", 0..5)) {
             let words: Vec<OsString> = words.into_iter().map(OsString::from).collect();
-            answer(super::super::command(), &words);
+            for shell in ["bash", "zsh", "fish"] {
+                answer(super::super::command(), &[vec![OsString::from(shell)], words.clone()].concat());
+            }
         }
     }
 }

@@ -5,19 +5,17 @@ function __asdf_mount_ask
     set -l unquoted (string unescape -- "$word"; or string trim -l -c \'\" -- "$word")
     set -l program $words[1]
     set -e words[1]
-    type -q $program; and $program --complete $words "$unquoted" 2>/dev/null
+    type -q $program; and $program --complete fish $words "$unquoted" 2>/dev/null
 end
 function __asdf_mount_wants
-    string match -q "$argv"\t'*' (__asdf_mount_ask)[1]
+    set -l answer (__asdf_mount_ask | string split0)
+    test "$answer[1]" = "$argv"
 end
 function __asdf_mount_candidates
-    set -l lines (__asdf_mount_ask)
-    set -l cut (string split -f 2 \t -- $lines[1])
-    set -e lines[1]
-    for line in $lines
-        echo -- $cut$line
-    end
+    set -l answer (__asdf_mount_ask | string split0)
+    set -e answer[1]
+    string join0 -- $answer
 end
-complete -c asdf-mount -f -a '(__asdf_mount_candidates)'
+complete -c asdf-mount -f -a '(__asdf_mount_candidates | string split0)'
 complete -c asdf-mount -n '__asdf_mount_wants files' -F
 complete -c asdf-mount -n '__asdf_mount_wants folders' -a '(__fish_complete_directories (commandline -ct))'

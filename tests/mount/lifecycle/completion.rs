@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io::{Read, Write};
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
@@ -220,4 +221,112 @@ fn fish_completes() {
         let all = offered(typed).into_iter().filter(|one| !one.starts_with('/') || one.starts_with(here));
         assert_eq!(all.collect::<Vec<_>>().join(" "), wanted, "{typed}");
     }
+}
+
+/// Names of files with every character that a shell or terminal acts on.
+const HOSTILE: [&[u8]; 38] = [
+    b"`touch pwned`",
+    b"$HOME",
+    b"$(touch pwned)",
+    b"a;touch pwned",
+    b"a&b",
+    b"a|b",
+    b"say \"x\"",
+    b"it's",
+    b"two  words",
+    b"a\nb",
+    b"*",
+    b"[ab]?",
+    b"-dash",
+    b"--help",
+    b"~",
+    b"~root",
+    b"!!",
+    b"a!b",
+    b"end!",
+    b"back\\slash",
+    b"end\\",
+    b"ta\tb",
+    b"end\n",
+    b"\xc3\xa9\xe2\x82\xac",
+    b"\xff\xfe",
+    b"\x01\x1b[31m",
+    b"x\xe2\x80\xaey",
+    b"#x",
+    b"{a,b}",
+    b"<x>",
+    b"^x^y",
+    b"=ls",
+    b"(x)",
+    b"%1",
+    b"end'",
+    b"end\"",
+    b"a:b=c,d",
+    b"$'x'",
+];
+
+/// Types TAB where the only completion is one of [`HOSTILE`], then Enter: the command prints that file, and nothing
+/// else is run.
+fn hostile_names_are_inert(
+    bench: &Bench,
+    shell: &mut Shell,
+    quotes: &[&str],
+    skips: impl Fn(&str, &[u8], bool) -> bool,
+) {
+    for (n, name) in HOSTILE.iter().enumerate() {
+        let dir = bench.path(format!("d{n}"));
+        fs::create_dir_all(dir.join("s")).unwrap();
+        for dir in [&dir, &dir.join("s")] {
+            fs::write(dir.join(std::ffi::OsStr::from_bytes(name)), format!("text {n}.")).unwrap();
+        }
+        // At the top there is only the one name.
+        fs::rename(dir.join("s"), bench.path(format!("e{n}"))).unwrap();
+    }
+    for quote in quotes {
+        for (n, name) in HOSTILE.iter().enumerate() {
+            for typed in [format!("--cat d{n} {quote}"), format!("--cat . {quote}e{n}/")] {
+                let is_first = !typed.ends_with('/');
+                if skips(quote, name, is_first) {
+                    continue;
+                }
+                shell.press(&format!("asdf-mount {typed}\t\r"));
+                shell.shown_until(&format!("text {n}."));
+            }
+        }
+    }
+    for dir in fs::read_dir(bench.path("")).unwrap() {
+        let dir = dir.unwrap().path();
+        assert!(!dir.ends_with("pwned") && !dir.join("pwned").exists(), "{}", dir.display());
+    }
+}
+
+#[test]
+fn bash_runs_nothing_that_a_name_holds() {
+    let bench = bench();
+    let setup = format!("{BASH} . data/bash-completion/completions/asdf-mount\n");
+    let mut shell = Shell::start(&bench, "bash --noprofile --rcfile .zshrc -i", &setup);
+    hostile_names_are_inert(&bench, &mut shell, &["", "'", "\"", "$'"], |_, _, _| false);
+}
+
+#[test]
+fn zsh_runs_nothing_that_a_name_holds() {
+    let bench = bench();
+    let mut shell = Shell::start(&bench, "zsh -d -i", ZSH);
+    // Within quotes, zsh can't insert names that are not UTF-8.
+    let skips = |quote: &str, name: &[u8], _| !quote.is_empty() && std::str::from_utf8(name).is_err();
+    hostile_names_are_inert(&bench, &mut shell, &["", "'", "\""], skips);
+}
+
+#[test]
+fn fish_runs_nothing_that_a_name_holds() {
+    let bench = bench();
+    let setup =
+        "source completions/asdf-mount.fish; set fish_greeting; function fish_prompt; echo READY\\>; end";
+    let command = format!("fish --no-config -i -C '{setup}'");
+    let mut shell = Shell::start(&bench, &command, "");
+    // In fish, a description begins at the first tab of a completion; a tilde is not quoted, and "./-dash" is hidden.
+    let skips = |_: &str, name: &[u8], is_first: bool| {
+        name.contains(&b'\t') || is_first && (name.starts_with(b"~") || name.starts_with(b"-"))
+    };
+    hostile_names_are_inert(&bench, &mut shell, &["", "'", "\""], skips);
 }
