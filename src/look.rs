@@ -62,7 +62,10 @@ impl Look {
         daemon::raise_open_files();
         let (cache, reading) = daemon::reading(options);
         let source = match Named::of(file, &Servers::new(&options.remote, &cache))? {
-            Named::Local(path) => daemon::readable(&path)?.into(),
+            Named::Local(path) => {
+                named::refuse_mount(&path)?;
+                daemon::readable(&path)?.into()
+            }
             elsewhere => elsewhere,
         };
         let vfs = again(|| Vfs::new(std::slice::from_ref(&source), &reading))?;
@@ -110,10 +113,7 @@ impl Look {
         begun: &mut bool,
     ) -> std::result::Result<(), Failure> {
         let reader = self.file_at(path).map_err(Failure::Read)?;
-        copy::all(&reader, range, &mut |bytes| {
-            *begun |= !bytes.is_empty();
-            out.write_all(bytes)
-        })
+        copy::all(&reader, range, &mut CatOutput { out, begun })
     }
 
     /// Opens the file at a path; links are followed.
@@ -180,6 +180,20 @@ impl Look {
     /// Waits until the seek tables of decoded blocks are stored, at most [`PATIENCE`].
     pub fn close(self) {
         self.cache.store().settle_within(PATIENCE);
+    }
+}
+
+/// The output of `--cat`.
+struct CatOutput<'a> {
+    out: &'a mut dyn Write,
+    /// True once a byte was written.
+    begun: &'a mut bool,
+}
+
+impl copy::CopyTarget for CatOutput<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        *self.begun |= !bytes.is_empty();
+        self.out.write_all(bytes)
     }
 }
 

@@ -15,6 +15,7 @@ pub mod storage;
 mod version;
 mod window;
 
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -44,6 +45,13 @@ pub trait Source: Send + Sync + std::fmt::Debug {
 
     /// Reads at `offset` into `buf`; returns fewer bytes than asked only at the end.
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<usize>;
+
+    /// Returns the next data at or after `offset`; all bytes before are a hole, which reads as zeros. A range without
+    /// length means that more is known from its position on. `None` if holes are unknown.
+    fn next_data(&self, offset: u64) -> Option<Range<u64>> {
+        let _ = offset;
+        None
+    }
 
     /// Lends `len` bytes from `offset` on to a system call, without a copy; `None` if not supported.
     fn lend(&self, offset: u64, len: usize) -> Option<Lent<'_>> {

@@ -65,11 +65,23 @@ pub(super) enum Failure {
     Write(io::Error),
 }
 
-/// Passes a range of a file to `take`, piece by piece.
+/// The destination of a copy.
+pub(super) trait CopyTarget {
+    /// Takes the next bytes.
+    fn write(&mut self, bytes: &[u8]) -> io::Result<()>;
+
+    /// Takes the next `zeros` bytes, which are a hole of the source. Returns false if it needs the bytes themselves.
+    fn skip(&mut self, zeros: u64) -> io::Result<bool> {
+        let _ = zeros;
+        Ok(false)
+    }
+}
+
+/// Passes a range of a file to `target`, piece by piece.
 pub(super) fn all(
     reader: &ReadHandle,
     range: Range,
-    take: &mut dyn FnMut(&[u8]) -> io::Result<()>,
+    target: &mut dyn CopyTarget,
 ) -> std::result::Result<(), Failure> {
     let read = |error| {
         reader.trouble(&error);
@@ -77,9 +89,25 @@ pub(super) fn all(
     };
     let len = reader.content().map_err(read)?.len();
     let (mut at, end) = range.within(len);
-    let mut copy = Copying { reader, buffer: Vec::new(), take };
+    let mut copy = Copying { reader, buffer: Vec::new(), target };
     let mut renewals = 0;
+    let mut data_end = 0;
     while at < end {
+        if at >= data_end
+            && let Some(data) = next_data(reader, at)
+        {
+            let hole = data.start.min(end) - at;
+            if hole > 0 {
+                // The file may have changed since the hole was found: then this read fails.
+                let content = reader.content().map_err(read)?;
+                let last = content.read_at(at + hole - 1, &mut [0]).map_err(read)?;
+                if last == 1 && copy.target.skip(hole).map_err(Failure::Write)? {
+                    at += hole;
+                    continue;
+                }
+            }
+            data_end = data.end.max(at + PIECE as u64);
+        }
         let wanted = usize::try_from(end - at).map_or(PIECE, |left| left.min(PIECE));
         match copy.next(at, wanted) {
             Ok(Ok(0)) => break,
@@ -95,12 +123,32 @@ pub(super) fn all(
     Ok(())
 }
 
+/// Returns the data at or after `offset` in the file that is read, if it is known.
+fn next_data(reader: &ReadHandle, offset: u64) -> Option<std::ops::Range<u64>> {
+    let content = reader.content().ok()?;
+    let stored = content.stored_at(offset)?;
+    let data = stored.source.next_data(stored.offset)?;
+    let here = |place: u64| offset + place.saturating_sub(stored.offset).min(stored.len);
+    Some(here(data.start)..here(data.end))
+}
+
+/// Returns the number of bytes of a file that a copy without its holes takes; at most `enough`.
+pub(super) fn size_of_data(reader: &ReadHandle, enough: u64) -> Result<u64> {
+    let len = reader.content()?.len();
+    let (mut at, mut size) = (0, 0);
+    while at < len && size < enough {
+        let data = next_data(reader, at).unwrap_or(at..len);
+        size += data.end.saturating_sub(data.start);
+        at = data.end.max(at + 1);
+    }
+    Ok(size)
+}
+
 /// A copy of a file that is being made.
 struct Copying<'a> {
     reader: &'a ReadHandle,
     buffer: Vec<u8>,
-    /// Callback that gets each piece.
-    take: &'a mut dyn FnMut(&[u8]) -> io::Result<()>,
+    target: &'a mut dyn CopyTarget,
 }
 
 impl Copying<'_> {
@@ -112,7 +160,7 @@ impl Copying<'_> {
             && let Some(shared) = content.share(at, wanted, true)
             && !shared.is_empty()
         {
-            return Ok((self.take)(&shared).map(|()| shared.len()));
+            return Ok(self.target.write(&shared).map(|()| shared.len()));
         }
         // Small files need no large buffer.
         let room = wanted.min(usize::try_from(content.len().saturating_sub(at)).unwrap_or(PIECE).max(1));
@@ -121,7 +169,7 @@ impl Copying<'_> {
         }
         let room = self.buffer.get_mut(..room).unwrap_or_default();
         let read = content.read_at(at, room)?.min(room.len());
-        Ok((self.take)(room.get(..read).unwrap_or_default()).map(|()| read))
+        Ok(self.target.write(room.get(..read).unwrap_or_default()).map(|()| read))
     }
 }
 

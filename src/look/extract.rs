@@ -4,7 +4,8 @@
 //! full or on a signal. Incomplete files are then removed.
 
 use std::ffi::{OsStr, OsString};
-use std::io::{self, Write};
+use std::fs::File;
+use std::io::{self, Seek, SeekFrom, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -22,7 +23,7 @@ use crate::host::mounts::Foreign;
 use crate::host::stat::{FileKind, Stat};
 use crate::log::complain;
 use crate::progress::Progress;
-use crate::vfs::{Attr, Ino};
+use crate::vfs::{Attr, Ino, ReadHandle};
 
 /// Number of names read from a directory at once.
 const BATCH: usize = 1024;
@@ -77,32 +78,29 @@ impl Look {
         self.vfs.read_all_files();
         let all = [PathBuf::from(".")];
         let paths = if extraction.paths.is_empty() { &all[..] } else { extraction.paths };
-        self.check_apart(paths, extraction.into)?;
+        self.check_apart(paths, extraction.into, &dir)?;
         let mut run = Run::new(self, extraction, &dir)?;
         let ended = paths_apart(paths).try_for_each(|path| run.path(path, &dir));
         for (dir, attr) in run.parents.drain(..).rev() {
-            place::finish_directory(&dir, &attr);
+            place::finish_directory(&dir, &attr, run.umask);
         }
         run.progress.end();
         Ok(run.report(ended, extraction))
     }
 
     /// Refuses to extract a directory into itself.
-    fn check_apart(&self, paths: &[PathBuf], into: &Path) -> Result<()> {
-        let (Ok(source), Ok(target)) = (self.label.canonicalize(), into.canonicalize()) else {
-            return Ok(());
-        };
+    fn check_apart(&self, paths: &[PathBuf], into: &Path, dir: &OwnedFd) -> Result<()> {
+        let above = place::directories_above(dir)?;
         let holds_target = |path: &PathBuf| {
-            let path = normalized(path).ok().and_then(|path| source.join(path).canonicalize().ok());
-            path.is_some_and(|path| target.starts_with(path))
+            let path = normalized(path).ok().map(|path| self.label.join(path));
+            let stat = path.and_then(|path| rustix::fs::stat(&path).ok());
+            stat.is_some_and(|stat| above.contains(&Stat::from(stat).key))
         };
-        match source.is_dir() && paths.iter().any(holds_target) {
-            true => {
-                let why = "lies in the directory to extract; name another one with -C";
-                Err(Error::new(Kind::Usage, why).of(into))
-            }
-            false => Ok(()),
+        if paths.iter().any(holds_target) {
+            let why = "lies in the directory to extract; name another one with -C";
+            return Err(Error::new(Kind::Usage, why).of(into));
         }
+        Ok(())
     }
 }
 
@@ -125,6 +123,7 @@ struct Run<'a> {
     force: bool,
     /// True if the target is a network file system.
     sync: bool,
+    umask: u16,
     progress: Progress,
     /// The signal that arrived; 0 for none.
     signal: Arc<AtomicUsize>,
@@ -152,6 +151,7 @@ impl<'a> Run<'a> {
             look,
             force: extraction.force,
             sync: Foreign::of(key).is_some(),
+            umask: place::umask(),
             progress: Progress::new(extraction.quiet),
             signal,
             parents: Vec::new(),
@@ -257,7 +257,7 @@ impl<'a> Run<'a> {
 
     fn ascend(&mut self, level: Level) {
         if let Some(attr) = level.made {
-            place::finish_directory(&level.dir, &attr);
+            place::finish_directory(&level.dir, &attr, self.umask);
         }
         self.look.vfs.forget(level.ino, 1);
         self.at.pop();
@@ -332,22 +332,21 @@ impl<'a> Run<'a> {
             Err(error) => return Ok(Err(error)),
         };
         self.look.vfs.forget(attr.ino, 1);
-        let mut new = match NewFile::create(place) {
+        if let Err(error) = check_room(&reader, attr.size, place) {
+            return Ok(Err(error));
+        }
+        let new = match NewFile::create(place) {
             Ok(new) => new,
             Err(error) => return Ok(Err(error.into())),
         };
         self.progress.file(&self.at, attr.size);
-        let (signal, progress) = (&self.signal, &self.progress);
-        let copied = copy::all(&reader, Range::ALL, &mut |bytes| {
-            if signal.load(Ordering::Relaxed) != 0 {
-                return Err(io::ErrorKind::Interrupted.into());
-            }
-            progress.add(bytes.len() as u64);
-            new.file.write_all(bytes)
-        });
+        let mut output =
+            ExtractedFile { file: &new.file, signal: &self.signal, progress: &self.progress, hole: false };
+        let copied = copy::all(&reader, Range::ALL, &mut output);
+        let copied = copied.and_then(|()| output.end().map_err(Failure::Write));
         self.check_signal()?;
         Ok(match copied {
-            Ok(()) => new.finish(&attr, self.sync),
+            Ok(()) => new.finish(&attr, self.umask, self.sync),
             Err(Failure::Read(error)) => Err(error),
             Err(Failure::Write(error)) => Err(error.into()),
         })
@@ -395,6 +394,61 @@ impl<'a> Run<'a> {
         }
         exit::FAILED
     }
+}
+
+/// The file that a copy is written to.
+struct ExtractedFile<'a> {
+    file: &'a File,
+    signal: &'a AtomicUsize,
+    progress: &'a Progress,
+    /// True if the file ends in a hole.
+    hole: bool,
+}
+
+impl ExtractedFile<'_> {
+    fn check_signal(&self) -> io::Result<()> {
+        if self.signal.load(Ordering::Relaxed) != 0 {
+            return Err(io::ErrorKind::Interrupted.into());
+        }
+        Ok(())
+    }
+
+    /// Gives the file its length if it ends in a hole.
+    fn end(&mut self) -> io::Result<()> {
+        if self.hole {
+            self.file.set_len(self.file.stream_position()?)?;
+        }
+        Ok(())
+    }
+}
+
+impl copy::CopyTarget for ExtractedFile<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.check_signal()?;
+        self.progress.add(bytes.len() as u64);
+        self.hole &= bytes.is_empty();
+        self.file.write_all(bytes)
+    }
+
+    fn skip(&mut self, zeros: u64) -> io::Result<bool> {
+        self.check_signal()?;
+        let Ok(distance) = i64::try_from(zeros) else { return Ok(false) };
+        self.file.seek(SeekFrom::Current(distance))?;
+        self.progress.add(zeros);
+        self.hole = true;
+        Ok(true)
+    }
+}
+
+/// Refuses a file that does not fit on the disk.
+fn check_room(reader: &ReadHandle, size: u64, place: NewName<'_>) -> Result<()> {
+    let Some(free) = place::free_space(place.dir).filter(|free| *free < size) else { return Ok(()) };
+    let needed = copy::size_of_data(reader, free.saturating_add(1))?;
+    if needed <= free {
+        return Ok(());
+    }
+    let message = format!("needs {size} bytes, but the disk has only {free} bytes left");
+    Err(Error::new(Kind::Refused, message))
 }
 
 fn plural(count: u64, noun: &str) -> String {

@@ -13,8 +13,12 @@ use rustix::fs::{AtFlags, Mode, OFlags, RenameFlags, Timespec, Timestamps};
 use rustix::io::Errno;
 
 use crate::error::{Error, Kind, Result};
+use crate::host::stat::{FileKey, Stat};
 use crate::source::Time;
 use crate::vfs::Attr;
+
+/// Flags to open a directory.
+const DIRECTORY: OFlags = OFlags::DIRECTORY.union(OFlags::CLOEXEC);
 
 /// Mode of a directory or file until it is complete.
 const PRIVATE: u32 = 0o700;
@@ -24,15 +28,46 @@ const ATTEMPTS: u32 = 1000;
 
 /// Opens the directory of the extraction, which is made if it is missing.
 pub(super) fn open(path: &Path) -> Result<OwnedFd> {
-    let flags = OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let opened = match rustix::fs::open(path, flags, Mode::empty()) {
-        Err(Errno::NOENT) => {
-            std::fs::create_dir(path).map_err(|error| Error::from(error).of(path))?;
-            rustix::fs::open(path, flags, Mode::empty())
+    let opened = match (rustix::fs::open(path, DIRECTORY, Mode::empty()), path.file_name()) {
+        (Err(Errno::NOENT), Some(name)) => {
+            let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+            rustix::fs::open(parent.unwrap_or(Path::new(".")), DIRECTORY, Mode::empty()).and_then(|parent| {
+                rustix::fs::mkdirat(&parent, name, Mode::from_raw_mode(0o777))?;
+                rustix::fs::openat(&parent, name, DIRECTORY | OFlags::NOFOLLOW, Mode::empty())
+            })
         }
-        opened => opened,
+        (opened, _) => opened,
     };
     opened.map_err(|errno| Error::from(errno).of(path))
+}
+
+/// Returns the keys of a directory and of all directories above it.
+pub(super) fn directories_above(dir: &OwnedFd) -> Result<Vec<FileKey>> {
+    let mut keys = vec![Stat::from(rustix::fs::fstat(dir)?).key];
+    let mut dir = rustix::fs::openat(dir, "..", DIRECTORY | OFlags::PATH, Mode::empty())?;
+    loop {
+        let key = Stat::from(rustix::fs::fstat(&dir)?).key;
+        // The root is above itself.
+        if keys.last() == Some(&key) {
+            return Ok(keys);
+        }
+        keys.push(key);
+        dir = rustix::fs::openat(&dir, "..", DIRECTORY | OFlags::PATH, Mode::empty())?;
+    }
+}
+
+/// Returns the bytes that this user can still write to the file system of a directory; `None` if unknown.
+pub(super) fn free_space(dir: BorrowedFd<'_>) -> Option<u64> {
+    let space = rustix::fs::fstatvfs(dir).ok().filter(|space| space.f_blocks > 0)?;
+    space.f_bavail.checked_mul(space.f_frsize)
+}
+
+/// Returns the permission bits that new files of this process don't get.
+pub(super) fn umask() -> u16 {
+    // It can only be read by setting it.
+    let umask = rustix::process::umask(Mode::from_raw_mode(0o077));
+    rustix::process::umask(umask);
+    u16::try_from(umask.as_raw_mode()).unwrap_or(0o077)
 }
 
 /// Opens a directory in another, and makes it if it is missing. Returns true if it was made.
@@ -42,8 +77,7 @@ pub(super) fn enter(dir: BorrowedFd<'_>, name: &OsStr) -> Result<(OwnedFd, bool)
         Err(Errno::EXIST) => false,
         Err(errno) => return Err(errno.into()),
     };
-    let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    match rustix::fs::openat(dir, name, flags, Mode::empty()) {
+    match rustix::fs::openat(dir, name, DIRECTORY | OFlags::NOFOLLOW, Mode::empty()) {
         Ok(opened) => Ok((opened, made)),
         Err(Errno::NOTDIR | Errno::LOOP) => Err(Error::new(
             Kind::Refused,
@@ -54,8 +88,8 @@ pub(super) fn enter(dir: BorrowedFd<'_>, name: &OsStr) -> Result<(OwnedFd, bool)
 }
 
 /// Gives a complete directory its mode and times. Its owner may write to it, so that it can be removed.
-pub(super) fn finish_directory(dir: &OwnedFd, attr: &Attr) {
-    keep_attributes(dir, attr, attr.mode | 0o700);
+pub(super) fn finish_directory(dir: &OwnedFd, attr: &Attr, umask: u16) {
+    keep_attributes(dir, attr, attr.mode & !umask | 0o700);
 }
 
 /// The name of a new file or link, in its directory.
@@ -181,11 +215,11 @@ impl<'a> NewFile<'a> {
 
     /// Gives the complete file its mode, times and name. With `sync`, first waits until the data are on disk:
     /// network file systems report a full disk only then.
-    pub(super) fn finish(self, attr: &Attr, sync: bool) -> Result<()> {
+    pub(super) fn finish(self, attr: &Attr, umask: u16, sync: bool) -> Result<()> {
         if sync {
             self.file.sync_data()?;
         }
-        keep_attributes(&self.file, attr, attr.mode);
+        keep_attributes(&self.file, attr, attr.mode & !umask);
         self.unnamed.rename()
     }
 }

@@ -1,6 +1,10 @@
 //! Local time: the offset from UTC by `$TZ` or `/etc/localtime` (RFC 9636, and TZ in POSIX).
 
+use std::fs::File;
+use std::io::Read;
 use std::path::{Path, PathBuf};
+
+use rustix::fs::{Mode, OFlags};
 
 /// Directory of the time zones that `$TZ` names.
 const ZONES: &str = "/usr/share/zoneinfo";
@@ -46,15 +50,16 @@ enum Day {
 impl Zone {
     /// Returns the zone of this process; UTC if it can't be read.
     pub(super) fn local() -> Self {
-        let Some(name) = std::env::var_os("TZ") else { return Self::read(Path::new("/etc/localtime")) };
+        let Some(name) = std::env::var_os("TZ") else {
+            return Self::read(Path::new("/etc/localtime")).unwrap_or_default();
+        };
         let name = name.to_string_lossy();
         let name = name.strip_prefix(':').unwrap_or(&name);
-        let zone = PathBuf::from(ZONES).join(name);
-        match name.is_empty() {
-            false if zone.is_file() => Self::read(&zone),
-            false => Self { rule: Rule::parse(name), ..Self::default() },
-            true => Self::default(),
+        if name.is_empty() {
+            return Self::default();
         }
+        let zone = Self::read(&PathBuf::from(ZONES).join(name));
+        zone.unwrap_or_else(|| Self { rule: Rule::parse(name), ..Self::default() })
     }
 
     #[cfg(test)]
@@ -62,9 +67,12 @@ impl Zone {
         Self::default()
     }
 
-    fn read(path: &Path) -> Self {
-        let bytes = std::fs::read(path).ok().filter(|bytes| bytes.len() <= MOST_BYTES);
-        bytes.and_then(|bytes| Self::parse(&bytes)).unwrap_or_default()
+    fn read(path: &Path) -> Option<Self> {
+        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let file = File::from(rustix::fs::open(path, flags, Mode::empty()).ok()?);
+        let mut bytes = Vec::new();
+        file.take(MOST_BYTES as u64 + 1).read_to_end(&mut bytes).ok()?;
+        if bytes.len() > MOST_BYTES { None } else { Self::parse(&bytes) }
     }
 
     /// Parses the 64-bit part of a zone file.

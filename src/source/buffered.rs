@@ -1,5 +1,6 @@
 //! A source that is read once from its start to its end, with short reads elsewhere in between.
 
+use std::ops::Range;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -28,6 +29,10 @@ impl BufferedSource {
 }
 
 impl Source for BufferedSource {
+    fn next_data(&self, offset: u64) -> Option<Range<u64>> {
+        self.source.next_data(offset)
+    }
+
     fn path(&self) -> &Path {
         self.source.path()
     }

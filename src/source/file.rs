@@ -4,6 +4,7 @@
 
 use std::fs::{File, Metadata};
 use std::io;
+use std::ops::Range;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -178,6 +179,18 @@ impl Source for FileSource {
         let map = self.map(end)?;
         let range = usize::try_from(offset).ok()?..usize::try_from(end).ok()?;
         Some(Lent { map, range, source: self, _held: None })
+    }
+
+    fn next_data(&self, offset: u64) -> Option<Range<u64>> {
+        let found = self.call(|file| {
+            let start = match rustix::fs::seek(file, rustix::fs::SeekFrom::Data(offset)) {
+                // There is no data up to the end.
+                Err(rustix::io::Errno::NXIO) => return file.metadata().map(|meta| meta.len()..meta.len()),
+                start => start?,
+            };
+            Ok(start..rustix::fs::seek(file, rustix::fs::SeekFrom::Hole(start))?)
+        });
+        found.ok().filter(|data| data.start >= offset)
     }
 
     fn provenance(&self) -> Provenance {

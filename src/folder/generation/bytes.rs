@@ -562,6 +562,16 @@ impl Source for GenerationSource {
         if is_changed && !self.goes_on(expected) { Err(rewritten()) } else { Ok(found.len) }
     }
 
+    fn next_data(&self, offset: u64) -> Option<Range<u64>> {
+        let state = self.bytes.read();
+        let entry = state.generations.get(&self.id)?;
+        let (BytePlace::File(at), there) = entry.places.at(offset) else { return None };
+        let data = self.bytes.source.next_data(at)?;
+        let here =
+            |place: u64| offset.saturating_add(place.saturating_sub(at).min(there)).min(self.stat.size);
+        Some(here(data.start)..here(data.end))
+    }
+
     fn lend(&self, offset: u64, len: usize) -> Option<Lent<'_>> {
         let state = self.bytes.read();
         let entry = state.generations.get(&self.id)?;

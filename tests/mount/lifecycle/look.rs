@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::Read;
-use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, symlink};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -250,9 +250,9 @@ fn paths_and_ranges_are_those_of_cat_and_tail() {
         ("--ls -o ro b.asdf", 2, "-o ro has no meaning with --ls"),
         ("--ls -o views=arrays,allow_other b.asdf", 2, "-o allow_other has no meaning with --ls"),
         ("--ls -o veiws=arrays b.asdf", 2, "did you mean views="),
-        ("--ls -r b.asdf", 2, "cannot be used with"),
-        ("--force b.asdf", 2, "required"),
-        ("-R b.asdf", 2, "required"),
+        ("--ls -r b.asdf", 2, "--read-only can't be used with --ls; it goes with a mount"),
+        ("--force b.asdf", 2, "--force needs --extract or --set-tree"),
+        ("-R b.asdf", 2, "--recursive needs --ls"),
     ] {
         let told = failed(&bench.run(arguments.split(' ')), status);
         assert!(told.contains(why), "{told}");
@@ -384,32 +384,22 @@ fn links_stay_links() {
 #[test]
 fn a_signal_or_a_full_disk_leaves_no_half_file() {
     let bench = Bench::new();
-    let size = 32_u64 << 30;
-    let mut built = AsdfBuilder::new().block(Block::new(*b"x")).build().bytes;
-    let header = built.windows(4).rposition(|window| window == b"\xd3BLK").unwrap();
-    built.truncate(header + 54);
-    // Allocated, used and uncompressed size, and no checksum.
-    for at in [14, 22, 30] {
-        built[header + at..header + at + 8].copy_from_slice(&size.to_be_bytes());
-    }
-    built[header + 38..].fill(0);
-    fs::write(bench.path("large.asdf"), built).unwrap();
-    fs::File::options()
-        .write(true)
-        .open(bench.path("large.asdf"))
-        .unwrap()
-        .set_len(header as u64 + 54 + size)
-        .unwrap();
+    // 4 GiB of the same element.
+    let tree = "%YAML 1.1\n%TAG ! tag:stsci.edu:asdf/\n--- !core/asdf-1.1.0\n\
+                x: !core/ndarray-1.0.0 {source: 0, datatype: uint8, byteorder: little, shape: [65536, 65536], \
+                strides: [0, 0]}\n...\n";
+    let built = AsdfBuilder::new().tree(tree).block(Block::new(*b"x")).build();
+    fs::write(bench.path("large.asdf"), built.bytes).unwrap();
 
     let mut child = bench
-        .command(["--extract", "large.asdf", "tree.yaml", "blocks", "-C", "out"])
+        .command(["--extract", "large.asdf", "tree.yaml", "arrays", "-C", "out"])
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
     let is_part = |name: &String| name.ends_with(".part");
     eventually("the block is being written", || {
         assert_eq!(child.try_wait().unwrap(), None);
-        bench.path("out/blocks").exists() && names(&bench.path("out/blocks")).iter().any(is_part)
+        bench.path("out/arrays").exists() && names(&bench.path("out/arrays")).iter().any(is_part)
     });
     kill_process(Pid::from_child(&child), Signal::INT).unwrap();
     let status = child.wait().unwrap();
@@ -417,11 +407,12 @@ fn a_signal_or_a_full_disk_leaves_no_half_file() {
     let mut told = String::new();
     child.stderr.take().unwrap().read_to_string(&mut told).unwrap();
     assert_eq!(told, "asdf-mount: interrupted with 1 file extracted into out\n");
-    assert_eq!(names(&bench.path("out")), ["blocks", "tree.yaml"]);
-    assert_eq!(names(&bench.path("out/blocks")), [""; 0]);
+    assert_eq!(names(&bench.path("out")), ["arrays", "tree.yaml"]);
+    assert_eq!(names(&bench.path("out/arrays")), [""; 0]);
 
+    // No room for one more file.
     let output = bench.script(
-        "mkdir full; mount -t tmpfs -o size=1m none full
+        "mkdir full; mount -t tmpfs -o size=1m,nr_inodes=3 none full
         not asdf-mount --extract large.asdf tree.yaml blocks -C full 2>error
         test $(wc -l <error) = 1; cat error; ls -A full full/blocks; umount full",
     );
@@ -431,6 +422,79 @@ fn a_signal_or_a_full_disk_leaves_no_half_file() {
         "asdf-mount: full: no space left on device; stopped at blocks/0.bin with 1 file extracted\n\
          full:\nblocks\ntree.yaml\n\nfull/blocks:\n"
     );
+    // A file that does not fit is refused before its first byte, and all others are extracted.
+    let output = bench.script(
+        "mount -t tmpfs -o size=1m none full
+        not asdf-mount --extract large.asdf arrays tree.yaml blocks -C full 2>error
+        cat error; find full -type f | sort; df --output=used full | tail -n 1; umount full",
+    );
+    assert!(output.status.success(), "{output:?}");
+    let told = String::from_utf8(output.stdout).unwrap();
+    let lines: Vec<_> = told.lines().collect();
+    let size = (4_u64 << 30) + 128;
+    let start = format!("asdf-mount: large.asdf: arrays/x.npy: needs {size} bytes, but the disk has only ");
+    assert!(lines[0].starts_with(&start) && lines[0].ends_with(" bytes left"), "{told}");
+    assert_eq!(
+        lines[1..4],
+        ["asdf-mount: 2 files extracted into full, 1 not", "full/blocks/0.bin", "full/tree.yaml"]
+    );
+    assert!(lines[4].trim().parse::<u64>().unwrap() < 100, "{told}");
+}
+
+#[test]
+fn an_extraction_keeps_holes() {
+    let bench = Bench::new();
+    fs::create_dir(bench.path("data")).unwrap();
+    let size = 200_u64 << 30;
+    let sparse = fs::File::create(bench.path("data/plain")).unwrap();
+    sparse.write_all_at(b"start", 0).unwrap();
+    sparse.write_all_at(b"middle", size / 2).unwrap();
+    sparse.set_len(size).unwrap();
+    let mut built = AsdfBuilder::new().block(Block::new(*b"x")).build().bytes;
+    let header = built.windows(4).rposition(|window| window == b"\xd3BLK").unwrap();
+    built.truncate(header + 54);
+    // Allocated, used and uncompressed size, and no checksum.
+    for at in [14, 22, 30] {
+        built[header + at..header + at + 8].copy_from_slice(&size.to_be_bytes());
+    }
+    built[header + 38..].fill(0);
+    let end = built.len() as u64 + size;
+    fs::write(bench.path("data/a.asdf"), built).unwrap();
+    let block = fs::File::options().write(true).open(bench.path("data/a.asdf")).unwrap();
+    block.set_len(end).unwrap();
+    block.write_all_at(b"end", end - 3).unwrap();
+    succeeded(&bench.run(["--extract", "data", "plain", "a.asdf/blocks", "-C", "out"]));
+    for (name, texts) in [
+        ("plain", &[(0, "start"), (size / 2, "middle"), (size / 2 + 6, "\0")][..]),
+        ("a.asdf/blocks/0.bin", &[(0, "\0"), (size - 3, "end")]),
+    ] {
+        let copy = fs::File::open(bench.path("out").join(name)).unwrap();
+        let meta = copy.metadata().unwrap();
+        assert_eq!(meta.len(), size, "{name}");
+        assert!(meta.blocks() * 512 < 1 << 20, "{name}: {}", meta.blocks());
+        for (at, text) in texts {
+            let mut found = vec![0; text.len()];
+            copy.read_exact_at(&mut found, *at).unwrap();
+            assert_eq!(String::from_utf8(found).unwrap(), *text, "{name}");
+        }
+    }
+}
+
+#[test]
+fn an_extraction_heeds_the_umask() {
+    let bench = Bench::new();
+    fs::set_permissions(bench.source(), fs::Permissions::from_mode(0o666)).unwrap();
+    let modes = |umask: &str| {
+        let output = bench.script(&format!(
+            "umask {umask}; mkdir x; asdf-mount --extract . a.asdf/tree.yaml -C x; find x -mindepth 1 -printf '%m '; rm -r x"
+        ));
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    // A file that is shown read-only stays so.
+    assert_eq!(modes("000"), "777 444 ");
+    assert_eq!(modes("022"), "755 444 ");
+    assert_eq!(modes("077"), "700 400 ");
 }
 
 #[test]
