@@ -80,9 +80,9 @@ pub struct How<'a> {
 pub fn run(files: &[PathBuf], how: How<'_>, out: &mut dyn Write) -> io::Result<Status> {
     let How { json, quiet, remote } = how;
     let servers = servers(remote);
-    let (mut files, progress, mut summary) =
+    let (files, progress, mut summary) =
         (FilesToRead::new(files.iter().cloned(), &servers), Progress::new(quiet), Summary::default());
-    for found in files.by_ref() {
+    for found in files {
         let Some(report) = report_on(&found, &progress) else {
             summary.passed_over += 1;
             continue;
@@ -100,7 +100,6 @@ pub fn run(files: &[PathBuf], how: How<'_>, out: &mut dyn Write) -> io::Result<S
         }
     }
     progress.end();
-    summary.passed_over += files.passed_over();
     if !quiet {
         out.flush()?;
         complain(summary);
@@ -158,7 +157,7 @@ fn report_on(found: &Found, progress: &Progress) -> Option<Report> {
     let mut report = Report::new(found.label());
     let result = open(found).and_then(|container| check(&*container, &mut report, progress));
     let half_saved = match found {
-        Found::Local(path) => halfway(path),
+        Found::Local { path, .. } => halfway(path),
         Found::Elsewhere(_) | Found::Failed(..) => None,
     };
     let result = match half_saved {

@@ -11,8 +11,27 @@ use rustix::process::{DumpableBehavior, set_dumpable_behavior};
 
 use crate::cache::Cache;
 use crate::error::{Error, Kind, Result};
+use crate::options::{FUSE_SUPER_MAGIC, PID_ATTRIBUTE};
 use crate::remote::{Address, Remote, RemoteOptions, RemotePlace};
 use crate::source::{FileSource, Place, Source, UrlOpener};
+
+/// Refuses the root of a mount of this program: texts in it begin like ASDF files.
+///
+/// # Errors
+/// [`Kind::Unrecognised`].
+pub(crate) fn refuse_mount(path: &Path) -> Result<()> {
+    // Any directory may have the attribute, but only a FUSE mount can answer for ours.
+    let is_mount = rustix::fs::getxattr(path, PID_ATTRIBUTE, &mut [0; 20]).is_ok()
+        && rustix::fs::statfs(path).is_ok_and(|space| space.f_type as u64 == FUSE_SUPER_MAGIC);
+    if !is_mount {
+        return Ok(());
+    }
+    let message = format!(
+        "is a mount of asdf-mount: use ls, cp and cat in it, and any editor for {}; or name what is mounted",
+        path.join("tree.yaml").display()
+    );
+    Err(Error::new(Kind::Unrecognised, message).of(path))
+}
 
 /// A source that a user named.
 #[derive(Clone, Debug)]

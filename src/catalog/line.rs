@@ -9,7 +9,7 @@ use serde::ser::{SerializeMap, Serializer as _};
 use serde_json::Serializer;
 
 use super::since::Since;
-use crate::error::{Error, Kind, Result, in_json, to_json};
+use crate::error::{Error, Result, in_json, to_json};
 use crate::files::{Elsewhere, Found};
 use crate::format::{self, Container, Context, FactValue, Facts};
 use crate::named;
@@ -35,21 +35,18 @@ pub(super) struct Line {
     pub(super) is_error: bool,
 }
 
-/// Describes a file, or copies its line from an older catalogue. Returns `None` for a file of unknown format
-/// in a directory on a server.
+/// Describes a file, or copies its line from an older catalogue; the file is then not opened. Returns `None` for a
+/// file that is skipped.
 pub(super) fn of(found: Found, since: Option<&Since>, context: &Context) -> Option<Line> {
     let (path, described) = match found {
-        Found::Local(path) => {
-            let text = local(&path, since, context);
-            (path, text)
-        }
-        Found::Elsewhere(file) => {
-            let path = file.place.label().to_owned();
-            match elsewhere(&file, since, context) {
-                Err(error) if error.kind() == Kind::Unrecognised && !file.is_named => return None,
-                text => (path, text),
-            }
-        }
+        Found::Local { ref path, .. } => match local(path, since, context) {
+            Err(error) if found.is_passed_over(&error) => return None,
+            text => (path.clone(), text),
+        },
+        Found::Elsewhere(ref file) => match elsewhere(file, since, context) {
+            Err(error) if found.is_passed_over(&error) => return None,
+            text => (file.place.label().to_owned(), text),
+        },
         Found::Failed(path, error) => (path, Err(error)),
     };
     Some(match described {

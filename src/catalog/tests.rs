@@ -187,3 +187,62 @@ fn every_format_has_arrays_and_a_tree() {
     assert_eq!(lines[1]["tree"]["schema"], "hoomd", "{}", lines[1]["tree"]);
     assert!(lines[1]["arrays"].as_array().unwrap().iter().any(|array| array["path"] == "configuration/box"));
 }
+
+/// Names of the files in a directory that were opened while `run` ran.
+fn opened(folder: &std::path::Path, run: impl FnOnce()) -> Vec<String> {
+    use rustix::fs::inotify;
+    let watch = inotify::init(inotify::CreateFlags::NONBLOCK).unwrap();
+    inotify::add_watch(&watch, folder, inotify::WatchFlags::OPEN).unwrap();
+    run();
+    let mut buffer = [std::mem::MaybeUninit::uninit(); 4096];
+    let mut events = inotify::Reader::new(watch, &mut buffer);
+    let mut names = Vec::new();
+    while let Ok(event) = events.next() {
+        names.extend(event.file_name().map(|name| name.to_str().unwrap().to_owned()));
+    }
+    names.sort();
+    names.dedup();
+    names
+}
+
+#[test]
+fn an_unchanged_file_is_not_opened() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("data");
+    fs::create_dir(&data).unwrap();
+    for name in ["a.asdf", "b.asdf", "c.asdf"] {
+        fs::write(data.join(name), tree(name)).unwrap();
+    }
+    let request = Request { paths: vec![data.clone()], ..Request::default() };
+    let mut old = Vec::new();
+    let all = opened(&data, || assert!(run(&Request { quiet: true, ..request.clone() }, &mut old).unwrap()));
+    assert_eq!(all, ["a.asdf", "b.asdf", "c.asdf"]);
+    fs::write(folder.path().join("old"), old).unwrap();
+    fs::write(data.join("b.asdf"), tree("another")).unwrap();
+    let mut lines = Vec::new();
+    let since = Request { since: Some(folder.path().join("old")), ..request };
+    assert_eq!(opened(&data, || lines = catalog(&since)), ["b.asdf"]);
+    assert_eq!(lines.len(), 3);
+}
+
+#[test]
+fn a_file_whose_name_promises_a_format_has_a_line() {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, bytes) in [
+        ("empty.asdf", &b""[..]),
+        ("page.ASDF", b"<!DOCTYPE html><title>404 Not Found</title>"),
+        ("sound.asdf", tree("x").as_bytes()),
+        ("text.txt", b"text"),
+        ("wrong.blp", b"text"),
+        ("zeros.gsd", &[0; 1000]),
+    ] {
+        fs::write(folder.path().join(name), bytes).unwrap();
+    }
+    let mut out = Vec::new();
+    let request = Request { paths: vec![folder.path().to_owned()], quiet: true, ..Request::default() };
+    assert!(!run(&request, &mut out).unwrap());
+    let lines: Vec<Value> =
+        String::from_utf8(out).unwrap().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let has_error: Vec<bool> = lines.iter().map(|line| line.get("error").is_some()).collect();
+    assert_eq!(has_error, [true, true, false, true, true], "{lines:?}");
+}

@@ -34,13 +34,13 @@ pub fn run(files: &[PathBuf], store: Store, quiet: bool, complaints: &mut dyn Wr
     let cache = Cache::new(BUDGET + BUDGET_OF_THREAD * threads.min(16)).with_store(store);
     let context = Context::new(Arc::new(cache));
     let servers = super::servers(&RemoteOptions::default());
-    let (mut files, progress) = (FilesToRead::new(files.iter().cloned(), &servers), Progress::new(quiet));
+    let (files, progress) = (FilesToRead::new(files.iter().cloned(), &servers), Progress::new(quiet));
     let summary = Summary { indexed: Some(0), ..Summary::default() };
     let mut run = Indexing { context: &context, progress: &progress, complaints, summary };
-    for found in files.by_ref() {
+    for found in files {
         run.file(&found)?;
     }
-    let Indexing { mut summary, complaints, .. } = run;
+    let Indexing { summary, complaints, .. } = run;
     progress.end();
     context.cache.store().settle();
     let mut status = summary.status();
@@ -48,7 +48,6 @@ pub fn run(files: &[PathBuf], store: Store, quiet: bool, complaints: &mut dyn Wr
         writeln!(complaints, "asdf-mount: {}", one_line(&error.to_string()))?;
         status = status.max(Status::Damaged);
     }
-    summary.passed_over += files.passed_over();
     if !quiet {
         writeln!(complaints, "{summary}")?;
     }

@@ -13,6 +13,7 @@ use crate::format::editor::{EditContext, SaveTarget, TextVersion};
 use crate::format::refusal::Refusal;
 use crate::format::{self, Context};
 use crate::history::{Digest, History, Save};
+use crate::named;
 use crate::options::Options;
 use crate::source::{FileSource, NoReaders};
 use crate::text_diff;
@@ -30,6 +31,7 @@ struct Saves {
 
 impl Saves {
     fn of(file: &Path) -> Result<Self> {
+        named::refuse_mount(file)?;
         let target = SaveTarget::of_path(file)?;
         let context = Context::new(Arc::new(Cache::with_threads(0, 1)));
         let container = format::open(Arc::new(FileSource::open(file)?), &context)?;

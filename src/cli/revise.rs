@@ -200,6 +200,7 @@ pub(super) fn context(options: &Options) -> EditContext {
 
 /// Opens and locks a file, and prints the editor's notices.
 pub(super) fn open(file: &Path, context: &EditContext) -> Result<Box<dyn Editor>> {
+    named::refuse_mount(file)?;
     tell_of_state_directory();
     let editor = format::open_editor(file, context).map_err(if_busy)?;
     tell_notices(file, editor.notices());

@@ -138,8 +138,8 @@ fn exit_status() -> String {
      saved, or is the saved one
   {}  failure, with one line on stderr that gives the reason; with
      --check or --index: a file is damaged
-  {}  invalid arguments; with --check or --index: a file can't be read,
-     or the report can't be written
+  {}  invalid arguments; with --check, --index or --catalog: a file
+     can't be read; with --check: the report can't be written
   {}  with --dry-run: the text would be refused
   --ls and --cat have the statuses of ls and cat: with --ls 1 if part
      of a directory can't be shown, 2 if FILE or a PATH can't; with

@@ -2,9 +2,10 @@
 //! names.
 //!
 //! Local directories are read by [`Walk`]. A directory on a server is listed page by page during the walk, so
-//! its files come in the order of the listing. The walk skips such files by their names only, because their
-//! formats are known only once they are opened.
+//! its files come in the order of the listing. The walk opens no file: what is skipped because of its format
+//! decides [`Found::is_passed_over`], once the file was opened.
 
+use std::ffi::OsStr;
 use std::iter::{Once, once};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -21,7 +22,11 @@ const DEEPEST: usize = 64;
 /// A file to read.
 #[derive(Debug)]
 pub(crate) enum Found {
-    Local(PathBuf),
+    /// A local file. If it is not named, the user named a directory above it.
+    Local {
+        path: PathBuf,
+        is_named: bool,
+    },
     Elsewhere(Elsewhere),
     /// A path or address that can't be examined.
     Failed(PathBuf, Error),
@@ -42,7 +47,7 @@ impl Found {
     /// Returns the path or address, for messages.
     pub(crate) fn label(&self) -> &Path {
         match self {
-            Self::Local(path) | Self::Failed(path, _) => path,
+            Self::Local { path, .. } | Self::Failed(path, _) => path,
             Self::Elsewhere(file) => file.place.label(),
         }
     }
@@ -50,18 +55,36 @@ impl Found {
     /// Opens the file.
     pub(crate) fn open(&self) -> Result<Arc<dyn Source>> {
         match self {
-            Self::Local(path) => Ok(Arc::new(FileSource::open(path)?)),
+            Self::Local { path, .. } => Ok(Arc::new(FileSource::open(path)?)),
             Self::Elsewhere(file) => file.place.open(),
             Self::Failed(_, error) => Err(error.clone()),
         }
     }
 
-    /// True if `error`, from opening or parsing the file, means that the file is skipped: its format is
-    /// unknown, and it was found in a directory on a server. The walk itself skips local files of unknown
-    /// formats.
+    /// True if `error`, from opening or parsing the file, means that the file is skipped: it was found in a
+    /// directory, and neither its bytes nor its name are those of a known format.
     pub(crate) fn is_passed_over(&self, error: &Error) -> bool {
-        matches!(self, Self::Elsewhere(file) if !file.is_named) && error.kind() == Kind::Unrecognised
+        match self {
+            Self::Local { path, is_named: false } => match error.kind() {
+                // The file was removed meanwhile.
+                Kind::System(libc::ENOENT) => true,
+                // The first bytes of a half-saved file may not show its format.
+                Kind::Unrecognised => {
+                    !path.file_name().is_some_and(has_known_ending) && super::halfway(path).is_none()
+                }
+                _ => false,
+            },
+            Self::Elsewhere(file) if !file.is_named => {
+                error.kind() == Kind::Unrecognised
+                    && !file.place.name().is_some_and(|name| has_known_ending(&name))
+            }
+            _ => false,
+        }
     }
+}
+
+fn has_known_ending(name: &OsStr) -> bool {
+    format::endings::by_ending(name).is_some()
 }
 
 type Entries = Box<dyn Iterator<Item = Result<PlaceEntry>>>;
@@ -75,24 +98,18 @@ pub(crate) struct FilesToRead<'a, I> {
     local: Option<Walk<Once<PathBuf>>>,
     /// The directories on a server that are being listed, and their addresses.
     levels: Vec<(PathBuf, Entries)>,
-    passed_over: u64,
 }
 
 impl<'a, I: Iterator<Item = PathBuf>> FilesToRead<'a, I> {
     /// Creates a walk over the named files, and the files in the named directories. A request to the server
     /// finds out if an address is a file or a directory.
     pub(crate) fn new(named: I, servers: &'a Servers) -> Self {
-        Self { named, servers, slash_decides: false, local: None, levels: Vec::new(), passed_over: 0 }
+        Self { named, servers, slash_decides: false, local: None, levels: Vec::new() }
     }
 
     /// Takes each named address without a slash at its end for a file, and sends no request for it.
     pub(crate) fn by_slash(self) -> Self {
         Self { slash_decides: true, ..self }
-    }
-
-    /// Returns the number of local files skipped so far because their format is unknown.
-    pub(crate) fn passed_over(&self) -> u64 {
-        self.passed_over
     }
 
     fn named(&mut self, argument: &Path) -> Option<Found> {
@@ -159,12 +176,9 @@ impl<I: Iterator<Item = PathBuf>> Iterator for FilesToRead<'_, I> {
         loop {
             if let Some(local) = &mut self.local {
                 match local.next() {
-                    Some(Ok(path)) => return Some(Found::Local(path)),
+                    Some(Ok((path, is_named))) => return Some(Found::Local { path, is_named }),
                     Some(Err((path, error))) => return Some(Found::Failed(path, error)),
-                    None => {
-                        self.passed_over += local.passed_over();
-                        self.local = None;
-                    }
+                    None => self.local = None,
                 }
             }
             let found = match self.levels.is_empty() {

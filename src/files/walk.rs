@@ -1,5 +1,5 @@
-//! The walk over local files to read: named files, and all files of a known format in named directories,
-//! sorted by name, at any depth.
+//! The walk over local files to read: named files, and all files in named directories, sorted by name, at any
+//! depth. No file is opened.
 //!
 //! A named symbolic link is followed. A link within a directory is skipped: it leads out of the
 //! directory, or to another file of the walk. The auxiliary files of a save are skipped as well: the
@@ -12,15 +12,17 @@ use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Kind, Result};
 use crate::format;
-use crate::options::{FUSE_SUPER_MAGIC, PID_ATTRIBUTE};
+use crate::named;
 
 /// An iterator over the files in order, with an error for each path that can't be examined.
 #[derive(Debug)]
 pub(crate) struct Walk<I> {
     named: I,
     levels: Vec<Level>,
-    passed_over: u64,
 }
+
+/// A file, and true if it was named; or a path that can't be examined.
+type Walked = std::result::Result<(PathBuf, bool), (PathBuf, Error)>;
 
 /// A directory, and the names in it that are still to be walked; the next one is the last of the list.
 #[derive(Debug)]
@@ -33,24 +35,14 @@ struct Level {
 impl<I: Iterator<Item = PathBuf>> Walk<I> {
     /// Creates a walk over the named files, and the files in the named directories.
     pub(crate) fn new(named: I) -> Self {
-        Self { named, levels: Vec::new(), passed_over: 0 }
+        Self { named, levels: Vec::new() }
     }
 
-    /// Returns the number of files skipped so far because their format is unknown.
-    pub(crate) fn passed_over(&self) -> u64 {
-        self.passed_over
-    }
-
-    fn named(&mut self, path: &Path) -> Option<std::result::Result<PathBuf, (PathBuf, Error)>> {
+    fn named(&mut self, path: &Path) -> Option<Walked> {
         if !path.is_dir() {
-            return Some(Ok(path.to_owned()));
+            return Some(Ok((path.to_owned(), true)));
         }
-        if is_our_mount(path) {
-            let error = Error::new(
-                Kind::Unrecognised,
-                "is a mount of asdf-mount; name the mounted file or \
-                                                directory instead",
-            );
+        if let Err(error) = named::refuse_mount(path) {
             return Some(Err((path.to_owned(), error)));
         }
         self.enter(path.to_owned()).err().map(|error| Err((path.to_owned(), error)))
@@ -58,28 +50,20 @@ impl<I: Iterator<Item = PathBuf>> Walk<I> {
 
     /// Examines an entry of a directory. Returns `None` if there is nothing to read, or if it is a
     /// directory, which is entered.
-    fn found(&mut self, path: PathBuf) -> Option<std::result::Result<PathBuf, (PathBuf, Error)>> {
+    fn found(&mut self, path: PathBuf) -> Option<Walked> {
         let looked = fs::symlink_metadata(&path).map_err(Error::from).and_then(|meta| {
             if meta.is_dir() {
-                return if is_our_mount(&path) {
+                return if named::refuse_mount(&path).is_err() {
                     Ok(false)
                 } else {
                     self.enter(path.clone()).map(|()| false)
                 };
             }
-            if meta.is_file() { format::check_kind(&path).map(|()| true) } else { Ok(false) }
+            Ok(meta.is_file())
         });
         match looked {
-            Ok(true) => Some(Ok(path)),
+            Ok(true) => Some(Ok((path, false))),
             Ok(false) => None,
-            // The first bytes of a half-saved file may not show its format.
-            Err(error) if error.kind() == Kind::Unrecognised && super::halfway(&path).is_some() => {
-                Some(Ok(path))
-            }
-            Err(error) if error.kind() == Kind::Unrecognised => {
-                self.passed_over += 1;
-                None
-            }
             // The file was removed meanwhile.
             Err(error) if error.kind() == Kind::System(libc::ENOENT) => None,
             Err(error) => Some(Err((path, error))),
@@ -104,7 +88,7 @@ impl<I: Iterator<Item = PathBuf>> Walk<I> {
 }
 
 impl<I: Iterator<Item = PathBuf>> Iterator for Walk<I> {
-    type Item = std::result::Result<PathBuf, (PathBuf, Error)>;
+    type Item = Walked;
 
     fn next(&mut self) -> Option<Self::Item> {
         loop {
@@ -130,11 +114,4 @@ impl<I: Iterator<Item = PathBuf>> Iterator for Walk<I> {
             }
         }
     }
-}
-
-/// True if a directory is the root of a mount of this program. Texts in it begin like ASDF files. Any directory
-/// may have the attribute, but only a FUSE mount can answer for ours.
-fn is_our_mount(folder: &Path) -> bool {
-    rustix::fs::getxattr(folder, PID_ATTRIBUTE, &mut [0; 20]).is_ok()
-        && rustix::fs::statfs(folder).is_ok_and(|space| space.f_type as u64 == FUSE_SUPER_MAGIC)
 }

@@ -54,6 +54,44 @@ fn a_name_that_is_not_utf_8_is_whole_json() {
 }
 
 #[test]
+fn a_file_whose_name_promises_a_format_is_unreadable_without_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let sound = AsdfBuilder::new().block(Block::new(b"data".repeat(9))).build().bytes;
+    let mut wrong = sound.clone();
+    wrong[0] = b'!';
+    for (name, bytes) in [
+        ("sound.asdf", &sound[..]),
+        ("a/empty.asdf", b""),
+        ("a/zeros.asdf", &[0; 1000]),
+        ("a/first.asdf", &wrong),
+        ("a/page.ASDF", b"<!DOCTYPE html><title>404 Not Found</title>"),
+        ("a/empty.gsd", b""),
+        ("a/text.blp", b"text"),
+        ("a/empty", b""),
+        ("a/text.txt", b"text"),
+    ] {
+        let path = folder.path().join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, bytes).unwrap();
+    }
+    for action in ["--check", "--index"] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_asdf-mount"));
+        let output = command.args([action, "."]).current_dir(folder.path()).output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{output:?}");
+        let told = String::from_utf8(output.stderr).unwrap();
+        let unreadable = ["empty.asdf", "empty.gsd", "first.asdf", "page.ASDF", "text.blp", "zeros.asdf"];
+        for name in unreadable {
+            assert!(
+                told.lines().any(|line| line.starts_with(&format!("asdf-mount: ./a/{name}: "))),
+                "{name}: {told}"
+            );
+        }
+        assert_eq!(told.lines().count(), unreadable.len() + 1, "{told}");
+        assert!(told.contains("6 unreadable; 2 other files skipped"), "{told}");
+    }
+}
+
+#[test]
 fn what_costs_no_data_is_told_but_is_no_damage() {
     let folder = tempfile::tempdir().unwrap();
     let stale = AsdfBuilder::new()

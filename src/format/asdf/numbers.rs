@@ -30,7 +30,7 @@ pub(super) fn to_number(scalar: Scalar, byteorder: Byteorder) -> Option<ToNumber
                 let part = |bytes: &[u8]| -> f64 {
                     bytes.try_into().map_or_else(|_| Default::default(), <$type>::$read).into()
                 };
-                part(real).hypot(part(imaginary))
+                magnitude(part(real), part(imaginary))
             }
         };
     }
@@ -57,6 +57,24 @@ pub(super) fn to_number(scalar: Scalar, byteorder: Byteorder) -> Option<ToNumber
         },
         Scalar::Ascii(_) | Scalar::Ucs4(_) => return None,
     })
+}
+
+/// Returns the absolute value of a complex number. `f64::hypot` would need glibc 2.35.
+fn magnitude(real: f64, imaginary: f64) -> f64 {
+    if real.is_infinite() || imaginary.is_infinite() {
+        return f64::INFINITY;
+    }
+    // The squares must neither overflow nor vanish. A power of two scales without rounding.
+    let largest = real.abs().max(imaginary.abs());
+    let scale = if largest > 1e150 {
+        2.0_f64.powi(-600)
+    } else if largest < 1e-140 {
+        2.0_f64.powi(600)
+    } else {
+        1.0
+    };
+    let (real, imaginary) = (real * scale, imaginary * scale);
+    (real * real + imaginary * imaginary).sqrt() / scale
 }
 
 #[cfg(test)]

@@ -155,3 +155,37 @@ fn help_and_man_page_tell_what_is_in_the_mount() {
     let short = String::from_utf8(bench.run(["-h"]).stdout).unwrap();
     assert!(!short.contains("listed below"), "{short}");
 }
+
+#[test]
+fn a_mount_in_place_of_its_file_is_said_to_be_one() {
+    let bench = Bench::new();
+    succeeded(&bench.run(["a.asdf"]));
+    for action in
+        [&["--ls"][..], &["--edit"], &["--set-tree", "a.asdf"], &["--log"], &["--undo"], &["--check"]]
+    {
+        let output = bench.run(action.iter().chain(&["a"]));
+        let told = String::from_utf8(output.stderr).unwrap();
+        assert!(!output.status.success(), "{action:?}");
+        assert!(
+            told.contains(
+                "a: is a mount of asdf-mount: use ls, cp and cat in it, and any editor for a/tree.yaml"
+            ),
+            "{told}"
+        );
+    }
+    succeeded(&bench.run(["-u", "a"]));
+}
+
+#[test]
+fn an_action_logs_if_it_is_asked_to() {
+    let bench = Bench::new();
+    for action in [&["--ls"][..], &["--check"], &["--catalog"], &["--log"]] {
+        let quiet = bench.run(action.iter().chain(&["a.asdf"]));
+        let verbose = bench.run(action.iter().chain(&["-vvv", "a.asdf"]));
+        assert!(quiet.status.success(), "{quiet:?}");
+        assert!(verbose.status.success(), "{verbose:?}");
+        assert_eq!(quiet.stdout, verbose.stdout, "{action:?}");
+    }
+    let told = failed(&bench.run(["--undo", "--ls", "a.asdf"]), 2);
+    assert!(told.contains("--undo") && told.contains("--ls"), "{told}");
+}
