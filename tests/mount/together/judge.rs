@@ -1,0 +1,171 @@
+//! The states that a file had, and whether a read may have seen one.
+//!
+//! Each write has an interval: it begins before the first byte can change, and ends after the call returned. A read
+//! is legal if the state it saw may have been current at some time of the read's interval. A save shows at once; a
+//! change by another program shows after [`NOTICED`]. No error is excused because a change was recent.
+
+use std::fmt;
+use std::ops::Range;
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+/// Time within which a mount notices that another program changed the source: it looks every 200 ms.
+const NOTICED: Duration = Duration::from_millis(300);
+
+/// The content of a file: `version` is in the tree and in each element of each array, `note` only in the tree.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct State {
+    pub(crate) version: u32,
+    pub(crate) note: u32,
+}
+
+/// How a write ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    Running,
+    Succeeded,
+    /// The text was visible as a draft at most.
+    Refused,
+    /// The writer was killed, or reports no more than that something was written.
+    Unknown,
+}
+
+/// How a write changes the file on disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Style {
+    /// A save through the mount.
+    Save,
+    /// Another program renames a new file over it.
+    Replaced,
+    /// Another program overwrites its bytes; in between, the file is broken.
+    InPlace,
+}
+
+#[derive(Clone, Debug)]
+struct Write {
+    state: State,
+    style: Style,
+    time: Range<Instant>,
+    outcome: Outcome,
+}
+
+/// All writes of one file, and the intervals without a daemon.
+#[derive(Debug, Default)]
+pub(crate) struct Judge {
+    writes: Mutex<Vec<Write>>,
+}
+
+impl Judge {
+    pub(crate) fn new(first: State) -> Self {
+        let now = Instant::now();
+        let first =
+            Write { state: first, style: Style::Replaced, time: now..now, outcome: Outcome::Succeeded };
+        Self { writes: Mutex::new(vec![first]) }
+    }
+
+    /// Notes that a write begins; returns its number.
+    pub(crate) fn begin(&self, state: State, style: Style) -> usize {
+        let now = Instant::now();
+        let mut writes = self.writes.lock().unwrap();
+        writes.push(Write { state, style, time: now..now, outcome: Outcome::Running });
+        writes.len() - 1
+    }
+
+    pub(crate) fn end(&self, write: usize, outcome: Outcome) {
+        let mut writes = self.writes.lock().unwrap();
+        writes[write].time.end = Instant::now();
+        writes[write].outcome = outcome;
+    }
+
+    /// Notes that a save of some earlier state begins; returns the numbers of the possible writes.
+    pub(crate) fn begin_any(&self) -> Vec<usize> {
+        let now = Instant::now();
+        let mut writes = self.writes.lock().unwrap();
+        let mut states: Vec<State> = writes.iter().map(|write| write.state).collect();
+        states.sort_by_key(|state| (state.version, state.note));
+        states.dedup();
+        let first = writes.len();
+        writes.extend(states.into_iter().map(|state| Write {
+            state,
+            style: Style::Save,
+            time: now..now,
+            outcome: Outcome::Running,
+        }));
+        (first..writes.len()).collect()
+    }
+
+    /// True if a read in this interval may see a state for which `is_seen` holds.
+    pub(crate) fn allows(&self, read: &Range<Instant>, is_seen: impl Fn(State) -> bool) -> bool {
+        let writes = self.writes.lock().unwrap();
+        writes.iter().filter(|write| is_seen(write.state)).any(|write| may_be_current(&writes, write, read))
+    }
+
+    /// True if a program overwrote the file in place in this interval, so that reads may fail.
+    pub(crate) fn overwritten(&self, time: &Range<Instant>) -> bool {
+        let writes = self.writes.lock().unwrap();
+        writes.iter().any(|write| {
+            let has_ended = write.outcome != Outcome::Running && write.time.end < time.start;
+            write.style == Style::InPlace && write.time.start <= time.end && !has_ended
+        })
+    }
+}
+
+/// True if the state of `write` may have been that of the file at some time of the read.
+fn may_be_current(writes: &[Write], write: &Write, read: &Range<Instant>) -> bool {
+    if write.time.start > read.end {
+        return false;
+    }
+    match write.outcome {
+        Outcome::Running => true,
+        Outcome::Refused => read.start <= write.time.end,
+        Outcome::Succeeded | Outcome::Unknown => !writes.iter().any(|later| {
+            let delay = if later.style == Style::Save { Duration::ZERO } else { NOTICED };
+            let is_done = later.outcome == Outcome::Succeeded && later.time.end + delay < read.start;
+            is_done && later.time.start > write.time.end
+        }),
+    }
+}
+
+impl fmt::Display for Judge {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let writes = self.writes.lock().unwrap();
+        let now = Instant::now();
+        for write in writes.iter().rev().take(12).rev() {
+            let began = now.duration_since(write.time.start).as_secs_f64();
+            let ended = now.duration_since(write.time.end).as_secs_f64();
+            writeln!(
+                f,
+                "  {:?} {:?}: -{began:.3} to -{ended:.3} s, {:?}",
+                write.state, write.style, write.outcome
+            )?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_state_is_legal_until_a_later_write_has_ended() {
+        let old = State { version: 1, note: 0 };
+        let new = State { version: 2, note: 0 };
+        let judge = Judge::new(old);
+        let sees = |state| {
+            let now = Instant::now();
+            judge.allows(&(now..now), |other| other == state)
+        };
+        assert!(sees(old) && !sees(new));
+        let write = judge.begin(new, Style::Save);
+        assert!(sees(old) && sees(new));
+        judge.end(write, Outcome::Succeeded);
+        std::thread::sleep(std::time::Duration::from_millis(1));
+        assert!(!sees(old) && sees(new));
+        let write = judge.begin(old, Style::Save);
+        assert!(sees(old));
+        judge.end(write, Outcome::Refused);
+        std::thread::sleep(std::time::Duration::from_millis(1));
+        assert!(!sees(old) && sees(new));
+    }
+}
