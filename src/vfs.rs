@@ -393,7 +393,12 @@ impl Vfs {
                 };
                 self.own_folder(ino, folder, &look)
             }
-            Class::Directory { key, .. } => own(FileKind::Directory, 0, &entry::stat_entry(entry, *key)?),
+            Class::Directory { key, .. } => {
+                if entry.serial == 0 {
+                    self.note_gone(entry, entry.position.location.is_removed_directory());
+                }
+                own(FileKind::Directory, 0, &entry::stat_entry(entry, *key)?)
+            }
             Class::File { first, .. } => self.ownership.mirrored(ino, &entry::stat_entry(entry, first.key)?),
             Class::Link { key, text } => {
                 own(FileKind::Link, text.len() as u64, &entry::stat_entry(entry, *key)?)
@@ -408,7 +413,9 @@ impl Vfs {
             return;
         }
         let label = entry.position.location.label();
-        if is_gone {
+        if is_gone && matches!(entry.class, Class::Directory { .. }) {
+            tracing::warn!("{}: is gone; mount it again once it is back", label.display());
+        } else if is_gone {
             tracing::warn!("{}: is gone; the mount shows it again once it is back", label.display());
         } else {
             tracing::info!("{}: is back", label.display());
@@ -418,7 +425,8 @@ impl Vfs {
     /// Returns the sources that are gone, a line each.
     fn gone(&self) -> String {
         let is_gone = |position: &EntryPosition| {
-            position.location.stat().is_err_and(|error| error.errno() == libc::ENOENT)
+            position.location.is_removed_directory()
+                || position.location.stat().is_err_and(|error| error.errno() == libc::ENOENT)
         };
         let positions = match &self.root.class {
             Class::Sources { sources, .. } => sources.iter().map(|(_, position)| position).collect(),

@@ -95,6 +95,16 @@ impl Location {
         }
     }
 
+    /// True for an opened directory that was removed since. It is shown empty.
+    pub(crate) fn is_removed_directory(&self) -> bool {
+        match self {
+            Self::Local(path) if path.inside().is_some_and(|path| path.as_os_str().is_empty()) => {
+                rustix::fs::fstat(path.origin().fd()).is_ok_and(|stat| stat.st_nlink == 0)
+            }
+            Self::Local(_) | Self::Elsewhere(_) => false,
+        }
+    }
+
     /// True if an error of a request means that the file is gone. After any other error, the file may be found
     /// again: a server may answer the next request.
     pub(crate) fn is_gone(&self, error: &crate::Error) -> bool {

@@ -85,6 +85,14 @@ fn a_source_that_is_gone_is_listed_and_logged() {
         mode m rw
         for i in $(seq 600); do cat mnt/tree.yaml >/dev/null && ! grep -q 'INFO.*a.asdf: is back' log || break; sleep 0.1; done
         grep 'INFO.*a.asdf: is back' log
-        asdf-mount -u mnt m"#;
+        asdf-mount -u mnt m
+        mkdir dir
+        asdf-mount --log-file log dir mnt
+        mode mnt rw
+        rmdir dir
+        mode mnt gone
+        for i in $(seq 600); do ls mnt >/dev/null; ! grep -q 'WARN.*dir: is gone' log || break; sleep 0.1; done
+        grep 'WARN.*dir: is gone' log
+        asdf-mount -u mnt"#;
     bench.runs(script);
 }
