@@ -165,7 +165,7 @@ pub fn open_editor(path: &Path, edits: &EditContext) -> Result<Box<dyn Editor>> 
         }
     }
     let context = Context::new(Arc::new(Cache::with_threads(0, 1)));
-    let container = open(Arc::new(FileSource::open(path)?), &context)?;
+    let container = open(target.open()?, &context)?;
     match container.editor() {
         Some(support) => support.open(target, edits),
         None => {

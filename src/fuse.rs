@@ -16,7 +16,7 @@
 //! - `node`, `dir`, `xattr`: attributes, directory entries, extended attributes
 //! - `file`, `read`: open files; the ways in which their bytes reach the kernel
 //! - `write`: requests that change files
-//! - `queues`: threads for parsing and searching files
+//! - `queues`: threads for parsing and searching files; `saves`: threads for saves
 //! - `reply`: attributes, kinds and errors in fuser's types
 //! - `handle`: handles of open files; `caller`: the process that made a request
 //! - `notify`: notifications to the kernel; `activity`: the time of the last request
@@ -32,6 +32,7 @@ mod queues;
 mod read;
 mod reply;
 mod requests;
+mod saves;
 mod write;
 mod xattr;
 
@@ -46,6 +47,7 @@ pub use activity::quiet_for;
 use handle::Handles;
 pub use notify::KernelNotifier;
 use queues::Queues;
+use saves::Saves;
 
 /// Time that pending replies get after all saves are done.
 const LAST_ANSWERS: Duration = Duration::from_secs(5);
@@ -67,7 +69,7 @@ struct Server {
     searching: Queues,
     decoding: Workers,
     checking: Workers,
-    saving: Arc<Workers>,
+    saving: Arc<Saves>,
 }
 
 impl Adapter {
@@ -81,7 +83,7 @@ impl Adapter {
             searching: Queues::new("search"),
             decoding: Workers::new("decode", cpus),
             checking: Workers::new("verify", 2),
-            saving: Arc::new(Workers::new("save", 4)),
+            saving: Arc::new(Saves::new()),
         }))
     }
 

@@ -44,7 +44,7 @@ pub use kernel_cache::{Kernel, ReadBytes};
 pub use listing::{DirHandle, DirItem};
 pub use node::Ino;
 pub use read_handle::{Caching, ReadHandle};
-pub use slow::{Asked, Delay, Foreign};
+pub use slow::{Asked, Delay, FileSystem, Foreign};
 pub use write::{NameIn, OpenFile, OverlayWriter};
 pub use xattr::{GONE, Xattr, is_of_mount, may_be_xattr};
 

@@ -15,7 +15,7 @@ use crate::format::{self, Context};
 use crate::history::{Digest, History, Save};
 use crate::named;
 use crate::options::Options;
-use crate::source::{FileSource, NoReaders};
+use crate::source::NoReaders;
 use crate::text_diff;
 use crate::time::instant;
 
@@ -34,7 +34,7 @@ impl Saves {
         named::refuse_mount(file)?;
         let target = SaveTarget::of_path(file)?;
         let context = Context::new(Arc::new(Cache::with_threads(0, 1)));
-        let container = format::open(Arc::new(FileSource::open(file)?), &context)?;
+        let container = format::open(target.open()?, &context)?;
         if container.editor().is_none() {
             let message = format!("files of the format {} have no history", container.format());
             return Err(Error::new(Kind::Unsupported, message).of(file));

@@ -7,21 +7,19 @@
 
 use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use std::os::unix::ffi::OsStringExt;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use md5::{Digest, Md5};
-use rustix::fs::{Mode, OFlags};
 
 use super::recovery::found::{Condition, Recovered};
 use super::refusal::{Problem, Refusal};
 use crate::content::{Content, read_exact_at};
 use crate::error::{Error, Kind, Result};
 use crate::history::History;
-use crate::source::storage::Rights;
-use crate::source::{Readers, SourceVersion};
+use crate::source::storage::{HeldDir, Rights, Storage, System};
+use crate::source::{FileSource, Readers, SourceVersion};
 use crate::user_dirs::STATE;
 
 /// Bytes hashed at once.
@@ -71,7 +69,7 @@ impl TextVersion {
 /// The file that an editor writes.
 #[derive(Debug)]
 pub struct SaveTarget {
-    dir: OwnedFd,
+    dir: HeldDir,
     name: OsString,
     label: PathBuf,
     rights: Option<Rights>,
@@ -80,7 +78,7 @@ pub struct SaveTarget {
 impl SaveTarget {
     /// Creates a target: the file `name`, not a link, in an open directory. Messages call the file `label`.
     pub fn new(dir: OwnedFd, name: OsString, label: PathBuf) -> Self {
-        Self { dir, name, label, rights: None }
+        Self { dir: dir.into(), name, label, rights: None }
     }
 
     /// Returns a target that never becomes a file with another owner, group or mode, because another user may
@@ -95,24 +93,34 @@ impl SaveTarget {
         self.rights
     }
 
-    /// Finds the file at a path, following links.
+    /// Finds the file at a path, following links. From then on its directory is held: a save does not follow a
+    /// path in which another user has exchanged a directory.
     pub fn of_path(path: &Path) -> Result<Self> {
-        let find = || -> Result<Self> {
-            let full = path.canonicalize()?;
-            let (dir, name) = full
-                .parent()
-                .zip(full.file_name())
-                .ok_or_else(|| Error::new(Kind::Unrecognised, "is a directory, not a file"))?;
-            let dir =
-                rustix::fs::open(dir, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
-            Ok(Self::new(dir, name.to_owned(), path.to_owned()))
-        };
-        find().map_err(|error| error.of(path))
+        let (dir, name) = HeldDir::of_file(path).map_err(|error| match error.raw_os_error() {
+            Some(libc::EISDIR) => Error::new(Kind::Unrecognised, "is a directory, not a file").of(path),
+            _ => Error::from(error).of(path),
+        })?;
+        Ok(Self { dir, name, label: path.to_owned(), rights: None })
+    }
+
+    /// Opens the file for reading.
+    pub fn open(&self) -> Result<Arc<FileSource>> {
+        let file = System.open(&self.dir, &self.name, false);
+        let file = file.map_err(|error| match error.raw_os_error() {
+            Some(libc::EINVAL) => Error::new(Kind::Unrecognised, "is not a regular file").of(&self.label),
+            _ => Error::from(error).of(&self.label),
+        })?;
+        Ok(Arc::new(FileSource::from_file(file, &self.label)?))
     }
 
     /// Returns the file's directory, opened before a mount could cover the directory.
     pub fn dir(&self) -> BorrowedFd<'_> {
         self.dir.as_fd()
+    }
+
+    /// Returns the file's directory, to work in it.
+    pub(super) fn held(&self) -> &HeldDir {
+        &self.dir
     }
 
     /// Returns the name of the file in its directory.
@@ -125,20 +133,14 @@ impl SaveTarget {
         &self.label
     }
 
-    /// Returns a path that reaches the file while this value lives, and the state directory if it is usable.
-    ///
-    /// If the mount covers the file, the path leads through `/proc/self/fd`, and the state directory is
-    /// omitted.
-    pub fn paths(&self, mountpoint: Option<&Path>) -> Result<(PathBuf, Option<PathBuf>)> {
-        let held = Path::new("/proc/self/fd").join(self.dir.as_raw_fd().to_string());
-        let dir = rustix::fs::readlink(&held, Vec::new())?;
-        let dir = PathBuf::from(OsString::from_vec(dir.into_bytes()));
-        let covered = |path: &Path| mountpoint.is_some_and(|mountpoint| path.starts_with(mountpoint));
-        Ok(match covered(&dir) {
-            true => (held.join(&self.name), None),
-            // Access to a state directory below the mount would block, as the mount would wait for itself.
-            false => (dir.join(&self.name), STATE.path().ok().filter(|state| !covered(state))),
-        })
+    /// Returns the state directory; `None` if it, or the file, is below the mountpoint.
+    pub(super) fn state(&self, mountpoint: Option<&Path>) -> Option<PathBuf> {
+        if mountpoint.is_some_and(|mountpoint| self.dir.is_below(mountpoint)) {
+            return None;
+        }
+        // Access to a state directory below the mount would block, as the mount would wait for itself.
+        let covered = |path: &PathBuf| mountpoint.is_some_and(|mountpoint| path.starts_with(mountpoint));
+        STATE.path().ok().filter(|state| !covered(state))
     }
 }
 

@@ -176,8 +176,7 @@ impl Refusal {
         match self {
             Self::Text(problems) => problems.report(),
             Self::Conflict => format!(
-                "{self}.\n\nNothing was saved. Open tree.yaml again to see what it is now, and make your \
-                 changes there.\n"
+                "{self}.\n\nNothing was saved. Look at the tree as it is now, and make your changes there.\n"
             ),
             Self::WriterKilled => {
                 format!("{self}.\n\nNothing was saved: half of a tree may be a valid tree.\n")
@@ -244,8 +243,8 @@ mod tests {
         for (refusal, report) in [
             (
                 Refusal::Conflict,
-                "another program changed the tree since this edit began.\n\nNothing was saved. Open tree.yaml again \
-                 to see what it is now, and make your changes there.\n",
+                "another program changed the tree since this edit began.\n\nNothing was saved. Look at the tree as \
+                 it is now, and make your changes there.\n",
             ),
             (
                 Refusal::WriterKilled,

@@ -11,9 +11,8 @@ use super::read::{self, Purpose, ReadRequest};
 use super::{Server, caller, ino, reply};
 use crate::error::Result;
 use crate::overlay::write_handle::OpenFor;
-use crate::vfs::{Caching, Foreign, OpenFile, OverlayWriter, ReadHandle};
+use crate::vfs::{Caching, OpenFile, OverlayWriter, ReadHandle};
 use crate::workers::caller::{on_behalf_of, with_deadline};
-use crate::workers::while_waiting;
 
 /// Replies to an open for reading.
 fn opened(reader: &ReadHandle, handle: FileHandle, reply: ReplyOpen) {
@@ -47,19 +46,10 @@ impl Server {
         if !is_slow(writer) {
             return reply::done(job(writer), reply);
         }
-        self.save(writer.foreign(), move || {
+        self.saving.run(writer.file_system(), move || {
             if let OpenFile::Writer(writer) = &*file {
                 reply::done(job(writer), reply);
             }
-        });
-    }
-
-    /// Runs a job that may save a file, on a worker thread. During a job on a foreign file system, an extra
-    /// thread takes the place of the worker thread.
-    pub(super) fn save(&self, foreign: Option<Foreign>, job: impl FnOnce() + Send + 'static) {
-        self.saving.run(move || match foreign {
-            Some(_) => while_waiting(job),
-            None => job(),
         });
     }
 
@@ -100,7 +90,7 @@ impl Server {
         let Some(file) = self.files.get(handle) else { return reply.error(Errno::EBADF) };
         match &*file {
             OpenFile::Writer(writer) if writer.foreign().is_some() => {
-                self.save(writer.foreign(), move || {
+                self.saving.run(writer.file_system(), move || {
                     if let OpenFile::Writer(writer) = &*file {
                         read::answer_from_writer(writer, read, reply);
                     }

@@ -116,7 +116,7 @@ impl Server {
         if !is_slow {
             return rename();
         }
-        self.save(self.vfs.foreign(ino(new_parent)), rename);
+        self.saving.run(self.vfs.file_system(ino(new_parent)), rename);
     }
 
     /// Returns the error for creating a directory or a special file: only files and

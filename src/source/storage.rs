@@ -7,26 +7,29 @@
 //! unchanged.
 
 mod attributes;
+mod held;
 mod ioctl;
-mod names;
 mod quota;
 mod remote;
+mod state;
+mod watch;
 
+pub use held::HeldDir;
 pub use remote::is_remote;
+pub use watch::{Noticed, Watch};
 
+use std::ffi::OsStr;
 use std::fmt::Debug;
 use std::fs::{File, Metadata};
 use std::io;
 use std::ops::Range;
-use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
-use std::path::Path;
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rustix::fs::{FallocateFlags, FlockOperation, SeekFrom};
 
 use super::Identity;
-use crate::error::Kind;
-use crate::user_dirs;
 
 /// Bytes that one system call copies within the kernel.
 const COPIED_AT_ONCE: u64 = 64 << 20;
@@ -98,17 +101,34 @@ pub enum Extents {
 }
 
 /// A file system, as a save uses it.
+///
+/// Files are names in directories that are held open: a path would lead elsewhere once another user has put
+/// another directory there.
 pub trait Storage: Clone + Debug + Send + Sync {
     /// An open file.
     type File: Debug + Send + Sync;
+    /// A directory that is held open.
+    type Dir: Clone + Debug + Send + Sync;
 
+    /// Opens the directory at a path, and holds it.
+    fn hold(&self, path: &Path) -> io::Result<Self::Dir>;
+    /// Returns the path at which a directory is now, for messages.
+    fn label(&self, dir: &Self::Dir) -> String;
+    /// Returns a name for files about `name` in the state directory, made from the path at which it is now.
+    fn key(&self, dir: &Self::Dir, name: &OsStr) -> io::Result<String>;
+    /// Opens the state directory, which is private to the user. If `makes` is true, creates it and missing
+    /// parents, durably. Fails if other users could write there.
+    fn open_state(&self, path: &Path, makes: bool) -> io::Result<Self::Dir>;
+    /// Fails if it is known that the state directory can't be used or created. The path in the error is the
+    /// directory that can't be changed.
+    fn may_use_state(&self, path: &Path) -> Result<(), (PathBuf, io::Error)> {
+        let _ = path;
+        Ok(())
+    }
     /// Opens a regular file that exists; never blocks on a FIFO.
-    fn open(&self, path: &Path, write: bool) -> io::Result<Self::File>;
+    fn open(&self, dir: &Self::Dir, name: &OsStr, write: bool) -> io::Result<Self::File>;
     /// Creates a file of mode 0600, open for reading and writing; an error if the name is taken.
-    fn create(&self, path: &Path) -> io::Result<Self::File>;
-    /// Creates the state directory, private to the user, and missing parents; fails if other users could
-    /// write there.
-    fn create_dir(&self, path: &Path) -> io::Result<()>;
+    fn create(&self, dir: &Self::Dir, name: &OsStr) -> io::Result<Self::File>;
     /// Duplicates an open file for readers that may outlive the save; `None` if the storage has no readers.
     fn reopen(&self, file: &Self::File) -> Option<File> {
         let _ = file;
@@ -116,8 +136,8 @@ pub trait Storage: Clone + Debug + Send + Sync {
     }
     /// Returns the current metadata of an open file.
     fn meta(&self, file: &Self::File) -> io::Result<Meta>;
-    /// Returns the metadata of the file at a path; does not follow links.
-    fn meta_at(&self, path: &Path) -> io::Result<Meta>;
+    /// Returns the metadata of the file with a name; does not follow links.
+    fn meta_at(&self, dir: &Self::Dir, name: &OsStr) -> io::Result<Meta>;
     /// Reads at `offset`; returns fewer bytes than asked only at the end.
     fn read_at(&self, file: &Self::File, offset: u64, buf: &mut [u8]) -> io::Result<usize>;
     /// Writes all of `bytes` at `offset`.
@@ -175,9 +195,9 @@ pub trait Storage: Clone + Debug + Send + Sync {
     /// Makes the file's bytes and size durable.
     fn sync(&self, file: &Self::File) -> io::Result<()>;
     /// Makes the names in a directory durable.
-    fn sync_dir(&self, dir: &Path) -> io::Result<()>;
+    fn sync_dir(&self, dir: &Self::Dir) -> io::Result<()>;
     /// Calls [`sync`](Self::sync) and [`sync_dir`](Self::sync_dir), in parallel if possible.
-    fn sync_with_dir(&self, file: &Self::File, dir: &Path) -> io::Result<()> {
+    fn sync_with_dir(&self, file: &Self::File, dir: &Self::Dir) -> io::Result<()> {
         self.sync(file)?;
         self.sync_dir(dir)
     }
@@ -185,11 +205,11 @@ pub trait Storage: Clone + Debug + Send + Sync {
     fn close(&self, file: Self::File) {
         drop(file);
     }
-    /// Renames a file, replacing an existing one.
-    fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
-    /// Swaps the names of two files.
-    fn exchange(&self, one: &Path, other: &Path) -> io::Result<()> {
-        let _ = (one, other);
+    /// Renames a file within its directory, replacing an existing one.
+    fn rename(&self, dir: &Self::Dir, from: &OsStr, to: &OsStr) -> io::Result<()>;
+    /// Swaps the names of two files of a directory.
+    fn exchange(&self, dir: &Self::Dir, one: &OsStr, other: &OsStr) -> io::Result<()> {
+        let _ = (dir, one, other);
         Err(io::ErrorKind::Unsupported.into())
     }
     /// Takes a read lease; `WouldBlock` if a program has the file open for writing. A program that opens it
@@ -208,16 +228,21 @@ pub trait Storage: Clone + Debug + Send + Sync {
         let _ = file;
         Ok(())
     }
+    /// Starts to watch for writes of other programs to a file; `None` if that is not possible.
+    fn watch(&self, file: &Self::File) -> Option<Watch> {
+        let _ = file;
+        None
+    }
     /// Sleeps.
     fn wait(&self, time: Duration) {
         std::thread::sleep(time);
     }
     /// Removes a name.
-    fn unlink(&self, path: &Path) -> io::Result<()>;
+    fn unlink(&self, dir: &Self::Dir, name: &OsStr) -> io::Result<()>;
     /// Locks the file exclusively; `WouldBlock` if another program has it locked.
     fn lock(&self, file: &Self::File) -> io::Result<()>;
     /// Fails if it is known that names can't be created and removed in a directory.
-    fn may_change(&self, dir: &Path) -> io::Result<()> {
+    fn may_change(&self, dir: &Self::Dir) -> io::Result<()> {
         let _ = dir;
         Ok(())
     }
@@ -229,33 +254,40 @@ pub struct System;
 
 impl Storage for System {
     type File = File;
+    type Dir = HeldDir;
 
-    fn open(&self, path: &Path, write: bool) -> io::Result<File> {
-        let flags = libc::O_NONBLOCK | libc::O_NOCTTY | libc::O_NOFOLLOW;
-        let file = File::options().read(true).write(write).custom_flags(flags).open(path)?;
-        match file.metadata()?.is_file() {
-            true => {
-                remote::bypass_cache(&file);
-                Ok(file)
-            }
-            false => Err(io::Error::from_raw_os_error(libc::EINVAL)),
-        }
+    fn hold(&self, path: &Path) -> io::Result<HeldDir> {
+        HeldDir::open(path)
+    }
+
+    fn label(&self, dir: &HeldDir) -> String {
+        dir.to_string()
+    }
+
+    fn key(&self, dir: &HeldDir, name: &OsStr) -> io::Result<String> {
+        dir.key(name)
+    }
+
+    fn open_state(&self, path: &Path, makes: bool) -> io::Result<HeldDir> {
+        state::open(path, makes)
+    }
+
+    fn may_use_state(&self, path: &Path) -> Result<(), (PathBuf, io::Error)> {
+        state::may_use(path)
+    }
+
+    fn open(&self, dir: &HeldDir, name: &OsStr, write: bool) -> io::Result<File> {
+        let file = dir.open_file(name, write)?;
+        remote::bypass_cache(&file);
+        Ok(file)
     }
 
     fn reopen(&self, file: &File) -> Option<File> {
         file.try_clone().ok()
     }
 
-    fn create(&self, path: &Path) -> io::Result<File> {
-        File::options().read(true).write(true).create_new(true).mode(0o600).open(path)
-    }
-
-    fn create_dir(&self, path: &Path) -> io::Result<()> {
-        let opened = user_dirs::STATE.open(path).map(drop);
-        opened.map_err(|error| match error.kind() {
-            Kind::System(errno) => io::Error::from_raw_os_error(errno),
-            _ => io::Error::new(io::ErrorKind::PermissionDenied, error.message()),
-        })
+    fn create(&self, dir: &HeldDir, name: &OsStr) -> io::Result<File> {
+        dir.create(name)
     }
 
     fn meta(&self, file: &File) -> io::Result<Meta> {
@@ -263,9 +295,8 @@ impl Storage for System {
         Ok(Meta::of(&file.metadata()?))
     }
 
-    fn meta_at(&self, path: &Path) -> io::Result<Meta> {
-        remote::ask_again_at(path);
-        Ok(Meta::of(&path.symlink_metadata()?))
+    fn meta_at(&self, dir: &HeldDir, name: &OsStr) -> io::Result<Meta> {
+        self.meta(&dir.look(name)?)
     }
 
     fn read_at(&self, file: &File, offset: u64, buf: &mut [u8]) -> io::Result<usize> {
@@ -375,15 +406,11 @@ impl Storage for System {
         file.sync_all()
     }
 
-    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
-        match File::open(dir)?.sync_all() {
-            // Some network file systems do not support fsync of a directory; their names are durable at once.
-            Err(error) if matches!(error.raw_os_error(), Some(libc::EINVAL | libc::EOPNOTSUPP)) => Ok(()),
-            answer => answer,
-        }
+    fn sync_dir(&self, dir: &HeldDir) -> io::Result<()> {
+        dir.sync()
     }
 
-    fn sync_with_dir(&self, file: &File, dir: &Path) -> io::Result<()> {
+    fn sync_with_dir(&self, file: &File, dir: &HeldDir) -> io::Result<()> {
         std::thread::scope(|scope| {
             let beside = std::thread::Builder::new().spawn_scoped(scope, || self.sync_dir(dir));
             let synced = self.sync(file);
@@ -400,13 +427,12 @@ impl Storage for System {
         close_later(file);
     }
 
-    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        std::fs::rename(from, to)
+    fn rename(&self, dir: &HeldDir, from: &OsStr, to: &OsStr) -> io::Result<()> {
+        dir.rename(from, to)
     }
 
-    fn exchange(&self, one: &Path, other: &Path) -> io::Result<()> {
-        let here = rustix::fs::CWD;
-        Ok(rustix::fs::renameat_with(here, one, here, other, rustix::fs::RenameFlags::EXCHANGE)?)
+    fn exchange(&self, dir: &HeldDir, one: &OsStr, other: &OsStr) -> io::Result<()> {
+        dir.exchange(one, other)
     }
 
     fn lease(&self, file: &File) -> io::Result<()> {
@@ -421,16 +447,20 @@ impl Storage for System {
         ioctl::end_lease(file)
     }
 
-    fn unlink(&self, path: &Path) -> io::Result<()> {
-        std::fs::remove_file(path)
+    fn watch(&self, file: &File) -> Option<Watch> {
+        Watch::of(file)
+    }
+
+    fn unlink(&self, dir: &HeldDir, name: &OsStr) -> io::Result<()> {
+        dir.unlink(name)
     }
 
     fn lock(&self, file: &File) -> io::Result<()> {
         Ok(rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive)?)
     }
 
-    fn may_change(&self, dir: &Path) -> io::Result<()> {
-        names::may_change(dir)
+    fn may_change(&self, dir: &HeldDir) -> io::Result<()> {
+        dir.may_change()
     }
 }
 

@@ -38,6 +38,27 @@ pub struct Delay {
     pub foreign: Option<Foreign>,
 }
 
+/// A file system on which saves wait together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum FileSystem {
+    /// A file system that may never answer.
+    Foreign(Foreign),
+    /// The device of a local file system. It does not answer while it is frozen, such as for a snapshot.
+    Local(u64),
+    /// The file is gone, or is elsewhere.
+    Unknown,
+}
+
+impl FileSystem {
+    pub(super) fn of(entry: &Entry) -> Self {
+        if let Some(foreign) = entry.position.foreign {
+            return Self::Foreign(foreign);
+        }
+        let device = entry.position.location.stat().ok().and_then(|stat| stat.key.device());
+        device.map_or(Self::Unknown, Self::Local)
+    }
+}
+
 impl Vfs {
     /// Returns the reason why a request is slow; `None` if it is fast.
     pub fn delay(&self, ino: Ino, asked: Asked<'_>) -> Option<Delay> {
@@ -67,6 +88,11 @@ impl Vfs {
             Asked::Listing | Asked::Derived => None,
         };
         is_slow(&mounted, &path, name).then_some(Delay { file: mounted.serial, foreign: None })
+    }
+
+    /// Returns the file system on which a save of a node waits.
+    pub fn file_system(&self, ino: Ino) -> FileSystem {
+        self.node(ino).map_or(FileSystem::Unknown, |node| FileSystem::of(node.entry()))
     }
 
     /// Returns the foreign file system that holds a node.

@@ -16,12 +16,12 @@ use crate::overlay::lazy::LazyOverlay;
 use crate::overlay::naming::{Maker, Renaming};
 use crate::overlay::write_handle::{Caller, OpenFor, WriteHandle};
 use crate::sync::locked;
-use crate::vfs::Foreign;
 use crate::vfs::Vfs;
 use crate::vfs::attr::Attr;
 use crate::vfs::entry::Entry;
 use crate::vfs::node::{Ino, Inode};
 use crate::vfs::read_handle::ReadHandle;
+use crate::vfs::{FileSystem, Foreign};
 use crate::view::status::Writing;
 
 /// Maximum number of overlays kept while no handle is open in them. An overlay remembers times and the last
@@ -70,6 +70,11 @@ impl OverlayWriter {
     /// Returns the foreign file system that holds the file.
     pub fn foreign(&self) -> Option<Foreign> {
         self.entry.position.foreign
+    }
+
+    /// Returns the file system of the file.
+    pub fn file_system(&self) -> FileSystem {
+        FileSystem::of(&self.entry)
     }
 }
 

@@ -1,5 +1,6 @@
 //! A journal is applied only to a file that is a mixture of the journal's old and new bytes.
 
+use std::ffi::OsStr;
 use std::path::Path;
 
 use asdf_mount::Kind;
@@ -10,7 +11,7 @@ use asdf_mount::source::storage::Storage;
 use crate::cases::{blocks, open, source};
 use crate::dice::Dice;
 use crate::files::{Parts, text};
-use crate::sim::{Abilities, Disk, Sim};
+use crate::sim::{Abilities, Disk, Sim, split};
 
 const JOURNAL: &str = "/data/.galaxy.asdf.asdf-mount-journal";
 const PLANS: [SavePlan; 3] = [SavePlan::InPlace, SavePlan::Insert, SavePlan::Rewrite];
@@ -42,7 +43,7 @@ fn one_of_a_file_that_was_changed_since_keeps_it_from_being_opened() {
     for plan in PLANS {
         let (_, new, disk) = interrupted(plan, true);
         let sim = disk.mount();
-        let file = sim.open(source(), true).unwrap();
+        let file = sim.open_at(source()).unwrap();
         sim.write_at(&file, 300, b"another program").unwrap();
         let now = sim.disk().bytes(source()).unwrap();
         assert_ne!(now, new.bytes());
@@ -52,7 +53,8 @@ fn one_of_a_file_that_was_changed_since_keeps_it_from_being_opened() {
             assert!(error.message().contains("remove the journal"), "{plan:?}: {error}");
             assert!(sim.disk().bytes(source()).unwrap() == now && is_there(&sim), "{plan:?}");
         }
-        sim.unlink(Path::new(JOURNAL)).unwrap();
+        let (dir, journal) = split(Path::new(JOURNAL));
+        sim.unlink(&dir, journal).unwrap();
         open(&sim).unwrap();
     }
 }
@@ -66,9 +68,10 @@ fn one_of_a_file_that_was_copied_or_restored_recovers_it() {
             let sim = disk.mount();
             for path in [source(), Path::new(JOURNAL), Path::new("/data/.galaxy.asdf.asdf-mount-new")] {
                 let Some(bytes) = sim.disk().bytes(path) else { continue };
-                let copy = sim.create(Path::new("/data/copy")).unwrap();
-                sim.write_at(&copy, 0, &bytes).unwrap();
-                sim.rename(Path::new("/data/copy"), path).unwrap();
+                let ((dir, name), copy) = (split(path), OsStr::new("copy"));
+                let file = sim.create(&dir, copy).unwrap();
+                sim.write_at(&file, 0, &bytes).unwrap();
+                sim.rename(&dir, copy, name).unwrap();
             }
             let outcome = open(&sim).unwrap().recovered().outcome;
             let bytes = sim.disk().bytes(source()).unwrap();
@@ -100,7 +103,7 @@ fn a_damaged_one_changes_nothing_wrongly() {
             let (old, new, disk) = interrupted(plan, round % 2 == 0);
             let sim = disk.mount();
             let before = sim.disk().bytes(source()).unwrap();
-            let journal = sim.open(Path::new(JOURNAL), true).unwrap();
+            let journal = sim.open_at(Path::new(JOURNAL)).unwrap();
             let size = sim.meta(&journal).unwrap().identity.size;
             match dice.below(4) {
                 0 => sim.set_len(&journal, dice.below(size)).unwrap(),

@@ -1,7 +1,6 @@
 //! Every state after a crash is recovered to the old file or the new one, for every plan.
 
 use asdf_mount::format::asdf::edit::{Applied, Indexed, SaveOptions, SavePlan as Plan};
-use asdf_mount::source::storage::Storage;
 use asdf_mount::{Kind, Result};
 
 use crate::cases::{blocks, crashes, open, source};
@@ -199,10 +198,10 @@ fn a_program_that_comes_late_to_a_stream_finds_the_file_that_has_the_name() {
         let abilities = Abilities { leases: true, late_writer: true, ..Abilities::of(plan) };
         let parts = Parts { text: text('a', 900), blocks: vec![block(&[7; 900], 0, 1)], ..Parts::default() };
         let sim = Disk::with(source(), &parts.bytes(), abilities).mount();
-        let before = sim.meta_at(source()).unwrap().identity;
+        let before = sim.meta_of(source()).unwrap().identity;
         let error = open(&sim).unwrap().save(&text('b', 9000), &SaveOptions::default()).unwrap_err();
         assert!(error.message().contains("has it open for writing"), "{plan:?}: {error}");
-        assert_eq!(sim.meta_at(source()).unwrap().identity, before, "{plan:?}");
+        assert_eq!(sim.meta_of(source()).unwrap().identity, before, "{plan:?}");
         assert_eq!(sim.disk().names(), [source()], "{plan:?}");
     }
 }

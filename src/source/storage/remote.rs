@@ -5,9 +5,8 @@
 
 use std::fs::File;
 use std::os::fd::AsFd;
-use std::path::Path;
 
-use rustix::fs::{AtFlags, CWD, OFlags, StatxFlags};
+use rustix::fs::{AtFlags, OFlags, StatxFlags};
 
 /// The statfs types of the file systems that only this kernel changes. Any other type counts as remote.
 const LOCAL: [u64; 22] = [
@@ -65,11 +64,4 @@ pub(super) fn bypass_cache(file: &File) {
 pub(super) fn ask_again(file: &File) {
     let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_FORCE_SYNC;
     let _ = rustix::fs::statx(file, "", flags, StatxFlags::BASIC_STATS);
-}
-
-/// Makes the kernel ask the server for the attributes of the file at a path; does nothing on a local file
-/// system.
-pub(super) fn ask_again_at(path: &Path) {
-    let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::STATX_FORCE_SYNC;
-    let _ = rustix::fs::statx(CWD, path, flags, StatxFlags::BASIC_STATS);
 }

@@ -10,13 +10,14 @@ mod state;
 mod storage;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsStr;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use asdf_mount::format::asdf::edit::SavePlan;
 use asdf_mount::source::Identity;
-use asdf_mount::source::storage::Meta;
+use asdf_mount::source::storage::{Meta, Storage};
 
 use crate::dice::Dice;
 use state::{Change, Inode, SECTOR, State};
@@ -271,6 +272,18 @@ impl Disk {
 }
 
 impl Sim {
+    /// Opens a file by its path, as another program does.
+    pub(crate) fn open_at(&self, path: &Path) -> io::Result<storage::SimFile> {
+        let (dir, name) = split(path);
+        self.open(&dir, name, true)
+    }
+
+    /// Returns the metadata of the file at a path.
+    pub(crate) fn meta_of(&self, path: &Path) -> io::Result<Meta> {
+        let (dir, name) = split(path);
+        self.meta_at(&dir, name)
+    }
+
     pub(crate) fn disk(&self) -> std::sync::MutexGuard<'_, Disk> {
         self.0.lock().expect("no test panics while it holds the disk")
     }
@@ -288,4 +301,9 @@ impl Sim {
         let disk = self.disk();
         (disk.syncs, disk.changes)
     }
+}
+
+/// Splits the path of a file.
+pub(crate) fn split(path: &Path) -> (PathBuf, &OsStr) {
+    (path.parent().expect("a file").to_owned(), path.file_name().expect("a file"))
 }

@@ -1,6 +1,7 @@
 //! The system calls of a program that saves.
 
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -16,41 +17,51 @@ pub(crate) struct SimFile(u64);
 
 impl Storage for Sim {
     type File = SimFile;
+    type Dir = PathBuf;
 
-    fn open(&self, path: &Path, _write: bool) -> io::Result<SimFile> {
-        self.disk().inode(path).map(SimFile)
+    fn hold(&self, path: &Path) -> io::Result<PathBuf> {
+        Ok(path.to_owned())
     }
 
-    fn create(&self, path: &Path) -> io::Result<SimFile> {
-        let mut disk = self.disk();
+    fn label(&self, dir: &PathBuf) -> String {
+        dir.display().to_string()
+    }
+
+    fn key(&self, dir: &PathBuf, name: &OsStr) -> io::Result<String> {
+        Ok(dir.join(name).display().to_string().replace('/', "_"))
+    }
+
+    fn open_state(&self, path: &Path, _makes: bool) -> io::Result<PathBuf> {
+        Ok(path.to_owned())
+    }
+
+    fn open(&self, dir: &PathBuf, name: &OsStr, _write: bool) -> io::Result<SimFile> {
+        self.disk().inode(&dir.join(name)).map(SimFile)
+    }
+
+    fn create(&self, dir: &PathBuf, name: &OsStr) -> io::Result<SimFile> {
+        let (mut disk, path) = (self.disk(), dir.join(name));
         disk.turn()?;
-        if disk.now.names.contains_key(path) {
+        if disk.now.names.contains_key(&path) {
             return Err(io::ErrorKind::AlreadyExists.into());
         }
-        if disk.abilities.closed && path.parent() != Some(Path::new("/state")) {
+        if disk.abilities.closed && dir != Path::new("/state") {
             return Err(io::Error::from_raw_os_error(libc::EACCES));
         }
         disk.next += 1;
         let inode = disk.next;
         disk.touch(inode);
-        disk.change(Change::Name { path: path.to_owned(), inode: Some(inode) });
+        disk.change(Change::Name { path, inode: Some(inode) });
         Ok(SimFile(inode))
-    }
-
-    fn create_dir(&self, _path: &Path) -> io::Result<()> {
-        Ok(())
     }
 
     fn meta(&self, file: &SimFile) -> io::Result<Meta> {
         Ok(self.disk().meta(file.0))
     }
 
-    fn meta_at(&self, path: &Path) -> io::Result<Meta> {
+    fn meta_at(&self, dir: &PathBuf, name: &OsStr) -> io::Result<Meta> {
         let disk = self.disk();
-        match path == Path::new("/state") {
-            true => Ok(disk.meta(0)),
-            false => Ok(disk.meta(disk.inode(path)?)),
-        }
+        Ok(disk.meta(disk.inode(&dir.join(name))?))
     }
 
     fn read_at(&self, file: &SimFile, offset: u64, buf: &mut [u8]) -> io::Result<usize> {
@@ -214,11 +225,11 @@ impl Storage for Sim {
         Ok(())
     }
 
-    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
+    fn sync_dir(&self, dir: &PathBuf) -> io::Result<()> {
         let mut disk = self.disk();
         if disk.before_sync() {
             disk.turn()?;
-            let within = |path: &PathBuf| path.parent() == Some(dir);
+            let within = |path: &PathBuf| path.parent() == Some(&**dir);
             disk.make_durable(|change| match change {
                 Change::Name { path, .. } => within(path),
                 Change::Rename { to, .. } => within(to),
@@ -229,19 +240,19 @@ impl Storage for Sim {
         Ok(())
     }
 
-    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        let mut disk = self.disk();
+    fn rename(&self, dir: &PathBuf, from: &OsStr, to: &OsStr) -> io::Result<()> {
+        let (mut disk, from, to) = (self.disk(), dir.join(from), dir.join(to));
         disk.turn()?;
-        let inode = disk.inode(from)?;
-        disk.change(Change::Rename { from: from.to_owned(), to: to.to_owned(), inode });
+        let inode = disk.inode(&from)?;
+        disk.change(Change::Rename { from, to, inode });
         Ok(())
     }
 
-    fn exchange(&self, one: &Path, other: &Path) -> io::Result<()> {
-        let mut disk = self.disk();
+    fn exchange(&self, dir: &PathBuf, one: &OsStr, other: &OsStr) -> io::Result<()> {
+        let (mut disk, one, other) = (self.disk(), dir.join(one), dir.join(other));
         disk.turn()?;
-        let inodes = [disk.inode(one)?, disk.inode(other)?];
-        disk.change(Change::Exchange { names: [one.to_owned(), other.to_owned()], inodes });
+        let inodes = [disk.inode(&one)?, disk.inode(&other)?];
+        disk.change(Change::Exchange { names: [one, other], inodes });
         Ok(())
     }
 
@@ -260,11 +271,11 @@ impl Storage for Sim {
 
     fn wait(&self, _time: std::time::Duration) {}
 
-    fn unlink(&self, path: &Path) -> io::Result<()> {
-        let mut disk = self.disk();
+    fn unlink(&self, dir: &PathBuf, name: &OsStr) -> io::Result<()> {
+        let (mut disk, path) = (self.disk(), dir.join(name));
         disk.turn()?;
-        disk.inode(path)?;
-        disk.change(Change::Name { path: path.to_owned(), inode: None });
+        disk.inode(&path)?;
+        disk.change(Change::Name { path, inode: None });
         Ok(())
     }
 

@@ -48,7 +48,7 @@ struct control {
     int32_t left;   /* remaining calls that work; negative: all */
     int32_t error;  /* errno of the next call; 0: the call works */
     int32_t lasts;  /* all later calls fail as well */
-    int32_t kill;   /* kills the process: 1 before the call, 2 after it */
+    int32_t kill;   /* kills the process: 1 before the call, 2 after it; 3 stops it before the call */
     int32_t wait;   /* milliseconds to wait before each fsync */
     int32_t calls;  /* number of calls so far */
     int32_t reads;  /* read calls count as well */
@@ -73,6 +73,12 @@ static int is_meant_file(int file)
     return is_meant(path);
 }
 
+/* True if a name is meant: its path, or the open directory that it is relative to. */
+static int is_meant_at(int directory, const char *path)
+{
+    return *path == '/' ? is_meant(path) : is_meant_file(directory);
+}
+
 /* True if faults apply to the call; for calls with two files, the changed one decides. */
 static int is_meant_call(int call, const long *arguments)
 {
@@ -86,11 +92,11 @@ static int is_meant_call(int call, const long *arguments)
 #endif
     case SYS_renameat:
     case SYS_renameat2:
-        return is_meant((const char *)arguments[3]);
+        return is_meant_at(arguments[2], (const char *)arguments[3]);
     case SYS_openat:
     case SYS_unlinkat:
     case SYS_mkdirat:
-        return is_meant((const char *)arguments[1]);
+        return is_meant_at(arguments[0], (const char *)arguments[1]);
     case SYS_copy_file_range:
         return is_meant_file(arguments[2]);
     default:
@@ -113,6 +119,8 @@ static int fails(int *killed_after)
         control->left = -1;
     if (control->kill == 1)
         kill(getpid(), SIGKILL);
+    if (control->kill == 3)
+        kill(getpid(), SIGSTOP);
     *killed_after = control->kill == 2;
     return control->error;
 }

@@ -27,6 +27,8 @@ pub(crate) enum Fault {
     KilledBefore,
     /// The process is killed after the call.
     KilledAfter,
+    /// The process stops before the call, until SIGCONT.
+    Stopped,
 }
 
 /// More calls than any interrupted program makes.
@@ -86,6 +88,7 @@ impl Faults {
             Fault::Reading(errno) => [calls, errno, 0, 0, 0, 0, 1],
             Fault::KilledBefore => [calls, 0, 0, 1, 0, 0, 0],
             Fault::KilledAfter => [calls, 0, 0, 2, 0, 0, 0],
+            Fault::Stopped => [calls, 0, 0, 3, 0, 0, 0],
         });
     }
 

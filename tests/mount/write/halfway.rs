@@ -1,5 +1,6 @@
 //! Interrupted insertions, on the file systems that can insert ranges.
 
+use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io;
 use std::ops::Range;
@@ -9,7 +10,7 @@ use std::path::Path;
 use asdf_mount::Kind;
 use asdf_mount::format::asdf::edit::{SaveOptions, SavePlan, Target};
 use asdf_mount::format::recovery::SaveSide;
-use asdf_mount::source::storage::{Extents, Meta, Storage, System};
+use asdf_mount::source::storage::{Extents, HeldDir, Meta, Storage, System};
 
 use crate::common::disk::Disk;
 use crate::common::disk::write_sparse;
@@ -30,6 +31,7 @@ fn gone() -> io::Error {
 
 impl Storage for Halfway {
     type File = File;
+    type Dir = HeldDir;
 
     fn insert(&self, file: &File, offset: u64, len: u64) -> io::Result<()> {
         let end = file.metadata()?.size();
@@ -48,20 +50,29 @@ impl Storage for Halfway {
         if self.dead { Err(gone()) } else { System.set_len(file, len) }
     }
 
-    fn open(&self, path: &Path, write: bool) -> io::Result<File> {
-        System.open(path, write)
+    fn hold(&self, path: &Path) -> io::Result<HeldDir> {
+        System.hold(path)
     }
-    fn create(&self, path: &Path) -> io::Result<File> {
-        System.create(path)
+    fn label(&self, dir: &HeldDir) -> String {
+        System.label(dir)
     }
-    fn create_dir(&self, path: &Path) -> io::Result<()> {
-        System.create_dir(path)
+    fn key(&self, dir: &HeldDir, name: &OsStr) -> io::Result<String> {
+        System.key(dir, name)
+    }
+    fn open_state(&self, path: &Path, makes: bool) -> io::Result<HeldDir> {
+        System.open_state(path, makes)
+    }
+    fn open(&self, dir: &HeldDir, name: &OsStr, write: bool) -> io::Result<File> {
+        System.open(dir, name, write)
+    }
+    fn create(&self, dir: &HeldDir, name: &OsStr) -> io::Result<File> {
+        System.create(dir, name)
     }
     fn meta(&self, file: &File) -> io::Result<Meta> {
         System.meta(file)
     }
-    fn meta_at(&self, path: &Path) -> io::Result<Meta> {
-        System.meta_at(path)
+    fn meta_at(&self, dir: &HeldDir, name: &OsStr) -> io::Result<Meta> {
+        System.meta_at(dir, name)
     }
     fn read_at(&self, file: &File, offset: u64, buf: &mut [u8]) -> io::Result<usize> {
         System.read_at(file, offset, buf)
@@ -100,14 +111,14 @@ impl Storage for Halfway {
     fn sync(&self, file: &File) -> io::Result<()> {
         System.sync(file)
     }
-    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
+    fn sync_dir(&self, dir: &HeldDir) -> io::Result<()> {
         System.sync_dir(dir)
     }
-    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        System.rename(from, to)
+    fn rename(&self, dir: &HeldDir, from: &OsStr, to: &OsStr) -> io::Result<()> {
+        System.rename(dir, from, to)
     }
-    fn unlink(&self, path: &Path) -> io::Result<()> {
-        System.unlink(path)
+    fn unlink(&self, dir: &HeldDir, name: &OsStr) -> io::Result<()> {
+        System.unlink(dir, name)
     }
     fn lock(&self, file: &File) -> io::Result<()> {
         System.lock(file)

@@ -12,7 +12,9 @@
 //! | `kinds` | files of every kind and layout |
 //! | `moving` | reading while blocks move |
 //! | `readers` | reading `tree.yaml` while other programs save it |
+//! | `exchanged` | directories and files that another user exchanges during a save of root's |
 //! | `writers`, `shared` | two writers of one file, and changes by other programs and users |
+//! | `frozen` | file systems that do not answer, or were shut down |
 //! | `trouble` | full and failing disks, closed directories, limits |
 //! | `remote` | files behind sshfs and bindfs, replaced on the server |
 //! | `killed` | kill -9 during saves, for each plan |
@@ -36,7 +38,9 @@ mod beside;
 mod commands;
 mod commit;
 mod ends;
+mod exchanged;
 mod faults;
+mod frozen;
 mod generations;
 mod half_saved;
 mod halfway;

@@ -177,7 +177,7 @@ fn what_a_file_system_refused_is_not_tried_again() {
             let saved = target.save(&text, &SaveOptions::default());
             let saved = saved.unwrap_or_else(|error| panic!("{kind}: {error}"));
             assert_eq!(saved.plan, Some(SavePlan::Copy), "{kind}");
-            assert!(fs::read(target.path()).unwrap().starts_with(&text), "{kind}");
+            assert!(fs::read(target.label()).unwrap().starts_with(&text), "{kind}");
             saved.fsyncs
         };
         let mut target = opened(&one);

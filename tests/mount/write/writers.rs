@@ -97,6 +97,19 @@ fn another_user_is_told_as_well() {
 }
 
 #[test]
+fn a_program_that_locks_the_file_is_not_called_a_mount() {
+    let place = Place::on("tmpfs");
+    let whole = place.try_mount(&place.disk.path(), &[]).unwrap();
+    let file = File::open(&place.source).unwrap();
+    rustix::fs::flock(&file, rustix::fs::FlockOperation::LockExclusive).unwrap();
+    let output = place.try_mount(&place.source, &[]).map(drop).unwrap_err();
+    let locked = format!("process {} has locked it", std::process::id());
+    assert!(said(&output).contains(&locked), "{output:?}");
+    assert_eq!(errno(File::create(whole.path("a.asdf/tree.yaml"))), libc::EBUSY);
+    assert!(place.log().contains(&locked) && !place.log().contains("already mounted"), "{}", place.log());
+}
+
+#[test]
 fn a_folder_has_the_lock_of_a_file_from_its_first_draft_to_the_last() {
     let place = Place::on("tmpfs");
     let folder = place.try_mount(&place.disk.path(), &[]).unwrap();

@@ -7,7 +7,7 @@
 use super::SavePlan;
 use super::layout::version;
 use super::plan::PlannedChange;
-use super::sidecar::SidecarPaths;
+use super::sidecar::HeldSource;
 use crate::error::{Error, Kind};
 use crate::format::editor::DeviceLimits;
 use crate::source::storage::Storage;
@@ -28,12 +28,10 @@ const PIECE: usize = 64 << 10;
 pub(crate) struct SaveJob<'a, S: Storage> {
     /// The file system.
     pub(crate) storage: &'a S,
-    /// The source's path, absolute and without links.
-    pub(crate) path: &'a std::path::Path,
+    /// The source's name in its directory, and the places for journal and image.
+    pub(crate) held: &'a HeldSource<S>,
     /// The open source.
     pub(crate) file: &'a S::File,
-    /// The directories for journal and image, best first.
-    pub(crate) places: &'a [SidecarPaths],
     /// The change to carry out.
     pub(crate) change: &'a PlannedChange<'a>,
     /// The identity that the source must have until a plan changes it.
@@ -73,8 +71,10 @@ pub(crate) struct NewFile<F> {
 pub(crate) enum Stopped {
     /// The file system does not support the plan, or something would be lost. The next plan is tried.
     Unsuited(Error),
-    /// Another program changed the source meanwhile.
+    /// Another program changed the source meanwhile. The plan has changed nothing.
     SourceChanged,
+    /// Another program wrote to the source while the plan did. What is in it now is not ours to undo.
+    Overwritten,
     /// The plan failed.
     Failed(Error),
 }
@@ -110,13 +110,13 @@ impl<S: Storage> SaveJob<'_, S> {
         self.storage.sync(file)
     }
 
-    fn sync_dir(&self, dir: &std::path::Path) -> std::io::Result<()> {
+    fn sync_dir(&self, dir: &S::Dir) -> std::io::Result<()> {
         self.syncs.set(self.syncs.get() + 1);
         self.storage.sync_dir(dir)
     }
 
     /// Makes a file and its name in `dir` durable.
-    fn sync_with_dir(&self, file: &S::File, dir: &std::path::Path) -> std::io::Result<()> {
+    fn sync_with_dir(&self, file: &S::File, dir: &S::Dir) -> std::io::Result<()> {
         self.syncs.set(self.syncs.get() + 2);
         self.storage.sync_with_dir(file, dir)
     }
@@ -156,11 +156,11 @@ impl<S: Storage> SaveJob<'_, S> {
     /// Returns the identity of the file at the source's path.
     fn named(&self) -> std::io::Result<Identity> {
         if !self.storage.is_remote(self.file) {
-            return Ok(self.storage.meta_at(self.path)?.identity);
+            return Ok(self.held.meta(self.storage)?.identity);
         }
-        // Only opening the path finds a file that was replaced on the server. The new file may have the same
+        // Only opening the name finds a file that was replaced on the server. The new file may have the same
         // inode number.
-        let file = self.storage.open(self.path, false)?;
+        let file = self.held.open(self.storage, false)?;
         let (head, identity) = (self.change.old_head, self.storage.meta(&file)?.identity);
         match version(self.storage, &file, head.len)? == head && identity.size >= self.source.get().size {
             true => Ok(identity),

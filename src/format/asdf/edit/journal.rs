@@ -58,8 +58,8 @@
 //! A record has at most a few hundred KiB, so that a journal of any size can be written and read in little
 //! memory.
 
+use std::ffi::OsStr;
 use std::io;
-use std::path::Path;
 
 use md5::{Digest, Md5};
 use twox_hash::xxhash3_128;
@@ -349,16 +349,16 @@ fn digest_of(record: &[u8]) -> [u8; DIGEST] {
     xxhash3_128::Hasher::oneshot(record).to_be_bytes()
 }
 
-/// True if the file at `path` starts with a journal's magic.
-pub(crate) fn begins<S: Storage>(storage: &S, path: &Path) -> bool {
+/// True if a file starts with a journal's magic.
+pub(crate) fn begins<S: Storage>(storage: &S, dir: &S::Dir, name: &OsStr) -> bool {
     let mut magic = [0; MAGIC.len()];
-    let read = storage.open(path, false).and_then(|file| storage.read_at(&file, 0, &mut magic));
+    let read = storage.open(dir, name, false).and_then(|file| storage.read_at(&file, 0, &mut magic));
     read.is_ok() && magic == *MAGIC
 }
 
-/// True if a file, directory or link exists at `path`. A link is not followed.
-pub(crate) fn exists<S: Storage>(storage: &S, path: &Path) -> io::Result<bool> {
-    match storage.meta_at(path) {
+/// True if a file, directory or link has a name. A link is not followed.
+pub(crate) fn exists<S: Storage>(storage: &S, dir: &S::Dir, name: &OsStr) -> io::Result<bool> {
+    match storage.meta_at(dir, name) {
         Ok(_) => Ok(true),
         Err(error)
             if matches!(
@@ -375,7 +375,7 @@ pub(crate) fn exists<S: Storage>(storage: &S, path: &Path) -> io::Result<bool> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::source::storage::System;
+    use crate::source::storage::{HeldDir, System};
 
     fn header() -> Header {
         Header {
@@ -394,22 +394,27 @@ mod tests {
         }
     }
 
-    fn written() -> (tempfile::TempDir, std::path::PathBuf, Vec<Range>) {
+    /// Writes a journal of the name `journal`.
+    fn written() -> (tempfile::TempDir, HeldDir, Vec<Range>) {
         let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("journal");
-        let file = System.create(&path).unwrap();
+        let dir = System.hold(folder.path()).unwrap();
+        let file = System.create(&dir, OsStr::new("journal")).unwrap();
         let mut writer = Writer::new(&System, &file, &header());
         writer.extents(&[Extent { logical: 4096, physical: 1 << 40, len: 8192 }]).unwrap();
         writer.range(0, b"old", b"new text").unwrap();
         writer.range(29_000, &[1; 70_000], &[]).unwrap();
         let (ranges, _) = writer.end(|_| Ok([9; DIGEST])).unwrap();
-        (folder, path, ranges)
+        (folder, dir, ranges)
+    }
+
+    fn open(dir: &HeldDir) -> std::fs::File {
+        System.open(dir, OsStr::new("journal"), false).unwrap()
     }
 
     #[test]
     fn what_is_written_is_read() {
-        let (_folder, path, ranges) = written();
-        let journal = Journal::read(&System, System.open(&path, false).unwrap()).unwrap();
+        let (_folder, dir, ranges) = written();
+        let journal = Journal::read(&System, open(&dir)).unwrap();
         assert_eq!((journal.header, &journal.ranges), (header(), &ranges));
         assert_eq!(journal.rest, Some([9; DIGEST]));
         assert_eq!(journal.extents, [Extent { logical: 4096, physical: 1 << 40, len: 8192 }]);
@@ -420,11 +425,12 @@ mod tests {
 
     #[test]
     fn nothing_that_is_cut_or_damaged_is_believed() {
-        let (_folder, path, _) = written();
+        let (folder, dir, _) = written();
+        let path = folder.path().join("journal");
         let whole = std::fs::read(&path).unwrap();
         let read = |bytes: &[u8]| {
             std::fs::write(&path, bytes).unwrap();
-            Journal::read(&System, System.open(&path, false).unwrap()).unwrap_err()
+            Journal::read(&System, open(&dir)).unwrap_err()
         };
         for at in (0..whole.len()).filter(|at| *at < 900 || at % 997 == 0 || at + 80 > whole.len()) {
             let mut damaged = whole.clone();

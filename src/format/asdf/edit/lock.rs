@@ -15,11 +15,10 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::AtFlags;
 
-use super::sidecar::SidecarPaths;
 use crate::source::Identity;
 use crate::user_dirs::{self, STATE};
 
-/// The extension of a note's file name.
+/// The extension of a note's file name, after the key of the source.
 const NOTE: &str = "holder";
 /// The number of attempts to find a file's lock in the list of locks.
 const LISTINGS: usize = 3;
@@ -38,13 +37,15 @@ pub struct Holder {
 /// Describes for a message what the holder does with the file.
 impl std::fmt::Display for Holder {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let process = |pid| format!("process {pid}");
-        let process = self.pid.map_or_else(|| "another program".to_owned(), process);
+        let process = match self.pid {
+            Some(pid) => format!("process {pid}"),
+            None => "another program".to_owned(),
+        };
         match &self.mount_point {
             Some(mount_point) => {
                 write!(out, "already mounted for writing at {} ({process})", mount_point.display())
             }
-            None => write!(out, "{process} is writing it"),
+            None => write!(out, "{process} has locked it"),
         }
     }
 }
@@ -68,9 +69,8 @@ impl Note {
     /// Writes a note that this process holds the source. Failure is harmless, and only logged.
     ///
     /// Replaces any file that has the note's name. A link is not followed.
-    pub(super) fn write(state: &Path, source: &Path, mount_point: &Path) -> Option<Self> {
+    pub(super) fn write(state: &Path, name: String, mount_point: &Path) -> Option<Self> {
         let text = format!("{}\n{}\n", std::process::id(), mount_point.display());
-        let name = note_name(source);
         let written = STATE.open(state).and_then(|dir| {
             user_dirs::write(&dir, &name, text.as_bytes())?;
             Ok(dir)
@@ -98,7 +98,7 @@ impl Drop for Note {
 /// The process id comes from `/proc/locks`. The mount point comes from the note. The note may be under
 /// another name of the file or in another user's state directory. Then the mount point is looked up in the
 /// list of mounts.
-pub(super) fn holder(identity: &Identity, source: &Path, state: Option<&Path>) -> Holder {
+pub(super) fn holder(identity: &Identity, source: &Path, note: &str, state: Option<&Path>) -> Holder {
     let on_device = |same| {
         let locks = std::fs::read_to_string("/proc/locks").unwrap_or_default();
         locks.lines().find_map(|line| locked_by(line, identity, same))
@@ -106,21 +106,15 @@ pub(super) fn holder(identity: &Identity, source: &Path, state: Option<&Path>) -
     // A long list is read in pieces, and a line can be missed if other locks are released meanwhile.
     let pid = (0..LISTINGS).find_map(|_| on_device(true)).or_else(|| on_device(false));
     let state = state.and_then(|state| STATE.open_existing(state).ok());
-    let own = state.as_ref().and_then(|state| noted(state, &note_name(source)));
+    let own = state.as_ref().and_then(|state| noted(state, note));
     let own = own.filter(|note| pid.is_none() || note.pid == pid);
     let others = || state.as_ref().zip(pid).and_then(|(state, pid)| noted_of(state, pid));
     own.or_else(others).unwrap_or_else(|| {
         // Some paths in the list may not be UTF-8.
         let mounts = std::fs::read("/proc/self/mountinfo").unwrap_or_default();
         let mounts = String::from_utf8_lossy(&mounts);
-        Holder { pid, mount_point: pid.and_then(|_| mounted(&mounts, source)) }
+        Holder { pid, mount_point: pid.filter(|pid| is_ours(*pid)).and_then(|_| mounted(&mounts, source)) }
     })
-}
-
-/// Returns the file name of a source's note.
-fn note_name(source: &Path) -> String {
-    let path = SidecarPaths::in_state(source, Path::new("")).journal.with_extension(NOTE);
-    path.to_string_lossy().into_owned()
 }
 
 /// Reads a note; `None` if the process that it names is not alive.
@@ -140,6 +134,12 @@ fn noted_of(state: &OwnedFd, pid: u32) -> Option<Holder> {
     notes.find_map(|name| noted(state, &name).filter(|holder| holder.pid == Some(pid)))
 }
 
+/// True if a process runs this program. Any program may lock a file that a mount shows.
+fn is_ours(pid: u32) -> bool {
+    let name = std::fs::read(format!("/proc/{pid}/comm"));
+    name.is_ok_and(|name| name.trim_ascii_end() == env!("CARGO_PKG_NAME").as_bytes())
+}
+
 fn lives(pid: u32) -> bool {
     Path::new(&format!("/proc/{pid}")).exists()
 }
@@ -153,15 +153,9 @@ fn mounted(mounts: &str, source: &Path) -> Option<PathBuf> {
         let ours =
             kind.first() == Some(&"fuse.asdf-mount") && place.get(5)?.split(',').any(|word| word == "rw");
         let shown = plain(kind.get(1)?);
-        let shows = source.starts_with(&shown) || same_file(source, &shown);
-        (ours && shows).then(|| plain(place.get(4).unwrap_or(&"")))
+        (ours && source.starts_with(&shown)).then(|| plain(place.get(4).unwrap_or(&"")))
     });
     found.next().filter(|_| found.next().is_none())
-}
-
-fn same_file(one: &Path, other: &Path) -> bool {
-    let identity = |path: &Path| path.metadata().map(|meta| Identity::of(&meta));
-    matches!((identity(one), identity(other)), (Ok(one), Ok(other)) if one.same_file(&other))
 }
 
 /// Decodes a path from the list of mounts, in which white space and backslashes are octal escapes.
@@ -226,8 +220,8 @@ mod tests {
     #[test]
     fn a_note_is_believed_while_its_process_lives() {
         let state = tempfile::tempdir().unwrap();
-        let (source, mount_point) = (Path::new("/a/b.asdf"), Path::new("/mnt/x"));
-        let note = Note::write(state.path(), source, mount_point).unwrap();
+        let mount_point = Path::new("/mnt/x");
+        let note = Note::write(state.path(), "b.holder".to_owned(), mount_point).unwrap();
         let found = noted(&note.dir, &note.name).unwrap();
         let told = format!("already mounted for writing at /mnt/x (process {})", std::process::id());
         assert_eq!(found.to_string(), told);
@@ -239,24 +233,24 @@ mod tests {
     fn a_note_is_written_through_no_link_and_not_where_others_may_write() {
         use std::os::unix::fs::{PermissionsExt, symlink};
         let state = tempfile::tempdir().unwrap();
-        let source = Path::new("/a/b.asdf");
-        let (target, planted) = (state.path().join("target"), state.path().join(note_name(source)));
+        let (target, planted) = (state.path().join("target"), state.path().join("b.holder"));
         std::fs::write(&target, "precious").unwrap();
         symlink(&target, &planted).unwrap();
-        let note = Note::write(state.path(), source, Path::new("/mnt/x")).unwrap();
+        let write = || Note::write(state.path(), "b.holder".to_owned(), Path::new("/mnt/x"));
+        let note = write().unwrap();
         assert!(noted(&note.dir, &note.name).is_some());
         assert_eq!(std::fs::read(&target).unwrap(), b"precious");
         drop(note);
         assert!(planted.symlink_metadata().is_err());
         std::fs::set_permissions(state.path(), PermissionsExt::from_mode(0o770)).unwrap();
-        assert!(Note::write(state.path(), source, Path::new("/mnt/x")).is_none());
+        assert!(write().is_none());
         assert_eq!(std::fs::read_dir(state.path()).unwrap().count(), 1);
     }
 
     #[test]
     fn a_note_under_another_name_is_found_by_its_process() {
         let state = tempfile::tempdir().unwrap();
-        let note = Note::write(state.path(), Path::new("/a/b.asdf"), Path::new("/mnt/x")).unwrap();
+        let note = Note::write(state.path(), "b.holder".to_owned(), Path::new("/mnt/x")).unwrap();
         let found = noted_of(&note.dir, std::process::id()).unwrap();
         assert_eq!(found.mount_point, Some("/mnt/x".into()));
         assert_eq!(noted_of(&note.dir, 4_000_000_000), None);

@@ -8,7 +8,7 @@ use super::layout::Layout;
 use super::lock;
 use super::opened::{Opened, check_rights, open_locked};
 use super::recover::recover;
-use super::sidecar::{SidecarPaths, none_usable};
+use super::sidecar::HeldSource;
 use super::target::Target;
 use crate::error::{Error, Result};
 use crate::format::editor::DeviceLimits;
@@ -20,9 +20,7 @@ use crate::source::storage::{Rights, Storage, System};
 #[derive(Debug)]
 pub struct Locked<S: Storage = System> {
     storage: S,
-    path: PathBuf,
-    state: Option<PathBuf>,
-    places: Vec<SidecarPaths>,
+    held: HeldSource<S>,
     file: S::File,
     lock: Option<S::File>,
     recovered: Recovered,
@@ -33,21 +31,25 @@ pub struct Locked<S: Storage = System> {
 }
 
 impl<S: Storage> Locked<S> {
-    /// Opens, locks and recovers a file. `path` is absolute and without links.
+    /// Opens, locks and recovers the file at a path, which leads through no link that another user may change.
+    /// The directory is held.
     ///
     /// # Errors
     /// [`ReadOnly`](crate::Kind::ReadOnly) if the file can't be written. [`Busy`](crate::Kind::Busy) if
     /// another program holds the lock. The message names that program.
     pub fn open_in(storage: S, path: &Path, state: Option<PathBuf>) -> Result<Self> {
-        let places = places(path, state.as_deref());
-        let Opened { file, lock, lock_trouble } = open_locked(&storage, path, state.as_deref())?;
-        let recovered = recover(&storage, &file, &places).map_err(|error| error.of(path))?;
-        if let Some(error) = none_usable(&storage, &places) {
-            return Err(error.of(path));
-        }
-        let path = path.to_owned();
+        let held = HeldSource::at(&storage, path, state).map_err(|error| Error::from(error).of(path))?;
+        Self::open(storage, held)
+    }
+
+    /// Opens, locks and recovers a file in a directory that is held open.
+    pub(super) fn open(storage: S, held: HeldSource<S>) -> Result<Self> {
+        let Opened { file, lock, lock_trouble } = open_locked(&storage, &held)?;
+        let label = || held.label(&storage);
+        let recovered = recover(&storage, &file, &held).map_err(|error| error.of(label()))?;
+        held.check_places(&storage).map_err(|error| error.of(label()))?;
         let (note, limits, rights) = Default::default();
-        Ok(Self { storage, path, state, places, file, lock, recovered, lock_trouble, note, limits, rights })
+        Ok(Self { storage, held, file, lock, recovered, lock_trouble, note, limits, rights })
     }
 
     /// Returns the result of the recovery that was made when the file was opened.
@@ -64,8 +66,8 @@ impl<S: Storage> Locked<S> {
     ///
     /// Must be called after the last fork.
     pub fn held_for(&mut self, mount_point: &Path) {
-        if let Some(state) = &self.state {
-            self.note = lock::Note::write(state, &self.path, mount_point);
+        if let Some(state) = &self.held.state {
+            self.note = lock::Note::write(state, self.held.note(), mount_point);
         }
     }
 
@@ -88,7 +90,7 @@ impl<S: Storage> Locked<S> {
     /// # Errors
     /// The reason why the layout can't be read. The file stays locked.
     pub fn read(self) -> std::result::Result<Target<S>, (Box<Self>, Error)> {
-        let layout = match Layout::read(&self.storage, &self.file, &self.path) {
+        let layout = match Layout::read(&self.storage, &self.file, &self.held.label(&self.storage)) {
             Ok(layout) => layout,
             Err(error) => {
                 let error = match self.recovered.set_aside.first() {
@@ -98,15 +100,13 @@ impl<S: Storage> Locked<S> {
                     )),
                     None => error,
                 };
-                let error = error.of(&self.path);
+                let error = error.of(self.held.label(&self.storage));
                 return Err((Box::new(self), error));
             }
         };
         Ok(Target {
             storage: self.storage,
-            path: self.path,
-            state: self.state,
-            places: self.places,
+            held: self.held,
             file: self.file,
             lock: self.lock,
             reads_only: false,
@@ -122,16 +122,10 @@ impl<S: Storage> Locked<S> {
 }
 
 impl<S: Storage> Target<S> {
-    /// Opens, locks and recovers a file, and reads its layout. `path` is absolute and without links.
+    /// Opens, locks and recovers a file, and reads its layout, as [`Locked::open_in`] does.
     pub fn open_in(storage: S, path: &Path, state: Option<PathBuf>) -> Result<Self> {
         Locked::open_in(storage, path, state)?.read().map_err(|(_, error)| error)
     }
-}
-
-/// Returns the directories in which saves of the file at `path` may keep journal and image, best first.
-pub(super) fn places(path: &Path, state: Option<&Path>) -> Vec<SidecarPaths> {
-    let state = state.map(|state| SidecarPaths::in_state(path, state));
-    std::iter::once(SidecarPaths::beside(path)).chain(state).collect()
 }
 
 #[cfg(test)]

@@ -1,10 +1,11 @@
 //! Opens a source for writing and locks it.
 
+use std::ffi::OsStr;
 use std::io;
-use std::path::Path;
 use std::time::Duration;
 
 use super::lock;
+use super::sidecar::HeldSource;
 use crate::error::{Error, Kind, Result};
 use crate::source::storage::{Rights, Storage};
 
@@ -27,35 +28,29 @@ pub(super) struct Opened<F> {
 }
 
 /// Opens the file, and locks it if its file system has locks.
-pub(super) fn open_locked<S: Storage>(
-    storage: &S,
-    path: &Path,
-    state: Option<&Path>,
-) -> Result<Opened<S::File>> {
+pub(super) fn open_locked<S: Storage>(storage: &S, source: &HeldSource<S>) -> Result<Opened<S::File>> {
+    let label = || source.label(storage);
     for _ in 0..ATTEMPTS {
-        let file = storage.open(path, true).map_err(|error| not_writable(error).of(path))?;
+        let file = source.open(storage, true).map_err(|error| not_writable(error).of(label()))?;
         let identity = storage.meta(&file)?.identity;
-        let locked = lock_apart(storage, path, &file, |file| lock_patiently(storage, file));
+        let locked =
+            lock_apart(storage, &source.dir, &source.name, &file, |file| lock_patiently(storage, file));
         let (lock, lock_trouble) = match locked {
             Ok(lock) => (lock, None),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                let holder = lock::holder(&identity, path, state);
-                return Err(Error::new(Kind::Busy, holder.to_string()).of(path));
+                let holder = lock::holder(&identity, &label(), &source.note(), source.state.as_deref());
+                return Err(Error::new(Kind::Busy, holder.to_string()).of(label()));
             }
             Err(error) if lock::unsupported(&error) => (None, Some(error.to_string())),
-            Err(error) => return Err(Error::from(error).within("can't lock the file").of(path)),
+            Err(error) => return Err(Error::from(error).within("can't lock the file").of(label())),
         };
         // The previous holder of the lock may have replaced the file.
-        if storage.meta_at(path).is_ok_and(|meta| meta.identity.same_file(&identity)) {
+        if source.meta(storage).is_ok_and(|meta| meta.identity.same_file(&identity)) {
             return Ok(Opened { file, lock, lock_trouble });
         }
     }
-    Err(Error::new(
-        Kind::Busy,
-        "is replaced by other programs again and again: try again when they are \
-                                done",
-    )
-    .of(path))
+    let why = "is replaced by other programs again and again: try again when they are done";
+    Err(Error::new(Kind::Busy, why).of(label()))
 }
 
 /// Fails with ESTALE if the file has other rights than these.
@@ -71,11 +66,12 @@ pub(super) fn check_rights<S: Storage>(storage: &S, file: &S::File, rights: Opti
 /// `file` itself is locked then.
 pub(super) fn lock_apart<S: Storage>(
     storage: &S,
-    path: &Path,
+    dir: &S::Dir,
+    name: &OsStr,
     file: &S::File,
     lock: impl Fn(&S::File) -> io::Result<()>,
 ) -> io::Result<Option<S::File>> {
-    let apart = storage.open(path, false)?;
+    let apart = storage.open(dir, name, false)?;
     match lock(&apart) {
         Err(error) if error.raw_os_error() == Some(libc::EBADF) => lock(file).map(|()| None),
         answer => answer.map(|()| Some(apart)),

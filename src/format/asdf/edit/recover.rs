@@ -7,13 +7,15 @@
 //!
 //! An interrupted recovery can be repeated.
 
+use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::{Path, PathBuf};
 
 use super::journal::{Journal, Method, Unreadable, begins, exists};
+use super::layout::Layout;
 use super::mark;
 use super::settle::{Settling, SourceState};
-use super::sidecar::{SidecarPaths, aside, with_asides};
+use super::sidecar::{HeldSource, Sidecars, aside, with_asides};
 use crate::error::{Error, Kind, Result};
 use crate::format::recovery::{Condition, Recovered, SaveSide};
 use crate::source::storage::{Meta, Storage};
@@ -21,48 +23,56 @@ use crate::source::storage::{Meta, Storage};
 /// The end of messages about a file that can't be proven to be one version.
 const IF_RIGHT: &str = "restore the file from a backup; or, if it is right as it is, remove the journal";
 
-/// Recovers the open and locked source with the journals and images in `places`.
-pub(super) fn recover<S: Storage>(storage: &S, file: &S::File, places: &[SidecarPaths]) -> Result<Recovered> {
+/// Recovers the open and locked source with its journals and images.
+pub(super) fn recover<S: Storage>(storage: &S, file: &S::File, source: &HeldSource<S>) -> Result<Recovered> {
+    let places = source.existing(storage);
     let mut recovered = Recovered::default();
-    for place in places {
+    for place in &places {
         let mut recovery = Recovery { storage, file, place, recovered: &mut recovered };
         for journal in journals(storage, place)? {
             recovery.journal(&journal)?;
         }
     }
     if mark::is_marked(storage, file)? {
-        return Err(Error::new(Kind::Unfinished, no_journal(places)));
+        return Err(Error::new(Kind::Unfinished, no_journal(&source.journals(storage))));
     }
-    for place in places {
+    for place in &places {
         Recovery { storage, file, place, recovered: &mut recovered }.image()?;
     }
     Ok(recovered)
 }
 
-/// Judges by the journals in `places` whether the source is half-saved. Changes nothing.
+/// Judges by its journals whether the source is half-saved. Changes nothing.
 pub(super) fn condition<S: Storage>(
     storage: &S,
     file: &S::File,
-    places: &[SidecarPaths],
+    source: &HeldSource<S>,
 ) -> Result<Condition> {
-    for place in places {
-        for journal in journals(storage, place)? {
-            match Examined::of(storage, file, place, &journal)? {
-                Examined::Mixed(..) => return Ok(Condition::Halfway(mendable(&journal))),
-                Examined::Unusable(why) => return Ok(Condition::Halfway(unusable(&journal, &why))),
-                Examined::OneVersion(..) | Examined::NotBegun | Examined::NoJournal(_) => {}
+    for place in source.existing(storage) {
+        for journal in journals(storage, &place)? {
+            match Examined::of(storage, file, &place, &journal)? {
+                Examined::Mixed(..) => {
+                    return Ok(Condition::Halfway(mendable(&place.label(storage, &journal))));
+                }
+                Examined::Unusable(why) => {
+                    return Ok(Condition::Halfway(unusable(&place.label(storage, &journal), &why)));
+                }
+                Examined::OneVersion(..)
+                | Examined::NotBegun
+                | Examined::OfAnother(_)
+                | Examined::NoJournal(_) => {}
             }
         }
     }
-    Ok(match mark::is_marked(storage, file)? {
-        true => Condition::Halfway(no_journal(places)),
-        false => Condition::Whole,
-    })
+    if mark::is_marked(storage, file)? {
+        return Ok(Condition::Halfway(no_journal(&source.journals(storage))));
+    }
+    Ok(Condition::Whole)
 }
 
-/// Returns the journals in a place, including those that were set aside.
-fn journals<S: Storage>(storage: &S, place: &SidecarPaths) -> io::Result<Vec<PathBuf>> {
-    with_asides(&place.journal, |path| exists(storage, path))
+/// Returns the names of the journals in a place, including those that were set aside.
+fn journals<S: Storage>(storage: &S, place: &Sidecars<S>) -> io::Result<Vec<OsString>> {
+    with_asides(&place.journal, |name| exists(storage, &place.dir, name))
 }
 
 fn mendable(journal: &Path) -> String {
@@ -83,8 +93,8 @@ fn unusable(journal: &Path, why: &str) -> String {
     )
 }
 
-fn no_journal(places: &[SidecarPaths]) -> String {
-    let journals: Vec<_> = places.iter().map(|place| place.journal.display().to_string()).collect();
+fn no_journal(journals: &[PathBuf]) -> String {
+    let journals: Vec<_> = journals.iter().map(|journal| journal.display().to_string()).collect();
     format!(
         "a save was interrupted, and the file is a mixture of the old version and the new one: it begins \
          with \"#ASDF!\", \
@@ -100,6 +110,8 @@ fn no_journal(places: &[SidecarPaths]) -> String {
 enum Examined<S: Storage> {
     /// The file is no journal, or another user's journal, which proves nothing.
     NoJournal(String),
+    /// The file is a journal, but of another file, which had the source's name before it. The text says why.
+    OfAnother(String),
     /// The save has not changed the source yet.
     NotBegun,
     /// The source is one version. The second value is the image, if the journal names one.
@@ -111,30 +123,36 @@ enum Examined<S: Storage> {
 }
 
 impl<S: Storage> Examined<S> {
-    fn of(storage: &S, file: &S::File, place: &SidecarPaths, path: &Path) -> Result<Self> {
-        let (source, lying) = (storage.meta(file)?, storage.meta_at(path)?);
-        if lying.mode & libc::S_IFMT != libc::S_IFREG {
+    fn of(storage: &S, file: &S::File, place: &Sidecars<S>, name: &OsStr) -> Result<Self> {
+        let source = storage.meta(file)?;
+        // The metadata of the name are used only if it can't be opened. It may get another file at any time.
+        let named = storage.meta_at(&place.dir, name)?;
+        if named.mode & libc::S_IFMT != libc::S_IFREG {
             return Ok(Self::NoJournal("it is not a regular file".to_owned()));
         }
-        let distrusted = distrust(&lying, &source);
-        let opened = match storage.open(path, false) {
+        let opened = match storage.open(&place.dir, name, false) {
             Ok(opened) => opened,
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-                return Ok(match distrusted {
+                return Ok(match distrust(&named, &source) {
                     Some(why) => Self::NoJournal(why),
                     None => {
                         Self::Unusable("this user can't read it; its owner can recover the file".to_owned())
                     }
                 });
             }
-            Err(error) => return Err(Error::from(error).of(path)),
+            Err(error) => return Err(Error::from(error).of(place.label(storage, name))),
         };
+        let lying = storage.meta(&opened)?;
+        let distrusted = distrust(&lying, &source);
         let examined = match Journal::read(storage, opened) {
             Ok(journal) => Self::of_whole(storage, file, place, journal)?,
-            Err(unreadable) => Self::of_unreadable(storage, file, path, unreadable)?,
+            Err(unreadable) => Self::of_unreadable(storage, file, unreadable)
+                .map_err(|error| error.of(place.label(storage, name)))?,
         };
         Ok(match (examined, distrusted) {
-            (Self::NoJournal(_) | Self::NotBegun | Self::OneVersion(..), Some(why)) => Self::NoJournal(why),
+            (Self::NoJournal(_) | Self::OfAnother(_) | Self::NotBegun | Self::OneVersion(..), Some(why)) => {
+                Self::NoJournal(why)
+            }
             // Anybody can create an unusable journal, so it proves nothing.
             (Self::Unusable(_), Some(why)) if is_strangers(&lying, &source) => Self::NoJournal(why),
             (Self::Mixed(..) | Self::Unusable(_), Some(why)) => {
@@ -149,7 +167,7 @@ impl<S: Storage> Examined<S> {
         })
     }
 
-    fn of_unreadable(storage: &S, file: &S::File, path: &Path, unreadable: Unreadable<S>) -> Result<Self> {
+    fn of_unreadable(storage: &S, file: &S::File, unreadable: Unreadable<S>) -> Result<Self> {
         Ok(match unreadable {
             Unreadable::Blank if !mark::is_marked(storage, file)? => Self::NotBegun,
             Unreadable::Unfinished(journal)
@@ -164,11 +182,11 @@ impl<S: Storage> Examined<S> {
                 "another version of asdf-mount made it; recover the file with that version, or {IF_RIGHT}"
             )),
             Unreadable::NoJournal => Self::NoJournal("it is not a journal".to_owned()),
-            Unreadable::System(error) => return Err(Error::from(error).of(path)),
+            Unreadable::System(error) => return Err(error.into()),
         })
     }
 
-    fn of_whole(storage: &S, file: &S::File, place: &SidecarPaths, journal: Journal<S>) -> Result<Self> {
+    fn of_whole(storage: &S, file: &S::File, place: &Sidecars<S>, journal: Journal<S>) -> Result<Self> {
         let image = match journal.header.way {
             Method::Image => match open_image(storage, file, place, &journal)? {
                 Some(image) => Some(image),
@@ -177,10 +195,11 @@ impl<S: Storage> Examined<S> {
                     return Ok(Self::NotBegun);
                 }
                 None => {
-                    let image = place.image.display();
+                    let image = place.label(storage, &place.image);
                     return Ok(Self::Unusable(format!(
-                        "the image of the new file, which it names, is missing; restore it as {image}, or \
-                         {IF_RIGHT}"
+                        "the image of the new file, which it names, is missing; restore it as {}, or \
+                         {IF_RIGHT}",
+                        image.display()
                     )));
                 }
             },
@@ -194,7 +213,7 @@ impl<S: Storage> Examined<S> {
             SourceState::Mixed => changed("bytes differ that the save did not change"),
             // After a power cut a removed journal may reappear beside a file that was saved again since.
             SourceState::Foreign(why) if !settling.has_rest()? && !mark::is_marked(storage, file)? => {
-                Self::NoJournal(format!("the file was replaced since: {why}"))
+                Self::OfAnother(format!("the file was replaced since: {why}"))
             }
             SourceState::Foreign(why) => changed(&why),
         })
@@ -205,21 +224,21 @@ impl<S: Storage> Examined<S> {
 fn open_image<S: Storage>(
     storage: &S,
     file: &S::File,
-    place: &SidecarPaths,
+    place: &Sidecars<S>,
     journal: &Journal<S>,
 ) -> Result<Option<S::File>> {
     let source = storage.meta(file)?;
-    for path in with_asides(&place.image, |path| exists(storage, path))? {
-        let lying = storage.meta_at(&path)?;
+    for name in with_asides(&place.image, |name| exists(storage, &place.dir, name))? {
+        let opened = storage.open(&place.dir, &name, false);
+        // Whatever is not a regular file, or can't be read, is not the image.
+        let Ok(image) = opened else { continue };
+        let lying = storage.meta(&image)?;
         // Without this check, another user's file could make a daemon of root write arbitrary bytes into the
         // source.
-        let is_file = lying.mode & libc::S_IFMT == libc::S_IFREG;
-        if !is_file || lying.identity.size != journal.header.image_size || distrust(&lying, &source).is_some()
+        if lying.identity.size == journal.header.image_size
+            && distrust(&lying, &source).is_none()
+            && journal.header.digest_image(storage, &image)? == journal.header.image_digest
         {
-            continue;
-        }
-        let image = storage.open(&path, false).map_err(|error| Error::from(error).of(&path))?;
-        if journal.header.digest_image(storage, &image)? == journal.header.image_digest {
             return Ok(Some(image));
         }
     }
@@ -230,16 +249,20 @@ fn open_image<S: Storage>(
 struct Recovery<'a, S: Storage> {
     storage: &'a S,
     file: &'a S::File,
-    place: &'a SidecarPaths,
+    place: &'a Sidecars<S>,
     recovered: &'a mut Recovered,
 }
 
 impl<S: Storage> Recovery<'_, S> {
-    fn journal(&mut self, path: &Path) -> Result<()> {
-        match Examined::of(self.storage, self.file, self.place, path)? {
-            Examined::NoJournal(why) if path == self.place.journal => self.set_aside(&why),
-            Examined::NoJournal(_) => Ok(()),
-            Examined::NotBegun => self.remove(path),
+    fn journal(&mut self, name: &OsStr) -> Result<()> {
+        match Examined::of(self.storage, self.file, self.place, name)? {
+            // The file has taken the place of the one that was being saved, and no byte of that is left.
+            Examined::OfAnother(_) if self.is_sound() => self.remove(name),
+            Examined::NoJournal(why) | Examined::OfAnother(why) if name == self.place.journal => {
+                self.set_aside(&why)
+            }
+            Examined::NoJournal(_) | Examined::OfAnother(_) => Ok(()),
+            Examined::NotBegun => self.remove(name),
             Examined::OneVersion(journal, image) | Examined::Mixed(journal, image) => {
                 let settling = Settling::new(self.storage, self.file, &journal, image.as_ref());
                 let outcome = match settling.settle()? {
@@ -252,65 +275,78 @@ impl<S: Storage> Recovery<'_, S> {
                         ));
                     }
                     SourceState::Foreign(why) => {
-                        return Err(Error::new(Kind::Unfinished, unusable(path, &why)));
+                        return Err(Error::new(Kind::Unfinished, unusable(&self.label(name), &why)));
                     }
                 };
                 self.recovered.outcome = Some(outcome);
-                self.remove(path)
+                self.remove(name)
             }
-            Examined::Unusable(why) => Err(Error::new(Kind::Unfinished, unusable(path, &why))),
+            Examined::Unusable(why) => Err(Error::new(Kind::Unfinished, unusable(&self.label(name), &why))),
         }
+    }
+
+    fn label(&self, name: &OsStr) -> PathBuf {
+        self.place.label(self.storage, name)
+    }
+
+    /// True if the source is a complete file without damage.
+    fn is_sound(&self) -> bool {
+        Layout::read(self.storage, self.file, Path::new("")).is_ok_and(|layout| layout.sound)
     }
 
     /// Removes images that were never put in the source's place.
     fn image(&mut self) -> Result<()> {
-        for path in with_asides(&self.place.image, |path| exists(self.storage, path))? {
+        let dir = &self.place.dir;
+        for name in with_asides(&self.place.image, |name| exists(self.storage, dir, name))? {
             // The removal of the journal that names this image may not be durable yet.
-            self.storage.sync_dir(&self.place.dir)?;
+            self.storage.sync_dir(dir)?;
             let source = self.storage.meta(self.file)?;
-            let why_not = not_ours(&self.storage.meta_at(&path)?, &source);
-            match (self.storage.unlink(&path), why_not) {
-                (Ok(()), _) => self.recovered.removed.push(path),
-                (Err(_), Some(why)) => self.recovered.in_the_way.push((path, why)),
-                (Err(error), None) => return Err(Error::from(error).of(path)),
+            let why_not = not_ours(&self.storage.meta_at(dir, &name)?, &source);
+            match (self.storage.unlink(dir, &name), why_not) {
+                (Ok(()), _) => self.recovered.removed.push(self.label(&name)),
+                (Err(_), Some(why)) => self.recovered.in_the_way.push((self.label(&name), why)),
+                (Err(error), None) => return Err(Error::from(error).of(self.label(&name))),
             }
         }
         Ok(())
     }
 
-    fn remove(&mut self, path: &Path) -> Result<()> {
-        self.storage.unlink(path).map_err(|error| Error::from(error).of(path))?;
-        self.recovered.removed.push(path.to_owned());
+    fn remove(&mut self, name: &OsStr) -> Result<()> {
+        let removed = self.storage.unlink(&self.place.dir, name);
+        removed.map_err(|error| Error::from(error).of(self.label(name)))?;
+        self.recovered.removed.push(self.label(name));
         Ok(())
     }
 
     /// Renames a file that has the journal's name but is no journal. If it can't be renamed, it stays.
     fn set_aside(&mut self, why: &str) -> Result<()> {
         match self.rename_aside(&self.place.journal) {
-            Ok(name) => self.recovered.set_aside.push((name, why.to_owned())),
+            Ok(name) => self.recovered.set_aside.push((self.label(&name), why.to_owned())),
             Err(error) if matches!(error.errno(), libc::EPERM | libc::EACCES) => {
-                self.recovered.in_the_way.push((self.place.journal.clone(), why.to_owned()));
+                self.recovered.in_the_way.push((self.label(&self.place.journal), why.to_owned()));
             }
             Err(error) => return Err(error),
         }
         Ok(())
     }
 
-    fn rename_aside(&self, path: &Path) -> Result<PathBuf> {
-        for name in aside(path) {
-            if !exists(self.storage, &name)? {
-                self.storage.rename(path, &name).map_err(|error| Error::from(error).of(path))?;
-                return Ok(name);
+    fn rename_aside(&self, name: &OsStr) -> Result<OsString> {
+        let dir = &self.place.dir;
+        for aside in aside(name) {
+            if !exists(self.storage, dir, &aside)? {
+                let renamed = self.storage.rename(dir, name, &aside);
+                renamed.map_err(|error| Error::from(error).of(self.label(name)))?;
+                return Ok(aside);
             }
         }
         let full = io::Error::from_raw_os_error(libc::EEXIST);
-        Err(Error::from(full).within("too many journals were set aside").of(path))
+        Err(Error::from(full).within("too many journals were set aside").of(self.label(name)))
     }
 }
 
-/// Fails if a new journal at `path` would not be trusted after a crash.
-pub(super) fn check_believed<S: Storage>(storage: &S, path: &Path, source: &S::File) -> io::Result<()> {
-    match not_ours(&storage.meta_at(path)?, &storage.meta(source)?) {
+/// Fails if a new journal would not be trusted after a crash.
+pub(super) fn check_believed<S: Storage>(storage: &S, journal: &S::File, source: &S::File) -> io::Result<()> {
+    match not_ours(&storage.meta(journal)?, &storage.meta(source)?) {
         None => Ok(()),
         Some(why) => {
             let why = format!("a journal there would not be trusted after a crash: {why}");
@@ -319,16 +355,22 @@ pub(super) fn check_believed<S: Storage>(storage: &S, path: &Path, source: &S::F
     }
 }
 
-/// True if `place` holds a file that a save of `source` may have left there.
-pub(super) fn is_left_in<S: Storage>(storage: &S, place: &SidecarPaths, source: &Path) -> bool {
-    let is_left = |sidecar: &Path| match (storage.meta_at(sidecar), storage.meta_at(source)) {
+/// True if a save of `source` may have left a file in one of its places.
+pub(super) fn is_left<S: Storage>(storage: &S, source: &HeldSource<S>) -> bool {
+    source.existing(storage).iter().any(|place| is_left_in(storage, place, source))
+}
+
+fn is_left_in<S: Storage>(storage: &S, place: &Sidecars<S>, source: &HeldSource<S>) -> bool {
+    let dir = &place.dir;
+    let is_left = |sidecar: &OsStr| match (storage.meta_at(dir, sidecar), source.meta(storage)) {
         (Ok(meta), Ok(source)) => !is_strangers(&meta, &source),
         // A file that can't be examined now may still be there.
-        _ => exists(storage, sidecar).unwrap_or(true),
+        _ => exists(storage, dir, sidecar).unwrap_or(true),
     };
-    [&place.journal, &place.image].into_iter().any(|sidecar| is_left(sidecar))
+    is_left(&place.journal)
+        || is_left(&place.image)
         // A file that was set aside and is no journal stays there, and is no sign of a save.
-        || place.journals().skip(1).any(|aside| begins(storage, &aside))
+        || place.journals().skip(1).any(|aside| begins(storage, dir, &aside))
 }
 
 /// True if a file's owner is neither root, nor this user, nor the owner of the source.
@@ -373,14 +415,8 @@ mod tests {
             "a save was interrupted, and the file may be a mixture of the old version and the new one: 'asdf-mount \
              --recover' can't use the journal /d/j: it is truncated or damaged"
         );
-        let place = |dir: &str| SidecarPaths {
-            dir: dir.into(),
-            journal: format!("{dir}/j").into(),
-            image: format!("{dir}/i").into(),
-            is_state: false,
-        };
         assert_eq!(
-            no_journal(&[place("/d"), place("/e")]),
+            no_journal(&["/d/j".into(), "/e/j".into()]),
             "a save was interrupted, and the file is a mixture of the old version and the new one: it begins with \
              \"#ASDF!\", and its journal is missing. If the file was copied or renamed, the journal is where the file \
              was: restore it as /d/j or /e/j and run 'asdf-mount --recover'; or restore the file from a backup; or, \

@@ -2,10 +2,10 @@
 
 use std::borrow::Cow;
 use std::cell::OnceCell;
-use std::fs::OpenOptions;
 use std::sync::Arc;
 
 use super::check::{self, Accepted, BlockSizes, Old};
+use super::sidecar::HeldSource;
 use super::{Locked, NewHead, SaveOptions, SavePlan, Target};
 use crate::cache::Cache;
 use crate::content::Content;
@@ -38,7 +38,7 @@ pub(super) struct Session {
     program: Option<String>,
     /// True if a save is refused when the text that it replaces can't be kept.
     needs_history: bool,
-    /// The file to edit. This field keeps open the directory through which the file may be named.
+    /// The file to edit.
     target: SaveTarget,
 }
 
@@ -54,8 +54,8 @@ enum LockedFile {
 impl Session {
     /// Locks and recovers a file.
     pub(super) fn open(target: SaveTarget, context: &EditContext) -> Result<Self> {
-        let (path, state) = target.paths(context.mountpoint.as_deref())?;
-        let locked = Locked::open_in(System, &path, state);
+        let source = HeldSource::of(&target, context.mountpoint.as_deref())?;
+        let locked = Locked::open(System, source);
         let mut locked = locked.map_err(|error| relabelled(&error, &target))?;
         if let Some(rights) = target.rights() {
             locked.demand(rights).map_err(|error| relabelled(&error, &target))?;
@@ -181,7 +181,7 @@ impl Session {
     fn close_again(&mut self) {
         if let LockedFile::Read(target) = &self.held {
             // The text is saved, whatever happens here.
-            let _ = OpenOptions::new().write(true).open(target.path());
+            let _ = target.open_named(true);
         }
     }
 }
@@ -307,7 +307,9 @@ struct SizedBlocks {
 
 impl SizedBlocks {
     fn of(target: &Target) -> Result<Self> {
-        let source = Arc::new(FileSource::open(target.path())?);
+        let label = target.label();
+        let file = target.open_named(false).map_err(|error| Error::from(error).of(&label))?;
+        let source = Arc::new(FileSource::from_file(file, &label)?);
         // The sizes need no decoding.
         let context = Context::new(Arc::new(Cache::with_threads(0, 1)));
         let (layout, identity) = (target.layout(), source.identity()?);

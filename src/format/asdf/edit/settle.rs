@@ -138,6 +138,17 @@ impl<'a, S: Storage> Settling<'a, S> {
         Ok(self.sync()?)
     }
 
+    /// True if the range is in its place, and the bytes after it are those that were moved: their extents tell.
+    pub(crate) fn is_inserted(&self) -> Result<bool> {
+        Ok(by_extents(self.storage, self.file, self.journal)? == Some(Inserted::Complete))
+    }
+
+    /// True if the source has the size that the save expects before it writes.
+    pub(crate) fn has_old_size(&self) -> io::Result<bool> {
+        let (size, old) = (self.storage.meta(self.file)?.identity.size, self.size(SaveSide::Old));
+        Ok(size == old || (self.journal.header.grows && size > old))
+    }
+
     /// Determines from the source's extents how far the range is inserted. A copy of the source has other
     /// extents, so its bytes are compared instead.
     fn insertion(&self) -> Result<Inserted> {

@@ -2,7 +2,7 @@
 //! into it.
 //!
 //! Both lie beside the source. If no file can be created there, they lie in the user's state directory under
-//! a name derived from the source's path.
+//! a name derived from the source's path. Either directory is held open: a save works with names in it.
 
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -12,7 +12,8 @@ use std::path::{Path, PathBuf};
 use md5::{Digest, Md5};
 
 use crate::error::{Error, Kind};
-use crate::source::storage::Storage;
+use crate::format::editor::SaveTarget;
+use crate::source::storage::{Meta, Storage, System};
 
 const JOURNAL: &str = ".asdf-mount-journal";
 const IMAGE: &str = ".asdf-mount-new";
@@ -22,80 +23,163 @@ const LONGEST_NAME: usize = 255;
 /// The most journals that are set aside, which means renamed because they can't be used.
 const MOST_ASIDE: usize = 1000;
 
-/// The paths of journal and image of one source in one directory.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct SidecarPaths {
+/// Journal and image of one source, as names in a directory that is held open.
+#[derive(Clone, Debug)]
+pub(crate) struct Sidecars<S: Storage> {
     /// The directory.
-    pub(crate) dir: PathBuf,
+    pub(crate) dir: S::Dir,
     /// The journal.
-    pub(crate) journal: PathBuf,
+    pub(crate) journal: OsString,
     /// The image: a new file that takes the source's place, or from which the source is rewritten.
-    pub(crate) image: PathBuf,
-    /// True for the state directory, which may not exist yet.
-    pub(crate) is_state: bool,
+    pub(crate) image: OsString,
 }
 
-impl SidecarPaths {
-    /// Returns the paths beside `source`, which is absolute and without links.
-    pub(crate) fn beside(source: &Path) -> Self {
-        let name = source.file_name().unwrap_or(OsStr::new("source"));
-        let dir = source.parent().unwrap_or(Path::new("/")).to_owned();
-        let mut stem = OsString::from(".");
-        match name.len() + ".".len() + SUFFIX_SPACE <= LONGEST_NAME {
-            true => stem.push(name),
-            false => stem.push(hash(name)),
-        }
-        Self::of(dir, &stem, false)
+impl<S: Storage> Sidecars<S> {
+    fn new(dir: S::Dir, stem: &OsStr) -> Self {
+        Self { dir, journal: with(stem, JOURNAL), image: with(stem, IMAGE) }
     }
 
-    /// Returns the paths in the state directory `state`.
-    pub(crate) fn in_state(source: &Path, state: &Path) -> Self {
-        Self::of(state.to_owned(), &hash(source.as_os_str()), true)
+    /// Returns the path of a name in the directory, for messages.
+    pub(crate) fn label(&self, storage: &S, name: &OsStr) -> PathBuf {
+        Path::new(&storage.label(&self.dir)).join(name)
     }
 
-    /// Returns the paths at which a journal may lie: the journal's own path, and the first path to which a
-    /// journal is set aside.
-    pub(crate) fn journals(&self) -> impl Iterator<Item = PathBuf> {
+    /// Returns the names that a journal may have: its own name, and the first name to which a journal is set
+    /// aside.
+    pub(crate) fn journals(&self) -> impl Iterator<Item = OsString> {
         std::iter::once(self.journal.clone()).chain(aside(&self.journal).take(1))
     }
+}
 
-    fn of(dir: PathBuf, stem: &OsStr, is_state: bool) -> Self {
-        let named = |suffix: &str| {
-            let mut name = stem.to_owned();
-            name.push(suffix);
-            dir.join(name)
+/// A source, as a name in a directory that is held open, and the places for its journal and its image.
+#[derive(Clone, Debug)]
+pub(crate) struct HeldSource<S: Storage> {
+    /// The directory.
+    pub(crate) dir: S::Dir,
+    /// The name of the source, not of a link.
+    pub(crate) name: OsString,
+    /// The state directory, which may not exist yet.
+    pub(crate) state: Option<PathBuf>,
+    /// The start of the names in the state directory.
+    key: String,
+}
+
+/// A place for journal and image.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum JournalPlace {
+    /// The directory of the source.
+    Beside,
+    /// The state directory.
+    State,
+}
+
+impl<S: Storage> HeldSource<S> {
+    /// Names a source in a directory.
+    pub(crate) fn new(storage: &S, dir: S::Dir, name: &OsStr, state: Option<PathBuf>) -> io::Result<Self> {
+        let key = storage.key(&dir, name)?;
+        Ok(Self { dir, name: name.to_owned(), state, key })
+    }
+
+    /// Names the source at a path, which leads through no link that another user may change.
+    pub(crate) fn at(storage: &S, path: &Path, state: Option<PathBuf>) -> io::Result<Self> {
+        let name = path.file_name().ok_or(io::ErrorKind::IsADirectory)?;
+        Self::new(storage, storage.hold(path.parent().unwrap_or(Path::new(".")))?, name, state)
+    }
+
+    /// Returns the path at which the source is now, for messages.
+    pub(crate) fn label(&self, storage: &S) -> PathBuf {
+        Path::new(&storage.label(&self.dir)).join(&self.name)
+    }
+
+    /// Returns the name of the note of the lock in the state directory.
+    pub(crate) fn note(&self) -> String {
+        format!("{}.holder", self.key)
+    }
+
+    /// Opens the source.
+    pub(crate) fn open(&self, storage: &S, write: bool) -> io::Result<S::File> {
+        storage.open(&self.dir, &self.name, write)
+    }
+
+    /// Returns the metadata of the file that has the source's name.
+    pub(crate) fn meta(&self, storage: &S) -> io::Result<Meta> {
+        storage.meta_at(&self.dir, &self.name)
+    }
+
+    /// Returns the places for journal and image, best first.
+    pub(crate) fn places(&self) -> impl Iterator<Item = JournalPlace> {
+        std::iter::once(JournalPlace::Beside).chain(self.state.as_ref().map(|_| JournalPlace::State))
+    }
+
+    /// Returns journal and image beside the source.
+    pub(crate) fn beside(&self) -> Sidecars<S> {
+        let mut stem = OsString::from(".");
+        if self.name.len() + ".".len() + SUFFIX_SPACE <= LONGEST_NAME {
+            stem.push(&self.name);
+        } else {
+            stem.push(hash(&self.name));
+        }
+        Sidecars::new(self.dir.clone(), &stem)
+    }
+
+    /// Opens a place, and creates the state directory if it is missing. Fails if no file can be created and
+    /// removed there.
+    pub(crate) fn prepare(&self, storage: &S, place: JournalPlace) -> io::Result<Sidecars<S>> {
+        let sidecars = match (place, &self.state) {
+            (JournalPlace::State, Some(state)) => {
+                Sidecars::new(storage.open_state(state, true)?, OsStr::new(&self.key))
+            }
+            _ => self.beside(),
         };
-        Self { journal: named(JOURNAL), image: named(IMAGE), dir, is_state }
+        storage.may_change(&sidecars.dir)?;
+        Ok(sidecars)
+    }
+
+    /// Returns journal and image in each place that exists.
+    pub(crate) fn existing(&self, storage: &S) -> Vec<Sidecars<S>> {
+        let state = self.state.as_ref().and_then(|state| storage.open_state(state, false).ok());
+        let state = state.map(|state| Sidecars::new(state, OsStr::new(&self.key)));
+        std::iter::once(self.beside()).chain(state).collect()
+    }
+
+    /// Returns the paths of the journal in all places, for messages.
+    pub(crate) fn journals(&self, storage: &S) -> Vec<PathBuf> {
+        let beside = self.beside();
+        let state = self.state.as_ref().map(|state| state.join(with(OsStr::new(&self.key), JOURNAL)));
+        std::iter::once(beside.label(storage, &beside.journal)).chain(state).collect()
+    }
+
+    /// Returns an error if no directory can hold a journal of this source, with the reason for each.
+    pub(crate) fn check_places(&self, storage: &S) -> Result<(), Error> {
+        let beside = storage.may_change(&self.dir).map_err(|error| (storage.label(&self.dir).into(), error));
+        let tried = std::iter::once(beside);
+        let tried = tried.chain(self.state.as_ref().map(|state| storage.may_use_state(state)));
+        let mut reasons = Vec::new();
+        for answer in tried {
+            let Err((dir, error)) = answer else { return Ok(()) };
+            let hint = if error.raw_os_error() == Some(libc::EPERM) { "; see lsattr -d" } else { "" };
+            reasons.push(format!("{}: {}{hint}", dir.display(), Error::from(error).message()));
+        }
+        let what = format!(
+            "can't be saved, because no file can be created and removed beside it ({})",
+            reasons.join("; ")
+        );
+        Err(Error::new(Kind::ReadOnly, what))
     }
 }
 
-/// Returns an error if no directory can hold a journal of this source, with the reason for each.
-pub(crate) fn none_usable<S: Storage>(storage: &S, places: &[SidecarPaths]) -> Option<Error> {
-    let mut reasons = Vec::new();
-    for place in places {
-        // The state directory and its parents may have to be created.
-        let dirs = place.dir.ancestors().take(if place.is_state { usize::MAX } else { 1 });
-        let looked = dirs.map(|dir| (dir, storage.may_change(dir)));
-        let found = looked
-            .into_iter()
-            .find(|(_, answer)| !answer.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::NotFound));
-        match found {
-            Some((_, Ok(()))) => return None,
-            Some((dir, Err(error))) => {
-                let hint = match error.raw_os_error() {
-                    Some(libc::EPERM) => "; see lsattr -d",
-                    _ => "",
-                };
-                reasons.push(format!("{}: {}{hint}", dir.display(), Error::from(error).message()));
-            }
-            None => reasons.push(format!("{}: it is not there", place.dir.display())),
-        }
+impl HeldSource<System> {
+    /// Returns the source that a target names, with its state directory if that may be used.
+    pub(crate) fn of(target: &SaveTarget, mountpoint: Option<&Path>) -> Result<Self, Error> {
+        let source = Self::new(&System, target.held().clone(), target.name(), target.state(mountpoint));
+        source.map_err(|error| Error::from(error).of(target.label()))
     }
-    let what = format!(
-        "can't be saved, because no file can be created and removed beside it ({})",
-        reasons.join("; ")
-    );
-    Some(Error::new(Kind::ReadOnly, what))
+}
+
+fn with(stem: &OsStr, suffix: &str) -> OsString {
+    let mut name = stem.to_owned();
+    name.push(suffix);
+    name
 }
 
 /// Room for the longest suffix: `.asdf-mount-journal.aside-1000`.
@@ -108,27 +192,24 @@ pub(crate) fn is_sidecar(name: &OsStr) -> bool {
     name.starts_with('.') && (stem.ends_with(JOURNAL) || stem.ends_with(IMAGE))
 }
 
-/// Returns names for setting aside the file at `path`, best first.
-pub(crate) fn aside(path: &Path) -> impl Iterator<Item = PathBuf> {
-    let path = path.as_os_str().to_owned();
-    (1..=MOST_ASIDE).map(move |n| {
-        let mut name = path.clone();
-        name.push(if n == 1 { ".aside".to_owned() } else { format!(".aside-{n}") });
-        PathBuf::from(name)
-    })
+/// Returns names for setting aside a file, best first.
+pub(crate) fn aside(name: &OsStr) -> impl Iterator<Item = OsString> {
+    let name = name.to_owned();
+    (1..=MOST_ASIDE)
+        .map(move |n| with(&name, &if n == 1 { ".aside".to_owned() } else { format!(".aside-{n}") }))
 }
 
-/// Returns `path` if a file has that path, and the paths to which files from `path` were set aside, up to the
-/// first unused path.
+/// Returns `name` if a file has that name, and the names to which such files were set aside, up to the first
+/// unused name.
 pub(crate) fn with_asides<E>(
-    path: &Path,
-    mut is_there: impl FnMut(&Path) -> Result<bool, E>,
-) -> Result<Vec<PathBuf>, E> {
+    name: &OsStr,
+    mut is_there: impl FnMut(&OsStr) -> Result<bool, E>,
+) -> Result<Vec<OsString>, E> {
     let mut found = Vec::new();
-    if is_there(path)? {
-        found.push(path.to_owned());
+    if is_there(name)? {
+        found.push(name.to_owned());
     }
-    for name in aside(path) {
+    for name in aside(name) {
         if !is_there(&name)? {
             break;
         }
@@ -158,7 +239,7 @@ pub(crate) fn elsewhere(error: &io::Error) -> bool {
 }
 
 /// Returns an error that gives the reason for each path that was tried.
-pub(crate) fn nowhere(what: &str, tried: &[(&Path, io::Error)]) -> Error {
+pub(crate) fn nowhere(what: &str, tried: &[(PathBuf, io::Error)]) -> Error {
     let kind = match tried.last().map(|(_, error)| error.raw_os_error()) {
         None => Kind::ReadOnly,
         // EACCES rather than a busy error: waiting for another program does not help.
@@ -190,23 +271,21 @@ mod tests {
 
     #[test]
     fn names_are_short_enough_and_differ() {
-        let place = SidecarPaths::beside(Path::new("/a/b.asdf"));
-        assert_eq!(place.journal, Path::new("/a/.b.asdf.asdf-mount-journal"));
-        assert_eq!(place.image, Path::new("/a/.b.asdf.asdf-mount-new"));
-        for path in [&place.journal, &place.image, &aside(&place.journal).nth(1).unwrap()] {
-            assert!(is_sidecar(path.file_name().unwrap()), "{path:?}");
+        let dir = System.hold(Path::new("/")).unwrap();
+        let source = |name: &str| HeldSource::new(&System, dir.clone(), OsStr::new(name), None).unwrap();
+        let place = source("b.asdf").beside();
+        assert_eq!(place.journal, ".b.asdf.asdf-mount-journal");
+        assert_eq!(place.image, ".b.asdf.asdf-mount-new");
+        for name in [&place.journal, &place.image, &aside(&place.journal).nth(1).unwrap()] {
+            assert!(is_sidecar(name), "{name:?}");
         }
         for name in ["b.asdf", ".b.asdf", "b.asdf-mount-new", ".b.asdf-mount-newer"] {
             assert!(!is_sidecar(OsStr::new(name)), "{name}");
         }
-        let long = |last: &str| SidecarPaths::beside(Path::new(&format!("/a/{}{last}", "x".repeat(250))));
-        assert_ne!(long("y").journal, long("z").journal);
-        let last = aside(&long("y").journal).last().unwrap();
-        assert!(last.file_name().unwrap().len() <= LONGEST_NAME);
-        let state = Path::new("/s");
-        assert_ne!(
-            SidecarPaths::in_state(Path::new("/a/b"), state).journal,
-            SidecarPaths::in_state(Path::new("/a/c"), state).journal
-        );
+        let long = |last: &str| source(&format!("{}{last}", "x".repeat(250)));
+        assert_ne!(long("y").beside().journal, long("z").beside().journal);
+        let last = aside(&long("y").beside().journal).last().unwrap();
+        assert!(last.len() <= LONGEST_NAME);
+        assert_ne!(source("b").key, source("c").key);
     }
 }

@@ -7,16 +7,15 @@ use std::time::Duration;
 use rustix::fs::FlockOperation;
 
 use super::journal::exists;
-use super::locked::places;
 use super::mark;
 use super::opened::open_locked;
-use super::recover::{self, is_left_in, recover};
+use super::recover::{self, is_left, recover};
 use super::session::Session;
-use super::sidecar;
-use crate::error::{Error, Result};
+use super::sidecar::{self, HeldSource};
+use crate::error::Result;
 use crate::format::editor::{EditContext, EditSupport, Editor, SaveTarget};
 use crate::format::recovery::{Condition, Recovered};
-use crate::source::storage::{Storage, System};
+use crate::source::storage::System;
 
 /// The number of times that a half-saved file is looked at again while another program seems to be saving it,
 /// and the pause between them.
@@ -37,55 +36,56 @@ impl EditSupport for Support {
     }
 
     fn is_interrupted(&self, target: &SaveTarget, mountpoint: Option<&Path>) -> Result<bool> {
-        let (path, state) = target.paths(mountpoint)?;
-        Ok(is_interrupted(&path, state.as_deref()))
+        Ok(is_interrupted(&HeldSource::of(target, mountpoint)?))
     }
 
     fn recover(&self, target: &SaveTarget, mountpoint: Option<&Path>) -> Result<Recovered> {
-        let (path, state) = target.paths(mountpoint)?;
-        let places = places(&path, state.as_deref());
-        let opened = open_locked(&System, &path, state.as_deref())?;
-        recover(&System, &opened.file, &places).map_err(|error| error.of(&path))
+        let source = HeldSource::of(target, mountpoint)?;
+        let opened = open_locked(&System, &source)?;
+        recover(&System, &opened.file, &source).map_err(|error| error.of(target.label()))
     }
 
     fn condition(&self, target: &SaveTarget, mountpoint: Option<&Path>) -> Result<Condition> {
-        let (path, state) = target.paths(mountpoint)?;
-        condition(&path, state.as_deref())
+        condition(&HeldSource::of(target, mountpoint)?).map_err(|error| error.of(target.label()))
     }
 }
 
-/// True if a save of the file at `path` seems interrupted or in progress. `path` is absolute and without
-/// links.
-fn is_interrupted(path: &Path, state: Option<&Path>) -> bool {
-    places(path, state).iter().any(|place| is_left_in(&System, place, path)) || is_marked(path)
+/// True if a save of the source seems interrupted or in progress.
+fn is_interrupted(source: &HeldSource<System>) -> bool {
+    is_left(&System, source) || is_marked(source)
 }
 
-/// True if the file has the mark of an unfinished save. False if the file can't be read: such a file is not
-/// shown in any case.
-fn is_marked(path: &Path) -> bool {
-    System.open(path, false).is_ok_and(|file| mark::is_marked(&System, &file).unwrap_or(false))
+/// True if the source has the mark of an unfinished save. False if it can't be read: such a file is not shown
+/// in any case.
+fn is_marked(source: &HeldSource<System>) -> bool {
+    source.open(&System, false).is_ok_and(|file| mark::is_marked(&System, &file).unwrap_or(false))
 }
 
-/// Returns whether the file is one version or half-saved. Waits a while for a save by another program.
-fn condition(path: &Path, state: Option<&Path>) -> Result<Condition> {
-    let places = places(path, state);
-    let lies = |path: &Path| exists(&System, path).unwrap_or(true);
+/// True if there may be a journal of the source. A journal of any user may be evidence of an interrupted save.
+fn has_journal(source: &HeldSource<System>) -> bool {
+    source
+        .existing(&System)
+        .iter()
+        .any(|place| place.journals().any(|journal| exists(&System, &place.dir, &journal).unwrap_or(true)))
+}
+
+/// Returns whether the source is one version or half-saved. Waits a while for a save by another program.
+fn condition(source: &HeldSource<System>) -> Result<Condition> {
     let mut attempts = 0..SAVE_ATTEMPTS;
     loop {
-        // A journal of any user may be evidence of an interrupted save.
-        if !places.iter().any(|place| place.journals().any(|journal| lies(&journal))) && !is_marked(path) {
+        if !has_journal(source) && !is_marked(source) {
             return Ok(Condition::Whole);
         }
-        let file = System.open(path, false).map_err(|error| Error::from(error).of(path))?;
+        let file = source.open(&System, false)?;
         // A program that holds the lock may be saving, or will recover the file.
         let shared = rustix::fs::flock(&file, FlockOperation::NonBlockingLockShared);
         let is_written = shared == Err(rustix::io::Errno::WOULDBLOCK);
-        match recover::condition(&System, &file, &places) {
+        match recover::condition(&System, &file, source) {
             Ok(Condition::Halfway(_)) | Err(_) if is_written && attempts.next().is_some() => {
                 drop(file);
                 std::thread::sleep(SAVE_PAUSE);
             }
-            condition => return condition.map_err(|error| error.of(path)),
+            condition => return condition,
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use super::apply::{Done, SaveJob, Stopped};
 use super::index::{Indexed, Tail};
@@ -10,8 +10,8 @@ use super::layout::{Layout, version};
 use super::lock;
 use super::opened::{check_rights, open_locked};
 use super::plan::PlannedChange;
-use super::recover::{is_left_in, recover};
-use super::sidecar::SidecarPaths;
+use super::recover::{is_left, recover};
+use super::sidecar::HeldSource;
 use super::{Applied, SaveOptions, tail};
 use crate::error::{Error, Kind, Result};
 use crate::format::editor::{DeviceLimits, TextVersion};
@@ -30,9 +30,7 @@ const ATTEMPTS: usize = 8;
 #[derive(Debug)]
 pub struct Target<S: Storage = System> {
     pub(super) storage: S,
-    pub(super) path: PathBuf,
-    pub(super) state: Option<PathBuf>,
-    pub(super) places: Vec<SidecarPaths>,
+    pub(super) held: HeldSource<S>,
     pub(super) file: S::File,
     /// The descriptor that holds the lock, open for reading only; `None` if that is `file`.
     pub(super) lock: Option<S::File>,
@@ -61,9 +59,14 @@ pub struct NewHead<'t> {
 }
 
 impl<S: Storage> Target<S> {
-    /// Returns the file's path, absolute and without links.
-    pub fn path(&self) -> &Path {
-        &self.path
+    /// Returns the path at which the file is now, for messages.
+    pub fn label(&self) -> PathBuf {
+        self.held.label(&self.storage)
+    }
+
+    /// Opens the file that has the name now.
+    pub(super) fn open_named(&self, write: bool) -> io::Result<S::File> {
+        self.held.open(&self.storage, write)
     }
 
     /// Returns the file's layout as of the last reading or saving.
@@ -86,13 +89,13 @@ impl<S: Storage> Target<S> {
     /// they show nothing, so the answer is false.
     pub fn is_untouched(&self) -> bool {
         !self.storage.is_remote(&self.file)
-            && self.storage.meta_at(&self.path).is_ok_and(|meta| meta.identity == self.layout.identity)
+            && self.held.meta(&self.storage).is_ok_and(|meta| meta.identity == self.layout.identity)
     }
 
     /// True if the tree on disk is still the one that was read or saved last. Reads the tree.
     pub fn is_current(&mut self) -> Result<bool> {
         let known = self.layout.head;
-        let layout = self.read_again().map_err(|error| error.of(&self.path))?;
+        let layout = self.read_again().map_err(|error| error.of(self.label()))?;
         Ok(layout.is_none_or(|layout| layout.head == known))
     }
 
@@ -107,7 +110,7 @@ impl<S: Storage> Target<S> {
 
     /// Accepts the file as it is now: the next save replaces this tree.
     pub fn reload(&mut self) -> Result<&Layout> {
-        if let Some(layout) = self.read_again().map_err(|error| error.of(&self.path))? {
+        if let Some(layout) = self.read_again().map_err(|error| error.of(self.label()))? {
             self.layout = layout;
         }
         Ok(&self.layout)
@@ -137,7 +140,7 @@ impl<S: Storage> Target<S> {
         options: &SaveOptions,
         readers: &mut dyn Readers,
     ) -> Result<Applied> {
-        self.save_head(new, options, readers).map_err(|error| error.of(&self.path))
+        self.save_head(new, options, readers).map_err(|error| error.of(self.label()))
     }
 
     fn save_head(
@@ -210,13 +213,13 @@ impl<S: Storage> Target<S> {
     ///
     /// The reason why the file still can't be settled. The file stays as it is.
     pub fn settle(&mut self) -> Result<()> {
-        self.recover_again().map_err(|error| error.of(&self.path))
+        self.recover_again().map_err(|error| error.of(self.label()))
     }
 
     /// Makes the last rename durable, if that failed before.
     fn make_sure(&mut self) -> Result<()> {
-        if let (true, Some(dir)) = (self.rename_unsynced, self.path.parent()) {
-            self.storage.sync_dir(dir)?;
+        if self.rename_unsynced {
+            self.storage.sync_dir(&self.held.dir)?;
             self.rename_unsynced = false;
         }
         Ok(())
@@ -224,16 +227,16 @@ impl<S: Storage> Target<S> {
 
     /// Settles a save of this process that could be neither finished nor undone, and removes its files.
     fn recover_again(&mut self) -> Result<()> {
-        if self.places.iter().any(|place| is_left_in(&self.storage, place, &self.path)) {
-            self.recovered = recover(&self.storage, &self.file, &self.places)?;
+        if is_left(&self.storage, &self.held) {
+            self.recovered = recover(&self.storage, &self.file, &self.held)?;
             // The file is now the old or the new one. Both are known to this process, so this is no conflict.
-            self.layout = Layout::read(&self.storage, &self.file, &self.path)?;
+            self.layout = Layout::read(&self.storage, &self.file, &self.label())?;
         }
         Ok(())
     }
 
     fn open_anew(&mut self) -> Result<()> {
-        let opened = open_locked(&self.storage, &self.path, self.state.as_deref())?;
+        let opened = open_locked(&self.storage, &self.held)?;
         check_rights(&self.storage, &opened.file, self.rights)?;
         (self.file, self.lock, self.lock_trouble) = (opened.file, opened.lock, opened.lock_trouble);
         self.reads_only = false;
@@ -249,30 +252,31 @@ impl<S: Storage> Target<S> {
         readers: &mut dyn Readers,
     ) -> Result<Option<Applied>> {
         let links = self.storage.meta(&self.file)?.links;
-        let (storage, places) = (self.storage.clone(), self.places.clone());
+        let (storage, held) = (self.storage.clone(), self.held.clone());
         let (mut reasons, mut too_large) = (Vec::new(), false);
-        let (path, file, limits) = (&self.path, &self.file, &self.limits);
-        let (source, (syncs, journal_stays)) = (change.identity.into(), Default::default());
-        let job = SaveJob {
-            storage: &storage,
-            path,
-            file,
-            places: &places,
-            change,
-            source,
-            limits,
-            leased: self.reads_only,
-            readers: RefCell::new(readers),
-            syncs,
-            journal_stays,
-        };
+        let mut fsyncs = 0;
         for plan in change.plans(links, options) {
+            self.lease_for(plan, change)?;
+            let job = SaveJob {
+                storage: &storage,
+                held: &held,
+                file: &self.file,
+                change,
+                source: change.identity.into(),
+                limits: &self.limits,
+                leased: self.reads_only,
+                readers: RefCell::new(&mut *readers),
+                syncs: fsyncs.into(),
+                journal_stays: false.into(),
+            };
             let done = job.run(plan);
-            let fsyncs = job.syncs.get();
+            fsyncs = job.syncs.get();
             match done {
                 Ok(done) => {
                     let trouble = match done {
                         Done::NewFile(new, trouble) => {
+                            // A stream's new file is leased, too, and open for reading only.
+                            self.reads_only &= change.streamed;
                             (self.file, self.lock, self.rename_unsynced) =
                                 (new.file, new.lock, trouble.is_some());
                             trouble
@@ -292,7 +296,7 @@ impl<S: Storage> Target<S> {
                     too_large |= why.errno() == libc::EFBIG;
                     reasons.push(format!("{}: {why}", plan.word()));
                 }
-                Err(Stopped::SourceChanged) => return Ok(None),
+                Err(Stopped::SourceChanged | Stopped::Overwritten) => return Ok(None),
                 Err(Stopped::Failed(error)) => {
                     // Even an undone save has changed the file's modification time, so the next save must
                     // read the layout anew.
@@ -338,7 +342,7 @@ impl<S: Storage> Target<S> {
         if self.storage.is_remote(&self.file) && !self.reads_only {
             self.open_by_name()?;
         }
-        let named = self.storage.meta_at(&self.path).map_err(gone)?;
+        let named = self.held.meta(&self.storage).map_err(gone)?;
         if !named.identity.same_file(&self.storage.meta(&self.file)?.identity) {
             // Another file has the name. It has to be locked and written instead.
             self.open_anew()?;
@@ -348,7 +352,7 @@ impl<S: Storage> Target<S> {
         {
             return Ok(None);
         }
-        Layout::read(&self.storage, &self.file, &self.path).map(Some)
+        Layout::read(&self.storage, &self.file, &self.label()).map(Some)
     }
 }
 

@@ -4,16 +4,13 @@
 //! source, so that nothing in the directory changes.
 
 use std::fs::File;
-use std::path::Path;
-
-use rustix::fs::{Mode, OFlags};
 
 use super::apply::cannot;
 use super::plan::{GRAIN, PlannedChange};
 use super::{SaveOptions, SavePlan, Target};
 use crate::error::Result;
 use crate::format::editor::TextVersion;
-use crate::source::storage::{Storage, System};
+use crate::source::storage::{HeldDir, Storage, System};
 
 impl Target<System> {
     /// Returns the first way that the file system supports; `None` if the file has this text already. A save
@@ -25,16 +22,17 @@ impl Target<System> {
         if TextVersion::of_bytes(text) == self.layout.head {
             return Ok(None);
         }
-        let change = PlannedChange::new(&self.layout, text, options).map_err(|error| error.of(&self.path))?;
+        let change =
+            PlannedChange::new(&self.layout, text, options).map_err(|error| error.of(self.label()))?;
         let plans = change.plans(self.storage.meta(&self.file)?.links, options);
-        let dir = self.path.parent().unwrap_or(Path::new("."));
+        let dir = &self.held.dir;
         let last = plans.last().copied();
         Ok(plans.into_iter().find(|plan| supports(dir, *plan)).or(last))
     }
 }
 
 /// True unless the file system of a directory is known not to support a plan.
-fn supports(dir: &Path, plan: SavePlan) -> bool {
+fn supports(dir: &HeldDir, plan: SavePlan) -> bool {
     let tried = match plan {
         SavePlan::Clone => unnamed(dir)
             .and_then(|from| Ok((from, unnamed(dir)?)))
@@ -46,12 +44,9 @@ fn supports(dir: &Path, plan: SavePlan) -> bool {
 }
 
 /// Creates a file without a name, of two pages.
-fn unnamed(dir: &Path) -> std::io::Result<File> {
-    let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
+fn unnamed(dir: &HeldDir) -> std::io::Result<File> {
     // If the file system has no unnamed files, nothing is known about its other abilities.
-    let file = rustix::fs::open(dir, flags, Mode::RUSR | Mode::WUSR)
-        .map_err(|_| std::io::Error::other("unknown"))?;
-    let file = File::from(file);
+    let file = dir.unnamed().map_err(|_| std::io::Error::other("unknown"))?;
     System.write_at(&file, 0, &vec![0; 2 * GRAIN as usize])?;
     Ok(file)
 }

@@ -49,8 +49,16 @@ impl<S: Storage> SaveJob<'_, S> {
         done
     }
 
-    /// Makes the source the new file. Readers can tell these writes from those of another program, but not
-    /// while the writes go on, so the sync is left out where it changes no time of the file.
+    /// Writes the mark of an unfinished save.
+    pub(super) fn mark_announced(&self) -> std::io::Result<()> {
+        let mut done = Ok(());
+        let mut write = || done = self.storage.write_at(self.file, 0, &MARK);
+        self.readers.borrow_mut().write(self.change.identity, &mut write);
+        done
+    }
+
+    /// Makes the source the new file, durably only where a sync changes the times of the file. Readers can tell
+    /// these writes from those of another program, but not while the writes go on.
     pub(super) fn overwrite_announced(&self, settling: &Settling<'_, S>) -> std::io::Result<()> {
         let is_remote = self.storage.is_remote(self.file);
         let mut done = Ok(());
@@ -58,8 +66,7 @@ impl<S: Storage> SaveJob<'_, S> {
             done = if is_remote { settling.write(SaveSide::New) } else { settling.overwrite(SaveSide::New) };
         };
         self.readers.borrow_mut().write(self.change.identity, &mut write);
-        done?;
-        if is_remote { Ok(()) } else { settling.sync() }
+        done
     }
 
     /// Makes the source the old file again. `inserted` is true if its bytes have moved.

@@ -1,5 +1,7 @@
 //! Changes the source itself after the journal is durable.
 
+use std::path::{Path, PathBuf};
+
 use super::ranges::{View, differing};
 use super::{PIECE, SaveJob, Stopped, unsuited, unsuited_or_failed};
 use crate::error::{Error, Kind};
@@ -8,9 +10,9 @@ use crate::format::asdf::edit::journal::{DIGEST, Header, Journal, Method, Range,
 use crate::format::asdf::edit::layout::version;
 use crate::format::asdf::edit::mark;
 use crate::format::asdf::edit::recover::check_believed;
-use crate::format::asdf::edit::settle::Settling;
-use crate::format::asdf::edit::sidecar::{SidecarPaths, elsewhere, nowhere};
-use crate::source::storage::{Extent, Extents, Storage};
+use crate::format::asdf::edit::settle::{Settling, SourceState};
+use crate::format::asdf::edit::sidecar::{JournalPlace, Sidecars, elsewhere, nowhere};
+use crate::source::storage::{Extent, Extents, Noticed, Storage, Watch};
 use crate::source::{Identity, Moved};
 
 /// The least free space for overwriting on a copy-on-write file system: with less it may run out of room for
@@ -30,8 +32,8 @@ impl<S: Storage> SaveJob<'_, S> {
         if self.is_short_of_room(bytes.saturating_mul(4)) {
             return self.rewrite();
         }
-        let (place, journal) = self.write_journal(Method::InPlace, None, &[])?;
-        self.carry_out(place, journal)
+        let (sidecars, journal) = self.write_journal(Method::InPlace, &[])?;
+        self.carry_out(&sidecars, journal, None)
     }
 
     /// True if overwriting this many bytes of the source, or undoing that, may fail for lack of space.
@@ -56,26 +58,26 @@ impl<S: Storage> SaveJob<'_, S> {
         if !extents.iter().any(|extent| (extent.logical..extent.logical + extent.len).contains(&at)) {
             return Err(unsuited("the first block has no extent on the disk"));
         }
-        let (place, journal) = self.write_journal(Method::Insert, None, &extents)?;
-        self.carry_out(place, journal)
+        let (sidecars, journal) = self.write_journal(Method::Insert, &extents)?;
+        self.carry_out(&sidecars, journal, None)
     }
 
     /// Writes an image of the new file, then writes the source anew from it.
     pub(super) fn rewrite(&self) -> Result<(), Stopped> {
         let mut tried = Vec::new();
-        for place in self.places {
+        for place in self.held.places() {
             match self.make_image(place) {
-                Ok(image) => {
-                    let done = self.rewrite_from(place, &image);
+                Ok((sidecars, image)) => {
+                    let done = self.rewrite_from(&sidecars, &image);
                     let unfinished =
                         matches!(&done, Err(Stopped::Failed(error)) if error.kind() == Kind::Unfinished);
                     if !unfinished && !self.journal_stays.get() {
                         // Removes the image, as no recovery will need it.
-                        let _ = self.storage.unlink(&place.image);
+                        let _ = self.storage.unlink(&sidecars.dir, &sidecars.image);
                     }
                     return done;
                 }
-                Err(error) if elsewhere(&error) => tried.push((&*place.image, error)),
+                Err(error) if elsewhere(&error) => tried.push((self.label(place), error)),
                 Err(error) => return Err(error.into()),
             }
         }
@@ -85,9 +87,17 @@ impl<S: Storage> SaveJob<'_, S> {
         })
     }
 
-    fn make_image(&self, place: &SidecarPaths) -> std::io::Result<S::File> {
-        self.prepare(place)?;
-        let file = self.create_image(place)?;
+    /// Returns the path of a place, for messages.
+    fn label(&self, place: JournalPlace) -> PathBuf {
+        match (place, &self.held.state) {
+            (JournalPlace::State, Some(state)) => state.clone(),
+            _ => self.storage.label(&self.held.dir).into(),
+        }
+    }
+
+    fn make_image(&self, place: JournalPlace) -> std::io::Result<(Sidecars<S>, S::File)> {
+        let sidecars = self.held.prepare(self.storage, place)?;
+        let file = self.create_image(&sidecars)?;
         // If the image does not share its bytes with the source, they have to be overwritten in the source.
         let is_short = self.is_short_of_room(self.change.new_size().saturating_mul(2));
         let device = self.change.identity.device;
@@ -107,26 +117,46 @@ impl<S: Storage> SaveJob<'_, S> {
             _ => Err(std::io::Error::from_raw_os_error(libc::EOPNOTSUPP)),
         };
         match answer {
-            Ok(()) => Ok(file),
+            Ok(()) => Ok((sidecars, file)),
             Err(error) => {
-                let _ = self.storage.unlink(&place.image);
+                let _ = self.storage.unlink(&sidecars.dir, &sidecars.image);
                 Err(error)
             }
         }
     }
 
-    fn rewrite_from(&self, place: &SidecarPaths, image: &S::File) -> Result<(), Stopped> {
-        let (place, journal) = self.write_journal(Method::Image, Some((place, image)), &[])?;
-        self.carry_out_with(place, journal, Some(image))
+    fn rewrite_from(&self, sidecars: &Sidecars<S>, image: &S::File) -> Result<(), Stopped> {
+        let header = self.header(Method::Image, Some(image))?;
+        // The journal lies in the same directory as its image.
+        let journal = self.write_journal_in(sidecars, header, &[]).map_err(|error| {
+            if elsewhere(&error) {
+                let tried = [(sidecars.label(self.storage, &sidecars.journal), error)];
+                Stopped::Failed(nowhere("the journal can't be written", &tried))
+            } else {
+                error.into()
+            }
+        })?;
+        self.carry_out(sidecars, journal, Some(image))
     }
 
-    /// Writes the journal, and makes it and its name durable.
-    fn write_journal(
-        &self,
-        way: Method,
-        image: Option<(&SidecarPaths, &S::File)>,
-        extents: &[Extent],
-    ) -> Result<(&SidecarPaths, Journal<S>), Stopped> {
+    /// Writes the journal in the first place that can hold it, and makes it and its name durable.
+    fn write_journal(&self, way: Method, extents: &[Extent]) -> Result<(Sidecars<S>, Journal<S>), Stopped> {
+        let header = self.header(way, None)?;
+        let mut tried = Vec::new();
+        for place in self.held.places() {
+            let written = self.held.prepare(self.storage, place).and_then(|sidecars| {
+                self.write_journal_in(&sidecars, header, extents).map(|journal| (sidecars, journal))
+            });
+            match written {
+                Err(error) if elsewhere(&error) => tried.push((self.label(place), error)),
+                answer => return Ok(answer?),
+            }
+        }
+        Err(Stopped::Failed(nowhere("the journal can't be written", &tried)))
+    }
+
+    /// Returns the header of a journal. `image` is the image from which the source will be written.
+    fn header(&self, way: Method, image: Option<&S::File>) -> std::io::Result<Header> {
         let change = self.change;
         let inserts = way == Method::Insert;
         // A refused insertion may have changed the file's time since the change was planned.
@@ -145,46 +175,35 @@ impl<S: Storage> SaveJob<'_, S> {
             image_size: 0,
             image_digest: [0; DIGEST],
         };
-        if let Some((_, image)) = image {
+        if let Some(image) = image {
             header.image_size = self.storage.meta(image)?.identity.size;
             header.image_digest = header.digest_image(self.storage, image)?;
         }
-        let mut tried = Vec::new();
-        // The journal lies in the same directory as its image.
-        for place in self.places.iter().filter(|place| image.is_none_or(|(beside, _)| *place == beside)) {
-            match self.write_journal_in(place, &header, extents) {
-                Ok((file, (ranges, rest))) => {
-                    let (extents, rest) = (extents.to_vec(), Some(rest));
-                    return Ok((place, Journal { file, header, extents, ranges, rest }));
-                }
-                Err(error) if elsewhere(&error) => tried.push((&*place.journal, error)),
-                Err(error) => return Err(error.into()),
-            }
-        }
-        Err(Stopped::Failed(nowhere("the journal can't be written", &tried)))
+        Ok(header)
     }
 
     fn write_journal_in(
         &self,
-        place: &SidecarPaths,
-        header: &Header,
+        sidecars: &Sidecars<S>,
+        header: Header,
         extents: &[Extent],
-    ) -> std::io::Result<(S::File, Written)> {
-        self.prepare(place)?;
-        let file = self.storage.create(&place.journal)?;
+    ) -> std::io::Result<Journal<S>> {
+        let file = self.storage.create(&sidecars.dir, &sidecars.journal)?;
         let written = self
-            .write_records(Writer::new(self.storage, &file, header), header, extents)
+            .write_records(Writer::new(self.storage, &file, &header), &header, extents)
             // The journal and its name may become durable in any order, because the source is changed only
             // after both are.
-            .and_then(|ranges| self.sync_with_dir(&file, &place.dir).map(|()| ranges))
-            .and_then(|ranges| check_believed(self.storage, &place.journal, self.file).map(|()| ranges));
+            .and_then(|written| self.sync_with_dir(&file, &sidecars.dir).map(|()| written))
+            .and_then(|written| check_believed(self.storage, &file, self.file).map(|()| written));
         match written {
-            Ok(ranges) => Ok((file, ranges)),
+            Ok((ranges, rest)) => {
+                Ok(Journal { file, header, extents: extents.to_vec(), ranges, rest: Some(rest) })
+            }
             Err(error) => {
                 // The source is unchanged, so an unfinished journal is harmless. But if the next place
                 // succeeds, this journal's name must not reappear after a crash.
-                if self.storage.unlink(&place.journal).is_ok() {
-                    let _ = self.storage.sync_dir(&place.dir);
+                if self.storage.unlink(&sidecars.dir, &sidecars.journal).is_ok() {
+                    let _ = self.storage.sync_dir(&sidecars.dir);
                 }
                 Err(error)
             }
@@ -236,79 +255,131 @@ impl<S: Storage> SaveJob<'_, S> {
         Err(unsuited_or_failed(error))
     }
 
-    /// Makes sure that files in a place can be created and removed again.
-    pub(super) fn prepare(&self, place: &SidecarPaths) -> std::io::Result<()> {
-        if place.is_state {
-            let is_new = self.storage.meta_at(&place.dir).is_err();
-            self.storage.create_dir(&place.dir)?;
-            if let Some(above) = place.dir.parent().filter(|_| is_new) {
-                self.sync_dir(above)?;
-            }
-        }
-        self.storage.may_change(&place.dir)
-    }
-
-    fn carry_out(&self, place: &SidecarPaths, journal: Journal<S>) -> Result<(), Stopped> {
-        self.carry_out_with(place, journal, None)
-    }
-
     /// Carries out the change in the journal, and undoes it if that fails.
-    fn carry_out_with(
+    fn carry_out(
         &self,
-        place: &SidecarPaths,
+        sidecars: &Sidecars<S>,
         journal: Journal<S>,
         image: Option<&S::File>,
     ) -> Result<(), Stopped> {
-        let done = self.check_unchanged();
-        let nothing_done = done.is_err();
+        let watch = if self.storage.is_remote(self.file) { None } else { self.storage.watch(self.file) };
+        let noticed = || watch.as_ref().map(Watch::noticed).unwrap_or_default();
         let settling = Settling::new(self.storage, self.file, &journal, image);
         let mut inserted = false;
-        let done = done.and_then(|()| {
+        let mut done = self.check_unchanged();
+        let nothing_done = done.is_err();
+        if done.is_ok() {
             self.announce(&journal, image);
-            if journal.header.way == Method::Insert {
-                self.insert_announced(&journal.header, &settling)?;
-                inserted = true;
-                // Makes the insertion durable first. After a crash, an incomplete insertion then means that
-                // nothing else was written.
-                self.sync(self.file)?;
+            done = self.write_source(&settling, &journal, &noticed, &mut inserted);
+        }
+        match done {
+            Ok(()) | Err(Stopped::SourceChanged) => {}
+            Err(_) if nothing_done => {}
+            Err(Stopped::Overwritten) => {
+                let (file, shift) = (self.change.identity, journal.header.shift);
+                self.readers.borrow_mut().image_written(file, shift, Moved::Unknown);
+                return Err(overwritten(&self.journal_label(sidecars)));
             }
-            self.overwrite_announced(&settling)?;
-            self.readers.borrow_mut().image_written(self.change.identity, journal.header.shift, Moved::Yes);
-            Ok(())
-        });
-        let stopped = match done {
-            // A change by another program is not ours to undo.
-            Ok(()) | Err(Stopped::SourceChanged) => done,
-            Err(_) if nothing_done => done,
             Err(stopped) => match self.undo_announced(&settling, &journal.header, inserted) {
-                Ok(()) => Err(stopped),
-                Err(undoing) => return Err(unfinished(place, &stopped, &undoing)),
+                Ok(()) => done = Err(stopped),
+                Err(undoing) => return Err(unfinished(&self.journal_label(sidecars), &stopped, &undoing)),
             },
-        };
+        }
         self.syncs.set(self.syncs.get() + settling.syncs());
         // If the journal's name stays or reappears after a crash, recovery finds that the save is complete.
-        let removed = self.storage.unlink(&place.journal).and_then(|()| match image {
+        let removed = self.storage.unlink(&sidecars.dir, &sidecars.journal).and_then(|()| match image {
             // The image must not be removed before the removal of the journal is durable.
-            Some(_) => self.sync_dir(&place.dir),
+            Some(_) => self.sync_dir(&sidecars.dir),
             None => Ok(()),
         });
         self.journal_stays.set(removed.is_err());
         self.storage.close(journal.file);
-        stopped
+        done
+    }
+
+    /// Writes the source by its journal. `noticed` returns the changes since its last call; a write of this
+    /// program is among them, its close is not.
+    fn write_source(
+        &self,
+        settling: &Settling<'_, S>,
+        journal: &Journal<S>,
+        noticed: &dyn Fn() -> Noticed,
+        inserted: &mut bool,
+    ) -> Result<(), Stopped> {
+        if noticed().written {
+            return Err(Stopped::SourceChanged);
+        }
+        if journal.header.way == Method::Insert {
+            self.insert_announced(&journal.header, settling)?;
+            *inserted = true;
+            if journal.header.insert_at == 0 {
+                // The file begins with the inserted hole now. With the mark, a copy of it is recognised. After a
+                // crash, the mark can't be there without the insertion, because it lies in its hole.
+                self.mark_announced()?;
+            }
+            if noticed().closed {
+                return Err(Stopped::Overwritten);
+            }
+            // Makes the insertion durable first. After a crash, an incomplete insertion then means that
+            // nothing but the mark was written.
+            self.sync(self.file)?;
+            if noticed().written || !settling.is_inserted().map_err(Stopped::Failed)? {
+                return Err(Stopped::Overwritten);
+            }
+        }
+        if !settling.has_old_size()? {
+            return Err(Stopped::Overwritten);
+        }
+        self.overwrite_announced(settling)?;
+        let closed = noticed().closed;
+        if !self.storage.is_remote(self.file) {
+            settling.sync()?;
+        }
+        if closed || noticed().written || !self.is_as_written(settling)? {
+            return Err(Stopped::Overwritten);
+        }
+        self.readers.borrow_mut().image_written(self.change.identity, journal.header.shift, Moved::Yes);
+        Ok(())
+    }
+
+    /// True if the source has the bytes that the save wrote, and those of the head that it left unchanged.
+    /// Where other machines write, the caller reads the file back.
+    fn is_as_written(&self, settling: &Settling<'_, S>) -> Result<bool, Stopped> {
+        if self.storage.is_remote(self.file) {
+            return Ok(true);
+        }
+        let state = settling.source_state().map_err(Stopped::Failed)?;
+        Ok(state == SourceState::New && settling.has_rest().map_err(Stopped::Failed)?)
+    }
+
+    fn journal_label(&self, sidecars: &Sidecars<S>) -> PathBuf {
+        sidecars.label(self.storage, &sidecars.journal)
     }
 }
 
-fn unfinished(place: &SidecarPaths, stopped: &Stopped, undoing: &Error) -> Stopped {
+fn unfinished(journal: &Path, stopped: &Stopped, undoing: &Error) -> Stopped {
     let why = match stopped {
         Stopped::Failed(error) | Stopped::Unsuited(error) => error.to_string(),
-        Stopped::SourceChanged => "it was changed by another program".to_owned(),
+        Stopped::SourceChanged | Stopped::Overwritten => "it was changed by another program".to_owned(),
     };
     Stopped::Failed(Error::new(
         Kind::Unfinished,
         format!(
             "{why}; and it could not be undone ({undoing}): the journal {} is kept, and the next mount or \
              asdf-mount --recover will finish or undo the save",
-            place.journal.display()
+            journal.display()
+        ),
+    ))
+}
+
+fn overwritten(journal: &Path) -> Stopped {
+    Stopped::Failed(Error::new(
+        Kind::Unfinished,
+        format!(
+            "not saved: another program wrote to the file during the save, and the file may be a mixture of \
+             both. The journal {}, which has the old and the new bytes of the tree, is kept. If the file is \
+             right as it is, remove the journal; else restore the file from a backup",
+            journal.display()
         ),
     ))
 }

@@ -6,7 +6,7 @@ use super::{Done, NewFile, PIECE, SaveJob, Stopped, unsuited_or_failed};
 use crate::format::asdf::edit::SavePlan;
 use crate::format::asdf::edit::opened::lock_apart;
 use crate::format::asdf::edit::plan::GRAIN;
-use crate::format::asdf::edit::sidecar::SidecarPaths;
+use crate::format::asdf::edit::sidecar::{JournalPlace, Sidecars};
 use crate::source::storage::Storage;
 
 /// Bytes copied at once, a multiple of [`GRAIN`].
@@ -16,25 +16,19 @@ impl<S: Storage> SaveJob<'_, S> {
     /// Writes the new file and puts it in the source's place.
     pub(super) fn replace(&self, clone: bool) -> Result<Done<S::File>, Stopped> {
         // A rename works within one directory only.
-        let place = self.places.iter().find(|place| !place.is_state);
-        let Some(place) = place else {
-            return Err(Stopped::Unsuited(crate::Error::new(
-                crate::Kind::Refused,
-                "no file can be made beside it",
-            )));
-        };
-        let file = self.prepare(place).and_then(|()| self.create_image(place)).map_err(unsuited_or_failed)?;
-        match self.write_and_rename(place, file, clone) {
+        let sidecars = self.held.prepare(self.storage, JournalPlace::Beside).map_err(unsuited_or_failed)?;
+        let file = self.create_image(&sidecars).map_err(unsuited_or_failed)?;
+        match self.write_and_rename(&sidecars, file, clone) {
             Ok(file) => {
                 // The new file is in place and complete, but its name may not survive a crash.
-                let trouble = self.sync_dir(&place.dir).err().map(|error| {
+                let trouble = self.sync_dir(&sidecars.dir).err().map(|error| {
                     crate::Error::from(error).within("the new file is in place, but may not survive a crash")
                 });
                 Ok(Done::NewFile(file, trouble))
             }
             Err(stopped) => {
                 // The save has already failed. The next recovery removes a file that stays.
-                let _ = self.storage.unlink(&place.image);
+                let _ = self.storage.unlink(&sidecars.dir, &sidecars.image);
                 Err(stopped)
             }
         }
@@ -42,11 +36,11 @@ impl<S: Storage> SaveJob<'_, S> {
 
     /// Creates the new file. A file that an earlier plan could not remove is no longer in use, and is
     /// replaced.
-    pub(super) fn create_image(&self, place: &SidecarPaths) -> std::io::Result<S::File> {
-        match self.storage.create(&place.image) {
+    pub(super) fn create_image(&self, sidecars: &Sidecars<S>) -> std::io::Result<S::File> {
+        match self.storage.create(&sidecars.dir, &sidecars.image) {
             Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
-                self.storage.unlink(&place.image)?;
-                self.storage.create(&place.image)
+                self.storage.unlink(&sidecars.dir, &sidecars.image)?;
+                self.storage.create(&sidecars.dir, &sidecars.image)
             }
             answer => answer,
         }
@@ -54,7 +48,7 @@ impl<S: Storage> SaveJob<'_, S> {
 
     fn write_and_rename(
         &self,
-        place: &SidecarPaths,
+        sidecars: &Sidecars<S>,
         file: S::File,
         clone: bool,
     ) -> Result<NewFile<S::File>, Stopped> {
@@ -62,7 +56,8 @@ impl<S: Storage> SaveJob<'_, S> {
         // without read permission on the source could open the copy.
         self.storage.keep_attributes(self.file, &file).map_err(unsuited_or_failed)?;
         self.fill(&file, clone)?;
-        let lock = lock_apart(self.storage, &place.image, &file, |file| self.storage.lock(file));
+        let lock =
+            lock_apart(self.storage, &sidecars.dir, &sidecars.image, &file, |file| self.storage.lock(file));
         let lock = match lock {
             Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {
                 return Err(Stopped::SourceChanged);
@@ -73,10 +68,12 @@ impl<S: Storage> SaveJob<'_, S> {
         self.storage.touch(&file);
         self.sync(&file)?;
         self.check_unchanged()?;
-        if self.leased {
-            return self.exchange(place, file, lock);
+        self.check_lease()?;
+        if self.leased && self.change.streamed {
+            return self.exchange(sidecars, file, lock);
         }
-        self.storage.rename(&place.image, self.path).map_err(unsuited_or_failed)?;
+        let renamed = self.storage.rename(&sidecars.dir, &sidecars.image, &self.held.name);
+        renamed.map_err(unsuited_or_failed)?;
         Ok(NewFile { file, lock })
     }
 

@@ -18,7 +18,7 @@ use super::{NewFile, SaveJob, Stopped, cannot, unsuited, unsuited_or_failed};
 use crate::error::{Error, Kind};
 use crate::format::asdf::edit::opened::lease_patiently;
 use crate::format::asdf::edit::plan::PlannedChange;
-use crate::format::asdf::edit::sidecar::SidecarPaths;
+use crate::format::asdf::edit::sidecar::Sidecars;
 use crate::source::storage::Storage;
 
 /// The number of checks for a program that still opens the old file, and the pause between them.
@@ -26,18 +26,21 @@ const LOOKS: u32 = 100;
 const LOOK_PAUSE: Duration = Duration::from_millis(2);
 
 impl<S: Storage> SaveJob<'_, S> {
-    /// Fails if the lease is broken: a program is waiting to write to the stream.
+    /// Fails if the lease is broken: a program is waiting to write to the file.
     pub(super) fn check_lease(&self) -> Result<(), Stopped> {
-        match self.leased && !self.storage.has_lease(self.file) {
-            true => Err(Stopped::Failed(written_by_another(self.change))),
-            false => Ok(()),
+        if !self.leased || self.storage.has_lease(self.file) {
+            Ok(())
+        } else if self.change.streamed {
+            Err(Stopped::Failed(written_by_another(self.change)))
+        } else {
+            Err(Stopped::SourceChanged)
         }
     }
 
     /// Puts the new file in the source's place unless a program opens the old file for writing.
     pub(super) fn exchange(
         &self,
-        place: &SidecarPaths,
+        sidecars: &Sidecars<S>,
         file: S::File,
         lock: Option<S::File>,
     ) -> Result<NewFile<S::File>, Stopped> {
@@ -52,7 +55,7 @@ impl<S: Storage> SaveJob<'_, S> {
             return Err(Stopped::SourceChanged);
         }
         self.check_lease()?;
-        self.storage.exchange(&place.image, self.path).map_err(|error| match cannot(&error) {
+        self.swap(sidecars).map_err(|error| match cannot(&error) {
             true => Stopped::Failed(refusal(
                 self.change,
                 "this file system can't swap the names of two files, so that a program which opens it \
@@ -61,15 +64,20 @@ impl<S: Storage> SaveJob<'_, S> {
             )),
             false => Stopped::Failed(error.into()),
         })?;
-        if self.is_awaited(&lock) && self.storage.exchange(&place.image, self.path).is_ok() {
+        if self.is_awaited(&lock) && self.swap(sidecars).is_ok() {
             // The waiting program continues now. After a crash the names must not be found swapped.
-            self.sync_dir(&place.dir)?;
+            self.sync_dir(&sidecars.dir)?;
             return Err(Stopped::Failed(written_by_another(self.change)));
         }
         self.storage.end_lease(&lock)?;
         // The old file now has the image's name. If it can't be removed, the next recovery removes it.
-        let _ = self.storage.unlink(&place.image);
+        let _ = self.storage.unlink(&sidecars.dir, &sidecars.image);
         Ok(NewFile { file: lock, lock: None })
+    }
+
+    /// Swaps the names of the source and the new file.
+    fn swap(&self, sidecars: &Sidecars<S>) -> std::io::Result<()> {
+        self.storage.exchange(&sidecars.dir, &sidecars.image, &self.held.name)
     }
 
     /// True if a program waits for the old file, which it looked up before the names were swapped.

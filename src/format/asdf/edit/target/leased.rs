@@ -2,6 +2,7 @@
 //! writing during a save.
 
 use crate::error::Result;
+use crate::format::asdf::edit::SavePlan;
 use crate::format::asdf::edit::apply::{linked, not_leased};
 use crate::format::asdf::edit::opened::{lease_patiently, not_writable};
 use crate::format::asdf::edit::plan::PlannedChange;
@@ -27,6 +28,31 @@ impl<S: Storage> Target<S> {
         lease_patiently(&self.storage, &self.file).map_err(|error| not_leased(change, &error))
     }
 
+    /// Takes a lease for a plan that only reads the file, if the system grants one: then no other program can
+    /// write to the file meanwhile. Without one, the plan finds by size and time that the file was changed.
+    /// Any other plan needs a writing descriptor, beside which no lease is granted.
+    pub(super) fn lease_for(&mut self, plan: SavePlan, change: &PlannedChange<'_>) -> Result<()> {
+        if change.moves_a_stream() {
+            return Ok(());
+        }
+        let only_reads = matches!(plan, SavePlan::Clone | SavePlan::Copy)
+            && !self.limits.has(change.identity.device, plan.word())
+            && !self.storage.is_remote(&self.file);
+        if !only_reads {
+            return self.write_again();
+        }
+        if !self.reads_only
+            && let Some(lock) = self.lock.take()
+        {
+            drop(std::mem::replace(&mut self.file, lock));
+            self.reads_only = true;
+            if self.storage.lease(&self.file).is_err() {
+                return self.write_again();
+            }
+        }
+        Ok(())
+    }
+
     /// Ends the lease, and opens the file for writing again.
     pub(super) fn write_again(&mut self) -> Result<()> {
         if !self.reads_only {
@@ -34,7 +60,7 @@ impl<S: Storage> Target<S> {
         }
         // Lets waiting writers continue. If there is no lease, the error is harmless.
         let _ = self.storage.end_lease(&self.file);
-        let file = self.storage.open(&self.path, true).map_err(not_writable)?;
+        let file = self.open_named(true).map_err(not_writable)?;
         let (named, known) = (self.storage.meta(&file)?.identity, self.storage.meta(&self.file)?.identity);
         if !named.same_file(&known) {
             // Another file has the name. It has to be locked and written instead.

@@ -1,7 +1,7 @@
-//! Finds the file at the source's path where another machine or program may have replaced it unseen.
+//! Finds the file that has the source's name where another machine or program may have replaced it unseen.
 //!
-//! On a server a descriptor may refer to a replaced file while path and descriptor seem to be the same file,
-//! because the kernel uses cached attributes. Only opening the path leads to the file that others see.
+//! On a server a descriptor may refer to a replaced file while name and descriptor seem to be the same file,
+//! because the kernel uses cached attributes. Only opening the name leads to the file that others see.
 
 use std::io;
 
@@ -15,9 +15,9 @@ use crate::source::storage::Storage;
 const PIECE: usize = 256 << 10;
 
 impl<S: Storage> Target<S> {
-    /// Opens the file at the path anew, and keeps or takes its lock.
+    /// Opens the file that has the name, and keeps or takes its lock.
     pub(super) fn open_by_name(&mut self) -> Result<()> {
-        let file = self.storage.open(&self.path, true).map_err(|error| match error.kind() {
+        let file = self.open_named(true).map_err(|error| match error.kind() {
             io::ErrorKind::NotFound => gone(error),
             _ => not_writable(error),
         })?;
@@ -34,7 +34,7 @@ impl<S: Storage> Target<S> {
         Ok(())
     }
 
-    /// Reads the file at the path, and compares it with the change that was saved. Does nothing on a local
+    /// Reads the file that has the name, and compares it with the change that was saved. Does nothing on a local
     /// file system.
     ///
     /// # Errors
@@ -56,9 +56,9 @@ impl<S: Storage> Target<S> {
         }
     }
 
-    /// True if the file at the path has the bytes that the change wrote.
+    /// True if the file that has the name has the bytes that the change wrote.
     fn is_at_name(&self, change: &PlannedChange<'_>) -> io::Result<bool> {
-        let file = self.storage.open(&self.path, false)?;
+        let file = self.open_named(false)?;
         let size = self.storage.meta(&file)?.identity.size;
         if size != change.new_size() && !(change.streamed && size > change.new_size()) {
             return Ok(false);

@@ -1,0 +1,365 @@
+//! Root works in a directory of an ordinary user, who exchanges it, or the file in it, at each call of a save:
+//! nothing outside of the directory is read or changed, and nothing waits for ever.
+
+use std::ffi::OsStr;
+use std::fs::{self, File};
+use std::io::Write;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use rustix::fs::{CWD, RenameFlags, renameat_with};
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::common::mount::wait_until;
+use crate::faults::{Fault, Faults, calls};
+use crate::killed::{WAYS, Way};
+use crate::place::{OLD, Place, ours_in, write};
+
+/// An ordinary user.
+const USER: u32 = 65_533;
+
+/// A file in a directory of an ordinary user, and a link beside it to a directory of root's.
+struct Trap {
+    place: Place,
+    /// The bytes of both files in the beginning.
+    before: Vec<u8>,
+}
+
+impl Trap {
+    fn new(way: Way) -> Self {
+        let mut place = way.place();
+        if !way.grows {
+            // Makes room for texts that fit.
+            write(&place.mount(), &place.named(&"room ".repeat(200))).unwrap();
+            write(&place.mount(), &place.text()).unwrap();
+        }
+        let before = fs::read(&place.source).unwrap();
+        let disk = place.disk.path();
+        for (name, owner, mode) in [("d", USER, 0o755), ("roots", 0, 0o700)] {
+            fs::create_dir(disk.join(name)).unwrap();
+            fs::write(disk.join(name).join("a.asdf"), &before).unwrap();
+            if way.linked {
+                fs::hard_link(disk.join(name).join("a.asdf"), disk.join(name).join("other name")).unwrap();
+            }
+            fs::set_permissions(disk.join(name), PermissionsExt::from_mode(mode)).unwrap();
+            for path in [disk.join(name), disk.join(name).join("a.asdf")] {
+                chown(path, Some(owner), Some(owner)).unwrap();
+            }
+        }
+        symlink("roots", disk.join("link")).unwrap();
+        place.source = disk.join("d/a.asdf");
+        Self { place, before }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.place.disk.path().join(name)
+    }
+
+    /// Swaps the user's directory and the link to root's.
+    fn exchange(&self) {
+        renameat_with(CWD, self.path("d"), CWD, self.path("link"), RenameFlags::EXCHANGE).unwrap();
+    }
+
+    /// Puts the user's file back as it was.
+    fn reset(&self) {
+        for name in ours_in(&self.path("d")) {
+            fs::remove_file(self.path("d").join(name)).unwrap();
+        }
+        let source = self.path("d/a.asdf");
+        fs::write(&source, &self.before).unwrap();
+        chown(&source, Some(USER), Some(USER)).unwrap();
+    }
+
+    /// Asserts that root's directory is as it was.
+    #[track_caller]
+    fn is_unharmed(&self, step: &str) {
+        let names = fs::read_dir(self.path("roots")).unwrap().map(|entry| entry.unwrap().file_name());
+        let others = names.filter(|name| name != "a.asdf" && name != "other name").collect::<Vec<_>>();
+        assert!(others.is_empty(), "{step}: {others:?}");
+        let meta = fs::metadata(self.path("roots/a.asdf")).unwrap();
+        assert_eq!(meta.uid(), 0, "{step}");
+        assert!(fs::read(self.path("roots/a.asdf")).unwrap() == self.before, "{step}");
+    }
+
+    fn faults(&self) -> Faults {
+        Faults::new(self.place.folder(), &self.place.disk.path())
+    }
+
+    /// Starts a command of root's, and stops it before its call number `at` that changes the disk. False if
+    /// it ends before; it must succeed then.
+    fn stopped<S: AsRef<OsStr>>(&self, arguments: &[S], at: i32) -> Stopped {
+        let faults = self.faults();
+        faults.after(at, Fault::Stopped);
+        let mut command = self.place.command(arguments);
+        command.env("EDITOR", "sed -i s/first.light/edited/").stdout(Stdio::null()).stderr(Stdio::piped());
+        faults.under(&mut command);
+        Stopped::of(command.spawn().unwrap())
+    }
+}
+
+/// A command that was started, and stopped or has ended.
+struct Stopped {
+    child: Child,
+    is_stopped: bool,
+}
+
+/// The letter of a process in its list of states.
+fn state_of(pid: u32) -> Option<char> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    stat.rsplit_once(") ")?.1.chars().next()
+}
+
+/// Waits until a process is stopped (true) or has ended.
+fn waits(pid: u32) -> bool {
+    let mut state = None;
+    wait_until(|| {
+        state = state_of(pid);
+        matches!(state, None | Some('T' | 'Z'))
+    });
+    state == Some('T')
+}
+
+fn go_on(pid: u32) {
+    kill_process(Pid::from_raw(pid.cast_signed()).unwrap(), Signal::CONT).unwrap();
+}
+
+impl Stopped {
+    fn of(child: Child) -> Self {
+        let is_stopped = waits(child.id());
+        Self { child, is_stopped }
+    }
+
+    /// Lets the command go on; returns true if it succeeds, and what it says.
+    #[track_caller]
+    fn ends(mut self) -> (bool, String) {
+        if self.is_stopped {
+            go_on(self.child.id());
+        }
+        if !wait_until(|| self.child.try_wait().unwrap().is_some()) {
+            let _ = self.child.kill();
+            panic!("it waits for ever");
+        }
+        let output = self.child.wait_with_output().unwrap();
+        (output.status.success(), String::from_utf8_lossy(&output.stderr).into_owned())
+    }
+}
+
+#[test]
+fn a_command_of_root_writes_to_no_directory_that_takes_the_place_of_the_users() {
+    for way in
+        WAYS.into_iter().filter(|way| !matches!(way.name, "clone-btrfs" | "rewrite-ext2" | "insert-1k"))
+    {
+        let trap = Trap::new(way);
+        let (source, text) = (trap.path("d/a.asdf"), trap.place.folder().join("text"));
+        fs::write(&text, way.next(&trap.place, &trap.place.text(), 1)).unwrap();
+        let (source, text) = (source.to_str().unwrap(), text.to_str().unwrap());
+        let set_tree = ["--set-tree", text, source];
+        // Each command, and the state of the file before it.
+        let untouched = || trap.reset();
+        let saved = || {
+            trap.reset();
+            assert!(trap.place.run(set_tree).status.success());
+        };
+        let half_saved = || {
+            trap.reset();
+            let faults = trap.faults();
+            for at in calls() {
+                faults.after(at, Fault::KilledBefore);
+                let mut command = trap.place.command(set_tree);
+                faults.under(&mut command);
+                if command.output().unwrap().status.success() {
+                    // A plan without a journal.
+                    break;
+                }
+                let names = ours_in(&trap.path("d"));
+                let is_half = names.iter().any(|name| name.ends_with("journal"))
+                    && fs::read(source).unwrap() != trap.before;
+                if is_half {
+                    break;
+                }
+                trap.reset();
+            }
+        };
+        let commands: [(&[&str], &dyn Fn()); 4] = [
+            (&set_tree, &untouched),
+            (&["--edit", source], &untouched),
+            (&["--undo", source], &saved),
+            (&["--recover", source], &half_saved),
+        ];
+        for (command, prepare) in commands {
+            let mut exchanges = 0;
+            for at in calls() {
+                prepare();
+                let stopped = trap.stopped(command, at);
+                if !stopped.is_stopped {
+                    assert!(stopped.ends().0, "{way:?}, {command:?}: it fails undisturbed");
+                    break;
+                }
+                trap.exchange();
+                let said = stopped.ends();
+                trap.is_unharmed(&format!("{way:?}, {command:?}, {at}: {said:?}"));
+                trap.exchange();
+                // The directory was held, so the command has worked in it.
+                assert!(said.0, "{way:?}, {command:?}, {at}: {said:?}");
+                assert_eq!(ours_in(&trap.path("d")), [""; 0], "{way:?}, {command:?}, {at}");
+                assert_eq!(fs::metadata(source).unwrap().uid(), USER, "{way:?}, {command:?}, {at}");
+                exchanges += 1;
+            }
+            assert!(exchanges > 2 || command[0] == "--recover", "{way:?}, {command:?}: {exchanges}");
+        }
+    }
+}
+
+#[test]
+fn a_users_save_through_roots_mount_writes_to_no_directory_that_takes_the_place_of_her_own() {
+    for way in WAYS.into_iter().filter(|way| matches!(way.name, "in-place" | "clone" | "insert" | "copy")) {
+        let trap = Trap::new(way);
+        let faults = trap.faults();
+        let text = way.next(&trap.place, &trap.place.text(), 1);
+        let mut exchanges = 0;
+        for at in calls() {
+            trap.reset();
+            let mount = trap
+                .place
+                .try_mount_as(&trap.place.disk.path(), &["-o", "allow_other"], |command| {
+                    faults.under(command)
+                })
+                .unwrap();
+            let daemon = mount.daemon().unwrap();
+            let tree = mount.path("d/a.asdf/tree.yaml");
+            let mut writer = Command::new("setpriv")
+                .args([&format!("--reuid={USER}"), &format!("--regid={USER}"), "--clear-groups", "dd"])
+                .arg(format!("of={}", tree.display()))
+                .stdin(Stdio::piped())
+                .stderr(Stdio::null())
+                .spawn()
+                .unwrap();
+            faults.after(at, Fault::Stopped);
+            writer.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
+            let mut ended = false;
+            assert!(wait_until(|| {
+                ended = writer.try_wait().unwrap().is_some();
+                ended || state_of(daemon) == Some('T')
+            }));
+            if !ended {
+                trap.exchange();
+                go_on(daemon);
+                assert!(
+                    wait_until(|| writer.try_wait().unwrap().is_some()),
+                    "{way:?}, {at}: it waits for ever"
+                );
+                trap.is_unharmed(&format!("{way:?}, {at}"));
+                trap.exchange();
+                exchanges += 1;
+            }
+            faults.none();
+            mount.unmount();
+            trap.is_unharmed(&format!("{way:?}, {at}, unmounted"));
+            if ended {
+                break;
+            }
+        }
+        assert!(exchanges > 2, "{way:?}: {exchanges}");
+    }
+}
+
+#[test]
+fn a_pipe_in_the_place_of_the_file_holds_up_no_save() {
+    for way in WAYS.into_iter().filter(|way| matches!(way.name, "in-place" | "insert" | "copy")) {
+        let trap = Trap::new(way);
+        let (source, text) = (trap.path("d/a.asdf"), trap.place.folder().join("text"));
+        fs::write(&text, way.next(&trap.place, &trap.place.text(), 1)).unwrap();
+        for at in calls() {
+            let _ = fs::remove_file(&source);
+            trap.reset();
+            let stopped = trap.stopped(&[OsStr::new("--set-tree"), text.as_os_str(), source.as_os_str()], at);
+            if !stopped.is_stopped {
+                break;
+            }
+            fs::rename(&source, trap.path("d/moved")).unwrap();
+            crate::common::disk::run("mkfifo", &[source.to_str().unwrap()]);
+            stopped.ends();
+            fs::remove_file(&source).unwrap();
+        }
+    }
+}
+
+/// Another program writes the file while a save does: with both done, the file is what one of them wrote, or
+/// the save failed.
+#[test]
+fn a_save_that_succeeds_is_in_the_file_or_was_followed_by_another_programs_write() {
+    for way in
+        WAYS.into_iter().filter(|way| !matches!(way.name, "clone-btrfs" | "rewrite-ext2" | "insert-1k"))
+    {
+        let trap = Trap::new(way);
+        let (source, text) = (trap.path("d/a.asdf"), trap.place.folder().join("text"));
+        fs::write(&text, way.next(&trap.place, &trap.place.text(), 1)).unwrap();
+        let set_tree = [OsStr::new("--set-tree"), text.as_os_str(), source.as_os_str()];
+        assert!(trap.place.run(set_tree).status.success());
+        let saved = fs::read(&source).unwrap();
+        trap.reset();
+        // Another version of the same layout, with another tree and other bytes in its last block.
+        let mut other = trap.before.clone();
+        let name = other.windows(OLD.len()).position(|bytes| bytes == OLD.as_bytes()).unwrap();
+        other[name..name + OLD.len()].copy_from_slice(b"other light");
+        // The last block has 300 000 bytes, before the block index.
+        let last = other.len() - 250_000;
+        other[last..last + 200_000].iter_mut().for_each(|byte| *byte ^= 1);
+        let half = other.len() / 2;
+        let mut failed = 0;
+        for (at, is_at_once) in calls().flat_map(|at| [(at, true), (at, false)]) {
+            trap.reset();
+            let stopped = trap.stopped(&set_tree, at);
+            if !stopped.is_stopped {
+                break;
+            }
+            // A save that has a lease lets the other program wait until it is done.
+            let (begun, is_begun) = std::sync::mpsc::channel();
+            let (done, is_done) = std::sync::mpsc::channel::<()>();
+            let writer = std::thread::spawn({
+                let (source, other) = (source.clone(), other.clone());
+                move || {
+                    let mut file = File::create(source).unwrap();
+                    file.write_all(&other[..half]).unwrap();
+                    if is_at_once {
+                        file.write_all(&other[half..]).unwrap();
+                        drop(file);
+                        let _ = begun.send(());
+                    } else {
+                        let _ = begun.send(());
+                        let _ = is_done.recv();
+                        file.write_all(&other[half..]).unwrap();
+                    }
+                }
+            });
+            let _ = is_begun.recv_timeout(std::time::Duration::from_millis(300));
+            let (succeeds, said) = stopped.ends();
+            drop(done);
+            writer.join().unwrap();
+            let now = fs::read(&source).unwrap();
+            let step = format!("{way:?}, {at}, {is_at_once}: {said}");
+            if succeeds {
+                assert!(now == saved || now == other, "{step}");
+            } else if said.contains("the journal") || said.contains("The journal") {
+                assert!(ours_in(&trap.path("d")).iter().any(|name| name.ends_with("journal")), "{step}");
+            }
+            failed += usize::from(!succeeds);
+        }
+        assert!(failed > 0, "{way:?}");
+    }
+}
+
+/// The path of a file is only for messages.
+#[test]
+fn a_file_in_a_directory_that_was_renamed_is_saved_where_it_is_now() {
+    let trap = Trap::new(WAYS[0]);
+    let mount = trap.place.try_mount(&trap.path("d/a.asdf"), &[]).unwrap();
+    fs::rename(trap.path("d"), trap.path("moved")).unwrap();
+    fs::create_dir(trap.path("d")).unwrap();
+    fs::write(trap.path("d/a.asdf"), &trap.before).unwrap();
+    write(&mount, &trap.place.named("moved")).unwrap();
+    mount.unmount();
+    assert!(fs::read(trap.path("d/a.asdf")).unwrap() == trap.before);
+    assert_eq!(crate::place::saved(Path::new(&trap.path("moved/a.asdf"))), trap.place.named("moved"));
+}
