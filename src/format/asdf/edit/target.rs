@@ -254,6 +254,8 @@ impl<S: Storage> Target<S> {
         let links = self.storage.meta(&self.file)?.links;
         let (storage, held) = (self.storage.clone(), self.held.clone());
         let (mut reasons, mut too_large) = (Vec::new(), false);
+        // A plan that the file system refused may have changed the file's time.
+        let mut source = change.identity;
         let mut fsyncs = 0;
         for plan in change.plans(links, options) {
             self.lease_for(plan, change)?;
@@ -262,7 +264,7 @@ impl<S: Storage> Target<S> {
                 held: &held,
                 file: &self.file,
                 change,
-                source: change.identity.into(),
+                source: source.into(),
                 limits: &self.limits,
                 leased: self.reads_only,
                 readers: RefCell::new(&mut *readers),
@@ -270,7 +272,7 @@ impl<S: Storage> Target<S> {
                 journal_stays: false.into(),
             };
             let done = job.run(plan);
-            fsyncs = job.syncs.get();
+            (source, fsyncs) = (job.source.get(), job.syncs.get());
             match done {
                 Ok(done) => {
                     let trouble = match done {

@@ -87,11 +87,11 @@ impl<S: Storage> SaveJob<'_, S> {
         })
     }
 
-    /// Returns the path of a place, for messages.
+    /// Returns the path of the journal in a place, or the state directory, for messages.
     fn label(&self, place: JournalPlace) -> PathBuf {
         match (place, &self.held.state) {
             (JournalPlace::State, Some(state)) => state.clone(),
-            _ => self.storage.label(&self.held.dir).into(),
+            _ => self.journal_label(&self.held.beside()),
         }
     }
 
@@ -335,7 +335,7 @@ impl<S: Storage> SaveJob<'_, S> {
         if !self.storage.is_remote(self.file) {
             settling.sync()?;
         }
-        if closed || noticed().written || !self.is_as_written(settling)? {
+        if closed || noticed().written || !self.is_as_written(settling, journal.header.way)? {
             return Err(Stopped::Overwritten);
         }
         self.readers.borrow_mut().image_written(self.change.identity, journal.header.shift, Moved::Yes);
@@ -344,12 +344,15 @@ impl<S: Storage> SaveJob<'_, S> {
 
     /// True if the source has the bytes that the save wrote, and those of the head that it left unchanged.
     /// Where other machines write, the caller reads the file back.
-    fn is_as_written(&self, settling: &Settling<'_, S>) -> Result<bool, Stopped> {
+    fn is_as_written(&self, settling: &Settling<'_, S>, way: Method) -> Result<bool, Stopped> {
         if self.storage.is_remote(self.file) {
             return Ok(true);
         }
-        let state = settling.source_state().map_err(Stopped::Failed)?;
-        Ok(state == SourceState::New && settling.has_rest().map_err(Stopped::Failed)?)
+        let compare = || -> crate::Result<bool> {
+            let is_new = settling.source_state()? == SourceState::New && settling.has_rest()?;
+            Ok(is_new && (way != Method::Insert || settling.is_inserted()?))
+        };
+        compare().map_err(Stopped::Failed)
     }
 
     fn journal_label(&self, sidecars: &Sidecars<S>) -> PathBuf {
