@@ -1,8 +1,9 @@
 //! The mount of a single local file, for a command that changes the file while it is mounted.
 
 use std::fs::File;
-use std::io::{self, Read, Write};
+use std::io::{self, Read};
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, Stat, StatxFlags, statx};
@@ -63,14 +64,15 @@ impl FileMount {
     /// The tree in the mount is another one, such as a draft; or the save is refused or fails.
     pub fn replace_tree(&self, old: &[u8], new: &[u8]) -> Result<()> {
         let replace = || -> io::Result<bool> {
+            // The mount refuses the text if another program changes the file after this handle has read the tree.
+            let tree = self.open(TREE, OFlags::RDWR)?;
             let mut present = Vec::new();
-            self.open(TREE, OFlags::RDONLY)?.take(old.len() as u64 + 1).read_to_end(&mut present)?;
+            (&tree).take(old.len() as u64 + 1).read_to_end(&mut present)?;
             if present != old {
                 return Ok(false);
             }
-            let mut tree = self.open(TREE, OFlags::WRONLY)?;
             tree.set_len(0)?;
-            tree.write_all(new)?;
+            tree.write_all_at(new, 0)?;
             tree.sync_all()?;
             Ok(true)
         };

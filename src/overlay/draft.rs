@@ -359,7 +359,8 @@ impl Overlay {
             tracing::warn!("{label}: tree.yaml was saved with a warning: {warning}");
         }
         state.last_warnings = saved.warnings.iter().map(ToString::to_string).collect();
-        state.head = state.shown.map(|shown| (shown.version, saved.version));
+        // Another file may have taken the name since: then the next look finds another version, and another tree.
+        state.head = Some((saved.left, saved.version));
         let is_joined = appended && joined.is_some();
         state.inner_ends = joined.map_or(0, |joined| joined.inner_ends);
         let payer = locked(&overlay_file.body).payer;

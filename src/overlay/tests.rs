@@ -221,6 +221,74 @@ fn a_change_by_another_program_is_not_taken_for_the_saves_own() {
     assert!(raised_by(replace, short) > 0 || raised_by(replace, long) > 0);
 }
 
+/// An editor after whose save another file takes the source's name.
+#[derive(Debug)]
+struct Replaced {
+    editor: Box<dyn Editor>,
+    source: std::path::PathBuf,
+}
+
+impl Editor for Replaced {
+    fn notices(&self) -> &[String] {
+        self.editor.notices()
+    }
+
+    fn version(&mut self) -> Result<TextVersion> {
+        self.editor.version()
+    }
+
+    fn text(&mut self) -> Result<Vec<u8>> {
+        self.editor.text()
+    }
+
+    fn check(&mut self, text: &[u8], base: &TextVersion) -> std::result::Result<(), Refusal> {
+        self.editor.check(text, base)
+    }
+
+    fn plan(&mut self, text: &[u8], base: &TextVersion) -> std::result::Result<Planned, Refusal> {
+        self.editor.plan(text, base)
+    }
+
+    fn commit(
+        &mut self,
+        text: &[u8],
+        base: &TextVersion,
+        readers: &mut dyn Readers,
+    ) -> std::result::Result<Saved, Refusal> {
+        let saved = self.editor.commit(text, base, readers)?;
+        let bytes =
+            String::from_utf8_lossy(&std::fs::read(&self.source).unwrap()).replace("second", "others");
+        let new = self.source.with_extension("new");
+        std::fs::write(&new, bytes).unwrap();
+        std::fs::rename(new, &self.source).unwrap();
+        Ok(saved)
+    }
+
+    fn settle(&mut self) -> Result<()> {
+        self.editor.settle()
+    }
+}
+
+#[test]
+fn a_text_made_from_the_file_before_is_not_saved_into_the_one_that_replaced_it() {
+    let test = Test::new();
+    let handle = test.opened(TREE, WRITING);
+    handle.write(0, test.named("second").as_bytes(), false).unwrap();
+    {
+        let mut editor = locked(&test.overlay.editor);
+        test.overlay.open_editor(&mut editor).unwrap();
+        let own = editor.take().unwrap();
+        *editor = Some(Box::new(Replaced { editor: own, source: test.source.clone() }));
+    }
+    let _ = handle.flush(Caller::default());
+    let replaced = std::fs::read(&test.source).unwrap();
+    assert!(memchr::memmem::find(&replaced, b"others").is_some());
+    handle.write(0, test.named("thirds").as_bytes(), false).unwrap();
+    assert_eq!(handle.flush(Caller::default()).unwrap_err().errno(), libc::EBUSY);
+    handle.release();
+    assert_eq!(std::fs::read(&test.source).unwrap(), replaced);
+}
+
 #[test]
 fn a_tree_that_was_renamed_away_keeps_its_text_over_saves() {
     let test = Test::new();

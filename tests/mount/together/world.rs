@@ -186,13 +186,14 @@ impl World {
         };
         let state = State { note: self.number(), ..base };
         let write = member.judge.begin(state, Style::Save);
-        let text = content::tree(state);
+        let edit =
+            Edit { tree: &tree, base: &content::tree(base), text: &content::tree(state), number: state.note };
         let style = dice.below(4);
         let result = match style {
-            0 => write_in_place(&tree, &text),
-            1 => write_and_rename(&tree, &text, state.note),
-            2 => write_and_cut(&tree, &text),
-            _ => write_through_map(&tree, &text, state.note),
+            0 => edit.write_in_place(),
+            1 => edit.write_and_rename(),
+            2 => edit.write_and_cut(),
+            _ => edit.write_through_map(),
         };
         let Err(error) = result else {
             member.judge.end(write, Outcome::Succeeded);
@@ -541,35 +542,64 @@ fn version_of_json(json: &[u8]) -> Result<u32, String> {
     value["version"].as_str().and_then(|it| it.parse().ok()).ok_or_else(|| "no version".to_owned())
 }
 
-/// Writes like the shell's `>`.
-fn write_in_place(tree: &Path, text: &str) -> io::Result<()> {
-    let mut file = OpenOptions::new().write(true).truncate(true).open(tree)?;
-    file.write_all(text.as_bytes())?;
-    file.sync_all()
+/// A new text for a tree. Each style reads the tree again once its own edit has begun, and gives up if it is not `base`:
+/// the mount can't know from which text another handle's text was made.
+struct Edit<'a> {
+    tree: &'a Path,
+    base: &'a str,
+    text: &'a str,
+    number: u32,
 }
 
-/// Writes like `sed -i`.
-fn write_and_rename(tree: &Path, text: &str, number: u32) -> io::Result<()> {
-    let new = tree.with_file_name(format!("sed{number}"));
-    fs::write(&new, text)?;
-    fs::rename(&new, tree).inspect_err(|_| drop(fs::remove_file(&new)))
-}
+impl Edit<'_> {
+    fn opened(&self) -> io::Result<File> {
+        let mut file = OpenOptions::new().read(true).write(true).open(self.tree)?;
+        self.is_base(&mut file)?;
+        Ok(file)
+    }
 
-/// Writes from the start, and truncates at the end.
-fn write_and_cut(tree: &Path, text: &str) -> io::Result<()> {
-    let mut file = OpenOptions::new().write(true).open(tree)?;
-    file.write_all(text.as_bytes())?;
-    file.set_len(text.len() as u64)?;
-    file.sync_all()
-}
+    fn is_base(&self, file: &mut File) -> io::Result<()> {
+        let mut text = Vec::new();
+        file.read_to_end(&mut text)?;
+        if text == self.base.as_bytes() { Ok(()) } else { Err(io::Error::from_raw_os_error(libc::EBUSY)) }
+    }
 
-/// Writes through a shared map in another process, as some databases do.
-fn write_through_map(tree: &Path, text: &str, number: u32) -> io::Result<()> {
-    const SCRIPT: &str = "
-import mmap, os, sys
-text = sys.stdin.buffer.read()
+    /// Truncates first.
+    fn write_in_place(&self) -> io::Result<()> {
+        let file = self.opened()?;
+        file.set_len(0)?;
+        file.write_all_at(self.text.as_bytes(), 0)?;
+        file.sync_all()
+    }
+
+    /// Writes like `sed -i`.
+    fn write_and_rename(&self) -> io::Result<()> {
+        let path = self.tree.with_file_name(format!("sed{}", self.number));
+        let mut new = File::create(&path)?;
+        let written = File::open(self.tree)
+            .and_then(|mut file| self.is_base(&mut file))
+            .and_then(|()| new.write_all(self.text.as_bytes()));
+        drop(new);
+        written.and_then(|()| fs::rename(&path, self.tree)).inspect_err(|_| drop(fs::remove_file(&path)))
+    }
+
+    /// Writes from the start, and truncates at the end.
+    fn write_and_cut(&self) -> io::Result<()> {
+        let file = self.opened()?;
+        file.write_all_at(self.text.as_bytes(), 0)?;
+        file.set_len(self.text.len() as u64)?;
+        file.sync_all()
+    }
+
+    /// Writes through a shared map in another process, as some databases do.
+    fn write_through_map(&self) -> io::Result<()> {
+        const SCRIPT: &str = "
+import errno, mmap, os, sys
+base, text = sys.stdin.buffer.read().split(b'\\0')
 try:
     fd = os.open(sys.argv[1], os.O_RDWR)
+    if os.read(fd, 1 << 20) != base:
+        sys.exit(errno.EBUSY)
     os.ftruncate(fd, len(text))
     with mmap.mmap(fd, len(text)) as data:
         data[:] = text
@@ -579,13 +609,15 @@ try:
 except OSError as error:
     sys.exit(error.errno)
 ";
-    let new = std::env::temp_dir().join(format!("asdf-mount-together-{number}"));
-    fs::write(&new, text)?;
-    let status = Command::new("python3").args(["-c", SCRIPT]).arg(tree).stdin(File::open(&new)?).status()?;
-    fs::remove_file(&new)?;
-    match status.code() {
-        Some(0) => Ok(()),
-        Some(errno) => Err(io::Error::from_raw_os_error(errno)),
-        None => Err(io::Error::other("killed by a signal")),
+        let input = std::env::temp_dir().join(format!("asdf-mount-together-{}", self.number));
+        fs::write(&input, format!("{}\0{}", self.base, self.text))?;
+        let mut command = Command::new("python3");
+        let status = command.args(["-c", SCRIPT]).arg(self.tree).stdin(File::open(&input)?).status()?;
+        fs::remove_file(&input)?;
+        match status.code() {
+            Some(0) => Ok(()),
+            Some(errno) => Err(io::Error::from_raw_os_error(errno)),
+            None => Err(io::Error::other("killed by a signal")),
+        }
     }
 }
