@@ -281,7 +281,7 @@ fn a_file_that_is_replaced_during_the_start_is_mounted() {
         "{SCHEDULE}{}",
         r#"
         for command in 'asdf-mount a.asdf mnt' 'asdf-mount --ls a.asdf'; do
-            stopped_at openat -P $T/a.asdf -- $command
+            stopped_at openat -P a.asdf -P $T/a.asdf -- $command
             seen=0
             for i in $(seq 600); do
                 stops=$(grep -c 'stopped by SIGSTOP' trace)
