@@ -18,11 +18,13 @@ os.chdir(folder)
 Path("broken.asdf").write_text("#ASDF 1.0.0\n%YAML 1.1\n--- [\n...\n")
 Path("other.txt").write_text("text")
 names = [*sorted(file.name for file in folder.glob("*.asdf")), "other.txt"]
-made = subprocess.run([program, "--catalog", "--quiet", "-0", "--files-from", "-"], check=True, capture_output=True,
+made = subprocess.run([program, "--catalog", "--quiet", "-0", "--files-from", "-"], capture_output=True,
                       input="\0".join(names).encode())
-assert not made.stderr, made.stderr
+# 2: there are files that can't be read.
+assert made.returncode == 2 and not made.stderr, made
 Path("catalog.jsonl").write_bytes(made.stdout)
-again = subprocess.run([program, "--catalog", "--since", "catalog.jsonl", *names], check=True, capture_output=True)
+again = subprocess.run([program, "--catalog", "--since", "catalog.jsonl", *names], capture_output=True)
+assert again.returncode == 2, again
 assert again.stdout == made.stdout and f"{len(names) - 1} unchanged, 1 can't" in again.stderr.decode(), again.stderr
 
 duckdb.sql(re.search(r"```sql\n(.*?)```", document, re.S)[1])
