@@ -441,7 +441,13 @@ impl GenerationSource {
         let is_announced = std::mem::take(&mut state.saving);
         (state.writing, state.image) = (false, None);
         let own = state.generations.get(&self.id)?;
-        let is_own = if is_announced { own.in_save } else { from == Some(own.version) };
+        // If the save has given the name to another file, a reader may already have noted that the old file has
+        // lost it.
+        let is_replaced = left.is_some_and(|left| !left.same_file(&own.version));
+        let is_from = |from: SourceVersion| {
+            from == own.version || is_replaced && own.version.differs_only_in_ctime(&from)
+        };
+        let is_own = if is_announced { own.in_save } else { from.is_some_and(is_from) };
         for entry in state.saved() {
             entry.in_save = false;
             // On a server, the times of a file may still change after the last write.

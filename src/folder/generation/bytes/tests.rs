@@ -223,3 +223,18 @@ fn the_ctime_may_change_before_a_save_gives_the_name_to_another_file() {
     assert_eq!(source.end_save(None, None), None);
     assert!(source.is_whole());
 }
+
+#[test]
+fn a_reader_that_notices_the_rename_of_a_save_does_not_take_it_for_another_programs_change() {
+    let test = Test::new();
+    let (source, _container) = test.generation();
+    source.begin_save();
+    let from = test.bytes.version().unwrap();
+    let new = test.folder.path().join("new");
+    std::fs::write(&new, content(b'2')).unwrap();
+    std::fs::rename(new, test.path()).unwrap();
+    let left = test.identity().into();
+    assert_eq!(data(&source), Some(b'1'));
+    assert_ne!(test.bytes.version().unwrap(), from, "the ctime has changed");
+    assert!(source.end_save(Some(from), Some(left)).is_some());
+}
