@@ -262,7 +262,9 @@ impl<S: Storage> SaveJob<'_, S> {
         journal: Journal<S>,
         image: Option<&S::File>,
     ) -> Result<(), Stopped> {
-        let watch = if self.storage.is_remote(self.file) { None } else { self.storage.watch(self.file) };
+        // A write of a program that appends to a stream can't be told from one into the head, and does no harm.
+        let is_watched = !self.storage.is_remote(self.file) && !journal.header.grows;
+        let watch = if is_watched { self.storage.watch(self.file) } else { None };
         let noticed = || watch.as_ref().map(Watch::noticed).unwrap_or_default();
         let settling = Settling::new(self.storage, self.file, &journal, image);
         let mut inserted = false;
