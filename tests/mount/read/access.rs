@@ -126,14 +126,20 @@ fn one_decode_serves_all_readers_that_want_it() {
     let (folder, data) = (fresh_folder(), sample(LEN, 33));
     // Headers of tiny Blosc buffers are read repeatedly, together with surrounding bytes.
     let counted = |encoding: &Encoding| !matches!(encoding, Encoding::BloscAbacus(_));
-    for encoding in encodings(&data).into_iter().filter(counted) {
-        let file = AsdfBuilder::new().block(Block::new(data.clone()).encoding(encoding.clone())).build();
-        let stored = file.bytes.len() as u64;
-        let source = file.save(folder.path(), "a.asdf");
-        // A seek table would need a second pass for its checksum. Bytes are served in place only if the file
-        // was not changed recently.
-        let past = std::time::SystemTime::now() - std::time::Duration::from_secs(60);
-        File::options().write(true).open(&source).unwrap().set_modified(past).unwrap();
+    let sources: Vec<_> = encodings(&data)
+        .into_iter()
+        .filter(counted)
+        .enumerate()
+        .map(|(n, encoding)| {
+            let file = AsdfBuilder::new().block(Block::new(data.clone()).encoding(encoding.clone())).build();
+            (encoding, file.bytes.len() as u64, file.save(folder.path(), &format!("{n}.asdf")))
+        })
+        .collect();
+    // Bytes are served in place only if the file was not changed in the last two seconds. The time of the last
+    // change (ctime) can't be set.
+    std::thread::sleep(std::time::Duration::from_millis(2500));
+    for (encoding, stored, source) in sources {
+        // A seek table would need a second pass for its checksum.
         let mounted = Mounted::new(["-o".as_ref(), "cache=64M,index-cache=off".as_ref(), source.as_os_str()]);
         let barrier = &Barrier::new(16);
         let before = mounted.bytes_read();
