@@ -145,6 +145,23 @@ impl FormatDetector {
         }
     }
 
+    /// Returns a file of a local directory in the given form, without reading it; `None` if `name` is no file.
+    pub(crate) fn unread_file(
+        &self,
+        dir: &OpenDir<'_>,
+        name: &OsStr,
+        shape: EntryForm,
+    ) -> Result<Option<Detected>> {
+        let OpenDir::Local(parent, dir) = dir else { return Ok(None) };
+        let stat = parent.origin().stat_in(dir.as_fd(), name)?;
+        if stat.kind != FileKind::File {
+            return Ok(None);
+        }
+        let location = Location::Local(parent.join(name).found(dir.as_fd(), &stat)?);
+        let position = EntryPosition { location, foreign: Foreign::of(stat.key) };
+        Ok(Some(Detected { position, stat, shape }))
+    }
+
     /// Returns the entry `name` of a directory elsewhere as the directory's listing shows it, without a
     /// request. The flag is true if all attributes are known.
     pub(crate) fn listed(&self, dir: &OpenDir<'_>, name: &Name) -> Option<(Detected, bool)> {

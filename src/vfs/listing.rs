@@ -10,7 +10,7 @@ use std::sync::{Arc, RwLock};
 
 use crate::content::folder::{self, Folder};
 use crate::error::{Error, Result, errno};
-use crate::host::detect::Detected;
+use crate::host::detect::{Detected, EntryForm};
 use crate::host::location::{Location, Name, OpenDir};
 use crate::host::stat::FileKind;
 use crate::vfs::Vfs;
@@ -244,7 +244,12 @@ impl Vfs {
         let first = usize::try_from(from.saturating_sub(DOTS)).unwrap_or(usize::MAX);
         for (next, name) in (DOTS + 1..).zip(&*names).skip(first) {
             let found = match &dir {
-                Some(dir) => self.item_in(entry, dir, name, attrs),
+                Some(dir) => match self.item_in(entry, dir, name, attrs) {
+                    Err(error) if error.errno() == libc::EIO => {
+                        self.unreadable_item(entry, dir, name, attrs).and_then(|item| item.ok_or(error))
+                    }
+                    found => found,
+                },
                 None => match self.unmade_in(entry, &name.name) {
                     Ok(Some((attr, node))) => Ok((attr.ino, attr.kind, attrs.then_some((attr, node)))),
                     Ok(None) => self.find(Ino::of(entry.serial), &name.name).and_then(|found| {
@@ -259,6 +264,25 @@ impl Vfs {
             }
         }
         handout.result
+    }
+
+    /// Returns the result of [`Vfs::item_in`] for a local file whose first bytes can't be read, so that it does not
+    /// end the listing; `None` for anything else. The kernel looks the name up, which gives the error.
+    fn unreadable_item(
+        &self,
+        entry: &Arc<Entry>,
+        dir: &OpenDir<'_>,
+        name: &Name,
+        attrs: bool,
+    ) -> Result<Option<Looked>> {
+        let known = entry.known_child(&name.name);
+        let is_folder = known.is_some_and(|known| matches!(known.class, Class::Folder(_)));
+        let shape = if is_folder { EntryForm::Folder } else { EntryForm::File };
+        let Some(seen) = self.detector.unread_file(dir, &name.name, shape)? else { return Ok(None) };
+        if attrs {
+            return self.item_listed(entry, &name.name, seen, false).map(Some);
+        }
+        Ok(Some((Ino::UNKNOWN, seen.kind(), None)))
     }
 
     /// Returns inode number and type of a name in a mirrored directory; with `attrs` the result of a lookup.
@@ -290,9 +314,9 @@ impl Vfs {
 }
 
 impl Vfs {
-    /// Returns the result of [`Vfs::item_in`] for an entry of a directory on a server, using only the
-    /// directory's listing. If `is_certain` is false, the listing lacks some attributes: the kernel then
-    /// caches no attribute of the entry, and looks its name up.
+    /// Returns the result of [`Vfs::item_in`] for an entry whose first bytes were not read: one of a directory on
+    /// a server, by the directory's listing, or one on a failing disk. If `is_certain` is false, some attributes
+    /// are not known: the kernel then caches no attribute of the entry, and looks its name up.
     fn item_listed(
         &self,
         entry: &Arc<Entry>,
