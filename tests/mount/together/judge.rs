@@ -9,8 +9,9 @@ use std::ops::Range;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-/// Time within which a mount notices that another program changed the source: it looks every 200 ms.
-const NOTICED: Duration = Duration::from_millis(300);
+/// Time within which a mount notices that another program changed the source: the kernel keeps names for 500 ms, and the
+/// mount looks every 200 ms.
+const NOTICED: Duration = Duration::from_millis(800);
 
 /// The content of a file: `version` is in the tree and in each element of each array, `note` only in the tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,24 +95,33 @@ impl Judge {
         (first..writes.len()).collect()
     }
 
-    /// True if a read in this interval may see a state for which `is_seen` holds.
-    pub(crate) fn allows(&self, read: &Range<Instant>, is_seen: impl Fn(State) -> bool) -> bool {
+    /// True if a read in this interval may see a state for which `is_seen` holds. `other_mount` is true if the mount is
+    /// not the one through which the saves go.
+    pub(crate) fn allows(
+        &self,
+        read: &Range<Instant>,
+        other_mount: bool,
+        is_seen: impl Fn(State) -> bool,
+    ) -> bool {
         let writes = self.writes.lock().unwrap();
-        writes.iter().filter(|write| is_seen(write.state)).any(|write| may_be_current(&writes, write, read))
+        let mut seen = writes.iter().filter(|write| is_seen(write.state));
+        seen.any(|write| may_be_current(&writes, write, read, other_mount))
     }
 
-    /// True if a program overwrote the file in place in this interval, so that reads may fail.
-    pub(crate) fn overwritten(&self, time: &Range<Instant>) -> bool {
+    /// True if the file was overwritten in place in this interval, so that reads may fail: by another program, or for a
+    /// reader of another mount by a save.
+    pub(crate) fn overwritten(&self, time: &Range<Instant>, by_saves: bool) -> bool {
         let writes = self.writes.lock().unwrap();
         writes.iter().any(|write| {
+            let is_in_place = write.style == Style::InPlace || by_saves && write.style == Style::Save;
             let has_ended = write.outcome != Outcome::Running && write.time.end < time.start;
-            write.style == Style::InPlace && write.time.start <= time.end && !has_ended
+            is_in_place && write.time.start <= time.end && !has_ended
         })
     }
 }
 
 /// True if the state of `write` may have been that of the file at some time of the read.
-fn may_be_current(writes: &[Write], write: &Write, read: &Range<Instant>) -> bool {
+fn may_be_current(writes: &[Write], write: &Write, read: &Range<Instant>, other_mount: bool) -> bool {
     if write.time.start > read.end {
         return false;
     }
@@ -119,7 +129,9 @@ fn may_be_current(writes: &[Write], write: &Write, read: &Range<Instant>) -> boo
         Outcome::Running => true,
         Outcome::Refused => read.start <= write.time.end,
         Outcome::Succeeded | Outcome::Unknown => !writes.iter().any(|later| {
-            let delay = if later.style == Style::Save { Duration::ZERO } else { NOTICED };
+            // A save after another program's change shows no later than that change.
+            let is_own = later.style == Style::Save && later.state.version == write.state.version;
+            let delay = if is_own && !other_mount { Duration::ZERO } else { NOTICED };
             let is_done = later.outcome == Outcome::Succeeded && later.time.end + delay < read.start;
             is_done && later.time.start > write.time.end
         }),
@@ -150,11 +162,11 @@ mod tests {
     #[test]
     fn a_state_is_legal_until_a_later_write_has_ended() {
         let old = State { version: 1, note: 0 };
-        let new = State { version: 2, note: 0 };
+        let new = State { version: 1, note: 1 };
         let judge = Judge::new(old);
         let sees = |state| {
             let now = Instant::now();
-            judge.allows(&(now..now), |other| other == state)
+            judge.allows(&(now..now), false, |other| other == state)
         };
         assert!(sees(old) && !sees(new));
         let write = judge.begin(new, Style::Save);
