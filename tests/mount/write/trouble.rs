@@ -351,6 +351,8 @@ fn what_a_user_may_no_longer_write_is_saved_all_the_same_or_refused_and_kept() {
             mv a.asdf data/
             chown -R 65534:65534 home data
             user() { setpriv --reuid=65534 --regid=65534 --clear-groups "$@"; }
+            # A daemon that stays would keep the mounts of other tests, which are also in this namespace.
+            trap 'test -z "${daemon-}" || kill -9 $daemon' EXIT
             is() { cmp -n $(stat -c %s $1) $1 data/a.asdf; }
             user mkdir home/m
             user ./program -v --log-file home/log data/a.asdf home/m
@@ -383,6 +385,7 @@ fn what_a_user_may_no_longer_write_is_saved_all_the_same_or_refused_and_kept() {
             user cmp text4 home/m/tree.yaml
             user fusermount3 -u home/m
             for i in $(seq 100); do kill -0 $daemon 2>/dev/null || break; sleep 0.1; done
+            daemon=
             chown 65534:65534 data/a.asdf
             mv data/a.asdf .
             rm -rf home data; umount /dev/fuse dev; rmdir dev

@@ -41,7 +41,9 @@ impl<S: Storage> Target<S> {
         if !only_reads {
             return self.write_again();
         }
+        // A user who may no longer write the file could not open it again for a plan that writes it.
         if !self.reads_only
+            && self.open_named(true).is_ok()
             && let Some(lock) = self.lock.take()
         {
             drop(std::mem::replace(&mut self.file, lock));
