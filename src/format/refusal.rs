@@ -9,6 +9,8 @@ use crate::error::{Error, Kind, one_line};
 
 /// Message of a conflict; editors make errors of [`Kind::Conflict`] with it.
 pub const CONFLICT: &str = "another program changed the tree since this edit began";
+/// Message of a missing source, for errors of [`Kind::Busy`].
+pub const GONE: &str = "the file was removed or moved by another program";
 /// Maximum number of problems reported besides the first.
 pub const MOST_FURTHER: usize = 9;
 

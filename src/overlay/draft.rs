@@ -12,10 +12,10 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use crate::error::errno;
-use crate::error::{Error, Result};
+use crate::error::{Error, Kind, Result};
 use crate::folder::mounted_file::saving::{SaveEnd, Saving};
 use crate::format::editor::{Editor, Saved, TextVersion};
-use crate::format::refusal::{Refusal, report_of_warnings};
+use crate::format::refusal::{GONE, Refusal, report_of_warnings};
 use crate::host::stat::Time;
 use crate::overlay::appended::{self, Joined};
 use crate::overlay::file::{Backing, Body, OverlayFile, now};
@@ -180,7 +180,7 @@ impl Overlay {
             let mut state = locked(&self.state);
             self.write_access(&mut state)?;
             let draft = Draft::of(&locked(&overlay_file.body))?;
-            return Err(self.refuse(&mut state, overlay_file, &draft, Refusal::Unopened(error)));
+            return Err(self.refuse(&mut state, overlay_file, &draft, self.unopened(error)));
         }
         let (attempt, editor) = {
             let mut state = locked(&self.state);
@@ -193,12 +193,7 @@ impl Overlay {
             let editor = match self.open_editor(editor) {
                 Ok(editor) => editor,
                 Err(error) => {
-                    return Err(self.refuse(
-                        &mut state,
-                        overlay_file,
-                        &attempt.draft,
-                        Refusal::Unopened(error),
-                    ));
+                    return Err(self.refuse(&mut state, overlay_file, &attempt.draft, self.unopened(error)));
                 }
             };
             if !save {
@@ -283,6 +278,15 @@ impl Overlay {
         Ok(Prepared::Attempt(Attempt { draft, base, times, saved_times, program }))
     }
 
+    /// Returns the refusal for a source that can't be opened or read.
+    fn unopened(&self, error: Error) -> Refusal {
+        if error.errno() == libc::ENOENT {
+            Refusal::Failed(Error::new(Kind::Busy, GONE).of(self.label()))
+        } else {
+            Refusal::Unopened(error)
+        }
+    }
+
     /// Refuses a text, if there is one, because the source can't be read.
     fn refuse_unknown(
         &self,
@@ -295,7 +299,7 @@ impl Overlay {
             _ => return error,
         };
         match draft {
-            Ok(draft) => self.refuse(state, overlay_file, &draft, Refusal::Unopened(error)),
+            Ok(draft) => self.refuse(state, overlay_file, &draft, self.unopened(error)),
             Err(_) => error,
         }
     }
@@ -318,7 +322,7 @@ impl Overlay {
                 // Another file has just taken the name.
                 Ok((Err(_), false)) if attempts.next().is_some() => {}
                 Ok((Err(error), _)) | Err(error) => {
-                    return (Err(Refusal::Unopened(error.clone())), Err(error));
+                    return (Err(self.unopened(error.clone())), Err(error));
                 }
             }
         }

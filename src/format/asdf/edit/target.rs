@@ -16,7 +16,7 @@ use super::{Applied, SaveOptions, tail};
 use crate::error::{Error, Kind, Result};
 use crate::format::editor::{DeviceLimits, TextVersion};
 use crate::format::recovery::Recovered;
-use crate::format::refusal::CONFLICT;
+use crate::format::refusal::{CONFLICT, GONE};
 use crate::source::storage::{Rights, Storage, System};
 use crate::source::{NoReaders, Readers};
 
@@ -365,7 +365,7 @@ fn conflict() -> Error {
 /// Converts an error of looking up the file's name.
 fn gone(error: io::Error) -> Error {
     match error.kind() {
-        io::ErrorKind::NotFound => Error::new(Kind::Busy, "the file was removed or moved by another program"),
+        io::ErrorKind::NotFound => Error::new(Kind::Busy, GONE),
         _ => error.into(),
     }
 }
