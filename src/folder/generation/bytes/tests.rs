@@ -233,8 +233,8 @@ fn a_reader_that_notices_the_rename_of_a_save_does_not_take_it_for_another_progr
     let new = test.folder.path().join("new");
     std::fs::write(&new, content(b'2')).unwrap();
     std::fs::rename(new, test.path()).unwrap();
-    let left = test.identity().into();
+    let replacement = test.identity().into();
     assert_eq!(data(&source), Some(b'1'));
     assert_ne!(test.bytes.version().unwrap(), from, "the ctime has changed");
-    assert!(source.end_save(Some(from), Some(left)).is_some());
+    assert!(source.end_save(Some(from), Some(replacement)).is_some());
 }
