@@ -25,7 +25,7 @@ libfuzzer_sys::fuzz_target!(|nodes: &[u8]| {
     let data = [HEAD, nodes, BLOCK].concat();
     let Ok(file) = format::open(Arc::new(MemorySource(data)), &context) else { return };
     let mut left = FILES;
-    for (name, view) in file.clone().views() {
+    for (name, view) in file.clone().views().into_iter().flatten() {
         if let ("arrays", Node::Folder(folder)) = (name, view) {
             look(&*folder, &mut left);
         }

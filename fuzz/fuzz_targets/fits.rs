@@ -28,7 +28,7 @@ libfuzzer_sys::fuzz_target!(|tree: &[u8]| {
     let context = Context::new(Arc::new(Cache::new(1 << 20)));
     let Ok(file) = format::open(Arc::new(MemorySource(bytes)), &context) else { return };
     let views = file.views();
-    let Some((_, Node::Folder(fits))) = views.into_iter().find(|(name, _)| *name == "fits") else { return };
+    let Some((_, Node::Folder(fits))) = views.into_iter().flatten().find(|(name, _)| *name == "fits") else { return };
     let mut left = FILES;
     walk(&*fits, &mut left);
 });

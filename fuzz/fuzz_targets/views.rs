@@ -46,7 +46,7 @@ libfuzzer_sys::fuzz_target!(|data: &[u8]| {
     let context = Context::new(Arc::new(Cache::with_threads(1 << 20, 1)));
     let Ok(container) = format::open(Arc::new(MemorySource(data.to_vec())), &context) else { return };
     container.defects();
-    for (name, view) in container.clone().views() {
+    for (name, view) in container.clone().views().into_iter().flatten() {
         if let (true, Node::Folder(folder)) = (matches!(name, "tables" | "preview"), view) {
             walk(&*folder);
         }
