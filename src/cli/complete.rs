@@ -110,9 +110,10 @@ pub(super) fn answer(command: Command, request: &[OsString]) -> Vec<u8> {
         Some((shell, [line, last])) if shell == "bash" => {
             let line = bash::CommandLine::read(line.as_bytes(), last.len());
             let current = line.words.last().cloned().unwrap_or_default();
-            let answer = match line.is_redirected {
-                true => Answer::of(CandidateKind::Files),
-                false => completed(command, line.words.get(1..).unwrap_or_default()),
+            let answer = if line.is_redirected {
+                Answer::of(CandidateKind::Files)
+            } else {
+                completed(command, line.words.get(1..).unwrap_or_default())
             };
             words.push(answer.kind.name().as_bytes().to_vec());
             words.extend(answer.fitting(&current).iter().filter_map(|(word, _)| line.insertion(word)));

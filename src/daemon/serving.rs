@@ -53,7 +53,7 @@ impl Daemon {
         let mut names = tasks.filter_map(|task| std::fs::read_to_string(task.path().join("comm")).ok());
         let device = names.find_map(|name| name.trim_end().strip_prefix("dev ").map(str::to_owned))?;
         let daemon = Self { pid, handle, user, device };
-        // What was read belongs to the process of the handle only if that process has not ended.
+        // These facts are those of the process with this handle only if it has not ended: its id may be reused.
         (!daemon.ends_within(0).ok()?).then_some(daemon)
     }
 

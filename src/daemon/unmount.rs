@@ -140,7 +140,7 @@ fn tell(report: &Path) {
     let _ = found.entry.remove_file();
 }
 
-/// What a mount tells before it is unmounted.
+/// Facts about a mount, read before it is unmounted.
 #[derive(Default)]
 struct LastWords {
     /// True if the mount has no daemon.

@@ -3,7 +3,7 @@
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
-use fuser::{AccessFlags, Errno, INodeNo, ReplyAttr, ReplyData, ReplyEmpty, ReplyEntry, ReplyStatfs};
+use fuser::{AccessFlags, INodeNo, ReplyAttr, ReplyData, ReplyEmpty, ReplyEntry, ReplyStatfs};
 
 use super::{GENERATION, Server, ino, reply};
 use crate::vfs::TTL;
@@ -15,13 +15,9 @@ impl Server {
                 let (of_name, of_node) = (self.vfs.ttl_of_name(attr.ino), self.ttl(&attr));
                 reply.entry_with_ttls(&of_node, &of_name, &reply::attr(&attr), GENERATION);
             }
-            Err(error) if error.errno() == libc::ENOENT => match self.vfs.changes_by_itself(ino(parent)) {
-                true => {
-                    tracing::debug!("lookup of {name:?}: {error}");
-                    reply.error(Errno::ENOENT);
-                }
-                false => reply.entry_with_ttls(&TTL, &TTL, &reply::absent(), GENERATION),
-            },
+            Err(error) if error.errno() == libc::ENOENT && !self.vfs.changes_by_itself(ino(parent)) => {
+                reply.entry_with_ttls(&TTL, &TTL, &reply::absent(), GENERATION);
+            }
             Err(error) => {
                 tracing::debug!("lookup of {name:?}: {error}");
                 reply.error(reply::errno(&error));

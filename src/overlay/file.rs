@@ -36,7 +36,7 @@ pub(crate) struct Quota {
     most_scratch_files: u64,
 }
 
-/// What the overlay files of one user take.
+/// Bytes and overlay files of one user.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Taken {
     bytes: u64,

@@ -126,20 +126,17 @@ impl Overlay {
                 // A link is not a save; a tree is replaced by rename.
                 return Err(errno(libc::EINVAL));
             }
-            let overlay_file = match self.is_tree(&state, &overlay_file) {
-                true => {
-                    let payer = Payer { uid, is_beside: true };
-                    snapshot(self, &mut state, &overlay_file, name, payer)?
+            let overlay_file = if self.is_tree(&state, &overlay_file) {
+                let payer = Payer { uid, is_beside: true };
+                snapshot(self, &mut state, &overlay_file, name, payer)?
+            } else {
+                self.put_on_disk(&mut state, &overlay_file)?;
+                locked(&overlay_file.body).nlink += 1;
+                let old = state.names.iter().find(|(_, named)| Arc::ptr_eq(named, &overlay_file));
+                if let Some((old, _)) = old {
+                    self.follow_link(&state, old, name);
                 }
-                false => {
-                    self.put_on_disk(&mut state, &overlay_file)?;
-                    locked(&overlay_file.body).nlink += 1;
-                    let old = state.names.iter().find(|(_, named)| Arc::ptr_eq(named, &overlay_file));
-                    if let Some((old, _)) = old {
-                        self.follow_link(&state, old, name);
-                    }
-                    overlay_file
-                }
+                overlay_file
             };
             self.put(&mut state, name, &overlay_file);
             overlay_file

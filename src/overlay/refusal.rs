@@ -79,12 +79,11 @@ impl Overlay {
     /// Reports a save: removes the files of an earlier refusal, and writes or removes the file of warnings.
     pub(crate) fn tell_saved(&self, state: &mut OverlayState, overlay_file: &Arc<OverlayFile>, report: &str) {
         self.forget_refusal(state, overlay_file);
-        let result = match report.is_empty() {
-            true => self.take_unless(state, WARNING, overlay_file),
-            false => {
-                let payer = locked(&overlay_file.body).payer;
-                self.put_text(state, WARNING, report.as_bytes(), true, payer)
-            }
+        let result = if report.is_empty() {
+            self.take_unless(state, WARNING, overlay_file)
+        } else {
+            let payer = locked(&overlay_file.body).payer;
+            self.put_text(state, WARNING, report.as_bytes(), true, payer)
         };
         if let Err(error) = result {
             tracing::warn!("{}: {WARNING} can't be made: {error}", self.label().display());

@@ -1,5 +1,6 @@
 //! Tests of an overlay without a mount, on a real ASDF file.
 
+use std::fmt;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::sync::mpsc;
@@ -90,17 +91,30 @@ impl Test {
         std::fs::read(&self.source).unwrap().starts_with(text.as_bytes())
     }
 
+    /// Runs `before` before each save of the file's editor, and `after` after it.
+    fn interrupt(&self, before: Box<dyn FnMut() + Send>, after: Box<dyn FnMut() + Send>) {
+        let mut editor = locked(&self.overlay.editor);
+        self.overlay.open_editor(&mut editor).unwrap();
+        let own = editor.take().unwrap();
+        *editor = Some(Box::new(Interrupted { editor: own, before, after }));
+    }
+
     fn rename(&self, name: &str, new_name: &str) -> Result<()> {
         self.overlay.rename(OsStr::new(name), &self.overlay, OsStr::new(new_name), Renaming::Over)
     }
 }
 
-/// An editor that pauses during a save, for another program to act.
-#[derive(Debug)]
+/// An editor with a pause before and after each save, for another program to act.
 struct Interrupted {
     editor: Box<dyn Editor>,
-    begins: mpsc::Sender<()>,
-    goes_on: mpsc::Receiver<()>,
+    before: Box<dyn FnMut() + Send>,
+    after: Box<dyn FnMut() + Send>,
+}
+
+impl fmt::Debug for Interrupted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Interrupted").finish_non_exhaustive()
+    }
 }
 
 impl Editor for Interrupted {
@@ -130,9 +144,10 @@ impl Editor for Interrupted {
         base: &TextVersion,
         readers: &mut dyn Readers,
     ) -> std::result::Result<Saved, Refusal> {
-        self.begins.send(()).unwrap();
-        self.goes_on.recv().unwrap();
-        self.editor.commit(text, base, readers)
+        (self.before)();
+        let saved = self.editor.commit(text, base, readers);
+        (self.after)();
+        saved
     }
 
     fn settle(&mut self) -> Result<()> {
@@ -146,13 +161,12 @@ fn a_text_written_during_a_save_is_not_taken_for_saved() {
     let handle = test.opened(TREE, WRITING);
     handle.write(0, test.named("second").as_bytes(), false).unwrap();
     let (begins, begun) = mpsc::channel();
-    let (go_on, goes_on) = mpsc::channel();
-    {
-        let mut editor = locked(&test.overlay.editor);
-        test.overlay.open_editor(&mut editor).unwrap();
-        let own = editor.take().unwrap();
-        *editor = Some(Box::new(Interrupted { editor: own, begins, goes_on }));
-    }
+    let (go_on, goes_on) = mpsc::channel::<()>();
+    let pause = move || {
+        begins.send(()).unwrap();
+        goes_on.recv().unwrap();
+    };
+    test.interrupt(Box::new(pause), Box::new(|| {}));
     std::thread::scope(|scope| {
         let saving = scope.spawn(|| handle.flush(Caller::default()));
         begun.recv().unwrap();
@@ -177,13 +191,12 @@ fn raised_by(change: impl FnOnce(&std::path::Path), text: impl FnOnce(&Test) -> 
     let handle = test.opened(TREE, WRITING);
     handle.write(0, text(&test).as_bytes(), false).unwrap();
     let (begins, begun) = mpsc::channel();
-    let (go_on, goes_on) = mpsc::channel();
-    {
-        let mut editor = locked(&test.overlay.editor);
-        test.overlay.open_editor(&mut editor).unwrap();
-        let own = editor.take().unwrap();
-        *editor = Some(Box::new(Interrupted { editor: own, begins, goes_on }));
-    }
+    let (go_on, goes_on) = mpsc::channel::<()>();
+    let pause = move || {
+        begins.send(()).unwrap();
+        goes_on.recv().unwrap();
+    };
+    test.interrupt(Box::new(pause), Box::new(|| {}));
     std::thread::scope(|scope| {
         let saving = scope.spawn(|| handle.flush(Caller::default()));
         begun.recv().unwrap();
@@ -221,65 +234,19 @@ fn a_change_by_another_program_is_not_taken_for_the_saves_own() {
     assert!(raised_by(replace, short) > 0 || raised_by(replace, long) > 0);
 }
 
-/// An editor after whose save another file takes the source's name.
-#[derive(Debug)]
-struct Replaced {
-    editor: Box<dyn Editor>,
-    source: std::path::PathBuf,
-}
-
-impl Editor for Replaced {
-    fn notices(&self) -> &[String] {
-        self.editor.notices()
-    }
-
-    fn version(&mut self) -> Result<TextVersion> {
-        self.editor.version()
-    }
-
-    fn text(&mut self) -> Result<Vec<u8>> {
-        self.editor.text()
-    }
-
-    fn check(&mut self, text: &[u8], base: &TextVersion) -> std::result::Result<(), Refusal> {
-        self.editor.check(text, base)
-    }
-
-    fn plan(&mut self, text: &[u8], base: &TextVersion) -> std::result::Result<Planned, Refusal> {
-        self.editor.plan(text, base)
-    }
-
-    fn commit(
-        &mut self,
-        text: &[u8],
-        base: &TextVersion,
-        readers: &mut dyn Readers,
-    ) -> std::result::Result<Saved, Refusal> {
-        let saved = self.editor.commit(text, base, readers)?;
-        let bytes =
-            String::from_utf8_lossy(&std::fs::read(&self.source).unwrap()).replace("second", "others");
-        let new = self.source.with_extension("new");
-        std::fs::write(&new, bytes).unwrap();
-        std::fs::rename(new, &self.source).unwrap();
-        Ok(saved)
-    }
-
-    fn settle(&mut self) -> Result<()> {
-        self.editor.settle()
-    }
-}
-
 #[test]
 fn a_text_made_from_the_file_before_is_not_saved_into_the_one_that_replaced_it() {
     let test = Test::new();
     let handle = test.opened(TREE, WRITING);
     handle.write(0, test.named("second").as_bytes(), false).unwrap();
-    {
-        let mut editor = locked(&test.overlay.editor);
-        test.overlay.open_editor(&mut editor).unwrap();
-        let own = editor.take().unwrap();
-        *editor = Some(Box::new(Replaced { editor: own, source: test.source.clone() }));
-    }
+    let source = test.source.clone();
+    let replace = move || {
+        let bytes = String::from_utf8_lossy(&std::fs::read(&source).unwrap()).replace("second", "others");
+        let new = source.with_extension("new");
+        std::fs::write(&new, bytes).unwrap();
+        std::fs::rename(new, &source).unwrap();
+    };
+    test.interrupt(Box::new(|| {}), Box::new(replace));
     let _ = handle.flush(Caller::default());
     let replaced = std::fs::read(&test.source).unwrap();
     assert!(memchr::memmem::find(&replaced, b"others").is_some());

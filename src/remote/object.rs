@@ -189,7 +189,7 @@ impl Object {
             asked => asked,
         };
         match asked {
-            // The same validators, but other bytes.
+            // The first bytes have changed under the old validators; the change is noted already.
             Ok(version) if is_unproven && self.is_changed() && version.is_same(&self.version) => {}
             Ok(version) if version.is_same(&self.version) && !self.is_changed() => self.confirm(),
             Ok(version) => self.note_change(Some(stat_of(&self.shared, &self.address, &version))),

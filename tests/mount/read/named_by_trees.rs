@@ -109,7 +109,7 @@ fn a_tree_asks_for_a_bounded_number_of_other_files() {
     let site = Site::web(|_, reply| reply);
     let elsewhere = Site::web(|_, reply| reply);
     for (uri, most) in [
-        // Those beside the tree, on one host, and on two hosts.
+        // Files beside the tree, on one host, and on two hosts.
         ("'{n}.asdf#/a'".to_owned(), 128),
         (format!("'{}#/a'", elsewhere.server.url("/{n}.asdf")), 64),
         (format!("'{}#/a'", elsewhere.server.url("/{n}.asdf").replace("127.0.0.1", "{host}")), 128),

@@ -333,7 +333,7 @@ fn a_directory_that_cannot_be_listed_is_not_mounted() {
     }
     assert!(names(mount("ro", &url("/empty/")).root()).is_empty());
     assert_eq!(names(mount(&bucket, "s3://data/p/").root()), ["x.asdf"]);
-    // Of several sources, each is listed.
+    // Each of several sources is listed.
     let dir = fresh_folder();
     let mut several = Command::new(program());
     plain(&mut several);

@@ -510,7 +510,7 @@ impl Drop for World {
     }
 }
 
-/// What a read saw of a state.
+/// The part of a state that a read saw.
 #[derive(Clone, Copy, Debug)]
 enum Seen {
     State(State),

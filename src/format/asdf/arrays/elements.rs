@@ -94,9 +94,10 @@ impl Elements {
         let (datatype, item, content) = match &self.datatype {
             Datatype::Structured(_) => {
                 let sizes = self.datatype.value_sizes(MOST_VALUES).ok_or_else(Self::unknown_type)?;
-                let content = match self.datatype.is_of_bools() {
-                    true => self.content.clone(),
-                    false => masks::values_not_zero(self.content.clone(), &sizes)?,
+                let content = if self.datatype.is_of_bools() {
+                    self.content.clone()
+                } else {
+                    masks::values_not_zero(self.content.clone(), &sizes)?
                 };
                 (of.datatype.of_mask(), sizes.len() as u64, content)
             }

@@ -254,7 +254,7 @@ impl Layout<'_> {
             _ => None,
         };
         let item = match mask {
-            // Of a mask that is broadcast, only the broadcast form has a file.
+            // A mask that is broadcast has a file in its broadcast form only.
             Some((mask, false)) => Some(self.places.file(from, false, ArrayEntry::Array(mask))),
             _ => self.places.link(from, to, place),
         };

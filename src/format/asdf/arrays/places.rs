@@ -237,12 +237,12 @@ impl PathsInArrays {
     pub(super) fn link(&mut self, from: Id, to: Id, place: Mark) -> Option<Item<ArrayEntry>> {
         match self.resolve(to)? {
             LinkTarget::Shown(to) => self.link_to(from, to, false),
-            LinkTarget::Pending(to, below) => self.pending(from, (to, below), place),
+            LinkTarget::Pending(to, below) => self.pending(from, to, &below, place),
         }
     }
 
     /// Returns the entry of a link from `from` to a node that may have an entry.
-    fn pending(&mut self, from: Id, (to, below): (Id, Vec<Id>), place: Mark) -> Option<Item<ArrayEntry>> {
+    fn pending(&mut self, from: Id, to: Id, below: &[Id], place: Mark) -> Option<Item<ArrayEntry>> {
         if from == to && below.is_empty() {
             return None;
         }

@@ -41,7 +41,7 @@ impl Scale {
         let level = match range > 0.0 {
             true => {
                 let part = ((number / 2.0 - self.low / 2.0) / range).clamp(0.0, 1.0);
-                (f64::asinh(part / BEND) / f64::asinh(1.0 / BEND) * 255.0).round() as u8
+                (asinh(part / BEND) / asinh(1.0 / BEND) * 255.0).round() as u8
             }
             // If the range is 0, an infinite number is still greater or less than the others.
             false if number > self.high => 255,
@@ -50,6 +50,12 @@ impl Scale {
         };
         [level, 255]
     }
+}
+
+/// Returns the inverse hyperbolic sine of a number from 0 to `1 / BEND`. `f64::asinh` calls hypot, which would need
+/// glibc 2.35.
+fn asinh(number: f64) -> f64 {
+    (number + (number * number + 1.0).sqrt()).ln()
 }
 
 #[cfg(test)]
