@@ -11,7 +11,7 @@
 //! | [`fuse`] | translates the kernel's requests, nothing else |
 //! | [`vfs`] | inode numbers, lookup, listings, open files; picks the module that answers |
 //! | [`overlay`] | the writable layer in the directory of one file |
-//! | [`folder`] | one mounted file through its generations |
+//! | [`mounted`] | one mounted file through its generations |
 //! | [`host`] | mirrored directories: the system's calls, links, files of known formats |
 //! | [`view`] | the directories that every format has: root, blocks, status |
 //! | [`format`](mod@format) | the file formats, each of which opens a source as a [`format::Container`] |
@@ -45,13 +45,13 @@ pub mod decode;
 pub mod error;
 pub mod exit;
 mod files;
-pub mod folder;
 pub mod format;
 pub mod fuse;
 pub mod history;
 pub mod host;
 pub mod log;
 pub mod look;
+pub mod mounted;
 pub mod named;
 pub mod options;
 pub mod overlay;

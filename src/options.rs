@@ -16,9 +16,9 @@ use std::os::unix::ffi::OsStrExt;
 use foreign::Foreign;
 
 use crate::error::{Error, Kind, Result, one_of};
-use crate::folder::verify::Verify;
 use crate::format::editor::{EditOptions, Validation};
 use crate::format::view_names;
+use crate::mounted::verify::Verify;
 use crate::remote::RemoteOptions;
 use crate::view::ShownViews;
 use list::{ListedOption, split};

@@ -41,14 +41,14 @@ use std::time::Instant;
 
 use crate::content::Content;
 use crate::error::{Error, Result, errno};
-use crate::folder::generation::HeldGeneration;
-use crate::folder::mounted_file::{CurrentFile, MountedFile};
-use crate::folder::open_files::OpenFiles;
-use crate::folder::serials::Serials;
 use crate::format::editor::{EditContext, EditSupport, Editor, TextVersion};
 use crate::format::view_names;
 use crate::host::detect::EntryPosition;
 use crate::host::stat::{FileKind, Stat, Time};
+use crate::mounted::file::{CurrentFile, MountedFile};
+use crate::mounted::generation::HeldGeneration;
+use crate::mounted::open_files::OpenFiles;
+use crate::mounted::serials::Serials;
 use crate::overlay::file::{Backing, Body, FileStat, MOST_BYTES, OverlayFile, Quota, copy, now};
 use crate::overlay::refusal::ERROR;
 use crate::overlay::state_dir::{ScratchDir, StateDir, in_memory, stem_of};

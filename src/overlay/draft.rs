@@ -13,10 +13,10 @@ use std::time::Instant;
 
 use crate::error::errno;
 use crate::error::{Error, Kind, Result};
-use crate::folder::mounted_file::saving::{SaveEnd, Saving};
 use crate::format::editor::{Editor, Saved, TextVersion};
 use crate::format::refusal::{GONE, Refusal, report_of_warnings};
 use crate::host::stat::Time;
+use crate::mounted::file::saving::{SaveEnd, Saving};
 use crate::overlay::appended::{self, Joined};
 use crate::overlay::file::{Backing, Body, OverlayFile, now};
 use crate::overlay::{Overlay, OverlayState, SavedTimes};

@@ -7,13 +7,13 @@
 use std::sync::{Arc, OnceLock};
 
 use crate::error::{Result, errno};
-use crate::folder::generation::HeldGeneration;
-use crate::folder::mounted_file::{CurrentFile, MountedFile};
-use crate::folder::open_files::OpenFiles;
-use crate::folder::serials::Serials;
 use crate::format::editor::EditSupport;
 use crate::host::detect::EntryPosition;
 use crate::host::stat::Stat;
+use crate::mounted::file::{CurrentFile, MountedFile};
+use crate::mounted::generation::HeldGeneration;
+use crate::mounted::open_files::OpenFiles;
+use crate::mounted::serials::Serials;
 use crate::overlay::file::OverlayFile;
 use crate::overlay::{Overlay, SharedByOverlays};
 use crate::sync::{Rank, RankedMutex, locked, locked_at_once};

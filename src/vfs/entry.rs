@@ -5,9 +5,9 @@ use std::ffi::{OsStr, OsString};
 use std::sync::{Arc, Mutex, Weak};
 
 use crate::error::Result;
-use crate::folder::serials::Serials;
 use crate::host::detect::{Detected, EntryForm, EntryPosition};
 use crate::host::stat::{FileKey, FileKind, Stat};
+use crate::mounted::serials::Serials;
 use crate::overlay::lazy::LazyOverlay;
 use crate::source::{Source, SourceVersion};
 use crate::sync::locked;

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use crate::content::folder::{self, Folder};
 use crate::error::{self, Error, Result, errno};
-use crate::folder::generation::HeldGeneration;
-use crate::folder::mounted_file::MountedFile;
+use crate::mounted::file::MountedFile;
+use crate::mounted::generation::HeldGeneration;
 use crate::overlay;
 use crate::vfs::Vfs;
 use crate::vfs::entry::{Class, Entry};

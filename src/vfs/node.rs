@@ -11,9 +11,9 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, Mutex, Weak};
 
 use crate::content::folder::{self, Renewal, RenewalKey};
-use crate::folder::generation::{Generation, HeldGeneration};
-use crate::folder::mounted_file::MountedFile;
 use crate::host::stat::Time;
+use crate::mounted::file::MountedFile;
+use crate::mounted::generation::{Generation, HeldGeneration};
 use crate::overlay::file::OverlayFile;
 use crate::sync::locked;
 use crate::vfs::entry::{Class, Entry};

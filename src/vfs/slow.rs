@@ -9,8 +9,8 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 use crate::content::folder::Folder;
-use crate::folder::mounted_file::MountedFile;
 pub use crate::host::mounts::Foreign;
+use crate::mounted::file::MountedFile;
 use crate::vfs::Vfs;
 use crate::vfs::entry::{Class, Entry};
 use crate::vfs::node::{Ino, Inode};

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use crate::error::{Result, errno};
-use crate::folder::mounted_file::MountedFile;
+use crate::mounted::file::MountedFile;
 use crate::overlay::Overlay;
 use crate::overlay::change::Change;
 use crate::overlay::file::OverlayFile;

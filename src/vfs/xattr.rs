@@ -9,10 +9,10 @@ use std::sync::Arc;
 
 use crate::content::folder::{self, Attributes};
 use crate::error::{Result, errno};
-use crate::folder::generation::Parsed;
-use crate::folder::mounted_file::MountedFile;
 use crate::format::Verified;
 use crate::format::endings::by_ending;
+use crate::mounted::file::MountedFile;
+use crate::mounted::generation::Parsed;
 use crate::overlay::file::OverlayFile;
 use crate::overlay::xattr;
 use crate::vfs::Vfs;

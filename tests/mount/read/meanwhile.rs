@@ -9,8 +9,8 @@ use std::thread::{JoinHandle, sleep};
 use std::time::Duration;
 
 use asdf_mount::error::Result;
-use asdf_mount::folder::verify::Verify;
 use asdf_mount::format::Container;
+use asdf_mount::mounted::verify::Verify;
 use asdf_mount::source::Source;
 
 use crate::adapter::{Gate, HEAD, Mount, Stand, made, names, sources};

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use super::{MountedFile, same_life};
 use crate::error::Result;
-use crate::folder::generation::bytes::{GenerationSource, SaveReaders};
+use crate::mounted::generation::bytes::{GenerationSource, SaveReaders};
 use crate::source::SourceVersion;
 use crate::sync::{Ranked, locked};
 

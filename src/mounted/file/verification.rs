@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
-use crate::folder::generation::{HeldGeneration, Parsed};
-use crate::folder::mounted_file::MountedFile;
-use crate::folder::verify::Verify;
 use crate::format::Verified;
+use crate::mounted::file::MountedFile;
+use crate::mounted::generation::{HeldGeneration, Parsed};
+use crate::mounted::verify::Verify;
 
 /// Largest block, in bytes, that is checked after another program changed the file. Checking a block of this
 /// size takes half a second.

@@ -11,11 +11,11 @@ use std::sync::Arc;
 use lru::LruCache;
 
 use crate::error::Result;
-use crate::folder::generation::Generation;
-use crate::folder::verify::{Verifier, Verify};
 use crate::format::Container;
 use crate::format::recovery::RecoveryPolicy;
 use crate::history::History;
+use crate::mounted::generation::Generation;
+use crate::mounted::verify::{Verifier, Verify};
 use crate::source::Source;
 use crate::sync::{Rank, RankedMutex, locked};
 use crate::view::ShownViews;

@@ -2,14 +2,14 @@
 //!
 //! Writes and inode numbers are not handled in this module.
 //!
-//! - `mounted_file`: one file, from the first stat of its path until another file is at that path
+//! - `file`: one file, from the first stat of its path until another file is at that path
 //! - `open_files`: a bounded number of parsed files that are kept open
 //! - `serials`: serial numbers of the files in a mount
 //! - `generation`: a snapshot of a file, which never changes
 //! - `verify`: when the checksum of a block is checked
 
+pub(crate) mod file;
 pub(crate) mod generation;
-pub(crate) mod mounted_file;
 pub(crate) mod open_files;
 pub(crate) mod serials;
 pub mod verify;

@@ -21,8 +21,8 @@ use bytes::GenerationSource;
 
 use crate::content::Content;
 use crate::error::Result;
-use crate::folder::verify::Checks;
 use crate::format::Container;
+use crate::mounted::verify::Checks;
 use crate::source::{Source, SourceVersion, Time};
 
 /// Time for which a generation stays readable after a lookup, so that the following open can use it.
