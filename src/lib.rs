@@ -12,7 +12,7 @@
 //! | [`vfs`] | inode numbers, lookup, listings, open files; picks the module that answers |
 //! | [`overlay`] | the writable layer in the directory of one file |
 //! | [`mounted`] | one mounted file through its generations |
-//! | [`host`] | mirrored directories: the system's calls, links, files of known formats |
+//! | [`local`] | mirrored directories: the system's calls, links, files of known formats |
 //! | [`view`] | the directories that every format has: root, blocks, status |
 //! | [`format`](mod@format) | the file formats, each of which opens a source as a [`format::Container`] |
 //! | [`history`] | the texts that saves replaced |
@@ -48,7 +48,7 @@ mod files;
 pub mod format;
 pub mod fuse;
 pub mod history;
-pub mod host;
+pub mod local;
 pub mod log;
 pub mod look;
 pub mod mounted;

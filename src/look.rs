@@ -30,7 +30,7 @@ use crate::cache::Cache;
 use crate::daemon;
 use crate::error::{Error, Result, one_line};
 use crate::exit;
-use crate::host::stat::FileKind;
+use crate::local::stat::FileKind;
 use crate::log::complain;
 use crate::named::{self, Named, Servers};
 use crate::options::Options;

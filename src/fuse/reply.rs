@@ -8,7 +8,7 @@ use fuser::{
 };
 
 use crate::error::{Error, Result};
-use crate::host::stat::{FileKind, Time};
+use crate::local::stat::{FileKind, Time};
 use crate::vfs::Attr;
 
 /// Returns the errno of an error.

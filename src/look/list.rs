@@ -13,7 +13,7 @@ use super::zone::Zone;
 use super::{Look, written};
 use crate::error::{Error, in_json, one_line};
 use crate::exit;
-use crate::host::stat::FileKind;
+use crate::local::stat::FileKind;
 use crate::source::Time;
 use crate::time::{instant, precise_instant};
 use crate::vfs::{Attr, Ino};

@@ -7,7 +7,7 @@ use std::path::{Component, Path, PathBuf};
 
 use super::{Look, as_system_says};
 use crate::error::{Error, Kind, Result, one_line};
-use crate::host::stat::FileKind;
+use crate::local::stat::FileKind;
 use crate::vfs::{Attr, Ino};
 
 /// Maximum number of links followed, as in the kernel.

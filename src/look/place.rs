@@ -13,7 +13,7 @@ use rustix::fs::{AtFlags, Mode, OFlags, RenameFlags, Timespec, Timestamps};
 use rustix::io::Errno;
 
 use crate::error::{Error, Kind, Result};
-use crate::host::stat::{FileKey, Stat};
+use crate::local::stat::{FileKey, Stat};
 use crate::source::Time;
 use crate::vfs::Attr;
 

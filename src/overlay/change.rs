@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use crate::error::{Result, errno};
-use crate::host::stat::Time;
+use crate::local::stat::Time;
 use crate::overlay::file::{Backing, OverlayFile, Payer, Whole, now, time_of};
 use crate::overlay::write_handle::WriteHandle;
 use crate::overlay::{Overlay, OverlayState, SavedTimes};

@@ -15,7 +15,7 @@ use crate::error::errno;
 use crate::error::{Error, Kind, Result};
 use crate::format::editor::{Editor, Saved, TextVersion};
 use crate::format::refusal::{GONE, Refusal, report_of_warnings};
-use crate::host::stat::Time;
+use crate::local::stat::Time;
 use crate::mounted::file::saving::{SaveEnd, Saving};
 use crate::overlay::appended::{self, Joined};
 use crate::overlay::file::{Backing, Body, OverlayFile, now};

@@ -15,7 +15,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use crate::content::{Content, Text};
 use crate::error::{Result, errno};
 use crate::format::refusal::Refusal;
-use crate::host::stat::{FileKind, Stat, Time};
+use crate::local::stat::{FileKind, Stat, Time};
 use crate::sync::{RankedMutex, locked};
 
 /// Maximum bytes of one user's scratch files in a mount, in addition to four times the size of the tree being

@@ -8,8 +8,8 @@ use std::sync::{Arc, OnceLock};
 
 use crate::error::{Result, errno};
 use crate::format::editor::EditSupport;
-use crate::host::detect::EntryPosition;
-use crate::host::stat::Stat;
+use crate::local::detect::EntryPosition;
+use crate::local::stat::Stat;
 use crate::mounted::file::{CurrentFile, MountedFile};
 use crate::mounted::generation::HeldGeneration;
 use crate::mounted::open_files::OpenFiles;

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use crate::content::Content;
 use crate::error::Result;
-use crate::host::stat::Time;
+use crate::local::stat::Time;
 use crate::overlay::file::{Backing, OverlayFile, now};
 use crate::overlay::{Overlay, OverlayState};
 use crate::source::storage::close_later;

@@ -10,7 +10,7 @@ use std::sync::{Arc, Weak};
 
 use crate::content::Text;
 use crate::error::Result;
-use crate::host::stat::Time;
+use crate::local::stat::Time;
 use crate::overlay::file::{Backing, Body, OverlayFile, Payer, Whole};
 use crate::overlay::{Overlay, OverlayState};
 use crate::sync::locked;

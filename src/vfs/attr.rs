@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::decode::UNIT;
-use crate::host::stat::{FileKind, Stat, Time};
+use crate::local::stat::{FileKind, Stat, Time};
 use crate::vfs::node::Ino;
 
 /// Preferred read size (`st_blksize`) in bytes: a unit, because a unit is decoded as a whole. Older versions
@@ -145,7 +145,7 @@ impl Ownership {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::host::stat::FileKey;
+    use crate::local::stat::FileKey;
     use crate::source::Identity;
 
     fn stat(kind: FileKind, mode: u32) -> Stat {

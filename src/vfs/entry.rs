@@ -5,8 +5,8 @@ use std::ffi::{OsStr, OsString};
 use std::sync::{Arc, Mutex, Weak};
 
 use crate::error::Result;
-use crate::host::detect::{Detected, EntryForm, EntryPosition};
-use crate::host::stat::{FileKey, FileKind, Stat};
+use crate::local::detect::{Detected, EntryForm, EntryPosition};
+use crate::local::stat::{FileKey, FileKind, Stat};
 use crate::mounted::serials::Serials;
 use crate::overlay::lazy::LazyOverlay;
 use crate::source::{Source, SourceVersion};

@@ -10,9 +10,9 @@ use std::sync::{Arc, RwLock};
 
 use crate::content::folder::{self, Folder};
 use crate::error::{Error, Result, errno};
-use crate::host::detect::{Detected, EntryForm};
-use crate::host::location::{Location, Name, OpenDir};
-use crate::host::stat::FileKind;
+use crate::local::detect::{Detected, EntryForm};
+use crate::local::location::{Location, Name, OpenDir};
+use crate::local::stat::FileKind;
 use crate::vfs::Vfs;
 use crate::vfs::attr::Attr;
 use crate::vfs::entry::{Class, Entry};

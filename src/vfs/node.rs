@@ -11,7 +11,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, Mutex, Weak};
 
 use crate::content::folder::{self, Renewal, RenewalKey};
-use crate::host::stat::Time;
+use crate::local::stat::Time;
 use crate::mounted::file::MountedFile;
 use crate::mounted::generation::{Generation, HeldGeneration};
 use crate::overlay::file::OverlayFile;

@@ -23,7 +23,7 @@ use super::Usage;
 use super::places::{BytePlace, BytePlaces};
 use crate::error::{Error, Kind, Result};
 use crate::format::Container;
-use crate::host::location::Location;
+use crate::local::location::Location;
 use crate::source::{
     FileSource, Identity, Lent, MemorySource, Moved, Provenance, Readers, Source, SourceStat, SourceVersion,
     Surroundings, read_up_to,

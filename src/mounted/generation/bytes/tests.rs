@@ -7,8 +7,8 @@ use std::path::PathBuf;
 use super::*;
 use crate::cache::Cache;
 use crate::format::Context;
-use crate::host::local::link::LinkPolicy;
-use crate::host::local::{LocalPath, OpenedDirectory};
+use crate::local::path::link::LinkPolicy;
+use crate::local::path::{LocalPath, OpenedDirectory};
 
 const HEAD: &[u8] = b"#ASDF 1.0.0\n%YAML 1.1\n---\na: 1\n...\n";
 /// Size of the file, and the offset of bytes that no save writes.

@@ -14,15 +14,15 @@ use rustix::io::Errno;
 use crate::error::Result;
 use crate::format::editor::SaveTarget;
 use crate::format::recovery::RecoveryPolicy;
-use crate::host::at::stat_of;
-use crate::host::local::{Dir, LocalPath};
-use crate::host::mounts::{self, Foreign};
-use crate::host::pinned::PinnedSource;
-use crate::host::stat::{FileKey, FileKind, Stat};
+use crate::local::at::stat_of;
+use crate::local::mounts::{self, Foreign};
+use crate::local::path::{DirFd, LocalPath};
+use crate::local::pinned::PinnedSource;
+use crate::local::stat::{FileKey, FileKind, Stat};
 use crate::source::{ListedStat, Place, PlaceKind, PlaceStat, Source};
 use crate::workers::while_waiting;
 
-pub(crate) use crate::host::local::Name;
+pub(crate) use crate::local::path::Name;
 
 /// Longest name in a directory elsewhere, in bytes.
 const NAME_MAX: usize = 255;
@@ -37,7 +37,7 @@ pub(crate) enum Location {
 /// A directory that is open, to look names up in it.
 #[derive(Debug)]
 pub(crate) enum OpenDir<'a> {
-    Local(&'a LocalPath, Dir<'a>),
+    Local(&'a LocalPath, DirFd<'a>),
     Elsewhere(&'a Arc<dyn Place>),
 }
 

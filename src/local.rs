@@ -4,7 +4,7 @@
 //! of locations. It knows no inode numbers and no format.
 //!
 //! - `location`: the path to a source: a local path, or a place elsewhere
-//! - `local`: local paths, from directories that were opened before mounting; targets of symbolic links; files
+//! - `path`: local paths, from directories that were opened before mounting; targets of symbolic links; files
 //!   to which a source refers
 //! - `pinned`: one version of a file elsewhere
 //! - `at`: system calls on a name in an open directory
@@ -15,8 +15,8 @@
 pub(crate) mod acl;
 pub(crate) mod at;
 pub(crate) mod detect;
-pub(crate) mod local;
 pub(crate) mod location;
 pub(crate) mod mounts;
+pub(crate) mod path;
 mod pinned;
 pub(crate) mod stat;

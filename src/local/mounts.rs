@@ -21,7 +21,7 @@ use rustix::io::Errno;
 use twox_hash::XxHash3_128;
 
 use crate::error::{Error, Kind, Result};
-use crate::host::stat::FileKey;
+use crate::local::stat::FileKey;
 use crate::sync::locked;
 
 /// File system type of this program's mounts in [`TABLE`].

@@ -22,8 +22,8 @@ use rustix::fs::OFlags;
 use rustix::io::Errno;
 
 use crate::error::Result;
-use crate::host::at::{open_as, stat_of};
-use crate::host::stat::{FileKind, Stat};
+use crate::local::at::{open_as, stat_of};
+use crate::local::stat::{FileKind, Stat};
 
 /// Attribute with a POSIX ACL: a version (2), then entries of tag, permissions and id. All are little-endian;
 /// their lengths are 4, 2, 2 and 4 bytes.

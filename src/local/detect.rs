@@ -23,12 +23,12 @@ use crate::error::{self, Error, Result};
 use crate::format::HEAD;
 use crate::format::editor::SaveTarget;
 use crate::format::recovery::RecoveryPolicy;
-use crate::host::at::{open, stat_in, stat_of};
-use crate::host::local::LocalPath;
-use crate::host::local::link::{self, LinkForm};
-use crate::host::location::{Location, Name, OpenDir};
-use crate::host::mounts::Foreign;
-use crate::host::stat::{FileKind, Stat};
+use crate::local::at::{open, stat_in, stat_of};
+use crate::local::location::{Location, Name, OpenDir};
+use crate::local::mounts::Foreign;
+use crate::local::path::LocalPath;
+use crate::local::path::link::{self, LinkForm};
+use crate::local::stat::{FileKind, Stat};
 use crate::source::{Place, PlaceStat, Source, SourceStat, SourceVersion, read_up_to};
 
 /// The location of an entry, and the file system or server that may never answer requests about it.

@@ -11,8 +11,8 @@ use rustix::fs::{AtFlags, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 
 use crate::error::Result;
-use crate::host::mounts;
-use crate::host::stat::{FileKey, Stat};
+use crate::local::mounts;
+use crate::local::stat::{FileKey, Stat};
 
 /// Flags to open a directory as an `O_PATH` descriptor, which holds it without reading it.
 pub(crate) const HOLD: OFlags =

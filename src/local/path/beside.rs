@@ -16,11 +16,11 @@ use rustix::fs::{Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 
 use crate::error::{Error, Kind, Result};
-use crate::host::acl;
-use crate::host::at::{HOLD, READ, open_as, stat_of, step_up};
-use crate::host::local::LocalPath;
-use crate::host::mounts;
-use crate::host::stat::{FileKind, Stat};
+use crate::local::acl;
+use crate::local::at::{HOLD, READ, open_as, stat_of, step_up};
+use crate::local::mounts;
+use crate::local::path::LocalPath;
+use crate::local::stat::{FileKind, Stat};
 use crate::source::{FileSource, Reach, Source, Surroundings};
 use crate::workers::while_waiting;
 
@@ -215,8 +215,8 @@ mod tests {
     use std::os::unix::fs::{PermissionsExt, symlink};
 
     use super::*;
-    use crate::host::local::OpenedDirectory;
-    use crate::host::local::link::LinkPolicy;
+    use crate::local::path::OpenedDirectory;
+    use crate::local::path::link::LinkPolicy;
 
     fn beside(dir: &Path, shared: bool) -> Arc<dyn Surroundings> {
         let origin = OpenedDirectory::of_source(dir, shared).unwrap();

@@ -13,8 +13,8 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::Mutex;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use crate::host::mounts::Foreign;
-use crate::host::stat::{Stat, Time};
+use crate::local::mounts::Foreign;
+use crate::local::stat::{Stat, Time};
 use crate::sync::locked;
 
 /// Coarsest time stamps of a file system, in seconds: those of FAT.
@@ -158,8 +158,8 @@ impl HashTable {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::host::at::stat_of;
-    use crate::host::stat::FileKey;
+    use crate::local::at::stat_of;
+    use crate::local::stat::FileKey;
 
     #[test]
     fn a_million_files_take_little_memory_and_most_are_known() {

@@ -17,10 +17,10 @@ use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
-use crate::host::at::{descend, stat_in, stat_of, step, step_up};
-use crate::host::local::{LocalPath, OpenedDirectory};
-use crate::host::mounts;
-use crate::host::stat::{FileKey, FileKind, Stat};
+use crate::local::at::{descend, stat_in, stat_of, step, step_up};
+use crate::local::mounts;
+use crate::local::path::{LocalPath, OpenedDirectory};
+use crate::local::stat::{FileKey, FileKind, Stat};
 use crate::workers::while_waiting;
 
 /// Maximum number of links followed in a row, as in the kernel.

@@ -22,10 +22,10 @@ use rustix::io::Errno;
 
 use crate::error::{Error, Result};
 use crate::format::editor::SaveTarget;
-use crate::host::acl;
-use crate::host::acl::stat_of_held;
-use crate::host::at::{HOLD, descend, may_write, open, open_as, stat_in, stat_of, step};
-use crate::host::stat::{FileKey, FileKind, Stat};
+use crate::local::acl;
+use crate::local::acl::stat_of_held;
+use crate::local::at::{HOLD, descend, may_write, open, open_as, stat_in, stat_of, step};
+use crate::local::stat::{FileKey, FileKind, Stat};
 use crate::source::{FileSource, Source, storage};
 
 /// A directory that was opened before mounting.
@@ -119,12 +119,12 @@ impl FoundFile {
 
 /// An open directory: the origin itself, or one opened for this use.
 #[derive(Debug)]
-pub(crate) enum Dir<'a> {
+pub(crate) enum DirFd<'a> {
     Held(BorrowedFd<'a>),
     Opened(OwnedFd),
 }
 
-impl AsFd for Dir<'_> {
+impl AsFd for DirFd<'_> {
     fn as_fd(&self) -> BorrowedFd<'_> {
         match self {
             Self::Held(fd) => *fd,
@@ -198,18 +198,18 @@ impl LocalPath {
     }
 
     /// Returns the parent directory and the name in it (`.` for an anchor itself).
-    pub(super) fn holder(&self) -> Result<(Dir<'_>, OsString)> {
+    pub(super) fn holder(&self) -> Result<(DirFd<'_>, OsString)> {
         let (base, name) = match &self.link {
-            None => (Dir::Held(self.origin().fd()), OsString::from(".")),
+            None => (DirFd::Held(self.origin().fd()), OsString::from(".")),
             Some(link) => {
                 let end = link::walk(link)?;
-                (Dir::Opened(end.dir), end.name)
+                (DirFd::Opened(end.dir), end.name)
             }
         };
         let Some(last) = self.path.file_name() else { return Ok((base, name)) };
-        let mut dir = if name == "." { base } else { Dir::Opened(step(base.as_fd(), &name)?) };
+        let mut dir = if name == "." { base } else { DirFd::Opened(step(base.as_fd(), &name)?) };
         if let Some(parent) = self.path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
-            dir = Dir::Opened(descend(dir.as_fd(), parent)?);
+            dir = DirFd::Opened(descend(dir.as_fd(), parent)?);
         }
         if let Some(found) = &self.found
             && stat_of(dir.as_fd())?.key != found.dir
@@ -273,14 +273,14 @@ impl LocalPath {
     }
 
     /// Opens the directory at this path, to hold it or to look names up in it.
-    pub(crate) fn open_dir(&self) -> Result<Dir<'_>> {
+    pub(crate) fn open_dir(&self) -> Result<DirFd<'_>> {
         let (dir, name) = self.holder()?;
         if name == "." {
             return Ok(dir);
         }
         let opened = step(dir.as_fd(), &name).map_err(|error| error.of(self.label()))?;
         self.check(&stat_of(&opened)?)?;
-        Ok(Dir::Opened(opened))
+        Ok(DirFd::Opened(opened))
     }
 
     /// Returns the names in the directory at this path, without `.` and `..`.

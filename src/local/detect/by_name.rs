@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Mutex;
 
 use crate::format;
-use crate::host::location::Location;
+use crate::local::location::Location;
 use crate::sync::locked;
 
 /// Maximum number of remembered exceptions.
