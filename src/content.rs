@@ -1,13 +1,13 @@
 //! Random-access bytes of known length. Everything that can be read in the mount is a [`Content`].
 
 pub(crate) mod base64;
-pub mod folder;
+pub mod dir;
 mod gather;
 mod interleaved;
 pub mod names;
 pub mod npy;
 pub mod parquet;
-pub mod path_folder;
+pub mod path_dir;
 mod path_items;
 pub mod path_tree;
 mod pieces;

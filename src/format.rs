@@ -23,7 +23,7 @@ use std::sync::Arc;
 
 use crate::cache::Cache;
 use crate::content::Content;
-use crate::content::folder::{Attributes, File, Node};
+use crate::content::dir::{Attributes, File, Node};
 use crate::error::{Error, Kind, Result, one_of};
 use crate::source::{FileSource, Reach, Source, SourceStat, UrlOpener};
 pub use described::{ArrayFacts, ArraySource, Listener, describe};

@@ -41,7 +41,7 @@ impl Drop for Awaited {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Rank {
     /// The slot for a directory's overlay, which is created on demand.
-    Folder,
+    LazyOverlay,
     /// The editor of an overlay: held during a whole save.
     Editor,
     /// The names and the state of an overlay.

@@ -50,7 +50,7 @@ pub use xattr::{GONE, Xattr, is_of_mount, may_be_xattr};
 
 use lru::LruCache;
 
-use crate::content::folder;
+use crate::content::dir;
 use crate::error::{Kind, Result, errno};
 use crate::format::Context;
 use crate::format::editor::EditContext;
@@ -216,7 +216,7 @@ impl Vfs {
                 _ => Err(errno(libc::EINVAL)),
             },
             Inode::View(entry, mounted, view) => match self.shown(&entry, &mounted, &view)?.what {
-                folder::Node::Link(text) => Ok(text),
+                dir::Node::Link(text) => Ok(text),
                 _ => Err(errno(libc::EINVAL)),
             },
             Inode::Tree(_) => Err(errno(libc::EINVAL)),
@@ -232,12 +232,12 @@ impl Vfs {
                     mounted.trouble(error);
                 })?;
                 match found.what {
-                    folder::Node::File(file) => {
+                    dir::Node::File(file) => {
                         let kernel_cache = self.kernel_cache.clone();
                         ReadHandle::of_view(ViewFile { mounted, view, kernel_cache }, found.held, file)
                     }
-                    folder::Node::Folder(_) => Err(errno(libc::EISDIR)),
-                    folder::Node::Link(_) => Err(errno(libc::EINVAL)),
+                    dir::Node::Dir(_) => Err(errno(libc::EISDIR)),
+                    dir::Node::Link(_) => Err(errno(libc::EINVAL)),
                 }
             }
             Inode::OverlayFile(..) | Inode::Tree(_) => Err(errno(libc::EINVAL)),
@@ -268,7 +268,7 @@ impl Vfs {
     }
 
     fn mounted(&self, entry: &Entry) -> Result<Arc<MountedFile>> {
-        entry.folder()?.mounted(&entry.position, &self.serials, &self.open_files)
+        entry.lazy_overlay()?.mounted(&entry.position, &self.serials, &self.open_files)
     }
 
     fn attr_of(&self, node: &Inode) -> Result<Attr> {
@@ -276,9 +276,11 @@ impl Vfs {
             Inode::Entry(entry) => self.attr_of_entry(entry),
             Inode::Tree(entry) => self.attr_of_tree(entry),
             Inode::View(entry, mounted, view) => self.attr_of_known_view(entry, mounted, view),
-            Inode::OverlayFile(entry, overlay_file) => {
-                self.attr_of_overlay_file(entry, &*entry.folder()?.overlay_of(overlay_file)?, overlay_file)
-            }
+            Inode::OverlayFile(entry, overlay_file) => self.attr_of_overlay_file(
+                entry,
+                &*entry.lazy_overlay()?.overlay_of(overlay_file)?,
+                overlay_file,
+            ),
         }
     }
 
@@ -296,7 +298,7 @@ impl Vfs {
         mounted: &MountedFile,
         shown: &ViewContent,
     ) -> Result<Attr> {
-        if let folder::Node::File(file) = &shown.what
+        if let dir::Node::File(file) = &shown.what
             && file.content.is_err()
             && shown.held.is_outlived()
         {
@@ -304,7 +306,7 @@ impl Vfs {
             return Err(errno(libc::ESTALE));
         }
         let state = view.shown().unwrap_or_else(|| NodeState::new(&shown.held, &shown.what));
-        let grows = matches!(&shown.what, folder::Node::File(file) if file.grows);
+        let grows = matches!(&shown.what, dir::Node::File(file) if file.grows);
         Ok(Attr { grows, ..self.attr_of_state(view, mounted, &state) })
     }
 
@@ -324,9 +326,9 @@ impl Vfs {
 
     fn attr_of_state(&self, view: &ViewNode, mounted: &MountedFile, state: &NodeState) -> Attr {
         let kind = match state.kind {
-            folder::EntryKind::Folder => FileKind::Directory,
-            folder::EntryKind::Link => FileKind::Link,
-            folder::EntryKind::File => FileKind::File,
+            dir::EntryKind::Dir => FileKind::Directory,
+            dir::EntryKind::Link => FileKind::Link,
+            dir::EntryKind::File => FileKind::File,
         };
         let attr = self.ownership.attr(Ino::of(view.serial), kind, state.size, &mounted.look().stat);
         Attr { mtime: state.mtime, ..attr }
@@ -335,8 +337,8 @@ impl Vfs {
     /// True if files in a directory can be written.
     fn is_writable(&self, entry: &Entry) -> Result<bool> {
         match (&entry.class, &self.shared) {
-            (Class::Folder(folder), Some(shared)) if !self.is_read_only() => {
-                match folder.edit_support(&entry.position, shared) {
+            (Class::MountedFile(overlay), Some(shared)) if !self.is_read_only() => {
+                match overlay.edit_support(&entry.position, shared) {
                     Err(error) if !matches!(error.kind(), Kind::System(_) | Kind::Changed) => Ok(false),
                     support => Ok(support?.is_some()),
                 }
@@ -348,18 +350,18 @@ impl Vfs {
     /// Returns the overlay of a mounted file; `None` if it can't be written.
     fn overlay(&self, entry: &Entry) -> Result<Option<Arc<Overlay>>> {
         match (&entry.class, &self.shared) {
-            (Class::Folder(folder), Some(shared)) => folder.overlay(&entry.position, shared),
+            (Class::MountedFile(overlay), Some(shared)) => overlay.overlay(&entry.position, shared),
             _ => Ok(None),
         }
     }
 
     /// Returns the attributes of a mounted file's directory; `stat` is the file's stat.
-    fn own_folder(&self, ino: Ino, folder: &LazyOverlay, stat: &Stat) -> Attr {
+    fn attr_of_mounted_file(&self, ino: Ino, overlay: &LazyOverlay, stat: &Stat) -> Attr {
         let attr = match self.shared {
             Some(_) => self.ownership.writable(ino, FileKind::Directory, 0, stat),
             None => self.ownership.attr(ino, FileKind::Directory, 0, stat),
         };
-        match folder.used_overlay().and_then(|overlay| overlay.changed()) {
+        match overlay.used_overlay().and_then(|overlay| overlay.changed()) {
             Some(time) => Attr { mtime: time.max(attr.mtime), ctime: time.max(attr.ctime), ..attr },
             None => attr,
         }
@@ -372,12 +374,12 @@ impl Vfs {
             Class::Sources { sources, stat, .. } => {
                 Attr { nlink: 2 + sources.len() as u32, ..own(FileKind::Directory, 0, stat) }
             }
-            Class::Folder(folder) => {
+            Class::MountedFile(overlay) => {
                 // Until a program looks into the file, its attributes come from the listing of its directory.
-                if folder.last_seen().is_none()
+                if overlay.last_seen().is_none()
                     && let Some((stat, _)) = entry.position.location.listed()
                 {
-                    return Ok(self.own_folder(ino, folder, &stat));
+                    return Ok(self.attr_of_mounted_file(ino, overlay, &stat));
                 }
                 let look = match self.mounted(entry) {
                     Ok(mounted) => {
@@ -391,7 +393,7 @@ impl Vfs {
                     }
                     Err(error) => return Err(error),
                 };
-                self.own_folder(ino, folder, &look)
+                self.attr_of_mounted_file(ino, overlay, &look)
             }
             Class::Directory { key, .. } => {
                 if entry.serial == 0 {
@@ -462,7 +464,7 @@ impl Vfs {
     /// Returns the attributes of a writable `tree.yaml` under the inode number that it
     /// has before the first write.
     fn attr_of_tree(&self, entry: &Entry) -> Result<Attr> {
-        if let Some(overlay) = entry.folder()?.used_overlay() {
+        if let Some(overlay) = entry.lazy_overlay()?.used_overlay() {
             return self.attr_of_overlay_file(entry, &overlay, &overlay.first()?);
         }
         let (mounted, held) = self.newest(entry)?;

@@ -13,6 +13,8 @@ libfuzzer_sys::fuzz_target!(|lines: &str| {
     if let Ok(base) = Url::parse(text)
         && let Ok(url) = base.resolve(reference)
     {
-        assert!(url.to_string().bytes().all(|byte| byte.is_ascii_graphic()) || url.to_string().ends_with("?…"));
+        assert!(
+            url.to_string().bytes().all(|byte| byte.is_ascii_graphic()) || url.to_string().ends_with("?…")
+        );
     }
 });

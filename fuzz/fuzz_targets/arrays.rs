@@ -7,13 +7,14 @@ use std::sync::Arc;
 
 use asdf_mount::cache::Cache;
 use asdf_mount::content::Content;
-use asdf_mount::content::folder::{Folder, Node};
+use asdf_mount::content::dir::{Dir, Node};
 use asdf_mount::format::{self, Context};
 use asdf_mount::source::MemorySource;
 
 const HEAD: &[u8] = b"#ASDF 1.0.0\n%YAML 1.1\n%TAG ! tag:stsci.edu:asdf/\n--- !core/asdf-1.1.0\n";
 /// A block of 16 bytes.
-const BLOCK: &[u8] = b"\n...\n\xd3BLK\0\x30\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\x10\0\0\0\0\0\0\0\x10\0\0\0\0\0\0\0\x10\
+const BLOCK: &[u8] =
+    b"\n...\n\xd3BLK\0\x30\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\x10\0\0\0\0\0\0\0\x10\0\0\0\0\0\0\0\x10\
     \0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\00123456789abcdef";
 
 /// Number of files read, and bytes read of each, because nodes may claim terabytes.
@@ -26,26 +27,26 @@ libfuzzer_sys::fuzz_target!(|nodes: &[u8]| {
     let Ok(file) = format::open(Arc::new(MemorySource(data)), &context) else { return };
     let mut left = FILES;
     for (name, view) in file.clone().views().into_iter().flatten() {
-        if let ("arrays", Node::Folder(folder)) = (name, view) {
-            look(&*folder, &mut left);
+        if let ("arrays", Node::Dir(dir)) = (name, view) {
+            look(&*dir, &mut left);
         }
     }
     let _ = file.defects();
 });
 
-fn look(folder: &dyn Folder, left: &mut usize) {
+fn look(dir: &dyn Dir, left: &mut usize) {
     let mut names = Vec::new();
     let mut take = |name: &OsStr, _| {
         names.push(name.to_owned());
         names.len() < FILES
     };
-    folder.list(0, &mut take).expect("a folder can be listed");
+    dir.list(0, &mut take).expect("a directory can be listed");
     for name in names {
         if *left == 0 {
             return;
         }
-        match folder.lookup(&name) {
-            Ok(Some(Node::Folder(folder))) => look(&*folder, left),
+        match dir.lookup(&name) {
+            Ok(Some(Node::Dir(dir))) => look(&*dir, left),
             Ok(Some(Node::File(file))) => {
                 *left -= 1;
                 if let Ok(content) = file.content {

@@ -5,7 +5,7 @@ use std::ffi::{OsStr, OsString};
 use std::sync::Arc;
 
 use asdf_mount::cache::Cache;
-use asdf_mount::content::folder::{EntryKind, Folder, Node};
+use asdf_mount::content::dir::{Dir, EntryKind, Node};
 use asdf_mount::content::{Content, read_exact_at};
 use asdf_mount::format::{self, Context};
 use asdf_mount::source::MemorySource;
@@ -28,26 +28,28 @@ libfuzzer_sys::fuzz_target!(|tree: &[u8]| {
     let context = Context::new(Arc::new(Cache::new(1 << 20)));
     let Ok(file) = format::open(Arc::new(MemorySource(bytes)), &context) else { return };
     let views = file.views();
-    let Some((_, Node::Folder(fits))) = views.into_iter().flatten().find(|(name, _)| *name == "fits") else { return };
+    let Some((_, Node::Dir(fits))) = views.into_iter().flatten().find(|(name, _)| *name == "fits") else {
+        return;
+    };
     let mut left = FILES;
     walk(&*fits, &mut left);
 });
 
-fn walk(folder: &dyn Folder, left: &mut usize) {
+fn walk(dir: &dyn Dir, left: &mut usize) {
     let mut entries: Vec<(OsString, EntryKind)> = Vec::new();
-    let listed = folder.list(0, &mut |name: &OsStr, kind| {
+    let listed = dir.list(0, &mut |name: &OsStr, kind| {
         entries.push((name.to_owned(), kind));
         true
     });
-    listed.expect("a folder can be listed");
+    listed.expect("a directory can be listed");
     for (name, kind) in entries {
         if *left == 0 {
             return;
         }
-        let node = folder.lookup(&name).expect("what is listed is there").expect("what is listed is there");
+        let node = dir.lookup(&name).expect("what is listed is there").expect("what is listed is there");
         assert_eq!(node.kind(), kind);
         match node {
-            Node::Folder(folder) => walk(&*folder, left),
+            Node::Dir(dir) => walk(&*dir, left),
             Node::Link(_) => {}
             Node::File(file) => {
                 *left -= 1;

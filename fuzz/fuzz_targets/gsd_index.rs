@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use asdf_mount::cache::Cache;
-use asdf_mount::content::folder::{EntryKind, Node};
+use asdf_mount::content::dir::{EntryKind, Node};
 use asdf_mount::format::{self, Context, gsd::header::MAGIC};
 use asdf_mount::source::MemorySource;
 
@@ -49,15 +49,15 @@ libfuzzer_sys::fuzz_target!(|data: &[u8]| {
 });
 
 fn walk(node: &Node) {
-    let Node::Folder(folder) = node else { return };
+    let Node::Dir(dir) = node else { return };
     let mut names = Vec::new();
     let mut take = |name: &std::ffi::OsStr, kind: EntryKind| {
         names.push((name.to_owned(), kind));
         names.len() < MOST
     };
-    folder.list(0, &mut take).expect("a folder can be listed");
+    dir.list(0, &mut take).expect("a directory can be listed");
     for (name, kind) in names {
-        let found = folder.lookup(&name).expect("what is listed can be looked up").expect("it is there");
+        let found = dir.lookup(&name).expect("what is listed can be looked up").expect("it is there");
         assert_eq!(found.kind(), kind);
         walk(&found);
     }

@@ -9,7 +9,13 @@ libfuzzer_sys::fuzz_target!(|html: &str| {
         assert!(entries.len() <= html.len() / 8);
         for entry in entries {
             let name = &entry.name[..];
-            assert!(!name.is_empty() && name != b"." && name != b".." && !name.contains(&b'/') && !name.contains(&0));
+            assert!(
+                !name.is_empty()
+                    && name != b"."
+                    && name != b".."
+                    && !name.contains(&b'/')
+                    && !name.contains(&0)
+            );
         }
     }
 });

@@ -4,24 +4,23 @@
 use std::sync::Arc;
 
 use asdf_mount::cache::Cache;
-use asdf_mount::content::folder::{Folder, Node};
+use asdf_mount::content::dir::{Dir, Node};
 use asdf_mount::format::{self, Context};
 use asdf_mount::source::MemorySource;
 
 /// Number of bytes read at the start, the middle and the end of a file.
 const READ: u64 = 4096;
 
-fn walk(folder: &dyn Folder) {
+fn walk(dir: &dyn Dir) {
     let mut names = Vec::new();
-    folder
-        .list(0, &mut |name, _| {
-            names.push(name.to_owned());
-            names.len() < 100
-        })
-        .expect("a folder that is in memory is listed");
+    dir.list(0, &mut |name, _| {
+        names.push(name.to_owned());
+        names.len() < 100
+    })
+    .expect("a directory that is in memory is listed");
     for name in names {
-        match folder.lookup(&name) {
-            Ok(Some(Node::Folder(folder))) => walk(&*folder),
+        match dir.lookup(&name) {
+            Ok(Some(Node::Dir(dir))) => walk(&*dir),
             Ok(Some(Node::File(file))) => {
                 let Ok(content) = &file.content else { continue };
                 let len = content.len();
@@ -47,8 +46,8 @@ libfuzzer_sys::fuzz_target!(|data: &[u8]| {
     let Ok(container) = format::open(Arc::new(MemorySource(data.to_vec())), &context) else { return };
     container.defects();
     for (name, view) in container.clone().views().into_iter().flatten() {
-        if let (true, Node::Folder(folder)) = (matches!(name, "tables" | "preview"), view) {
-            walk(&*folder);
+        if let (true, Node::Dir(dir)) = (matches!(name, "tables" | "preview"), view) {
+            walk(&*dir);
         }
     }
     container.defects();

@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn long_names_go_on_in_a_folder() {
+    fn long_names_go_on_in_a_directory() {
         let long = "a".repeat(300);
         assert_eq!(path(&long), format!("{}%+ {}", "a".repeat(240), "a".repeat(60)));
         assert_eq!(path(&format!("{}../b", "a".repeat(240))), format!("{}%+ %2E%2E b", "a".repeat(240)));

@@ -11,7 +11,7 @@ use super::shared_path::SharedPath;
 #[derive(Clone, Debug)]
 pub struct Item<T> {
     /// The path of the directory.
-    pub folder: SharedPath,
+    pub dir: SharedPath,
     /// The name of the file.
     pub file: String,
     /// The data that the node is made from.
@@ -21,15 +21,15 @@ pub struct Item<T> {
 impl<T> Item<T> {
     /// Returns the components of the path, with `file` as the last one.
     pub fn components(&self) -> impl Iterator<Item = &str> {
-        self.folder.names().into_iter().chain([self.file.as_str()])
+        self.dir.names().into_iter().chain([self.file.as_str()])
     }
 }
 
 /// A directory of [`Items`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct FolderId(usize);
+pub struct DirId(usize);
 
-impl FolderId {
+impl DirId {
     /// The root.
     pub const ROOT: Self = Self(0);
 }
@@ -40,7 +40,7 @@ pub enum Child {
     /// The item with this number.
     Item(usize),
     /// A directory.
-    Folder(FolderId),
+    Dir(DirId),
 }
 
 /// Files and links at paths, sorted.
@@ -52,15 +52,15 @@ pub struct Items<T>(Arc<Tree<T>>);
 pub(super) struct Tree<T> {
     /// The items in the order of their paths.
     items: Vec<Item<T>>,
-    folders: Vec<FolderNode>,
+    dirs: Vec<DirNode>,
     /// The directory of each item.
-    folder_of: Vec<FolderId>,
+    dir_of: Vec<DirId>,
     /// The entries of all directories. Those of one directory are contiguous, and sorted by name.
     children: Vec<Child>,
 }
 
 #[derive(Debug, Default)]
-struct FolderNode {
+struct DirNode {
     path: SharedPath,
     parent: usize,
     children: Range<usize>,
@@ -78,24 +78,24 @@ impl<T> Items<T> {
     /// Sorts items. Of several entries with one name, only the first is shown; a file comes before a
     /// directory.
     pub fn new(items: Vec<Item<T>>) -> Self {
-        let (mut folders, folder_of) = folders_of(&items);
-        let children = children_of(&items, &folder_of, &mut folders);
-        let order = order(&children, &mut folders);
+        let (mut dirs, dir_of) = dirs_of(&items);
+        let children = children_of(&items, &dir_of, &mut dirs);
+        let order = order(&children, &mut dirs);
         let mut numbers = vec![0; order.len()];
         order.iter().enumerate().for_each(|(number, before)| numbers[*before] = number);
         let mut unsorted: Vec<Option<Item<T>>> = items.into_iter().map(Some).collect();
         let mut sorted = Vec::with_capacity(order.len());
         for before in &order {
-            let path = &folders[folder_of[*before].0].path;
+            let path = &dirs[dir_of[*before].0].path;
             // The items of a directory share its path, however they were made.
-            sorted.extend(unsorted[*before].take().map(|item| Item { folder: path.clone(), ..item }));
+            sorted.extend(unsorted[*before].take().map(|item| Item { dir: path.clone(), ..item }));
         }
-        let folder_of = order.iter().map(|before| folder_of[*before]).collect();
+        let dir_of = order.iter().map(|before| dir_of[*before]).collect();
         let renumbered = children.into_iter().map(|child| match child {
             Child::Item(before) => Child::Item(numbers[before]),
-            folder @ Child::Folder(_) => folder,
+            dir @ Child::Dir(_) => dir,
         });
-        let mut tree = Tree { items: sorted, folders, folder_of, children: renumbered.collect() };
+        let mut tree = Tree { items: sorted, dirs, dir_of, children: renumbered.collect() };
         tree.remove_doubles();
         Self(Arc::new(tree))
     }
@@ -111,41 +111,41 @@ impl<T> Items<T> {
     }
 
     /// Returns the entry with this name in a directory.
-    pub fn child(&self, folder: FolderId, name: &str) -> Option<Child> {
-        self.0.child(folder, name)
+    pub fn child(&self, dir: DirId, name: &str) -> Option<Child> {
+        self.0.child(dir, name)
     }
 
     /// Returns the numbers of the items in a directory or further below.
-    pub fn numbers_in(&self, folder: FolderId) -> Range<usize> {
-        self.0.folders.get(folder.0).map_or(0..0, |folder| folder.items.clone())
+    pub fn numbers_in(&self, dir: DirId) -> Range<usize> {
+        self.0.dirs.get(dir.0).map_or(0..0, |dir| dir.items.clone())
     }
 
     /// Returns the numbers of the items at a path or below it.
     pub fn numbers_below<'p>(&self, path: impl Iterator<Item = &'p str>) -> Range<usize> {
-        self.numbers_from(FolderId::ROOT, path)
+        self.numbers_from(DirId::ROOT, path)
     }
 
     /// Returns the numbers of the items at or below the path that a link leads to. The link is the item
     /// `number`, and `text` is its target.
     pub fn numbers_behind(&self, number: usize, text: &str) -> Range<usize> {
-        let Some(mut folder) = self.0.folder_of.get(number).copied() else { return 0..0 };
+        let Some(mut dir) = self.0.dir_of.get(number).copied() else { return 0..0 };
         let mut rest = text;
         while let Some(after) = rest.strip_prefix("../") {
-            (folder, rest) = (FolderId(self.0.folders[folder.0].parent), after);
+            (dir, rest) = (DirId(self.0.dirs[dir.0].parent), after);
         }
-        self.numbers_from(folder, rest.split('/'))
+        self.numbers_from(dir, rest.split('/'))
     }
 
-    fn numbers_from<'p>(&self, mut folder: FolderId, path: impl Iterator<Item = &'p str>) -> Range<usize> {
+    fn numbers_from<'p>(&self, mut dir: DirId, path: impl Iterator<Item = &'p str>) -> Range<usize> {
         let mut path = path.peekable();
         while let Some(name) = path.next() {
-            match self.0.child(folder, name) {
-                Some(Child::Folder(below)) => folder = below,
+            match self.0.child(dir, name) {
+                Some(Child::Dir(below)) => dir = below,
                 Some(Child::Item(number)) if path.peek().is_none() => return number..number + 1,
                 _ => return 0..0,
             }
         }
-        self.numbers_in(folder)
+        self.numbers_in(dir)
     }
 
     /// Returns the number of items.
@@ -169,17 +169,17 @@ impl<T> Tree<T> {
     }
 
     /// Returns the entries of a directory, sorted by name.
-    pub(super) fn children(&self, folder: FolderId) -> &[Child] {
-        let folder = self.folders.get(folder.0);
-        folder.and_then(|folder| self.children.get(folder.children.clone())).unwrap_or_default()
+    pub(super) fn children(&self, dir: DirId) -> &[Child] {
+        let dir = self.dirs.get(dir.0);
+        dir.and_then(|dir| self.children.get(dir.children.clone())).unwrap_or_default()
     }
 
     pub(super) fn name(&self, child: Child) -> &str {
-        name(&self.items, &self.folders, child)
+        name(&self.items, &self.dirs, child)
     }
 
-    pub(super) fn child(&self, folder: FolderId, name: &str) -> Option<Child> {
-        let children = self.children(folder);
+    pub(super) fn child(&self, dir: DirId, name: &str) -> Option<Child> {
+        let children = self.children(dir);
         let at = children.binary_search_by(|child| self.name(*child).cmp(name)).ok()?;
         children.get(at).copied()
     }
@@ -188,10 +188,10 @@ impl<T> Tree<T> {
     fn remove_doubles(&mut self) {
         let all = std::mem::take(&mut self.children);
         let mut kept: Vec<Child> = Vec::with_capacity(all.len());
-        let mut ranges = Vec::with_capacity(self.folders.len());
-        for folder in &self.folders {
+        let mut ranges = Vec::with_capacity(self.dirs.len());
+        for dir in &self.dirs {
             let start = kept.len();
-            for child in &all[folder.children.clone()] {
+            for child in &all[dir.children.clone()] {
                 let last = kept[start..].last();
                 if last.is_none_or(|last| self.name(*last) != self.name(*child)) {
                     kept.push(*child);
@@ -200,27 +200,25 @@ impl<T> Tree<T> {
             ranges.push(start..kept.len());
         }
         self.children = kept;
-        self.folders.iter_mut().zip(ranges).for_each(|(folder, range)| folder.children = range);
+        self.dirs.iter_mut().zip(ranges).for_each(|(dir, range)| dir.children = range);
     }
 }
 
-fn name<'n, T>(items: &'n [Item<T>], folders: &'n [FolderNode], child: Child) -> &'n str {
+fn name<'n, T>(items: &'n [Item<T>], dirs: &'n [DirNode], child: Child) -> &'n str {
     match child {
         Child::Item(number) => items.get(number).map_or("", |item| &item.file),
-        Child::Folder(id) => {
-            folders.get(id.0).and_then(|folder| folder.path.split_last()).map_or("", |(_, name)| name)
-        }
+        Child::Dir(id) => dirs.get(id.0).and_then(|dir| dir.path.split_last()).map_or("", |(_, name)| name),
     }
 }
 
 /// Returns all directories above items, and the directory of each item.
-fn folders_of<T>(items: &[Item<T>]) -> (Vec<FolderNode>, Vec<FolderId>) {
-    let mut folders = vec![FolderNode::default()];
+fn dirs_of<T>(items: &[Item<T>]) -> (Vec<DirNode>, Vec<DirId>) {
+    let mut dirs = vec![DirNode::default()];
     let (mut by_name, mut by_address) = (HashMap::new(), HashMap::new());
-    let folder_of = |item| {
-        let Item { folder: path, .. }: &Item<T> = item;
+    let dir_of = |item| {
+        let Item { dir: path, .. }: &Item<T> = item;
         let (mut new, mut at) = (Vec::new(), path);
-        let mut folder = loop {
+        let mut dir = loop {
             let Some((parent, name)) = at.split_last() else { break 0 };
             match by_address.get(&at.address()) {
                 Some(known) => break *known,
@@ -229,55 +227,55 @@ fn folders_of<T>(items: &[Item<T>]) -> (Vec<FolderNode>, Vec<FolderId>) {
             at = parent;
         };
         for (path, name) in new.into_iter().rev() {
-            let parent = folder;
-            folder = *by_name.entry((parent, name)).or_insert_with(|| {
-                folders.push(FolderNode { path: path.clone(), parent, ..FolderNode::default() });
-                folders.len() - 1
+            let parent = dir;
+            dir = *by_name.entry((parent, name)).or_insert_with(|| {
+                dirs.push(DirNode { path: path.clone(), parent, ..DirNode::default() });
+                dirs.len() - 1
             });
-            by_address.insert(path.address(), folder);
+            by_address.insert(path.address(), dir);
         }
-        FolderId(folder)
+        DirId(dir)
     };
-    let folder_of = items.iter().map(folder_of).collect();
-    (folders, folder_of)
+    let dir_of = items.iter().map(dir_of).collect();
+    (dirs, dir_of)
 }
 
 /// Returns the entries of all directories, sorted by directory and name, and notes in each directory the range
 /// of its entries.
-fn children_of<T>(items: &[Item<T>], folder_of: &[FolderId], folders: &mut [FolderNode]) -> Vec<Child> {
-    let of_items = folder_of.iter().enumerate().map(|(number, folder)| (folder.0, Child::Item(number)));
-    let of_folders = folders.iter().enumerate().skip(1);
-    let of_folders = of_folders.map(|(id, folder)| (folder.parent, Child::Folder(FolderId(id))));
-    let mut all: Vec<(usize, Child)> = of_items.chain(of_folders).collect();
+fn children_of<T>(items: &[Item<T>], dir_of: &[DirId], dirs: &mut [DirNode]) -> Vec<Child> {
+    let of_items = dir_of.iter().enumerate().map(|(number, dir)| (dir.0, Child::Item(number)));
+    let of_dirs = dirs.iter().enumerate().skip(1);
+    let of_dirs = of_dirs.map(|(id, dir)| (dir.parent, Child::Dir(DirId(id))));
+    let mut all: Vec<(usize, Child)> = of_items.chain(of_dirs).collect();
     // The sort is stable: files stay before directories with the same name.
-    all.sort_by(|(one_folder, one), (other_folder, other)| {
-        let names = || name(items, folders, *one).cmp(name(items, folders, *other));
-        one_folder.cmp(other_folder).then_with(names)
+    all.sort_by(|(one_dir, one), (other_dir, other)| {
+        let names = || name(items, dirs, *one).cmp(name(items, dirs, *other));
+        one_dir.cmp(other_dir).then_with(names)
     });
     let mut start = 0;
     for children in all.chunk_by(|(one, _), (other, _)| one == other) {
-        folders[children[0].0].children = start..start + children.len();
+        dirs[children[0].0].children = start..start + children.len();
         start += children.len();
     }
     all.into_iter().map(|(_, child)| child).collect()
 }
 
 /// Returns the numbers of all items in the order of their paths, and sets the items of each directory.
-fn order(children: &[Child], folders: &mut [FolderNode]) -> Vec<usize> {
+fn order(children: &[Child], dirs: &mut [DirNode]) -> Vec<usize> {
     let mut order = Vec::new();
-    let mut next: Vec<usize> = folders.iter().map(|folder| folder.children.start).collect();
+    let mut next: Vec<usize> = dirs.iter().map(|dir| dir.children.start).collect();
     let mut open = vec![0];
-    while let Some(&folder) = open.last() {
-        let child = children[..folders[folder].children.end].get(next[folder]);
-        next[folder] += 1;
+    while let Some(&dir) = open.last() {
+        let child = children[..dirs[dir].children.end].get(next[dir]);
+        next[dir] += 1;
         match child {
             Some(Child::Item(number)) => order.push(*number),
-            Some(Child::Folder(FolderId(id))) => {
-                folders[*id].items.start = order.len();
+            Some(Child::Dir(DirId(id))) => {
+                dirs[*id].items.start = order.len();
                 open.push(*id);
             }
             None => {
-                folders[folder].items.end = order.len();
+                dirs[dir].items.end = order.len();
                 open.pop();
             }
         }
@@ -293,13 +291,13 @@ mod tests {
     fn deep_paths_take_memory_for_their_own_names_only() {
         // A copy of each path would take some 60 GB.
         const DEPTH: usize = 50_000;
-        let (mut folder, mut items) = (SharedPath::default(), Vec::new());
+        let (mut dir, mut items) = (SharedPath::default(), Vec::new());
         for what in 0..DEPTH {
-            folder = folder.join("d");
-            items.extend(["b", "a"].map(|file| Item { folder: folder.clone(), file: file.to_owned(), what }));
+            dir = dir.join("d");
+            items.extend(["b", "a"].map(|file| Item { dir: dir.clone(), file: file.to_owned(), what }));
         }
         let items = Items::new(items);
-        assert_eq!((items.len(), items.numbers_in(FolderId::ROOT)), (2 * DEPTH, 0..2 * DEPTH));
+        assert_eq!((items.len(), items.numbers_in(DirId::ROOT)), (2 * DEPTH, 0..2 * DEPTH));
         assert_eq!(items.iter().take(3).map(|item| &*item.file).collect::<String>(), "aba");
         let (path, last) = (std::iter::repeat_n("d", DEPTH), 2 * DEPTH - 2);
         assert_eq!(items.numbers_below(path.clone()), last..2 * DEPTH);
@@ -310,9 +308,9 @@ mod tests {
     #[test]
     fn equal_paths_are_one_directory_and_the_first_of_equal_names_is_shown() {
         let item = |path: &str, what| {
-            let (folder, file) = path.rsplit_once('/').unwrap_or(("", path));
-            let folder = SharedPath::new(folder.split('/').filter(|name| !name.is_empty()));
-            Item { folder, file: file.to_owned(), what }
+            let (dir, file) = path.rsplit_once('/').unwrap_or(("", path));
+            let dir = SharedPath::new(dir.split('/').filter(|name| !name.is_empty()));
+            Item { dir, file: file.to_owned(), what }
         };
         let paths = ["x/a", "y", "x/b/c", "y/z", "x/a", "y"];
         let items = Items::new(paths.into_iter().zip(0..).map(|(path, what)| item(path, what)).collect());
@@ -322,7 +320,7 @@ mod tests {
         for path in ["", "z", "x/a/b", "x/b/d", "y/z"] {
             assert!(numbers(path).is_empty(), "{path}");
         }
-        let addresses: Vec<_> = items.iter().take(2).map(|item| item.folder.address()).collect();
+        let addresses: Vec<_> = items.iter().take(2).map(|item| item.dir.address()).collect();
         assert_eq!(addresses[0], addresses[1]);
         assert_eq!(items.numbers_behind(2, "../a"), 0..1);
         assert_eq!(items.numbers_behind(0, "b/c"), 2..3);

@@ -11,7 +11,7 @@ use twox_hash::XxHash64;
 
 use super::{Decoded, Decoder, Sequential};
 use crate::cache::Cache;
-use crate::content::folder::{File, Keeping, Renewal, Signature};
+use crate::content::dir::{File, Keeping, Renewal, Signature};
 use crate::content::{Content, Text};
 use crate::error::Result;
 

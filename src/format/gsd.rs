@@ -18,7 +18,7 @@
 use std::sync::Arc;
 
 use super::{Container, Context, Format, references};
-use crate::content::path_folder;
+use crate::content::path_dir;
 use crate::error::Result;
 use crate::source::Source;
 

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
 use crate::cache::Cache;
-use crate::content::folder::File;
+use crate::content::dir::File;
 use crate::content::zarr::{self, References, ZarrArray};
 use crate::decode::generated::{Generated, Generator, Measured};
 use crate::error::{Error, Result};

@@ -52,14 +52,14 @@ impl EntryPosition {
 pub(crate) struct Detected {
     pub(crate) position: EntryPosition,
     pub(crate) stat: Stat,
-    pub(crate) shape: EntryForm,
+    pub(crate) form: EntryForm,
 }
 
-/// The form in which an entry is shown. `Folder`: a file of a known format, shown as a directory.
+/// The form in which an entry is shown. `MountedFile`: a file of a known format, shown as a directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum EntryForm {
     Directory,
-    Folder,
+    MountedFile,
     File,
     Link(OsString),
     Special,
@@ -68,8 +68,8 @@ pub(crate) enum EntryForm {
 impl Detected {
     /// Returns the type that programs see.
     pub(crate) fn kind(&self) -> FileKind {
-        match self.shape {
-            EntryForm::Directory | EntryForm::Folder => FileKind::Directory,
+        match self.form {
+            EntryForm::Directory | EntryForm::MountedFile => FileKind::Directory,
             EntryForm::File => FileKind::File,
             EntryForm::Link(_) => FileKind::Link,
             EntryForm::Special => self.stat.kind,
@@ -118,7 +118,9 @@ impl FormatDetector {
                 let listed = position.location.listed();
                 let is_file = listed.is_some_and(|(stat, _)| stat.kind == FileKind::File);
                 return match listed.filter(|_| !is_file || !self.reads_all.load(Ordering::Relaxed)) {
-                    Some((stat, is_exact)) if is_exact || self.by_name.is_folder(&position.location) => {
+                    Some((stat, is_exact))
+                        if is_exact || self.by_name.is_mounted_file(&position.location) =>
+                    {
                         Ok(self.seen_by_name(position, stat))
                     }
                     _ => self.seen_elsewhere(position),
@@ -139,7 +141,7 @@ impl FormatDetector {
             LinkForm::Link(text) => {
                 let position =
                     EntryPosition { location: Location::Local(path), foreign: Foreign::of(stat.key) };
-                Ok(Detected { position, stat, shape: EntryForm::Link(text) })
+                Ok(Detected { position, stat, form: EntryForm::Link(text) })
             }
             LinkForm::Followed(end) => self.seen(path.followed(), end.dir.as_fd(), &end.name, end.stat),
         }
@@ -150,7 +152,7 @@ impl FormatDetector {
         &self,
         dir: &OpenDir<'_>,
         name: &OsStr,
-        shape: EntryForm,
+        form: EntryForm,
     ) -> Result<Option<Detected>> {
         let OpenDir::Local(parent, dir) = dir else { return Ok(None) };
         let stat = parent.origin().stat_in(dir.as_fd(), name)?;
@@ -159,7 +161,7 @@ impl FormatDetector {
         }
         let location = Location::Local(parent.join(name).found(dir.as_fd(), &stat)?);
         let position = EntryPosition { location, foreign: Foreign::of(stat.key) };
-        Ok(Some(Detected { position, stat, shape }))
+        Ok(Some(Detected { position, stat, form }))
     }
 
     /// Returns the entry `name` of a directory elsewhere as the directory's listing shows it, without a
@@ -182,17 +184,17 @@ impl FormatDetector {
         };
         let is_known = position.location.listed().is_some();
         let seen = self.seen_by_name(position, stat);
-        let is_certain = is_exact || is_known && seen.shape == EntryForm::Folder;
+        let is_certain = is_exact || is_known && seen.form == EntryForm::MountedFile;
         Some((seen, is_certain))
     }
 
     fn seen_by_name(&self, position: EntryPosition, stat: Stat) -> Detected {
-        let shape = match stat.kind {
+        let form = match stat.kind {
             FileKind::Directory => EntryForm::Directory,
-            _ if self.by_name.is_folder(&position.location) => EntryForm::Folder,
+            _ if self.by_name.is_mounted_file(&position.location) => EntryForm::MountedFile,
             _ => EntryForm::File,
         };
-        Detected { position, stat, shape }
+        Detected { position, stat, form }
     }
 
     /// True if no format recognises the first bytes of a file elsewhere. Remembers the result for later
@@ -243,9 +245,9 @@ impl FormatDetector {
     }
 
     fn seen(&self, path: LocalPath, dir: BorrowedFd<'_>, name: &OsStr, stat: Stat) -> Result<Detected> {
-        let shape = match stat.kind {
+        let form = match stat.kind {
             FileKind::Directory => EntryForm::Directory,
-            FileKind::File if self.recognises(&path, dir, name, &stat)? => EntryForm::Folder,
+            FileKind::File if self.recognises(&path, dir, name, &stat)? => EntryForm::MountedFile,
             FileKind::File => EntryForm::File,
             // The target of a followed link is a link only if another program has just replaced the target.
             FileKind::Link
@@ -255,17 +257,17 @@ impl FormatDetector {
             | FileKind::BlockDevice => EntryForm::Special,
         };
         let foreign = Foreign::of(stat.key).or(path.is_followed().then_some(Foreign::LINKED));
-        Ok(Detected { position: EntryPosition { location: Location::Local(path), foreign }, stat, shape })
+        Ok(Detected { position: EntryPosition { location: Location::Local(path), foreign }, stat, form })
     }
 
     fn seen_elsewhere(&self, position: EntryPosition) -> Result<Detected> {
         let stat = position.location.stat()?;
-        let shape = match stat.kind {
+        let form = match stat.kind {
             FileKind::Directory => EntryForm::Directory,
-            _ if self.recognises_elsewhere(&position.location, &stat)? => EntryForm::Folder,
+            _ if self.recognises_elsewhere(&position.location, &stat)? => EntryForm::MountedFile,
             _ => EntryForm::File,
         };
-        Ok(Detected { position, stat, shape })
+        Ok(Detected { position, stat, form })
     }
 
     /// True if a format recognises the file elsewhere; false if the file can't be read.

@@ -28,7 +28,7 @@ use crate::mounted::serials::Serials;
 use crate::mounted::verify::{Checks, Verifier};
 use crate::source::{Source, SourceVersion};
 use crate::sync::{Rank, Ranked, RankedMutex, locked};
-use crate::view::root::RootFolder;
+use crate::view::root::RootDir;
 use crate::view::status::{Status, Writing};
 
 /// Minimum time between two checks of a source for changes.
@@ -447,13 +447,13 @@ impl MountedFile {
         self: &Arc<Self>,
         held: &HeldGeneration,
         writing: impl Fn() -> Writing + Send + Sync + 'static,
-    ) -> RootFolder {
+    ) -> RootDir {
         let container = held.container.as_ref().ok().cloned();
         let (mounted, shown) = (self.clone(), held.clone());
         let status = Arc::new(move || mounted.status(&shown, &writing()));
         let checked = held.clone();
         let known = Arc::new(move |n| checked.checks.known(n));
-        let mut root = RootFolder::new(container, status, known).showing(self.open_files.shown.clone());
+        let mut root = RootDir::new(container, status, known).showing(self.open_files.shown.clone());
         if self.location.statistics().is_some() {
             let location = self.location.clone();
             root =

@@ -29,7 +29,7 @@ pub(crate) struct LazyOverlay {
 
 impl Default for LazyOverlay {
     fn default() -> Self {
-        let overlay = RankedMutex::new(Rank::Folder, None);
+        let overlay = RankedMutex::new(Rank::LazyOverlay, None);
         Self { current: Arc::default(), overlay, support: OnceLock::new() }
     }
 }
@@ -155,13 +155,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_folder_that_a_thread_parses_is_not_waited_for() {
-        let folder = Arc::new(LazyOverlay::default());
-        let held = locked(&folder.overlay);
-        let (own, (done, is_done)) = (folder.clone(), mpsc::channel());
+    fn a_file_that_a_thread_parses_is_not_waited_for() {
+        let lazy = Arc::new(LazyOverlay::default());
+        let held = locked(&lazy.overlay);
+        let (own, (done, is_done)) = (lazy.clone(), mpsc::channel());
         std::thread::spawn(move || done.send((own.put_away(true), own.is_put_away())));
         assert_eq!(is_done.recv_timeout(Duration::from_secs(20)), Ok((false, false)));
         drop(held);
-        assert!(folder.put_away(true) && folder.is_put_away());
+        assert!(lazy.put_away(true) && lazy.is_put_away());
     }
 }

@@ -32,7 +32,7 @@ pub(crate) enum Class {
     /// A mirrored directory.
     Directory { key: FileKey, children: Box<Children> },
     /// A file that a format recognises, shown as a directory.
-    Folder(LazyOverlay),
+    MountedFile(LazyOverlay),
     /// Any other regular file, with the source of the last open.
     File { first: Box<Stat>, open: Mutex<Option<Box<OpenedSource>>> },
     /// A symbolic link with its target.
@@ -56,9 +56,9 @@ impl Entry {
     /// Creates the entry for a detected file or directory.
     pub(crate) fn of(seen: Detected, serial: u64, parent: Option<Arc<Entry>>, name: &OsStr) -> Entry {
         let key = seen.stat.key;
-        let class = match seen.shape {
+        let class = match seen.form {
             EntryForm::Directory => Class::Directory { key, children: Box::default() },
-            EntryForm::Folder => Class::Folder(LazyOverlay::default()),
+            EntryForm::MountedFile => Class::MountedFile(LazyOverlay::default()),
             EntryForm::File => Class::File { first: Box::new(seen.stat), open: Mutex::default() },
             EntryForm::Link(text) => Class::Link { key, text },
             EntryForm::Special => Class::Special { key, kind: seen.stat.kind },
@@ -74,9 +74,9 @@ impl Entry {
     }
 
     /// Returns the overlay of an entry that is a mounted file, or ENOTDIR.
-    pub(crate) fn folder(&self) -> Result<&LazyOverlay> {
+    pub(crate) fn lazy_overlay(&self) -> Result<&LazyOverlay> {
         match &self.class {
-            Class::Folder(folder) => Ok(folder),
+            Class::MountedFile(overlay) => Ok(overlay),
             _ => Err(rustix::io::Errno::NOTDIR.into()),
         }
     }
@@ -88,9 +88,9 @@ impl Entry {
     fn is(&self, seen: &Detected) -> bool {
         let key = seen.stat.key;
         self.position.location.is_followed() == seen.position.location.is_followed()
-            && match (&self.class, &seen.shape) {
+            && match (&self.class, &seen.form) {
                 (Class::Directory { key: own, .. }, EntryForm::Directory) => *own == key,
-                (Class::Folder(_), EntryForm::Folder) => self.position.location.accepts(&seen.stat),
+                (Class::MountedFile(_), EntryForm::MountedFile) => self.position.location.accepts(&seen.stat),
                 (Class::File { first, .. }, EntryForm::File) => first.key == key,
                 (Class::Link { key: own, text }, EntryForm::Link(seen)) => *own == key && text == seen,
                 (Class::Special { key: own, kind }, EntryForm::Special) => {

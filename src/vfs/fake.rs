@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::content::folder::Attributes;
+use crate::content::dir::Attributes;
 use crate::content::{Content, Slice};
 use crate::error::{Error, Kind, Result};
 use crate::format::{Block, Container, Defect, Fact, FactValue, Facts, Verified};

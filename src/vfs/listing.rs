@@ -8,7 +8,7 @@ use std::ffi::{OsStr, OsString};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, RwLock};
 
-use crate::content::folder::{self, Folder};
+use crate::content::dir::{self, Dir};
 use crate::error::{Error, Result, errno};
 use crate::local::detect::{Detected, EntryForm};
 use crate::local::location::{Location, Name, OpenDir};
@@ -16,7 +16,7 @@ use crate::local::stat::FileKind;
 use crate::vfs::Vfs;
 use crate::vfs::attr::Attr;
 use crate::vfs::entry::{Class, Entry};
-use crate::vfs::lookup::{ListedFolder, ViewContent, ViewFolder};
+use crate::vfs::lookup::{ListedDir, ViewContent, ViewDir};
 use crate::vfs::node::{Ino, Inode};
 use crate::view::shown::is_file;
 use crate::view::{ABOUT, TREE};
@@ -51,7 +51,7 @@ pub struct DirHandle {
 #[derive(Debug)]
 enum DirNames {
     /// A directory of a mounted file.
-    View(ViewFolder),
+    View(ViewDir),
     /// Names as they were last read; also used for the directory of a writable file.
     Mirrored(Mirrored),
 }
@@ -77,8 +77,8 @@ impl Mirrored {
 fn read(entry: &Entry, shown: &[OsString]) -> Result<Arc<[Name]>> {
     match &entry.class {
         Class::Sources { sources, .. } => Ok(sources.iter().map(|(name, _)| name.clone().into()).collect()),
-        Class::Folder(folder) => {
-            let written = folder.used_overlay().map_or_else(|| vec![TREE.into()], |overlay| overlay.names());
+        Class::MountedFile(overlay) => {
+            let written = overlay.used_overlay().map_or_else(|| vec![TREE.into()], |overlay| overlay.names());
             Ok(written.into_iter().chain(shown.iter().cloned()).map(Name::from).collect())
         }
         _ => Ok(entry.position.location.list()?.into()),
@@ -109,21 +109,21 @@ impl Vfs {
             Inode::Entry(entry) => {
                 let parent = Ino::of(entry.parent.as_ref().map_or(0, |parent| parent.serial));
                 let names = match &entry.class {
-                    Class::Folder(folder) if self.is_writable(&entry)? => {
+                    Class::MountedFile(overlay) if self.is_writable(&entry)? => {
                         // If the source can't be reached, the directory has only the files that programs have
                         // written.
                         if let Err(error) = self.mounted(&entry)
-                            && folder.used_overlay().is_none_or(|overlay| overlay.is_unwritten())
+                            && overlay.used_overlay().is_none_or(|overlay| overlay.is_unwritten())
                         {
                             return Err(error);
                         }
                         let shown = self.names_beside_tree(&entry);
                         DirNames::Mirrored(Mirrored::open(entry, shown)?)
                     }
-                    Class::Folder(_) => {
+                    Class::MountedFile(_) => {
                         let (mounted, held) = self.newest(&entry)?;
                         self.confirm_format(&entry, &held)?;
-                        DirNames::View(ViewFolder { entry, mounted, view: None })
+                        DirNames::View(ViewDir { entry, mounted, view: None })
                     }
                     Class::Sources { .. } | Class::Directory { .. } => {
                         DirNames::Mirrored(Mirrored::open(entry, Vec::new())?)
@@ -133,8 +133,8 @@ impl Vfs {
                 (parent, names)
             }
             Inode::View(entry, mounted, view) => match self.shown(&entry, &mounted, &view)?.what {
-                folder::Node::Folder(_) => {
-                    (Ino::UNKNOWN, DirNames::View(ViewFolder { entry, mounted, view: Some(view) }))
+                dir::Node::Dir(_) => {
+                    (Ino::UNKNOWN, DirNames::View(ViewDir { entry, mounted, view: Some(view) }))
                 }
                 _ => return Err(errno(libc::ENOTDIR)),
             },
@@ -176,20 +176,20 @@ impl Vfs {
         }
     }
 
-    fn list_view(&self, parent: &ViewFolder, from: u64, attrs: bool, take: Take<'_>) -> Result<()> {
-        let Some(ListedFolder { parent, held, folder }) = self.listed(parent)? else { return Ok(()) };
+    fn list_view(&self, parent: &ViewDir, from: u64, attrs: bool, take: Take<'_>) -> Result<()> {
+        let Some(ListedDir { parent, held, dir }) = self.listed(parent)? else { return Ok(()) };
         let parent = &parent;
-        let look = |name: &OsStr, kind: folder::EntryKind| -> Result<Option<Looked>> {
+        let look = |name: &OsStr, kind: dir::EntryKind| -> Result<Option<Looked>> {
             if !attrs {
                 let ino =
                     self.known.view(parent.serial(), name).map_or(Ino::UNKNOWN, |view| Ino::of(view.serial));
                 return Ok(Some((ino, kind_of(kind), None)));
             }
-            if kind == folder::EntryKind::File && folder.is_slow_at(name) {
+            if kind == dir::EntryKind::File && dir.is_slow_at(name) {
                 let (attr, node) = self.unmade(parent, name)?;
                 return Ok(Some((attr.ino, attr.kind, Some((attr, node)))));
             }
-            let Some(what) = folder.lookup(name)? else { return Ok(None) };
+            let Some(what) = dir.lookup(name)? else { return Ok(None) };
             let what = what.if_known()?;
             let shown = ViewContent { held: held.clone(), what };
             let node = self.view_node(parent, name, Some(&shown))?;
@@ -199,7 +199,7 @@ impl Vfs {
         };
         let first = from.saturating_sub(DOTS);
         let (mut next, mut handout) = (first + DOTS, Handout::new(take, None));
-        folder.list(first, &mut |name, kind| {
+        dir.list(first, &mut |name, kind| {
             next += 1;
             let found = look(name, kind).and_then(|found| found.ok_or_else(|| errno(libc::ENOENT)));
             handout.pass(self, name, next, found)
@@ -210,7 +210,7 @@ impl Vfs {
     /// Returns attributes for a file that is generated at its first lookup. The kernel does not cache them.
     /// Until the file is generated, its size is the last size that the kernel got, so that the kernel keeps
     /// pages that programs have mapped.
-    fn unmade(&self, parent: &ViewFolder, name: &OsStr) -> Result<(Attr, Inode)> {
+    fn unmade(&self, parent: &ViewDir, name: &OsStr) -> Result<(Attr, Inode)> {
         let node = self.view_node(parent, name, None)?;
         let size = match &node {
             Inode::View(_, _, view) => view.shown().map_or(0, |shown| shown.size),
@@ -228,7 +228,7 @@ impl Vfs {
         }
         let (mounted, held) = self.newest(entry)?;
         match self.root_of(entry, &mounted, &held).is_slow_at(name) {
-            true => self.unmade(&ViewFolder { entry: entry.clone(), mounted, view: None }, name).map(Some),
+            true => self.unmade(&ViewDir { entry: entry.clone(), mounted, view: None }, name).map(Some),
             false => Ok(None),
         }
     }
@@ -276,9 +276,9 @@ impl Vfs {
         attrs: bool,
     ) -> Result<Option<Looked>> {
         let known = entry.known_child(&name.name);
-        let is_folder = known.is_some_and(|known| matches!(known.class, Class::Folder(_)));
-        let shape = if is_folder { EntryForm::Folder } else { EntryForm::File };
-        let Some(seen) = self.detector.unread_file(dir, &name.name, shape)? else { return Ok(None) };
+        let is_mounted_file = known.is_some_and(|known| matches!(known.class, Class::MountedFile(_)));
+        let form = if is_mounted_file { EntryForm::MountedFile } else { EntryForm::File };
+        let Some(seen) = self.detector.unread_file(dir, &name.name, form)? else { return Ok(None) };
         if attrs {
             return self.item_listed(entry, &name.name, seen, false).map(Some);
         }
@@ -305,7 +305,7 @@ impl Vfs {
             // `stat` was read just now, so it is not read again.
             Class::File { .. } => self.ownership.mirrored(ino, &stat),
             Class::Directory { .. } | Class::Special { .. } => self.ownership.attr(ino, kind, 0, &stat),
-            Class::Folder(folder) => self.own_folder(ino, folder, &stat),
+            Class::MountedFile(overlay) => self.attr_of_mounted_file(ino, overlay, &stat),
             Class::Link { text, .. } => self.ownership.attr(ino, kind, text.len() as u64, &stat),
             Class::Sources { .. } => self.attr_of_entry(&child)?,
         };
@@ -336,7 +336,7 @@ impl Vfs {
         }
         let attr = match &child.class {
             Class::File { .. } => self.ownership.mirrored(ino, &stat),
-            Class::Folder(folder) => self.own_folder(ino, folder, &stat),
+            Class::MountedFile(overlay) => self.attr_of_mounted_file(ino, overlay, &stat),
             _ => self.ownership.attr(ino, kind, 0, &stat),
         };
         let attr = Attr { grows: attr.grows || !is_certain, ..attr };
@@ -392,10 +392,10 @@ impl<'a> Handout<'a> {
     }
 }
 
-fn kind_of(kind: folder::EntryKind) -> FileKind {
+fn kind_of(kind: dir::EntryKind) -> FileKind {
     match kind {
-        folder::EntryKind::Folder => FileKind::Directory,
-        folder::EntryKind::File => FileKind::File,
-        folder::EntryKind::Link => FileKind::Link,
+        dir::EntryKind::Dir => FileKind::Directory,
+        dir::EntryKind::File => FileKind::File,
+        dir::EntryKind::Link => FileKind::Link,
     }
 }

@@ -3,7 +3,7 @@
 use std::ffi::OsStr;
 use std::sync::Arc;
 
-use crate::content::folder::{self, Folder};
+use crate::content::dir::{self, Dir};
 use crate::error::{self, Error, Result, errno};
 use crate::mounted::file::MountedFile;
 use crate::mounted::generation::HeldGeneration;
@@ -12,7 +12,7 @@ use crate::vfs::Vfs;
 use crate::vfs::entry::{Class, Entry};
 use crate::vfs::node::{Ino, Inode, NodeState, ViewNode};
 use crate::vfs::write::writing;
-use crate::view::root::RootFolder;
+use crate::view::root::RootDir;
 use crate::view::{ABOUT, BLOCKS, TREE};
 
 /// The result of a lookup.
@@ -25,14 +25,14 @@ pub(crate) struct FoundNode {
 
 /// The directory of a mounted file, or a directory of a view in it.
 #[derive(Clone, Debug)]
-pub(crate) struct ViewFolder {
+pub(crate) struct ViewDir {
     pub(crate) entry: Arc<Entry>,
     pub(crate) mounted: Arc<MountedFile>,
     /// `None` for the file's own directory.
     pub(crate) view: Option<Arc<ViewNode>>,
 }
 
-impl ViewFolder {
+impl ViewDir {
     /// Returns the serial number under which the nodes in the directory are known.
     pub(crate) fn serial(&self) -> u64 {
         self.view.as_ref().map_or(self.mounted.serial, |view| view.serial)
@@ -41,11 +41,11 @@ impl ViewFolder {
 
 /// A directory of a view with its content.
 #[derive(Debug)]
-pub(crate) struct ListedFolder {
+pub(crate) struct ListedDir {
     /// The directory, of the file that is at the name now.
-    pub(crate) parent: ViewFolder,
+    pub(crate) parent: ViewDir,
     pub(crate) held: HeldGeneration,
-    pub(crate) folder: Arc<dyn Folder>,
+    pub(crate) dir: Arc<dyn Dir>,
 }
 
 /// A mounted file, and a generation of it.
@@ -55,7 +55,7 @@ type MountedGeneration = (Arc<MountedFile>, HeldGeneration);
 #[derive(Debug)]
 pub(crate) struct ViewContent {
     pub(crate) held: HeldGeneration,
-    pub(crate) what: folder::Node,
+    pub(crate) what: dir::Node,
 }
 
 impl From<Inode> for FoundNode {
@@ -80,8 +80,8 @@ impl Vfs {
                     let seen = self.detector.look(&dir, name)?;
                     Ok(Inode::Entry(entry.child(name, seen, &self.serials)?).into())
                 }
-                Class::Folder(folder) if !overlay::is_reserved(name) && self.is_writable(&entry)? => {
-                    match folder.used_overlay() {
+                Class::MountedFile(overlay) if !overlay::is_reserved(name) && self.is_writable(&entry)? => {
+                    match overlay.used_overlay() {
                         Some(overlay) => {
                             let file = overlay.lookup(name)?;
                             Ok(Inode::of_overlay_file(entry, file).into())
@@ -90,21 +90,21 @@ impl Vfs {
                         None => Err(errno(libc::ENOENT)),
                     }
                 }
-                Class::Folder(_) => {
+                Class::MountedFile(_) => {
                     let (mounted, held) = self.newest(&entry)?;
                     self.confirm_format(&entry, &held)?;
                     if [TREE, BLOCKS].iter().any(|known| name == *known) {
                         // Fails with the reason why there is no tree.
                         held.container()?;
                     }
-                    self.find_view(&ViewFolder { entry, mounted, view: None }, held, name)
+                    self.find_view(&ViewDir { entry, mounted, view: None }, held, name)
                 }
                 _ => Err(errno(libc::ENOTDIR)),
             },
             Inode::View(entry, mounted, view) => {
                 // If the file is gone, lookups in it find nothing. Open handles keep their data.
                 let (mounted, held) = self.present(&entry, &mounted)?.ok_or_else(no_entry)?;
-                self.find_view(&ViewFolder { entry, mounted, view: Some(view) }, held, name)
+                self.find_view(&ViewDir { entry, mounted, view: Some(view) }, held, name)
             }
             _ => Err(errno(libc::ENOTDIR)),
         }
@@ -120,7 +120,7 @@ impl Vfs {
         Ok(())
     }
 
-    fn find_view(&self, parent: &ViewFolder, held: HeldGeneration, name: &OsStr) -> Result<FoundNode> {
+    fn find_view(&self, parent: &ViewDir, held: HeldGeneration, name: &OsStr) -> Result<FoundNode> {
         let mut path = parent.view.as_ref().map_or_else(Vec::new, |view| view.path());
         path.push(name);
         let root = self.root_of(&parent.entry, &parent.mounted, &held);
@@ -134,7 +134,7 @@ impl Vfs {
     /// If `shown` is `None`, returns the known node without comparing the data.
     pub(crate) fn view_node(
         &self,
-        parent: &ViewFolder,
+        parent: &ViewDir,
         name: &OsStr,
         shown: Option<&ViewContent>,
     ) -> Result<Inode> {
@@ -156,7 +156,7 @@ impl Vfs {
         entry: &Arc<Entry>,
         mounted: &Arc<MountedFile>,
         held: &HeldGeneration,
-    ) -> RootFolder {
+    ) -> RootDir {
         let (read_only, entry, own) = (self.read_only_because(), entry.clone(), mounted.clone());
         mounted.root(held, move || writing(&entry, &own, read_only.as_deref()))
     }
@@ -197,7 +197,7 @@ impl Vfs {
 
     /// Returns the mounted file at an entry, and its newest generation.
     pub(crate) fn newest(&self, entry: &Entry) -> Result<MountedGeneration> {
-        entry.folder()?.newest(&entry.position, &self.serials, &self.open_files)
+        entry.lazy_overlay()?.newest(&entry.position, &self.serials, &self.open_files)
     }
 
     /// Returns the content of a view in the newest generation, if it has the same bytes there: their place in
@@ -233,15 +233,15 @@ impl Vfs {
     }
 
     /// Returns a directory with its current content; `None` if the file is gone.
-    pub(crate) fn listed(&self, folder: &ViewFolder) -> Result<Option<ListedFolder>> {
-        let Some((mounted, held)) = self.present(&folder.entry, &folder.mounted)? else { return Ok(None) };
-        let root = self.root_of(&folder.entry, &mounted, &held);
-        let parent = ViewFolder { mounted, ..folder.clone() };
-        let Some(view) = &folder.view else {
-            return Ok(Some(ListedFolder { parent, held, folder: Arc::new(root) }));
+    pub(crate) fn listed(&self, dir: &ViewDir) -> Result<Option<ListedDir>> {
+        let Some((mounted, held)) = self.present(&dir.entry, &dir.mounted)? else { return Ok(None) };
+        let root = self.root_of(&dir.entry, &mounted, &held);
+        let parent = ViewDir { mounted, ..dir.clone() };
+        let Some(view) = &dir.view else {
+            return Ok(Some(ListedDir { parent, held, dir: Arc::new(root) }));
         };
         match root.find(&view.path())? {
-            Some(folder::Node::Folder(folder)) => Ok(Some(ListedFolder { parent, held, folder })),
+            Some(dir::Node::Dir(dir)) => Ok(Some(ListedDir { parent, held, dir })),
             Some(_) => Err(errno(libc::ENOTDIR)),
             None => Err(no_entry()),
         }

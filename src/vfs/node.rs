@@ -10,7 +10,7 @@ use std::ffi::OsStr;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, Mutex, Weak};
 
-use crate::content::folder::{self, Renewal, RenewalKey};
+use crate::content::dir::{self, Renewal, RenewalKey};
 use crate::local::stat::Time;
 use crate::mounted::file::MountedFile;
 use crate::mounted::generation::{Generation, HeldGeneration};
@@ -86,7 +86,7 @@ pub(crate) struct NodeState {
     saves: u64,
     base_version: u64,
     lineage: u64,
-    pub(crate) kind: folder::EntryKind,
+    pub(crate) kind: dir::EntryKind,
     /// Key by which the bytes are compared with those of another generation; `None` for a directory or link.
     renewal: Option<RenewalKey>,
     /// True for a file that no save changes.
@@ -96,19 +96,19 @@ pub(crate) struct NodeState {
 }
 
 impl NodeState {
-    pub(crate) fn new(held: &HeldGeneration, shown: &folder::Node) -> Self {
+    pub(crate) fn new(held: &HeldGeneration, shown: &dir::Node) -> Self {
         let (renewal, size) = match shown {
-            folder::Node::File(file) => (Some(file.renewal.key()), file.len()),
-            folder::Node::Folder(_) => (None, 0),
-            folder::Node::Link(text) => (None, text.len() as u64),
+            dir::Node::File(file) => (Some(file.renewal.key()), file.len()),
+            dir::Node::Dir(_) => (None, 0),
+            dir::Node::Link(text) => (None, text.len() as u64),
         };
-        let own_mtime = if let folder::Node::File(file) = shown { file.mtime } else { None };
+        let own_mtime = if let dir::Node::File(file) = shown { file.mtime } else { None };
         let mtime = own_mtime.unwrap_or_else(|| held.mtime());
         let can_be_saved = held.container().is_ok_and(|container| container.editor().is_some());
         let outlasts_saves = !can_be_saved
             || matches!(
                 shown,
-                folder::Node::File(folder::File { renewal: Renewal::WhileSame(signature), .. })
+                dir::Node::File(dir::File { renewal: Renewal::WhileSame(signature), .. })
                     if signature.text.is_empty()
             );
         Self {
@@ -188,7 +188,7 @@ impl ViewNode {
     /// True for a file if a save may give its name to another node.
     pub(crate) fn is_changed_by_saves(&self) -> bool {
         let shown = locked(&self.shown);
-        shown.as_ref().is_some_and(|shown| shown.kind == folder::EntryKind::File && !shown.outlasts_saves)
+        shown.as_ref().is_some_and(|shown| shown.kind == dir::EntryKind::File && !shown.outlasts_saves)
     }
 
     /// Returns the generation that has the file's bytes, if it still exists.
@@ -387,7 +387,7 @@ impl KnownNodes {
     pub(crate) fn get(&self, ino: Ino) -> Option<Inode> {
         let node = locked(&self.0).nodes.get(&ino.serial()).map(|(node, _)| node.clone())?;
         match (node, ino.is_tree()) {
-            (Inode::Entry(entry), true) if matches!(entry.class, Class::Folder(_)) => {
+            (Inode::Entry(entry), true) if matches!(entry.class, Class::MountedFile(_)) => {
                 Some(Inode::Tree(entry))
             }
             (node, false) => Some(node),

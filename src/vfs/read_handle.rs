@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, PoisonError, RwLock};
 
-use crate::content::folder::{self, File, Folder, Keeping, Renewal, RenewalKey};
+use crate::content::dir::{self, Dir, File, Keeping, Renewal, RenewalKey};
 use crate::content::{Content, SharedBytes, Soundness};
 use crate::error::{Error, Kind, Result};
 use crate::mounted::file::MountedFile;
@@ -280,7 +280,7 @@ impl ReadHandle {
 fn renewed(mounted: &Arc<MountedFile>, newest: HeldGeneration, view: &ViewNode, shown: &Now) -> Result<Now> {
     // Only the root's status uses `Writing`, and the status is not read here.
     let root = mounted.root(&newest, Writing::default);
-    let Some(folder::Node::File(mut file)) = root.find(&view.path())? else {
+    let Some(dir::Node::File(mut file)) = root.find(&view.path())? else {
         return Err(rewritten());
     };
     let content = file.content.clone()?;

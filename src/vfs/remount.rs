@@ -56,7 +56,7 @@ impl Vfs {
     /// Returns the overlays in use.
     pub(crate) fn overlays(&self) -> Vec<Arc<Overlay>> {
         let written: Vec<_> = locked(&self.written).iter().map(|(_, entry)| entry.clone()).collect();
-        written.iter().filter_map(|entry| entry.folder().ok()?.used_overlay()).collect()
+        written.iter().filter_map(|entry| entry.lazy_overlay().ok()?.used_overlay()).collect()
     }
 
     /// Fails with EROFS if the mount is read-only.

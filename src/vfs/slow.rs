@@ -8,7 +8,7 @@ use std::ffi::OsStr;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
-use crate::content::folder::Folder;
+use crate::content::dir::Dir;
 pub use crate::local::mounts::Foreign;
 use crate::mounted::file::MountedFile;
 use crate::vfs::Vfs;
@@ -76,7 +76,7 @@ impl Vfs {
             (Inode::Entry(_), Class::Sources { .. } | Class::Directory { .. }) => {
                 return delay_in_directory(entry, asked);
             }
-            (Inode::Entry(_), Class::Folder(_)) if !matches!(asked, Asked::Itself) => {
+            (Inode::Entry(_), Class::MountedFile(_)) if !matches!(asked, Asked::Itself) => {
                 self.mounted(entry).ok()?
             }
             (Inode::Entry(_), _) => return None,

@@ -99,8 +99,8 @@ impl Vfs {
             all_files.then(|| sources.iter().map(|source| stem_of(source.label())).collect::<Vec<_>>());
         let serials = Arc::new(Serials::new());
         let root = Arc::new(root_of(found)?);
-        if let Class::Folder(folder) = &root.class {
-            folder.mounted(&root.position, &serials, &open_files)?.opened()?.container()?;
+        if let Class::MountedFile(overlay) = &root.class {
+            overlay.mounted(&root.position, &serials, &open_files)?.opened()?.container()?;
         }
         let (shared, trouble) = shared(options, &serials, &open_files);
         let mut vfs = Self {
@@ -150,7 +150,7 @@ impl Vfs {
     /// Locks a single file, or records which sources can't be written.
     pub(super) fn restrict(&mut self, sealed: &[String], all_sealed: bool) -> Result<()> {
         match self.root.class {
-            Class::Folder(_) => self.lock_single()?,
+            Class::MountedFile(_) => self.lock_single()?,
             _ if self.shared.is_none() || sealed.is_empty() => {}
             _ => {
                 self.unwritable = Some(format!("{}: can't be written", sealed.join(", ")).into());
@@ -198,7 +198,7 @@ fn find<'a>(
         let seen = detector.look_at(&position)?;
         // A program that looks into a mount learns only the errno.
         let is_mount = options.mountpoint.is_some();
-        if let (Named::Elsewhere(place), EntryForm::Directory, true) = (named, &seen.shape, is_mount) {
+        if let (Named::Elsewhere(place), EntryForm::Directory, true) = (named, &seen.form, is_mount) {
             place.check_listing().map_err(|error| error.of(path))?;
         }
         match seen.kind() {
@@ -263,13 +263,15 @@ impl Vfs {
                 },
             },
             None => match (&root.class, &self.shared) {
-                (Class::Folder(folder), Some(shared)) => match folder.unchangeable(&root.position, shared)? {
-                    Some(why) => {
-                        (self.shared, self.unchangeable) = (None, Some(why.into()));
-                        return Ok(());
+                (Class::MountedFile(overlay), Some(shared)) => {
+                    match overlay.unchangeable(&root.position, shared)? {
+                        Some(why) => {
+                            (self.shared, self.unchangeable) = (None, Some(why.into()));
+                            return Ok(());
+                        }
+                        None => format!("{}: can't be written", label.display()),
                     }
-                    None => format!("{}: can't be written", label.display()),
-                },
+                }
                 _ => return Ok(()),
             },
         };

@@ -80,8 +80,8 @@ impl OverlayWriter {
 
 impl Drop for OverlayWriter {
     fn drop(&mut self) {
-        if let Ok(folder) = self.entry.folder() {
-            folder.let_go(&self.handle.overlay);
+        if let Ok(overlay) = self.entry.lazy_overlay() {
+            overlay.let_go(&self.handle.overlay);
         }
     }
 }
@@ -175,14 +175,16 @@ impl Vfs {
                 written.put(serial, oldest.clone());
                 (old, oldest)
             };
-            if !oldest.folder().is_ok_and(|folder| folder.put_away(old)) {
+            if !oldest.lazy_overlay().is_ok_and(|overlay| overlay.put_away(old)) {
                 continue;
             }
             // If another thread creates a new overlay for the entry meanwhile, that thread also records the
             // entry again.
             let mut written = locked(&self.written);
-            let noted =
-                oldest.folder().is_ok_and(LazyOverlay::is_put_away).then(|| written.pop(&oldest.serial));
+            let noted = oldest
+                .lazy_overlay()
+                .is_ok_and(LazyOverlay::is_put_away)
+                .then(|| written.pop(&oldest.serial));
             drop(written);
             drop(noted);
             oldest.leave_parent();
@@ -203,7 +205,7 @@ impl Vfs {
     pub fn close(&self) {
         let written: Vec<_> = locked(&self.written).iter().map(|(_, entry)| entry.clone()).collect();
         for entry in written {
-            if let Some(overlay) = entry.folder().ok().and_then(|folder| folder.used_overlay()) {
+            if let Some(overlay) = entry.lazy_overlay().ok().and_then(|overlay| overlay.used_overlay()) {
                 overlay.close();
             }
         }
@@ -215,7 +217,7 @@ impl Vfs {
     /// Returns the data that would be lost if the mount ended now, a line for each mounted file.
     pub(crate) fn unkept(&self) -> Vec<String> {
         let written: Vec<_> = locked(&self.written).iter().map(|(_, entry)| entry.clone()).collect();
-        let overlays = written.iter().filter_map(|entry| entry.folder().ok()?.used_overlay());
+        let overlays = written.iter().filter_map(|entry| entry.lazy_overlay().ok()?.used_overlay());
         overlays.filter_map(|overlay| overlay.unkept()).collect()
     }
 
@@ -232,7 +234,7 @@ impl Vfs {
     fn overlay_file_at(&self, ino: Ino) -> Result<Option<Written>> {
         Ok(match self.node(ino)? {
             Inode::OverlayFile(entry, overlay_file) => {
-                let overlay = entry.folder()?.overlay_of(&overlay_file)?;
+                let overlay = entry.lazy_overlay()?.overlay_of(&overlay_file)?;
                 Some((entry, overlay, overlay_file))
             }
             Inode::Tree(entry) => {
@@ -332,7 +334,7 @@ impl Vfs {
 /// Returns the way in which the file behind `entry` can be written, if any. `read_only` is the reason why the
 /// mount is read-only.
 pub(crate) fn writing(entry: &Entry, mounted: &MountedFile, read_only: Option<&str>) -> Writing {
-    let overlay = entry.folder().ok().and_then(|folder| folder.used_overlay());
+    let overlay = entry.lazy_overlay().ok().and_then(|overlay| overlay.used_overlay());
     let because = match (&overlay, read_only) {
         (_, Some(because)) => because,
         (Some(overlay), None) => return overlay.writing(),

@@ -7,7 +7,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::sync::Arc;
 
-use crate::content::folder::{self, Attributes};
+use crate::content::dir::{self, Attributes};
 use crate::error::{Result, errno};
 use crate::format::Verified;
 use crate::format::endings::by_ending;
@@ -73,7 +73,7 @@ pub fn is_of_mount(name: &OsStr) -> bool {
 }
 
 /// Returns the attributes of a mounted file's directory.
-fn of_folder(opened: &Parsed) -> Attributes {
+fn of_mounted_file(opened: &Parsed) -> Attributes {
     let Ok(container) = &opened.container else { return Vec::new() };
     container.attributes()
 }
@@ -138,7 +138,7 @@ impl Vfs {
         if name.as_bytes().ends_with(VERIFIED.as_bytes())
             && let Inode::View(entry, mounted, view) = self.node(ino)?
             && name == &*format!("user.{}.{VERIFIED}", mounted.opened()?.container()?.format())
-            && let folder::Node::File(file) = self.shown(&entry, &mounted, &view)?.what
+            && let dir::Node::File(file) = self.shown(&entry, &mounted, &view)?.what
             && !file.blocks.is_empty()
         {
             return Ok(verified(mounted, file.blocks));
@@ -163,7 +163,7 @@ impl Vfs {
     /// `ls -l` asks for the names of each entry, to find out whether there is an ACL.
     pub fn xattr_names_unparsed(&self, ino: Ino) -> Option<Vec<u8>> {
         let Ok(Inode::Entry(entry)) = self.node(ino) else { return None };
-        if ino == Ino::ROOT || entry.folder().ok()?.is_parsed() {
+        if ino == Ino::ROOT || entry.lazy_overlay().ok()?.is_parsed() {
             return None;
         }
         let location = &entry.position.location;
@@ -203,7 +203,7 @@ impl Vfs {
         Ok(match self.node(ino)? {
             Inode::OverlayFile(_, overlay_file) => Some(Some(overlay_file)),
             Inode::Tree(entry) => {
-                Some(entry.folder()?.used_overlay().map(|overlay| overlay.first()).transpose()?)
+                Some(entry.lazy_overlay()?.used_overlay().map(|overlay| overlay.first()).transpose()?)
             }
             _ => None,
         })
@@ -212,13 +212,13 @@ impl Vfs {
     fn xattrs(&self, ino: Ino) -> Result<Attributes> {
         let mut list = match self.node(ino)? {
             Inode::View(entry, mounted, view) => match self.shown_now(&entry, &mounted, &view)?.what {
-                folder::Node::File(file) => file.attributes.map_or_else(Vec::new, |attributes| attributes()),
+                dir::Node::File(file) => file.attributes.map_or_else(Vec::new, |attributes| attributes()),
                 _ => Vec::new(),
             },
             Inode::Entry(entry) => match &entry.class {
                 // The root keeps its own attributes after its file is gone.
-                Class::Folder(_) => match self.mounted(&entry).and_then(|mounted| mounted.opened()) {
-                    Ok(opened) => of_folder(&opened),
+                Class::MountedFile(_) => match self.mounted(&entry).and_then(|mounted| mounted.opened()) {
+                    Ok(opened) => of_mounted_file(&opened),
                     Err(_) if ino == Ino::ROOT => Vec::new(),
                     Err(error) => return Err(error),
                 },

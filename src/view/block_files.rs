@@ -3,7 +3,7 @@
 use std::ffi::OsStr;
 use std::sync::Arc;
 
-use crate::content::folder::{Attributes, EntryKind, File, Folder, Keeping, Node, Renewal, Signature};
+use crate::content::dir::{Attributes, Dir, EntryKind, File, Keeping, Node, Renewal, Signature};
 use crate::error::Result;
 use crate::format::{Block, Container, Facts};
 
@@ -20,7 +20,7 @@ impl BlockFiles {
     }
 }
 
-impl Folder for BlockFiles {
+impl Dir for BlockFiles {
     fn lookup(&self, name: &OsStr) -> Result<Option<Node>> {
         let Some(n) = block_number(name) else { return Ok(None) };
         match self.container.block(n) {

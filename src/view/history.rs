@@ -3,7 +3,7 @@
 use std::ffi::OsStr;
 use std::sync::{Arc, OnceLock};
 
-use crate::content::folder::{EntryKind, File, Folder, Keeping, Node, Renewal, Signature};
+use crate::content::dir::{Dir, EntryKind, File, Keeping, Node, Renewal, Signature};
 use crate::content::{Content, read_exact_at};
 use crate::error::{Error, Result};
 use crate::format::editor::SaveTarget;
@@ -13,7 +13,7 @@ use crate::history::{Digest, History, Save};
 pub type FindTarget = Arc<dyn Fn() -> Result<SaveTarget> + Send + Sync>;
 
 /// The directory of replaced texts, in one generation of a file.
-pub(super) struct HistoryFolder {
+pub(super) struct HistoryDir {
     history: Arc<History>,
     target: FindTarget,
     tree: Arc<dyn Content>,
@@ -21,13 +21,13 @@ pub(super) struct HistoryFolder {
     changes: OnceLock<Vec<Save>>,
 }
 
-impl std::fmt::Debug for HistoryFolder {
+impl std::fmt::Debug for HistoryDir {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        out.debug_struct("HistoryFolder").field("history", &self.history).finish_non_exhaustive()
+        out.debug_struct("HistoryDir").field("history", &self.history).finish_non_exhaustive()
     }
 }
 
-impl HistoryFolder {
+impl HistoryDir {
     /// Creates the directory for a file whose present text is `tree`.
     pub(super) fn new(history: Arc<History>, target: FindTarget, tree: Arc<dyn Content>) -> Self {
         Self { history, target, tree, changes: OnceLock::new() }
@@ -49,7 +49,7 @@ impl HistoryFolder {
     }
 }
 
-impl Folder for HistoryFolder {
+impl Dir for HistoryDir {
     fn lookup(&self, name: &OsStr) -> Result<Option<Node>> {
         let found = self.changes()?.iter().rev().find(|change| name == &*change.name);
         Ok(found.map(|change| {

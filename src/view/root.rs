@@ -5,26 +5,26 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::content::Text;
-use crate::content::folder::{EntryKind, File, Folder, Keeping, Node, Renewal};
+use crate::content::dir::{Dir, EntryKind, File, Keeping, Node, Renewal};
 use crate::error::Result;
 use crate::format::Container;
 use crate::history::History;
 use crate::view::block_files::BlockFiles;
 use crate::view::blocks::{BlockTable, KnownChecks};
-use crate::view::history::{FindTarget, HistoryFolder};
+use crate::view::history::{FindTarget, HistoryDir};
 use crate::view::{ABOUT, BLOCKS, HISTORY, STATISTICS, STATUS, ShownViews, TABLE, TREE};
 
 /// A callback that creates the text of `status.yaml` or `stats.yaml`.
 type MakeText = Arc<dyn Fn() -> Text + Send + Sync>;
 
 /// The directory of a file. If the file can't be parsed, it contains only `.asdf-mount/`.
-pub struct RootFolder {
+pub struct RootDir {
     container: Option<Arc<dyn Container>>,
     about: About,
     shown: Arc<ShownViews>,
 }
 
-impl RootFolder {
+impl RootDir {
     /// Creates the directory of a file, parsed if `container` is present, with all views. `status` creates
     /// the text of `status.yaml`, and `known` returns the verification result of a block's checksum.
     pub fn new(container: Option<Arc<dyn Container>>, status: MakeText, known: KnownChecks) -> Self {
@@ -56,7 +56,7 @@ impl RootFolder {
     pub fn with_history(mut self, history: Arc<History>, target: FindTarget) -> Self {
         let editable = self.container.as_ref().filter(|container| container.editor().is_some());
         self.about.history =
-            editable.map(|container| Arc::new(HistoryFolder::new(history, target, container.tree())));
+            editable.map(|container| Arc::new(HistoryDir::new(history, target, container.tree())));
         self
     }
 
@@ -71,38 +71,33 @@ impl RootFolder {
     }
 
     fn names(&self) -> Result<Vec<(&'static str, EntryKind)>> {
-        let mut names = vec![(ABOUT, EntryKind::Folder)];
+        let mut names = vec![(ABOUT, EntryKind::Dir)];
         if let Some(container) = &self.container {
             let views = self.views(container)?.map(|(name, view)| (name, view.kind()));
             let derived = self.derived(container)?.map(|name| (name, EntryKind::File));
             names.splice(
                 0..0,
-                [(TREE, EntryKind::File), (BLOCKS, EntryKind::Folder)]
-                    .into_iter()
-                    .chain(views)
-                    .chain(derived),
+                [(TREE, EntryKind::File), (BLOCKS, EntryKind::Dir)].into_iter().chain(views).chain(derived),
             );
         }
         Ok(names)
     }
 }
 
-impl fmt::Debug for RootFolder {
+impl fmt::Debug for RootDir {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.debug_struct("RootFolder").field("container", &self.container).finish_non_exhaustive()
+        out.debug_struct("RootDir").field("container", &self.container).finish_non_exhaustive()
     }
 }
 
-impl Folder for RootFolder {
+impl Dir for RootDir {
     fn lookup(&self, name: &OsStr) -> Result<Option<Node>> {
         Ok(match (name.to_str(), &self.container) {
-            (Some(ABOUT), _) => Some(Node::Folder(Arc::new(self.about.clone()))),
+            (Some(ABOUT), _) => Some(Node::Dir(Arc::new(self.about.clone()))),
             (Some(TREE), Some(container)) => {
                 Some(Node::File(File::new(container.tree_to_show()?, Keeping::All)))
             }
-            (Some(BLOCKS), Some(container)) => {
-                Some(Node::Folder(Arc::new(BlockFiles::new(container.clone()))))
-            }
+            (Some(BLOCKS), Some(container)) => Some(Node::Dir(Arc::new(BlockFiles::new(container.clone())))),
             (Some(name), Some(container)) => match self.views(container)?.find(|(view, _)| *view == name) {
                 Some((_, view)) => Some(view),
                 None if self.shown.has(name) => container.clone().derived_file(name)?.map(Node::File),
@@ -137,7 +132,7 @@ struct About {
     statistics: Option<MakeText>,
     known: KnownChecks,
     /// The directory `history/`; `None` for a file that can't be saved.
-    history: Option<Arc<HistoryFolder>>,
+    history: Option<Arc<HistoryDir>>,
 }
 
 impl fmt::Debug for About {
@@ -146,7 +141,7 @@ impl fmt::Debug for About {
     }
 }
 
-impl Folder for About {
+impl Dir for About {
     fn is_slow_at(&self, name: &OsStr) -> bool {
         // The state directory may be on a server.
         if name == HISTORY {
@@ -170,7 +165,7 @@ impl Folder for About {
                 let table = BlockTable::new(container.clone(), self.known.clone())?;
                 Some(Node::File(File::new(Arc::new(table), Keeping::Nothing)))
             }
-            (Some(HISTORY), _) => self.history.clone().map(|folder| Node::Folder(folder)),
+            (Some(HISTORY), _) => self.history.clone().map(|dir| Node::Dir(dir)),
             _ => None,
         })
     }
@@ -179,7 +174,7 @@ impl Folder for About {
         let names = [
             Some((STATUS, EntryKind::File)),
             self.container.as_ref().map(|_| (TABLE, EntryKind::File)),
-            self.history.as_ref().map(|_| (HISTORY, EntryKind::Folder)),
+            self.history.as_ref().map(|_| (HISTORY, EntryKind::Dir)),
             self.statistics.as_ref().map(|_| (STATISTICS, EntryKind::File)),
         ];
         list(&names.into_iter().flatten().collect::<Vec<_>>(), from, take)

@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use asdf_mount::cache::Cache;
-use asdf_mount::content::folder::{File, Node};
+use asdf_mount::content::dir::{File, Node};
 use asdf_mount::content::{Content, Soundness};
 use asdf_mount::format::{self, Block, Container, Context, Verified};
 use asdf_mount::source::{FileSource, MemorySource};
@@ -62,7 +62,7 @@ fn file(container: &Arc<dyn Container>, path: &str) -> Option<File> {
     let first = path.next().unwrap();
     let mut node = container.clone().views().unwrap().into_iter().find(|(name, _)| *name == first)?.1;
     for name in path {
-        let Node::Folder(folder) = node else { return None };
+        let Node::Dir(folder) = node else { return None };
         node = folder.lookup(OsStr::new(name)).unwrap()?;
     }
     match node {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use asdf_mount::cache::Cache;
 use asdf_mount::content::Content;
-use asdf_mount::content::folder::Node;
+use asdf_mount::content::dir::Node;
 use asdf_mount::format::{self, Container, Context};
 use asdf_mount::remote::{Address, Remote, RemoteOptions, Trust};
 
@@ -96,7 +96,7 @@ fn arrays(count: u64, len: u64, has_index: bool) -> Sparse {
 
 fn file_at(container: &Arc<dyn Container>, view: &str, name: &str) -> Arc<dyn Content> {
     let (_, node) = container.clone().views().unwrap().into_iter().find(|(known, _)| *known == view).unwrap();
-    let Node::Folder(folder) = node else { panic!("{view} is a directory") };
+    let Node::Dir(folder) = node else { panic!("{view} is a directory") };
     match folder.find(&[OsStr::new(name)]).unwrap() {
         Some(Node::File(file)) => file.content.unwrap(),
         other => panic!("{name}: {other:?}"),

@@ -9,11 +9,11 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use asdf_mount::cache::Cache;
 use asdf_mount::content::Text;
-use asdf_mount::content::folder::{Folder, Node};
+use asdf_mount::content::dir::{Dir, Node};
 use asdf_mount::error::{Error, Kind, Result};
 use asdf_mount::format::{self, Container, Context, Verified};
 use asdf_mount::source::{MemorySource, Source, SourceStat};
-use asdf_mount::view::root::RootFolder;
+use asdf_mount::view::root::RootDir;
 
 use crate::common::asdf::{AsdfBuilder, Block, Index, sample};
 use crate::open::read;
@@ -55,17 +55,17 @@ fn note<T>(shown: &mut Shown, what: String, found: Result<T>, text: impl FnOnce(
     shown.insert(what, found.map(text).map_err(|error| error.errno()));
 }
 
-fn walk(folder: &dyn Folder, path: &str, shown: &mut Shown) {
+fn walk(dir: &dyn Dir, path: &str, shown: &mut Shown) {
     let mut names = Vec::new();
-    let listed = folder.list(0, &mut |name, kind| {
+    let listed = dir.list(0, &mut |name, kind| {
         names.push((name.to_str().unwrap().to_owned(), kind));
         true
     });
     note(shown, format!("{path}/"), listed, |()| format!("{names:?}"));
     for (name, _) in names {
         let path = format!("{path}/{name}");
-        match folder.find(&[OsStr::new(&name)]) {
-            Ok(Some(Node::Folder(folder))) => walk(&*folder, &path, shown),
+        match dir.find(&[OsStr::new(&name)]) {
+            Ok(Some(Node::Dir(dir))) => walk(&*dir, &path, shown),
             Ok(Some(Node::File(file))) => {
                 note(shown, format!("{path}#"), Ok(file.len()), |len| len.to_string());
                 let bytes = file.content.and_then(|content| read(&*content));
@@ -79,7 +79,7 @@ fn walk(folder: &dyn Folder, path: &str, shown: &mut Shown) {
 /// Returns all that is shown of a container.
 fn shown(container: &Arc<dyn Container>) -> Shown {
     let mut shown = Shown::new();
-    let root = RootFolder::new(Some(container.clone()), Arc::new(Text::default), Arc::new(|_| None));
+    let root = RootDir::new(Some(container.clone()), Arc::new(Text::default), Arc::new(|_| None));
     walk(&root, "", &mut shown);
     let count = container.block_count();
     let blocks = count.as_ref().map_or(0, |count| *count);

@@ -16,8 +16,8 @@ use std::sync::Arc;
 
 use super::view::{AsdfFile, Directory, View};
 use crate::content::Text;
-use crate::content::folder::{File, Keeping, Node};
-use crate::content::path_folder::{Item, PathFolder};
+use crate::content::dir::{File, Keeping, Node};
+use crate::content::path_dir::{Item, PathDir};
 use crate::error::{self, Error, Result};
 use crate::format::Defect;
 
@@ -79,7 +79,7 @@ impl View for Arrays {
     }
 
     fn node(&self, file: &Arc<AsdfFile>) -> Option<Node> {
-        Some(Directory { file: file.clone(), find: folder, is_slow: |file| !is_known(file) }.node())
+        Some(Directory { file: file.clone(), find: dir, is_slow: |file| !is_known(file) }.node())
     }
 
     fn defects(&self, file: &AsdfFile) -> Vec<Defect> {
@@ -89,7 +89,7 @@ impl View for Arrays {
     }
 }
 
-fn folder(file: &Arc<AsdfFile>) -> Result<PathFolder<ArrayEntry>> {
+fn dir(file: &Arc<AsdfFile>) -> Result<PathDir<ArrayEntry>> {
     let items = &found(file)?.items;
     let file = file.clone();
     let make = move |entry: &ArrayEntry| {
@@ -101,7 +101,7 @@ fn folder(file: &Arc<AsdfFile>) -> Result<PathFolder<ArrayEntry>> {
             ArrayEntry::Pending(_, target) => Node::Link(OsString::from(target.names().join("/"))),
         })
     };
-    Ok(PathFolder::new(items, make).with_links(|entry| matches!(entry, ArrayEntry::Link(_))))
+    Ok(PathDir::new(items, make).with_links(|entry| matches!(entry, ArrayEntry::Link(_))))
 }
 
 /// Returns the defects of arrays in other files.

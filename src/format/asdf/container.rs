@@ -9,7 +9,7 @@ use super::edit;
 use super::head::NAME;
 use super::view::{AsdfFile, View};
 use crate::content::Content;
-use crate::content::folder::{Attributes, File, Node};
+use crate::content::dir::{Attributes, File, Node};
 use crate::error::Result;
 use crate::format::editor::EditSupport;
 use crate::format::{ArrayFacts, ArrayPaths, Block, Container, Defect, Listener, Verified};
@@ -89,8 +89,8 @@ impl Container for AsdfFile {
     }
 
     fn views(self: Arc<Self>) -> Result<Vec<(&'static str, Node)>> {
-        let folders = self.views.iter().filter(|view| !view.is_file());
-        Ok(folders.filter_map(|view| Some((view.name(), view.node(&self)?))).collect())
+        let dirs = self.views.iter().filter(|view| !view.is_file());
+        Ok(dirs.filter_map(|view| Some((view.name(), view.node(&self)?))).collect())
     }
 
     fn derived_files(&self) -> Result<Vec<&'static str>> {

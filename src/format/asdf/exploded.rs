@@ -11,7 +11,7 @@ use super::header::{Generation, Header};
 use super::ndarray;
 use super::sources::{Mention, Sources, Target, replaced, sources};
 use super::view::{AsdfFile, View};
-use crate::content::folder::{EntryKind, File, Folder, Keeping, Node, Renewal, Signature};
+use crate::content::dir::{Dir, EntryKind, File, Keeping, Node, Renewal, Signature};
 use crate::content::{Content, Pieces, Text};
 use crate::error::{Error, Result};
 use crate::format::{Defect, Severity};
@@ -31,7 +31,7 @@ impl View for Exploded {
     }
 
     fn node(&self, file: &Arc<AsdfFile>) -> Option<Node> {
-        Some(Node::Folder(Arc::new(ExplodedFolder { file: file.clone() })))
+        Some(Node::Dir(Arc::new(ExplodedDir { file: file.clone() })))
     }
 
     fn defects(&self, file: &AsdfFile) -> Vec<Defect> {
@@ -43,7 +43,7 @@ impl View for Exploded {
 
 /// A file in its exploded form.
 #[derive(Debug)]
-struct ExplodedFolder {
+struct ExplodedDir {
     file: Arc<AsdfFile>,
 }
 
@@ -61,7 +61,7 @@ enum Name {
     Block(usize),
 }
 
-impl ExplodedFolder {
+impl ExplodedDir {
     fn stem(&self) -> Vec<u8> {
         let name = self.file.source.path().file_name().unwrap_or_default().as_bytes();
         stem(name).to_vec()
@@ -102,7 +102,7 @@ impl ExplodedFolder {
     }
 }
 
-impl Folder for ExplodedFolder {
+impl Dir for ExplodedDir {
     fn lookup(&self, name: &OsStr) -> Result<Option<Node>> {
         Ok(match parse(&self.stem(), name.as_bytes()) {
             Some(Name::Tree) => {
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn uris_that_lead_into_the_folder_are_known() {
+    fn uris_that_lead_into_the_directory_are_known() {
         let is_taken = |uri: &str| is_taken(b"a b", 2, uri);
         assert!(["a%20b0001.asdf", "./a b0000.asdf", "a%20b.asdf"].into_iter().all(is_taken));
         assert!(!["a%20b0002.asdf", "sub/a b0000.asdf", "b0000.asdf", ""].into_iter().any(is_taken));

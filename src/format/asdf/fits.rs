@@ -17,11 +17,11 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 use super::arrays::{self, ArrayEntry, Elements, elements_of, file_of, file_of_all, file_of_mask};
-use super::same_paths::{self, FileOrLink, Folders};
+use super::same_paths::{self, Dirs, FileOrLink};
 use super::view::{AsdfFile, Collector, Directory, View};
 use crate::content::Text;
-use crate::content::folder::{File, Keeping, Node, Renewal};
-use crate::content::path_folder::{Item, Items, PathFolder};
+use crate::content::dir::{File, Keeping, Node, Renewal};
+use crate::content::path_dir::{Item, Items, PathDir};
 use crate::content::path_tree::{Id, PathTree};
 use crate::content::shared_path::SharedPath;
 use crate::error::{Result, if_readable};
@@ -67,7 +67,7 @@ impl View for Fits {
     }
 
     fn node(&self, file: &Arc<AsdfFile>) -> Option<Node> {
-        Some(Directory { file: file.clone(), find: folder, is_slow }.node())
+        Some(Directory { file: file.clone(), find: dir, is_slow }.node())
     }
 
     fn wants(&self, tag: &str) -> bool {
@@ -83,7 +83,7 @@ impl View for Fits {
     }
 }
 
-fn folder(file: &Arc<AsdfFile>) -> Result<PathFolder<FitsEntry>> {
+fn dir(file: &Arc<AsdfFile>) -> Result<PathDir<FitsEntry>> {
     let Entries(items) = file.computed.get_or_try_compute(|| shown(file).map(Entries))?;
     let file = file.clone();
     let make = move |shown: &FitsEntry| {
@@ -93,7 +93,7 @@ fn folder(file: &Arc<AsdfFile>) -> Result<PathFolder<FitsEntry>> {
             FitsEntry::Link(target) => Node::Link(OsString::from(&**target)),
         })
     };
-    Ok(PathFolder::new(items, make).with_links(|shown| matches!(shown, FitsEntry::Link(_))))
+    Ok(PathDir::new(items, make).with_links(|shown| matches!(shown, FitsEntry::Link(_))))
 }
 
 fn is_slow(file: &AsdfFile) -> bool {
@@ -121,7 +121,7 @@ fn shown(file: &AsdfFile) -> Result<Items<FitsEntry>> {
     let mut items: Vec<Item<FitsEntry>> = of_arrays
         .iter()
         .map(|item| Item {
-            folder: item.folder.clone(),
+            dir: item.dir.clone(),
             file: item.file.clone(),
             what: match &item.what {
                 FileOrLink::Array(number) => FitsEntry::Array(*number),
@@ -136,10 +136,10 @@ fn shown(file: &AsdfFile) -> Result<Items<FitsEntry>> {
     let mut places = FreePlaces::new(&items);
     let mut of_documents = Vec::with_capacity(documents.len());
     for (number, (path, _)) in documents.iter().enumerate() {
-        let Some((item, folder)) = places.item(path, FitsEntry::Document(number)) else {
+        let Some((item, dir)) = places.item(path, FitsEntry::Document(number)) else {
             return Ok(Items::new(items));
         };
-        of_documents.push((folder, item.file.clone()));
+        of_documents.push((dir, item.file.clone()));
         items.push(item);
     }
     for (path, number) in mentions {
@@ -152,7 +152,7 @@ fn shown(file: &AsdfFile) -> Result<Items<FitsEntry>> {
 
 /// Paths of described files, and the names that are taken.
 struct FreePlaces {
-    folders: Folders,
+    dirs: Dirs,
     tree: PathTree,
     taken: HashSet<(Id, String)>,
 }
@@ -160,30 +160,30 @@ struct FreePlaces {
 impl FreePlaces {
     fn new(items: &[Item<FitsEntry>]) -> Self {
         let mut tree = PathTree::new(usize::MAX);
-        let taken = items.iter().filter_map(|item| Some((tree.add(&item.folder)?, item.file.clone())));
+        let taken = items.iter().filter_map(|item| Some((tree.add(&item.dir)?, item.file.clone())));
         let taken = taken.collect();
-        Self { folders: Folders::new(ENDING), tree, taken }
+        Self { dirs: Dirs::new(ENDING), tree, taken }
     }
 
     /// Creates the view's entry for a file at a path, with an unused file name. Also returns the ID of the
     /// directory that contains the entry.
     fn item(&mut self, path: &SharedPath, what: FitsEntry) -> Option<(Item<FitsEntry>, Id)> {
-        let (folder, stem) = path.split_last()?;
+        let (dir, stem) = path.split_last()?;
         let stem = same_paths::component(stem, ENDING);
-        let folder = self.folders.renamed(folder);
-        let id = self.tree.add(&folder)?;
+        let dir = self.dirs.renamed(dir);
+        let id = self.tree.add(&dir)?;
         let (mut file, mut copy) = (format!("{stem}{ENDING}"), 0);
         while !self.taken.insert((id, file.clone())) {
             copy += 1;
             file = format!("{stem}~{copy}{ENDING}");
         }
-        Some((Item { folder, file, what }, id))
+        Some((Item { dir, file, what }, id))
     }
 
     /// Returns a link at a path to a file in a directory.
-    fn link(&mut self, path: &SharedPath, (folder, file): &(Id, String)) -> Option<Item<FitsEntry>> {
+    fn link(&mut self, path: &SharedPath, (dir, file): &(Id, String)) -> Option<Item<FitsEntry>> {
         let (mut item, from) = self.item(path, FitsEntry::Link("".into()))?;
-        let mut way = self.tree.way(from, *folder);
+        let mut way = self.tree.way(from, *dir);
         way.push(file);
         item.what = FitsEntry::Link(way.join("/").into());
         Some(item)

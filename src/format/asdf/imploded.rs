@@ -9,7 +9,7 @@ use super::header::{Generation, Layout, STREAMED};
 use super::ndarray;
 use super::sources::{Mention, Target, are_known, replaced, sources};
 use super::view::{AsdfFile, View};
-use crate::content::folder::{File, Keeping, Node, Renewal, Signature};
+use crate::content::dir::{File, Keeping, Node, Renewal, Signature};
 use crate::content::{Content, Pieces, Slice, Text, read_exact_at};
 use crate::error::{Error, Result, if_readable};
 

@@ -13,7 +13,7 @@
 use std::sync::Arc;
 
 use super::view::{AsdfFile, View};
-use crate::content::folder::{File, Node};
+use crate::content::dir::{File, Node};
 use crate::content::{Content, Text};
 use crate::decode::generated::{Generated, Generator, Measured, Measuring};
 use crate::error::{Error, Result};

@@ -14,8 +14,8 @@ use super::arrays::{self, ArrayEntry, file_of};
 use super::ndarray::{Datatype, Ndarray, Scalar, Source};
 use super::same_paths::{FileOrLink, is_mask, with_ending};
 use super::view::{AsdfFile, Directory, View};
-use crate::content::folder::{File, Keeping, Node};
-use crate::content::path_folder::{Item, Items, PathFolder};
+use crate::content::dir::{File, Keeping, Node};
+use crate::content::path_dir::{Item, Items, PathDir};
 use crate::content::{Content, Text, read_exact_at};
 use crate::error::Result;
 
@@ -43,18 +43,18 @@ impl View for Previews {
 
     fn node(&self, file: &Arc<AsdfFile>) -> Option<Node> {
         let is_slow = |file: &AsdfFile| file.computed.get::<Pictures>().is_none();
-        Some(Directory { file: file.clone(), find: folder, is_slow }.node())
+        Some(Directory { file: file.clone(), find: dir, is_slow }.node())
     }
 }
 
-fn folder(file: &Arc<AsdfFile>) -> Result<PathFolder<FileOrLink>> {
+fn dir(file: &Arc<AsdfFile>) -> Result<PathDir<FileOrLink>> {
     let Pictures(items) = file.computed.get_or_try_compute(|| previews(file).map(Pictures))?;
     let file = file.clone();
     let make = move |entry: &FileOrLink| match entry {
         FileOrLink::Array(number) => Ok(Node::File(picture_file(&file, *number)?)),
         FileOrLink::Link(target) => Ok(Node::Link(OsString::from(&**target))),
     };
-    Ok(PathFolder::new(items, make).with_links(|entry| matches!(entry, FileOrLink::Link(_))))
+    Ok(PathDir::new(items, make).with_links(|entry| matches!(entry, FileOrLink::Link(_))))
 }
 
 fn previews(file: &AsdfFile) -> Result<Items<FileOrLink>> {

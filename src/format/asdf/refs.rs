@@ -9,8 +9,8 @@ use std::sync::Arc;
 use super::arrays::{self, ArrayEntry};
 use super::ndarray::Ndarray;
 use super::view::{AsdfFile, View};
-use crate::content::folder::{File, Node};
-use crate::content::path_folder::{Item, Items};
+use crate::content::dir::{File, Node};
+use crate::content::path_dir::{Item, Items};
 use crate::content::zarr;
 use crate::decode::generated::Measured;
 use crate::error::Result;
@@ -68,9 +68,9 @@ impl FileArrays {
             ArrayEntry::Link(target) => self.linked(n, target)?,
             _ => array_of(item)?,
         };
-        let folder = item.folder.names().into_iter();
+        let dir = item.dir.names().into_iter();
         let own = item.file.strip_suffix(ENDING).unwrap_or(&item.file);
-        if !self.items()?.numbers_below(folder.chain([own])).is_empty() {
+        if !self.items()?.numbers_below(dir.chain([own])).is_empty() {
             return Err("a group has the same path".into());
         }
         Plan::of(&self.0, array, path_of(item)).map(Listed::Array)

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::arrays::{ArrayEntry, FoundArrays};
-use crate::content::path_folder::{Item, Items};
+use crate::content::path_dir::{Item, Items};
 use crate::content::shared_path::SharedPath;
 
 /// The endings of the files of arrays and of their masks.
@@ -31,7 +31,7 @@ pub(super) fn with_ending(
     wanted: impl Fn(&Item<ArrayEntry>) -> bool,
 ) -> Items<FileOrLink> {
     let mut items = Vec::new();
-    let mut folders = Folders::new(ending);
+    let mut dirs = Dirs::new(ending);
     // For each item, the number of items before it that have a file in this view.
     let mut before = vec![0];
     for (number, item) in found.items.iter().enumerate() {
@@ -41,7 +41,7 @@ pub(super) fn with_ending(
         };
         before.push(before[number] + usize::from(stem.is_some()));
         items.extend(stem.map(|stem| Item {
-            folder: folders.renamed(&item.folder),
+            dir: dirs.renamed(&item.dir),
             file: format!("{}{ending}", component(stem, ending)),
             what: FileOrLink::Array(number),
         }));
@@ -61,19 +61,19 @@ pub(super) fn with_ending(
             Some(stem) => format!("{}{ending}", component(stem, ending)),
             None => component(&item.file, ending),
         };
-        items.push(Item { folder: folders.renamed(&item.folder), file, what: FileOrLink::Link(text.into()) });
+        items.push(Item { dir: dirs.renamed(&item.dir), file, what: FileOrLink::Link(text.into()) });
     }
     Items::new(items)
 }
 
 /// Directories of this view, by the directories of `arrays/`.
-pub(super) struct Folders {
+pub(super) struct Dirs {
     ending: &'static str,
     /// Original and renamed paths, by the memory address of the original path.
     renamed: HashMap<usize, (SharedPath, SharedPath)>,
 }
 
-impl Folders {
+impl Dirs {
     pub(super) fn new(ending: &'static str) -> Self {
         Self { ending, renamed: HashMap::new() }
     }

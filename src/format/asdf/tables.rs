@@ -13,8 +13,8 @@ use std::sync::Arc;
 
 use super::arrays::surveyed;
 use super::view::{AsdfFile, Collector, Directory, View};
-use crate::content::folder::Node;
-use crate::content::path_folder::PathFolder;
+use crate::content::dir::Node;
+use crate::content::path_dir::PathDir;
 use crate::error::Result;
 use crate::format::Defect;
 
@@ -39,7 +39,7 @@ impl View for Tables {
     fn node(&self, file: &Arc<AsdfFile>) -> Option<Node> {
         // The first lookup of a table with times reads the times.
         let is_slow = |file: &AsdfFile| file.computed.get().is_none_or(FoundTables::has_unread_times);
-        Some(Directory { file: file.clone(), find: folder, is_slow }.node())
+        Some(Directory { file: file.clone(), find: dir, is_slow }.node())
     }
 
     fn wants(&self, tag: &str) -> bool {
@@ -55,7 +55,7 @@ impl View for Tables {
     }
 }
 
-fn folder(file: &Arc<AsdfFile>) -> Result<PathFolder<TableEntry>> {
+fn dir(file: &Arc<AsdfFile>) -> Result<PathDir<TableEntry>> {
     surveyed(file)?;
     let items = &file.computed.get_or_compute(FoundTables::default).items;
     let file = file.clone();
@@ -65,5 +65,5 @@ fn folder(file: &Arc<AsdfFile>) -> Result<PathFolder<TableEntry>> {
             TableEntry::Link(target) => Node::Link(OsString::from(&**target)),
         })
     };
-    Ok(PathFolder::new(items, make).with_links(|entry| matches!(entry, TableEntry::Link(_))))
+    Ok(PathDir::new(items, make).with_links(|entry| matches!(entry, TableEntry::Link(_))))
 }

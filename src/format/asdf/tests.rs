@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::cache::Cache;
-use crate::content::folder::{Folder, Node};
+use crate::content::dir::{Dir, Node};
 use crate::content::read_exact_at;
 use crate::source::MemorySource;
 
@@ -33,9 +33,9 @@ fn file_with_table() -> Vec<u8> {
     [tree.as_bytes(), &header, &[1, 2, 3, 0xfc]].concat()
 }
 
-fn folder(node: Option<Node>) -> Arc<dyn Folder> {
+fn dir(node: Option<Node>) -> Arc<dyn Dir> {
     match node {
-        Some(Node::Folder(folder)) => folder,
+        Some(Node::Dir(dir)) => dir,
         other => panic!("{other:?}"),
     }
 }
@@ -52,7 +52,7 @@ fn the_example_of_the_document_is_a_view() {
     let names: Vec<_> = file.clone().views().unwrap().into_iter().map(|(name, _)| name).collect();
     assert_eq!(names, ["arrays", "csv"]);
 
-    let below = folder(folder(csv::Csv.node(&file)).lookup("a".as_ref()).unwrap());
+    let below = dir(dir(csv::Csv.node(&file)).lookup("a".as_ref()).unwrap());
     let Some(Node::File(made)) = below.lookup("t.csv".as_ref()).unwrap() else { panic!("{below:?}") };
     let content = made.content.unwrap();
     let mut text = vec![0; content.len() as usize];

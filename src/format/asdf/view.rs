@@ -16,8 +16,8 @@ use super::external;
 use super::head::recognises;
 use super::ndarray::Ndarray;
 use super::stored::StoredFile;
-use crate::content::folder::{EntryKind, Folder, Node};
-use crate::content::path_folder::PathFolder;
+use crate::content::dir::{Dir, EntryKind, Node};
+use crate::content::path_dir::PathDir;
 use crate::error::{self, Error, Result};
 use crate::format::{Context, Defect, HEAD};
 use crate::source::{Source, read_up_to};
@@ -310,7 +310,7 @@ pub(super) struct Directory<T> {
     /// The file that the directory shows.
     pub(super) file: Arc<AsdfFile>,
     /// The function that finds the entries.
-    pub(super) find: fn(&Arc<AsdfFile>) -> Result<PathFolder<T>>,
+    pub(super) find: fn(&Arc<AsdfFile>) -> Result<PathDir<T>>,
     /// True if finding the entries, or making one, is slow now.
     pub(super) is_slow: fn(&AsdfFile) -> bool,
 }
@@ -318,11 +318,11 @@ pub(super) struct Directory<T> {
 impl<T: Send + Sync + fmt::Debug + 'static> Directory<T> {
     /// Returns the node of the directory.
     pub(super) fn node(self) -> Node {
-        Node::Folder(Arc::new(self))
+        Node::Dir(Arc::new(self))
     }
 }
 
-impl<T: Send + Sync + fmt::Debug + 'static> Folder for Directory<T> {
+impl<T: Send + Sync + fmt::Debug + 'static> Dir for Directory<T> {
     fn lookup(&self, name: &OsStr) -> Result<Option<Node>> {
         (self.find)(&self.file)?.lookup(name)
     }

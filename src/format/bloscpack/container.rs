@@ -14,7 +14,7 @@ use super::header::{Header, Layout};
 use super::refs::FileArray;
 use super::{NAME, check, facts, tree};
 use crate::codec::blosc::{Buffer, Buffers, DecodedRun, Payload};
-use crate::content::folder::{Attributes, EntryKind, File, Folder, Keeping, Node, Renewal, Signature};
+use crate::content::dir::{Attributes, Dir, EntryKind, File, Keeping, Node, Renewal, Signature};
 use crate::content::{Content, Text, UnreadableText, npy};
 use crate::error::{self, Error, Result, if_readable};
 use crate::format::references::{self, RefsFile};
@@ -212,7 +212,7 @@ impl Container for BloscpackFile {
         if let (Some(array), Some(payload)) = (self.array()?, if_readable(payload)?)
             && let Ok(array) = npy::array(&array.descr, array.fortran_order, &array.shape, payload)
         {
-            views.push(("arrays", Node::Folder(Arc::new(Arrays(array)))));
+            views.push(("arrays", Node::Dir(Arc::new(Arrays(array)))));
         }
         if let Some(metadata) = &self.metadata {
             let text = |bytes: &Arc<[u8]>| Arc::new(Text::new(bytes.clone())) as Arc<dyn Content>;
@@ -301,7 +301,7 @@ struct Arrays(Arc<dyn Content>);
 
 const DATA: &str = "data.npy";
 
-impl Folder for Arrays {
+impl Dir for Arrays {
     fn lookup(&self, name: &OsStr) -> Result<Option<Node>> {
         Ok((name == DATA).then(|| file(Ok(self.0.clone()))))
     }

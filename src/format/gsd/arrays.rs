@@ -7,7 +7,7 @@ use super::file::GsdFile;
 use super::frames::Frames;
 use super::resolved;
 use super::series::{ResolvedSeries, Series};
-use crate::content::folder::{EntryKind, Folder, Node};
+use crate::content::dir::{Dir, EntryKind, Node};
 use crate::error::Result;
 
 /// The directories in `arrays/`.
@@ -38,20 +38,20 @@ impl Arrays {
     }
 }
 
-impl Folder for Arrays {
+impl Dir for Arrays {
     fn lookup(&self, name: &OsStr) -> Result<Option<Node>> {
-        let folder = match name.to_str().filter(|name| self.names().contains(name)) {
-            Some("frames") => self.frames.folder()?,
+        let dir = match name.to_str().filter(|name| self.names().contains(name)) {
+            Some("frames") => self.frames.dir()?,
             Some("series") => self.series.clone(),
-            Some("resolved") => resolved::folder(&self.file, Arc::new(ResolvedSeries(self.series.clone())))?,
+            Some("resolved") => resolved::dir(&self.file, Arc::new(ResolvedSeries(self.series.clone())))?,
             _ => return Ok(None),
         };
-        Ok(Some(Node::Folder(folder)))
+        Ok(Some(Node::Dir(dir)))
     }
 
     fn list(&self, from: u64, take: &mut dyn FnMut(&OsStr, EntryKind) -> bool) -> Result<()> {
         for name in self.names().iter().skip(usize::try_from(from).unwrap_or(usize::MAX)) {
-            if !take(OsStr::new(name), EntryKind::Folder) {
+            if !take(OsStr::new(name), EntryKind::Dir) {
                 break;
             }
         }

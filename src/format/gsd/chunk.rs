@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::entry::IndexEntry;
 use super::facts;
 use super::file::GsdFile;
-use crate::content::folder::{File, Keeping, Renewal, Signature};
+use crate::content::dir::{File, Keeping, Renewal, Signature};
 use crate::content::{Content, npy};
 use crate::error::Result;
 

@@ -10,7 +10,7 @@ use super::refs::SeriesArrays;
 use super::tables::Tables;
 use super::{NAME, defect, facts, resolved, tree};
 use crate::cache::Cache;
-use crate::content::folder::{Attributes, File, Folder, Node};
+use crate::content::dir::{Attributes, Dir, File, Node};
 use crate::content::{Content, Text, UnreadableText};
 use crate::error::{Error, Kind, Result, if_readable};
 use crate::format::references::{self, RefsFile};
@@ -114,10 +114,10 @@ impl Container for Gsd {
     }
 
     fn views(self: Arc<Self>) -> Result<Vec<(&'static str, Node)>> {
-        let mut views = vec![("arrays", Node::Folder(self.arrays.clone() as Arc<dyn Folder>))];
+        let mut views = vec![("arrays", Node::Dir(self.arrays.clone() as Arc<dyn Dir>))];
         if resolved::applies(&self.file) {
             let tables = Tables::new(self.file.clone(), self.arrays.series().clone());
-            views.push(("tables", Node::Folder(Arc::new(tables))));
+            views.push(("tables", Node::Dir(Arc::new(tables))));
         }
         Ok(views)
     }

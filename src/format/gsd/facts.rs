@@ -2,7 +2,7 @@
 
 use super::entry::IndexEntry;
 use super::file::GsdFile;
-use crate::content::folder::Attributes;
+use crate::content::dir::Attributes;
 use crate::format::{Fact, FactValue, Facts};
 
 /// Maximum characters of a name in `blocks.yaml`.

@@ -12,8 +12,8 @@ use lru::LruCache;
 use super::chunk;
 use super::entry::IndexEntry;
 use super::file::GsdFile;
-use super::path_folder::{CountedFolder, Item, Items, PathFolder};
-use crate::content::folder::{EntryKind, Folder, Node};
+use super::path_dir::{CountedDir, Item, Items, PathDir};
+use crate::content::dir::{Dir, EntryKind, Node};
 use crate::content::shared_path::SharedPath;
 use crate::error::Result;
 
@@ -34,10 +34,10 @@ impl Frames {
     }
 
     /// Returns the directory of all frames.
-    pub fn folder(self: &Arc<Self>) -> Result<Arc<dyn Folder>> {
+    pub fn dir(self: &Arc<Self>) -> Result<Arc<dyn Dir>> {
         let frames = self.clone();
-        let folder = move |number| Ok(Node::Folder(Arc::new(Frame { frames: frames.clone(), number })));
-        Ok(Arc::new(CountedFolder::new(self.file.frames()?, folder)))
+        let dir = move |number| Ok(Node::Dir(Arc::new(Frame { frames: frames.clone(), number })));
+        Ok(Arc::new(CountedDir::new(self.file.frames()?, dir)))
     }
 
     fn items(&self, frame: u64) -> Result<Items<IndexEntry>> {
@@ -79,13 +79,13 @@ impl Frames {
             let name = names.bytes(entry.id);
             let is_last = entries.get(at + 1).is_none_or(|next| names.bytes(next.id) != name);
             copy = if is_last { 0 } else { copy + 1 };
-            let Some((stem, folder)) = names.path(entry.id).and_then(|path| path.split_last()) else {
+            let Some((stem, dir)) = names.path(entry.id).and_then(|path| path.split_last()) else {
                 continue;
             };
             let number = if is_last { String::new() } else { format!("~{copy}") };
             let file = format!("{stem}{number}{}", chunk::ending(entry));
-            let folder = SharedPath::new(folder.iter().map(String::as_str));
-            items.push(Item { folder, file, what: *entry });
+            let dir = SharedPath::new(dir.iter().map(String::as_str));
+            items.push(Item { dir, file, what: *entry });
         }
         Ok(Items::new(items))
     }
@@ -99,14 +99,14 @@ struct Frame {
 }
 
 impl Frame {
-    fn open(&self) -> Result<PathFolder<IndexEntry>> {
+    fn open(&self) -> Result<PathDir<IndexEntry>> {
         let file = self.frames.file.clone();
         let items = self.frames.items(self.number)?;
-        Ok(PathFolder::new(&items, move |entry| Ok(Node::File(chunk::file(&file, entry)))))
+        Ok(PathDir::new(&items, move |entry| Ok(Node::File(chunk::file(&file, entry)))))
     }
 }
 
-impl Folder for Frame {
+impl Dir for Frame {
     fn lookup(&self, name: &OsStr) -> Result<Option<Node>> {
         self.open()?.lookup(name)
     }

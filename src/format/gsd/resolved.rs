@@ -11,10 +11,10 @@ use std::sync::Arc;
 
 use super::entry::IndexEntry;
 use super::file::GsdFile;
-use super::path_folder::{CountedFolder, Item, Items, PathFolder};
+use super::path_dir::{CountedDir, Item, Items, PathDir};
 use super::schema::{self, GROUPS, Group, Quantity, Rule};
 use super::{chunk, facts};
-use crate::content::folder::{Attributes, EntryKind, File, Folder, Keeping, Node, Renewal, Signature};
+use crate::content::dir::{Attributes, Dir, EntryKind, File, Keeping, Node, Renewal, Signature};
 use crate::content::shared_path::SharedPath;
 use crate::error::{Error, Result};
 
@@ -50,25 +50,24 @@ pub fn applies(file: &GsdFile) -> bool {
 /// The directory of frames, followed by `series/` with one row per frame.
 #[derive(Debug)]
 struct Resolved {
-    frames: Arc<dyn Folder>,
+    frames: Arc<dyn Dir>,
     count: u64,
-    series: Arc<dyn Folder>,
+    series: Arc<dyn Dir>,
 }
 
 const SERIES: &str = "series";
 
 /// Returns the directory of all frames and of `series/`.
-pub fn folder(file: &Arc<GsdFile>, series: Arc<dyn Folder>) -> Result<Arc<dyn Folder>> {
+pub fn dir(file: &Arc<GsdFile>, series: Arc<dyn Dir>) -> Result<Arc<dyn Dir>> {
     let holder = file.clone();
-    let frame =
-        move |number| Ok(Node::Folder(Arc::new(Frame { file: holder.clone(), number }) as Arc<dyn Folder>));
+    let frame = move |number| Ok(Node::Dir(Arc::new(Frame { file: holder.clone(), number }) as Arc<dyn Dir>));
     let count = file.frames()?;
-    Ok(Arc::new(Resolved { frames: Arc::new(CountedFolder::new(count, frame)), count, series }))
+    Ok(Arc::new(Resolved { frames: Arc::new(CountedDir::new(count, frame)), count, series }))
 }
 
-impl Folder for Resolved {
+impl Dir for Resolved {
     fn lookup(&self, name: &OsStr) -> Result<Option<Node>> {
-        if name == SERIES { Ok(Some(Node::Folder(self.series.clone()))) } else { self.frames.lookup(name) }
+        if name == SERIES { Ok(Some(Node::Dir(self.series.clone()))) } else { self.frames.lookup(name) }
     }
 
     fn list(&self, from: u64, take: &mut dyn FnMut(&OsStr, EntryKind) -> bool) -> Result<()> {
@@ -78,7 +77,7 @@ impl Folder for Resolved {
             goes_on
         })?;
         if goes_on && from <= self.count {
-            take(OsStr::new(SERIES), EntryKind::Folder);
+            take(OsStr::new(SERIES), EntryKind::Dir);
         }
         Ok(())
     }
@@ -120,7 +119,7 @@ impl Frame {
 
     /// Returns the chunks with user-defined names: those of the frame, and those under `log/` in frame 0
     /// that the frame lacks.
-    fn free(&self) -> Result<PathFolder<IndexEntry>> {
+    fn free(&self) -> Result<PathDir<IndexEntry>> {
         let names = self.file.names();
         let groups = schema::free_groups(self.file.header().schema_version);
         let is_free = |entry: &IndexEntry| {
@@ -141,14 +140,14 @@ impl Frame {
         });
         entries.dedup_by_key(|entry| entry.id);
         let item = |entry: IndexEntry| {
-            let (stem, folder) = names.path(entry.id)?.split_last()?;
+            let (stem, dir) = names.path(entry.id)?.split_last()?;
             let file = format!("{stem}{}", chunk::ending(&entry));
-            let folder = SharedPath::new(folder.iter().map(String::as_str));
-            Some(Item { folder, file, what: entry })
+            let dir = SharedPath::new(dir.iter().map(String::as_str));
+            Some(Item { dir, file, what: entry })
         };
         let items = Items::new(entries.into_iter().filter_map(item).collect());
         let frame = self.clone();
-        Ok(PathFolder::new(&items, move |entry| {
+        Ok(PathDir::new(&items, move |entry| {
             let attributes = frame.attributes(ValueOrigin::Chunk(*entry));
             Ok(Node::File(File { attributes: Some(attributes), ..chunk::file(&frame.file, entry) }))
         }))
@@ -169,10 +168,10 @@ impl Frame {
     }
 }
 
-impl Folder for Frame {
+impl Dir for Frame {
     fn lookup(&self, name: &OsStr) -> Result<Option<Node>> {
         match GROUPS.iter().find(|group| name == group.name) {
-            Some(group) => Ok(Some(Node::Folder(Arc::new(FrameGroup { frame: self.clone(), group })))),
+            Some(group) => Ok(Some(Node::Dir(Arc::new(FrameGroup { frame: self.clone(), group })))),
             None => self.free()?.lookup(name),
         }
     }
@@ -180,7 +179,7 @@ impl Folder for Frame {
     fn list(&self, from: u64, take: &mut dyn FnMut(&OsStr, EntryKind) -> bool) -> Result<()> {
         let count = GROUPS.len() as u64;
         for group in GROUPS.iter().skip(usize::try_from(from).unwrap_or(usize::MAX)) {
-            if !take(OsStr::new(group.name), EntryKind::Folder) {
+            if !take(OsStr::new(group.name), EntryKind::Dir) {
                 return Ok(());
             }
         }
@@ -229,7 +228,7 @@ impl FrameGroup {
     }
 }
 
-impl Folder for FrameGroup {
+impl Dir for FrameGroup {
     fn lookup(&self, name: &OsStr) -> Result<Option<Node>> {
         let mut files = self.files();
         let found =

@@ -17,9 +17,9 @@ use super::defect::{GsdDefect, UnequalChunks};
 use super::entry::{Element, IndexEntry};
 use super::file::GsdFile;
 use super::index::SURVEYED;
-use super::path_folder::{Item, Items, PathFolder};
+use super::path_dir::{Item, Items, PathDir};
 use super::{resolved, schema};
-use crate::content::folder::{Attributes, EntryKind, File, Folder, Keeping, Node, Renewal, Signature};
+use crate::content::dir::{Attributes, Dir, EntryKind, File, Keeping, Node, Renewal, Signature};
 use crate::content::parquet::Column;
 use crate::content::shared_path::SharedPath;
 use crate::content::{Content, npy};
@@ -34,9 +34,9 @@ const ENDING: &str = ".npy";
 
 /// Returns the file at the path of a name.
 fn item_at<T>(path: &[String], ending: &str, what: T) -> Option<Item<T>> {
-    let (stem, folder) = path.split_last()?;
-    let folder = SharedPath::new(folder.iter().map(String::as_str));
-    Some(Item { folder, file: format!("{stem}{ending}"), what })
+    let (stem, dir) = path.split_last()?;
+    let dir = SharedPath::new(dir.iter().map(String::as_str));
+    Some(Item { dir, file: format!("{stem}{ending}"), what })
 }
 
 /// The directory of series.
@@ -53,9 +53,9 @@ pub struct Series {
 #[derive(Debug)]
 struct SeriesTable {
     pass: Pass,
-    folder: PathFolder<SeriesFile>,
+    dir: PathDir<SeriesFile>,
     /// The logged quantities that have a row in every frame.
-    rows: PathFolder<LoggedQuantity>,
+    rows: PathDir<LoggedQuantity>,
     logged: Logged,
     notes: Vec<format::Defect>,
     /// The files of the directory.
@@ -167,9 +167,9 @@ impl Series {
         let whole = Items::new(whole.map(|(item, _)| item.clone()).collect());
         let (file, holder) = (self.file.clone(), self.file.clone());
         let items = Items::new(items);
-        let folder = PathFolder::new(&items, move |shown| Ok(Node::File(file_of(&file, shown))));
-        let rows = PathFolder::new(&whole, move |quantity| Ok(Node::File(file_of_rows(&holder, quantity))));
-        Ok(SeriesTable { pass, folder, rows, logged, notes, items, differing })
+        let dir = PathDir::new(&items, move |shown| Ok(Node::File(file_of(&file, shown))));
+        let rows = PathDir::new(&whole, move |quantity| Ok(Node::File(file_of_rows(&holder, quantity))));
+        Ok(SeriesTable { pass, dir, rows, logged, notes, items, differing })
     }
 
     /// Returns the step and the logged quantities as rows. Adds a note for each quantity that can't be shown
@@ -214,7 +214,7 @@ impl Series {
         let (Some(bytes), Some(element)) = (bytes, chunks.first.element()) else { return Ok(Some(None)) };
         let (descr, shape) = array_of(element, chunks);
         let stem = item.file.strip_suffix(ENDING).unwrap_or(&item.file);
-        let path = item.folder.names().into_iter().chain([stem]).map(str::to_owned).collect();
+        let path = item.dir.names().into_iter().chain([stem]).map(str::to_owned).collect();
         let (dtype, cut) = (descr.trim_matches('\'').to_owned(), chunks.cut);
         let chunks = Gather::new(self.file.clone(), chunks.clone(), *spacing, Of::Data(bytes));
         Ok(Some(Some(ChunkSeries { path, dtype, shape, chunks, cut })))
@@ -247,7 +247,7 @@ impl Series {
 #[derive(Debug)]
 pub struct ResolvedSeries(pub Arc<Series>);
 
-impl Folder for ResolvedSeries {
+impl Dir for ResolvedSeries {
     fn lookup(&self, name: &OsStr) -> Result<Option<Node>> {
         self.0.table()?.rows.lookup(name)
     }
@@ -261,13 +261,13 @@ impl Folder for ResolvedSeries {
     }
 }
 
-impl Folder for Series {
+impl Dir for Series {
     fn lookup(&self, name: &OsStr) -> Result<Option<Node>> {
-        self.table()?.folder.lookup(name)
+        self.table()?.dir.lookup(name)
     }
 
     fn list(&self, from: u64, take: &mut dyn FnMut(&OsStr, EntryKind) -> bool) -> Result<()> {
-        self.table()?.folder.list(from, take)
+        self.table()?.dir.list(from, take)
     }
 
     fn is_slow(&self) -> bool {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::file::GsdFile;
 use super::series::Series;
 use crate::content::Content;
-use crate::content::folder::{EntryKind, File, Folder, Keeping, Node, Renewal, Signature};
+use crate::content::dir::{Dir, EntryKind, File, Keeping, Node, Renewal, Signature};
 use crate::content::parquet::ParquetTable;
 use crate::error::Result;
 
@@ -32,7 +32,7 @@ impl Tables {
     }
 }
 
-impl Folder for Tables {
+impl Dir for Tables {
     fn lookup(&self, name: &OsStr) -> Result<Option<Node>> {
         if name != LOG {
             return Ok(None);

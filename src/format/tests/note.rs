@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{Container, Context, Format};
-use crate::content::folder::{File, Keeping, Node};
+use crate::content::dir::{File, Keeping, Node};
 use crate::content::{Content, Slice, Text};
 use crate::error::Result;
 use crate::source::{Source, SourceStat};

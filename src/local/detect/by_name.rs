@@ -17,7 +17,7 @@ pub(super) struct ByName(Mutex<HashMap<PathBuf, bool>>);
 
 impl ByName {
     /// True if a file is shown as a directory.
-    pub(super) fn is_folder(&self, location: &Location) -> bool {
+    pub(super) fn is_mounted_file(&self, location: &Location) -> bool {
         let label = location.label();
         locked(&self.0).get(&label).copied().unwrap_or_else(|| promises(location))
     }

@@ -76,14 +76,14 @@ fn what_another_program_writes_in_place_is_another_generation() {
     let test = Test::new();
     let path = test.write("s/a.asdf", FILE);
     let tree = test.tree("s");
-    let folder = tree.at("a.asdf/blocks").unwrap();
+    let dir = tree.at("a.asdf/blocks").unwrap();
     let block = tree.at("a.asdf/blocks/0.bin").unwrap();
     let kept = tree.open(block.ino).unwrap();
     fs::write(&path, FILE.replace("hello", "HELLO")).unwrap();
     // Before the change is detected, and after.
     assert_eq!(tree.open(block.ino).unwrap_err().errno(), libc::ESTALE);
     wait();
-    assert_eq!(tree.at("a.asdf/blocks").unwrap().ino, folder.ino);
+    assert_eq!(tree.at("a.asdf/blocks").unwrap().ino, dir.ino);
     assert_ne!(tree.at("a.asdf/blocks/0.bin").unwrap().ino, block.ino);
     assert_eq!(tree.read("a.asdf/blocks/0.bin"), b"HELLO");
     assert_eq!(read(&kept).unwrap_err().errno(), libc::ESTALE);
@@ -97,13 +97,13 @@ fn a_file_replaced_is_a_new_one_and_the_old_one_can_be_read_to_its_end() {
     let test = Test::new();
     let path = test.write("s/a.asdf", FILE);
     let tree = test.tree("s");
-    let folder = tree.at("a.asdf").unwrap();
+    let dir = tree.at("a.asdf").unwrap();
     let block = tree.at("a.asdf/blocks/0.bin").unwrap();
     let reader = tree.open(block.ino).unwrap();
     let new = test.write("s/new", FILE.replace("hello", "HELLO"));
     fs::rename(new, &path).unwrap();
     wait();
-    assert_eq!(tree.at("a.asdf").unwrap().ino, folder.ino);
+    assert_eq!(tree.at("a.asdf").unwrap().ino, dir.ino);
     assert_ne!(tree.at("a.asdf/blocks/0.bin").unwrap().ino, block.ino);
     assert_eq!(tree.read("a.asdf/blocks/0.bin"), b"HELLO");
     assert_eq!(read(&reader).unwrap(), b"hello");

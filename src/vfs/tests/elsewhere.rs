@@ -152,7 +152,7 @@ fn another_version_of_a_plain_file_is_another_file() {
 fn another_version_of_a_mounted_file_is_another_generation() {
     let (test, server) = (Test::new(), server());
     let tree = tree(&test, &server, "s");
-    let folder = tree.at("a.asdf").unwrap();
+    let dir = tree.at("a.asdf").unwrap();
     let block = tree.at("a.asdf/blocks/0.bin").unwrap();
     let reader = tree.open(block.ino).unwrap();
     assert_eq!(read(&reader).unwrap(), b"hello");
@@ -160,7 +160,7 @@ fn another_version_of_a_mounted_file_is_another_generation() {
     assert_eq!(read(&reader).unwrap_err().errno(), libc::ESTALE);
     wait();
     assert_eq!(tree.open(block.ino).unwrap_err().errno(), libc::ESTALE);
-    assert_eq!(tree.at("a.asdf").unwrap().ino, folder.ino);
+    assert_eq!(tree.at("a.asdf").unwrap().ino, dir.ino);
     assert_ne!(tree.at("a.asdf/blocks/0.bin").unwrap().ino, block.ino);
     assert_eq!(tree.read("a.asdf/blocks/0.bin"), b"HELLO");
     assert_eq!(read(&reader).unwrap_err().errno(), libc::ESTALE);
@@ -248,18 +248,18 @@ fn requests_about_a_server_get_threads_of_their_own() {
         [Named::Local(local), Named::Elsewhere(server.place("s")), Named::Elsewhere(other.place("o.asdf"))];
     let tree = Vfs::new(&sources, &test.options).unwrap();
     let block = tree.at("s/a.asdf/blocks/0.bin").unwrap().ino;
-    let [folder, plain] = ["s", "s/plain"].map(|name| tree.at(name).unwrap().ino);
+    let [dir, plain] = ["s", "s/plain"].map(|name| tree.at(name).unwrap().ino);
     // `delay` asks no server: from here on, this one does not answer.
     server.stop(true);
     let foreign = |ino, asked| tree.delay(ino, asked).and_then(|delay| delay.foreign);
     let own = foreign(Ino::ROOT, Asked::Name(OsStr::new("s"))).unwrap();
-    for ino in [folder, plain, block] {
+    for ino in [dir, plain, block] {
         for asked in [Asked::Itself, Asked::Name(OsStr::new("x")), Asked::Listing, Asked::Derived] {
             assert_eq!(foreign(ino, asked), Some(own));
         }
         assert_eq!(tree.foreign(ino), Some(own));
     }
-    let names = ["x", "y"].map(|name| tree.delay(folder, Asked::Name(OsStr::new(name))).unwrap().file);
+    let names = ["x", "y"].map(|name| tree.delay(dir, Asked::Name(OsStr::new(name))).unwrap().file);
     assert_ne!(names[0], names[1]);
     let others = foreign(Ino::ROOT, Asked::Name(OsStr::new("o.asdf")));
     assert!(others.is_some() && others != Some(own));

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use asdf_mount::content::folder::Node;
+use asdf_mount::content::dir::Node;
 use asdf_mount::content::{Content, Soundness};
 use asdf_mount::format::bloscpack::header::Header;
 use asdf_mount::format::bloscpack::map::ChunkMap;

@@ -1,6 +1,6 @@
 //! Crafted files: each is refused with a reason, or only the damaged part can't be read.
 
-use asdf_mount::content::folder::{EntryKind, Node};
+use asdf_mount::content::dir::{EntryKind, Node};
 use asdf_mount::format::{Container, Defect, Severity};
 use asdf_mount::source::FileSource;
 use std::sync::Arc;
@@ -282,7 +282,7 @@ fn a_frame_of_more_chunks_than_there_are_names_is_an_error_of_its_own() {
     let built = builder.bytes(2, "a", b"2").build();
     let container = open(&built.bytes).unwrap();
     let frames = folder(&container, "arrays/frames");
-    let Some(Node::Folder(frame)) = frames.lookup("1".as_ref()).unwrap() else { panic!("1 is a folder") };
+    let Some(Node::Dir(frame)) = frames.lookup("1".as_ref()).unwrap() else { panic!("1 is a folder") };
     let error = frame.list(0, &mut |_, _| true).unwrap_err();
     assert!(error.message().contains("more than arrays/ shows; all are in blocks/"), "{error}");
     assert!(bytes(&container, "arrays/frames/2/a.npy").ends_with(b"2"));
@@ -336,7 +336,6 @@ fn what_is_cut_off_is_refused_or_gives_its_good_part() {
     }
     assert_others("moved", &open(&moved.bytes).unwrap(), &built, &[]);
     assert!(
-        names(&*folder(&open(&moved.bytes).unwrap(), "arrays"))
-            .contains(&("frames".into(), EntryKind::Folder))
+        names(&*folder(&open(&moved.bytes).unwrap(), "arrays")).contains(&("frames".into(), EntryKind::Dir))
     );
 }

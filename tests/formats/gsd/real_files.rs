@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
 
-use asdf_mount::content::folder::EntryKind;
+use asdf_mount::content::dir::EntryKind;
 use asdf_mount::format::Defect;
 use md5::{Digest, Md5};
 use serde_json::Value;
@@ -89,7 +89,7 @@ fn frames_have_the_chunks_that_were_written() {
         let container = open(&fixture(&name)).unwrap();
         let frames = folder(&container, "arrays/frames");
         let count = truth["nframes"].as_u64().unwrap();
-        let wanted: Vec<_> = (0..count).map(|frame| (frame.to_string(), EntryKind::Folder)).collect();
+        let wanted: Vec<_> = (0..count).map(|frame| (frame.to_string(), EntryKind::Dir)).collect();
         assert_eq!(names(&*frames), wanted, "{name}");
         let mut left: BTreeMap<(u64, String), Vec<&Value>> = BTreeMap::new();
         for chunk in truth["chunks"].as_array().unwrap() {

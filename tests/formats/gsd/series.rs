@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use asdf_mount::content::folder::Node;
+use asdf_mount::content::dir::Node;
 use asdf_mount::format::Container;
 
 use super::walked::{at, bytes, file, folder, npy, open, walk};
@@ -219,7 +219,7 @@ fn no_damage_makes_a_reader_panic_or_loop() {
         let Ok(container) = open(&bytes) else { continue };
         open(&built.bytes).unwrap().still_has(container.source());
         for top in ["arrays/series", "arrays/resolved"] {
-            let Some(Node::Folder(top)) = at(&container, top) else { continue };
+            let Some(Node::Dir(top)) = at(&container, top) else { continue };
             let mut frames = Vec::new();
             top.list(0, &mut |name, _| {
                 frames.push(name.to_owned());
@@ -227,7 +227,7 @@ fn no_damage_makes_a_reader_panic_or_loop() {
             })
             .unwrap_or_default();
             for frame in frames {
-                let Ok(Some(Node::Folder(frame))) = top.lookup(&frame) else { continue };
+                let Ok(Some(Node::Dir(frame))) = top.lookup(&frame) else { continue };
                 for file in walk(&*frame).into_values() {
                     let Ok(content) = file.content else { continue };
                     let mut buf = [0; 300];

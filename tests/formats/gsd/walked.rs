@@ -5,7 +5,7 @@ use std::ffi::OsStr;
 use std::sync::Arc;
 
 use asdf_mount::cache::Cache;
-use asdf_mount::content::folder::{EntryKind, File, Folder, Node};
+use asdf_mount::content::dir::{Dir, EntryKind, File, Node};
 use asdf_mount::content::{Content, Text};
 use asdf_mount::error::Result;
 use asdf_mount::format::{self, Container, Context};
@@ -26,15 +26,15 @@ pub(crate) fn at(container: &Arc<dyn Container>, path: &str) -> Option<Node> {
     let rest: Vec<&OsStr> = rest.split('/').filter(|name| !name.is_empty()).map(OsStr::new).collect();
     match (view, &rest[..]) {
         (view, []) => Some(view),
-        (Node::Folder(folder), rest) => folder.find(rest).unwrap(),
+        (Node::Dir(folder), rest) => folder.find(rest).unwrap(),
         _ => None,
     }
 }
 
 /// Returns the directory at a path.
-pub(crate) fn folder(container: &Arc<dyn Container>, path: &str) -> Arc<dyn Folder> {
+pub(crate) fn folder(container: &Arc<dyn Container>, path: &str) -> Arc<dyn Dir> {
     match at(container, path) {
-        Some(Node::Folder(folder)) => folder,
+        Some(Node::Dir(folder)) => folder,
         other => panic!("{path} is no folder: {other:?}"),
     }
 }
@@ -53,7 +53,7 @@ pub(crate) fn bytes(container: &Arc<dyn Container>, path: &str) -> Vec<u8> {
 }
 
 /// Returns the names in a directory, each with its kind.
-pub(crate) fn names(folder: &dyn Folder) -> Vec<(String, EntryKind)> {
+pub(crate) fn names(folder: &dyn Dir) -> Vec<(String, EntryKind)> {
     let mut names = Vec::new();
     folder
         .list(0, &mut |name, kind| {
@@ -65,12 +65,12 @@ pub(crate) fn names(folder: &dyn Folder) -> Vec<(String, EntryKind)> {
 }
 
 /// Returns all files below a directory, by path.
-pub(crate) fn walk(folder: &dyn Folder) -> BTreeMap<String, File> {
+pub(crate) fn walk(folder: &dyn Dir) -> BTreeMap<String, File> {
     let mut found = BTreeMap::new();
     for (name, kind) in names(folder) {
         match folder.lookup(OsStr::new(&name)).unwrap() {
-            Some(Node::Folder(inner)) => {
-                assert_eq!(kind, EntryKind::Folder, "{name}");
+            Some(Node::Dir(inner)) => {
+                assert_eq!(kind, EntryKind::Dir, "{name}");
                 let inner = walk(&*inner).into_iter();
                 found.extend(inner.map(|(path, file)| (format!("{name}/{path}"), file)));
             }

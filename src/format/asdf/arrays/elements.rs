@@ -11,7 +11,7 @@ use super::entry::{Masked, MaskedBy};
 use super::referred::array_of;
 use super::survey::surveyed;
 use super::{inline, masks};
-use crate::content::folder::{File, Keeping, Renewal, Signature};
+use crate::content::dir::{File, Keeping, Renewal, Signature};
 use crate::content::{Content, ContentWindow, Gather, Text};
 use crate::decode::Decoded;
 use crate::error::{Error, Kind, Result};

@@ -5,7 +5,7 @@ use super::super::view::AsdfFile;
 use super::entry::ArrayEntry;
 use super::npy;
 use super::survey::surveyed_beside;
-use crate::content::path_folder::Item;
+use crate::content::path_dir::Item;
 use crate::error::Result;
 use crate::format::{ArrayFacts, ArraySource};
 use crate::yaml::read::Listener;

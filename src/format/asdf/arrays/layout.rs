@@ -7,7 +7,7 @@ use super::super::ndarray::{Datatype, Mask, Ndarray, Scalar, Source};
 use super::entry::{ArrayEntry, Masked, MaskedBy};
 use super::masks::can_be_broadcast;
 use super::places::{LONGEST_CHAIN, LinkTarget, PathsInArrays};
-use crate::content::path_folder::Item;
+use crate::content::path_dir::Item;
 use crate::content::path_tree::{Id, PathTree};
 use crate::yaml::event::Mark;
 use crate::yaml::survey::{PathId, Paths, Reference, Step, Survey};

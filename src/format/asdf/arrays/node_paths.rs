@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use crate::content::names::ViewNames;
-use crate::content::path_folder::Item;
+use crate::content::path_dir::Item;
 use crate::content::path_tree::{Id, PathTree};
 use crate::yaml::survey::{PathId, Paths, Step};
 
@@ -40,7 +40,7 @@ impl NodePaths {
     pub(in super::super) fn of(&mut self, paths: &Paths, path: Option<PathId>) -> Option<Id> {
         match path {
             None => self.join(PathTree::ROOT, b""),
-            Some(_) => self.folder(paths, path),
+            Some(_) => self.dir(paths, path),
         }
     }
 
@@ -51,7 +51,7 @@ impl NodePaths {
         path: Option<PathId>,
         key: &str,
     ) -> Option<Id> {
-        self.folder(paths, path).and_then(|path| self.join(path, key.as_bytes()))
+        self.dir(paths, path).and_then(|path| self.join(path, key.as_bytes()))
     }
 
     /// Creates the view's entry for the node at a path, with a unique file name.
@@ -63,8 +63,8 @@ impl NodePaths {
         };
         *copies += 1;
         let file = [self.tree.component(path), &copy, ending].concat();
-        let folder = self.tree.parent(path).unwrap_or(PathTree::ROOT);
-        Item { folder: self.tree.shared(folder), file, what }
+        let dir = self.tree.parent(path).unwrap_or(PathTree::ROOT);
+        Item { dir: self.tree.shared(dir), file, what }
     }
 
     fn join(&mut self, path: Id, key: &[u8]) -> Option<Id> {
@@ -76,7 +76,7 @@ impl NodePaths {
     }
 
     /// Returns the path of a node that contains others.
-    fn folder(&mut self, paths: &Paths, path: Option<PathId>) -> Option<Id> {
+    fn dir(&mut self, paths: &Paths, path: Option<PathId>) -> Option<Id> {
         let mut steps = Vec::new();
         let mut at = path;
         let mut place = loop {

@@ -9,7 +9,7 @@ use super::super::external::unescaped;
 use super::entry::ArrayEntry;
 use super::node_paths::{NAMES, NodePaths};
 use crate::content::names::original;
-use crate::content::path_folder::Item;
+use crate::content::path_dir::Item;
 use crate::content::path_tree::{Id, PathTree};
 use crate::yaml::event::Mark;
 use crate::yaml::parser::MAX_DEPTH;
@@ -39,7 +39,7 @@ enum PlaceEntry {
     /// The file of an array's mask, beside the file of the array.
     Mask,
     /// A directory with arrays.
-    Folder,
+    Dir,
     /// A reference into another file.
     Reference,
     /// A node without arrays of this file, but with references into other files.
@@ -101,13 +101,13 @@ impl PathsInArrays {
     /// Records that an array is shown at a place.
     pub(super) fn announce(&mut self, place: Id) {
         let mut above = self.paths.tree.parent(place);
-        while let Some(folder) = above.filter(|folder| *folder != PathTree::ROOT) {
-            match self.nodes.entry(folder) {
+        while let Some(dir) = above.filter(|dir| *dir != PathTree::ROOT) {
+            match self.nodes.entry(dir) {
                 // The directories above it are already recorded.
                 MapEntry::Occupied(_) => break,
-                MapEntry::Vacant(entry) => drop(entry.insert(PlaceEntry::Folder)),
+                MapEntry::Vacant(entry) => drop(entry.insert(PlaceEntry::Dir)),
             }
-            above = self.paths.tree.parent(folder);
+            above = self.paths.tree.parent(dir);
         }
         self.nodes.insert(place, PlaceEntry::Array);
     }
@@ -121,12 +121,12 @@ impl PathsInArrays {
     /// Records that a link is shown at a place, or may be shown if it is `pending`: so are the directories
     /// above it.
     pub(super) fn announce_link(&mut self, place: Id, pending: bool) {
-        let entry = if pending { PlaceEntry::WithReferences } else { PlaceEntry::Folder };
+        let entry = if pending { PlaceEntry::WithReferences } else { PlaceEntry::Dir };
         let mut above = self.paths.tree.parent(place);
-        while let Some(folder) = above.filter(|folder| *folder != PathTree::ROOT) {
-            match self.nodes.entry(folder) {
+        while let Some(dir) = above.filter(|dir| *dir != PathTree::ROOT) {
+            match self.nodes.entry(dir) {
                 // The directories above it are already recorded.
-                MapEntry::Occupied(known) if *known.get() == PlaceEntry::Folder || *known.get() == entry => {
+                MapEntry::Occupied(known) if *known.get() == PlaceEntry::Dir || *known.get() == entry => {
                     break;
                 }
                 MapEntry::Occupied(mut known) if *known.get() == PlaceEntry::WithReferences => {
@@ -135,7 +135,7 @@ impl PathsInArrays {
                 MapEntry::Occupied(_) => {}
                 MapEntry::Vacant(free) => drop(free.insert(entry)),
             }
-            above = self.paths.tree.parent(folder);
+            above = self.paths.tree.parent(dir);
         }
     }
 
@@ -229,7 +229,7 @@ impl PathsInArrays {
     fn target_at(&self, place: Id) -> Option<LinkTarget> {
         Some(match self.nodes.get(&place)? {
             PlaceEntry::Reference | PlaceEntry::WithReferences => LinkTarget::Pending(place, Vec::new()),
-            PlaceEntry::Array | PlaceEntry::Mask | PlaceEntry::Folder => LinkTarget::Shown(place),
+            PlaceEntry::Array | PlaceEntry::Mask | PlaceEntry::Dir => LinkTarget::Shown(place),
         })
     }
 
@@ -279,12 +279,12 @@ impl PathsInArrays {
         text.push_str(match shown {
             PlaceEntry::Array => ENDING,
             PlaceEntry::Mask => MASK_ENDING,
-            PlaceEntry::Folder | PlaceEntry::Reference | PlaceEntry::WithReferences => "",
+            PlaceEntry::Dir | PlaceEntry::Reference | PlaceEntry::WithReferences => "",
         });
         let ending = match shown {
             PlaceEntry::Array | PlaceEntry::Mask if is_mask => MASK_ENDING,
             PlaceEntry::Array | PlaceEntry::Mask => ENDING,
-            PlaceEntry::Folder | PlaceEntry::Reference | PlaceEntry::WithReferences => "",
+            PlaceEntry::Dir | PlaceEntry::Reference | PlaceEntry::WithReferences => "",
         };
         self.has_room_for_link(text.len())
             .then(|| self.paths.item(from, ending, ArrayEntry::Link(text.into())))

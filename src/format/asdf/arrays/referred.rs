@@ -8,7 +8,7 @@ use super::super::view::AsdfFile;
 use super::entry::ArrayEntry;
 use super::places::components_of_pointer;
 use super::survey::{MOST_ARRAYS, surveyed};
-use crate::content::path_folder::{Child, FolderId, Items};
+use crate::content::path_dir::{Child, DirId, Items};
 use crate::error::{Error, Kind, Result};
 
 /// Maximal length of a chain of references.
@@ -132,15 +132,15 @@ enum There {
 }
 
 fn look(items: &Items<ArrayEntry>, path: &[String]) -> There {
-    let (mut here, mut arrays) = (Some(FolderId::ROOT), Vec::new());
+    let (mut here, mut arrays) = (Some(DirId::ROOT), Vec::new());
     for (depth, name) in path.iter().enumerate() {
-        let Some(folder) = here else { break };
+        let Some(dir) = here else { break };
         let (way, rest) = path.split_at(depth + 1);
-        let children = [format!("{name}{ENDING}"), name.clone()].map(|name| items.child(folder, &name));
+        let children = [format!("{name}{ENDING}"), name.clone()].map(|name| items.child(dir, &name));
         here = None;
         for child in children.into_iter().flatten() {
             let what = match child {
-                Child::Folder(below) => {
+                Child::Dir(below) => {
                     here = Some(below);
                     continue;
                 }
@@ -158,13 +158,13 @@ fn look(items: &Items<ArrayEntry>, path: &[String]) -> There {
         }
     }
     let mut further = Vec::new();
-    let below = here.map_or(0..0, |folder| items.numbers_in(folder));
+    let below = here.map_or(0..0, |dir| items.numbers_in(dir));
     for item in below.filter_map(|number| items.get(number)) {
         if item.file.ends_with(MASK_ENDING) {
             continue;
         }
         let stem = item.file.strip_suffix(ENDING).unwrap_or(&item.file);
-        let way: Vec<String> = item.folder.names().into_iter().chain([stem]).map(str::to_owned).collect();
+        let way: Vec<String> = item.dir.names().into_iter().chain([stem]).map(str::to_owned).collect();
         let relative = way.get(path.len()..).unwrap_or_default().to_vec();
         match &item.what {
             ArrayEntry::Array(array) => arrays.push((relative, array.clone())),

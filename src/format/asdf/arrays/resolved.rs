@@ -10,7 +10,7 @@ use super::entry::ArrayEntry;
 use super::places::LONGEST_CHAIN;
 use super::referred::{Below, ENDING, follow};
 use super::survey::{FoundArrays, MOST_ARRAYS};
-use crate::content::path_folder::{Item, Items};
+use crate::content::path_dir::{Item, Items};
 use crate::content::path_tree::{Id, PathTree};
 use crate::content::shared_path::SharedPath;
 
@@ -100,7 +100,7 @@ pub(super) fn resolved(file: &AsdfFile, found: &FoundArrays) -> FoundArrays {
 
 /// Returns the path of the node that an entry of the view shows.
 fn path_of(item: &Item<ArrayEntry>) -> SharedPath {
-    item.folder.join(item.file.strip_suffix(ENDING).unwrap_or(&item.file))
+    item.dir.join(item.file.strip_suffix(ENDING).unwrap_or(&item.file))
 }
 
 /// The paths of all entries of the view.
@@ -118,8 +118,8 @@ impl Places {
 
     /// True if no earlier item has this path.
     fn is_free(&mut self, item: &Item<ArrayEntry>) -> bool {
-        let folder = self.tree.add(&item.folder);
-        folder.is_some_and(|folder| self.taken.insert((folder, item.file.clone())))
+        let dir = self.tree.add(&item.dir);
+        dir.is_some_and(|dir| self.taken.insert((dir, item.file.clone())))
     }
 
     /// Returns the link from an alias or a reference to its node; `None` if the node has no entry.
@@ -135,13 +135,13 @@ impl Places {
         } else {
             return None;
         };
-        let from = self.tree.add(&item.folder)?;
+        let from = self.tree.add(&item.dir)?;
         let mut way = self.tree.way(from, to);
         let last = format!("{name}{ending}");
         way.push(&last);
         let text = way.join("/").into();
         Some(Item {
-            folder: item.folder.clone(),
+            dir: item.dir.clone(),
             file: format!("{}{ending}", item.file),
             what: ArrayEntry::Link(text),
         })
@@ -154,17 +154,17 @@ impl Places {
         uri: &Arc<str>,
         (path, array): Below,
     ) -> Item<ArrayEntry> {
-        let (folder, file) = match path.split_last() {
+        let (dir, file) = match path.split_last() {
             Some((last, above)) => {
-                let folder = above.iter().fold(path_of(item), |folder, name| folder.join(name.as_str()));
-                (folder, format!("{last}{ENDING}"))
+                let dir = above.iter().fold(path_of(item), |dir, name| dir.join(name.as_str()));
+                (dir, format!("{last}{ENDING}"))
             }
-            None => (item.folder.clone(), item.file.clone()),
+            None => (item.dir.clone(), item.file.clone()),
         };
         // Items of one directory share its path.
-        let folder = self.tree.add(&folder).map_or(folder, |folder| self.tree.shared(folder));
+        let dir = self.tree.add(&dir).map_or(dir, |dir| self.tree.shared(dir));
         let elsewhere = ReferredArray { uri: uri.clone(), path };
         let array = Ndarray { source: Source::Elsewhere(Box::new(elsewhere)), ..(*array).clone() };
-        Item { folder, file, what: ArrayEntry::Array(Arc::new(array)) }
+        Item { dir, file, what: ArrayEntry::Array(Arc::new(array)) }
     }
 }

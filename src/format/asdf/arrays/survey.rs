@@ -11,7 +11,7 @@ use super::entry::ArrayEntry;
 use super::inline::{TreeText, measure};
 use super::layout::{self, FoundArray};
 use crate::content::Content;
-use crate::content::path_folder::Items;
+use crate::content::path_dir::Items;
 use crate::error::{Error, Result};
 use crate::format::{ArrayPaths, Defect, Severity};
 use crate::workers::turns::in_turn;

@@ -51,9 +51,9 @@ impl Nodes {
     /// Returns world coordinates and unit of the array at a path, which may end with the number of a
     /// duplicate.
     pub(super) fn of_array(&self, path: &[&str]) -> (Option<&Arc<Wcs>>, Option<&str>) {
-        let Some((last, folder)) = path.split_last() else { return (None, None) };
+        let Some((last, dir)) = path.split_last() else { return (None, None) };
         let last = names::without_duplicate(last);
-        let id = self.tree.as_ref().and_then(|tree| tree.get(folder.iter().copied().chain([last])));
+        let id = self.tree.as_ref().and_then(|tree| tree.get(dir.iter().copied().chain([last])));
         let unit = id.and_then(|id| self.units.get(&id));
         (id.and_then(|id| self.solutions.get(&id)), unit.map(String::as_str))
     }

@@ -9,7 +9,7 @@ use super::super::view::AsdfFile;
 use super::search::Source;
 use super::survey::FoundTables;
 use super::times::{Decision, Times};
-use crate::content::folder::{File, Keeping, Renewal, Signature};
+use crate::content::dir::{File, Keeping, Renewal, Signature};
 use crate::content::parquet::{Column, Element, Facts, ParquetTable, Values};
 use crate::content::{Content, Gather, Text};
 use crate::error::{Error, Result};

@@ -11,7 +11,7 @@ use super::super::view::{Collector, Surveyed, Unfit};
 use super::search::{Source, arrays_in, is_column, is_time};
 use super::spectrum::{columns_in, is_spectrum};
 use crate::content::names::ViewNames;
-use crate::content::path_folder::{Item, Items};
+use crate::content::path_dir::{Item, Items};
 use crate::content::path_tree::{Id, PathTree};
 use crate::format::{Defect, Severity};
 use crate::yaml::event::Mark;
@@ -380,12 +380,12 @@ impl TablePaths {
     fn add(&mut self, paths: &Paths, path: Option<PathId>, columns: Vec<Source>) {
         let Some(place) = self.paths.of(paths, path) else { return };
         let mut above = self.paths.tree.parent(place);
-        while let Some(folder) = above.filter(|folder| *folder != PathTree::ROOT) {
-            if self.nodes.contains_key(&folder) {
+        while let Some(dir) = above.filter(|dir| *dir != PathTree::ROOT) {
+            if self.nodes.contains_key(&dir) {
                 break;
             }
-            self.nodes.insert(folder, false);
-            above = self.paths.tree.parent(folder);
+            self.nodes.insert(dir, false);
+            above = self.paths.tree.parent(dir);
         }
         self.nodes.insert(place, true);
         self.items.push(self.paths.item(place, ENDING, TableEntry::Table(columns.into())));

@@ -7,10 +7,10 @@ use super::arrays::{Elements, NodePaths, file_of_all, surveyed};
 use super::computed::Computed;
 use super::ndarray::{self, Datatype, Ndarray};
 use super::numbers::to_number;
-use super::same_paths::Folders;
+use super::same_paths::Dirs;
 use super::view::{AsdfFile, Collector, Directory, Surveyed, Unfit, View};
-use crate::content::folder::{File, Node, Renewal};
-use crate::content::path_folder::{Item, Items, PathFolder};
+use crate::content::dir::{File, Node, Renewal};
+use crate::content::path_dir::{Item, Items, PathDir};
 use crate::content::{Content, Text, read_exact_at};
 use crate::error::{Error, Result};
 use crate::yaml::survey::{PathId, Paths, TreeNode, WantedNode};
@@ -39,7 +39,7 @@ impl View for Csv {
 
     fn node(&self, file: &Arc<AsdfFile>) -> Option<Node> {
         // The length of a file is known once all its numbers have been read.
-        Some(Directory { file: file.clone(), find: folder, is_slow: |_| true }.node())
+        Some(Directory { file: file.clone(), find: dir, is_slow: |_| true }.node())
     }
 }
 
@@ -63,14 +63,14 @@ impl Collector for Finder {
 
     fn end(self: Box<Self>, surveyed: Option<&Surveyed<'_>>, computed: &Computed) {
         let (mut items, mut taken) = (Vec::new(), HashSet::new());
-        let (mut paths, mut folders) = (NodePaths::of_arrays(), Folders::new(ENDING));
+        let (mut paths, mut dirs) = (NodePaths::of_arrays(), Dirs::new(ENDING));
         for (path, columns) in self.0 {
             let place = surveyed.and_then(|surveyed| paths.of(&surveyed.survey.paths, path));
             // A tree may have the same key twice.
             let Some(place) = place.filter(|place| taken.insert(*place)) else { continue };
-            let path = folders.renamed(&paths.tree.shared(place));
-            if let Some((folder, name)) = path.split_last() {
-                items.push(Item { folder: folder.clone(), file: format!("{name}{ENDING}"), what: columns });
+            let path = dirs.renamed(&paths.tree.shared(place));
+            if let Some((dir, name)) = path.split_last() {
+                items.push(Item { dir: dir.clone(), file: format!("{name}{ENDING}"), what: columns });
             }
         }
         computed.get_or_compute(|| Tables(Items::new(items)));
@@ -86,11 +86,11 @@ fn column(node: &TreeNode) -> Option<(String, Ndarray)> {
     Some((node.get("name")?.text()?.to_owned(), array))
 }
 
-fn folder(file: &Arc<AsdfFile>) -> Result<PathFolder<Columns>> {
+fn dir(file: &Arc<AsdfFile>) -> Result<PathDir<Columns>> {
     surveyed(file)?;
     let Tables(items) = file.computed.get_or_compute(Tables::default);
     let file = file.clone();
-    Ok(PathFolder::new(items, move |columns| Ok(Node::File(csv_file(&file, columns)))))
+    Ok(PathDir::new(items, move |columns| Ok(Node::File(csv_file(&file, columns)))))
 }
 
 fn csv_file(file: &Arc<AsdfFile>, columns: &Columns) -> File {

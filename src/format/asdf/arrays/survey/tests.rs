@@ -123,7 +123,7 @@ fn arrays_lie_at_the_paths_of_their_keys() {
 #[test]
 fn what_is_mentioned_again_is_a_link() {
     let nodes = format!(
-        "a: {{b: &array {0}, c: &folder {{d: {0}}}}}\nx: *array\ny: {{z: *folder}}\nw: &word text\nv: *word\n\
+        "a: {{b: &array {0}, c: &dir {{d: {0}}}}}\nx: *array\ny: {{z: *dir}}\nw: &word text\nv: *word\n\
          same: [*array]\n",
         array(0)
     );

@@ -4,27 +4,27 @@ use std::ffi::OsStr;
 use std::fmt;
 use std::sync::Arc;
 
-use super::folder::{EntryKind, Folder, Node};
+use super::dir::{Dir, EntryKind, Node};
 use super::path_items::Tree;
 use crate::error::Result;
 
-pub use super::path_items::{Child, FolderId, Item, Items};
+pub use super::path_items::{Child, DirId, Item, Items};
 
 /// A function that makes the node of an item.
 type MakeNode<T> = Arc<dyn Fn(&T) -> Result<Node> + Send + Sync>;
 
 /// A directory of the tree.
-pub struct PathFolder<T> {
+pub struct PathDir<T> {
     tree: Arc<Tree<T>>,
-    folder: FolderId,
+    dir: DirId,
     make: MakeNode<T>,
     is_link: fn(&T) -> bool,
 }
 
-impl<T> PathFolder<T> {
+impl<T> PathDir<T> {
     /// Makes the root; `make` makes the node of an item.
     pub fn new(items: &Items<T>, make: impl Fn(&T) -> Result<Node> + Send + Sync + 'static) -> Self {
-        Self { tree: items.tree(), folder: FolderId::ROOT, make: Arc::new(make), is_link: |_| false }
+        Self { tree: items.tree(), dir: DirId::ROOT, make: Arc::new(make), is_link: |_| false }
     }
 
     /// Lists items as links if `is_link` is true for them.
@@ -34,32 +34,32 @@ impl<T> PathFolder<T> {
     }
 }
 
-impl<T> fmt::Debug for PathFolder<T> {
+impl<T> fmt::Debug for PathDir<T> {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.debug_struct("PathFolder").field("folder", &self.folder).finish_non_exhaustive()
+        out.debug_struct("PathDir").field("dir", &self.dir).finish_non_exhaustive()
     }
 }
 
-impl<T: Send + Sync + 'static> Folder for PathFolder<T> {
+impl<T: Send + Sync + 'static> Dir for PathDir<T> {
     fn lookup(&self, name: &OsStr) -> Result<Option<Node>> {
         self.find(&[name])
     }
 
     /// Finds the entry in one step, without making the directories on the way.
     fn find(&self, path: &[&OsStr]) -> Result<Option<Node>> {
-        let mut child = Child::Folder(self.folder);
+        let mut child = Child::Dir(self.dir);
         for name in path {
-            let Child::Folder(folder) = child else { return Ok(None) };
-            match name.to_str().and_then(|name| self.tree.child(folder, name)) {
+            let Child::Dir(dir) = child else { return Ok(None) };
+            match name.to_str().and_then(|name| self.tree.child(dir, name)) {
                 Some(below) => child = below,
                 None => return Ok(None),
             }
         }
         match child {
             Child::Item(number) => self.tree.get(number).map(|item| (self.make)(&item.what)).transpose(),
-            Child::Folder(folder) => {
+            Child::Dir(dir) => {
                 let (tree, make, is_link) = (self.tree.clone(), self.make.clone(), self.is_link);
-                Ok(Some(Node::Folder(Arc::new(Self { tree, folder, make, is_link }))))
+                Ok(Some(Node::Dir(Arc::new(Self { tree, dir, make, is_link }))))
             }
         }
     }
@@ -71,9 +71,9 @@ impl<T: Send + Sync + 'static> Folder for PathFolder<T> {
 
     fn list(&self, from: u64, take: &mut dyn FnMut(&OsStr, EntryKind) -> bool) -> Result<()> {
         let from = usize::try_from(from).unwrap_or(usize::MAX);
-        for child in self.tree.children(self.folder).iter().skip(from) {
+        for child in self.tree.children(self.dir).iter().skip(from) {
             let kind = match child {
-                Child::Folder(_) => EntryKind::Folder,
+                Child::Dir(_) => EntryKind::Dir,
                 Child::Item(number) => match self.tree.get(*number) {
                     Some(item) if (self.is_link)(&item.what) => EntryKind::Link,
                     _ => EntryKind::File,
@@ -88,25 +88,25 @@ impl<T: Send + Sync + 'static> Folder for PathFolder<T> {
 }
 
 /// A directory of directories named 0, 1, 2 and so on.
-pub struct CountedFolder<F> {
+pub struct CountedDir<F> {
     count: u64,
     make: F,
 }
 
-impl<F: Fn(u64) -> Result<Node> + Send + Sync> CountedFolder<F> {
+impl<F: Fn(u64) -> Result<Node> + Send + Sync> CountedDir<F> {
     /// Makes a directory with `count` entries; `make` makes the entry with a number.
     pub fn new(count: u64, make: F) -> Self {
         Self { count, make }
     }
 }
 
-impl<F> fmt::Debug for CountedFolder<F> {
+impl<F> fmt::Debug for CountedDir<F> {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.debug_struct("CountedFolder").field("count", &self.count).finish_non_exhaustive()
+        out.debug_struct("CountedDir").field("count", &self.count).finish_non_exhaustive()
     }
 }
 
-impl<F: Fn(u64) -> Result<Node> + Send + Sync> Folder for CountedFolder<F> {
+impl<F: Fn(u64) -> Result<Node> + Send + Sync> Dir for CountedDir<F> {
     fn lookup(&self, name: &OsStr) -> Result<Option<Node>> {
         match number(name).filter(|number| *number < self.count) {
             Some(number) => (self.make)(number).map(Some),
@@ -116,7 +116,7 @@ impl<F: Fn(u64) -> Result<Node> + Send + Sync> Folder for CountedFolder<F> {
 
     fn list(&self, from: u64, take: &mut dyn FnMut(&OsStr, EntryKind) -> bool) -> Result<()> {
         for number in from..self.count {
-            if !take(OsStr::new(&number.to_string()), EntryKind::Folder) {
+            if !take(OsStr::new(&number.to_string()), EntryKind::Dir) {
                 break;
             }
         }
@@ -124,7 +124,7 @@ impl<F: Fn(u64) -> Result<Node> + Send + Sync> Folder for CountedFolder<F> {
     }
 }
 
-/// Parses a number as [`CountedFolder`] writes it.
+/// Parses a number as [`CountedDir`] writes it.
 fn number(name: &OsStr) -> Option<u64> {
     let digits = name.to_str()?;
     let plain = digits == "0" || !digits.starts_with('0');
@@ -136,42 +136,42 @@ fn number(name: &OsStr) -> Option<u64> {
 mod tests {
     use super::*;
     use crate::content::Text;
-    use crate::content::folder::{File, Keeping};
+    use crate::content::dir::{File, Keeping};
     use crate::content::shared_path::SharedPath;
 
-    fn folder(paths: &[&str]) -> PathFolder<u8> {
+    fn dir(paths: &[&str]) -> PathDir<u8> {
         let item = |(path, what): (&&str, u8)| {
-            let (folder, stem) = path.rsplit_once('/').unwrap_or(("", path));
-            let folder = SharedPath::new(folder.split('/').filter(|name| !name.is_empty()));
-            Item { folder, file: format!("{stem}.npy"), what }
+            let (dir, stem) = path.rsplit_once('/').unwrap_or(("", path));
+            let dir = SharedPath::new(dir.split('/').filter(|name| !name.is_empty()));
+            Item { dir, file: format!("{stem}.npy"), what }
         };
         let items = Items::new(paths.iter().zip(0..).map(item).collect());
-        PathFolder::new(&items, |what| Ok(Node::File(File::new(Arc::new(Text::new([*what])), Keeping::All))))
+        PathDir::new(&items, |what| Ok(Node::File(File::new(Arc::new(Text::new([*what])), Keeping::All))))
     }
 
-    fn names(folder: &dyn Folder, from: u64, most: usize) -> Vec<String> {
+    fn names(dir: &dyn Dir, from: u64, most: usize) -> Vec<String> {
         let mut names = Vec::new();
         let mut take = |name: &OsStr, kind| {
-            let mark = if kind == EntryKind::Folder { "/" } else { "" };
+            let mark = if kind == EntryKind::Dir { "/" } else { "" };
             names.push(format!("{}{mark}", name.to_str().unwrap()));
             names.len() < most
         };
-        folder.list(from, &mut take).unwrap();
+        dir.list(from, &mut take).unwrap();
         names
     }
 
-    fn at(folder: &dyn Folder, path: &str) -> Option<Node> {
+    fn at(dir: &dyn Dir, path: &str) -> Option<Node> {
         let path: Vec<&OsStr> = path.split('/').map(OsStr::new).collect();
-        folder.find(&path).unwrap()
+        dir.find(&path).unwrap()
     }
 
     #[test]
     fn files_lie_at_their_paths() {
-        let top = folder(&["b", "a/b/c", "a", "a/x", "a b", "a/b"]);
+        let top = dir(&["b", "a/b/c", "a", "a/x", "a b", "a/b"]);
         assert_eq!(names(&top, 0, 9), ["a/", "a b.npy", "a.npy", "b.npy"]);
         assert_eq!(names(&top, 1, 1), ["a b.npy"]);
         assert!(names(&top, 4, 9).is_empty() && names(&top, u64::MAX, 9).is_empty());
-        let Some(Node::Folder(a)) = at(&top, "a") else { panic!("a is a folder") };
+        let Some(Node::Dir(a)) = at(&top, "a") else { panic!("a is a directory") };
         assert_eq!(names(&*a, 0, 9), ["b/", "b.npy", "x.npy"]);
         for (path, what) in [("b.npy", 0), ("a/b/c.npy", 1), ("a.npy", 2), ("a/x.npy", 3), ("a/b.npy", 5)] {
             let Some(Node::File(file)) = at(&top, path) else { panic!("{path} is no file") };
@@ -185,8 +185,8 @@ mod tests {
 
     #[test]
     fn frames_are_counted() {
-        let make = |_| Ok(Node::Folder(Arc::new(folder(&[])) as Arc<dyn Folder>));
-        let frames = CountedFolder::new(12, make);
+        let make = |_| Ok(Node::Dir(Arc::new(dir(&[])) as Arc<dyn Dir>));
+        let frames = CountedDir::new(12, make);
         assert_eq!(names(&frames, 10, 9), ["10/", "11/"]);
         assert_eq!(names(&frames, 0, 2), ["0/", "1/"]);
         assert!(names(&frames, 12, 9).is_empty());

@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 use crate::source::Time;
 
 /// A directory with entries that are found on demand.
-pub trait Folder: Send + Sync + fmt::Debug {
+pub trait Dir: Send + Sync + fmt::Debug {
     /// Returns the entry with this name; `None` if there is none.
     fn lookup(&self, name: &OsStr) -> Result<Option<Node>>;
 
@@ -36,7 +36,7 @@ pub trait Folder: Send + Sync + fmt::Debug {
     fn find(&self, path: &[&OsStr]) -> Result<Option<Node>> {
         let Some((first, rest)) = path.split_first() else { return Ok(None) };
         match self.lookup(first)? {
-            Some(Node::Folder(folder)) if !rest.is_empty() => folder.find(rest),
+            Some(Node::Dir(dir)) if !rest.is_empty() => dir.find(rest),
             found => found.filter(|_| rest.is_empty()).map(Node::if_known).transpose(),
         }
     }
@@ -51,7 +51,7 @@ pub trait Folder: Send + Sync + fmt::Debug {
             return Ok(true);
         }
         match self.lookup(first)? {
-            Some(Node::Folder(folder)) => folder.is_slow_below(rest, name),
+            Some(Node::Dir(dir)) => dir.is_slow_below(rest, name),
             _ => Ok(false),
         }
     }
@@ -61,7 +61,7 @@ pub trait Folder: Send + Sync + fmt::Debug {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EntryKind {
     /// A directory.
-    Folder,
+    Dir,
     /// A file.
     File,
     /// A symbolic link.
@@ -72,7 +72,7 @@ pub enum EntryKind {
 #[derive(Clone, Debug)]
 pub enum Node {
     /// A directory.
-    Folder(Arc<dyn Folder>),
+    Dir(Arc<dyn Dir>),
     /// A file.
     File(File),
     /// A symbolic link with this target.
@@ -91,7 +91,7 @@ impl Node {
     /// Returns the type of the entry.
     pub fn kind(&self) -> EntryKind {
         match self {
-            Self::Folder(_) => EntryKind::Folder,
+            Self::Dir(_) => EntryKind::Dir,
             Self::File(_) => EntryKind::File,
             Self::Link(_) => EntryKind::Link,
         }
