@@ -43,7 +43,8 @@ pub type Bytes = Arc<Vec<u8>>;
 /// Overhead of a cache entry in bytes, which keeps many tiny entries within the budget.
 const ENTRY: u64 = 128;
 
-/// Maximum bytes, and number, of buffers kept for reuse. A reused buffer needs no allocation and no zeroing.
+/// Maximum number of bytes, and of buffers, that are kept for reuse. A reused buffer needs no allocation and no
+/// zeroing.
 const SPARE: usize = 8 << 20;
 const SPARES: usize = 16;
 
@@ -59,7 +60,7 @@ const BEHIND: u64 = 16 << 20;
 /// Bytes of units that are kept even if decoders exceed the budget. A decoder of a zstd frame may need more
 /// than the budget. Without the exemption, a reader that reads a unit in parts would decode the unit again
 /// for each part.
-const LEAST: u64 = 1 << 20;
+const MIN_ROOM: u64 = 1 << 20;
 
 /// The identifier of a content of a mount; never reused for another content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -184,7 +185,7 @@ impl Cache {
     /// Returns the part of the budget that is left for units.
     fn room_for_units(&self) -> u64 {
         let room = self.budget.saturating_sub(self.reserved()).saturating_sub(self.aside());
-        room.max(LEAST.min(self.budget / 2))
+        room.max(MIN_ROOM.min(self.budget / 2))
     }
 
     /// Returns the bytes of idle decoders and scratch buffers that count against the budget.

@@ -166,7 +166,7 @@ fn is_lz4_frame(stored: &dyn Content) -> Result<bool> {
 fn check_sizes(codec: Codec, used_size: u64, data_size: u64) -> Result<()> {
     let most = match codec {
         Codec::Zlib => used_size.saturating_mul(zlib::RATIO),
-        Codec::Bzip2 => (used_size / bzip2::LEAST_BLOCK).saturating_mul(bzip2::BLOCK),
+        Codec::Bzip2 => (used_size / bzip2::MIN_BLOCK).saturating_mul(bzip2::BLOCK),
         Codec::Lz4 | Codec::Lz4Frame => used_size.saturating_mul(lz4::RATIO),
         Codec::Zstd => used_size.saturating_mul(zstd::RATIO),
         Codec::Blosc if used_size == 0 => 0,

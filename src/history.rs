@@ -51,9 +51,9 @@ use entry::Header;
 use file_id::FileId;
 
 /// Maximum number of texts of a file.
-pub const MOST_TEXTS: usize = 50;
-/// Maximum bytes of the texts of a file.
-pub const MOST_BYTES: u64 = 16 << 20;
+pub const MAX_TEXTS: usize = 50;
+/// Maximum number of bytes of the texts of a file.
+pub const MAX_BYTES: u64 = 16 << 20;
 /// Attempts to write into the directory of a file's texts, which another program may remove or rename.
 const ATTEMPTS: usize = 3;
 
@@ -179,10 +179,10 @@ impl History {
             old: Digest::of(replaced.old),
             new: Digest::of(replaced.new),
             since: id.since,
-            is_omitted: replaced.old.len() as u64 > MOST_BYTES,
+            is_omitted: replaced.old.len() as u64 > MAX_BYTES,
         };
         let mut bytes = entry::bytes(&header, replaced.old);
-        if bytes.len() as u64 > MOST_BYTES {
+        if bytes.len() as u64 > MAX_BYTES {
             header.is_omitted = true;
             bytes = entry::bytes(&header, replaced.old);
         }
@@ -250,7 +250,7 @@ impl History {
     pub fn text(&self, change: &Save) -> Result<Vec<u8>> {
         let not_there = |why: &str| Error::new(Kind::NotFound, why).of(&change.name);
         if change.is_omitted {
-            let why = format!("the text is larger than {} MiB and is not in the history", MOST_BYTES >> 20);
+            let why = format!("the text is larger than {} MiB and is not in the history", MAX_BYTES >> 20);
             return Err(not_there(&why));
         }
         let gone = || not_there("the text was removed from the history");
@@ -309,18 +309,18 @@ impl KeptText<'_> {
         let newest = [OsStr::new(HISTORY), &bucket, &name].join(OsStr::new("/"));
         // If the texts of all files together are within the limit of one file, so are the texts of this file.
         let limit = |noted: Option<u64>| {
-            let is_small = noted.is_some_and(|bytes| bytes.saturating_add(self.size) <= MOST_BYTES);
+            let is_small = noted.is_some_and(|bytes| bytes.saturating_add(self.size) <= MAX_BYTES);
             if !is_small {
-                self.bucket.limit(MOST_TEXTS, Some(MOST_BYTES))
-            } else if self.older < MOST_TEXTS {
+                self.bucket.limit(MAX_TEXTS, Some(MAX_BYTES))
+            } else if self.older < MAX_TEXTS {
                 0
             } else {
-                self.bucket.limit(MOST_TEXTS, None)
+                self.bucket.limit(MAX_TEXTS, None)
             }
         };
         // Now and then, the texts of all files are trimmed, too.
         if history_size::add(dir.as_fd(), self.size, limit) {
-            bound::trim(state.as_fd(), bound::MOST, Some(&newest));
+            bound::trim(state.as_fd(), bound::MAX_BYTES, Some(&newest));
         }
     }
 

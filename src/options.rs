@@ -41,14 +41,14 @@ pub const PID_ATTRIBUTE: &str = "user.asdf-mount.pid";
 pub const FUSE_SUPER_MAGIC: u64 = 0x6573_5546;
 
 /// Maximum of `padding=` in bytes.
-const MOST_PADDING: u64 = 1 << 30;
+const MAX_PADDING: u64 = 1 << 30;
 
 /// Minimum of `cache=` in bytes. With a smaller cache, each unit would be decoded twice for a program that
 /// reads half a unit at a time.
-pub const LEAST_CACHE: u64 = 1 << 20;
+pub const MIN_CACHE: u64 = 1 << 20;
 
 /// Minimum of `max_read=`: one page.
-const LEAST_MAX_READ: u32 = 4096;
+const MIN_MAX_READ: u32 = 4096;
 
 /// The policy for updating the access time of a file on read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -287,19 +287,19 @@ impl Options {
             }
             "max_read" => {
                 let bytes = Some(number(name, value, 10, "a number of bytes")?);
-                let bytes = bytes.filter(|bytes| *bytes >= LEAST_MAX_READ);
+                let bytes = bytes.filter(|bytes| *bytes >= MIN_MAX_READ);
                 self.max_read = Some(bytes.ok_or_else(|| bad(name, value, "at least 4096"))?);
             }
             "timeout" => {
                 self.timeout = Some(number(name, value, 10, "a number of seconds")?).filter(|secs| *secs > 0)
             }
             "cache" => {
-                let bytes = size(value).filter(|bytes| *bytes >= LEAST_CACHE);
+                let bytes = size(value).filter(|bytes| *bytes >= MIN_CACHE);
                 self.cache =
                     Some(bytes.ok_or_else(|| bad(name, value, "a size such as 64M or 1G, at least 1M"))?);
             }
             "padding" => {
-                let padding = size(value).filter(|size| *size <= MOST_PADDING);
+                let padding = size(value).filter(|size| *size <= MAX_PADDING);
                 self.edit.padding =
                     Some(padding.ok_or_else(|| bad(name, value, "a size such as 64K, at most 1G"))?);
             }

@@ -49,7 +49,7 @@ use crate::mounted::file::{CurrentFile, MountedFile};
 use crate::mounted::generation::HeldGeneration;
 use crate::mounted::open_files::OpenFiles;
 use crate::mounted::serials::Serials;
-use crate::overlay::file::{Backing, Body, FileStat, MOST_BYTES, OverlayFile, Quota, copy, now};
+use crate::overlay::file::{Backing, Body, FileStat, MAX_BYTES, OverlayFile, Quota, copy, now};
 use crate::overlay::refusal::ERROR;
 use crate::overlay::state_dir::{ScratchDir, StateDir, in_memory, stem_of};
 use crate::source::SourceVersion;
@@ -274,7 +274,7 @@ impl Overlay {
     /// Returns the maximum bytes of all overlay files while this directory is written to.
     pub(crate) fn limit(&self) -> u64 {
         let tree = self.saved_text().map_or(0, |text| text.len());
-        MOST_BYTES.saturating_add(tree.saturating_mul(4))
+        MAX_BYTES.saturating_add(tree.saturating_mul(4))
     }
 
     /// Creates an empty scratch file; `name` is its name after a crash. The file is in memory if the state

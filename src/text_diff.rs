@@ -16,7 +16,7 @@ use window::DiffWindow;
 /// Maximum lines of each text that are compared at once.
 const WINDOW: usize = 1 << 16;
 /// Maximum comparisons of lines in one diff. Beyond it, changed lines are shown as replaced.
-const MOST_WORK: u64 = 1 << 31;
+const MAX_WORK: u64 = 1 << 31;
 
 /// A run of lines of the old text, and the different lines that replace it in the new text. Each run is given
 /// by the offsets of its bytes and by the number of its first line, counted from 0.
@@ -73,7 +73,7 @@ fn compare(old: &[u8], new: &[u8], found: &mut dyn FnMut(ChangedLines) -> io::Re
     let mut lines = (line, line);
     let ends = (old.len() - end, new.len() - end);
     let mut pending: Option<ChangedLines> = None;
-    let mut work = MOST_WORK;
+    let mut work = MAX_WORK;
     while here.0 < ends.0 || here.1 < ends.1 {
         let rest = |text: &'_ [u8], from: usize, to: usize| text.get(from..to).map_or(0..0, |_| from..to);
         let window = DiffWindow::new((old, rest(old, here.0, ends.0)), (new, rest(new, here.1, ends.1)));

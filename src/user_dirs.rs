@@ -28,9 +28,9 @@ use crate::error::{Error, Kind, Result};
 
 /// The program's subdirectory of the directories for state and cache.
 const NAME: &str = "asdf-mount";
-/// Maximum bytes that [`stem_of`] takes from the name of a source's directory.
+/// Maximum number of bytes that [`stem_of`] takes from the name of a source's directory.
 const FOLDER: usize = 50;
-/// Maximum bytes that [`stem_of`] takes from the name of a source's file.
+/// Maximum number of bytes that [`stem_of`] takes from the name of a source's file.
 const STEM: usize = 100;
 /// Prefix of the names of files that are being written.
 pub const UNFINISHED: &str = ".new-";

@@ -168,7 +168,7 @@ pub struct Space {
     pub free: u64,
     /// Inodes of the file system.
     pub files: u64,
-    /// Longest name, in bytes.
+    /// Maximum length of a name, in bytes.
     pub name_max: u32,
 }
 

@@ -10,7 +10,7 @@ use asdf_mount::format::{self, Context, gsd::header::MAGIC};
 use asdf_mount::source::MemorySource;
 
 /// Number of entries read per directory. Looking up a frame works even if the listing omits it.
-const MOST: usize = 64;
+const MAX_NAMES: usize = 64;
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {
     let Some((kind, entries)) = data.split_first() else { return };
@@ -53,7 +53,7 @@ fn walk(node: &Node) {
     let mut names = Vec::new();
     let mut take = |name: &std::ffi::OsStr, kind: EntryKind| {
         names.push((name.to_owned(), kind));
-        names.len() < MOST
+        names.len() < MAX_NAMES
     };
     dir.list(0, &mut take).expect("a directory can be listed");
     for (name, kind) in names {

@@ -11,7 +11,7 @@ use asdf_mount::codec::{self, Codec, StoredStream};
 use asdf_mount::content::{Content, Soundness, Text};
 
 /// Maximum size of the output, which is enough for several checkpoints.
-const MOST: u64 = 3 << 20;
+const MAX_OUTPUT: u64 = 3 << 20;
 
 const NAME: &[u8] = b"name";
 
@@ -34,7 +34,7 @@ libfuzzer_sys::fuzz_target!(|data: &[u8]| {
     };
     let stored: Arc<dyn Content> = Arc::new(Text::new(stream));
     let plain = Arc::new(Cache::with_threads(8 << 20, 1));
-    let bound = (len as u64 / least * ratio).min(MOST);
+    let bound = (len as u64 / least * ratio).min(MAX_OUTPUT);
     let Ok(content) = codec::open(codec, stored.clone(), bound, &plain) else { return };
     let size = read(&*content).len() as u64;
     let Ok(content) = codec::open(codec, stored.clone(), size, &plain) else { return };

@@ -13,8 +13,8 @@ use crate::user_dirs;
 /// Size of a segment in bytes; it holds many sliding windows.
 const SEGMENT: u64 = 256 << 10;
 
-/// Maximum bytes of all segments in use.
-const MOST: u64 = 1 << 30;
+/// Maximum number of bytes of all segments in use.
+const MAX_BYTES: u64 = 1 << 30;
 
 /// The temporary file of a mount; created with the first segment.
 #[derive(Debug, Default)]
@@ -42,7 +42,7 @@ impl TempSegments {
     /// Allocates a segment, if the limit allows.
     fn segment(&self) -> Option<Segment> {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if state.refused || state.used + SEGMENT > MOST {
+        if state.refused || state.used + SEGMENT > MAX_BYTES {
             return None;
         }
         let file = match &state.file {
@@ -166,7 +166,7 @@ mod tests {
     fn there_are_only_so_many_segments() {
         let state = TempSegments::default();
         let all: Vec<_> = std::iter::from_fn(|| state.segment()).collect();
-        assert_eq!(all.len() as u64, MOST / SEGMENT);
+        assert_eq!(all.len() as u64, MAX_BYTES / SEGMENT);
         drop(all);
         assert!(state.segment().is_some());
     }

@@ -85,7 +85,7 @@ fn a_few_chunks_stay_whatever_is_reserved_or_waits() {
         cache.put(id, start, &chunk(256 << 10));
         assert!(cache.get(id, start).is_some());
     }
-    assert!(cache.held() <= LEAST && cache.get(id, 17).is_some() && cache.get(id, 16).is_none());
+    assert!(cache.held() <= MIN_ROOM && cache.get(id, 17).is_some() && cache.get(id, 16).is_none());
 }
 
 #[test]

@@ -17,11 +17,11 @@ use crate::source::{BufferedSource, FileSource, Revision, Source};
 use crate::time::precise_instant;
 
 /// Maximum number of blocks, and of arrays, that are described.
-const MOST: usize = 1 << 16;
-/// Maximal length of a tree in JSON, and of the blocks or the arrays, in bytes: a line is shorter than 32 MiB,
+const MAX_ROWS: usize = 1 << 16;
+/// Maximum length of a tree in JSON, and of the blocks or the arrays, in bytes: a line is shorter than 32 MiB,
 /// the length that docs/scale.md gives to DuckDB.
-const LONGEST_TREE: u64 = 16 << 20;
-const LONGEST_TABLE: usize = 7 << 20;
+const MAX_TREE: u64 = 16 << 20;
+const MAX_TABLE: usize = 7 << 20;
 
 /// A line of the catalogue.
 #[derive(Debug)]
@@ -153,7 +153,7 @@ struct Rows {
 
 impl Rows {
     fn add(&mut self, row: &str) {
-        self.is_full |= self.count == MOST || self.text.len() + row.len() >= LONGEST_TABLE;
+        self.is_full |= self.count == MAX_ROWS || self.text.len() + row.len() >= MAX_TABLE;
         if !self.is_full {
             self.text.push(if self.count == 0 { b'[' } else { b',' });
             self.text.extend(row.as_bytes());
@@ -189,7 +189,7 @@ fn row(facts: &Facts) -> Result<String> {
 /// Adds the arrays. Returns the tree in JSON, or the reason why it can't be shown.
 fn push_arrays(container: &dyn Container, line: &mut Vec<u8>) -> Result<Result<Vec<u8>>> {
     let (mut count, mut arrays) = (0, Rows::default());
-    let tree = format::describe(container, LONGEST_TREE, &mut |array| {
+    let tree = format::describe(container, MAX_TREE, &mut |array| {
         if !arrays.is_full {
             arrays.add(&to_json(&array));
         }

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use crate::error::{Error, Kind, Result};
 
 /// Length in bytes from which a name is refused. A path on Linux has at most 4096 bytes.
-const LONGEST: usize = 1 << 16;
+const MAX_NAME: usize = 1 << 16;
 
 /// Opens a list; `-` is standard input.
 pub(super) fn open(list: &Path, has_nuls: bool) -> Result<impl Iterator<Item = Result<PathBuf>>> {
@@ -25,9 +25,9 @@ fn names(mut text: impl BufRead, end: u8, list: PathBuf) -> impl Iterator<Item =
     std::iter::from_fn(move || {
         loop {
             let mut name = Vec::new();
-            match (&mut text).take(LONGEST as u64).read_until(end, &mut name) {
+            match (&mut text).take(MAX_NAME as u64).read_until(end, &mut name) {
                 Ok(0) => return None,
-                Ok(LONGEST) => {
+                Ok(MAX_NAME) => {
                     let what = "a name in the list is longer than any path; are the names separated by NUL?";
                     return Some(Err(Error::new(Kind::Usage, what).of(&list)));
                 }
@@ -51,6 +51,6 @@ mod tests {
         let of = |text: &[u8], end| names(text, end, "list".into()).collect::<Result<Vec<_>>>();
         assert_eq!(of(b"a\n\nb c\nd", b'\n').unwrap(), ["a", "b c", "d"].map(PathBuf::from));
         assert_eq!(of(b"a\nb\0c\0", 0).unwrap(), ["a\nb", "c"].map(PathBuf::from));
-        assert!(of(&[b'a'; LONGEST], b'\n').is_err());
+        assert!(of(&[b'a'; MAX_NAME], b'\n').is_err());
     }
 }

@@ -11,8 +11,8 @@ use twox_hash::XxHash64;
 
 use crate::error::{Error, Result};
 
-/// Maximal length of a line in bytes.
-const LONGEST: usize = 256 << 20;
+/// Maximum length of a line in bytes.
+const MAX_LINE: usize = 256 << 20;
 /// Bytes of the first read that looks for the end of a line, and the factor by which each further read grows.
 const PIECE: (usize, usize) = (16 << 10, 16);
 /// The JSON between the parts of a line: after the URI, after the start of the line, before and after a strong
@@ -42,7 +42,7 @@ impl Since {
         let (mut lines, mut line, mut at) = (Vec::new(), Vec::new(), 0);
         loop {
             line.clear();
-            let read = std::io::Read::take(&mut text, LONGEST as u64).read_until(b'\n', &mut line);
+            let read = std::io::Read::take(&mut text, MAX_LINE as u64).read_until(b'\n', &mut line);
             let read = read.map_err(of_file)?;
             if read == 0 {
                 lines.sort_unstable();
@@ -82,7 +82,7 @@ impl Since {
         let (mut line, (mut more, factor)) = (Vec::new(), PIECE);
         loop {
             let known = line.len();
-            line.resize((known + more).min(LONGEST), 0);
+            line.resize((known + more).min(MAX_LINE), 0);
             let read = self.file.read_at(&mut line[known..], offset + known as u64).ok()?;
             if let Some(end) = memchr::memchr(b'\n', &line[known..known + read]) {
                 line.truncate(known + end + 1);

@@ -35,7 +35,7 @@ use table::Bzip2Table;
 pub(super) const BLOCK: u64 = 900_000 / 5 * 259;
 
 /// Minimum size of a block: magic, CRC, origin, symbol map, a selector and two code tables.
-pub(super) const LEAST_BLOCK: u64 = 20;
+pub(super) const MIN_BLOCK: u64 = 20;
 
 /// Opens one or more bzip2 streams in a row. If they have a name, their seek table is stored.
 pub(super) fn open(stream: StoredStream, cache: &Arc<Cache>) -> impl Sequential + use<> + 'static {

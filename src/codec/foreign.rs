@@ -20,8 +20,8 @@ use super::{Codec, blosc, is_lz4_frame, lz4, zstd};
 use crate::content::Content;
 use crate::error::{Error, Result};
 
-/// Maximal number of parts that are listed.
-pub const MOST_PARTS: usize = 1 << 20;
+/// Maximum number of parts that are listed.
+pub const MAX_PARTS: usize = 1 << 20;
 
 /// Returns the name of the codec in numcodecs, with its parameters in JSON.
 pub fn numcodec(codec: Codec) -> &'static str {
@@ -63,8 +63,8 @@ struct ForeignParts {
 
 impl ForeignParts {
     fn add(&mut self, part: ForeignPart) -> Result<()> {
-        if self.parts.len() >= MOST_PARTS {
-            return Err(Error::unsupported(format!("the block has more than {MOST_PARTS} chunks")));
+        if self.parts.len() >= MAX_PARTS {
+            return Err(Error::unsupported(format!("the block has more than {MAX_PARTS} chunks")));
         }
         self.len = self.len.saturating_add(part.len);
         self.parts.push(part);

@@ -41,7 +41,7 @@ use table::ZlibTable;
 pub(super) const RATIO: u64 = 1032;
 
 /// Maximum number of output bytes between two CRCs of a stored table.
-const MOST_UNIT: u64 = 8 << 20;
+const MAX_UNIT: u64 = 8 << 20;
 
 /// Size of a cache with room for several long segments ahead of more than one reader.
 const LARGE_BUDGET: u64 = 128 << 20;
@@ -89,7 +89,7 @@ impl Scale {
     /// Returns the output bytes between two CRCs of a stored table. That many bytes are held at once. There
     /// are at most 32 CRCs per checkpoint, up to 4 TiB.
     fn unit(&self) -> u64 {
-        (self.spacing >> 5).clamp(UNIT, MOST_UNIT)
+        (self.spacing >> 5).clamp(UNIT, MAX_UNIT)
     }
 }
 

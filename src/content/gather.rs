@@ -19,9 +19,9 @@ use crate::error::{Error, Result};
 mod gather_cache;
 mod slab;
 
-/// Maximal size of a read, in bytes, unless a single element is longer.
+/// Maximum size of a read, in bytes, unless a single element is longer.
 const SPAN: u64 = 256 << 10;
-/// Maximal distance of elements, in bytes, at which the gap between them is read, too.
+/// Maximum distance of elements, in bytes, at which the gap between them is read, too.
 const APART: u64 = 4 << 10;
 
 /// A dimension: its length, and the distance in bytes from one element to the next.

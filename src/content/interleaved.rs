@@ -6,10 +6,10 @@ use std::sync::Arc;
 use super::{Content, Soundness, fill, read_exact_at};
 use crate::error::{Error, Result};
 
-/// Maximal size of rows built at once, in bytes, unless a single row is longer.
+/// Maximum size of rows built at once, in bytes, unless a single row is longer.
 const SPAN: u64 = 256 << 10;
-/// Maximal length of a row, in bytes.
-const LONGEST_ROW: u64 = 1 << 20;
+/// Maximum length of a row, in bytes.
+const MAX_ROW: u64 = 1 << 20;
 
 /// The rows of a table that is stored by columns.
 #[derive(Debug)]
@@ -33,7 +33,7 @@ impl Interleaved {
             }
             row = row
                 .checked_add(*width)
-                .filter(|row| *row <= LONGEST_ROW)
+                .filter(|row| *row <= MAX_ROW)
                 .ok_or_else(|| Error::unsupported("a row of the table is longer than 1 MiB"))?;
         }
         let len = row.checked_mul(rows).filter(|len| *len <= i64::MAX as u64);

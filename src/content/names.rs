@@ -16,8 +16,8 @@ use crate::error::is_unsafe;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
-/// Maximal length of a component, in bytes. The rest of the 255 is for endings.
-const LONGEST: usize = 240;
+/// Maximum length of a component, in bytes. The rest of the 255 is for endings.
+const MAX_NAME: usize = 240;
 
 /// The mark at the end of a component that continues in the directory of that name.
 const CONTINUED: &str = "%+";
@@ -103,7 +103,7 @@ fn split(pieces: Vec<String>) -> Vec<String> {
     let mut components = vec![String::new()];
     for piece in pieces {
         let last = components.len() - 1;
-        if components[last].len() + piece.len() > LONGEST {
+        if components[last].len() + piece.len() > MAX_NAME {
             components[last].push_str(CONTINUED);
             components.push(String::new());
         }

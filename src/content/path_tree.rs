@@ -29,7 +29,7 @@ pub struct PathTree {
     shared: HashMap<Id, SharedPath>,
     /// Added paths by their address. They are kept, so that no other path gets the address.
     by_address: HashMap<usize, (SharedPath, Id)>,
-    /// Maximal length of a path, in bytes. For a longer path, `join` returns `None`.
+    /// Maximum length of a path, in bytes. For a longer path, `join` returns `None`.
     longest: usize,
 }
 

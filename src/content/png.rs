@@ -13,8 +13,8 @@ const CHUNK: u64 = 12;
 const HEADER: u64 = 13;
 /// The header of a zlib stream without compression.
 const ZLIB: [u8; 2] = [0x78, 0x01];
-/// Maximal length of a stored Deflate block, in bytes.
-const LONGEST: u64 = 65_535;
+/// Maximum length of a stored Deflate block, in bytes.
+const MAX_STORED: u64 = 65_535;
 
 /// Returns the length of a picture's file, in bytes.
 pub fn len(width: u32, height: u32) -> u64 {
@@ -24,7 +24,7 @@ pub fn len(width: u32, height: u32) -> u64 {
 /// Returns the length of the zlib stream: the lines of pixels, each after its filter type.
 fn stream_len(width: u32, height: u32) -> u64 {
     let lines = u64::from(height) * (1 + u64::from(width) * PIXEL as u64);
-    ZLIB.len() as u64 + lines.div_ceil(LONGEST).max(1) * 5 + lines + 4
+    ZLIB.len() as u64 + lines.div_ceil(MAX_STORED).max(1) * 5 + lines + 4
 }
 
 /// Returns the file of a picture. `line` writes the pixels of a line; the top line is number 0.
@@ -76,7 +76,7 @@ impl<'f> StoredStream<'f> {
     }
 
     fn begin_part(&mut self) {
-        self.part = self.bytes_left.min(LONGEST);
+        self.part = self.bytes_left.min(MAX_STORED);
         self.file.push(u8::from(self.part == self.bytes_left));
         let len = self.part as u16;
         self.file.extend(len.to_le_bytes());

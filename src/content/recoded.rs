@@ -10,8 +10,8 @@ use crate::error::{Error, Result};
 
 /// Size of elements converted at once, in bytes, if they can't be converted in place.
 const SPAN: usize = 256 << 10;
-/// Maximal length of a record, in bytes.
-const LONGEST_RECORD: u64 = 1 << 20;
+/// Maximum length of a record, in bytes.
+const MAX_RECORD: u64 = 1 << 20;
 
 /// The conversion of an element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -161,7 +161,7 @@ impl Recoded {
             let sum = parts.iter().try_fold(0_u64, |sum, (change, count)| {
                 sum.checked_add((bytes(*change) as u64).checked_mul(*count as u64)?)
             });
-            sum.filter(|size| *size <= LONGEST_RECORD)
+            sum.filter(|size| *size <= MAX_RECORD)
                 .map(|size| size as usize)
                 .ok_or_else(|| Error::unsupported("a row of the table is longer than 1 MiB"))
         };

@@ -8,15 +8,15 @@ use crate::source::SCHEMES;
 
 /// Usual length of a chunk of unencoded bytes.
 const CHUNK: u64 = 1 << 20;
-/// Usual maximal number of chunks of an array; more if only shorter chunks divide the array.
-const MOST_CHUNKS: u64 = 1 << 16;
+/// Usual maximum number of chunks of an array; more if only shorter chunks divide the array.
+const MAX_CHUNKS: u64 = 1 << 16;
 /// A chunk may be shorter than usual by this factor.
 const SHORTER: u64 = 16;
-/// Maximal number of divisors that are tried.
+/// Maximum number of divisors that are tried.
 const TRIES: u64 = 4096;
 
-/// Maximal size of the metadata that are repeated, and maximal depth of the groups that repeat them.
-const MOST_KEPT: usize = 4 << 20;
+/// Maximum size of the metadata that are repeated, and maximum depth of the groups that repeat them.
+const MAX_KEPT: usize = 4 << 20;
 const DEEPEST: usize = 8;
 
 /// The metadata of a group.
@@ -97,7 +97,7 @@ pub fn chunks_of(shape: &[u64], item: u64, bytes: u64) -> Option<Vec<u64>> {
 pub fn usual_chunks(shape: &[u64], item: u64) -> Vec<u64> {
     let rows = |from: usize| shape[from..].iter().try_fold(item, |size, len| size.checked_mul(*len));
     let total = rows(0).unwrap_or(u64::MAX);
-    let wanted = CHUNK.max(total.div_ceil(MOST_CHUNKS));
+    let wanted = CHUNK.max(total.div_ceil(MAX_CHUNKS));
     let mut chunks: Vec<u64> = shape.iter().map(|len| (*len).max(1)).collect();
     for (n, len) in shape.iter().enumerate() {
         let row = rows(n + 1).unwrap_or(u64::MAX);
@@ -211,7 +211,7 @@ impl References {
     }
 
     fn keep(&mut self, size: usize, keep: impl FnOnce(&mut ConsolidatedMetadata)) {
-        self.metadata = self.metadata.take().filter(|metadata| metadata.size + size <= MOST_KEPT);
+        self.metadata = self.metadata.take().filter(|metadata| metadata.size + size <= MAX_KEPT);
         if let Some(metadata) = &mut self.metadata {
             metadata.size += size;
             keep(metadata);

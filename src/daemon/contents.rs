@@ -14,7 +14,7 @@ use crate::format::editor::EditContext;
 use crate::fuse::{Adapter, KernelNotifier};
 use crate::history::History;
 use crate::named::{Named, Servers};
-use crate::options::LEAST_CACHE;
+use crate::options::MIN_CACHE;
 use crate::source::Reach;
 use crate::vfs::{Options, Ownership, Vfs};
 
@@ -23,7 +23,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Returns the size of a mount's cache in bytes.
 pub(super) fn budget(options: &crate::options::Options) -> u64 {
-    options.cache.unwrap_or_else(default_budget).max(LEAST_CACHE)
+    options.cache.unwrap_or_else(default_budget).max(MIN_CACHE)
 }
 
 /// Opens the history, before a mount may cover it. Only a writable mount (`creates`) makes a directory for it.

@@ -18,8 +18,8 @@ use crate::error::{Error, Kind, Result};
 const TREE: &str = "tree.yaml";
 /// The file in the mount with the reason of a refused save.
 const REFUSAL: &str = "tree.yaml.error";
-/// Maximum bytes of a reason that are printed.
-const LONGEST_REFUSAL: u64 = 64 << 10;
+/// Maximum number of bytes of a reason that are printed.
+const MAX_REFUSAL: u64 = 64 << 10;
 
 /// The mount of a single file, with its root held.
 #[derive(Debug)]
@@ -91,7 +91,7 @@ impl FileMount {
     pub fn refusal(&self) -> Option<String> {
         let read = || {
             let mut text = Vec::new();
-            self.open(REFUSAL, OFlags::RDONLY)?.take(LONGEST_REFUSAL).read_to_end(&mut text)?;
+            self.open(REFUSAL, OFlags::RDONLY)?.take(MAX_REFUSAL).read_to_end(&mut text)?;
             Ok::<_, io::Error>(String::from_utf8_lossy(&text).into_owned())
         };
         self.as_owner(read).ok()

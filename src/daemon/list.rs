@@ -18,7 +18,7 @@ const SINCE_ATTRIBUTE: &str = "user.asdf-mount.since";
 /// The extended attribute of a mount's root that exists while a source is gone.
 const GONE_ATTRIBUTE: &str = "user.asdf-mount.gone";
 /// Maximum length of the attributes in bytes.
-const LONGEST: usize = 4096;
+const MAX_ATTRIBUTE: usize = 4096;
 /// Time that a daemon has for its answer.
 const ANSWER_TIME: Duration = Duration::from_secs(2);
 
@@ -102,5 +102,5 @@ fn is_time(text: &str) -> bool {
 
 /// Reads an attribute of a mount's root.
 pub(super) fn attribute(root: &OwnedFd, name: &str) -> Option<String> {
-    String::from_utf8(held::attribute(root, name, LONGEST).ok()?).ok()
+    String::from_utf8(held::attribute(root, name, MAX_ATTRIBUTE).ok()?).ok()
 }

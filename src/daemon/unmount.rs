@@ -25,9 +25,9 @@ const REPORT_ATTRIBUTE: &str = "user.asdf-mount.report";
 /// The extended attribute of a mount's root that lists the files lost when the mount ends, a line each.
 const UNKEPT_ATTRIBUTE: &str = "user.asdf-mount.unkept";
 /// Maximum length of a path.
-const LONGEST_PATH: usize = 4096;
-/// Maximum bytes of a report that are printed.
-const LONGEST_REPORT: u64 = 64 << 10;
+const MAX_PATH: usize = 4096;
+/// Maximum number of bytes of a report that are printed.
+const MAX_REPORT: u64 = 64 << 10;
 
 /// Seconds that `-u` waits for the daemon before it searches other mount namespaces for a copy of the mount.
 const SOON: u64 = 3;
@@ -131,7 +131,7 @@ fn tell(report: &Path) {
         return;
     }
     let mut text = Vec::new();
-    if std::fs::File::from(file).take(LONGEST_REPORT).read_to_end(&mut text).is_err() {
+    if std::fs::File::from(file).take(MAX_REPORT).read_to_end(&mut text).is_err() {
         return;
     }
     for line in String::from_utf8_lossy(&text).lines() {
@@ -159,9 +159,8 @@ fn ask(mount: &Mount, root: &OwnedFd, is_ours: bool) -> LastWords {
     let (answer, answered) = mpsc::channel();
     let asking = std::thread::Builder::new().spawn(move || {
         let attributes = || {
-            let report = held::attribute(&root, REPORT_ATTRIBUTE, LONGEST_PATH).ok();
-            let unkept =
-                held::attribute(&root, UNKEPT_ATTRIBUTE, LONGEST_REPORT as usize).unwrap_or_default();
+            let report = held::attribute(&root, REPORT_ATTRIBUTE, MAX_PATH).ok();
+            let unkept = held::attribute(&root, UNKEPT_ATTRIBUTE, MAX_REPORT as usize).unwrap_or_default();
             let unkept = String::from_utf8_lossy(&unkept).into_owned();
             LastWords { is_dead: false, report: report.map(|path| OsString::from_vec(path).into()), unkept }
         };

@@ -15,7 +15,7 @@ use crate::content::dir::{File, Keeping, Renewal, Signature};
 use crate::content::{Content, Text};
 use crate::error::Result;
 
-/// Maximal length of a text that is kept, in bytes.
+/// Maximum length of a text that is kept, in bytes.
 const SMALL: usize = 256 << 10;
 
 /// A generator of a text, which runs once, from the start. All generators of a text must generate the same

@@ -14,8 +14,8 @@ use crate::error::{Error, Result};
 /// The name of the file.
 pub const NAME: &str = "refs.json";
 
-/// Maximal number of chunks of all arrays.
-pub(super) const MOST_CHUNKS: u64 = 1 << 22;
+/// Maximum number of chunks of all arrays.
+pub(super) const MAX_CHUNKS: u64 = 1 << 22;
 /// Bytes that are generated at a time.
 const PIECE: usize = 64 << 10;
 
@@ -104,9 +104,9 @@ impl Left {
     }
 }
 
-/// The reason for an array with more than [`MOST_CHUNKS`] chunks, together with the arrays before it.
+/// The reason for an array with more than [`MAX_CHUNKS`] chunks, together with the arrays before it.
 pub(super) fn too_many() -> Cow<'static, str> {
-    format!("the file has more than {MOST_CHUNKS} chunks").into()
+    format!("the file has more than {MAX_CHUNKS} chunks").into()
 }
 
 /// The text of `refs.json`.
@@ -236,7 +236,7 @@ impl<A: ReferencedArrays> RefsGenerator<A> {
     fn array(&mut self, n: usize, out: &mut Vec<u8>) -> Result<At<A::Plan>> {
         let Some(listed) = self.arrays.array(n)? else { return Ok(At::LeftOut(0)) };
         match listed {
-            Listed::Array(plan) if self.chunks.saturating_add(plan.count()) <= MOST_CHUNKS => {
+            Listed::Array(plan) if self.chunks.saturating_add(plan.count()) <= MAX_CHUNKS => {
                 self.chunks += plan.count();
                 self.references.array(plan.array(), out);
                 return Ok(At::Chunk(Box::new(plan), 0, n));

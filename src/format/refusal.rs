@@ -12,7 +12,7 @@ pub const CONFLICT: &str = "another program changed the tree since this edit beg
 /// Message of a missing source, for errors of [`Kind::Busy`].
 pub const GONE: &str = "the file was removed or moved by another program";
 /// Maximum number of problems reported besides the first.
-pub const MOST_FURTHER: usize = 9;
+pub const MAX_FURTHER: usize = 9;
 
 /// The reason why a text did not become the tree. The file is unchanged, unless the refusal is
 /// [unsettled](Self::is_unsettled).
@@ -37,7 +37,7 @@ pub enum Refusal {
 pub struct Problems {
     /// The first problem.
     pub first: Problem,
-    /// Further problems, in text order; at most [`MOST_FURTHER`].
+    /// Further problems, in text order; at most [`MAX_FURTHER`].
     pub further: Vec<Problem>,
 }
 
@@ -102,7 +102,7 @@ impl Problems {
     pub fn of(problems: impl IntoIterator<Item = Problem>) -> Option<Self> {
         let mut problems = problems.into_iter();
         let first = problems.next()?;
-        Some(Self { first, further: problems.take(MOST_FURTHER).collect() })
+        Some(Self { first, further: problems.take(MAX_FURTHER).collect() })
     }
 
     /// Returns a few lines of plain text: the problem, its location, and advice.

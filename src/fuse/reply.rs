@@ -69,7 +69,7 @@ pub(crate) fn absent() -> FileAttr {
     }
 }
 
-/// Largest number of seconds that every `SystemTime` can hold: a million years before or after 1970.
+/// Maximum number of seconds that every `SystemTime` can hold: a million years before or after 1970.
 const FARTHEST: i64 = 1 << 45;
 
 fn time((seconds, nanoseconds): Time) -> SystemTime {

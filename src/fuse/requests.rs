@@ -37,7 +37,7 @@ const WANTED: [InitFlags; 7] = [
 /// Maximum number of pending read-ahead requests.
 const BACKGROUND: u16 = 64;
 /// Maximum length of a write, and thereby of a read, in bytes.
-const LONGEST: u32 = 1 << 20;
+const MAX_WRITE: u32 = 1 << 20;
 
 /// Logs a request and runs its handler. If the handler panics, its reply is dropped, and
 /// the request fails with EIO.
@@ -120,7 +120,7 @@ impl Filesystem for Adapter {
             let _ = config.add_capabilities(wanted);
         }
         let _ = config.set_max_background(BACKGROUND);
-        let _ = config.set_max_write(LONGEST);
+        let _ = config.set_max_write(MAX_WRITE);
         Ok(())
     }
 

@@ -11,14 +11,14 @@ use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 
 use super::file_id::FileId;
-use super::{MOST_BYTES, entry};
+use super::{MAX_BYTES, entry};
 use crate::error::{Error, Kind, Result};
 use crate::source::Time;
 use crate::time;
 use crate::user_dirs::bound::{BY_PATH, DIRECTORY, list};
 use crate::user_dirs::{self, is_ours};
 
-/// Maximum bytes of an entry's first line.
+/// Maximum number of bytes of an entry's first line.
 const HEADER: usize = 4096;
 
 /// The open directory with one file's texts.
@@ -174,7 +174,7 @@ impl Bucket {
     /// Reads an entry; `None` if it was removed.
     pub(super) fn read(&self, name: &OsStr) -> Result<Option<Vec<u8>>> {
         let Some((file, stat)) = self.open_entry(name)? else { return Ok(None) };
-        let size = u64::try_from(stat.st_size).unwrap_or(0).min(MOST_BYTES);
+        let size = u64::try_from(stat.st_size).unwrap_or(0).min(MAX_BYTES);
         let mut bytes = vec![0; usize::try_from(size).unwrap_or(0)];
         let len = read_up_to(&file, &mut bytes)?;
         bytes.truncate(len);

@@ -223,7 +223,7 @@ fn a_save_that_failed_leaves_nothing() {
 #[test]
 fn the_last_texts_of_a_file_are_kept_within_the_limits() {
     let bench = Bench::new();
-    let texts: Vec<String> = (0..=MOST_TEXTS + 5).map(|n| n.to_string()).collect();
+    let texts: Vec<String> = (0..=MAX_TEXTS + 5).map(|n| n.to_string()).collect();
     texts.windows(2).for_each(|texts| bench.save("a.asdf", &texts[0], &texts[1]));
     let kept = bench.texts("a.asdf", texts.last().unwrap());
     let last: Vec<_> = texts[5..texts.len() - 1].iter().rev().cloned().collect();
@@ -234,11 +234,11 @@ fn the_last_texts_of_a_file_are_kept_within_the_limits() {
     large.windows(2).for_each(|texts| bench.save("a.asdf", &texts[0], &texts[1]));
     assert!(bench.texts("a.asdf", &large[3]) == [&large[2][..], &large[1]]);
     // A text beyond the limit is only noted, and the older ones stay.
-    let huge = "x".repeat(MOST_BYTES as usize);
+    let huge = "x".repeat(MAX_BYTES as usize);
     bench.save("a.asdf", &large[3], &huge);
     bench.save("a.asdf", &huge, "1");
     let changes = bench.changes("a.asdf", "1");
-    assert!(changes[0].is_own && changes[0].is_omitted && changes[0].old.len == MOST_BYTES);
+    assert!(changes[0].is_own && changes[0].is_omitted && changes[0].old.len == MAX_BYTES);
     let error = bench.history.text(&changes[0]).unwrap_err();
     assert!(error.kind() == Kind::NotFound && error.message().contains("larger than 16 MiB"), "{error}");
     assert!(bench.history.text(&changes[1]).unwrap() == large[3].as_bytes());

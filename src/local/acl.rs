@@ -32,7 +32,7 @@ const VERSION: u32 = 2;
 /// Attributes with an NFSv4 ACL. Only file systems without POSIX ACLs have them.
 const NFS4: [&str; 2] = ["system.nfs4_acl", "system.nfs4_acl_xdr"];
 /// Maximum length of an attribute's value in bytes.
-const LONGEST: usize = 64 << 10;
+const MAX_ATTRIBUTE: usize = 64 << 10;
 /// Mask that keeps only the owner's permissions.
 const OWNER_ONLY: u32 = 0o7700;
 
@@ -72,7 +72,7 @@ fn value(path: &Path, name: &str) -> std::result::Result<Vec<u8>, Errno> {
     match rustix::fs::getxattr(path, name, &mut short) {
         Ok(len) => Ok(short.get(..len).unwrap_or_default().to_vec()),
         Err(Errno::RANGE) => {
-            let mut long = vec![0; LONGEST];
+            let mut long = vec![0; MAX_ATTRIBUTE];
             let len = rustix::fs::getxattr(path, name, &mut long)?;
             long.truncate(len);
             Ok(long)

@@ -24,7 +24,7 @@ use crate::workers::while_waiting;
 
 pub(crate) use crate::local::path::Name;
 
-/// Longest name in a directory elsewhere, in bytes.
+/// Maximum length of a name in a directory elsewhere, in bytes.
 const NAME_MAX: usize = 255;
 
 /// The way to a file or directory: a local path, or a place elsewhere.

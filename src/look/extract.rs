@@ -29,7 +29,7 @@ use crate::vfs::{Attr, Ino, ReadHandle};
 const BATCH: usize = 1024;
 
 /// Maximum number of errors that are printed at the end; further errors are only counted.
-const MOST_ERRORS: usize = 1000;
+const MAX_ERRORS: usize = 1000;
 
 /// Number of times that a file is copied again because another program replaced its bytes meanwhile.
 const COPIES: usize = 5;
@@ -365,7 +365,7 @@ impl<'a> Run<'a> {
             return Err(Stop::Full(error));
         }
         self.failed += 1;
-        if self.errors.len() < MOST_ERRORS {
+        if self.errors.len() < MAX_ERRORS {
             self.errors.push(self.look.describe(&self.at, &error));
         }
         Ok(())

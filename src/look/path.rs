@@ -11,7 +11,7 @@ use crate::local::stat::FileKind;
 use crate::vfs::{Attr, Ino};
 
 /// Maximum number of links followed, as in the kernel.
-const MOST_LINKS: usize = 40;
+const MAX_LINKS: usize = 40;
 
 /// Maximum number of names in the error for an unknown path.
 const NAMED: usize = 8;
@@ -52,7 +52,7 @@ impl Look {
             })?;
             if attr.kind == FileKind::Link && (follow || ends_in_slash || !remaining.is_empty()) {
                 links += 1;
-                if links > MOST_LINKS {
+                if links > MAX_LINKS {
                     return Err(rustix::io::Errno::LOOP.into());
                 }
                 let text = PathBuf::from(self.vfs.read_link(attr.ino)?);

@@ -10,7 +10,7 @@ use rustix::fs::{Mode, OFlags};
 const ZONES: &str = "/usr/share/zoneinfo";
 
 /// Maximum size of a zone file; the largest has a few kilobytes.
-const MOST_BYTES: usize = 1 << 20;
+const MAX_BYTES: usize = 1 << 20;
 
 const DAY: i64 = 86_400;
 
@@ -71,8 +71,8 @@ impl Zone {
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let file = File::from(rustix::fs::open(path, flags, Mode::empty()).ok()?);
         let mut bytes = Vec::new();
-        file.take(MOST_BYTES as u64 + 1).read_to_end(&mut bytes).ok()?;
-        if bytes.len() > MOST_BYTES { None } else { Self::parse(&bytes) }
+        file.take(MAX_BYTES as u64 + 1).read_to_end(&mut bytes).ok()?;
+        if bytes.len() > MAX_BYTES { None } else { Self::parse(&bytes) }
     }
 
     /// Parses the 64-bit part of a zone file.

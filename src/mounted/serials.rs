@@ -6,7 +6,7 @@ use crate::error::{Error, Kind, Result};
 
 /// Highest serial number: two inode numbers may be derived from each serial number, so the numbers stop at
 /// half of the range.
-const MOST: u64 = u64::MAX / 2 - 2;
+const MAX_SERIAL: u64 = u64::MAX / 2 - 2;
 
 /// The counter of serials.
 #[derive(Debug)]
@@ -19,7 +19,7 @@ impl Serials {
     }
 
     pub(crate) fn next(&self) -> Result<u64> {
-        let next = |serial: u64| Some(serial + 1).filter(|next| *next <= MOST);
+        let next = |serial: u64| Some(serial + 1).filter(|next| *next <= MAX_SERIAL);
         self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next).map_err(|_| {
             Error::new(
                 Kind::System(libc::ENFILE),
@@ -35,7 +35,7 @@ mod tests {
 
     #[test]
     fn serials_end_instead_of_starting_again() {
-        let serials = Serials(AtomicU64::new(MOST - 1));
+        let serials = Serials(AtomicU64::new(MAX_SERIAL - 1));
         assert!(serials.next().is_ok());
         assert!(serials.next().is_err());
         assert!(serials.next().is_err());

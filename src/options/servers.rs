@@ -13,9 +13,9 @@ pub const REMOTE: [&str; 6] =
     ["anonymous", "ca-bundle", "endpoint", "region", "read-timeout", "remote-cache"];
 
 /// Maximum of `read-timeout=` in seconds.
-const LONGEST: u64 = 24 * 60 * 60;
+const MAX_READ_TIMEOUT: u64 = 24 * 60 * 60;
 /// Minimum of the size of `remote-cache=` in bytes.
-const LEAST_CACHE: u64 = 16 << 20;
+const MIN_CACHE: u64 = 16 << 20;
 
 const A_SIZE: &str = "DIR or DIR,SIZE with a size such as 10G, at least 16M";
 
@@ -42,8 +42,9 @@ pub(super) fn take(options: &mut RemoteOptions, name: &str, value: &[u8]) -> Res
         "read-timeout" => {
             let digits =
                 std::str::from_utf8(value).ok().filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()));
-            let seconds =
-                digits.and_then(|text| text.parse().ok()).filter(|seconds| (1..=LONGEST).contains(seconds));
+            let seconds = digits
+                .and_then(|text| text.parse().ok())
+                .filter(|seconds| (1..=MAX_READ_TIMEOUT).contains(seconds));
             let wanted = "a number of seconds from 1 to 86400";
             options.read_timeout = Duration::from_secs(seconds.ok_or_else(|| bad(name, value, wanted))?);
         }
@@ -65,7 +66,7 @@ pub(super) fn take(options: &mut RemoteOptions, name: &str, value: &[u8]) -> Res
 
 /// Sets the size of the cache on disk.
 pub(super) fn take_cache_size(options: &mut RemoteOptions, value: &[u8]) -> Result<()> {
-    let bytes = size(value).filter(|bytes| *bytes >= LEAST_CACHE);
+    let bytes = size(value).filter(|bytes| *bytes >= MIN_CACHE);
     options.cache_size = bytes.ok_or_else(|| bad("remote-cache", &[b"DIR,", value].concat(), A_SIZE))?;
     Ok(())
 }

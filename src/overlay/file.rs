@@ -18,11 +18,11 @@ use crate::format::refusal::Refusal;
 use crate::local::stat::{FileKind, Stat, Time};
 use crate::sync::{RankedMutex, locked};
 
-/// Maximum bytes of one user's scratch files in a mount, in addition to four times the size of the tree being
+/// Maximum number of bytes of one user's scratch files in a mount, in addition to four times the size of the tree being
 /// written. Those of all users together may take twice as many.
-pub(crate) const MOST_BYTES: u64 = 256 << 20;
+pub(crate) const MAX_BYTES: u64 = 256 << 20;
 /// Maximum number of scratch files and drafts of all users of a mount, if the limit of open files allows.
-pub(crate) const MOST_FILES: u64 = 1024;
+pub(crate) const MAX_FILES: u64 = 1024;
 /// Bytes copied at once.
 const PIECE: usize = 256 << 10;
 
@@ -111,7 +111,7 @@ impl Quota {
     /// True if a user alone has taken more than half of what he may take.
     pub(crate) fn is_short(&self) -> bool {
         let all = total(&locked(&self.taken));
-        all.bytes > MOST_BYTES / 2 || all.overlay_files > self.most_scratch_files / 4
+        all.bytes > MAX_BYTES / 2 || all.overlay_files > self.most_scratch_files / 4
     }
 }
 
@@ -446,7 +446,7 @@ mod tests {
 
     #[test]
     fn the_budget_is_given_back_to_the_last_byte() {
-        let quota = Arc::new(Quota::new(MOST_FILES));
+        let quota = Arc::new(Quota::new(MAX_FILES));
         let mut one = quota.one_more(DRAFT).unwrap();
         one.resize(100, 150).unwrap();
         let mut two = quota.one_more(DRAFT).unwrap();
@@ -457,7 +457,7 @@ mod tests {
         assert_eq!(two.resize(u64::MAX, u64::MAX).unwrap_err().errno(), libc::ENOSPC);
         drop((one, two));
         assert!(locked(&quota.taken).is_empty());
-        let all: Vec<_> = (0..MOST_FILES / 2).map(|_| quota.one_more(DRAFT).unwrap()).collect();
+        let all: Vec<_> = (0..MAX_FILES / 2).map(|_| quota.one_more(DRAFT).unwrap()).collect();
         assert!(quota.one_more(DRAFT).is_err());
         drop(all);
         quota.one_more(DRAFT).unwrap();

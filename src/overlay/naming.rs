@@ -8,14 +8,14 @@ use std::time::Instant;
 
 use crate::error::{Result, errno};
 use crate::overlay::draft::CommitOutcome;
-use crate::overlay::file::{Backing, Body, MOST_BYTES, OverlayFile, Payer, Whole};
+use crate::overlay::file::{Backing, Body, MAX_BYTES, OverlayFile, Payer, Whole};
 use crate::overlay::write_handle::{Caller, OpenFor, WriteHandle};
 use crate::overlay::{Overlay, OverlayState, is_reserved};
 use crate::sync::locked;
 use crate::view::TREE;
 
 /// Maximum length of a name in bytes.
-const LONGEST_NAME: usize = 255;
+const MAX_NAME: usize = 255;
 
 /// Owner and mode of a new file.
 #[derive(Clone, Copy, Debug)]
@@ -92,7 +92,7 @@ impl Overlay {
             }
             let mut body = Body::new(Backing::Link(text), state.base_version);
             body.set_payer(Payer { uid: maker.uid, is_beside: true });
-            body.take_room(&self.shared.quota, 0, MOST_BYTES)?;
+            body.take_room(&self.shared.quota, 0, MAX_BYTES)?;
             let overlay_file = self.overlay_file_with(body)?;
             own(&mut locked(&overlay_file.body), Maker { mode: 0o777, ..maker });
             self.put(&mut state, name, &overlay_file);
@@ -225,7 +225,7 @@ fn may_be_named(name: &OsStr) -> Result<()> {
     if is_reserved(name) {
         return Err(errno(libc::EROFS));
     }
-    if name.len() > LONGEST_NAME {
+    if name.len() > MAX_NAME {
         return Err(errno(libc::ENAMETOOLONG));
     }
     Ok(())

@@ -82,7 +82,7 @@ impl StateDir {
         let (opened, path) = (dir.get().0, dir.path().to_owned());
         rustix::fs::accessat(&*opened, ".", rustix::fs::Access::WRITE_OK, AtFlags::EACCESS)
             .map_err(|error| Error::from(error).of(&path))?;
-        let held = AtomicU64::new(bound::trim(opened.as_fd(), bound::MOST, None));
+        let held = AtomicU64::new(bound::trim(opened.as_fd(), bound::MAX_BYTES, None));
         let report = format!("{REPORT}{}-{}.txt", seconds(), std::process::id()).into();
         let (told, refused) = (AtomicBool::new(false), Mutex::default());
         Ok(Self { dir, path, told, refused, next: AtomicU64::new(1), held, report, news: Mutex::default() })
@@ -132,8 +132,8 @@ impl StateDir {
 
     /// Counts newly kept bytes, and trims the directory if they exceed the limit.
     fn grown(&self, by: u64, newest: &OsStr) {
-        if self.held.fetch_add(by, Ordering::Relaxed).saturating_add(by) > bound::MOST {
-            let held = bound::trim(self.dir().as_fd(), bound::MOST, Some(newest));
+        if self.held.fetch_add(by, Ordering::Relaxed).saturating_add(by) > bound::MAX_BYTES {
+            let held = bound::trim(self.dir().as_fd(), bound::MAX_BYTES, Some(newest));
             self.held.store(held, Ordering::Relaxed);
         }
     }

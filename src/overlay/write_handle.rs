@@ -26,7 +26,7 @@ use crate::overlay::{Overlay, OverlayState};
 use crate::sync::locked;
 
 /// Maximum size of a text in bytes; far beyond any tree.
-const LONGEST: u64 = 1 << 40;
+const MAX_TEXT: u64 = 1 << 40;
 
 /// The process that sent a request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -214,7 +214,7 @@ impl WriteHandle {
         let limit = self.overlay.limit();
         let mut body = locked(&self.overlay_file.body);
         let offset = if self.appends && !mapped { body.size } else { offset };
-        let end = offset.checked_add(data.len() as u64).filter(|end| *end <= LONGEST);
+        let end = offset.checked_add(data.len() as u64).filter(|end| *end <= MAX_TEXT);
         let size = body.size.max(end.ok_or_else(|| errno(libc::EFBIG))?);
         body.take_room(&self.overlay.shared.quota, size, limit)?;
         if let Backing::File(file) = &body.backing

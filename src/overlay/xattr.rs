@@ -9,8 +9,8 @@ use crate::overlay::Overlay;
 use crate::overlay::file::OverlayFile;
 use crate::sync::locked;
 
-/// Maximum bytes of all extended attributes of one file, names and values.
-const MOST_XATTRS: usize = 64 << 10;
+/// Maximum number of bytes of all extended attributes of one file, names and values.
+const MAX_XATTRS: usize = 64 << 10;
 
 /// Returns the value of an attribute.
 pub(crate) fn get(overlay_file: &OverlayFile, name: &OsStr) -> Option<Vec<u8>> {
@@ -48,7 +48,7 @@ impl Overlay {
         body.xattrs.remove(name);
         if let Some(value) = value {
             let taken: usize = body.xattrs.iter().map(|(name, value)| name.len() + value.len()).sum();
-            if taken.saturating_add(name.len()).saturating_add(value.len()) > MOST_XATTRS {
+            if taken.saturating_add(name.len()).saturating_add(value.len()) > MAX_XATTRS {
                 return Err(errno(libc::ENOSPC));
             }
             body.xattrs.insert(name.to_owned(), value.to_owned());

@@ -12,7 +12,7 @@ use crate::error::{Error, Kind, Result, errno};
 use crate::source::{Reach, Source, Surroundings};
 
 /// Maximum length of a key.
-const LONGEST_KEY: usize = 1024;
+const MAX_KEY: usize = 1024;
 
 /// The surroundings of an object.
 #[derive(Debug)]
@@ -110,7 +110,7 @@ fn target(tree: &Address, uri: &str) -> Result<(Address, bool)> {
             let path = path.ok_or_else(|| refused("its URI is not valid"))?;
             let path = if path.starts_with('/') { path } else { format!("/{folder}{path}") };
             let path = without_dots(&path).trim_start_matches('/').to_owned();
-            if path.is_empty() || path.len() > LONGEST_KEY {
+            if path.is_empty() || path.len() > MAX_KEY {
                 return Err(refused("its URI names no file"));
             }
             let is_below = path.starts_with(folder);

@@ -9,8 +9,8 @@ use super::stats::Counters;
 use crate::error::{Error, Kind, Result};
 
 /// Limits of the pause before the first and the later retries.
-const SHORTEST: Duration = Duration::from_millis(100);
-const LONGEST: Duration = Duration::from_secs(5);
+const MIN_PAUSE: Duration = Duration::from_millis(100);
+const MAX_PAUSE: Duration = Duration::from_secs(5);
 /// Time after which a cancelled request counts as a failure of the server.
 const NOTICED: Duration = Duration::from_secs(1);
 
@@ -96,7 +96,7 @@ pub(super) fn until<T>(
 
 /// Returns a random pause, which grows with the number of tries.
 fn jittered(tries: u32) -> Duration {
-    let most = SHORTEST.saturating_mul(1 << tries.min(10)).min(LONGEST);
+    let most = MIN_PAUSE.saturating_mul(1 << tries.min(10)).min(MAX_PAUSE);
     // Each RandomState has other keys.
     let random = std::hash::RandomState::new().build_hasher().finish();
     most.mul_f64(0.1 + 0.9 * (random % 1024) as f64 / 1024.0)
@@ -121,9 +121,9 @@ mod tests {
     fn pauses_grow_and_have_a_limit() {
         for tries in [0, 1, 5, 40, u32::MAX] {
             let pause = jittered(tries);
-            assert!(pause >= SHORTEST / 10 && pause <= LONGEST, "{pause:?}");
+            assert!(pause >= MIN_PAUSE / 10 && pause <= MAX_PAUSE, "{pause:?}");
         }
-        assert!(jittered(0) <= SHORTEST);
+        assert!(jittered(0) <= MIN_PAUSE);
     }
 
     #[test]

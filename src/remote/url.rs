@@ -9,7 +9,7 @@ use crate::error::{Error, Kind, Result};
 use crate::source::SCHEMES;
 
 /// Maximum length of an address in bytes.
-const LONGEST: usize = 8 << 10;
+const MAX_URL: usize = 8 << 10;
 
 /// Query parameters that carry a signature, in lower case. They do not identify an object.
 const SIGNATURES: [&str; 8] =
@@ -45,8 +45,8 @@ impl Url {
     /// # Errors
     /// [`Kind::Usage`] if the text is no such URL; the message does not repeat the text.
     pub fn parse(text: &str) -> Result<Self> {
-        if text.len() > LONGEST {
-            return Err(wrong(&format!("the URL is longer than {LONGEST} bytes")));
+        if text.len() > MAX_URL {
+            return Err(wrong(&format!("the URL is longer than {MAX_URL} bytes")));
         }
         if text.chars().any(char::is_control) {
             return Err(wrong("the URL has a control character"));

@@ -8,7 +8,7 @@ use crate::error::{Error, Kind};
 use crate::source::{Revision, Time};
 
 /// Maximum length of an ETag or a date; longer ones are ignored.
-const LONGEST: usize = 1024;
+const MAX_TAG: usize = 1024;
 /// Length of the record of a version.
 pub(super) const RECORD: usize = 4096;
 
@@ -66,7 +66,7 @@ pub(super) struct ObjectVersion {
 
 impl ObjectVersion {
     pub(super) fn of(headers: &HeaderMap, size: u64) -> Self {
-        let text = |name| text(headers, name).filter(|text| text.len() <= LONGEST);
+        let text = |name| text(headers, name).filter(|text| text.len() <= MAX_TAG);
         let etag = text("etag").filter(|etag| is_etag(etag)).map(str::to_owned);
         Self { etag, last_modified: text("last-modified").map(str::to_owned), size }
     }

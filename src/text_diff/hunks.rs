@@ -7,7 +7,7 @@ use super::{ChangedLines, lines};
 /// Lines of context around a change.
 const CONTEXT: usize = 3;
 /// Maximum changes of one hunk. Beyond it, the hunk shows all lines between its changes as replaced.
-const MOST_CHANGES: usize = 1 << 16;
+const MAX_CHANGES: usize = 1 << 16;
 
 /// A writer of hunks. It collects the changes of one hunk, because the hunk's header counts their lines.
 pub(super) struct Hunks<'a, W> {
@@ -24,7 +24,7 @@ impl<'a, W: Write> Hunks<'a, W> {
 
     /// Adds the next change.
     pub(super) fn add(&mut self, change: ChangedLines) -> io::Result<()> {
-        let full = self.changes.len() >= MOST_CHANGES;
+        let full = self.changes.len() >= MAX_CHANGES;
         if let Some(last) = self.changes.last_mut() {
             let between = change.old_line - (last.old_line + last.removed);
             if between > 2 * CONTEXT as u64 {

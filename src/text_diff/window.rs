@@ -2,7 +2,7 @@
 //!
 //! Each pair of ranges is first stripped of the lines that both begin or end with. Lines that occur once in both
 //! ranges are matched then ("patience diff"), and the ranges between them are compared in turn. Ranges without
-//! such lines are compared by Myers' algorithm up to [`MOST_EDITS`] edits.
+//! such lines are compared by Myers' algorithm up to [`MAX_EDITS`] edits.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -10,7 +10,7 @@ use std::ops::Range;
 use super::{ChangedLines, WINDOW, lines};
 
 /// Maximum edits that Myers' algorithm looks for in one pair of ranges.
-const MOST_EDITS: usize = 256;
+const MAX_EDITS: usize = 256;
 
 /// Lines that differ, as numbers within the window.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -205,10 +205,10 @@ fn longest_rising(pairs: &[(usize, usize)]) -> Vec<(usize, usize)> {
     rising
 }
 
-/// Returns the shortest list of edits by Myers' greedy algorithm; `None` if it has more than [`MOST_EDITS`]
+/// Returns the shortest list of edits by Myers' greedy algorithm; `None` if it has more than [`MAX_EDITS`]
 /// lines, or if `work`, the number of comparisons left, is used up.
 fn myers(a: &[u32], b: &[u32], work: &mut u64) -> Option<Vec<Edit>> {
-    let most = MOST_EDITS.min(a.len() + b.len());
+    let most = MAX_EDITS.min(a.len() + b.len());
     // The farthest line of `a` on each diagonal (line of `a` minus line of `b`), for each count of edits.
     // Diagonal k has the index k + middle.
     let middle = most + 1;

@@ -1,6 +1,6 @@
 //! Limits of the state directory in size and time.
 //!
-//! Files are removed after [`LONGEST`]. While all of them together exceed [`MOST`] bytes, the oldest one is
+//! Files are removed after [`MAX_AGE`]. While all of them together exceed [`MAX_BYTES`] bytes, the oldest one is
 //! removed. Two kinds are never removed: the files of a running daemon, and journals, which half-saved files
 //! need.
 
@@ -33,10 +33,10 @@ pub const FILES: &str = ".files";
 /// The flags with which a directory is opened.
 pub const DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 
-/// Maximum bytes of all kept files: 256 MiB, less the growth of the history between two trims.
-pub const MOST: u64 = (256 << 20) - history_size::SLACK;
+/// Maximum number of bytes of all kept files: 256 MiB, less the growth of the history between two trims.
+pub const MAX_BYTES: u64 = (256 << 20) - history_size::SLACK;
 /// Maximum time that a file is kept.
-const LONGEST: Duration = Duration::from_secs(90 * 24 * 60 * 60);
+const MAX_AGE: Duration = Duration::from_secs(90 * 24 * 60 * 60);
 
 /// A kept file or directory.
 #[derive(Debug)]
@@ -65,7 +65,7 @@ pub fn trim(dir: BorrowedFd<'_>, most: u64, newest: Option<&OsStr>) -> u64 {
     let mut held = history.unwrap_or(0) + entries.iter().map(|entry| entry.size).sum::<u64>();
     let mut kept = 0;
     for entry in entries {
-        let old = entry.changed.saturating_add(LONGEST.as_secs()) < now;
+        let old = entry.changed.saturating_add(MAX_AGE.as_secs()) < now;
         if (held > most || old) && newest != Some(&*entry.name) && remove(dir, &entry.name) {
             tracing::info!("{} is removed from the state directory", entry.name.display());
             held = held.saturating_sub(entry.size);
@@ -292,12 +292,12 @@ pub(crate) mod tests {
             names.sort();
             names.into_iter().map(|name| name.into_string().unwrap()).collect::<Vec<_>>()
         };
-        trim(dir.as_fd(), MOST, None);
+        trim(dir.as_fd(), MAX_BYTES, None);
         let of_b = ["d-b.asdf-1-1-1.unfinished.yaml", "d-b.asdf-1-1-2.rejected.yaml", "d-b.asdf-1-1-3.files"];
         let others = ["0123.asdf-mount-journal", "anything else"];
         assert_eq!(remaining(), [&others[..], &of_b].concat());
         // The size of the directory itself depends on the file system.
-        let all = trim(dir.as_fd(), MOST, None);
+        let all = trim(dir.as_fd(), MAX_BYTES, None);
         trim(dir.as_fd(), all - 1, None);
         assert_eq!(remaining(), [&others[..], &of_b[1..]].concat());
         trim(dir.as_fd(), 0, Some(OsStr::new(of_b[1])));

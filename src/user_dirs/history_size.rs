@@ -11,16 +11,16 @@ use rustix::fs::{AtFlags, Mode, OFlags};
 
 use crate::user_dirs;
 
-/// Maximum bytes written until the texts are counted again.
+/// Maximum number of bytes written until the texts are counted again.
 pub const SLACK: u64 = 16 << 20;
 /// Maximum time until the texts are counted again, in seconds.
-const LONGEST: u64 = 24 * 60 * 60;
+const MAX_AGE: u64 = 24 * 60 * 60;
 const NOTE: &str = ".size";
 
 /// Returns the size in bytes of all replaced texts, from the note; `None` if the texts must be counted.
 pub fn known(dir: BorrowedFd<'_>, now: u64) -> Option<u64> {
     let (bytes, _, counted) = read(dir)?;
-    (counted <= now && now < counted.saturating_add(LONGEST)).then_some(bytes)
+    (counted <= now && now < counted.saturating_add(MAX_AGE)).then_some(bytes)
 }
 
 /// Writes the note: the size in bytes of all replaced texts, which were counted at `now`.
@@ -74,7 +74,7 @@ mod tests {
         assert!(known(dir, 5).is_none() && add(dir, 1, |noted| noted.unwrap_or(0)));
         found(dir, 100, 5);
         assert!(!add(dir, 10, |noted| noted.unwrap_or(0) - 70));
-        assert_eq!((known(dir, 6), known(dir, 5 + LONGEST), known(dir, 4)), (Some(80), None, None));
+        assert_eq!((known(dir, 6), known(dir, 5 + MAX_AGE), known(dir, 4)), (Some(80), None, None));
         assert!(add(dir, SLACK, |_| 0));
         std::fs::write(folder.path().join(NOTE), "7 x").unwrap();
         assert_eq!(known(dir, 6), None);

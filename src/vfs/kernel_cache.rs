@@ -27,7 +27,7 @@ const WAITING: u64 = 8 << 20;
 const SPARES: usize = 8;
 
 /// Smallest range that is stored, in bytes.
-const LEAST: usize = 64 << 10;
+const MIN_RANGE: usize = 64 << 10;
 
 /// Maximum number of opened nodes that are recorded.
 const OPENED: usize = 1 << 14;
@@ -151,7 +151,7 @@ impl KernelCache {
         is_still_valid: impl FnOnce() -> bool + Send + 'static,
     ) {
         let Pages { offset, range } = pages;
-        if range.len() < LEAST || self.0.waiting.load(Ordering::Relaxed) > WAITING {
+        if range.len() < MIN_RANGE || self.0.waiting.load(Ordering::Relaxed) > WAITING {
             return;
         }
         let size = given.weight();

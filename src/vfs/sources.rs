@@ -24,7 +24,7 @@ use crate::mounted::open_files::OpenFiles;
 use crate::mounted::serials::Serials;
 use crate::named::Named;
 use crate::overlay::SharedByOverlays;
-use crate::overlay::file::{MOST_FILES, Quota};
+use crate::overlay::file::{MAX_FILES, Quota};
 use crate::overlay::state_dir::{StateDir, leftovers, stem_of};
 use crate::vfs::entry::{Class, Entry};
 use crate::vfs::kernel_cache::KernelCache;
@@ -362,7 +362,7 @@ fn kept_open() -> NonZeroUsize {
 /// Returns the maximum number of scratch files. Each has an open descriptor, and may
 /// need one for a directory.
 fn most_scratch_files() -> u64 {
-    MOST_FILES.min(open_files() / 4)
+    MAX_FILES.min(open_files() / 4)
 }
 
 /// Returns the limit of open files of this process.

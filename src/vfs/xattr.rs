@@ -37,7 +37,7 @@ const REMOUNTS: &str = "user.asdf-mount.remounts";
 /// The sources that are gone, an attribute of the mount's root. It exists only while one is gone.
 pub const GONE: &str = "user.asdf-mount.gone";
 /// Maximum length of [`UNKEPT`] in bytes.
-const LONGEST_UNKEPT: usize = 60 << 10;
+const MAX_UNKEPT: usize = 60 << 10;
 
 /// The value of an attribute.
 pub enum Xattr {
@@ -127,12 +127,12 @@ impl Vfs {
         }
         if name == UNKEPT && ino == Ino::ROOT {
             let mut lines = self.unkept().join("\n").into_bytes();
-            lines.truncate(LONGEST_UNKEPT);
+            lines.truncate(MAX_UNKEPT);
             return Ok(if lines.is_empty() { Xattr::Absent } else { Xattr::Ready(lines) });
         }
         if name == GONE && ino == Ino::ROOT {
             let mut lines = self.gone().into_bytes();
-            lines.truncate(LONGEST_UNKEPT);
+            lines.truncate(MAX_UNKEPT);
             return Ok(if lines.is_empty() { Xattr::Absent } else { Xattr::Ready(lines) });
         }
         if name.as_bytes().ends_with(VERIFIED.as_bytes())

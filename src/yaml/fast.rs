@@ -25,8 +25,8 @@ mod states;
 
 /// The default prefixes of the tag handles `!` and `!!`.
 const DEFAULT_TAGS: [(&str, &str); 2] = [("!", "!"), ("!!", "tag:yaml.org,2002:")];
-/// Maximal number of different tags in a text.
-const MOST_TAGS: usize = 1000;
+/// Maximum number of different tags in a text.
+const MAX_TAGS: usize = 1000;
 
 /// The error for a text that must be read with libyaml.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -167,7 +167,7 @@ impl<'t> FastParser<'t> {
         if let Some(known) = self.known.get(&(handle, suffix)) {
             return Ok(*known);
         }
-        if self.tags.len() >= MOST_TAGS {
+        if self.tags.len() >= MAX_TAGS {
             return Err(NeedsLibyaml);
         }
         let tag = match handle {

@@ -6,7 +6,7 @@ use super::event::Mark;
 use crate::content::Content;
 use crate::error::{Error, Result};
 
-/// Maximal number of `%TAG` lines: libyaml's time is quadratic in this number.
+/// Maximum number of `%TAG` lines: libyaml's time is quadratic in this number.
 const MAX_TAG_LINES: usize = 1000;
 
 /// The byte order mark, which libyaml skips and doesn't count in offsets.

@@ -24,7 +24,7 @@ use super::input::{Input, Text};
 use crate::content::Content;
 use crate::error::{Error, Result};
 
-/// Maximal nesting of collections: libyaml's time is quadratic in the depth.
+/// Maximum nesting of collections: libyaml's time is quadratic in the depth.
 pub const MAX_DEPTH: usize = 1000;
 
 /// Parser, current event and input. They point at each other, so they share one allocation that never moves.

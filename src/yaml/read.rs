@@ -8,9 +8,9 @@ use super::parser::Events;
 use crate::content::{Content, read_exact_at};
 use crate::error::Error;
 
-/// Maximal total length of the texts that are held in memory at a time, in bytes. Other texts are read piece by
+/// Maximum total length of the texts that are held in memory at a time, in bytes. Other texts are read piece by
 /// piece with libyaml.
-const MOST_HELD: u64 = 128 << 20;
+const MAX_HELD: u64 = 128 << 20;
 
 /// Total length of the texts that are held now.
 static HELD: AtomicU64 = AtomicU64::new(0);
@@ -117,7 +117,7 @@ impl Drop for HeldText {
 
 /// Returns the whole text if there is room for it, and it can be read.
 fn held(text: &dyn Content) -> Option<HeldText> {
-    let more = |held: u64| held.checked_add(text.len()).filter(|held| *held <= MOST_HELD);
+    let more = |held: u64| held.checked_add(text.len()).filter(|held| *held <= MAX_HELD);
     HELD.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).ok()?;
     // Dropping the `HeldText` subtracts the length from `HELD`, even if the text can't be read.
     let mut held = HeldText(vec![0; text.len() as usize]);
@@ -180,8 +180,8 @@ mod tests {
 
     #[test]
     fn texts_that_are_held_together_are_not_too_long() {
-        assert!(held(&Spaces(MOST_HELD + 1)).is_none() && held(&Spaces(u64::MAX)).is_none());
-        let most = held(&Spaces(MOST_HELD - (1 << 20)));
+        assert!(held(&Spaces(MAX_HELD + 1)).is_none() && held(&Spaces(u64::MAX)).is_none());
+        let most = held(&Spaces(MAX_HELD - (1 << 20)));
         assert!(most.is_some() && held(&Spaces(2 << 20)).is_none());
         drop(most);
         assert!(held(&Spaces(2 << 20)).is_some());

@@ -16,8 +16,8 @@ pub use time::iso_timestamp;
 /// The prefix of the tags of YAML's own types.
 pub const TAG_PREFIX: &str = "tag:yaml.org,2002:";
 
-/// Maximal number of decimal digits that Python converts to an integer.
-const MOST_DIGITS: usize = 4300;
+/// Maximum number of decimal digits that Python converts to an integer.
+const MAX_DIGITS: usize = 4300;
 
 /// The types of scalars in YAML 1.1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

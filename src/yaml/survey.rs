@@ -36,8 +36,8 @@ pub use rectangle::{Rectangle, SequenceShape};
 pub use sample::{Changes, TextSample};
 pub use value::{NodeContent, TreeNode};
 
-/// Maximal number of findings that are kept. There may be as many findings as nodes.
-pub const MOST_FINDINGS: usize = 1000;
+/// Maximum number of findings that are kept. There may be as many findings as nodes.
+pub const MAX_FINDINGS: usize = 1000;
 
 /// A selection of nodes.
 #[derive(Clone, Copy)]
@@ -114,7 +114,7 @@ pub struct Survey {
     pub merges: Vec<Merge>,
     /// Mappings that have all keys of [`Wanted::telling`] but no selected tag.
     pub untagged: Vec<(Option<PathId>, Mark)>,
-    /// Problems in the order of the text, at most [`MOST_FINDINGS`].
+    /// Problems in the order of the text, at most [`MAX_FINDINGS`].
     pub findings: Vec<Finding>,
     /// A sample of the nodes, with which a later text can be compared.
     pub sample: TextSample,

@@ -33,7 +33,7 @@ use crate::user_dirs::{self, cached_files};
 const SUFFIX: &str = ".seek";
 
 /// Maximum size of all tables together, in bytes.
-const MOST: u64 = 1 << 30;
+const MAX_BYTES: u64 = 1 << 30;
 /// Divisor of a second limit: a tenth of the free space, where the space of the tables counts as free.
 const PART: u64 = 10;
 
@@ -55,7 +55,7 @@ impl Directory {
     /// Opens `path`, creating it if missing.
     pub(super) fn open(path: &Path) -> Result<Self> {
         let dir = user_dirs::CACHE.open(path)?;
-        Ok(Self { dir, most: MOST, open: Mutex::new(LruCache::new(OPEN)) })
+        Ok(Self { dir, most: MAX_BYTES, open: Mutex::new(LruCache::new(OPEN)) })
     }
 
     /// Sets the limit in bytes.

@@ -4,7 +4,7 @@
 use super::bits::{Bits, load};
 use super::fault::Fault;
 use super::header::{Header, SymbolCodes};
-use super::huffman::LONGEST;
+use super::huffman::MAX_LENGTH;
 
 /// Symbols that share a selector.
 const GROUP: usize = 50;
@@ -85,7 +85,7 @@ pub(super) fn read(
                 let Some((symbol, length)) = code.symbol(next) else {
                     // No code begins here. Only as many bits as the longest code has can show this, so these
                     // bits must exist.
-                    at += u64::from(LONGEST);
+                    at += u64::from(MAX_LENGTH);
                     reason = Some("no code begins with these bits");
                     break 'group;
                 };

@@ -2,7 +2,7 @@
 
 use super::bits::Bits;
 use super::fault::Fault;
-use super::huffman::{Code, LONGEST, SYMBOLS};
+use super::huffman::{Code, MAX_LENGTH, SYMBOLS};
 use super::magic::Magic;
 use super::mtf::MoveToFront;
 
@@ -14,7 +14,7 @@ const SELECTORS: usize = 18_002;
 
 /// Maximum number of steps by 1 in which the code lengths of one code are stored: twelve times the most that
 /// an encoder needs. The format has no limit, so a header could be as long as the file.
-const STEPS: u32 = 12 * SYMBOLS as u32 * LONGEST;
+const STEPS: u32 = 12 * SYMBOLS as u32 * MAX_LENGTH;
 
 /// Number by which libbz2 lets the origin exceed the block size while it reads the header.
 const ORIGIN_SLACK: usize = 10;
@@ -131,7 +131,7 @@ fn read_code(bits: &mut Bits<'_>, symbols: usize, code: &mut Code) -> Result<(),
     let mut steps = 0;
     for of_symbol in &mut lengths[..symbols] {
         loop {
-            if !(1..=LONGEST).contains(&length) {
+            if !(1..=MAX_LENGTH).contains(&length) {
                 return Err(Fault::Broken { bit: bits.bit(), reason: "a code does not have 1 to 20 bits" });
             }
             if bits.take(1)? == 0 {

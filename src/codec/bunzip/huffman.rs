@@ -5,7 +5,7 @@
 //! length has too many codes, the first ones count.
 
 /// Number of bits in the longest code.
-pub(super) const LONGEST: u32 = 20;
+pub(super) const MAX_LENGTH: u32 = 20;
 
 /// Number of symbols in the largest alphabet: two for runs, 255 list indices, and the end of the block.
 pub(super) const SYMBOLS: usize = 258;
@@ -22,10 +22,10 @@ pub(super) struct Code {
     /// For the next [`SHORT`] bits: symbol and length of the code they begin with, or 0 if the code is
     /// longer.
     short: [u16; 1 << SHORT],
-    /// For each length: the first value of [`LONGEST`] bits after all codes up to that length.
-    limit: [u32; LONGEST as usize + 1],
+    /// For each length: the first value of [`MAX_LENGTH`] bits after all codes up to that length.
+    limit: [u32; MAX_LENGTH as usize + 1],
     /// For each length: the difference between a code and its index in `symbols`.
-    base: [i32; LONGEST as usize + 1],
+    base: [i32; MAX_LENGTH as usize + 1],
     /// The symbols in the order of their codes.
     symbols: [u16; SYMBOLS],
 }
@@ -34,16 +34,16 @@ impl Code {
     /// A code without symbols.
     pub(super) const EMPTY: Self = Self {
         short: [0; 1 << SHORT],
-        limit: [0; LONGEST as usize + 1],
-        base: [0; LONGEST as usize + 1],
+        limit: [0; MAX_LENGTH as usize + 1],
+        base: [0; MAX_LENGTH as usize + 1],
         symbols: [0; SYMBOLS],
     };
 
-    /// Sets the code in which symbol `i` has `lengths[i]` bits, 1 to [`LONGEST`].
+    /// Sets the code in which symbol `i` has `lengths[i]` bits, 1 to [`MAX_LENGTH`].
     pub(super) fn set(&mut self, lengths: &[u8]) {
         self.short.fill(0);
         let (mut code, mut index) = (0u32, 0usize);
-        for length in 1..=LONGEST {
+        for length in 1..=MAX_LENGTH {
             let first = index;
             self.base[length as usize] = index as i32 - code as i32;
             let of_length = lengths.iter().enumerate().filter(|&(_, &len)| u32::from(len) == length);
@@ -60,7 +60,7 @@ impl Code {
                 }
             }
             code += (index - first) as u32;
-            self.limit[length as usize] = code.min(1 << length) << (LONGEST - length);
+            self.limit[length as usize] = code.min(1 << length) << (MAX_LENGTH - length);
             code <<= 1;
         }
     }
@@ -76,9 +76,9 @@ impl Code {
     }
 
     fn long(&self, bits: u64) -> Option<(u16, u32)> {
-        let value = (bits >> (64 - LONGEST)) as u32;
-        let length = (SHORT + 1..=LONGEST).find(|&length| value < self.limit[length as usize])?;
-        let index = self.base[length as usize] + (value >> (LONGEST - length)) as i32;
+        let value = (bits >> (64 - MAX_LENGTH)) as u32;
+        let length = (SHORT + 1..=MAX_LENGTH).find(|&length| value < self.limit[length as usize])?;
+        let index = self.base[length as usize] + (value >> (MAX_LENGTH - length)) as i32;
         Some((*self.symbols.get(usize::try_from(index).ok()?)?, length))
     }
 }
@@ -93,7 +93,7 @@ mod tests {
         let mut in_order: Vec<u16> = (0..lengths.len() as u16).collect();
         in_order.sort_by_key(|&symbol| lengths[usize::from(symbol)]);
         let (mut code, mut index) = (0u64, 0u64);
-        for length in 1..=LONGEST {
+        for length in 1..=MAX_LENGTH {
             let count = lengths.iter().filter(|&&len| u32::from(len) == length).count() as u64;
             let value = bits >> (64 - length);
             if value < code + count {

@@ -12,8 +12,8 @@ const EQUAL: usize = 4;
 /// Number of bytes that are tested at once for the start of a run.
 const STRETCH: usize = 64;
 
-/// The largest value of a count byte.
-const MOST: usize = u8::MAX as usize;
+/// Maximum value of a count byte.
+const MAX_COUNT: usize = u8::MAX as usize;
 
 /// The positions of the count bytes in a text.
 #[derive(Debug, Default)]
@@ -73,7 +73,7 @@ impl Runs {
         while let Some(stretch) = cursor.next(text, self, usize::MAX) {
             match stretch {
                 Stretch::Literal(bytes) => crc.update(bytes),
-                Stretch::Repeated(byte, count) => crc.update(&[byte; MOST][..count]),
+                Stretch::Repeated(byte, count) => crc.update(&[byte; MAX_COUNT][..count]),
             }
         }
         crc.value()

@@ -21,7 +21,7 @@ pub(super) const LEGACY: u32 = 0x184C_2102;
 pub(super) const SKIPPABLE: std::ops::RangeInclusive<u32> = 0x184D_2A50..=0x184D_2A5F;
 
 /// Maximum size of a frame header in bytes.
-const LONGEST: usize = 19;
+const MAX_HEADER: usize = 19;
 
 /// The properties of a frame's blocks; they are the state of a part start between two blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -101,7 +101,7 @@ impl FrameStart {
 
 impl Header {
     fn read(input: &mut Input) -> Result<Self> {
-        let available = input.at_least(LONGEST)?;
+        let available = input.at_least(MAX_HEADER)?;
         let &[_, _, _, _, flags, descriptor, ..] = available else { return Err(input.cut_off()) };
         let has = |bit: u8| flags >> bit & 1 == 1;
         let (sized, keyed) = (has(3), has(0));

@@ -20,7 +20,7 @@ use crate::error::Result;
 const HEADER_READ: usize = 4 << 10;
 
 /// Maximum number of stored bytes in a part of several frames, which may all be empty.
-const MOST_STORED: u64 = 1 << 20;
+const MAX_STORED: u64 = 1 << 20;
 
 /// Usual number of decoded bytes in a part.
 const PART: u64 = 1 << 20;
@@ -141,7 +141,7 @@ impl HeaderScan<'_> {
         loop {
             let here = PartStart { stored: self.input.position(), state: 0 };
             let is_first = here.stored == self.from.stored;
-            if !is_first && (self.most >= self.least || here.stored - self.from.stored > MOST_STORED) {
+            if !is_first && (self.most >= self.least || here.stored - self.from.stored > MAX_STORED) {
                 return Ok(self.to(here));
             }
             let before = (self.most, self.len);

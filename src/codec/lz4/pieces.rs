@@ -27,10 +27,10 @@ const HEADER: u64 = 8;
 const HEADER_READ: usize = 4 << 10;
 
 /// Bounds for the decoded length of joined pieces.
-const LEAST: u64 = 64 << 10;
-const MOST: u64 = 1 << 20;
+const MIN_PIECE: u64 = 64 << 10;
+const MAX_PIECE: u64 = 1 << 20;
 
-/// Maximum number of chunks of a stream, while they are shorter than [`MOST`].
+/// Maximum number of chunks of a stream, while they are shorter than [`MAX_PIECE`].
 const CHUNKS: u64 = 1 << 16;
 
 /// Maximum number of buffers for compressed pieces that are kept for reuse.
@@ -102,7 +102,7 @@ impl Lz4Pieces {
             at: 0,
             ahead: 0,
         };
-        let least = (data_size / CHUNKS).clamp(LEAST, MOST);
+        let least = (data_size / CHUNKS).clamp(MIN_PIECE, MAX_PIECE);
         Self { stored, least, table: Mutex::new(table), spare: Mutex::default() }
     }
 
@@ -139,7 +139,7 @@ impl Lz4Pieces {
             table.headers.skip(here.stored - table.at);
             table.at = here.stored;
             match header(&mut table.headers) {
-                Ok(Some(piece)) if here.offset > start.offset && piece.size > MOST => break,
+                Ok(Some(piece)) if here.offset > start.offset && piece.size > MAX_PIECE => break,
                 Ok(Some(piece)) => {
                     let stored = here.stored.saturating_add(HEADER).saturating_add(piece.stored);
                     here = PieceStart { offset: here.offset.saturating_add(piece.size), stored };

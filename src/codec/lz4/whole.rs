@@ -19,10 +19,10 @@ const LITERALS: usize = 2 * STEP;
 const MORE: usize = 15;
 
 /// Length of the shortest match.
-const SHORTEST: usize = 4;
+const MIN_MATCH: usize = 4;
 
 /// Length of the longest match that the token encodes alone.
-const MATCH: usize = MORE - 1 + SHORTEST;
+const MATCH: usize = MORE - 1 + MIN_MATCH;
 
 /// Maximum size of a short sequence after its token: a length byte, literals, an offset; and the next token.
 const WINDOW: usize = 1 + LITERALS + 2 + 1;
@@ -55,7 +55,7 @@ pub(in crate::codec) fn decode(block: &[u8], out: &mut [u8], start: usize) -> Op
         let (&offset, after) = rest.split_first_chunk()?;
         rest = after;
         let offset = usize::from(u16::from_le_bytes(offset));
-        let count = length(token & MORE, &mut rest)? + SHORTEST;
+        let count = length(token & MORE, &mut rest)? + MIN_MATCH;
         if offset == 0 || offset > done || count > out.len() - done {
             return None;
         }
@@ -86,7 +86,7 @@ fn short_ones(token: &mut usize, rest: &mut &[u8], out: &mut [u8], done: &mut us
             copy::<LITERALS>(&window[1..], room);
         }
         let offset = usize::from(u16::from_le_bytes([window[end], window[end + 1]]));
-        let count = (*token & MORE) + SHORTEST;
+        let count = (*token & MORE) + MIN_MATCH;
         let here = *done + literals;
         // If the match is not longer than its offset, its source exists before it begins. Further bytes of a
         // copy may be wrong.

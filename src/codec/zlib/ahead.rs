@@ -30,7 +30,7 @@ const CAP: u64 = 3;
 const PIECE_WEIGHT: u64 = 6;
 
 /// Maximum number of compressed bits in a [`Piece`], for streams that hardly compress.
-const MOST_BITS: u64 = 8 << 22;
+const MAX_BITS: u64 = 8 << 22;
 
 /// Memory of a decoder in bytes.
 pub(super) const INFLATE: u64 = 128 << 10;
@@ -138,7 +138,7 @@ fn from(zlib: &Arc<ZlibTable>, position: Position, here: Position) -> Option<Que
 fn bits(zlib: &ZlibTable, here: Position) -> u64 {
     let ratio = here.bit as f64 / here.offset.max(1) as f64;
     let bits = (zlib.scale.segment as f64 * ratio) as u64;
-    bits.clamp(zlib.scale.least_bits, MOST_BITS.max(zlib.scale.least_bits))
+    bits.clamp(zlib.scale.least_bits, MAX_BITS.max(zlib.scale.least_bits))
 }
 
 fn span(zlib: &Arc<ZlibTable>, start: PackedCheckpoint, end: PackedCheckpoint) -> Option<QueuedSegment> {

@@ -21,7 +21,7 @@ const HEADER_READ: usize = 4 << 10;
 const PART: u64 = 1 << 20;
 
 /// Maximum number of stored bytes in a part of several frames, which may all be empty.
-const MOST_STORED: u64 = 1 << 20;
+const MAX_STORED: u64 = 1 << 20;
 
 /// Usual maximum number of parts of a stream.
 const PARTS: u64 = 1 << 16;
@@ -120,7 +120,7 @@ fn end_of_frame(stored: &Arc<dyn Content>, start: u64) -> Result<u64> {
     }
 }
 
-/// Reads the header of a block: its stored size, its maximal decoded size, and true for the last block.
+/// Reads the header of a block: its stored size, its maximum decoded size, and true for the last block.
 fn block(input: &mut Input) -> Result<(u64, u64, bool)> {
     let Some(bytes) = input.at_least(3)?.first_chunk::<3>() else {
         return Err(input.cut_off());
@@ -207,7 +207,7 @@ impl Parts for Frames {
             let is_first = stored == from.stored;
             let (most, len) = (scan.most, scan.len);
             let here = NextPart::To { next: PartStart { stored, state: 0 }, most, len };
-            if !is_first && (most >= least || stored - from.stored > MOST_STORED) {
+            if !is_first && (most >= least || stored - from.stored > MAX_STORED) {
                 return Ok(here);
             }
             let magic = u32::from_le_bytes(scan.input.magic()?);

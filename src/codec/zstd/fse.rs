@@ -3,7 +3,7 @@
 use super::bits::Forwards;
 
 /// Minimum accuracy of a table, in bits.
-const LEAST_LOG: u32 = 5;
+const MIN_LOG: u32 = 5;
 
 /// Maximum number of states: literal and match lengths have an accuracy of at most 9 bits.
 const STATES: usize = 1 << 9;
@@ -65,7 +65,7 @@ impl Counts {
     /// Reads the description at the start of `bytes`; `None` if it is broken.
     pub(super) fn read(bytes: &[u8], kind: CodeKind) -> Option<Self> {
         let mut bits = Forwards::new(bytes);
-        let log = bits.take(4)? + LEAST_LOG;
+        let log = bits.take(4)? + MIN_LOG;
         if log > kind.most_log() {
             return None;
         }

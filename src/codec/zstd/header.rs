@@ -16,7 +16,7 @@ pub(super) const MAGIC: u32 = 0xFD2F_B528;
 pub(in crate::codec) const SKIPPABLE: std::ops::RangeInclusive<u32> = 0x184D_2A50..=0x184D_2A5F;
 
 /// Maximum size of a frame header in bytes.
-const LONGEST: usize = 18;
+const MAX_HEADER: usize = 18;
 
 /// Maximum decoded size of a block.
 pub(super) const BLOCK: u64 = 128 << 10;
@@ -40,7 +40,7 @@ impl Header {
     }
 
     pub(super) fn read(input: &mut Input) -> Result<Self> {
-        let available = input.at_least(LONGEST)?;
+        let available = input.at_least(MAX_HEADER)?;
         let Some(descriptor) = available.get(4).copied() else { return Err(input.cut_off()) };
         let single = descriptor >> 5 & 1 == 1;
         let dictionary = [0, 1, 2, 4][usize::from(descriptor & 3)];

@@ -15,7 +15,7 @@ const ALL_WINDOWS: u64 = 128 << 20;
 const TAIL: u64 = 1 << 20;
 
 /// Frames with a larger window get no checkpoints.
-const MOST_WINDOW: u64 = 8 << 20;
+const MAX_WINDOW: u64 = 8 << 20;
 
 /// The granularity at which a stream is cut.
 #[derive(Clone, Copy, Debug)]
@@ -44,7 +44,7 @@ impl Scale {
 
     /// True if checkpoints pay off in a frame.
     pub(super) fn is_for(self, frame: Header) -> bool {
-        self.data_size > self.least && frame.window <= MOST_WINDOW.min(self.data_size / 4)
+        self.data_size > self.least && frame.window <= MAX_WINDOW.min(self.data_size / 4)
     }
 
     /// Returns the output bytes between checkpoints in a frame.

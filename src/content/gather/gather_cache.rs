@@ -10,7 +10,7 @@ const FIRST: u64 = 128 << 10;
 const GROWTH: u64 = 16;
 /// Limit of the gathered parts of all arrays together, in bytes. The end that is kept of an array's previous
 /// part (`OLD`) is not counted.
-pub(super) const MOST: u64 = 256 << 20;
+pub(super) const MAX_BYTES: u64 = 256 << 20;
 /// Bytes kept of the previous part: the requests of one reader may arrive out of order.
 const OLD: usize = 2 << 20;
 
@@ -91,7 +91,7 @@ impl GatherCache {
         let wanted = if goes_on { state.size.saturating_mul(GROWTH) } else { FIRST.max(out.len() as u64) };
         // The part is dropped before the next one is allocated.
         state.keep_end();
-        state.size = wanted.min(self.make_room(wanted.min(MOST)));
+        state.size = wanted.min(self.make_room(wanted.min(MAX_BYTES)));
         // Other readers wait for the lock.
         let _awaited = Awaited::begin();
         match gather(state.size) {
@@ -115,17 +115,17 @@ impl GatherCache {
             match holder.0.try_lock() {
                 Ok(mut state) => {
                     held += state.part.data.len() as u64;
-                    if held + wanted > MOST {
+                    if held + wanted > MAX_BYTES {
                         held -= state.part.data.len() as u64;
                         (state.part, state.old, state.size) =
                             (GatheredPart::default(), GatheredPart::default(), 0);
                     }
                 }
                 // The array is being gathered. Its part may take half of the limit.
-                Err(_) => held += MOST / 2,
+                Err(_) => held += MAX_BYTES / 2,
             }
         }
         holders.push(Arc::downgrade(self));
-        wanted.min(MOST.saturating_sub(held)).max(FIRST)
+        wanted.min(MAX_BYTES.saturating_sub(held)).max(FIRST)
     }
 }

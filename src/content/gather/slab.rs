@@ -11,9 +11,9 @@ use crate::error::Result;
 /// Size of a line of a tile, and of a tile, in bytes.
 const LINE: u64 = 8 << 10;
 const TILE: u64 = 512 << 10;
-/// Maximal number of lines in a tile if they lie far apart. With more lines, a tile would need too many units
+/// Maximum number of lines in a tile if they lie far apart. With more lines, a tile would need too many units
 /// of a compressed block at once.
-const MOST_LINES: u64 = 128;
+const MAX_LINES: u64 = 128;
 
 /// An axis, with a stride in the data (`from`) and one in the slab (`to`).
 #[derive(Clone, Copy, Debug)]
@@ -97,7 +97,7 @@ impl Tiles {
         }
         let (of_line, step) = (span(&line, item), lines.from.unsigned_abs());
         let at_once = step <= of_line.saturating_add(APART);
-        let most = if at_once { 1 + TILE.saturating_sub(of_line) / step.max(1) } else { MOST_LINES };
+        let most = if at_once { 1 + TILE.saturating_sub(of_line) / step.max(1) } else { MAX_LINES };
         let all = lines;
         lines.len = lines.len.min(most.min((TILE / of_line).max(1)).max(1));
         if at_once {

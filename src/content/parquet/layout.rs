@@ -6,18 +6,18 @@ use crate::error::{Error, Result};
 
 /// Rows of a row group. Very long tables have longer groups.
 const GROUP_ROWS: u64 = 1 << 20;
-/// Maximal number of column chunks of a table with several row groups: the footer describes each chunk.
-const MOST_CHUNKS: u64 = 1 << 14;
+/// Maximum number of column chunks of a table with several row groups: the footer describes each chunk.
+const MAX_CHUNKS: u64 = 1 << 14;
 /// Rows of a page whose values are the array's own bytes: at most 8 MiB, with 8 bytes a value.
 const PLAIN_ROWS: u64 = 1 << 20;
 /// Size of a generated page in bytes, unless a single row is longer.
 const MADE_PAGE: u64 = 64 << 10;
-/// Maximal length of a row in a generated page, in bytes.
-const LONGEST_ROW: u64 = 16 << 20;
+/// Maximum length of a row in a generated page, in bytes.
+const MAX_ROW: u64 = 16 << 20;
 
 /// Returns the number of rows in a row group, for a table of this size.
 pub(super) fn group_rows(rows: u64, columns: usize) -> u64 {
-    let most_groups = (MOST_CHUNKS / (columns as u64).max(1)).max(1);
+    let most_groups = (MAX_CHUNKS / (columns as u64).max(1)).max(1);
     let least = rows.div_ceil(most_groups);
     least.checked_next_power_of_two().unwrap_or(u64::MAX).max(GROUP_ROWS)
 }
@@ -27,9 +27,9 @@ pub(super) fn row_fits(shape: &ColumnShape, per_row: u64) -> Result<()> {
     if per_row == 0 {
         return Err(Error::unsupported("its lists have no items"));
     }
-    match shape.page_len(per_row).filter(|len| *len <= LONGEST_ROW && per_row <= LONGEST_ROW) {
+    match shape.page_len(per_row).filter(|len| *len <= MAX_ROW && per_row <= MAX_ROW) {
         Some(_) => Ok(()),
-        None => Err(Error::unsupported(format!("one of its rows is longer than {} MiB", LONGEST_ROW >> 20))),
+        None => Err(Error::unsupported(format!("one of its rows is longer than {} MiB", MAX_ROW >> 20))),
     }
 }
 
@@ -38,7 +38,7 @@ fn page_rows(shape: &ColumnShape, per_row: u64) -> u64 {
     if shape.is_plain() {
         return PLAIN_ROWS;
     }
-    let row = shape.page_len(per_row).unwrap_or(LONGEST_ROW).max(per_row * shape.element.size());
+    let row = shape.page_len(per_row).unwrap_or(MAX_ROW).max(per_row * shape.element.size());
     (MADE_PAGE / row.max(1)).clamp(1, MADE_PAGE)
 }
 

@@ -54,7 +54,7 @@ impl Element {
         }
     }
 
-    /// Returns the maximal length in bytes of `count` elements in a page.
+    /// Returns the maximum length in bytes of `count` elements in a page.
     fn encoded(self, count: u64) -> Option<u64> {
         let each: u64 = match self {
             Self::Bool => return Some(count.div_ceil(8)),

@@ -111,7 +111,7 @@ fn defects_of_externals(file: &AsdfFile, found: &FoundArrays) -> Vec<Defect> {
         let array = block.and_then(|block| Elements::in_block(&external.array, &block));
         array.err().map(|why| external.defect(&why))
     };
-    found.externals.iter().filter_map(defect).take(survey::MOST_DEFECTS).collect()
+    found.externals.iter().filter_map(defect).take(survey::MAX_DEFECTS).collect()
 }
 
 /// The reason why a reference to a server is not followed.

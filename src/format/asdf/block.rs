@@ -11,7 +11,7 @@ use lru::LruCache;
 
 use super::defect::AsdfDefect;
 use super::head;
-use super::header::{Generation, Header, LONGEST_FIELDS, PREFIX};
+use super::header::{Generation, Header, MAX_FIELDS, PREFIX};
 use super::index::{self, Index};
 use crate::error::{Result, if_readable};
 use crate::format::{self, Severity};
@@ -26,11 +26,11 @@ mod shifted;
 use first::first_block;
 pub use indexed::IndexedBlocks;
 
-/// The longest gap of zeros or spaces that is searched for the next block. The first edition of the standard
+/// Maximum gap of zeros or spaces, in bytes, that is searched for the next block. The first edition of the standard
 /// 1.0.0 allowed such gaps.
-const LONGEST_GAP: u64 = 64 << 20;
-/// The most blocks of a file. Bounds the table of offsets (8 bytes each) against hostile files.
-const MOST_BLOCKS: usize = 1 << 24;
+const MAX_GAP: u64 = 64 << 20;
+/// Maximum number of blocks of a file. Bounds the table of offsets (8 bytes each) against hostile files.
+const MAX_BLOCKS: usize = 1 << 24;
 /// The bytes searched for the end of an index that other bytes follow.
 const SHORT_INDEX: u64 = 64 << 10;
 /// The number of blocks followed before the index is looked for. From a server, each takes a request, and so
@@ -204,7 +204,7 @@ impl BlockScan<'_> {
         {
             return Ok(header.clone());
         }
-        let bytes = self.window.at(offset, LONGEST_FIELDS)?;
+        let bytes = self.window.at(offset, MAX_FIELDS)?;
         let header = Header::parse(self.generation, offset, bytes)?;
         if let Some(kept) = self.kept {
             locked(kept).push(offset, header.clone());
@@ -241,8 +241,8 @@ impl BlockScan<'_> {
     /// block at which it failed.
     fn walk(&mut self, at: &mut u64) -> Result<End> {
         loop {
-            if self.blocks.offsets.len() == MOST_BLOCKS {
-                self.note(*at, None, AsdfDefect::TooManyBlocks(MOST_BLOCKS));
+            if self.blocks.offsets.len() == MAX_BLOCKS {
+                self.note(*at, None, AsdfDefect::TooManyBlocks(MAX_BLOCKS));
                 return Ok(End { offset: *at, streamed: false });
             }
             let Blocks { offsets, defects, distrusted } = &self.blocks;
@@ -379,7 +379,7 @@ impl BlockScan<'_> {
     /// Finds out what begins at `end`, or after zeros or spaces there: a block, the index or other bytes.
     fn next(&mut self, end: u64) -> Result<AfterBlock> {
         let mut at = end;
-        while at < self.size && at - end < LONGEST_GAP {
+        while at < self.size && at - end < MAX_GAP {
             let bytes = self.window.at(at, index::MARKER.len())?;
             if self.generation.is_magic(bytes) {
                 return Ok(AfterBlock::Block(at));
@@ -469,7 +469,7 @@ impl BlockScan<'_> {
     fn trailing_bytes(&mut self, n: usize, end: Option<u64>) -> Result<()> {
         let Some(end) = end else { return Ok(()) };
         let rest = self.size - end;
-        let bytes = self.window.at(end, LONGEST_FIELDS)?;
+        let bytes = self.window.at(end, MAX_FIELDS)?;
         let another = head::recognises(bytes);
         let broken_magic = bytes.get(1..4) == Some(b"BLK") || b"\xd3BLK".starts_with(bytes);
         let defect = if another {
@@ -497,7 +497,7 @@ impl BlockScan<'_> {
                 offset + end as u64
             }
         };
-        if head::recognises(self.window.at(end, LONGEST_FIELDS)?) {
+        if head::recognises(self.window.at(end, MAX_FIELDS)?) {
             self.note(end, None, AsdfDefect::AnotherFile);
             self.index = None;
         }
@@ -513,7 +513,7 @@ impl BlockScan<'_> {
             return;
         }
         for ahead in offsets.iter().skip(n + 1).take(AHEAD).filter(|ahead| **ahead < self.size) {
-            self.source.will_need(*ahead, LONGEST_FIELDS as u64);
+            self.source.will_need(*ahead, MAX_FIELDS as u64);
         }
     }
 
@@ -533,7 +533,7 @@ impl BlockScan<'_> {
         }
         for ahead in (1..=equal).filter_map(|k| offset.checked_add(k.checked_mul(len)?)) {
             if ahead > self.guessed && ahead < self.size {
-                self.source.will_need(ahead, LONGEST_FIELDS as u64);
+                self.source.will_need(ahead, MAX_FIELDS as u64);
                 self.guessed = ahead;
             }
         }

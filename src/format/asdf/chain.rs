@@ -41,7 +41,7 @@ use crate::format::asdf::quantize::{Float, Quantized};
 use crate::format::asdf::tile::{Tiled, Tiling};
 pub use document::{HEAD, parse};
 
-/// The most bytes that one byte of a zlib stream can decode to: two bits for 258 bytes.
+/// Maximum number of bytes to which one byte of a zlib stream can decode: two bits for 258 bytes.
 const ZLIB_RATIO: u64 = 1032;
 
 /// An encoding with its arguments.

@@ -9,8 +9,8 @@ use crate::error::{Kind, Result};
 use crate::format;
 use crate::yaml::survey;
 
-/// The most missing blocks reported.
-const MOST_MISSING: usize = 100;
+/// Maximum number of missing blocks reported.
+const MAX_MISSING: usize = 100;
 
 /// Checks that the tree is valid YAML and that the blocks that its arrays name exist.
 pub(super) fn tree(file: &StoredFile) -> Result<Vec<format::Defect>> {
@@ -19,7 +19,7 @@ pub(super) fn tree(file: &StoredFile) -> Result<Vec<format::Defect>> {
         let array = found.tag.filter(|tag| ndarray::is_tag(tag)).map(|tag| Ndarray::read(tag, found.value));
         if let Some(Ok(Ndarray { source: source @ ndarray::Source::Block(n), .. })) = array
             && source.block(blocks).is_none()
-            && missing.len() < MOST_MISSING
+            && missing.len() < MAX_MISSING
         {
             missing.entry(n).or_insert(found.value.place.offset);
         }

@@ -17,9 +17,9 @@ use crate::error::{Error, Result};
 use crate::format::{Defect, Severity};
 
 const ENDING: &str = ".asdf";
-/// Maximal length of the original file's name in names of this directory, in bytes. Block numbers and the
+/// Maximum length of the original file's name in names of this directory, in bytes. Block numbers and the
 /// ending follow.
-const LONGEST_STEM: usize = 240;
+const MAX_STEM: usize = 240;
 
 /// The directory `exploded/`. The tree is searched when a program first asks for a file in it.
 #[derive(Debug)]
@@ -210,10 +210,10 @@ fn ndarray_block(n: i64, count: usize) -> Option<usize> {
     ndarray::Source::Block(n).block(count)
 }
 
-/// Returns the name of a file without its ending, shortened to [`LONGEST_STEM`].
+/// Returns the name of a file without its ending, shortened to [`MAX_STEM`].
 fn stem(name: &[u8]) -> &[u8] {
     let stem = name.strip_suffix(ENDING.as_bytes()).unwrap_or(name);
-    let mut end = stem.len().min(LONGEST_STEM);
+    let mut end = stem.len().min(MAX_STEM);
     while end > 0 && stem.get(end).is_some_and(|byte| byte & 0xC0 == 0x80) {
         end -= 1;
     }

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use super::head::Head;
-use super::header::{Header, LONGEST_FIELDS};
+use super::header::{Header, MAX_FIELDS};
 use crate::content::Slice;
 use crate::format::editor::TextVersion;
 use crate::source::{Source, read_up_to};
@@ -28,7 +28,7 @@ impl Growing {
     /// True if `file` has the same tree and header. `head` is the head of the older file.
     pub(super) fn is_in(&self, file: &Arc<dyn Source>, head: &Head) -> bool {
         let offset = self.header.offset;
-        let mut bytes = [0; LONGEST_FIELDS];
+        let mut bytes = [0; MAX_FIELDS];
         let header = read_up_to(&**file, offset, &mut bytes)
             .and_then(|read| Header::parse(head.generation, offset, &bytes[..read]));
         header.is_ok_and(|header| header == self.header)

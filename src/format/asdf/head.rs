@@ -16,10 +16,10 @@ use crate::source::{Source, read_up_to};
 const PIECE: usize = 256 << 10;
 /// Bytes of the first read: most trees are short.
 const FIRST_PIECE: usize = 16 << 10;
-/// The longest header line that is read. A usual one has a dozen bytes.
-const LONGEST_HEADER_LINE: usize = 1 << 10;
-/// The longest tree that is read: a bound on the cost of a file without any `...`.
-pub const LONGEST_TREE: u64 = 4 << 30;
+/// Maximum length of a header line that is read. A usual one has a dozen bytes.
+const MAX_HEADER_LINE: usize = 1 << 10;
+/// Maximum length of a tree that is read: a bound on the cost of a file without any `...`.
+pub const MAX_TREE: u64 = 4 << 30;
 
 /// The format's name.
 pub const NAME: &str = "asdf";
@@ -52,7 +52,7 @@ impl Head {
 
 /// Reads the head. `source` is known to begin with `#ASDF` or `%ASDF`.
 pub fn read(source: &dyn Source) -> Result<Head> {
-    let mut line = vec![0; LONGEST_HEADER_LINE];
+    let mut line = vec![0; MAX_HEADER_LINE];
     let read = read_up_to(source, 0, &mut line)?;
     line.truncate(read);
     let line_end = memchr::memchr(b'\n', &line).map(|at| at + 1);
@@ -204,7 +204,7 @@ impl Scan<'_> {
         let finder = memmem::Finder::new(b"\n...");
         // The line `...` may be the first of the tree: the newline before it belongs to the comments.
         let mut from = self.at.saturating_sub(1);
-        let limit = self.at.saturating_add(LONGEST_TREE);
+        let limit = self.at.saturating_add(MAX_TREE);
         let mut least = FIRST_PIECE;
         loop {
             let generation = self.generation;

@@ -23,7 +23,7 @@ use crate::error::{Error, Result};
 /// Bytes of a block's magic and its `header_size` field.
 pub const PREFIX: u64 = 6;
 /// Bytes from the magic on that suffice to parse any header.
-pub const LONGEST_FIELDS: usize = PREFIX as usize + 48;
+pub const MAX_FIELDS: usize = PREFIX as usize + 48;
 /// The flag of a streamed block: the data reach to the end of the file.
 pub const STREAMED: u32 = 1;
 /// The flag of an encoded block: the data begin with a chain of encodings (0.1.0 of January 2015 only).
@@ -134,7 +134,7 @@ pub struct Header {
 }
 
 impl Header {
-    /// Parses a header. `bytes` begin with its magic and hold [`LONGEST_FIELDS`] bytes, or fewer at the end
+    /// Parses a header. `bytes` begin with its magic and hold [`MAX_FIELDS`] bytes, or fewer at the end
     /// of the file.
     ///
     /// # Errors

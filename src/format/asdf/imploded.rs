@@ -13,8 +13,8 @@ use crate::content::dir::{File, Keeping, Node, Renewal, Signature};
 use crate::content::{Content, Pieces, Slice, Text, read_exact_at};
 use crate::error::{Error, Result, if_readable};
 
-/// The most other files that are held open for `imploded.asdf`.
-const MOST_FILES: usize = 1000;
+/// Maximum number of other files that are held open for `imploded.asdf`.
+const MAX_FILES: usize = 1000;
 /// Bytes read at once.
 const PIECE: usize = 256 << 10;
 
@@ -107,8 +107,8 @@ fn collect_blocks(file: &AsdfFile) -> Result<ImplodedBlocks> {
         if collected.others.contains_key(name) {
             continue;
         }
-        if collected.others.len() >= MOST_FILES {
-            return Err(Error::unsupported(format!("the tree names more than {MOST_FILES} other files")));
+        if collected.others.len() >= MAX_FILES {
+            return Err(Error::unsupported(format!("the tree names more than {MAX_FILES} other files")));
         }
         let other = file.external(uri)?;
         let block = block_for(&other, file).map_err(|error| {

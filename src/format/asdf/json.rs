@@ -32,9 +32,9 @@ mod pointers;
 mod scalar;
 mod writer;
 
-/// Maximal number of bytes remembered for anchors and merge keys. The bytes that references and merge keys
+/// Maximum number of bytes remembered for anchors and merge keys. The bytes that references and merge keys
 /// add to the text have the same limit.
-const MOST_HELD: usize = 16 << 20;
+const MAX_HELD: usize = 16 << 20;
 
 /// The treatment of tags.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -185,7 +185,7 @@ impl Generator for JsonGenerator {
 pub(in crate::format) struct JsonLine {
     /// The JSON so far, or the reason why there is none.
     writer: Result<Writer>,
-    /// Maximal length of the JSON in bytes.
+    /// Maximum length of the JSON in bytes.
     longest: u64,
     /// True once an event was passed on.
     has_begun: bool,

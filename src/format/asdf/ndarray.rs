@@ -29,8 +29,8 @@ pub const INLINE_KEY: &str = "data";
 pub const REFERENCE: &str = "$ref";
 /// The keys of an ndarray in a block. They identify an ndarray that has lost its tag.
 pub const TELLING_KEYS: [&str; 2] = ["source", "shape"];
-/// The most dimensions: as many as numpy allows.
-const MOST_DIMENSIONS: usize = 64;
+/// Maximum number of dimensions: as many as numpy allows.
+const MAX_DIMENSIONS: usize = 64;
 
 const TAG: &str = "tag:stsci.edu:asdf/core/ndarray-";
 const OLD_TAG: &str = "tag:stsci.edu:asdf/0.1.0/core/ndarray";
@@ -279,8 +279,8 @@ impl Ndarray {
     fn dimensions_fit(&self, node: &TreeNode) -> Result<()> {
         let Some(shape) = &self.shape else { return Ok(()) };
         let dimensions = shape.dimensions.len() + usize::from(shape.streamed);
-        if dimensions > MOST_DIMENSIONS {
-            return trouble(node, format!("an ndarray has more than {MOST_DIMENSIONS} dimensions"));
+        if dimensions > MAX_DIMENSIONS {
+            return trouble(node, format!("an ndarray has more than {MAX_DIMENSIONS} dimensions"));
         }
         match &self.strides {
             Some(strides) if strides.len() != dimensions && !matches!(self.source, Source::Inline(_)) => {

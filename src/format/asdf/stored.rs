@@ -11,7 +11,7 @@ use super::block::{BlockSearch, Blocks, IndexedBlocks, KeptHeaders};
 use super::chain::{self, EncodingChain};
 use super::growth::Growing;
 use super::head::{self, Head};
-use super::header::{Header, LONGEST_FIELDS, Layout};
+use super::header::{Header, Layout, MAX_FIELDS};
 use super::{checksum, defect, facts};
 use crate::codec::{self, Codec, StoredStream, StreamName};
 use crate::content::{Content, Slice, Soundness};
@@ -26,7 +26,7 @@ const KEPT_CONTENTS: NonZeroUsize = NonZeroUsize::new(64).expect("64 is not zero
 /// The number of parsed headers kept of a file on a server.
 const KEPT_HEADERS: NonZeroUsize = NonZeroUsize::new(1 << 14).expect("it is not zero");
 
-/// The most headers that are announced to a server for a reader that goes from block to block.
+/// Maximum number of headers that are announced to a server for a reader that goes from block to block.
 const AHEAD: usize = 64;
 
 /// An ASDF file whose head was read.
@@ -188,7 +188,7 @@ impl StoredFile {
         let first = run.ahead.max(n + 1);
         run.ahead = (n + 1 + (2 * run.len).min(AHEAD)).min(offsets.len()).max(run.ahead);
         for offset in offsets.get(first..run.ahead).unwrap_or_default() {
-            self.source.will_need(*offset, LONGEST_FIELDS as u64);
+            self.source.will_need(*offset, MAX_FIELDS as u64);
         }
     }
 
@@ -325,7 +325,7 @@ impl StoredFile {
         if let Some(header) = kept {
             return Ok(header);
         }
-        let mut bytes = [0; LONGEST_FIELDS];
+        let mut bytes = [0; MAX_FIELDS];
         let read = read_up_to(&*self.source, offset, &mut bytes)?;
         let header = Header::parse(self.head.generation, offset, &bytes[..read])?;
         if let Some(headers) = &self.headers {

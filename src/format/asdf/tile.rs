@@ -11,16 +11,16 @@ use std::sync::Arc;
 use crate::content::{Content, Soundness};
 use crate::error::{Error, Result};
 
-/// The most dimensions of an array: NumPy's limit before version 2.0.
+/// Maximum number of dimensions of an array: NumPy's limit before version 2.0.
 pub const MAX_DIMENSIONS: usize = 32;
 
 /// The length below which runs are copied out of a window, if tiles are small.
 const SHORT_RUN: u64 = 512;
 
-/// The largest small tile, in bytes.
+/// Maximum size of a small tile, in bytes.
 const SMALL_TILE: u64 = 4096;
 
-/// The most bytes of tiles in a window.
+/// Maximum number of bytes of tiles in a window.
 const WINDOW: u64 = 64 << 10;
 
 /// One dimension of the array.

@@ -2,8 +2,8 @@
 
 use crate::yaml::survey::{NodeContent, TreeNode};
 
-/// The longest text of one FITS card.
-const LONGEST: usize = 68;
+/// Maximum length of the text of one FITS card.
+const MAX_UNIT: usize = 68;
 
 /// The prefixes of the tags of nodes with a `unit` and a `value`.
 const QUANTITIES: [&str; 7] = [
@@ -52,7 +52,7 @@ fn text(node: &TreeNode) -> Option<&str> {
 /// Converts a unit of the tree, `erg.s**-1.cm**-2`, to FITS notation. A text of another form is returned
 /// unchanged: astropy writes its own units in such forms (`electron / s`).
 fn fits(unit: &str) -> Option<String> {
-    let is_plain = unit.bytes().all(|byte| matches!(byte, b' '..=b'~')) && unit.len() <= LONGEST;
+    let is_plain = unit.bytes().all(|byte| matches!(byte, b' '..=b'~')) && unit.len() <= MAX_UNIT;
     if unit.is_empty() || unit == "null" || !is_plain {
         return None;
     }

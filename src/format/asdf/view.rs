@@ -27,8 +27,8 @@ use crate::yaml::survey::{PathId, Paths, Survey, WantedNode};
 /// Maximum number of other files that are kept open for one file.
 const KEPT: usize = 64;
 /// Maximum number of other files on servers that are asked for, for one tree: all, and those of a host.
-pub(super) const MOST_ON_SERVERS: usize = 128;
-const MOST_OF_HOST: usize = 64;
+pub(super) const MAX_ON_SERVERS: usize = 128;
+const MAX_PER_HOST: usize = 64;
 /// The time for which a host that did not answer is not asked for other files.
 const SILENT: Duration = Duration::from_secs(10);
 
@@ -212,7 +212,7 @@ impl AsdfFile {
             all.remove(name);
             return;
         };
-        if all.len() >= 2 * MOST_ON_SERVERS {
+        if all.len() >= 2 * MAX_ON_SERVERS {
             all.clear();
         }
         all.insert(name.to_owned(), error.clone());
@@ -246,12 +246,12 @@ impl AsdfFile {
         if asked.contains(url) {
             return Ok(());
         }
-        if asked.len() >= MOST_ON_SERVERS {
-            let why = format!("the tree names more than {MOST_ON_SERVERS} files on servers");
+        if asked.len() >= MAX_ON_SERVERS {
+            let why = format!("the tree names more than {MAX_ON_SERVERS} files on servers");
             return Err(Error::unsupported(why));
         }
-        if asked.iter().filter(|other| external::host(other) == host).count() >= MOST_OF_HOST {
-            let why = format!("the tree names more than {MOST_OF_HOST} files on the server {host}");
+        if asked.iter().filter(|other| external::host(other) == host).count() >= MAX_PER_HOST {
+            let why = format!("the tree names more than {MAX_PER_HOST} files on the server {host}");
             return Err(Error::unsupported(why));
         }
         asked.insert(url.to_owned());

@@ -6,7 +6,7 @@ use crate::codec::blosc::{self, DecodedRun, RUN_BUFFERS, RUN_BYTES};
 use crate::error::Result;
 
 /// Maximum number of boundaries that are kept.
-const MOST: usize = 1 << 16;
+const MAX_BOUNDARIES: usize = 1 << 16;
 
 /// A located chunk.
 #[derive(Clone, Copy, Debug)]
@@ -149,7 +149,7 @@ impl ChunkBoundaries {
         }
         if self.last.step(hop).is_some() {
             self.runs += 1;
-            if self.boundaries.len() == MOST {
+            if self.boundaries.len() == MAX_BOUNDARIES {
                 self.stride *= 2;
                 let mut kept = 0;
                 self.boundaries.retain(|_| {

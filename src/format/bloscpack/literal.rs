@@ -10,11 +10,11 @@ use std::fmt::Write;
 use serde_json::Value;
 
 /// Maximum length of a text that is parsed.
-const LONGEST: usize = 1 << 20;
+const MAX_LITERAL: usize = 1 << 20;
 
 /// Parses a text that is exactly one value; `None` otherwise.
 pub fn parse(text: &str) -> Option<Value> {
-    if text.len() > LONGEST {
+    if text.len() > MAX_LITERAL {
         return None;
     }
     serde_json::from_str(text).ok().or_else(|| serde_json::from_str(&to_json(text)?).ok())

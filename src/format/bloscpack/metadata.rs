@@ -24,7 +24,7 @@ use crate::error::{Error, Result};
 use crate::source::{Source, read_up_to};
 
 /// Maximum size of metadata that are read, in bytes.
-const MOST: u32 = 16 << 20;
+const MAX_METADATA: u32 = 16 << 20;
 
 const HEADER: usize = 32;
 
@@ -119,10 +119,10 @@ impl Section {
         if stored > room {
             return Err(Error::damaged(format!("{stored} bytes do not fit into the {room} bytes allocated")));
         }
-        if size.max(stored) > MOST {
+        if size.max(stored) > MAX_METADATA {
             return Err(Error::unsupported(format!(
                 "of {size} bytes, but at most {} MiB are read",
-                MOST >> 20
+                MAX_METADATA >> 20
             )));
         }
         let sum_at = self.at.saturating_add(room.into());

@@ -11,7 +11,7 @@ use super::header::{Header, Layout};
 use crate::codec::{Codec, blosc, foreign};
 use crate::content::zarr::{References, ZarrArray, chunks_of};
 use crate::error::Result;
-use crate::format::references::{Left, Listed, MOST_CHUNKS, Plan, ReferencedArrays, too_many};
+use crate::format::references::{Left, Listed, MAX_CHUNKS, Plan, ReferencedArrays, too_many};
 use crate::source::Source;
 
 /// The name of the array, as in `arrays/`.
@@ -92,7 +92,7 @@ impl FileArray {
     /// Returns the decoded length of each of `count` chunks, which together have `size` bytes. Reads the header
     /// of each chunk.
     fn chunk_len(&self, count: u64, size: u64) -> std::result::Result<u64, Left> {
-        if count > MOST_CHUNKS {
+        if count > MAX_CHUNKS {
             return Err(Left::Out(too_many()));
         }
         let len = size.checked_div(count).filter(|len| len * count == size).ok_or(LENGTHS)?;

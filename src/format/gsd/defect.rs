@@ -11,7 +11,7 @@ use crate::error::{Result, if_readable};
 use crate::format::{self, Severity};
 
 /// Maximum number of reported defects of a large index, and of reported long names.
-const MOST: usize = 1000;
+const MAX_DEFECTS: usize = 1000;
 
 /// The newest known version.
 const NEWEST: Version = Version(2, 1);
@@ -186,7 +186,7 @@ pub fn of_index(file: &GsdFile) -> Result<Vec<format::Defect>> {
                 highest = highest.max(entry.frame);
                 sorted.add(entry, &mut found);
             }
-            Ok(found.len() < MOST)
+            Ok(found.len() < MAX_DEFECTS)
         })?;
     }
     if index.slots() > SURVEYED {
@@ -205,7 +205,7 @@ fn of_names(file: &GsdFile) -> Vec<format::Defect> {
     }
     let ids = 0..u16::try_from(names.len()).unwrap_or(u16::MAX);
     let long = ids.filter(|id| names.path(*id).is_none());
-    found.extend(long.take(MOST).map(|id| GsdDefect::LongName(id).at(place, None)));
+    found.extend(long.take(MAX_DEFECTS).map(|id| GsdDefect::LongName(id).at(place, None)));
     found
 }
 

@@ -22,7 +22,7 @@ const FIRST_SLOTS: u64 = 128;
 const KEPT_TOGETHER: u64 = 256;
 
 /// Maximum chunks of a frame that are shown as files. A file has at most 65535 names of chunks.
-pub const MOST_CHUNKS: u64 = 1 << 17;
+pub const MAX_CHUNKS: u64 = 1 << 17;
 
 /// An open GSD file, as it was when it was opened.
 #[derive(Debug)]
@@ -128,7 +128,7 @@ impl GsdFile {
             names.dedup();
             Ok(names)
         };
-        let is_small = entries - before.start <= MOST_CHUNKS;
+        let is_small = entries - before.start <= MAX_CHUNKS;
         let (wanted, there) = match is_small {
             true => (names(before)?, names(start..entries)?),
             false => return Ok(shown),
@@ -198,11 +198,11 @@ impl GsdFile {
     /// Returns the entries of frame `frame`.
     ///
     /// # Errors
-    /// The frame has more than [`MOST_CHUNKS`] chunks.
+    /// The frame has more than [`MAX_CHUNKS`] chunks.
     pub fn entries_of(&self, frame: u64) -> Result<Vec<IndexEntry>> {
         let range = self.frame(frame)?;
         let (start, count) = (range.start, range.end - range.start);
-        if count > MOST_CHUNKS {
+        if count > MAX_CHUNKS {
             let message = format!(
                 "frame {frame} has {count} chunks, more than arrays/ shows; all are in \
                                    blocks/"
@@ -235,7 +235,7 @@ impl GsdFile {
             }
         }
         let mut found: Option<IndexEntry> = None;
-        for k in low..range.end.min(low.saturating_add(MOST_CHUNKS)) {
+        for k in low..range.end.min(low.saturating_add(MAX_CHUNKS)) {
             let entry = self.index.entry(k)?;
             if entry.id != id {
                 break;

@@ -13,16 +13,16 @@ use crate::error::Result;
 use crate::source::{Source, read_up_to};
 
 /// Maximum number of names. The number 65535 means "no name".
-pub const MOST: usize = 65535;
+pub const MAX_NAMES: usize = 65535;
 
-/// Maximum bytes of the list that are read: 256 per name.
-const MOST_BYTES: u64 = 16 << 20;
+/// Maximum number of bytes of the list that are read: 256 per name.
+const MAX_BYTES: u64 = 16 << 20;
 
 /// Bytes read at once.
 const PIECE: usize = 16 << 10;
 
 /// Maximum length in bytes of a path that is shown; Linux accepts less than 4096.
-const LONGEST_PATH: usize = 3000;
+const MAX_PATH: usize = 3000;
 
 /// The escaping of names as file names. The extensions are reserved for the views.
 pub const FILES: names::ViewNames = names::ViewNames { endings: &[".npy", ".txt", ".frames"] };
@@ -45,7 +45,7 @@ pub type Path = Arc<[String]>;
 impl Names {
     /// Reads the list that the header names.
     pub fn read(source: &dyn Source, header: &Header) -> Result<Self> {
-        let room = header.names.len.min(MOST_BYTES);
+        let room = header.names.len.min(MAX_BYTES);
         let mut bytes = Vec::new();
         let mut end = None;
         while end.is_none() && (bytes.len() as u64) < room {
@@ -83,7 +83,7 @@ impl Names {
             if is_old && name.len() == slot.len() {
                 found.has_end = false;
             }
-            if found.names.len() == MOST {
+            if found.names.len() == MAX_NAMES {
                 found.has_more = true;
                 break;
             }
@@ -126,9 +126,9 @@ impl Names {
     pub fn path(&self, id: u16) -> Option<&Path> {
         let path = |name: &[u8]| {
             // Escaping never shortens a name.
-            let path = (name.len() <= LONGEST_PATH).then(|| FILES.path(name))?;
+            let path = (name.len() <= MAX_PATH).then(|| FILES.path(name))?;
             let len: usize = path.iter().map(|component| component.len() + 1).sum();
-            (len <= LONGEST_PATH).then(|| path.into())
+            (len <= MAX_PATH).then(|| path.into())
         };
         let paths = self.paths.get_or_init(|| self.iter().map(path).collect());
         paths.get(usize::from(id))?.as_ref()

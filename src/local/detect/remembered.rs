@@ -28,7 +28,7 @@ const FIRST: usize = 1 << 9;
 /// Words of the bit set of inode numbers: 1 MiB.
 const INODES: usize = 1 << 17;
 /// Number of buckets in the largest table: 16 MiB.
-const MOST: usize = 1 << 18;
+const MAX_BUCKETS: usize = 1 << 18;
 
 /// Detection results for files, valid while the files are unchanged.
 #[derive(Debug)]
@@ -133,7 +133,7 @@ impl HashTable {
     }
 
     fn put(&mut self, hash: u64, known: bool) {
-        if self.used >= self.buckets.len() * WAYS / 2 && self.buckets.len() < MOST {
+        if self.used >= self.buckets.len() * WAYS / 2 && self.buckets.len() < MAX_BUCKETS {
             let new = vec![[0; WAYS]; (self.buckets.len() * 2).max(FIRST)];
             let old = std::mem::replace(&mut self.buckets, new);
             self.used = 0;

@@ -27,7 +27,7 @@ use crate::workers::while_waiting;
 /// Flags to open any file at a path as an `O_PATH` descriptor, which holds it without reading it.
 const HOLD_ANY: OFlags = HOLD.difference(OFlags::DIRECTORY).difference(OFlags::NOFOLLOW);
 /// Maximum number of links followed, as in the kernel.
-const MOST_LINKS: usize = 40;
+const MAX_LINKS: usize = 40;
 /// Flags to resolve a path only below a directory, on its file system.
 const BELOW: ResolveFlags =
     ResolveFlags::BENEATH.union(ResolveFlags::NO_MAGICLINKS).union(ResolveFlags::NO_XDEV);
@@ -148,7 +148,7 @@ fn hold_anywhere(dir: BorrowedFd<'_>, path: &Path) -> Result<OwnedFd> {
             let held = open_as(at.as_fd(), &name, HOLD_ANY | OFlags::NOFOLLOW)?;
             if stat_of(&held)?.kind == FileKind::Link {
                 links += 1;
-                if links > MOST_LINKS {
+                if links > MAX_LINKS {
                     return Err(Errno::LOOP.into());
                 }
                 text = OsString::from_vec(rustix::fs::readlinkat(&held, "", Vec::new())?.into_bytes());

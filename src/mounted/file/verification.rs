@@ -8,7 +8,7 @@ use crate::mounted::file::MountedFile;
 use crate::mounted::generation::{HeldGeneration, Parsed};
 use crate::mounted::verify::Verify;
 
-/// Largest block, in bytes, that is checked after another program changed the file. Checking a block of this
+/// Maximum size of a block, in bytes, that is checked after another program changed the file. Checking a block of this
 /// size takes half a second.
 const CHECKED: u64 = 256 << 20;
 

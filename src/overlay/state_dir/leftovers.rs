@@ -16,8 +16,8 @@ use crate::overlay::state_dir::report::listed;
 use crate::user_dirs::bound::{DIRECTORY, REPORT, SCRATCH, begins, names, remove};
 use crate::user_dirs::{self, STATE};
 
-/// Maximum bytes of a report that are read.
-pub(crate) const LONGEST_REPORT: u64 = 64 << 10;
+/// Maximum number of bytes of a report that are read.
+pub(crate) const MAX_REPORT: u64 = 64 << 10;
 
 /// Returns the lines of reports, and lines about scratch files of earlier mounts. `stems` limits them to
 /// sources with these stems (names of a source's directory and file, joined by `-`). With `writes`, the
@@ -28,7 +28,7 @@ pub(crate) fn told(stems: Option<&[OsString]>, writes: bool) -> Vec<String> {
     let mut lines = Vec::new();
     for name in names(dir.as_fd()) {
         if begins(&name, REPORT) {
-            let text = user_dirs::read(&dir, &name, LONGEST_REPORT).unwrap_or_default();
+            let text = user_dirs::read(&dir, &name, MAX_REPORT).unwrap_or_default();
             lines.extend(text.lines().map(str::to_owned));
             if writes {
                 remove(dir.as_fd(), &name);

@@ -11,7 +11,7 @@ use crate::sync::locked;
 use crate::user_dirs;
 
 /// Maximum number of names in a line.
-const MOST_NAMES: usize = 20;
+const MAX_NAMES: usize = 20;
 
 impl StateDir {
     /// Returns the path of the report that is written at the end of the mount if files are kept.
@@ -55,8 +55,8 @@ impl StateDir {
 
 /// Returns the names in a line; only the first ones if there are many.
 pub(crate) fn listed<'a>(names: impl ExactSizeIterator<Item = &'a OsStr>) -> String {
-    let more = names.len().saturating_sub(MOST_NAMES);
-    let first: Vec<_> = names.take(MOST_NAMES).map(|name| name.display().to_string()).collect();
+    let more = names.len().saturating_sub(MAX_NAMES);
+    let first: Vec<_> = names.take(MAX_NAMES).map(|name| name.display().to_string()).collect();
     match more {
         0 => first.join(", "),
         more => format!("{} and {more} more", first.join(", ")),

@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use crate::user_dirs;
 
 /// Maximum length of a file with profiles; the rest is ignored.
-const LONGEST: u64 = 1 << 20;
+const MAX_FILE: u64 = 1 << 20;
 
 /// The settings of a user.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -56,7 +56,7 @@ impl User for ThisUser {
 
     fn text(&self, path: &Path) -> Option<String> {
         let mut bytes = Vec::new();
-        File::open(path).ok()?.take(LONGEST).read_to_end(&mut bytes).ok()?;
+        File::open(path).ok()?.take(MAX_FILE).read_to_end(&mut bytes).ok()?;
         Some(String::from_utf8_lossy(&bytes).into_owned())
     }
 

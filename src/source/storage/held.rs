@@ -15,7 +15,7 @@ use rustix::io::Errno;
 /// Opens a file. A FIFO or a device that has taken the file's place neither blocks nor is affected.
 const FILE: OFlags = OFlags::NONBLOCK.union(OFlags::NOCTTY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 /// The number of links that are followed to a file, as in the kernel.
-const MOST_LINKS: usize = 40;
+const MAX_LINKS: usize = 40;
 
 /// A directory that was opened once. All calls are about names in it.
 ///
@@ -57,7 +57,7 @@ impl HeldDir {
     /// also those that lead to the file.
     pub fn of_file(path: &Path) -> io::Result<(Self, OsString)> {
         let (mut dir, mut name) = Self::parent(None, path)?;
-        for _ in 0..MOST_LINKS {
+        for _ in 0..MAX_LINKS {
             if !dir.look(&name)?.metadata()?.is_symlink() {
                 return Ok((dir, name));
             }

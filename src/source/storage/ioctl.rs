@@ -14,7 +14,7 @@ use super::{Extent, Extents};
 /// Extents per request.
 const AT_ONCE: usize = 256;
 /// Maximum number of extents of a file; for a file with more, the locations count as unknown.
-const MOST_EXTENTS: usize = 1 << 20;
+const MAX_EXTENTS: usize = 1 << 20;
 /// FIEMAP_FLAG_SYNC: writes the file out first.
 const SYNC: u32 = 1;
 /// FIEMAP_EXTENT_LAST: there is no further extent.
@@ -173,7 +173,7 @@ pub(super) fn extents(file: &File) -> io::Result<Extents> {
         }
         let count = map.head.mapped_extents.min(AT_ONCE as u32) as usize;
         for extent in &map.extents[..count] {
-            if extent.flags & !HARMLESS != 0 || found.len() == MOST_EXTENTS {
+            if extent.flags & !HARMLESS != 0 || found.len() == MAX_EXTENTS {
                 return Ok(Extents::Unknown);
             }
             found.push(Extent { logical: extent.logical, physical: extent.physical, len: extent.length });

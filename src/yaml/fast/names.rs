@@ -3,8 +3,8 @@
 use super::scanner::{Scanner, Token, is_blank_or_end};
 use super::{NeedsLibyaml, Result};
 
-/// Maximal number of `%TAG` lines. libyaml may read more.
-const MOST_TAG_LINES: usize = 100;
+/// Maximum number of `%TAG` lines. libyaml may read more.
+const MAX_TAG_LINES: usize = 100;
 
 fn is_word(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-')
@@ -36,7 +36,7 @@ impl<'t> Scanner<'t> {
                 let named = name.strip_suffix('!').is_some_and(|name| name.bytes().all(is_word));
                 let is_prefix = !prefix.is_empty() && prefix.bytes().all(|byte| is_uri(byte, true));
                 self.tag_lines += 1;
-                if !(name.is_empty() || named) || !is_prefix || self.tag_lines > MOST_TAG_LINES {
+                if !(name.is_empty() || named) || !is_prefix || self.tag_lines > MAX_TAG_LINES {
                     return Err(NeedsLibyaml);
                 }
                 Token::TagLine(handle, prefix)

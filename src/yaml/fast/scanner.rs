@@ -7,8 +7,8 @@ use super::{NeedsLibyaml, Result};
 use crate::yaml::event::{Mark, Style};
 use crate::yaml::parser::MAX_DEPTH;
 
-/// Maximal length of a key before its `:`, in bytes.
-const LONGEST_KEY: u64 = 1024;
+/// Maximum length of a key before its `:`, in bytes.
+const MAX_KEY: u64 = 1024;
 
 /// A token without its place.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -200,7 +200,7 @@ impl<'t> Scanner<'t> {
         // Keys are in order of nesting and of the text. If a key is not stale, neither are the keys after it.
         while let Some(key) = self.simple_keys.get_mut(self.first_key) {
             if key.possible {
-                if key.mark.line >= line && key.mark.offset + LONGEST_KEY >= at {
+                if key.mark.line >= line && key.mark.offset + MAX_KEY >= at {
                     break;
                 }
                 if key.required {

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::MOST_DIGITS;
+use super::MAX_DIGITS;
 
 /// Returns the number of leading bytes for which `is` is true, and the rest of the text.
 fn span(text: &[u8], is: impl Fn(u8) -> bool) -> (usize, &[u8]) {
@@ -87,7 +87,7 @@ fn digits(text: &str) -> (String, u32) {
 }
 
 pub(super) fn unfit_int(text: &str) -> Option<&'static str> {
-    let is_short = text.len() <= MOST_DIGITS;
+    let is_short = text.len() <= MAX_DIGITS;
     if is_short && unsigned(text.as_bytes()).iter().all(u8::is_ascii_digit) {
         return None;
     }
@@ -95,7 +95,7 @@ pub(super) fn unfit_int(text: &str) -> Option<&'static str> {
     if digits.is_empty() {
         return Some(NO_DIGITS);
     }
-    (base == 10 && digits.len() > MOST_DIGITS && digits.split(':').any(|part| part.len() > MOST_DIGITS))
+    (base == 10 && digits.len() > MAX_DIGITS && digits.split(':').any(|part| part.len() > MAX_DIGITS))
         .then_some("it is an integer with more digits than Python reads")
 }
 

@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use super::MergeSource;
 use super::path::{PathId, Step};
-use super::value::{LARGEST, TreeNode};
+use super::value::{MAX_NODES, TreeNode};
 use crate::yaml::event::Mark;
 use crate::yaml::scalar::TAG_PREFIX;
 
@@ -118,15 +118,15 @@ impl Record {
         }
     }
 
-    /// Keeps a node. `size` counts it and all nodes within it. If the total would exceed `LARGEST`, the
+    /// Keeps a node. `size` counts it and all nodes within it. If the total would exceed `MAX_NODES`, the
     /// result of `instead` is kept in its place.
     pub(super) fn push(&mut self, value: TreeNode, size: usize, instead: impl FnOnce(TreeNode) -> TreeNode) {
         let Self::Kept(values, total) = self else { return };
-        if values.len() >= LARGEST {
+        if values.len() >= MAX_NODES {
             *self = Self::TooLarge;
             return;
         }
-        match total.checked_add(size).filter(|sum| *sum <= LARGEST) {
+        match total.checked_add(size).filter(|sum| *sum <= MAX_NODES) {
             Some(sum) => {
                 *total = sum;
                 values.push(value);

@@ -5,8 +5,8 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use crate::yaml::event::Mark;
 use crate::yaml::scalar::{self, Type};
 
-/// Maximal number of digits of an integer that certainly fits in a float.
-const LONGEST_FLOAT: usize = 308;
+/// Maximum number of digits of an integer that certainly fits in a float.
+const MAX_FLOAT_DIGITS: usize = 308;
 
 /// Properties of the elements of an array, each with the place of one element that has it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -96,7 +96,7 @@ impl Leaves {
                 Some(value) => self.number(place, value),
                 None => {
                     self.number(place, if text.starts_with('-') { i128::MIN } else { i128::MAX });
-                    if text.len() > LONGEST_FLOAT {
+                    if text.len() > MAX_FLOAT_DIGITS {
                         self.no_float.get_or_insert(place);
                     }
                 }

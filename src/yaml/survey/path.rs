@@ -30,8 +30,8 @@ pub struct Paths {
     steps: Vec<(Option<PathId>, Step)>,
 }
 
-/// Approximate maximal length of a path in messages, in bytes.
-const LONGEST_SHOWN: usize = 3000;
+/// Approximate maximum length of a path in messages, in bytes.
+const MAX_SHOWN: usize = 3000;
 
 /// The path of the root, which has no steps.
 pub const ROOT: Option<PathId> = None;
@@ -95,13 +95,13 @@ impl Paths {
     pub fn show(&self, path: Option<PathId>) -> String {
         let (mut steps, mut len, mut at) = (Vec::new(), 0, path);
         while let Some((parent, step)) = self.last(at) {
-            if len > LONGEST_SHOWN {
+            if len > MAX_SHOWN {
                 steps.push("…".to_owned());
                 break;
             }
             let text = match step {
-                Step::Key(key) if key.len() > LONGEST_SHOWN => {
-                    let from = key.char_indices().rev().nth(LONGEST_SHOWN / 4).map_or(0, |(at, _)| at);
+                Step::Key(key) if key.len() > MAX_SHOWN => {
+                    let from = key.char_indices().rev().nth(MAX_SHOWN / 4).map_or(0, |(at, _)| at);
                     format!("…{}", key[from..].escape_debug())
                 }
                 step => step.to_string(),

@@ -14,10 +14,10 @@ use crate::yaml::scalar::readings::Readings;
 
 /// The limit of kept nodes of each sort: a constant, and the number of bytes of text that raise it by one.
 const KEPT: (u64, u64) = (64 << 10, 64);
-/// Maximal number of changes that are listed. Further ones are only counted.
+/// Maximum number of changes that are listed. Further ones are only counted.
 const LISTED: usize = 9;
-/// Maximal number of different tags that are remembered by name.
-const MOST_TAGS: usize = 10_000;
+/// Maximum number of different tags that are remembered by name.
+const MAX_TAGS: usize = 10_000;
 
 /// A hasher for keys and paths of all texts. Its seed is random, so that a text can't provoke collisions.
 pub(super) static HASHER: LazyLock<RandomState> = LazyLock::new(RandomState::new);
@@ -81,7 +81,7 @@ impl TextSample {
         let known = self.known.get(tag).copied();
         let tag = known.unwrap_or_else(|| {
             let next = u32::try_from(self.tags.len()).unwrap_or(u32::MAX);
-            if self.tags.len() < MOST_TAGS {
+            if self.tags.len() < MAX_TAGS {
                 self.tags.push(tag.into());
                 self.known.insert(tag.into(), next);
             }

@@ -12,7 +12,7 @@ use std::rc::Rc;
 use super::frame::{KeyHashes, OpenCollection, PairList, Record};
 use super::rectangle::Rectangle;
 use super::{
-    Alias, Broken, Finding, MOST_FINDINGS, Merge, MergeSource, NodeContent, PathId, Paths, Reference, Root,
+    Alias, Broken, Finding, MAX_FINDINGS, Merge, MergeSource, NodeContent, PathId, Paths, Reference, Root,
     SequenceShape, Step, Survey, WantedNode,
 };
 use super::{TreeNode, Wanted, Wrong, path, value};
@@ -21,9 +21,9 @@ use crate::yaml::event::{Event, Failure, Mark, Style, What};
 use crate::yaml::scalar::{self, Type};
 use node::{Anchored, Outline, Properties, ScalarNode};
 
-/// Maximal number of different tags that are counted.
-const MOST_TAGS: usize = 10_000;
-/// Maximal number of bytes that are kept: a constant, and the number added for each byte of the text.
+/// Maximum number of different tags that are counted.
+const MAX_TAGS: usize = 10_000;
+/// Maximum number of bytes that are kept: a constant, and the number added for each byte of the text.
 const KEPT: (u64, u64) = (64 << 20, 3);
 /// Approximate size of a kept node, in bytes.
 const NODE: u64 = 128;
@@ -108,7 +108,7 @@ impl<'s, 'w> Surveyor<'s, 'w> {
     }
 
     fn find(&mut self, wrong: Wrong, place: Mark, detail: &str, what: String) {
-        if self.survey.findings.len() < MOST_FINDINGS {
+        if self.survey.findings.len() < MAX_FINDINGS {
             let path = self.here();
             let mut hasher = DefaultHasher::new();
             (wrong, detail, self.survey.paths.identity(path, false)).hash(&mut hasher);
@@ -159,7 +159,7 @@ impl<'s, 'w> Surveyor<'s, 'w> {
         if let Some(tag) = tag {
             if let Some(count) = self.survey.tags.get_mut(tag) {
                 *count += 1;
-            } else if self.survey.tags.len() < MOST_TAGS {
+            } else if self.survey.tags.len() < MAX_TAGS {
                 self.kept += 64 + tag.len() as u64;
                 self.survey.tags.insert(tag.to_owned(), 1);
             }
@@ -214,7 +214,7 @@ impl<'s, 'w> Surveyor<'s, 'w> {
         let value = recording.then(|| TreeNode {
             place,
             tag: tag.map(Rc::from),
-            node: match text.len() <= value::LONGEST_SCALAR {
+            node: match text.len() <= value::MAX_SCALAR {
                 true => NodeContent::Scalar { text: text.into(), plain },
                 false => NodeContent::Unknown,
             },
@@ -240,7 +240,7 @@ impl<'s, 'w> Surveyor<'s, 'w> {
             self.anchors[anchor].key = self.key_hash(text, looks);
         }
         if let Some(anchor) = anchor {
-            self.kept += text.len().min(value::LONGEST_SCALAR) as u64;
+            self.kept += text.len().min(value::MAX_SCALAR) as u64;
             self.anchors[anchor].value = value.clone().map(Rc::new);
         }
         self.finish(place, Outline::Scalar, value, 1)
@@ -447,7 +447,7 @@ impl<'s, 'w> Surveyor<'s, 'w> {
         if !is_scalar {
             self.find(Wrong::Unfit, frame.place, "", format!("a collection can't be read: {why}"));
         }
-        let room = MOST_FINDINGS.saturating_sub(self.survey.findings.len());
+        let room = MAX_FINDINGS.saturating_sub(self.survey.findings.len());
         let is_kept = |finding: &Finding| {
             !is_scalar || matches!(finding.wrong, Wrong::UndefinedAlias | Wrong::RepeatedAnchor)
         };
@@ -485,7 +485,7 @@ impl<'s, 'w> Surveyor<'s, 'w> {
         self.live = self.live.saturating_sub(record.len());
         let (node, size) = match record {
             Record::Off => (None, 0),
-            Record::Kept(_, size) if frame.array && size > value::LARGEST_ARRAY => {
+            Record::Kept(_, size) if frame.array && size > value::MAX_ARRAY_NODES => {
                 (Some(NodeContent::LargeSequence(shape)), 1)
             }
             Record::Kept(values, size) if frame.mapping => (Some(NodeContent::mapping(values)), size),
@@ -565,8 +565,8 @@ impl<'s, 'w> Surveyor<'s, 'w> {
 
 /// Shortens a text for a message.
 fn shorten(text: &str) -> String {
-    const LONGEST: usize = 60;
-    match text.char_indices().nth(LONGEST) {
+    const MAX_SHOWN: usize = 60;
+    match text.char_indices().nth(MAX_SHOWN) {
         Some((end, _)) => format!("{}…", text[..end].escape_debug()),
         None => text.escape_debug().to_string(),
     }

@@ -69,8 +69,9 @@ fn a_large_array_in_the_tree_is_kept_as_its_shape() {
 
 #[test]
 fn a_value_that_is_too_large_is_told_apart() {
-    let many: String = (0..value::LARGEST + 10).map(|n| format!("k{n}: 1\n  ")).collect();
-    let text = format!("a: !want\n  {many}\nb: !want\n  x: [{}]\n  y: 1\n", "1,".repeat(value::LARGEST + 10));
+    let many: String = (0..value::MAX_NODES + 10).map(|n| format!("k{n}: 1\n  ")).collect();
+    let text =
+        format!("a: !want\n  {many}\nb: !want\n  x: [{}]\n  y: 1\n", "1,".repeat(value::MAX_NODES + 10));
     let mut whole = Vec::new();
     survey(Events::new(text.as_bytes()), TAGS, &mut |_, found| {
         whole.push((found.value.is_whole(), found.value.get("y").and_then(TreeNode::integer)));
@@ -137,7 +138,7 @@ fn a_finding_has_the_same_identity_wherever_it_moves() {
 fn large_mappings_and_findings_without_end_are_borne() {
     let text: String = (0..5000).map(|n| format!("k{}: {n}\n", n % 2500)).collect();
     let survey = surveyed(&text);
-    assert_eq!(survey.findings.len(), MOST_FINDINGS);
+    assert_eq!(survey.findings.len(), MAX_FINDINGS);
     assert_eq!(survey.findings[0].place.line, 2501);
 }
 

@@ -114,7 +114,7 @@ fn look(nodes: &str) -> (usize, u64) {
 /// An array in the tree.
 const ARRAY: &str = "!core/ndarray-1.0.0 {data: [1], datatype: int8}";
 /// Memory that a look into any tree may take.
-const MOST: u64 = 200 << 20;
+const MAX_MEMORY: u64 = 200 << 20;
 
 /// The references lead to a missing node, so no array is shown for them.
 #[test]
@@ -127,7 +127,7 @@ fn a_reference_takes_few_bytes() {
 #[test]
 fn references_into_another_file_are_bounded() {
     let (shown, peak) = look(&format!("many:\n{}", "- {$ref: 'other.asdf#/a'}\n".repeat(1_000_000)));
-    assert!(shown == 1 && peak <= MOST, "{peak} bytes");
+    assert!(shown == 1 && peak <= MAX_MEMORY, "{peak} bytes");
 }
 
 /// A copy of the path of each array, for each view, would take 250 MiB.
@@ -146,5 +146,5 @@ fn a_mapping_of_many_arrays_is_a_table_of_some() {
     const COUNT: usize = 130_000;
     let nodes: String = (0..COUNT).map(|n| format!("k{n}: {ARRAY}\n")).collect();
     let (shown, peak) = look(&nodes);
-    assert!(shown == COUNT && peak <= MOST, "{peak} bytes");
+    assert!(shown == COUNT && peak <= MAX_MEMORY, "{peak} bytes");
 }

@@ -32,13 +32,12 @@ pub(crate) enum Fault {
 }
 
 /// More calls than any interrupted program makes.
-const MOST_CALLS: i32 = 2000;
+const MAX_CALLS: i32 = 2000;
 
 /// Returns call numbers at which to interrupt a program; fails after too many.
 pub(crate) fn calls() -> impl Iterator<Item = i32> {
-    (0..).inspect(|at| {
-        assert!(*at < MOST_CALLS, "it was interrupted at {at} calls, and never came to its end")
-    })
+    (0..)
+        .inspect(|at| assert!(*at < MAX_CALLS, "it was interrupted at {at} calls, and never came to its end"))
 }
 
 /// Returns the library, compiled once.

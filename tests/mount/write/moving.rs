@@ -15,7 +15,7 @@ use crate::place::{Ended, Place, file, write};
 /// Minimum number of reads per reader.
 const READS: usize = 400;
 /// Minimum duration of the reads and saves.
-const LEAST: Duration = Duration::from_secs(2);
+const MIN_TIME: Duration = Duration::from_secs(2);
 
 /// Returns blocks for each way of reading: small and large, uncompressed, in chunks and in streams.
 fn blocks() -> AsdfBuilder {
@@ -123,7 +123,7 @@ fn reads_rightly(kind: &str, linked: bool) {
             .collect();
         let _ended = Ended(&done);
         let ended = || readers.iter().any(std::thread::ScopedJoinHandle::is_finished);
-        while !ended() && (began.elapsed() < LEAST || saves < 8) {
+        while !ended() && (began.elapsed() < MIN_TIME || saves < 8) {
             saves += 1;
             // The text exceeds the padding of the last save; then it shrinks, so that the file does not grow
             // without bound.

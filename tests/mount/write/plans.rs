@@ -399,7 +399,7 @@ fn nth_text(n: u64) -> Vec<u8> {
 
 const SAVER: &str = "ASDF_MOUNT_TEST_SAVER";
 /// More saves than a process makes before it is killed.
-const MOST_SAVES: u64 = 2000;
+const MAX_SAVES: u64 = 2000;
 
 /// The process to kill; does nothing when run as a test.
 #[test]
@@ -409,7 +409,7 @@ fn saver() {
     let options = SaveOptions { padding: Some(0), only };
     let first: u64 = std::env::var("ASDF_MOUNT_TEST_FIRST").unwrap().parse().unwrap();
     let mut target = Target::open_in(System, Path::new(&path), None).unwrap();
-    for n in first..first + MOST_SAVES {
+    for n in first..first + MAX_SAVES {
         target.save(&nth_text(n), &options).unwrap();
     }
 }
@@ -450,7 +450,7 @@ fn a_process_killed_at_any_moment_leaves_the_old_file_or_the_new_one() {
                 let (end, first) = (layout.head.len as usize, layout.kept_from as usize);
                 let head = &bytes[..end];
                 let known = head == original.text
-                    || (round * 100..round * 100 + MOST_SAVES).any(|n| nth_text(n) == head);
+                    || (round * 100..round * 100 + MAX_SAVES).any(|n| nth_text(n) == head);
                 assert!(known, "{kind} {name}: {}", head[..200].escape_ascii());
                 assert!(bytes[end..first].iter().all(|byte| *byte == b' '), "{kind} {name}");
                 assert!(bytes[first..first + blocks.len()] == blocks[..], "{kind} {name}");

@@ -93,7 +93,7 @@ impl Elements {
     fn nonzero(&self, of: &Self) -> Result<Self> {
         let (datatype, item, content) = match &self.datatype {
             Datatype::Structured(_) => {
-                let sizes = self.datatype.value_sizes(MOST_VALUES).ok_or_else(Self::unknown_type)?;
+                let sizes = self.datatype.value_sizes(MAX_VALUES).ok_or_else(Self::unknown_type)?;
                 let content = if self.datatype.is_of_bools() {
                     self.content.clone()
                 } else {
@@ -212,8 +212,8 @@ pub(in super::super) fn file_of_mask(
     origin.file(make)
 }
 
-/// Maximal number of values of an element of a structured mask.
-const MOST_VALUES: usize = 64 << 10;
+/// Maximum number of values of an element of a structured mask.
+const MAX_VALUES: usize = 64 << 10;
 
 /// The elements of an array, and the dependencies of a file made from them.
 struct Origin {

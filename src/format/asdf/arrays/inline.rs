@@ -17,10 +17,10 @@ use crate::yaml::survey::{Alias, Commented, Leaves, Rectangle};
 
 /// Number of bytes before `---` that are searched for directives.
 const HEAD: u64 = 64 << 10;
-/// Maximal column of a node in YAML's block style. Nodes further to the right stand in brackets, or nest too
+/// Maximum column of a node in YAML's block style. Nodes further to the right stand in brackets, or nest too
 /// deep to be read.
 const WIDEST: u64 = 4096;
-/// Maximal depth of aliases within aliases.
+/// Maximum depth of aliases within aliases.
 const DEEPEST: usize = 64;
 
 /// The text of a tree, from which any node can be read.
@@ -266,11 +266,11 @@ impl Elements {
     }
 }
 
-/// Maximal number of values in an element.
-const MOST_VALUES: usize = 1 << 16;
+/// Maximum number of values in an element.
+const MAX_VALUES: usize = 1 << 16;
 
 /// Appends type and byte order of each value of an element, in the order of the values; `None` if there are
-/// more than [`MOST_VALUES`], or a type is unknown.
+/// more than [`MAX_VALUES`], or a type is unknown.
 fn flatten(datatype: &Datatype, byteorder: Byteorder, out: &mut Vec<(Scalar, Byteorder)>) -> Option<()> {
     match datatype {
         Datatype::Scalar(scalar) => out.push((*scalar, byteorder)),
@@ -284,7 +284,7 @@ fn flatten(datatype: &Datatype, byteorder: Byteorder, out: &mut Vec<(Scalar, Byt
         }
         Datatype::Unknown => return None,
     }
-    (out.len() <= MOST_VALUES).then_some(())
+    (out.len() <= MAX_VALUES).then_some(())
 }
 
 impl Sequential for Elements {

@@ -6,14 +6,14 @@ use std::sync::Arc;
 use super::super::ndarray::{Datatype, Mask, Ndarray, Scalar, Source};
 use super::entry::{ArrayEntry, Masked, MaskedBy};
 use super::masks::can_be_broadcast;
-use super::places::{LONGEST_CHAIN, LinkTarget, PathsInArrays};
+use super::places::{LinkTarget, MAX_CHAIN, PathsInArrays};
 use crate::content::path_dir::Item;
 use crate::content::path_tree::{Id, PathTree};
 use crate::yaml::event::Mark;
 use crate::yaml::survey::{PathId, Paths, Reference, Step, Survey};
 
-/// Maximal number of nodes that are visited to find those that merge keys bring into other mappings.
-const MOST_MERGED: usize = 1 << 20;
+/// Maximum number of nodes that are visited to find those that merge keys bring into other mappings.
+const MAX_MERGED: usize = 1 << 20;
 /// The start of the text.
 const START: Mark = Mark { offset: 0, line: 1, column: 1 };
 
@@ -179,7 +179,7 @@ impl Layout<'_> {
         // Merged nodes have no place of their own in the tree.
         links.extend(merged.nodes.into_iter().map(|(from, to)| (from, to, START)));
         // A directory may have nothing but links, so that links to it can be made only after those.
-        for _ in 0..LONGEST_CHAIN {
+        for _ in 0..MAX_CHAIN {
             let before = links.len();
             links.retain(|(from, to, place)| !self.link(*from, *to, *place));
             if links.len() == before {
@@ -204,7 +204,7 @@ impl Layout<'_> {
                 let Some(from) = self.node_place(source.target) else { continue };
                 for child in children.get(&from).cloned().unwrap_or_default() {
                     looked_at += 1;
-                    if looked_at > MOST_MERGED {
+                    if looked_at > MAX_MERGED {
                         self.places.is_full = true;
                         return merged;
                     }

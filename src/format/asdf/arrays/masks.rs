@@ -8,7 +8,7 @@ use super::value::half_as_float;
 use crate::content::{Content, Gather, Soundness, read_exact_at};
 use crate::error::{Error, Result};
 
-/// Maximal number of bytes tested together, unless a single element is longer.
+/// Maximum number of bytes tested together, unless a single element is longer.
 const SPAN: usize = 64 << 10;
 
 /// Returns a boolean for each element: true if it equals `number`.

@@ -7,8 +7,8 @@ use crate::content::path_dir::Item;
 use crate::content::path_tree::{Id, PathTree};
 use crate::yaml::survey::{PathId, Paths, Step};
 
-/// Maximal length of a path, in bytes. Linux refuses paths of 4096 bytes.
-const LONGEST_PATH: usize = 3000;
+/// Maximum length of a path, in bytes. Linux refuses paths of 4096 bytes.
+const MAX_PATH: usize = 3000;
 
 /// The escapes of names in `arrays/`.
 pub(super) const NAMES: ViewNames = ViewNames { endings: &[".npy", ".mask"] };
@@ -33,7 +33,7 @@ impl NodePaths {
 
     /// Makes paths with names that are escaped by these rules.
     pub(in super::super) fn new(names: ViewNames) -> Self {
-        Self { tree: PathTree::new(LONGEST_PATH), names, known: Vec::new(), taken: HashMap::new() }
+        Self { tree: PathTree::new(MAX_PATH), names, known: Vec::new(), taken: HashMap::new() }
     }
 
     /// Returns the path of a node; `None` if it is too long. The root has the path of an empty key.
@@ -68,7 +68,7 @@ impl NodePaths {
     }
 
     fn join(&mut self, path: Id, key: &[u8]) -> Option<Id> {
-        if key.len() > LONGEST_PATH {
+        if key.len() > MAX_PATH {
             return None;
         }
         let names = self.names.component(key);

@@ -15,21 +15,21 @@ use crate::yaml::event::Mark;
 use crate::yaml::parser::MAX_DEPTH;
 use crate::yaml::survey::{PathId, Paths};
 
-/// Maximal length of a chain of aliases and references, equal to the system's limit for links.
-pub(super) const LONGEST_CHAIN: usize = 40;
-/// Maximal number of components visited in all to resolve aliases and references.
-const MOST_LOOKED_AT: usize = 1 << 26;
+/// Maximum length of a chain of aliases and references, equal to the system's limit for links.
+pub(super) const MAX_CHAIN: usize = 40;
+/// Maximum number of components visited in all to resolve aliases and references.
+const MAX_VISITED: usize = 1 << 26;
 
 /// Endings of the files of arrays and masks.
 const ENDING: &str = ".npy";
 const MASK_ENDING: &str = ".mask.npy";
 
-/// Maximal size of the targets of all links, in bytes.
-const MOST_TARGETS: usize = 16 << 20;
-/// Maximal number of links.
-const MOST_LINKS: usize = 1 << 17;
-/// Maximal number of references into other files.
-const MOST_REFERENCES: usize = 1 << 17;
+/// Maximum size of the targets of all links, in bytes.
+const MAX_TARGETS: usize = 16 << 20;
+/// Maximum number of links.
+const MAX_LINKS: usize = 1 << 17;
+/// Maximum number of references into other files.
+const MAX_REFERENCES: usize = 1 << 17;
 
 /// The entry for a node.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -152,8 +152,8 @@ impl PathsInArrays {
     /// Counts a reference into another file. False if there are too many to show it.
     pub(super) fn has_room_for_reference(&mut self) -> bool {
         self.references += 1;
-        self.is_full |= self.references > MOST_REFERENCES;
-        self.references <= MOST_REFERENCES
+        self.is_full |= self.references > MAX_REFERENCES;
+        self.references <= MAX_REFERENCES
     }
 
     /// Records an alias or reference at `from` to the node at `to`.
@@ -201,9 +201,9 @@ impl PathsInArrays {
             return Some(target);
         }
         let mut path = self.paths.tree.prefixes(place);
-        for _ in 0..LONGEST_CHAIN {
+        for _ in 0..MAX_CHAIN {
             self.looked_at.set(self.looked_at.get().saturating_add(path.len()));
-            if path.len() > MAX_DEPTH || self.looked_at.get() >= MOST_LOOKED_AT {
+            if path.len() > MAX_DEPTH || self.looked_at.get() >= MAX_VISITED {
                 return None;
             }
             // The shortest prefix of the path that is an alias or a reference.
@@ -256,7 +256,7 @@ impl PathsInArrays {
     fn has_room_for_link(&mut self, target: usize) -> bool {
         self.links += 1;
         self.targets += target;
-        let has_room = self.links <= MOST_LINKS && self.targets <= MOST_TARGETS;
+        let has_room = self.links <= MAX_LINKS && self.targets <= MAX_TARGETS;
         self.is_full |= !has_room;
         has_room
     }

@@ -7,14 +7,14 @@ use super::super::ndarray::{Ndarray, ReferredArray};
 use super::super::view::AsdfFile;
 use super::entry::ArrayEntry;
 use super::places::components_of_pointer;
-use super::survey::{MOST_ARRAYS, surveyed};
+use super::survey::{MAX_ARRAYS, surveyed};
 use crate::content::path_dir::{Child, DirId, Items};
 use crate::error::{Error, Kind, Result};
 
-/// Maximal length of a chain of references.
-const LONGEST_CHAIN: usize = 16;
-/// Maximal number of nodes that are searched for one reference.
-const MOST_NODES: usize = 1 << 12;
+/// Maximum length of a chain of references.
+const MAX_CHAIN: usize = 16;
+/// Maximum number of nodes that are searched for one reference.
+const MAX_NODES: usize = 1 << 12;
 /// The ending of an array's file.
 pub(super) const ENDING: &str = ".npy";
 const MASK_ENDING: &str = ".mask.npy";
@@ -70,7 +70,7 @@ impl NextStep {
 
 /// Finds the node at a path of a file.
 fn find(mut file: Arc<AsdfFile>, mut path: Vec<String>) -> Result<FoundNode> {
-    for _ in 0..LONGEST_CHAIN {
+    for _ in 0..MAX_CHAIN {
         match look(&surveyed(&file)?.items, &path) {
             There::Arrays { arrays, further } => return Ok(FoundNode { file, path, arrays, further }),
             There::Step(step) => (file, path) = step.target(file)?,
@@ -93,13 +93,13 @@ impl Search {
     /// Adds the arrays of a node. `prefix` is the path to the node.
     fn add(&mut self, target: FoundNode, prefix: &[String]) -> Result<()> {
         self.nodes += 1;
-        if self.nodes > MOST_NODES || self.arrays.len() > MOST_ARRAYS {
+        if self.nodes > MAX_NODES || self.arrays.len() > MAX_ARRAYS {
             return Err(Error::unsupported("too many references follow each other"));
         }
         let below = |path: Vec<String>| [prefix, &path].concat();
         self.arrays.extend(target.arrays.into_iter().map(|(path, array)| (below(path), array)));
         let this = (Arc::as_ptr(&target.file), target.path);
-        if self.above.len() >= LONGEST_CHAIN || self.above.contains(&this) {
+        if self.above.len() >= MAX_CHAIN || self.above.contains(&this) {
             return Ok(());
         }
         self.above.push(this);

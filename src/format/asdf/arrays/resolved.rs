@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use super::super::external::split;
 use super::super::ndarray::{Ndarray, ReferredArray, Source};
-use super::super::view::{AsdfFile, MOST_ON_SERVERS};
+use super::super::view::{AsdfFile, MAX_ON_SERVERS};
 use super::entry::ArrayEntry;
-use super::places::LONGEST_CHAIN;
+use super::places::MAX_CHAIN;
 use super::referred::{Below, ENDING, follow};
-use super::survey::{FoundArrays, MOST_ARRAYS};
+use super::survey::{FoundArrays, MAX_ARRAYS};
 use crate::content::path_dir::{Item, Items};
 use crate::content::path_tree::{Id, PathTree};
 use crate::content::shared_path::SharedPath;
@@ -30,10 +30,10 @@ pub(super) fn resolved(file: &AsdfFile, found: &FoundArrays) -> FoundArrays {
         let ArrayEntry::Reference(place, uri) = &item.what else { continue };
         let shown = || path_of(item).names().join("/");
         if file.is_on_server(uri) && !asked.contains(split(uri).0) {
-            if asked.len() >= MOST_ON_SERVERS {
+            if asked.len() >= MAX_ON_SERVERS {
                 resolved.note(*place, || {
                     let shown = shown();
-                    format!("{shown} can't be read: the tree refers to more than {MOST_ON_SERVERS} files on servers")
+                    format!("{shown} can't be read: the tree refers to more than {MAX_ON_SERVERS} files on servers")
                 });
                 items.push(item.clone());
                 continue;
@@ -58,11 +58,11 @@ pub(super) fn resolved(file: &AsdfFile, found: &FoundArrays) -> FoundArrays {
                 vec![item.clone()]
             }
         };
-        if items.len() + new.len() > MOST_ARRAYS {
+        if items.len() + new.len() > MAX_ARRAYS {
             resolved.note(*place, || {
                 let shown = shown();
                 format!(
-                    "arrays/ leaves out {shown}, and what follows: there are more than {MOST_ARRAYS} arrays"
+                    "arrays/ leaves out {shown}, and what follows: there are more than {MAX_ARRAYS} arrays"
                 )
             });
             break;
@@ -73,7 +73,7 @@ pub(super) fn resolved(file: &AsdfFile, found: &FoundArrays) -> FoundArrays {
     let mut pending: Vec<&Item<ArrayEntry>> =
         found.items.iter().filter(|item| matches!(item.what, ArrayEntry::Pending(..))).collect();
     // A directory may have nothing but such links, so that links to it can be made only after those.
-    for _ in 0..LONGEST_CHAIN {
+    for _ in 0..MAX_CHAIN {
         let before = pending.len();
         pending.retain(|item| {
             let Some(link) = places.link(item) else { return true };

@@ -22,24 +22,24 @@ use crate::yaml::survey::{
     self, Commented, NodeContent, PathId, Paths, Step, Survey, TreeNode, Wanted, WantedNode,
 };
 
-/// Maximal length of a tree that is searched, in bytes.
-const LONGEST_TREE: u64 = 256 << 20;
-/// Maximal number of arrays.
-pub(super) const MOST_ARRAYS: usize = 1 << 17;
-/// Maximal number of characters of paths that are kept for a block.
+/// Maximum length of a tree that is searched, in bytes.
+const MAX_TREE: u64 = 256 << 20;
+/// Maximum number of arrays.
+pub(super) const MAX_ARRAYS: usize = 1 << 17;
+/// Maximum number of characters of paths that are kept for a block.
 const KEPT: usize = 64;
-/// Maximal number of omissions that are reported.
-pub(super) const MOST_DEFECTS: usize = 100;
-/// Maximal number of remembered nodes that have the tag of an array but no content.
-const MOST_BARE: usize = 1 << 10;
-/// Maximal number of arrays in other files that are checked for errors.
-const MOST_EXTERNALS: usize = 256;
-/// Maximal number of parts of arrays in the tree that are visited to follow aliases.
-const MOST_PARTS: u64 = 1 << 22;
-/// Maximal size of an element of an array in the tree, in bytes.
-const LARGEST_ELEMENT: u64 = 1 << 20;
-/// Maximal size of an element in numpy, in bytes.
-const LARGEST_OF_NUMPY: u64 = i32::MAX as u64;
+/// Maximum number of omissions that are reported.
+pub(super) const MAX_DEFECTS: usize = 100;
+/// Maximum number of remembered nodes that have the tag of an array but no content.
+const MAX_BARE: usize = 1 << 10;
+/// Maximum number of arrays in other files that are checked for errors.
+const MAX_EXTERNALS: usize = 256;
+/// Maximum number of parts of arrays in the tree that are visited to follow aliases.
+const MAX_PARTS: u64 = 1 << 22;
+/// Maximum size of an element of an array in the tree, in bytes.
+const MAX_ELEMENT: u64 = 1 << 20;
+/// Maximum size of an element in numpy, in bytes.
+const MAX_NUMPY_ELEMENT: u64 = i32::MAX as u64;
 
 /// The start of the text.
 const START: Mark = Mark { offset: 0, line: 1, column: 1 };
@@ -53,7 +53,7 @@ pub(in super::super) struct FoundArrays {
     pub of_blocks: ArrayPaths,
     /// Notes on omitted arrays.
     pub defects: Vec<Defect>,
-    /// The first arrays in other files, at most [`MOST_EXTERNALS`].
+    /// The first arrays in other files, at most [`MAX_EXTERNALS`].
     pub(super) externals: Vec<ExternalArray>,
     /// The text from which arrays in the tree are read.
     pub(super) text: Option<Arc<TreeText>>,
@@ -80,7 +80,7 @@ impl ExternalArray {
 impl FoundArrays {
     /// Adds a note on an array.
     pub(super) fn note(&mut self, place: Mark, what: impl FnOnce() -> String) {
-        if self.defects.len() < MOST_DEFECTS {
+        if self.defects.len() < MAX_DEFECTS {
             self.defects.push(note(place, what()));
         }
     }
@@ -189,7 +189,7 @@ pub(in super::super) fn find(
         defects: Vec::new(),
         is_full: false,
     };
-    if tree.len() > LONGEST_TREE {
+    if tree.len() > MAX_TREE {
         finder.leave_out(
             START,
             "the tree is longer than 256 MiB: its arrays and tables are not looked for".to_owned(),
@@ -216,7 +216,7 @@ pub(in super::super) fn find(
         finder.leave_out(START, format!("its arrays and tables are not looked for: {why}"));
     }
     if finder.is_full {
-        finder.leave_out(START, format!("there are more than {MOST_ARRAYS} arrays: arrays/ shows none"));
+        finder.leave_out(START, format!("there are more than {MAX_ARRAYS} arrays: arrays/ shows none"));
     }
     Ok(finder.found(surveyed.ok()))
 }
@@ -248,7 +248,7 @@ impl ArrayFinder<'_> {
             match Ndarray::read_leniently(tag, node.value) {
                 // The node has a tag but no content: a FITS file in the tree may have the keys of an array
                 // beside this node, instead of in it.
-                Err(trouble) if is_bare(node.value) && self.bare.len() < MOST_BARE => {
+                Err(trouble) if is_bare(node.value) && self.bare.len() < MAX_BARE => {
                     self.bare.push((node.path, node.value.place, trouble.what));
                 }
                 read => self.take(paths, node.path, node.value.place, read),
@@ -286,12 +286,12 @@ impl ArrayFinder<'_> {
             Err(trouble) => Err(trouble.what),
         };
         match array {
-            Ok(_) if self.arrays.len() >= MOST_ARRAYS => {
+            Ok(_) if self.arrays.len() >= MAX_ARRAYS => {
                 self.is_full = true;
                 self.arrays = Vec::new();
             }
             Ok(array) => self.arrays.push(FoundArray { path, place, array: Arc::new(array) }),
-            Err(_) if self.defects.len() >= MOST_DEFECTS => {}
+            Err(_) if self.defects.len() >= MAX_DEFECTS => {}
             Err(why) => self.leave_out(place, format!("arrays/ leaves out {}: {why}", paths.show(path))),
         }
     }
@@ -316,7 +316,7 @@ impl ArrayFinder<'_> {
                 self.fits_in_block(&array)?;
             }
             Source::External(uri) => {
-                if self.externals.len() < MOST_EXTERNALS {
+                if self.externals.len() < MAX_EXTERNALS {
                     let (uri, path) = (uri.clone(), paths.show(path));
                     self.externals.push(ExternalArray { uri, array: array.clone(), path, place });
                 }
@@ -326,7 +326,7 @@ impl ArrayFinder<'_> {
             Source::Inline(inline) if inline.has_aliases() => return Ok(array),
             Source::Inline(_) => settle_inline(&mut array)?,
         }
-        element_fits(&array, LARGEST_OF_NUMPY)?;
+        element_fits(&array, MAX_NUMPY_ELEMENT)?;
         Ok(array)
     }
 
@@ -335,7 +335,7 @@ impl ArrayFinder<'_> {
     }
 
     fn leave_out(&mut self, place: Mark, what: String) {
-        if self.defects.len() < MOST_DEFECTS {
+        if self.defects.len() < MAX_DEFECTS {
             self.defects.push(note(place, what));
         }
     }
@@ -381,7 +381,7 @@ impl ArrayFinder<'_> {
 
     /// Measures the arrays that contain aliases.
     fn measure_aliased(&mut self, paths: &Paths, text: Option<&Arc<TreeText>>) {
-        let mut parts_left = MOST_PARTS;
+        let mut parts_left = MAX_PARTS;
         for mut found in std::mem::take(&mut self.arrays) {
             let why = match (&found.array.source, text) {
                 (Source::Inline(inline), Some(text)) if inline.has_aliases() => {
@@ -433,7 +433,7 @@ fn is_bare(node: &TreeNode) -> bool {
 /// Sets the type and shape of an array in the tree, or returns the reason why it can't be shown.
 fn settle_inline(array: &mut Ndarray) -> Why<()> {
     array.settle_inline()?;
-    element_fits(array, LARGEST_ELEMENT)
+    element_fits(array, MAX_ELEMENT)
 }
 
 fn element_fits(array: &Ndarray, largest: u64) -> Why<()> {

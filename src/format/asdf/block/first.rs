@@ -6,19 +6,19 @@
 //! bytes after it can't be a header. In both cases an index that names another first block decides, if the
 //! chain from that block continues and the chain from the magic does not.
 
-use super::{AfterBlock, BlockScan, LONGEST_GAP};
+use super::{AfterBlock, BlockScan, MAX_GAP};
 use crate::error::Result;
 use crate::format::asdf::defect::AsdfDefect;
-use crate::format::asdf::header::{Header, LONGEST_FIELDS, MAGIC};
+use crate::format::asdf::header::{Header, MAGIC, MAX_FIELDS};
 
 /// Bytes read at once while looking for a magic.
 const PIECE: usize = 256 << 10;
 /// Bytes of the first read: the magic is usually close to the tree.
 const FIRST_PIECE: usize = 16 << 10;
-/// The most magics without a header that are skipped before the search ends.
-const MOST_FALSE_MAGICS: usize = 4096;
-/// The largest header size that is trusted in doubtful places. The standard allows larger ones.
-const LARGEST_USUAL_HEADER: u16 = 4096;
+/// Maximum number of magics without a header that are skipped before the search ends.
+const MAX_FALSE_MAGICS: usize = 4096;
+/// Maximum header size that is trusted in doubtful places. The standard allows larger ones.
+const MAX_USUAL_HEADER: u16 = 4096;
 /// The header sizes that writers use.
 pub(super) const USUAL_HEADERS: [u16; 4] = [48, 44, 40, 36];
 
@@ -42,7 +42,7 @@ pub(super) fn first_block(scan: &mut BlockScan<'_>, head_end: u64) -> Result<Opt
 /// Finds the first block in padding that is not all blank. `first` is the offset of the first magic.
 fn among_other_bytes(scan: &mut BlockScan<'_>, first: Option<u64>) -> Result<Option<u64>> {
     let mut magic = first;
-    for _ in 0..MOST_FALSE_MAGICS {
+    for _ in 0..MAX_FALSE_MAGICS {
         let Some(at) = magic else { break };
         if looks_like_a_block(scan, at)? {
             return behind_magic(scan, first.unwrap_or(at), at).map(Some);
@@ -72,7 +72,7 @@ pub(super) fn next_magic(scan: &BlockScan<'_>, from: u64) -> Result<Option<u64>>
         if let Some(found) = scan.generation.find_magic(&bytes[..read]) {
             return Ok(Some(at + found as u64));
         }
-        if read < bytes.len() || scan.source.is_slow() && at - from > LONGEST_GAP {
+        if read < bytes.len() || scan.source.is_slow() && at - from > MAX_GAP {
             return Ok(None);
         }
         // A magic may span two pieces.
@@ -94,7 +94,7 @@ fn looks_like_a_block(scan: &mut BlockScan<'_>, at: u64) -> Result<bool> {
 /// Returns the end of the block at `at` if only its magic or its `header_size` is damaged: with these
 /// repaired, a block, the index or the end of the file follows it.
 pub(super) fn likely_end(scan: &mut BlockScan<'_>, at: u64) -> Result<Option<u64>> {
-    let mut bytes = scan.window.at(at, LONGEST_FIELDS)?.to_vec();
+    let mut bytes = scan.window.at(at, MAX_FIELDS)?.to_vec();
     let Some(&[_, _, _, _, high, low]) = bytes.first_chunk() else { return Ok(None) };
     bytes[..4].copy_from_slice(&MAGIC);
     let written = u16::from_be_bytes([high, low]);
@@ -117,7 +117,7 @@ fn is_usual(header: &Header) -> bool {
     let label = header.label_text();
     let sizes_fit =
         (header.used_size <= header.allocated_size || header.streamed()) && header.end().is_some();
-    header.header_size <= LARGEST_USUAL_HEADER
+    header.header_size <= MAX_USUAL_HEADER
         && label.iter().all(u8::is_ascii_graphic)
         // Contradictory sizes are taken for damage if `header_size` and the label are those that writers use.
         && (sizes_fit || (USUAL_HEADERS.contains(&header.header_size) && [0, 4].contains(&label.len())))

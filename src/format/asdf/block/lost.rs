@@ -6,11 +6,11 @@
 //! blocks before or after it, in bytes that belong to nothing else. Those blocks keep their numbers, and
 //! reading them fails.
 
-use super::{BlockScan, End, LONGEST_GAP, is_ascending, is_blank};
+use super::{BlockScan, End, MAX_GAP, is_ascending, is_blank};
 use crate::error::Result;
 use crate::format::asdf::defect::AsdfDefect;
 use crate::format::asdf::head;
-use crate::format::asdf::header::LONGEST_FIELDS;
+use crate::format::asdf::header::MAX_FIELDS;
 use crate::format::asdf::index::Index;
 use crate::source::read_up_to;
 
@@ -18,15 +18,15 @@ use crate::source::read_up_to;
 const PIECE: usize = 64 << 10;
 /// Bytes of the first read.
 const FIRST_PIECE: usize = 4 << 10;
-/// The most magics examined after junk.
-const MOST_MAGICS: usize = 16;
+/// Maximum number of magics examined after junk.
+const MAX_MAGICS: usize = 16;
 
 impl BlockScan<'_> {
     /// Adds the blocks that the index lists from `from` on, where the chain ended.
     ///
     /// Returns true if blocks were added.
     pub(super) fn lost_behind(&mut self, from: u64) -> Result<bool> {
-        if head::recognises(self.window.at(from, LONGEST_FIELDS)?) {
+        if head::recognises(self.window.at(from, MAX_FIELDS)?) {
             // Another ASDF file follows within this file, so the index belongs to that one.
             return Ok(false);
         }
@@ -82,7 +82,7 @@ impl BlockScan<'_> {
         let mut bytes = vec![0; PIECE];
         let read = read_up_to(self.source, end, &mut bytes)?;
         let mut from = 0;
-        for _ in 0..MOST_MAGICS {
+        for _ in 0..MAX_MAGICS {
             let found = bytes[..read].get(from..).and_then(|rest| self.generation.find_magic(rest));
             let Some(found) = found else { break };
             let at = end + (from + found) as u64;
@@ -113,16 +113,16 @@ impl BlockScan<'_> {
         Ok(true)
     }
 
-    /// True if only blanks lie between `start` and `end`. Bytes beyond [`LONGEST_GAP`] are not searched.
+    /// True if only blanks lie between `start` and `end`. Bytes beyond [`MAX_GAP`] are not searched.
     fn is_padding(&self, start: u64, end: u64) -> Result<bool> {
-        let end = end.min(start.saturating_add(LONGEST_GAP)).min(self.size);
+        let end = end.min(start.saturating_add(MAX_GAP)).min(self.size);
         Ok(self.blanks_end(start)? >= end)
     }
 
-    /// Returns the offset of the first byte from `start` on that is not blank. Bytes beyond [`LONGEST_GAP`]
+    /// Returns the offset of the first byte from `start` on that is not blank. Bytes beyond [`MAX_GAP`]
     /// are not searched.
     pub(super) fn blanks_end(&self, start: u64) -> Result<u64> {
-        let end = start.saturating_add(LONGEST_GAP).min(self.size);
+        let end = start.saturating_add(MAX_GAP).min(self.size);
         // The padding is usually short.
         let mut bytes = vec![0; FIRST_PIECE];
         let mut at = start;

@@ -10,17 +10,17 @@ use super::{AfterBlock, BlockScan, is_ascending};
 use crate::error::Result;
 use crate::format::asdf::defect::AsdfDefect;
 use crate::format::asdf::head;
-use crate::format::asdf::header::LONGEST_FIELDS;
+use crate::format::asdf::header::MAX_FIELDS;
 use crate::source::read_up_to;
 
 /// Bytes searched before and after a place from the index.
 const FARTHEST: u64 = 64 << 10;
-/// The most blocks with damaged headers that a search skips.
-const MOST_LOST: usize = 8;
-/// The most searches in a file, as a bound against hostile files.
-const MOST_SEARCHES: usize = 1024;
-/// The most magics tried in a search.
-const MOST_MAGICS: usize = 64;
+/// Maximum number of blocks with damaged headers that a search skips.
+const MAX_LOST: usize = 8;
+/// Maximum number of searches in a file, as a bound against hostile files.
+const MAX_SEARCHES: usize = 1024;
+/// Maximum number of magics tried in a search.
+const MAX_MAGICS: usize = 64;
 
 /// A block to search for.
 struct SoughtBlock {
@@ -42,7 +42,7 @@ impl BlockScan<'_> {
         let Some((listed, index)) = self.listed_from(n) else { return Ok(None) };
         let here = self.blocks.offsets[n];
         if let Some(end) = end
-            && head::recognises(self.window.at(end, LONGEST_FIELDS)?)
+            && head::recognises(self.window.at(end, MAX_FIELDS)?)
         {
             // Another ASDF file follows within this file, so the index belongs to that one.
             return Ok(None);
@@ -53,7 +53,7 @@ impl BlockScan<'_> {
         {
             self.note(here, Some(n), AsdfDefect::Shifted { at: index, expected: end });
         }
-        for k in 1..listed.len().min(1 + MOST_LOST) {
+        for k in 1..listed.len().min(1 + MAX_LOST) {
             let Some(expected) = here.checked_add(listed[k] - listed[0]) else { break };
             let wanted = SoughtBlock {
                 before: (listed[k] - listed[k - 1]) / 2,
@@ -84,8 +84,8 @@ impl BlockScan<'_> {
         let index = self.index.as_ref()?;
         let offsets = index.offsets.as_ref().ok()?;
         let is_near = offsets.get(n)?.abs_diff(self.blocks.offsets[n]) <= FARTHEST;
-        let from = offsets.get(n..n.saturating_add(MOST_LOST + 2).min(offsets.len()))?;
-        if !is_near || !is_ascending(from) || self.searches >= MOST_SEARCHES {
+        let from = offsets.get(n..n.saturating_add(MAX_LOST + 2).min(offsets.len()))?;
+        if !is_near || !is_ascending(from) || self.searches >= MAX_SEARCHES {
             return None;
         }
         Some((from.to_vec(), index.offset))
@@ -99,7 +99,7 @@ impl BlockScan<'_> {
         let from = expected.saturating_sub(before.min(FARTHEST));
         // The range includes the four bytes of a magic that begins at its end.
         let until = expected.saturating_add(behind.min(FARTHEST)).saturating_add(4).min(index);
-        let Some(count) = until.checked_sub(from).filter(|_| self.searches <= MOST_SEARCHES) else {
+        let Some(count) = until.checked_sub(from).filter(|_| self.searches <= MAX_SEARCHES) else {
             return Ok(None);
         };
         let mut bytes = vec![0; count as usize];
@@ -110,7 +110,7 @@ impl BlockScan<'_> {
             at += found + 1;
         }
         magics.sort_by_key(|magic| magic.abs_diff(expected));
-        for magic in magics.into_iter().take(MOST_MAGICS) {
+        for magic in magics.into_iter().take(MAX_MAGICS) {
             if self.proves_itself(magic, len, index)? {
                 return Ok(Some(magic));
             }
@@ -120,7 +120,7 @@ impl BlockScan<'_> {
 
     /// True if a block at `at` has the length that the index gives, or leads to another block or the index.
     fn proves_itself(&mut self, at: u64, len: Option<u64>, index: u64) -> Result<bool> {
-        let bytes = self.window.at(at, LONGEST_FIELDS)?;
+        let bytes = self.window.at(at, MAX_FIELDS)?;
         if !self.generation.is_magic(bytes) {
             return Ok(false);
         }

@@ -9,10 +9,10 @@ use crate::yaml;
 /// Number of bytes at the start of a block within which its encoding chain must end.
 pub const HEAD: usize = 64 << 10;
 
-/// The most encodings in a chain.
+/// Maximum number of encodings in a chain.
 const MAX_ENCODINGS: usize = 16;
 
-/// The most YAML nodes in the chain's document.
+/// Maximum number of YAML nodes in the chain's document.
 const MAX_NODES: usize = 2000;
 
 /// Parses the chain at the start of a block's data. Returns the chain and the offset of the encoded bytes.

@@ -24,13 +24,13 @@ mod standard;
 mod version;
 
 pub use crate::format::editor::Validation;
-pub use crate::format::refusal::{Class, MOST_FURTHER, Position, Problem, Problems};
+pub use crate::format::refusal::{Class, MAX_FURTHER, Position, Problem, Problems};
 pub use arrays::{ArrayNode, TreeFacts};
 
 use prologue::Prologue;
 
-/// The most warnings reported.
-const MOST_WARNINGS: usize = 30;
+/// Maximum number of warnings reported.
+const MAX_WARNINGS: usize = 30;
 
 /// The block sizes of the file that is edited.
 pub trait BlockSizes {
@@ -141,8 +141,8 @@ fn refuse(text: &[u8], faults: Vec<Fault>) -> Result<(), Box<Problems>> {
 
 /// Returns the first warnings, and a last one with the number of further ones.
 fn first_warnings(text: &[u8], faults: Vec<Fault>) -> Vec<Problem> {
-    let more = faults.len().saturating_sub(MOST_WARNINGS);
-    let first = faults.into_iter().take(MOST_WARNINGS).map(|fault| fault.into_problem(text));
+    let more = faults.len().saturating_sub(MAX_WARNINGS);
+    let first = faults.into_iter().take(MAX_WARNINGS).map(|fault| fault.into_problem(text));
     let more = (more > 0).then(|| Fault::of_all(format!("and {more} more"), "").into_problem(text));
     first.chain(more).collect()
 }

@@ -84,8 +84,8 @@ const GATHERED: usize = 256 << 10;
 const EXTENTS_AT_ONCE: usize = 4096;
 /// Bytes of one extent.
 const EXTENT: usize = 24;
-/// The most old bytes, and the most new bytes, in a record.
-const MOST_BYTES: usize = 256 << 10;
+/// Maximum number of old bytes, and of new bytes, in a record.
+const MAX_BYTES: usize = 256 << 10;
 
 const RANGE: u32 = 1;
 const EXTENTS: u32 = 2;
@@ -152,7 +152,7 @@ impl Header {
             Method::Image => 0,
         };
         let mut digest = Md5::new();
-        let mut piece = vec![0; MOST_BYTES];
+        let mut piece = vec![0; MAX_BYTES];
         let mut at = MARK.len() as u64;
         for range in ranges.iter().map(Range::span).chain(std::iter::once(end..end)) {
             let stop = range.start.min(end);
@@ -173,7 +173,7 @@ impl Header {
     /// Returns the MD5 of the image without the kept bytes. The source itself holds those.
     pub(crate) fn digest_image<S: Storage>(&self, storage: &S, image: &S::File) -> io::Result<[u8; DIGEST]> {
         let mut digest = Md5::new();
-        let mut piece = vec![0; MOST_BYTES];
+        let mut piece = vec![0; MAX_BYTES];
         let [from, to] = [self.kept_from, self.kept_to].map(|place| place.saturating_add(self.shift));
         for region in [0..from.min(self.image_size), to.min(self.image_size)..self.image_size] {
             let mut at = region.start;
@@ -283,8 +283,8 @@ impl<'a, S: Storage> Writer<'a, S> {
 
     /// Adds a range with its old and its new bytes.
     pub(crate) fn range(&mut self, offset: u64, old: &[u8], new: &[u8]) -> io::Result<()> {
-        // Changes are split into pieces much smaller than `MOST_BYTES`.
-        debug_assert!(old.len().max(new.len()) <= MOST_BYTES);
+        // Changes are split into pieces much smaller than `MAX_BYTES`.
+        debug_assert!(old.len().max(new.len()) <= MAX_BYTES);
         let at = self.written + (self.gathered.len() + RECORD) as u64;
         self.ranges.push(Range { offset, old_len: old.len(), new_len: new.len(), at });
         self.record(RANGE, offset, old, new)

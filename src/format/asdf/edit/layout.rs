@@ -7,14 +7,14 @@ use crate::error::{Error, Result};
 use crate::format::Severity;
 use crate::format::asdf::block::{self, Blocks};
 use crate::format::asdf::head::{self, Head};
-use crate::format::asdf::header::{Generation, Header, LONGEST_FIELDS};
+use crate::format::asdf::header::{Generation, Header, MAX_FIELDS};
 use crate::format::editor::TextVersion;
 use crate::source::storage::Storage;
 use crate::source::{Identity, Source, SourceStat, read_up_to};
 
-/// The longest tail (the bytes after the last block) that is parsed. A longer tail is treated as foreign and
+/// Maximum length of a tail (the bytes after the last block) that is parsed. A longer tail is treated as foreign and
 /// kept.
-const LONGEST_TAIL: u64 = 16 << 20;
+const MAX_TAIL: u64 = 16 << 20;
 /// Bytes read at once.
 const PIECE: usize = 256 << 10;
 
@@ -82,7 +82,7 @@ impl Layout {
     fn after_blocks(&mut self, source: &dyn Source, blocks: Blocks) -> Result<()> {
         let size = self.identity.size;
         let last = blocks.offsets.last().copied().unwrap_or_default();
-        let mut bytes = [0; LONGEST_FIELDS];
+        let mut bytes = [0; MAX_FIELDS];
         let read = read_up_to(source, last, &mut bytes)?;
         let header = Header::parse(self.generation, last, &bytes[..read]).ok();
         self.streamed = header.as_ref().is_some_and(Header::streamed);
@@ -92,7 +92,7 @@ impl Layout {
         self.blocks_end = end.filter(|_| !self.streamed);
         let Some(end) = self.blocks_end else { return Ok(()) };
         let mut tail = match size - end {
-            long if long > LONGEST_TAIL => Tail::Foreign,
+            long if long > MAX_TAIL => Tail::Foreign,
             len => {
                 let mut bytes = vec![0; len as usize];
                 let read = read_up_to(source, end, &mut bytes)?;
@@ -121,10 +121,10 @@ impl Layout {
             if let Some(found) = bytes.iter().position(|byte| !block::is_blank(*byte)) {
                 let from = at + found as u64;
                 let rest = self.identity.size.saturating_sub(from);
-                let mut bytes = vec![0; rest.min(LONGEST_TAIL) as usize];
+                let mut bytes = vec![0; rest.min(MAX_TAIL) as usize];
                 let read = read_up_to(source, from, &mut bytes)?;
                 // An index that lists no blocks is not worth keeping.
-                if rest > LONGEST_TAIL || index::classify(&bytes[..read], &[]) == Tail::Foreign {
+                if rest > MAX_TAIL || index::classify(&bytes[..read], &[]) == Tail::Foreign {
                     self.kept_from = from;
                 }
                 return Ok(());

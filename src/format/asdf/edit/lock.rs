@@ -22,8 +22,8 @@ use crate::user_dirs::{self, STATE};
 const NOTE: &str = "holder";
 /// The number of attempts to find a file's lock in the list of locks.
 const LISTINGS: usize = 3;
-/// The most bytes of a note that are read. A note is a process id and a path.
-const LONGEST_NOTE: u64 = 8192;
+/// Maximum number of bytes of a note that are read. A note is a process id and a path.
+const MAX_NOTE: u64 = 8192;
 
 /// The holder of a lock.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -86,7 +86,7 @@ impl Drop for Note {
     fn drop(&mut self) {
         let pid = std::process::id().to_string();
         // After a fork the note belongs to the child.
-        let text = user_dirs::read(&self.dir, &self.name, LONGEST_NOTE);
+        let text = user_dirs::read(&self.dir, &self.name, MAX_NOTE);
         if text.is_some_and(|text| text.lines().next() == Some(&pid)) {
             let _ = rustix::fs::unlinkat(&self.dir, &self.name, AtFlags::empty());
         }
@@ -119,7 +119,7 @@ pub(super) fn holder(identity: &Identity, source: &Path, note: &str, state: Opti
 
 /// Reads a note; `None` if the process that it names is not alive.
 fn noted(state: &OwnedFd, name: &str) -> Option<Holder> {
-    let text = user_dirs::read(state, name, LONGEST_NOTE)?;
+    let text = user_dirs::read(state, name, MAX_NOTE)?;
     let (pid, mount_point) = text.split_once('\n')?;
     let pid: u32 = pid.parse().ok()?;
     let mount_point = PathBuf::from(mount_point.trim_end_matches('\n'));

@@ -22,10 +22,10 @@ use crate::source::{Identity, Source, SourceStat, SourceVersion};
 /// The distance by which bytes move is a multiple of this.
 pub(crate) const GRAIN: u64 = 4096;
 /// The least padding left for further edits.
-const LEAST_PADDING: u64 = 4096;
-/// The most padding that can be asked for.
-const MOST_PADDING: u64 = 1 << 40;
-/// The most padding, in bytes, that is filled with spaces if the text fits before the first block. Of longer
+const MIN_PADDING: u64 = 4096;
+/// Maximum padding that can be asked for.
+const MAX_PADDING: u64 = 1 << 40;
+/// Maximum padding, in bytes, that is filled with spaces if the text fits before the first block. Of longer
 /// padding, only the bytes of a longer old text are filled; all others stay.
 const BLANKED: u64 = 16 << 20;
 
@@ -187,8 +187,8 @@ impl<'a> PlannedChange<'a> {
 
 /// Returns the distance by which the kept bytes move, if it must be at least `least`.
 fn shift(least: u64, len: u64, options: &SaveOptions) -> Result<u64> {
-    let padding = options.padding.unwrap_or_else(|| (len / 10).max(LEAST_PADDING));
-    if padding > MOST_PADDING {
+    let padding = options.padding.unwrap_or_else(|| (len / 10).max(MIN_PADDING));
+    if padding > MAX_PADDING {
         return Err(Error::new(Kind::TooLarge, format!("a padding of {padding} bytes is too large")));
     }
     Ok((least + padding).next_multiple_of(GRAIN))

@@ -15,7 +15,7 @@ use crate::format::asdf::head::Head;
 use crate::format::asdf::stored::StoredFile;
 use crate::format::editor::{EditContext, Editor, Planned, SaveTarget, Saved, TextVersion, Validation};
 use crate::format::refusal::Refusal;
-use crate::history::{History, KeptText, MOST_BYTES, Replaced};
+use crate::history::{History, KeptText, MAX_BYTES, Replaced};
 use crate::source::storage::System;
 use crate::source::{FileSource, Readers, SourceVersion};
 
@@ -145,7 +145,7 @@ impl Session {
                     self.notify(format!(
                         "the replaced text is larger than {} MiB: it is not kept in the history, so this save \
                          can't be taken back",
-                        MOST_BYTES >> 20
+                        MAX_BYTES >> 20
                     ));
                 }
                 Ok(Some(kept))

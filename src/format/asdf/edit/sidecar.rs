@@ -18,10 +18,10 @@ use crate::source::storage::{Meta, Storage, System};
 const JOURNAL: &str = ".asdf-mount-journal";
 const IMAGE: &str = ".asdf-mount-new";
 
-/// The longest file name that common file systems allow.
-const LONGEST_NAME: usize = 255;
-/// The most journals that are set aside, which means renamed because they can't be used.
-const MOST_ASIDE: usize = 1000;
+/// Maximum length of a file name on common file systems.
+const MAX_NAME: usize = 255;
+/// Maximum number of journals that are set aside, which means renamed because they can't be used.
+const MAX_SET_ASIDE: usize = 1000;
 
 /// Journal and image of one source, as names in a directory that is held open.
 #[derive(Clone, Debug)]
@@ -114,7 +114,7 @@ impl<S: Storage> HeldSource<S> {
     /// Returns journal and image beside the source.
     pub(crate) fn beside(&self) -> Sidecars<S> {
         let mut stem = OsString::from(".");
-        if self.name.len() + ".".len() + SUFFIX_SPACE <= LONGEST_NAME {
+        if self.name.len() + ".".len() + SUFFIX_SPACE <= MAX_NAME {
             stem.push(&self.name);
         } else {
             stem.push(hash(&self.name));
@@ -195,7 +195,7 @@ pub(crate) fn is_sidecar(name: &OsStr) -> bool {
 /// Returns names for setting aside a file, best first.
 pub(crate) fn aside(name: &OsStr) -> impl Iterator<Item = OsString> {
     let name = name.to_owned();
-    (1..=MOST_ASIDE)
+    (1..=MAX_SET_ASIDE)
         .map(move |n| with(&name, &if n == 1 { ".aside".to_owned() } else { format!(".aside-{n}") }))
 }
 
@@ -285,7 +285,7 @@ mod tests {
         let long = |last: &str| source(&format!("{}{last}", "x".repeat(250)));
         assert_ne!(long("y").beside().journal, long("z").beside().journal);
         let last = aside(&long("y").beside().journal).last().unwrap();
-        assert!(last.len() <= LONGEST_NAME);
+        assert!(last.len() <= MAX_NAME);
         assert_ne!(source("b").key, source("c").key);
     }
 }

@@ -16,8 +16,8 @@ use crate::format::asdf::index::{self, MARKER};
 use crate::source::storage::Storage;
 use crate::source::{Source, read_up_to};
 
-/// The most bytes held in memory, from the first index to the end of the file.
-const MOST_BYTES: u64 = 64 << 20;
+/// Maximum number of bytes held in memory, from the first index to the end of the file.
+const MAX_BYTES: u64 = 64 << 20;
 /// Bytes read at once.
 const PIECE: usize = 256 << 10;
 /// The start of another ASDF file, without the version.
@@ -54,7 +54,7 @@ pub(super) fn moved<S: Storage>(
         None => behind_damage(&source, layout)?,
     };
     let Some(range) = range else { return Ok(None) };
-    if size - range.start > MOST_BYTES {
+    if size - range.start > MAX_BYTES {
         return Err(too_long(layout, size - range.start));
     }
     let mut bytes = vec![0; (size - range.start) as usize];
@@ -73,7 +73,7 @@ fn too_long(layout: &Layout, len: u64) -> Error {
         Kind::TooLarge,
         format!(
             "the blocks would have to move, together with the block index and all that follows, {len} \
-             bytes, and at most {MOST_BYTES} can be moved. Shorten the text, or cut those bytes off: \
+             bytes, and at most {MAX_BYTES} can be moved. Shorten the text, or cut those bytes off: \
              truncate -s {end} keeps all blocks"
         ),
     )

@@ -10,8 +10,8 @@ use crate::content::{Content, Pieces, Text};
 use crate::error::Result;
 use crate::format::asdf::arrays::elements::Elements;
 
-/// Maximal length of a text that fits in one card.
-const LONGEST_TEXT: usize = 68;
+/// Maximum length of a text that fits in one card.
+const MAX_TEXT: usize = 68;
 
 /// Returns the header and the content of the file of one array. `path` holds the components of its path.
 pub(super) fn of_array(
@@ -29,9 +29,9 @@ pub(super) fn of_array(
         cards.set("BZERO", Value::Int(zero), "");
     }
     let path: Vec<String> = path.iter().map(|part| ascii(part)).collect();
-    let name = path.last().map_or("", |name| &name[..name.len().min(LONGEST_TEXT)]);
+    let name = path.last().map_or("", |name| &name[..name.len().min(MAX_TEXT)]);
     let path = path.join("/");
-    let continues = |text: &str| text.len() + text.matches('\'').count() > LONGEST_TEXT;
+    let continues = |text: &str| text.len() + text.matches('\'').count() > MAX_TEXT;
     if continues(name) || continues(&path) || unit.is_some_and(continues) {
         cards.set("LONGSTRN", Value::Text("OGIP 1.0"), "long texts continue in CONTINUE cards");
     }

@@ -9,7 +9,7 @@ const CARD: usize = 80;
 const KEYWORD: usize = 8;
 /// Headers and data are padded to a multiple of this length.
 pub(super) const RECORD: usize = 2880;
-/// Maximal length of a text, and of a comment, in a continuation card.
+/// Maximum length of a text, and of a comment, in a continuation card.
 const LONG_TEXT: usize = 67;
 const LONG_COMMENT: usize = 64;
 

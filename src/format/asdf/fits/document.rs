@@ -73,7 +73,7 @@ impl Document {
         for (n, unit) in units.iter().enumerate() {
             let unit = Unit::read(unit).map_err(|why| format!("in its header {n}, {why}"))?;
             size += unit.size();
-            if size > LARGEST {
+            if size > MAX_HEADER {
                 return Err(TOO_LARGE.to_owned());
             }
             read.push(unit);
@@ -94,8 +94,8 @@ impl Document {
     }
 }
 
-/// Maximal size of a document, in bytes.
-const LARGEST: usize = 16 << 20;
+/// Maximum size of a document, in bytes.
+const MAX_HEADER: usize = 16 << 20;
 const TOO_LARGE: &str = "it is too large: it has more nodes, or longer headers, than are read";
 
 impl Unit {
@@ -117,7 +117,7 @@ impl Unit {
         let mut written = vec![false; fixed.0.len()];
         for card in cards {
             read.take(card, &fixed, &mut written)?;
-            if read.cards.len() > LARGEST {
+            if read.cards.len() > MAX_HEADER {
                 return Err(TOO_LARGE.to_owned());
             }
         }
@@ -176,7 +176,7 @@ impl Unit {
     /// Keeps the comment of the first card with this keyword. The card itself is generated from the data.
     fn take_made(&mut self, keyword: String, value: Option<&TreeNode>, comment: String) {
         let is_first = !self.comments.iter().any(|(known, _)| *known == keyword);
-        if !is_first || self.comments.len() >= MOST_COMMENTS {
+        if !is_first || self.comments.len() >= MAX_COMMENTS {
             return;
         }
         let extension = self.data.extension();
@@ -211,8 +211,8 @@ impl Unit {
     }
 }
 
-/// Maximal number of comments that are kept. No header has as many generated cards.
-const MOST_COMMENTS: usize = 1024;
+/// Maximum number of comments that are kept. No header has as many generated cards.
+const MAX_COMMENTS: usize = 1024;
 
 /// Returns the text of a scalar as it is written.
 fn plain_text(value: &TreeNode) -> Option<String> {

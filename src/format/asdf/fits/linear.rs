@@ -4,11 +4,11 @@
 use super::values::{self, Numbers, number};
 use crate::yaml::survey::{NodeContent, TreeNode};
 
-/// Maximal nesting of models.
+/// Maximum nesting of models.
 const DEEPEST: usize = 64;
 
-/// Maximal condition number of a matrix that is inverted: beyond it the inverse loses digits.
-const MOST_STRETCH: f64 = 1e6;
+/// Maximum condition number of a matrix that is inverted: beyond it the inverse loses digits.
+const MAX_STRETCH: f64 = 1e6;
 
 /// A model with two inputs and two outputs.
 #[derive(Debug)]
@@ -172,7 +172,7 @@ impl Plane {
             return Some(());
         }
         let (determinant, squares) = (a * d - b * c, a * a + b * b + c * c + d * d);
-        if determinant == 0.0 || squares / determinant.abs() > MOST_STRETCH {
+        if determinant == 0.0 || squares / determinant.abs() > MAX_STRETCH {
             return None;
         }
         let back = [(d * x - b * y) / determinant, (a * y - c * x) / determinant];

@@ -18,12 +18,12 @@ use crate::format::{Defect, Severity};
 use crate::yaml::event::Mark;
 use crate::yaml::survey::{Alias, PathId, Paths, Survey, TreeNode, WantedNode};
 
-/// Maximal total size of all described FITS files, in bytes.
-const MOST: usize = 16 << 20;
-/// Maximal number of omissions that are reported.
-const MOST_DEFECTS: usize = 100;
-/// Maximal number of units.
-const MOST_UNITS: usize = 1 << 17;
+/// Maximum total size of all described FITS files, in bytes.
+const MAX_BYTES: usize = 16 << 20;
+/// Maximum number of omissions that are reported.
+const MAX_DEFECTS: usize = 100;
+/// Maximum number of units.
+const MAX_UNITS: usize = 1 << 17;
 
 /// True if the view wants nodes with this tag.
 pub(super) fn is_tag(tag: &str) -> bool {
@@ -77,7 +77,7 @@ pub(super) struct NodeFinder {
 impl Collector for NodeFinder {
     fn take(&mut self, paths: &Paths, node: &WantedNode<'_>, unfit: Unfit<'_>) {
         let taken = self.take_node(node.tag.unwrap_or_default(), node.path, node.value, unfit);
-        if let (Err(why), true) = (taken, self.defects.len() < MOST_DEFECTS) {
+        if let (Err(why), true) = (taken, self.defects.len() < MAX_DEFECTS) {
             let Mark { offset, line, .. } = node.value.place;
             let what = format!("line {line}: fits/ leaves out {}: {why}", paths.show(node.path));
             self.defects.push(Defect { severity: Severity::Note, offset, block: None, what });
@@ -108,7 +108,7 @@ impl NodeFinder {
         }
         if let Some(key) = units::array_key(tag) {
             let of_array = node.get(key).is_some_and(|value| value.scalar_type().is_none());
-            let unit = units::of(node).filter(|_| of_array && self.units.len() < MOST_UNITS);
+            let unit = units::of(node).filter(|_| of_array && self.units.len() < MAX_UNITS);
             self.units.extend(unit.map(|unit| (path, key, unit)));
             return Ok(());
         }
@@ -117,7 +117,7 @@ impl NodeFinder {
             return Err(format!("in an array of its data, {why}"));
         }
         self.kept = self.kept.saturating_add(document.size);
-        if self.kept > MOST {
+        if self.kept > MAX_BYTES {
             return Err("all such nodes are longer than 16 MiB together".to_owned());
         }
         self.bare = document.bare();

@@ -11,8 +11,8 @@ use crate::format::asdf::arrays::elements::Elements;
 use crate::format::asdf::ndarray::{Byteorder, Datatype, Mask, Ndarray, Number, Scalar};
 use crate::yaml::survey::TreeNode;
 
-/// Maximal number of columns in FITS.
-const MOST_COLUMNS: usize = 999;
+/// Maximum number of columns in FITS.
+const MAX_COLUMNS: usize = 999;
 
 /// A table.
 #[derive(Debug)]
@@ -127,8 +127,8 @@ impl Table {
     }
 
     fn new(rows: u64, columns: Vec<Form>, source: RowSource) -> Reading<Self> {
-        if columns.len() > MOST_COLUMNS {
-            return Err(format!("its table has more than {MOST_COLUMNS} columns"));
+        if columns.len() > MAX_COLUMNS {
+            return Err(format!("its table has more than {MAX_COLUMNS} columns"));
         }
         let table = Self { rows, columns, source };
         table.row().filter(|row| row.checked_mul(rows).is_some()).ok_or("its table is too large")?;

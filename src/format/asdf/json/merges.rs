@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use super::MOST_HELD;
+use super::MAX_HELD;
 use crate::content::{Content, read_exact_at};
 use crate::error::{Error, Result};
 use crate::yaml::event::{Event, Style, What};
@@ -130,7 +130,7 @@ impl MergeFinder {
             }
             _ => {}
         }
-        match self.held > MOST_HELD {
+        match self.held > MAX_HELD {
             true => Err(Error::unsupported("the merge keys of the tree take more than 16 MiB")),
             false => Ok(()),
         }

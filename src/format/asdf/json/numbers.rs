@@ -7,9 +7,9 @@ use std::collections::HashMap;
 
 use crate::yaml::scalar;
 
-/// Maximal number of keys remembered for a mapping, so that memory does not grow with the tree. Later keys
+/// Maximum number of keys remembered for a mapping, so that memory does not grow with the tree. Later keys
 /// keep their own names.
-const MOST: usize = 4096;
+const MAX_KEYS: usize = 4096;
 /// Approximate size of an entry without its name, in bytes.
 const ENTRY: usize = 64;
 
@@ -35,7 +35,7 @@ impl Numbers {
         if let Some(first) = self.names.get(&number) {
             return (**first != *name).then(|| first.clone());
         }
-        if self.names.len() < MOST {
+        if self.names.len() < MAX_KEYS {
             self.weight += ENTRY + name.len();
             self.names.insert(number, name.into());
         }

@@ -11,13 +11,13 @@ use super::merges::{Members, Merges, is_merge};
 use super::numbers::Numbers;
 use super::pointers::{Pointer, Pointers, in_pointer};
 use super::scalar::{self, Json, reference, string};
-use super::{MOST_HELD, Tags};
+use super::{MAX_HELD, Tags};
 use crate::error::{Error, Result};
 use crate::yaml::event::{Event, Mark, What};
 
-/// Maximal length of a scalar's JSON, in bytes, that is repeated for each alias.
+/// Maximum length of a scalar's JSON, in bytes, that is repeated for each alias.
 const SHORT: usize = 256;
-/// Maximal number of indentation levels.
+/// Maximum number of indentation levels.
 const DEEPEST_INDENT: usize = 40;
 /// Reserved names of the tagged form, without their `$`.
 const RESERVED_NAMES: [&str; 3] = ["ref", "tag", "value"];
@@ -521,7 +521,7 @@ impl Writer {
 
     fn hold(&mut self, bytes: usize, place: Mark) -> Result<()> {
         self.held += bytes;
-        match self.held > MOST_HELD {
+        match self.held > MAX_HELD {
             true => refused("the anchors and merge keys of the tree take more than 16 MiB", place),
             false => Ok(()),
         }
@@ -530,7 +530,7 @@ impl Writer {
     /// Counts bytes that a long reference or a merge key adds to the output. Fails if the total is too large.
     fn add(&mut self, bytes: usize, place: Mark) -> Result<()> {
         self.added += bytes;
-        match self.added > MOST_HELD {
+        match self.added > MAX_HELD {
             true => refused("long references and merge keys make the text longer by 16 MiB", place),
             false => Ok(()),
         }

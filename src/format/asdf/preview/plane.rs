@@ -8,11 +8,11 @@ use super::super::numbers::{ToNumber, to_number};
 use crate::content::{Content, Gather, read_exact_at};
 use crate::error::{Error, Result};
 
-/// The most pixels in each direction.
-const LARGEST: u64 = 1024;
+/// Maximum number of pixels in each direction.
+const MAX_SIDE: u64 = 1024;
 /// The approximate number of elements that are read. An image of up to 4096 by 4096 elements is read
 /// completely. From a larger image about this number is sampled, evenly for all pixels.
-const MOST_READ: u64 = 16 << 20;
+const MAX_READ: u64 = 16 << 20;
 /// Bytes read at once.
 const BUFFER: usize = 256 << 10;
 
@@ -61,13 +61,13 @@ impl Plane {
             _ => of.content.clone(),
         };
         let (lines, elements) = if by_columns { (width, height) } else { (height, width) };
-        let block = height.max(width).div_ceil(LARGEST);
+        let block = height.max(width).div_ceil(MAX_SIDE);
         Ok(Self { content, to_number, item, lines, elements, transposed: by_columns != turned, block })
     }
 
     /// Returns the number of pixels in a line, and the number of lines of pixels.
     fn averaged(&self) -> (usize, usize) {
-        // Both are at most LARGEST.
+        // Both are at most MAX_SIDE.
         (self.elements.div_ceil(self.block) as usize, self.lines.div_ceil(self.block) as usize)
     }
 
@@ -89,7 +89,7 @@ impl Plane {
     /// Computes all pixels in storage order: the mean of each pixel's elements, NaN if none is a number.
     pub(super) fn averages(&self) -> Result<Vec<f64>> {
         let (across, along) = self.averaged();
-        let of_line = (MOST_READ / along as u64).max(1);
+        let of_line = (MAX_READ / along as u64).max(1);
         // Elements of a line that are read for each pixel: all of them, or an equal number for every pixel.
         let run = match self.elements <= of_line {
             true => self.block,
@@ -282,7 +282,7 @@ mod tests {
             assert_eq!(averages.len(), (width * height) as usize);
             assert!(averages.iter().all(|mean| *mean == 7.0));
             let read = content.0.load(std::sync::atomic::Ordering::Relaxed);
-            assert!((1 << 20..=MOST_READ).contains(&read), "{read} of {dimensions:?}");
+            assert!((1 << 20..=MAX_READ).contains(&read), "{read} of {dimensions:?}");
         }
     }
 }

@@ -15,7 +15,7 @@ const HEADER: u64 = 25;
 /// evenly spaced by bytes.
 const MARKS: u64 = 4096;
 
-/// The most consecutive chunks without values. Writers have no use for them.
+/// Maximum number of consecutive chunks without values. Writers have no use for them.
 const EMPTY_CHUNKS: u32 = 1000;
 
 /// A chunk's header and its position.

@@ -9,13 +9,13 @@ use super::times::{Times, default_scale};
 use crate::content::parquet::Facts;
 use crate::yaml::survey::{NodeContent, TreeNode};
 
-/// Maximal number of nodes of a column that are visited.
-pub(super) const MOST_LOOKED_AT: usize = 1 << 12;
-/// Maximal depth of arrays below a column.
+/// Maximum number of nodes of a column that are visited.
+pub(super) const MAX_VISITED: usize = 1 << 12;
+/// Maximum depth of arrays below a column.
 const DEEPEST: usize = 8;
 
-/// Maximal length of a metadata value of a column, in bytes.
-const LONGEST_FACT: usize = 1 << 12;
+/// Maximum length of a metadata value of a column, in bytes.
+const MAX_FACT: usize = 1 << 12;
 
 /// Tag prefixes of columns.
 const COLUMNS: [&str; 2] = ["tag:stsci.edu:asdf/core/column-1.", "tag:stsci.edu:asdf/table/column-1."];
@@ -49,11 +49,11 @@ pub(super) fn is_time(tag: &str) -> bool {
 
 /// Returns the metadata that a node with this tag gives the arrays in it.
 fn facts_of(tag: &str, node: &TreeNode) -> Facts {
-    let text = |key| node.get(key).and_then(TreeNode::text).filter(|text| text.len() <= LONGEST_FACT);
+    let text = |key| node.get(key).and_then(TreeNode::text).filter(|text| text.len() <= MAX_FACT);
     let fact = |name, key| text(key).map(|text| (name, text.to_owned()));
     let mut facts = Facts::new();
     if is_column(tag) || units::is_quantity(tag) {
-        let unit = units::of_any(node).filter(|unit| unit.len() <= LONGEST_FACT);
+        let unit = units::of_any(node).filter(|unit| unit.len() <= MAX_FACT);
         facts.extend(unit.map(|unit| ("unit", unit)));
     }
     if is_column(tag) {
@@ -105,7 +105,7 @@ impl Search {
         let before = self.facts.len();
         self.facts.extend(facts_of(tag, value));
         for (key, below) in entries {
-            if self.below.len() >= DEEPEST || self.looked_at >= MOST_LOOKED_AT {
+            if self.below.len() >= DEEPEST || self.looked_at >= MAX_VISITED {
                 break;
             }
             if let Some(key) = key.text() {

@@ -17,18 +17,18 @@ use crate::format::{Defect, Severity};
 use crate::yaml::event::Mark;
 use crate::yaml::survey::{Alias, PathId, Paths, Step, TreeNode, WantedNode};
 
-/// Maximal number of columns.
-const MOST_COLUMNS: usize = 1 << 15;
-/// Maximal number of notes on omitted tables.
-const MOST_DEFECTS: usize = 100;
-/// Maximal size of the targets of all links, in bytes.
-const MOST_TARGETS: usize = 16 << 20;
-/// Maximal size of a row of a column: elements and bytes.
-const LONGEST_ROW: (u64, u64) = (1 << 20, 8 << 20);
+/// Maximum number of columns.
+const MAX_COLUMNS: usize = 1 << 15;
+/// Maximum number of notes on omitted tables.
+const MAX_DEFECTS: usize = 100;
+/// Maximum size of the targets of all links, in bytes.
+const MAX_TARGETS: usize = 16 << 20;
+/// Maximum size of a row of a column: elements and bytes.
+const MAX_ROW: (u64, u64) = (1 << 20, 8 << 20);
 const TOO_LONG: &str = "one of its rows is longer than 8 MiB";
 
-/// Maximal size of the metadata of all columns, in bytes.
-const MOST_SAID: usize = 16 << 20;
+/// Maximum size of the metadata of all columns, in bytes.
+const MAX_METADATA: usize = 16 << 20;
 
 const ENDING: &str = ".parquet";
 const NAMES: ViewNames = ViewNames { endings: &[ENDING, ".npy", ".mask"] };
@@ -110,10 +110,10 @@ pub(super) struct TableFinder {
 impl Collector for TableFinder {
     fn take(&mut self, paths: &Paths, node: &WantedNode<'_>, unfit: Unfit<'_>) {
         let Some(tag) = node.tag else { return };
-        if self.columns >= MOST_COLUMNS {
+        if self.columns >= MAX_COLUMNS {
             if !std::mem::replace(&mut self.is_full, true) {
                 let what =
-                    format!("tables/ leaves out what follows: there are more than {MOST_COLUMNS} columns");
+                    format!("tables/ leaves out what follows: there are more than {MAX_COLUMNS} columns");
                 self.leave_out(node.value.place, what);
             }
             return;
@@ -227,18 +227,18 @@ impl TableFinder {
         columns.into_iter().map(|(_, source)| self.bounded(source)).collect()
     }
 
-    /// Returns the column. Its metadata are dropped once the metadata of all columns exceed [`MOST_SAID`]:
+    /// Returns the column. Its metadata are dropped once the metadata of all columns exceed [`MAX_METADATA`]:
     /// with aliases, a short text may have much metadata.
     fn bounded(&mut self, mut source: Source) -> Source {
         self.said += source.facts.iter().map(|(key, value)| key.len() + value.len()).sum::<usize>();
-        if self.said > MOST_SAID {
+        if self.said > MAX_METADATA {
             source.facts.clear();
         }
         source
     }
 
     fn leave_out(&mut self, place: Mark, what: String) {
-        if self.defects.len() < MOST_DEFECTS {
+        if self.defects.len() < MAX_DEFECTS {
             let (offset, what) = (place.offset, format!("line {}: {what}", place.line));
             self.defects.push(Defect { severity: Severity::Note, offset, block: None, what });
         }
@@ -347,7 +347,7 @@ fn unfit_row(datatype: &Datatype, count: u64) -> Option<&'static str> {
     match datatype {
         Datatype::Scalar(scalar) => {
             let bytes = scalar.size().and_then(|size| size.checked_mul(count));
-            let is_short = count <= LONGEST_ROW.0 && bytes.is_some_and(|bytes| bytes <= LONGEST_ROW.1);
+            let is_short = count <= MAX_ROW.0 && bytes.is_some_and(|bytes| bytes <= MAX_ROW.1);
             (!is_short).then_some(TOO_LONG)
         }
         Datatype::Structured(fields) if fields.is_empty() => Some("it has no fields"),
@@ -404,7 +404,7 @@ impl TablePaths {
         way.push(&name);
         let text = way.join("/");
         self.targets += text.len();
-        if self.targets <= MOST_TARGETS {
+        if self.targets <= MAX_TARGETS {
             self.items.push(self.paths.item(from, ending, TableEntry::Link(text.into())));
         }
     }

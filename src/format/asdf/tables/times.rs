@@ -13,8 +13,8 @@ use crate::content::{Content, Soundness, fill, read_exact_at};
 use crate::error::{Error, Result, if_readable};
 use crate::yaml::survey::TreeNode;
 
-/// Maximal size of the values that are read to find out if they can be converted, in bytes.
-const LARGEST: u64 = 256 << 20;
+/// Maximum size of the values that are read to find out if they can be converted, in bytes.
+const MAX_COLUMN: u64 = 256 << 20;
 /// Size of the values that are converted at once, in bytes.
 const SPAN: usize = 256 << 10;
 
@@ -86,7 +86,7 @@ impl Times {
 
     fn read_all(&self, elements: &Elements, missing: Option<&dyn Content>) -> Result<Option<Decision>> {
         let content = &*elements.content;
-        let Some(form) = Form::of(elements).filter(|_| content.len() <= LARGEST) else { return Ok(None) };
+        let Some(form) = Form::of(elements).filter(|_| content.len() <= MAX_COLUMN) else { return Ok(None) };
         let (mut is_micros, mut is_nanos, mut format) = (true, true, None);
         let (mut bytes, mut masked) = (Vec::new(), Vec::new());
         let count = content.len() / form.size as u64;

@@ -17,8 +17,8 @@ use crate::yaml::survey::{PathId, Paths, TreeNode, WantedNode};
 
 const TAG: &str = "tag:astropy.org:astropy/table/table-1.";
 const ENDING: &str = ".csv";
-/// Maximal number of rows: a file is made in memory.
-const MOST_ROWS: u64 = 1 << 16;
+/// Maximum number of rows: a file is made in memory.
+const MAX_ROWS: u64 = 1 << 16;
 
 /// The view.
 #[derive(Debug)]
@@ -124,8 +124,8 @@ fn numbers(elements: &Elements) -> Result<Vec<f64>> {
         return Err(no_numbers());
     };
     let to_number = to_number(*scalar, elements.byteorder).ok_or_else(no_numbers)?;
-    if *rows > MOST_ROWS {
-        return Err(Error::unsupported(format!("the table has more than {MOST_ROWS} rows")));
+    if *rows > MAX_ROWS {
+        return Err(Error::unsupported(format!("the table has more than {MAX_ROWS} rows")));
     }
     let size = scalar.size().ok_or_else(no_numbers)?;
     let mut bytes = vec![0; (rows * size) as usize];

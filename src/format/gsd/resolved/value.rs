@@ -10,9 +10,9 @@ use crate::content::{Content, Slice, Text, npy, read_exact_at};
 use crate::error::{Error, Result};
 
 /// Maximum size in bytes of all type names of a chunk together, which are assembled in memory.
-const MOST_BYTES: u64 = 1 << 20;
+const MAX_BYTES: u64 = 1 << 20;
 /// Maximum number of types.
-const MOST_TYPES: u64 = 1 << 16;
+const MAX_TYPES: u64 = 1 << 16;
 
 /// Returns the content of a quantity's file.
 ///
@@ -96,7 +96,7 @@ fn words(file: &GsdFile, entry: &IndexEntry) -> Result<Vec<Vec<u8>>> {
     if entry.element().is_none_or(|element| element.size != 1) || entry.m == 0 {
         return Err(Error::damaged(format!("{} are not rows of characters", entry.array())));
     }
-    if data.len() > MOST_BYTES || entry.n > MOST_TYPES {
+    if data.len() > MAX_BYTES || entry.n > MAX_TYPES {
         let message = format!("{} are too many to be read as names: see arrays/frames", entry.array());
         return Err(Error::unsupported(message));
     }
@@ -127,7 +127,7 @@ fn strings(words: &[Vec<u8>]) -> Result<Arc<dyn Content>> {
     let Some(longest) = longest.map(|longest| longest.max(1)) else {
         return npy::array("'<f8'", false, &[0], Arc::new(Text::default()));
     };
-    if (longest * words.len()) as u64 > MOST_BYTES {
+    if (longest * words.len()) as u64 > MAX_BYTES {
         return Err(Error::unsupported("the names of types are too long: types.txt has them"));
     }
     let mut data = Vec::with_capacity(4 * longest * words.len());

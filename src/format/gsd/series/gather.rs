@@ -16,7 +16,7 @@ pub(super) const BATCH: u64 = 4096;
 /// as copying some kilobytes.
 const GAP: u64 = 4 << 10;
 
-/// Maximum bytes of one read across gaps.
+/// Maximum number of bytes of one read across gaps.
 const SPAN: u64 = 256 << 10;
 
 /// Minimum size of a chunk that is passed from the mapping without a copy.

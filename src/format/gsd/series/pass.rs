@@ -9,7 +9,7 @@ use super::super::file::GsdFile;
 use crate::error::Result;
 
 /// Maximum checkpoints of all names together.
-const MOST_CHECKPOINTS: usize = 1 << 17;
+const MAX_CHECKPOINTS: usize = 1 << 17;
 
 /// Initial number of chunks between checkpoints.
 const SPACING: u64 = 256;
@@ -226,7 +226,7 @@ impl Pass {
             self.checkpoints += 1;
         }
         (found.newest, found.slot) = (*entry, entry.slot);
-        if self.checkpoints > MOST_CHECKPOINTS {
+        if self.checkpoints > MAX_CHECKPOINTS {
             self.thin_out();
         }
     }

@@ -15,7 +15,7 @@ use crate::error::{Error, Kind, Result};
 use crate::source::read_up_to;
 
 /// Maximum length of a text that is a row.
-const LONGEST_TEXT: u64 = 1 << 16;
+const MAX_TEXT: u64 = 1 << 16;
 
 /// Average number of chunks per frame above which each frame is searched by name on its own, as its entries
 /// are sorted by name.
@@ -70,7 +70,7 @@ impl LoggedQuantity {
             false => Form::Numbers(first),
         };
         let fits = match form {
-            Form::Text(longest) => first.m == 1 && longest <= LONGEST_TEXT && !is_step,
+            Form::Text(longest) => first.m == 1 && longest <= MAX_TEXT && !is_step,
             Form::Numbers(_) => true,
         };
         if rows.misfit.is_some() || !fits {

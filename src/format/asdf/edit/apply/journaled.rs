@@ -17,7 +17,7 @@ use crate::source::{Identity, Moved};
 
 /// The least free space for overwriting on a copy-on-write file system: with less it may run out of room for
 /// its own tables.
-const LEAST_ROOM: u64 = 16 << 20;
+const MIN_ROOM: u64 = 16 << 20;
 
 /// The ranges of a written journal, and the digest of the bytes that the save leaves unchanged.
 type Written = (Vec<Range>, [u8; DIGEST]);
@@ -39,7 +39,7 @@ impl<S: Storage> SaveJob<'_, S> {
     /// True if overwriting this many bytes of the source, or undoing that, may fail for lack of space.
     fn is_short_of_room(&self, bytes: u64) -> bool {
         let room = self.storage.room_to_write_over(self.file);
-        room.is_some_and(|room| room < bytes.saturating_add(LEAST_ROOM))
+        room.is_some_and(|room| room < bytes.saturating_add(MIN_ROOM))
     }
 
     /// Inserts a range before the first block's page, then overwrites the bytes that differ.

@@ -56,7 +56,7 @@ impl TreeFacts {
             let (path, value) = (found.path, found.value);
             let expected = found.tag.and_then(|tag| Some((tag, standard::expected(standard, tag)?)));
             if let Some((tag, expected)) = expected
-                && unfit.len() < survey::MOST_FINDINGS
+                && unfit.len() < survey::MAX_FINDINGS
             {
                 let tag = tag.escape_debug();
                 let what = format!(
@@ -66,7 +66,7 @@ impl TreeFacts {
                 unfit.push((path, NodeFault { place: value.place, what }));
             }
             if let Some(tag) = found.tag.filter(|tag| ndarray::is_tag(tag)) {
-                if !ndarray::is_known_tag(tag) && expected.is_none() && unfit.len() < survey::MOST_FINDINGS {
+                if !ndarray::is_known_tag(tag) && expected.is_none() && unfit.len() < survey::MAX_FINDINGS {
                     let what =
                         format!("readers don't recognise this version of ndarray, {}", tag.escape_debug());
                     unfit.push((path, NodeFault { place: value.place, what }));
@@ -75,7 +75,7 @@ impl TreeFacts {
             }
             let tagged = found.tag.map_or(Ok(()), |tag| core_schemas::check(tag, value));
             let at_root = found.root_key.map_or(Ok(()), |key| core_schemas::check_root_key(key, value));
-            if let (Err(trouble), true) = (tagged.and(at_root), unfit.len() < survey::MOST_FINDINGS) {
+            if let (Err(trouble), true) = (tagged.and(at_root), unfit.len() < survey::MAX_FINDINGS) {
                 unfit.push((path, trouble));
             }
         })?;

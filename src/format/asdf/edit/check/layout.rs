@@ -5,18 +5,18 @@ use memchr::memmem;
 
 use super::prologue::{Prologue, words};
 use super::{Class, Draft, Fault};
-use crate::format::asdf::head::LONGEST_TREE;
+use crate::format::asdf::head::MAX_TREE;
 use crate::format::asdf::index;
 
-/// The longest header line that is accepted; a usual one has a dozen bytes.
-const LONGEST_HEADER_LINE: usize = 200;
+/// Maximum length of a header line that is accepted; a usual one has a dozen bytes.
+const MAX_HEADER_LINE: usize = 200;
 
 /// Returns the faults in the start of a text that prevent normalizing it.
 pub(super) fn before_normalizing(new: &[u8], old: &[u8]) -> Vec<Fault> {
     let save_as = "save it as UTF-8 without a byte order mark";
     let at_start = |what: &str, to_do: &str| vec![Fault::new(Some(0), what, to_do)];
-    if new.len() as u64 > LONGEST_TREE {
-        let what = format!("the text has {} bytes; a tree may have {LONGEST_TREE}", new.len());
+    if new.len() as u64 > MAX_TREE {
+        let what = format!("the text has {} bytes; a tree may have {MAX_TREE}", new.len());
         return vec![Fault { class: Class::TooLarge, ..Fault::of_all(what, "put large arrays into blocks") }];
     }
     match new {
@@ -35,7 +35,7 @@ fn header_line(new: &[u8], old: &[u8]) -> Vec<Fault> {
     let said = was.as_ref().map_or(&b""[..], |line| &old[line.clone()]);
     let another = match &is {
         Some(line) => {
-            words(&new[line.clone()]) != words(said) || line.len() > LONGEST_HEADER_LINE.max(said.len())
+            words(&new[line.clone()]) != words(said) || line.len() > MAX_HEADER_LINE.max(said.len())
         }
         // The header line is misspelt rather than missing.
         None => {

@@ -179,7 +179,7 @@ impl Comparison<'_> {
             if was_array || (any_vanished && !untagged_before.contains(&identity)) {
                 let name = self.facts.survey.paths.show(*path);
                 lost.push(self.fault(*place, format!("the array {name} has lost its ndarray tag"), to_do));
-                if lost.len() > super::MOST_FURTHER {
+                if lost.len() > super::MAX_FURTHER {
                     break;
                 }
             }

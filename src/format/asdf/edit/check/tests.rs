@@ -354,9 +354,9 @@ fn the_lines_of_many_problems_are_not_all_counted() {
     let count = 5_000;
     let (old, new) = (Old::of(arrays("source: 0", count).as_bytes()), arrays("source: 9", count));
     let refusal = check(new.as_bytes(), &old, &blocks(), Validation::Strict).unwrap_err();
-    assert_eq!(refusal.further.len(), MOST_FURTHER);
+    assert_eq!(refusal.further.len(), MAX_FURTHER);
     let warned = check(new.as_bytes(), &old, &blocks(), Validation::Warn).unwrap().warnings;
-    assert_eq!(warned.len(), MOST_WARNINGS + 1);
-    assert_eq!(warned.last().unwrap().to_string(), format!("and {} more", count - MOST_WARNINGS));
-    assert_eq!(excerpt::ASKED.get(), 1 + MOST_FURTHER + MOST_WARNINGS, "lines are counted for what is told");
+    assert_eq!(warned.len(), MAX_WARNINGS + 1);
+    assert_eq!(warned.last().unwrap().to_string(), format!("and {} more", count - MAX_WARNINGS));
+    assert_eq!(excerpt::ASKED.get(), 1 + MAX_FURTHER + MAX_WARNINGS, "lines are counted for what is told");
 }

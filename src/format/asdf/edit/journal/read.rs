@@ -5,7 +5,7 @@ use std::io;
 use md5::{Digest, Md5};
 
 use super::{
-    DIGEST, END, EXTENT, EXTENTS, HEADER, Header, MAGIC, MOST_BYTES, RANGE, RECORD, REST, digest_of,
+    DIGEST, END, EXTENT, EXTENTS, HEADER, Header, MAGIC, MAX_BYTES, RANGE, RECORD, REST, digest_of,
     is_undamaged,
 };
 use crate::source::storage::{Extent, Storage};
@@ -112,7 +112,7 @@ impl<S: Storage> Journal<S> {
             let (kind, old_len, new_len) = (word(0), word(4) as usize, word(8) as usize);
             let offset =
                 u64::from_be_bytes(bytes[16..24].try_into().expect("eight bytes of a record's head"));
-            if old_len.max(new_len) > MOST_BYTES || offset > i64::MAX as u64 {
+            if old_len.max(new_len) > MAX_BYTES || offset > i64::MAX as u64 {
                 return Ok(None);
             }
             let len = RECORD + old_len + new_len + DIGEST;

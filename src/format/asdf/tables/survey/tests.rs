@@ -1,4 +1,4 @@
-use super::super::search::MOST_LOOKED_AT;
+use super::super::search::MAX_VISITED;
 use super::*;
 use crate::content::{Content, Text};
 use crate::format::asdf::arrays;
@@ -124,5 +124,5 @@ fn aliases_of_aliases_are_not_followed_without_end() {
             TableEntry::Link(_) => 0,
         })
         .sum();
-    assert!(columns <= 2 * MOST_LOOKED_AT, "{columns}");
+    assert!(columns <= 2 * MAX_VISITED, "{columns}");
 }
