@@ -1,7 +1,6 @@
 //! `asdf-mount --check`: reads a whole file without a mount and reports its defects. `--index` ([`tables`])
 //! reads only the blocks that have seek tables.
 
-use std::collections::HashSet;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -9,10 +8,10 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use crate::cache::Cache;
-use crate::content::Content;
 use crate::error::{Error, Result, in_json, one_line};
 use crate::files::{FilesToRead, Found, halfway};
-use crate::format::{self, Container, Context, Defect, Severity, Verified};
+use crate::format::{Context, Defect, Severity};
+use crate::library::{self, check::Findings};
 use crate::log::complain;
 use crate::named::Servers;
 use crate::progress::Progress;
@@ -24,8 +23,6 @@ pub mod tables;
 
 use summary::Summary;
 
-/// Bytes read at once.
-const PIECE: usize = 1 << 20;
 /// Cache budget in bytes: one pass from start to end needs little.
 const CACHE_BUDGET: u64 = 16 << 20;
 /// Cache budget in bytes for files on servers, which are read ahead.
@@ -155,7 +152,10 @@ fn servers(options: &RemoteOptions) -> Servers {
 /// Checks one file. Returns `None` if it is not a file to check.
 fn report_on(found: &Found, progress: &Progress) -> Option<Report> {
     let mut report = Report::new(found.label());
-    let result = open(found).and_then(|container| check(&*container, &mut report, progress));
+    let mut findings = Findings::default();
+    let result = open(found).and_then(|file| file.check_into(&mut findings, progress));
+    report.blocks = findings.blocks;
+    report.defects = findings.defects;
     let half_saved = match found {
         Found::Local { path, .. } => halfway(path),
         Found::Elsewhere(_) | Found::Failed(..) => None,
@@ -179,90 +179,7 @@ fn report_on(found: &Found, progress: &Progress) -> Option<Report> {
     Some(report)
 }
 
-fn open(found: &Found) -> Result<Arc<dyn Container>> {
+fn open(found: &Found) -> Result<library::File> {
     let context = Context::new(Arc::new(Cache::new(CACHE_BUDGET)));
-    format::open(Arc::new(BufferedSource::new(found.open()?)), &context)
-}
-
-fn check(container: &dyn Container, report: &mut Report, progress: &Progress) -> Result<()> {
-    container.find_all_blocks()?;
-    report.blocks = container.block_count()?;
-    report.defects = container.defects();
-    check_tree(container, report)?;
-    let size = |n| container.block(n).map_or(0, |block| size_of(&block));
-    let total = if progress.is_visible() { (0..report.blocks).map(size).sum() } else { 0 };
-    let damaged = report.defects.iter().filter(|defect| defect.severity == Severity::Damage);
-    let damaged: HashSet<usize> = damaged.filter_map(|defect| defect.block).collect();
-    progress.file(&report.file, total);
-    for n in 0..report.blocks {
-        report.defects.extend(check_block(container, n, damaged.contains(&n), progress)?);
-    }
-    report.defects.sort_by_key(|defect| defect.offset);
-    Ok(())
-}
-
-fn size_of(block: &format::Block) -> u64 {
-    block.content.as_ref().map_or(0, |content| content.len())
-}
-
-fn check_tree(container: &dyn Container, report: &mut Report) -> Result<()> {
-    // If damage outside of the blocks is known, such as a truncated tree, the tree is not checked.
-    if report.defects.iter().any(|defect| defect.block.is_none() && defect.severity == Severity::Damage) {
-        return Ok(());
-    }
-    report.defects.extend(container.check_tree()?);
-    Ok(())
-}
-
-/// Decodes a block from start to end, and verifies its checksum in parallel. Returns the defects; `known`
-/// means that damage of the block has been reported already.
-fn check_block(container: &dyn Container, n: usize, known: bool, progress: &Progress) -> Result<Vec<Defect>> {
-    let block = container.block(n)?;
-    let large = size_of(&block) > PIECE as u64;
-    let (read, verified) = std::thread::scope(|scope| {
-        let verified = large.then(|| scope.spawn(|| container.verify(n)));
-        let read = block.content.and_then(|content| read_through(&*content, progress));
-        (read, verified.map_or_else(|| Ok(container.verify(n)), |verified| verified.join()))
-    });
-    let mut defects = Vec::new();
-    let mut damage = |offset: Option<u64>, what: String| {
-        let offset = offset.unwrap_or(block.facts.offset);
-        defects.push(Defect { severity: Severity::Damage, offset, block: Some(n), what });
-    };
-    // If the read failed with a checksum mismatch, the mismatch is not reported twice.
-    let told = known || read.as_ref().is_err_and(Error::is_wrong_checksum);
-    match read {
-        Err(error) if error.is_of_reading() => return Err(error),
-        Err(error) if !known => damage(error.offset(), error.message_in_block()),
-        Ok(Some(trouble)) => damage(trouble.offset(), trouble.message_in_block()),
-        _ => {}
-    }
-    match verified {
-        Ok(Ok(Verified::Mismatch)) if !told => {
-            damage(None, container.mismatch().to_owned());
-        }
-        Ok(Err(error)) if error.is_of_reading() => return Err(error),
-        Ok(_) => {}
-        Err(_) => damage(None, "the checksum could not be computed".to_owned()),
-    }
-    Ok(defects)
-}
-
-/// Reads a content to its end; returns damage that left all its bytes readable.
-fn read_through(content: &dyn Content, progress: &Progress) -> Result<Option<Error>> {
-    if content.is_empty() {
-        // The header may be wrong, which only a read finds out.
-        content.read_at(0, &mut [0])?;
-    }
-    let mut piece = vec![0; usize::try_from(content.len()).map_or(PIECE, |len| len.min(PIECE))];
-    let mut at = 0;
-    while at < content.len() {
-        let read = content.read_at(at, &mut piece)?;
-        if read == 0 {
-            return Err(Error::damaged(format!("the data end after {at} of {} bytes", content.len())));
-        }
-        at += read as u64;
-        progress.add(read as u64);
-    }
-    Ok(content.trouble())
+    library::File::of_source(Arc::new(BufferedSource::new(found.open()?)), &context)
 }

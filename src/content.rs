@@ -4,6 +4,7 @@ pub(crate) mod base64;
 pub mod dir;
 mod gather;
 mod interleaved;
+pub mod literal;
 pub mod names;
 pub mod npy;
 pub mod parquet;
@@ -137,6 +138,11 @@ pub trait Content: Send + Sync + std::fmt::Debug {
     /// if `at_any_cost` is true.
     fn share(&self, offset: u64, len: usize, at_any_cost: bool) -> Option<SharedBytes> {
         let _ = (offset, len, at_any_cost);
+        None
+    }
+
+    /// Returns the array that the content holds, if it is a `.npy` file made from one.
+    fn npy(&self) -> Option<&npy::NpyFile> {
         None
     }
 

@@ -55,6 +55,7 @@ use self::held::HeldEntry;
 use self::mountpoint::Mountpoint;
 use self::signals::Lifecycle;
 use crate::error::{Error, Kind, Result};
+use crate::library::options::cache_budget;
 use crate::log;
 use crate::named;
 use crate::options::{FUSE_SUPER_MAGIC, Options};
@@ -241,7 +242,7 @@ fn serve_watched<F: Filesystem>(
     lifecycle.at_end(served.close.clone());
     lifecycle.remounts_with(served.remount.clone());
     let path = plan.mountpoint.as_path();
-    let mut config = session_config(contents::budget(&plan.options))?;
+    let mut config = session_config(cache_budget(&plan.options))?;
     let threads = config.n_threads.unwrap_or(1);
     threads::check_room(threads)?;
     // The kernel checks who may use a mount that the caller made.

@@ -256,6 +256,12 @@ pub trait Container: Any + Send + Sync + std::fmt::Debug {
         Ok(())
     }
 
+    /// Returns the path, within the view of arrays, of the directory of the arrays that
+    /// [`each_array`](Self::each_array) passes: empty, or with a slash at its end.
+    fn directory_of_arrays(&self) -> &'static str {
+        ""
+    }
+
     /// Returns the names and nodes in the file's directory besides `tree.yaml` and `blocks/`.
     fn views(self: Arc<Self>) -> Result<Vec<(&'static str, Node)>> {
         Ok(Vec::new())

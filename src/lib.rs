@@ -23,6 +23,7 @@
 //! | [`look`] | `--ls`, `--cat`, `--extract`: a file as its mount would show it, without a mount |
 //! | [`named`] | the sources that a user names: in which kind of place each is |
 //! | [`remote`] | objects on servers as sources: http, https, S3 |
+//! | `library` | the interface for Rust programs |
 //! | [`check`] | `--check`: reads a whole file and reports its defects |
 //! | `progress` | a progress line on the terminal |
 //! | [`catalog`] | `--catalog`: describes each of many files in a line of JSON |
@@ -48,6 +49,7 @@ mod files;
 pub mod format;
 pub mod fuse;
 pub mod history;
+mod library;
 pub mod local;
 pub mod log;
 pub mod look;
@@ -72,3 +74,5 @@ pub mod yaml;
 extern crate self as asdf_mount;
 
 pub use error::{Error, Kind, Result};
+pub use format::{ArrayFacts, ArraySource, Defect, Severity, Verified};
+pub use library::{Array, Block, ByteOrder, Datatype, Element, Field, File, OpenOptions, SaveReport};

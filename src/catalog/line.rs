@@ -11,7 +11,8 @@ use serde_json::Serializer;
 use super::since::Since;
 use crate::error::{Error, Result, in_json, to_json};
 use crate::files::{Elsewhere, Found};
-use crate::format::{self, Container, Context, FactValue, Facts};
+use crate::format::{Context, FactValue, Facts};
+use crate::library;
 use crate::named;
 use crate::source::{BufferedSource, FileSource, Revision, Source};
 use crate::time::precise_instant;
@@ -117,24 +118,24 @@ fn start(uri: &str, revision: &Revision) -> String {
 }
 
 fn described(source: Arc<dyn Source>, start: String, context: &Context) -> Result<Vec<u8>> {
-    let container = format::open(Arc::new(BufferedSource::new(source)), context)?;
+    let file = library::File::of_source(Arc::new(BufferedSource::new(source)), context)?;
     let mut line = start.into_bytes();
-    let (format, version) = (to_json(container.format()), to_json(&container.version()));
+    let (format, version) = (to_json(file.format()), to_json(&file.version()));
     line.extend(format!(",\"format\":{format},\"version\":{version}").into_bytes());
-    push_blocks(&*container, &mut line)?;
-    let tree = push_arrays(&*container, &mut line)?;
+    push_blocks(&file, &mut line)?;
+    let tree = push_arrays(&file, &mut line)?;
     push_tree(tree, &mut line);
     line.extend(b"}\n");
     Ok(line)
 }
 
 /// Adds the table of blocks: numbers and texts, under the field names of `blocks.yaml`.
-fn push_blocks(container: &dyn Container, line: &mut Vec<u8>) -> Result<()> {
-    let count = container.block_count()?;
+fn push_blocks(file: &library::File, line: &mut Vec<u8>) -> Result<()> {
+    let count = file.block_count()?;
     line.extend(format!(",\"block_count\":{count},\"blocks\":").into_bytes());
     let mut blocks = Rows::default();
     for n in 0..count {
-        blocks.add(&row(&container.block(n)?.facts)?);
+        blocks.add(&row(file.block(n)?.typed_facts())?);
         if blocks.is_full {
             break;
         }
@@ -187,9 +188,9 @@ fn row(facts: &Facts) -> Result<String> {
 }
 
 /// Adds the arrays. Returns the tree in JSON, or the reason why it can't be shown.
-fn push_arrays(container: &dyn Container, line: &mut Vec<u8>) -> Result<Result<Vec<u8>>> {
+fn push_arrays(file: &library::File, line: &mut Vec<u8>) -> Result<Result<Vec<u8>>> {
     let (mut count, mut arrays) = (0, Rows::default());
-    let tree = format::describe(container, MAX_TREE, &mut |array| {
+    let tree = file.describe(MAX_TREE, &mut |array| {
         if !arrays.is_full {
             arrays.add(&to_json(&array));
         }

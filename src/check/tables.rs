@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::summary::Summary;
-use super::{Status, read_through};
+use super::Status;
 use crate::cache::Cache;
 use crate::cache::store::Store;
 use crate::content::Content;
@@ -17,6 +17,7 @@ use crate::error::Error;
 use crate::error::one_line;
 use crate::files::{FilesToRead, Found};
 use crate::format::{self, Context};
+use crate::library::check::read_through;
 use crate::progress::Progress;
 use crate::remote::RemoteOptions;
 

@@ -8,7 +8,8 @@ use super::complain;
 use crate::cache::Cache;
 use crate::error::{Error, Kind, Result};
 use crate::exit;
-use crate::format::{self, Context, REFERENCES};
+use crate::format::Context;
+use crate::library;
 use crate::named::{Named, Servers};
 use crate::options::Options;
 use crate::source::BufferedSource;
@@ -54,10 +55,10 @@ pub(super) fn run(files: &[PathBuf], options: &Options, quiet: bool) -> Result<u
 
 fn write(file: &Named, out: &mut dyn Write) -> Result<()> {
     let source = Arc::new(BufferedSource::new(file.open()?));
-    let container = format::open(source, &Context::new(Arc::new(Cache::new(CACHE_BUDGET))))?;
-    let format = container.format();
+    let file = library::File::of_source(source, &Context::new(Arc::new(Cache::new(CACHE_BUDGET))))?;
+    let format = file.format();
     let none = || Error::unsupported(format!("files of the format {format} have no references"));
-    let content = container.derived_file(REFERENCES)?.ok_or_else(none)?.content?;
+    let content = file.references()?.ok_or_else(none)?;
     let (mut piece, mut at) = (vec![0; PIECE], 0);
     while at < content.len() {
         let read = content.read_at(at, &mut piece)?;

@@ -70,6 +70,22 @@ impl Gather {
         Ok(Self { whole, start, item, dimensions, len, axes, axes_item, gather_cache: Arc::default() })
     }
 
+    /// Reorders contiguous elements whose first index varies fastest, so that the last one does.
+    ///
+    /// # Errors
+    /// The elements are more than `whole` has.
+    pub fn in_c_order(whole: Arc<dyn Content>, item: u64, shape: &[u64]) -> Result<Self> {
+        let too_large = || Error::damaged("the array is too large");
+        let mut step = i64::try_from(item).map_err(|_| too_large())?;
+        let mut dimensions = Vec::with_capacity(shape.len());
+        for len in shape {
+            dimensions.push((*len, step));
+            let next = i64::try_from(*len).ok().and_then(|len| step.checked_mul(len));
+            step = next.ok_or_else(too_large)?;
+        }
+        Self::new(whole, 0, item, dimensions)
+    }
+
     /// True if the elements lie so far apart that gathering ahead of a reader pays off.
     fn has_slabs(&self) -> bool {
         let innermost = self.axes.last().map_or(0, |axis| axis.stride.unsigned_abs());

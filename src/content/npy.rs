@@ -1,9 +1,10 @@
 //! `.npy`, a file with one array that numpy reads and maps (numpy.lib.format, versions 1.0 to 3.0).
 
+use std::ops::Range;
 use std::sync::Arc;
 
-use super::{Content, Pieces, Text};
-use crate::error::Result;
+use super::{Content, Pieces, SharedBytes, Soundness, Stored, Text};
+use crate::error::{Error, Result};
 
 /// The data begin at a multiple of this many bytes.
 const ALIGNMENT: usize = 64;
@@ -81,18 +82,80 @@ fn is_printable(c: char) -> bool {
     !c.is_control() && !format!("a{c}").escape_debug().skip(1).collect::<String>().starts_with("\\u")
 }
 
-/// Makes a file of one array: the header, then `data` unchanged.
+/// A `.npy` file: the header of an array, then its elements.
+#[derive(Debug)]
+pub struct NpyFile {
+    /// The type of an element as a Python literal.
+    pub descr: String,
+    /// True if the first index varies fastest.
+    pub fortran_order: bool,
+    /// The length of each dimension.
+    pub shape: Vec<u64>,
+    /// The elements.
+    pub elements: Arc<dyn Content>,
+    file: Pieces,
+}
+
+/// Makes a file of one array: the header, then `elements` unchanged.
 ///
 /// # Errors
-/// Header and data together are longer than any file can be.
+/// Header and elements together are longer than any file can be.
 pub fn array(
     descr: &str,
     fortran_order: bool,
     shape: &[u64],
-    data: Arc<dyn Content>,
+    elements: Arc<dyn Content>,
 ) -> Result<Arc<dyn Content>> {
     let header: Arc<dyn Content> = Arc::new(Text::new(header(descr, fortran_order, shape)));
-    Ok(Arc::new(Pieces::new([header, data])?))
+    let file = Pieces::new([header, elements.clone()])?;
+    let (descr, shape) = (descr.to_owned(), shape.to_vec());
+    Ok(Arc::new(NpyFile { descr, fortran_order, shape, elements, file }))
+}
+
+impl Content for NpyFile {
+    fn npy(&self) -> Option<&NpyFile> {
+        Some(self)
+    }
+
+    fn len(&self) -> u64 {
+        self.file.len()
+    }
+
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<usize> {
+        self.file.read_at(offset, buf)
+    }
+
+    fn ranges(&self) -> Vec<Range<u64>> {
+        self.file.ranges()
+    }
+
+    fn stored_at(&self, offset: u64) -> Option<Stored<'_>> {
+        self.file.stored_at(offset)
+    }
+
+    fn share(&self, offset: u64, len: usize, at_any_cost: bool) -> Option<SharedBytes> {
+        self.file.share(offset, len, at_any_cost)
+    }
+
+    fn is_slow(&self) -> bool {
+        self.file.is_slow()
+    }
+
+    fn soundness(&self) -> Soundness {
+        self.file.soundness()
+    }
+
+    fn costs_a_pass(&self) -> bool {
+        self.file.costs_a_pass()
+    }
+
+    fn trouble(&self) -> Option<Error> {
+        self.file.trouble()
+    }
+
+    fn inherit(&self, from: u64, trouble: &Error) {
+        self.file.inherit(from, trouble);
+    }
 }
 
 #[cfg(test)]

@@ -6,25 +6,17 @@ use std::time::Duration;
 
 use super::idle::Idle;
 use super::{MountPlan, Served, given, memory};
-use crate::cache::store::Store;
-use crate::cache::{Cache, default_budget};
+use crate::cache::Cache;
 use crate::error::Result;
-use crate::format::Context;
 use crate::format::editor::EditContext;
 use crate::fuse::{Adapter, KernelNotifier};
 use crate::history::History;
+use crate::library::options::context;
 use crate::named::{Named, Servers};
-use crate::options::MIN_CACHE;
-use crate::source::Reach;
 use crate::vfs::{Options, Ownership, Vfs};
 
 /// Maximum time that unmounting waits for seek tables to be written.
 const PATIENCE: Duration = Duration::from_secs(20);
-
-/// Returns the size of a mount's cache in bytes.
-pub(super) fn budget(options: &crate::options::Options) -> u64 {
-    options.cache.unwrap_or_else(default_budget).max(MIN_CACHE)
-}
 
 /// Opens the history, before a mount may cover it. Only a writable mount (`creates`) makes a directory for it.
 fn history(
@@ -43,22 +35,8 @@ fn history(
 
 /// Returns the cache and the options for reading sources as a mount with these options shows them.
 pub(crate) fn reading(options: &crate::options::Options) -> (Arc<Cache>, Options) {
-    let store = match options.index_cache.then(Store::of_user) {
-        Some(Ok(store)) => store,
-        Some(Err(error)) => {
-            tracing::info!("{error}");
-            Store::nowhere()
-        }
-        None => Store::nowhere(),
-    };
-    let cache = Arc::new(Cache::new(budget(options)).with_store(store));
-    let mut context = Context::new(cache.clone());
-    if options.external_anywhere {
-        context.reach = Reach::Anywhere;
-    }
-    if options.remote.follow {
-        context.web = Some(Arc::new(Servers::new(&options.remote, &cache)));
-    }
+    let context = context(options);
+    let cache = context.cache.clone();
     let mut reading = Options::new(context);
     reading.verify = options.verify;
     reading.views = options.views.clone();

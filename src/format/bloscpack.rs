@@ -9,7 +9,7 @@
 //! | [`places`], [`chain`], [`map`] | locations of the chunks: by the offsets, and by walking the chain |
 //! | [`reader`], [`cursor`] | reading many small chunks with few reads |
 //! | [`body`] | the chunks as parts of the payload; their checksums |
-//! | [`literal`], [`dtype`], [`array`](mod@array) | the values in the metadata; the array that they describe |
+//! | [`dtype`], [`array`](mod@array) | the values in the metadata; the array that they describe |
 //! | [`container`] | the file as a directory |
 //! | [`refs`] | `refs.json` |
 //! | [`facts`], [`tree`], [`check`] | the facts of a chunk; the text of `tree.yaml`; damage and notes |
@@ -31,7 +31,6 @@ pub mod cursor;
 pub mod dtype;
 mod facts;
 pub mod header;
-pub mod literal;
 pub mod map;
 pub mod metadata;
 pub mod places;

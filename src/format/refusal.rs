@@ -133,6 +133,25 @@ impl From<Error> for Refusal {
     }
 }
 
+impl From<Refusal> for Error {
+    fn from(refusal: Refusal) -> Self {
+        let kind = match &refusal {
+            Refusal::Failed(error) | Refusal::Unopened(error) => return error.clone(),
+            Refusal::Text(problems) => match problems.first.class {
+                Class::Invalid => Kind::Refused,
+                Class::TooLarge => Kind::TooLarge,
+            },
+            Refusal::Conflict => Kind::Conflict,
+            Refusal::WriterKilled => Kind::Refused,
+            Refusal::Panicked => Kind::System(libc::EIO),
+        };
+        match refusal {
+            Refusal::Text(problems) => Self::new(kind, problems.first.to_string()).advise(&problems.first.to_do),
+            other => Self::new(kind, other.to_string()),
+        }
+    }
+}
+
 impl std::fmt::Display for Refusal {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {

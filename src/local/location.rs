@@ -5,18 +5,19 @@
 
 use std::ffi::{OsStr, OsString};
 use std::os::fd::AsFd;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rustix::fs::{StatVfs, StatVfsMountFlags};
 use rustix::io::Errno;
 
-use crate::error::Result;
+use crate::error::{Error, Kind, Result};
 use crate::format::editor::SaveTarget;
 use crate::format::recovery::RecoveryPolicy;
 use crate::local::at::stat_of;
+use crate::local::path::link::{LinkPolicy, Mountpoint};
+use crate::local::path::{DirFd, LocalPath, OpenedDirectory};
 use crate::local::mounts::{self, Foreign};
-use crate::local::path::{DirFd, LocalPath};
 use crate::local::pinned::PinnedSource;
 use crate::local::stat::{FileKey, FileKind, Stat};
 use crate::source::{ListedStat, Place, PlaceKind, PlaceStat, Source};
@@ -47,6 +48,26 @@ fn ask<T>(place: &Arc<dyn Place>, question: impl FnOnce(&dyn Place) -> Result<T>
 }
 
 impl Location {
+    /// Returns the location of a local file or directory that the user named. A file is reached through its
+    /// directory, so that a replacement is noticed. `shared` is true if users other than the mounting user have
+    /// access.
+    pub(crate) fn of_path(path: &Path, mountpoint: Option<Arc<Mountpoint>>, shared: bool) -> Result<Self> {
+        let meta = path.metadata().map_err(|error| Error::from(error).of(path))?;
+        let links = |origin: &Arc<OpenedDirectory>, dir: &Path| {
+            LinkPolicy::new(origin, dir, mountpoint.clone(), !shared)
+        };
+        if meta.is_dir() {
+            let origin = OpenedDirectory::of_source(path, shared)?;
+            return Ok(Self::Local(LocalPath::new(&links(&origin, path)?, "")));
+        }
+        let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let name = path.file_name().ok_or_else(|| Error::new(Kind::Usage, "has no name").of(path))?;
+        let origin = OpenedDirectory::of_source(parent, shared)?;
+        let local = LocalPath::new(&links(&origin, parent)?, name);
+        let is_link = local.stat()?.kind == FileKind::Link;
+        Ok(Self::Local(if is_link { local.followed() } else { local }))
+    }
+
     /// Returns the path or address, for messages.
     pub(crate) fn label(&self) -> PathBuf {
         match self {
@@ -107,7 +128,7 @@ impl Location {
 
     /// True if an error of a request means that the file is gone. After any other error, the file may be found
     /// again: a server may answer the next request.
-    pub(crate) fn is_gone(&self, error: &crate::Error) -> bool {
+    pub(crate) fn is_gone(&self, error: &Error) -> bool {
         match self {
             Self::Local(_) => {
                 matches!(error.errno(), libc::ENOENT | libc::ENOTDIR | libc::ELOOP | libc::ESTALE)
@@ -172,7 +193,7 @@ impl Location {
     pub(crate) fn save_target(&self) -> Result<SaveTarget> {
         match self {
             Self::Local(path) => path.save_target(),
-            Self::Elsewhere(place) => Err(crate::Error::from(Errno::ROFS).of(place.label())),
+            Self::Elsewhere(place) => Err(Error::from(Errno::ROFS).of(place.label())),
         }
     }
 

@@ -14,10 +14,9 @@ use crate::error::{self, Error, Result};
 use crate::format::Severity;
 use crate::format::recovery::RecoveryPolicy;
 use crate::local::detect::{Detected, EntryForm, EntryPosition, FormatDetector};
+use crate::local::path::link::Mountpoint;
 use crate::local::location::Location;
 use crate::local::mounts::Foreign;
-use crate::local::path::link::{LinkPolicy, Mountpoint};
-use crate::local::path::{LocalPath, OpenedDirectory};
 use crate::local::stat::{FileKind, Stat};
 use crate::mounted::generation::HeldGeneration;
 use crate::mounted::open_files::OpenFiles;
@@ -295,27 +294,11 @@ impl FoundSource<'_> {
     }
 }
 
-/// Returns the position of a local source. A file is located through its directory, so that
-/// a replacement is noticed.
+/// Returns the position of a local source.
 fn position(source: &Path, mountpoint: &Option<Arc<Mountpoint>>, options: &Options) -> Result<EntryPosition> {
     let meta = source.metadata().map_err(|error| Error::from(error).of(source))?;
-    let links = |origin: &Arc<OpenedDirectory>, path: &Path| {
-        LinkPolicy::new(origin, path, mountpoint.clone(), !options.allow_other)
-    };
-    if meta.is_dir() {
-        let origin = OpenedDirectory::of_source(source, options.allow_other)?;
-        let links = links(&origin, source)?;
-        let location = Location::Local(LocalPath::new(&links, ""));
-        return Ok(EntryPosition { location, foreign: Foreign::of_device(meta.dev()) });
-    }
-    let parent = source.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let name = source.file_name().ok_or_else(|| Error::new(error::Kind::Usage, "has no name").of(source))?;
-    let origin = OpenedDirectory::of_source(parent, options.allow_other)?;
-    let links = links(&origin, parent)?;
-    let path = LocalPath::new(&links, name);
-    let followed = path.stat()?.kind == FileKind::Link;
-    let location = Location::Local(if followed { path.followed() } else { path });
-    let foreign = Foreign::of_device(meta.dev()).or(followed.then_some(Foreign::LINKED));
+    let location = Location::of_path(source, mountpoint.clone(), options.allow_other)?;
+    let foreign = Foreign::of_device(meta.dev()).or(location.is_followed().then_some(Foreign::LINKED));
     Ok(EntryPosition { location, foreign })
 }
 

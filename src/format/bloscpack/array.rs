@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::dtype::{Dtype, elements, shape};
-use super::literal;
+use crate::content::literal;
 use crate::error::Result;
 
 /// The metadata of a file.

@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use serde_json::Value;
 
-use super::literal;
+use crate::content::literal;
 
 /// A data type: its description as a Python literal, and the size of an element.
 #[derive(Clone, Debug, PartialEq, Eq)]

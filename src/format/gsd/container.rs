@@ -113,6 +113,10 @@ impl Container for Gsd {
         Ok(())
     }
 
+    fn directory_of_arrays(&self) -> &'static str {
+        "frames/0/"
+    }
+
     fn views(self: Arc<Self>) -> Result<Vec<(&'static str, Node)>> {
         let mut views = vec![("arrays", Node::Dir(self.arrays.clone() as Arc<dyn Dir>))];
         if resolved::applies(&self.file) {

@@ -117,14 +117,7 @@ impl Elements {
             return Ok(self);
         }
         let item = self.datatype.size().ok_or_else(Self::unknown_type)?;
-        let mut step = i64::try_from(item).map_err(|_| Self::unknown_type())?;
-        let mut dimensions = Vec::with_capacity(self.dimensions.len());
-        for len in &self.dimensions {
-            dimensions.push((*len, step));
-            let next = i64::try_from(*len).ok().and_then(|len| step.checked_mul(len));
-            step = next.ok_or_else(|| Error::damaged("the array is too large"))?;
-        }
-        let content = Arc::new(Gather::new(self.content, 0, item, dimensions)?);
+        let content = Arc::new(Gather::in_c_order(self.content, item, &self.dimensions)?);
         Ok(Self { order: Order::C, content, ..self })
     }
 

@@ -1,0 +1,254 @@
+//! A typed array of a file.
+
+use std::sync::Arc;
+
+use super::datatype::{ByteOrder, Datatype};
+use crate::content::{Content, Gather, float16, read_exact_at};
+use crate::error::{Error, Kind, Result};
+
+/// Number of bytes that are read at once.
+const PIECE: usize = 256 << 10;
+
+/// An array. Its elements are read when they are asked for, in C order (the last index varies fastest),
+/// whatever strides or order the file has.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Array {
+    /// The path in the file.
+    pub path: String,
+    /// The type of an element.
+    pub datatype: Datatype,
+    /// The order of the bytes of an element, unless it is a record; its fields have orders of their own.
+    pub byteorder: ByteOrder,
+    /// The length of each dimension.
+    pub shape: Vec<u64>,
+    /// The size of an element in bytes.
+    item: u64,
+    elements: Arc<dyn Content>,
+}
+
+/// A Rust type for the elements of an array. Implemented for integers, floats (`f32` also for `float16`),
+/// `bool`, and `[f32; 2]` and `[f64; 2]` for complex numbers.
+pub trait Element: Sized + private::Sealed {
+    /// True if the elements of an array of this type can be read.
+    fn reads(datatype: &Datatype) -> bool;
+
+    /// Makes an element from its bytes.
+    #[doc(hidden)]
+    fn of_bytes(bytes: &[u8], byteorder: ByteOrder) -> Self;
+}
+
+mod private {
+    pub trait Sealed {}
+}
+
+/// Implements [`Element`] for a number.
+macro_rules! number {
+    ($rust:ty, $datatype:ident) => {
+        impl private::Sealed for $rust {}
+
+        impl Element for $rust {
+            fn reads(datatype: &Datatype) -> bool {
+                *datatype == Datatype::$datatype
+            }
+
+            fn of_bytes(bytes: &[u8], byteorder: ByteOrder) -> Self {
+                number(bytes, byteorder, Self::from_le_bytes, Self::from_be_bytes)
+            }
+        }
+    };
+}
+
+number!(i8, Int8);
+number!(i16, Int16);
+number!(i32, Int32);
+number!(i64, Int64);
+number!(u8, Uint8);
+number!(u16, Uint16);
+number!(u32, Uint32);
+number!(u64, Uint64);
+number!(f64, Float64);
+
+fn number<T, const N: usize>(
+    bytes: &[u8],
+    byteorder: ByteOrder,
+    little: fn([u8; N]) -> T,
+    big: fn([u8; N]) -> T,
+) -> T {
+    let bytes = bytes.first_chunk().copied().unwrap_or([0; N]);
+    match byteorder {
+        ByteOrder::Little => little(bytes),
+        ByteOrder::Big => big(bytes),
+    }
+}
+
+impl private::Sealed for f32 {}
+
+impl Element for f32 {
+    fn reads(datatype: &Datatype) -> bool {
+        matches!(datatype, Datatype::Float16 | Datatype::Float32)
+    }
+
+    fn of_bytes(bytes: &[u8], byteorder: ByteOrder) -> Self {
+        if bytes.len() == 2 {
+            return float16(u16::of_bytes(bytes, byteorder));
+        }
+        number(bytes, byteorder, Self::from_le_bytes, Self::from_be_bytes)
+    }
+}
+
+impl private::Sealed for bool {}
+
+impl Element for bool {
+    fn reads(datatype: &Datatype) -> bool {
+        *datatype == Datatype::Bool8
+    }
+
+    fn of_bytes(bytes: &[u8], _: ByteOrder) -> Self {
+        bytes.iter().any(|byte| *byte != 0)
+    }
+}
+
+/// Implements [`Element`] for complex numbers.
+macro_rules! complex {
+    ($part:ty, $datatype:ident) => {
+        impl private::Sealed for [$part; 2] {}
+
+        impl Element for [$part; 2] {
+            fn reads(datatype: &Datatype) -> bool {
+                *datatype == Datatype::$datatype
+            }
+
+            fn of_bytes(bytes: &[u8], byteorder: ByteOrder) -> Self {
+                let (real, imaginary) = bytes.split_at(bytes.len() / 2);
+                [<$part>::of_bytes(real, byteorder), <$part>::of_bytes(imaginary, byteorder)]
+            }
+        }
+    };
+}
+
+complex!(f32, Complex64);
+complex!(f64, Complex128);
+
+impl Array {
+    /// Returns the array in a file of the view of arrays.
+    pub(super) fn of(path: &str, content: &Arc<dyn Content>) -> Result<Self> {
+        let Some(npy) = content.npy() else {
+            // A text of a GSD file.
+            let (shape, elements) = (vec![content.len()], content.clone());
+            let (datatype, byteorder) = (Datatype::Uint8, ByteOrder::Little);
+            return Ok(Self { path: path.to_owned(), datatype, byteorder, shape, item: 1, elements });
+        };
+        let (datatype, byteorder) = Datatype::of_numpy(&npy.descr);
+        let unknown = || Error::unsupported(format!("the size of the type {} is not known", npy.descr));
+        let item = datatype.size().ok_or_else(unknown)?;
+        let shape = npy.shape.clone();
+        let elements = if npy.fortran_order && shape.len() > 1 {
+            Arc::new(Gather::in_c_order(npy.elements.clone(), item, &shape)?)
+        } else {
+            npy.elements.clone()
+        };
+        Ok(Self { path: path.to_owned(), datatype, byteorder, shape, item, elements })
+    }
+
+    /// Returns the number of elements.
+    pub fn len(&self) -> u64 {
+        if self.shape.contains(&0) {
+            return 0;
+        }
+        self.shape.iter().fold(1, |count, len| count.saturating_mul(*len))
+    }
+
+    /// True if the array has no elements.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Returns the size of an element in bytes.
+    pub fn item_size(&self) -> u64 {
+        self.item
+    }
+
+    /// Reads bytes of the elements into `buf`, and returns how many. `offset` counts bytes. The bytes have the
+    /// array's own byte order. Only a read at the end of the array, or before bytes that can't be decoded, is
+    /// short.
+    ///
+    /// # Errors
+    /// The bytes at `offset` can't be read or decoded.
+    pub fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<usize> {
+        self.elements.read_at(offset, buf).map_err(|error| self.told(error))
+    }
+
+    /// Reads elements into `out`, from element `first` on, and returns how many: fewer than asked only at the
+    /// end of the array. Elements are counted in C order.
+    ///
+    /// # Errors
+    /// The array has elements of another type, or can't be read.
+    pub fn read<T: Element>(&self, first: u64, out: &mut [T]) -> Result<usize> {
+        self.check_type::<T>()?;
+        let rest = self.len().saturating_sub(first);
+        let count = usize::try_from(rest).map_or(out.len(), |rest| rest.min(out.len()));
+        let mut places = out.iter_mut();
+        self.each_piece(first, count as u64, |bytes| {
+            for (element, place) in bytes.chunks_exact(self.item as usize).zip(&mut places) {
+                *place = T::of_bytes(element, self.byteorder);
+            }
+        })?;
+        Ok(count)
+    }
+
+    /// Returns all elements, in C order.
+    ///
+    /// # Errors
+    /// [`Kind::Usage`] if the array has elements of another type, [`Kind::TooLarge`] if they do not fit in
+    /// memory; other kinds if an element can't be read.
+    pub fn to_vec<T: Element>(&self) -> Result<Vec<T>> {
+        self.check_type::<T>()?;
+        let count = self.len();
+        let too_large = || {
+            let what = format!("the {count} elements of \"{}\" do not fit in memory", self.path);
+            Error::new(Kind::TooLarge, what)
+        };
+        let mut elements = Vec::new();
+        let capacity = usize::try_from(count).map_err(|_| too_large())?;
+        elements.try_reserve_exact(capacity).map_err(|_| too_large())?;
+        self.each_piece(0, count, |bytes| {
+            let pieces = bytes.chunks_exact(self.item as usize);
+            elements.extend(pieces.map(|element| T::of_bytes(element, self.byteorder)));
+        })?;
+        Ok(elements)
+    }
+
+    /// Passes the bytes of `count` elements from element `first` on to `take`, whole elements at a time.
+    fn each_piece(&self, first: u64, count: u64, mut take: impl FnMut(&[u8])) -> Result<()> {
+        let in_piece = (PIECE as u64 / self.item).max(1);
+        let mut buf = vec![0; (in_piece.min(count) * self.item) as usize];
+        let mut done = 0;
+        while done < count {
+            let now = in_piece.min(count - done);
+            let bytes = &mut buf[..(now * self.item) as usize];
+            let offset = first.saturating_add(done).saturating_mul(self.item);
+            read_exact_at(&*self.elements, offset, bytes).map_err(|error| self.told(error))?;
+            take(bytes);
+            done += now;
+        }
+        Ok(())
+    }
+
+    fn check_type<T: Element>(&self) -> Result<()> {
+        if T::reads(&self.datatype) {
+            return Ok(());
+        }
+        let wanted = std::any::type_name::<T>();
+        let what = format!(
+            "the array \"{}\" has elements of the type {}, which can't be read as {wanted}",
+            self.path.escape_debug(),
+            self.datatype
+        );
+        Err(Error::new(Kind::Usage, what))
+    }
+
+    fn told(&self, error: Error) -> Error {
+        error.within(format_args!("the array \"{}\"", self.path.escape_debug()))
+    }
+}

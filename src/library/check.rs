@@ -1,0 +1,108 @@
+//! The check of a whole file.
+
+use std::collections::HashSet;
+
+use crate::content::Content;
+use crate::error::{Error, Result};
+use crate::format::{self, Container, Defect, Severity, Verified};
+use crate::progress::Progress;
+
+/// Bytes read at once.
+const PIECE: usize = 1 << 20;
+
+/// The results of a check.
+#[derive(Debug, Default)]
+pub(crate) struct Findings {
+    /// Number of blocks, as far as they can be found.
+    pub(crate) blocks: usize,
+    /// The defects, in file order once the check is complete.
+    pub(crate) defects: Vec<Defect>,
+}
+
+/// Checks a file: its tree, and each block from start to end.
+pub(super) fn check(
+    container: &dyn Container,
+    findings: &mut Findings,
+    progress: &Progress,
+) -> Result<()> {
+    container.find_all_blocks()?;
+    findings.blocks = container.block_count()?;
+    findings.defects = container.defects();
+    check_tree(container, findings)?;
+    let size = |n| container.block(n).map_or(0, |block| size_of(&block));
+    let total = if progress.is_visible() { (0..findings.blocks).map(size).sum() } else { 0 };
+    let damaged = findings.defects.iter().filter(|defect| defect.severity == Severity::Damage);
+    let damaged: HashSet<usize> = damaged.filter_map(|defect| defect.block).collect();
+    progress.file(container.source().path(), total);
+    for n in 0..findings.blocks {
+        findings.defects.extend(check_block(container, n, damaged.contains(&n), progress)?);
+    }
+    findings.defects.sort_by_key(|defect| defect.offset);
+    Ok(())
+}
+
+fn size_of(block: &format::Block) -> u64 {
+    block.content.as_ref().map_or(0, |content| content.len())
+}
+
+fn check_tree(container: &dyn Container, findings: &mut Findings) -> Result<()> {
+    // If damage outside of the blocks is known, such as a truncated tree, the tree is not checked.
+    if findings.defects.iter().any(|defect| defect.block.is_none() && defect.severity == Severity::Damage) {
+        return Ok(());
+    }
+    findings.defects.extend(container.check_tree()?);
+    Ok(())
+}
+
+/// Decodes a block from start to end, and verifies its checksum in parallel. Returns the defects; `known`
+/// means that damage of the block has been reported already.
+fn check_block(container: &dyn Container, n: usize, known: bool, progress: &Progress) -> Result<Vec<Defect>> {
+    let block = container.block(n)?;
+    let large = size_of(&block) > PIECE as u64;
+    let (read, verified) = std::thread::scope(|scope| {
+        let verified = large.then(|| scope.spawn(|| container.verify(n)));
+        let read = block.content.and_then(|content| read_through(&*content, progress));
+        (read, verified.map_or_else(|| Ok(container.verify(n)), |verified| verified.join()))
+    });
+    let mut defects = Vec::new();
+    let mut damage = |offset: Option<u64>, what: String| {
+        let offset = offset.unwrap_or(block.facts.offset);
+        defects.push(Defect { severity: Severity::Damage, offset, block: Some(n), what });
+    };
+    // If the read failed with a checksum mismatch, the mismatch is not reported twice.
+    let told = known || read.as_ref().is_err_and(Error::is_wrong_checksum);
+    match read {
+        Err(error) if error.is_of_reading() => return Err(error),
+        Err(error) if !known => damage(error.offset(), error.message_in_block()),
+        Ok(Some(trouble)) => damage(trouble.offset(), trouble.message_in_block()),
+        _ => {}
+    }
+    match verified {
+        Ok(Ok(Verified::Mismatch)) if !told => {
+            damage(None, container.mismatch().to_owned());
+        }
+        Ok(Err(error)) if error.is_of_reading() => return Err(error),
+        Ok(_) => {}
+        Err(_) => damage(None, "the checksum could not be computed".to_owned()),
+    }
+    Ok(defects)
+}
+
+/// Reads a content to its end; returns damage that left all its bytes readable.
+pub(crate) fn read_through(content: &dyn Content, progress: &Progress) -> Result<Option<Error>> {
+    if content.is_empty() {
+        // The header may be wrong, which only a read finds out.
+        content.read_at(0, &mut [0])?;
+    }
+    let mut piece = vec![0; usize::try_from(content.len()).map_or(PIECE, |len| len.min(PIECE))];
+    let mut at = 0;
+    while at < content.len() {
+        let read = content.read_at(at, &mut piece)?;
+        if read == 0 {
+            return Err(Error::damaged(format!("the data end after {at} of {} bytes", content.len())));
+        }
+        at += read as u64;
+        progress.add(read as u64);
+    }
+    Ok(content.trouble())
+}

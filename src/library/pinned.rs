@@ -1,0 +1,114 @@
+//! A source that is read in one version.
+
+use std::fs::File;
+use std::ops::Range;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::error::{Error, Kind, Result};
+use crate::source::{Identity, Moved, Provenance, Readers, Revision, Source, SourceStat, Surroundings};
+
+/// A source that fails once the file has another version than at its opening.
+#[derive(Debug)]
+pub(super) struct PinnedSource {
+    source: Arc<dyn Source>,
+    stat: SourceStat,
+    /// True once this program changes the file, which may happen within one tick of the file system's clock.
+    is_stale: AtomicBool,
+}
+
+impl PinnedSource {
+    /// Pins a source to its present version.
+    pub(super) fn new(source: Arc<dyn Source>) -> Result<Self> {
+        Ok(Self { stat: source.stat()?, source, is_stale: AtomicBool::new(false) })
+    }
+
+    /// Fails if the file has another version now. Called after each read, so that bytes of another version are
+    /// never returned.
+    fn check(&self) -> Result<()> {
+        let now = self.source.stat()?.version;
+        // The removal of the file's last name changes only its ctime.
+        let is_removed = || now.differs_only_in_ctime(&self.stat.version) && self.source.is_unlinked();
+        if !self.is_stale.load(Ordering::SeqCst) && (now == self.stat.version || is_removed()) {
+            return Ok(());
+        }
+        Err(Error::new(Kind::Changed, "the file was changed: open it again").of(self.source.path()))
+    }
+}
+
+impl Source for PinnedSource {
+    fn path(&self) -> &Path {
+        self.source.path()
+    }
+
+    fn stat(&self) -> Result<SourceStat> {
+        Ok(self.stat)
+    }
+
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<usize> {
+        let read = self.source.read_at(offset, buf)?;
+        self.check()?;
+        Ok(read)
+    }
+
+    fn next_data(&self, offset: u64) -> Option<Range<u64>> {
+        self.source.next_data(offset)
+    }
+
+    fn is_unlinked(&self) -> bool {
+        self.source.is_unlinked()
+    }
+
+    fn is_slow(&self) -> bool {
+        self.source.is_slow()
+    }
+
+    fn surroundings(&self) -> Option<&Arc<dyn Surroundings>> {
+        self.source.surroundings()
+    }
+
+    fn provenance(&self) -> Provenance {
+        self.source.provenance()
+    }
+
+    fn revision(&self) -> Option<Revision> {
+        self.source.revision()
+    }
+
+    fn will_need(&self, offset: u64, len: u64) {
+        self.source.will_need(offset, len);
+    }
+}
+
+/// The readers of a file that this program saves: they can't read it any more once the save writes to it.
+#[derive(Debug)]
+pub(super) struct StaleOnWrite<'a>(pub(super) &'a PinnedSource);
+
+impl StaleOnWrite<'_> {
+    fn set(&self) {
+        self.0.is_stale.store(true, Ordering::SeqCst);
+    }
+}
+
+impl Readers for StaleOnWrite<'_> {
+    fn keep(&mut self, _: Identity, _: &[Range<u64>]) {
+        self.set();
+    }
+
+    fn relocate(&mut self, _: Identity, _: u64, _: i64, relocate: &mut dyn FnMut() -> Moved) {
+        self.set();
+        relocate();
+    }
+
+    fn write(&mut self, _: Identity, write: &mut dyn FnMut()) {
+        self.set();
+        write();
+    }
+
+    fn read_from_image(&mut self, _: Identity, _: Range<u64>, _: u64, _: File) {
+        self.set();
+    }
+
+    fn image_written(&mut self, _: Identity, _: u64, _: Moved) {}
+}
