@@ -59,12 +59,10 @@ const PAUSE: Duration = Duration::from_millis(20);
 /// ```
 /// # fn main() -> asdf_mount::Result<()> {
 /// let file = asdf_mount::File::open("examples/sample.asdf")?;
-/// assert_eq!(file.format(), "asdf");
+/// assert_eq!((file.format(), file.block_count()?), ("asdf", 3));
 /// for array in file.arrays()? {
 ///     println!("{} {:?} of {}", array.path, array.shape, array.datatype);
 /// }
-/// let image: Vec<f32> = file.array("image")?.to_vec()?;
-/// assert_eq!(image.len(), 80 * 120);
 /// # Ok(())
 /// # }
 /// ```
@@ -319,11 +317,7 @@ impl File {
 
     /// Passes the arrays of the file to `take`, and returns the tree as JSON in one line, of at most `max_len`
     /// bytes. The inner error says why there is no JSON.
-    pub(crate) fn describe(
-        &self,
-        max_len: u64,
-        take: &mut dyn FnMut(ArrayFacts),
-    ) -> Result<Result<Vec<u8>>> {
+    pub(crate) fn describe(&self, max_len: u64, take: &mut dyn FnMut(ArrayFacts)) -> Result<Result<Vec<u8>>> {
         format::describe(&*self.container, max_len, take)
     }
 

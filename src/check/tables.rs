@@ -8,8 +8,8 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::summary::Summary;
 use super::Status;
+use super::summary::Summary;
 use crate::cache::Cache;
 use crate::cache::store::Store;
 use crate::content::Content;

@@ -146,7 +146,9 @@ impl From<Refusal> for Error {
             Refusal::Panicked => Kind::System(libc::EIO),
         };
         match refusal {
-            Refusal::Text(problems) => Self::new(kind, problems.first.to_string()).advise(&problems.first.to_do),
+            Refusal::Text(problems) => {
+                Self::new(kind, problems.first.to_string()).advise(&problems.first.to_do)
+            }
             other => Self::new(kind, other.to_string()),
         }
     }

@@ -20,11 +20,7 @@ pub(crate) struct Findings {
 }
 
 /// Checks a file: its tree, and each block from start to end.
-pub(super) fn check(
-    container: &dyn Container,
-    findings: &mut Findings,
-    progress: &Progress,
-) -> Result<()> {
+pub(super) fn check(container: &dyn Container, findings: &mut Findings, progress: &Progress) -> Result<()> {
     container.find_all_blocks()?;
     findings.blocks = container.block_count()?;
     findings.defects = container.defects();

@@ -1,0 +1,16 @@
+//! The library as a Rust program uses it: only what its documentation shows.
+
+#![allow(clippy::unwrap_used)] // a test fails by panicking
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod reading;
+mod saving;
+
+use std::path::{Path, PathBuf};
+
+/// Returns the path of a file of the repository.
+fn repository(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
+}
