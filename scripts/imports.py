@@ -20,7 +20,7 @@ SRC = Path("src")
 ALLOWED = {
     "cli": "cache catalog check codec content daemon error exit format history library log look named options source text_diff time user_dirs",
     "look": "cache daemon error exit local log named options progress source time vfs",
-    "daemon": "cache error exit format fuse history library log named options source vfs",
+    "daemon": "cache error exit format fuse history library log named options vfs",
     "fuse": "content error local overlay source sync vfs workers",
     "options": "error format mounted remote view",
     "check": "cache content error files format library log named progress remote source",

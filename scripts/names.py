@@ -5,7 +5,8 @@
     scripts/names.py --list   prints where each name with three or more definitions is defined, and imported bare
 
 At most four types have the same name, except for terms of the field. If three or more have it, other modules at the
-top of the crate write `module::Name`, unless the module owns the word. Tests are left out.
+top of the crate write `module::Name`, unless the module owns the word. Tests are left out, and so is `library`: its
+names are the public ones, which no module imports.
 """
 
 import re
@@ -26,6 +27,8 @@ def definitions(crate):
     """Returns the modules that define each type name."""
     found = {}
     for module, code in crate.code.items():
+        if module[:1] == ("library",):
+            continue
         for name in set(TYPE.findall(code)):
             found.setdefault(name, []).append(module)
     return found

@@ -24,7 +24,7 @@ pub use datatype::{ByteOrder, Datatype, Field};
 pub use options::OpenOptions;
 
 use crate::content::Content;
-use crate::content::folder::{Folder, Node};
+use crate::content::dir::{Dir, Node};
 use crate::content::read_exact_at;
 use crate::error::{Error, Kind, Result};
 use crate::format::editor::TextVersion;
@@ -70,12 +70,12 @@ const PAUSE: Duration = Duration::from_millis(20);
 pub struct File {
     container: Arc<dyn Container>,
     /// The source and its name, with which the file is opened again after a save.
-    opened: Option<Opened>,
+    opened: Option<NamedSource>,
 }
 
 /// The source of a file that was opened by its name.
 #[derive(Debug)]
-struct Opened {
+struct NamedSource {
     named: Named,
     options: OpenOptions,
     source: Arc<PinnedSource>,
@@ -130,7 +130,7 @@ impl File {
             location.settle(&RecoveryPolicy::Report(None))?;
             let source = Arc::new(PinnedSource::new(location.open()?)?);
             let container = format::open(source.clone(), &options.context)?;
-            let opened = Opened { named: named.clone(), options: options.clone(), source };
+            let opened = NamedSource { named: named.clone(), options: options.clone(), source };
             Ok(Self { container, opened: Some(opened) })
         };
         open().map_err(|error: Error| error.of(label))
@@ -213,10 +213,10 @@ impl File {
     /// Returns the file of an array in the view of arrays, following links.
     fn find_array(&self, path: &str) -> Result<Option<Arc<dyn Content>>> {
         let views = self.container.clone().views()?;
-        let Some((_, Node::Folder(root))) = views.into_iter().find(|(name, _)| *name == ARRAYS) else {
+        let Some((_, Node::Dir(root))) = views.into_iter().find(|(name, _)| *name == ARRAYS) else {
             return Ok(None);
         };
-        let mut directories: Vec<Arc<dyn Folder>> = vec![root];
+        let mut directories: Vec<Arc<dyn Dir>> = vec![root];
         let mut ahead: Vec<String> = path.split('/').rev().map(str::to_owned).collect();
         let mut links = 0;
         while let Some(name) = ahead.pop() {
@@ -226,7 +226,7 @@ impl File {
             }
             let Some(directory) = directories.last() else { return Ok(None) };
             match directory.lookup(OsStr::new(&name))?.map(Node::if_known).transpose()? {
-                Some(Node::Folder(below)) => directories.push(below),
+                Some(Node::Dir(below)) => directories.push(below),
                 Some(Node::File(file)) if ahead.is_empty() => return file.content.map(Some),
                 Some(Node::Link(target)) if links < MAX_LINKS => {
                     links += 1;

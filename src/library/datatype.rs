@@ -9,7 +9,7 @@ use crate::content::literal;
 /// The type of an element.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-#[allow(missing_docs)] // the names of the ASDF standard
+#[allow(missing_docs)] // the standard's names
 pub enum Datatype {
     Bool8,
     Int8,
@@ -147,7 +147,7 @@ fn scalar(name: &str) -> Option<Datatype> {
 }
 
 impl fmt::Display for Datatype {
-    /// Writes the name in the ASDF standard.
+    /// Writes the standard's name.
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Ascii(len) => write!(out, "[ascii, {len}]"),
