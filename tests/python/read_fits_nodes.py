@@ -16,7 +16,7 @@ from astropy import units as u
 from astropy import wcs
 from astropy.io import fits
 from astropy.table import Table
-from write_fits import BLOCK, EXACT, NO_UNITS, OTHERS, UNITS, columns, hdus
+from write_fits import BLOCK, EXACT, FITTED, NO_UNITS, OTHERS, UNITS, columns, hdus
 
 warnings.simplefilter("ignore")
 folder, mountpoint = sys.argv[1:]
@@ -159,7 +159,7 @@ for n, unit in enumerate(UNITS + NO_UNITS):
             assert u.Unit(header["BUNIT"], format="fits") == u.Unit(unit), (unit, header["BUNIT"])
 assert fits.getheader(f"{place}/latitude/value.fits")["BUNIT"] == "deg"
 
-DATA = {"only": "image", "quantity": "data/value"}
+DATA = {"only": "image", "which": "image", "quantity": "data/value"}
 for file in ("exact.asdf", "inline.asdf"):
     with asdf.open(os.path.join(folder, file)) as af:
         for key, node in EXACT.items():
@@ -195,6 +195,15 @@ for file in ("exact.asdf", "inline.asdf"):
                     header = fits.getheader(os.path.join(os.path.dirname(place), f"{name}.fits"))
                     assert header["BUNIT"] == "Jy" and header["CTYPE1"] == "RA---TAN", (name, header)
             solutions += 1
+with asdf.open(os.path.join(folder, "fitted.asdf")) as af:
+    for key in FITTED:
+        header = fits.getheader(os.path.join(mountpoint, "fitted.asdf/fits", key, "data.fits"))
+        x, y = RNG.random((2, 200)) * [[10], [20]] - 0.5
+        found = np.transpose(wcs.WCS(header).all_pix2world(x, y, 0))
+        expected = np.transpose(af[key]["wcs"](x, y, with_bounding_box=False))
+        away = np.abs((found - expected + 180) % 360 - 180).max()
+        assert away < 3e-6 and header["SIPMXERR"] < 1e-3, (key, away, header["SIPMXERR"])
+        solutions += 1
 for key in OTHERS:
     for top, _, files in os.walk(os.path.join(mountpoint, "others.asdf", "fits", key)):
         for file in files:

@@ -124,6 +124,7 @@ EXACT = {
             "weight": image() * u.Unit("1/Jy2"), "wht": image(10, 20), "other": image()},
     "beside": {"wcs": wcs(models.Pix2Sky_STG()), "data": image()},
     "only": {"wcs": wcs(models.Pix2Sky_SIN()), "image": image(), "spectrum": image(7)},
+    "which": {"wcs": wcs(TAN), "image": image(), "other": image()},
     "slant": {"wcs": wcs(models.Pix2Sky_SIN(xi=0.3, eta=-0.2)), "data": image()},
     "zea": {"wcs": wcs(models.Pix2Sky_ZEA(), coord.Galactic()), "data": image()},
     "arc": {"wcs": wcs(models.Pix2Sky_ARC(), coord.FK5()), "data": image()},
@@ -167,22 +168,28 @@ OTHERS = {
     "fk4": {"wcs": wcs(TAN, coord.FK4()), "data": image()},
     "cube": {"wcs": wcs(TAN), "data": image(2, 20, 10)},
     "two": {"wcs": wcs(TAN), "meta": {"wcs": wcs(TAN)}, "data": image()},
-    "which": {"wcs": wcs(TAN), "image": image(), "other": image()},
     "shape": {"wcs": wcs(TAN, shape=(20, 10)), "data": image()},
     # Current Python asdf can't read this key; see the end.
     "parameter": {"wcs": wcs(models.Pix2Sky_SIN(xi=0.1875)), "data": image()},
     "far": {"wcs": wcs(TAN), "below": {"data": image()}},
     "chain-car": {"wcs": chained(shift() | scale() | models.Pix2Sky_CAR() | rotation()), "data": image()},
-    "chain-polynomial": {"wcs": chained(models.Mapping((0, 1, 0, 1)) | (models.Polynomial2D(1, c1_0=1)
-                                        & models.Polynomial2D(1, c0_1=1)) | scale() | TAN | rotation()), "data": image()},
-    "chain-back": {"wcs": chained(shift() | scale() | TAN | models.RotateCelestial2Native(30, 40, 180)), "data": image()},
-    "chain-euler": {"wcs": chained(shift() | scale() | TAN | models.EulerAngleRotation(1, 2, 3, "zxz")), "data": image()},
-    "chain-after": {"wcs": chained(shift() | scale() | TAN | rotation() | models.Identity(2)), "data": image()},
     "chain-flat": {"wcs": chained(shift() | models.AffineTransformation2D([[1, 1], [1, 1]]) | TAN | rotation()),
                    "data": image()},
     "chain-units": {"wcs": chained((models.Shift(3 * u.arcsec) & models.Shift(4 * u.arcsec)) | TAN | rotation()),
                     "data": image()},
     "chain-equivalent": {"wcs": chained(shift() | EQUIVALENT | TAN | rotation()), "data": image()},
+}
+
+
+# Without exact cards, and fitted.
+FITTED = {
+    "polynomial": {"wcs": chained(models.Mapping((0, 1, 0, 1)) | (models.Polynomial2D(1, c1_0=1)
+                                  & models.Polynomial2D(1, c0_1=1)) | scale() | TAN | rotation()), "data": image()},
+    "back": {"wcs": chained(shift() | scale() | TAN | models.RotateCelestial2Native(30, 40, 180)), "data": image()},
+    "euler": {"wcs": chained(shift() | scale() | TAN | models.EulerAngleRotation(1, 2, 3, "zxz")), "data": image()},
+    "after": {"wcs": chained(shift() | scale() | TAN | rotation() | models.Identity(2)), "data": image()},
+    "sum": {"wcs": chained((models.Identity(1) + models.Const1D(3.5) & models.Identity(1) * models.Const1D(1.5))
+                           | scale() | TAN | rotation()), "data": image()},
 }
 
 
@@ -377,6 +384,7 @@ if __name__ == "__main__":
         text = file.read()
         file.seek(text.index(b"datatype: float64", text.index(b"crval:")))
         file.write(b"datatype: float32")
+    write("fitted.asdf", FITTED)
     write("others.asdf", OTHERS)
     with open(os.path.join(folder, "others.asdf"), "r+b") as file:
         text = file.read()

@@ -5,7 +5,9 @@
 //! |---|---|
 //! | [`nodes`] | collects, during the survey of the tree, the nodes that only this view needs |
 //! | [`document`], [`table`] | a FITS file described by a node (`fits/fits`); its tables |
-//! | [`wcs`], [`linear`], [`values`] | world coordinates that FITS can express; their models; their numbers |
+//! | [`wcs`], [`values`] | world coordinates; their numbers |
+//! | [`linear`] | models that FITS can express exactly |
+//! | [`model`], [`sip`] | any other transform; its fit by TAN-SIP |
 //! | [`required`] | card values that are determined by the data |
 //! | [`image`] | an array as the data of an image |
 //! | [`card`] | cards of a header |
@@ -32,8 +34,10 @@ mod card;
 mod document;
 mod image;
 mod linear;
+mod model;
 mod nodes;
 mod required;
+mod sip;
 mod table;
 mod values;
 mod wcs;
@@ -79,7 +83,10 @@ impl View for Fits {
     }
 
     fn defects(&self, file: &AsdfFile) -> Vec<Defect> {
-        file.computed.get().map_or_else(Vec::new, |nodes: &Nodes| nodes.defects.clone())
+        let Some(nodes) = file.computed.get::<Nodes>() else { return Vec::new() };
+        let mut defects = nodes.defects.clone();
+        defects.extend(unsolved(nodes));
+        defects
     }
 }
 
@@ -204,7 +211,13 @@ fn array_file(file: &Arc<AsdfFile>, number: usize) -> Result<File> {
         true => (None, None),
         false => nodes.of_array(&path),
     };
-    let solution = wcs.map(|wcs| solution(file, wcs)).transpose()?.flatten();
+    let solution = match (wcs, &item.what) {
+        (Some(wcs), ArrayEntry::Array(array)) => match nodes::plane(array) {
+            Some(shape) => solution(file, wcs, shape)?,
+            None => None,
+        },
+        _ => None,
+    };
     let mut header = Vec::new();
     let make = |elements: &Elements| {
         let (text, content) = build::of_array(elements, &path, unit, solution.as_ref())?;
@@ -229,8 +242,11 @@ fn tell_apart(file: &mut File, header: &[u8]) {
     }
 }
 
-/// Computes the world coordinates of an array. Their numbers may lie in blocks.
-fn solution(file: &Arc<AsdfFile>, wcs: &wcs::Wcs) -> Result<Option<wcs::Solution>> {
+/// Computes the world coordinates of an image of this shape. Their numbers may lie in blocks.
+fn solution(file: &Arc<AsdfFile>, wcs: &wcs::Wcs, shape: [u64; 2]) -> Result<Option<wcs::Solution>> {
+    if let Some(solved) = wcs.solved.get().filter(|solved| solved.shape == shape) {
+        return Ok(solved.solution.clone().ok());
+    }
     let mut all = Vec::new();
     for numbers in wcs.numbers() {
         let numbers = match numbers {
@@ -243,7 +259,24 @@ fn solution(file: &Arc<AsdfFile>, wcs: &wcs::Wcs) -> Result<Option<wcs::Solution
         };
         all.push(numbers);
     }
-    Ok(wcs.solve(&all))
+    let solution = wcs.solve(&all, shape);
+    let found = solution.clone().ok();
+    wcs.solved.get_or_init(|| wcs::Solved { shape, solution });
+    Ok(found)
+}
+
+/// Returns the notes on world coordinates that could not be fitted.
+fn unsolved(nodes: &Nodes) -> Vec<Defect> {
+    let mut notes: Vec<Defect> = Vec::new();
+    for wcs in nodes.solutions.values() {
+        let Some(wcs::Solved { solution: Err(why), .. }) = wcs.solved.get() else { continue };
+        let note = nodes::without_coordinates(wcs.place, &wcs.path, why);
+        if !notes.contains(&note) {
+            notes.push(note);
+        }
+    }
+    notes.sort_by_key(|note| note.offset);
+    notes
 }
 
 /// Returns the FITS file described by a node of the tree; `number` is the index in `Nodes::documents`.

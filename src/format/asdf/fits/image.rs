@@ -128,7 +128,7 @@ pub(super) fn is_integer(scalar: Scalar) -> bool {
 
 /// Reads the numbers of a small array of float64.
 pub(super) fn numbers(elements: Elements) -> Result<Vec<f64>> {
-    const MAX_BYTES: u64 = 64;
+    const MAX_BYTES: u64 = 8 << 10;
     let image = Image::new(elements)?;
     if image.stored.bitpix != -64 || image.data.len() > MAX_BYTES {
         return Err(Elements::unknown_type());

@@ -63,7 +63,7 @@ impl Nodes {
 #[derive(Debug, Default)]
 pub(super) struct NodeFinder {
     documents: Vec<(Option<PathId>, Arc<Document>)>,
-    solutions: Vec<(Option<PathId>, Option<Arc<Wcs>>)>,
+    solutions: Vec<FoundWcs>,
     /// Units, each with the node that has it and the key of its array there.
     units: Vec<(Option<PathId>, &'static str, String)>,
     /// Total size of `documents`, in bytes.
@@ -74,8 +74,30 @@ pub(super) struct NodeFinder {
     defects: Vec<Defect>,
 }
 
+/// World coordinates, or the reason why FITS can't express them.
+#[derive(Debug)]
+struct FoundWcs {
+    path: Option<PathId>,
+    place: Mark,
+    shown: String,
+    wcs: Result<Arc<Wcs>, String>,
+}
+
+/// Returns the note on world coordinates that FITS can't express.
+pub(super) fn without_coordinates(place: Mark, path: &str, why: &str) -> Defect {
+    let Mark { offset, line, .. } = place;
+    let what = format!("line {line}: fits/ has no world coordinates from {path}: {why}");
+    Defect { severity: Severity::Note, offset, block: None, what }
+}
+
 impl Collector for NodeFinder {
     fn take(&mut self, paths: &Paths, node: &WantedNode<'_>, unfit: Unfit<'_>) {
+        if node.tag.is_some_and(wcs::is_tag) {
+            let shown = paths.show(node.path).to_string();
+            let wcs = Wcs::read(node.value, shown.clone()).map(Arc::new);
+            self.solutions.push(FoundWcs { path: node.path, place: node.value.place, shown, wcs });
+            return;
+        }
         let taken = self.take_node(node.tag.unwrap_or_default(), node.path, node.value, unfit);
         if let (Err(why), true) = (taken, self.defects.len() < MAX_DEFECTS) {
             let Mark { offset, line, .. } = node.value.place;
@@ -102,10 +124,6 @@ impl NodeFinder {
         node: &TreeNode,
         unfit: Unfit<'_>,
     ) -> Result<(), String> {
-        if wcs::is_tag(tag) {
-            self.solutions.push((path, Wcs::read(node).map(Arc::new)));
-            return Ok(());
-        }
         if let Some(key) = units::array_key(tag) {
             let of_array = node.get(key).is_some_and(|value| value.scalar_type().is_none());
             let unit = units::of(node).filter(|_| of_array && self.units.len() < MAX_UNITS);
@@ -132,8 +150,8 @@ impl NodeFinder {
             return Nodes { defects, ..Nodes::default() };
         };
         let mut paths = NodePaths::of_arrays();
-        let solutions = self.matched(survey, arrays, &mut paths);
-        let mut nodes = Nodes { solutions, defects, ..Nodes::default() };
+        let mut nodes = Nodes { defects, ..Nodes::default() };
+        nodes.solutions = self.matched(survey, arrays, &mut paths, &mut nodes.defects);
         for (path, key, unit) in std::mem::take(&mut self.units) {
             if let Some(id) = paths.of_value(&survey.paths, path, key) {
                 nodes.units.insert(id, unit);
@@ -157,19 +175,20 @@ impl NodeFinder {
         survey: &Survey,
         arrays: &[(Option<PathId>, &Ndarray)],
         paths: &mut NodePaths,
+        defects: &mut Vec<Defect>,
     ) -> HashMap<Id, Arc<Wcs>> {
         if self.solutions.is_empty() {
             return HashMap::new();
         }
         // The owner of world coordinates is the mapping that has them under `wcs`, directly or in its `meta`.
-        let mut owners: HashMap<Id, Vec<Option<&Arc<Wcs>>>> = HashMap::new();
-        let places: Vec<_> = self.solutions.iter().map(|(path, _)| paths.of(&survey.paths, *path)).collect();
+        let mut owners: HashMap<Id, Vec<&FoundWcs>> = HashMap::new();
+        let places: Vec<_> = self.solutions.iter().map(|found| paths.of(&survey.paths, found.path)).collect();
         let mut all = mentions(survey, &places, paths);
         all.extend(places.into_iter().enumerate().filter_map(|(n, place)| Some((place?, n))));
         for (place, n) in all {
             let Some(owner) = above(&paths.tree, place, "wcs") else { continue };
             let owner = above(&paths.tree, owner, "meta").unwrap_or(owner);
-            owners.entry(owner).or_default().push(self.solutions[n].1.as_ref());
+            owners.entry(owner).or_default().push(&self.solutions[n]);
         }
         let mut of_owners: HashMap<Id, Candidates<'_>> = HashMap::new();
         let aliases = survey.aliases.iter().map(|alias| (alias.path, None));
@@ -180,15 +199,15 @@ impl NodeFinder {
                     return;
                 };
                 let all = of_owners.entry(owner).or_default();
-                match paths.tree.component(named) {
-                    "data" => all.data.push((place, array)),
-                    name => {
-                        if COMPANIONS.contains(&name) {
-                            all.companions.push((place, array));
-                        }
-                        if is_other {
-                            all.others.push((place, array));
-                        }
+                let name = paths.tree.component(named);
+                if let Some(n) = IMAGES.iter().position(|image| *image == name) {
+                    all.named[n].push((place, array));
+                } else {
+                    if COMPANIONS.contains(&name.to_ascii_lowercase().as_str()) {
+                        all.companions.push((place, array));
+                    }
+                    if is_other {
+                        all.others.push((place, array));
                     }
                 }
             };
@@ -204,12 +223,20 @@ impl NodeFinder {
         }
         let mut matched = HashMap::new();
         for (owner, candidates) in &of_owners {
-            let [Some(wcs)] = owners[owner][..] else { continue };
-            let Some((place, [y, x])) = candidates.only_image(wcs) else { continue };
+            let [found] = owners[owner][..] else { continue };
+            let image = match &found.wcs {
+                Ok(wcs) => candidates.image(wcs).map(|image| (image, wcs)),
+                Err(why) => {
+                    if candidates.has_named() && defects.len() < MOST_DEFECTS {
+                        defects.push(without_coordinates(found.place, &found.shown, why));
+                    }
+                    None
+                }
+            };
+            let Some((Image { place, shape, is_named }, wcs)) = image else { continue };
             matched.insert(place, wcs.clone());
-            let of_data = candidates.companions.iter().filter(|_| !candidates.data.is_empty());
-            for (place, array) in of_data {
-                if array.and_then(plane) == Some([y, x]) {
+            for (place, array) in candidates.companions.iter().filter(|_| is_named) {
+                if array.and_then(plane) == Some(shape) {
                     matched.insert(*place, wcs.clone());
                 }
             }
@@ -223,47 +250,58 @@ fn above(tree: &PathTree, place: Id, key: &str) -> Option<Id> {
     tree.parent(place).filter(|_| tree.component(place) == key)
 }
 
-/// Names of arrays that share the pixels of a `data` array beside them, if they have its shape.
+/// Names of the image beside world coordinates, the likeliest first.
+const IMAGES: [&str; 4] = ["data", "sci", "SCI", "image"];
+
+/// Names of arrays, in lower case, that share the pixels of the image beside them, if they have its shape.
 const COMPANIONS: [&str; 10] =
     ["dq", "err", "mask", "uncertainty", "var_flat", "var_poisson", "var_rnoise", "var_sky", "weight", "wht"];
 
-/// Arrays beside world coordinates: those named `data`, its possible companions, and all except `data`. An
-/// alias has `None` in place of the array.
+/// Arrays beside world coordinates: those with a name of [`IMAGES`], their possible companions, and all others
+/// without such a name. An alias has `None` in place of the array.
 #[derive(Default)]
 struct Candidates<'c> {
-    data: Vec<(Id, Option<&'c Ndarray>)>,
+    named: [Vec<(Id, Option<&'c Ndarray>)>; IMAGES.len()],
     companions: Vec<(Id, Option<&'c Ndarray>)>,
     others: Vec<(Id, Option<&'c Ndarray>)>,
 }
 
+/// The image that world coordinates belong to.
+struct Image {
+    place: Id,
+    shape: [u64; 2],
+    /// True if its name is one of [`IMAGES`].
+    is_named: bool,
+}
+
 impl Candidates<'_> {
-    /// Returns the image that the world coordinates are for, with its shape: `data`, or else the only image.
-    fn only_image(&self, wcs: &Wcs) -> Option<(Id, [u64; 2])> {
-        let is_plane = |array: &Ndarray| dimensions(array) >= 2;
-        let (place, array) = match &self.data[..] {
-            [(place, Some(array))] => (*place, *array),
-            [] => {
-                let mut images = self.others.iter().filter(|(_, array)| array.is_none_or(is_plane));
-                match (images.next(), images.next()) {
-                    (Some((place, Some(array))), None) => (*place, *array),
-                    _ => return None,
-                }
+    /// True if an image has one of the usual names.
+    fn has_named(&self) -> bool {
+        self.named.iter().flatten().any(|(_, array)| array.and_then(plane).is_some())
+    }
+
+    /// Returns the image that the world coordinates belong to: the first one with a usual name, or else the
+    /// only one whose shape the world coordinates name.
+    fn image(&self, wcs: &Wcs) -> Option<Image> {
+        for of_name in self.named.iter().filter(|of_name| !of_name.is_empty()) {
+            // A tree may have the same key twice.
+            if let [(place, Some(array))] = of_name[..]
+                && let Some(shape) = plane(array).filter(|shape| wcs.fits(*shape))
+            {
+                return Some(Image { place, shape, is_named: true });
             }
-            _ => return None,
-        };
-        let [y, x] = plane(array)?;
-        wcs.pixels.is_none_or(|pixels| pixels == [x, y]).then_some((place, [y, x]))
+        }
+        let shaped = self.others.iter().filter_map(|(place, array)| Some((*place, array.and_then(plane)?)));
+        let mut shaped = shaped.filter(|(_, shape)| wcs.tells(*shape));
+        let (place, shape) = shaped.next()?;
+        shaped.next().is_none().then_some(Image { place, shape, is_named: false })
     }
 }
 
 /// Returns the shape of an array with two dimensions.
-fn plane(array: &Ndarray) -> Option<[u64; 2]> {
+pub(super) fn plane(array: &Ndarray) -> Option<[u64; 2]> {
     let shape = array.shape.as_ref().filter(|shape| !shape.streamed)?;
     shape.dimensions[..].try_into().ok()
-}
-
-fn dimensions(array: &Ndarray) -> usize {
-    array.shape.as_ref().map_or(0, |shape| shape.dimensions.len() + usize::from(shape.streamed))
 }
 
 /// Returns the paths of the aliases of these places, with the number of the place.

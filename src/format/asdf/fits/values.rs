@@ -4,6 +4,9 @@ use crate::format::asdf::ndarray::{self, Datatype, Ndarray, Scalar};
 use crate::yaml::scalar::{self, Type};
 use crate::yaml::survey::{NodeContent, TreeNode};
 
+/// Maximum number of numbers in a grid.
+const MAX_GRID: usize = 1024;
+
 /// The tag prefix of models.
 const MODEL: &str = "tag:stsci.edu:asdf/transform/";
 const QUANTITY: &str = "tag:stsci.edu:asdf/unit/quantity-1.";
@@ -75,6 +78,26 @@ impl Numbers {
             }
         }
         (numbers.len() == count).then_some(Self::Written(numbers))
+    }
+
+    /// Reads the numbers of a list or of a matrix, with the lengths of its axes.
+    pub(super) fn read_grid(value: &TreeNode) -> Option<(Self, Vec<usize>)> {
+        let written = value.get(ndarray::INLINE_KEY).unwrap_or(value);
+        let lengths: Vec<usize> = match written.items() {
+            Some(rows) => match rows.first()?.items() {
+                Some(row) => vec![rows.len(), row.len()],
+                None => vec![rows.len()],
+            },
+            None => {
+                let tag = value.target().tag.as_deref().filter(|tag| ndarray::is_tag(tag))?;
+                let shape = Ndarray::read(tag, value).ok()?.shape?;
+                shape.dimensions.iter().map(|len| usize::try_from(*len).ok()).collect::<Option<_>>()?
+            }
+        };
+        let count = lengths.iter().try_fold(1_usize, |count, len| count.checked_mul(*len))?;
+        let is_grid = matches!(lengths.len(), 1 | 2) && (1..=MAX_GRID).contains(&count);
+        is_grid.then_some(())?;
+        Some((Self::read(value, count)?, lengths))
     }
 }
 
