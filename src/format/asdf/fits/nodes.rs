@@ -227,7 +227,7 @@ impl NodeFinder {
             let image = match &found.wcs {
                 Ok(wcs) => candidates.image(wcs).map(|image| (image, wcs)),
                 Err(why) => {
-                    if candidates.has_named() && defects.len() < MOST_DEFECTS {
+                    if candidates.has_named() && defects.len() < MAX_DEFECTS {
                         defects.push(without_coordinates(found.place, &found.shown, why));
                     }
                     None
