@@ -77,8 +77,9 @@ pub struct How<'a> {
 pub fn run(files: &[PathBuf], how: How<'_>, out: &mut dyn Write) -> io::Result<Status> {
     let How { json, quiet, remote } = how;
     let servers = servers(remote);
-    let (files, progress, mut summary) =
-        (FilesToRead::new(files.iter().cloned(), &servers), Progress::new(quiet), Summary::default());
+    let files = FilesToRead::new(files.iter().cloned(), &servers);
+    let progress = Progress::new(quiet);
+    let mut summary = Summary::default();
     for found in files {
         let Some(report) = report_on(&found, &progress) else {
             summary.passed_over += 1;
@@ -105,10 +106,12 @@ pub fn run(files: &[PathBuf], how: How<'_>, out: &mut dyn Write) -> io::Result<S
 }
 
 fn write(report: &Report, json: bool, progress: &Progress, out: &mut dyn Write) -> io::Result<()> {
-    match json {
-        true => progress.hide_if_shared(|| writeln!(out, "{}", in_json(&serde_json::to_string(report)?))),
-        false if report.defects.is_empty() => Ok(()),
-        false => progress.hide_if_shared(|| print(report, out)),
+    if json {
+        progress.hide_if_shared(|| writeln!(out, "{}", in_json(&serde_json::to_string(report)?)))
+    } else if report.defects.is_empty() {
+        Ok(())
+    } else {
+        progress.hide_if_shared(|| print(report, out))
     }
 }
 

@@ -113,7 +113,8 @@ impl<T: AsRef<[u8]> + ?Sized> From<&T> for StreamName {
 
 /// Opens `stream` like [`open`]. If it has a name, its seek table is stored.
 pub fn open_stream(codec: Codec, stream: StoredStream, cache: &Arc<Cache>) -> Result<Arc<dyn Content>> {
-    let (used_size, data_size) = (stream.stored.len(), stream.data_size);
+    let used_size = stream.stored.len();
+    let data_size = stream.data_size;
     check_sizes(codec, used_size, data_size)?;
     if used_size == 0 {
         return Ok(stream.stored);

@@ -94,7 +94,9 @@ impl Deref for SharedBytes {
 
 impl Drop for SharedBytes {
     fn drop(&mut self) {
-        self.buffer.take().into_iter().for_each(|buffer| self.pool.take_back(buffer));
+        if let Some(buffer) = self.buffer.take() {
+            self.pool.take_back(buffer);
+        }
     }
 }
 

@@ -156,7 +156,8 @@ impl Options {
         options.remount = lists.iter().flatten().any(|item| item.name == "remount");
         for list in lists {
             // The names of views are separated by commas, as options are, and so are the parts of remote-cache.
-            let (mut in_views, mut in_cache) = (false, false);
+            let mut in_views = false;
+            let mut in_cache = false;
             for item in list {
                 if in_views && item.value.is_none() {
                     if options.views.add(&item.name) {
@@ -282,16 +283,21 @@ impl Options {
             "gid" => self.gid = Some(number(name, value, 10, "a group number")?),
             "umask" => {
                 let bits = number(name, value, 8, "an octal number up to 777")?;
-                let bits = Some(bits).filter(|bits| *bits <= 0o777);
-                self.umask = Some(bits.ok_or_else(|| bad(name, value, "an octal number up to 777"))?);
+                if bits > 0o777 {
+                    return Err(bad(name, value, "an octal number up to 777"));
+                }
+                self.umask = Some(bits);
             }
             "max_read" => {
-                let bytes = Some(number(name, value, 10, "a number of bytes")?);
-                let bytes = bytes.filter(|bytes| *bytes >= MIN_MAX_READ);
-                self.max_read = Some(bytes.ok_or_else(|| bad(name, value, "at least 4096"))?);
+                let bytes = number(name, value, 10, "a number of bytes")?;
+                if bytes < MIN_MAX_READ {
+                    return Err(bad(name, value, "at least 4096"));
+                }
+                self.max_read = Some(bytes);
             }
             "timeout" => {
-                self.timeout = Some(number(name, value, 10, "a number of seconds")?).filter(|secs| *secs > 0)
+                let seconds = number(name, value, 10, "a number of seconds")?;
+                self.timeout = (seconds > 0).then_some(seconds);
             }
             "cache" => {
                 let bytes = size(value).filter(|bytes| *bytes >= MIN_CACHE);

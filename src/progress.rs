@@ -43,10 +43,7 @@ struct Current {
 impl Progress {
     /// Creates a progress line that is not shown yet, and never with `quiet`.
     pub(crate) fn new(quiet: bool) -> Self {
-        let target = match quiet {
-            true => ProgressDrawTarget::hidden(),
-            false => ProgressDrawTarget::stderr(),
-        };
+        let target = if quiet { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr() };
         let bar = ProgressBar::with_draw_target(Some(0), target);
         let now = Instant::now();
         let current = Current { name: String::new(), total: 0, done: 0, begun: now, has_bar: false };

@@ -218,7 +218,8 @@ mod tests {
 
     #[test]
     fn locks_are_taken_in_their_order() {
-        let (editor, bytes) = (RankedMutex::new(Rank::Editor, 1), RankedMutex::new(Rank::FileBytes, 2));
+        let editor = RankedMutex::new(Rank::Editor, 1);
+        let bytes = RankedMutex::new(Rank::FileBytes, 2);
         for _ in 0..2 {
             let first = locked(&editor);
             assert_eq!(*first + *locked(&bytes), 3);
@@ -231,7 +232,8 @@ mod tests {
     #[cfg(debug_assertions)]
     #[should_panic(expected = "Editor is locked after Some(FileBytes)")]
     fn another_order_panics() {
-        let (editor, bytes) = (RankedMutex::new(Rank::Editor, ()), RankedMutex::new(Rank::FileBytes, ()));
+        let editor = RankedMutex::new(Rank::Editor, ());
+        let bytes = RankedMutex::new(Rank::FileBytes, ());
         let _first = locked(&bytes);
         let _second = locked(&editor);
     }
@@ -240,14 +242,16 @@ mod tests {
     #[cfg(debug_assertions)]
     #[should_panic(expected = "Overlay is locked after Some(Overlay)")]
     fn the_same_rank_twice_panics() {
-        let (one, other) = (RankedMutex::new(Rank::Overlay, ()), RankedMutex::new(Rank::Overlay, ()));
+        let one = RankedMutex::new(Rank::Overlay, ());
+        let other = RankedMutex::new(Rank::Overlay, ());
         let _first = locked(&one);
         let _second = locked(&other);
     }
 
     #[test]
     fn a_thread_that_does_not_wait_may_take_any() {
-        let (editor, bytes) = (RankedMutex::new(Rank::Editor, ()), RankedMutex::new(Rank::FileBytes, ()));
+        let editor = RankedMutex::new(Rank::Editor, ());
+        let bytes = RankedMutex::new(Rank::FileBytes, ());
         let _first = locked(&bytes);
         assert!(locked_at_once(&editor).is_some());
         let is_free =

@@ -54,7 +54,8 @@ pub(crate) fn write_unified(
 
 /// Returns the numbers of lines that the diff from `old` to `new` removes and adds.
 pub(crate) fn changed_lines(old: &[u8], new: &[u8]) -> (u64, u64) {
-    let (mut removed, mut added) = (0, 0);
+    let mut removed = 0;
+    let mut added = 0;
     let counted = compare(old, new, &mut |change| {
         removed += change.removed;
         added += change.added;
@@ -147,7 +148,9 @@ mod tests {
     /// Applies a unified diff, as patch(1) does, and checks every number in it.
     fn patched(old: &[u8], diff: &[u8]) -> Vec<u8> {
         let old: Vec<&[u8]> = lines(old).collect();
-        let (mut at, mut new, mut added) = (0, Vec::<Vec<u8>>::new(), 0);
+        let mut at = 0;
+        let mut new = Vec::<Vec<u8>>::new();
+        let mut added = 0;
         let mut rows = lines(diff).skip(2).peekable();
         while let Some(row) = rows.next() {
             let header = std::str::from_utf8(row).unwrap().trim_end();
@@ -155,10 +158,12 @@ mod tests {
             let (left, right) = header.split_once(" +").unwrap();
             let numbers = |side: &str| {
                 let (start, count) = side.split_once(',').unwrap_or((side, "1"));
-                let (start, count): (usize, usize) = (start.parse().unwrap(), count.parse().unwrap());
+                let start: usize = start.parse().unwrap();
+                let count: usize = count.parse().unwrap();
                 (if count == 0 { start } else { start - 1 }, count)
             };
-            let ((start, mut removed), (new_start, mut inserted)) = (numbers(left), numbers(right));
+            let (start, mut removed) = numbers(left);
+            let (new_start, mut inserted) = numbers(right);
             new.extend(old[at..start].iter().map(|line| line.to_vec()));
             at = start;
             assert_eq!(new.len(), new_start);
@@ -169,7 +174,8 @@ mod tests {
                     rows.next();
                     assert_eq!(line.pop(), Some(b'\n'));
                 }
-                let (is_old, is_new) = (row[0] != b'+', row[0] != b'-');
+                let is_old = row[0] != b'+';
+                let is_new = row[0] != b'-';
                 if is_old {
                     assert_eq!(line, old[at]);
                     (at, removed) = (at + 1, removed - 1);
@@ -238,7 +244,8 @@ mod tests {
             }
             text
         };
-        let (old, new) = (text(1), text(2));
+        let old = text(1);
+        let new = text(2);
         let mut diff = Vec::new();
         assert!(write_unified(&old, &new, ("a", "b"), &mut diff).unwrap());
         assert_eq!(patched(&old, &diff), new);

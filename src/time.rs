@@ -21,10 +21,12 @@ pub fn as_name(seconds: i64) -> String {
 
 /// Returns the date, and hour, minute and second.
 fn parts(seconds: i64) -> (String, [String; 3]) {
-    let (days, second) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
+    let days = seconds.div_euclid(86_400);
+    let second = seconds.rem_euclid(86_400);
     // Counts years from March, in eras of 400 years, so that the leap day is the last of a year.
     let day = days.saturating_add(719_468);
-    let (era, day) = (day.div_euclid(146_097), day.rem_euclid(146_097));
+    let era = day.div_euclid(146_097);
+    let day = day.rem_euclid(146_097);
     let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
     let day = day - (365 * year + year / 4 - year / 100);
     let month = (5 * day + 2) / 153;

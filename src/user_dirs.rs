@@ -99,9 +99,12 @@ impl UserDir {
     pub fn usable(&self) -> Result<PathBuf> {
         let path = self.path()?;
         let checked = match self.meets(&path) {
-            Ok(true) => path.metadata().map_err(Error::from).and_then(|meta| match meta.is_dir() {
-                true => self.refuse_if(meta.uid(), meta.mode()),
-                false => Err(Error::from(Errno::NOTDIR)),
+            Ok(true) => path.metadata().map_err(Error::from).and_then(|meta| {
+                if meta.is_dir() {
+                    self.refuse_if(meta.uid(), meta.mode())
+                } else {
+                    Err(Error::from(Errno::NOTDIR))
+                }
             }),
             Ok(false) => self.may_make(&path),
             Err(error) => Err(error),
@@ -244,7 +247,8 @@ pub fn create(dir: impl AsFd, name: impl AsRef<Path>) -> io::Result<File> {
 
 /// Writes a file with these bytes, replacing an existing file of that name.
 pub fn write(dir: impl AsFd, name: impl AsRef<Path>, bytes: &[u8]) -> io::Result<()> {
-    let (dir, unfinished) = (dir.as_fd(), new_name());
+    let dir = dir.as_fd();
+    let unfinished = new_name();
     let mut file = create(dir, &unfinished)?;
     let written = file.write_all(bytes).and_then(|()| {
         rustix::fs::renameat(dir, &unfinished, dir, name.as_ref())?;

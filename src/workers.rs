@@ -222,8 +222,9 @@ mod tests {
     #[test]
     fn a_thread_works_in_the_place_of_one_that_waits_and_ends_after_it() {
         let workers = Workers::new("test", 1);
-        let ((begun, begins), (send, receive), (done, end)) =
-            (mpsc::channel(), mpsc::channel(), mpsc::channel());
+        let (begun, begins) = mpsc::channel();
+        let (send, receive) = mpsc::channel();
+        let (done, end) = mpsc::channel();
         workers.run(move || {
             begun.send(()).unwrap();
             done.send(while_waiting(|| receive.recv().unwrap())).unwrap();

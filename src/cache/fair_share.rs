@@ -42,7 +42,9 @@ impl FairShare {
     /// Removes the turns of a stream that has ended.
     pub(crate) fn leave(&self, number: u64) {
         let mut state = self.state();
-        state.last.iter_mut().filter(|last| **last == number).for_each(|last| *last = 0);
+        for last in state.last.iter_mut().filter(|last| **last == number) {
+            *last = 0;
+        }
     }
 
     fn state(&self) -> MutexGuard<'_, Turns> {

@@ -33,7 +33,8 @@ fn total(text: &str) -> Option<u64> {
 fn limit(groups: &str, root: &Path) -> Option<u64> {
     let of_line = |line: &str| {
         let mut fields = line.splitn(3, ':').skip(1);
-        let (controllers, path) = (fields.next()?, fields.next()?);
+        let controllers = fields.next()?;
+        let path = fields.next()?;
         let (root, file) = match controllers {
             "" => (root.to_owned(), "memory.max"),
             _ if controllers.split(',').any(|name| name == "memory") => {

@@ -134,7 +134,8 @@ mod tests {
     fn a_demand_waits_for_other_threads_unless_its_own_holds_a_reservation() {
         let room = &Arc::new(MemoryBudget::new(100));
         let first = room.demand(90, || 0);
-        let ((send, done), (went, goes)) = (mpsc::channel(), mpsc::channel());
+        let (send, done) = mpsc::channel();
+        let (went, goes) = mpsc::channel();
         std::thread::scope(|scope| {
             scope.spawn(move || {
                 went.send(()).unwrap();

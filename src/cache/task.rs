@@ -113,7 +113,8 @@ mod tests {
     #[test]
     fn each_job_is_done_once_and_a_dropped_one_never() {
         let workers = Workers::new("test", 1);
-        let ((go, goes), done) = (mpsc::channel::<()>(), Arc::new(AtomicUsize::new(0)));
+        let (go, goes) = mpsc::channel::<()>();
+        let done = Arc::new(AtomicUsize::new(0));
         let busy = Task::new(&workers, move || goes.recv().is_ok());
         while !busy.has_begun() {
             std::thread::yield_now();
@@ -122,7 +123,9 @@ mod tests {
             let done = done.clone();
             Task::new(&workers, move || done.fetch_add(n, Ordering::Relaxed))
         };
-        let (here, dropped, there) = (count(1), count(100), count(10));
+        let here = count(1);
+        let dropped = count(100);
+        let there = count(10);
         assert_eq!((here.take(), done.load(Ordering::Relaxed)), (Some(0), 1));
         drop(dropped);
         go.send(()).unwrap();

@@ -149,7 +149,8 @@ mod tests {
     #[test]
     fn segments_give_back_what_was_put_and_room_when_dropped() {
         let state = TempSegments::default();
-        let (mut one, mut other) = (state.segment().unwrap(), state.segment().unwrap());
+        let mut one = state.segment().unwrap();
+        let mut other = state.segment().unwrap();
         let places: Vec<_> = (0..5_u8).map(|n| (one.put(&[n; 1000]), other.put(&[n + 100; 7]))).collect();
         for (n, (at, at_other)) in (0..).zip(places) {
             assert_eq!(one.get(at.unwrap(), 1000).unwrap(), [n; 1000]);

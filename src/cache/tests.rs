@@ -32,7 +32,8 @@ fn keeps_nothing_larger_than_the_budget_and_counts_a_replaced_chunk_once() {
 #[test]
 fn what_lies_far_behind_a_reader_makes_room_the_oldest_first() {
     let cache = Cache::new(1 << 20);
-    let (id, other) = (cache.id(), cache.id());
+    let id = cache.id();
+    let other = cache.id();
     for start in [0, 5, BEHIND] {
         cache.put(id, start, &chunk(10));
         cache.put(other, start, &chunk(10));
@@ -50,7 +51,8 @@ fn what_lies_far_behind_a_reader_makes_room_the_oldest_first() {
 #[test]
 fn forgets_one_content_and_leaves_the_others() {
     let cache = Cache::new(1 << 20);
-    let (one, other) = (cache.id(), cache.id());
+    let one = cache.id();
+    let other = cache.id();
     assert_ne!(one, other);
     cache.put(one, 0, &chunk(10));
     cache.put(other, 0, &chunk(10));
@@ -95,7 +97,9 @@ fn spare_buffers_are_bounded() {
         cache.used(chunk(len));
     }
     assert_eq!(cache.state().spare_bytes, SPARE / 2 + 300);
-    (0..100).for_each(|_| cache.used(chunk(5)));
+    for _ in 0..100 {
+        cache.used(chunk(5));
+    }
     let kept = cache.state();
     assert_eq!((kept.spare.len(), kept.spare_bytes), (SPARES, SPARES * 5));
 }

@@ -35,7 +35,8 @@ pub fn run(files: &[PathBuf], store: Store, quiet: bool, complaints: &mut dyn Wr
     let cache = Cache::new(BUDGET + BUDGET_OF_THREAD * threads.min(16)).with_store(store);
     let context = Context::new(Arc::new(cache));
     let servers = super::servers(&RemoteOptions::default());
-    let (files, progress) = (FilesToRead::new(files.iter().cloned(), &servers), Progress::new(quiet));
+    let files = FilesToRead::new(files.iter().cloned(), &servers);
+    let progress = Progress::new(quiet);
     let summary = Summary { indexed: Some(0), ..Summary::default() };
     let mut run = Indexing { context: &context, progress: &progress, complaints, summary };
     for found in files {

@@ -66,7 +66,9 @@ pub fn check_foreign(header: &Header) -> Result<()> {
 /// Passes each buffer to `take`.
 pub(super) fn each_buffer(stored: &Arc<dyn Content>, data_size: u64, take: Take<'_>) -> Result<()> {
     let chunks = BufferChunks { stored: stored.clone(), data_size, state: Mutex::default() };
-    let (framing, mut window, mut at) = (chunks.framing()?, ScratchWindow::default(), 0);
+    let framing = chunks.framing()?;
+    let mut window = ScratchWindow::default();
+    let mut at = 0;
     while let Some(Frame { header, at: offset, end }) = chunks.next(framing, at, &mut window)? {
         let len = u64::from(header.cbytes());
         check_foreign(&header)?;
@@ -174,7 +176,8 @@ impl BufferChunks {
             start.get(at..).and_then(|rest| rest.first_chunk()).map(|&word| u32::from_le_bytes(word))
         };
         let big = start.first_chunk().map(|&word| u32::from_be_bytes(word));
-        let (bare, sized) = (start.first() == Some(&2), start.get(4) == Some(&2));
+        let bare = start.first() == Some(&2);
+        let sized = start.get(4) == Some(&2);
         if bare && little(12).map(u64::from) == Some(self.stored.len()) {
             return Ok(Framing::Bare);
         }

@@ -49,9 +49,10 @@ pub fn parts(codec: Codec, stored: &Arc<dyn Content>, data_size: u64) -> Result<
         Codec::Zstd => zstd::each_frame(stored, data_size, &mut |part| parts.add(part))?,
         Codec::Blosc => blosc::each_buffer(stored, data_size, &mut |part| parts.add(part))?,
     }
-    match parts.len == data_size {
-        true => Ok(parts.parts),
-        false => Err(Error::damaged("the parts of the compressed block do not add up to its size")),
+    if parts.len == data_size {
+        Ok(parts.parts)
+    } else {
+        Err(Error::damaged("the parts of the compressed block do not add up to its size"))
     }
 }
 
@@ -94,7 +95,8 @@ mod tests {
             let block = lz4_flex::block::compress_prepend_size(bytes);
             [&(block.len() as u32).to_be_bytes()[..], &block].concat()
         };
-        let (one, other) = (piece(&[7; 100]), piece(&[8; 100]));
+        let one = piece(&[7; 100]);
+        let other = piece(&[8; 100]);
         let found = of(Codec::Lz4, &[&one[..], &other].concat(), 200).unwrap();
         let part = |offset: usize, stored: usize| ForeignPart {
             offset: offset as u64,
@@ -106,7 +108,8 @@ mod tests {
         assert!(of(Codec::Lz4, &one[..one.len() - 1], 100).is_err());
 
         let frame = |bytes: &[u8]| ::zstd::bulk::compress(bytes, 1).unwrap();
-        let (one, other) = (frame(&[7; 100]), frame(&[8; 100]));
+        let one = frame(&[7; 100]);
+        let other = frame(&[8; 100]);
         assert_eq!(of(Codec::Zstd, &one, 100).unwrap(), [part(0, one.len())]);
         let found = of(Codec::Zstd, &[&one[..], &other].concat(), 200).unwrap();
         assert_eq!(found, [part(0, one.len()), part(one.len(), other.len())]);

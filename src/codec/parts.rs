@@ -274,8 +274,10 @@ impl<P: Parts> PartTable<P> {
             let state = self.state();
             (state.offsets.len() - 1, state.offsets.last().copied().unwrap_or(0))
         };
-        let (mut start, mut offset) = (self.state().known_parts[first].start, first_offset);
-        let (mut found, mut offsets) = (Vec::new(), Vec::new());
+        let mut start = self.state().known_parts[first].start;
+        let mut offset = first_offset;
+        let mut found = Vec::new();
+        let mut offsets = Vec::new();
         loop {
             match self.parts.next_part(start, true)? {
                 NextPart::To { next, most, len: Some(len) } if first + found.len() < MAX_PARTS => {
@@ -312,7 +314,10 @@ impl FoundParts {
                 self.known_parts[n - 1].most = most;
                 self.known_parts.push(KnownPart { start: next, most: u64::MAX });
                 self.beyond = Beyond::Unknown;
-                if let (true, Some(len)) = (certain && self.offsets.len() == n, len) {
+                if certain
+                    && self.offsets.len() == n
+                    && let Some(len) = len
+                {
                     self.offsets.push(self.offsets[n - 1].saturating_add(len));
                 }
             }

@@ -198,7 +198,8 @@ impl SeekableDecoder {
             tracing::warn!("decoding a block to its end, because {error}");
             let mut pass = self.table.clone().read_without_index()?;
             pass.wanted(u64::MAX);
-            let (mut bytes, mut at) = (Vec::new(), 0);
+            let mut bytes = Vec::new();
+            let mut at = 0;
             // A changed stream may have no end.
             while at <= index.data_size() {
                 match pass.next(&mut bytes) {
@@ -268,7 +269,8 @@ impl SeekableDecoder {
             Err(error) => {
                 // The bit position is that of our decoder. It is right if the library stops at the same byte.
                 let bit = self.stopped.filter(|(_, at)| *at == self.at).map(|(bit, _)| bit);
-                let (suspect, lasts) = (decoder.suspect(), error.lasts());
+                let suspect = decoder.suspect();
+                let lasts = error.lasts();
                 let error = placed(error, bit, self.at);
                 let same = bit.is_some() && lasts;
                 return Err(if same { self.judged(error, suspect) } else { error });

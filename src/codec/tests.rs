@@ -131,7 +131,8 @@ fn opened(codec: Codec, stored: &[u8], data_size: usize, cache: &Arc<Cache>) -> 
 
 /// Reads from the start, in steps of `step`, as far as possible.
 fn prefix(content: &dyn Content, step: usize) -> (Vec<u8>, Option<Error>) {
-    let (mut bytes, mut buf) = (Vec::new(), vec![0; step]);
+    let mut bytes = Vec::new();
+    let mut buf = vec![0; step];
     loop {
         match content.read_at(bytes.len() as u64, &mut buf) {
             Ok(0) => return (bytes, None),
@@ -155,7 +156,8 @@ fn every_codec_gives_the_truth_at_any_place_in_any_order() {
                 let content = opened(codec, &stored, len, &cache);
                 assert_eq!(content.len(), len as u64);
                 for _ in 0..if budget > UNIT { 12 } else { 4 } {
-                    let (at, count) = (dice.roll(len + 10), dice.roll(unit));
+                    let at = dice.roll(len + 10);
+                    let count = dice.roll(unit);
                     let mut buf = vec![0xAA; count];
                     let read = content.read_at(at as u64, &mut buf).unwrap();
                     let right = truth.get(at..).map_or(&[][..], |rest| &rest[..rest.len().min(count)]);
@@ -182,7 +184,9 @@ fn backwards_and_by_several_readers_at_once() {
             let next = AtomicUsize::new(0);
             std::thread::scope(|scope| {
                 for reader in 0..5_usize {
-                    let (content, truth, next) = (&content, &truth, &next);
+                    let content = &content;
+                    let truth = &truth;
+                    let next = &next;
                     scope.spawn(move || {
                         let mut buf = vec![0; 131_072];
                         let count = truth.len().div_ceil(buf.len());

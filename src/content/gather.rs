@@ -58,7 +58,8 @@ impl Gather {
         let outside = || Error::damaged("elements of the array lie outside its data");
         let count = dimensions.iter().try_fold(item, |bytes, (len, _)| bytes.checked_mul(*len));
         let len = count.filter(|len| *len <= i64::MAX as u64).ok_or_else(outside)?;
-        let (mut first, mut last) = (i128::from(start), i128::from(start) + i128::from(item));
+        let mut first = i128::from(start);
+        let mut last = i128::from(start) + i128::from(item);
         for (len, stride) in &dimensions {
             let reach = i128::from(*stride) * (i128::from(*len) - 1).max(0);
             *(if reach < 0 { &mut first } else { &mut last }) += reach;
@@ -111,7 +112,9 @@ impl Gather {
         }
         bytes.reverse();
         let k = bytes.iter().position(|bytes| *bytes <= size)?;
-        let (mut at, mut rest, mut begin) = (i128::from(self.start), offset, 0);
+        let mut at = i128::from(self.start);
+        let mut rest = offset;
+        let mut begin = 0;
         for (n, axis) in self.axes.iter().enumerate().take(k + 1) {
             let index = rest / bytes[n];
             rest %= bytes[n];
@@ -137,7 +140,8 @@ impl Gather {
 
     /// Returns the offset of element `n`, and the number of elements after it in the innermost dimension.
     fn element(&self, mut n: u64) -> (u64, u64) {
-        let (mut at, mut follow) = (i128::from(self.start), 0);
+        let mut at = i128::from(self.start);
+        let mut follow = 0;
         for (index, (len, stride)) in self.dimensions.iter().enumerate().rev() {
             let within = n % len;
             n /= len;
@@ -190,13 +194,13 @@ impl Gather {
 }
 
 /// Merges adjacent dimensions that are contiguous. Returns them and the length of an element.
-fn merged(dimensions: &[(u64, i64)], item: u64) -> (Vec<Axis>, u64) {
-    let (mut axes, mut item): (Vec<Axis>, u64) = (Vec::new(), item);
+fn merged(dimensions: &[(u64, i64)], mut item: u64) -> (Vec<Axis>, u64) {
+    let mut axes: Vec<Axis> = Vec::new();
     for (len, stride) in dimensions.iter().rev().copied().filter(|(len, _)| *len != 1) {
         match axes.last_mut() {
             None if i128::from(stride) == i128::from(item) => item *= len,
             Some(inner) if i128::from(stride) == i128::from(inner.stride) * i128::from(inner.len) => {
-                inner.len *= len
+                inner.len *= len;
             }
             _ => axes.push(Axis { len, stride }),
         }
@@ -254,7 +258,8 @@ mod tests {
     }
 
     fn all(content: &Gather, piece: usize) -> Vec<u8> {
-        let (mut all, mut buf) = (Vec::new(), vec![0; piece]);
+        let mut all = Vec::new();
+        let mut buf = vec![0; piece];
         loop {
             match content.read_at(all.len() as u64, &mut buf).unwrap() {
                 0 => return all,
@@ -301,7 +306,8 @@ mod tests {
 
     fn permuted_axes(item: u64, lens: [u64; 3], gaps: [i64; 3], order: [usize; 3]) {
         // The strides of the axes in memory, the last one smallest.
-        let (mut strides, mut step) = ([0_i64; 3], item as i64);
+        let mut strides = [0_i64; 3];
+        let mut step = item as i64;
         for n in (0..3).rev() {
             strides[n] = step * gaps[n];
             step *= lens[n] as i64 * gaps[n].abs();
@@ -323,7 +329,8 @@ mod tests {
         for piece in [1 << 20, 65_536, 4099] {
             assert!(all(&gather, piece) == expected, "{item} {lens:?} {gaps:?} {order:?} {piece}");
         }
-        let (at, mut buf) = (expected.len() / 3, [0; 100]);
+        let at = expected.len() / 3;
+        let mut buf = [0; 100];
         assert_eq!(gather.read_at(at as u64, &mut buf).unwrap(), 100);
         assert_eq!(buf, expected[at..at + 100]);
     }

@@ -68,7 +68,8 @@ impl Content for Interleaved {
         let wanted = self.len.saturating_sub(offset).min(buf.len() as u64) as usize;
         fill(&mut buf[..wanted], |done, rest| {
             let at = offset + done as u64;
-            let (n, within) = (at / self.row, at % self.row);
+            let n = at / self.row;
+            let within = at % self.row;
             let count = (within + rest.len() as u64).div_ceil(self.row).min((SPAN / self.row).max(1));
             let rows = match self.rows(n, count) {
                 // Rows before the unreadable one may be readable.
@@ -126,7 +127,8 @@ mod tests {
         let table =
             Interleaved::new(vec![column(b"abcdef", 2), column(b"", 0), column(b"XYZ", 1)], 3).unwrap();
         for piece in 1..12 {
-            let (mut all, mut buf) = (Vec::new(), vec![0; piece]);
+            let mut all = Vec::new();
+            let mut buf = vec![0; piece];
             while let read @ 1.. = table.read_at(all.len() as u64, &mut buf).unwrap() {
                 all.extend_from_slice(&buf[..read]);
             }

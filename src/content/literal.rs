@@ -65,7 +65,9 @@ fn to_json(text: &str) -> Option<String> {
                 }
             }
             _ => {
-                if let Some((_, has_comma)) = open.last_mut().filter(|_| next == ',') {
+                if next == ','
+                    && let Some((_, has_comma)) = open.last_mut()
+                {
                     *has_comma = true;
                 }
                 json.push(next);

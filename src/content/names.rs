@@ -43,9 +43,10 @@ impl ViewNames {
             let separates =
                 *byte == b'/' && !components[last].is_empty() && !matches!(after, [] | [b'/', ..]);
             let separates = separates && !components[last].ends_with(b"/");
-            match separates {
-                true => components.push(Vec::new()),
-                false => components[last].push(*byte),
+            if separates {
+                components.push(Vec::new());
+            } else {
+                components[last].push(*byte);
             }
             rest = after;
         }
@@ -69,9 +70,10 @@ impl ViewNames {
         for chunk in name.utf8_chunks() {
             for character in chunk.valid().chars() {
                 let special = is_unsafe(character) || matches!(character, '%' | '/') || escaped.contains(&at);
-                pieces.push(match special {
-                    true => character.encode_utf8(&mut [0; 4]).bytes().map(hex).collect(),
-                    false => character.to_string(),
+                pieces.push(if special {
+                    character.encode_utf8(&mut [0; 4]).bytes().map(hex).collect()
+                } else {
+                    character.to_string()
                 });
                 at += character.len_utf8();
             }

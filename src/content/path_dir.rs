@@ -57,10 +57,12 @@ impl<T: Send + Sync + 'static> Dir for PathDir<T> {
         }
         match child {
             Child::Item(number) => self.tree.get(number).map(|item| (self.make)(&item.what)).transpose(),
-            Child::Dir(dir) => {
-                let (tree, make, is_link) = (self.tree.clone(), self.make.clone(), self.is_link);
-                Ok(Some(Node::Dir(Arc::new(Self { tree, dir, make, is_link }))))
-            }
+            Child::Dir(dir) => Ok(Some(Node::Dir(Arc::new(Self {
+                dir,
+                tree: self.tree.clone(),
+                make: self.make.clone(),
+                is_link: self.is_link,
+            })))),
         }
     }
 

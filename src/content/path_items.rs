@@ -82,7 +82,9 @@ impl<T> Items<T> {
         let children = children_of(&items, &dir_of, &mut dirs);
         let order = order(&children, &mut dirs);
         let mut numbers = vec![0; order.len()];
-        order.iter().enumerate().for_each(|(number, before)| numbers[*before] = number);
+        for (number, before) in order.iter().enumerate() {
+            numbers[*before] = number;
+        }
         let mut unsorted: Vec<Option<Item<T>>> = items.into_iter().map(Some).collect();
         let mut sorted = Vec::with_capacity(order.len());
         for before in &order {
@@ -200,7 +202,9 @@ impl<T> Tree<T> {
             ranges.push(start..kept.len());
         }
         self.children = kept;
-        self.dirs.iter_mut().zip(ranges).for_each(|(dir, range)| dir.children = range);
+        for (dir, range) in self.dirs.iter_mut().zip(ranges) {
+            dir.children = range;
+        }
     }
 }
 
@@ -214,10 +218,12 @@ fn name<'n, T>(items: &'n [Item<T>], dirs: &'n [DirNode], child: Child) -> &'n s
 /// Returns all directories above items, and the directory of each item.
 fn dirs_of<T>(items: &[Item<T>]) -> (Vec<DirNode>, Vec<DirId>) {
     let mut dirs = vec![DirNode::default()];
-    let (mut by_name, mut by_address) = (HashMap::new(), HashMap::new());
+    let mut by_name = HashMap::new();
+    let mut by_address = HashMap::new();
     let dir_of = |item| {
         let Item { dir: path, .. }: &Item<T> = item;
-        let (mut new, mut at) = (Vec::new(), path);
+        let mut new = Vec::new();
+        let mut at = path;
         let mut dir = loop {
             let Some((parent, name)) = at.split_last() else { break 0 };
             match by_address.get(&at.address()) {
@@ -291,7 +297,8 @@ mod tests {
     fn deep_paths_take_memory_for_their_own_names_only() {
         // A copy of each path would take some 60 GB.
         const DEPTH: usize = 50_000;
-        let (mut dir, mut items) = (SharedPath::default(), Vec::new());
+        let mut dir = SharedPath::default();
+        let mut items = Vec::new();
         for what in 0..DEPTH {
             dir = dir.join("d");
             items.extend(["b", "a"].map(|file| Item { dir: dir.clone(), file: file.to_owned(), what }));
@@ -299,7 +306,8 @@ mod tests {
         let items = Items::new(items);
         assert_eq!((items.len(), items.numbers_in(DirId::ROOT)), (2 * DEPTH, 0..2 * DEPTH));
         assert_eq!(items.iter().take(3).map(|item| &*item.file).collect::<String>(), "aba");
-        let (path, last) = (std::iter::repeat_n("d", DEPTH), 2 * DEPTH - 2);
+        let path = std::iter::repeat_n("d", DEPTH);
+        let last = 2 * DEPTH - 2;
         assert_eq!(items.numbers_below(path.clone()), last..2 * DEPTH);
         assert_eq!(items.numbers_below(path.chain(["b"])), last + 1..2 * DEPTH);
         assert_eq!(items.numbers_behind(last, "../b"), last - 1..last);

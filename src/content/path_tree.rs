@@ -98,9 +98,10 @@ impl PathTree {
 
     /// Returns the path of `parent` and the last component of `other`, if that path exists.
     pub fn child(&self, parent: Id, other: Id) -> Option<Id> {
-        match self.parent(other) == Some(parent) {
-            true => Some(other),
-            false => self.find(parent, self.component(other)).ok(),
+        if self.parent(other) == Some(parent) {
+            Some(other)
+        } else {
+            self.find(parent, self.component(other)).ok()
         }
     }
 
@@ -135,7 +136,8 @@ impl PathTree {
 
     /// Returns a path as a [`SharedPath`].
     pub fn shared(&mut self, path: Id) -> SharedPath {
-        let (mut new, mut at) = (Vec::new(), path);
+        let mut new = Vec::new();
+        let mut at = path;
         let mut shared = loop {
             if let Some(known) = self.shared.get(&at) {
                 break known.clone();
@@ -153,7 +155,8 @@ impl PathTree {
 
     /// Adds the components of a [`SharedPath`]; `None` if the path is too long.
     pub fn add(&mut self, path: &SharedPath) -> Option<Id> {
-        let (mut new, mut at) = (Vec::new(), path);
+        let mut new = Vec::new();
+        let mut at = path;
         let mut id = loop {
             let Some((parent, name)) = at.split_last() else { break Self::ROOT };
             if let Some((_, known)) = self.by_address.get(&at.address()) {
@@ -171,17 +174,18 @@ impl PathTree {
 
     /// Returns the way from one directory to another: `..` for each directory to leave, and then the names of
     /// the directories to enter. The time is linear in the length of the way.
-    pub fn way(&self, from: Id, to: Id) -> Vec<&str> {
+    pub fn way(&self, mut from: Id, mut to: Id) -> Vec<&str> {
         let len = |path: Id| self.paths.get(path.index()).map_or(0, |path| path.len);
-        let (mut up, mut down, mut from, mut to) = (0, Vec::new(), from, to);
+        let mut up = 0;
+        let mut down = Vec::new();
         while from != to {
             // The longer path, or both of the same length, lie below the directory that they share.
-            match len(from) >= len(to) {
-                true => (from, up) = (self.parent(from).unwrap_or(Self::ROOT), up + 1),
-                false => {
-                    down.push(self.component(to));
-                    to = self.parent(to).unwrap_or(Self::ROOT);
-                }
+            if len(from) >= len(to) {
+                from = self.parent(from).unwrap_or(Self::ROOT);
+                up += 1;
+            } else {
+                down.push(self.component(to));
+                to = self.parent(to).unwrap_or(Self::ROOT);
             }
         }
         let mut way = vec![".."; up];

@@ -29,7 +29,8 @@ impl Pieces {
     /// # Errors
     /// Together they are longer than any file can be.
     pub fn new(contents: impl IntoIterator<Item = Arc<dyn Content>>) -> Result<Self> {
-        let (mut pieces, mut len) = (Vec::new(), 0_u64);
+        let mut pieces = Vec::new();
+        let mut len = 0_u64;
         for content in contents {
             let end = len.checked_add(content.len()).filter(|end| *end <= i64::MAX as u64);
             len = end.ok_or_else(|| Error::damaged("the data are longer than any file can be"))?;

@@ -114,7 +114,9 @@ mod tests {
         let mut chunks = Vec::new();
         while !rest.is_empty() {
             let len = u32::from_be_bytes(rest[..4].try_into().unwrap()) as usize;
-            let (kind, data, crc) = (&rest[4..8], &rest[8..8 + len], &rest[8 + len..12 + len]);
+            let kind = &rest[4..8];
+            let data = &rest[8..8 + len];
+            let crc = &rest[8 + len..12 + len];
             assert_eq!(crc, crc32fast::hash(&rest[4..8 + len]).to_be_bytes());
             chunks.push((kind, data));
             rest = &rest[12 + len..];

@@ -76,7 +76,9 @@ impl Conversion {
                 each(bytes, |number| (u64::from_le_bytes(number) ^ u64::from(flip) << 63).to_be_bytes());
             }
             Self::Number { width: width @ (2 | 4 | 8), reverse: false, flip: true } => {
-                bytes.chunks_exact_mut(width).for_each(|number| number[0] ^= 0x80);
+                for number in bytes.chunks_exact_mut(width) {
+                    number[0] ^= 0x80;
+                }
             }
             Self::Letter => bytes.iter_mut().for_each(|byte| *byte = if *byte == 0 { b'F' } else { b'T' }),
             _ => {}
@@ -115,13 +117,16 @@ impl Conversion {
 
 /// Converts each number. The compiler vectorizes the loop because it has no branch and reverses integers.
 fn each<const WIDTH: usize>(bytes: &mut [u8], change: impl Fn([u8; WIDTH]) -> [u8; WIDTH]) {
-    bytes.as_chunks_mut().0.iter_mut().for_each(|number| *number = change(*number));
+    for number in bytes.as_chunks_mut().0 {
+        *number = change(*number);
+    }
 }
 
 /// Converts an IEEE 754 binary16 number.
 pub fn float16(bits: u16) -> f32 {
     let sign = u32::from(bits >> 15) << 31;
-    let (exponent, fraction) = (u32::from(bits >> 10 & 0x1f), u32::from(bits & 0x3ff));
+    let exponent = u32::from(bits >> 10 & 0x1f);
+    let fraction = u32::from(bits & 0x3ff);
     match exponent {
         0 => {
             // The fraction times 2^-24, which is exact in a float32.
@@ -168,7 +173,8 @@ impl Recoded {
         if parts.iter().all(|(change, _)| is_none(*change)) {
             return Ok(whole);
         }
-        let (before, after) = (size(Conversion::before)?, size(Conversion::after)?);
+        let before = size(Conversion::before)?;
+        let after = size(Conversion::after)?;
         let count = whole.len().checked_div(before as u64).unwrap_or(0);
         let len = count.checked_mul(after as u64).filter(|len| *len <= i64::MAX as u64);
         let len = len.ok_or_else(|| Error::damaged("the data are longer than any file can be"))?;
@@ -198,8 +204,7 @@ impl Recoded {
         if let [(change, _)] = self.parts[..] {
             return change.apply(from, to);
         }
-        for (from, to) in from.chunks_exact(self.before).zip(to.chunks_exact_mut(self.after)) {
-            let (mut from, mut to) = (from, to);
+        for (mut from, mut to) in from.chunks_exact(self.before).zip(to.chunks_exact_mut(self.after)) {
             for (change, count) in &self.parts {
                 let (part, more) = from.split_at(change.before() * count);
                 let (changed, rest) = to.split_at_mut(change.after() * count);
@@ -261,7 +266,8 @@ impl Content for Recoded {
         let after = self.after as u64;
         fill(&mut buf[..wanted], |done, rest| {
             let at = offset + done as u64;
-            let (n, within) = (at / after, (at % after) as usize);
+            let n = at / after;
+            let within = (at % after) as usize;
             if within == 0 && rest.len() >= self.after {
                 let whole = rest.len() - rest.len() % self.after;
                 return self.read_records(n, &mut rest[..whole]);
@@ -307,7 +313,8 @@ mod tests {
     use crate::source::{MemorySource, Source};
 
     fn all(content: &dyn Content, piece: usize) -> Vec<u8> {
-        let (mut all, mut buf) = (Vec::new(), vec![0; piece]);
+        let mut all = Vec::new();
+        let mut buf = vec![0; piece];
         loop {
             match content.read_at(all.len() as u64, &mut buf).unwrap() {
                 0 => return all,

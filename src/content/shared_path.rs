@@ -31,7 +31,8 @@ impl SharedPath {
 
     /// Returns all names, that of the outermost directory first.
     pub fn names(&self) -> Vec<&str> {
-        let (mut names, mut at) = (Vec::new(), self);
+        let mut names = Vec::new();
+        let mut at = self;
         while let Some((parent, name)) = at.split_last() {
             names.push(name);
             at = parent;
@@ -64,7 +65,8 @@ mod tests {
     #[test]
     fn paths_share_their_parents() {
         let a = SharedPath::new(["a"]);
-        let (b, c) = (a.join("b"), a.join("c"));
+        let b = a.join("b");
+        let c = a.join("c");
         assert_eq!((b.names(), c.names()), (vec!["a", "b"], vec!["a", "c"]));
         let (parent, name) = c.split_last().unwrap();
         assert_eq!((parent.address(), name), (a.address(), "c"));

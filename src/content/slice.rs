@@ -43,7 +43,8 @@ impl Slice {
 
     /// Returns the error for a read at `offset`, after the readable bytes.
     fn missing(&self, offset: u64) -> Error {
-        let (len, there) = (self.len, self.len.min(offset));
+        let len = self.len;
+        let there = self.len.min(offset);
         let place = self.offset.saturating_add(offset);
         Error::damaged(format!("the data are cut off: {there} of {len} bytes are there")).at(place)
     }

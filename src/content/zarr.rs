@@ -54,7 +54,8 @@ impl ZarrArray {
 
     /// Returns the key of a chunk, counted in C order.
     fn key(&self, chunk: u64) -> String {
-        let (mut rest, mut numbers) = (chunk, Vec::with_capacity(self.shape.len()));
+        let mut rest = chunk;
+        let mut numbers = Vec::with_capacity(self.shape.len());
         for (len, chunk) in self.shape.iter().zip(&self.chunks).rev() {
             let count = (len / (*chunk).max(1)).max(1);
             numbers.push((rest % count).to_string());
@@ -185,7 +186,9 @@ impl References {
         let Some((_, groups)) = array.path.split_last() else { return };
         let shared = self.groups.iter().zip(groups).take_while(|(one, other)| one == other).count();
         for depth in shared..groups.len() {
-            if let Some(metadata) = self.metadata.as_mut().filter(|_| depth < DEEPEST) {
+            if depth < DEEPEST
+                && let Some(metadata) = self.metadata.as_mut()
+            {
                 metadata.groups.push(metadata.entries.len());
             }
             self.entry(format!("{}/.zgroup", groups[..=depth].join("/")), GROUP.to_owned(), out);
@@ -279,7 +282,9 @@ impl References {
 }
 
 fn push(out: &mut Vec<u8>, texts: &[&str]) {
-    texts.iter().for_each(|text| out.extend_from_slice(text.as_bytes()));
+    for text in texts {
+        out.extend_from_slice(text.as_bytes());
+    }
 }
 
 #[cfg(test)]

@@ -215,7 +215,7 @@ fn await_report(
     let ended = rustix::io::retry_on_intr(|| waitpid(pid, WaitOptions::empty()));
     let ended = ended.ok().flatten().map(|(_, status)| status);
     let killed = ended.is_some_and(|ended| ended.terminating_signal().is_some());
-    if let Some(fault) = fault.filter(|_| !killed) {
+    if !killed && let Some(fault) = fault {
         return Err(fault);
     }
     if told.is_err() || serves {

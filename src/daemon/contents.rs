@@ -81,7 +81,8 @@ pub fn open_tree(plan: &MountPlan) -> Result<Served<Adapter>> {
     // bytes that turn out to be wrong.
     let notify = Box::new(move |notifier, device| vfs.serve(KernelNotifier::new(notifier, device)));
     let end_writing = filesystem.closer();
-    let (switched, watched) = (filesystem.vfs().clone(), filesystem.vfs().clone());
+    let switched = filesystem.vfs().clone();
+    let watched = filesystem.vfs().clone();
     let remount = Arc::new(move |read_only| switched.remount(read_only));
     let idle = plan.options.timeout.map(|seconds| Idle {
         timeout: Duration::from_secs(seconds.into()),

@@ -106,7 +106,8 @@ impl Mount {
         if user == rustix::process::geteuid().as_raw() && group == rustix::process::getegid().as_raw() {
             return None;
         }
-        let (user, group) = (Uid::from_raw(user), Gid::from_raw(group));
+        let user = Uid::from_raw(user);
+        let group = Gid::from_raw(group);
         // In the kernel each thread has its own credentials, which end with the thread.
         std::thread::scope(|scope| {
             let asked = std::thread::Builder::new().spawn_scoped(scope, || {

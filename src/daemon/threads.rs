@@ -56,9 +56,10 @@ pub(super) fn too_few(error: io::Error) -> Error {
 pub(super) fn not_started(error: io::Error, what: &str) -> Error {
     let is_limit = error.raw_os_error() == Some(libc::EAGAIN);
     let error = Error::from(error).within(what);
-    match is_limit {
-        true => error.advise("raise the limit of processes (pids.max of the cgroup, ulimit -u)"),
-        false => error,
+    if is_limit {
+        error.advise("raise the limit of processes (pids.max of the cgroup, ulimit -u)")
+    } else {
+        error
     }
 }
 

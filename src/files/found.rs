@@ -181,12 +181,11 @@ impl<I: Iterator<Item = PathBuf>> Iterator for FilesToRead<'_, I> {
                     None => self.local = None,
                 }
             }
-            let found = match self.levels.is_empty() {
-                true => {
-                    let argument = self.named.next()?;
-                    self.named(&argument)
-                }
-                false => self.listed(),
+            let found = if self.levels.is_empty() {
+                let argument = self.named.next()?;
+                self.named(&argument)
+            } else {
+                self.listed()
             };
             if found.is_some() {
                 return found;

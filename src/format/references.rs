@@ -87,10 +87,7 @@ impl From<&'static str> for Left {
 
 impl From<Error> for Left {
     fn from(error: Error) -> Self {
-        match error.lasts() {
-            true => Self::Out(error.message().into()),
-            false => Self::Unknown(error),
-        }
+        if error.lasts() { Self::Out(error.message().into()) } else { Self::Unknown(error) }
     }
 }
 

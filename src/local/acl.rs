@@ -88,8 +88,13 @@ fn with_posix(mode: u32, acl: &[u8]) -> Option<u32> {
     if u32::from_le_bytes(*version) != VERSION || !rest.is_empty() {
         return None;
     }
-    let (mut owner, mut group, mut others, mut mask) = (None, None, None, None);
-    let (mut users, mut groups, mut any) = (0o7, 0o7, false);
+    let mut owner = None;
+    let mut group = None;
+    let mut others = None;
+    let mut mask = None;
+    let mut users = 0o7;
+    let mut groups = 0o7;
+    let mut any = false;
     for &[tag0, tag1, permissions0, permissions1, ..] in entries {
         let permissions = u32::from(u16::from_le_bytes([permissions0, permissions1]));
         if permissions > 0o7 {
@@ -119,7 +124,9 @@ fn with_posix(mode: u32, acl: &[u8]) -> Option<u32> {
     if any {
         (users, groups) = (users & mask, groups & mask);
     }
-    let (owner, group, others) = (owner?, group? & mask & users, others? & users & groups);
+    let owner = owner?;
+    let group = group? & mask & users;
+    let others = others? & users & groups;
     Some(mode & (0o7000 | owner << 6 | group << 3 | others))
 }
 

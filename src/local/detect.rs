@@ -99,9 +99,14 @@ impl std::fmt::Debug for FormatDetector {
 
 impl FormatDetector {
     pub(crate) fn new(recognise: fn(&[u8]) -> Option<&'static str>, recovery: RecoveryPolicy) -> Self {
-        let (remembered, by_name) = Default::default();
-        let (told, reads_all) = (AtomicBool::new(false), AtomicBool::new(false));
-        Self { recognise, remembered, by_name, recovery, told, reads_all }
+        Self {
+            recognise,
+            remembered: Remembered::default(),
+            by_name: ByName::default(),
+            recovery,
+            told: AtomicBool::new(false),
+            reads_all: AtomicBool::new(false),
+        }
     }
 
     /// From now on, lookups read the first bytes of each file on a server, for callers that read all files anyway.

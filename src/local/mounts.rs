@@ -154,7 +154,8 @@ fn read(known: Option<Known>) -> Option<Known> {
 /// Returns the devices of this program's mounts, and of mounts that show directories within these: an overlay, or a
 /// mount of a program such as bindfs.
 fn ours(mounts: &[Mount<'_>]) -> Vec<u64> {
-    let (mut devices, mut points) = (Vec::new(), Vec::<&[u8]>::new());
+    let mut devices = Vec::new();
+    let mut points = Vec::<&[u8]>::new();
     // A mount comes after those that it shows.
     for mount in mounts {
         if mount.kind == TYPE || points.iter().any(|point| mount.shows(point)) {
@@ -239,7 +240,8 @@ mod tests {
 
     #[test]
     fn a_file_system_is_foreign_unless_the_kernel_serves_it() {
-        let (disk, none) = (makedev(8, 1), makedev(0, 53));
+        let disk = makedev(8, 1);
+        let none = makedev(0, 53);
         let foreign: [(u64, &[u8]); 4] =
             [(none, b"fuse.sshfs"), (none, b"nfs4"), (none, b"cifs"), (disk, b"fuseblk")];
         assert!(foreign.iter().all(|(device, kind)| is_foreign(*device, kind)));

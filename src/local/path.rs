@@ -142,7 +142,8 @@ impl LocalPath {
 
     /// Returns the path to the target of the link at this path.
     pub(crate) fn followed(self) -> Self {
-        let (links, depth) = (self.links.clone(), self.depth);
+        let links = self.links.clone();
+        let depth = self.depth;
         Self { links, link: Some(Arc::new(self)), path: PathBuf::new(), depth, found: None }
     }
 
@@ -153,7 +154,8 @@ impl LocalPath {
 
     /// Returns the path to `name` in the directory at this path.
     pub(crate) fn join(&self, name: &OsStr) -> Self {
-        let (links, link) = (self.links.clone(), self.link.clone());
+        let links = self.links.clone();
+        let link = self.link.clone();
         Self { links, link, path: self.path.join(name), depth: self.depth + 1, found: None }
     }
 
@@ -231,12 +233,11 @@ impl LocalPath {
         let (dir, name) = self.holder()?;
         let label = self.label();
         let file = open(dir.as_fd(), &name).map_err(|error| error.of(&label))?;
-        let beside = match self.origin().shared {
-            true => {
-                self.check(&stat_of_held(file.as_fd())?)?;
-                Beside::shared(self.clone(), dir.as_fd(), file.as_fd())?
-            }
-            false => Beside::new(self.clone()),
+        let beside = if self.origin().shared {
+            self.check(&stat_of_held(file.as_fd())?)?;
+            Beside::shared(self.clone(), dir.as_fd(), file.as_fd())?
+        } else {
+            Beside::new(self.clone())
         };
         let file = FileSource::from_file(File::from(file), &label)?;
         Ok(Arc::new(file.with_surroundings(Arc::new(beside))))

@@ -19,7 +19,7 @@ impl Serials {
     }
 
     pub(crate) fn next(&self) -> Result<u64> {
-        let next = |serial: u64| Some(serial + 1).filter(|next| *next <= MAX_SERIAL);
+        let next = |serial: u64| (serial < MAX_SERIAL).then_some(serial + 1);
         self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next).map_err(|_| {
             Error::new(
                 Kind::System(libc::ENFILE),

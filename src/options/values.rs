@@ -8,9 +8,10 @@ use crate::error::Result;
 
 /// Returns a value for a system call as text; fails if it is empty or contains a NUL.
 pub(super) fn text(name: &str, value: &[u8], wanted: &str) -> Result<OsString> {
-    match value.is_empty() || value.contains(&0) {
-        true => Err(bad(name, value, wanted)),
-        false => Ok(OsString::from_vec(value.to_vec())),
+    if value.is_empty() || value.contains(&0) {
+        Err(bad(name, value, wanted))
+    } else {
+        Ok(OsString::from_vec(value.to_vec()))
     }
 }
 

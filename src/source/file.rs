@@ -102,8 +102,11 @@ impl FileSource {
         // Under a limit on the address space, a mapping would leave too little for everything else.
         let limited = rustix::process::getrlimit(rustix::process::Resource::As).current.is_some();
         let lends = !limited && !rustix::fs::fstatfs(&file).is_ok_and(|fs| fs.f_type as u64 == TMPFS);
-        let (map, lent, is_remote) = (RwLock::new(None), AtomicU64::new(0), is_remote(&file));
-        let (path, file) = (path.to_owned(), Some(file));
+        let map = RwLock::new(None);
+        let lent = AtomicU64::new(0);
+        let is_remote = is_remote(&file);
+        let path = path.to_owned();
+        let file = Some(file);
         Ok(Self { path, file, is_remote, lends, map, lent, surroundings: None })
     }
 

@@ -353,7 +353,8 @@ impl Storage for System {
     }
 
     fn copy_range(&self, from: &File, range: Range<u64>, to: &File, to_offset: u64) -> io::Result<()> {
-        let (mut at, mut to_at) = (range.start, to_offset);
+        let mut at = range.start;
+        let mut to_at = to_offset;
         while at < range.end {
             let len = (range.end - at).min(COPIED_AT_ONCE) as usize;
             match rustix::fs::copy_file_range(from, Some(&mut at), to, Some(&mut to_at), len) {

@@ -47,7 +47,8 @@ impl<'a, W: Write> Hunks<'a, W> {
         let (Some(first), Some(last)) = (changes.first(), changes.last()) else { return Ok(()) };
         let before = lines_before(part(self.old, 0, first.old.start));
         let after: Vec<_> = lines(part(self.old, last.old.end, self.old.len())).take(CONTEXT).collect();
-        let (before_count, after_count) = (lines(before).count() as u64, after.len() as u64);
+        let before_count = lines(before).count() as u64;
+        let after_count = after.len() as u64;
         let counts = |start: u64, end: u64| {
             let (start, count) = (start - before_count, end + after_count - (start - before_count));
             match count {

@@ -123,7 +123,8 @@ impl DiffWindow {
                 edits.push(Edit { old, new });
                 continue;
             }
-            let (a, b) = (part(&self.old.lines, &old), part(&self.new.lines, &new));
+            let a = part(&self.old.lines, &old);
+            let b = part(&self.new.lines, &new);
             let anchors = anchors(a, b);
             if anchors.is_empty() {
                 let found =
@@ -136,7 +137,8 @@ impl DiffWindow {
             }
             let mut end = (old.end, new.end);
             for &(left, right) in anchors.iter().rev() {
-                let (left, right) = (old.start + left, new.start + right);
+                let left = old.start + left;
+                let right = new.start + right;
                 todo.push(Edit { old: left + 1..end.0, new: right + 1..end.1 });
                 end = (left, right);
             }
@@ -147,9 +149,11 @@ impl DiffWindow {
 
     /// Strips the equal lines at both ends.
     fn stripped(&self, Edit { old, new }: Edit) -> Edit {
-        let (a, b) = (part(&self.old.lines, &old), part(&self.new.lines, &new));
+        let a = part(&self.old.lines, &old);
+        let b = part(&self.new.lines, &new);
         let start = a.iter().zip(b).take_while(|(left, right)| left == right).count();
-        let (a, b) = (a.get(start..).unwrap_or_default(), b.get(start..).unwrap_or_default());
+        let a = a.get(start..).unwrap_or_default();
+        let b = b.get(start..).unwrap_or_default();
         let end = a.iter().rev().zip(b.iter().rev()).take_while(|(left, right)| left == right).count();
         Edit { old: old.start + start..old.end - end, new: new.start + start..new.end - end }
     }
@@ -260,10 +264,7 @@ fn traced(history: &[Vec<usize>], edits: usize, end: usize, middle: usize) -> Ve
         let previous = if down { at + 1 } else { at - 1 };
         let x = value(previous).unwrap_or(0);
         let y = (x + middle).saturating_sub(previous);
-        let edit = match down {
-            true => Edit { old: x..x, new: y..y + 1 },
-            false => Edit { old: x..x + 1, new: y..y },
-        };
+        let edit = if down { Edit { old: x..x, new: y..y + 1 } } else { Edit { old: x..x + 1, new: y..y } };
         match found.last_mut() {
             Some(next) if next.old.start == edit.old.end && next.new.start == edit.new.end => {
                 next.old.start = edit.old.start;

@@ -149,7 +149,8 @@ fn entries(dir: BorrowedFd<'_>, now: u64) -> Vec<KeptFile> {
     let mut entries = Vec::new();
     for name in names(dir) {
         let Ok(stat) = rustix::fs::statat(dir, &*name, AtFlags::SYMLINK_NOFOLLOW) else { continue };
-        let (mut size, mut changed) = (length(&stat), seconds(&stat));
+        let mut size = length(&stat);
+        let mut changed = seconds(&stat);
         match (FileType::from_raw_mode(stat.st_mode), is_kept(&name)) {
             (FileType::RegularFile, _) if begins(&name, UNFINISHED) => {
                 if changed.saturating_add(ABANDONED.as_secs()) < now {

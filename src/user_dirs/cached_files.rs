@@ -23,7 +23,8 @@ pub struct CachedFile {
 
 /// Lists the files with a suffix; removes abandoned unfinished files.
 pub fn list(dir: impl AsFd, suffix: &str) -> Vec<CachedFile> {
-    let (dir, mut files) = (dir.as_fd(), Vec::new());
+    let dir = dir.as_fd();
+    let mut files = Vec::new();
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     for name in names(dir) {
         let Ok(stat) = rustix::fs::statat(dir, &*name, AtFlags::SYMLINK_NOFOLLOW) else { continue };

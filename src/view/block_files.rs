@@ -60,9 +60,10 @@ fn file(n: usize, block: Block) -> File {
         claimed: facts.data_size,
         grows: block.streamed,
         blocks: vec![n],
-        renewal: match block.streamed {
-            true => Renewal::Follows,
-            false => Renewal::WhileSame(Signature { text: String::new(), place: format!("{facts:?}") }),
+        renewal: if block.streamed {
+            Renewal::Follows
+        } else {
+            Renewal::WhileSame(Signature { text: String::new(), place: format!("{facts:?}") })
         },
         keeping: if block.streamed { Keeping::Nothing } else { Keeping::Small },
         mtime: None,

@@ -127,7 +127,8 @@ fn of_facts(first: String, facts: &Facts, known: Option<Verified>) -> [String; L
     let verified = known.map_or("unknown", Verified::word);
     let comment = || COMMENT.to_owned();
     let mut lines = [first, comment(), comment(), comment()];
-    let (last, mut shown) = (facts.iter().count(), 0);
+    let last = facts.iter().count();
+    let mut shown = 0;
     for (n, facts) in facts.lines.iter().take(LINES - 1).enumerate() {
         let mut line = String::from("  ");
         for fact in facts {
@@ -179,9 +180,10 @@ fn arrays_shown(n: usize, arrays: Option<&ArrayPaths>, room: usize) -> String {
     let mut shown = String::new();
     for (at, path) in paths.iter().enumerate() {
         let more = if at + 1 < paths.len() { MORE.len() } else { 0 };
-        let next = match shown.is_empty() {
-            true => word_from_end(path, room - more),
-            false => format!(", {}", word(path, usize::MAX)),
+        let next = if shown.is_empty() {
+            word_from_end(path, room - more)
+        } else {
+            format!(", {}", word(path, usize::MAX))
         };
         if shown.len() + next.len() + more > room {
             shown.push_str(MORE);
@@ -414,7 +416,8 @@ mod tests {
     #[test]
     fn a_status_is_yaml_and_bounded() {
         let path = std::path::Path::new("/tmp/a: \"b\" #c\n.asdf");
-        let (troubles, writing) = (["x: y".into()], Writing::default());
+        let troubles = ["x: y".into()];
+        let writing = Writing::default();
         let text = Status::new(path, 3, &troubles, &writing).with_container(Ok(&*awkward())).text();
         let status: serde_yaml::Value = serde_yaml::from_slice(&text).unwrap();
         assert_eq!(status["source"].as_str(), path.to_str());

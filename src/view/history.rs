@@ -91,7 +91,9 @@ impl Content for Replaced {
         let from = usize::try_from(offset).unwrap_or(usize::MAX);
         let rest = text.get(from..).unwrap_or_default();
         let len = rest.len().min(buf.len());
-        buf.iter_mut().zip(rest).for_each(|(to, byte)| *to = *byte);
+        for (to, byte) in buf.iter_mut().zip(rest) {
+            *to = *byte;
+        }
         Ok(len)
     }
 

@@ -90,7 +90,8 @@ mod tests {
 
     #[test]
     fn a_request_has_one_deadline_on_all_threads() {
-        let (second, begun) = (Duration::from_secs(1), Instant::now());
+        let second = Duration::from_secs(1);
+        let begun = Instant::now();
         assert!(deadline(second) >= begun + second);
         let job = on_behalf_of(None, begun, || {
             std::thread::sleep(Duration::from_millis(2));

@@ -99,10 +99,12 @@ mod tests {
     fn jobs_that_wait_for_their_turn_hold_up_no_other_job() {
         let turns: &'static Turns = Box::leak(Box::new(Turns::new()));
         let workers = Workers::new("test", 1);
-        let (gate, (done, all)) = (Arc::new((Mutex::new(false), Condvar::new())), mpsc::channel());
+        let gate = Arc::new((Mutex::new(false), Condvar::new()));
+        let (done, all) = mpsc::channel();
         let jobs = 40 + std::thread::available_parallelism().map_or(2, NonZeroUsize::get);
         for _ in 0..jobs {
-            let (gate, done) = (gate.clone(), done.clone());
+            let gate = gate.clone();
+            let done = done.clone();
             let wait = move || drop(gate.1.wait_while(gate.0.lock().unwrap(), |is_open| !*is_open).unwrap());
             // The first jobs keep their turns until the gate opens.
             workers.run(move || {
@@ -150,7 +152,9 @@ mod tests {
                 (go, thread)
             })
             .collect();
-        (0..most).for_each(|_| receive.recv().unwrap());
+        for _ in 0..most {
+            receive.recv().unwrap();
+        }
         turns.run(|| turns.run(|| ()));
         for (go, thread) in waiting {
             go.send(()).unwrap();

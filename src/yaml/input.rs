@@ -71,7 +71,10 @@ impl<'a> Input<'a> {
 
     /// Computes the line and column of a byte, for libyaml's errors that have only an offset.
     pub(super) fn mark(&self, offset: u64) -> Mark {
-        let (mut line, mut column, mut at, mut after_cr) = (1, 1, 0, false);
+        let mut line = 1;
+        let mut column = 1;
+        let mut at = 0;
+        let mut after_cr = false;
         let mut buf = [0; 4096];
         while at < offset {
             let wanted = (offset - at).min(buf.len() as u64) as usize;

@@ -147,7 +147,8 @@ impl<'a> Events<'a> {
             }
             &*event
         };
-        let (start, end) = (self.mark(event.start_mark), self.mark(event.end_mark));
+        let start = self.mark(event.start_mark);
+        let end = self.mark(event.end_mark);
         // SAFETY: the parser has just filled in the event, which stays unchanged until the next call.
         let what = match unsafe { what(event) } {
             Ok(what) => what,
@@ -382,10 +383,12 @@ mod tests {
     fn a_content_gives_the_same_events_as_its_bytes() {
         let text: String = (0..5000).map(|n| format!("key{n}: [{n}, ä{n}]\n")).collect();
         let content = crate::content::Text::new(text.clone().into_bytes());
-        let (mut one, mut two) = (Events::new(text.as_bytes()), Events::of(&content));
+        let mut one = Events::new(text.as_bytes());
+        let mut two = Events::of(&content);
         let mut count = 0;
         loop {
-            let (a, b) = (one.next_event().unwrap(), two.next_event().unwrap());
+            let a = one.next_event().unwrap();
+            let b = two.next_event().unwrap();
             assert_eq!(a, b);
             count += 1;
             if a.is_none() {

@@ -51,7 +51,8 @@ pub fn each_event_beside<E: From<Unread>>(
     mut take: impl FnMut(&Event<'_>) -> Result<bool, E>,
 ) -> Result<(), E> {
     let Some(beside) = beside else { return each_event(text, take) };
-    let (mut listens, mut ended) = (true, None);
+    let mut listens = true;
+    let mut ended = None;
     let read = each_event(text, |event| -> Result<bool, Unread> {
         listens = listens && beside.take(event);
         if ended.is_none() {
@@ -63,7 +64,7 @@ pub fn each_event_beside<E: From<Unread>>(
         }
         Ok(listens || ended.is_none())
     });
-    if let (true, Err(unread)) = (listens, &read) {
+    if listens && let Err(unread) = &read {
         beside.fail(&unread.error);
     }
     ended.unwrap_or_else(|| read.map_err(E::from))
@@ -141,7 +142,8 @@ mod tests {
     }
 
     fn starts_by_libyaml(text: &str) -> (Vec<u64>, Option<String>) {
-        let (mut starts, mut events) = (Vec::new(), Events::new(text.as_bytes()));
+        let mut starts = Vec::new();
+        let mut events = Events::new(text.as_bytes());
         loop {
             match events.next_event() {
                 Ok(Some(event)) => starts.push(event.start.offset),

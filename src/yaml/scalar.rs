@@ -168,7 +168,8 @@ fn unfit_base64(text: &[u8]) -> Option<&'static str> {
     if !text.is_ascii() {
         return Some("it is tagged !!binary but is not ASCII");
     }
-    let (mut in_group, mut padding) = (0, 0);
+    let mut in_group = 0;
+    let mut padding = 0;
     for byte in text {
         match byte {
             b'=' if in_group >= 2 => {

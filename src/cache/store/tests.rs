@@ -152,7 +152,8 @@ fn a_removed_table_can_be_read_on_by_its_holder() {
 fn the_end_waits_for_what_was_promised() {
     let store = Arc::new(Store::in_memory());
     store.settle();
-    let (promise, other) = (store.pending_write(), store.pending_write());
+    let promise = store.pending_write();
+    let other = store.pending_write();
     let theirs = store.clone();
     let thread = std::thread::spawn(move || {
         keep(&theirs, 1, 10);

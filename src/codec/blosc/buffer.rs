@@ -106,7 +106,8 @@ impl<'a> Buffer<'a> {
         if self.header.is_memcpyed() || self.header.nbytes() == 0 {
             return Ok(true);
         }
-        let (mut table, len) = (Vec::new(), u64::from(self.header.blocks()) * 4);
+        let mut table = Vec::new();
+        let len = u64::from(self.header.blocks()) * 4;
         fill(&mut table, self.stored, self.at(HEADER_SIZE.into())?, len)?;
         let first = table.as_chunks::<4>().0.iter().map(|&start| u32::from_le_bytes(start)).min();
         if first.map(u64::from) != Some(u64::from(HEADER_SIZE) + len) {

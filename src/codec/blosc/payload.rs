@@ -131,9 +131,12 @@ impl PayloadChunks {
         self.buffers.admit(run.n)?;
         let within = chunk.offset.saturating_sub(run.start);
         let piece = u32::try_from(within / u64::from(buffer.piece_len())).unwrap_or(u32::MAX);
-        Scratch::lend(|scratch| match chunk.len == run.len {
-            true => buffer.decode(scratch, out),
-            false => buffer.decode_piece(piece, scratch, out),
+        Scratch::lend(|scratch| {
+            if chunk.len == run.len {
+                buffer.decode(scratch, out)
+            } else {
+                buffer.decode_piece(piece, scratch, out)
+            }
         })
     }
 

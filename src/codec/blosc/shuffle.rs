@@ -81,7 +81,8 @@ fn interleave<const T: usize>(planes: &[u8], out: &mut [u8]) {
     let (planes, rest) = planes.split_at(count * T);
     let (elements, tail) = out.split_at_mut(count * T);
     tail.copy_from_slice(rest);
-    let (mut one, mut other) = ([[0; TILE]; T], [[0; TILE]; T]);
+    let mut one = [[0; TILE]; T];
+    let mut other = [[0; TILE]; T];
     for (tile, out) in elements.chunks_mut(T * TILE).enumerate() {
         let streams = planes.chunks_exact(count).map(|plane| &plane[tile * TILE..]);
         weave_tile(streams, out, &mut one, &mut other);
@@ -95,7 +96,9 @@ fn scatter<const G: usize>(typesize: usize, planes: &[u8], out: &mut [u8]) {
     let (planes, rest) = planes.split_at(count * typesize);
     let (elements, tail) = out.split_at_mut(count * typesize);
     tail.copy_from_slice(rest);
-    let (mut one, mut other, mut woven) = ([[0; TILE]; G], [[0; TILE]; G], [[0; TILE]; G]);
+    let mut one = [[0; TILE]; G];
+    let mut other = [[0; TILE]; G];
+    let mut woven = [[0; TILE]; G];
     // Without elements there is no tile, so neither `count` nor a tile's width is 0 below.
     for (tile, out) in elements.chunks_mut(typesize * TILE).enumerate() {
         let woven = &mut woven.as_flattened_mut()[..out.len() / typesize * G];
@@ -125,7 +128,8 @@ fn weave_tile<'a, const T: usize>(
     other: &mut [[u8; TILE]; T],
 ) {
     let width = out.len() / T;
-    let (one, other) = (&mut one.as_flattened_mut()[..T * width], &mut other.as_flattened_mut()[..T * width]);
+    let one = &mut one.as_flattened_mut()[..T * width];
+    let other = &mut other.as_flattened_mut()[..T * width];
     for (to, stream) in one.chunks_exact_mut(width).zip(streams) {
         to.copy_from_slice(&stream[..width]);
     }

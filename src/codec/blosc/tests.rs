@@ -193,7 +193,8 @@ fn make(data: &[u8], recipe: Recipe) -> Vec<u8> {
         return [head(data.len() + 16), data.to_vec()].concat();
     }
     let blocks: Vec<&[u8]> = data.chunks(blocksize as usize).collect();
-    let (mut starts, mut body) = (vec![], vec![]);
+    let mut starts = vec![];
+    let mut body = vec![];
     for block in blocks.iter().copied() {
         starts.extend(((16 + 4 * blocks.len() + body.len()) as i32).to_le_bytes());
         let shuffled = match flags & 5 {
@@ -432,7 +433,8 @@ fn broken_buffers_are_survived() {
         buffers.push(make(&slow(3000), Recipe { typesize: 4, blocksize: 640, flags }));
     }
     let mut seed = 0x5eed;
-    let (mut broken, mut decoded_some) = (0, 0);
+    let mut broken = 0;
+    let mut decoded_some = 0;
     let mut scratch = Scratch::default();
     for round in 0..12_000 {
         let original = &buffers[round % buffers.len()];

@@ -166,7 +166,8 @@ mod tests {
         let content = Text::new(bytes.clone());
         let mut piece = Piece::default();
         let mut bits = Bits::new(&content, 3, &mut piece);
-        let (mut at, mut count) = (3u64, 1u32);
+        let mut at = 3u64;
+        let mut count = 1u32;
         while at + u64::from(count) <= bytes.len() as u64 * 8 {
             let wanted = (0..u64::from(count)).fold(0u32, |value, k| {
                 let bit = at + k;

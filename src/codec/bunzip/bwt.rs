@@ -99,7 +99,8 @@ impl Inverse {
 
     /// Joins the segments from the origin on, and repeats their cycle to fill `data`.
     fn link(&self, segments: &BTreeMap<usize, Segment>, origin: usize, data: &mut [u8]) {
-        let (mut len, mut row) = (0, origin);
+        let mut len = 0;
+        let mut row = origin;
         while let Some(segment) = segments.get(&row) {
             let spelt = &self.lanes[segment.lane][segment.start..segment.end];
             data[len..len + spelt.len()].copy_from_slice(spelt);
@@ -216,7 +217,9 @@ mod tests {
 
     fn column(bytes: Vec<u8>) -> LastColumn {
         let mut counts = Counts::default();
-        bytes.iter().for_each(|&byte| counts.0[usize::from(byte)] += 1);
+        for &byte in &bytes {
+            counts.0[usize::from(byte)] += 1;
+        }
         LastColumn { len: bytes.len(), bytes, counts }
     }
 

@@ -70,15 +70,21 @@ pub(super) fn read(
     codes: &SymbolCodes,
     column: &mut LastColumn,
 ) -> Result<(), Fault> {
-    let (selectors, codes, block_size) = (&codes.selectors[..], &codes.codes, header.block_size);
+    let selectors = &codes.selectors[..];
+    let codes = &codes.codes;
+    let block_size = header.block_size;
     let (out, counts) = column.prepare(block_size);
     let mut values = header.values.clone();
-    let (mut len, mut run, mut digits) = (0, 0usize, 0);
+    let mut len = 0;
+    let mut run = 0usize;
+    let mut digits = 0;
     for &selector in selectors {
         let code = &codes[usize::from(selector)];
         let start = bits.bit();
         let (window, skip) = bits.window();
-        let (mut at, mut reason, mut ended) = (skip, None, false);
+        let mut at = skip;
+        let mut reason = None;
+        let mut ended = false;
         'group: for _ in 0..GROUP / CODES_IN_A_LOAD {
             let mut next = load(window, at);
             for _ in 0..CODES_IN_A_LOAD {

@@ -77,7 +77,8 @@ pub(super) fn read(bits: &mut Bits<'_>, block_size: usize, codes: &mut SymbolCod
     for code in codes.codes.iter_mut().take(code_count) {
         read_code(bits, occurring + 2, code)?;
     }
-    let (values, last_symbol) = (MoveToFront::new(values), occurring as u16 + 1);
+    let values = MoveToFront::new(values);
+    let last_symbol = occurring as u16 + 1;
     Ok(Header { crc, origin, values, last_symbol, block_size })
 }
 
@@ -85,7 +86,8 @@ pub(super) fn read(bits: &mut Bits<'_>, block_size: usize, codes: &mut SymbolCod
 fn read_symbol_map(bits: &mut Bits<'_>) -> Result<([u8; 256], usize), Fault> {
     let at = bits.bit();
     let rows = bits.take(16)?;
-    let (mut values, mut count) = ([0; 256], 0);
+    let mut values = [0; 256];
+    let mut count = 0;
     for row in (0..16).filter(|row| rows << row & 0x8000 != 0) {
         let columns = bits.take(16)?;
         for column in (0..16).filter(|column| columns << column & 0x8000 != 0) {

@@ -42,7 +42,8 @@ impl Code {
     /// Sets the code in which symbol `i` has `lengths[i]` bits, 1 to [`MAX_LENGTH`].
     pub(super) fn set(&mut self, lengths: &[u8]) {
         self.short.fill(0);
-        let (mut code, mut index) = (0u32, 0usize);
+        let mut code = 0u32;
+        let mut index = 0usize;
         for length in 1..=MAX_LENGTH {
             let first = index;
             self.base[length as usize] = index as i32 - code as i32;
@@ -92,7 +93,8 @@ mod tests {
     fn slowly(lengths: &[u8], bits: u64) -> Option<(u16, u32)> {
         let mut in_order: Vec<u16> = (0..lengths.len() as u16).collect();
         in_order.sort_by_key(|&symbol| lengths[usize::from(symbol)]);
-        let (mut code, mut index) = (0u64, 0u64);
+        let mut code = 0u64;
+        let mut index = 0u64;
         for length in 1..=MAX_LENGTH {
             let count = lengths.iter().filter(|&&len| u32::from(len) == length).count() as u64;
             let value = bits >> (64 - length);

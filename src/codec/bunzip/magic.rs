@@ -110,7 +110,7 @@ fn search(bytes: &[u8], count: usize, mut take: impl FnMut(Candidate)) {
             for shift in 0..8 {
                 let mark = u64::from_be_bytes(eight) << shift >> (64 - MAGIC_BITS);
                 let whole = shift + MAGIC_BITS as usize <= available.len() * 8;
-                if let Some(magic) = Magic::of(mark).filter(|_| whole) {
+                if whole && let Some(magic) = Magic::of(mark) {
                     take(Candidate { bit: (start * 8 + shift) as u64, magic });
                 }
             }
@@ -124,7 +124,8 @@ fn search(bytes: &[u8], count: usize, mut take: impl FnMut(Candidate)) {
             return;
         }
         let word = u64::from_le_bytes(*eight);
-        let (first, second) = (may_lie_in_mark(word as u16), may_lie_in_mark((word >> 32) as u16));
+        let first = may_lie_in_mark(word as u16);
+        let second = may_lie_in_mark((word >> 32) as u16);
         if first | second {
             if first {
                 look(at);
@@ -223,7 +224,10 @@ mod tests {
         let mut last = 0u64;
         for bit in 0..bytes.len() * 8 {
             last = (last << 1 | u64::from(bytes[bit / 8] >> (7 - bit % 8) & 1)) & ((1 << 48) - 1);
-            if let Some(magic) = Magic::of(last).filter(|_| bit >= 47 && starts.contains(&((bit - 47) / 8))) {
+            if bit >= 47
+                && starts.contains(&((bit - 47) / 8))
+                && let Some(magic) = Magic::of(last)
+            {
                 found.push(Candidate { bit: bit as u64 - 47, magic });
             }
         }

@@ -40,7 +40,8 @@ impl Runs {
     pub(super) fn find(&mut self, text: &[u8]) -> Result<(), CountMissing> {
         self.counts.clear();
         self.len = 0;
-        let (mut at, mut len) = (0, text.len() as u64);
+        let mut at = 0;
+        let mut len = text.len() as u64;
         while at < text.len() {
             let rest = &text[at..];
             if rest.first_chunk().is_some_and(|stretch| !may_hold_run(stretch)) {
@@ -172,7 +173,9 @@ mod tests {
 
     /// Expands runs byte by byte.
     fn slowly(text: &[u8]) -> Option<Vec<u8>> {
-        let (mut out, mut equal, mut last) = (Vec::new(), 0, None);
+        let mut out = Vec::new();
+        let mut equal = 0;
+        let mut last = None;
         for &byte in text {
             if equal == EQUAL {
                 out.extend(std::iter::repeat_n(last.unwrap(), usize::from(byte)));
@@ -197,7 +200,9 @@ mod tests {
         let mut crc = Crc::new();
         crc.update(&wanted);
         assert_eq!(runs.crc(text), crc.value());
-        let (mut cursor, mut out, mut skip) = (Cursor::default(), vec![0; pieces], false);
+        let mut cursor = Cursor::default();
+        let mut out = vec![0; pieces];
+        let mut skip = false;
         let mut at = 0;
         while at < wanted.len() {
             let here = pieces.min(wanted.len() - at);

@@ -142,12 +142,12 @@ impl BlockChain {
         let level = Level::from_digit(header[3]).filter(|_| right && read == header.len());
         let Some(level) = level else {
             let bit = byte * 8;
-            return match first {
-                false => Ok(None),
-                true if right && read < header.len() => Err(Fault::Truncated { bit: bit + read as u64 * 8 }),
-                true => {
-                    Err(Fault::Broken { bit, reason: "it does not begin with BZh and a digit from 1 to 9" })
-                }
+            return if !first {
+                Ok(None)
+            } else if right && read < header.len() {
+                Err(Fault::Truncated { bit: bit + read as u64 * 8 })
+            } else {
+                Err(Fault::Broken { bit, reason: "it does not begin with BZh and a digit from 1 to 9" })
             };
         };
         let bit = (byte + HEADER) * 8;

@@ -72,7 +72,8 @@ fn compress(level: u32, data: &[u8]) -> Vec<u8> {
 
 /// Reads until the end or an error.
 fn drain(mut read: impl FnMut(&mut [u8]) -> Option<usize>) -> (Vec<u8>, bool) {
-    let (mut out, mut piece) = (Vec::new(), vec![0; 50_021]);
+    let mut out = Vec::new();
+    let mut piece = vec![0; 50_021];
     loop {
         match read(&mut piece) {
             Some(0) => return (out, true),
@@ -87,9 +88,11 @@ fn drain(mut read: impl FnMut(&mut [u8]) -> Option<usize>) -> (Vec<u8>, bool) {
 /// The library's reader is not used: it drops the bytes before an error in the same call.
 fn by_library(stream: &[u8]) -> (Vec<u8>, bool) {
     let mut decoder = bzip2::Decompress::new(false);
-    let (mut out, mut piece) = (Vec::new(), vec![0; 50_021]);
+    let mut out = Vec::new();
+    let mut piece = vec![0; 50_021];
     loop {
-        let (read, written) = (decoder.total_in(), decoder.total_out());
+        let read = decoder.total_in();
+        let written = decoder.total_out();
         let status = decoder.decompress(&stream[read as usize..], &mut piece);
         let count = (decoder.total_out() - written) as usize;
         out.extend(&piece[..count]);

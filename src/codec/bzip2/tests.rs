@@ -64,7 +64,9 @@ fn any_streams_in_any_order_on_any_number_of_threads_are_the_truth() {
                 if order != "random" {
                     assert_eq!(content.soundness(), Soundness::Sound, "{order}, {threads} threads");
                 }
-                (0..9).for_each(|_| check(&content, &truth, dice.roll(truth.len()), dice.roll(300_000)));
+                for _ in 0..9 {
+                    check(&content, &truth, dice.roll(truth.len()), dice.roll(300_000));
+                }
                 assert!(content.trouble().is_none());
             }
         }
@@ -88,7 +90,8 @@ fn magics_and_blocks_where_none_belong_are_not_believed() {
         let at = 2000 + dice.roll(stored.len() - 4000);
         broken[at..at + 6].copy_from_slice(&MAGIC);
         let cache = Arc::new(Cache::with_threads(1 << 30, 4));
-        let (ours, theirs) = (prefix(&content(&broken, truth.len(), &cache)), library(&broken, truth.len()));
+        let ours = prefix(&content(&broken, truth.len(), &cache));
+        let theirs = library(&broken, truth.len());
         assert_eq!(ours.0.len(), theirs.0.len());
         say_the_same(ours.1, theirs.1);
         assert!(ours.0 == theirs.0 && truth.starts_with(&ours.0));
@@ -107,7 +110,8 @@ fn damage_anywhere_gives_what_the_library_gives() {
         if dice.roll(2) == 0 {
             let _ = ours.read_at(dice.roll(truth.len()) as u64, &mut [0; 99]);
         }
-        let (theirs, ours) = (library(&broken, truth.len()), prefix(&ours));
+        let theirs = library(&broken, truth.len());
+        let ours = prefix(&ours);
         assert!(ours.0 == theirs.0, "round {round}: {} bytes, {}", ours.0.len(), theirs.0.len());
         say_the_same(ours.1, theirs.1);
     }
@@ -120,7 +124,9 @@ fn library(stored: &[u8], len: usize) -> (Vec<u8>, Option<String>) {
 
 /// Returns all readable bytes and the error, both from the second reading if the first one failed.
 fn prefix(content: &Decoded) -> (Vec<u8>, Option<String>) {
-    let (mut bytes, mut buf, mut again) = (Vec::new(), vec![0; 100_000], false);
+    let mut bytes = Vec::new();
+    let mut buf = vec![0; 100_000];
+    let mut again = false;
     loop {
         let error = match content.read_at(bytes.len() as u64, &mut buf) {
             Ok(0) => None,

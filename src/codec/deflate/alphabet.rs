@@ -204,7 +204,8 @@ mod tests {
 
     #[test]
     fn two_literals_are_one_entry() {
-        let (first, second) = (with_code(LITERALS[200], 3), with_code(LITERALS[255], 7));
+        let first = with_code(LITERALS[200], 3);
+        let second = with_code(LITERALS[255], 7);
         let both = joined(first, second);
         assert_eq!((literals_in(first), literals_in(both)), (1, 2));
         assert_eq!((bytes(both), total_bits(both)), ([200, 255], 10));

@@ -89,12 +89,16 @@ pub(super) fn decode<S: Unit>(
         return LoopExit::Unfinished;
     }
     register.drop((bits.at & 7) as u32);
-    let (out, mut pos) = (&mut *output.items, output.filled);
+    let out = &mut *output.items;
+    let mut pos = output.filled;
     let (reason, bits_left) = dispatched(
         #[inline(always)]
-        || match codes.mostly_literals {
-            true => decode_entries::<S, true>(codes, register, out, &mut pos),
-            false => decode_entries::<S, false>(codes, register, out, &mut pos),
+        || {
+            if codes.mostly_literals {
+                decode_entries::<S, true>(codes, register, out, &mut pos)
+            } else {
+                decode_entries::<S, false>(codes, register, out, &mut pos)
+            }
         },
     );
     output.filled = pos;
@@ -239,12 +243,15 @@ fn long_copy<S: Unit>(out: &mut [S], pos: usize, found: Match) {
     }
     // Output with a period shorter than a wide copy also repeats at each multiple of the period. Up to the
     // first multiple that is long enough, items are copied one by one.
-    let (mut back, mut done) = (distance, 0);
+    let mut back = distance;
+    let mut done = 0;
     if distance < WIDE {
         back = distance * WIDE.div_ceil(distance);
         done = length.min(back - distance);
         let span = &mut out[from..pos + done];
-        (0..done).for_each(|at| span[distance + at] = span[at]);
+        for at in 0..done {
+            span[distance + at] = span[at];
+        }
     }
     while done < length {
         let at = pos + done;
@@ -267,7 +274,9 @@ mod tests {
                 out.resize(before.len() + length + WIDE + 1, 1);
                 long_copy(&mut out, before.len(), Match { length, distance });
                 let mut wanted = before.clone();
-                (0..length).for_each(|_| wanted.push(wanted[wanted.len() - distance]));
+                for _ in 0..length {
+                    wanted.push(wanted[wanted.len() - distance]);
+                }
                 assert_eq!(out[..wanted.len()], wanted, "{length} from {distance} before");
                 assert_eq!(out.last(), Some(&1));
             }

@@ -103,7 +103,8 @@ const fn shares() -> [u8; 4096] {
     let mut table = [0; 4096];
     let mut four = 0;
     while four < table.len() {
-        let (mut sum, mut at) = (0, 0);
+        let mut sum = 0;
+        let mut at = 0;
         while at < 12 {
             let length = four >> at & 7;
             if length > 0 {

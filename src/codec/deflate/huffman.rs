@@ -255,7 +255,10 @@ impl Filler<'_> {
 
     /// Places the codes of more than `bits` bits in subtables behind the first `2^bits` entries.
     fn long(&mut self, table: &mut [u32], bits: u32, longest: u32) {
-        let (mut end, mut start, mut stop, mut prefix) = (1 << bits, 0, 0, usize::MAX);
+        let mut end = 1 << bits;
+        let mut start = 0;
+        let mut stop = 0;
+        let mut prefix = usize::MAX;
         for length in bits + 1..=longest {
             while self.counts[length as usize] > 0 {
                 let (code, entry) = self.next(length);
@@ -378,7 +381,8 @@ mod tests {
         let mut dice = Dice::new(31);
         let mut codes = Codes::new();
         for _ in 0..2000 {
-            let (literals, distances) = (lengths(286, &mut dice), lengths(30, &mut dice));
+            let literals = lengths(286, &mut dice);
+            let distances = lengths(30, &mut dice);
             codes.build(&literals, &distances).unwrap();
         }
     }

@@ -250,7 +250,8 @@ impl Inflate {
         let state = match kind >> 1 {
             0 => {
                 bits.align();
-                let (length, complement) = (bits.take(16)? as u16, bits.take(16)? as u16);
+                let length = bits.take(16)? as u16;
+                let complement = bits.take(16)? as u16;
                 if length != !complement {
                     return Err(Reason::StoredLength.into());
                 }

@@ -126,7 +126,8 @@ impl Piece {
         let PieceRequest { until, cap, spacing, .. } = self.request;
         let mut due = if spacing == 0 { usize::MAX } else { spacing };
         loop {
-            let (len, pending) = (self.len(), inflate.pending());
+            let len = self.len();
+            let pending = inflate.pending();
             let stop = if pending > 0 {
                 self.fill_some(inflate, stored, pending)
             } else if len >= cap {

@@ -120,7 +120,8 @@ impl Probe {
         for (to, &symbol) in room.iter_mut().zip(symbols) {
             // Both values are computed, without a branch: the choice can't be predicted.
             self.seen[usize::from(symbol)] = 1;
-            let (known, literal) = (window[usize::from(symbol) % WINDOW], S::from_byte(symbol as u8));
+            let known = window[usize::from(symbol) % WINDOW];
+            let literal = S::from_byte(symbol as u8);
             *to = if symbol >= MARKER { known } else { literal };
         }
         let complete = symbols.len() == PROBE || matches!(stop, Ok(Stop::End));

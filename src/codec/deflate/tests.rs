@@ -84,9 +84,11 @@ pub(super) fn zlib(plain: &[u8], level: u32) -> Vec<u8> {
 /// (`Ok(false)`), or broken.
 fn reference(raw: &[u8]) -> (Vec<u8>, std::result::Result<bool, ()>) {
     let mut decoder = Decompress::new(false);
-    let (mut out, mut room) = (Vec::new(), vec![0; 1 << 16]);
+    let mut out = Vec::new();
+    let mut room = vec![0; 1 << 16];
     loop {
-        let (taken, given) = (decoder.total_in() as usize, decoder.total_out());
+        let taken = decoder.total_in() as usize;
+        let given = decoder.total_out();
         let status = decoder.decompress(&raw[taken..], &mut room, FlushDecompress::None);
         out.extend_from_slice(&room[..(decoder.total_out() - given) as usize]);
         match status {
@@ -152,7 +154,8 @@ fn decode(
 ) -> (Vec<u8>, std::result::Result<Position, Fault>) {
     let mut inflate = Inflate::new();
     inflate.start(stored, Position::block_at(start, 0)).unwrap();
-    let (mut out, mut filled) = (Vec::new(), 0);
+    let mut out = Vec::new();
+    let mut filled = 0;
     loop {
         out.resize(filled + room(), 0xaa);
         let stop;

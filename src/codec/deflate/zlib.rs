@@ -81,7 +81,8 @@ impl Adler {
     pub fn then(self, next: Self) -> Self {
         /// The largest prime below 2^16.
         const MODULUS: u64 = 65521;
-        let (low, high) = (|sum: u32| u64::from(sum & 0xffff), |sum: u32| u64::from(sum >> 16));
+        let low = |sum: u32| u64::from(sum & 0xffff);
+        let high = |sum: u32| u64::from(sum >> 16);
         // `low` is one more than the sum of the bytes; `high` is the sum of `low` after each byte.
         let gained = low(self.sum) + MODULUS - 1;
         let a = (gained + low(next.sum)) % MODULUS;

@@ -138,7 +138,8 @@ impl Block {
         match self.bytes_left {
             0 => Ok(()),
             missing => {
-                let (got, size) = (self.size - missing, self.size);
+                let got = self.size - missing;
+                let size = self.size;
                 Err(self.input.damaged(format!("a piece decodes to {got} bytes, but its header says {size}")))
             }
         }

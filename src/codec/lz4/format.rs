@@ -104,7 +104,8 @@ impl Header {
         let available = input.at_least(MAX_HEADER)?;
         let &[_, _, _, _, flags, descriptor, ..] = available else { return Err(input.cut_off()) };
         let has = |bit: u8| flags >> bit & 1 == 1;
-        let (sized, keyed) = (has(3), has(0));
+        let sized = has(3);
+        let keyed = has(0);
         let len = 6 + if sized { 8 } else { 0 } + if keyed { 4 } else { 0 };
         let (Some(described), Some(check)) = (available.get(4..len), available.get(len)) else {
             return Err(input.cut_off());
@@ -141,7 +142,8 @@ impl BlockSize {
             return Err(input.cut_off());
         }
         let word = u32::from_le_bytes(input.magic()?);
-        let (stored, raw) = ((word & 0x7fff_ffff) as usize, word >> 31 == 1);
+        let stored = (word & 0x7fff_ffff) as usize;
+        let raw = word >> 31 == 1;
         if stored > blocks.longest() {
             return Err(input.damaged("a block of the LZ4 frame is longer than its header allows"));
         }

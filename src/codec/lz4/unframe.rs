@@ -70,9 +70,18 @@ impl Unframing {
     /// Returns a decoder of a part.
     pub(super) fn new(input: Input, from: PartStart, window: Vec<u8>, part_end: PartEnd) -> Self {
         let blocks = FrameBlocks::from_state(from.state);
-        let (running, sum, block) = (None, None, Vec::new());
-        let (made, ended, broken) = (0, false, None);
-        Self { input, blocks, window, part_end, running, sum, made, ended, block, broken }
+        Self {
+            input,
+            blocks,
+            window,
+            part_end,
+            running: None,
+            sum: None,
+            made: 0,
+            ended: false,
+            block: Vec::new(),
+            broken: None,
+        }
     }
 
     /// Returns the decoder with checksum and length of the frame up to the start of the part, if known.
@@ -140,7 +149,8 @@ impl Unframing {
 
     /// Decodes a block, appends it to the output, and returns its length.
     fn block(&mut self, blocks: FrameBlocks, size: BlockSize, out: &mut FrameOutput<'_>) -> Result<usize> {
-        let (len, longest) = (size.stored, blocks.longest());
+        let len = size.stored;
+        let longest = blocks.longest();
         let whole = len + blocks.after() as usize;
         let at_hand = self.input.at_least(whole)?.len() >= whole;
         if !at_hand {
@@ -158,14 +168,15 @@ impl Unframing {
         let known = if size.raw { out.end } else { out.reach(blocks) };
         let before = out.end - known;
         let room = out.room(known, longest);
-        let decoded = room.and_then(|room| match size.raw {
-            true => {
+        let decoded = room.and_then(|room| {
+            if size.raw {
                 room.get_mut(..len)?.copy_from_slice(data);
                 Some(len)
+            } else {
+                whole::decode(data, room, before)
             }
-            false => whole::decode(data, room, before),
         });
-        if let Some(decoded) = decoded.filter(|_| right) {
+        if right && let Some(decoded) = decoded {
             if at_hand {
                 self.input.take(whole);
             }

@@ -223,7 +223,8 @@ impl IndexSlot {
     ) -> Option<StoredIndex<N>> {
         let mut header = [0; HEADER];
         read_exact_at(&*file, 0, &mut header).ok()?;
-        let (long, short) = (|at| long(&header, at), |at| short(&header, at));
+        let long = |at| long(&header, at);
+        let short = |at| short(&header, at);
         let whole = Summary { end: long(48)?, checksum: short(56)?, unit: long(64)? };
         let count = long(72)?;
         if header != self.header(key, whole, count, short(80)?) || count > most {
@@ -310,7 +311,9 @@ impl IndexSlot {
     }
 
     fn md5_of_stored(&self) -> Result<[u8; 16]> {
-        let (mut md5, mut piece, mut at) = (Md5::new(), vec![0; PIECE], 0);
+        let mut md5 = Md5::new();
+        let mut piece = vec![0; PIECE];
+        let mut at = 0;
         while at < self.stored.len() {
             let read = self.stored.read_at(at, &mut piece)?;
             if read == 0 {
@@ -323,7 +326,9 @@ impl IndexSlot {
     }
 
     fn md5_of_decoded(&self, pass: &dyn Fn() -> Result<Box<dyn SegmentReader>>) -> Result<[u8; 16]> {
-        let (mut md5, mut bytes, mut bytes_left) = (Md5::new(), Vec::new(), self.data_size);
+        let mut md5 = Md5::new();
+        let mut bytes = Vec::new();
+        let mut bytes_left = self.data_size;
         let mut pass = pass()?;
         pass.wanted(u64::MAX);
         while let Some(start) = pass.next(&mut bytes)? {
@@ -352,7 +357,8 @@ impl IndexSlot {
 
     /// Stores `table` in the slot, with a right header and CRC.
     pub(in crate::codec) fn forge(&self, table: &[u8]) {
-        let (long, short) = (|at| long(table, at), |at| short(table, at));
+        let long = |at| long(table, at);
+        let short = |at| short(table, at);
         let (Some(Keys { own: key, .. }), Some(end), Some(checksum), Some(unit)) =
             (self.keys(), long(48), short(56), long(64))
         else {

@@ -33,12 +33,14 @@ fn spoil(good: &[u8], round: usize, dice: &mut Dice) -> Vec<u8> {
         0 => bad.truncate(dice.roll(good.len())),
         1 => bad[dice.roll(good.len())] ^= 1 << dice.roll(8),
         2 => {
-            let (from, to) = (dice.roll(good.len()), dice.roll(good.len()));
+            let from = dice.roll(good.len());
+            let to = dice.roll(good.len());
             let (from, to) = (from.min(to), from.max(to));
             bad[from..to.min(from + 300)].fill(dice.roll(256) as u8);
         }
         _ => {
-            let (from, to) = (dice.roll(good.len()), dice.roll(good.len()));
+            let from = dice.roll(good.len());
+            let to = dice.roll(good.len());
             let part = good[from..good.len().min(from + 50)].to_vec();
             let end = (to + part.len()).min(bad.len());
             bad[to..end].copy_from_slice(&part[..end - to]);

@@ -75,7 +75,9 @@ pub(super) fn many_read(
             // Every reader finds the table wrong, each at its own offset.
             let mut bad = slot(kind, stored, truth.len(), cache).bytes().unwrap();
             let records = 88 + 32 * u64::from_le_bytes(bad[72..80].try_into().unwrap()) as usize;
-            bad[records..].iter_mut().step_by(500).for_each(|byte| *byte ^= 1);
+            for byte in bad[records..].iter_mut().step_by(500) {
+                *byte ^= 1;
+            }
             slot(kind, stored, truth.len(), &here).put(&bad);
         }
         std::thread::scope(|scope| {
@@ -100,7 +102,8 @@ pub(super) fn many_read(
 
 /// Reads the first `upto` bytes, or up to the first error.
 pub(super) fn read_first(content: &dyn Content, upto: usize) {
-    let (mut buf, mut at) = (vec![0; upto], 0);
+    let mut buf = vec![0; upto];
+    let mut at = 0;
     while let Ok(read @ 1..) = content.read_at(at as u64, &mut buf[at..]) {
         at += read;
     }
@@ -158,7 +161,8 @@ pub(super) fn say_the_same(ours: Option<String>, theirs: Option<String>) {
 /// Reads from the start to the end or to the first error. Returns the bytes, the message of the error, and
 /// the soundness of the content after the last read.
 pub(super) fn prefix(content: &Decoded) -> (Vec<u8>, Option<String>, Soundness) {
-    let (mut bytes, mut buf) = (Vec::new(), vec![0; 100_000]);
+    let mut bytes = Vec::new();
+    let mut buf = vec![0; 100_000];
     loop {
         match content.read_at(bytes.len() as u64, &mut buf) {
             Ok(0) => return (bytes, None, content.soundness()),
@@ -196,7 +200,8 @@ pub(super) fn lying(good: &[u8], dice: &mut Dice) -> Vec<u8> {
     let mut bad = good.to_vec();
     for _ in 0..1 + dice.roll(2) {
         let number = 88 + 8 * dice.roll(4 * count);
-        let (old, new) = (number..number + 8, 88 + 8 * dice.roll(4 * count));
+        let old = number..number + 8;
+        let new = 88 + 8 * dice.roll(4 * count);
         match dice.roll(6) {
             0 => bad[old].copy_from_slice(&(dice.roll(1 << 40) as u64).to_le_bytes()),
             1 => bad[old].fill(0xff),

@@ -97,7 +97,8 @@ impl SegmentQueue {
         while self.entries.len() < depth {
             let entry = match self.entries.back() {
                 Some(QueuedSegment::Piece { until, .. }) => {
-                    let (until, bits) = (*until, bits(zlib, here));
+                    let until = *until;
+                    let bits = bits(zlib, here);
                     let search_from = until.saturating_add(self.gap(threads, bits));
                     piece(zlib, search_from, bits)
                 }

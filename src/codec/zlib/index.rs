@@ -65,7 +65,9 @@ impl ZlibIndex {
 
     /// Returns the number and the decoded offset of the next CRC after `at`, which is in `span`.
     pub(super) fn next_crc(&self, span: usize, at: u64) -> (usize, u64) {
-        let (start, end, unit) = (self.spans.start(span), self.spans.start(span + 1), self.spans.whole.unit);
+        let start = self.spans.start(span);
+        let end = self.spans.start(span + 1);
+        let unit = self.spans.whole.unit;
         let number = at / unit - start / unit + 1;
         let next = (at / unit).saturating_add(1).saturating_mul(unit).min(end);
         (usize::try_from(number).unwrap_or(usize::MAX), next)
@@ -108,7 +110,9 @@ fn is_consistent(spans: &Spans, bits: u64) -> bool {
 
 /// Returns the number of CRCs in a record.
 fn crc_count(spans: &Spans, span: usize) -> Option<u64> {
-    let (start, end, unit) = (spans.start(span), spans.start(span + 1), spans.whole.unit);
+    let start = spans.start(span);
+    let end = spans.start(span + 1);
+    let unit = spans.whole.unit;
     Some((end.checked_sub(1)?.checked_div(unit)?).checked_sub(start.checked_div(unit)?)? + 2)
 }
 
@@ -230,7 +234,8 @@ impl NewIndex {
     fn entries(&self, data_size: u64) -> Option<(Vec<Numbers>, Vec<Vec<u32>>)> {
         let count = self.marks.len() + 1;
         let mut at = records::<4>(count);
-        let (mut entries, mut all) = (Vec::with_capacity(count), Vec::with_capacity(count));
+        let mut entries = Vec::with_capacity(count);
+        let mut all = Vec::with_capacity(count);
         let mut start = (0, 0);
         for n in 0..count {
             let mark = n.checked_sub(1).and_then(|n| self.marks.get(n));

@@ -60,7 +60,8 @@ impl IndexedReader {
             let len = self.index.spans.start(span + 1) - self.index.spans.start(span);
             let weight = len.saturating_add(WINDOW as u64 + INFLATE);
             let Some(reservation) = self.zlib.cache.reserve(weight) else { return };
-            let (zlib, index) = (self.zlib.clone(), self.index.clone());
+            let zlib = self.zlib.clone();
+            let index = self.index.clone();
             let task = self.zlib.cache.task(move || (decode_span(&zlib, &index, span).ok(), reservation));
             self.ahead.push_back((span, task));
         }
@@ -144,12 +145,14 @@ impl SpanDecoder {
 /// Decodes a span as a whole, with the window before it.
 fn decode_span(zlib: &ZlibTable, index: &ZlibIndex, span: usize) -> Result<Output> {
     let mut decoder = SpanDecoder::at(zlib, index, span)?;
-    let (start, end) = (index.spans.start(span), index.spans.start(span + 1));
+    let start = index.spans.start(span);
+    let end = index.spans.start(span + 1);
     let len = usize::try_from(end - start).map_err(|_| wrong())?;
     let mut bytes = zlib.cache.buffer(len + decoder.window.len());
     decoder.decode(zlib, &mut bytes, len)?;
     let SpanDecoder { mut inflate, record, window } = decoder;
-    let (mut at, mut rest) = (start, &bytes[window.len()..]);
+    let mut at = start;
+    let mut rest = &bytes[window.len()..];
     while at < end {
         let (number, next) = index.next_crc(span, at);
         let (part, after) = rest.split_at((next - at) as usize);

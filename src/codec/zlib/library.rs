@@ -33,7 +33,8 @@ impl Steps for Inflating {
     fn step(&mut self, out: &mut [u8]) -> Result<usize> {
         loop {
             let input = self.input.fill()?;
-            let (taken, given) = (self.inflate.total_in(), self.inflate.total_out());
+            let taken = self.inflate.total_in();
+            let given = self.inflate.total_out();
             let status = self.inflate.decompress(input, out, FlushDecompress::None);
             let at_end = input.is_empty();
             let taken = self.inflate.total_in() - taken;

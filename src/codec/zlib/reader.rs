@@ -131,7 +131,8 @@ impl ZlibReader {
     /// Returns the number of threads for this reader: concurrent streams divide them. The reader's own thread
     /// decodes without markers.
     fn threads(&self) -> Threads {
-        let (cache, at) = (&self.zlib.cache, self.here.offset);
+        let cache = &self.zlib.cache;
+        let at = self.here.offset;
         // A reader without read-ahead takes no share from sequential readers.
         if self.depth.get(at, cache.threads()) == 0 {
             return Threads(1);
@@ -179,9 +180,9 @@ impl ZlibReader {
         let copying = PieceCopy { piece, resolver, offset, copied: 0, checkpoints };
         // Zero bytes would mean the end of the stream.
         if copying.piece.is_empty() {
-            self.take_back(copying)
+            self.take_back(copying);
         } else {
-            self.copying = Some(copying)
+            self.copying = Some(copying);
         }
         true
     }
@@ -242,7 +243,8 @@ impl ZlibReader {
             let end = start + passed;
             out.get(end.saturating_sub(WINDOW)..end).map(<[u8]>::to_vec)
         };
-        let (offset, len) = (self.here.offset, out.len() - start);
+        let offset = self.here.offset;
+        let len = out.len() - start;
         self.note(piece.checkpoints(offset, window_at), offset, &out[start..]);
         self.window = out[out.len().saturating_sub(WINDOW)..].to_vec();
         self.go_behind(&piece, len);

@@ -101,7 +101,9 @@ impl ZlibTable {
         let pending = PendingCheckpoints(self.clone());
         let note = move || {
             let crcs = crcs.into_iter().chain(std::iter::repeat(None));
-            checkpoints.iter().zip(crcs).for_each(|(checkpoint, crc)| pending.0.add(checkpoint, crc));
+            for (checkpoint, crc) in checkpoints.iter().zip(crcs) {
+                pending.0.add(checkpoint, crc);
+            }
         };
         if self.cache.threads() > 1 { self.cache.run(note) } else { note() }
     }
@@ -131,7 +133,9 @@ impl ZlibTable {
             let marks = state.marks.iter().filter(|mark| mark.crc.is_some()).copied().collect();
             (NewIndex { marks, crcs, whole }, pending)
         };
-        if let Some(slot) = self.index.slot().filter(|_| !complete.marks.is_empty()) {
+        if !complete.marks.is_empty()
+            && let Some(slot) = self.index.slot()
+        {
             complete.keep(slot, &|mark| self.packed(mark), &|| self.clone().read_without_index());
         }
     }
@@ -139,7 +143,8 @@ impl ZlibTable {
     /// Adds a checkpoint, unless an equally good one is near, or its window can't be stored. A checkpoint
     /// with a CRC replaces those without one: a stored table needs the CRCs.
     fn add(&self, checkpoint: &Checkpoint, crc: Option<u32>) {
-        let (position, least) = (checkpoint.position, self.scale.spacing / 4 * 3);
+        let position = checkpoint.position;
+        let least = self.scale.spacing / 4 * 3;
         let is_near = |mark: &PackedCheckpoint| match position.offset.checked_sub(mark.offset) {
             Some(after) => after < least.saturating_sub(EARLY).max(1),
             None => mark.offset - position.offset < least,

@@ -84,7 +84,9 @@ fn any_stream_in_any_order_on_any_number_of_threads_is_the_truth() {
                         "stream {n}, {order}, {threads} threads"
                     );
                 }
-                (0..9).for_each(|_| check(&content, &truth, dice.roll(truth.len()), dice.roll(300_000)));
+                for _ in 0..9 {
+                    check(&content, &truth, dice.roll(truth.len()), dice.roll(300_000));
+                }
                 assert!(content.trouble().is_none());
             }
         }
@@ -116,7 +118,8 @@ fn checkpoints_keep_their_distance_and_come_before_units() {
         let zlib =
             Arc::new(ZlibTable::new(Arc::new(Text::new(encode(&truth, 6, usize::MAX))), SMALL, &cache, None));
         let (_, mut reader) = crate::codec::seek::SeekTable::read_from(zlib.clone(), 0).unwrap();
-        let (mut out, mut at) = (Vec::new(), 0);
+        let mut out = Vec::new();
+        let mut at = 0;
         while let Some(start) = reader.next(&mut out).unwrap() {
             assert!(out[start..] == truth[at..at + out.len() - start]);
             at += out.len() - start;
@@ -150,10 +153,12 @@ fn damage_anywhere_gives_what_the_library_gives() {
         if dice.roll(2) == 0 {
             let _ = ours.read_at(dice.roll(truth.len()) as u64, &mut [0; 99]);
         }
-        let (theirs, ours) = (prefix(&theirs), prefix(&ours));
+        let theirs = prefix(&theirs);
+        let ours = prefix(&ours);
         // After an early wrong checksum our decoder has no output.
         let nothing = ours.0.is_empty() && theirs.2 == Soundness::Broken(0);
-        let (our, their) = (ours.0.len(), theirs.0.len());
+        let our = ours.0.len();
+        let their = theirs.0.len();
         assert!(ours.0 == theirs.0 || nothing, "round {round}: {our} bytes, the library {their}");
         say_the_same(ours.1, theirs.1);
     }
@@ -168,7 +173,9 @@ fn many_readers_under_pressure_read_the_truth_within_the_budget() {
         let contents: Vec<_> = (0..4).map(|_| content(stored.clone(), truth.len(), &cache).0).collect();
         std::thread::scope(|scope| {
             for reader in 0..64_usize {
-                let (content, truth, cache) = (&contents[reader % 4], &truth, &cache);
+                let content = &contents[reader % 4];
+                let truth = &truth;
+                let cache = &cache;
                 scope.spawn(move || {
                     let mut dice = Dice(reader as u64 + 100);
                     let start = dice.roll(truth.len());

@@ -62,7 +62,8 @@ struct Literals {
 impl Literals {
     fn read(block: &[u8]) -> Option<Self> {
         let first = *block.first()?;
-        let (kind, format) = (first & 3, first >> 2 & 3);
+        let kind = first & 3;
+        let format = first >> 2 & 3;
         let header = match (kind, format) {
             (0 | 1, 0 | 2) => 1,
             (0 | 1, 1) => 2,

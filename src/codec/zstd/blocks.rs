@@ -119,7 +119,8 @@ impl BlockDecoder {
             return Err(self.input.cut_off());
         };
         let word = u32::from_le_bytes([low, middle, high, 0]);
-        let (size, kind) = ((word >> 3) as usize, word >> 1 & 3);
+        let size = (word >> 3) as usize;
+        let kind = word >> 1 & 3;
         if size as u64 > BLOCK || kind > 2 {
             return Err(self.input.damaged("a block of the zstd frame has an unknown type"));
         }
@@ -215,7 +216,8 @@ impl Context {
     /// holds the rest.
     fn feed_into(&mut self, bytes: &[u8], out: &mut [u8]) -> std::result::Result<usize, usize> {
         let Some(context) = self.get() else { return Ok(0) };
-        let (mut input, mut written) = (InBuffer::around(bytes), 0);
+        let mut input = InBuffer::around(bytes);
+        let mut written = 0;
         loop {
             let taken = input.pos();
             let mut output = OutBuffer::around_pos(out, written);
@@ -238,7 +240,8 @@ impl Context {
         let mut input = InBuffer::around(bytes);
         loop {
             out.reserve(BLOCK as usize);
-            let (taken, written) = (input.pos(), out.len());
+            let taken = input.pos();
+            let written = out.len();
             let mut output = OutBuffer::around_pos(out, written);
             context.decompress_stream(&mut output, &mut input)?;
             let full = output.pos() == output.capacity();

@@ -33,11 +33,13 @@ impl Everywhere {
         let mut blocks = BlockDecoder::new(Input::new(stored), Box::<Context>::default());
         blocks.skip()?;
         let header = blocks.begin()?;
-        let (mut memory, mut positions) = (Memory::default(), Vec::<EntryDictionary>::new());
+        let mut memory = Memory::default();
+        let mut positions = Vec::<EntryDictionary>::new();
         loop {
             let block = blocks.block()?;
             let start = all.whole.len().saturating_sub(usize::try_from(header.window).unwrap_or(usize::MAX));
-            let (at, window) = (blocks.position(), all.whole.get(start..).unwrap_or_default());
+            let at = blocks.position();
+            let window = all.whole.get(start..).unwrap_or_default();
             let content = blocks.content(block)?;
             all.blocks += 1;
             if let Some(head) = memory.head(window, content) {

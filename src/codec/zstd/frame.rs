@@ -114,10 +114,7 @@ fn end_of_frame(stored: &Arc<dyn Content>, start: u64) -> Result<u64> {
         }
     }
     input.skip(if header.checked { 4 } else { 0 });
-    match input.is_beyond() {
-        true => Err(input.cut_off()),
-        false => Ok(input.position()),
-    }
+    if input.is_beyond() { Err(input.cut_off()) } else { Ok(input.position()) }
 }
 
 /// Reads the header of a block: its stored size, its maximum decoded size, and true for the last block.
@@ -126,7 +123,9 @@ fn block(input: &mut Input) -> Result<(u64, u64, bool)> {
         return Err(input.cut_off());
     };
     let word = u32::from_le_bytes([bytes[0], bytes[1], bytes[2], 0]);
-    let (size, kind, last) = (u64::from(word >> 3), word >> 1 & 3, word & 1 == 1);
+    let size = u64::from(word >> 3);
+    let kind = word >> 1 & 3;
+    let last = word & 1 == 1;
     // A run is stored as one byte.
     let (stored, longest) = match kind {
         0 => (size, size),
@@ -205,7 +204,8 @@ impl Parts for Frames {
         loop {
             let stored = scan.input.position();
             let is_first = stored == from.stored;
-            let (most, len) = (scan.most, scan.len);
+            let most = scan.most;
+            let len = scan.len;
             let here = NextPart::To { next: PartStart { stored, state: 0 }, most, len };
             if !is_first && (most >= least || stored - from.stored > MAX_STORED) {
                 return Ok(here);
@@ -220,10 +220,12 @@ impl Parts for Frames {
             } else if SKIPPABLE.contains(&magic) {
                 scan.skip()?;
             } else {
-                return Ok(match is_first {
-                    true if stored > 0 => NextPart::End,
-                    true => NextPart::Unknown,
-                    false => here,
+                return Ok(if !is_first {
+                    here
+                } else if stored > 0 {
+                    NextPart::End
+                } else {
+                    NextPart::Unknown
                 });
             }
         }

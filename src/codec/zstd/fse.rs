@@ -69,7 +69,9 @@ impl Counts {
         if log > kind.most_log() {
             return None;
         }
-        let (mut counts, mut codes, mut total_left) = ([0; 64], 0, 1_u32 << log);
+        let mut counts = [0; 64];
+        let mut codes = 0;
+        let mut total_left = 1_u32 << log;
         while total_left > 0 {
             if codes >= kind.codes() {
                 return None;
@@ -126,7 +128,8 @@ impl Table {
     pub(super) fn new(counts: &Counts) -> Option<Self> {
         let size = 1_usize << counts.log;
         let mut states = [FseState::default(); STATES];
-        let (states_used, mut next) = (states.get_mut(..size)?, [0_u16; 64]);
+        let states_used = states.get_mut(..size)?;
+        let mut next = [0_u16; 64];
         let codes = || (0_u8..).zip(counts.frequencies.iter().take(counts.codes));
         let mut end = size;
         for (code, _) in codes().filter(|(_, count)| **count == -1) {
@@ -134,7 +137,8 @@ impl Table {
             states_used[end].code = code;
             next[usize::from(code)] = 1;
         }
-        let (step, mut at) = ((size >> 1) + (size >> 3) + 3, 0);
+        let step = (size >> 1) + (size >> 3) + 3;
+        let mut at = 0;
         for (code, &count) in codes().filter(|(_, count)| **count > 0) {
             next[usize::from(code)] = count.unsigned_abs();
             for _ in 0..count {

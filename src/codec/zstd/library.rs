@@ -179,7 +179,8 @@ impl Steps for Unpacking {
         let mut output = OutBuffer::around(out);
         let Some(context) = &mut self.context.0 else { return Err(Error::damaged("there is no decoder")) };
         let asked = context.decompress_stream(&mut output, &mut input);
-        let (taken, given) = (input.pos(), output.pos());
+        let taken = input.pos();
+        let given = output.pos();
         // libzstd may take part of a block that is not compressed; the header is then still the current one.
         if taken == wanted {
             for byte in &portion[taken.saturating_sub(BLOCK_HEADER)..] {

@@ -148,7 +148,9 @@ impl Memory {
         dictionary.extend_from_slice(codes.description(CodeKind::Offsets));
         dictionary.extend_from_slice(matches.description(CodeKind::MatchLengths));
         dictionary.extend_from_slice(lengths.description(CodeKind::LiteralLengths));
-        offsets.iter().for_each(|offset| dictionary.extend_from_slice(&offset.to_le_bytes()));
+        for offset in &offsets {
+            dictionary.extend_from_slice(&offset.to_le_bytes());
+        }
         Some(dictionary)
     }
 }

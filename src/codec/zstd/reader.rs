@@ -158,8 +158,7 @@ impl FrameReader {
             // Damaged CRCs prove nothing.
             let crcs = index.crcs(span).filter(|_| index.spans.start(span) == self.at).unwrap_or_default();
             let end = index.spans.start(span + 1);
-            self.checking =
-                Some(Checking { crcs: crcs.into(), piece: 0, end }).filter(|checking| self.at < checking.end);
+            self.checking = (self.at < end).then(|| Checking { crcs: crcs.into(), piece: 0, end });
             return Ok(());
         }
         let Some(index) = &self.index else {
@@ -213,8 +212,9 @@ impl FrameReader {
                 (block.last, blocks.decode_into(block, out)?)
             }
         };
-        self.unfinished_block = Some(last).filter(|_| written == out.len());
-        let ends = Some(last).filter(|_| self.unfinished_block.is_none());
+        let is_full = written == out.len();
+        self.unfinished_block = is_full.then_some(last);
+        let ends = (!is_full).then_some(last);
         self.advance(out.get(..written).unwrap_or_default(), header, ends)?;
         Ok(written)
     }
@@ -250,7 +250,8 @@ impl FrameReader {
         if self.index.is_none() {
             self.zstd.begin(frame, header, self.at);
             let due = self.zstd.due(self.at, header);
-            let (decoded_start, window) = (self.at, Vec::new());
+            let decoded_start = self.at;
+            let window = Vec::new();
             self.maker =
                 CheckpointMaker { frame, decoded_start, header, memory: Memory::default(), due, window };
         }
@@ -314,11 +315,13 @@ impl CheckpointMaker {
         if let Some(content) = content {
             self.memory.pass(
                 content,
-                match at.saturating_add(CLOSE) >= self.due {
-                    true => Follow::Now,
+                if at.saturating_add(CLOSE) >= self.due {
+                    Follow::Now
+                } else if !is_compressed_next && self.due < u64::MAX {
                     // Blocks that are not compressed may be many, and do not change the offsets.
-                    false if !is_compressed_next && self.due < u64::MAX => Follow::Later,
-                    false => Follow::Not,
+                    Follow::Later
+                } else {
+                    Follow::Not
                 },
             );
         }

@@ -57,7 +57,8 @@ impl Scale {
     /// Returns the decoded offset from which the next checkpoint is due, after one at `offset`. Checkpoints
     /// are counted from the end of the stream, so that the last one is near the end.
     pub(super) fn due(self, offset: u64, frame: Header) -> u64 {
-        let (spacing, last) = (self.spacing(frame), self.data_size.saturating_sub(self.tail));
+        let spacing = self.spacing(frame);
+        let last = self.data_size.saturating_sub(self.tail);
         let earliest = offset.saturating_add(spacing / 2);
         match last.checked_sub(earliest) {
             Some(room) if self.is_for(frame) => last - room / spacing * spacing,
@@ -71,9 +72,12 @@ mod tests {
     use super::*;
 
     fn dues(data_size: u64, window: u64) -> Vec<u64> {
-        let (scale, frame) =
-            (Scale::of(data_size), Header { window, content_size: None, checked: false, needs_more: false });
-        let next = |offset: &u64| Some(scale.due(*offset, frame)).filter(|due| *due < u64::MAX);
+        let scale = Scale::of(data_size);
+        let frame = Header { window, content_size: None, checked: false, needs_more: false };
+        let next = |offset: &u64| {
+            let due = scale.due(*offset, frame);
+            (due < u64::MAX).then_some(due)
+        };
         std::iter::successors(next(&0), next).collect()
     }
 

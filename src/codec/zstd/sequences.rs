@@ -57,15 +57,19 @@ pub(super) fn follow(
     let mut bits = Backwards::new(sequences.bits)?;
     let [lengths, codes, matches] = tables;
     let mut begin = |table: &Table| table.state(bits.take(table.log)?);
-    let (mut length, mut code, mut matched) = (begin(lengths)?, begin(codes)?, begin(matches)?);
+    let mut length = begin(lengths)?;
+    let mut code = begin(codes)?;
+    let mut matched = begin(matches)?;
     for sequences_left in (0..sequences.count).rev() {
         let value = 1_u32.checked_shl(code.code.into())?;
         offsets = offsets.after(value + bits.take(code.code.into())?, length.code == 0)?;
-        let (of_match, of_literals) =
-            (MATCH_BITS.get(usize::from(matched.code))?, LITERAL_BITS.get(usize::from(length.code))?);
+        let of_match = MATCH_BITS.get(usize::from(matched.code))?;
+        let of_literals = LITERAL_BITS.get(usize::from(length.code))?;
         bits.skip(u32::from(of_match + of_literals))?;
         if sequences_left > 0 {
-            let (of_length, of_match, of_code) = (length.bits, matched.bits, code.bits);
+            let of_length = length.bits;
+            let of_match = matched.bits;
+            let of_code = code.bits;
             let all = bits.take(u32::from(of_length + of_match + of_code))?;
             length = following(lengths, length, all >> (of_match + of_code))?;
             matched = following(matches, matched, all >> of_code & ((1 << of_match) - 1))?;

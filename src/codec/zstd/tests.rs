@@ -69,7 +69,8 @@ fn skippable(len: usize) -> Vec<u8> {
 
 fn streams() -> Vec<(Vec<u8>, Vec<u8>)> {
     let long = truth(3_000_000, 3);
-    let (zeros, noise) = (vec![0; 3_000_000], noise(1_500_000));
+    let zeros = vec![0; 3_000_000];
+    let noise = noise(1_500_000);
     let mixed = [&long[..700_000], &zeros[..900_000], &noise[..500_000], &long[..700_000]].concat();
     let mut streams = Vec::new();
     for (level, log) in [(-20, 14), (1, 10), (1, 17), (3, 16), (9, 17), (19, 12)] {
@@ -113,7 +114,9 @@ fn any_stream_in_any_order_on_any_number_of_threads_is_the_truth() {
                 if order != "random" {
                     assert_eq!(content.soundness(), Soundness::Sound, "stream {n}, {order}");
                 }
-                (0..9).for_each(|_| check(&content, &truth, dice.roll(truth.len()), dice.roll(9000)));
+                for _ in 0..9 {
+                    check(&content, &truth, dice.roll(truth.len()), dice.roll(9000));
+                }
                 assert!(content.trouble().is_none(), "stream {n}, {order}");
             }
         }
@@ -153,10 +156,12 @@ fn damage_anywhere_gives_what_the_library_gives() {
             if dice.roll(2) == 0 {
                 let _ = ours.read_at(dice.roll(truth.len()) as u64, &mut [0; 99]);
             }
-            let (theirs, ours) = (prefix(&theirs), prefix(&ours));
+            let theirs = prefix(&theirs);
+            let ours = prefix(&ours);
             // After an early wrong checksum our decoder has no output.
             let nothing = ours.0.is_empty() && theirs.2 == Soundness::Broken(0);
-            let (our, their) = (ours.0.len(), theirs.0.len());
+            let our = ours.0.len();
+            let their = theirs.0.len();
             assert!(ours.0 == theirs.0 || nothing, "{which}, {round}: {our} bytes, the library {their}");
             say_the_same(ours.1, theirs.1);
         }
@@ -169,7 +174,9 @@ fn a_frame_that_needs_a_dictionary_is_refused_as_by_the_library() {
     let sound = encode(&truth, 3, 14, true, usize::MAX);
     // A dictionary id of one byte after the window, and the reserved bit. An id of 0 means none.
     let mut ids = [1, 0].map(|id| [&sound[..6], &[id], &sound[6..]].concat());
-    ids.iter_mut().for_each(|stored| stored[4] |= 1);
+    for stored in &mut ids {
+        stored[4] |= 1;
+    }
     let mut reserved = sound.clone();
     reserved[4] |= 8;
     let [with, without] = ids;
@@ -190,7 +197,8 @@ fn many_readers_under_pressure_read_the_truth() {
         let contents: Vec<_> = (0..3).map(|_| opened(&stored, truth.len(), &cache).0).collect();
         std::thread::scope(|scope| {
             for reader in 0..48_usize {
-                let (content, truth) = (&contents[reader % 3], &truth);
+                let content = &contents[reader % 3];
+                let truth = &truth;
                 scope.spawn(move || {
                     let mut dice = Dice(reader as u64 + 100);
                     let start = dice.roll(truth.len());

@@ -82,9 +82,11 @@ impl Tiles {
         let one = SlabAxis { len: 1, from: 0, to: item };
         let mut lines = if axes.is_empty() { one } else { axes.remove(0) };
         axes.sort_by_key(|axis| axis.from.unsigned_abs());
-        let (mut line, mut loops): (Vec<SlabAxis>, Vec<(SlabAxis, u64)>) = (Vec::new(), Vec::new());
+        let mut line: Vec<SlabAxis> = Vec::new();
+        let mut loops: Vec<(SlabAxis, u64)> = Vec::new();
         for axis in axes {
-            let (so_far, step) = (span(&line, item), axis.from.unsigned_abs());
+            let so_far = span(&line, item);
+            let step = axis.from.unsigned_abs();
             let is_near = loops.is_empty() && step <= so_far.saturating_add(APART) && step < LINE;
             let count =
                 if is_near { (1 + LINE.saturating_sub(so_far) / step.max(1)).min(axis.len) } else { 1 };
@@ -95,7 +97,8 @@ impl Tiles {
                 loops.push((axis, count));
             }
         }
-        let (of_line, step) = (span(&line, item), lines.from.unsigned_abs());
+        let of_line = span(&line, item);
+        let step = lines.from.unsigned_abs();
         let at_once = step <= of_line.saturating_add(APART);
         let most = if at_once { 1 + TILE.saturating_sub(of_line) / step.max(1) } else { MAX_LINES };
         let all = lines;
@@ -116,7 +119,8 @@ impl Tiles {
     fn each(&self, start: u64, take: TakeTile<'_>) -> Result<()> {
         let mut at = vec![0_u64; self.loops.len()];
         loop {
-            let (mut from, mut to) = (i128::from(start), 0);
+            let mut from = i128::from(start);
+            let mut to = 0;
             let mut lengths = Vec::with_capacity(at.len());
             for ((axis, count), at) in self.loops.iter().zip(&at) {
                 from += i128::from(axis.from) * i128::from(*at);
@@ -159,7 +163,8 @@ impl Tiles {
         let item = self.item as u64;
         let reach = |axis: &SlabAxis| (axis.len - 1) * axis.from.unsigned_abs();
         let below = |axes: &[SlabAxis]| axes.iter().filter(|axis| axis.from < 0).map(reach).sum::<u64>();
-        let (of_line, below_line) = (span(&line, item), below(&line));
+        let of_line = span(&line, item);
+        let below_line = below(&line);
         if line.is_empty() && lines.len == 1 {
             return match out.get_mut(..self.item) {
                 Some(out) => read_exact_at(whole, start, out),
@@ -167,10 +172,12 @@ impl Tiles {
             };
         }
         let backwards = lines.from < 0;
-        let pitch = match self.at_once {
-            true => lines.from as isize,
-            false if backwards => -(of_line as isize),
-            false => of_line as isize,
+        let pitch = if self.at_once {
+            lines.from as isize
+        } else if backwards {
+            -(of_line as isize)
+        } else {
+            of_line as isize
         };
         if self.at_once {
             let lowest = start - below_line - below(&[lines]);
@@ -187,7 +194,8 @@ impl Tiles {
         let run = lines.len as usize * self.item;
         let mut at = vec![0_u64; line.len()];
         loop {
-            let (mut from, mut to) = (below_line as i64, 0);
+            let mut from = below_line as i64;
+            let mut to = 0;
             for (axis, at) in line.iter().zip(&at) {
                 from += axis.from * *at as i64;
                 to += axis.to * at;

@@ -247,7 +247,8 @@ impl BlockScan<'_> {
             }
             let Blocks { offsets, defects, distrusted } = &self.blocks;
             let lens = (offsets.len(), defects.len(), distrusted.len());
-            let (index_is_spent, searches) = (self.index_is_spent, self.searches);
+            let index_is_spent = self.index_is_spent;
+            let searches = self.searches;
             match self.step(*at) {
                 Ok(WalkStep::Next(next)) => *at = next,
                 Ok(WalkStep::End(end)) => return Ok(end),
@@ -345,11 +346,13 @@ impl BlockScan<'_> {
             return Ok(Some(end));
         }
         if header.used_size > header.allocated_size {
-            let (used, allocated) = (header.used_size, header.allocated_size);
+            let used = header.used_size;
+            let allocated = header.allocated_size;
             self.note(offset, Some(n), AsdfDefect::UsedSize { used, allocated });
         }
         if header.label_text().is_empty() && !header.encoded() && header.data_size != header.used_size {
-            let (data, used) = (header.data_size, header.used_size);
+            let data = header.data_size;
+            let used = header.used_size;
             self.note(offset, Some(n), AsdfDefect::DataSize { data, used });
         }
         let end = header.end();
@@ -363,12 +366,14 @@ impl BlockScan<'_> {
                 return Ok(Some(end));
             }
             let lost = there < header.used_size || header.data_offset() > self.size;
-            let (size, lost) = match lost {
-                true => (header.used_size, true),
+            let (size, lost) = if lost {
+                (header.used_size, true)
+            } else if end.is_none() {
                 // All data are there, only unused space is missing. But the end exceeds an `i64`, so Python
                 // asdf can't seek there.
-                false if end.is_none() => (header.allocated_size, true),
-                false => (header.allocated_size, false),
+                (header.allocated_size, true)
+            } else {
+                (header.allocated_size, false)
             };
             self.note(offset, Some(n), AsdfDefect::CutBlock { there, size, lost });
             return Ok(None);
@@ -454,7 +459,9 @@ impl BlockScan<'_> {
             // The sizes of block `n` looked like those of a truncated file, but the file continues, so the
             // sizes are wrong.
             let of_block = self.blocks.defects.iter_mut().rev().take_while(|defect| defect.block == Some(n));
-            of_block.for_each(|defect| defect.severity = Severity::Damage);
+            for defect in of_block {
+                defect.severity = Severity::Damage;
+            }
         } else if lost.is_empty() {
             self.note(from, Some(n), AsdfDefect::BridgedBytes);
         }

@@ -14,7 +14,8 @@ const MAX_MISSING: usize = 100;
 
 /// Checks that the tree is valid YAML and that the blocks that its arrays name exist.
 pub(super) fn tree(file: &StoredFile) -> Result<Vec<format::Defect>> {
-    let (blocks, mut missing) = (file.block_count()?, BTreeMap::new());
+    let blocks = file.block_count()?;
+    let mut missing = BTreeMap::new();
     let checked = survey::check_tree(&*file.tree(), ndarray::WANTED, &mut |_, found| {
         let array = found.tag.filter(|tag| ndarray::is_tag(tag)).map(|tag| Ndarray::read(tag, found.value));
         if let Some(Ok(Ndarray { source: source @ ndarray::Source::Block(n), .. })) = array

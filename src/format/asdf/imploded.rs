@@ -96,10 +96,7 @@ fn collect_blocks(file: &AsdfFile) -> Result<ImplodedBlocks> {
     for n in 0..count {
         let header = file.header_of(n).map_err(|error| error.in_block(n as u64))?;
         let block = file.lent_block(n, &header)?;
-        match header.streamed() {
-            true => last = Some(block),
-            false => collected.blocks.push(block),
-        }
+        if header.streamed() { last = Some(block) } else { collected.blocks.push(block) }
     }
     for mention in &sources(file)?.mentions {
         let Target::External(uri) = &mention.target else { continue };
@@ -189,7 +186,9 @@ fn imploded(file: &AsdfFile, collected: &ImplodedBlocks) -> Result<Arc<dyn Conte
 fn names_files(text: &dyn Content) -> Result<bool> {
     let finder = memchr::memmem::Finder::new("source");
     // Each piece begins with the end of the one before it.
-    let (mut piece, mut at, mut kept) = (vec![0; PIECE], 0, 0);
+    let mut piece = vec![0; PIECE];
+    let mut at = 0;
+    let mut kept = 0;
     while at < text.len() {
         let more = (text.len() - at).min((PIECE - kept) as u64) as usize;
         read_exact_at(text, at, &mut piece[kept..kept + more])?;

@@ -222,9 +222,12 @@ impl Listener for JsonLine {
     fn take(&mut self, event: &Event<'_>) -> bool {
         self.has_begun = true;
         let Ok(writer) = &mut self.writer else { return false };
-        let taken = writer.take(event).and_then(|()| match writer.out.len() as u64 > self.longest {
-            true => Err(Error::unsupported(format!("the tree is longer than {} bytes", self.longest))),
-            false => Ok(()),
+        let taken = writer.take(event).and_then(|()| {
+            if writer.out.len() as u64 > self.longest {
+                Err(Error::unsupported(format!("the tree is longer than {} bytes", self.longest)))
+            } else {
+                Ok(())
+            }
         });
         taken.map_err(|error| self.fail(&error)).is_ok()
     }

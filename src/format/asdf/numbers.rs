@@ -73,7 +73,8 @@ fn magnitude(real: f64, imaginary: f64) -> f64 {
     } else {
         1.0
     };
-    let (real, imaginary) = (real * scale, imaginary * scale);
+    let real = real * scale;
+    let imaginary = imaginary * scale;
     (real * real + imaginary * imaginary).sqrt() / scale
 }
 

@@ -158,7 +158,9 @@ const PIECE: usize = 256 << 10;
 fn has_line(text: &dyn Content) -> Result<bool> {
     let finder = memchr::memmem::Finder::new(KEY);
     // Each piece begins with the end of the one before it.
-    let (mut piece, mut at, mut kept) = (vec![0; PIECE], 0, 0);
+    let mut piece = vec![0; PIECE];
+    let mut at = 0;
+    let mut kept = 0;
     while at < text.len() {
         let more = (text.len() - at).min((PIECE - kept) as u64) as usize;
         read_exact_at(text, at, &mut piece[kept..kept + more])?;

@@ -80,7 +80,8 @@ impl Dirs {
 
     /// Returns a path with this view's ending escaped in all its names.
     pub(super) fn renamed(&mut self, path: &SharedPath) -> SharedPath {
-        let (mut new, mut at) = (Vec::new(), path);
+        let mut new = Vec::new();
+        let mut at = path;
         let mut renamed = loop {
             let Some((parent, name)) = at.split_last() else { break SharedPath::default() };
             if let Some((_, known)) = self.renamed.get(&at.address()) {

@@ -77,7 +77,8 @@ pub(super) fn replaced<'m>(
     let slice = |from: u64, to: u64| -> Arc<dyn Content> {
         Arc::new(Slice::new(file.source.clone(), from, to.saturating_sub(from)))
     };
-    let (mut pieces, mut at): (Vec<Arc<dyn Content>>, u64) = (Vec::new(), 0);
+    let mut pieces: Vec<Arc<dyn Content>> = Vec::new();
+    let mut at: u64 = 0;
     for (mention, text) in places {
         pieces.push(slice(at, mention.range.start));
         let text = match &mention.anchor {
@@ -232,9 +233,9 @@ impl Root {
         let head = text(tree, 0..end)?;
         let mut front = Vec::new();
         let is_kept = |line: &&[u8]| line.starts_with(b"#ASDF") || line.starts_with(b"%");
-        head.split_inclusive(|byte| *byte == b'\n')
-            .filter(is_kept)
-            .for_each(|line| front.extend_from_slice(line));
+        for line in head.split_inclusive(|byte| *byte == b'\n').filter(is_kept) {
+            front.extend_from_slice(line);
+        }
         let (Some(start), Some((root, tag))) = (self.start, &self.root) else {
             // Without a tree, the block directly follows the header.
             let line = memchr::memchr(b'\n', &front).map_or(front.len(), |at| at + 1);

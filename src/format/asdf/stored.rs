@@ -408,7 +408,8 @@ impl StoredFile {
 
     fn decoded(&self, header: &Header, stored: Slice) -> Result<Arc<dyn Content>> {
         let cache = &self.context.cache;
-        let (data_size, name) = (header.data_size, self.name(header));
+        let data_size = header.data_size;
+        let name = self.name(header);
         if header.encoded() {
             let (chain, len) = read_chain(&stored)?;
             let stream = StoredStream { stored: Arc::new(stored.from(len)), data_size, name };

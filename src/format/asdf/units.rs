@@ -58,13 +58,12 @@ fn fits(unit: &str) -> Option<String> {
     }
     let names = unit.find(|c: char| c.is_ascii_alphabetic() && c != 'e').unwrap_or(unit.len());
     // FITS allows no numeric factors but powers of ten.
-    let (scale, rest) = match unit.starts_with(|c: char| c.is_ascii_digit()) {
-        false => (None, unit),
-        true => {
-            let (number, rest) = split_scale(unit, names)?;
-            let digits = number.strip_prefix("1e").or_else(|| number.strip_prefix("10**"))?;
-            (Some(format!("10**{}", digits.trim_start_matches('+').parse::<i32>().ok()?)), rest)
-        }
+    let (scale, rest) = if unit.starts_with(|c: char| c.is_ascii_digit()) {
+        let (number, rest) = split_scale(unit, names)?;
+        let digits = number.strip_prefix("1e").or_else(|| number.strip_prefix("10**"))?;
+        (Some(format!("10**{}", digits.trim_start_matches('+').parse::<i32>().ok()?)), rest)
+    } else {
+        (None, unit)
     };
     let factors: Option<Vec<String>> = rest.split('.').map(factor).collect();
     match (factors, scale) {

@@ -60,17 +60,18 @@ struct Checks {
 impl Checks {
     /// True if the checksum of chunk `n` is right, false if it is wrong, `None` if it was not checked yet.
     fn known(&self, n: u64) -> Option<bool> {
-        match self.right.get(&(n / 64)).is_some_and(|word| word >> (n % 64) & 1 == 1) {
-            true => Some(true),
-            false => self.wrong.contains(&n).then_some(false),
+        if self.right.get(&(n / 64)).is_some_and(|word| word >> (n % 64) & 1 == 1) {
+            Some(true)
+        } else {
+            self.wrong.contains(&n).then_some(false)
         }
     }
 
     fn note(&mut self, n: u64, is_right: bool) {
-        match is_right {
-            true => *self.right.entry(n / 64).or_default() |= 1 << (n % 64),
-            false if self.wrong.len() < WRONG => drop(self.wrong.insert(n)),
-            false => {}
+        if is_right {
+            *self.right.entry(n / 64).or_default() |= 1 << (n % 64);
+        } else if self.wrong.len() < WRONG {
+            self.wrong.insert(n);
         }
     }
 }
@@ -222,10 +223,7 @@ impl Body {
 
     /// Fails if the checksum of chunk `n` is wrong.
     pub fn admit_found(&self, n: u64, found: &LocatedChunk) -> Result<()> {
-        match self.check(n, found)? {
-            true => Ok(()),
-            false => Err(Error::wrong_checksum(MISMATCH).at(found.at)),
-        }
+        if self.check(n, found)? { Ok(()) } else { Err(Error::wrong_checksum(MISMATCH).at(found.at)) }
     }
 
     /// True if the checksum of a chunk at the cursor is right. A short chunk is read through the cursor's
@@ -364,7 +362,8 @@ impl Body {
         if end != self.size()? {
             return Ok(None);
         }
-        let (n, surplus) = (self.map.count()?, self.surplus()?);
+        let n = self.map.count()?;
+        let surplus = self.surplus()?;
         let len = |found: LocatedChunk| u64::from(found.header.nbytes()).max(1);
         Ok(surplus.map(|found| DecodedRun { n, count: 1, start: end, len: len(found) }))
     }

@@ -71,7 +71,8 @@ pub(super) fn header(file: &File<'_>) -> Vec<Defect> {
 
 /// Returns the defects of offsets and chunks. Walks all chunks.
 pub(super) fn chunks(file: &File<'_>) -> Result<Vec<Defect>> {
-    let (header, map) = (file.header, file.body.map());
+    let header = file.header;
+    let map = file.body.map();
     if header.kind == Layout::Variable {
         return Ok(Vec::new());
     }

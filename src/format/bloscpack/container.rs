@@ -76,7 +76,9 @@ impl BloscpackFile {
     }
 
     fn facts(&self) -> check::File<'_> {
-        let (header, body, size) = (&self.header, &*self.body, self.stat.size);
+        let header = &self.header;
+        let body = &*self.body;
+        let size = self.stat.size;
         check::File { header, body, size, metadata: self.metadata.as_ref() }
     }
 

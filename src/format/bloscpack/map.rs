@@ -89,16 +89,18 @@ impl ChunkMap {
         if let Some((_, found)) = self.last().filter(|(last, _)| *last == n) {
             return Ok(found);
         }
-        let found = match self.places.variable {
-            true => self.places.header(self.places.item_place(self.places.offset(n)?)?)?,
-            false if self.follows_offsets()? => match self.places.by_offset(n, self.last())? {
+        let found = if self.places.variable {
+            self.places.header(self.places.item_place(self.places.offset(n)?)?)?
+        } else if self.follows_offsets()? {
+            match self.places.by_offset(n, self.last())? {
                 Some(found) => found?,
                 None => {
                     let _ = self.distrusted.set(());
                     self.by_chain(n)?
                 }
-            },
-            false => self.by_chain(n)?,
+            }
+        } else {
+            self.by_chain(n)?
         };
         *self.last_slot() = Some((n, found));
         Ok(found)
@@ -158,7 +160,7 @@ impl ChunkMap {
                 None => break walked.run(),
             }
         };
-        chain.recent_run = Some(run).filter(contains_offset);
+        chain.recent_run = contains_offset(&run).then_some(run);
         Ok(chain.recent_run)
     }
 
@@ -170,7 +172,8 @@ impl ChunkMap {
         let mut chain = self.chain();
         let mut reader = Reader::new(&self.places);
         let mut boundary = chain.frontier();
-        let (mut stopped, mut decoded) = (None, boundary.decoded);
+        let mut stopped = None;
+        let mut decoded = boundary.decoded;
         while self.places.has(boundary.n) && !self.is_at_end(boundary) {
             let hop = self.hop(boundary, &mut reader)?;
             chain.passed(boundary, &hop);
@@ -197,7 +200,8 @@ impl ChunkMap {
     /// Calls `take` with each chunk of the chain, from the first on.
     pub fn each(&self, mut take: impl FnMut(u64, &Result<LocatedChunk>) -> Result<()>) -> Result<()> {
         let mut reader = Reader::new(&self.places);
-        let mut next = Some(self.chain().before_decoded(0)).filter(|boundary| boundary.n == 0);
+        let first = self.chain().before_decoded(0);
+        let mut next = (first.n == 0).then_some(first);
         while let Some(boundary) = next.filter(|boundary| self.places.has(boundary.n)) {
             let hop = self.hop(boundary, &mut reader)?;
             take(boundary.n, &hop.found)?;
@@ -260,9 +264,10 @@ impl ChunkMap {
         if self.places.offsets.is_none() || self.places.chunks.is_none_or(|chunks| n > chunks) {
             return Ok(None);
         }
-        let at = match self.places.chunks == Some(n) {
-            true => None,
-            false => self.places.offset(n)?.and_then(|at| u64::try_from(at).ok()),
+        let at = if self.places.chunks == Some(n) {
+            None
+        } else {
+            self.places.offset(n)?.and_then(|at| u64::try_from(at).ok())
         };
         let at = at.filter(|at| *at >= boundary.known);
         let known = at.filter(|at| *at < self.places.size).unwrap_or(boundary.known);

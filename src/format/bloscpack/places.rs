@@ -177,7 +177,8 @@ impl ChunkLocations {
         let (Some(offsets), Some(last)) = (self.offsets, self.last_number()) else { return Ok(false) };
         let chunks = last + 1;
         let mut piece = vec![0; chunks.min(PIECE) as usize * 8];
-        let (mut n, mut least) = (0, offsets);
+        let mut n = 0;
+        let mut least = offsets;
         while n < chunks {
             let wanted = (chunks - n).min(PIECE) as usize * 8;
             if read_up_to(&*self.source, offsets + n * 8, &mut piece[..wanted])? < wanted {

@@ -55,6 +55,6 @@ impl<'a> Reader<'a> {
             return Ok(None);
         }
         let bytes = self.chunks.at(found.at, len as usize)?;
-        Ok(Some(bytes).filter(|bytes| bytes.len() as u64 == len))
+        Ok((bytes.len() as u64 == len).then_some(bytes))
     }
 }

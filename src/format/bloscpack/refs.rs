@@ -64,9 +64,10 @@ impl FileArray {
         let bytes = self.header.metadata.as_ref().ok_or(NO_ARRAY)?.bytes(&*self.source)?;
         let array = Metadata::new(Ok(bytes), self.header.kind != Layout::Variable).array.ok_or(NO_ARRAY)?;
         let array = array.map_err(|why| Left::Out(format!("the array of the metadata {why}").into()))?;
-        match array.size == self.body.size()? {
-            true => Ok(array),
-            false => Err("its size is not that of the chunks".into()),
+        if array.size == self.body.size()? {
+            Ok(array)
+        } else {
+            Err("its size is not that of the chunks".into())
         }
     }
 
@@ -80,11 +81,13 @@ impl FileArray {
             (shape.iter().map(|len| (*len).max(1)).collect(), 0)
         } else {
             let item = elements(&shape).and_then(|count| size.checked_div(count)).filter(|item| *item > 0);
-            let (item, count) = (item.ok_or(NO_BYTES)?, self.body.map().count()?);
+            let item = item.ok_or(NO_BYTES)?;
+            let count = self.body.map().count()?;
             let chunks = chunks_of(&shape, item, self.chunk_len(count, size)?);
             (chunks.ok_or("its chunks are not whole rows")?, count)
         };
-        let (path, compressor) = (vec![DATA.to_owned()], foreign::numcodec(Codec::Blosc));
+        let path = vec![DATA.to_owned()];
+        let compressor = foreign::numcodec(Codec::Blosc);
         let array = ZarrArray { path, dtype, shape, chunks, compressor, has_frames: false };
         Ok(ArrayPlan { array, count, body: self.body.clone() })
     }

@@ -24,7 +24,8 @@ const NAMES: [&str; 3] = ["frames", "series", "resolved"];
 impl Arrays {
     /// Creates the directories of `file`.
     pub fn new(file: &Arc<GsdFile>) -> Self {
-        let (frames, series) = (Frames::new(file.clone()), Series::new(file.clone()));
+        let frames = Frames::new(file.clone());
+        let series = Series::new(file.clone());
         Self { file: file.clone(), frames: Arc::new(frames), series: Arc::new(series) }
     }
 

@@ -30,7 +30,8 @@ pub fn content(file: &GsdFile, entry: &IndexEntry) -> Result<Arc<dyn Content>> {
 
 /// Returns the chunk as a file.
 pub fn file(file: &Arc<GsdFile>, entry: &IndexEntry) -> File {
-    let (holder, entry) = (file.clone(), *entry);
+    let holder = file.clone();
+    let entry = *entry;
     File {
         content: content(file, &entry).map_err(|error| error.of(file.source().path())),
         claimed: 0,

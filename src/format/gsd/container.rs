@@ -107,7 +107,8 @@ impl Container for Gsd {
                 continue;
             };
             let Ok(block) = usize::try_from(entry.slot) else { continue };
-            let (path, datatype) = (path.join("/"), element.name.to_owned());
+            let path = path.join("/");
+            let datatype = element.name.to_owned();
             take(ArrayFacts { path, datatype, shape: entry.shape(), source: ArraySource::Block(block) });
         }
         Ok(())

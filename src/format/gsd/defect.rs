@@ -124,7 +124,9 @@ impl UnequalChunks {
     /// Writes how the two chunks differ.
     fn differ(&self, out: &mut fmt::Formatter<'_>, what: &str) -> fmt::Result {
         let Self { name, first, other } = self;
-        let (name, one, another) = (String::from_utf8_lossy(name), first.array(), other.array());
+        let name = String::from_utf8_lossy(name);
+        let one = first.array();
+        let another = other.array();
         write!(out, "{name} {what}: frame {} has {one}, frame {} has {another}", first.frame, other.frame)
     }
 }
@@ -174,10 +176,12 @@ pub fn of_file(file: &GsdFile) -> Result<Vec<format::Defect>> {
 
 /// Returns the defects of a large index, except damage of single entries.
 pub fn of_index(file: &GsdFile) -> Result<Vec<format::Defect>> {
-    let (index, mut found) = (file.index(), Vec::new());
+    let index = file.index();
+    let mut found = Vec::new();
     let used = index.used()?;
     if used > SURVEYED {
-        let (mut highest, mut sorted) = (0, Sorted::new(file));
+        let mut highest = 0;
+        let mut sorted = Sorted::new(file);
         index.scan(0..used, &mut |entry| {
             if index.is_usable(entry) {
                 if entry.frame < highest {
@@ -196,7 +200,8 @@ pub fn of_index(file: &GsdFile) -> Result<Vec<format::Defect>> {
 }
 
 fn of_names(file: &GsdFile) -> Vec<format::Defect> {
-    let (names, place) = (file.names(), file.header().names.offset);
+    let names = file.names();
+    let place = file.header().names.offset;
     let mut found = Vec::new();
     if names.has_more {
         found.push(GsdDefect::TooManyNames(names.len()).at(place, None));
@@ -220,8 +225,10 @@ fn unfinished(file: &GsdFile) -> Result<Option<format::Defect>> {
 }
 
 fn of_small(file: &GsdFile) -> Result<Vec<format::Defect>> {
-    let (index, mut found) = (file.index(), Vec::new());
-    let (order, mut sorted) = (index.order()?, Sorted::new(file));
+    let index = file.index();
+    let mut found = Vec::new();
+    let order = index.order()?;
+    let mut sorted = Sorted::new(file);
     index.scan(0..index.used()?, &mut |entry| {
         let place = index.offset(entry.slot);
         let checked = entry.check(index.limits()).and_then(|()| file.data(entry).map(drop));
@@ -262,7 +269,8 @@ impl<'a> Sorted<'a> {
 
 fn ends_early(file: &GsdFile) -> Result<Option<format::Defect>> {
     let index = file.index();
-    let (end, mut used) = (index.used()?, None);
+    let end = index.used()?;
+    let mut used = None;
     let rest: Range<u64> = end..index.slots();
     index.scan(rest, &mut |entry| {
         used = (!entry.is_end()).then_some(entry.slot);

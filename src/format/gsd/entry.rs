@@ -185,7 +185,9 @@ mod tests {
     #[test]
     fn the_fields_are_where_the_document_has_them() {
         let mut bytes = Vec::new();
-        [5_u64, 4, 300].iter().for_each(|number| bytes.extend(number.to_le_bytes()));
+        for number in &[5_u64, 4, 300] {
+            bytes.extend(number.to_le_bytes());
+        }
         bytes.extend([3, 0, 0, 0, 2, 0, 9, 0]);
         assert_eq!(IndexEntry::parse(&bytes, 7), entry());
         assert_eq!((entry().bytes(), entry().shape()), (Some(48), vec![4, 3]));

@@ -129,10 +129,11 @@ impl GsdFile {
             Ok(names)
         };
         let is_small = entries - before.start <= MAX_CHUNKS;
-        let (wanted, there) = match is_small {
-            true => (names(before)?, names(start..entries)?),
-            false => return Ok(shown),
-        };
+        if !is_small {
+            return Ok(shown);
+        }
+        let wanted = names(before)?;
+        let there = names(start..entries)?;
         let is_finished = !wanted.is_empty() && wanted.iter().all(|id| there.binary_search(id).is_ok());
         if is_finished {
             return Ok(shown);
@@ -201,7 +202,8 @@ impl GsdFile {
     /// The frame has more than [`MAX_CHUNKS`] chunks.
     pub fn entries_of(&self, frame: u64) -> Result<Vec<IndexEntry>> {
         let range = self.frame(frame)?;
-        let (start, count) = (range.start, range.end - range.start);
+        let start = range.start;
+        let count = range.end - range.start;
         if count > MAX_CHUNKS {
             let message = format!(
                 "frame {frame} has {count} chunks, more than arrays/ shows; all are in \
@@ -226,13 +228,11 @@ impl GsdFile {
             let of_name = self.entries_of(frame)?.into_iter().filter(|entry| entry.id == id);
             return Ok(of_name.max_by_key(|entry| self.written(entry)));
         }
-        let (mut low, mut high) = (range.start, range.end);
+        let mut low = range.start;
+        let mut high = range.end;
         while low < high {
             let middle = low + (high - low) / 2;
-            match self.index.entry(middle)?.id < id {
-                true => low = middle + 1,
-                false => high = middle,
-            }
+            if self.index.entry(middle)?.id < id { low = middle + 1 } else { high = middle }
         }
         let mut found: Option<IndexEntry> = None;
         for k in low..range.end.min(low.saturating_add(MAX_CHUNKS)) {

@@ -90,7 +90,8 @@ impl Header {
             return Err(Error::unsupported(message).at(44));
         }
         let piece = |field: usize, width: u64, what: &str| {
-            let (offset, count) = (u64_at(bytes, field), u64_at(bytes, field + 8));
+            let offset = u64_at(bytes, field);
+            let count = u64_at(bytes, field + 8);
             let len = count.checked_mul(width);
             let end = len.and_then(|len| offset.checked_add(len)).filter(|end| *end <= size);
             match (len, end) {
@@ -159,7 +160,9 @@ mod tests {
 
     fn header(version: u32, index: [u64; 2], names: [u64; 2]) -> Vec<u8> {
         let mut bytes = MAGIC.to_vec();
-        index.iter().chain(&names).for_each(|number| bytes.extend(number.to_le_bytes()));
+        for number in index.iter().chain(&names) {
+            bytes.extend(number.to_le_bytes());
+        }
         bytes.extend([0x0001_0004_u32, version].iter().flat_map(|number| number.to_le_bytes()));
         bytes.resize(112, b'a');
         bytes.extend(b"hoomd\0junk");

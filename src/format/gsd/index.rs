@@ -165,7 +165,9 @@ impl Index {
         if used > SURVEYED {
             return Ok(Order::All(used));
         }
-        let (mut usable, mut last, mut ascends) = (Vec::new(), 0, true);
+        let mut usable = Vec::new();
+        let mut last = 0;
+        let mut ascends = true;
         self.scan(0..used, &mut |entry| {
             match entry.check(&self.limits) {
                 Ok(()) => {
@@ -206,7 +208,9 @@ impl Index {
             Ok(false)
         };
         let near = near.clamp(within.start, end);
-        let (mut low, mut high, mut step) = (near, near, 1);
+        let mut low = near;
+        let mut high = near;
+        let mut step = 1;
         while high < end && is_before(high)? {
             low = high + 1;
             high = high.saturating_add(step).min(end);
@@ -233,13 +237,11 @@ impl Index {
 
 /// Returns the first number of a range for which `is_before` is false; the range's end if there is none.
 fn bisect(range: Range<u64>, is_before: impl Fn(u64) -> Result<bool>) -> Result<u64> {
-    let (mut low, mut high) = (range.start, range.end);
+    let mut low = range.start;
+    let mut high = range.end;
     while low < high {
         let middle = low + (high - low) / 2;
-        match is_before(middle)? {
-            true => low = middle + 1,
-            false => high = middle,
-        }
+        if is_before(middle)? { low = middle + 1 } else { high = middle }
     }
     Ok(low)
 }

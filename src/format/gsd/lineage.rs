@@ -57,7 +57,8 @@ impl Trace {
 
 /// True if `newer` has the names of `older` and the frames sampled in `trace`, the trace of `older`.
 pub fn goes_on(older: &GsdFile, trace: &Trace, newer: &GsdFile) -> bool {
-    let (old, new) = (older.header(), newer.header());
+    let old = older.header();
+    let new = newer.header();
     let same_header =
         old.version.0 == new.version.0 && old.schema == new.schema && old.application == new.application;
     // Names are only appended.

@@ -67,9 +67,10 @@ impl Names {
     /// Parses the bytes of a list.
     pub fn parse(bytes: &[u8], is_old: bool) -> Self {
         let mut found = Self::default();
-        let slots: Box<dyn Iterator<Item = &[u8]>> = match is_old {
-            true => Box::new(bytes.chunks(SLOT as usize)),
-            false => Box::new(bytes.split(|byte| *byte == 0)),
+        let slots: Box<dyn Iterator<Item = &[u8]>> = if is_old {
+            Box::new(bytes.chunks(SLOT as usize))
+        } else {
+            Box::new(bytes.split(|byte| *byte == 0))
         };
         // The last part is empty if the list ends with a NUL.
         let ends = bytes.is_empty() || bytes.last() == Some(&0);

@@ -41,7 +41,8 @@ impl ReferencedArrays for SeriesArrays {
         if self.series.has_below(&series.path)? {
             return Ok(Some(Listed::LeftOut("a group has the same path".into())));
         }
-        let (shape, path) = (series.shape.clone(), names(&series.path));
+        let shape = series.shape.clone();
+        let path = names(&series.path);
         let chunks = shape.iter().enumerate().map(|(n, len)| if n == 0 { 1 } else { (*len).max(1) });
         let array = ZarrArray {
             path,

@@ -155,7 +155,8 @@ impl Frame {
 
     /// Returns the attributes of a chunk, and the origin of the value.
     fn attributes(&self, found: ValueOrigin) -> Arc<dyn Fn() -> Attributes + Send + Sync> {
-        let (file, number) = (self.file.clone(), self.number);
+        let file = self.file.clone();
+        let number = self.number;
         Arc::new(move || match found {
             ValueOrigin::Chunk(entry) => {
                 let from = if entry.frame == number { "frame" } else { "frame 0" };

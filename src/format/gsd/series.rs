@@ -134,8 +134,12 @@ impl Series {
     }
 
     fn table_of(&self, pass: Pass) -> Result<SeriesTable> {
-        let (names, index, frames) = (self.file.names(), self.file.index(), self.file.frames()?);
-        let (mut items, mut notes, mut found_rows) = (Vec::new(), Vec::new(), Vec::new());
+        let names = self.file.names();
+        let index = self.file.index();
+        let frames = self.file.frames()?;
+        let mut items = Vec::new();
+        let mut notes = Vec::new();
+        let mut found_rows = Vec::new();
         let mut differing = Vec::new();
         for (id, outcome, rows) in pass.outcomes(&self.file) {
             // Only the first of equal names is shown.
@@ -165,7 +169,8 @@ impl Series {
             if resolved::applies(&self.file) { self.logged(&found_rows, &mut notes)? } else { Vec::new() };
         let whole = logged.iter().filter(|(item, _)| item.what.is_whole());
         let whole = Items::new(whole.map(|(item, _)| item.clone()).collect());
-        let (file, holder) = (self.file.clone(), self.file.clone());
+        let file = self.file.clone();
+        let holder = self.file.clone();
         let items = Items::new(items);
         let dir = PathDir::new(&items, move |shown| Ok(Node::File(file_of(&file, shown))));
         let rows = PathDir::new(&whole, move |quantity| Ok(Node::File(file_of_rows(&holder, quantity))));
@@ -175,7 +180,9 @@ impl Series {
     /// Returns the step and the logged quantities as rows. Adds a note for each quantity that can't be shown
     /// as rows, or only after conversion.
     fn logged(&self, found: &[(u16, NameRows)], notes: &mut Vec<format::Defect>) -> Result<Logged> {
-        let (names, index, frames) = (self.file.names(), self.file.index(), self.file.frames()?);
+        let names = self.file.names();
+        let index = self.file.index();
+        let frames = self.file.frames()?;
         let step = names.id_of(schema::STEP.as_bytes());
         let mut logged = Vec::new();
         if !found.iter().any(|(id, _)| Some(*id) == step) {
@@ -215,7 +222,8 @@ impl Series {
         let (descr, shape) = array_of(element, chunks);
         let stem = item.file.strip_suffix(ENDING).unwrap_or(&item.file);
         let path = item.dir.names().into_iter().chain([stem]).map(str::to_owned).collect();
-        let (dtype, cut) = (descr.trim_matches('\'').to_owned(), chunks.cut);
+        let dtype = descr.trim_matches('\'').to_owned();
+        let cut = chunks.cut;
         let chunks = Gather::new(self.file.clone(), chunks.clone(), *spacing, Of::Data(bytes));
         Ok(Some(Some(ChunkSeries { path, dtype, shape, chunks, cut })))
     }
@@ -277,7 +285,8 @@ impl Dir for Series {
 
 fn file_of(file: &Arc<GsdFile>, shown: &SeriesFile) -> File {
     let IndexEntry { n, m, kind, .. } = shown.chunks.first;
-    let (holder, chunks) = (file.clone(), shown.chunks.clone());
+    let holder = file.clone();
+    let chunks = shown.chunks.clone();
     File {
         content: content(file, shown).map_err(|error| error.of(file.source().path())),
         claimed: 0,
@@ -306,12 +315,11 @@ fn file_of_rows(file: &Arc<GsdFile>, quantity: &LoggedQuantity) -> File {
 
 fn content(file: &Arc<GsdFile>, shown: &SeriesFile) -> Result<Arc<dyn Content>> {
     let chunks = &shown.chunks;
-    let of = match shown.is_frames {
-        true => Of::Frames,
-        false => {
-            let bytes = chunks.first.bytes();
-            Of::Data(bytes.ok_or_else(|| Error::damaged("the chunks are larger than any file can be"))?)
-        }
+    let of = if shown.is_frames {
+        Of::Frames
+    } else {
+        let bytes = chunks.first.bytes();
+        Of::Data(bytes.ok_or_else(|| Error::damaged("the chunks are larger than any file can be"))?)
     };
     let (descr, shape) = match (shown.is_frames, chunks.first.element()) {
         (true, _) => ("'<u8'".to_owned(), vec![chunks.count]),

@@ -38,9 +38,10 @@ pub fn text(file: &GsdFile) -> Result<Vec<u8>> {
             line("unused_bytes", &unused);
         }
     }
-    match file.names().is_empty() {
-        true => line("names", &"[]"),
-        false => line("names", &""),
+    if file.names().is_empty() {
+        line("names", &"[]");
+    } else {
+        line("names", &"");
     }
     for name in file.names().iter() {
         let _ = writeln!(text, "- {}", scalar(name));
@@ -64,7 +65,8 @@ fn unused(file: &GsdFile, used: u64) -> Result<Option<u64>> {
         Ok(true)
     })?;
     ranges.sort_unstable();
-    let (mut covered, mut unused) = (0, 0);
+    let mut covered = 0;
+    let mut unused = 0;
     for (start, end) in ranges {
         unused += u64::saturating_sub(start, covered);
         covered = covered.max(end);

@@ -24,7 +24,8 @@ impl ByName {
 
     /// Remembers whether a format recognises the first bytes of a file.
     pub(super) fn note(&self, location: &Location, is_known: bool) {
-        let (label, mut exceptions) = (location.label(), locked(&self.0));
+        let label = location.label();
+        let mut exceptions = locked(&self.0);
         if promises(location) == is_known {
             exceptions.remove(&label);
             return;

@@ -40,7 +40,8 @@ pub(super) struct Remembered {
 
 impl Default for Remembered {
     fn default() -> Self {
-        let (hasher, made) = (RandomState::new(), Instant::now());
+        let hasher = RandomState::new();
+        let made = Instant::now();
         Self { hasher, table: Mutex::default(), made }
     }
 }
@@ -70,15 +71,18 @@ impl Remembered {
         if is_version || is_settled(stat.source.mtime, begun) && is_settled(stat.ctime, begun) {
             let hash = self.hash(stat);
             let mut table = locked(&self.table);
-            stat.key.inode().into_iter().for_each(|inode| table.note(inode));
+            if let Some(inode) = stat.key.inode() {
+                table.note(inode);
+            }
             table.put(hash, known);
         }
     }
 
     fn hash(&self, stat: &Stat) -> u64 {
-        let period = match Foreign::of(stat.key).is_some() {
-            true => self.made.elapsed().as_secs() / REMOTE.as_secs() + 1,
-            false => 0,
+        let period = if Foreign::of(stat.key).is_some() {
+            self.made.elapsed().as_secs() / REMOTE.as_secs() + 1
+        } else {
+            0
         };
         self.hasher.hash_one((stat.key, stat.source.size, stat.source.mtime, stat.ctime, period))
     }
@@ -137,7 +141,9 @@ impl HashTable {
             let new = vec![[0; WAYS]; (self.buckets.len() * 2).max(FIRST)];
             let old = std::mem::replace(&mut self.buckets, new);
             self.used = 0;
-            old.iter().flatten().filter(|slot| **slot != 0).for_each(|slot| self.insert(*slot));
+            for slot in old.iter().flatten().filter(|slot| **slot != 0) {
+                self.insert(*slot);
+            }
         }
         self.insert(hash & !1 | u64::from(known));
     }
@@ -163,13 +169,18 @@ mod tests {
 
     #[test]
     fn a_million_files_take_little_memory_and_most_are_known() {
-        let (mut table, hasher) = (HashTable::default(), RandomState::new());
+        let mut table = HashTable::default();
+        let hasher = RandomState::new();
         let all = || (0..1_000_000_u64).map(|n| (hasher.hash_one(n), n % 3 == 0));
-        all().for_each(|(hash, known)| table.put(hash, known));
+        for (hash, known) in all() {
+            table.put(hash, known);
+        }
         let right = all().filter(|(hash, known)| table.get(*hash) == Some(*known)).count();
         assert!(right > 980_000, "{right}");
         assert!(all().all(|(hash, known)| table.get(hash).is_none_or(|found| found == known)));
-        (0..3_000_000_u64).for_each(|n| table.put(hasher.hash_one(n), false));
+        for n in 0..3_000_000_u64 {
+            table.put(hasher.hash_one(n), false);
+        }
         assert_eq!(size_of_val(&*table.buckets), 16 << 20);
         assert_eq!(table.get(hasher.hash_one("none")), None);
     }
@@ -177,7 +188,8 @@ mod tests {
     #[test]
     fn a_file_that_may_change_within_its_time_is_not_remembered() {
         let file = std::fs::File::open("Cargo.toml").unwrap();
-        let (remembered, stat) = (Remembered::default(), stat_of(&file).unwrap());
+        let remembered = Remembered::default();
+        let stat = stat_of(&file).unwrap();
         let at = |seconds: i64| UNIX_EPOCH + Duration::from_secs(seconds as u64);
         let last = stat.source.mtime.0.max(stat.ctime.0);
         remembered.put(&stat, true, at(last + 2));

@@ -111,9 +111,10 @@ fn hold_for_all(dir: BorrowedFd<'_>, source: BorrowedFd<'_>, path: &Path) -> Res
         }
     }
     let held = walked.pop().ok_or(Errno::NOENT)?;
-    match reads_as_much(&acl::stat_of_held(source)?, &acl::stat_of_held(held.as_fd())?) {
-        true => Ok(held),
-        false => Err(not_for_all()),
+    if reads_as_much(&acl::stat_of_held(source)?, &acl::stat_of_held(held.as_fd())?) {
+        Ok(held)
+    } else {
+        Err(not_for_all())
     }
 }
 
@@ -125,7 +126,9 @@ fn may_all_enter(dir: BorrowedFd<'_>) -> Result<bool> {
 /// Opens the file at a path relative to a directory with [`HOLD_ANY`], wherever the path leads. Links are
 /// followed here, name by name, because the kernel would follow them into a mount of this program.
 fn hold_anywhere(dir: BorrowedFd<'_>, path: &Path) -> Result<OwnedFd> {
-    let (mut at, mut ahead, mut links) = (dir.try_clone_to_owned()?, Vec::new(), 0);
+    let mut at = dir.try_clone_to_owned()?;
+    let mut ahead = Vec::new();
+    let mut links = 0;
     let mut text = path.as_os_str().to_owned();
     loop {
         if text.as_bytes().starts_with(b"/") {
@@ -161,7 +164,8 @@ fn hold_anywhere(dir: BorrowedFd<'_>, path: &Path) -> Result<OwnedFd> {
 
 /// True if everyone who can read `one` can read `other`.
 fn reads_as_much(one: &Stat, other: &Stat) -> bool {
-    let (one_may, other_may) = (one.mode & 0o444, other.mode & 0o444);
+    let one_may = one.mode & 0o444;
+    let other_may = other.mode & 0o444;
     let same_owners = (one.uid, one.gid) == (other.uid, other.gid);
     other_may == 0o444 || (same_owners && one_may & !other_may == 0)
 }

@@ -42,7 +42,8 @@ impl Mountpoint {
     pub(crate) fn find(path: &Path) -> Result<Option<Self>> {
         let path = path.canonicalize().map_err(|error| Error::from(error).of(path))?;
         let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else { return Ok(None) };
-        let (parent, covered) = (OpenedDirectory::open(parent)?.key, OpenedDirectory::open(&path)?);
+        let parent = OpenedDirectory::open(parent)?.key;
+        let covered = OpenedDirectory::open(&path)?;
         Ok(Some(Self { parent, name: name.to_owned(), covered, path }))
     }
 
@@ -103,7 +104,8 @@ pub(crate) struct End {
 
 /// Returns the form in which a link is shown.
 pub(crate) fn judge(link: &LocalPath) -> Result<LinkForm> {
-    let (text, links) = (read(link)?, &link.links);
+    let text = read(link)?;
+    let links = &link.links;
     // Number of directories between the link and the top of the mirror.
     let depth = link.depth.saturating_sub(1);
     // The link may lead to a server that does not answer.
@@ -172,7 +174,8 @@ struct LinkWalk<'a> {
 
 /// Resolves a link.
 pub(crate) fn walk(link: &LocalPath) -> Result<End> {
-    let (links, (dir, name)) = (&*link.links, link.holder()?);
+    let links = &*link.links;
+    let (dir, name) = link.holder()?;
     let at = dir.as_fd().try_clone_to_owned().map_err(Error::from)?;
     let inside = link.inside().and_then(Path::parent).map(Path::to_owned);
     let strayed = inside.is_none();
@@ -247,9 +250,10 @@ impl LinkWalk<'_> {
             if path.pop() {
                 // The parent is not opened as `..`: the kernel would enter a mount that covers the parent.
                 let top = self.links.origin.fd();
-                self.at = match path.as_os_str().is_empty() {
-                    true => top.try_clone_to_owned().map_err(Error::from)?,
-                    false => descend(top, path)?,
+                self.at = if path.as_os_str().is_empty() {
+                    top.try_clone_to_owned().map_err(Error::from)?
+                } else {
+                    descend(top, path)?
                 };
                 return Ok(());
             }

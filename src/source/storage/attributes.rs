@@ -15,7 +15,8 @@ const ACL: &[u8] = b"system.posix_acl_";
 /// copied. Also fails if an attribute is listed but can't be read (`trusted.` on btrfs). All other attributes
 /// are copied if the system allows it.
 pub(super) fn keep(from: &File, to: &File) -> io::Result<()> {
-    let (old, new) = (from.metadata()?, to.metadata()?);
+    let old = from.metadata()?;
+    let new = to.metadata()?;
     if (old.uid(), old.gid()) != (new.uid(), new.gid()) {
         std::os::unix::fs::fchown(to, Some(old.uid()), Some(old.gid()))?;
     }

@@ -96,12 +96,11 @@ impl<'t> Scanner<'t> {
             }
         };
         let after = rest.as_bytes().get(len).copied().unwrap_or(0);
-        match is_blank_or_end(after) || (self.in_flow() && after == b',') {
-            true => {
-                self.push(Token::Tag(handle, suffix), len);
-                Ok(())
-            }
-            false => Err(NeedsLibyaml),
+        if is_blank_or_end(after) || (self.in_flow() && after == b',') {
+            self.push(Token::Tag(handle, suffix), len);
+            Ok(())
+        } else {
+            Err(NeedsLibyaml)
         }
     }
 }

@@ -80,22 +80,26 @@ impl<'t> Scanner<'t> {
     }
 
     pub(super) fn plain_scalar(&mut self) -> Result<PositionedToken<'t>> {
-        let (start, mut end) = (self.mark(), self.mark());
-        let (indent, in_flow) = (self.indent + 1, self.in_flow());
+        let start = self.mark();
+        let mut end = self.mark();
+        let indent = self.indent + 1;
+        let in_flow = self.in_flow();
         let mut value = ScalarText::new(self.text, self.at);
         // `broken` is true if a line has ended since the last word; `further` counts the line breaks after
         // the first one.
-        let (mut broken, mut further) = (false, 0);
+        let mut broken = false;
+        let mut further = 0;
         loop {
             if self.at_document_indicator() || self.byte(0) == b'#' {
                 break;
             }
             let to = self.plain_run(in_flow)?;
             if to > self.at {
-                match broken {
-                    true => value.fold(further),
+                if broken {
+                    value.fold(further);
+                } else {
                     // Includes the blanks before the word.
-                    false => value.add(end.offset as usize, self.at),
+                    value.add(end.offset as usize, self.at);
                 }
                 value.add(self.at, to);
                 (broken, further) = (false, 0);
@@ -164,7 +168,8 @@ impl<'t> Scanner<'t> {
                 break;
             }
             // The scanner is at the end of a line, or already on the next line if the two were joined.
-            let (mut broken, mut further) = (joined, 0);
+            let mut broken = joined;
+            let mut further = 0;
             loop {
                 match self.byte(0) {
                     b' ' => self.at += 1,
@@ -176,10 +181,7 @@ impl<'t> Scanner<'t> {
                     _ => break,
                 }
             }
-            match joined {
-                true => value.breaks(further),
-                false => value.fold(further),
-            }
+            if joined { value.breaks(further) } else { value.fold(further) }
         }
         self.at += 1;
         Ok(Self::scalar(value, style, start, self.mark()))
@@ -194,7 +196,8 @@ impl<'t> Scanner<'t> {
             let rest = &bytes[self.at..];
             let second = if quote == b'"' { b'\\' } else { quote };
             let found = memchr::memchr3(quote, second, b'\n', rest).ok_or(NeedsLibyaml)?;
-            let (to, byte) = (self.at + found, rest[found]);
+            let to = self.at + found;
+            let byte = rest[found];
             if byte == b'\n' {
                 // Blanks before a line break are dropped.
                 let words = self.text[self.at..to].trim_end_matches(' ').len();
@@ -261,7 +264,8 @@ impl<'t> Scanner<'t> {
     pub(super) fn block_scalar(&mut self, literal: bool) -> Result<PositionedToken<'t>> {
         let start = self.mark();
         self.at += 1;
-        let (mut chomping, mut increment) = (None, 0);
+        let mut chomping = None;
+        let mut increment = 0;
         for _ in 0..2 {
             match self.byte(0) {
                 byte @ (b'+' | b'-') if chomping.is_none() => chomping = Some(byte),
@@ -284,7 +288,8 @@ impl<'t> Scanner<'t> {
         let mut indent = if increment > 0 { self.indent.max(0) + increment } else { 0 };
         let mut value = ScalarText::new(self.text, self.at);
         // `broken` is true if a line break is pending; `further` counts the empty lines after it.
-        let (mut broken, mut further) = (false, 0);
+        let mut broken = false;
+        let mut further = 0;
         let mut leading_blank = false;
         let mut end = self.block_breaks(&mut indent, &mut further);
         while self.column() == indent && self.at < self.text.len() {
@@ -319,7 +324,8 @@ impl<'t> Scanner<'t> {
     /// Skips indentation and empty lines, and detects the indentation if `indent` is 0. Returns the mark
     /// after the last line break.
     fn block_breaks(&mut self, indent: &mut i64, breaks: &mut usize) -> Mark {
-        let (mut end, mut deepest) = (self.mark(), 0);
+        let mut end = self.mark();
+        let mut deepest = 0;
         loop {
             while (*indent == 0 || self.column() < *indent) && self.byte(0) == b' ' {
                 self.at += 1;

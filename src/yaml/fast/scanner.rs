@@ -196,7 +196,8 @@ impl<'t> Scanner<'t> {
     }
 
     fn stale_simple_keys(&mut self) -> Result<()> {
-        let (line, at) = (self.line + 1, self.at as u64);
+        let line = self.line + 1;
+        let at = self.at as u64;
         // Keys are in order of nesting and of the text. If a key is not stale, neither are the keys after it.
         while let Some(key) = self.simple_keys.get_mut(self.first_key) {
             if key.possible {
@@ -276,7 +277,8 @@ impl<'t> Scanner<'t> {
         if self.at >= self.text.len() {
             return self.stream_end();
         }
-        let (byte, next) = (self.byte(0), self.byte(1));
+        let byte = self.byte(0);
+        let next = self.byte(1);
         if self.at == self.line_start {
             if byte == b'%' {
                 return self.directive();
@@ -411,7 +413,8 @@ impl<'t> Scanner<'t> {
     fn value(&mut self) -> Result<()> {
         let key = *self.simple_keys.last().ok_or(NeedsLibyaml)?;
         if key.possible {
-            let (number, mark) = (Some(key.token_number), key.mark);
+            let number = Some(key.token_number);
+            let mark = key.mark;
             self.insert(number, PositionedToken { token: Token::Key, start: mark, end: mark });
             self.roll_indent(mark.column as i64 - 1, number, Token::BlockMappingStart, mark);
             self.simple_keys.last_mut().ok_or(NeedsLibyaml)?.possible = false;

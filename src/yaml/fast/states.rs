@@ -75,7 +75,8 @@ impl<'t> FastParser<'t> {
     /// Ends a collection at its end token.
     fn end(&mut self, kind: EventKind<'t>) -> Result<FastEvent<'t>> {
         let token = self.scanner.peek()?;
-        let (start, end) = (token.start, token.end);
+        let start = token.start;
+        let end = token.end;
         self.pop()?;
         self.scanner.skip();
         Ok((kind, start, end))
@@ -146,7 +147,8 @@ impl<'t> FastParser<'t> {
 
     fn document_end(&mut self) -> Result<FastEvent<'t>> {
         let token = self.scanner.peek()?;
-        let (start, end) = (token.start, token.end);
+        let start = token.start;
+        let end = token.end;
         let explicit = matches!(token.token, Token::DocumentEnd);
         if explicit {
             self.scanner.skip();
@@ -167,7 +169,8 @@ impl<'t> FastParser<'t> {
 
     fn stream_end(&mut self) -> Result<FastEvent<'t>> {
         let token = self.scanner.peek()?;
-        let (start, end) = (token.start, token.end);
+        let start = token.start;
+        let end = token.end;
         self.state = ParserState::End;
         Ok((EventKind::StreamEnd, start, end))
     }
@@ -175,7 +178,8 @@ impl<'t> FastParser<'t> {
     /// Parses a node. After the node, the parser goes to the state on top of `states`.
     fn node(&mut self, block: bool, indentless: bool) -> Result<FastEvent<'t>> {
         let first = self.scanner.peek()?;
-        let (start, mut end) = (first.start, first.start);
+        let start = first.start;
+        let mut end = first.start;
         if let Token::Alias(name) = first.token {
             let end = first.end;
             self.pop()?;
@@ -205,7 +209,8 @@ impl<'t> FastParser<'t> {
                 (ParserState::IndentlessSequenceEntry, EventKind::SequenceStart(false, properties))
             }
             Token::Scalar(value, style) => {
-                let (value, style) = (std::mem::take(value), *style);
+                let value = std::mem::take(value);
+                let style = *style;
                 self.value = value;
                 self.pop()?;
                 self.scanner.skip();
@@ -257,7 +262,8 @@ impl<'t> FastParser<'t> {
 
     fn indentless_sequence_entry(&mut self) -> Result<FastEvent<'t>> {
         let token = self.scanner.peek()?;
-        let (start, mark) = (token.start, token.end);
+        let start = token.start;
+        let mark = token.end;
         if !matches!(token.token, Token::BlockEntry) {
             self.pop()?;
             return Ok((EventKind::SequenceEnd, start, start));
@@ -297,7 +303,8 @@ impl<'t> FastParser<'t> {
 
     fn block_mapping_value(&mut self) -> Result<FastEvent<'t>> {
         let token = self.scanner.peek()?;
-        let (start, mark) = (token.start, token.end);
+        let start = token.start;
+        let mark = token.end;
         if !matches!(token.token, Token::Value) {
             return Ok(self.empty(ParserState::BlockMappingKey, start));
         }
@@ -331,7 +338,8 @@ impl<'t> FastParser<'t> {
             return self.end(EventKind::SequenceEnd);
         }
         let token = self.scanner.peek()?;
-        let (start, end) = (token.start, token.end);
+        let start = token.start;
+        let end = token.end;
         if !matches!(token.token, Token::Key) {
             self.states.push(ParserState::FlowSequenceEntry);
             return self.node(false, false);

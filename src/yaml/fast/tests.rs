@@ -78,7 +78,8 @@ fn the_usual_is_read_to_its_end() {
 fn long_keys_and_words_are_read_as_libyaml_reads_them() {
     let mut refused = 0;
     for len in (1015..1035).chain([40_000]) {
-        let (word, words) = ("x".repeat(len), "ä ".repeat(len / 3) + &"y".repeat(len % 3));
+        let word = "x".repeat(len);
+        let words = "ä ".repeat(len / 3) + &"y".repeat(len % 3);
         for key in [&word, &words] {
             for text in [
                 format!("a:\n  {key}: 1\n  b: 2\n"),

@@ -108,10 +108,7 @@ pub(super) fn unfit_tagged_int(text: &str) -> Option<&'static str> {
     let parts_fit =
         || bare.split(':').all(|part| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit()));
     let fits = is_int(bare) || (!bare.starts_with('0') && parts_fit());
-    match fits {
-        true => unfit_int(bare),
-        false => Some("it is tagged !!int but is not an integer"),
-    }
+    if fits { unfit_int(bare) } else { Some("it is tagged !!int but is not an integer") }
 }
 
 pub(super) fn unfit_tagged_float(text: &str) -> Option<&'static str> {

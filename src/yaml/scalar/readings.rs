@@ -135,9 +135,10 @@ fn number(text: &str) -> Option<ScalarReading<'_>> {
         _ if !digits.starts_with(|first: char| first.is_ascii_digit() || first == '.') => return None,
         _ => {}
     }
-    match digits.bytes().all(|byte| byte.is_ascii_digit()) {
-        true => text.parse().ok().map(ScalarReading::Int),
-        false => text.parse().ok().map(of_float),
+    if digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        text.parse().ok().map(ScalarReading::Int)
+    } else {
+        text.parse().ok().map(of_float)
     }
 }
 
@@ -157,9 +158,10 @@ fn float(text: &str) -> Option<ScalarReading<'static>> {
 fn of_float(value: f64) -> ScalarReading<'static> {
     /// Beyond 2^53, not every integer is a float.
     const EXACT: f64 = 9_007_199_254_740_992.0;
-    match value.fract() == 0.0 && value.abs() <= EXACT {
-        true => ScalarReading::Int(value as i128),
-        false => ScalarReading::Float(value.to_bits()),
+    if value.fract() == 0.0 && value.abs() <= EXACT {
+        ScalarReading::Int(value as i128)
+    } else {
+        ScalarReading::Float(value.to_bits())
     }
 }
 

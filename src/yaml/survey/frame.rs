@@ -139,10 +139,12 @@ impl Record {
 impl OpenCollection {
     /// Returns the step from the collection to its next or last node.
     pub(super) fn step(&self) -> Step {
-        match self.mapping {
-            true if self.awaits_value => Step::Key(self.key.as_str().into()),
-            true => Step::Key("?".into()),
-            false => Step::Item(self.count),
+        if !self.mapping {
+            Step::Item(self.count)
+        } else if self.awaits_value {
+            Step::Key(self.key.as_str().into())
+        } else {
+            Step::Key("?".into())
         }
     }
 }

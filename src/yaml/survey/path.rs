@@ -93,7 +93,9 @@ impl Paths {
     /// Formats a path for messages, such as `meta/items/3`; `the root` if it has no steps. Of a long path
     /// only the end is shown.
     pub fn show(&self, path: Option<PathId>) -> String {
-        let (mut steps, mut len, mut at) = (Vec::new(), 0, path);
+        let mut steps = Vec::new();
+        let mut len = 0;
+        let mut at = path;
         while let Some((parent, step)) = self.last(at) {
             if len > MAX_SHOWN {
                 steps.push("…".to_owned());

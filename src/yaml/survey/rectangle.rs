@@ -74,7 +74,9 @@ mod tests {
         let mut rectangle = Rectangle::default();
         let mut counts = Vec::new();
         for byte in text.bytes() {
-            if let (true, Some(count)) = (byte != b']', counts.last_mut()) {
+            if byte != b']'
+                && let Some(count) = counts.last_mut()
+            {
                 *count += 1;
             }
             match byte {

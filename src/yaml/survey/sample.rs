@@ -96,7 +96,9 @@ impl TextSample {
 
     /// Adds the readings of a key of the mapping at `path`.
     pub(super) fn add_key(&mut self, path: u64, readings: Readings, at: u64) {
-        readings.others().for_each(|other| self.keys.add(step(path, other), (), at));
+        for other in readings.others() {
+            self.keys.add(step(path, other), (), at);
+        }
     }
 
     /// True if any keys are kept.
@@ -184,7 +186,8 @@ mod tests {
 
     #[test]
     fn of_many_nodes_a_part_is_kept_the_same_of_each_text() {
-        let (mut one, mut other) = (TextSample::default(), TextSample::default());
+        let mut one = TextSample::default();
+        let mut other = TextSample::default();
         let paths = |n: u64| step(step(7, n), 3);
         for n in 0..500_000 {
             one.add_tagged(paths(n), NodeType::Scalar, "!t", 0);
@@ -197,7 +200,9 @@ mod tests {
         assert_eq!(one.tag(paths(1 << 40), NodeType::Scalar), None);
         // A longer text may have a larger sample.
         let mut long = TextSample::default();
-        (0..500_000).for_each(|n| long.add_tagged(paths(n), NodeType::Scalar, "!t", n * 100));
+        for n in 0..500_000 {
+            long.add_tagged(paths(n), NodeType::Scalar, "!t", n * 100);
+        }
         assert_eq!(long.tagged.nodes.len(), 500_000);
     }
 }

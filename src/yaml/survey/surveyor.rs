@@ -202,10 +202,10 @@ impl<'s, 'w> Surveyor<'s, 'w> {
                 self.find(Wrong::LargeInteger, place, text, what);
             }
         }
-        match self.at_key() {
-            true if tag.is_none() => self.compare_key(scalar),
-            true => {}
-            false => self.compare_scalar(scalar, tag),
+        if !self.at_key() {
+            self.compare_scalar(scalar, tag);
+        } else if tag.is_none() {
+            self.compare_key(scalar);
         }
         let root_key = self.root_key();
         let has_tag = |tag: &str| (self.wanted.tag)(tag) || (self.wanted.whole)(tag);
@@ -214,9 +214,10 @@ impl<'s, 'w> Surveyor<'s, 'w> {
         let value = recording.then(|| TreeNode {
             place,
             tag: tag.map(Rc::from),
-            node: match text.len() <= value::MAX_SCALAR {
-                true => NodeContent::Scalar { text: text.into(), plain },
-                false => NodeContent::Unknown,
+            node: if text.len() <= value::MAX_SCALAR {
+                NodeContent::Scalar { text: text.into(), plain }
+            } else {
+                NodeContent::Unknown
             },
             leaves: None,
         });
@@ -226,7 +227,9 @@ impl<'s, 'w> Surveyor<'s, 'w> {
         if looks == Type::Str && !self.at_key() {
             self.refer(place, text);
         }
-        if let (Some(value), true) = (&value, wanted) {
+        if let Some(value) = &value
+            && wanted
+        {
             let path = self.here();
             let plain = self.in_plain_mapping();
             (self.found)(&self.survey.paths, WantedNode { tag, root_key, path, plain, value });
@@ -243,7 +246,7 @@ impl<'s, 'w> Surveyor<'s, 'w> {
             self.kept += text.len().min(value::MAX_SCALAR) as u64;
             self.anchors[anchor].value = value.clone().map(Rc::new);
         }
-        self.finish(place, Outline::Scalar, value, 1)
+        self.finish(place, Outline::Scalar, value, 1);
     }
 
     /// Records a text that may be the reference of the enclosing mapping.
@@ -266,7 +269,9 @@ impl<'s, 'w> Surveyor<'s, 'w> {
         let Some(&anchor) = self.names.get(name) else {
             let what = format!("the alias \"*{}\" has no anchor before it", name.escape_debug());
             self.find(Wrong::UndefinedAlias, place, name, what);
-            if let (true, Some(frame)) = (self.at_key(), self.frames.last_mut()) {
+            if self.at_key()
+                && let Some(frame) = self.frames.last_mut()
+            {
                 frame.key = format!("*{name}");
                 frame.merges = false;
                 frame.at_value = false;
@@ -316,7 +321,7 @@ impl<'s, 'w> Surveyor<'s, 'w> {
             let found = WantedNode { tag: None, root_key: Some(root_key), path, plain: true, value: &value };
             (self.found)(&self.survey.paths, found);
         }
-        self.finish(place, outline, Some(value), 1)
+        self.finish(place, outline, Some(value), 1);
     }
 
     fn open(&mut self, (place, flow): (Mark, bool), mapping: bool, properties: Properties<'_>) {
@@ -383,10 +388,7 @@ impl<'s, 'w> Surveyor<'s, 'w> {
             inside,
             array,
             plain: mapping && (tag.is_none() || self.frames.is_empty()),
-            record: match recording {
-                true => Record::Kept(Vec::new(), 1),
-                false => Record::Off,
-            },
+            record: if recording { Record::Kept(Vec::new(), 1) } else { Record::Off },
             rectangle,
             depth,
             anchor,
@@ -476,10 +478,11 @@ impl<'s, 'w> Surveyor<'s, 'w> {
             self.survey.untagged.push((path.flatten(), frame.place));
         }
         let (shape, leaves) = self.close_rectangle(&frame).unwrap_or((SequenceShape::Unknown, None));
-        let outline = match frame.mapping {
+        let outline = if frame.mapping {
             // Merge keys change the number of keys.
-            true => Outline::Mapping((!frame.has_merges).then_some(frame.count)),
-            false => Outline::Sequence(frame.of_mappings),
+            Outline::Mapping((!frame.has_merges).then_some(frame.count))
+        } else {
+            Outline::Sequence(frame.of_mappings)
         };
         let record = std::mem::take(&mut frame.record);
         self.live = self.live.saturating_sub(record.len());
@@ -494,8 +497,12 @@ impl<'s, 'w> Surveyor<'s, 'w> {
             Record::TooLarge => (Some(NodeContent::LargeSequence(shape)), 1),
         };
         let mut value = node.map(|node| TreeNode { place: frame.place, tag: frame.tag.take(), node, leaves });
-        if let (true, Some(value)) = (frame.handed_out, &value) {
-            let (tag, root_key, path) = (value.tag.as_deref(), self.root_key(), path.flatten());
+        if frame.handed_out
+            && let Some(value) = &value
+        {
+            let tag = value.tag.as_deref();
+            let root_key = self.root_key();
+            let path = path.flatten();
             let plain = self.in_plain_mapping();
             (self.found)(&self.survey.paths, WantedNode { tag, root_key, path, plain, value });
         }
@@ -515,7 +522,7 @@ impl<'s, 'w> Surveyor<'s, 'w> {
         if let KeyHashes::Few(hashes) = frame.seen {
             self.spare.push((frame.key, hashes));
         }
-        self.finish(frame.place, outline, value, size)
+        self.finish(frame.place, outline, value, size);
     }
 
     /// Ends a node and adds it to its collection.

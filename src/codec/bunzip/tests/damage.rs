@@ -76,7 +76,8 @@ fn thousands_of_damaged_streams() {
                 0..=1 => stream = flip(&stream, bit),
                 2 => stream[bit / 8] = numbers.next() as u8,
                 _ => {
-                    let (from, to) = (bit / 8, numbers.below(stream.len()));
+                    let from = bit / 8;
+                    let to = numbers.below(stream.len());
                     let len = 1 + numbers.below((stream.len() - from.max(to)).min(20));
                     stream.copy_within(from..from + len, to);
                 }

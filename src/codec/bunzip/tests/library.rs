@@ -120,7 +120,8 @@ fn blocks_found_apart_make_the_chain() {
     blocks.reverse();
     assert_eq!(blocks.len(), 16);
     assert!(found.iter().filter(|candidate| candidate.magic == Magic::EndOfStream).count() == 2);
-    let (mut chain, mut out) = (BlockChain::new(), Vec::<u8>::new());
+    let mut chain = BlockChain::new();
+    let mut out = Vec::<u8>::new();
     loop {
         match chain.next(&content).unwrap() {
             StreamElement::Block { bit, level: of_stream } => {

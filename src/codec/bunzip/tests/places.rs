@@ -16,7 +16,8 @@ fn planted_magics_are_no_blocks() {
         let bit = 400 + numbers.below(stream.len() * 8 - 1000);
         let mut planted = stream[bit / 8..].to_vec();
         for k in 0..48 {
-            let (at, mask) = ((bit % 8 + k) / 8, 0x80 >> ((bit + k) % 8));
+            let at = (bit % 8 + k) / 8;
+            let mask = 0x80 >> ((bit + k) % 8);
             planted[at] = if BLOCK >> (47 - k) & 1 == 1 { planted[at] | mask } else { planted[at] & !mask };
         }
         let fault = decoder.decode_at(&Text::new(planted), bit as u64 % 8, Level::MAX).unwrap_err();

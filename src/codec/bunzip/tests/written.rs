@@ -67,19 +67,29 @@ impl Written {
         let occurs = |byte: u8| u64::from(list.contains(&byte));
         let row = |row: u8| (0..16).fold(0, |bits, column| bits << 1 | occurs(row * 16 + column));
         out.put((0..16).fold(0, |bits, k| bits << 1 | u64::from(row(k) != 0)), 16);
-        (0..16).map(row).filter(|&bits| bits != 0).for_each(|bits| out.put(bits, 16));
+        for bits in (0..16).map(row).filter(|&bits| bits != 0) {
+            out.put(bits, 16);
+        }
         let last_symbol = list.len() as u64 + 1;
         let symbols = self.symbols(list);
         out.put(2, 3);
         let selectors = symbols.len().div_ceil(50).saturating_add_signed(self.more_selectors);
         out.put(selectors as u64, 15);
-        (0..selectors).for_each(|_| out.put(0, 1));
+        for _ in 0..selectors {
+            out.put(0, 1);
+        }
         for _ in 0..2 {
             out.put(self.code_length, 5);
-            (0..self.wandering).for_each(|_| out.put(0b1011, 4));
-            (0..=last_symbol).for_each(|_| out.put(0, 1));
+            for _ in 0..self.wandering {
+                out.put(0b1011, 4);
+            }
+            for _ in 0..=last_symbol {
+                out.put(0, 1);
+            }
         }
-        symbols.iter().for_each(|&symbol| out.put(symbol, self.code_length as usize));
+        for &symbol in &symbols {
+            out.put(symbol, self.code_length as usize);
+        }
         out.put(0x1772_4538_5090, 48);
         out.put(u64::from(self.crc), 32);
         out.bytes
@@ -111,7 +121,9 @@ impl Written {
 fn longest() -> Written {
     let mut block = Written::new(vec![(0xff, 180_000), (b'a', 720_000)], 0, b"");
     let mut crc = Crc::new();
-    (0..180_000).for_each(|_| crc.update(&[b'a'; 259]));
+    for _ in 0..180_000 {
+        crc.update(&[b'a'; 259]);
+    }
     block.crc = crc.value();
     block
 }

@@ -68,7 +68,8 @@ fn a_table_that_is_damaged_or_lies_costs_a_pass_and_no_byte() {
     let good = slot(IndexKind::Bzip2, &stored, truth.len(), &cache).bytes().unwrap();
     let mut dice = Dice(34);
     for round in 0..good.len() * 2 {
-        let (mut bad, cache) = (good.clone(), first_mount(1 + round % 2));
+        let mut bad = good.clone();
+        let cache = first_mount(1 + round % 2);
         let at = round / 2;
         match dice.roll(5) {
             0 => bad.truncate(at),
@@ -106,7 +107,8 @@ fn of_streams_that_changed_all_is_had_before_the_block_that_did() {
         if let Ok(read) = content.read_at(place as u64, &mut buf) {
             assert!(buf[..read] == truth[place..place + read]);
         }
-        let (without, ours) = (library(&broken, truth.len()), prefix(&content));
+        let without = library(&broken, truth.len());
+        let ours = prefix(&content);
         assert!(truth.starts_with(&ours.0) && ours.0.len() <= without.0.len(), "round {round}");
         assert!(ours.1.is_some() && slot(IndexKind::Bzip2, &broken, truth.len(), &cache).bytes().is_none());
     }

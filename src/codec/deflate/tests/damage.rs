@@ -84,7 +84,8 @@ fn noise_is_judged_as_zlib_judges_it() {
 fn decoding_goes_on_when_the_input_grows() {
     let writer = small(9);
     let mut inflate = Inflate::new();
-    let (mut out, mut filled) = (vec![0; writer.plain.len()], 0);
+    let mut out = vec![0; writer.plain.len()];
+    let mut filled = 0;
     inflate.start(&Bytes::new([]), Position::block_at(0, 0)).unwrap();
     for len in 0..writer.bytes.len() {
         let stop;
@@ -130,7 +131,8 @@ fn what_is_wrong_is_said_with_its_place() {
 #[test]
 fn no_place_that_a_damaged_table_names_can_do_harm() {
     let mut dice = Dice::new(6);
-    let (raw, image) = (small(1).bytes, zlib(&image(4000), 6));
+    let raw = small(1).bytes;
+    let image = zlib(&image(4000), 6);
     let mut out = vec![0; 3000];
     for _ in 0..20_000 {
         let bytes = if dice.below(2) == 0 { &raw } else { &image };

@@ -72,7 +72,9 @@ fn block(literal: u8, length: u8, last: Option<usize>) -> Block {
         writer.code(codes[END]);
         writer.stored(&[7; 999], true);
     } else {
-        (0..150).for_each(|_| writer.put(0, 64));
+        for _ in 0..150 {
+            writer.put(0, 64);
+        }
     }
     Block { bytes: writer.bytes, plain: writer.plain, bit }
 }
@@ -117,9 +119,11 @@ fn decoding_starts_again_between_a_literal_and_its_length() {
     let Block { bytes, plain, .. } = block(4, 7, Some(NEAR));
     let stored = Bytes::new(bytes);
     both_ways(|| {
-        let (mut inflate, mut again) = (Inflate::new(), Inflate::new());
+        let mut inflate = Inflate::new();
+        let mut again = Inflate::new();
         inflate.start(&stored, Position::block_at(0, 0)).unwrap();
-        let (mut out, mut between) = (plain.clone(), 0);
+        let mut out = plain.clone();
+        let mut between = 0;
         for filled in 0..plain.len() {
             if inflate.pending() == 0 {
                 let position = inflate.position();
@@ -154,7 +158,8 @@ fn a_literal_is_given_whatever_is_wrong_behind_it() {
 fn so_it_is_where_the_output_before_is_not_known() {
     both_ways(|| {
         for (literal, length) in edges() {
-            let (mut inflate, mut piece) = (Inflate::new(), Piece::new());
+            let mut inflate = Inflate::new();
+            let mut piece = Piece::new();
             let mut decode = |bytes, out: &mut Vec<u8>| {
                 let start = Position::block_at(0, 0);
                 let request = PieceRequest { start, until: u64::MAX, cap: 9999, spacing: 0 };

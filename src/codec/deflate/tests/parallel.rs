@@ -6,7 +6,9 @@ use super::*;
 /// the bits `cuts` on, and each is decoded without the output before it.
 fn two_stages(stream: &Stream, cuts: &[u64], cap: usize) -> (Vec<u8>, Vec<Checkpoint>, Taken) {
     let stored = &stream.stored;
-    let (mut inflate, mut finder, mut resolver) = (Inflate::new(), BlockFinder::new(), Resolver::new());
+    let mut inflate = Inflate::new();
+    let mut finder = BlockFinder::new();
+    let mut resolver = Resolver::new();
     let end = stored.len() * 8;
     let mut pieces = Vec::new();
     for (n, &cut) in cuts.iter().enumerate() {
@@ -22,8 +24,11 @@ fn two_stages(stream: &Stream, cuts: &[u64], cap: usize) -> (Vec<u8>, Vec<Checkp
         }
     }
     // Old contents and length of the buffer must not matter.
-    let (mut out, mut bytes, mut window) = (Vec::new(), vec![0x55; 50_000], Vec::new());
-    let (mut checkpoints, mut taken) = (Vec::new(), Taken::default());
+    let mut out = Vec::new();
+    let mut bytes = vec![0x55; 50_000];
+    let mut window = Vec::new();
+    let mut checkpoints = Vec::new();
+    let mut taken = Taken::default();
     let mut position = Position::block_at(stream.start, 0);
     let mut known = Piece::new();
     let mut pieces = pieces.iter().peekable();
@@ -75,7 +80,8 @@ struct Taken {
 
 #[test]
 fn pieces_from_any_cuts_make_the_whole() {
-    let (mut dice, mut inflate) = (Dice::new(21), Inflate::new());
+    let mut dice = Dice::new(21);
+    let mut inflate = Inflate::new();
     let mut all = Taken::default();
     for stream in streams() {
         for cap in [usize::MAX, 30_000, 100_000] {
@@ -137,7 +143,9 @@ fn the_finder_finds_each_block_and_what_looks_like_one() {
     let mut stored = Bytes::new(writer.bytes.clone());
     for sip in [usize::MAX, 1] {
         stored.sip = sip;
-        let (mut finder, mut found, mut from) = (BlockFinder::new(), Vec::new(), 0);
+        let mut finder = BlockFinder::new();
+        let mut found = Vec::new();
+        let mut from = 0;
         while let Some(bit) = finder.find(&stored, from, stored.len() * 8).unwrap() {
             found.push(bit);
             from = bit + 1;
@@ -223,7 +231,8 @@ fn a_piece_is_given_in_parts_of_any_length() {
     let truth = &writer.plain[before..];
     for _ in 0..50 {
         let most = 1 + dice.below(100_000);
-        let (mut buf, mut at) = (vec![0; most], 0);
+        let mut buf = vec![0; most];
+        let mut at = 0;
         while at < truth.len() {
             let room = 1 + dice.below(most);
             let written = resolver.write(&piece, at, &mut buf[..room]);

@@ -6,7 +6,8 @@ use super::*;
 fn pass(stream: &Stream, spacing: u64) -> Vec<Checkpoint> {
     let position = Position::block_at(stream.start, 0);
     let mut pass = Pass::new(&stream.stored, position, &[]).unwrap().with_checkpoints(spacing);
-    let (mut out, mut checkpoints) = (Vec::new(), Vec::new());
+    let mut out = Vec::new();
+    let mut checkpoints = Vec::new();
     loop {
         let (bytes, stop) = pass.step(&stream.stored);
         out.extend_from_slice(bytes);
@@ -23,7 +24,9 @@ fn pass(stream: &Stream, spacing: u64) -> Vec<Checkpoint> {
 
 #[test]
 fn decoding_from_every_checkpoint_gives_the_same_bytes() {
-    let (mut inflate, mut packer, mut dice) = (Inflate::new(), Packer::new(), Dice::new(3));
+    let mut inflate = Inflate::new();
+    let mut packer = Packer::new();
+    let mut dice = Dice::new(3);
     let mut sparse = 0;
     for stream in streams() {
         let Stream { name, stored, plain, .. } = &stream;
@@ -68,10 +71,13 @@ fn places_inside_stored_and_fixed_blocks_serve_too() {
         writer.block(kind, 3000, false, &mut dice);
     }
     writer.stored(&[], true);
-    let (stored, plain) = (Bytes::new(writer.bytes), writer.plain);
+    let stored = Bytes::new(writer.bytes);
+    let plain = writer.plain;
     let mut kinds = Vec::new();
-    let (mut inflate, mut again) = (Inflate::new(), Inflate::new());
-    let (mut out, mut filled) = (vec![0; plain.len()], 0);
+    let mut inflate = Inflate::new();
+    let mut again = Inflate::new();
+    let mut out = vec![0; plain.len()];
+    let mut filled = 0;
     while filled < plain.len() {
         let room = if inflate.pending() > 0 { inflate.pending() } else { 997 };
         let end = (filled + room).min(plain.len());
@@ -98,8 +104,10 @@ fn it_stops_at_blocks_if_asked() {
     for _ in 0..20 {
         let writer = Writer::random(&mut dice);
         let stored = Bytes::new(writer.bytes.clone());
-        let (mut inflate, mut found) = (Inflate::new(), vec![0]);
-        let (mut out, mut filled) = (vec![0; writer.plain.len()], 0);
+        let mut inflate = Inflate::new();
+        let mut found = vec![0];
+        let mut out = vec![0; writer.plain.len()];
+        let mut filled = 0;
         loop {
             let stop;
             (filled, stop) = inflate.decode_block(&stored, &mut out, filled);

@@ -85,7 +85,8 @@ impl Writer {
         if dynamic {
             self.header(&literals, &distances);
         }
-        let (literals, distances) = (codes(&literals), codes(&distances));
+        let literals = codes(&literals);
+        let distances = codes(&distances);
         for _ in 0..symbols {
             self.symbol(&literals, &distances, dice);
         }

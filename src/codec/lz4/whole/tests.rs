@@ -19,7 +19,8 @@ fn by_the_book(block: &[u8], history: &[u8], room: usize) -> (Vec<u8>, bool) {
 fn by_the_book_into(block: &[u8], out: &mut Vec<u8>, most: usize) -> Option<()> {
     let mut bytes = block.iter().copied();
     let length = |code: u8, bytes: &mut dyn Iterator<Item = u8>| {
-        let (mut length, mut goes_on) = (usize::from(code), code == 15);
+        let mut length = usize::from(code);
+        let mut goes_on = code == 15;
         while goes_on {
             let more = bytes.next()?;
             length += usize::from(more);
@@ -243,7 +244,8 @@ fn what_reaches_before_the_start_makes_no_sense() {
 fn what_lz4_flex_writes_is_read() {
     let mut dice = Dice(77);
     for round in 0..600 {
-        let (len, values) = (dice.roll(80_000), 1 + dice.roll(40));
+        let len = dice.roll(80_000);
+        let values = 1 + dice.roll(40);
         let step = 1 + dice.roll(9);
         let bytes: Vec<u8> = (0..len).map(|at| (at / step % 7 + dice.roll(values)) as u8).collect();
         let block = lz4_flex::block::compress(&bytes);
@@ -259,7 +261,8 @@ fn what_lz4_flex_writes_is_read() {
 #[test]
 fn the_broken_and_the_random_are_judged_alike() {
     let mut dice = Dice(8);
-    let (mut good, mut bad) = (0, 0);
+    let mut good = 0;
+    let mut bad = 0;
     let past = noise(66_000, 4);
     for round in 0..6000 {
         let history = &past[..if round % 3 == 0 { dice.roll(past.len()) } else { 0 }];

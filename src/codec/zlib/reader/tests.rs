@@ -25,7 +25,8 @@ fn stream() -> (Vec<u8>, ZlibReader) {
 #[test]
 fn a_piece_is_copied_out_in_parts_and_its_rest_as_a_segment() {
     let (truth, mut reader) = stream();
-    let (stored, mut out) = (reader.zlib.stored.clone(), Vec::new());
+    let stored = reader.zlib.stored.clone();
+    let mut out = Vec::new();
     let cut = stored.len() * 8 / 3;
     let start = BlockFinder::new().find(&*stored, cut, u64::MAX).unwrap().unwrap();
     let piece = || {
@@ -72,7 +73,8 @@ fn concurrent_readers_divide_the_threads() {
         reader
     };
     let cache = Arc::new(Cache::with_threads(1 << 20, 4));
-    let (one, other) = (reader(&cache, u64::MAX), reader(&cache, u64::MAX));
+    let one = reader(&cache, u64::MAX);
+    let other = reader(&cache, u64::MAX);
     assert_eq!([&one, &other, &one].map(|reader| reader.threads().0), [4, 2, 2]);
     let many: Vec<_> = (0..8).map(|_| reader(&cache, u64::MAX)).collect();
     assert_eq!(many.iter().map(|reader| reader.threads().0).min(), Some(1));
@@ -86,7 +88,8 @@ fn concurrent_readers_divide_the_threads() {
         let cache = Arc::new(Cache::with_threads(1 << 20, threads));
         let readers: Vec<_> = (0..readers).map(|_| reader(&cache, u64::MAX)).collect();
         let together: Vec<_> = (0..32).map(|n| readers[n % readers.len()].threads().0).collect();
-        let (least, most) = (threads - threads / 3, readers.len().max(threads + threads / 2));
+        let least = threads - threads / 3;
+        let most = readers.len().max(threads + threads / 2);
         let all = together[16..].iter().take(readers.len()).sum::<usize>();
         assert!((least..=most).contains(&all), "{threads} threads, {} readers: {all}", readers.len());
     }
@@ -98,7 +101,8 @@ fn its_share_has_checkpoints_counted_from_the_last_one_before() {
     let zlib = reader.zlib.clone();
     // The state after a piece that began there.
     reader.marked = 150_000;
-    let (mut out, mut at) = (Vec::new(), 0);
+    let mut out = Vec::new();
+    let mut at = 0;
     while at < truth.len() {
         let start = reader.decode_segment(u64::MAX, u64::MAX, &mut out).unwrap();
         assert!(out[start..] == truth[at..at + out.len() - start]);

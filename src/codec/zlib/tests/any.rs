@@ -38,7 +38,8 @@ fn compress(bytes: &[u8], made: Made) -> Vec<u8> {
 /// Encodes literals in one fixed block up to the end of the data.
 fn one_block(bytes: &[u8]) -> Vec<u8> {
     let mut stored = vec![0x78, 0x01];
-    let (mut held, mut count) = (0b011_u32, 3);
+    let mut held = 0b011_u32;
+    let mut count = 3;
     let mut put = |code: u32, bits: u32, stored: &mut Vec<u8>| {
         held |= (code.reverse_bits() >> (32 - bits)) << count;
         count += bits;

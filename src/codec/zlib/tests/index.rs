@@ -106,7 +106,9 @@ fn a_table_that_lies_is_found_out() {
         let cache = first_mount(1 + round % 2);
         slot(IndexKind::Zlib, &stored, truth.len(), &cache).forge(&bad);
         let (content, _) = opened(&stored, truth.len(), SCALES[0], &cache);
-        (0..3).for_each(|_| check(&content, &truth, dice.roll(truth.len()), 30_000));
+        for _ in 0..3 {
+            check(&content, &truth, dice.roll(truth.len()), 30_000);
+        }
         assert!(content.trouble().is_none(), "round {round}");
     }
 }
@@ -193,7 +195,9 @@ fn a_stream_that_became_endless_is_judged_by_as_much_as_it_should_hold() {
     let first = 2 + 5 + usize::from(u16::from_le_bytes([stored[3], stored[4]]));
     assert!(first > 4096);
     let mut zeros = flate2::write::DeflateEncoder::new(Vec::new(), flate2::Compression::new(1));
-    (0..900).for_each(|_| zeros.write_all(&[0; 1 << 20]).unwrap());
+    for _ in 0..900 {
+        zeros.write_all(&[0; 1 << 20]).unwrap();
+    }
     let mut endless = stored.clone();
     let zeros = zeros.finish().unwrap();
     let len = zeros.len().min(stored.len() - first - 4096);

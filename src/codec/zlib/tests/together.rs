@@ -34,7 +34,8 @@ fn few_streams() -> Vec<(Vec<u8>, Vec<u8>)> {
 
 #[test]
 fn ways_in_any_turn_that_are_left_anywhere_give_the_truth_and_their_room_back() {
-    let (streams, mut dice) = (few_streams(), Dice(32));
+    let streams = few_streams();
+    let mut dice = Dice(32);
     let mut ended = 0;
     for threads in [1, 2, 3, 4, 5, 6, 16] {
         for budget in [0, 3 << 20, 1 << 30] {
@@ -107,7 +108,8 @@ fn readers_at_once_of_the_same_and_of_other_streams_read_the_truth() {
             streams.iter().map(|(truth, stored)| content(stored.clone(), truth.len(), &cache).0).collect();
         std::thread::scope(|scope| {
             for reader in 0..5_usize {
-                let (contents, streams) = (&contents, &streams);
+                let contents = &contents;
+                let streams = &streams;
                 scope.spawn(move || {
                     let mut dice = Dice(reader as u64 + 40);
                     for stream in [reader % 3, (reader + 1) % 3] {
@@ -133,12 +135,16 @@ fn a_reader_that_stopped_leaves_room_to_others() {
     let long = one.repeat(7);
     let cache = Arc::new(Cache::with_threads(23 << 20, 2));
     let (stopped, _) = content(encode(&one, 6, usize::MAX), one.len(), &cache);
-    (0..12).for_each(|n| check(&stopped, &one, n * 131_072, 131_072));
+    for n in 0..12 {
+        check(&stopped, &one, n * 131_072, 131_072);
+    }
     assert!(cache.reserved() > 2 << 20, "nothing was decoded ahead");
     let (other, _) = content(encode(&long, 1, usize::MAX), long.len(), &cache);
     read_in("on", &other, &long, &mut Dice(1));
     settle(&cache);
     // The stopped reader then continues where it was.
-    (12..22).for_each(|n| check(&stopped, &one, n * 131_072, 131_072));
+    for n in 12..22 {
+        check(&stopped, &one, n * 131_072, 131_072);
+    }
     assert_eq!(stopped.soundness(), Soundness::Unknown);
 }

@@ -89,9 +89,13 @@ fn reads_here_and_there_leave_the_same_table() {
         let (content, _) = opened(&stored, truth.len(), &cache);
         std::thread::scope(|scope| {
             for reader in 0..round % 4 {
-                let (content, truth, mut dice) = (&content, &truth, Dice(dice.roll(1 << 30) as u64 | 1));
+                let content = &content;
+                let truth = &truth;
+                let mut dice = Dice(dice.roll(1 << 30) as u64 | 1);
                 scope.spawn(move || {
-                    (0..5 + reader).for_each(|_| check(content, truth, dice.roll(truth.len()), 400));
+                    for _ in 0..5 + reader {
+                        check(content, truth, dice.roll(truth.len()), 400);
+                    }
                 });
             }
         });
@@ -138,7 +142,9 @@ fn a_table_that_lies_is_found_out() {
         let cache = first_mount(1 + round % 2);
         slot(IndexKind::Zstd, &stored, truth.len(), &cache).forge(&bad);
         let (content, _) = opened(&stored, truth.len(), &cache);
-        (0..3).for_each(|_| check(&content, &truth, dice.roll(truth.len()), 30_000));
+        for _ in 0..3 {
+            check(&content, &truth, dice.roll(truth.len()), 30_000);
+        }
         assert!(content.trouble().is_none(), "round {round}");
     }
 }
@@ -155,7 +161,8 @@ fn a_dictionary_that_lies_is_found_out() {
     for round in 0..200 {
         let place = 88 + 32 * (1 + dice.roll(count - 1));
         let record = u64::from_le_bytes(good[place + 24..place + 32].try_into().unwrap());
-        let (at, len) = ((record >> 24) as usize, (record & 0xff_ffff) as usize);
+        let at = (record >> 24) as usize;
+        let len = (record & 0xff_ffff) as usize;
         let crcs = u32::from_le_bytes(good[at + 4..at + 8].try_into().unwrap()) as usize;
         let start = at + 8 + 4 * crcs;
         let mut dictionary = ::zstd::bulk::decompress(&good[start + 4..at + len], 1 << 20).unwrap();
@@ -248,7 +255,9 @@ fn a_table_that_is_damaged_says_nothing_of_a_stream_without_checksum() {
         let cache = first_mount(1);
         slot(IndexKind::Zstd, &stored, truth.len(), &cache).put(&bad);
         let (content, _) = opened(&stored, truth.len(), &cache);
-        (0..4).for_each(|_| check(&content, &truth, dice.roll(truth.len()), 100_000));
+        for _ in 0..4 {
+            check(&content, &truth, dice.roll(truth.len()), 100_000);
+        }
         check(&content, &truth, 0, truth.len());
         assert!(content.trouble().is_none(), "round {round}");
     }

@@ -144,7 +144,9 @@ pub(in super::super) fn file_of_all(
     make: impl FnOnce(&[Elements]) -> Result<Arc<dyn Content>>,
 ) -> File {
     let mut all = Ok(Vec::new());
-    let (mut signatures, mut blocks, mut grows) = (Some(Signature::default()), Vec::new(), false);
+    let mut signatures = Some(Signature::default());
+    let mut blocks = Vec::new();
+    let mut grows = false;
     for array in arrays {
         let origin = Origin::of(file, array);
         all = all.and_then(|mut all: Vec<Elements>| {

@@ -96,7 +96,8 @@ impl TreeText {
             return Ok((column, true));
         }
         let line = text[..before].rsplit(|byte| matches!(byte, b'\n' | b'\r')).next().unwrap_or_default();
-        let (mut start, mut dash) = (0, None);
+        let mut start = 0;
+        let mut dash = None;
         while let Some(byte @ (b' ' | b'-')) = line.get(start) {
             match (byte, line.get(start + 1)) {
                 (b'-', Some(b' ')) => dash = Some(start),
@@ -202,13 +203,16 @@ impl Walk {
 /// be visited.
 pub(super) fn measure(text: &Arc<TreeText>, inline: &mut Inline, parts_left: &mut u64) -> Result<()> {
     let mut walk = Walk::new(text.clone(), inline.place)?;
-    let (mut rectangle, mut counts) = (Rectangle::default(), Vec::<u64>::new());
+    let mut rectangle = Rectangle::default();
+    let mut counts = Vec::<u64>::new();
     let mut leaves = Leaves::default();
     while walk.step(&mut |part| {
         *parts_left = parts_left
             .checked_sub(1)
             .ok_or_else(|| Error::unsupported("it has too many aliases to follow"))?;
-        if let (Some(count), false) = (counts.last_mut(), matches!(part, ArrayPart::Close)) {
+        if let Some(count) = counts.last_mut()
+            && !matches!(part, ArrayPart::Close)
+        {
             *count += 1;
         }
         match part {
@@ -350,7 +354,10 @@ impl Decoder for ElementDecoder {
 impl ElementDecoder {
     /// Makes the bytes of the next value.
     fn make(&mut self) -> Result<()> {
-        let (values, next, nulls, ready) = (&self.values, &mut self.next, self.nulls, &mut self.ready);
+        let values = &self.values;
+        let next = &mut self.next;
+        let nulls = self.nulls;
+        let ready = &mut self.ready;
         let mut take = |part: ArrayPart<'_>| {
             let ArrayPart::Leaf { text, plain, tag } = part else { return Ok(()) };
             let Some((scalar, byteorder)) = values.get(*next).copied() else { return Ok(()) };
@@ -366,9 +373,10 @@ impl ElementDecoder {
             };
             written.ok_or_else(|| Error::damaged("an element in the tree does not fit the array's datatype"))
         };
-        match self.walk.step(&mut take)? {
-            true => Ok(()),
-            false => Err(Error::damaged("the array in the tree is incomplete")),
+        if self.walk.step(&mut take)? {
+            Ok(())
+        } else {
+            Err(Error::damaged("the array in the tree is incomplete"))
         }
     }
 }

@@ -57,10 +57,7 @@ pub(super) fn items(
         .map(|found| layout.above_mask(found.path).is_some_and(|above| at.contains(&above)))
         .collect();
     for (found, is_mask) in arrays.into_iter().zip(is_mask) {
-        match is_mask {
-            true => masks.push(found),
-            false => layout.take(found),
-        }
+        if is_mask { masks.push(found) } else { layout.take(found) }
     }
     for mask in masks {
         layout.take_mask(mask);
@@ -98,7 +95,8 @@ impl Layout<'_> {
         match (own_mask(&array), array.mask) {
             (Some(by), _) => self.show_mask(place, ArrayEntry::Mask(Masked { of: array.clone(), by })),
             (None, Mask::Value(place, _)) => {
-                let (of, why) = (self.paths.show(found.path), "the mask or the elements are not numbers");
+                let of = self.paths.show(found.path);
+                let why = "the mask or the elements are not numbers";
                 self.lost_masks.push(LostMask { of, place, why });
             }
             _ => {}
@@ -234,7 +232,8 @@ impl Layout<'_> {
 
     /// Adds a reference into another file.
     fn take_reference(&mut self, reference: &Reference) {
-        let (path, place) = (reference.path, reference.place);
+        let path = reference.path;
+        let place = reference.place;
         if self.above_mask(path).is_some_and(|above| self.arrays.contains_key(&above)) {
             return self.lose(path, place, "it is in another file");
         }

@@ -292,7 +292,8 @@ mod tests {
     #[test]
     fn elements_are_compared_as_numbers() {
         let of = |scalar, byteorder, number, bytes: &[u8]| Test::Equals(scalar, byteorder, number).of(bytes);
-        let (big, little) = (Byteorder::Big, Byteorder::Little);
+        let big = Byteorder::Big;
+        let little = Byteorder::Little;
         assert!(of(Scalar::Int16, big, Number::Int(-999), &(-999_i16).to_be_bytes()));
         assert!(of(Scalar::Int16, little, Number::Float(-999.0), &(-999_i16).to_le_bytes()));
         assert!(!of(Scalar::Uint16, little, Number::Int(-1), &[255, 255]));

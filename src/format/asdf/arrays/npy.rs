@@ -28,8 +28,8 @@ pub(super) fn descr(datatype: &Datatype, byteorder: Byteorder) -> Option<String>
 }
 
 fn field_descr(n: usize, field: &Field, byteorder: Byteorder) -> Option<String> {
-    let (name, descr) =
-        (npy::literal(&field.name_at(n)), descr(&field.datatype, field.byteorder.unwrap_or(byteorder))?);
+    let name = npy::literal(&field.name_at(n));
+    let descr = descr(&field.datatype, field.byteorder.unwrap_or(byteorder))?;
     if field.shape.is_empty() {
         return Some(format!("({name}, {descr})"));
     }

@@ -207,7 +207,8 @@ impl PathsInArrays {
                 return None;
             }
             // The shortest prefix of the path that is an alias or a reference.
-            let (mut at, mut mention) = (Some(PathTree::ROOT), None);
+            let mut at = Some(PathTree::ROOT);
+            let mut mention = None;
             for (depth, name) in path.iter().enumerate() {
                 at = at.and_then(|at| self.paths.tree.child(at, *name));
                 let Some(here) = at else { break };

@@ -132,7 +132,8 @@ enum There {
 }
 
 fn look(items: &Items<ArrayEntry>, path: &[String]) -> There {
-    let (mut here, mut arrays) = (Some(DirId::ROOT), Vec::new());
+    let mut here = Some(DirId::ROOT);
+    let mut arrays = Vec::new();
     for (depth, name) in path.iter().enumerate() {
         let Some(dir) = here else { break };
         let (way, rest) = path.split_at(depth + 1);

@@ -112,7 +112,9 @@ struct Places {
 impl Places {
     fn new(items: &[Item<ArrayEntry>]) -> Self {
         let mut places = Self { tree: PathTree::new(usize::MAX), taken: HashSet::new() };
-        items.iter().for_each(|item| _ = places.is_free(item));
+        for item in items {
+            _ = places.is_free(item);
+        }
         places
     }
 

@@ -317,7 +317,8 @@ impl ArrayFinder<'_> {
             }
             Source::External(uri) => {
                 if self.externals.len() < MAX_EXTERNALS {
-                    let (uri, path) = (uri.clone(), paths.show(path));
+                    let uri = uri.clone();
+                    let path = paths.show(path);
                     self.externals.push(ExternalArray { uri, array: array.clone(), path, place });
                 }
             }
@@ -342,7 +343,8 @@ impl ArrayFinder<'_> {
 
     fn found(mut self, surveyed: Option<Survey>) -> FoundArrays {
         let complete = surveyed.is_some() && !self.is_full;
-        let (mut items, mut text) = (Vec::new(), None);
+        let mut items = Vec::new();
+        let mut text = None;
         if let Some(survey) = &surveyed {
             for (path, place, why) in std::mem::take(&mut self.bare) {
                 self.leave_out(place, format!("arrays/ leaves out {}: {why}", survey.paths.show(path)));
@@ -365,7 +367,8 @@ impl ArrayFinder<'_> {
             }
         }
         let of_blocks = ArrayPaths { found: self.of_blocks, complete };
-        let (externals, defects) = (self.externals, self.defects);
+        let externals = self.externals;
+        let defects = self.defects;
         FoundArrays { items: Items::new(items), of_blocks, defects, externals, text }
     }
 
@@ -413,7 +416,9 @@ fn measure_inline(array: &mut Ndarray, text: &Arc<TreeText>, parts_left: &mut u6
 pub(in super::super) fn fits_in_block(array: &Ndarray, blocks: ArrayBlocks<'_>) -> Why<()> {
     let Source::Block(n) = array.source else { return Ok(()) };
     let Some(number) = array.source.block(blocks.count) else {
-        if let Some(failure) = blocks.failure.filter(|_| !blocks.is_count_sure) {
+        if !blocks.is_count_sure
+            && let Some(failure) = blocks.failure
+        {
             let _ = failure.set(Error::damaged("the index lists too few blocks"));
         }
         return Err(format!("there is no block {n}"));
@@ -460,9 +465,13 @@ impl ArrayNames {
 
 /// Formats a path in Python's notation, `roman.data`. Of a long path only the end is kept.
 fn dotted(paths: &Paths, path: Option<PathId>) -> String {
-    let (mut steps, mut len, mut at) = (Vec::new(), 0, path);
+    let mut steps = Vec::new();
+    let mut len = 0;
+    let mut at = path;
     // Builds only the part that is kept: there may be many paths, and they may be long.
-    while let Some((parent, step)) = paths.last(at).filter(|_| len <= KEPT) {
+    while len <= KEPT
+        && let Some((parent, step)) = paths.last(at)
+    {
         let text = match step {
             Step::Key(key) => end_of(key).escape_debug().to_string(),
             Step::Item(n) => n.to_string(),

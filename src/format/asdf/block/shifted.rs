@@ -104,7 +104,8 @@ impl BlockScan<'_> {
         };
         let mut bytes = vec![0; count as usize];
         let read = read_up_to(self.source, from, &mut bytes)?;
-        let (mut magics, mut at) = (Vec::new(), 0);
+        let mut magics = Vec::new();
+        let mut at = 0;
         while let Some(found) = bytes[..read].get(at..).and_then(|rest| self.generation.find_magic(rest)) {
             magics.push(from + (at + found) as u64);
             at += found + 1;
@@ -145,7 +146,9 @@ impl BlockScan<'_> {
     /// continues.
     fn doubt_truncation(&mut self, n: usize) {
         let of_block = self.blocks.defects.iter_mut().rev().take_while(|defect| defect.block == Some(n));
-        of_block.for_each(|defect| defect.severity = crate::format::Severity::Damage);
+        for defect in of_block {
+            defect.severity = crate::format::Severity::Damage;
+        }
     }
 
     /// Notes that the blocks after block `n` continue at `at` instead of at `expected`. `listed` are the

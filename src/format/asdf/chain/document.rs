@@ -53,7 +53,8 @@ fn read(value: &yaml::Value) -> Result<EncodingChain> {
         if let [before @ (Encoding::Quantize { .. } | Encoding::Zlib), after] = pair
             && *after != Encoding::Zlib
         {
-            let (before, after) = (before.name(), after.name());
+            let before = before.name();
+            let after = after.name();
             return Err(Error::damaged(format!(
                 "{after} takes an array, but {before} before it gives bytes"
             )));

@@ -51,7 +51,9 @@ fn has_merge_key(text: &dyn Content) -> Result<bool> {
     let finders = ["<<", "merge"].map(memchr::memmem::Finder::new);
     // Each piece begins with the end of the previous one.
     let size = text.len().min(PIECE as u64) as usize;
-    let (mut piece, mut at, mut kept) = (vec![0; size], 0, 0);
+    let mut piece = vec![0; size];
+    let mut at = 0;
+    let mut kept = 0;
     while at < text.len() {
         let more = (text.len() - at).min((size - kept) as u64) as usize;
         read_exact_at(text, at, &mut piece[kept..kept + more])?;
@@ -98,7 +100,7 @@ impl MergeFinder {
             }
             What::Alias(anchor) => {
                 let is_merged = self.frames.last().is_some_and(|frame| frame.is_merged);
-                if let Some(mapping) = self.anchors.get(anchor).filter(|_| is_merged) {
+                if is_merged && let Some(mapping) = self.anchors.get(anchor) {
                     self.merges.0.insert(*mapping);
                     self.held += NUMBER;
                 }
@@ -130,9 +132,10 @@ impl MergeFinder {
             }
             _ => {}
         }
-        match self.held > MAX_HELD {
-            true => Err(Error::unsupported("the merge keys of the tree take more than 16 MiB")),
-            false => Ok(()),
+        if self.held > MAX_HELD {
+            Err(Error::unsupported("the merge keys of the tree take more than 16 MiB"))
+        } else {
+            Ok(())
         }
     }
 

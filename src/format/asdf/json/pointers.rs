@@ -10,9 +10,10 @@ use std::sync::Arc;
 
 /// Returns a key as it stands in a pointer (RFC 6901, section 3).
 pub(super) fn in_pointer(key: &str) -> Cow<'_, str> {
-    match key.contains(['~', '/']) {
-        true => Cow::Owned(key.replace('~', "~0").replace('/', "~1")),
-        false => Cow::Borrowed(key),
+    if key.contains(['~', '/']) {
+        Cow::Owned(key.replace('~', "~0").replace('/', "~1"))
+    } else {
+        Cow::Borrowed(key)
     }
 }
 
@@ -68,7 +69,8 @@ impl Pointers {
         if self.places.is_empty() {
             return true;
         }
-        let (first, end) = (format!("{path}/"), format!("{path}0"));
+        let first = format!("{path}/");
+        let end = format!("{path}0");
         let below = self.places.range::<str, _>((Included(&*first), Excluded(&*end)));
         let gone: Vec<Arc<str>> = below
             .map(|(path, _)| path)

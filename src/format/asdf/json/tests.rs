@@ -141,7 +141,8 @@ fn a_look_at_the_files_reads_the_tree_only_once() {
         let source = CountedSource::new(tree);
         let context = Context::new(Arc::new(Cache::new(1 << 20)));
         let file = Arc::new(AsdfFile::open(source.clone(), &context, &[]).unwrap());
-        let (bare, tagged) = (Json::WITHOUT_TAGS, Json::WITH_TAGS);
+        let bare = Json::WITHOUT_TAGS;
+        let tagged = Json::WITH_TAGS;
         assert!(bare.is_made_slowly(&file) && tagged.is_made_slowly(&file));
         let lens = || {
             [bare, tagged].map(|view| match view.node(&file) {
@@ -149,7 +150,8 @@ fn a_look_at_the_files_reads_the_tree_only_once() {
                 other => panic!("{other:?}"),
             })
         };
-        let (first, reads) = (lens(), source.counts());
+        let first = lens();
+        let reads = source.counts();
         assert_eq!((lens(), source.counts()), (first, reads));
         assert!(!bare.is_made_slowly(&file) && !tagged.is_made_slowly(&file) && first[0] > 2);
     }

@@ -250,9 +250,10 @@ impl Writer {
         self.new_line();
         let bare = name.trim_start_matches('$');
         let escaped = self.tags == Tags::Kept && bare.len() < name.len() && RESERVED_NAMES.contains(&bare);
-        match escaped {
-            true => string(&format!("${name}"), &mut self.out),
-            false => string(name, &mut self.out),
+        if escaped {
+            string(&format!("${name}"), &mut self.out);
+        } else {
+            string(name, &mut self.out);
         }
         self.out.extend_from_slice(b": ");
     }
@@ -288,23 +289,26 @@ impl Writer {
             let Some(anchor) = anchor else { return Ok(()) };
             let mut bytes = Vec::new();
             json.write(&mut bytes);
-            return match bytes.len() > SHORT {
-                true => refused("a long key has an anchor", place),
-                false => self.remember(anchor, Anchored::Scalar(bytes.into(), name.into()), place),
+            return if bytes.len() > SHORT {
+                refused("a long key has an anchor", place)
+            } else {
+                self.remember(anchor, Anchored::Scalar(bytes.into(), name.into()), place)
             };
         }
         self.begin_value();
         let begun = self.out.len();
         self.scalar_value(json, tag);
         let is_short = self.out.len() - begun <= SHORT && name.len() <= SHORT;
-        match is_short {
-            true => self.hold_member(Some(begun), place)?,
-            false => self.hold_member(None, place)?,
+        if is_short {
+            self.hold_member(Some(begun), place)?;
+        } else {
+            self.hold_member(None, place)?;
         }
         if let Some(anchor) = anchor {
-            let anchored = match is_short {
-                true => Anchored::Scalar(self.out[begun..].into(), name.into()),
-                false => Anchored::Node(self.pointers.add(&self.path), None),
+            let anchored = if is_short {
+                Anchored::Scalar(self.out[begun..].into(), name.into())
+            } else {
+                Anchored::Node(self.pointers.add(&self.path), None)
             };
             self.remember(anchor, anchored, place)?;
         }
@@ -363,11 +367,10 @@ impl Writer {
 
     /// Records a reference to a node.
     fn mention(&mut self, anchor: &str, pointer: &Pointer, place: Mark) -> Result<()> {
-        match self.pointers.mention(pointer) {
-            true => Ok(()),
-            false => {
-                refused(&format!("the alias *{anchor} refers to the first value of a repeated key"), place)
-            }
+        if self.pointers.mention(pointer) {
+            Ok(())
+        } else {
+            refused(&format!("the alias *{anchor} refers to the first value of a repeated key"), place)
         }
     }
 
@@ -422,10 +425,11 @@ impl Writer {
             self.out.push(b'}');
         }
         if let Some((mapping, members)) = level.mapping.zip(members) {
-            match level.anchored {
-                true => drop(self.members.insert(mapping, Arc::new(members))),
+            if level.anchored {
+                self.members.insert(mapping, Arc::new(members));
+            } else {
                 // Without an anchor, no merge key can refer to the mapping.
-                false => self.held = self.held.saturating_sub(members.total_weight()),
+                self.held = self.held.saturating_sub(members.total_weight());
             }
         }
         self.end_value();
@@ -521,18 +525,20 @@ impl Writer {
 
     fn hold(&mut self, bytes: usize, place: Mark) -> Result<()> {
         self.held += bytes;
-        match self.held > MAX_HELD {
-            true => refused("the anchors and merge keys of the tree take more than 16 MiB", place),
-            false => Ok(()),
+        if self.held > MAX_HELD {
+            refused("the anchors and merge keys of the tree take more than 16 MiB", place)
+        } else {
+            Ok(())
         }
     }
 
     /// Counts bytes that a long reference or a merge key adds to the output. Fails if the total is too large.
     fn add(&mut self, bytes: usize, place: Mark) -> Result<()> {
         self.added += bytes;
-        match self.added > MAX_HELD {
-            true => refused("long references and merge keys make the text longer by 16 MiB", place),
-            false => Ok(()),
+        if self.added > MAX_HELD {
+            refused("long references and merge keys make the text longer by 16 MiB", place)
+        } else {
+            Ok(())
         }
     }
 }

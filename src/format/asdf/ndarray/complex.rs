@@ -21,10 +21,8 @@ pub fn with_j(text: &str) -> String {
 pub fn complex(text: &str) -> Option<(f64, f64)> {
     let text = text.trim();
     let text = text.strip_prefix('(').and_then(|text| text.strip_suffix(')')).map_or(text, str::trim);
-    let number = |text: &str| match text.trim() == text {
-        true => text.replace('_', "").parse::<f64>().ok(),
-        false => None,
-    };
+    let number =
+        |text: &str| if text.trim() == text { text.replace('_', "").parse::<f64>().ok() } else { None };
     let Some(body) = text.strip_suffix(['j', 'J']) else { return Some((number(text)?, 0.0)) };
     let bytes = body.as_bytes();
     let sign = |at: &usize| {
@@ -32,7 +30,8 @@ pub fn complex(text: &str) -> Option<(f64, f64)> {
             && !matches!(at.checked_sub(1).and_then(|before| bytes.get(before)), Some(b'e' | b'E'))
     };
     let split = (1..bytes.len()).rev().find(sign).unwrap_or(0);
-    let (re, im) = (body.get(..split)?, body.get(split..)?);
+    let re = body.get(..split)?;
+    let im = body.get(split..)?;
     let im = match im {
         "" | "+" => 1.0,
         "-" => -1.0,

@@ -249,10 +249,7 @@ fn text_of_length(items: &[TreeNode]) -> Result<Option<Scalar>> {
 impl Field {
     /// Returns the name of the field, which has number `n`. A field without a name gets numpy's, `fN`.
     pub fn name_at(&self, n: usize) -> Cow<'_, str> {
-        match self.name.is_empty() {
-            true => Cow::Owned(format!("f{n}")),
-            false => Cow::Borrowed(&self.name),
-        }
+        if self.name.is_empty() { Cow::Owned(format!("f{n}")) } else { Cow::Borrowed(&self.name) }
     }
 
     fn read(value: &TreeNode, old: bool, depth: usize) -> Result<Self> {

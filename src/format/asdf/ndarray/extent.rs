@@ -31,7 +31,8 @@ impl Ndarray {
     ///
     /// `None` if they are not known: the array is not in a block, or its datatype was too large to be read.
     pub fn extent(&self, size: u64) -> Option<Result<ElementExtent, TooLarge>> {
-        let (shape, datatype) = (self.shape.as_ref()?, self.datatype.as_ref()?);
+        let shape = self.shape.as_ref()?;
+        let datatype = self.datatype.as_ref()?;
         let item = match datatype.size() {
             Some(item) => item,
             None if *datatype == super::Datatype::Unknown => return None,
@@ -47,9 +48,12 @@ impl Ndarray {
         });
         let counted = counted.ok_or(TooLarge::Uncountable)?;
         let offset = i128::from(self.offset);
-        let (mut first, mut last) = (offset, offset);
+        let mut first = offset;
+        let mut last = offset;
         let empty = dimensions.contains(&0);
-        if let (Some(strides), false) = (&self.strides, empty) {
+        if let Some(strides) = &self.strides
+            && !empty
+        {
             for (stride, len) in strides.iter().zip(&dimensions) {
                 let way = i128::from(*stride).checked_mul(i128::from(*len) - 1);
                 let way = way.ok_or(TooLarge::Uncountable)?;
@@ -65,10 +69,7 @@ impl Ndarray {
         }
         let start = u64::try_from(first).map_err(|_| TooLarge::Uncountable)?;
         let end = u64::try_from(last).map_err(|_| TooLarge::Uncountable)?;
-        match end <= size {
-            true => Ok(ElementExtent { start, end, dimensions }),
-            false => Err(TooLarge::Needs(end)),
-        }
+        if end <= size { Ok(ElementExtent { start, end, dimensions }) } else { Err(TooLarge::Needs(end)) }
     }
 
     /// Returns the dimensions with `*` resolved to as many rows as the block has data for. The array's offset

@@ -48,9 +48,10 @@ fn value_fits(datatype: Option<&Datatype>, mask: &TreeNode) -> Result<()> {
                 mask.integer().is_some_and(|value| !(least..=greatest).contains(&value))
             };
             let complex = mask.target().tag.as_deref().is_some_and(|tag| tag.contains("/core/complex-"));
-            match range.is_some_and(beyond) || (range.is_some() && complex) {
-                true => trouble(mask, "the \"mask\" of an ndarray is not a value of its datatype"),
-                false => Ok(()),
+            if range.is_some_and(beyond) || (range.is_some() && complex) {
+                trouble(mask, "the \"mask\" of an ndarray is not a value of its datatype")
+            } else {
+                Ok(())
             }
         }
         _ => Ok(()),

@@ -24,11 +24,9 @@ impl Scale {
             let place = (rank * last as f64).round() as usize;
             *finite.select_nth_unstable_by(place.min(last), f64::total_cmp).1
         };
-        let (low, high) = (ranked(OUTSIDE), ranked(1.0 - OUTSIDE));
-        match low < high {
-            true => Self { low, high },
-            false => Self { low: ranked(0.0), high: ranked(1.0) },
-        }
+        let low = ranked(OUTSIDE);
+        let high = ranked(1.0 - OUTSIDE);
+        if low < high { Self { low, high } } else { Self { low: ranked(0.0), high: ranked(1.0) } }
     }
 
     /// Returns the grey level and the alpha of a number. NaN is transparent.
@@ -38,15 +36,16 @@ impl Scale {
         }
         // Half of the range, because the range itself may overflow.
         let range = self.high / 2.0 - self.low / 2.0;
-        let level = match range > 0.0 {
-            true => {
-                let part = ((number / 2.0 - self.low / 2.0) / range).clamp(0.0, 1.0);
-                (asinh(part / BEND) / asinh(1.0 / BEND) * 255.0).round() as u8
-            }
+        let level = if range > 0.0 {
+            let part = ((number / 2.0 - self.low / 2.0) / range).clamp(0.0, 1.0);
+            (asinh(part / BEND) / asinh(1.0 / BEND) * 255.0).round() as u8
+        } else if number > self.high {
             // If the range is 0, an infinite number is still greater or less than the others.
-            false if number > self.high => 255,
-            false if number < self.low => 0,
-            false => MIDDLE,
+            255
+        } else if number < self.low {
+            0
+        } else {
+            MIDDLE
         };
         [level, 255]
     }

@@ -26,7 +26,8 @@ impl Picture {
     /// Returns the picture of the first plane. `turned` says that rows and columns of the elements are
     /// exchanged.
     pub(super) fn new(elements: &Elements, turned: bool, cache: &Arc<Cache>) -> Result<Self> {
-        let (plane, id) = (Plane::first(elements, turned)?, cache.id());
+        let plane = Plane::first(elements, turned)?;
+        let id = cache.id();
         Ok(Self { plane, cache: cache.clone(), id, making: Mutex::default(), made: OnceLock::new() })
     }
 
@@ -100,10 +101,8 @@ impl Content for Picture {
 
     fn share(&self, offset: u64, len: usize, at_any_cost: bool) -> Option<SharedBytes> {
         let range = self.range(offset, len);
-        let bytes = match at_any_cost {
-            true if !range.is_empty() => self.bytes().ok()?,
-            _ => self.cache.get(self.id, 0)?,
-        };
+        let bytes =
+            if at_any_cost && !range.is_empty() { self.bytes().ok()? } else { self.cache.get(self.id, 0)? };
         Some(SharedBytes::new(bytes, range, self.cache.clone()))
     }
 

@@ -41,7 +41,8 @@ impl Plane {
         let to_number = to_number(scalar, of.byteorder).ok_or_else(none)?;
         let item = scalar.size().filter(|size| *size > 0).ok_or_else(none)?;
         let [planes @ .., height, width] = &of.dimensions[..] else { return Err(none()) };
-        let (height, width) = (*height, *width);
+        let height = *height;
+        let width = *width;
         if of.dimensions.contains(&0) {
             return Err(Error::unsupported("the array has no elements to show"));
         }
@@ -54,7 +55,8 @@ impl Plane {
                     i64::try_from(before).ok()
                 };
                 let too_large = || Error::damaged("the array is too large");
-                let (next, line) = (apart(1).ok_or_else(too_large)?, apart(height).ok_or_else(too_large)?);
+                let next = apart(1).ok_or_else(too_large)?;
+                let line = apart(height).ok_or_else(too_large)?;
                 let dimensions = vec![(width, line), (height, next)];
                 Arc::new(Gather::new(of.content.clone(), 0, item, dimensions)?) as Arc<dyn Content>
             }
@@ -91,9 +93,10 @@ impl Plane {
         let (across, along) = self.averaged();
         let of_line = (MAX_READ / along as u64).max(1);
         // Elements of a line that are read for each pixel: all of them, or an equal number for every pixel.
-        let run = match self.elements <= of_line {
-            true => self.block,
-            false => (of_line / across as u64).clamp(1, self.block),
+        let run = if self.elements <= of_line {
+            self.block
+        } else {
+            (of_line / across as u64).clamp(1, self.block)
         };
         let of_line_taken = self.elements.min(run.saturating_mul(across as u64));
         let lines = (of_line / of_line_taken).clamp(1, self.block);
@@ -104,13 +107,14 @@ impl Plane {
             let first = number * self.block;
             let there = self.block.min(self.lines - first);
             let taken = lines.min(there);
-            match run == self.block && taken == there {
-                true => self.add_lines(first, there, &mut sums, &mut buffer)?,
+            if run == self.block && taken == there {
+                self.add_lines(first, there, &mut sums, &mut buffer)?;
+            } else {
                 // The lines that are read are equally spaced.
-                false => (0..taken).try_for_each(|n| {
+                for n in 0..taken {
                     let line = first + (u128::from(n) * u128::from(there) / u128::from(taken)) as u64;
-                    self.add_line(line, run, &mut sums, &mut buffer)
-                })?,
+                    self.add_line(line, run, &mut sums, &mut buffer)?;
+                }
             }
             means.extend(sums.iter_mut().map(|sum| std::mem::take(sum).mean()));
         }
@@ -132,7 +136,9 @@ impl Plane {
 
     /// Adds the elements of `count` whole lines, from `line` on, to the sums of the pixels.
     fn add_lines(&self, line: u64, count: u64, sums: &mut [Sum], buffer: &mut [u8]) -> Result<()> {
-        let (mut number, mut of_block, mut of_line) = (0, 0, 0);
+        let mut number = 0;
+        let mut of_block = 0;
+        let mut of_line = 0;
         self.each(line * self.elements, count * self.elements, buffer, |value| {
             if let Some(sum) = sums.get_mut(number) {
                 sum.add(value);
@@ -154,7 +160,9 @@ impl Plane {
             let now = (count - done).min(at_once);
             let bytes = &mut buffer[..(now * self.item) as usize];
             read_exact_at(&*self.content, (from + done) * self.item, bytes)?;
-            bytes.chunks_exact(self.item as usize).for_each(|element| take((self.to_number)(element)));
+            for element in bytes.chunks_exact(self.item as usize) {
+                take((self.to_number)(element));
+            }
             done += now;
         }
         Ok(())

@@ -62,8 +62,10 @@ impl Collector for Finder {
     }
 
     fn end(self: Box<Self>, surveyed: Option<&Surveyed<'_>>, computed: &Computed) {
-        let (mut items, mut taken) = (Vec::new(), HashSet::new());
-        let (mut paths, mut dirs) = (NodePaths::of_arrays(), Dirs::new(ENDING));
+        let mut items = Vec::new();
+        let mut taken = HashSet::new();
+        let mut paths = NodePaths::of_arrays();
+        let mut dirs = Dirs::new(ENDING);
         for (path, columns) in self.0 {
             let place = surveyed.and_then(|surveyed| paths.of(&surveyed.survey.paths, path));
             // A tree may have the same key twice.

@@ -77,7 +77,8 @@ impl Gather {
         let checkpoint = self.chunks.checkpoint(from, self.spacing);
         let (mut at, slot) = if (checkpoint.0..=from).contains(&last.0) { last } else { checkpoint };
         let index = self.file.index();
-        let (order, used) = (index.order()?, index.used()?);
+        let order = index.order()?;
+        let used = index.used()?;
         let mut found: Vec<IndexEntry> = Vec::with_capacity(count.min(BATCH) as usize);
         // The last written entry of the current frame.
         let mut newest: Option<IndexEntry> = None;
@@ -106,14 +107,18 @@ impl Gather {
             }
             Ok(true)
         })?;
-        if let Some(done) = newest.filter(|_| (found.len() as u64) < count && at >= from) {
+        if (found.len() as u64) < count
+            && at >= from
+            && let Some(done) = newest
+        {
             found.push(done);
             at += 1;
         }
         *locked(&self.last) = (at, end);
-        match found.iter().all(|entry| self.chunks.fits(entry)) {
-            true if found.len() as u64 == count => Ok(found),
-            _ => Err(Error::new(Kind::Changed, "the index of the file has changed: open the file again")),
+        if found.iter().all(|entry| self.chunks.fits(entry)) && found.len() as u64 == count {
+            Ok(found)
+        } else {
+            Err(Error::new(Kind::Changed, "the index of the file has changed: open the file again"))
         }
     }
 
@@ -132,7 +137,9 @@ impl Gather {
     fn read_data(&self, offset: u64, buf: &mut [u8], unit: u64) -> Result<usize> {
         let mut within = offset % unit;
         let wanted = (within.saturating_add(buf.len() as u64)).div_ceil(unit);
-        let (mut parts, mut len, mut wrong) = (Vec::new(), 0, None);
+        let mut parts = Vec::new();
+        let mut len = 0;
+        let mut wrong = None;
         for entry in self.entries(offset / unit, wanted.min(BATCH))? {
             let rest = buf.len() as u64 - len;
             match self.part(&entry, within, rest) {
@@ -162,7 +169,8 @@ impl Gather {
 
 /// Reads the parts one after the other into `buf`; returns the number of bytes read.
 pub(super) fn copy(source: &dyn Source, parts: &[DataRange], buf: &mut [u8]) -> Result<usize> {
-    let (mut done, mut rest) = (0, parts);
+    let mut done = 0;
+    let mut rest = parts;
     let mut span = Vec::new();
     while let Some((first, _)) = rest.first() {
         let count = near(rest);
@@ -178,7 +186,8 @@ pub(super) fn copy(source: &dyn Source, parts: &[DataRange], buf: &mut [u8]) -> 
                 let is_whole = read_up_to(source, *first, &mut span)? == span.len();
                 let mut to = done;
                 for (offset, len) in run {
-                    let (at, len) = ((offset - first) as usize, *len as usize);
+                    let at = (offset - first) as usize;
+                    let len = *len as usize;
                     buf[to..to + len].copy_from_slice(&span[at..at + len]);
                     to += len;
                 }

@@ -55,7 +55,9 @@ pub(super) fn convert(bytes: &[u8], from: u8, to: u8, out: &mut Vec<u8>) -> Resu
 
 fn read(element: &[u8], kind: u8) -> Number {
     let mut bytes = [0; 8];
-    bytes.iter_mut().zip(element).for_each(|(byte, from)| *byte = *from);
+    for (byte, from) in bytes.iter_mut().zip(element) {
+        *byte = *from;
+    }
     match kind {
         kind::FLOAT32 => Number::Float(f32::from_bits(u64::from_le_bytes(bytes) as u32).into()),
         kind::FLOAT64 => Number::Float(f64::from_le_bytes(bytes)),

@@ -117,10 +117,7 @@ impl NameRows {
         if first.is_text() || entry.is_text() {
             return (first.is_text(), first.m) == (entry.is_text(), entry.m);
         }
-        match first.is_number() {
-            true => entry.m == 1 && entry.n > 0,
-            false => (first.n, first.m) == (entry.n, entry.m),
-        }
+        if first.is_number() { entry.m == 1 && entry.n > 0 } else { (first.n, first.m) == (entry.n, entry.m) }
     }
 }
 
@@ -188,7 +185,8 @@ impl Pass {
 
     /// Continues to the end of the finished frames.
     pub(crate) fn run(&mut self, file: &GsdFile) -> Result<()> {
-        let (index, frames) = (file.index(), file.frames()?);
+        let index = file.index();
+        let frames = file.frames()?;
         let order = index.order()?;
         let mut next = index.used()?.max(self.next);
         let from = self.next;

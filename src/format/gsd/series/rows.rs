@@ -65,10 +65,7 @@ impl LoggedQuantity {
     /// Creates the rows from the chunks of a name; `None` if a chunk can't be a row.
     pub(super) fn new(id: u16, rows: &NameRows, is_step: bool, frames: u64) -> Option<Self> {
         let first = rows.first;
-        let form = match first.is_text() {
-            true => Form::Text(rows.longest.max(1)),
-            false => Form::Numbers(first),
-        };
+        let form = if first.is_text() { Form::Text(rows.longest.max(1)) } else { Form::Numbers(first) };
         let fits = match form {
             Form::Text(longest) => first.m == 1 && longest <= MAX_TEXT && !is_step,
             Form::Numbers(_) => true,
@@ -175,9 +172,10 @@ impl RowsContent {
                 }
             })?;
         }
-        match found.iter().flatten().all(|entry| self.takes(entry)) {
-            true => Ok(found),
-            false => Err(Error::new(Kind::Changed, "the index of the file has changed: open the file again")),
+        if found.iter().flatten().all(|entry| self.takes(entry)) {
+            Ok(found)
+        } else {
+            Err(Error::new(Kind::Changed, "the index of the file has changed: open the file again"))
         }
     }
 
@@ -242,9 +240,10 @@ impl RowsContent {
     }
 
     fn read(&self, offset: u64, buf: &mut [u8]) -> Result<()> {
-        match read_up_to(&**self.file.source(), offset, buf)? == buf.len() {
-            true => Ok(()),
-            false => Err(Error::damaged("the file was truncated while it was read").at(offset)),
+        if read_up_to(&**self.file.source(), offset, buf)? == buf.len() {
+            Ok(())
+        } else {
+            Err(Error::damaged("the file was truncated while it was read").at(offset))
         }
     }
 
@@ -269,7 +268,8 @@ impl RowsContent {
 
     /// Reads the rows of up to [`BATCH`] frames.
     fn read_rows(&self, offset: u64, buf: &mut [u8]) -> Result<usize> {
-        let (frame, mut within) = (offset / self.unit, offset % self.unit);
+        let frame = offset / self.unit;
+        let mut within = offset % self.unit;
         let wanted = within.saturating_add(buf.len() as u64).div_ceil(self.unit).min(BATCH);
         let own = self.own(frame..frame.saturating_add(wanted).min(self.quantity.frames))?;
         fill(buf, |done, room| {
@@ -295,7 +295,8 @@ impl RowsContent {
 
     /// Returns the locations of the leading rows that need no conversion, up to `room` bytes.
     fn parts(&self, rows: &[Option<IndexEntry>], mut within: u64, room: u64) -> Vec<DataRange> {
-        let (mut parts, mut len) = (Vec::new(), 0);
+        let mut parts = Vec::new();
+        let mut len = 0;
         for entry in rows {
             let plain = entry.filter(|entry| len < room && self.is_plain(entry));
             let part = plain.map(|entry| self.part(&entry, within, room - len));

@@ -76,6 +76,6 @@ impl Surveyor<'_, '_> {
             return;
         }
         let what = "a key is a sequence or a mapping, which Python can't hash".to_owned();
-        self.find(Wrong::UnhashableKey, place, "", what)
+        self.find(Wrong::UnhashableKey, place, "", what);
     }
 }
