@@ -1,0 +1,21 @@
+"""Mount ASDF, GSD and Bloscpack files, local or on servers, and read them without a mount.
+
+>>> with asdf_mount.mount("galaxy.asdf") as path:
+...     text = (path / "tree.yaml").read_text()
+>>> asdf_mount.open("galaxy.asdf").arrays["image"].max()
+3208
+>>> xarray.open_dataset("galaxy.asdf", engine="asdf-mount", chunks={})
+"""
+
+from importlib.metadata import PackageNotFoundError, version
+
+from ._file import Arrays, File, catalog, open
+from ._mount import mount
+from ._program import AsdfMountError, Options, find_program
+
+try:
+    __version__ = version("asdf-mount")
+except PackageNotFoundError:  # run from the sources
+    __version__ = "0"
+
+__all__ = ["Arrays", "AsdfMountError", "File", "Options", "catalog", "find_program", "mount", "open"]

@@ -1,0 +1,60 @@
+"""A parser for VirtualiZarr."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Iterable
+from typing import Any, Optional
+
+from virtualizarr.manifests import ManifestStore
+from virtualizarr.parsers.kerchunk.translator import manifestgroup_from_kerchunk_refs
+
+from ._file import references
+from ._program import Options, source_text
+
+
+class AsdfParser:
+    """Make virtual Zarr stores of ASDF, GSD and Bloscpack files.
+
+    Parameters
+    ----------
+    group
+        The path of a mapping in the tree, such as ``roman``. By default the root.
+    skip_variables
+        Names of arrays to leave out.
+    options
+        Options of ``asdf-mount -o``, such as ``{"anonymous": True}``.
+    """
+
+    def __init__(
+        self, group: Optional[str] = None, skip_variables: Optional[Iterable[str]] = None, options: Options = None
+    ) -> None:
+        self.group = group
+        self.skip_variables = skip_variables
+        self.options = options
+
+    def __call__(self, url: str, registry: Any) -> ManifestStore:
+        """Return the store of the arrays in the file at `url`; `registry` resolves the addresses of the chunks."""
+        refs = {}
+        unsuitable = set(self.skip_variables or ())
+        prefix = f"{self.group.strip('/')}/" if self.group and self.group.strip("/") else ""
+        for key, value in references(source_text(url), self.options).items():
+            name, _, part = key.removeprefix(prefix).partition("/")
+            if not key.startswith(prefix) or ".zmetadata" in (name, part):
+                continue
+            if part == ".zarray":
+                # VirtualiZarr looks for codecs among the filters.
+                described = json.loads(value)
+                filters = [*(described["filters"] or []), described["compressor"]]
+                described |= {"compressor": None, "filters": [codec for codec in filters if codec]}
+                value = json.dumps(described)
+            elif part and not part.startswith(".") and "/" not in part and isinstance(value, str):
+                if name not in unsuitable:
+                    warnings.warn(f"{name} is left out: VirtualiZarr reads no data in references", stacklevel=2)
+                unsuitable.add(name)
+            refs[key.removeprefix(prefix)] = value
+        if prefix and not refs:
+            raise KeyError(f"{url} has no group {self.group}")
+        group = manifestgroup_from_kerchunk_refs({"version": 1, "refs": refs}, skip_variables=unsuitable)
+        return ManifestStore(group=group, registry=registry)

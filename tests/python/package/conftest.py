@@ -1,0 +1,90 @@
+"""Makes asdf_mount importable from the sources, with its entry points, unless it is installed.
+
+The program is then the one of the debug build, or the one that ASDF_MOUNT names.
+"""
+
+import functools
+import http.server
+import importlib.util
+import os
+import re
+import sys
+import threading
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+SOURCES = None
+
+if importlib.util.find_spec("asdf_mount") is None:
+    import tempfile
+
+    program = os.environ.get("ASDF_MOUNT") or os.path.join(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"), "debug/asdf-mount")
+    SOURCES = tempfile.TemporaryDirectory(prefix="asdf-mount-package-")
+    place = Path(SOURCES.name)
+    (place / "asdf_mount").symlink_to(ROOT / "python/asdf_mount")
+    (place / "bin").mkdir()
+    (place / "bin/asdf-mount").symlink_to(Path(program).resolve())
+    information = place / "asdf_mount-0.dist-info"
+    information.mkdir()
+    (information / "METADATA").write_text("Metadata-Version: 2.1\nName: asdf-mount\nVersion: 0\n")
+    groups = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["entry-points"]
+    lines = [f"[{group}]\n" + "".join(f"{name} = {value}\n" for name, value in given.items()) for group, given in groups.items()]
+    (information / "entry_points.txt").write_text("\n".join(lines))
+    sys.path.insert(0, str(place))
+    # For the processes of a Dask cluster.
+    os.environ["PYTHONPATH"] = os.pathsep.join([str(place), *filter(None, [os.environ.get("PYTHONPATH")])])
+    os.environ["PATH"] = os.pathsep.join([str(place / "bin"), os.environ["PATH"]])
+
+
+@pytest.fixture(scope="session")
+def files(tmp_path_factory):
+    """A directory with files of each codec; the arrays are in `ARRAYS`."""
+    from write import write_files
+
+    folder = tmp_path_factory.mktemp("files")
+    write_files(folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def server(files):
+    """A web server with ranges; its address."""
+
+    class Ranges(http.server.SimpleHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_GET(self, with_body=True):
+            try:
+                data = Path(self.translate_path(self.path)).read_bytes()
+            except OSError:
+                return self.send_error(404)
+            asked = re.fullmatch(r"bytes=(\d*)-(\d*)", self.headers.get("Range", ""))
+            start, end = 0, len(data)
+            if asked and asked[1]:
+                start, end = int(asked[1]), min(end, int(asked[2] or end) + 1)
+            elif asked:
+                start = max(0, len(data) - int(asked[2]))
+            self.send_response(206 if asked else 200)
+            self.send_header("Accept-Ranges", "bytes")
+            self.send_header("ETag", f'"{len(data)}"')
+            if asked:
+                self.send_header("Content-Range", f"bytes {start}-{end - 1}/{len(data)}")
+            self.send_header("Content-Length", str(end - start))
+            self.end_headers()
+            if with_body:
+                self.wfile.write(data[start:end])
+
+        def do_HEAD(self):
+            self.do_GET(with_body=False)
+
+        def log_message(self, *_):
+            pass
+
+    handler = functools.partial(Ranges, directory=files)
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as served:
+        threading.Thread(target=served.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{served.server_port}"
+        served.shutdown()

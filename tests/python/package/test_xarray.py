@@ -1,0 +1,118 @@
+"""The xarray engine, the codecs, the parser for VirtualiZarr."""
+
+import numcodecs
+import numpy
+import pytest
+import xarray
+from dask.distributed import Client, LocalCluster
+from write import ARRAYS, CODECS, IMAGE
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster, Client(cluster) as client:
+        yield client
+
+
+def check(dataset):
+    for name, expected in ARRAYS.items():
+        # xarray may change the order of the bytes to that of the machine.
+        assert dataset[name].dtype.newbyteorder("=") == expected.dtype.newbyteorder("=")
+        numpy.testing.assert_array_equal(dataset[name].values, expected)
+    numpy.testing.assert_array_equal(dataset["turned"].values, IMAGE.T)
+    numpy.testing.assert_array_equal(dataset["stepped"][::-2, 3].values, IMAGE[::7, ::5][::-2, 3])
+    assert dataset["masked.mask"].values.tolist() == [0, 1, 0, 1, 0, 0]
+    assert dataset["stars"].values["id"].tolist() == [1, 3]
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_a_group_is_a_dataset(files, codec):
+    dataset = xarray.open_dataset(files / f"{codec}.asdf", engine="asdf-mount", group="roman")
+    check(dataset)
+    assert dataset["dq"].dims == dataset["data"].dims == ("dim2_511", "dim1_1022")
+    assert dataset.attrs == {"filename": "r0000101.asdf", "telescope": "ROMAN"}
+    assert [*xarray.open_dataset(files / f"{codec}.asdf", drop_variables="nope")] == ["top"]
+
+
+@pytest.mark.parametrize("codec", ["raw", "lz4"])
+def test_two_processes_read_a_file_on_a_server(server, cluster, codec):
+    dataset = xarray.open_dataset(f"{server}/{codec}.asdf", engine="asdf-mount", group="roman", chunks={})
+    assert dataset["data"].chunks is not None
+    check(dataset)
+    total = dataset["data"].astype("f8").sum()
+    assert numpy.isclose(float(total.compute()), IMAGE.sum(dtype="f8"))
+
+
+def test_a_night_is_one_dataset(files, cluster):
+    night = sorted(files.glob("night*.asdf"))
+    dataset = xarray.open_mfdataset(night, engine="asdf-mount", group="roman", combine="nested", concat_dim="file")
+    assert dataset["data"].shape == (3, *IMAGE.shape)
+    numpy.testing.assert_array_equal(dataset["data"].isel(file=2).values, IMAGE + numpy.float32(2))
+
+
+def test_without_zarr_the_program_reads_all(files, monkeypatch):
+    import asdf_mount.xarray
+
+    monkeypatch.setattr(asdf_mount.xarray, "find_spec", lambda name: None)
+    monkeypatch.setattr(asdf_mount.xarray, "ROWS_BYTES", 100_000)
+    dataset = xarray.open_dataset(files / "lz4.asdf", engine="asdf-mount", group="roman", chunks={})
+    assert dataset["data"].chunks[0][0] == 100_000 // (1022 * 4)
+    check(dataset)
+    cube = dataset["cube"]
+    for key in [numpy.s_[2], numpy.s_[::-1], numpy.s_[1:5:3, 2], numpy.s_[4:1:-2, ::-1], numpy.s_[3:3], numpy.s_[[4, 1]]]:
+        numpy.testing.assert_array_equal(cube[key].values, ARRAYS["cube"][key])
+
+
+def test_groups_units_and_columns(tmp_path):
+    import asdf
+    from astropy import units
+    from astropy.table import QTable
+
+    table = QTable({"flux": [1.0, 2.0] * units.Jy, "id": [7, 8]})
+    tree = {"a": {"speed": numpy.arange(40.0).reshape(5, 8) * units.m / units.s, "table": table}, "deep": {"er": {"x": numpy.arange(9)}}}
+    asdf.AsdfFile(tree).write_to(tmp_path / "units.asdf", all_array_storage="internal")
+    dataset = xarray.open_dataset(tmp_path / "units.asdf", group="a")
+    assert dataset["speed"].attrs["units"] == "m.s**-1" and dataset["speed"].shape == (5, 8)
+    columns = xarray.open_dataset(tmp_path / "units.asdf", group="a/table")
+    assert columns["flux"].attrs["units"] == "Jy" and columns["id"].values.tolist() == [7, 8]
+    groups = xarray.open_datatree(tmp_path / "units.asdf", engine="asdf-mount")
+    assert groups["/deep/er"]["x"].values.tolist() == list(range(9))
+    with pytest.raises(OSError, match="no arrays in nope; groups with arrays: a, a/table, deep/er"):
+        xarray.open_dataset(tmp_path / "units.asdf", group="nope")
+
+
+def test_the_codecs_are_found_by_numcodecs(files):
+    import asdf_mount
+
+    for codec, block_type in [("asdf-lz4", "lz4"), ("asdf-blsc", "blsc")]:
+        decoder = numcodecs.get_codec({"id": codec})
+        block = asdf_mount.open(files / f"{block_type}.asdf").info()["blocks"][0]
+        start = block["offset"] + 6 + block["header_size"] if "header_size" in block else 0
+        stored = (files / f"{block_type}.asdf").read_bytes()[start : start + block["used_size"]]
+        decoded = bytes(decoder.decode(stored))
+        assert len(decoded) == block["data_size"]
+        assert bytes(decoder.decode(decoder.encode(decoded))) == decoded
+        out = numpy.empty(len(decoded), "u1")
+        decoder.decode(stored, out)
+        assert out.tobytes() == decoded
+        for damaged in [stored[:-1], stored[:2]]:
+            with pytest.raises((ValueError, RuntimeError)):
+                decoder.decode(damaged)
+    # The framing of abacusutils.
+    parts = [numcodecs.Blosc().encode(bytes([n]) * 1000) for n in range(3)]
+    framed = b"".join(len(part).to_bytes(4, "big") + part for part in parts)
+    assert numcodecs.get_codec({"id": "asdf-blsc"}).decode(framed) == b"".join(bytes([n]) * 1000 for n in range(3))
+
+
+def test_whole_blocks_are_chunks_of_zarr(files):
+    import zarr
+
+    import asdf_mount
+
+    for version in [2, 3]:
+        codecs = {2: numcodecs.get_codec({"id": "asdf-lz4"}), 3: {"name": "numcodecs.asdf-lz4", "configuration": {}}}
+        options = {"compressors": [codecs[version]]}
+        array = zarr.create_array({}, shape=(50, 60), chunks=(50, 60), dtype="i4", zarr_format=version, **options)
+        array[...] = numpy.arange(3000).reshape(50, 60)
+        assert (array[...] == numpy.arange(3000).reshape(50, 60)).all()
+    assert asdf_mount.__version__
