@@ -22,7 +22,11 @@ const RUN_HERE: [&str; 7] = [
 /// Examples that are not run here: the document, a part of the example, and the reason.
 const ELSEWHERE: &[(&str, &str, &str)] = &[
     ("README.md", "scripts/test ", "tests/scripts.sh runs scripts/demo, and CI runs scripts/test"),
-    ("README.md", "scripts/install", "scripts/test-package runs it in clean installations of Debian"),
+    (
+        "README.md",
+        "uvx",
+        "scripts/test-wheel and scripts/test-package run them in clean installations of Debian",
+    ),
     ("CONTRIBUTING.md", "scripts/test ", "these commands run the tests"),
     ("CONTRIBUTING.md", "cargo test", "these commands run the tests"),
     ("docs/install.md", "sudo apt install", "scripts/test-package runs it in clean installations of Debian"),
@@ -36,6 +40,10 @@ const ELSEWHERE: &[(&str, &str, &str)] = &[
         "--refs s3://",
         "names no bucket of its own: tests/interop reads such references from a server",
     ),
+    ("docs/python.md", "pip install", "scripts/test-wheel runs it in clean installations of Debian"),
+    ("docs/python.md", "import asdf_mount\n", "tests/python/package runs it"),
+    ("docs/python.md", "import xarray\n\n", "tests/python/package runs it"),
+    ("docs/python.md", "import icechunk\n", "tests/python/package runs it"),
     ("docs/scale.md", "pyspark", "scripts/test-spark runs it: Java and Spark take minutes to install"),
     ("docs/adding-a-format.md", "impl Format for Note", "src/format.rs compiles and tests it"),
     ("docs/adding-a-format.md", "const FORMATS", "a line to add, not a program"),
