@@ -24,6 +24,7 @@ ALLOWED = {
     "fuse": "content error local overlay source sync vfs workers",
     "options": "error format mounted remote view",
     "check": "cache content error files format library log named progress remote source",
+    "internals": "cache cli codec content format fuse mounted named remote source vfs view yaml",
     "library": "cache content error format history local named options progress source yaml",
     "vfs": "content decode error format history local mounted named overlay source sync time user_dirs view workers",
     "overlay": "content error format local mounted source sync time user_dirs view",

@@ -47,7 +47,7 @@ def main():
     crate, name = Crate(), "::".join
     defined = definitions(crate)
     bare = [(user, owner, word) for user, owner, word in imported(crate)
-            if len(defined.get(word, ())) > 2 and owner in defined[word] and user[:1] != owner[:1]]
+            if len(defined.get(word, ())) > 2 and owner in defined[word] and user[:1] not in (owner[:1], ("internals",))]
     if "--list" in sys.argv:
         for word, modules in sorted(defined.items(), key=lambda entry: -len(entry[1])):
             if len(modules) > 2:

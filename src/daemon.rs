@@ -68,7 +68,6 @@ pub use self::idle::Idle;
 pub use self::list::{ListedMount, list};
 pub use self::remount::remount;
 pub use self::unmount::unmount;
-pub use crate::options::PID_ATTRIBUTE;
 
 /// Returns the mounts with the type of this program's mounts: mountpoints and sources. Any user can choose these
 /// texts.

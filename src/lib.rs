@@ -86,39 +86,41 @@
 //! The directory `examples` of the source has programs that read an array, change a key, and catalogue a
 //! directory.
 
-pub mod cache;
-pub mod catalog;
-pub mod check;
-pub mod cli;
-pub mod codec;
-pub mod content;
-pub mod daemon;
-pub mod decode;
-pub mod error;
-pub mod exit;
+mod cache;
+mod catalog;
+mod check;
+mod cli;
+mod codec;
+mod content;
+mod daemon;
+mod decode;
+mod error;
+mod exit;
 mod files;
-pub mod format;
-pub mod fuse;
-pub mod history;
+mod format;
+mod fuse;
+mod history;
+#[doc(hidden)]
+pub mod internals;
 mod library;
-pub mod local;
-pub mod log;
-pub mod look;
-pub mod mounted;
-pub mod named;
-pub mod options;
-pub mod overlay;
+mod local;
+mod log;
+mod look;
+mod mounted;
+mod named;
+mod options;
+mod overlay;
 mod progress;
-pub mod remote;
-pub mod source;
+mod remote;
+mod source;
 mod sync;
 mod text_diff;
-pub mod time;
-pub mod user_dirs;
-pub mod vfs;
-pub mod view;
+mod time;
+mod user_dirs;
+mod vfs;
+mod view;
 mod workers;
-pub mod yaml;
+mod yaml;
 
 // Unit tests include tests/common/place.rs, which imports from `asdf_mount`, as integration tests do.
 #[cfg(test)]

@@ -33,7 +33,7 @@ use crate::format::{self, ArrayFacts, Container, Context, Defect, Listener};
 use crate::local::location::Location;
 use crate::named::{self, Named};
 use crate::progress::Progress;
-use crate::source::Source;
+use crate::source::{MemorySource, Source};
 use crate::yaml::event::Event;
 use pinned::{PinnedSource, StaleOnWrite};
 
@@ -134,6 +134,14 @@ impl File {
             Ok(Self { container, opened: Some(opened) })
         };
         open().map_err(|error: Error| error.of(label))
+    }
+
+    /// Opens a file that is in memory, such as one that was received.
+    ///
+    /// # Errors
+    /// [`Kind::Unrecognised`] if the format is unknown, other kinds if the head is damaged.
+    pub fn from_bytes(bytes: impl Into<Vec<u8>>) -> Result<Self> {
+        Self::of_source(Arc::new(MemorySource(bytes.into())), &OpenOptions::shared()?.context)
     }
 
     /// Opens a source that does not change meanwhile.
@@ -275,7 +283,8 @@ impl File {
     /// [`Kind::Busy`] if another program (such as a mount) has the file locked, [`Kind::ReadOnly`] or
     /// [`Kind::System`] if it can't be written, [`Kind::Unsupported`] if files of the format can't be changed.
     pub fn set_tree(&mut self, text: &str) -> Result<SaveReport> {
-        let opened = self.opened.as_ref().ok_or_else(|| Error::new(Kind::ReadOnly, "has no path"))?;
+        let opened =
+            self.opened.as_ref().ok_or_else(|| Error::new(Kind::ReadOnly, "is in memory").of(self.path()))?;
         let Named::Local(path) = &opened.named else {
             let message = "is on a server, where files are read-only; download it and change the copy";
             return Err(Error::new(Kind::ReadOnly, message).of(self.path()));

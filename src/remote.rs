@@ -73,7 +73,6 @@ use proof::Proof;
 use shared::RemoteState;
 use version::ObjectVersion;
 
-pub use address::Class;
 pub use client::Trust;
 pub use listing::{ListedEntry, Listing};
 pub use options::RemoteOptions;

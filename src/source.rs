@@ -22,7 +22,7 @@ use std::sync::Arc;
 use crate::error::Result;
 
 pub use buffered::BufferedSource;
-pub use file::{AnyGuard, FileSource, Lent};
+pub use file::{FileSource, Lent};
 pub use memory::MemorySource;
 pub use place::{ListedStat, Place, PlaceEntry, PlaceKind, PlaceStat, SCHEMES};
 pub use readers::{Moved, NoReaders, Readers};

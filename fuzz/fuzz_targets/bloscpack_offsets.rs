@@ -4,9 +4,9 @@
 
 use std::sync::Arc;
 
-use asdf_mount::format::bloscpack::header::Header;
-use asdf_mount::format::bloscpack::map::ChunkMap;
-use asdf_mount::source::{MemorySource, Source};
+use asdf_mount::internals::format::bloscpack::header::Header;
+use asdf_mount::internals::format::bloscpack::map::ChunkMap;
+use asdf_mount::internals::source::{MemorySource, Source};
 
 /// Number of chunks read.
 const CHUNKS: u64 = 64;

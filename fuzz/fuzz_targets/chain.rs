@@ -3,9 +3,9 @@
 
 use std::sync::Arc;
 
-use asdf_mount::cache::Cache;
-use asdf_mount::content::{Content, Text};
-use asdf_mount::format::asdf::chain;
+use asdf_mount::internals::cache::Cache;
+use asdf_mount::internals::content::{Content, Text};
+use asdf_mount::internals::format::asdf::chain;
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {
     let Some((size, data)) = data.split_first_chunk::<4>() else { return };

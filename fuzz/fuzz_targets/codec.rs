@@ -4,9 +4,9 @@
 
 use std::sync::Arc;
 
-use asdf_mount::cache::Cache;
-use asdf_mount::codec::{self, Codec};
-use asdf_mount::content::{Content, Text};
+use asdf_mount::internals::cache::Cache;
+use asdf_mount::internals::codec::{self, Codec};
+use asdf_mount::internals::content::{Content, Text};
 
 const CODECS: [Codec; 6] =
     [Codec::Zlib, Codec::Bzip2, Codec::Lz4, Codec::Lz4Frame, Codec::Zstd, Codec::Blosc];

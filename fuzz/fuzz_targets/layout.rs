@@ -1,39 +1,43 @@
 //! A complete file: opening and reading any bytes terminates without a panic.
 #![no_main]
 
-use std::sync::Arc;
+use asdf_mount::{Block, File};
 
-use asdf_mount::cache::Cache;
-use asdf_mount::content::Content;
-use asdf_mount::format::{self, Context};
-use asdf_mount::source::MemorySource;
-
-/// Number of blocks read per file, and bytes read of each, because headers may claim terabytes.
-const BLOCKS: usize = 16;
+/// Number of blocks and arrays read per file, and bytes read of each, because headers may claim terabytes.
+const COUNT: usize = 16;
 const BYTES: u64 = 1 << 20;
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {
-    let context = Context::new(Arc::new(Cache::new(1 << 20)));
-    let Ok(file) = format::open(Arc::new(MemorySource(data.to_vec())), &context) else { return };
-    read(&*file.tree());
+    let Ok(file) = File::from_bytes(data) else { return };
     // The text of an ASDF file's tree is part of the file; for other formats it is generated.
-    assert!(file.format() != "asdf" || file.tree().len() <= data.len() as u64);
-    let count = file.block_count().unwrap_or(0);
-    for n in 0..count.min(BLOCKS) {
-        let block = file.block(n).expect("a block that is counted is there");
-        if let Ok(content) = block.content {
-            read(&*content);
-        }
-        let _ = file.verify(n);
+    if let Ok(tree) = file.tree() {
+        assert!(file.format() != "asdf" || tree.len() <= data.len());
     }
-    let _ = file.defects();
+    let count = file.block_count().unwrap_or(0);
+    for n in 0..count.min(COUNT) {
+        let block = file.block(n).expect("a block that is counted is there");
+        read(block.len(), |at, buf| block.read_at(at, buf));
+        let _ = block.verify();
+    }
+    for listed in file.arrays().into_iter().flatten().take(COUNT) {
+        if let Ok(array) = file.array(&listed.path) {
+            read(array.len().saturating_mul(array.item_size()), |at, buf| array.read_at(at, buf));
+        }
+    }
+    if count < COUNT && file.blocks().is_ok_and(|mut blocks| blocks.all(is_small)) {
+        let _ = file.check();
+    }
 });
 
-fn read(content: &dyn Content) {
+fn is_small(block: asdf_mount::Result<Block>) -> bool {
+    block.is_ok_and(|block| block.len() <= BYTES)
+}
+
+fn read(len: u64, read_at: impl Fn(u64, &mut [u8]) -> asdf_mount::Result<usize>) {
     let mut buf = vec![0; 64 << 10];
     let mut at = 0;
-    while at < content.len().min(BYTES) {
-        match content.read_at(at, &mut buf) {
+    while at < len.min(BYTES) {
+        match read_at(at, &mut buf) {
             Ok(0) => panic!("no bytes before the end"),
             Ok(read) => at += read as u64,
             Err(_) => return,

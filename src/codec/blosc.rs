@@ -30,7 +30,7 @@ mod tests;
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-pub use buffer::{Buffer, MAX_BLOCK};
+pub use buffer::Buffer;
 pub use header::{HEADER_SIZE, Header, Inner, Shuffle};
 pub use payload::{Buffers, DecodedRun, Payload, RUN_BUFFERS, RUN_BYTES};
 pub use scratch::Scratch;

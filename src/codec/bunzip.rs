@@ -22,8 +22,7 @@
 //!
 //! A stream has no index of its blocks. [`Candidates`] finds every position where a magic could stand, at
 //! several GB/s. Candidates are decoded independently, on any thread. Only the [`BlockChain`] from the first
-//! byte shows if a candidate is a block, and where its output lies. [`StreamReader`] does all of this in
-//! order, on one thread.
+//! byte shows if a candidate is a block, and where its output lies.
 //!
 //! This decoder accepts exactly what libbz2 accepts, with two exceptions: randomised blocks, and code lengths
 //! that take absurdly many steps. Both give [`Fault::Unsupported`], so that the library can be asked.
@@ -45,8 +44,10 @@ mod tests;
 
 pub use block::{Block, Decoder};
 pub use fault::Fault;
-pub use magic::{Candidate, Candidates, Follows, Magic};
-pub use stream::{BlockChain, StreamElement, StreamReader};
+pub use magic::{Candidates, Follows, Magic};
+#[cfg(test)]
+pub use stream::StreamReader;
+pub use stream::{BlockChain, StreamElement};
 
 /// Maximum size of a stream's blocks with runs not expanded, in units of 100 000 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -54,6 +55,7 @@ pub struct Level(u8);
 
 impl Level {
     /// The largest level.
+    #[cfg(test)]
     pub const MAX: Self = Self(9);
 
     /// Returns the level for the fourth byte of a stream, a digit from 1 to 9.

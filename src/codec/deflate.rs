@@ -47,7 +47,9 @@ pub mod zlib;
 mod tests;
 
 pub use checkpoint::Checkpoint;
-pub use fault::{Cause, Fault, Reason};
+pub use fault::Fault;
+#[cfg(test)]
+pub use fault::{Cause, Reason};
 pub use find::BlockFinder;
 pub use inflate::{Block, Inflate, Position, Stop};
 pub use pass::Pass;

@@ -38,6 +38,11 @@ impl Block {
         self.len() == 0
     }
 
+    /// True if the block extends to the end of the file, and grows with it.
+    pub fn is_streamed(&self) -> bool {
+        self.block.streamed
+    }
+
     /// Returns what the block's header says, by the keys of `blocks.yaml` in a mount, such as `compression`.
     pub fn facts(&self) -> impl Iterator<Item = (&'static str, String)> {
         self.block.facts.iter().map(|fact| (fact.key(), fact.value.to_string()))

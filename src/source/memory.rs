@@ -1,4 +1,4 @@
-//! A source in memory, for tests.
+//! A source in memory.
 
 use std::path::Path;
 

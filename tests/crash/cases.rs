@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use asdf_mount::Result;
-use asdf_mount::format::asdf::edit::Target;
+use asdf_mount::internals::format::asdf::edit::Target;
 
 use crate::dice::Dice;
 use crate::files::block;

@@ -4,9 +4,9 @@ use std::ffi::OsStr;
 use std::path::Path;
 
 use asdf_mount::Kind;
-use asdf_mount::format::asdf::edit::{SaveOptions, SavePlan};
-use asdf_mount::format::recovery::SaveSide;
-use asdf_mount::source::storage::Storage;
+use asdf_mount::internals::format::asdf::edit::{SaveOptions, SavePlan};
+use asdf_mount::internals::format::recovery::SaveSide;
+use asdf_mount::internals::source::storage::Storage;
 
 use crate::cases::{blocks, open, source};
 use crate::dice::Dice;

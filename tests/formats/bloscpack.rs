@@ -15,11 +15,11 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use asdf_mount::cache::Cache;
-use asdf_mount::content::dir::{File, Node};
-use asdf_mount::content::{Content, Soundness};
-use asdf_mount::format::{self, Block, Container, Context, Verified};
-use asdf_mount::source::{FileSource, MemorySource};
+use asdf_mount::internals::cache::Cache;
+use asdf_mount::internals::content::dir::{File, Node};
+use asdf_mount::internals::content::{Content, Soundness};
+use asdf_mount::internals::format::{self, Block, Container, Context, Verified};
+use asdf_mount::internals::source::{FileSource, MemorySource};
 use asdf_mount::{Error, Result};
 use md5::{Digest, Md5};
 use serde_json::Value;

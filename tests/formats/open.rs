@@ -3,18 +3,19 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use asdf_mount::cache::Cache;
-use asdf_mount::content::Content;
-use asdf_mount::error::Result;
-use asdf_mount::format::{self, Container, Context};
-use asdf_mount::source::FileSource;
+use asdf_mount::Result;
+use asdf_mount::internals::cache::Cache;
+use asdf_mount::internals::content::Content;
+use asdf_mount::internals::format::{self, Container, Context};
+use asdf_mount::internals::source::FileSource;
 
 use crate::common::asdf::Built;
 use crate::common::mount::fresh_folder;
 
-/// A container and the directory of its file.
+/// A file as users open it, its container, and the directory of the file.
 #[derive(Debug)]
 pub(crate) struct Opened {
+    pub(crate) file: asdf_mount::File,
     pub(crate) container: Arc<dyn Container>,
     _folder: tempfile::TempDir,
 }
@@ -24,7 +25,8 @@ pub(crate) fn open(bytes: &[u8]) -> Result<Opened> {
     let folder = fresh_folder();
     let path = folder.path().join("file.asdf");
     std::fs::write(&path, bytes).unwrap();
-    Ok(Opened { container: open_path(&path)?, _folder: folder })
+    let file = asdf_mount::File::open(&path)?;
+    Ok(Opened { file, container: open_path(&path)?, _folder: folder })
 }
 
 fn open_path(path: &Path) -> Result<Arc<dyn Container>> {
@@ -54,26 +56,23 @@ pub(crate) fn assert_found(case: &str, built: &Built) -> Opened {
 
 /// Compares an opened container with the builder's data.
 pub(crate) fn assert_holds(case: &str, opened: &Opened, built: &Built) {
-    let container = &opened.container;
-    assert_eq!(container.tree().len(), built.tree_end as u64, "{case}: end of the tree");
-    assert!(read(&*container.tree()).unwrap() == built.tree(), "{case}: text of the tree");
-    assert_eq!(container.block_count().unwrap(), built.blocks.len(), "{case}: how many blocks");
+    let file = &opened.file;
+    let tree = file.tree().unwrap_or_else(|error| panic!("{case}: {error}"));
+    assert!(tree.as_bytes() == built.tree(), "{case}: text of the tree");
+    assert_eq!(file.block_count().unwrap(), built.blocks.len(), "{case}: how many blocks");
     for (n, wanted) in built.blocks.iter().enumerate() {
-        let block = container.block(n).unwrap_or_else(|error| panic!("{case}: block {n}: {error}"));
-        assert_eq!(block.facts.offset, wanted.offset, "{case}: offset of block {n}");
-        assert_eq!(
-            block.facts.get("header_size"),
-            Some(wanted.header_size.to_string()),
-            "{case}: header_size of block {n}"
-        );
-        assert_eq!(block.facts.get("flags"), Some(wanted.flags.to_string()), "{case}: flags of block {n}");
-        assert_eq!(block.streamed, wanted.streamed, "{case}: whether block {n} is streamed");
-        let content = block.content.unwrap_or_else(|error| panic!("{case}: block {n}: {error}"));
-        assert_eq!(content.len(), wanted.data.len() as u64, "{case}: size of block {n}");
-        let data = read(&*content).unwrap_or_else(|error| panic!("{case}: block {n}: {error}"));
+        let block = file.block(n).unwrap_or_else(|error| panic!("{case}: block {n}: {error}"));
+        assert_eq!(block.offset(), wanted.offset, "{case}: offset of block {n}");
+        let fact = |key: &str| block.facts().find(|(name, _)| *name == key).map(|(_, value)| value);
+        let (size, flags) = (wanted.header_size.to_string(), wanted.flags.to_string());
+        assert_eq!(fact("header_size"), Some(size), "{case}: header_size of block {n}");
+        assert_eq!(fact("flags"), Some(flags), "{case}: flags of block {n}");
+        assert_eq!(block.is_streamed(), wanted.streamed, "{case}: whether block {n} is streamed");
+        assert_eq!(block.len(), wanted.data.len() as u64, "{case}: size of block {n}");
+        let data = block.to_vec().unwrap_or_else(|error| panic!("{case}: block {n}: {error}"));
         assert!(data == wanted.data, "{case}: block {n} holds other bytes");
     }
-    assert!(container.block(built.blocks.len()).is_err(), "{case}: a block past the last");
+    assert!(file.block(built.blocks.len()).is_err(), "{case}: a block past the last");
 }
 
 #[test]

@@ -7,13 +7,13 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use asdf_mount::cache::Cache;
-use asdf_mount::content::Text;
-use asdf_mount::content::dir::{Dir, Node};
-use asdf_mount::error::{Error, Kind, Result};
-use asdf_mount::format::{self, Container, Context, Verified};
-use asdf_mount::source::{MemorySource, Source, SourceStat};
-use asdf_mount::view::root::RootDir;
+use asdf_mount::internals::cache::Cache;
+use asdf_mount::internals::content::Text;
+use asdf_mount::internals::content::dir::{Dir, Node};
+use asdf_mount::internals::format::{self, Container, Context, Verified};
+use asdf_mount::internals::source::{MemorySource, Source, SourceStat};
+use asdf_mount::internals::view::root::RootDir;
+use asdf_mount::{Error, Kind, Result};
 
 use crate::common::asdf::{AsdfBuilder, Block, Index, sample};
 use crate::open::read;

@@ -17,7 +17,7 @@ use std::ops::Range;
 
 use super::header::{HEADER_SIZE, Header, Shuffle};
 use super::inner;
-use super::scratch::{Scratch, ScratchWindow, SplitReader, cut_off, fill, placed};
+use super::scratch::{Scratch, SplitReader, cut_off, fill, placed};
 use super::shuffle;
 use crate::content::Content;
 use crate::error::{Error, Result};
@@ -50,8 +50,9 @@ pub struct Buffer<'a> {
 
 impl<'a> Buffer<'a> {
     /// Reads and checks the header at `offset`; the rest of the buffer may be missing.
+    #[cfg(test)]
     pub fn open(stored: &'a dyn Content, offset: u64) -> Result<Self> {
-        let bytes = ScratchWindow::default().array(stored, offset, 0)?;
+        let bytes = super::scratch::ScratchWindow::default().array(stored, offset, 0)?;
         let header = Header::parse(&bytes).map_err(|error| placed(error, stored, offset))?;
         Ok(Self { stored, offset, header })
     }
@@ -59,11 +60,6 @@ impl<'a> Buffer<'a> {
     /// Returns the buffer at `offset` with a header that was read before.
     pub fn new(stored: &'a dyn Content, offset: u64, header: Header) -> Self {
         Self { stored, offset, header }
-    }
-
-    /// Returns the buffer's header.
-    pub fn header(&self) -> &Header {
-        &self.header
     }
 
     /// Returns the number of pieces.

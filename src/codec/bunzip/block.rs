@@ -90,6 +90,7 @@ impl Decoder {
     }
 
     /// Returns the number of bytes of the block still to be read.
+    #[cfg(test)]
     pub fn bytes_left(&self) -> u64 {
         self.bytes_left
     }
@@ -102,16 +103,6 @@ impl Decoder {
         let read = self.cursor.read(&self.column.bytes[..self.column.len], &self.runs, out);
         self.bytes_left -= read as u64;
         read
-    }
-
-    /// Skips the block's next `count` bytes, or all that are left, and returns their number.
-    pub fn skip(&mut self, count: u64) -> u64 {
-        if self.bytes_left == 0 {
-            return 0;
-        }
-        let skipped = self.cursor.skip(&self.column.bytes[..self.column.len], &self.runs, count);
-        self.bytes_left -= skipped;
-        skipped
     }
 }
 

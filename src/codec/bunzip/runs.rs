@@ -127,18 +127,6 @@ impl Cursor {
         done
     }
 
-    /// Skips `count` bytes, or all that are left, and returns their number.
-    pub(super) fn skip(&mut self, text: &[u8], runs: &Runs, count: u64) -> u64 {
-        let mut bytes_left = count;
-        while let Some(stretch) = self.next(text, runs, usize::try_from(bytes_left).unwrap_or(usize::MAX)) {
-            bytes_left -= match stretch {
-                Stretch::Literal(bytes) => bytes.len() as u64,
-                Stretch::Repeated(_, count) => count as u64,
-            };
-        }
-        count - bytes_left
-    }
-
     /// Returns the next stretch, not empty and at most `limit` bytes long.
     #[inline]
     fn next<'a>(&mut self, text: &'a [u8], runs: &Runs, limit: usize) -> Option<Stretch<'a>> {
@@ -202,18 +190,12 @@ mod tests {
         assert_eq!(runs.crc(text), crc.value());
         let mut cursor = Cursor::default();
         let mut out = vec![0; pieces];
-        let mut skip = false;
         let mut at = 0;
         while at < wanted.len() {
             let here = pieces.min(wanted.len() - at);
-            if skip {
-                assert_eq!(cursor.skip(text, &runs, pieces as u64), here as u64);
-            } else {
-                assert_eq!(cursor.read(text, &runs, &mut out), here);
-                assert_eq!(out[..here], wanted[at..at + here]);
-            }
+            assert_eq!(cursor.read(text, &runs, &mut out), here);
+            assert_eq!(out[..here], wanted[at..at + here]);
             at += here;
-            skip = !skip;
         }
         assert_eq!(cursor.read(text, &runs, &mut out), 0);
     }

@@ -13,16 +13,15 @@
 //!
 //! A caller that knows the expected length can stop at that length, and does not see these errors then.
 
-use std::sync::Arc;
-
 use super::Level;
 use super::bits::{Bits, Piece};
-use super::block::{Block, Decoder, what_follows};
+#[cfg(test)]
+use super::block::Decoder;
+use super::block::{Block, what_follows};
 use super::crc::combine;
 use super::fault::Fault;
 use super::magic::{Follows, MAGIC_BITS, Magic};
 use crate::content::Content;
-use crate::error::Result as SourceResult;
 
 /// Signature of a stream, before the digit.
 const SIGNATURE: [u8; 3] = *b"BZh";
@@ -171,16 +170,18 @@ impl BlockChain {
 }
 
 /// A decoder of all blocks of all streams, in order and on one thread.
+#[cfg(test)]
 #[derive(Debug)]
 pub struct StreamReader {
-    content: Arc<dyn Content>,
+    content: std::sync::Arc<dyn Content>,
     chain: BlockChain,
     decoder: Decoder,
 }
 
+#[cfg(test)]
 impl StreamReader {
     /// Returns a reader at the content's first byte.
-    pub fn new(content: Arc<dyn Content>) -> Self {
+    pub fn new(content: std::sync::Arc<dyn Content>) -> Self {
         Self { content, chain: BlockChain::new(), decoder: Decoder::new() }
     }
 
@@ -207,11 +208,5 @@ impl StreamReader {
             }
         }
         Ok(self.decoder.read(out))
-    }
-}
-
-impl crate::decode::Decoder for StreamReader {
-    fn read(&mut self, out: &mut [u8]) -> SourceResult<usize> {
-        Ok(Self::read(self, out)?)
     }
 }

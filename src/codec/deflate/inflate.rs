@@ -185,6 +185,7 @@ impl Inflate {
     }
 
     /// Decodes as [`decode`](Self::decode) does, but stops also where a block ends.
+    #[cfg(test)]
     pub fn decode_block(
         &mut self,
         stored: &dyn Content,

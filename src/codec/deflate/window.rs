@@ -48,15 +48,10 @@ impl Packer {
 }
 
 impl PackedWindow {
-    /// Returns the window with this [`len`](Self::len) and these [`packed`](Self::packed) bytes. Both may be
+    /// Returns the window of `len` bytes with these [`packed`](Self::packed) bytes. Both may be
     /// invalid: [`unpack`](Self::unpack) checks them.
     pub fn from_parts(len: usize, packed: Vec<u8>) -> Self {
         Self { len, packed }
-    }
-
-    /// Returns the size of the uncompressed window in bytes.
-    pub fn len(&self) -> usize {
-        self.len
     }
 
     /// True if the window is empty: there is no output before the checkpoint.

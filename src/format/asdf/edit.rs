@@ -28,9 +28,7 @@ mod tail;
 mod target;
 mod ways;
 
-pub use index::{Indexed, Tail};
-pub use layout::Layout;
-pub use lock::Holder;
+pub use index::Indexed;
 pub use locked::Locked;
 pub use support::Support;
 pub use target::{NewHead, Target};

@@ -97,16 +97,6 @@ impl Layout {
         };
         Ok(layout)
     }
-
-    /// Returns the layout's name in `status.yaml`.
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Draft => "44-byte header of 2014",
-            Self::Chain => "36-byte header with encoding chains",
-            Self::ShortChecksum => "40-byte header",
-            Self::Md5 => "48-byte header",
-        }
-    }
 }
 
 /// A block's header.

@@ -20,7 +20,7 @@ mod records;
 
 pub use complex::{complex, with_j};
 pub use datatype::{Byteorder, Datatype, Field, Scalar};
-pub use extent::{ElementExtent, TooLarge};
+pub use extent::TooLarge;
 pub use inline::Inline;
 
 /// The key of the data of an array in the tree.

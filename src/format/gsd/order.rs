@@ -18,11 +18,6 @@ impl Order {
         }
     }
 
-    /// True if there are no entries.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
     /// Returns the slot of entry `k`.
     pub fn slot(&self, k: u64) -> Option<u64> {
         match self {

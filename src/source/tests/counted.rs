@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use asdf_mount::Result;
-use asdf_mount::source::{MemorySource, Source, SourceStat};
+use asdf_mount::internals::source::{MemorySource, Source, SourceStat};
 
 /// Bytes in memory that count their readers.
 #[derive(Debug, Default)]

@@ -15,9 +15,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-use asdf_mount::format::asdf::edit::SavePlan;
-use asdf_mount::source::Identity;
-use asdf_mount::source::storage::{Meta, Storage};
+use asdf_mount::internals::format::asdf::edit::SavePlan;
+use asdf_mount::internals::source::Identity;
+use asdf_mount::internals::source::storage::{Meta, Storage};
 
 use crate::dice::Dice;
 use state::{Change, Inode, SECTOR, State};

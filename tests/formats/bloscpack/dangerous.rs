@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use asdf_mount::Kind;
-use asdf_mount::format::Severity;
+use asdf_mount::internals::format::Severity;
 
 use super::{block, file, open, read, view, whole};
 use crate::common::bloscpack_builder::{Pack, checksum, stored};

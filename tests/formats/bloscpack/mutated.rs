@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use asdf_mount::content::dir::Node;
-use asdf_mount::content::{Content, Soundness};
-use asdf_mount::format::bloscpack::header::Header;
-use asdf_mount::format::bloscpack::map::ChunkMap;
-use asdf_mount::source::{MemorySource, Source};
+use asdf_mount::internals::content::dir::Node;
+use asdf_mount::internals::content::{Content, Soundness};
+use asdf_mount::internals::format::bloscpack::header::Header;
+use asdf_mount::internals::format::bloscpack::map::ChunkMap;
+use asdf_mount::internals::source::{MemorySource, Source};
 
 use super::{block, fixtures, open, read};
 use crate::common::bloscpack_builder::Pack;

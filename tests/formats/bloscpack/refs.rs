@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use asdf_mount::format::{self, Container, REFERENCES};
-use asdf_mount::source::FileSource;
+use asdf_mount::internals::format::{self, Container, REFERENCES};
+use asdf_mount::internals::source::FileSource;
 use serde_json::Value;
 
 use super::{block, context, fixtures, open, whole};

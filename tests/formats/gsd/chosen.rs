@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use asdf_mount::cache::Cache;
-use asdf_mount::format::{self, Context};
+use asdf_mount::internals::cache::Cache;
+use asdf_mount::internals::format::{self, Context};
 
 use super::walked::{at, bytes, folder, names, open};
 use crate::common::gsd_builder::{Built, GsdBuilder, LOCATION};
@@ -27,7 +27,7 @@ fn exchanged(built: &Built, one: usize, other: usize) -> Built {
     built.clone().set(one, LOCATION, location(other)).set(other, LOCATION, location(one))
 }
 
-fn last_byte(container: &Arc<dyn asdf_mount::format::Container>, path: &str) -> u8 {
+fn last_byte(container: &Arc<dyn asdf_mount::internals::format::Container>, path: &str) -> u8 {
     *bytes(container, path).last().unwrap()
 }
 

@@ -4,10 +4,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use asdf_mount::cache::Cache;
-use asdf_mount::error::Result;
-use asdf_mount::format::{self, Context};
-use asdf_mount::source::{Source, SourceStat, SourceVersion};
+use asdf_mount::Result;
+use asdf_mount::internals::cache::Cache;
+use asdf_mount::internals::format::{self, Context};
+use asdf_mount::internals::source::{Source, SourceStat, SourceVersion};
 
 use super::walked::{at, bytes, file, folder, names, walk};
 

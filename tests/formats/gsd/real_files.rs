@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
 
-use asdf_mount::content::dir::EntryKind;
-use asdf_mount::format::Defect;
+use asdf_mount::internals::content::dir::EntryKind;
+use asdf_mount::internals::format::Defect;
 use md5::{Digest, Md5};
 use serde_json::Value;
 

@@ -8,10 +8,10 @@ use std::sync::Arc;
 use std::thread::{JoinHandle, sleep};
 use std::time::Duration;
 
-use asdf_mount::error::Result;
-use asdf_mount::format::Container;
-use asdf_mount::mounted::verify::Verify;
-use asdf_mount::source::Source;
+use asdf_mount::Result;
+use asdf_mount::internals::format::Container;
+use asdf_mount::internals::mounted::verify::Verify;
+use asdf_mount::internals::source::Source;
 
 use crate::adapter::{Gate, HEAD, Mount, Stand, made, names, sources};
 use crate::common::asdf::{AsdfBuilder, Block, sample};

@@ -8,9 +8,9 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use asdf_mount::Kind;
-use asdf_mount::format::asdf::edit::{SaveOptions, SavePlan, Target};
-use asdf_mount::format::recovery::SaveSide;
-use asdf_mount::source::storage::{Extents, HeldDir, Meta, Storage, System};
+use asdf_mount::internals::format::asdf::edit::{SaveOptions, SavePlan, Target};
+use asdf_mount::internals::format::recovery::SaveSide;
+use asdf_mount::internals::source::storage::{Extents, HeldDir, Meta, Storage, System};
 
 use crate::common::disk::Disk;
 use crate::common::disk::write_sparse;

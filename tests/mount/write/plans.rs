@@ -8,12 +8,12 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use asdf_mount::cache::Cache;
-use asdf_mount::format::Context;
-use asdf_mount::format::asdf::edit::{Indexed, Locked, SaveOptions, SavePlan, Target};
-use asdf_mount::format::editor::DeviceLimits;
-use asdf_mount::source::FileSource;
-use asdf_mount::source::storage::System;
+use asdf_mount::internals::cache::Cache;
+use asdf_mount::internals::format::Context;
+use asdf_mount::internals::format::asdf::edit::{Indexed, Locked, SaveOptions, SavePlan, Target};
+use asdf_mount::internals::format::editor::DeviceLimits;
+use asdf_mount::internals::source::FileSource;
+use asdf_mount::internals::source::storage::System;
 use asdf_mount::{Kind, Result};
 
 use crate::common::dice::Dice;
@@ -66,7 +66,7 @@ pub(crate) fn parts() -> Parts {
 fn assert_sound(path: &Path, parts: &Parts) {
     let context = Context::new(std::sync::Arc::new(Cache::new(1 << 20)));
     let source = std::sync::Arc::new(FileSource::open(path).unwrap());
-    let container = asdf_mount::format::open(source, &context).unwrap();
+    let container = asdf_mount::internals::format::open(source, &context).unwrap();
     assert_eq!(container.block_count().unwrap(), parts.blocks.len());
     assert_eq!(container.defects(), []);
     assert_eq!(container.tree().len(), parts.text.len() as u64);

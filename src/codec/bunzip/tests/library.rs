@@ -63,7 +63,8 @@ fn a_block_of_46_megabytes_comes_in_pieces() {
     let block = decoder.decode_at(&content, 32, Level::MAX).unwrap();
     assert_eq!(block.len, LEN as u64);
     let mut piece = vec![0; 1 << 20];
-    assert_eq!(decoder.skip(LEN as u64 - 1_500_000), LEN as u64 - 1_500_000);
+    let mut most = vec![0; LEN - 1_500_000];
+    assert_eq!(decoder.read(&mut most), most.len());
     for wanted in [1 << 20, 1_500_000 - (1 << 20), 0] {
         assert_eq!(decoder.bytes_left() > 0, wanted > 0);
         assert_eq!(decoder.read(&mut piece), wanted);

@@ -25,7 +25,7 @@ mod version;
 
 pub use crate::format::editor::Validation;
 pub use crate::format::refusal::{Class, MAX_FURTHER, Position, Problem, Problems};
-pub use arrays::{ArrayNode, TreeFacts};
+pub use arrays::TreeFacts;
 
 use prologue::Prologue;
 

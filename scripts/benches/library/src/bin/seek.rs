@@ -6,10 +6,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
-use asdf_mount::cache::Cache;
-use asdf_mount::codec::{self, Codec};
-use asdf_mount::content::Slice;
-use asdf_mount::source::{FileSource, Source};
+use asdf_mount::internals::cache::Cache;
+use asdf_mount::internals::codec::{self, Codec};
+use asdf_mount::internals::content::Slice;
+use asdf_mount::internals::source::{FileSource, Source};
 
 /// Bytes read at a time in a pass over the stream.
 const PIECE: usize = 1 << 20;
