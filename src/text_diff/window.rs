@@ -136,11 +136,10 @@ impl DiffWindow {
                 continue;
             }
             let mut end = (old.end, new.end);
-            for &(left, right) in anchors.iter().rev() {
-                let left = old.start + left;
-                let right = new.start + right;
-                todo.push(Edit { old: left + 1..end.0, new: right + 1..end.1 });
-                end = (left, right);
+            for &(in_old, in_new) in anchors.iter().rev() {
+                let anchor = (old.start + in_old, new.start + in_new);
+                todo.push(Edit { old: anchor.0 + 1..end.0, new: anchor.1 + 1..end.1 });
+                end = anchor;
             }
             todo.push(Edit { old: old.start..end.0, new: new.start..end.1 });
         }
