@@ -25,8 +25,9 @@ from ._program import AsdfMountError, Options, option_arguments, run, source_tex
 #: Bytes that the program reads at a time of an array without chunks. Longer than the parts of compressed blocks, usually
 #: 4 MiB, because those at both ends are decoded twice.
 ROWS_BYTES = 16 << 20
-#: The header of an .npy file is shorter than this.
-HEADER_BYTES = 1 << 17
+#: The header of an .npy file with numbers has this length, and with many fields at most the other one.
+HEADER_BYTES = 128
+MAX_HEADER_BYTES = 1 << 17
 #: The packages for each kind of address, besides zarr and fsspec.
 PACKAGES = {"file": "fsspec", "http": "aiohttp", "https": "aiohttp", "s3": "s3fs"}
 
@@ -150,7 +151,7 @@ class _OpenedFile:
             known = ", ".join(sorted(set(filter(None, groups)))) or "none"
             raise AsdfMountError(f"{self.source} has no arrays in {group}; groups with arrays: {known}")
         by_zarr: dict[str, Any] = {}
-        variables = {}
+        by_program = {}
         for path in self.paths:
             of_group, name = self.variable(path)
             if of_group != group or name in dropped:
@@ -162,8 +163,17 @@ class _OpenedFile:
                 chunks = {key[len(prefix) :]: value for key, value in self.refs.items() if key.startswith(prefix)}
                 chunks[".zattrs"] = json.dumps(json.loads(chunks[".zattrs"]) | attributes)
                 by_zarr.update({f"{name}/{key}": value for key, value in chunks.items()})
-            elif (array := self.program_array(path)) is not None:
-                variables[name] = array.variable(attributes)
+            else:
+                by_program[path] = (name, attributes)
+        headers = self.headers([*by_program])
+        variables = {}
+        for path, (name, attributes) in by_program.items():
+            try:
+                variables[name] = ProgramArray(self.source, self.options, path, headers.get(path)).variable(attributes)
+            except AsdfMountError:
+                # Without an entry in the catalogue, it is an alias or a reference that leads to no array.
+                if path in self.file.arrays:
+                    raise
         dataset = (self.by_zarr(by_zarr) if by_zarr else xr.Dataset()).assign(variables)
         dataset.attrs = self.attributes(group)
         dataset.encoding["source"] = self.source
@@ -178,15 +188,15 @@ class _OpenedFile:
         size = np.dtype(zarray["dtype"]).itemsize * int(np.prod(zarray["chunks"], dtype=object))
         return not str((zarray["compressor"] or {}).get("id")).startswith("asdf-") or size <= ROWS_BYTES
 
-    def program_array(self, path: str) -> Optional[ProgramArray]:
-        """Return the array as the program reads it; None if it can't."""
+    def headers(self, paths: list[str]) -> dict[str, bytes]:
+        """Return the starts of the arrays' .npy files by one call of the program; none if one can't be read."""
+        names = [f"arrays/{path}.npy" for path in paths]
+        flags = ["--cat", "--range", f"0-{HEADER_BYTES - 1}", *option_arguments(self.options)]
         try:
-            return ProgramArray(self.source, self.options, path)
+            starts = run(*flags, "--", self.source, *names) if names else b""
         except AsdfMountError:
-            # An alias of no array, or one whose other file is missing.
-            if path not in self.file.arrays:
-                return None
-            raise
+            return {}
+        return {path: starts[n * HEADER_BYTES : (n + 1) * HEADER_BYTES] for n, path in enumerate(paths)}
 
     def by_zarr(self, refs: dict[str, Any]) -> xr.Dataset:
         """Return the dataset of a group without groups in it."""
@@ -237,15 +247,18 @@ def fsspec_options(options: Options) -> dict[str, Any]:
 class ProgramArray(BackendArray):  # type: ignore[misc]
     """An array whose rows the program reads, in a process of its own for each read."""
 
-    def __init__(self, source: str, options: Options, path: str) -> None:
+    def __init__(self, source: str, options: Options, path: str, header: Optional[bytes]) -> None:
         self.source = source
         self.options = options
         self.name = f"arrays/{path}.npy"
-        header = io.BytesIO(self.read(0, HEADER_BYTES))
-        is_first = np.lib.format.read_magic(header) == (1, 0)
+        # Its length is at byte 8.
+        if header is None or len(header) < 10 or header[8] + 10 > len(header) or header[9] != 0:
+            header = self.read(0, MAX_HEADER_BYTES)
+        file = io.BytesIO(header)
+        is_first = np.lib.format.read_magic(file) == (1, 0)
         read = np.lib.format.read_array_header_1_0 if is_first else np.lib.format.read_array_header_2_0
-        self.shape, self.is_fortran, self.dtype = read(header, max_header_size=HEADER_BYTES)
-        self.offset = header.tell()
+        self.shape, self.is_fortran, self.dtype = read(file, max_header_size=MAX_HEADER_BYTES)
+        self.offset = file.tell()
 
     def read(self, start: int, length: int) -> bytes:
         """Return bytes of the .npy file."""

@@ -29,7 +29,6 @@ const ELSEWHERE: &[(&str, &str, &str)] = &[
     ),
     ("CONTRIBUTING.md", "scripts/test ", "these commands run the tests"),
     ("CONTRIBUTING.md", "cargo test", "these commands run the tests"),
-    ("docs/install.md", "sudo apt install", "scripts/test-package runs it in clean installations of Debian"),
     ("docs/install.md", "scripts/package", "it builds for minutes; the release runs it"),
     ("docs/install.md", "scripts/install --prefix", "tests/scripts.sh and scripts/test-package run it"),
     ("docs/install.md", "x-systemd.automount", "lines of a file: fstab.rs mounts by such lines"),
