@@ -3,6 +3,7 @@
 
 use std::path::Path;
 
+use super::base64::base64;
 use crate::error::{Error, Result, to_json};
 use crate::source::SCHEMES;
 
@@ -255,6 +256,12 @@ impl References {
     pub fn chunk(&self, array: &ZarrArray, chunk: u64, (offset, len): (u64, u64), out: &mut Vec<u8>) {
         let key = to_json(&format!("{}/{}", array.path.join("/"), array.key(chunk)));
         push(out, &[",", &key, ":[", &self.url, &format!(",{offset},{len}]")]);
+    }
+
+    /// Writes the only chunk of an array as data in the text.
+    pub fn inline_chunk(&self, array: &ZarrArray, bytes: &[u8], out: &mut Vec<u8>) {
+        let key = to_json(&format!("{}/{}", array.path.join("/"), array.key(0)));
+        push(out, &[",", &key, ":\"base64:", &base64(bytes), "\""]);
     }
 
     /// Writes the reason why an array is left out. No array may follow.

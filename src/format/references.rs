@@ -51,6 +51,12 @@ pub(super) trait Plan: Send {
     /// Returns the number of chunks.
     fn count(&self) -> u64;
 
+    /// Returns what readers need beside the codecs of numcodecs, if anything. It is named among the arrays that
+    /// are left out.
+    fn remark(&self) -> Option<&'static str> {
+        None
+    }
+
     /// Writes the byte range of chunk number `chunk`, and those of some chunks after it. Returns the number
     /// of the next chunk; `None` after the last.
     fn write(&self, chunk: u64, references: &References, out: &mut Vec<u8>) -> Result<Option<u64>>;
@@ -236,6 +242,9 @@ impl<A: ReferencedArrays> RefsGenerator<A> {
             Listed::Array(plan) if self.chunks.saturating_add(plan.count()) <= MAX_CHUNKS => {
                 self.chunks += plan.count();
                 self.references.array(plan.array(), out);
+                if let Some(remark) = plan.remark() {
+                    self.left_out.push((n, remark.into()));
+                }
                 return Ok(At::Chunk(Box::new(plan), 0, n));
             }
             Listed::Array(_) => self.left_out.push((n, too_many())),

@@ -45,6 +45,12 @@ const ELEMENTS: [Element; 11] = [
     element("character", "|u1", 1),
 ];
 
+/// Returns the number of the type with this `descr`.
+pub(crate) fn kind_of(descr: &str) -> Option<u8> {
+    let at = ELEMENTS.iter().position(|element| element.descr == descr)?;
+    u8::try_from(at + 1).ok()
+}
+
 /// An index entry: describes one chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IndexEntry {

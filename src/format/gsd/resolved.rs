@@ -47,6 +47,11 @@ pub fn applies(file: &GsdFile) -> bool {
     header.schema == schema::NAME && schema::is_known(header.schema_version)
 }
 
+/// Returns the number that a chunk `…/N` holds.
+pub(super) fn count(file: &GsdFile, entry: &IndexEntry) -> Result<u64> {
+    value::count(file, entry)
+}
+
 /// The directory of frames, followed by `series/` with one row per frame.
 #[derive(Debug)]
 struct Resolved {

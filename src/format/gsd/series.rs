@@ -10,6 +10,7 @@ mod numbers;
 mod pass;
 mod rows;
 
+use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::sync::{Arc, Mutex};
 
@@ -18,11 +19,12 @@ use super::entry::{Element, IndexEntry};
 use super::file::GsdFile;
 use super::index::SURVEYED;
 use super::path_dir::{Item, Items, PathDir};
+use super::schema::Rule;
 use super::{resolved, schema};
 use crate::content::dir::{Attributes, Dir, EntryKind, File, Keeping, Node, Renewal, Signature};
 use crate::content::parquet::Column;
 use crate::content::shared_path::SharedPath;
-use crate::content::{Content, npy};
+use crate::content::{Content, npy, read_exact_at};
 use crate::error::{Error, Result, if_readable};
 use crate::format;
 use gather::{Gather, Of, locked};
@@ -31,6 +33,9 @@ use rows::LoggedQuantity;
 
 /// The name extension of arrays.
 const ENDING: &str = ".npy";
+
+/// Bytes of numbers that are compared at a time: whole numbers.
+const READ: usize = 64 << 10;
 
 /// Returns the file at the path of a name.
 fn item_at<T>(path: &[String], ending: &str, what: T) -> Option<Item<T>> {
@@ -141,6 +146,7 @@ impl Series {
         let mut notes = Vec::new();
         let mut found_rows = Vec::new();
         let mut differing = Vec::new();
+        let mut counts = HashMap::new();
         for (id, outcome, rows) in pass.outcomes(&self.file) {
             // Only the first of equal names is shown.
             let name = names.bytes(id).filter(|name| names.id_of(name) == Some(id));
@@ -160,6 +166,9 @@ impl Series {
                 let what = SeriesFile { chunks: chunks.clone(), spacing: pass.spacing(), is_frames };
                 items.extend(item_at(path, ending, what));
             };
+            if name.ends_with(b"/N") {
+                counts.insert(id, chunks.clone());
+            }
             add(ENDING, false);
             if chunks.count != frames {
                 add(".frames.npy", true);
@@ -168,7 +177,11 @@ impl Series {
         let logged =
             if resolved::applies(&self.file) { self.logged(&found_rows, &mut notes)? } else { Vec::new() };
         let whole = logged.iter().filter(|(item, _)| item.what.is_whole());
-        let whole = Items::new(whole.map(|(item, _)| item.clone()).collect());
+        let mut whole: Vec<Item<LoggedQuantity>> = whole.map(|(item, _)| item.clone()).collect();
+        if resolved::applies(&self.file) {
+            self.add_quantities(&found_rows, &counts, pass.spacing(), &mut whole)?;
+        }
+        let whole = Items::new(whole);
         let file = self.file.clone();
         let holder = self.file.clone();
         let items = Items::new(items);
@@ -209,6 +222,68 @@ impl Series {
             logged.insert(at, (item, String::from_utf8_lossy(name).into_owned()));
         }
         Ok(logged)
+    }
+
+    /// Adds the rows of all quantities of the HOOMD schema whose values have one type and shape in all frames,
+    /// except the step.
+    fn add_quantities(
+        &self,
+        found: &[(u16, NameRows)],
+        counts: &HashMap<u16, Arc<NameChunks>>,
+        spacing: u64,
+        whole: &mut Vec<Item<LoggedQuantity>>,
+    ) -> Result<()> {
+        let frames = self.file.frames()?;
+        for group in schema::GROUPS {
+            let rows = self.constant_count(group.name, counts, spacing)?;
+            for quantity in group.quantities {
+                let name = format!("{}/{}", group.name, quantity.name);
+                let rows = if quantity.rule == Rule::Rows { rows } else { Some(0) };
+                let Some(rows) = rows.filter(|_| name != schema::STEP) else { continue };
+                let id = self.file.names().id_of(name.as_bytes());
+                let of_name = found.iter().find(|(found, _)| Some(*found) == id);
+                let of_name = of_name.map(|(id, rows)| (*id, rows));
+                let path = [group.name.to_owned(), quantity.name.to_owned()];
+                let made = LoggedQuantity::of_schema(quantity, of_name, rows, frames);
+                whole.extend(made.and_then(|made| item_at(&path, ENDING, made)));
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the number of particles, bonds and so on if it is the same in all frames.
+    fn constant_count(
+        &self,
+        group: &str,
+        counts: &HashMap<u16, Arc<NameChunks>>,
+        spacing: u64,
+    ) -> Result<Option<u64>> {
+        let Some(id) = self.file.names().id_of(format!("{group}/N").as_bytes()) else { return Ok(Some(0)) };
+        let Some(chunks) = counts.get(&id) else { return Ok(None) };
+        let first = chunks.first;
+        let Some(count) = if_readable(resolved::count(&self.file, &first))? else { return Ok(None) };
+        let Some(unit) = first.bytes().filter(|_| first.frame == 0 && first.is_number()) else {
+            return Ok(None);
+        };
+        let all = Gather::new(self.file.clone(), chunks.clone(), spacing, Of::Data(unit));
+        let mut wanted = Vec::new();
+        let mut buffer = vec![0; READ];
+        let mut offset = 0;
+        while offset < all.len() {
+            let len = (all.len() - offset).min(READ as u64) as usize;
+            let room = &mut buffer[..len];
+            if if_readable(read_exact_at(&all, offset, room))?.is_none() {
+                return Ok(None);
+            }
+            if wanted.is_empty() {
+                wanted = room[..unit as usize].to_vec();
+            }
+            if !room.chunks(unit as usize).all(|number| number == wanted) {
+                return Ok(None);
+            }
+            offset += len as u64;
+        }
+        Ok(Some(count))
     }
 
     /// Returns the series in file number `n` of `arrays/series/`; `None` after the last file. The inner

@@ -62,9 +62,14 @@ fn wanted(model: &Model, frames: u64) -> BTreeMap<String, Vec<u8>> {
     ])
 }
 
+/// Returns the step and the logs.
 fn shown(container: &Arc<dyn Container>) -> BTreeMap<String, Vec<u8>> {
     let files = walk(&*folder(container, "arrays/resolved/series")).into_iter();
-    files.map(|(path, file)| (path, read(&*file.content.unwrap()).unwrap())).collect()
+    let is_row = |path: &str| path.starts_with("log/") || path == "configuration/step.npy";
+    files
+        .filter(|(path, _)| is_row(path))
+        .map(|(path, file)| (path, read(&*file.content.unwrap()).unwrap()))
+        .collect()
 }
 
 #[test]
@@ -153,7 +158,7 @@ fn what_makes_no_rows_is_left_out_and_told() {
         builder.chunk(frame, name, shape, kind, &data)
     });
     let container = open(&built.build().bytes).unwrap();
-    let shown = walk(&*folder(&container, "arrays/resolved/series"));
+    let shown = shown(&container);
     assert_eq!(shown.keys().collect::<Vec<_>>(), ["configuration/step.npy", "log/fits.npy", "log/type.npy"]);
     let step = bytes(&container, "arrays/resolved/series/configuration/step.npy");
     assert_eq!(step, npy("'<u8'", &[2], &[0_u64, 0x0101_0101].map(u64::to_le_bytes).concat()));
@@ -172,4 +177,38 @@ fn what_makes_no_rows_is_left_out_and_told() {
     assert_eq!(bytes(&empty, "arrays/resolved/series/configuration/step.npy"), npy("'<u8'", &[0], &[]));
     assert!(!bytes(&empty, "tables/log.parquet").is_empty());
     assert!(at(&open(&GsdBuilder::new().build().bytes).unwrap(), "tables").is_none());
+}
+
+#[test]
+fn quantities_of_the_schema_have_a_row_for_each_frame() {
+    let floats =
+        |numbers: &[f32]| numbers.iter().flat_map(|number| number.to_le_bytes()).collect::<Vec<u8>>();
+    let first = floats(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
+    let third = floats(&[7.0; 6]);
+    let count = |frame, value: u32| (frame, "particles/N", [1, 1], 3, value.to_le_bytes().to_vec());
+    let chunks = vec![
+        count(0, 2),
+        (0, "particles/position", [2, 3], 9, first.clone()),
+        (0, "bonds/N", [1, 1], 3, vec![1, 0, 0, 0]),
+        (1, "bonds/N", [1, 1], 3, vec![0, 0, 0, 0]),
+        count(2, 2),
+        (2, "particles/position", [2, 3], 9, third.clone()),
+        (2, "particles/charge", [2, 1], 9, floats(&[8.0, 9.0])),
+        (2, "particles/mass", [2, 1], 10, vec![0; 16]),
+    ];
+    let built = chunks.into_iter().fold(hoomd(0x2_0001), |builder, (frame, name, shape, kind, data)| {
+        builder.chunk(frame, name, shape, kind, &data)
+    });
+    let container = open(&built.build().bytes).unwrap();
+    let series = |name: &str| bytes(&container, &format!("arrays/resolved/series/{name}.npy"));
+    let positions = [first.clone(), first, third].concat();
+    assert_eq!(series("particles/position"), npy("'<f4'", &[3, 2, 3], &positions));
+    assert_eq!(series("particles/charge"), npy("'<f4'", &[3, 2], &floats(&[0.0, 0.0, 0.0, 0.0, 8.0, 9.0])));
+    assert_eq!(series("particles/diameter"), npy("'<f4'", &[3, 2], &floats(&[1.0; 6])));
+    assert_eq!(series("particles/N"), npy("'<u4'", &[3], &[2, 0, 0, 0].repeat(3)));
+    assert_eq!(series("angles/group"), npy("'<u4'", &[3, 0, 3], &[]));
+    // The default has another type; the number of bonds changes.
+    for missing in ["particles/mass", "particles/types", "bonds/typeid", "bonds/group"] {
+        assert!(at(&container, &format!("arrays/resolved/series/{missing}.npy")).is_none(), "{missing}");
+    }
 }

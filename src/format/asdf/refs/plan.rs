@@ -2,20 +2,30 @@
 
 use std::sync::Arc;
 
-use super::super::arrays::scalar_descr;
+use super::super::arrays::{elements_of, scalar_descr};
 use super::super::ndarray::{Byteorder, Datatype, Mask, Ndarray, Source};
 use super::super::view::AsdfFile;
+use crate::codec::Codec;
 use crate::codec::foreign::{self, ForeignPart};
-use crate::content::Content;
 use crate::content::zarr::{NO_COMPRESSOR, References, ZarrArray, chunks_of, usual_chunks};
+use crate::content::{Content, read_exact_at};
 use crate::error::Result;
 use crate::format::references::{self, Left};
+
+/// Maximum length of the elements of an array in the tree, which are copied into the text.
+const MAX_INLINE: u64 = 1 << 20;
+
+/// The codec of `asdf_mount`'s Python package for a whole block in ASDF's lz4 format.
+const WHOLE_LZ4: &str = r#"{"id":"asdf-lz4"}"#;
+const NEEDS_CODEC: &str = "the chunks of its block are not whole rows, so it has one chunk, whose codec asdf-lz4 \
+                           is in the Python package asdf-mount";
 
 /// An array with the places of its chunks.
 #[derive(Debug)]
 pub(super) struct Plan {
     array: ZarrArray,
     places: ChunkPlaces,
+    remark: Option<&'static str>,
 }
 
 /// The places of an array's chunks in the file.
@@ -25,6 +35,8 @@ enum ChunkPlaces {
     Row { start: u64, len: u64, count: u64 },
     /// Each chunk is a part of the stored bytes, which begin at `start`.
     Parts { start: u64, parts: Vec<ForeignPart> },
+    /// The only chunk, not in the file.
+    Inline(Vec<u8>),
 }
 
 impl Plan {
@@ -36,7 +48,7 @@ impl Plan {
     ) -> std::result::Result<Self, Left> {
         let number = match &array.source {
             Source::Block(_) => array.source.block(file.block_count()?).ok_or("its block does not exist")?,
-            Source::Inline(_) => return Err("it is written in the tree".into()),
+            Source::Inline(_) => return Self::inline(file, array, path),
             Source::External(_) | Source::Elsewhere(_) => return Err("it is in another file".into()),
         };
         let Some(Datatype::Scalar(scalar)) = array.datatype else {
@@ -55,12 +67,14 @@ impl Plan {
             return Err("its strides are not those of C order".into());
         }
         let (_, place) = stored.stored().ok_or("its block is cut off")?;
-        let end = place.checked_add(stored.len());
+        let stored_len = stored.len();
+        let end = place.checked_add(stored_len);
         if end.is_none_or(|end| end > file.source_stat.size) {
             return Err("its block is cut off".into());
         }
         let len = extent.end - extent.start;
         // Without data there is no chunk to decompress.
+        let mut remark = None;
         let (chunks, compressor, places) = match codec.filter(|_| len > 0) {
             None => {
                 let chunks = usual_chunks(&extent.dimensions, item);
@@ -74,18 +88,54 @@ impl Plan {
             }
             Some(codec) => {
                 let parts = foreign::parts(codec, &(Arc::new(stored) as Arc<dyn Content>), data_size)?;
-                let first = parts.first().map_or(item, |part| part.len);
-                if parts.iter().any(|part| part.len != first) {
-                    return Err("the chunks of its block differ in length".into());
+                match chunks_of_parts(&extent.dimensions, item, &parts) {
+                    Ok(chunks) => {
+                        (chunks, foreign::numcodec(codec), ChunkPlaces::Parts { start: place, parts })
+                    }
+                    Err(_) if codec == Codec::Lz4 => {
+                        remark = Some(NEEDS_CODEC);
+                        let whole = ForeignPart { offset: 0, stored: stored_len, len: data_size };
+                        let places = ChunkPlaces::Parts { start: place, parts: vec![whole] };
+                        (extent.dimensions.clone(), WHOLE_LZ4, places)
+                    }
+                    Err(why) => return Err(why.into()),
                 }
-                let chunks = chunks_of(&extent.dimensions, item, first);
-                let chunks = chunks.ok_or("the chunks of its block are not whole rows")?;
-                (chunks, foreign::numcodec(codec), ChunkPlaces::Parts { start: place, parts })
             }
         };
         let dtype = scalar_descr(scalar, array.byteorder.unwrap_or(Byteorder::Big));
         let shape = extent.dimensions;
-        Ok(Self { array: ZarrArray { path, dtype, shape, chunks, compressor, has_frames: false }, places })
+        let array = ZarrArray { path, dtype, shape, chunks, compressor, has_frames: false };
+        Ok(Self { array, places, remark })
+    }
+
+    /// Copies an array that is written in the tree.
+    fn inline(file: &Arc<AsdfFile>, array: &Ndarray, path: Vec<String>) -> std::result::Result<Self, Left> {
+        let Some(Datatype::Scalar(scalar)) = array.datatype else {
+            return Err("its type is structured".into());
+        };
+        let has_nulls = match &array.source {
+            Source::Inline(inline) => inline.seen.as_deref().is_some_and(|seen| seen.nulls),
+            _ => false,
+        };
+        if array.mask != Mask::None || has_nulls {
+            return Err("it has a mask".into());
+        }
+        let elements = elements_of(file, array)?;
+        let len = elements.content.len();
+        if len > MAX_INLINE {
+            return Err("it is written in the tree, and takes more than 1 MiB".into());
+        }
+        if scalar.size().is_none_or(|size| size == 0) {
+            return Err("its elements have no bytes".into());
+        }
+        let mut bytes = vec![0; len as usize];
+        read_exact_at(&*elements.content, 0, &mut bytes)?;
+        let dtype = scalar_descr(scalar, elements.byteorder);
+        let shape = elements.dimensions;
+        // Zarr has no chunks of length 0.
+        let chunks = shape.iter().map(|len| (*len).max(1)).collect();
+        let array = ZarrArray { path, dtype, shape, chunks, compressor: NO_COMPRESSOR, has_frames: false };
+        Ok(Self { array, places: ChunkPlaces::Inline(bytes), remark: None })
     }
 
     /// Returns offset and length of a chunk in the file; `None` after the last one.
@@ -96,6 +146,7 @@ impl Plan {
                 let part = parts.get(usize::try_from(chunk).ok()?)?;
                 Some((start + part.offset, part.stored))
             }
+            ChunkPlaces::Inline(_) => None,
         }
     }
 }
@@ -109,10 +160,21 @@ impl references::Plan for Plan {
         match &self.places {
             ChunkPlaces::Row { count, .. } => *count,
             ChunkPlaces::Parts { parts, .. } => parts.len() as u64,
+            ChunkPlaces::Inline(bytes) => u64::from(!bytes.is_empty()),
         }
     }
 
+    fn remark(&self) -> Option<&'static str> {
+        self.remark
+    }
+
     fn write(&self, chunk: u64, references: &References, out: &mut Vec<u8>) -> Result<Option<u64>> {
+        if let ChunkPlaces::Inline(bytes) = &self.places
+            && chunk < self.count()
+        {
+            references.inline_chunk(&self.array, bytes, out);
+            return Ok(None);
+        }
         Ok(self.range(chunk).map(|range| {
             references.chunk(&self.array, chunk, range, out);
             chunk + 1
@@ -123,8 +185,22 @@ impl references::Plan for Plan {
         match &self.places {
             ChunkPlaces::Row { .. } => 0,
             ChunkPlaces::Parts { parts, .. } => std::mem::size_of_val(&parts[..]) as u64,
+            ChunkPlaces::Inline(bytes) => 3 * bytes.len() as u64,
         }
     }
+}
+
+/// Returns the shape of chunks that are the parts of a block.
+fn chunks_of_parts(
+    dimensions: &[u64],
+    item: u64,
+    parts: &[ForeignPart],
+) -> std::result::Result<Vec<u64>, &'static str> {
+    let first = parts.first().map_or(item, |part| part.len);
+    if parts.iter().any(|part| part.len != first) {
+        return Err("the chunks of its block differ in length");
+    }
+    chunks_of(dimensions, item, first).ok_or("the chunks of its block are not whole rows")
 }
 
 /// True if the elements are contiguous in C order.

@@ -1,11 +1,13 @@
 //! Logged quantities with one row per frame, as `gsd.hoomd.read_log` returns them: the frame's own chunk,
-//! or else that of frame 0. If frame 0 lacks it, too, the step is 0.
+//! or else that of frame 0. If frame 0 lacks it, too, the step is 0. The quantities of the HOOMD schema have rows in
+//! the same way, with the defaults of the schema.
 
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
-use super::super::entry::IndexEntry;
+use super::super::entry::{self, IndexEntry};
 use super::super::file::GsdFile;
+use super::super::schema::{Numbers, Quantity, Rule};
 use super::gather::{self, BATCH, DataRange, MIN_ZERO_COPY};
 use super::numbers;
 use super::pass::NameRows;
@@ -31,6 +33,8 @@ enum Base {
     Chunk(IndexEntry),
     /// Zero.
     Zero,
+    /// The default of the schema: these bytes, repeated.
+    Default(&'static [u8]),
     /// No value. `gsd.hoomd.read_log` omits the name.
     Missing,
 }
@@ -38,8 +42,11 @@ enum Base {
 /// The type of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Form {
-    /// Numbers of the type and shape of this entry.
+    /// Numbers of the type and shape of this entry. If that is a single number, a row is the first one of a
+    /// chunk.
     Numbers(IndexEntry),
+    /// Arrays of exactly the type and shape of this entry.
+    Arrays(IndexEntry),
     /// A text of at most this many characters.
     Text(u64),
 }
@@ -68,7 +75,7 @@ impl LoggedQuantity {
         let form = if first.is_text() { Form::Text(rows.longest.max(1)) } else { Form::Numbers(first) };
         let fits = match form {
             Form::Text(longest) => first.m == 1 && longest <= MAX_TEXT && !is_step,
-            Form::Numbers(_) => true,
+            Form::Numbers(_) | Form::Arrays(_) => true,
         };
         if rows.misfit.is_some() || !fits {
             return None;
@@ -82,6 +89,43 @@ impl LoggedQuantity {
         Some(Self { id: Some(id), base, form, cut: rows.cut, frames })
     }
 
+    /// Creates the rows of a quantity of the HOOMD schema from its chunks, if there are any; `None` if its
+    /// values differ in type or shape. `rows` is the number of particles, bonds and so on in all frames.
+    pub(super) fn of_schema(
+        quantity: &Quantity,
+        found: Option<(u16, &NameRows)>,
+        rows: u64,
+        frames: u64,
+    ) -> Option<Self> {
+        let Numbers { descr, columns, bytes } = quantity.default;
+        let kind = entry::kind_of(descr.trim_matches('\''))?;
+        let default = match quantity.rule {
+            Rule::Number => IndexEntry { kind, ..STEP },
+            Rule::WholeChunk => IndexEntry { n: columns.unwrap_or(1), kind, ..STEP },
+            Rule::Rows => IndexEntry { n: rows, m: u32::try_from(columns.unwrap_or(1)).ok()?, kind, ..STEP },
+            Rule::Types | Rule::Shapes => return None,
+        };
+        let form = |of| if quantity.rule == Rule::Number { Form::Numbers(of) } else { Form::Arrays(of) };
+        let base = Base::Default(bytes);
+        let Some((id, rows)) = found else {
+            return Some(Self { id: None, base, form: form(default), cut: None, frames });
+        };
+        let first = rows.first;
+        let is_same = |one: &IndexEntry| (one.kind, one.n, one.m) == (first.kind, first.n, first.m);
+        let has_rows = quantity.rule != Rule::Rows || first.n == default.n;
+        let is_number = quantity.rule != Rule::Number || first.is_number();
+        let is_exact = rows.misfit.is_none() && rows.converted.is_none() && rows.longest == first.n;
+        if first.is_text() || !has_rows || !is_number || !is_exact {
+            return None;
+        }
+        let base = match first.frame {
+            0 => Base::Chunk(first),
+            _ if is_same(&default) => base,
+            _ => return None,
+        };
+        Some(Self { id: Some(id), base, form: form(first), cut: rows.cut, frames })
+    }
+
     /// True if every frame has a value.
     pub(super) fn is_whole(&self) -> bool {
         self.base != Base::Missing
@@ -90,7 +134,7 @@ impl LoggedQuantity {
     /// Returns a text that differs between versions of the file with different rows.
     pub(super) fn signature(&self) -> String {
         let row = match self.form {
-            Form::Numbers(of) => of.array(),
+            Form::Numbers(of) | Form::Arrays(of) => of.array(),
             Form::Text(longest) => format!("texts of {longest}"),
         };
         format!("rows {row} {}", self.frames)
@@ -103,6 +147,10 @@ impl LoggedQuantity {
             Form::Text(longest) => format!("'<U{longest}'"),
             Form::Numbers(of) => {
                 shape.extend(of.shape().into_iter().filter(|_| !of.is_number()));
+                format!("'{}'", of.element().map_or("|u1", |element| element.descr))
+            }
+            Form::Arrays(of) => {
+                shape.extend(of.shape());
                 format!("'{}'", of.element().map_or("|u1", |element| element.descr))
             }
         };
@@ -118,7 +166,7 @@ impl LoggedQuantity {
                 Some(of) => Element::Int { size: of.size as u8, signed: of.descr.contains('i') },
                 None => return Ok(None),
             },
-            Form::Numbers(_) => return Ok(None),
+            Form::Numbers(_) | Form::Arrays(_) => return Ok(None),
         };
         let content = Arc::new(RowsContent::new(file.clone(), self.clone())?);
         let missing = (!self.is_whole()).then(|| Arc::new(Lacking(content.clone())) as Arc<dyn Content>);
@@ -141,7 +189,7 @@ struct RowsContent {
 impl RowsContent {
     fn new(file: Arc<GsdFile>, quantity: LoggedQuantity) -> Result<Self> {
         let unit = match quantity.form {
-            Form::Numbers(of) => of.bytes(),
+            Form::Numbers(of) | Form::Arrays(of) => of.bytes(),
             Form::Text(longest) => longest.checked_mul(4),
         };
         let len = unit.and_then(|unit| unit.checked_mul(quantity.frames));
@@ -186,12 +234,13 @@ impl RowsContent {
             Form::Numbers(_) if entry.is_text() => false,
             Form::Numbers(of) if of.is_number() => entry.m == 1 && entry.n > 0,
             Form::Numbers(of) => (entry.n, entry.m) == (of.n, of.m),
+            Form::Arrays(of) => (entry.kind, entry.n, entry.m) == (of.kind, of.n, of.m),
         }
     }
 
     /// True if the row is the chunk's data without conversion.
     fn is_plain(&self, entry: &IndexEntry) -> bool {
-        matches!(self.quantity.form, Form::Numbers(of) if of.kind == entry.kind)
+        matches!(self.quantity.form, Form::Numbers(of) | Form::Arrays(of) if of.kind == entry.kind)
     }
 
     /// Returns the location of a chunk's row in the source from byte `within` on, at most `len` bytes.
@@ -209,8 +258,8 @@ impl RowsContent {
         let (offset, bytes) = self.range(entry)?;
         let (mut row, start) = match self.quantity.form {
             Form::Text(longest) => (self.text(offset, bytes, longest, entry)?, within),
-            Form::Numbers(_) if self.is_plain(entry) => return self.read(offset + within, buf),
-            Form::Numbers(of) => {
+            _ if self.is_plain(entry) => return self.read(offset + within, buf),
+            Form::Numbers(of) | Form::Arrays(of) => {
                 let size = |entry: &IndexEntry| entry.element().map_or(1, |element| element.size);
                 let first = within / size(&of);
                 let count = (within + buf.len() as u64).div_ceil(size(&of)) - first;
@@ -249,9 +298,19 @@ impl RowsContent {
 
     /// Fills `buf` with the row of frames without a chunk, from byte `within` on.
     fn read_base(&self, within: u64, buf: &mut [u8]) -> Result<()> {
-        let Base::Chunk(entry) = self.quantity.base else {
-            buf.fill(0);
-            return Ok(());
+        let entry = match self.quantity.base {
+            Base::Chunk(entry) => entry,
+            Base::Default(bytes) if !bytes.is_empty() => {
+                let row = bytes.iter().cycle().skip((within % bytes.len() as u64) as usize);
+                for (to, byte) in buf.iter_mut().zip(row) {
+                    *to = *byte;
+                }
+                return Ok(());
+            }
+            _ => {
+                buf.fill(0);
+                return Ok(());
+            }
         };
         if self.unit > MIN_ZERO_COPY {
             return self.read_row(&entry, within, buf);
@@ -268,6 +327,9 @@ impl RowsContent {
 
     /// Reads the rows of up to [`BATCH`] frames.
     fn read_rows(&self, offset: u64, buf: &mut [u8]) -> Result<usize> {
+        if self.unit == 0 {
+            return Ok(0);
+        }
         let frame = offset / self.unit;
         let mut within = offset % self.unit;
         let wanted = within.saturating_add(buf.len() as u64).div_ceil(self.unit).min(BATCH);
