@@ -62,7 +62,8 @@ struct Counts {
 pub fn run(request: &Request, out: &mut dyn Write) -> Result<bool> {
     let list = request.list.as_deref().map(|list| names::open(list, request.has_nuls)).transpose()?;
     let since = request.since.as_deref().map(Since::read).transpose()?;
-    let (progress, mut counts) = (Progress::new(request.quiet), Counts::default());
+    let progress = Progress::new(request.quiet);
+    let mut counts = Counts::default();
     let mut failed = None;
     let named = request.paths.iter().cloned().map(Ok).chain(list.into_iter().flatten());
     // The names end at the first error of the list.

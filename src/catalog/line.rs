@@ -120,7 +120,8 @@ fn start(uri: &str, revision: &Revision) -> String {
 fn described(source: Arc<dyn Source>, start: String, context: &Context) -> Result<Vec<u8>> {
     let file = library::File::of_source(Arc::new(BufferedSource::new(source)), context)?;
     let mut line = start.into_bytes();
-    let (format, version) = (to_json(file.format()), to_json(&file.version()));
+    let format = to_json(file.format());
+    let version = to_json(&file.version());
     line.extend(format!(",\"format\":{format},\"version\":{version}").into_bytes());
     push_blocks(&file, &mut line)?;
     let tree = push_arrays(&file, &mut line)?;
@@ -189,7 +190,8 @@ fn row(facts: &Facts) -> Result<String> {
 
 /// Adds the arrays. Returns the tree in JSON, or the reason why it can't be shown.
 fn push_arrays(file: &library::File, line: &mut Vec<u8>) -> Result<Result<Vec<u8>>> {
-    let (mut count, mut arrays) = (0, Rows::default());
+    let mut count = 0;
+    let mut arrays = Rows::default();
     let tree = file.describe(MAX_TREE, &mut |array| {
         if !arrays.is_full {
             arrays.add(&to_json(&array));

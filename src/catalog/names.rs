@@ -13,9 +13,10 @@ const MAX_NAME: usize = 1 << 16;
 
 /// Opens a list; `-` is standard input.
 pub(super) fn open(list: &Path, has_nuls: bool) -> Result<impl Iterator<Item = Result<PathBuf>>> {
-    let text: Box<dyn Read> = match list.as_os_str() == "-" {
-        true => Box::new(stdin()),
-        false => Box::new(File::open(list).map_err(|error| Error::from(error).of(list))?),
+    let text: Box<dyn Read> = if list.as_os_str() == "-" {
+        Box::new(stdin())
+    } else {
+        Box::new(File::open(list).map_err(|error| Error::from(error).of(list))?)
     };
     Ok(names(BufReader::new(text), if has_nuls { 0 } else { b'\n' }, list.to_owned()))
 }

@@ -39,7 +39,9 @@ impl Since {
             return Err(Error::unsupported("is a pipe; --since needs a file").of(path));
         }
         let mut text = BufReader::with_capacity(1 << 20, file.try_clone().map_err(of_file)?);
-        let (mut lines, mut line, mut at) = (Vec::new(), Vec::new(), 0);
+        let mut lines = Vec::new();
+        let mut line = Vec::new();
+        let mut at = 0;
         loop {
             line.clear();
             let read = std::io::Read::take(&mut text, MAX_LINE as u64).read_until(b'\n', &mut line);
@@ -79,7 +81,8 @@ impl Since {
 
     /// Returns the line at an offset, with its line break.
     fn line_at(&self, offset: u64) -> Option<Vec<u8>> {
-        let (mut line, (mut more, factor)) = (Vec::new(), PIECE);
+        let mut line = Vec::new();
+        let (mut more, factor) = PIECE;
         loop {
             let known = line.len();
             line.resize((known + more).min(MAX_LINE), 0);

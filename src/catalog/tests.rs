@@ -69,7 +69,8 @@ fn long_lines_are_copied_whole() {
     });
     let old = folder.path().join("old");
     let request = Request { paths: names.to_vec(), quiet: true, ..Request::default() };
-    let (mut lines, mut again) = (Vec::new(), Vec::new());
+    let mut lines = Vec::new();
+    let mut again = Vec::new();
     run(&request, &mut lines).unwrap();
     let marked = String::from_utf8(lines).unwrap().replace("\"format\":\"asdf\"", "\"format\":\"copy\"");
     fs::write(&old, &marked).unwrap();
@@ -80,7 +81,8 @@ fn long_lines_are_copied_whole() {
 #[test]
 fn the_last_line_of_a_file_counts() {
     let folder = tempfile::tempdir().unwrap();
-    let (file, old) = (folder.path().join("a.asdf"), folder.path().join("old"));
+    let file = folder.path().join("a.asdf");
+    let old = folder.path().join("old");
     let request = Request { paths: vec![file.clone()], ..Request::default() };
     let mut lines = Vec::new();
     for name in ["one", "another", "a third"] {
@@ -101,7 +103,8 @@ fn a_file_with_a_name_that_is_not_utf_8_is_read_again() {
     let file = folder.path().join(std::ffi::OsStr::from_bytes(b"\xff.asdf"));
     fs::write(&file, tree("a")).unwrap();
     let request = Request { paths: vec![file], quiet: true, ..Request::default() };
-    let (mut lines, old) = (Vec::new(), folder.path().join("old"));
+    let mut lines = Vec::new();
+    let old = folder.path().join("old");
     run(&request, &mut lines).unwrap();
     let marked = String::from_utf8(lines).unwrap().replace("\"format\":\"asdf\"", "\"format\":\"copy\"");
     fs::write(&old, marked).unwrap();
@@ -119,7 +122,8 @@ fn an_older_catalogue_from_a_pipe_is_refused() {
 #[test]
 fn names_come_from_a_list() {
     let folder = tempfile::tempdir().unwrap();
-    let (file, list) = (folder.path().join("a.asdf"), folder.path().join("list"));
+    let file = folder.path().join("a.asdf");
+    let list = folder.path().join("list");
     fs::write(&file, tree("a")).unwrap();
     fs::write(&list, format!("{}\0", file.display())).unwrap();
     let request = Request { list: Some(list.clone()), has_nuls: true, ..Request::default() };
@@ -162,7 +166,8 @@ fn a_line_is_shorter_than_32_mib() {
     const ARRAYS: usize = 9_000;
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("a.asdf");
-    let (open, close) = (format!("{{{}: ", "k".repeat(240)).repeat(8), "}".repeat(8));
+    let open = format!("{{{}: ", "k".repeat(240)).repeat(8);
+    let close = "}".repeat(8);
     let arrays = "!ndarray-1.1.0 [1],\n".repeat(ARRAYS);
     let mut bytes = tree("t").replace("...\n", &format!("b: {open}[\n{arrays}]{close}\n...\n")).into_bytes();
     let block = [&b"\xd3BLK\0\x30"[..], &[0; 48]].concat();
@@ -171,7 +176,8 @@ fn a_line_is_shorter_than_32_mib() {
     let line = &catalog(&Request { paths: vec![file], ..Request::default() })[0];
     assert_eq!((&line["array_count"], &line["block_count"]), (&json!(ARRAYS + 1), &json!((1 << 16) + 9)));
     for (table, least) in [("arrays", 3000), ("blocks", 30_000)] {
-        let (count, len) = (line[table].as_array().unwrap().len(), line[table].to_string().len());
+        let count = line[table].as_array().unwrap().len();
+        let len = line[table].to_string().len();
         assert!(count > least && len <= 7 << 20 && len > 6 << 20, "{table}: {count}, {len} bytes");
     }
 }

@@ -11,13 +11,12 @@ use crate::log;
 
 /// Refuses a file whose save was interrupted, because opening it for an edit would recover it.
 pub(super) fn check(file: &Path) -> Result<()> {
-    match recovery::is_interrupted(&SaveTarget::of_path(file)?, None)? {
-        true => {
-            let message =
-                "a save was interrupted, and a dry run recovers nothing; run asdf-mount --recover first";
-            Err(Error::new(Kind::Unfinished, message).of(file))
-        }
-        false => Ok(()),
+    if recovery::is_interrupted(&SaveTarget::of_path(file)?, None)? {
+        let message =
+            "a save was interrupted, and a dry run recovers nothing; run asdf-mount --recover first";
+        Err(Error::new(Kind::Unfinished, message).of(file))
+    } else {
+        Ok(())
     }
 }
 
@@ -26,7 +25,8 @@ pub(super) fn check(file: &Path) -> Result<()> {
 pub(super) fn report(editor: &mut dyn Editor, file: &Path, text: &[u8], base: &TextVersion) -> Result<u8> {
     let before = editor.text()?;
     let name = one_line(&file.display().to_string());
-    let (saved, new) = (format!("{name}\tsaved"), format!("{name}\tnew"));
+    let saved = format!("{name}\tsaved");
+    let new = format!("{name}\tnew");
     let names = (&*saved, &*new);
     match editor.plan(text, base) {
         Ok(planned) => {

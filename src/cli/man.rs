@@ -41,7 +41,8 @@ fn wrapped(line: &str) -> Vec<String> {
         Some(indent + gap + text.get(gap..)?.find(|c| c != ' ')?)
     });
     let under = second.filter(|column| *column < WIDTH * 2 / 3).unwrap_or(indent);
-    let (mut lines, mut rest) = (Vec::new(), line.to_owned());
+    let mut lines = Vec::new();
+    let mut rest = line.to_owned();
     while rest.chars().count() > WIDTH {
         let end = rest.char_indices().nth(WIDTH).map_or(rest.len(), |(at, _)| at);
         let Some(cut) = rest.get(..=end).and_then(|head| head.rfind(' ')).filter(|cut| *cut > under) else {

@@ -24,7 +24,8 @@ const PIECE: usize = 64 << 10;
 /// Writes a line for each file; the exit status is that of the last failure.
 pub(super) fn run(files: &[PathBuf], options: &Options, quiet: bool) -> Result<u8> {
     let servers = Servers::new(&options.remote, &Arc::new(Cache::new(SERVERS_BUDGET)));
-    let (mut out, mut status) = (io::stdout().lock(), exit::OK);
+    let mut out = io::stdout().lock();
+    let mut status = exit::OK;
     for file in files {
         let named = match Named::of(file, &servers) {
             Ok(named) => named,
@@ -59,7 +60,8 @@ fn write(file: &Named, out: &mut dyn Write) -> Result<()> {
     let format = file.format();
     let none = || Error::unsupported(format!("files of the format {format} have no references"));
     let content = file.references()?.ok_or_else(none)?;
-    let (mut piece, mut at) = (vec![0; PIECE], 0);
+    let mut piece = vec![0; PIECE];
+    let mut at = 0;
     while at < content.len() {
         let read = content.read_at(at, &mut piece)?;
         if read == 0 {

@@ -50,7 +50,9 @@ pub struct Measured {
 impl Measured {
     /// Generates a text once to measure it.
     pub fn of(text: &dyn Generated) -> Result<Self> {
-        let (mut generator, mut measuring, mut out) = (text.generator()?, Measuring::default(), Vec::new());
+        let mut generator = text.generator()?;
+        let mut measuring = Measuring::default();
+        let mut out = Vec::new();
         loop {
             let goes_on = generator.more(&mut out)?;
             measuring.take(&out);

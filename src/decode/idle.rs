@@ -134,7 +134,8 @@ mod tests {
 
     #[test]
     fn gives_the_nearest_one_before() {
-        let (parked, id) = (IdleDecoders::default(), Cache::new(0).id());
+        let parked = IdleDecoders::default();
+        let id = Cache::new(0).id();
         for at in [0, 10, 20] {
             parked.park((id, 0), at, Box::new(Heavy(1)));
         }
@@ -149,7 +150,8 @@ mod tests {
 
     #[test]
     fn is_bounded_for_the_mount_by_number_and_weight() {
-        let (parked, cache) = (IdleDecoders::default(), Cache::new(0));
+        let parked = IdleDecoders::default();
+        let cache = Cache::new(0);
         let id = cache.id();
         for at in 0..PER_MOUNT as u64 + 5 {
             parked.park((id, 0), at, Box::new(Heavy(1)));
@@ -179,7 +181,8 @@ mod tests {
 
     #[test]
     fn a_decoder_whose_reader_stopped_is_evicted_unless_its_place_is_far() {
-        let (parked, id) = (IdleDecoders::default(), Cache::new(0).id());
+        let parked = IdleDecoders::default();
+        let id = Cache::new(0).id();
         parked.park((id, 0), 1, Box::new(Soon));
         parked.park((id, 0), 2, Box::new(Heavy(1)));
         for round in 2..TURNS + 2 {

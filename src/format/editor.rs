@@ -50,7 +50,8 @@ impl TextVersion {
         len: u64,
         mut read_at: impl FnMut(u64, &mut [u8]) -> std::result::Result<usize, E>,
     ) -> std::result::Result<Self, E> {
-        let (mut md5, mut at) = (Md5::new(), 0);
+        let mut md5 = Md5::new();
+        let mut at = 0;
         let mut piece = vec![0; PIECE.min(usize::try_from(len).unwrap_or(PIECE))];
         while at < len {
             let wanted = usize::try_from(len - at).map_or(piece.len(), |rest| rest.min(piece.len()));

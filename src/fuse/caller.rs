@@ -33,7 +33,8 @@ pub(crate) fn of(thread: u32, uid: u32) -> Caller {
 
 /// Returns the process that closes a file, and whether a signal is ending it.
 pub(crate) fn closing(request: &Request) -> Caller {
-    let (thread, caller) = (request.pid(), of(request.pid(), request.uid()));
+    let thread = request.pid();
+    let caller = of(request.pid(), request.uid());
     if caller.group == 0 {
         return caller;
     }

@@ -28,7 +28,8 @@ impl<T> Handles<T> {
     }
 
     pub(crate) fn add(&self, what: T) -> (FileHandle, Arc<T>) {
-        let (number, what) = (self.next.fetch_add(1, Ordering::Relaxed), Arc::new(what));
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        let what = Arc::new(what);
         self.open.write().unwrap_or_else(PoisonError::into_inner).insert(number, what.clone());
         (FileHandle(number), what)
     }
@@ -79,7 +80,8 @@ mod tests {
     fn a_waiter_is_woken_when_the_last_matching_file_closes() {
         for end in [Handles::remove, |handles: &Handles<u8>, _| handles.clear()] {
             let handles = Handles::new();
-            let (_, (writer, _)) = (handles.add(b'r'), handles.add(b'p'));
+            let _ = handles.add(b'r');
+            let (writer, _) = handles.add(b'p');
             let (looks, looked) = mpsc::channel();
             let began = Instant::now();
             std::thread::scope(|scope| {
@@ -106,7 +108,8 @@ mod tests {
         let began = Instant::now();
         handles.wait_while_any(|what| *what == b'p', LONG);
         assert!(began.elapsed() < LONG / 2);
-        let (short, began) = (Duration::from_millis(5), Instant::now());
+        let short = Duration::from_millis(5);
+        let began = Instant::now();
         handles.wait_while_any(|what| *what == b'r', short);
         assert!(began.elapsed() >= short);
     }

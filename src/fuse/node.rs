@@ -12,7 +12,8 @@ impl Server {
     pub(super) fn look_up(&self, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
         match self.vfs.lookup(ino(parent), name) {
             Ok(attr) => {
-                let (of_name, of_node) = (self.vfs.ttl_of_name(attr.ino), self.ttl(&attr));
+                let of_name = self.vfs.ttl_of_name(attr.ino);
+                let of_node = self.ttl(&attr);
                 reply.entry_with_ttls(&of_node, &of_name, &reply::attr(&attr), GENERATION);
             }
             Err(error) if error.errno() == libc::ENOENT && !self.vfs.changes_by_itself(ino(parent)) => {

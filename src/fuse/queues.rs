@@ -93,7 +93,8 @@ impl std::fmt::Debug for Queues {
 impl Queues {
     /// Creates the queues; their threads are called `name`.
     pub(super) fn new(name: &'static str) -> Self {
-        let (workers, watch) = (Workers::new(name, FILES), Workers::new("signals", 1));
+        let workers = Workers::new(name, FILES);
+        let watch = Workers::new("signals", 1);
         Self { workers, watch, waiting: Arc::default() }
     }
 
@@ -154,7 +155,9 @@ impl Queues {
                 waiting.is_watched = waiting.jobs.values().flatten().any(|job| job.caller.is_some());
                 let goes_on = waiting.is_watched;
                 drop(waiting);
-                jobs.into_iter().for_each(|job| run(job, Turn::Interrupted));
+                for job in jobs {
+                    run(job, Turn::Interrupted);
+                }
                 if !goes_on {
                     return;
                 }
@@ -236,10 +239,12 @@ mod tests {
     #[test]
     fn a_file_system_that_does_not_answer_holds_up_only_its_own_files() {
         let queues = Queues::new("test");
-        let (gate, (done, all)) = (Arc::new(std::sync::Barrier::new(FOREIGN + 1)), mpsc::channel());
+        let gate = Arc::new(std::sync::Barrier::new(FOREIGN + 1));
+        let (done, all) = mpsc::channel();
         let foreign = |file| Delay { file, foreign: Some(Foreign::LINKED) };
         for file in 0..3 * FOREIGN as u64 {
-            let (gate, done) = (gate.clone(), done.clone());
+            let gate = gate.clone();
+            let done = done.clone();
             queues.run(foreign(file), move || {
                 if file < FOREIGN as u64 {
                     gate.wait();

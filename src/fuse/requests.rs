@@ -71,7 +71,8 @@ impl Adapter {
             activity::note();
         }
         let Some(delay) = delay.ok().flatten() else { return unnoted(request, || handler(&self.0)) };
-        let (server, request) = (self.0.clone(), request.to_string());
+        let server = self.0.clone();
+        let request = request.to_string();
         self.0.searching.run(delay, move || unnoted(format_args!("{request}"), || handler(&server)));
     }
 
@@ -91,7 +92,8 @@ impl Adapter {
         if node != INodeNo::ROOT || !matches!(asked, Asked::Itself) {
             activity::note();
         }
-        let (server, request) = (self.0.clone(), request.to_string());
+        let server = self.0.clone();
+        let request = request.to_string();
         self.0.searching.run_for(thread, delay, move |turn| match turn {
             Turn::Next => unnoted(format_args!("{request}"), || handler(&server, reply)),
             Turn::Interrupted => reply.refuse(Errno::EINTR),
@@ -130,7 +132,8 @@ impl Filesystem for Adapter {
     }
 
     fn lookup(&self, request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
-        let (asked, own) = ((parent, Asked::Name(name), request.pid()), name.to_owned());
+        let asked = (parent, Asked::Name(name), request.pid());
+        let own = name.to_owned();
         let request = format_args!("lookup {name:?} in {parent}");
         self.answer_program(asked, reply, request, move |server, reply| server.look_up(parent, &own, reply));
     }
@@ -151,7 +154,8 @@ impl Filesystem for Adapter {
     }
 
     fn open(&self, request: &Request, node: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
-        let (thread, uid) = (request.pid(), request.uid());
+        let thread = request.pid();
+        let uid = request.uid();
         let request = format_args!("open {node} {flags:?}");
         let asked = (node, Asked::Itself, thread);
         // An open for writing may truncate the file, so no signal ends it early.
@@ -220,8 +224,8 @@ impl Filesystem for Adapter {
     }
 
     fn readdir(&self, by: &Request, node: INodeNo, handle: FileHandle, offset: u64, reply: ReplyDirectory) {
-        let (asked, request) =
-            ((node, Asked::Listing, by.pid()), format_args!("readdir {node} from {offset}"));
+        let asked = (node, Asked::Listing, by.pid());
+        let request = format_args!("readdir {node} from {offset}");
         self.answer_program(asked, reply, request, move |server, reply| {
             server.read_dir(handle, offset, reply);
         });
@@ -289,7 +293,8 @@ impl Filesystem for Adapter {
     }
 
     fn access(&self, request: &Request, node: INodeNo, mask: AccessFlags, reply: ReplyEmpty) {
-        let (user, asked) = ((request.uid(), request.gid()), (node, Asked::Derived, request.pid()));
+        let user = (request.uid(), request.gid());
+        let asked = (node, Asked::Derived, request.pid());
         self.answer_program(asked, reply, format_args!("access {node} {mask:?}"), move |server, reply| {
             server.check_access(user, node, mask, reply);
         });
@@ -333,7 +338,8 @@ impl Filesystem for Adapter {
         reply: ReplyAttr,
     ) {
         let time = write::time_spec;
-        let (atime, mtime) = (atime.map(time), mtime.map(time));
+        let atime = atime.map(time);
+        let mtime = mtime.map(time);
         let change = Change { by: request.uid(), mode, uid, gid, size, atime, mtime };
         self.answer((node, Asked::Itself), format_args!("setattr {node} {change:?}"), move |server| {
             server.change(node, change, handle, reply);
@@ -373,7 +379,9 @@ impl Filesystem for Adapter {
         flags: i32,
         reply: ReplyCreate,
     ) {
-        let (own, maker, thread) = (name.to_owned(), write::maker(request, mode), request.pid());
+        let own = name.to_owned();
+        let maker = write::maker(request, mode);
+        let thread = request.pid();
         self.answer(
             (parent, Asked::Name(name)),
             format_args!("create {name:?} in {parent}"),
@@ -409,7 +417,9 @@ impl Filesystem for Adapter {
     }
 
     fn symlink(&self, request: &Request, parent: INodeNo, name: &OsStr, text: &Path, reply: ReplyEntry) {
-        let (maker, own, to) = (write::maker(request, 0o777), name.to_owned(), text.to_owned());
+        let maker = write::maker(request, 0o777);
+        let own = name.to_owned();
+        let to = text.to_owned();
         let request = format_args!("symlink {name:?} in {parent} to {text:?}");
         self.answer((parent, Asked::Name(name)), request, move |server| {
             let new = NameIn { parent: ino(parent), name: &own };
@@ -427,7 +437,8 @@ impl Filesystem for Adapter {
         flags: RenameFlags,
         reply: ReplyEmpty,
     ) {
-        let (old, new) = (name.to_owned(), new_name.to_owned());
+        let old = name.to_owned();
+        let new = new_name.to_owned();
         let request = format_args!("rename {name:?} in {parent} to {new_name:?} in {new_parent}");
         self.answer((new_parent, Asked::Name(new_name)), request, move |server| {
             server.change_name((parent, old), (new_parent, new), flags, reply);
@@ -436,7 +447,8 @@ impl Filesystem for Adapter {
 
     fn link(&self, asking: &Request, node: INodeNo, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
         let uid = asking.uid();
-        let (own, request) = (name.to_owned(), format_args!("link {node} as {name:?} in {parent}"));
+        let own = name.to_owned();
+        let request = format_args!("link {node} as {name:?} in {parent}");
         self.answer((parent, Asked::Name(name)), request, move |server| {
             let new = NameIn { parent: ino(parent), name: &own };
             server.entry(server.vfs.link(ino(node), new, uid), reply);
@@ -453,7 +465,8 @@ impl Filesystem for Adapter {
         _: u32,
         reply: ReplyEmpty,
     ) {
-        let (own, value) = (name.to_owned(), value.to_owned());
+        let own = name.to_owned();
+        let value = value.to_owned();
         self.answer((node, Asked::Itself), format_args!("setxattr {node} {name:?}"), move |server| {
             reply::done(server.set_xattr(node, &own, &value, flags), reply);
         });

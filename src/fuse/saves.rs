@@ -96,9 +96,11 @@ mod tests {
     #[test]
     fn a_frozen_file_system_holds_up_only_its_own_saves() {
         let saves = Saves::new();
-        let (gate, (done, all)) = (Arc::new(Barrier::new(SHARE + 1)), mpsc::channel());
+        let gate = Arc::new(Barrier::new(SHARE + 1));
+        let (done, all) = mpsc::channel();
         for n in 0..2 * SHARE {
-            let (gate, done) = (gate.clone(), done.clone());
+            let gate = gate.clone();
+            let done = done.clone();
             saves.run(FileSystem::Local(1), move || {
                 if n < SHARE {
                     gate.wait();

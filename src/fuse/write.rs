@@ -122,9 +122,6 @@ impl Server {
     /// Returns the error for creating a directory or a special file: only files and
     /// symbolic links can be created.
     pub(super) fn no_such_kind(&self, parent: INodeNo) -> Errno {
-        match self.vfs.can_be_written(ino(parent)).unwrap_or(false) {
-            true => Errno::EPERM,
-            false => Errno::EROFS,
-        }
+        if self.vfs.can_be_written(ino(parent)).unwrap_or(false) { Errno::EPERM } else { Errno::EROFS }
     }
 }

@@ -213,7 +213,8 @@ impl Bucket {
     /// Removes the oldest entries beyond the limits. Without `most_bytes`, sizes are not looked at. Returns the
     /// number of bytes freed.
     pub(super) fn limit(&self, most_texts: usize, most_bytes: Option<u64>) -> u64 {
-        let (mut held, mut removed) = (0, 0);
+        let mut held = 0;
+        let mut removed = 0;
         let entries = self.entries().unwrap_or_default();
         let looked_at =
             entries.iter().rev().enumerate().skip(if most_bytes.is_some() { 0 } else { most_texts });

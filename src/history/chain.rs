@@ -71,7 +71,8 @@ fn may_precede(links: &[Link], since: Time) -> bool {
 /// Follows the entries of a directory back from a text, `None` for an unknown one. Adds the saves to
 /// `changes`; returns the entries of other texts.
 fn follow(links: Vec<Link>, text: &mut Option<Digest>, changes: &mut Vec<Save>) -> Vec<Save> {
-    let (mut strangers, before) = (Vec::new(), changes.len());
+    let mut strangers = Vec::new();
+    let before = changes.len();
     for link in links {
         match link {
             Link::Whole { save, .. } if text.is_none_or(|text| text == save.new) => {

@@ -198,7 +198,9 @@ fn a_directory_that_can_not_be_read_is_an_error_and_never_empty() {
 fn names_of_one_second_differ_and_sort_by_time() {
     let bench = Bench::new();
     let texts: Vec<String> = (0..=12).map(|n| n.to_string()).collect();
-    texts.windows(2).for_each(|texts| bench.save("a.asdf", &texts[0], &texts[1]));
+    for texts in texts.windows(2) {
+        bench.save("a.asdf", &texts[0], &texts[1]);
+    }
     let mut names: Vec<_> = bench.changes("a.asdf", "12").into_iter().map(|change| change.name).collect();
     let listed = names.clone();
     names.sort_unstable_by(|one, other| other.cmp(one));
@@ -224,14 +226,18 @@ fn a_save_that_failed_leaves_nothing() {
 fn the_last_texts_of_a_file_are_kept_within_the_limits() {
     let bench = Bench::new();
     let texts: Vec<String> = (0..=MAX_TEXTS + 5).map(|n| n.to_string()).collect();
-    texts.windows(2).for_each(|texts| bench.save("a.asdf", &texts[0], &texts[1]));
+    for texts in texts.windows(2) {
+        bench.save("a.asdf", &texts[0], &texts[1]);
+    }
     let kept = bench.texts("a.asdf", texts.last().unwrap());
     let last: Vec<_> = texts[5..texts.len() - 1].iter().rev().cloned().collect();
     assert_eq!(kept, last);
     // Large texts.
     let large: Vec<String> = ["a", "b", "c", "d"].map(|letter| letter.repeat(7 << 20)).to_vec();
     bench.save("a.asdf", texts.last().unwrap(), &large[0]);
-    large.windows(2).for_each(|texts| bench.save("a.asdf", &texts[0], &texts[1]));
+    for texts in large.windows(2) {
+        bench.save("a.asdf", &texts[0], &texts[1]);
+    }
     assert!(bench.texts("a.asdf", &large[3]) == [&large[2][..], &large[1]]);
     // A text beyond the limit is only noted, and the older ones stay.
     let huge = "x".repeat(MAX_BYTES as usize);

@@ -135,8 +135,10 @@ impl Array {
     pub(super) fn of(path: &str, content: &Arc<dyn Content>) -> Result<Self> {
         let Some(npy) = content.npy() else {
             // A text of a GSD file.
-            let (shape, elements) = (vec![content.len()], content.clone());
-            let (datatype, byteorder) = (Datatype::Uint8, ByteOrder::Little);
+            let shape = vec![content.len()];
+            let elements = content.clone();
+            let datatype = Datatype::Uint8;
+            let byteorder = ByteOrder::Little;
             return Ok(Self { path: path.to_owned(), datatype, byteorder, shape, item: 1, elements });
         };
         let (datatype, byteorder) = Datatype::of_numpy(&npy.descr);

@@ -42,9 +42,12 @@ impl FromStr for Range {
     type Err = String;
 
     fn from_str(text: &str) -> std::result::Result<Self, String> {
-        let number = |digits: &str| match digits.bytes().all(|byte| byte.is_ascii_digit()) {
-            true => digits.parse::<u64>().map_err(|_| "the number is too large".to_owned()),
-            false => Err("write FROM-TO, FROM- or -COUNT, in bytes".to_owned()),
+        let number = |digits: &str| {
+            if digits.bytes().all(|byte| byte.is_ascii_digit()) {
+                digits.parse::<u64>().map_err(|_| "the number is too large".to_owned())
+            } else {
+                Err("write FROM-TO, FROM- or -COUNT, in bytes".to_owned())
+            }
         };
         match text.split_once('-') {
             None | Some(("", "")) => Err("write FROM-TO, FROM- or -COUNT, in bytes".to_owned()),
@@ -135,7 +138,8 @@ fn next_data(reader: &ReadHandle, offset: u64) -> Option<std::ops::Range<u64>> {
 /// Returns the number of bytes of a file that a copy without its holes takes; at most `enough`.
 pub(super) fn size_of_data(reader: &ReadHandle, enough: u64) -> Result<u64> {
     let len = reader.content()?.len();
-    let (mut at, mut size) = (0, 0);
+    let mut at = 0;
+    let mut size = 0;
     while at < len && size < enough {
         let data = next_data(reader, at).unwrap_or(at..len);
         size += data.end.saturating_sub(data.start);

@@ -75,14 +75,16 @@ impl<'a> Run<'a> {
     fn new(look: &'a Look, listing: ListingForm, out: &'a mut dyn Write) -> Self {
         let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
         let now = since.map_or(0, |since| i64::try_from(since.as_secs()).unwrap_or(0));
-        let (users, groups) = (HashMap::new(), HashMap::new());
+        let users = HashMap::new();
+        let groups = HashMap::new();
         Self { look, listing, out, zone: Zone::local(), now, users, groups, status: exit::OK, begun: false }
     }
 
     fn all(&mut self, paths: &[PathBuf]) -> io::Result<()> {
         let root = [PathBuf::from(".")];
         let paths = if paths.is_empty() { &root[..] } else { paths };
-        let (mut files, mut directories) = (Vec::new(), Vec::new());
+        let mut files = Vec::new();
+        let mut directories = Vec::new();
         for path in paths {
             match self.look.find(path, false) {
                 Ok(found) if found.attr.kind == FileKind::Directory => {
@@ -124,7 +126,8 @@ impl<'a> Run<'a> {
             |name: &OsString| self.listing.json || self.listing.all || !name.as_bytes().starts_with(b".");
         let mut names: Vec<OsString> = names.into_iter().filter(is_listed).collect();
         names.sort_unstable();
-        let (mut lines, mut within) = (Vec::with_capacity(names.len()), Vec::new());
+        let mut lines = Vec::with_capacity(names.len());
+        let mut within = Vec::new();
         for name in names {
             let attr = match self.look.lookup(ino, &name) {
                 // The entry vanished since the directory was read.
@@ -178,10 +181,7 @@ impl<'a> Run<'a> {
 
     fn print(&mut self, within: &Path, lines: &[Line]) -> io::Result<()> {
         self.begun = true;
-        match self.listing.json {
-            true => self.print_json(within, lines),
-            false => self.print_table(lines),
-        }
+        if self.listing.json { self.print_json(within, lines) } else { self.print_table(lines) }
     }
 
     fn print_table(&mut self, lines: &[Line]) -> io::Result<()> {

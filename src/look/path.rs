@@ -67,9 +67,10 @@ impl Look {
             walked.push(FoundPath { attr, parent: here.ino, name });
         }
         let found = walked.pop().ok_or_else(leads_out)?;
-        match ends_in_slash && found.attr.kind != FileKind::Directory {
-            true => Err(as_system_says(libc::ENOTDIR, "Not a directory")),
-            false => Ok(found),
+        if ends_in_slash && found.attr.kind != FileKind::Directory {
+            Err(as_system_says(libc::ENOTDIR, "Not a directory"))
+        } else {
+            Ok(found)
         }
     }
 
@@ -81,9 +82,10 @@ impl Look {
         names.sort();
         let more = names.len().saturating_sub(NAMED);
         let shown: Vec<_> = names.iter().take(NAMED).map(|name| one_line(&name.to_string_lossy())).collect();
-        let place = match within.as_os_str().is_empty() {
-            true => "names there".to_owned(),
-            false => format!("names in {}", within.display()),
+        let place = if within.as_os_str().is_empty() {
+            "names there".to_owned()
+        } else {
+            format!("names in {}", within.display())
         };
         let shown = match (shown.is_empty(), more) {
             (true, _) => "none".to_owned(),
@@ -109,10 +111,10 @@ fn components(path: &Path) -> Result<VecDeque<OsString>> {
 pub(super) fn normalized(path: &Path) -> Result<PathBuf> {
     let mut names = PathBuf::new();
     for name in components(path)? {
-        match name == OsStr::new("..") {
-            true if names.pop() => {}
-            true => return Err(leads_out()),
-            false => names.push(name),
+        if name != OsStr::new("..") {
+            names.push(name);
+        } else if !names.pop() {
+            return Err(leads_out());
         }
     }
     Ok(names)

@@ -155,10 +155,8 @@ impl<'a> Unnamed<'a> {
     fn rename(mut self) -> Result<()> {
         let Some(own) = self.name.take() else { return Ok(()) };
         let NewName { dir, name, force } = self.place;
-        let renamed = match force {
-            true => rustix::fs::renameat(dir, &own, dir, name),
-            false => rename_new(dir, &own, name),
-        };
+        let renamed =
+            if force { rustix::fs::renameat(dir, &own, dir, name) } else { rename_new(dir, &own, name) };
         renamed.map_err(|errno| {
             self.name = Some(own);
             match errno {

@@ -100,8 +100,12 @@ fn block(bytes: &[u8], width: usize) -> Option<(Zone, &[u8])> {
     let header = bytes.get(..44).filter(|header| header.starts_with(b"TZif"))?;
     let count =
         |n: usize| Some(u32::from_be_bytes(header.get(20 + 4 * n..)?.first_chunk().copied()?) as usize);
-    let (of_utc, of_standard, leaps) = (count(0)?, count(1)?, count(2)?);
-    let (times, types, letters) = (count(3)?, count(4)?, count(5)?);
+    let of_utc = count(0)?;
+    let of_standard = count(1)?;
+    let leaps = count(2)?;
+    let times = count(3)?;
+    let types = count(4)?;
+    let letters = count(5)?;
     let (stamps, rest) = bytes.get(44..)?.split_at_checked(times.checked_mul(width)?)?;
     let (kinds, rest) = rest.split_at_checked(times)?;
     let (descriptions, rest) = rest.split_at_checked(types.checked_mul(6)?)?;
@@ -127,12 +131,14 @@ impl Rule {
             return Some(Self { standard, summer: None });
         }
         let rest = abbreviation(rest)?;
-        let (offset, rest) = match rest.starts_with(',') || rest.is_empty() {
-            true => (standard.checked_add(3600)?, rest),
-            false => duration(rest).map(|(west, rest)| (-west, rest))?,
+        let (offset, rest) = if rest.starts_with(',') || rest.is_empty() {
+            (standard.checked_add(3600)?, rest)
+        } else {
+            duration(rest).map(|(west, rest)| (-west, rest))?
         };
         let mut days = rest.strip_prefix(',').unwrap_or("M3.2.0,M11.1.0").split(',');
-        let (begin, end) = (day(days.next()?)?, day(days.next()?)?);
+        let begin = day(days.next()?)?;
+        let end = day(days.next()?)?;
         Some(Self { standard, summer: Some((offset, begin, end)) })
     }
 
@@ -144,11 +150,10 @@ impl Rule {
         let at = |(day, second): OffsetChange, offset: i32| {
             (first_day(year) + day.of(year)) * DAY + i64::from(second) - i64::from(offset)
         };
-        let (begin, end) = (at(begin, self.standard), at(end, summer));
-        let is_summer = match begin < end {
-            true => (begin..end).contains(&time),
-            false => !(end..begin).contains(&time),
-        };
+        let begin = at(begin, self.standard);
+        let end = at(end, summer);
+        let is_summer =
+            if begin < end { (begin..end).contains(&time) } else { !(end..begin).contains(&time) };
         if is_summer { summer } else { self.standard }
     }
 }

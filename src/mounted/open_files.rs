@@ -113,12 +113,13 @@ impl OpenFiles {
     /// drops it.
     fn replace(&self, serial: u64, dropped: Option<Arc<Generation>>) {
         let mut replaced = locked(&self.replaced);
-        let dropped = dropped.and_then(|dropped| match dropped.usage.is_promised() {
-            true => {
+        let dropped = dropped.and_then(|dropped| {
+            if dropped.usage.is_promised() {
                 replaced.push_back((serial, dropped));
                 None
+            } else {
+                Some(dropped)
             }
-            false => Some(dropped),
         });
         let mut over = Vec::new();
         while replaced

@@ -148,13 +148,12 @@ impl Overlay {
         let scratch_dir = scratch_dir.map_or_else(|| state_dir.scratch_dir(&self.stem()), Ok)?;
         for (name, file, size) in worth {
             // A file that does not have its name in the scratch directory is copied there.
-            match scratch_dir.has(name, file) {
-                true => file.sync_data()?,
-                false => {
-                    let copied = scratch_dir.file(Some(name))?;
-                    copy(&Whole(file, *size), &copied)?;
-                    copied.sync_data()?;
-                }
+            if scratch_dir.has(name, file) {
+                file.sync_data()?
+            } else {
+                let copied = scratch_dir.file(Some(name))?;
+                copy(&Whole(file, *size), &copied)?;
+                copied.sync_data()?;
             }
         }
         scratch_dir.retain(|name| worth.iter().any(|(kept, ..)| kept == name));

@@ -359,7 +359,8 @@ impl Body {
             return Ok(false);
         }
         let piece = piece(self.size);
-        let (mut own, mut others) = (vec![0; piece], vec![0; piece]);
+        let mut own = vec![0; piece];
+        let mut others = vec![0; piece];
         let mut at = 0;
         while at < self.size {
             let len = usize::try_from(self.size - at).map_or(PIECE, |rest| rest.min(PIECE));
@@ -395,7 +396,8 @@ fn piece(len: u64) -> usize {
 
 /// Copies a text into a file.
 pub(crate) fn copy(text: &dyn Content, file: &File) -> Result<()> {
-    let (mut piece, mut at) = (vec![0; piece(text.len())], 0);
+    let mut piece = vec![0; piece(text.len())];
+    let mut at = 0;
     while at < text.len() {
         let len = usize::try_from(text.len() - at).map_or(PIECE, |rest| rest.min(PIECE));
         crate::content::read_exact_at(text, at, &mut piece[..len])?;

@@ -158,7 +158,8 @@ mod tests {
     fn a_file_that_a_thread_parses_is_not_waited_for() {
         let lazy = Arc::new(LazyOverlay::default());
         let held = locked(&lazy.overlay);
-        let (own, (done, is_done)) = (lazy.clone(), mpsc::channel());
+        let own = lazy.clone();
+        let (done, is_done) = mpsc::channel();
         std::thread::spawn(move || done.send((own.put_away(true), own.is_put_away())));
         assert_eq!(is_done.recv_timeout(Duration::from_secs(20)), Ok((false, false)));
         drop(held);

@@ -247,7 +247,9 @@ fn snapshot(
     let attr_of = |body: &Body| (body.mode, body.uid, body.gid, body.atime, body.xattrs.clone());
     let mut copy = Body::new(Backing::Source, state.base_version);
     copy.set_payer(payer);
-    let (limit, times, saved) = (overlay.limit(), overlay.times(state)?, overlay.saved_text()?);
+    let limit = overlay.limit();
+    let times = overlay.times(state)?;
+    let saved = overlay.saved_text()?;
     let body = locked(&overlay_file.body);
     let (len, times) = match &body.backing {
         Backing::Source => (saved.len(), times),
@@ -292,7 +294,8 @@ fn part_from_other_names(
 
 /// Exchanges two names. No text of the two files may be in memory (`put_on_disk`).
 fn exchange_names(overlay: &Overlay, state: &mut OverlayState, name: &OsStr, other: &OsStr) {
-    let (one, two) = (state.names.get(name).cloned(), state.names.get(other).cloned());
+    let one = state.names.get(name).cloned();
+    let two = state.names.get(other).cloned();
     if let (Some(one), Some(two)) = (one, two) {
         overlay.put(state, name, &two);
         overlay.put(state, other, &one);

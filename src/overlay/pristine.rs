@@ -47,7 +47,8 @@ impl Overlay {
         if !matches!(locked(&overlay_file.body).backing, Backing::Source) {
             return Ok(());
         }
-        let (times, limit) = (self.times(state)?, self.limit());
+        let times = self.times(state)?;
+        let limit = self.limit();
         let name = state
             .names
             .iter()
@@ -100,7 +101,9 @@ impl Overlay {
         (body.refused, body.cut, body.pending, body.mapped) = (None, None, None, false);
         drop(body);
         state.pristine = Arc::downgrade(overlay_file);
-        if let (true, Some(scratch_dir)) = (self.is_tree(state, overlay_file), &state.scratch_dir) {
+        if self.is_tree(state, overlay_file)
+            && let Some(scratch_dir) = &state.scratch_dir
+        {
             scratch_dir.remove(OsStr::new(TREE));
         }
         self.clear_scratch_dir_if_unused(state);
@@ -152,12 +155,11 @@ impl Overlay {
             self.keep_unfinished(state, &tree);
         }
         if late || outdated {
-            let shown = match outdated {
-                true => {
-                    state.saved_verbatim = None;
-                    self.make_pristine(state, &tree)
-                }
-                false => self.show_saved(state, &tree),
+            let shown = if outdated {
+                state.saved_verbatim = None;
+                self.make_pristine(state, &tree)
+            } else {
+                self.show_saved(state, &tree)
             };
             let _ = shown.inspect_err(|error| tracing::warn!("{error}"));
             if let Some(mut editor) = locked_at_once(&self.editor) {

@@ -40,7 +40,9 @@ impl Overlay {
         draft: &Draft,
         refusal: Refusal,
     ) -> Error {
-        let (answer, summary, mut explanation) = (refusal.errno(), refusal.to_string(), refusal.report());
+        let answer = refusal.errno();
+        let summary = refusal.to_string();
+        let mut explanation = refusal.report();
         if draft.joined.is_some() {
             explanation += "\nLine numbers do not count the line '...' after which text was appended.\n";
         }
@@ -53,9 +55,10 @@ impl Overlay {
         let told = state.names.contains_key(OsStr::new(ERROR));
         if is_new || !told {
             let why = format!("tree.yaml was not saved: {summary}");
-            let kept = match is_new {
-                true => self.keep(state, REFUSED, text, &why),
-                false => state.last_refusal.as_ref().and_then(|last| last.kept_in.clone()),
+            let kept = if is_new {
+                self.keep(state, REFUSED, text, &why)
+            } else {
+                state.last_refusal.as_ref().and_then(|last| last.kept_in.clone())
             };
             if let Some(path) = &kept {
                 explanation += &format!("\nThe text is in {REJECTED}, and in {path}.\n");
@@ -133,12 +136,11 @@ impl Overlay {
         let overlay_file = self.overlay_file(state.base_version)?;
         let mut body = locked(&overlay_file.body);
         body.set_payer(payer);
-        body.backing = match text.len() <= SMALL && told_elsewhere {
-            true => Backing::Text(Text::new(text)),
-            false => {
-                body.take_room(&self.shared.quota, text.len() as u64, self.limit())?;
-                Backing::File(Arc::new(self.filled(state, Some(OsStr::new(name)), &Text::new(text))?))
-            }
+        body.backing = if text.len() <= SMALL && told_elsewhere {
+            Backing::Text(Text::new(text))
+        } else {
+            body.take_room(&self.shared.quota, text.len() as u64, self.limit())?;
+            Backing::File(Arc::new(self.filled(state, Some(OsStr::new(name)), &Text::new(text))?))
         };
         body.size = text.len() as u64;
         body.generated = true;
@@ -175,9 +177,10 @@ impl Overlay {
             Ok(kept) => {
                 let path = kept.display().to_string();
                 let line = format!("{}: {why}; it is kept in {path}", label.display());
-                match state.closed {
-                    true => state_dir.tell(line),
-                    false => tracing::warn!("{line}"),
+                if state.closed {
+                    state_dir.tell(line);
+                } else {
+                    tracing::warn!("{line}");
                 }
                 Some(path)
             }

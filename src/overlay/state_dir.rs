@@ -79,12 +79,14 @@ impl StateDir {
     }
 
     fn of(dir: HeldDir) -> Result<Self> {
-        let (opened, path) = (dir.get().0, dir.path().to_owned());
+        let opened = dir.get().0;
+        let path = dir.path().to_owned();
         rustix::fs::accessat(&*opened, ".", rustix::fs::Access::WRITE_OK, AtFlags::EACCESS)
             .map_err(|error| Error::from(error).of(&path))?;
         let held = AtomicU64::new(bound::trim(opened.as_fd(), bound::MAX_BYTES, None));
         let report = format!("{REPORT}{}-{}.txt", seconds(), std::process::id()).into();
-        let (told, refused) = (AtomicBool::new(false), Mutex::default());
+        let told = AtomicBool::new(false);
+        let refused = Mutex::default();
         Ok(Self { dir, path, told, refused, next: AtomicU64::new(1), held, report, news: Mutex::default() })
     }
 

@@ -41,7 +41,8 @@ impl Test {
         let links = LinkPolicy::new(&origin, folder.path(), None, true).unwrap();
         let position =
             EntryPosition { location: Location::Local(LocalPath::new(&links, "a.asdf")), foreign: None };
-        let (edits, context) = (Arc::new(EditContext::default()), Context::new(Arc::new(Cache::new(0))));
+        let edits = Arc::new(EditContext::default());
+        let context = Context::new(Arc::new(Cache::new(0)));
         let open_files = OpenFiles::new(
             Arc::new(move |source| crate::format::open(source, &context)),
             NonZeroUsize::MIN,
@@ -284,7 +285,8 @@ fn a_rename_of_one_name_of_a_file_onto_another_does_nothing() {
 fn an_overlay_in_use_is_not_put_away_and_not_waited_for() {
     let test = Test::new();
     let put_away = || {
-        let (overlay, (done, is_done)) = (test.overlay.clone(), mpsc::channel());
+        let overlay = test.overlay.clone();
+        let (done, is_done) = mpsc::channel();
         std::thread::spawn(move || done.send(overlay.put_away(true)));
         is_done.recv_timeout(Duration::from_secs(20))
     };

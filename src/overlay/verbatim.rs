@@ -28,7 +28,8 @@ impl Overlay {
         let Some(written) = state.saved_verbatim.clone() else {
             return self.make_pristine(state, overlay_file);
         };
-        let (times, limit) = (self.times(state)?, self.limit());
+        let times = self.times(state)?;
+        let limit = self.limit();
         let (text, size) = match &*written {
             Body { backing: Backing::File(text), size, .. } => (text.clone(), *size),
             _ => return self.make_pristine(state, overlay_file),

@@ -62,9 +62,10 @@ impl Beside {
         if !self.remote.shared.options.follow {
             return Err(refused("it lies on a server, which is not followed without -o external=http"));
         }
-        match is_below && self.trust == Trust::Mounted {
-            true => self.remote.open_with_others(&address, Trust::Mounted),
-            false => self.remote.open_stranger(&address),
+        if is_below && self.trust == Trust::Mounted {
+            self.remote.open_with_others(&address, Trust::Mounted)
+        } else {
+            self.remote.open_stranger(&address)
         }
     }
 }

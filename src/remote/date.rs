@@ -8,7 +8,10 @@ const MONTHS: [&str; 12] =
 /// Parses the date of an HTTP header, such as `Sun, 06 Nov 1994 08:49:37 GMT`, into seconds since 1970.
 pub fn http(text: &str) -> Option<i64> {
     let mut words = text.split_once(',')?.1.split_ascii_whitespace();
-    let (day, month, year, time) = (words.next()?, words.next()?, words.next()?, words.next()?);
+    let day = words.next()?;
+    let month = words.next()?;
+    let year = words.next()?;
+    let time = words.next()?;
     if (words.next(), words.next()) != (Some("GMT"), None) {
         return None;
     }
@@ -49,8 +52,9 @@ fn month_of(name: &str) -> Option<i64> {
 
 fn clock(text: &str) -> Option<i64> {
     let mut parts = text.split(':');
-    let (hour, minute, second) =
-        (number(parts.next()?, 2)?, number(parts.next()?, 2)?, number(parts.next()?, 2)?);
+    let hour = number(parts.next()?, 2)?;
+    let minute = number(parts.next()?, 2)?;
+    let second = number(parts.next()?, 2)?;
     let is_valid = parts.next().is_none() && hour < 24 && minute < 60 && second <= 60;
     is_valid.then_some(hour * 3600 + minute * 60 + second)
 }

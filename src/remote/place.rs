@@ -24,7 +24,8 @@ pub struct RemotePlace {
 impl RemotePlace {
     /// Creates the place of an address. Sends no request.
     pub fn new(remote: Arc<Remote>, address: Address) -> Self {
-        let (label, server) = (PathBuf::from(address.to_string()), address.server());
+        let label = PathBuf::from(address.to_string());
+        let server = address.server();
         Self { remote, address: Some(address), label, server, number: None }
     }
 

@@ -129,7 +129,8 @@ mod tests {
     #[test]
     fn a_request_that_was_given_up_after_a_while_is_an_error_of_the_server() {
         for (pause, errors) in [(Duration::ZERO, 0), (NOTICED, 1)] {
-            let (counters, cancel) = (Counters::default(), cancel::Cancel::default());
+            let counters = Counters::default();
+            let cancel = cancel::Cancel::default();
             let deadline = Instant::now() + Duration::from_secs(600);
             let given_up = cancel.clone().watched(|| {
                 until(deadline, &counters, || -> Answer<()> {

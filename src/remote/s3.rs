@@ -81,9 +81,10 @@ impl Buckets {
         let region = self.region(bucket);
         let domain = if region.starts_with("cn-") { "amazonaws.com.cn" } else { "amazonaws.com" };
         let is_host = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
-        match bucket.bytes().all(is_host) {
-            true => Url::parse(&format!("https://{bucket}.s3.{region}.{domain}/{key}")),
-            false => Url::parse(&format!("https://s3.{region}.{domain}/{bucket}/{key}")),
+        if bucket.bytes().all(is_host) {
+            Url::parse(&format!("https://{bucket}.s3.{region}.{domain}/{key}"))
+        } else {
+            Url::parse(&format!("https://s3.{region}.{domain}/{bucket}/{key}"))
         }
     }
 
@@ -204,7 +205,8 @@ mod tests {
     #[test]
     fn wrong_options_are_refused() {
         for (endpoint, region) in [(Some("x"), None), (Some("http://a:b@c/"), None), (None, Some("a b"))] {
-            let (endpoint, region) = (endpoint.map(str::to_owned), region.map(str::to_owned));
+            let endpoint = endpoint.map(str::to_owned);
+            let region = region.map(str::to_owned);
             let options = RemoteOptions { endpoint, region, ..RemoteOptions::default() };
             assert_eq!(Buckets::new(&options).unwrap_err().kind(), Kind::Usage);
         }

@@ -196,10 +196,7 @@ fn encoded(text: &str) -> String {
 pub(super) fn percent_encoded(bytes: &[u8], keep: impl Fn(u8) -> bool) -> String {
     let mut text = String::with_capacity(bytes.len());
     for byte in bytes {
-        match keep(*byte) {
-            true => text.push(char::from(*byte)),
-            false => text.push_str(&format!("%{byte:02X}")),
-        }
+        if keep(*byte) { text.push(char::from(*byte)) } else { text.push_str(&format!("%{byte:02X}")) }
     }
     text
 }
@@ -216,7 +213,8 @@ pub(super) fn segment(name: &[u8]) -> String {
 
 /// Decodes `%XX`; `None` if a percent sign is followed by something else.
 pub(super) fn percent_decoded(text: &str) -> Option<Vec<u8>> {
-    let (mut bytes, mut rest) = (Vec::with_capacity(text.len()), text.as_bytes());
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
     while let Some((byte, after)) = rest.split_first() {
         rest = after;
         if *byte != b'%' {

@@ -44,7 +44,8 @@ impl ContentRange {
             return Some(Self::Beyond { total });
         }
         let (first, last) = range.split_once('-')?;
-        let (first, last) = (number(first)?, number(last)?);
+        let first = number(first)?;
+        let last = number(last)?;
         (first <= last && last < total).then_some(Self::Part { first, last, total })
     }
 }
@@ -108,7 +109,9 @@ impl ObjectVersion {
     /// Returns the version of a record, if its ETag is strong.
     pub(super) fn of_record(record: &[u8]) -> Option<Self> {
         let mut lines = std::str::from_utf8(record).ok()?.split('\n');
-        let (size, etag, date) = (lines.next()?, lines.next()?, lines.next()?);
+        let size = lines.next()?;
+        let etag = lines.next()?;
+        let date = lines.next()?;
         let version = Self {
             size: number(size)?,
             etag: is_etag(etag).then(|| etag.to_owned()),

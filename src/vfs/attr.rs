@@ -102,7 +102,9 @@ impl Ownership {
     /// permission that the source's group lacks.
     fn mode_of(&self, stat: &Stat) -> u16 {
         let mode = (stat.mode & 0o777) as u16;
-        let (owner, mut group, mut others) = (mode >> 6, mode >> 3 & 0o7, mode & 0o7);
+        let owner = mode >> 6;
+        let mut group = mode >> 3 & 0o7;
+        let mut others = mode & 0o7;
         if self.uid.is_some_and(|uid| uid != stat.uid) {
             (group, others) = (group & owner, others & owner);
         }

@@ -39,7 +39,10 @@ pub(crate) fn open(source: Arc<dyn Source>, counts: &Arc<Counts>) -> Result<Arc<
     if !bytes.starts_with(b"#ASDF fake\n") {
         return Err(Error::new(Kind::Unrecognised, "is not a fake file").of(source.path()));
     }
-    let (mut at, mut tree_end, mut blocks, mut before_stream) = (0, 0, Vec::new(), None);
+    let mut at = 0;
+    let mut tree_end = 0;
+    let mut blocks = Vec::new();
+    let mut before_stream = None;
     while let Some(len) = bytes[at..].iter().position(|byte| *byte == b'\n') {
         let line = std::str::from_utf8(&bytes[at..at + len]).unwrap_or("");
         at += len + 1;

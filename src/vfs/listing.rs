@@ -198,7 +198,8 @@ impl Vfs {
             Ok(Some((attr.ino, attr.kind, Some((attr, node)))))
         };
         let first = from.saturating_sub(DOTS);
-        let (mut next, mut handout) = (first + DOTS, Handout::new(take, None));
+        let mut next = first + DOTS;
+        let mut handout = Handout::new(take, None);
         dir.list(first, &mut |name, kind| {
             next += 1;
             let found = look(name, kind).and_then(|found| found.ok_or_else(|| errno(libc::ENOENT)));
@@ -227,14 +228,16 @@ impl Vfs {
             return Ok(None);
         }
         let (mounted, held) = self.newest(entry)?;
-        match self.root_of(entry, &mounted, &held).is_slow_at(name) {
-            true => self.unmade(&ViewDir { entry: entry.clone(), mounted, view: None }, name).map(Some),
-            false => Ok(None),
+        if self.root_of(entry, &mounted, &held).is_slow_at(name) {
+            self.unmade(&ViewDir { entry: entry.clone(), mounted, view: None }, name).map(Some)
+        } else {
+            Ok(None)
         }
     }
 
     fn list_mirrored(&self, mirrored: &Mirrored, from: u64, attrs: bool, take: Take<'_>) -> Result<()> {
-        let (names, entry) = (mirrored.names(from == 0)?, &mirrored.entry);
+        let names = mirrored.names(from == 0)?;
+        let entry = &mirrored.entry;
         let dir = match entry.class {
             Class::Directory { .. } => Some(entry.position.location.open_dir()?),
             _ => None,
@@ -298,7 +301,8 @@ impl Vfs {
         }
         let name = &name.name;
         let seen = self.detector.look(dir, name)?;
-        let (stat, kind) = (seen.stat, seen.kind());
+        let stat = seen.stat;
+        let kind = seen.kind();
         let child = entry.child(name, seen, &self.serials)?;
         let ino = Ino::of(child.serial);
         let attr = match &child.class {
@@ -324,7 +328,8 @@ impl Vfs {
         seen: Detected,
         is_certain: bool,
     ) -> Result<Looked> {
-        let (mut stat, kind) = (seen.stat, seen.kind());
+        let mut stat = seen.stat;
+        let kind = seen.kind();
         let known = if is_certain { None } else { entry.known_child(name) };
         let child = match known {
             Some(known) if matches!(known.class, Class::File { .. }) == (kind == FileKind::File) => known,

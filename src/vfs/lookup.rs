@@ -157,7 +157,9 @@ impl Vfs {
         mounted: &Arc<MountedFile>,
         held: &HeldGeneration,
     ) -> RootDir {
-        let (read_only, entry, own) = (self.read_only_because(), entry.clone(), mounted.clone());
+        let read_only = self.read_only_because();
+        let entry = entry.clone();
+        let own = mounted.clone();
         mounted.root(held, move || writing(&entry, &own, read_only.as_deref()))
     }
 

@@ -212,7 +212,8 @@ impl ViewNode {
     }
 
     fn shows_the_same(&self, other: &Self) -> bool {
-        let (own, other) = (self.shown(), other.shown());
+        let own = self.shown();
+        let other = other.shown();
         own.zip(other).is_none_or(|(own, other)| own.is_same(&other))
     }
 
@@ -408,7 +409,8 @@ mod tests {
     #[test]
     fn a_number_says_what_it_was_made_from() {
         for serial in [0, 1, u64::from(u32::MAX), u64::MAX / 2 - 2] {
-            let (own, tree) = (Ino::of(serial), Ino::of_tree_in(serial));
+            let own = Ino::of(serial);
+            let tree = Ino::of_tree_in(serial);
             assert_eq!((own.serial(), own.is_tree()), (serial, false));
             assert_eq!((tree.serial(), tree.is_tree()), (serial, true));
         }

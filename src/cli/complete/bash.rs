@@ -59,7 +59,10 @@ impl CommandLine {
                     let is_waiting = is_redirected && finished.is_none();
                     let is_descriptor =
                         matches!(byte, b'<' | b'>') && finished.as_ref().is_some_and(|word| is_number(word));
-                    if let Some(word) = finished.filter(|_| !is_redirected && !is_descriptor) {
+                    if !is_redirected
+                        && !is_descriptor
+                        && let Some(word) = finished
+                    {
                         words.push(OsString::from_vec(word));
                     }
                     is_redirected = matches!(byte, b'<' | b'>') || is_waiting;

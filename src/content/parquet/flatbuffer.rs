@@ -61,7 +61,9 @@ fn table(fields: &[Option<BufferPart>], out: &mut Vec<u8>) -> usize {
     let start = out.len();
     let count = fields.iter().flatten().count();
     let head = [2 * (2 + fields.len()), UNIT * (1 + count)];
-    head.iter().for_each(|len| out.extend((*len as u16).to_le_bytes()));
+    for len in &head {
+        out.extend((*len as u16).to_le_bytes());
+    }
     let mut place = UNIT;
     for field in fields {
         let at = if field.is_some() { place } else { 0 };

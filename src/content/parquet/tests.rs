@@ -11,7 +11,8 @@ fn values(element: Element, bytes: Vec<u8>) -> Column {
 
 /// Returns the whole file, read in pieces of this length.
 fn all(table: &ParquetTable, piece: usize) -> Vec<u8> {
-    let (mut all, mut buf) = (Vec::new(), vec![0; piece]);
+    let mut all = Vec::new();
+    let mut buf = vec![0; piece];
     loop {
         match table.read_at(all.len() as u64, &mut buf).unwrap() {
             0 => return all,

@@ -288,7 +288,9 @@ mod tests {
     #[test]
     fn no_more_readers_are_remembered_than_some() {
         let mut sequences = Sequences::default();
-        (0..100).for_each(|n| assert_eq!(read(&mut sequences, n * 4 * NEAR), None));
+        for n in 0..100 {
+            assert_eq!(read(&mut sequences, n * 4 * NEAR), None);
+        }
         assert_eq!(sequences.readers.len(), READERS);
     }
 }

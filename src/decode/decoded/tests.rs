@@ -56,7 +56,8 @@ impl Decoder for Counting {
 }
 
 fn counted(counted: Counted, budget: u64) -> (Arc<Counted>, Decoded, Arc<Cache>) {
-    let (counted, cache) = (Arc::new(counted), Arc::new(Cache::new(budget)));
+    let counted = Arc::new(counted);
+    let cache = Arc::new(Cache::new(budget));
     let content = Decoded::stream(Shared(counted.clone()), counted.len, &cache);
     (counted, content, cache)
 }
@@ -107,7 +108,8 @@ fn many_readers_of_one_stream_do_not_evict_each_other() {
 #[test]
 fn what_many_readers_want_at_once_is_decoded_once() {
     let (counted, content, _) = counted(Counted { len: 30 * UNIT, ..Counted::default() }, 0);
-    let (content, barrier) = (&content, &std::sync::Barrier::new(8));
+    let content = &content;
+    let barrier = &std::sync::Barrier::new(8);
     std::thread::scope(|scope| {
         for reader in 0..8 {
             scope.spawn(move || {
@@ -154,7 +156,8 @@ impl Decoder for Gate {
 
 #[test]
 fn a_run_serves_readers_on_its_way_without_a_cache() {
-    let ((here, is_here), (go, goes)) = (mpsc::channel(), mpsc::channel());
+    let (here, is_here) = mpsc::channel();
+    let (go, goes) = mpsc::channel();
     let gated = Gated(Mutex::new(Some((here, goes))));
     let content = &Decoded::stream(gated, 4 * UNIT, &Arc::new(Cache::new(0)));
     std::thread::scope(|scope| {
@@ -248,7 +251,9 @@ fn nothing_is_decoded_ahead_where_the_cache_has_no_room_for_it() {
     let counted = Arc::new(Counted { len: 20 * UNIT, ..Counted::default() });
     let cache = Arc::new(Cache::with_threads(2 * UNIT - 1, 2));
     let content = Decoded::stream(Shared(counted.clone()), counted.len, &cache).with_read_ahead();
-    (0..10).for_each(|n| read(&content, n * UNIT, UNIT as usize));
+    for n in 0..10 {
+        read(&content, n * UNIT, UNIT as usize);
+    }
     assert_eq!((cache.reserved(), counted.bytes.load(Ordering::Relaxed)), (0, 10 * UNIT));
 }
 
@@ -303,7 +308,9 @@ impl Decoder for OverDecoder {
 fn a_stream_within_a_stream_is_read_while_others_wait_for_memory() {
     let (_, inner, cache) = counted(Counted { len: 4 * UNIT, ..Counted::default() }, 0);
     let inner = Arc::new(inner);
-    let ((begun, begins), (go, goes), (done, ends)) = (mpsc::channel(), mpsc::channel(), mpsc::channel());
+    let (begun, begins) = mpsc::channel();
+    let (go, goes) = mpsc::channel();
+    let (done, ends) = mpsc::channel();
     let gate = Mutex::new(Some((begun, goes)));
     let outer = Decoded::stream(Over { inner: inner.clone(), gate }, inner.len(), &cache);
     let finished = done.clone();

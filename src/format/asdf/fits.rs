@@ -179,7 +179,8 @@ impl FreePlaces {
         let stem = same_paths::component(stem, ENDING);
         let dir = self.dirs.renamed(dir);
         let id = self.tree.add(&dir)?;
-        let (mut file, mut copy) = (format!("{stem}{ENDING}"), 0);
+        let mut file = format!("{stem}{ENDING}");
+        let mut copy = 0;
         while !self.taken.insert((id, file.clone())) {
             copy += 1;
             file = format!("{stem}~{copy}{ENDING}");
@@ -207,10 +208,7 @@ fn array_file(file: &Arc<AsdfFile>, number: usize) -> Result<File> {
     if let Some(last) = path.last_mut() {
         *last = last.strip_suffix(".npy").unwrap_or(last);
     }
-    let (wcs, unit) = match same_paths::is_mask(item) {
-        true => (None, None),
-        false => nodes.of_array(&path),
-    };
+    let (wcs, unit) = if same_paths::is_mask(item) { (None, None) } else { nodes.of_array(&path) };
     let solution = match (wcs, &item.what) {
         (Some(wcs), ArrayEntry::Array(array)) => match nodes::plane(array) {
             Some(shape) => solution(file, wcs, shape)?,
@@ -235,7 +233,9 @@ fn array_file(file: &Arc<AsdfFile>, number: usize) -> Result<File> {
 
 /// Adds the header to the file's renewal signature: a file with another header counts as changed.
 fn tell_apart(file: &mut File, header: &[u8]) {
-    if let (Renewal::WhileSame(signature), false) = (&mut file.renewal, file.grows) {
+    if let Renewal::WhileSame(signature) = &mut file.renewal
+        && !file.grows
+    {
         let mut hasher = DefaultHasher::new();
         header.hash(&mut hasher);
         signature.text.push_str(&format!(" {:x}", hasher.finish()));

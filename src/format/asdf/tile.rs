@@ -62,7 +62,9 @@ impl Tiling {
             return Err(Error::damaged("the tiles or their items have no size"));
         }
         let too_large = || Error::damaged("the array of tiles is larger than any file can be");
-        let (mut axes, mut items, mut encoded_items) = (Vec::new(), 1u64, 1u64);
+        let mut axes = Vec::new();
+        let mut items = 1u64;
+        let mut encoded_items = 1u64;
         for (n, &len) in original_shape.iter().enumerate() {
             let tile = shape.get(n).copied().unwrap_or(len.max(1));
             let tiles = len.div_ceil(tile);
@@ -100,9 +102,12 @@ impl Tiling {
     ///
     /// No step can overflow: each product is at most `encoded_len`.
     fn place(&self, offset: u64) -> (u64, u64) {
-        let (mut index, within) = (offset / self.item_size, offset % self.item_size);
-        let (mut number, mut tiles) = (0, 1);
-        let (mut item, mut tile_items) = (0, 1);
+        let mut index = offset / self.item_size;
+        let within = offset % self.item_size;
+        let mut number = 0;
+        let mut tiles = 1;
+        let mut item = 0;
+        let mut tile_items = 1;
         let mut run = 1;
         for (n, axis) in self.axes.iter().rev().enumerate() {
             let at = index % axis.len;

@@ -53,7 +53,8 @@ impl MountedFile {
         if !is_first {
             return;
         }
-        let (mounted, held) = (self.clone(), held.clone());
+        let mounted = self.clone();
+        let held = held.clone();
         self.verifier().workers.run(move || match verify_of(&held, n) {
             Ok(Verified::Mismatch) => {
                 mounted.trouble(&wrong(&held, n));

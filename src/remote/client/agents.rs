@@ -147,8 +147,9 @@ fn certificates(bundle: Option<&Path>) -> Result<Vec<Certificate<'static>>> {
         _ => None,
     });
     let certificates: Vec<_> = items.collect();
-    match certificates.is_empty() {
-        true => Err(Error::new(Kind::Usage, "ca-bundle: the file has no certificate in PEM").of(path)),
-        false => Ok(certificates),
+    if certificates.is_empty() {
+        Err(Error::new(Kind::Usage, "ca-bundle: the file has no certificate in PEM").of(path))
+    } else {
+        Ok(certificates)
     }
 }

@@ -73,7 +73,8 @@ fn target(href: &str, path: &str) -> Option<PageItem> {
 /// Reads date and size from the text after a link: `23-Nov-2026 20:06  123`.
 fn describe(listed: &mut PageItem, text: &str) {
     let mut words = Vec::new();
-    let (mut is_tag, mut word) = (false, String::new());
+    let mut is_tag = false;
+    let mut word = String::new();
     let text = text.split_once("</a>").map_or("", |(_, after)| after);
     for letter in text.chars().take(1024).chain([' ']) {
         is_tag = is_tag && letter != '>' || letter == '<';

@@ -40,10 +40,10 @@ pub fn parse(bytes: &[u8], prefix: &[u8]) -> Result<Page> {
     let texts = read(text)?;
     let mut page = Page::default();
     for (key, mut listed) in texts.keys {
-        let key = match texts.is_encoded {
-            true => percent_decoded(&key.replace('+', " "))
-                .ok_or_else(|| wrong("a key is not encoded properly"))?,
-            false => key.into_bytes(),
+        let key = if texts.is_encoded {
+            percent_decoded(&key.replace('+', " ")).ok_or_else(|| wrong("a key is not encoded properly"))?
+        } else {
+            key.into_bytes()
         };
         let Some(name) = key.strip_prefix(prefix) else { continue };
         page.is_found = true;
@@ -64,9 +64,12 @@ pub fn parse(bytes: &[u8], prefix: &[u8]) -> Result<Page> {
 }
 
 fn read(text: &str) -> Result<Texts> {
-    let (mut reader, mut texts) = (Reader::new(text), Texts::default());
-    let (mut path, mut value) = (Vec::new(), String::new());
-    let (mut key, mut listed) = (String::new(), PageItem::default());
+    let mut reader = Reader::new(text);
+    let mut texts = Texts::default();
+    let mut path = Vec::new();
+    let mut value = String::new();
+    let mut key = String::new();
+    let mut listed = PageItem::default();
     while let Some(event) = reader.next()? {
         match event {
             Event::Start(name) => {

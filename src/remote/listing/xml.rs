@@ -63,7 +63,8 @@ impl<'a> Reader<'a> {
     /// Reads a tag, after its `<`.
     fn tag(&mut self, text: &'a str) -> Result<Event<'a>> {
         let close = tag_end(text).ok_or_else(|| wrong("a tag has no end"))?;
-        let (tag, rest) = (&text[..close], &text[close + 1..]);
+        let tag = &text[..close];
+        let rest = &text[close + 1..];
         self.rest = rest;
         if let Some(name) = tag.strip_prefix('/') {
             if self.open.last() != Some(&name.trim_end()) {
@@ -150,7 +151,8 @@ mod tests {
     use super::*;
 
     fn events(text: &str) -> Result<Vec<String>> {
-        let (mut reader, mut events) = (Reader::new(text), Vec::new());
+        let mut reader = Reader::new(text);
+        let mut events = Vec::new();
         while let Some(event) = reader.next()? {
             events.push(match event {
                 Event::Start(name) => format!("<{name}"),

@@ -87,6 +87,8 @@ impl<'a> BlockReader<'a> {
 
 impl Drop for BlockReader<'_> {
     fn drop(&mut self) {
-        self.own.iter().for_each(|fetch| self.leave(fetch, self.is_interrupted));
+        for fetch in &self.own {
+            self.leave(fetch, self.is_interrupted);
+        }
     }
 }

@@ -145,7 +145,8 @@ impl Sections {
                 continue;
             }
             let (Some(section), Some((key, value))) = (&mut section, line.split_once('=')) else { continue };
-            let (key, value) = (key.trim().to_ascii_lowercase(), value.trim());
+            let key = key.trim().to_ascii_lowercase();
+            let value = value.trim();
             if is_below && !above.is_empty() {
                 section.insert(format!("{above}.{key}"), value.to_owned());
                 continue;

@@ -133,7 +133,8 @@ fn run(command: &mut Command, limit: Duration) -> io::Result<CommandOutput> {
         .or_else(|_| memfd_create("credentials", MemfdFlags::CLOEXEC));
     let output = File::from(output?);
     command.stdin(Stdio::null()).stdout(output.try_clone()?).stderr(Stdio::null()).process_group(0);
-    let (mut child, begun) = (command.spawn()?, Instant::now());
+    let mut child = command.spawn()?;
+    let begun = Instant::now();
     let status = loop {
         if let Some(status) = child.try_wait()? {
             break status;
@@ -142,9 +143,10 @@ fn run(command: &mut Command, limit: Duration) -> io::Result<CommandOutput> {
         if is_long || begun.elapsed() > limit {
             kill_process_group(Pid::from_child(&child), Signal::KILL)?;
             child.wait()?;
-            return Err(io::Error::other(match is_long {
-                true => format!("its output is longer than {OUTPUT} bytes"),
-                false => format!("it did not end within {} s", limit.as_secs()),
+            return Err(io::Error::other(if is_long {
+                format!("its output is longer than {OUTPUT} bytes")
+            } else {
+                format!("it did not end within {} s", limit.as_secs())
             }));
         }
         std::thread::sleep(INTERVAL);
@@ -176,9 +178,10 @@ impl HttpSend for Web {
             .build()
             .into();
         let (parts, body) = request.into_parts();
-        let response = match body.is_empty() && parts.method == Method::GET {
-            true => agent.run(Request::from_parts(parts, ())),
-            false => agent.run(Request::from_parts(parts, body.to_vec())),
+        let response = if body.is_empty() && parts.method == Method::GET {
+            agent.run(Request::from_parts(parts, ()))
+        } else {
+            agent.run(Request::from_parts(parts, body.to_vec()))
         };
         let response = response.map_err(|_| failed())?;
         let (parts, mut body) = response.into_parts();

@@ -18,16 +18,19 @@ fn names(remote: &Remote, directory: &str) -> Vec<String> {
 
 #[test]
 fn a_bucket_is_listed_by_pages_as_far_as_it_is_asked_for() {
-    let server = Server::start(|request, _| match request.target.contains("continuation-token=t%2B1") {
-        false => page(
-            "<IsTruncated>true</IsTruncated><NextContinuationToken>t+1</NextContinuationToken>\
+    let server = Server::start(|request, _| {
+        if request.target.contains("continuation-token=t%2B1") {
+            page(
+                "<CommonPrefixes><Prefix>p/a/</Prefix></CommonPrefixes><CommonPrefixes><Prefix>p/../</Prefix>\
+             </CommonPrefixes><Contents><Key>p/a</Key></Contents><Contents><Key>p/.</Key></Contents>",
+            )
+        } else {
+            page(
+                "<IsTruncated>true</IsTruncated><NextContinuationToken>t+1</NextContinuationToken>\
              <Contents><Key>p/a</Key><Size>7</Size><ETag>\"x\"</ETag></Contents>\
              <Contents><Key>p/%0A%25</Key></Contents>",
-        ),
-        true => page(
-            "<CommonPrefixes><Prefix>p/a/</Prefix></CommonPrefixes><CommonPrefixes><Prefix>p/../</Prefix>\
-             </CommonPrefixes><Contents><Key>p/a</Key></Contents><Contents><Key>p/.</Key></Contents>",
-        ),
+            )
+        }
     });
     let remote = bucket(&server);
     let mut listing = remote.list(&address("s3://abc/p/"), Trust::Mounted);

@@ -98,7 +98,8 @@ fn a_file_has_at_most_eight_requests_in_flight() {
     let source = open(&remote, &server.url("/x")).unwrap();
     std::thread::scope(|scope| {
         for n in 0..32 {
-            let (source, data) = (&source, &data);
+            let source = &source;
+            let data = &data;
             scope.spawn(move || {
                 let at = (2 + n * 3) * MIB + 7;
                 assert_eq!(read(source, at, 4096).unwrap(), data[at..at + 4096]);
@@ -120,7 +121,8 @@ fn readers_of_a_block_share_its_request() {
     let source = open(&remote, &server.url("/x")).unwrap();
     std::thread::scope(|scope| {
         for n in 0..16 {
-            let (source, data) = (&source, &data);
+            let source = &source;
+            let data = &data;
             scope.spawn(move || {
                 let at = 5 * MIB + 1000 * n;
                 assert_eq!(read(source, at, 4096).unwrap(), data[at..at + 4096]);
@@ -156,7 +158,8 @@ fn an_announced_range_is_read_ahead() {
 
 #[test]
 fn the_cache_on_disk_outlives_a_mount_and_is_checked() {
-    let (dir, data) = (tempfile::tempdir().unwrap(), data(5 * MIB + 9));
+    let dir = tempfile::tempdir().unwrap();
+    let data = data(5 * MIB + 9);
     let cached =
         |size| RemoteOptions { cache_dir: Some(dir.path().join("c")), cache_size: size, ..options() };
     let server = serve(&data, |_, _, reply| reply);
@@ -189,7 +192,8 @@ fn the_cache_on_disk_outlives_a_mount_and_is_checked() {
 
 #[test]
 fn other_files_in_the_cache_on_disk_are_no_blocks() {
-    let (dir, data) = (tempfile::tempdir().unwrap(), data(3 * MIB + 9));
+    let dir = tempfile::tempdir().unwrap();
+    let data = data(3 * MIB + 9);
     let path = dir.path().join("c");
     let cached = || RemoteOptions { cache_dir: Some(path.clone()), ..options() };
     let server = serve(&data, |_, _, reply| reply);
@@ -212,7 +216,8 @@ fn other_files_in_the_cache_on_disk_are_no_blocks() {
 
 #[test]
 fn a_version_without_a_strong_tag_is_not_kept_on_disk() {
-    let (dir, data) = (tempfile::tempdir().unwrap(), data(100));
+    let dir = tempfile::tempdir().unwrap();
+    let data = data(100);
     let cached = || RemoteOptions { cache_dir: Some(dir.path().to_owned()), ..options() };
     let server = serve(&data, |_, _, reply| reply.with("ETag", "W/\"v1\""));
     open(&remote(cached()), &server.url("/x")).unwrap();

@@ -47,7 +47,9 @@ pub struct Reply {
 
 impl Reply {
     pub fn status(status: u16) -> Self {
-        let (headers, body, delay) = (Vec::new(), Vec::new(), Duration::ZERO);
+        let headers = Vec::new();
+        let body = Vec::new();
+        let delay = Duration::ZERO;
         Self { status, headers, body, cut: None, stall: None, endless: false, delay }
     }
 
@@ -246,7 +248,8 @@ fn read_request(reader: &mut impl BufRead) -> Option<Request> {
     let mut line = String::new();
     reader.take(8192).read_line(&mut line).ok().filter(|read| *read > 0)?;
     let mut words = line.split_whitespace().map(str::to_owned);
-    let (method, target) = (words.next()?, words.next()?);
+    let method = words.next()?;
+    let target = words.next()?;
     let mut headers = HashMap::new();
     for _ in 0..100 {
         let mut line = String::new();

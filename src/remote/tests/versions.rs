@@ -19,8 +19,10 @@ struct Clocked {
 
 impl Clocked {
     fn start(first: Arc<Vec<u8>>, change: fn(Reply) -> Reply) -> Self {
-        let (data, passed) = (Arc::new(Mutex::new(first)), Arc::new(AtomicI64::new(0)));
-        let (served, clock) = (data.clone(), passed.clone());
+        let data = Arc::new(Mutex::new(first));
+        let passed = Arc::new(AtomicI64::new(0));
+        let served = data.clone();
+        let clock = passed.clone();
         let server = Server::start(move |request, _| {
             let bytes = served.lock().unwrap().clone();
             let second = 37 + clock.load(Ordering::Relaxed);
@@ -49,7 +51,9 @@ impl Clocked {
 /// Returns a second version of data: with other bytes from an offset on.
 fn other(data: &[u8], from: usize) -> Arc<Vec<u8>> {
     let mut bytes = data.to_vec();
-    bytes[from..].iter_mut().for_each(|byte| *byte ^= 0x55);
+    for byte in &mut bytes[from..] {
+        *byte ^= 0x55;
+    }
     Arc::new(bytes)
 }
 
@@ -59,7 +63,8 @@ fn all(source: &Arc<dyn Source>, len: usize) -> Vec<u8> {
 
 #[test]
 fn nothing_is_kept_on_disk_within_the_second_of_a_change() {
-    let (dir, first) = (tempfile::tempdir().unwrap(), data(1000));
+    let dir = tempfile::tempdir().unwrap();
+    let first = data(1000);
     let cached = || {
         let cache_dir = Some(dir.path().to_owned());
         remote(RemoteOptions { cache_dir, stat_lifetime: Duration::ZERO, ..options() })
@@ -112,7 +117,8 @@ fn blocks_in_memory_are_of_one_version() {
 
 #[test]
 fn a_recent_object_that_does_not_change_is_asked_for_its_first_bytes_once_more() {
-    let (dir, data) = (tempfile::tempdir().unwrap(), data(3 * MIB));
+    let dir = tempfile::tempdir().unwrap();
+    let data = data(3 * MIB);
     let site = Clocked::start(data.clone(), |reply| reply);
     let cached = || remote(RemoteOptions { cache_dir: Some(dir.path().to_owned()), ..options() });
     let source = open(&cached(), &site.url()).unwrap();
@@ -194,7 +200,8 @@ fn without_a_time_of_modification_nothing_is_kept_on_disk() {
 fn a_digest_of_a_bucket_is_proven_at_once() {
     let dir = tempfile::tempdir().unwrap();
     let site = Clocked::start(data(10), |reply| reply.with("ETag", "\"d41d8cd98f00b204e9800998ecf8427e\""));
-    let (endpoint, cache_dir) = (Some(site.server.url("")), Some(dir.path().to_owned()));
+    let endpoint = Some(site.server.url(""));
+    let cache_dir = Some(dir.path().to_owned());
     let cached = remote(RemoteOptions { endpoint, cache_dir, ..options() });
     open(&cached, "s3://abc/x").unwrap();
     assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 2);

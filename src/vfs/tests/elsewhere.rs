@@ -23,7 +23,8 @@ fn refused(test: &Test, server: &Arc<FakeServer>, path: &str) -> crate::Error {
 
 #[test]
 fn a_file_elsewhere_is_the_root() {
-    let (test, server) = (Test::new(), server());
+    let test = Test::new();
+    let server = server();
     let tree = tree(&test, &server, "s/a.asdf");
     assert_eq!(tree.names(""), [".asdf-mount", "blocks", "tree.yaml"]);
     assert_eq!(tree.read("blocks/0.bin"), b"hello");
@@ -45,7 +46,8 @@ fn a_file_elsewhere_is_the_root() {
 
 #[test]
 fn a_directory_elsewhere_is_mirrored() {
-    let (test, server) = (Test::new(), server());
+    let test = Test::new();
+    let server = server();
     let tree = tree(&test, &server, "s");
     assert_eq!(tree.names(""), ["a.asdf", "plain", "sub"]);
     assert_eq!(tree.names("sub/deep/b.asdf/blocks"), ["0.bin", "1.bin"]);
@@ -78,7 +80,8 @@ fn a_directory_elsewhere_is_mirrored() {
 
 #[test]
 fn sources_of_both_kinds_stand_side_by_side() {
-    let (test, server) = (Test::new(), server());
+    let test = Test::new();
+    let server = server();
     let local = test.write("local.asdf", FILE.replace("hello", "local"));
     let sources = [
         Named::Elsewhere(server.place("s/a.asdf")),
@@ -94,7 +97,8 @@ fn sources_of_both_kinds_stand_side_by_side() {
 
 #[test]
 fn a_writable_mount_writes_to_no_file_elsewhere() {
-    let (mut test, server) = (Test::new(), server());
+    let mut test = Test::new();
+    let server = server();
     let context = Context::new(Arc::new(Cache::new(0)));
     test.options.opener = Arc::new(move |source| crate::format::open(source, &context));
     let sample = fs::read(concat!(env!("CARGO_MANIFEST_DIR"), "/examples/sample.asdf")).unwrap();
@@ -102,7 +106,8 @@ fn a_writable_mount_writes_to_no_file_elsewhere() {
     let sources = [Named::Local(test.write("local.asdf", sample)), Named::Elsewhere(server.place("a.asdf"))];
     let writable = |sources: &[Named]| {
         let tree = Vfs::new(sources, &test.options).unwrap();
-        let (serials, open_files) = (tree.serials.clone(), tree.open_files.clone());
+        let serials = tree.serials.clone();
+        let open_files = tree.open_files.clone();
         let quota = Arc::new(crate::overlay::file::Quota::new(8));
         let shared = SharedByOverlays { state_dir: None, quota, edits: Arc::default(), serials, open_files };
         Vfs { shared: Some(Arc::new(shared)), ..tree }
@@ -126,7 +131,8 @@ fn a_writable_mount_writes_to_no_file_elsewhere() {
 
 #[test]
 fn another_version_of_a_plain_file_is_another_file() {
-    let (test, server) = (Test::new(), server());
+    let test = Test::new();
+    let server = server();
     let tree = tree(&test, &server, "s");
     let old = tree.at("plain").unwrap();
     let reader = tree.open(old.ino).unwrap();
@@ -150,7 +156,8 @@ fn another_version_of_a_plain_file_is_another_file() {
 
 #[test]
 fn another_version_of_a_mounted_file_is_another_generation() {
-    let (test, server) = (Test::new(), server());
+    let test = Test::new();
+    let server = server();
     let tree = tree(&test, &server, "s");
     let dir = tree.at("a.asdf").unwrap();
     let block = tree.at("a.asdf/blocks/0.bin").unwrap();
@@ -179,7 +186,8 @@ fn another_version_of_a_mounted_file_is_another_generation() {
 
 #[test]
 fn errors_of_a_server_reach_the_program() {
-    let (test, server) = (Test::new(), server());
+    let test = Test::new();
+    let server = server();
     for errno in [libc::EIO, libc::EACCES, libc::ETIMEDOUT] {
         server.fail("s/a.asdf", Some(errno));
         let why = refused(&test, &server, "s/a.asdf");
@@ -204,7 +212,9 @@ fn errors_of_a_server_reach_the_program() {
         server.fail("s", Some(errno));
         assert_eq!(tree.open_dir(Ino::ROOT).unwrap_err().errno(), errno);
         assert_eq!(tree.attr(Ino::ROOT).unwrap_err().errno(), errno);
-        ["s", "s/sub", "s/a.asdf"].iter().for_each(|path| server.fail(path, None));
+        for path in &["s", "s/sub", "s/a.asdf"] {
+            server.fail(path, None);
+        }
         assert_eq!(read(&block).unwrap(), b"hello");
     }
     assert_eq!(tree.read("a.asdf/blocks/0.bin"), b"hello");
@@ -212,7 +222,8 @@ fn errors_of_a_server_reach_the_program() {
 
 #[test]
 fn a_listing_omits_what_is_gone_or_private_and_fails_with_the_server() {
-    let (test, server) = (Test::new(), server());
+    let test = Test::new();
+    let server = server();
     let tree = tree(&test, &server, "s");
     let listed = |attrs| {
         let listing = tree.open_dir(Ino::ROOT).unwrap();
@@ -240,7 +251,8 @@ fn a_listing_omits_what_is_gone_or_private_and_fails_with_the_server() {
 
 #[test]
 fn requests_about_a_server_get_threads_of_their_own() {
-    let (test, server) = (Test::new(), server());
+    let test = Test::new();
+    let server = server();
     let other = FakeServer::new("other");
     other.put("o.asdf", FILE.as_bytes());
     let local = test.write("local.asdf", FILE);

@@ -248,7 +248,8 @@ fn a_directory_is_read_by_positions_that_stay() {
     let tree = test.tree("s");
     let listing = tree.open_dir(Ino::ROOT).unwrap();
     let some = |from: u64, count: usize| {
-        let (mut names, mut next) = (Vec::new(), from);
+        let mut names = Vec::new();
+        let mut next = from;
         let take = &mut |item: DirItem<'_>| {
             if names.len() == count {
                 return true;

@@ -320,7 +320,8 @@ impl<'a, S: Storage> Writer<'a, S> {
 
     fn record(&mut self, kind: u32, offset: u64, old: &[u8], new: &[u8]) -> io::Result<()> {
         let len = |bytes: &[u8]| u32::try_from(bytes.len()).map_err(|_| io::ErrorKind::InvalidInput);
-        let (old_len, new_len) = (len(old)?, len(new)?);
+        let old_len = len(old)?;
+        let new_len = len(new)?;
         let start = self.gathered.len();
         self.gathered.extend(kind.to_be_bytes());
         self.gathered.extend(old_len.to_be_bytes());

@@ -146,7 +146,8 @@ impl Layout {
 /// padding contains a block's magic: it may hold a damaged block that the reader took for padding.
 fn doubtful_padding(source: &dyn Source, head: &Head, first: u64) -> Result<Option<u64>> {
     let mut piece = vec![0; PIECE.min(usize::try_from(first - head.end).unwrap_or(PIECE))];
-    let (mut at, mut from) = (head.end, None);
+    let mut at = head.end;
+    let mut from = None;
     while at < first {
         let len = piece.len().min(usize::try_from(first - at).unwrap_or(usize::MAX));
         let read = read_up_to(source, at, &mut piece[..len])?;

@@ -149,7 +149,8 @@ fn lives(pid: u32) -> bool {
 fn mounted(mounts: &str, source: &Path) -> Option<PathBuf> {
     let mut found = mounts.lines().filter_map(|line| {
         let (place, kind) = line.split_once(" - ")?;
-        let (place, kind): (Vec<_>, Vec<_>) = (place.split(' ').collect(), kind.split(' ').collect());
+        let place: Vec<_> = place.split(' ').collect();
+        let kind: Vec<_> = kind.split(' ').collect();
         let ours =
             kind.first() == Some(&"fuse.asdf-mount") && place.get(5)?.split(',').any(|word| word == "rw");
         let shown = plain(kind.get(1)?);
@@ -176,10 +177,13 @@ fn plain(written: &str) -> PathBuf {
 /// `1: FLOCK  ADVISORY  WRITE 708 fe:00:42 0 EOF`.
 fn locked_by(line: &str, identity: &Identity, same_device: bool) -> Option<u32> {
     let mut words = line.split_whitespace().skip(1);
-    let (kind, pid, place) = (words.next()?, words.nth(2)?, words.next()?);
+    let kind = words.next()?;
+    let pid = words.nth(2)?;
+    let place = words.next()?;
     let (device, inode) = place.rsplit_once(':')?;
     let inode: u64 = inode.parse().ok()?;
-    let (major, minor) = (rustix::fs::major(identity.device), rustix::fs::minor(identity.device));
+    let major = rustix::fs::major(identity.device);
+    let minor = rustix::fs::minor(identity.device);
     // On some file systems without a device of their own (btrfs) stat gives another device number than the
     // kernel uses internally. For other file systems a different device means another disk, so a file there
     // may have the same inode number by chance.
@@ -233,7 +237,8 @@ mod tests {
     fn a_note_is_written_through_no_link_and_not_where_others_may_write() {
         use std::os::unix::fs::{PermissionsExt, symlink};
         let state = tempfile::tempdir().unwrap();
-        let (target, planted) = (state.path().join("target"), state.path().join("b.holder"));
+        let target = state.path().join("target");
+        let planted = state.path().join("b.holder");
         std::fs::write(&target, "precious").unwrap();
         symlink(&target, &planted).unwrap();
         let write = || Note::write(state.path(), "b.holder".to_owned(), Path::new("/mnt/x"));

@@ -122,10 +122,7 @@ impl<'a> PlannedChange<'a> {
 
     /// Returns the size of the new file in bytes.
     pub(crate) fn new_size(&self) -> u64 {
-        match self.keeps_anything() {
-            true => self.kept.end + self.shift + self.tail.len() as u64,
-            false => self.head_to,
-        }
+        if self.keeps_anything() { self.kept.end + self.shift + self.tail.len() as u64 } else { self.head_to }
     }
 
     /// True if the blocks move although another program may append to the last one.
@@ -170,7 +167,9 @@ impl<'a> PlannedChange<'a> {
 
     /// Returns the plans to try, best first. `links` is the number of the file's hard links.
     pub(crate) fn plans(&self, links: u64, options: &SaveOptions) -> Vec<SavePlan> {
-        if let Some(only) = options.only.filter(|_| self.shift > 0) {
+        if self.shift > 0
+            && let Some(only) = options.only
+        {
             return vec![only];
         }
         match (self.shift, links) {

@@ -380,9 +380,10 @@ fn is_strangers(lying: &Meta, source: &Meta) -> bool {
 
 /// Returns why a file can't come from a save of the source; `None` if it can.
 fn not_ours(lying: &Meta, source: &Meta) -> Option<String> {
-    match lying.mode & libc::S_IFMT == libc::S_IFREG {
-        true => distrust(lying, source),
-        false => Some("it is not a regular file".to_owned()),
+    if lying.mode & libc::S_IFMT == libc::S_IFREG {
+        distrust(lying, source)
+    } else {
+        Some("it is not a regular file".to_owned())
     }
 }
 

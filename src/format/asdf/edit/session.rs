@@ -138,7 +138,8 @@ impl Session {
             return Ok(None);
         }
         let Ok(old) = file.head() else { return Ok(None) };
-        let (file, program) = ((self.target.dir(), self.target.name()), self.program.as_deref());
+        let file = (self.target.dir(), self.target.name());
+        let program = self.program.as_deref();
         match history.keep(&Replaced { file, program, old: &old, new: text }) {
             Ok(kept) => {
                 if kept.is_omitted() {
@@ -271,7 +272,8 @@ impl Editor for Session {
         if written {
             self.close_again();
         }
-        let (from, left) = (applied.from.into(), self.file()?.layout().identity.into());
+        let from = applied.from.into();
+        let left = self.file()?.layout().identity.into();
         Ok(Saved { version, from, left, written, restored: accepted.restored, warnings: accepted.warnings })
     }
 
@@ -312,15 +314,14 @@ impl SizedBlocks {
         let source = Arc::new(FileSource::from_file(file, &label)?);
         // The sizes need no decoding.
         let context = Context::new(Arc::new(Cache::with_threads(0, 1)));
-        let (layout, identity) = (target.layout(), source.identity()?);
-        let file = match identity == layout.identity {
-            true => {
-                let head = Head::known(layout.generation, layout.head.len);
-                StoredFile::new(source, &context, identity.into(), head)
-                    .with_blocks_at(layout.offsets.clone())
-            }
+        let layout = target.layout();
+        let identity = source.identity()?;
+        let file = if identity == layout.identity {
+            let head = Head::known(layout.generation, layout.head.len);
+            StoredFile::new(source, &context, identity.into(), head).with_blocks_at(layout.offsets.clone())
+        } else {
             // The file was changed outside the tree meanwhile.
-            false => StoredFile::open(source, &context)?,
+            StoredFile::open(source, &context)?
         };
         let count = file.block_count()?;
         Ok(Self { file, count, trouble: OnceCell::new() })

@@ -145,7 +145,8 @@ impl<'a, S: Storage> Settling<'a, S> {
 
     /// True if the source has the size that the save expects before it writes.
     pub(crate) fn has_old_size(&self) -> io::Result<bool> {
-        let (size, old) = (self.storage.meta(self.file)?.identity.size, self.size(SaveSide::Old));
+        let size = self.storage.meta(self.file)?.identity.size;
+        let old = self.size(SaveSide::Old);
         Ok(size == old || (self.journal.header.grows && size > old))
     }
 
@@ -155,7 +156,8 @@ impl<'a, S: Storage> Settling<'a, S> {
         if let Some(told) = by_extents(self.storage, self.file, self.journal)? {
             return Ok(told);
         }
-        let (header, size) = (&self.journal.header, self.storage.meta(self.file)?.identity.size);
+        let header = &self.journal.header;
+        let size = self.storage.meta(self.file)?.identity.size;
         let longer = header.old_size.saturating_add(header.shift);
         if size == header.old_size {
             return Ok(Inserted::Not);
@@ -205,14 +207,16 @@ impl<'a, S: Storage> Settling<'a, S> {
     /// Compares the source with the old and the new bytes of the journal, for a source in which the range is
     /// already inserted.
     pub(crate) fn source_state(&self) -> Result<SourceState> {
-        let (old, new) = (self.size(SaveSide::Old), self.size(SaveSide::New));
+        let old = self.size(SaveSide::Old);
+        let new = self.size(SaveSide::New);
         let size = self.storage.meta(self.file)?.identity.size;
         let sized = old != new;
         let fits = (old.min(new)..=old.max(new)).contains(&size) || (self.journal.header.grows && size > old);
         if !fits {
             return Ok(SourceState::Foreign(format!("it has {size} bytes, not {old} or {new}")));
         }
-        let (mut is_old, mut is_new) = (!sized || size == old, !sized || size == new);
+        let mut is_old = !sized || size == old;
+        let mut is_new = !sized || size == new;
         let marked = mark::is_marked(self.storage, self.file)?;
         let mut wrong = None;
         self.each_piece(|offset, old, new| {
@@ -222,7 +226,10 @@ impl<'a, S: Storage> Settling<'a, S> {
             let mut now = vec![0; old.len().max(new.len())];
             let read = self.storage.read_at(self.file, offset, &mut now)?;
             now.truncate(read);
-            if let (true, 0, Some(first)) = (marked, offset, old.first_chunk()) {
+            if marked
+                && offset == 0
+                && let Some(first) = old.first_chunk()
+            {
                 mark::put(first, &mut now);
             }
             is_old &= now == old;
@@ -284,7 +291,8 @@ impl<'a, S: Storage> Settling<'a, S> {
     /// Judges a source without the inserted range: it is old if it has the old size and, before the place of
     /// the insertion, the old bytes.
     fn state_if_not_inserted(&self) -> Result<SourceState> {
-        let (now, header) = (self.storage.meta(self.file)?.identity.size, &self.journal.header);
+        let now = self.storage.meta(self.file)?.identity.size;
+        let header = &self.journal.header;
         Ok(match self.changed_before(header.insert_at)? {
             Some(at) => SourceState::Foreign(format!("its bytes from {at} on are not the old ones")),
             None if now == header.old_size => SourceState::Old,
@@ -401,9 +409,10 @@ impl<'a, S: Storage> Settling<'a, S> {
     fn write_pages(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
         let whole = offset.is_multiple_of(PAGE as u64) && bytes.len().is_multiple_of(PAGE);
         let hole = self.journal.header.way == Method::Image && whole;
-        match hole && is_zero(bytes) {
-            true => self.storage.punch(self.file, offset..offset + bytes.len() as u64),
-            false => self.storage.write_at(self.file, offset, bytes),
+        if hole && is_zero(bytes) {
+            self.storage.punch(self.file, offset..offset + bytes.len() as u64)
+        } else {
+            self.storage.write_at(self.file, offset, bytes)
         }
     }
 
@@ -468,7 +477,8 @@ fn page_at(offset: u64, from: usize, len: usize) -> Range<usize> {
 /// a byte.
 fn strange(now: &[u8], old: &[u8], new: &[u8]) -> Option<usize> {
     (0..now.len().max(old.len()).max(new.len())).find(|at| {
-        let (old, new) = (old.get(*at), new.get(*at));
+        let old = old.get(*at);
+        let new = new.get(*at);
         match now.get(*at) {
             Some(0) if old.is_none() || new.is_none() => false,
             now => now != old && now != new,

@@ -83,7 +83,8 @@ fn too_long(layout: &Layout, len: u64) -> Error {
 /// `range`.
 fn find(source: &dyn Source, range: Range<u64>) -> Result<Option<Range<u64>>> {
     let mut bytes = vec![0; PIECE];
-    let (mut at, mut first) = (range.start, None);
+    let mut at = range.start;
+    let mut first = None;
     while at < range.end {
         let read = read_up_to(source, at, &mut bytes)?;
         let piece = &bytes[..read];

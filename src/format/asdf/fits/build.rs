@@ -67,7 +67,8 @@ fn ascii(part: &str) -> String {
 /// Returns all headers, and the content, of the FITS file that `document` describes. `elements` holds the
 /// elements of each array in `document`, in order.
 pub(super) fn of_document(document: &Document, elements: &[Elements]) -> Result<(Vec<u8>, Arc<dyn Content>)> {
-    let (mut headers, mut pieces): (_, Vec<Arc<dyn Content>>) = (Vec::new(), Vec::new());
+    let mut headers = Vec::new();
+    let mut pieces: Vec<Arc<dyn Content>> = Vec::new();
     let mut elements = elements.iter();
     let mut place = UnitPlace::First { has_more: document.units.len() > 1 };
     if matches!(document.units.first(), Some(Unit { data: Data::Table(_), .. })) {

@@ -63,9 +63,10 @@ impl Cards {
             _ if is_plain => self.value(&format!("{upper:<KEYWORD$}= "), value, comment, true),
             _ if keyword.contains('=') => Err(format!("no keyword can be {keyword:?}")),
             _ => {
-                let name = match upper.starts_with("HIERARCH ") {
-                    true => keyword.get(9..).unwrap_or_default().trim(),
-                    false => keyword.trim(),
+                let name = if upper.starts_with("HIERARCH ") {
+                    keyword.get(9..).unwrap_or_default().trim()
+                } else {
+                    keyword.trim()
                 };
                 self.value(&format!("HIERARCH {name} = "), value, comment, name.len() <= KEYWORD)
             }
@@ -174,7 +175,9 @@ impl Cards {
 /// Splits an ASCII text into parts of at most `first` characters, then at most `width`. It is split after a
 /// blank, or else within a word, but never between the two quotes of an escaped quote.
 fn words(text: &str, first: usize, width: usize) -> Vec<&str> {
-    let (mut parts, mut rest, mut width_here) = (Vec::new(), text, first);
+    let mut parts = Vec::new();
+    let mut rest = text;
+    let mut width_here = first;
     while rest.len() >= width_here {
         let blank = rest[..width_here].rfind(' ').map(|at| at + 1);
         let at = blank.unwrap_or_else(|| {
@@ -206,12 +209,11 @@ fn float(value: f64) -> String {
     let scientific = format!("{value:E}");
     let (digits, exponent) = scientific.split_once('E').unwrap_or((&scientific, "0"));
     let exponent: i32 = exponent.parse().unwrap_or(0);
-    match (-4..16).contains(&exponent) {
-        true => format!("{value:?}"),
-        false => {
-            let sign = if exponent < 0 { '-' } else { '+' };
-            format!("{digits}E{sign}{:02}", exponent.abs())
-        }
+    if (-4..16).contains(&exponent) {
+        format!("{value:?}")
+    } else {
+        let sign = if exponent < 0 { '-' } else { '+' };
+        format!("{digits}E{sign}{:02}", exponent.abs())
     }
 }
 
@@ -306,7 +308,9 @@ mod tests {
     #[test]
     fn a_header_ends_with_its_record() {
         let mut cards = Cards::default();
-        (0..35).for_each(|n| cards.set("N", Value::Int(n), ""));
+        for n in 0..35 {
+            cards.set("N", Value::Int(n), "");
+        }
         let header = cards.clone().header();
         assert_eq!((header.len(), &header[35 * 80..35 * 80 + 5]), (2880, &b"END  "[..]));
         cards.set("N", Value::Int(0), "");

@@ -69,7 +69,8 @@ impl Document {
             _ => return Err("it is not a list of headers and data".to_owned()),
         };
         // Aliases can turn a short text into a large file.
-        let (mut read, mut size) = (Vec::new(), 0);
+        let mut read = Vec::new();
+        let mut size = 0;
         for (n, unit) in units.iter().enumerate() {
             let unit = Unit::read(unit).map_err(|why| format!("in its header {n}, {why}"))?;
             size += unit.size();
@@ -103,15 +104,18 @@ impl Unit {
         if !unit.is_whole() {
             return Err(TOO_LARGE.to_owned());
         }
-        let (data, bare) = (Data::read(unit)?, Data::is_bare(unit));
+        let data = Data::read(unit)?;
+        let bare = Data::is_bare(unit);
         let fixed = Fixed::of(&data);
-        let (comments, cards) = (Vec::new(), Cards::default());
+        let comments = Vec::new();
+        let cards = Cards::default();
         let mut read = Self { comments, cards, bitpix: 8, extend: None, data, bare };
         let header = unit.get("header").ok_or("there is no \"header\"")?;
         let NodeContent::Sequence(cards, _) = &header.target().node else {
-            return Err(match header.is_whole() {
-                true => "the \"header\" is not a list of cards".to_owned(),
-                false => TOO_LARGE.to_owned(),
+            return Err(if header.is_whole() {
+                "the \"header\" is not a list of cards".to_owned()
+            } else {
+                TOO_LARGE.to_owned()
             });
         };
         let mut written = vec![false; fixed.0.len()];
@@ -122,7 +126,7 @@ impl Unit {
             }
         }
         for ((keyword, value), written) in fixed.0.iter().zip(written) {
-            if let (false, Some(value)) = (written, value.as_card()) {
+            if !written && let Some(value) = value.as_card() {
                 read.cards.add(keyword, value, "")?;
             }
         }
@@ -143,7 +147,8 @@ impl Unit {
             Some((None, Some(_))) => Ok(parts.get(n).and_then(plain_text).unwrap_or_default()),
             Some((None, None)) => Err("a keyword or a comment is not a text".to_owned()),
         };
-        let (keyword, comment) = (text(0)?, text(2)?);
+        let keyword = text(0)?;
+        let comment = text(2)?;
         let upper = keyword.trim_end().to_ascii_uppercase();
         if upper == "BITPIX" {
             let bitpix = parts.get(1).and_then(TreeNode::integer);

@@ -60,7 +60,8 @@ impl Model {
                 let mut axes = Vec::new();
                 parts(value, "concatenate", DEEPEST, &mut axes)?;
                 let [x, y] = axes[..] else { return None };
-                let (mut x, mut y) = (chain(&[x])?.into_iter(), chain(&[y])?.into_iter());
+                let mut x = chain(&[x])?.into_iter();
+                let mut y = chain(&[y])?.into_iter();
                 let mut steps = Vec::new();
                 loop {
                     let step = match (x.next(), y.next()) {
@@ -69,7 +70,8 @@ impl Model {
                     };
                     // The shorter chain ends earlier.
                     let next = |model: Option<&TreeNode>| model.map_or(Some((1.0, 0.0)), axis);
-                    let (x, y) = (next(step.0)?, next(step.1)?);
+                    let x = next(step.0)?;
+                    let y = next(step.1)?;
                     steps.push(([x.0, y.0], [x.1, y.1]));
                 }
             }
@@ -157,7 +159,8 @@ impl Plane {
 
     /// Returns the matrix multiplied by the scale.
     fn whole(&self) -> [f64; 4] {
-        let ([a, b, c, d], [x, y]) = (self.matrix, self.scale);
+        let [a, b, c, d] = self.matrix;
+        let [x, y] = self.scale;
         [x * a, x * b, y * c, y * d]
     }
 
@@ -171,7 +174,8 @@ impl Plane {
             self.reference = [self.reference[0] - x, self.reference[1] - y];
             return Some(());
         }
-        let (determinant, squares) = (a * d - b * c, a * a + b * b + c * c + d * d);
+        let determinant = a * d - b * c;
+        let squares = a * a + b * b + c * c + d * d;
         if determinant == 0.0 || squares / determinant.abs() > MAX_STRETCH {
             return None;
         }

@@ -201,7 +201,8 @@ impl Reader {
         let second = self.read(second, depth + 1)?;
         if let Some(operator) = operator {
             let is_same = first.inputs == second.inputs && first.outputs == second.outputs;
-            let (inputs, outputs) = (first.inputs, first.outputs);
+            let inputs = first.inputs;
+            let outputs = first.outputs;
             let map = Map::Arithmetic(operator, Box::new([first, second]));
             return if is_same { Ok(Model { inputs, outputs, map }) } else { Err(wrong()) };
         }

@@ -99,7 +99,9 @@ impl Collector for NodeFinder {
             return;
         }
         let taken = self.take_node(node.tag.unwrap_or_default(), node.path, node.value, unfit);
-        if let (Err(why), true) = (taken, self.defects.len() < MAX_DEFECTS) {
+        if let Err(why) = taken
+            && self.defects.len() < MAX_DEFECTS
+        {
             let Mark { offset, line, .. } = node.value.place;
             let what = format!("line {line}: fits/ leaves out {}: {why}", paths.show(node.path));
             self.defects.push(Defect { severity: Severity::Note, offset, block: None, what });

@@ -63,7 +63,8 @@ impl ArrayColumn {
         let dimensions = dimensions(&array).ok_or("a column has no shape, or one that is not fixed")?;
         let (rows, shape) = dimensions.split_first().ok_or("a column has no rows")?;
         let null = null_of(scalar, &array);
-        let (name, shape) = (name.to_owned(), shape.to_vec());
+        let name = name.to_owned();
+        let shape = shape.to_vec();
         let form = Form { name, scalar, byteorder: None, shape, unit, null };
         form.check()?;
         Ok(Self { rows: *rows, form, array })
@@ -118,7 +119,8 @@ impl Table {
                 return Err("a column of its table has nested fields".to_owned());
             };
             let name = field.name_at(n).into_owned();
-            let (byteorder, shape) = (field.byteorder, field.shape.clone());
+            let byteorder = field.byteorder;
+            let shape = field.shape.clone();
             let form = Form { name, scalar, byteorder, shape, unit: None, null: None };
             form.check()?;
             columns.push(form);
@@ -198,9 +200,10 @@ impl Table {
             }
         };
         let (row, rows, _) = self.size();
-        match row.checked_mul(rows) == Some(data.len()) {
-            true => Ok(data),
-            false => Err(Error::damaged("the columns have another length than their table")),
+        if row.checked_mul(rows) == Some(data.len()) {
+            Ok(data)
+        } else {
+            Err(Error::damaged("the columns have another length than their table"))
         }
     }
 }

@@ -85,7 +85,8 @@ impl Chunks {
             word.copy_from_slice(&head[start..start + 8]);
             u64::from_be_bytes(word)
         };
-        let (encoded_bits, nvalues) = (head[0], word(17));
+        let encoded_bits = head[0];
+        let nvalues = word(17);
         if nvalues > self.values - first {
             return Err(Error::damaged(format!(
                 "the chunk at byte {at} takes the number of values past the {} of the array",
@@ -96,7 +97,8 @@ impl Chunks {
         let data = at.saturating_add(HEADER);
         let next = u64::try_from(u128::from(data) + bytes)
             .map_err(|_| Error::damaged(format!("the chunk at byte {at} is larger than a file can be")))?;
-        let (offset, scale) = (f64::from_bits(word(1)), f64::from_bits(word(9)));
+        let offset = f64::from_bits(word(1));
+        let scale = f64::from_bits(word(9));
         Ok(Chunk { first, nvalues, data, next, encoded_bits, offset, scale })
     }
 

@@ -173,7 +173,8 @@ fn day_of_date(year: i64, text: &mut &[u8]) -> Option<i64> {
 /// Parses the number of a day in its year. Returns the days since 1970.
 fn day_of_number(year: i64, text: &mut &[u8]) -> Option<i64> {
     exactly(text, b':')?;
-    let (day, first) = (number(text, 3)?, days_before(year, 1));
+    let day = number(text, 3)?;
+    let first = days_before(year, 1);
     (1..=days_before(year + 1, 1) - first).contains(&day).then(|| first + day - 1)
 }
 
@@ -182,7 +183,8 @@ fn nanos_of_day(text: &mut &[u8]) -> Option<i128> {
     let hour = number(text, 2).filter(|hour| *hour < 24)?;
     exactly(text, b':')?;
     let minute = number(text, 2).filter(|minute| *minute < 60)?;
-    let (mut second, mut nanos) = (0, 0);
+    let mut second = 0;
+    let mut nanos = 0;
     if exactly(text, b':').is_some() {
         second = number(text, 2).filter(|second| *second < 60)?;
         if exactly(text, b'.').is_some() {
@@ -194,7 +196,8 @@ fn nanos_of_day(text: &mut &[u8]) -> Option<i128> {
 
 /// Parses the digits after the point. Returns nanoseconds; `None` if a fraction of a nanosecond remains.
 fn fraction(text: &mut &[u8]) -> Option<i128> {
-    let (mut nanos, mut weight) = (0, SECOND);
+    let mut nanos = 0;
+    let mut weight = SECOND;
     while let Some((digit, rest)) = text.split_first().filter(|(digit, _)| digit.is_ascii_digit()) {
         *text = rest;
         weight /= 10;

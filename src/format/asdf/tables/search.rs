@@ -114,7 +114,7 @@ impl Search {
                 self.look_at(below);
                 self.below.pop();
                 let is_time = is_time(tag) && key == "value" && is_array(below);
-                if let (true, Some((_, source))) = (is_time, self.arrays.get_mut(first)) {
+                if is_time && let Some((_, source)) = self.arrays.get_mut(first) {
                     source.times = Times::of(value, &source.array);
                 }
             }

@@ -21,10 +21,7 @@ fn is_cube(tag: &str) -> bool {
 
 /// Returns the key of the main array of a node with this tag, and all arrays that may be columns.
 pub(super) fn columns_in(tag: &str, node: &TreeNode) -> (&'static str, Vec<(String, Source)>) {
-    match is_cube(tag) {
-        true => ("data", columns_in_cube(node)),
-        false => ("flux", arrays_in(node)),
-    }
+    if is_cube(tag) { ("data", columns_in_cube(node)) } else { ("flux", arrays_in(node)) }
 }
 
 /// Returns data, lookup tables of coordinates, uncertainty and mask of a cube. Coordinates that its `wcs`
@@ -34,7 +31,9 @@ fn columns_in_cube(cube: &TreeNode) -> Vec<(String, Source)> {
     let mut add = |name: &str, node: &TreeNode, unit: Option<String>| {
         for (below, mut source) in arrays_in(node) {
             let name = if below.is_empty() { name.to_owned() } else { format!("{name}.{below}") };
-            if let (Some(unit), true) = (&unit, source.facts.is_empty()) {
+            if let Some(unit) = &unit
+                && source.facts.is_empty()
+            {
                 source.facts.push(("unit", unit.clone()));
             }
             columns.push((name, source));

@@ -87,8 +87,11 @@ impl Times {
     fn read_all(&self, elements: &Elements, missing: Option<&dyn Content>) -> Result<Option<Decision>> {
         let content = &*elements.content;
         let Some(form) = Form::of(elements).filter(|_| content.len() <= MAX_COLUMN) else { return Ok(None) };
-        let (mut is_micros, mut is_nanos, mut format) = (true, true, None);
-        let (mut bytes, mut masked) = (Vec::new(), Vec::new());
+        let mut is_micros = true;
+        let mut is_nanos = true;
+        let mut format = None;
+        let mut bytes = Vec::new();
+        let mut masked = Vec::new();
         let count = content.len() / form.size as u64;
         let step = (SPAN / form.size).max(1) as u64;
         let mut first = 0;
@@ -118,7 +121,8 @@ impl Times {
     /// Converts the elements, which must be those that were passed to [`decide`](Self::decide).
     pub(super) fn convert(&self, elements: &Elements, decision: Decision, masked: bool) -> Arc<dyn Content> {
         let form = Form::of(elements).unwrap_or(Form { scalar: Scalar::Int8, size: 1, reverse: false });
-        let (notation, nanos) = (self.notation, decision.timestamp.nanos);
+        let notation = self.notation;
+        let nanos = decision.timestamp.nanos;
         Arc::new(Timestamps { whole: elements.content.clone(), form, notation, nanos, masked })
     }
 }
@@ -142,7 +146,9 @@ impl Form {
     /// Returns the bytes of a number in little-endian order.
     fn little<const N: usize>(self, element: &[u8]) -> [u8; N] {
         let mut bytes = [0; N];
-        bytes.iter_mut().zip(element).for_each(|(byte, from)| *byte = *from);
+        for (byte, from) in bytes.iter_mut().zip(element) {
+            *byte = *from;
+        }
         if self.reverse {
             bytes.reverse();
         }
@@ -201,7 +207,8 @@ impl Timestamps {
         if rest == 0 {
             return Ok(0);
         }
-        let (first, skipped) = (offset / LEN as u64, (offset % LEN as u64) as usize);
+        let first = offset / LEN as u64;
+        let skipped = (offset % LEN as u64) as usize;
         let count = (skipped + rest).div_ceil(LEN).min((SPAN / self.form.size).max(1));
         let mut elements = vec![0; count * self.form.size];
         read_exact_at(&*self.whole, first * self.form.size as u64, &mut elements)?;

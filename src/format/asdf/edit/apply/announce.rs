@@ -14,7 +14,8 @@ use crate::source::storage::Storage;
 impl<S: Storage> SaveJob<'_, S> {
     /// Tells the readers to keep the bytes that the plan overwrites.
     pub(super) fn announce(&self, journal: &Journal<S>, image: Option<&S::File>) {
-        let (header, file) = (&journal.header, self.change.identity);
+        let header = &journal.header;
+        let file = self.change.identity;
         let mut readers = self.readers.borrow_mut();
         let image = image.and_then(|image| self.storage.reopen(image));
         match (header.way, image) {

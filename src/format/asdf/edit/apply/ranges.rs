@@ -64,13 +64,15 @@ pub(super) fn differing<S: Storage>(
 ) -> io::Result<()> {
     let old_size = view.size + view.inserted;
     let end = old_size.max(change.new_size());
-    let regions: [Range<u64>; 2] = match change.keeps_anything() {
-        true => [0..change.head_to, change.tail_from()..end],
-        false => [0..end, end..end],
+    let regions: [Range<u64>; 2] = if change.keeps_anything() {
+        [0..change.head_to, change.tail_from()..end]
+    } else {
+        [0..end, end..end]
     };
     let longest = regions.iter().map(|region| region.end.saturating_sub(region.start)).max().unwrap_or(0);
     let piece = PIECE.min(usize::try_from(longest).unwrap_or(PIECE));
-    let (mut old, mut new) = (vec![0; piece], vec![0; piece]);
+    let mut old = vec![0; piece];
+    let mut new = vec![0; piece];
     for region in regions {
         let mut at = region.start;
         while at < region.end {

@@ -55,14 +55,17 @@ impl<S: Storage> SaveJob<'_, S> {
             return Err(Stopped::SourceChanged);
         }
         self.check_lease()?;
-        self.swap(sidecars).map_err(|error| match cannot(&error) {
-            true => Stopped::Failed(refusal(
-                self.change,
-                "this file system can't swap the names of two files, so that a program which opens it \
+        self.swap(sidecars).map_err(|error| {
+            if cannot(&error) {
+                Stopped::Failed(refusal(
+                    self.change,
+                    "this file system can't swap the names of two files, so that a program which opens it \
                  meanwhile might lose what it writes",
-                "save in a copy of the file on another disk",
-            )),
-            false => Stopped::Failed(error.into()),
+                    "save in a copy of the file on another disk",
+                ))
+            } else {
+                Stopped::Failed(error.into())
+            }
         })?;
         if self.is_awaited(&lock) && self.swap(sidecars).is_ok() {
             // The waiting program continues now. After a crash the names must not be found swapped.

@@ -48,12 +48,14 @@ impl TreeFacts {
         before: Option<&TextSample>,
         survey: impl FnOnce(Wanted<'_>, &mut dyn FnMut(&Paths, WantedNode<'_>)) -> Result<Survey, E>,
     ) -> Result<Self, E> {
-        let (mut arrays, mut unfit) = (Vec::new(), Vec::new());
+        let mut arrays = Vec::new();
+        let mut unfit = Vec::new();
         let wanted =
             |tag: &str| ndarray::is_tag(tag) || core_schemas::is_tag(tag) || standard::is_versioned(tag);
         let wanted = Wanted { tag: &wanted, root_keys: &core_schemas::ROOT_KEYS, before, ..ndarray::WANTED };
         let survey = survey(wanted, &mut |_, found| {
-            let (path, value) = (found.path, found.value);
+            let path = found.path;
+            let value = found.value;
             let expected = found.tag.and_then(|tag| Some((tag, standard::expected(standard, tag)?)));
             if let Some((tag, expected)) = expected
                 && unfit.len() < survey::MAX_FINDINGS
@@ -75,7 +77,9 @@ impl TreeFacts {
             }
             let tagged = found.tag.map_or(Ok(()), |tag| core_schemas::check(tag, value));
             let at_root = found.root_key.map_or(Ok(()), |key| core_schemas::check_root_key(key, value));
-            if let (Err(trouble), true) = (tagged.and(at_root), unfit.len() < survey::MAX_FINDINGS) {
+            if let Err(trouble) = tagged.and(at_root)
+                && unfit.len() < survey::MAX_FINDINGS
+            {
                 unfit.push((path, trouble));
             }
         })?;

@@ -59,7 +59,8 @@ fn excerpt(text: &[u8], start: usize, offset: usize) -> Excerpt {
     let tail = &text[offset..text.len().min(offset + REACH)];
     let tail = &tail[..memchr::memchr2(b'\n', b'\r', tail).unwrap_or(tail.len())];
     let ends_there = tail.len() < REACH;
-    let (mut shown, mut caret): (Vec<char>, usize) = (Vec::new(), 0);
+    let mut shown: Vec<char> = Vec::new();
+    let mut caret = 0;
     push(&mut shown, &text[from..offset]);
     caret += shown.len();
     push(&mut shown, tail);

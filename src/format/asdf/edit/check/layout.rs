@@ -30,7 +30,8 @@ pub(super) fn before_normalizing(new: &[u8], old: &[u8]) -> Vec<Fault> {
 
 /// Compares the header lines. A missing one will be restored, a different one is a fault.
 fn header_line(new: &[u8], old: &[u8]) -> Vec<Fault> {
-    let (is, was) = (Prologue::of(new).header, Prologue::of(old).header);
+    let is = Prologue::of(new).header;
+    let was = Prologue::of(old).header;
     let first = &new[..memchr::memchr(b'\n', new).map_or(new.len(), |end| end + 1)];
     let said = was.as_ref().map_or(&b""[..], |line| &old[line.clone()]);
     let another = match &is {
@@ -46,18 +47,17 @@ fn header_line(new: &[u8], old: &[u8]) -> Vec<Fault> {
                 && !first.starts_with(index::MARKER)
         }
     };
-    match another && was.is_some() {
-        true => {
-            let said = String::from_utf8_lossy(said);
-            let what = format!("the header line was changed; it was \"{}\"", said.trim_end());
-            vec![Fault::new(
-                Some(0),
-                what,
-                "restore the first line: it gives the version of the file's \
+    if another && was.is_some() {
+        let said = String::from_utf8_lossy(said);
+        let what = format!("the header line was changed; it was \"{}\"", said.trim_end());
+        vec![Fault::new(
+            Some(0),
+            what,
+            "restore the first line: it gives the version of the file's \
                                             layout",
-            )]
-        }
-        false => Vec::new(),
+        )]
+    } else {
+        Vec::new()
     }
 }
 

@@ -15,7 +15,8 @@ const QUOTE: &str = "write the scalar as it was, or in quotes if it is meant as 
 /// Reports lost tags of nodes that still exist. If at least half of the tags are gone, presumably because a
 /// tool dropped them, the text is refused.
 pub(super) fn tags(draft: &Draft<'_, '_>, survey: &Survey, judgement: &mut Judgement) {
-    let (gone, stayed) = (&survey.changes.untagged, survey.changes.stayed);
+    let gone = &survey.changes.untagged;
+    let stayed = survey.changes.stayed;
     if gone.count == 0 {
         return;
     }

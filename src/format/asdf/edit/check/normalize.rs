@@ -19,7 +19,8 @@ pub(super) struct Normalized<'n> {
 impl Normalized<'_> {
     /// Converts an offset in the normalized text to the offset in the original text.
     pub(super) fn original(&self, offset: usize) -> usize {
-        let (mut added, mut taken) = (0, 0);
+        let mut added = 0;
+        let mut taken = 0;
         for (at, removed, len) in &self.changes {
             if offset + taken < at + added {
                 break;
@@ -88,7 +89,8 @@ impl OldStart<'_> {
 pub(super) fn normalize<'n>(new: &'n [u8], old: &[u8]) -> Normalized<'n> {
     let eol = Prologue::end_of_line(if old.contains(&b'\n') { old } else { new });
     let old = OldStart { text: old, prologue: Prologue::of(old), eol };
-    let (is, was) = (Prologue::of(new), &old.prologue);
+    let is = Prologue::of(new);
+    let was = &old.prologue;
     let mut pieces = Insertions::default();
     let has_tree = is.has_tree(new);
     let whole_head_is_gone = is.header.is_none() && is.comments_end == 0;
@@ -120,7 +122,8 @@ pub(super) fn normalize<'n>(new: &'n [u8], old: &[u8]) -> Normalized<'n> {
 
 /// Restores the directives, and the line `---` after them.
 fn directives(pieces: &mut Insertions, is: &Prologue, old: &OldStart<'_>) {
-    let (at, was) = (is.comments_end, &old.prologue);
+    let at = is.comments_end;
+    let was = &old.prologue;
     let had_none = is.yaml.is_none() && is.tags.is_empty();
     if let (None, Some(yaml)) = (&is.yaml, &was.yaml) {
         pieces.add(at, old.line(yaml), "the line %YAML was missing and was");
@@ -170,7 +173,8 @@ fn end(pieces: &mut Insertions, new: &[u8], eol: &[u8]) {
 /// Returns the start of the first line `...` after which only blank lines, comments and further lines `...`
 /// follow; `None` if nothing follows it.
 fn behind_end(text: &[u8]) -> Option<usize> {
-    let (mut from, mut found) = (text.len(), None);
+    let mut from = text.len();
+    let mut found = None;
     while from > 0 {
         let start = memchr::memrchr(b'\n', &text[..from - 1]).map_or(0, |end| end + 1);
         let line = &text[start..from];
@@ -198,9 +202,10 @@ fn only_end(pieces: &mut Insertions, new: &[u8], from: usize, eol: &[u8]) {
         tail.extend_from_slice(comment);
         tail.extend_from_slice(eol);
     }
-    let what = match tail.is_empty() {
-        true => "blank lines after the line '...' were removed",
-        false => "comments after the line '...' were moved before it",
+    let what = if tail.is_empty() {
+        "blank lines after the line '...' were removed"
+    } else {
+        "comments after the line '...' were moved before it"
     };
     tail.extend_from_slice(b"...");
     tail.extend_from_slice(eol);

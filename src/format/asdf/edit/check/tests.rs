@@ -323,7 +323,8 @@ fn no_mutation_panics_and_what_is_accepted_is_sound() {
                     let mut lines: Vec<Vec<u8>> =
                         text.split_inclusive(|b| *b == b'\n').map(<[u8]>::to_vec).collect();
                     if let Some(last) = lines.len().checked_sub(1) {
-                        let (from, to) = (random(last + 1), random(last + 1));
+                        let from = random(last + 1);
+                        let to = random(last + 1);
                         if random(2) == 0 { lines.swap(from, to) } else { drop(lines.remove(from)) }
                     }
                     text = lines.concat();
@@ -352,7 +353,8 @@ fn the_lines_of_many_problems_are_not_all_counted() {
         [PROLOGUE, "--- !core/asdf-1.1.0\n", &(0..count).map(array).collect::<String>(), "...\n"].concat()
     };
     let count = 5_000;
-    let (old, new) = (Old::of(arrays("source: 0", count).as_bytes()), arrays("source: 9", count));
+    let old = Old::of(arrays("source: 0", count).as_bytes());
+    let new = arrays("source: 9", count);
     let refusal = check(new.as_bytes(), &old, &blocks(), Validation::Strict).unwrap_err();
     assert_eq!(refusal.further.len(), MAX_FURTHER);
     let warned = check(new.as_bytes(), &old, &blocks(), Validation::Warn).unwrap().warnings;

@@ -109,7 +109,9 @@ impl<S: Storage> Journal<S> {
                 let field = bytes[at..at + 4].try_into().expect("four bytes of a record's head");
                 u32::from_be_bytes(field)
             };
-            let (kind, old_len, new_len) = (word(0), word(4) as usize, word(8) as usize);
+            let kind = word(0);
+            let old_len = word(4) as usize;
+            let new_len = word(8) as usize;
             let offset =
                 u64::from_be_bytes(bytes[16..24].try_into().expect("eight bytes of a record's head"));
             if old_len.max(new_len) > MAX_BYTES || offset > i64::MAX as u64 {

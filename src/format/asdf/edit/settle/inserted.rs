@@ -44,7 +44,8 @@ pub(super) fn by_extents<S: Storage>(
     let size = storage.meta(file)?.identity.size;
     let insertion = Insertion { at: header.insert_at, len: header.shift, new_size: header.new_size };
     let Some(moved) = insertion.moved(&journal.extents, &now) else { return Ok(None) };
-    let (old, longer) = (header.old_size, header.old_size.saturating_add(header.shift));
+    let old = header.old_size;
+    let longer = header.old_size.saturating_add(header.shift);
     Ok(Some(match moved {
         MovedExtents { first: Some(_), still: None } => Inserted::Complete,
         MovedExtents { first: None, .. } if size == old => Inserted::Not,
@@ -53,10 +54,12 @@ pub(super) fn by_extents<S: Storage>(
             let free = |extent: &Extent| {
                 extent.logical >= hole.end || extent.logical.saturating_add(extent.len) <= hole.start
             };
-            match now.iter().all(free) {
-                true => Inserted::Partly(still),
-                false if moved.first.is_none() && size == old => Inserted::Not,
-                false => Inserted::Foreign("there are bytes where a hole should be".to_owned()),
+            if now.iter().all(free) {
+                Inserted::Partly(still)
+            } else if moved.first.is_none() && size == old {
+                Inserted::Not
+            } else {
+                Inserted::Foreign("there are bytes where a hole should be".to_owned())
             }
         }
         MovedExtents { first: None, .. } if size == old => Inserted::Not,
@@ -89,7 +92,8 @@ impl Insertion {
         for extent in before {
             let mut done = 0;
             while done < extent.len {
-                let (was, place) = (extent.logical.checked_add(done)?, extent.physical.checked_add(done)?);
+                let was = extent.logical.checked_add(done)?;
+                let place = extent.physical.checked_add(done)?;
                 let mut len = extent.len - done;
                 if was < self.at {
                     len = len.min(self.at - was);

@@ -21,7 +21,8 @@ impl<S: Storage> Target<S> {
             io::ErrorKind::NotFound => gone(error),
             _ => not_writable(error),
         })?;
-        let (new, old) = (self.storage.meta(&file)?.identity, self.storage.meta(&self.file)?.identity);
+        let new = self.storage.meta(&file)?.identity;
+        let old = self.storage.meta(&self.file)?.identity;
         if !new.same_file(&old) {
             // The kernel may take both files for one inode. Then the old lock would keep the new file from
             // being locked.
@@ -63,7 +64,8 @@ impl<S: Storage> Target<S> {
         if size != change.new_size() && !(change.streamed && size > change.new_size()) {
             return Ok(false);
         }
-        let (mut found, mut wanted) = (vec![0; PIECE], vec![0; PIECE]);
+        let mut found = vec![0; PIECE];
+        let mut wanted = vec![0; PIECE];
         for region in [0..change.head_to, change.tail_from()..change.new_size()] {
             let mut at = region.start;
             while at < region.end {
