@@ -221,6 +221,25 @@ def circles(arrows):
     return found
 
 
+def among_siblings(arrows):
+    """Returns the imports as imports among the modules of one directory: a::b -> a::c for a::b::x -> a::c::y.
+
+    Without this, an import of a module within another module would hide a circle of the two outer ones.
+    """
+    lifted = {}
+    for module, targets in arrows.items():
+        for target, names in targets.items():
+            depth = 0
+            while module[: depth + 1] == target[: depth + 1]:
+                depth += 1
+                if depth in (len(module), len(target)):
+                    break
+            else:
+                outer = lifted.setdefault(module[: depth + 1], {})
+                outer.setdefault(target[: depth + 1], set()).update(names)
+    return lifted
+
+
 def wrong_within(outer, allowed, arrows):
     """Returns the forbidden imports among the modules within a module, and the allowed ones that do not occur."""
     depth, name, unused = len(outer), "::".join, {row: set(others.split()) for row, others in allowed.items()}
@@ -259,11 +278,12 @@ def main():
         wrong += dict.fromkeys(wrong_within(outer, allowed, arrows))
         for circle in circles_of(allowed):
             wrong.append(f"the table of {name(outer) or 'the crate'} has a circle: {', '.join(map(name, circle))}")
-    for circle in circles(arrows):
-        wrong.append("a circle of imports:")
-        wrong += [f"  {name(module)} -> {name(target)}: {', '.join(sorted(names))}" for module in circle
-                  for target, names in sorted(arrows[module].items())
-                  if target in circle and not within(module, target)]
+    for imported in (arrows, among_siblings(arrows)):
+        for circle in circles(imported):
+            wrong.append("a circle of imports:")
+            wrong += [f"  {name(module)} -> {name(target)}: {', '.join(sorted(names))}" for module in circle
+                      for target, names in sorted(imported[module].items())
+                      if target in circle and not within(module, target)]
     print("\n".join(wrong), end="\n" if wrong else "", file=sys.stderr)
     return 1 if wrong else 0
 

@@ -11,11 +11,12 @@ pub mod blosc;
 pub mod bunzip;
 mod bzip2;
 pub mod deflate;
+pub mod external;
 mod features;
-pub mod foreign;
 mod input;
 mod library;
 mod lz4;
+mod part;
 mod parts;
 #[cfg(test)]
 #[path = "codec/tests/samples.rs"]

@@ -107,8 +107,8 @@ pub struct Served<F> {
     pub read_only: bool,
     /// Notices for the user, one line each.
     pub remarks: Vec<String>,
-    /// Callback that ends writing before the process ends: waits for saves, keeps unsaved texts. Every call
-    /// returns when that is done, even if another call began it.
+    /// Callback that ends all writing before the process ends. It waits for saves, and keeps unsaved texts. If it is
+    /// called twice, both calls return when this is done.
     pub close: Arc<dyn Fn() + Send + Sync>,
     /// Callback that makes the mount read-only (true) or writable again.
     pub remount: Arc<dyn Fn(bool) -> Result<()> + Send + Sync>,

@@ -1,15 +1,17 @@
 //! The file formats. Each [`Format`] opens a source as a [`Container`].
 
+mod array_facts;
 pub mod asdf;
 pub mod bloscpack;
 mod described;
 pub mod editor;
 pub mod endings;
-mod foreign;
 pub mod gsd;
 #[cfg(test)]
 #[path = "format/tests/note.rs"]
 mod note;
+mod others;
+mod recovered;
 pub mod recovery;
 mod references;
 pub mod refusal;
@@ -26,7 +28,8 @@ use crate::content::Content;
 use crate::content::dir::{Attributes, File, Node};
 use crate::error::{Error, Kind, Result, one_of};
 use crate::source::{FileSource, Reach, Source, SourceStat, UrlOpener};
-pub use described::{ArrayFacts, ArraySource, Listener, describe};
+pub use array_facts::{ArrayFacts, ArraySource};
+pub use described::{Listener, describe};
 use editor::{EditContext, EditSupport, Editor, SaveTarget};
 pub use references::NAME as REFERENCES;
 
@@ -83,7 +86,7 @@ pub trait Format: Sync + std::fmt::Debug {
     fn open(&self, source: Arc<dyn Source>, context: &Context) -> Result<Arc<dyn Container>>;
 
     /// Describes a file that is not of this format but related to it, for a message.
-    fn kin(&self, head: &[u8], stat: &SourceStat) -> Option<String> {
+    fn related(&self, head: &[u8], stat: &SourceStat) -> Option<String> {
         let _ = (head, stat);
         None
     }
@@ -129,11 +132,11 @@ fn format_of_source(source: &dyn Source) -> Result<&'static dyn Format> {
         return Ok(format);
     }
     let stat = source.stat()?;
-    let kin = FORMATS.iter().find_map(|format| format.kin(head, &stat));
-    Err(match kin {
-        Some(kin) => Error::new(Kind::Unrecognised, kin).of(source.path()),
+    let related = FORMATS.iter().find_map(|format| format.related(head, &stat));
+    Err(match related {
+        Some(related) => Error::new(Kind::Unrecognised, related).of(source.path()),
         None => {
-            let mut head = [0; foreign::HEAD];
+            let mut head = [0; others::HEAD];
             let read = crate::source::read_up_to(source, 0, &mut head)?;
             unrecognised(source.path(), &head[..read])
         }
@@ -178,7 +181,7 @@ pub fn open_editor(path: &Path, edits: &EditContext) -> Result<Box<dyn Editor>> 
 fn unrecognised(file: &Path, head: &[u8]) -> Error {
     let titles = || one_of(&FORMATS.iter().map(|format| format.title()).collect::<Vec<_>>());
     let is_text = || head.iter().all(|byte| byte.is_ascii_graphic() || byte.is_ascii_whitespace());
-    let message = match (head, foreign::describe(head)) {
+    let message = match (head, others::describe(head)) {
         ([], _) => format!("is not {}: it is empty", titles()),
         (_, Some(what)) => what.to_owned(),
         (_, None) if is_text() => format!("is not {}: it is a text", titles()),

@@ -81,8 +81,8 @@ impl Adapter {
             files: Arc::new(Handles::new()),
             dirs: Handles::new(),
             searching: Queues::new("search"),
-            decoding: Workers::new("decode", cpus),
-            checking: Workers::new("verify", 2),
+            decoding: Workers::new("read", cpus),
+            checking: Workers::new("xattr", 2),
             saving: Arc::new(Saves::new()),
         }))
     }

@@ -127,7 +127,7 @@ impl File {
         };
         let label = location.label();
         let open = || {
-            location.settle(&RecoveryPolicy::Report(None))?;
+            location.recover(&RecoveryPolicy::Report(None))?;
             let source = Arc::new(PinnedSource::new(location.open()?)?);
             let container = format::open(source.clone(), &options.context)?;
             let opened = NamedSource { named: named.clone(), options: options.clone(), source };

@@ -8,7 +8,7 @@
 //!   to which a source refers
 //! - `pinned`: one version of a file elsewhere
 //! - `at`: system calls on a name in an open directory
-//! - `mounts`: mounts of this program, which are never entered; foreign file systems
+//! - `mounts`: mounts of this program, which are never entered; stalling file systems
 //! - `detect`: the type of the file at a name; which files a format recognises
 //! - `stat`, `acl`: attributes of a file, and the effect of access control lists on its mode
 

@@ -3,17 +3,17 @@
 //! A later option overrides an earlier one. An unknown option is an error: if a misspelt `allow_other` were
 //! ignored, other users would not see the mount.
 
-mod foreign;
 mod list;
 mod names;
 mod servers;
+mod system;
 mod values;
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 
-use foreign::Foreign;
+use system::SystemOption;
 
 use crate::error::{Error, Kind, Result, one_of};
 use crate::format::editor::{EditOptions, Validation};
@@ -184,8 +184,8 @@ impl Options {
         if is_comment(&item.name) {
             return Ok(());
         }
-        match foreign::find(&item.name) {
-            Some(Foreign::Ignored(why)) => {
+        match system::find(&item.name) {
+            Some(SystemOption::Ignored(why)) => {
                 let note = format!("-o {} has no effect: {why}", item.name);
                 if !self.notes.contains(&note) {
                     self.notes.push(note);
@@ -193,12 +193,12 @@ impl Options {
                 return Ok(());
             }
             // For a remount, mount(8) passes all options of the existing mount.
-            Some(Foreign::Kernel) if self.remount => return Ok(()),
-            Some(Foreign::Kernel) => {
+            Some(SystemOption::Kernel) if self.remount => return Ok(()),
+            Some(SystemOption::Kernel) => {
                 let message = format!("-o {} is not supported; it is set by asdf-mount itself", item.name);
                 return Err(usage(message));
             }
-            Some(Foreign::Refused(instead)) => {
+            Some(SystemOption::Refused(instead)) => {
                 return Err(usage(format!("-o {} is not supported; {instead}", item.name)));
             }
             None => {}
@@ -335,7 +335,7 @@ pub fn refuse_others(lists: &[OsString], accepted: &[&str], action: &str) -> Res
         for item in split(list.as_bytes())? {
             let name = item.name.as_str();
             // Names of views, and misspelt names, are left to the parser, whose message suggests a name.
-            if (is_option(name) || foreign::find(name).is_some()) && !accepted.contains(&name) {
+            if (is_option(name) || system::find(name).is_some()) && !accepted.contains(&name) {
                 let accepted = accepted.join(", ");
                 return Err(usage(format!(
                     "-o {name} has no meaning with {action}, which accepts the options {accepted}"

@@ -92,7 +92,7 @@ pub(crate) struct OverlayState {
     /// The file that shows the source.
     pub(crate) pristine: Weak<OverlayFile>,
     pub(crate) missing: Option<Instant>,
-    /// The version of the source, and that of its head.
+    /// The version of the source, and the version of the text of its head.
     pub(crate) head: Option<(SourceVersion, TextVersion)>,
     /// Number of times that another program changed the head.
     pub(crate) base_version: u64,

@@ -54,6 +54,7 @@ mod stats;
 mod streams;
 #[cfg(test)]
 mod tests;
+mod tls;
 mod url;
 mod version;
 

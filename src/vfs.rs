@@ -44,7 +44,7 @@ pub use kernel_cache::{Kernel, ReadBytes};
 pub use listing::{DirHandle, DirItem};
 pub use node::Ino;
 pub use read_handle::{Caching, ReadHandle};
-pub use slow::{Asked, Delay, FileSystem, Foreign};
+pub use slow::{Asked, Delay, FileSystem, Stalling};
 pub use write::{NameIn, OpenFile, OverlayWriter};
 pub use xattr::{GONE, Xattr, is_of_mount, may_be_xattr};
 
@@ -229,7 +229,7 @@ impl Vfs {
             Inode::Entry(entry) => ReadHandle::of_entry(&entry),
             Inode::View(entry, mounted, view) => {
                 let found = self.shown(&entry, &mounted, &view).inspect_err(|error| {
-                    mounted.trouble(error);
+                    mounted.report(error);
                 })?;
                 match found.what {
                     dir::Node::File(file) => {

@@ -149,12 +149,12 @@ fn recover_one(file: &Path, quiet: bool) -> Result<()> {
     }
     let recovered = SaveTarget::of_path(file).and_then(|target| recovery::recover(&target, None));
     let recovered = recovered.map_err(|error| if_busy(error).of(file))?;
-    let told: String = what_was_done(&recovered)
+    let report: String = what_was_done(&recovered)
         .iter()
         .map(|line| format!("{}: {}\n", shown(file), one_line(line)))
         .collect();
     if !quiet {
-        print(told.as_bytes())?;
+        print(report.as_bytes())?;
     }
     if recovered.outcome.is_none() {
         // The format is checked only if there was no journal: a file with a journal was saved by this
@@ -187,13 +187,13 @@ fn what_was_done(recovered: &Recovered) -> Vec<String> {
 pub(super) fn context(options: &Options) -> EditContext {
     let history = options.history.then(|| History::open(None));
     let history = history.and_then(|opened| {
-        let told = |error: &Error| {
+        let log = |error: &Error| {
             // `tell_of_state_directory` reports a state directory that is not safe to use (`Kind::Refused`).
             if error.kind() != Kind::Refused {
                 complain(&format!("the replaced text is not kept in the history: {error}"));
             }
         };
-        opened.inspect_err(told).ok().map(Arc::new)
+        opened.inspect_err(log).ok().map(Arc::new)
     });
     EditContext { options: options.edit, history, ..EditContext::default() }
 }

@@ -35,7 +35,7 @@ pub use header::{HEADER_SIZE, Header, Inner, Shuffle};
 pub use payload::{Buffers, DecodedRun, Payload, RUN_BUFFERS, RUN_BYTES};
 pub use scratch::Scratch;
 
-use super::foreign::part::{ForeignPart, Take};
+use super::part::{ExternalPart, Take};
 use crate::content::Content;
 use crate::decode::{Chunk, Chunks};
 use crate::error::{Error, Kind, Result};
@@ -56,7 +56,7 @@ pub fn open(stored: Arc<dyn Content>, data_size: u64) -> impl Chunks + 'static {
 }
 
 /// Fails if numcodecs can't decode a buffer.
-pub fn check_foreign(header: &Header) -> Result<()> {
+pub fn check_external(header: &Header) -> Result<()> {
     match header.inner() {
         Some(Inner::Snappy) => Err(Error::unsupported("Zarr's Blosc has no Snappy")),
         _ => Ok(()),
@@ -71,11 +71,11 @@ pub(super) fn each_buffer(stored: &Arc<dyn Content>, data_size: u64, take: Take<
     let mut at = 0;
     while let Some(Frame { header, at: offset, end }) = chunks.next(framing, at, &mut window)? {
         let len = u64::from(header.cbytes());
-        check_foreign(&header)?;
+        check_external(&header)?;
         if offset.checked_add(len).is_none_or(|end| end > stored.len()) {
             return Err(Error::damaged("a Blosc buffer is cut off"));
         }
-        take(ForeignPart { offset, stored: len, len: header.nbytes().into() })?;
+        take(ExternalPart { offset, stored: len, len: header.nbytes().into() })?;
         at = end;
     }
     Ok(())

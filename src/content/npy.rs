@@ -205,13 +205,13 @@ mod tests {
     }
 
     #[test]
-    fn long_and_foreign_names_have_later_versions() {
+    fn long_names_and_others_than_ascii_have_later_versions() {
         let long = format!("[{}]", "('abcdefgh', '<f4'), ".repeat(5000));
         let header_of_long = header(&long, false, &[1]);
         assert_eq!((header_of_long[6], header_of_long.len() % 64), (2, 0));
         assert_eq!(header_of_long[8..12], (header_of_long.len() as u32 - 12).to_le_bytes());
-        let foreign = header("[('λ', '<f4')]", false, &[1]);
-        assert_eq!((foreign[6], foreign.len() % 64), (3, 0));
+        let not_ascii = header("[('λ', '<f4')]", false, &[1]);
+        assert_eq!((not_ascii[6], not_ascii.len() % 64), (3, 0));
         let latin = header("[('é', '<f4')]", false, &[1]);
         assert_eq!((latin[6], latin.len() % 64), (1, 0));
         // The longest text that fits version 1.0.

@@ -411,8 +411,9 @@ mod tests {
         assert_eq!(buf[..8], [3, 2, 1, 0, 7, 6, 5, 4]);
         assert!(recoded.read_at(8, &mut buf).is_err() && recoded.read_at(9, &mut buf).is_err());
         assert_eq!((recoded.soundness(), recoded.len()), (Soundness::Broken(8), 12));
-        let foreign = Recoded::elements(text([0xe9, 0, 0, 0]), Conversion::Ascii { reverse: true }).unwrap();
-        assert!(foreign.read_at(0, &mut buf).is_err());
+        let not_ascii =
+            Recoded::elements(text([0xe9, 0, 0, 0]), Conversion::Ascii { reverse: true }).unwrap();
+        assert!(not_ascii.read_at(0, &mut buf).is_err());
     }
 
     #[test]

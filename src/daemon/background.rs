@@ -98,9 +98,9 @@ impl Prober {
     /// The mount does not answer.
     pub(crate) fn probe(mut self) -> Result<()> {
         let mut message = String::new();
-        let told = self.child.write_all(&[0]).and_then(|()| self.child.read_to_string(&mut message));
+        let report = self.child.write_all(&[0]).and_then(|()| self.child.read_to_string(&mut message));
         let _ = rustix::io::retry_on_intr(|| waitpid(self.pid, WaitOptions::empty()));
-        match told {
+        match report {
             Ok(_) if message.is_empty() => Ok(()),
             Ok(_) => Err(Error::new(Kind::System(libc::EIO), message)),
             Err(error) => Err(Error::from(error).within("can't probe the mount")),
@@ -193,8 +193,8 @@ fn await_report(
     announce: impl FnOnce(Option<Pid>),
 ) -> Result<()> {
     let mut status = [0];
-    let told = child.read_exact(&mut status);
-    let serves = told.is_ok() && status == [exit::OK];
+    let report = child.read_exact(&mut status);
+    let serves = report.is_ok() && status == [exit::OK];
     let mut fault = None;
     if serves {
         match answers() {
@@ -218,7 +218,7 @@ fn await_report(
     if !killed && let Some(fault) = fault {
         return Err(fault);
     }
-    if told.is_err() || serves {
+    if report.is_err() || serves {
         return Err(Error::new(
             Kind::System(libc::ECHILD),
             format!("the daemon {} before the mount was ready; --foreground shows more", death(ended)),

@@ -176,56 +176,56 @@ fn receive(socket: &OwnedFd) -> Option<OwnedFd> {
 
 /// Converts the message of fusermount3 into an error, with advice if possible.
 fn refusal(output: &Output) -> Error {
-    let said = String::from_utf8_lossy(&output.stderr);
-    let said =
-        said.lines().find(|line| !line.trim().is_empty()).unwrap_or("fusermount3 failed without a message");
+    let output = String::from_utf8_lossy(&output.stderr);
+    let output =
+        output.lines().find(|line| !line.trim().is_empty()).unwrap_or("fusermount3 failed without a message");
     // The message begins with the path by which fusermount3 was started.
-    let said = said.split_once("fusermount3: ").map_or(said, |(_, said)| said);
-    let (errno, message) = if said.contains("user_allow_other") {
+    let output = output.split_once("fusermount3: ").map_or(output, |(_, output)| output);
+    let (errno, message) = if output.contains("user_allow_other") {
         (libc::EPERM, "allow_other needs a line 'user_allow_other' in /etc/fuse.conf".to_owned())
-    } else if said.contains("no write access to mountpoint") {
+    } else if output.contains("no write access to mountpoint") {
         (libc::EACCES, "ordinary users can only mount on a directory that they can write to".to_owned())
-    } else if said.contains("not owned by user") {
+    } else if output.contains("not owned by user") {
         (
             libc::EACCES,
             "in a sticky directory ordinary users can only mount on a directory that they own".to_owned(),
         )
-    } else if said.contains("could not determine username") {
+    } else if output.contains("could not determine username") {
         let user = rustix::process::getuid().as_raw();
         (libc::EPERM, format!("fusermount3 finds no name for user {user}: add the user to /etc/passwd"))
-    } else if said.contains("not found in /etc/mtab") {
+    } else if output.contains("not found in /etc/mtab") {
         (libc::EPERM, "another user's mount: only that user or root can unmount it".to_owned())
-    } else if said.contains("/etc/mtab") {
+    } else if output.contains("/etc/mtab") {
         (
             libc::EPERM,
             "fusermount3 can't read /etc/mtab: as root, 'ln -s /proc/self/mounts /etc/mtab', or unmount with \
              'umount'"
                 .to_owned(),
         )
-    } else if said.contains("/dev/fuse") {
-        (libc::EACCES, format!("{said}; /dev/fuse needs mode 0666, or run as root; {WITHOUT_MOUNT}"))
-    } else if said.contains("mounting over filesystem") || said.contains("Permission denied") {
-        return unsuitable(said);
-    } else if said.contains("Operation not permitted") {
+    } else if output.contains("/dev/fuse") {
+        (libc::EACCES, format!("{output}; /dev/fuse needs mode 0666, or run as root; {WITHOUT_MOUNT}"))
+    } else if output.contains("mounting over filesystem") || output.contains("Permission denied") {
+        return unsuitable(output);
+    } else if output.contains("Operation not permitted") {
         (
             libc::EPERM,
-            format!("{said}; is fusermount3 setuid root, and may this container mount? {WITHOUT_MOUNT}"),
+            format!("{output}; is fusermount3 setuid root, and may this container mount? {WITHOUT_MOUNT}"),
         )
-    } else if said.contains("busy") {
-        (libc::EBUSY, said.to_owned())
+    } else if output.contains("busy") {
+        (libc::EBUSY, output.to_owned())
     } else {
-        (libc::EIO, said.to_owned())
+        (libc::EIO, output.to_owned())
     };
     Error::new(Kind::System(errno), message)
 }
 
 /// Returns the error for a directory on a file system that fusermount3 refuses (Lustre, FUSE), or that it
 /// can't enter as root (NFS).
-fn unsuitable(said: &str) -> Error {
+fn unsuitable(output: &str) -> Error {
     let runtime = std::env::var_os("XDG_RUNTIME_DIR").filter(|path| !path.is_empty());
     let runtime = runtime.map_or_else(String::new, |path| format!(" ({})", path.display()));
     let message = format!(
-        "{said}: fusermount3 does not mount on every file system, such as Lustre or NFS; use a directory in \
+        "{output}: fusermount3 does not mount on every file system, such as Lustre or NFS; use a directory in \
          $XDG_RUNTIME_DIR{runtime} or /tmp; {WITHOUT_MOUNT}"
     );
     Error::new(Kind::System(libc::EPERM), message)
@@ -237,7 +237,7 @@ mod tests {
 
     #[test]
     fn the_programs_own_name_is_left_out() {
-        for (said, means) in [
+        for (output, means) in [
             ("/usr/bin/fusermount3: entry for /m not found in /etc/mtab\n", "another user's mount"),
             ("fusermount3: failed to open /etc/mtab: No such file or directory", "fusermount3 can't read"),
             ("/usr/bin/fusermount3: something new\n", "something new"),
@@ -251,7 +251,7 @@ mod tests {
             ("", "fusermount3 failed without a message"),
         ] {
             let status = std::os::unix::process::ExitStatusExt::from_raw(256);
-            let error = refusal(&Output { status, stdout: Vec::new(), stderr: said.into() });
+            let error = refusal(&Output { status, stdout: Vec::new(), stderr: output.into() });
             assert!(error.to_string().starts_with(means), "{error}");
         }
     }

@@ -71,7 +71,7 @@ impl Format for Bloscpack {
     }
 
     /// Recognises a bare Blosc buffer, which has no magic: its header is valid and states the file's size.
-    fn kin(&self, head: &[u8], stat: &SourceStat) -> Option<String> {
+    fn related(&self, head: &[u8], stat: &SourceStat) -> Option<String> {
         let found = blosc::Header::parse(head.first_chunk()?).ok()?;
         (u64::from(found.cbytes()) == stat.size).then(|| {
             format!(

@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex};
 
 use md5::{Digest, Md5};
 
-use super::recovery::found::{Condition, Recovered};
+use super::recovered::{Condition, Recovered};
 use super::refusal::{Problem, Refusal};
 use crate::content::{Content, read_exact_at};
 use crate::error::{Error, Kind, Result};

@@ -9,9 +9,7 @@ use std::sync::Arc;
 use super::editor::{EditContext, SaveTarget};
 use crate::error::{Error, Kind, Result};
 
-pub(super) mod found;
-
-pub use found::{Condition, Recovered, SaveSide};
+pub use super::recovered::{Condition, Recovered, SaveSide};
 
 /// Finishes or undoes an interrupted save of a file of any format.
 ///

@@ -89,7 +89,7 @@ impl Server {
     pub(super) fn read_file(&self, handle: FileHandle, read: ReadRequest, reply: ReplyData) {
         let Some(file) = self.files.get(handle) else { return reply.error(Errno::EBADF) };
         match &*file {
-            OpenFile::Writer(writer) if writer.foreign().is_some() => {
+            OpenFile::Writer(writer) if writer.stalling().is_some() => {
                 self.saving.run(writer.file_system(), move || {
                     if let OpenFile::Writer(writer) = &*file {
                         read::answer_from_writer(writer, read, reply);

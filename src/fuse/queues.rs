@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use crate::sync::locked;
-use crate::vfs::{Delay, Foreign};
+use crate::vfs::{Delay, Stalling};
 use crate::workers::caller::{self, is_thread_gone, on_behalf_of};
 use crate::workers::{Workers, while_waiting};
 
@@ -36,16 +36,16 @@ struct QueuedRequest {
 
 /// Maximum number of files with requests that run in parallel.
 const FILES: usize = 64;
-/// Maximum number of files on one foreign file system with requests that run in parallel.
-const FOREIGN: usize = 32;
+/// Maximum number of files on one stalling file system with requests that run in parallel.
+const MAX_STALLING: usize = 32;
 
 /// The queued jobs.
 #[derive(Default)]
 struct Waiting {
     /// Jobs by file. Each file with a queue has a thread, or is in `Asked::held`.
     jobs: HashMap<u64, VecDeque<QueuedRequest>>,
-    /// Foreign file systems with running jobs.
-    foreign: HashMap<Foreign, Asked>,
+    /// Stalling file systems with running jobs.
+    stalling: HashMap<Stalling, Asked>,
     /// True while a thread looks for signals of the programs that wait.
     is_watched: bool,
 }
@@ -69,7 +69,7 @@ impl Waiting {
     }
 }
 
-/// The number of threads that work on files of a foreign file system, and the files that wait for a thread.
+/// The number of threads that work on files of a stalling file system, and the files that wait for a thread.
 #[derive(Default)]
 struct Asked {
     threads: usize,
@@ -94,7 +94,7 @@ impl Queues {
     /// Creates the queues; their threads are called `name`.
     pub(super) fn new(name: &'static str) -> Self {
         let workers = Workers::new(name, FILES);
-        let watch = Workers::new("signals", 1);
+        let watch = Workers::new("interrupt", 1);
         Self { workers, watch, waiting: Arc::default() }
     }
 
@@ -113,7 +113,7 @@ impl Queues {
     }
 
     fn add(&self, delay: Delay, job: QueuedRequest) {
-        let Delay { file, foreign } = delay;
+        let Delay { file, stalling } = delay;
         {
             let mut waiting = locked(&*self.waiting);
             if let Some(queue) = waiting.jobs.get_mut(&file) {
@@ -121,9 +121,9 @@ impl Queues {
                 return self.watch(&mut waiting);
             }
             waiting.jobs.insert(file, VecDeque::from([job]));
-            if let Some(foreign) = foreign {
-                let asked = waiting.foreign.entry(foreign).or_default();
-                if asked.threads == FOREIGN {
+            if let Some(stalling) = stalling {
+                let asked = waiting.stalling.entry(stalling).or_default();
+                if asked.threads == MAX_STALLING {
                     asked.held.push_back(file);
                     return self.watch(&mut waiting);
                 }
@@ -131,8 +131,8 @@ impl Queues {
             }
         }
         let waiting = self.waiting.clone();
-        self.workers.run(move || match foreign {
-            Some(foreign) => while_waiting(|| work_on_foreign(&waiting, file, foreign)),
+        self.workers.run(move || match stalling {
+            Some(stalling) => while_waiting(|| work_on_stalling(&waiting, file, stalling)),
             None => work(&waiting, file),
         });
     }
@@ -181,20 +181,20 @@ fn work(waiting: &Mutex<Waiting>, file: u64) {
     }
 }
 
-/// Runs the jobs on a file of a foreign file system, then the jobs on files of that file
+/// Runs the jobs on a file of a stalling file system, then the jobs on files of that file
 /// system that wait for a thread.
-fn work_on_foreign(waiting: &Mutex<Waiting>, mut file: u64, foreign: Foreign) {
+fn work_on_stalling(waiting: &Mutex<Waiting>, mut file: u64, stalling: Stalling) {
     loop {
         work(waiting, file);
         let mut waiting = locked(waiting);
-        let Some(asked) = waiting.foreign.get_mut(&foreign) else { return };
+        let Some(asked) = waiting.stalling.get_mut(&stalling) else { return };
         if let Some(held) = asked.held.pop_front() {
             file = held;
             continue;
         }
         asked.threads -= 1;
         if asked.threads == 0 {
-            waiting.foreign.remove(&foreign);
+            waiting.stalling.remove(&stalling);
         }
         return;
     }
@@ -216,7 +216,7 @@ mod tests {
     use std::sync::mpsc;
 
     fn local(file: u64) -> Delay {
-        Delay { file, foreign: None }
+        Delay { file, stalling: None }
     }
 
     #[test]
@@ -239,14 +239,14 @@ mod tests {
     #[test]
     fn a_file_system_that_does_not_answer_holds_up_only_its_own_files() {
         let queues = Queues::new("test");
-        let gate = Arc::new(std::sync::Barrier::new(FOREIGN + 1));
+        let gate = Arc::new(std::sync::Barrier::new(MAX_STALLING + 1));
         let (done, all) = mpsc::channel();
-        let foreign = |file| Delay { file, foreign: Some(Foreign::LINKED) };
-        for file in 0..3 * FOREIGN as u64 {
+        let stalling = |file| Delay { file, stalling: Some(Stalling::LINKED) };
+        for file in 0..3 * MAX_STALLING as u64 {
             let gate = gate.clone();
             let done = done.clone();
-            queues.run(foreign(file), move || {
-                if file < FOREIGN as u64 {
+            queues.run(stalling(file), move || {
+                if file < MAX_STALLING as u64 {
                     gate.wait();
                 }
                 done.send(file).unwrap();
@@ -262,8 +262,8 @@ mod tests {
         gate.wait();
         let mut rest: Vec<_> = all.iter().collect();
         rest.sort_unstable();
-        assert_eq!(rest, (0..3 * FOREIGN as u64).collect::<Vec<_>>());
+        assert_eq!(rest, (0..3 * MAX_STALLING as u64).collect::<Vec<_>>());
         queues.workers.wait(std::time::Duration::from_secs(60));
-        assert!(locked(&*queues.waiting).jobs.is_empty() && locked(&*queues.waiting).foreign.is_empty());
+        assert!(locked(&*queues.waiting).jobs.is_empty() && locked(&*queues.waiting).stalling.is_empty());
     }
 }

@@ -83,7 +83,7 @@ pub(super) fn answer_anew(reader: &ReadHandle, read: ReadRequest, reply: ReplyDa
 fn refuse(reader: &ReadHandle, error: &Error, reply: ReplyData) {
     // An interrupted read says nothing about the file, so it is not reported.
     if error.errno() != libc::EINTR {
-        reader.trouble(error);
+        reader.report(error);
     }
     reply.error(reply::errno(error));
 }

@@ -76,7 +76,7 @@ impl Adapter {
         self.0.searching.run(delay, move || unnoted(format_args!("{request}"), || handler(&server)));
     }
 
-    /// Answers a program's request that changes nothing. If the request waits for a foreign file system, a
+    /// Answers a program's request that changes nothing. If the request waits for a stalling file system, a
     /// signal that ends the program ends the wait, too.
     fn answer_program<R: Refuse>(
         &self,
@@ -86,7 +86,7 @@ impl Adapter {
         handler: impl FnOnce(&Server, R) + Send + 'static,
     ) {
         let delay = catch_unwind(AssertUnwindSafe(|| self.0.vfs.delay(ino(node), asked)));
-        let Some(delay) = delay.ok().flatten().filter(|delay| delay.foreign.is_some()) else {
+        let Some(delay) = delay.ok().flatten().filter(|delay| delay.stalling.is_some()) else {
             return self.answer((node, asked), request, |server| handler(server, reply));
         };
         if node != INodeNo::ROOT || !matches!(asked, Asked::Itself) {
@@ -100,14 +100,14 @@ impl Adapter {
         });
     }
 
-    /// Answers a request that is slow only on a foreign file system.
+    /// Answers a request that is slow only on a stalling file system.
     fn answer_foreign(
         &self,
         node: INodeNo,
         request: fmt::Arguments<'_>,
         handler: impl FnOnce(&Server) + Send + 'static,
     ) {
-        match self.0.vfs.foreign(ino(node)) {
+        match self.0.vfs.stalling(ino(node)) {
             Some(_) => self.answer((node, Asked::Itself), request, handler),
             None if node == INodeNo::ROOT => unnoted(request, || handler(&self.0)),
             None => guarded(request, || handler(&self.0)),
@@ -360,7 +360,7 @@ impl Filesystem for Adapter {
     ) {
         let mapped = write_flags.contains(WriteFlags::FUSE_WRITE_CACHE);
         let request = format_args!("write {node} at {offset}, {} bytes", data.len());
-        if self.0.vfs.foreign(ino(node)).is_none() {
+        if self.0.vfs.stalling(ino(node)).is_none() {
             return guarded(request, || write::written(self.0.write_to(handle, offset, data, mapped), reply));
         }
         let data = data.to_owned();

@@ -25,7 +25,7 @@ use crate::format::editor::SaveTarget;
 use crate::format::recovery::RecoveryPolicy;
 use crate::local::at::{open, stat_in, stat_of};
 use crate::local::location::{Location, Name, OpenDir};
-use crate::local::mounts::Foreign;
+use crate::local::mounts::Stalling;
 use crate::local::path::LocalPath;
 use crate::local::path::link::{self, LinkForm};
 use crate::local::stat::{FileKind, Stat};
@@ -35,15 +35,15 @@ use crate::source::{Place, PlaceStat, Source, SourceStat, SourceVersion, read_up
 #[derive(Clone, Debug)]
 pub(crate) struct EntryPosition {
     pub(crate) location: Location,
-    /// Foreign file system or server that holds the entry, or that the followed link may lead to.
-    pub(crate) foreign: Option<Foreign>,
+    /// Stalling file system or server that holds the entry, or that the followed link may lead to.
+    pub(crate) stalling: Option<Stalling>,
 }
 
 impl EntryPosition {
     /// Pairs a place with its server, which may never answer.
     pub(crate) fn elsewhere(place: Arc<dyn Place>) -> Self {
-        let foreign = Some(Foreign::of_server(place.server()));
-        Self { location: Location::Elsewhere(place), foreign }
+        let stalling = Some(Stalling::of_server(place.server()));
+        Self { location: Location::Elsewhere(place), stalling }
     }
 }
 
@@ -86,7 +86,7 @@ pub(crate) struct FormatDetector {
     /// match no format.
     recovery: RecoveryPolicy,
     /// True once a shortage was logged.
-    told: AtomicBool,
+    has_logged_shortage: AtomicBool,
     /// True if the first bytes of each file on a server are read, whatever its name and the listing say.
     reads_all: AtomicBool,
 }
@@ -104,7 +104,7 @@ impl FormatDetector {
             remembered: Remembered::default(),
             by_name: ByName::default(),
             recovery,
-            told: AtomicBool::new(false),
+            has_logged_shortage: AtomicBool::new(false),
             reads_all: AtomicBool::new(false),
         }
     }
@@ -145,7 +145,7 @@ impl FormatDetector {
         match link::judge(&path)? {
             LinkForm::Link(text) => {
                 let position =
-                    EntryPosition { location: Location::Local(path), foreign: Foreign::of(stat.key) };
+                    EntryPosition { location: Location::Local(path), stalling: Stalling::of(stat.key) };
                 Ok(Detected { position, stat, form: EntryForm::Link(text) })
             }
             LinkForm::Followed(end) => self.seen(path.followed(), end.dir.as_fd(), &end.name, end.stat),
@@ -165,7 +165,7 @@ impl FormatDetector {
             return Ok(None);
         }
         let location = Location::Local(parent.join(name).found(dir.as_fd(), &stat)?);
-        let position = EntryPosition { location, foreign: Foreign::of(stat.key) };
+        let position = EntryPosition { location, stalling: Stalling::of(stat.key) };
         Ok(Some(Detected { position, stat, form }))
     }
 
@@ -216,20 +216,20 @@ impl FormatDetector {
     /// Returns the type that programs see for a name in a mirrored directory. If the directory entry contains
     /// the type, no stat is needed.
     pub(crate) fn kind(&self, dir: &OpenDir<'_>, entry: &Name) -> Result<FileKind> {
-        let Name { name, kind: told, inode } = entry;
+        let Name { name, kind: listed_kind, inode } = entry;
         let OpenDir::Local(parent, held) = dir else {
-            return match (told, self.listed(dir, entry)) {
+            return match (listed_kind, self.listed(dir, entry)) {
                 (Some(_), Some((seen, _))) => Ok(seen.kind()),
                 _ => Ok(self.look(dir, name)?.kind()),
             };
         };
         let mountpoint = parent.mountpoint();
         let is_mount = mountpoint.map(|mountpoint| mountpoint.is_at(held.as_fd(), name)).transpose()?;
-        let known = match told {
+        let known = match listed_kind {
             Some(FileKind::File) if is_mount != Some(true) => self.knows_at_once(held.as_fd(), name, *inode),
             _ => None,
         };
-        match *told {
+        match *listed_kind {
             _ if is_mount == Some(true) => Err(hidden()),
             _ if known == Some(true) => Ok(FileKind::Directory),
             _ if known == Some(false) => Ok(FileKind::File),
@@ -261,8 +261,8 @@ impl FormatDetector {
             | FileKind::CharDevice
             | FileKind::BlockDevice => EntryForm::Special,
         };
-        let foreign = Foreign::of(stat.key).or(path.is_followed().then_some(Foreign::LINKED));
-        Ok(Detected { position: EntryPosition { location: Location::Local(path), foreign }, stat, form })
+        let stalling = Stalling::of(stat.key).or(path.is_followed().then_some(Stalling::LINKED));
+        Ok(Detected { position: EntryPosition { location: Location::Local(path), stalling }, stat, form })
     }
 
     fn seen_elsewhere(&self, position: EntryPosition) -> Result<Detected> {
@@ -364,7 +364,7 @@ impl FormatDetector {
 
     /// Logs a shortage of memory or descriptors, once.
     fn unread(&self, error: Error) -> Error {
-        if !self.told.swap(true, Ordering::Relaxed) {
+        if !self.has_logged_shortage.swap(true, Ordering::Relaxed) {
             tracing::warn!(
                 "{error}: such files can't be shown now; close some that are open in the mount, or mount with a \
                  higher limit (ulimit -n)"

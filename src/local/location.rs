@@ -15,7 +15,7 @@ use crate::error::{Error, Kind, Result};
 use crate::format::editor::SaveTarget;
 use crate::format::recovery::RecoveryPolicy;
 use crate::local::at::stat_of;
-use crate::local::mounts::{self, Foreign};
+use crate::local::mounts::{self, Stalling};
 use crate::local::path::link::{LinkPolicy, Mountpoint};
 use crate::local::path::{DirFd, LocalPath, OpenedDirectory};
 use crate::local::pinned::PinnedSource;
@@ -198,7 +198,7 @@ impl Location {
     }
 
     /// Recovers the file after an interrupted save, or reports it. A file elsewhere is never saved.
-    pub(crate) fn settle(&self, recovery: &RecoveryPolicy) -> Result<()> {
+    pub(crate) fn recover(&self, recovery: &RecoveryPolicy) -> Result<()> {
         match self {
             Self::Local(path) => recovery.apply(&path.save_target()?),
             Self::Elsewhere(_) => Ok(()),
@@ -268,14 +268,14 @@ impl Location {
 }
 
 impl OpenDir<'_> {
-    /// Returns the foreign file system that a lookup of `name` has to ask.
-    pub(crate) fn foreign_at(&self, name: &OsStr) -> Option<Foreign> {
+    /// Returns the stalling file system that a lookup of `name` has to ask.
+    pub(crate) fn stalling_at(&self, name: &OsStr) -> Option<Stalling> {
         match self {
             Self::Local(_, dir) => {
                 let stat = Stat::from(mounts::check(dir.as_fd(), name).ok()??);
-                if stat.kind == FileKind::Link { Some(Foreign::LINKED) } else { Foreign::of(stat.key) }
+                if stat.kind == FileKind::Link { Some(Stalling::LINKED) } else { Stalling::of(stat.key) }
             }
-            Self::Elsewhere(place) => Some(Foreign::of_server(place.server())),
+            Self::Elsewhere(place) => Some(Stalling::of_server(place.server())),
         }
     }
 }

@@ -6,7 +6,7 @@
 //! Paths are therefore resolved name by name, and the device of each name is read from the kernel, never from
 //! the file system.
 //!
-//! A request thread never calls a [`Foreign`] file system.
+//! A request thread never calls a [`Stalling`] file system.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -43,18 +43,18 @@ struct Known {
     /// The open table, which signals changes.
     table: File,
     ours: Vec<u64>,
-    foreign: Vec<u64>,
+    stalling: Vec<u64>,
 }
 
 /// A file system served by a server or another program. It may never answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Foreign(NonZeroU32);
+pub struct Stalling(NonZeroU32);
 
-impl Foreign {
+impl Stalling {
     /// A file system behind a link. Which one it is becomes known only when the link is followed.
     pub(crate) const LINKED: Self = Self(NonZeroU32::MAX);
 
-    /// Returns the file system of a local file, if it is foreign.
+    /// Returns the file system of a local file, if it is stalling.
     pub(crate) fn of(key: FileKey) -> Option<Self> {
         key.device().and_then(Self::of_device)
     }
@@ -66,10 +66,10 @@ impl Foreign {
         Self(NonZeroU32::MIN | 1 << 31 | hash)
     }
 
-    /// Returns the file system of a device, if it is foreign.
+    /// Returns the file system of a device, if it is stalling.
     pub(crate) fn of_device(device: u64) -> Option<Self> {
-        let is_foreign = with_table(|known| known.foreign.contains(&device)).unwrap_or(false);
-        is_foreign.then(|| Self(NonZeroU32::new(minor(device)).unwrap_or(NonZeroU32::MIN)))
+        let may_stall = with_table(|known| known.stalling.contains(&device)).unwrap_or(false);
+        may_stall.then(|| Self(NonZeroU32::new(minor(device)).unwrap_or(NonZeroU32::MIN)))
     }
 }
 
@@ -146,9 +146,9 @@ fn read(known: Option<Known>) -> Option<Known> {
     let mut text = Vec::new();
     table.read_to_end(&mut text).ok()?;
     let mounts: Vec<_> = text.split(|byte| *byte == b'\n').filter_map(Mount::parse).collect();
-    let foreign = mounts.iter().filter(|mount| is_foreign(mount.device, mount.kind));
-    let foreign = foreign.map(|mount| mount.device).collect();
-    Some(Known { table, ours: ours(&mounts), foreign })
+    let stalling = mounts.iter().filter(|mount| may_stall(mount.device, mount.kind));
+    let stalling = stalling.map(|mount| mount.device).collect();
+    Some(Known { table, ours: ours(&mounts), stalling })
 }
 
 /// Returns the devices of this program's mounts, and of mounts that show directories within these: an overlay, or a
@@ -167,7 +167,7 @@ fn ours(mounts: &[Mount<'_>]) -> Vec<u64> {
 }
 
 /// True for a file system without a local disk, unless the kernel itself implements it.
-fn is_foreign(device: u64, kind: &[u8]) -> bool {
+fn may_stall(device: u64, kind: &[u8]) -> bool {
     kind == SERVED || (major(device) == 0 && !OWN.contains(&kind))
 }
 
@@ -239,13 +239,13 @@ mod tests {
     }
 
     #[test]
-    fn a_file_system_is_foreign_unless_the_kernel_serves_it() {
+    fn a_file_system_may_stall_unless_the_kernel_serves_it() {
         let disk = makedev(8, 1);
         let none = makedev(0, 53);
-        let foreign: [(u64, &[u8]); 4] =
+        let stalling: [(u64, &[u8]); 4] =
             [(none, b"fuse.sshfs"), (none, b"nfs4"), (none, b"cifs"), (disk, b"fuseblk")];
-        assert!(foreign.iter().all(|(device, kind)| is_foreign(*device, kind)));
+        assert!(stalling.iter().all(|(device, kind)| may_stall(*device, kind)));
         let own: [(u64, &[u8]); 3] = [(disk, b"ext4"), (none, b"tmpfs"), (none, b"btrfs")];
-        assert!(!own.iter().any(|(device, kind)| is_foreign(*device, kind)));
+        assert!(!own.iter().any(|(device, kind)| may_stall(*device, kind)));
     }
 }

@@ -87,7 +87,7 @@ pub(super) fn all(
     target: &mut dyn CopyTarget,
 ) -> std::result::Result<(), Failure> {
     let read = |error| {
-        reader.trouble(&error);
+        reader.report(&error);
         Failure::Read(error)
     };
     let len = reader.content().map_err(read)?.len();

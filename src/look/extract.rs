@@ -19,7 +19,7 @@ use super::place::{self, NewFile, NewName};
 use super::{Look, PAUSE, again};
 use crate::error::{Error, Kind, Result, one_line};
 use crate::exit;
-use crate::local::mounts::Foreign;
+use crate::local::mounts::Stalling;
 use crate::local::stat::{FileKind, Stat};
 use crate::log::complain;
 use crate::progress::Progress;
@@ -150,7 +150,7 @@ impl<'a> Run<'a> {
         Ok(Self {
             look,
             force: extraction.force,
-            sync: Foreign::of(key).is_some(),
+            sync: Stalling::of(key).is_some(),
             umask: place::umask(),
             progress: Progress::new(extraction.quiet),
             signal,

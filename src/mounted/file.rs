@@ -335,7 +335,7 @@ impl MountedFile {
             self.open_files.keep(self.serial, &opened);
         }
         if let Err(error) = &opened.container {
-            self.trouble(error);
+            self.report(error);
         }
         Ok(opened.hold())
     }
@@ -343,7 +343,7 @@ impl MountedFile {
     /// Opens and parses the file in its current state.
     fn read_now(&self) -> Result<Read> {
         // A half-saved file shows only its status.
-        let half_saved = match self.location.settle(&self.open_files.recovery) {
+        let half_saved = match self.location.recover(&self.open_files.recovery) {
             Err(error) if error.kind() == error::Kind::Unfinished => Some(error),
             settled => settled.map(|()| None)?,
         };
@@ -431,7 +431,7 @@ impl MountedFile {
     }
 
     /// Records a read error in the log and the status. Returns true if it is new.
-    pub(crate) fn trouble(&self, error: &Error) -> bool {
+    pub(crate) fn report(&self, error: &Error) -> bool {
         let told = error.to_string();
         let mut troubles = locked(&self.troubles);
         let is_new = troubles.len() < TROUBLES && !troubles.contains(&told);

@@ -26,7 +26,7 @@ use crate::mounted::verify::Checks;
 use crate::source::{Source, SourceVersion, Time};
 
 /// Time for which a generation stays readable after a lookup, so that the following open can use it.
-const PROMISED: Duration = Duration::from_secs(1);
+const PINNED: Duration = Duration::from_secs(1);
 
 /// A snapshot of a file.
 ///
@@ -102,8 +102,8 @@ impl Parsed {
     }
 
     /// Keeps the generation readable for a moment after a lookup, because the kernel may open the file next.
-    pub(crate) fn promise(&self) {
-        self.usage.promise();
+    pub(crate) fn pin(&self) {
+        self.usage.pin();
     }
 
     /// Returns the file's mtime in this generation.
@@ -150,29 +150,29 @@ pub(crate) struct Usage {
     made: Instant,
     /// Time of the last lookup of one of its files: milliseconds after `made`, plus one; 0 if there was no
     /// lookup.
-    promised: AtomicU64,
+    pinned: AtomicU64,
 }
 
 impl Default for Usage {
     fn default() -> Self {
-        Self { holders: AtomicUsize::new(0), made: Instant::now(), promised: AtomicU64::new(0) }
+        Self { holders: AtomicUsize::new(0), made: Instant::now(), pinned: AtomicU64::new(0) }
     }
 }
 
 impl Usage {
-    fn promise(&self) {
+    fn pin(&self) {
         let now = u64::try_from(self.made.elapsed().as_millis()).unwrap_or(u64::MAX - 1);
-        self.promised.store(now.saturating_add(1), Ordering::Relaxed);
+        self.pinned.store(now.saturating_add(1), Ordering::Relaxed);
     }
 
     /// True for a moment after a lookup of one of its files.
-    pub(crate) fn is_promised(&self) -> bool {
-        let promised = self.promised.load(Ordering::Relaxed);
-        promised > 0 && self.made.elapsed() < Duration::from_millis(promised).saturating_add(PROMISED)
+    pub(crate) fn is_pinned(&self) -> bool {
+        let pinned = self.pinned.load(Ordering::Relaxed);
+        pinned > 0 && self.made.elapsed() < Duration::from_millis(pinned).saturating_add(PINNED)
     }
 
     /// True if the generation's bytes must stay readable.
     pub(crate) fn is_held(&self) -> bool {
-        self.holders.load(Ordering::Relaxed) > 0 || self.is_promised()
+        self.holders.load(Ordering::Relaxed) > 0 || self.is_pinned()
     }
 }

@@ -114,7 +114,7 @@ impl OpenFiles {
     fn replace(&self, serial: u64, dropped: Option<Arc<Generation>>) {
         let mut replaced = locked(&self.replaced);
         let dropped = dropped.and_then(|dropped| {
-            if dropped.usage.is_promised() {
+            if dropped.usage.is_pinned() {
                 replaced.push_back((serial, dropped));
                 None
             } else {
@@ -124,7 +124,7 @@ impl OpenFiles {
         let mut over = Vec::new();
         while replaced
             .front()
-            .is_some_and(|(_, oldest)| replaced.len() > REPLACED || !oldest.usage.is_promised())
+            .is_some_and(|(_, oldest)| replaced.len() > REPLACED || !oldest.usage.is_pinned())
         {
             over.extend(replaced.pop_front());
         }

@@ -21,6 +21,7 @@ use std::sync::Arc;
 use crate::error::Result;
 use crate::overlay::file::{Backing, OverlayFile, Whole, copy};
 use crate::overlay::refusal::REJECTED;
+use crate::overlay::state_dir::leftovers::is_vim_swap;
 use crate::overlay::state_dir::report::listed;
 use crate::overlay::state_dir::{ScratchDir, StateDir};
 use crate::overlay::{Overlay, OverlayState};
@@ -169,16 +170,6 @@ fn is_editors_own(name: &OsStr, file: &File) -> bool {
     };
     let is_lock = is(b".#", b"") || is(b".~lock.", b"#") || is(b".", b".kate-swp");
     is_lock || (is_vim_swap(OsStr::from_bytes(name)) && !has_changes(file))
-}
-
-/// True for a name that vim gives to swap files: `.NAME.swp`, then `.swo` down to `.swa`, `.svz` …
-pub(super) fn is_vim_swap(name: &OsStr) -> bool {
-    let name = name.as_bytes();
-    let end = name.len().checked_sub(4).and_then(|at| name.get(at..));
-    let is_end = end.is_some_and(|end| {
-        end.starts_with(b".s") && (b'a'..=b'w').contains(&end[2]) && end[3].is_ascii_lowercase()
-    });
-    name.starts_with(b".") && name.len() > 5 && is_end
 }
 
 /// True if vim's swap file is marked as having unsaved changes.

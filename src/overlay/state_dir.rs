@@ -55,7 +55,7 @@ pub(crate) struct StateDir {
     dir: HeldDir,
     path: PathBuf,
     /// True if the log has the message that nothing can be written.
-    told: AtomicBool,
+    logged: AtomicBool,
     /// The names of the refused texts of this mount, by the label of their source, oldest first.
     refused: Mutex<BTreeMap<PathBuf, Vec<OsString>>>,
     next: AtomicU64,
@@ -85,9 +85,9 @@ impl StateDir {
             .map_err(|error| Error::from(error).of(&path))?;
         let held = AtomicU64::new(bound::trim(opened.as_fd(), bound::MAX_BYTES, None));
         let report = format!("{REPORT}{}-{}.txt", seconds(), std::process::id()).into();
-        let told = AtomicBool::new(false);
+        let logged = AtomicBool::new(false);
         let refused = Mutex::default();
-        Ok(Self { dir, path, told, refused, next: AtomicU64::new(1), held, report, news: Mutex::default() })
+        Ok(Self { dir, path, logged, refused, next: AtomicU64::new(1), held, report, news: Mutex::default() })
     }
 
     /// Returns the directory, recreated if it was removed.
@@ -109,7 +109,7 @@ impl StateDir {
 
     /// Logs, once, that a scratch file is held in memory because of an error.
     pub(crate) fn tell_in_memory(&self, error: &Error) {
-        if !self.told.swap(true, Ordering::Relaxed) {
+        if !self.logged.swap(true, Ordering::Relaxed) {
             tracing::warn!(
                 "{}: {error}: files beside tree.yaml and drafts are held in memory, and are lost if the daemon is \
                  killed; make room there",

@@ -40,7 +40,7 @@ impl Test {
         let origin = OpenedDirectory::of_source(folder.path(), false).unwrap();
         let links = LinkPolicy::new(&origin, folder.path(), None, true).unwrap();
         let position =
-            EntryPosition { location: Location::Local(LocalPath::new(&links, "a.asdf")), foreign: None };
+            EntryPosition { location: Location::Local(LocalPath::new(&links, "a.asdf")), stalling: None };
         let edits = Arc::new(EditContext::default());
         let context = Context::new(Arc::new(Cache::new(0)));
         let open_files = OpenFiles::new(

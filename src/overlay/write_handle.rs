@@ -260,13 +260,13 @@ impl WriteHandle {
                 body.cut = Some(body.edits);
                 return Ok(());
             }
-            let foreign = self.opener != 0 && caller.group != 0 && caller.group != self.opener;
-            if foreign && !locked(&self.overlay_file.body).has_ended()? {
+            let by_another = self.opener != 0 && caller.group != 0 && caller.group != self.opener;
+            if by_another && !locked(&self.overlay_file.body).has_ended()? {
                 return Ok(());
             }
             drop(state);
             let mut editor = locked(&self.overlay.editor);
-            if foreign {
+            if by_another {
                 return self.overlay.attempt(&mut editor, &self.overlay_file, false).map(drop);
             }
             editor

@@ -15,7 +15,6 @@ use ureq::http::{HeaderMap, HeaderValue, Request};
 
 use self::agents::Agents;
 #[cfg(feature = "s3-signing")]
-pub(super) use self::agents::tls;
 use super::options::RemoteOptions;
 use super::retry::{Answer, Failure, eio, too_late};
 use super::s3::Buckets;

@@ -139,10 +139,10 @@ impl Vfs {
         shown: Option<&ViewContent>,
     ) -> Result<Inode> {
         let shown = shown.map(|shown| {
-            shown.held.promise();
+            shown.held.pin();
             NodeState::new(&shown.held, &shown.what)
         });
-        let goes_on = |view: &Arc<ViewNode>| shown.as_ref().is_none_or(|shown| view.go_on(shown));
+        let goes_on = |view: &Arc<ViewNode>| shown.as_ref().is_none_or(|shown| view.carry_over(shown));
         let view = match self.known.view(parent.serial(), name).filter(goes_on) {
             Some(view) => view,
             None => Arc::new(ViewNode::new(self.serials.next()?, parent.view.clone(), name, shown)),
@@ -190,10 +190,10 @@ impl Vfs {
         let what = self.root_of(entry, mounted, &held).find(&view.path())?;
         let shown = ViewContent { held, what: what.ok_or_else(no_entry)? };
         // Bytes may differ within a generation: another file, to which the tree refers, may have changed.
-        if !view.go_on(&NodeState::new(&shown.held, &shown.what)) {
+        if !view.carry_over(&NodeState::new(&shown.held, &shown.what)) {
             return Err(rustix::io::Errno::STALE.into());
         }
-        shown.held.promise();
+        shown.held.pin();
         Ok(shown)
     }
 
@@ -212,7 +212,7 @@ impl Vfs {
     ) -> Result<ViewContent> {
         if let Ok(held) = mounted.newest()
             && let Ok(Some(what)) = self.root_of(entry, mounted, &held).find(&view.path())
-            && view.go_on(&NodeState::new(&held, &what))
+            && view.carry_over(&NodeState::new(&held, &what))
         {
             return Ok(ViewContent { held, what });
         }

@@ -199,7 +199,7 @@ impl ViewNode {
     }
 
     /// Moves to another generation if the data are the same there. Returns true if they are.
-    pub(crate) fn go_on(&self, next: &NodeState) -> bool {
+    pub(crate) fn carry_over(&self, next: &NodeState) -> bool {
         let mut shown = locked(&self.shown);
         let is_same = shown.as_ref().is_none_or(|shown| shown.is_same(next));
         if is_same {

@@ -76,7 +76,7 @@ impl ReadHandle {
     /// Opens a file of a view; `shown` is the file in the generation `held`.
     pub(crate) fn of_view(file: ViewFile, held: HeldGeneration, mut shown: File) -> Result<Self> {
         let content = shown.content.clone().inspect_err(|error| {
-            file.mounted.trouble(error);
+            file.mounted.report(error);
         })?;
         if shown.renewal == Renewal::Generated {
             return Ok(Self { what: What::Generated(content) });
@@ -155,7 +155,7 @@ impl ReadHandle {
             What::View { file, .. } => file.mounted.serial,
             What::Generated(_) | What::Plain { .. } => 0,
         };
-        Delay { file, foreign: None }
+        Delay { file, stalling: None }
     }
 
     /// Admits a read, or returns the error with which it fails. Call this before
@@ -262,10 +262,10 @@ impl ReadHandle {
     }
 
     /// Reports a read error: in the log, and for a mounted file also in its status.
-    pub fn trouble(&self, error: &Error) {
+    pub fn report(&self, error: &Error) {
         match &self.what {
             What::View { file: ViewFile { mounted, .. }, now } => {
-                if mounted.trouble(error) && error.lasts() {
+                if mounted.report(error) && error.lasts() {
                     let now = now.read().unwrap_or_else(PoisonError::into_inner);
                     // The kernel's cache may hold some of the damaged bytes.
                     now.file.blocks.iter().for_each(|n| mounted.report_wrong(*n));

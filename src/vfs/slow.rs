@@ -9,7 +9,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 use crate::content::dir::Dir;
-pub use crate::local::mounts::Foreign;
+pub use crate::local::mounts::Stalling;
 use crate::mounted::file::MountedFile;
 use crate::vfs::Vfs;
 use crate::vfs::entry::{Class, Entry};
@@ -35,14 +35,14 @@ pub struct Delay {
     /// Queue of the request. Requests of one queue are answered one at a time.
     pub file: u64,
     /// File system that must answer, if it may never do so.
-    pub foreign: Option<Foreign>,
+    pub stalling: Option<Stalling>,
 }
 
 /// A file system on which saves wait together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum FileSystem {
     /// A file system that may never answer.
-    Foreign(Foreign),
+    Stalling(Stalling),
     /// The device of a local file system. It does not answer while it is frozen, such as for a snapshot.
     Local(u64),
     /// The file is gone, or is elsewhere.
@@ -51,8 +51,8 @@ pub enum FileSystem {
 
 impl FileSystem {
     pub(super) fn of(entry: &Entry) -> Self {
-        if let Some(foreign) = entry.position.foreign {
-            return Self::Foreign(foreign);
+        if let Some(stalling) = entry.position.stalling {
+            return Self::Stalling(stalling);
         }
         let device = entry.position.location.stat().ok().and_then(|stat| stat.key.device());
         device.map_or(Self::Unknown, Self::Local)
@@ -64,8 +64,8 @@ impl Vfs {
     pub fn delay(&self, ino: Ino, asked: Asked<'_>) -> Option<Delay> {
         let node = self.node(ino).ok()?;
         let entry = node.entry();
-        if let Some(foreign) = entry.position.foreign {
-            return Some(Delay { file: queue_of(entry, asked), foreign: Some(foreign) });
+        if let Some(stalling) = entry.position.stalling {
+            return Some(Delay { file: queue_of(entry, asked), stalling: Some(stalling) });
         }
         let mut path = Vec::new();
         let mounted = match (&node, &entry.class) {
@@ -87,7 +87,7 @@ impl Vfs {
             Asked::Name(name) => Some(name),
             Asked::Listing | Asked::Derived => None,
         };
-        is_slow(&mounted, &path, name).then_some(Delay { file: mounted.serial, foreign: None })
+        is_slow(&mounted, &path, name).then_some(Delay { file: mounted.serial, stalling: None })
     }
 
     /// Returns the file system on which a save of a node waits.
@@ -95,9 +95,9 @@ impl Vfs {
         self.node(ino).map_or(FileSystem::Unknown, |node| FileSystem::of(node.entry()))
     }
 
-    /// Returns the foreign file system that holds a node.
-    pub fn foreign(&self, ino: Ino) -> Option<Foreign> {
-        self.node(ino).ok()?.entry().position.foreign
+    /// Returns the stalling file system that holds a node.
+    pub fn stalling(&self, ino: Ino) -> Option<Stalling> {
+        self.node(ino).ok()?.entry().position.stalling
     }
 }
 
@@ -119,18 +119,20 @@ fn delay_in_directory(entry: &Arc<Entry>, asked: Asked<'_>) -> Option<Delay> {
     let file = queue_of(entry, asked);
     match asked {
         // A listing may have many names, and links that must be followed.
-        Asked::Listing => Some(Delay { file, foreign: None }),
-        Asked::Name(name) => foreign_at(entry, name).map(|foreign| Delay { file, foreign: Some(foreign) }),
+        Asked::Listing => Some(Delay { file, stalling: None }),
+        Asked::Name(name) => {
+            stalling_at(entry, name).map(|stalling| Delay { file, stalling: Some(stalling) })
+        }
         Asked::Itself | Asked::Derived => None,
     }
 }
 
-/// Returns the foreign file system that a lookup of a name has to ask.
-fn foreign_at(entry: &Arc<Entry>, name: &OsStr) -> Option<Foreign> {
+/// Returns the stalling file system that a lookup of a name has to ask.
+fn stalling_at(entry: &Arc<Entry>, name: &OsStr) -> Option<Stalling> {
     if let Class::Sources { sources, .. } = &entry.class {
-        return sources.iter().find(|(known, _)| known == name)?.1.foreign;
+        return sources.iter().find(|(known, _)| known == name)?.1.stalling;
     }
-    entry.position.location.open_dir().ok()?.foreign_at(name)
+    entry.position.location.open_dir().ok()?.stalling_at(name)
 }
 
 /// True if listing the directory at `path` under a mounted file, or looking `name` up there, takes long.

@@ -15,7 +15,7 @@ use crate::format::Severity;
 use crate::format::recovery::RecoveryPolicy;
 use crate::local::detect::{Detected, EntryForm, EntryPosition, FormatDetector};
 use crate::local::location::Location;
-use crate::local::mounts::Foreign;
+use crate::local::mounts::Stalling;
 use crate::local::path::link::Mountpoint;
 use crate::local::stat::{FileKind, Stat};
 use crate::mounted::generation::HeldGeneration;
@@ -125,7 +125,7 @@ impl Vfs {
         let writes = vfs.shared.is_some();
         // A read-only mount does not need the state directory.
         vfs.notices.extend(trouble.filter(|_| writes));
-        vfs.notices.extend(leftovers::told(stems.as_deref(), writes));
+        vfs.notices.extend(leftovers::reports(stems.as_deref(), writes));
         // The kernel never looks the root up, and never forgets it.
         vfs.known.remember(Inode::Entry(vfs.root.clone()));
         Ok(vfs)
@@ -298,8 +298,8 @@ impl FoundSource<'_> {
 fn position(source: &Path, mountpoint: &Option<Arc<Mountpoint>>, options: &Options) -> Result<EntryPosition> {
     let meta = source.metadata().map_err(|error| Error::from(error).of(source))?;
     let location = Location::of_path(source, mountpoint.clone(), options.allow_other)?;
-    let foreign = Foreign::of_device(meta.dev()).or(location.is_followed().then_some(Foreign::LINKED));
-    Ok(EntryPosition { location, foreign })
+    let stalling = Stalling::of_device(meta.dev()).or(location.is_followed().then_some(Stalling::LINKED));
+    Ok(EntryPosition { location, stalling })
 }
 
 /// Returns the root above several sources.

@@ -21,7 +21,7 @@ use crate::vfs::attr::Attr;
 use crate::vfs::entry::Entry;
 use crate::vfs::node::{Ino, Inode};
 use crate::vfs::read_handle::ReadHandle;
-use crate::vfs::{FileSystem, Foreign};
+use crate::vfs::{FileSystem, Stalling};
 use crate::view::status::Writing;
 
 /// Maximum number of overlays kept while no handle is open in them. An overlay remembers times and the last
@@ -67,9 +67,9 @@ impl Deref for OverlayWriter {
 }
 
 impl OverlayWriter {
-    /// Returns the foreign file system that holds the file.
-    pub fn foreign(&self) -> Option<Foreign> {
-        self.entry.position.foreign
+    /// Returns the stalling file system that holds the file.
+    pub fn stalling(&self) -> Option<Stalling> {
+        self.entry.position.stalling
     }
 
     /// Returns the file system of the file.

@@ -167,7 +167,7 @@ impl Vfs {
             return None;
         }
         let location = &entry.position.location;
-        let format = match entry.position.foreign {
+        let format = match entry.position.stalling {
             // The listing has the name, so the server need not be asked.
             Some(_) => location.listed().and_then(|_| by_ending(&entry.name))?,
             None => self.detector.format_of(location)?,

@@ -42,9 +42,9 @@ pub const MAX_FINDINGS: usize = 1000;
 /// A selection of nodes.
 #[derive(Clone, Copy)]
 pub struct Wanted<'w> {
-    /// True for the tags of nodes that are kept and passed to the caller.
+    /// Returns true for a tag if nodes with it are kept and passed to the caller.
     pub tag: &'w dyn Fn(&str) -> bool,
-    /// True for the tags of further nodes to keep and pass, which are not arrays.
+    /// Returns true for a tag if nodes with it are kept and passed, too, but are not arrays.
     pub whole: &'w dyn Fn(&str) -> bool,
     /// Keys, up to eight, by which a mapping is recognised although it lacks a selected tag.
     pub telling: &'w [&'w str],

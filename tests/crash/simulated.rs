@@ -58,9 +58,9 @@ fn scenarios() -> Vec<Scenario> {
             let parts = Parts { text: text('a', len), padding: Vec::new(), blocks: blocks(), tail: None };
             let text = text('b', len + 1500);
             add(name, can, plan, Indexed::Written, &parts, &parts, text.clone(), padding);
-            let foreign = Parts { tail: Some(b"another file's bytes".to_vec()), ..parts.clone() };
+            let unknown = Parts { tail: Some(b"another file's bytes".to_vec()), ..parts.clone() };
             if len == 900 {
-                add("foreign bytes", can, plan, Indexed::Foreign, &foreign, &foreign, text.clone(), padding);
+                add("unknown bytes", can, plan, Indexed::Unknown, &unknown, &unknown, text.clone(), padding);
                 let zeros = Parts { tail: Some(vec![0; 9000]), ..parts.clone() };
                 add("grows, zeros at the end", can, plan, Indexed::Written, &zeros, &parts, text, padding);
             }

@@ -101,9 +101,9 @@ pub(super) fn fixed() -> ([u8; 288], [u8; 32]) {
 
 /// True if a dynamic block that is not the last could begin at `bit` of `bytes`.
 ///
-/// True for every such block that any known encoder writes, and for about one in 10^10 other bits. `bytes`
-/// must hold [`HEADER_BYTES`] from `bit` on unless the stream ends earlier; a header that is cut off is not
-/// plausible.
+/// It is true for every such block of every known encoder, and for about one in 10^10 of the other positions.
+/// `bytes` must have [`HEADER_BYTES`] after `bit`, unless the stream ends earlier. A header that is cut off is
+/// not plausible.
 pub(super) fn is_plausible(bytes: &[u8], bit: usize) -> bool {
     // Not the last (0), dynamic (10, lowest bit first).
     if low(peek(bytes, bit), KIND_BITS) != 0b100 {

@@ -11,8 +11,8 @@
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::super::foreign::part::{ForeignPart, Take};
 use super::super::input::Input;
+use super::super::part::{ExternalPart, Take};
 use super::block::{self, Block};
 use super::whole;
 use crate::content::Content;
@@ -232,7 +232,7 @@ pub(in crate::codec) fn each_piece(stored: &Arc<dyn Content>, take: Take<'_>) ->
     let mut input = Input::range(stored, 0, u64::MAX).in_reads_of(HEADER_READ);
     while let Some(piece) = header(&mut input)? {
         let offset = input.position().saturating_add(4);
-        take(ForeignPart { offset, stored: piece.stored.saturating_add(4), len: piece.size })?;
+        take(ExternalPart { offset, stored: piece.stored.saturating_add(4), len: piece.size })?;
         input.skip(HEADER.saturating_add(piece.stored));
     }
     Ok(())

@@ -84,7 +84,7 @@ impl Unframing {
         }
     }
 
-    /// Returns the decoder with checksum and length of the frame up to the start of the part, if known.
+    /// Sets the checksum and the length of the part of the frame that was decoded before, if they are known.
     pub(super) fn with_running(self, running: Option<Running>) -> Self {
         Self { running, ..self }
     }

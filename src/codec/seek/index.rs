@@ -1,4 +1,5 @@
-//! The file layout and the key of a seek table that is stored between mounts (in the code: an *index*).
+//! Seek tables that are stored between mounts: the layout of their files, and their keys. The code calls a
+//! stored seek table an index.
 //!
 //! All numbers are little-endian:
 //!

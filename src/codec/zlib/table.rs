@@ -32,13 +32,14 @@ pub(super) struct ZlibTable {
 
 #[derive(Default)]
 struct TableState {
-    /// Checkpoints in ascending order, both of their bits and of their offsets.
+    /// The checkpoints in the order of the stream. Both their bits and their offsets ascend.
     marks: Vec<PackedCheckpoint>,
     /// The windows of the checkpoints, compressed.
     windows: SegmentList,
-    /// Checksum of the output from the start on that was decoded without a gap.
+    /// Checksum of the output that was decoded from the start without a gap.
     adler: Option<zlib::Adler>,
-    /// CRCs of the output decoded without a gap, up to several offsets, if a table will be stored.
+    /// CRCs of the output from the start up to several offsets, as far as it was decoded without a gap. `None` if
+    /// no table will be stored.
     crcs: Option<CumulativeCrcs>,
     completion: Completion,
 }

@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::header::{BLOCK, Header, MAGIC, SKIPPABLE};
 use super::library::{Context, Unpacking, WINDOW_LOG};
 use crate::cache::Cache;
-use crate::codec::foreign::part::{ForeignPart, Take};
 use crate::codec::input::Input;
+use crate::codec::part::{ExternalPart, Take};
 use crate::codec::parts::{NextPart, PartDecoder, PartStart, Parts, Stopped};
 use crate::content::Content;
 use crate::decode::{Decoder, UNIT, WHOLE};
@@ -82,7 +82,7 @@ pub(in crate::codec) fn each_frame(stored: &Arc<dyn Content>, data_size: u64, ta
             _ => Err(input.damaged("the zstd data do not begin with a frame")),
         }
     };
-    let whole = ForeignPart { offset: 0, stored: stored.len(), len: data_size };
+    let whole = ExternalPart { offset: 0, stored: stored.len(), len: data_size };
     // A long frame has many blocks, whose headers need not be read.
     if header(0)?.content_size == Some(data_size) {
         return take(whole);
@@ -91,7 +91,7 @@ pub(in crate::codec) fn each_frame(stored: &Arc<dyn Content>, data_size: u64, ta
     while at < stored.len() {
         let content_size = header(at)?.content_size;
         let end = end_of_frame(stored, at)?;
-        let part = ForeignPart { offset: at, stored: end - at, len: content_size.unwrap_or(0) };
+        let part = ExternalPart { offset: at, stored: end - at, len: content_size.unwrap_or(0) };
         match content_size {
             Some(_) => take(part)?,
             None if part.stored == stored.len() => take(whole)?,

@@ -136,8 +136,7 @@ impl ZstdTable {
         BlockDecoder::within(self.input(position.block), context, header, dictionary)
     }
 
-    /// Returns a decoder of the blocks from the start of a span of the stored table on; the span has `crcs`
-    /// CRCs.
+    /// Returns a decoder that starts at a span of the stored table. The span has `crcs` CRCs.
     pub(super) fn blocks_of(&self, index: &ZstdIndex, span: usize, crcs: usize) -> Result<BlockDecoder> {
         let lost = || Error::damaged("the seek table does not fit the stream");
         let position = index.position(span).ok_or_else(lost)?;

@@ -5,7 +5,7 @@ use crate::error::{Error, Result};
 
 use super::thrift::varint_len;
 
-/// Length of the byte count before the levels of a page, in bytes.
+/// A page has a count before its levels: the number of their bytes. This is the length of the count, in bytes.
 const LEVELS_LEN: u64 = 4;
 
 /// The type of a column's elements.

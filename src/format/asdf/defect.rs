@@ -128,7 +128,7 @@ pub enum AsdfDefect {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TreeCut {
     /// A byte that is not text.
-    Foreign,
+    Binary,
     /// The limit of 4 GiB.
     TooLong,
     /// The end of the file.
@@ -249,7 +249,7 @@ impl AsdfDefect {
                 write!(out, "the tree has an array in block {block}, but the last block is {last}")
             }
             Self::EndlessTree(cut) => out.write_str(match cut {
-                TreeCut::Foreign => "the tree has no line '...': a block or binary data begins before one",
+                TreeCut::Binary => "the tree has no line '...': a block or binary data begins before one",
                 TreeCut::TooLong => "the tree has no line '...' within 4 GiB",
                 TreeCut::EndOfFile => "the file ends within the tree: there is no line '...'",
             }),

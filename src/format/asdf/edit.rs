@@ -26,6 +26,7 @@ mod sidecar;
 mod support;
 mod tail;
 mod target;
+mod unsupported;
 mod ways;
 
 pub use index::Indexed;

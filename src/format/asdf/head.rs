@@ -60,7 +60,7 @@ pub fn read(source: &dyn Source) -> Result<Head> {
 
     let generation = generation(line, &version_word(line));
     // A line without an end would include bytes that are not text.
-    let end = foreign_byte(line, generation).unwrap_or(line.len());
+    let end = binary_byte(line, generation).unwrap_or(line.len());
     let line_end = line_end.filter(|line_end| *line_end == end);
     let version = version_word(&line[..end]);
     let mut head = Head { generation, version, end: end as u64, defects: Vec::new() };
@@ -174,9 +174,9 @@ impl Scan<'_> {
                 let bytes = self.from(next, 4)?;
                 let end = memchr::memchr(b'\n', bytes);
                 let line = &bytes[..end.unwrap_or(bytes.len())];
-                match (foreign_byte(line, generation), end) {
-                    (Some(foreign), _) => {
-                        self.at = next + foreign as u64;
+                match (binary_byte(line, generation), end) {
+                    (Some(binary), _) => {
+                        self.at = next + binary as u64;
                         return Ok(false);
                     }
                     (None, Some(end)) => break next + end as u64 + 1,
@@ -210,8 +210,8 @@ impl Scan<'_> {
             let generation = self.generation;
             let bytes = self.from(from, least)?;
             least = PIECE;
-            let foreign = foreign_byte(bytes, generation);
-            let text = &bytes[..foreign.unwrap_or(bytes.len())];
+            let binary = binary_byte(bytes, generation);
+            let text = &bytes[..binary.unwrap_or(bytes.len())];
             let mut looked = 0;
             while let Some(found) = finder.find(&text[looked..]) {
                 let after = looked + found + 4;
@@ -219,12 +219,12 @@ impl Scan<'_> {
                     [b'\n', ..] => return Ok(TreeEnd::Line(from + after as u64 + 1)),
                     [b'\r', b'\n', ..] => return Ok(TreeEnd::Line(from + after as u64 + 2)),
                     // The match is at the end of the piece: try again with a longer piece.
-                    [] | [b'\r'] if foreign.is_none() => break,
+                    [] | [b'\r'] if binary.is_none() => break,
                     _ => looked += found + 1,
                 }
             }
-            if let Some(at) = foreign {
-                return Ok(TreeEnd::Cut(from + at as u64, TreeCut::Foreign));
+            if let Some(at) = binary {
+                return Ok(TreeEnd::Cut(from + at as u64, TreeCut::Binary));
             }
             let end = from + text.len() as u64;
             if self.at_end_of_file {
@@ -252,7 +252,7 @@ impl Scan<'_> {
 }
 
 /// Returns the position of the first byte that can't be in a tree: the magic of a block, or a zero byte.
-fn foreign_byte(bytes: &[u8], generation: Generation) -> Option<usize> {
+fn binary_byte(bytes: &[u8], generation: Generation) -> Option<usize> {
     let zero = memchr::memchr(0, bytes);
     let before = &bytes[..zero.unwrap_or(bytes.len())];
     generation.find_magic(before).or(zero)

@@ -13,7 +13,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::Mutex;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use crate::local::mounts::Foreign;
+use crate::local::mounts::Stalling;
 use crate::local::stat::{Stat, Time};
 use crate::sync::locked;
 
@@ -79,7 +79,7 @@ impl Remembered {
     }
 
     fn hash(&self, stat: &Stat) -> u64 {
-        let period = if Foreign::of(stat.key).is_some() {
+        let period = if Stalling::of(stat.key).is_some() {
             self.made.elapsed().as_secs() / REMOTE.as_secs() + 1
         } else {
             0

@@ -57,11 +57,11 @@ impl MountedFile {
         let held = held.clone();
         self.verifier().workers.run(move || match verify_of(&held, n) {
             Ok(Verified::Mismatch) => {
-                mounted.trouble(&wrong(&held, n));
+                mounted.report(&wrong(&held, n));
                 mounted.report_wrong(n);
             }
             Err(error) => {
-                mounted.trouble(&error);
+                mounted.report(&error);
             }
             Ok(_) => {}
         });
@@ -71,7 +71,7 @@ impl MountedFile {
     pub(crate) fn verify(&self, n: usize) -> Result<Verified> {
         self.look();
         verify_of(&self.opened()?, n).inspect_err(|error| {
-            self.trouble(error);
+            self.report(error);
         })
     }
 }

@@ -6,11 +6,11 @@
 
 use std::ffi::{OsStr, OsString};
 use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, FileType, FlockOperation, Mode, OFlags};
 
-use crate::overlay::beside::is_vim_swap;
 use crate::overlay::refusal::ERROR;
 use crate::overlay::state_dir::report::listed;
 use crate::user_dirs::bound::{DIRECTORY, REPORT, SCRATCH, begins, names, remove};
@@ -22,7 +22,7 @@ pub(crate) const MAX_REPORT: u64 = 64 << 10;
 /// Returns the lines of reports, and lines about scratch files of earlier mounts. `stems` limits them to
 /// sources with these stems (names of a source's directory and file, joined by `-`). With `writes`, the
 /// returned reports and empty directories are removed.
-pub(crate) fn told(stems: Option<&[OsString]>, writes: bool) -> Vec<String> {
+pub(crate) fn reports(stems: Option<&[OsString]>, writes: bool) -> Vec<String> {
     let Ok(path) = STATE.path() else { return Vec::new() };
     let Ok(dir) = STATE.open_existing(&path) else { return Vec::new() };
     let mut lines = Vec::new();
@@ -95,4 +95,14 @@ fn tell(dir: &Path, files: Vec<OsString>) -> Vec<String> {
         ));
     }
     lines
+}
+
+/// True for a name that vim gives to swap files: `.NAME.swp`, then `.swo` down to `.swa`, `.svz` …
+pub(in crate::overlay) fn is_vim_swap(name: &OsStr) -> bool {
+    let name = name.as_bytes();
+    let end = name.len().checked_sub(4).and_then(|at| name.get(at..));
+    let is_end = end.is_some_and(|end| {
+        end.starts_with(b".s") && (b'a'..=b'w').contains(&end[2]) && end[3].is_ascii_lowercase()
+    });
+    name.starts_with(b".") && name.len() > 5 && is_end
 }

@@ -1,11 +1,11 @@
 //! The library's agents: one for mounted URLs and one for strangers' URLs, each without and with TLS.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use ureq::http::Uri;
-use ureq::tls::{Certificate, PemItem, RootCerts, TlsConfig, TlsProvider, parse_pem};
+use ureq::tls::TlsConfig;
 use ureq::unversioned::resolver::DefaultResolver;
 use ureq::unversioned::transport::{ConnectProxyConnector, Connector, RustlsConnector, TcpConnector};
 use ureq::{Agent, Proxy};
@@ -15,6 +15,7 @@ use crate::error::{Error, Kind, Result};
 use crate::remote::address::{Addresses, CheckingResolver, Class, forbidden};
 use crate::remote::cancel::CancelConnector;
 use crate::remote::options::RemoteOptions;
+use crate::remote::tls;
 use crate::remote::url::Url;
 
 /// Maximum number of idle connections: as many as requests in flight.
@@ -49,7 +50,7 @@ impl Agents {
             secure: OnceLock::new(),
         };
         // A wrong bundle is reported when mounting.
-        certificates(options.ca_bundle.as_deref()).map(|_| agents)
+        tls::certificates(options.ca_bundle.as_deref()).map(|_| agents)
     }
 
     /// Returns the agent for a mounted URL, which may be anywhere.
@@ -90,7 +91,7 @@ impl Agents {
         if let Some(pair) = slot.get() {
             return Ok(pair);
         }
-        let tls = if https { tls(self.ca_bundle.as_deref())? } else { TlsConfig::default() };
+        let tls = if https { tls::config(self.ca_bundle.as_deref())? } else { TlsConfig::default() };
         let pair = Pair { mounted: self.agent(&tls, true), stranger: self.agent(&tls, false) };
         Ok(slot.get_or_init(|| pair))
     }
@@ -118,38 +119,5 @@ impl Agents {
             .chain(CancelConnector)
             .chain(RustlsConnector::default());
         Agent::with_parts(config, connector, resolver)
-    }
-}
-
-/// Returns the settings for TLS: the system's certificates, and those of `bundle`.
-pub(in crate::remote) fn tls(bundle: Option<&Path>) -> Result<TlsConfig> {
-    let system = rustls_native_certs::load_native_certs();
-    let system = system.certs.iter().map(|certificate| Certificate::from_der(certificate).to_owned());
-    let roots: Vec<Certificate<'static>> = system.chain(certificates(bundle)?).collect();
-    if roots.is_empty() {
-        let why = "the system has no certificates (install ca-certificates), and there is no ca-bundle";
-        return Err(Error::new(Kind::System(libc::EIO), why));
-    }
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    Ok(TlsConfig::builder()
-        .provider(TlsProvider::Rustls)
-        .root_certs(RootCerts::new_with_certs(&roots))
-        .unversioned_rustls_crypto_provider(provider)
-        .build())
-}
-
-/// Reads the certificates of `-o ca-bundle=FILE`.
-fn certificates(bundle: Option<&Path>) -> Result<Vec<Certificate<'static>>> {
-    let Some(path) = bundle else { return Ok(Vec::new()) };
-    let pem = std::fs::read(path).map_err(|error| Error::from(error).of(path).within("ca-bundle"))?;
-    let items = parse_pem(&pem).filter_map(|item| match item {
-        Ok(PemItem::Certificate(certificate)) => Some(certificate),
-        _ => None,
-    });
-    let certificates: Vec<_> = items.collect();
-    if certificates.is_empty() {
-        Err(Error::new(Kind::Usage, "ca-bundle: the file has no certificate in PEM").of(path))
-    } else {
-        Ok(certificates)
     }
 }

@@ -82,16 +82,16 @@ pub(super) fn of_status(mut reply: Reply) -> Failure {
     let status = reply.status;
     let wait = text(&reply.headers, "retry-after").and_then(retry_after);
     let code = code_of(&mut reply);
-    let said = |message: &str| format!("{message} (HTTP {status}{code})");
+    let with_status = |message: &str| format!("{message} (HTTP {status}{code})");
     match status {
-        401 | 403 => Error::new(Kind::System(libc::EACCES), said("the server refuses access")).into(),
-        404 | 410 => Error::new(Kind::NotFound, said("the object does not exist")).into(),
+        401 | 403 => Error::new(Kind::System(libc::EACCES), with_status("the server refuses access")).into(),
+        404 | 410 => Error::new(Kind::NotFound, with_status("the object does not exist")).into(),
         412 => changed().into(),
         // 501 and 505 are final.
         408 | 425 | 429 | 500 | 502..=504 | 506..=599 => {
-            Failure { retry_after: wait, ..Failure::transient(said("the server is not available")) }
+            Failure { retry_after: wait, ..Failure::transient(with_status("the server is not available")) }
         }
-        _ => eio(said("the server answers with an error")).into(),
+        _ => eio(with_status("the server answers with an error")).into(),
     }
 }
 

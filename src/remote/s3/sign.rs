@@ -30,7 +30,7 @@ use ureq::http::{Method, Request, Response};
 use ureq::{Agent, Proxy};
 
 use crate::error::{Error, Kind, Result};
-use crate::remote::client::tls;
+use crate::remote::tls;
 use crate::sync::locked;
 
 /// The time after which missing credentials are looked for again.
@@ -172,7 +172,7 @@ impl HttpSend for Web {
             .http_status_as_error(false)
             .max_redirects(0)
             .proxy(if is_near { None } else { Proxy::try_from_env() })
-            .tls_config(tls(self.ca_bundle.as_deref()).map_err(|_| failed())?)
+            .tls_config(tls::config(self.ca_bundle.as_deref()).map_err(|_| failed())?)
             .timeout_connect(Some(if is_near { CONNECT_NEAR } else { CONNECT }))
             .timeout_global(Some(REPLY))
             .build()

@@ -263,19 +263,19 @@ fn requests_about_a_server_get_threads_of_their_own() {
     let [dir, plain] = ["s", "s/plain"].map(|name| tree.at(name).unwrap().ino);
     // `delay` asks no server: from here on, this one does not answer.
     server.stop(true);
-    let foreign = |ino, asked| tree.delay(ino, asked).and_then(|delay| delay.foreign);
-    let own = foreign(Ino::ROOT, Asked::Name(OsStr::new("s"))).unwrap();
+    let stalling = |ino, asked| tree.delay(ino, asked).and_then(|delay| delay.stalling);
+    let own = stalling(Ino::ROOT, Asked::Name(OsStr::new("s"))).unwrap();
     for ino in [dir, plain, block] {
         for asked in [Asked::Itself, Asked::Name(OsStr::new("x")), Asked::Listing, Asked::Derived] {
-            assert_eq!(foreign(ino, asked), Some(own));
+            assert_eq!(stalling(ino, asked), Some(own));
         }
-        assert_eq!(tree.foreign(ino), Some(own));
+        assert_eq!(tree.stalling(ino), Some(own));
     }
     let names = ["x", "y"].map(|name| tree.delay(dir, Asked::Name(OsStr::new(name))).unwrap().file);
     assert_ne!(names[0], names[1]);
-    let others = foreign(Ino::ROOT, Asked::Name(OsStr::new("o.asdf")));
+    let others = stalling(Ino::ROOT, Asked::Name(OsStr::new("o.asdf")));
     assert!(others.is_some() && others != Some(own));
-    assert_eq!(foreign(Ino::ROOT, Asked::Name(OsStr::new("local.asdf"))), None);
+    assert_eq!(stalling(Ino::ROOT, Asked::Name(OsStr::new("local.asdf"))), None);
     assert_eq!(tree.read("local.asdf/blocks/0.bin"), b"hello");
     assert!(!server.has_waited());
     server.stop(false);

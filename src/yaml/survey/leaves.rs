@@ -26,7 +26,7 @@ pub struct Leaves {
     /// A text that is not ASCII.
     pub no_ascii: Option<Mark>,
     /// A date, or binary data.
-    pub foreign: Option<Mark>,
+    pub no_number: Option<Mark>,
     /// The types of elements found.
     pub seen: ElementTypes,
 }
@@ -102,7 +102,7 @@ impl Leaves {
                 }
             },
             Type::Float => self.float(place, text),
-            Type::Timestamp | Type::Binary => drop(self.foreign.get_or_insert(place)),
+            Type::Timestamp | Type::Binary => drop(self.no_number.get_or_insert(place)),
             Type::Null | Type::Bool => {}
             Type::Other if is_complex(tag) => {
                 self.no_integer.get_or_insert(place);

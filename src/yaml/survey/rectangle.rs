@@ -39,7 +39,7 @@ impl Rectangle {
     }
 
     /// Adds a mapping.
-    pub(super) fn foreign(&mut self) {
+    pub(super) fn mapping(&mut self) {
         self.ragged = true;
     }
 
@@ -89,7 +89,7 @@ mod tests {
                     rectangle.close(counts.len(), count);
                 }
                 b'x' => rectangle.leaf(counts.len()),
-                _ => rectangle.foreign(),
+                _ => rectangle.mapping(),
             }
         }
         rectangle.shape()

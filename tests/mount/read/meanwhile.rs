@@ -5,6 +5,7 @@ use std::io::Write;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::mpsc;
 use std::thread::{JoinHandle, sleep};
 use std::time::Duration;
 
@@ -15,7 +16,7 @@ use asdf_mount::internals::source::Source;
 
 use crate::adapter::{Gate, HEAD, Mount, Stand, made, names, sources};
 use crate::common::asdf::{AsdfBuilder, Block, sample};
-use crate::common::mount::{Mounted, fresh_folder};
+use crate::common::mount::{Mounted, fresh_folder, wait_until};
 
 /// Number of large trees: more than the daemon has threads that look for arrays.
 const TREES: usize = 70;
@@ -33,11 +34,35 @@ fn look_at_other_files(mount: &Mount, bytes: &[u8]) {
     assert_eq!(fs::read(mount.path("sub/plain")).unwrap(), b"plain");
 }
 
+/// A thread that makes a request.
+struct Asking {
+    thread: JoinHandle<()>,
+    number: rustix::thread::Pid,
+}
+
+impl Asking {
+    fn begin(ask: impl FnOnce() + Send + 'static) -> Self {
+        let (begun, begins) = mpsc::channel();
+        let thread = std::thread::spawn(move || {
+            begun.send(rustix::thread::gettid()).unwrap();
+            ask();
+        });
+        Self { thread, number: begins.recv().unwrap() }
+    }
+
+    /// True if the thread sleeps in the kernel: it waits for the answer.
+    fn waits(&self) -> bool {
+        let stat = fs::read_to_string(format!("/proc/self/task/{}/stat", self.number.as_raw_nonzero()));
+        let state = stat.unwrap_or_default().rsplit(')').next().and_then(|rest| rest.trim().chars().next());
+        matches!(state, Some('S' | 'D')) && !self.thread.is_finished()
+    }
+}
+
 /// Makes more requests about a slow file than there are request threads.
-fn ask_slow_file(mount: &Mount) -> Vec<JoinHandle<()>> {
+fn ask_slow_file(mount: &Mount) -> Vec<Asking> {
     let ask = |path: &str, ask: fn(&Path)| {
         let path = mount.path(path);
-        std::thread::spawn(move || ask(&path))
+        Asking::begin(move || ask(&path))
     };
     vec![
         ask("slow.asdf/blocks", |path| assert_eq!(names(path).len(), 5)),
@@ -71,12 +96,14 @@ fn slow_mount(
 
 fn answers_meanwhile(mount: &Mount, gate: &Gate, also: impl FnOnce()) {
     let asking = ask_slow_file(mount);
-    sleep(Duration::from_millis(100)); // so that the requests are waiting
+    assert!(wait_until(|| asking.iter().all(Asking::waits)));
     look_at_other_files(mount, &(0..3u64 << 20).map(made).collect::<Vec<_>>());
     also();
-    assert!(asking.iter().all(|thread| !thread.is_finished()));
+    assert!(asking.iter().all(|asking| !asking.thread.is_finished()));
     gate.set(true);
-    asking.into_iter().for_each(|thread| thread.join().unwrap());
+    for asking in asking {
+        asking.thread.join().unwrap();
+    }
 }
 
 #[test]
@@ -114,14 +141,15 @@ fn an_open_file_whose_source_is_parsed_anew_holds_up_no_other_file() {
     File::options().append(true).open(dir.path().join("s/slow.asdf")).unwrap().write_all(b"more").unwrap();
     sleep(Duration::from_millis(300)); // until the source is checked for changes again
     // The block grows with its file; a read of a handle goes to the newest generation, which is being parsed.
-    let reads = files
-        .into_iter()
-        .map(|file| std::thread::spawn(move || file.read_exact_at(&mut [0; 100], 0).unwrap()));
+    let reads =
+        files.into_iter().map(|file| Asking::begin(move || file.read_exact_at(&mut [0; 100], 0).unwrap()));
     let reads: Vec<_> = reads.collect();
-    sleep(Duration::from_millis(100));
+    assert!(wait_until(|| reads.iter().all(Asking::waits)));
     look_at_other_files(&mount, &(0..3u64 << 20).map(made).collect::<Vec<_>>());
     gate.set(true);
-    reads.into_iter().for_each(|thread| thread.join().unwrap());
+    for asking in reads {
+        asking.thread.join().unwrap();
+    }
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::fs::{self, File};
 use std::io::Write;
 use std::process::{Command, Output};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::common::case::{BAD, Case, NEW, build, close, errno};
 use crate::common::mount::{fresh_folder, program, wait_until};
@@ -60,14 +60,13 @@ fn a_save_without_change_takes_away_what_tells_of_a_refusal() {
         assert_eq!((case.names(), case.saves()), (vec!["tree.yaml".to_owned()], 0));
     }
     // If an editor restores the old text within two seconds of a refusal, the error and the refused text stay.
-    // A loaded machine may take longer.
-    let at_once = |_| {
-        let begun = Instant::now();
+    // A loaded machine may take longer, and then it tries again.
+    let stays = |_| {
         assert_eq!(errno(save(&case, &case.named(BAD))), libc::EINVAL);
         save(&case, &case.text).unwrap();
-        begun.elapsed() < Duration::from_secs(2)
+        case.path("tree.yaml.error").exists()
     };
-    assert!((0..30).any(at_once));
+    assert!((0..30).any(stays));
     case.is_refused(&case.named(BAD));
 }
 

@@ -147,8 +147,8 @@ impl BlockScan<'_> {
             if let Some(header) = self.sound_header(*offset)? {
                 self.check_header(n, &header)?;
             }
-            let said = self.blocks.defects.drain(before..).map(|defect| defect.what).collect::<Vec<_>>();
-            self.note(*offset, Some(n), AsdfDefect::LostBlock(said));
+            let reasons = self.blocks.defects.drain(before..).map(|defect| defect.what).collect::<Vec<_>>();
+            self.note(*offset, Some(n), AsdfDefect::LostBlock(reasons));
         }
         Ok(())
     }

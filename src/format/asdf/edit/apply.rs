@@ -8,6 +8,7 @@ use super::SavePlan;
 use super::layout::version;
 use super::plan::PlannedChange;
 use super::sidecar::HeldSource;
+use super::unsupported::cannot;
 use crate::error::{Error, Kind};
 use crate::format::editor::DeviceLimits;
 use crate::source::storage::Storage;
@@ -167,28 +168,6 @@ impl<S: Storage> SaveJob<'_, S> {
             false => Err(std::io::Error::from_raw_os_error(libc::ESTALE)),
         }
     }
-}
-
-/// True if the error is one that a file system returns for a request that it does not support or permit.
-pub(super) fn cannot(error: &std::io::Error) -> bool {
-    matches!(
-        error.raw_os_error(),
-        Some(
-            libc::EOPNOTSUPP
-                | libc::ENOSYS
-                | libc::EINVAL
-                | libc::EXDEV
-                | libc::ENOTTY
-                | libc::ETXTBSY
-                | libc::EPERM
-                | libc::EACCES
-                | libc::EISDIR
-                | libc::EROFS
-                | libc::EFBIG
-                | libc::ENAMETOOLONG
-                | libc::EBUSY
-        )
-    )
 }
 
 fn unsuited(why: &str) -> Stopped {

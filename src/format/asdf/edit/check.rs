@@ -59,7 +59,7 @@ pub struct Old {
     head: Vec<u8>,
     has_tree: bool,
     is_utf8: bool,
-    foreign: bool,
+    unreadable: bool,
     facts: Result<TreeFacts, Box<survey::Broken>>,
 }
 
@@ -93,7 +93,7 @@ impl Old {
             head: text[..end].to_vec(),
             has_tree: prologue.has_tree(text),
             is_utf8: std::str::from_utf8(text).is_ok(),
-            foreign: prologue.has_tree(text) && prologue.foreign(text).is_some(),
+            unreadable: prologue.has_tree(text) && prologue.unreadable(text).is_some(),
             facts,
         }
     }

@@ -27,7 +27,7 @@ pub enum Indexed {
     /// The standard allows no index: there are no blocks, or the last one is streamed.
     None,
     /// No index was written: bytes of unknown origin follow the last block, and are kept.
-    Foreign,
+    Unknown,
     /// No index was written: the last block is damaged, so its end is unknown.
     Damaged,
 }
@@ -40,7 +40,7 @@ pub enum Tail {
     /// Nothing worth keeping: no bytes, zeros, a wrong or unfinished index, or several indexes.
     Free,
     /// Other bytes.
-    Foreign,
+    Unknown,
 }
 
 /// Returns the text of the index for blocks at these offsets.
@@ -63,7 +63,7 @@ pub(crate) fn classify(bytes: &[u8], offsets: &[u64]) -> Tail {
         if rest.is_empty() {
             break;
         }
-        let Some(list) = rest.strip_prefix(MARKER) else { return Tail::Foreign };
+        let Some(list) = rest.strip_prefix(MARKER) else { return Tail::Unknown };
         let end = [&b"\n...\n"[..], b"\n...\r\n"]
             .iter()
             .filter_map(|end| Some(memmem::find(list, end)? + end.len()))
@@ -117,7 +117,7 @@ mod tests {
         ] {
             assert_eq!(classify(free, &[755]), Tail::Free, "{}", free.escape_ascii());
         }
-        for foreign in [
+        for unknown in [
             &b"#ASDF 1.0.0\n"[..],
             b"junk",
             b"#ASDF BLOCK INDEX\n--- [755]\n...\njunk",
@@ -126,7 +126,7 @@ mod tests {
             b"#ASDF BLOCK INDEX\n--- [7\xff55]",
             b"\xd3BLK",
         ] {
-            assert_eq!(classify(foreign, &[755]), Tail::Foreign, "{}", foreign.escape_ascii());
+            assert_eq!(classify(unknown, &[755]), Tail::Unknown, "{}", unknown.escape_ascii());
         }
     }
 }

@@ -12,7 +12,7 @@ use crate::format::editor::TextVersion;
 use crate::source::storage::Storage;
 use crate::source::{Identity, Source, SourceStat, read_up_to};
 
-/// Maximum length of a tail (the bytes after the last block) that is parsed. A longer tail is treated as foreign and
+/// Maximum length of a tail (the bytes after the last block) that is parsed. A longer tail is treated as unknown and
 /// kept.
 const MAX_TAIL: u64 = 16 << 20;
 /// Bytes read at once.
@@ -92,7 +92,7 @@ impl Layout {
         self.blocks_end = end.filter(|_| !self.streamed);
         let Some(end) = self.blocks_end else { return Ok(()) };
         let mut tail = match size - end {
-            long if long > MAX_TAIL => Tail::Foreign,
+            long if long > MAX_TAIL => Tail::Unknown,
             len => {
                 let mut bytes = vec![0; len as usize];
                 let read = read_up_to(source, end, &mut bytes)?;
@@ -101,16 +101,16 @@ impl Layout {
         };
         // After damage an index may list blocks that the chain does not reach, so the tail is kept.
         if !self.sound && tail == Tail::Free && size > end {
-            tail = Tail::Foreign;
+            tail = Tail::Unknown;
         }
-        if tail != Tail::Foreign {
+        if tail != Tail::Unknown {
             self.kept_to = end;
         }
         self.tail = Some(tail);
         Ok(())
     }
 
-    /// Classifies the bytes after the head of a file without blocks: padding, or foreign bytes, which are
+    /// Classifies the bytes after the head of a file without blocks: padding, or unknown bytes, which are
     /// kept.
     fn without_blocks(&mut self, source: &dyn Source) -> Result<()> {
         let mut piece = vec![0; PIECE];
@@ -124,7 +124,7 @@ impl Layout {
                 let mut bytes = vec![0; rest.min(MAX_TAIL) as usize];
                 let read = read_up_to(source, from, &mut bytes)?;
                 // An index that lists no blocks is not worth keeping.
-                if rest > MAX_TAIL || index::classify(&bytes[..read], &[]) == Tail::Foreign {
+                if rest > MAX_TAIL || index::classify(&bytes[..read], &[]) == Tail::Unknown {
                     self.kept_from = from;
                 }
                 return Ok(());

@@ -95,7 +95,7 @@ impl<'a> PlannedChange<'a> {
             // The draft specification of 2014 has no index.
             _ if layout.generation == Generation::Draft => Indexed::None,
             None => Indexed::Damaged,
-            Some(Tail::Foreign) => Indexed::Foreign,
+            Some(Tail::Unknown) => Indexed::Unknown,
             Some(Tail::Current) if self.shift == 0 => Indexed::Kept,
             Some(Tail::Current | Tail::Free) => Indexed::Written,
         };

@@ -212,10 +212,10 @@ impl<S: Storage> Examined<S> {
             SourceState::Mixed if settling.has_rest()? => Self::Mixed(journal, image),
             SourceState::Mixed => changed("bytes differ that the save did not change"),
             // After a power cut a removed journal may reappear beside a file that was saved again since.
-            SourceState::Foreign(why) if !settling.has_rest()? && !mark::is_marked(storage, file)? => {
+            SourceState::Neither(why) if !settling.has_rest()? && !mark::is_marked(storage, file)? => {
                 Self::OfAnother(format!("the file was replaced since: {why}"))
             }
-            SourceState::Foreign(why) => changed(&why),
+            SourceState::Neither(why) => changed(&why),
         })
     }
 }
@@ -274,7 +274,7 @@ impl<S: Storage> Recovery<'_, S> {
                             "the interrupted save could be neither finished nor undone",
                         ));
                     }
-                    SourceState::Foreign(why) => {
+                    SourceState::Neither(why) => {
                         return Err(Error::new(Kind::Unfinished, unusable(&self.label(name), &why)));
                     }
                 };

@@ -272,8 +272,7 @@ impl Editor for Session {
         if written {
             self.close_again();
         }
-        let from = applied.from.into();
-        let left = self.file()?.layout().identity.into();
+        let (from, left) = (applied.from.into(), self.file()?.layout().identity.into());
         Ok(Saved { version, from, left, written, restored: accepted.restored, warnings: accepted.warnings })
     }
 

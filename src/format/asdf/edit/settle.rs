@@ -8,9 +8,9 @@ use std::cell::Cell;
 use std::io;
 use std::ops::Range;
 
-use super::apply::cannot;
 use super::journal::{Journal, Method};
 use super::mark::{self, MARK};
+use super::unsupported::cannot;
 use crate::error::Result;
 use crate::format::recovery::SaveSide;
 use crate::source::storage::Storage;
@@ -34,7 +34,7 @@ pub(crate) enum SourceState {
     /// A mixture of the old file and the new one.
     Mixed,
     /// Another file, or the state can't be determined. The text says why.
-    Foreign(String),
+    Neither(String),
 }
 
 /// A source and the journal of its save.
@@ -76,13 +76,13 @@ impl<'a, S: Storage> Settling<'a, S> {
                     // The save writes nothing before the insertion is durable, so the old file is complete.
                     self.take_out()?;
                     let state = match self.state_if_not_inserted()? {
-                        SourceState::Foreign(why) => SourceState::Foreign(why),
+                        SourceState::Neither(why) => SourceState::Neither(why),
                         _ => SourceState::Old,
                     };
                     self.sync()?;
                     return Ok(state);
                 }
-                Inserted::Foreign(why) => return Ok(SourceState::Foreign(why)),
+                Inserted::Neither(why) => return Ok(SourceState::Neither(why)),
             }
         }
         match self.source_state()? {
@@ -110,7 +110,7 @@ impl<'a, S: Storage> Settling<'a, S> {
                 Inserted::Complete => {}
                 Inserted::Not => return self.state_if_not_inserted(),
                 Inserted::Partly(_) => return Ok(SourceState::Mixed),
-                Inserted::Foreign(why) => return Ok(SourceState::Foreign(why)),
+                Inserted::Neither(why) => return Ok(SourceState::Neither(why)),
             }
         }
         Ok(match self.source_state()? {
@@ -133,7 +133,7 @@ impl<'a, S: Storage> Settling<'a, S> {
                 let header = &self.journal.header;
                 self.storage.collapse(self.file, header.insert_at, header.shift)?;
             }
-            Inserted::Foreign(why) => return Err(crate::Error::new(crate::Kind::Changed, why)),
+            Inserted::Neither(why) => return Err(crate::Error::new(crate::Kind::Changed, why)),
         }
         Ok(self.sync()?)
     }
@@ -165,12 +165,12 @@ impl<'a, S: Storage> Settling<'a, S> {
         // The first block is moved last, so once it has moved, the insertion is complete. Its old place is
         // then a hole or holds new text.
         Ok(match self.source_state()? {
-            SourceState::Foreign(_) if size == longer => Inserted::Foreign(
+            SourceState::Neither(_) if size == longer => Inserted::Neither(
                 "the blocks were moved only partly, and a copy of the file does not show how far; recover \
                  the original file, if it is still where the save was made"
                     .to_owned(),
             ),
-            SourceState::Foreign(why) => Inserted::Foreign(why),
+            SourceState::Neither(why) => Inserted::Neither(why),
             _ => Inserted::Complete,
         })
     }
@@ -213,7 +213,7 @@ impl<'a, S: Storage> Settling<'a, S> {
         let sized = old != new;
         let fits = (old.min(new)..=old.max(new)).contains(&size) || (self.journal.header.grows && size > old);
         if !fits {
-            return Ok(SourceState::Foreign(format!("it has {size} bytes, not {old} or {new}")));
+            return Ok(SourceState::Neither(format!("it has {size} bytes, not {old} or {new}")));
         }
         let mut is_old = !sized || size == old;
         let mut is_new = !sized || size == new;
@@ -240,7 +240,7 @@ impl<'a, S: Storage> Settling<'a, S> {
             Ok(())
         })?;
         Ok(match wrong {
-            Some(at) => SourceState::Foreign(format!("its byte {at} is neither old nor new")),
+            Some(at) => SourceState::Neither(format!("its byte {at} is neither old nor new")),
             None if marked => SourceState::Mixed,
             None if is_new => SourceState::New,
             None if is_old => SourceState::Old,
@@ -294,9 +294,9 @@ impl<'a, S: Storage> Settling<'a, S> {
         let now = self.storage.meta(self.file)?.identity.size;
         let header = &self.journal.header;
         Ok(match self.changed_before(header.insert_at)? {
-            Some(at) => SourceState::Foreign(format!("its bytes from {at} on are not the old ones")),
+            Some(at) => SourceState::Neither(format!("its bytes from {at} on are not the old ones")),
             None if now == header.old_size => SourceState::Old,
-            None => SourceState::Foreign(format!("it has {now} bytes, not {}", header.old_size)),
+            None => SourceState::Neither(format!("it has {now} bytes, not {}", header.old_size)),
         })
     }
 

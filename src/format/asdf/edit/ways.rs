@@ -5,8 +5,8 @@
 
 use std::fs::File;
 
-use super::apply::cannot;
 use super::plan::{GRAIN, PlannedChange};
+use super::unsupported::cannot;
 use super::{SaveOptions, SavePlan, Target};
 use crate::error::Result;
 use crate::format::editor::TextVersion;

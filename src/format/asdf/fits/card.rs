@@ -49,10 +49,10 @@ impl Cards {
     pub(super) fn add(&mut self, keyword: &str, value: Value<'_>, comment: &str) -> Result<(), String> {
         let keyword = keyword.trim_end();
         for (what, text) in [("keyword", keyword), ("comment", comment)] {
-            is_printable(text).then_some(()).ok_or_else(|| foreign(keyword, what))?;
+            is_printable(text).then_some(()).ok_or_else(|| not_ascii(keyword, what))?;
         }
         if let Value::Text(text) = value {
-            is_printable(text).then_some(()).ok_or_else(|| foreign(keyword, "value"))?;
+            is_printable(text).then_some(()).ok_or_else(|| not_ascii(keyword, "value"))?;
         }
         let upper = keyword.to_ascii_uppercase();
         let is_plain = upper.len() <= KEYWORD
@@ -199,7 +199,7 @@ pub(super) fn is_printable(text: &str) -> bool {
     text.bytes().all(|byte| matches!(byte, b' '..=b'~'))
 }
 
-fn foreign(keyword: &str, what: &str) -> String {
+fn not_ascii(keyword: &str, what: &str) -> String {
     let keyword = keyword.escape_debug();
     format!("the {what} of the card \"{keyword}\" has a character that is not in printable ASCII")
 }

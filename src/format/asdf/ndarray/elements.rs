@@ -23,7 +23,7 @@ impl Scalar {
 
 pub(super) fn fit(leaves: &Leaves, datatype: Option<&Datatype>) -> Result<()> {
     let trouble = |place: Mark, what: &str| Err(NodeFault { place, what: what.to_owned() });
-    if let Some(place) = leaves.foreign {
+    if let Some(place) = leaves.no_number {
         return trouble(place, "an array in the tree contains a date or binary data");
     }
     let Some(Datatype::Scalar(scalar)) = datatype else { return Ok(()) };

@@ -40,7 +40,7 @@ impl Scale {
             let part = ((number / 2.0 - self.low / 2.0) / range).clamp(0.0, 1.0);
             (asinh(part / BEND) / asinh(1.0 / BEND) * 255.0).round() as u8
         } else if number > self.high {
-            // If the range is 0, an infinite number is still greater or less than the others.
+            // If all finite numbers are equal, an infinite one is still white or black.
             255
         } else if number < self.low {
             0

@@ -6,7 +6,7 @@ use super::super::arrays::{elements_of, scalar_descr};
 use super::super::ndarray::{Byteorder, Datatype, Mask, Ndarray, Source};
 use super::super::view::AsdfFile;
 use crate::codec::Codec;
-use crate::codec::foreign::{self, ForeignPart};
+use crate::codec::external::{self, ExternalPart};
 use crate::content::zarr::{NO_COMPRESSOR, References, ZarrArray, chunks_of, usual_chunks};
 use crate::content::{Content, read_exact_at};
 use crate::error::Result;
@@ -34,7 +34,7 @@ enum ChunkPlaces {
     /// The chunks are contiguous, with `len` bytes each.
     Row { start: u64, len: u64, count: u64 },
     /// Each chunk is a part of the stored bytes, which begin at `start`.
-    Parts { start: u64, parts: Vec<ForeignPart> },
+    Parts { start: u64, parts: Vec<ExternalPart> },
     /// The only chunk, not in the file.
     Inline(Vec<u8>),
 }
@@ -87,14 +87,14 @@ impl Plan {
                 return Err("it is a part of a compressed block".into());
             }
             Some(codec) => {
-                let parts = foreign::parts(codec, &(Arc::new(stored) as Arc<dyn Content>), data_size)?;
+                let parts = external::parts(codec, &(Arc::new(stored) as Arc<dyn Content>), data_size)?;
                 match chunks_of_parts(&extent.dimensions, item, &parts) {
                     Ok(chunks) => {
-                        (chunks, foreign::numcodec(codec), ChunkPlaces::Parts { start: place, parts })
+                        (chunks, external::numcodec(codec), ChunkPlaces::Parts { start: place, parts })
                     }
                     Err(_) if codec == Codec::Lz4 => {
                         remark = Some(NEEDS_CODEC);
-                        let whole = ForeignPart { offset: 0, stored: stored_len, len: data_size };
+                        let whole = ExternalPart { offset: 0, stored: stored_len, len: data_size };
                         let places = ChunkPlaces::Parts { start: place, parts: vec![whole] };
                         (extent.dimensions.clone(), WHOLE_LZ4, places)
                     }
@@ -194,7 +194,7 @@ impl references::Plan for Plan {
 fn chunks_of_parts(
     dimensions: &[u64],
     item: u64,
-    parts: &[ForeignPart],
+    parts: &[ExternalPart],
 ) -> std::result::Result<Vec<u64>, &'static str> {
     let first = parts.first().map_or(item, |part| part.len);
     if parts.iter().any(|part| part.len != first) {

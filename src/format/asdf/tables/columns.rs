@@ -23,9 +23,9 @@ pub(super) fn file(file: &Arc<AsdfFile>, sources: &[Source]) -> File {
         if columns.iter().any(|(others, _)| *others != rows) {
             return Err(Error::damaged("the columns of the table differ in length"));
         }
-        let said = sources.iter().zip(&columns);
+        let made_columns = sources.iter().zip(&columns);
         let facts: Vec<Facts> =
-            said.flat_map(|(source, (_, made))| vec![facts_of(source); made.len()]).collect();
+            made_columns.flat_map(|(source, (_, made))| vec![facts_of(source); made.len()]).collect();
         let columns = distinct(columns.into_iter().flat_map(|(_, columns)| columns).collect());
         Ok(Arc::new(ParquetTable::with_facts(&columns, rows, &facts)?) as Arc<dyn Content>)
     });

@@ -95,7 +95,7 @@ pub(super) fn is_wanted(tag: &str) -> bool {
 pub(super) struct TableFinder {
     columns: usize,
     /// Size of the metadata of all columns so far, in bytes.
-    said: usize,
+    metadata: usize,
     /// True if there are too many columns.
     is_full: bool,
     /// Tables with a tag, and structured arrays.
@@ -230,8 +230,8 @@ impl TableFinder {
     /// Returns the column. Its metadata are dropped once the metadata of all columns exceed [`MAX_METADATA`]:
     /// with aliases, a short text may have much metadata.
     fn bounded(&mut self, mut source: Source) -> Source {
-        self.said += source.facts.iter().map(|(key, value)| key.len() + value.len()).sum::<usize>();
-        if self.said > MAX_METADATA {
+        self.metadata += source.facts.iter().map(|(key, value)| key.len() + value.len()).sum::<usize>();
+        if self.metadata > MAX_METADATA {
             source.facts.clear();
         }
         source

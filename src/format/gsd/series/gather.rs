@@ -239,7 +239,7 @@ impl Content for Gather {
         Some(Stored { source: self.file.source(), offset, len })
     }
 
-    /// Returns true, as a large read consists of many small reads.
+    /// Returns true: one large read of this content causes many small reads of the source.
     fn is_slow(&self) -> bool {
         true
     }

@@ -11,7 +11,7 @@ impl Surveyor<'_, '_> {
         let parent = self.frames.last().and_then(|frame| Some((frame.rectangle?, frame.depth)));
         match (mapping, parent) {
             (true, Some((index, _))) => {
-                self.rectangles[index].foreign();
+                self.rectangles[index].mapping();
                 (None, 0)
             }
             (false, Some((index, depth))) => {

@@ -7,7 +7,7 @@ use super::PIECE;
 use crate::format::asdf::edit::plan::{GRAIN, PlannedChange};
 use crate::source::storage::Storage;
 
-/// The source as it will be after the insertion of a range, read before the insertion.
+/// The source as it will be once a range is inserted. It can be read before that.
 #[derive(Debug)]
 pub(crate) struct View<'a, S: Storage> {
     /// The file system.

@@ -33,10 +33,10 @@ fn header_line(new: &[u8], old: &[u8]) -> Vec<Fault> {
     let is = Prologue::of(new).header;
     let was = Prologue::of(old).header;
     let first = &new[..memchr::memchr(b'\n', new).map_or(new.len(), |end| end + 1)];
-    let said = was.as_ref().map_or(&b""[..], |line| &old[line.clone()]);
+    let old_line = was.as_ref().map_or(&b""[..], |line| &old[line.clone()]);
     let another = match &is {
         Some(line) => {
-            words(&new[line.clone()]) != words(said) || line.len() > MAX_HEADER_LINE.max(said.len())
+            words(&new[line.clone()]) != words(old_line) || line.len() > MAX_HEADER_LINE.max(old_line.len())
         }
         // The header line is misspelt rather than missing.
         None => {
@@ -48,8 +48,8 @@ fn header_line(new: &[u8], old: &[u8]) -> Vec<Fault> {
         }
     };
     if another && was.is_some() {
-        let said = String::from_utf8_lossy(said);
-        let what = format!("the header line was changed; it was \"{}\"", said.trim_end());
+        let old_line = String::from_utf8_lossy(old_line);
+        let what = format!("the header line was changed; it was \"{}\"", old_line.trim_end());
         vec![Fault::new(
             Some(0),
             what,

@@ -77,8 +77,8 @@ fn prologue(draft: &Draft<'_, '_>, old: &Old, judgement: &mut Judgement) {
             judgement.problems.push(draft.fault(now.start, what, to_do));
         }
     }
-    let may_not_be_foreign = is.has_tree(draft.text) && !old.foreign;
-    if let Some((at, what)) = may_not_be_foreign.then(|| is.foreign(draft.text)).flatten() {
+    let must_be_readable = is.has_tree(draft.text) && !old.unreadable;
+    if let Some((at, what)) = must_be_readable.then(|| is.unreadable(draft.text)).flatten() {
         let to_do =
             "begin the tree with the line '%YAML 1.1', right after the comments that follow the header line";
         judgement.problems.push(draft.fault(at, what, to_do));

@@ -101,7 +101,7 @@ impl Prologue {
     ///
     /// Python asdf takes the first `%YAML` as the start of the tree, and requires all lines before it to be
     /// comments.
-    pub(super) fn foreign(&self, text: &[u8]) -> Option<(usize, &'static str)> {
+    pub(super) fn unreadable(&self, text: &[u8]) -> Option<(usize, &'static str)> {
         let start = self.header.as_ref().map_or(0, |header| header.end);
         let rest = text.get(start..)?;
         let tree = memchr::memmem::find(rest, b"%YAML");

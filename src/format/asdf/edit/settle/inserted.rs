@@ -10,8 +10,8 @@
 use std::collections::BTreeMap;
 
 use crate::error::Result;
-use crate::format::asdf::edit::apply::cannot;
 use crate::format::asdf::edit::journal::Journal;
+use crate::format::asdf::edit::unsupported::cannot;
 use crate::source::storage::{Extent, Extents, Storage};
 
 /// The progress of an insertion.
@@ -24,7 +24,7 @@ pub(super) enum Inserted {
     /// The range is in its intended place.
     Complete,
     /// No crash leaves such a file. The text says why.
-    Foreign(String),
+    Neither(String),
 }
 
 /// Compares the source's extents with those in the journal; `None` if the comparison shows nothing, for
@@ -59,11 +59,11 @@ pub(super) fn by_extents<S: Storage>(
             } else if moved.first.is_none() && size == old {
                 Inserted::Not
             } else {
-                Inserted::Foreign("there are bytes where a hole should be".to_owned())
+                Inserted::Neither("there are bytes where a hole should be".to_owned())
             }
         }
         MovedExtents { first: None, .. } if size == old => Inserted::Not,
-        _ => Inserted::Foreign(format!("it has {size} bytes, not {old} or {longer}")),
+        _ => Inserted::Neither(format!("it has {size} bytes, not {old} or {longer}")),
     }))
 }
 

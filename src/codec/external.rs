@@ -10,11 +10,9 @@
 //!
 //! Only headers are read.
 
-pub(super) mod part;
-
 use std::sync::Arc;
 
-pub use part::ForeignPart;
+pub use super::part::ExternalPart;
 
 use super::{Codec, blosc, is_lz4_frame, lz4, zstd};
 use crate::content::Content;
@@ -38,9 +36,9 @@ pub fn numcodec(codec: Codec) -> &'static str {
 ///
 /// # Errors
 /// The stream is damaged, or other programs can't decode it in parts.
-pub fn parts(codec: Codec, stored: &Arc<dyn Content>, data_size: u64) -> Result<Vec<ForeignPart>> {
-    let mut parts = ForeignParts::default();
-    let whole = ForeignPart { offset: 0, stored: stored.len(), len: data_size };
+pub fn parts(codec: Codec, stored: &Arc<dyn Content>, data_size: u64) -> Result<Vec<ExternalPart>> {
+    let mut parts = ExternalParts::default();
+    let whole = ExternalPart { offset: 0, stored: stored.len(), len: data_size };
     match codec {
         Codec::Zlib | Codec::Bzip2 => parts.add(whole)?,
         Codec::Lz4Frame => return Err(no_lz4_frames()),
@@ -57,13 +55,13 @@ pub fn parts(codec: Codec, stored: &Arc<dyn Content>, data_size: u64) -> Result<
 }
 
 #[derive(Default)]
-struct ForeignParts {
-    parts: Vec<ForeignPart>,
+struct ExternalParts {
+    parts: Vec<ExternalPart>,
     len: u64,
 }
 
-impl ForeignParts {
-    fn add(&mut self, part: ForeignPart) -> Result<()> {
+impl ExternalParts {
+    fn add(&mut self, part: ExternalPart) -> Result<()> {
         if self.parts.len() >= MAX_PARTS {
             return Err(Error::unsupported(format!("the block has more than {MAX_PARTS} chunks")));
         }
@@ -82,14 +80,14 @@ mod tests {
     use super::*;
     use crate::content::Text;
 
-    fn of(codec: Codec, stored: &[u8], data_size: u64) -> Result<Vec<ForeignPart>> {
+    fn of(codec: Codec, stored: &[u8], data_size: u64) -> Result<Vec<ExternalPart>> {
         let stored: Arc<dyn Content> = Arc::new(Text::new(stored));
         parts(codec, &stored, data_size)
     }
 
     #[test]
     fn the_parts_of_each_codec_are_found() {
-        let whole = [ForeignPart { offset: 0, stored: 9, len: 50 }];
+        let whole = [ExternalPart { offset: 0, stored: 9, len: 50 }];
         assert_eq!(of(Codec::Zlib, &[0; 9], 50).unwrap(), whole);
         let piece = |bytes: &[u8]| {
             let block = lz4_flex::block::compress_prepend_size(bytes);
@@ -98,7 +96,7 @@ mod tests {
         let one = piece(&[7; 100]);
         let other = piece(&[8; 100]);
         let found = of(Codec::Lz4, &[&one[..], &other].concat(), 200).unwrap();
-        let part = |offset: usize, stored: usize| ForeignPart {
+        let part = |offset: usize, stored: usize| ExternalPart {
             offset: offset as u64,
             stored: stored as u64,
             len: 100,

@@ -1,8 +1,8 @@
 //! Options of other FUSE programs and of mount(8) that have no meaning here.
 
-/// The treatment of a foreign option.
+/// The treatment of an option of the system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Foreign {
+pub(super) enum SystemOption {
     /// The option is ignored, for this reason.
     Ignored(&'static str),
     /// The mount is refused, with this advice or reason.
@@ -11,10 +11,10 @@ pub(super) enum Foreign {
     Kernel,
 }
 
-use Foreign::{Ignored, Kernel, Refused};
+use SystemOption::{Ignored, Kernel, Refused};
 
-/// The foreign options and their treatment.
-const TABLE: &[(&[&str], Foreign)] = &[
+/// The options of the system and their treatment.
+const TABLE: &[(&[&str], SystemOption)] = &[
     (&["auto_unmount"], Ignored("asdf-mount unmounts when it ends")),
     (&["nonempty"], Ignored("a mount may cover files")),
     (
@@ -130,9 +130,9 @@ const TABLE: &[(&[&str], Foreign)] = &[
     (&["allow_root"], Refused("allow_other,umask=077 gives access to root and no other user")),
 ];
 
-/// Returns the treatment of an option, if it is a foreign one.
-pub(super) fn find(name: &str) -> Option<Foreign> {
-    TABLE.iter().find(|(names, _)| names.contains(&name)).map(|(_, foreign)| *foreign)
+/// Returns the treatment of an option, if it is one of the system.
+pub(super) fn find(name: &str) -> Option<SystemOption> {
+    TABLE.iter().find(|(names, _)| names.contains(&name)).map(|(_, option)| *option)
 }
 
 #[cfg(test)]

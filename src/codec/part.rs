@@ -4,7 +4,7 @@ use crate::error::Result;
 
 /// A part of a stored stream that decodes on its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ForeignPart {
+pub struct ExternalPart {
     /// Offset in the stored bytes.
     pub offset: u64,
     /// Number of stored bytes.
@@ -14,4 +14,4 @@ pub struct ForeignPart {
 }
 
 /// A callback that takes a part.
-pub(in crate::codec) type Take<'t> = &'t mut dyn FnMut(ForeignPart) -> Result<()>;
+pub(in crate::codec) type Take<'t> = &'t mut dyn FnMut(ExternalPart) -> Result<()>;
