@@ -16,7 +16,7 @@ mod watch;
 
 pub use held::HeldDir;
 pub use remote::is_remote;
-pub use watch::{Noticed, Watch};
+pub use watch::Watch;
 
 use std::ffi::OsStr;
 use std::fmt::Debug;

@@ -1,71 +1,160 @@
 //! Notices that other programs write to a file while this one saves it.
+//!
+//! fanotify says which process wrote. Where it is not available (Linux before 5.13, a container that forbids it, a file
+//! system without an ID), inotify is used, which can't tell this program's writes from those of another one.
 
 use std::fs::File;
 use std::mem::MaybeUninit;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
+use nix::sys::fanotify::{EventFFlags, Fanotify, InitFlags, MarkFlags, MaskFlags};
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, Reader, WatchFlags};
 
 /// Bytes of events that are read at once.
 const EVENTS: usize = 4096;
+/// FAN_REPORT_FID: events without a descriptor of the file, for which no privilege is needed.
+const REPORT_FID: u32 = 0x200;
 
 /// A watch of one file, also for changes through its other names. It does not see writes through a mapping.
 #[derive(Debug)]
-pub struct Watch(OwnedFd);
+pub struct Watch(Events);
+
+#[derive(Debug)]
+enum Events {
+    /// Events with the process that caused them.
+    OfProcesses(Fanotify),
+    /// Events of inotify.
+    OfAnyone(OwnedFd),
+}
 
 /// The events since the last look.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Noticed {
-    /// A program, possibly this one, changed the bytes or the size.
-    pub written: bool,
-    /// A program closed the file that it had open for writing.
-    pub closed: bool,
+#[derive(Clone, Copy, Debug, Default)]
+struct Noticed {
+    written: bool,
+    closed: bool,
 }
 
 impl Watch {
     /// Watches an open file; `None` if the system can't.
     pub(super) fn of(file: &File) -> Option<Self> {
-        let watch = inotify::init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC).ok()?;
-        let path = format!("/proc/self/fd/{}", file.as_raw_fd());
-        inotify::add_watch(&watch, path, WatchFlags::MODIFY | WatchFlags::CLOSE_WRITE).ok()?;
-        Some(Self(watch))
+        let events = match by_process(file) {
+            Ok(watch) => Events::OfProcesses(watch),
+            Err(_) => Events::OfAnyone(by_anyone(file)?),
+        };
+        Some(Self(events))
     }
 
-    /// Returns the events since the last call.
-    pub fn noticed(&self) -> Noticed {
-        let mut noticed = Noticed::default();
-        let mut events = [MaybeUninit::uninit(); EVENTS];
-        let mut reader = Reader::new(&self.0, &mut events);
-        while let Ok(event) = reader.next() {
-            let events = event.events();
-            let lost = events.contains(ReadFlags::QUEUE_OVERFLOW);
-            noticed.written |= lost || events.contains(ReadFlags::MODIFY);
-            noticed.closed |= lost || events.contains(ReadFlags::CLOSE_WRITE);
+    /// True if a program other than this one has changed the bytes or the size since the last call.
+    ///
+    /// `beside_own` is true if this program may have written, too. If the system can't tell who wrote, a program is then
+    /// noticed only when it closes the file.
+    pub fn is_written_by_others(&self, beside_own: bool) -> bool {
+        match &self.0 {
+            Events::OfProcesses(watch) => of_processes(watch),
+            Events::OfAnyone(watch) => {
+                let noticed = of_anyone(watch);
+                if beside_own { noticed.closed } else { noticed.written }
+            }
         }
-        noticed
     }
+
+    /// True if the system tells who wrote.
+    pub fn is_exact(&self) -> bool {
+        matches!(self.0, Events::OfProcesses(_))
+    }
+}
+
+fn by_process(file: &File) -> nix::Result<Fanotify> {
+    let flags = InitFlags::FAN_CLASS_NOTIF | InitFlags::FAN_NONBLOCK | InitFlags::FAN_CLOEXEC;
+    let flags = InitFlags::from_bits_retain(flags.bits() | REPORT_FID);
+    let watch = Fanotify::init(flags, EventFFlags::O_RDONLY)?;
+    let path = path_of(file);
+    watch.mark(MarkFlags::FAN_MARK_ADD, MaskFlags::FAN_MODIFY, file.as_fd(), Some(path.as_str()))?;
+    Ok(watch)
+}
+
+fn by_anyone(file: &File) -> Option<OwnedFd> {
+    let watch = inotify::init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC).ok()?;
+    inotify::add_watch(&watch, path_of(file), WatchFlags::MODIFY | WatchFlags::CLOSE_WRITE).ok()?;
+    Some(watch)
+}
+
+fn path_of(file: &File) -> String {
+    format!("/proc/self/fd/{}", file.as_raw_fd())
+}
+
+/// True if there is an event of another process. Events of processes that are unknown here have the number 0.
+fn of_processes(watch: &Fanotify) -> bool {
+    let own = i32::try_from(std::process::id()).ok();
+    let mut is_written = false;
+    while let Ok(events) = watch.read_events() {
+        is_written |= events.iter().any(|event| {
+            Some(event.pid()) != own || event.mask().contains(MaskFlags::FAN_Q_OVERFLOW)
+        });
+    }
+    is_written
+}
+
+fn of_anyone(watch: &OwnedFd) -> Noticed {
+    let mut noticed = Noticed::default();
+    let mut events = [MaybeUninit::uninit(); EVENTS];
+    let mut reader = Reader::new(watch, &mut events);
+    while let Ok(event) = reader.next() {
+        let events = event.events();
+        let lost = events.contains(ReadFlags::QUEUE_OVERFLOW);
+        noticed.written |= lost || events.contains(ReadFlags::MODIFY);
+        noticed.closed |= lost || events.contains(ReadFlags::CLOSE_WRITE);
+    }
+    noticed
 }
 
 #[cfg(test)]
 mod tests {
     use std::io::Write;
+    use std::process::Command;
 
     use super::*;
 
+    /// Runs a shell command on `file`.
+    fn by_another_program(command: &str, file: &std::path::Path) {
+        let done = Command::new("sh").args(["-c", command, "sh"]).arg(file).status().unwrap();
+        assert!(done.success());
+    }
+
     #[test]
-    fn a_write_and_a_close_are_noticed_once() {
+    fn writes_and_truncations_of_other_programs_are_told_from_own_ones() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        let mut file = File::create(&path).unwrap();
+        let watch = Watch::of(&file).unwrap();
+        assert!(!watch.is_written_by_others(false));
+        file.write_all(b"text").unwrap();
+        assert!(!watch.is_written_by_others(true));
+        by_another_program("cat \"$1\"", &path);
+        assert!(!watch.is_written_by_others(false), "a reader writes nothing");
+        for command in ["printf more >>\"$1\"", ": >\"$1\""] {
+            file.write_all(b"text").unwrap();
+            by_another_program(command, &path);
+            file.write_all(b"text").unwrap();
+            assert!(watch.is_written_by_others(true), "{command}");
+            assert!(!watch.is_written_by_others(true), "{command}, once");
+        }
+    }
+
+    #[test]
+    fn without_processes_a_write_and_a_close_are_noticed_once() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("file");
         let file = File::create(&path).unwrap();
-        let watch = Watch::of(&file).unwrap();
-        assert_eq!(watch.noticed(), Noticed::default());
+        let watch = Watch(Events::OfAnyone(by_anyone(&file).unwrap()));
+        assert!(!watch.is_written_by_others(false));
         let mut other = File::options().append(true).open(&path).unwrap();
-        assert_eq!(watch.noticed(), Noticed::default(), "an open is no change");
+        assert!(!watch.is_written_by_others(false), "an open is no change");
         other.write_all(b"text").unwrap();
-        assert_eq!(watch.noticed(), Noticed { written: true, closed: false });
+        assert!(watch.is_written_by_others(false));
         drop(other);
-        assert_eq!(watch.noticed(), Noticed { written: false, closed: true });
+        assert!(watch.is_written_by_others(true));
         drop(File::open(&path).unwrap());
-        assert_eq!(watch.noticed(), Noticed::default());
+        assert!(!watch.is_written_by_others(true) && !watch.is_exact());
     }
 }

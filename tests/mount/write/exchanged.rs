@@ -4,7 +4,7 @@
 use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::Write;
-use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
+use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, chown, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
@@ -285,6 +285,17 @@ fn a_pipe_in_the_place_of_the_file_holds_up_no_save() {
     }
 }
 
+/// How another program writes the file.
+#[derive(Clone, Copy, Debug)]
+enum Writes {
+    /// It truncates the file and writes it, as `cp` does, and closes it before the save goes on.
+    AtOnce,
+    /// It truncates the file and writes the first half; the rest is written after the save.
+    InHalves,
+    /// The same without truncating the file.
+    Over,
+}
+
 /// Another program writes the file while a save does: with both done, the file is what one of them wrote, or
 /// the save failed.
 #[test]
@@ -307,11 +318,12 @@ fn a_save_that_succeeds_is_in_the_file_or_was_followed_by_another_programs_write
         let last = other.len() - 250_000;
         other[last..last + 200_000].iter_mut().for_each(|byte| *byte ^= 1);
         let half = other.len() / 2;
-        // A save of the whole file, and then the rest of a write that began before it.
-        let mut followed = saved.clone();
-        followed[half..other.len()].copy_from_slice(&other[half..]);
+        // A program that does not truncate leaves the end of a longer file. It writes to the file as it is then.
+        let mut over = saved.clone();
+        over[..other.len()].copy_from_slice(&other);
         let mut failed = 0;
-        for (at, is_at_once) in calls().flat_map(|at| [(at, true), (at, false)]) {
+        let writes = [Writes::AtOnce, Writes::InHalves, Writes::Over];
+        for (at, writes) in calls().flat_map(|at| writes.map(|writes| (at, writes))) {
             trap.reset();
             let stopped = trap.stopped(&set_tree, at);
             if !stopped.is_stopped {
@@ -323,16 +335,17 @@ fn a_save_that_succeeds_is_in_the_file_or_was_followed_by_another_programs_write
             let writer = std::thread::spawn({
                 let (source, other) = (source.clone(), other.clone());
                 move || {
-                    let mut file = File::create(source).unwrap();
-                    file.write_all(&other[..half]).unwrap();
-                    if is_at_once {
-                        file.write_all(&other[half..]).unwrap();
+                    let truncates = !matches!(writes, Writes::Over);
+                    let file = File::options().write(true).truncate(truncates).open(source).unwrap();
+                    file.write_all_at(&other[..half], 0).unwrap();
+                    if matches!(writes, Writes::AtOnce) {
+                        file.write_all_at(&other[half..], half as u64).unwrap();
                         drop(file);
                         let _ = begun.send(());
                     } else {
                         let _ = begun.send(());
                         let _ = is_done.recv();
-                        file.write_all(&other[half..]).unwrap();
+                        file.write_all_at(&other[half..], half as u64).unwrap();
                     }
                 }
             });
@@ -341,15 +354,59 @@ fn a_save_that_succeeds_is_in_the_file_or_was_followed_by_another_programs_write
             drop(done);
             writer.join().unwrap();
             let now = fs::read(&source).unwrap();
-            let step = format!("{way:?}, {at}, {is_at_once}: {said}");
+            let step = format!("{way:?}, {at}, {writes:?}: {said}");
+            let is_over = matches!(writes, Writes::Over) && now == over;
             if succeeds {
-                assert!(now == saved || now == other || now == followed, "{step}");
+                assert!(now == saved || now == other || is_over, "{step}");
             } else if said.contains("the journal") || said.contains("The journal") {
                 assert!(ours_in(&trap.path("d")).iter().any(|name| name.ends_with("journal")), "{step}");
+            } else {
+                assert!(ours_in(&trap.path("d")).is_empty(), "{step}");
             }
             failed += usize::from(!succeeds);
         }
         assert!(failed > 0, "{way:?}");
+    }
+}
+
+/// A program has the file open for writing, and has written nothing yet: blocks do not move in the file under it.
+#[test]
+fn blocks_do_not_move_in_a_file_that_another_program_has_open_for_writing() {
+    for way in WAYS.into_iter().filter(|way| matches!(way.name, "insert-xfs" | "rewrite")) {
+        let trap = Trap::new(way);
+        let (source, text) = (trap.path("d/a.asdf"), trap.place.folder().join("text"));
+        fs::write(&text, way.next(&trap.place, &trap.place.text(), 1)).unwrap();
+        let set_tree = [OsStr::new("--set-tree"), text.as_os_str(), source.as_os_str()];
+        let mut refused = 0;
+        for at in calls() {
+            trap.reset();
+            let stopped = trap.stopped(&set_tree, at);
+            if !stopped.is_stopped {
+                break;
+            }
+            // It waits if the save has its lease already.
+            let (begun, is_begun) = std::sync::mpsc::channel();
+            let opened = std::thread::spawn({
+                let source = source.clone();
+                move || {
+                    let file = File::options().read(true).write(true).open(source).unwrap();
+                    let _ = begun.send(());
+                    file
+                }
+            });
+            let is_open = is_begun.recv_timeout(std::time::Duration::from_millis(300)).is_ok();
+            let (succeeds, said) = stopped.ends();
+            let file = opened.join().unwrap();
+            if is_open {
+                assert!(!succeeds && said.contains("has the file open for writing"), "{way:?}, {at}: {said}");
+                assert!(fs::read(&source).unwrap() == trap.before, "{way:?}, {at}");
+                assert!(ours_in(&trap.path("d")).is_empty(), "{way:?}, {at}");
+                refused += 1;
+            }
+            drop(file);
+        }
+        assert!(refused > 3, "{way:?}: {refused}");
+        assert!(trap.place.run(set_tree).status.success(), "{way:?}");
     }
 }
 

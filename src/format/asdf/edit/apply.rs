@@ -15,11 +15,13 @@ use crate::source::storage::Storage;
 use crate::source::{Identity, Readers};
 
 mod announce;
+mod confirm;
 mod journaled;
 mod ranges;
 mod replace;
 mod stream;
 
+pub(crate) use confirm::Unconfirmed;
 pub(crate) use stream::{linked, not_leased};
 
 /// Bytes compared and written at once.
@@ -45,17 +47,18 @@ pub(crate) struct SaveJob<'a, S: Storage> {
     pub(crate) syncs: std::cell::Cell<u32>,
     /// True if the source has a read lease. It is then open for reading only.
     pub(crate) leased: bool,
-    /// True if the save is complete but its journal could not be removed. The next recovery removes it.
-    pub(crate) journal_stays: std::cell::Cell<bool>,
 }
 
 /// The outcome of a plan that succeeded.
 #[derive(Debug)]
-pub(crate) enum Done<F> {
-    /// The source itself was changed.
+pub(crate) enum Done<S: Storage> {
+    /// The source itself was changed, and no block has moved.
     SameFile,
+    /// The source itself was changed, and blocks may have moved. It has to be confirmed that no other program has the
+    /// source open for writing.
+    Unconfirmed(Unconfirmed<S>),
     /// A new file has the source's name. The error, if any, says that the rename may not survive a crash.
-    NewFile(NewFile<F>, Option<Error>),
+    NewFile(NewFile<S::File>, Option<Error>),
 }
 
 /// The file that has taken the source's place.
@@ -72,7 +75,8 @@ pub(crate) struct NewFile<F> {
 pub(crate) enum Stopped {
     /// The file system does not support the plan, or something would be lost. The next plan is tried.
     Unsuited(Error),
-    /// Another program changed the source meanwhile. The plan has changed nothing.
+    /// Another program changed the source meanwhile: before the plan changed anything, or after it had written
+    /// everything.
     SourceChanged,
     /// Another program wrote to the source while the plan did. What is in it now is not ours to undo.
     Overwritten,
@@ -88,19 +92,19 @@ impl From<std::io::Error> for Stopped {
 
 impl<S: Storage> SaveJob<'_, S> {
     /// Carries out `plan`.
-    pub(crate) fn run(&self, plan: SavePlan) -> Result<Done<S::File>, Stopped> {
+    pub(crate) fn run(&self, plan: SavePlan) -> Result<Done<S>, Stopped> {
         if self.limits.has(self.change.identity.device, plan.word()) {
             return Err(unsuited("the file system refused that before"));
         }
         match plan {
-            SavePlan::InPlace => self.in_place().map(|()| Done::SameFile),
+            SavePlan::InPlace => self.in_place(),
             // A program that opens the file during the save would write at an offset from before the blocks
             // moved.
             SavePlan::Insert | SavePlan::Rewrite if self.change.moves_a_stream() => {
                 Err(unsuited("the last block is streamed"))
             }
-            SavePlan::Insert => self.insert().map(|()| Done::SameFile),
-            SavePlan::Rewrite => self.rewrite().map(|()| Done::SameFile),
+            SavePlan::Insert => self.insert().map(Done::Unconfirmed),
+            SavePlan::Rewrite => self.rewrite().map(Done::Unconfirmed),
             SavePlan::Clone => self.replace(true),
             SavePlan::Copy => self.replace(false),
         }

@@ -18,11 +18,13 @@ use crate::format::editor::{DeviceLimits, TextVersion};
 use crate::format::recovery::Recovered;
 use crate::format::refusal::{CONFLICT, GONE};
 use crate::source::storage::{Rights, Storage, System};
-use crate::source::{NoReaders, Readers};
+use crate::source::{Identity, NoReaders, Readers};
 
 mod leased;
 mod named;
 
+/// The reason why blocks do not move in a file that another program has open for writing.
+pub(super) const WRITER: &str = "another program has the file open for writing: save again when it has closed the file";
 /// The number of attempts to save a file that other programs keep replacing or changing.
 const ATTEMPTS: usize = 8;
 
@@ -252,27 +254,27 @@ impl<S: Storage> Target<S> {
         readers: &mut dyn Readers,
     ) -> Result<Option<Applied>> {
         let links = self.storage.meta(&self.file)?.links;
-        let (storage, held) = (self.storage.clone(), self.held.clone());
-        let (mut reasons, mut too_large) = (Vec::new(), false);
+        let (mut reasons, mut kind) = (Vec::new(), Kind::Refused);
         // A plan that the file system refused may have changed the file's time.
         let mut source = change.identity;
         let mut fsyncs = 0;
         for plan in change.plans(links, options) {
-            self.lease_for(plan, change)?;
-            let job = SaveJob {
-                storage: &storage,
-                held: &held,
-                file: &self.file,
-                change,
-                source: source.into(),
-                limits: &self.limits,
-                leased: self.reads_only,
-                readers: RefCell::new(&mut *readers),
-                syncs: fsyncs.into(),
-                journal_stays: false.into(),
-            };
+            if self.is_awaited_by(plan, change)? {
+                reasons.push(format!("{}: {WRITER}", plan.word()));
+                kind = Kind::Busy;
+                continue;
+            }
+            let job = self.job(change, source, fsyncs, readers);
             let done = job.run(plan);
             (source, fsyncs) = (job.source.get(), job.syncs.get());
+            drop(job);
+            let done = match done {
+                Ok(Done::Unconfirmed(written)) => {
+                    let confirmed = self.confirm(written, change, &mut fsyncs, readers);
+                    confirmed.map(|()| Done::SameFile)
+                }
+                done => done,
+            };
             match done {
                 Ok(done) => {
                     let trouble = match done {
@@ -283,7 +285,7 @@ impl<S: Storage> Target<S> {
                                 (new.file, new.lock, trouble.is_some());
                             trouble
                         }
-                        Done::SameFile => None,
+                        Done::SameFile | Done::Unconfirmed(_) => None,
                     };
                     self.read_back(change)?;
                     self.saved(change, version)?;
@@ -295,7 +297,9 @@ impl<S: Storage> Target<S> {
                     return Ok(Some(Applied { plan: Some(plan), grew_by, indexed, fsyncs, from }));
                 }
                 Err(Stopped::Unsuited(why)) => {
-                    too_large |= why.errno() == libc::EFBIG;
+                    if why.errno() == libc::EFBIG {
+                        kind = Kind::TooLarge;
+                    }
                     reasons.push(format!("{}: {why}", plan.word()));
                 }
                 Err(Stopped::SourceChanged | Stopped::Overwritten) => return Ok(None),
@@ -308,8 +312,28 @@ impl<S: Storage> Target<S> {
             }
         }
         let reasons = reasons.join("; ");
-        let kind = if too_large { Kind::TooLarge } else { Kind::Refused };
         Err(Error::new(kind, format!("the text can't be saved safely ({reasons})")))
+    }
+
+    /// Returns the job that carries out a change of the file in its present state `source`.
+    fn job<'a>(
+        &'a self,
+        change: &'a PlannedChange<'a>,
+        source: Identity,
+        fsyncs: u32,
+        readers: &'a mut dyn Readers,
+    ) -> SaveJob<'a, S> {
+        SaveJob {
+            storage: &self.storage,
+            held: &self.held,
+            file: &self.file,
+            change,
+            source: source.into(),
+            limits: &self.limits,
+            leased: self.reads_only,
+            readers: RefCell::new(readers),
+            syncs: fsyncs.into(),
+        }
     }
 
     /// Updates the layout after a change without reading it.

@@ -1,10 +1,10 @@
 //! Changes the source itself after the journal is durable.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
+use super::confirm::Unconfirmed;
 use super::ranges::{View, differing};
-use super::{PIECE, SaveJob, Stopped, unsuited, unsuited_or_failed};
-use crate::error::{Error, Kind};
+use super::{Done, PIECE, SaveJob, Stopped, unsuited, unsuited_or_failed};
 use crate::format::asdf::edit::SavePlan;
 use crate::format::asdf::edit::journal::{DIGEST, Header, Journal, Method, Range, Writer};
 use crate::format::asdf::edit::layout::version;
@@ -12,8 +12,8 @@ use crate::format::asdf::edit::mark;
 use crate::format::asdf::edit::recover::check_believed;
 use crate::format::asdf::edit::settle::{Settling, SourceState};
 use crate::format::asdf::edit::sidecar::{JournalPlace, Sidecars, elsewhere, nowhere};
-use crate::source::storage::{Extent, Extents, Noticed, Storage, Watch};
-use crate::source::{Identity, Moved};
+use crate::source::storage::{Extent, Extents, Storage, Watch};
+use crate::source::Identity;
 
 /// The least free space for overwriting on a copy-on-write file system: with less it may run out of room for
 /// its own tables.
@@ -24,16 +24,21 @@ type Written = (Vec<Range>, [u8; DIGEST]);
 
 impl<S: Storage> SaveJob<'_, S> {
     /// Overwrites the bytes that differ. Nothing moves.
-    pub(super) fn in_place(&self) -> Result<(), Stopped> {
+    pub(super) fn in_place(&self) -> Result<Done<S>, Stopped> {
         if self.change.shift > 0 {
             return Err(unsuited("the text does not fit before the first block"));
         }
         let bytes = self.change.head_to + self.change.tail.len() as u64;
         if self.is_short_of_room(bytes.saturating_mul(4)) {
-            return self.rewrite();
+            return self.rewrite().map(Done::Unconfirmed);
         }
         let (sidecars, journal) = self.write_journal(Method::InPlace, &[])?;
-        self.carry_out(&sidecars, journal, None)
+        let written = self.carry_out(sidecars, journal, None)?;
+        match self.confirm(&written) {
+            Ok(()) => self.finish(written),
+            Err(stopped) => return Err(self.abandon(written, stopped)),
+        }
+        Ok(Done::SameFile)
     }
 
     /// True if overwriting this many bytes of the source, or undoing that, may fail for lack of space.
@@ -43,7 +48,7 @@ impl<S: Storage> SaveJob<'_, S> {
     }
 
     /// Inserts a range before the first block's page, then overwrites the bytes that differ.
-    pub(super) fn insert(&self) -> Result<(), Stopped> {
+    pub(super) fn insert(&self) -> Result<Unconfirmed<S>, Stopped> {
         if self.change.shift == 0 {
             return Err(unsuited("the text fits before the first block"));
         }
@@ -59,24 +64,15 @@ impl<S: Storage> SaveJob<'_, S> {
             return Err(unsuited("the first block has no extent on the disk"));
         }
         let (sidecars, journal) = self.write_journal(Method::Insert, &extents)?;
-        self.carry_out(&sidecars, journal, None)
+        self.carry_out(sidecars, journal, None)
     }
 
     /// Writes an image of the new file, then writes the source anew from it.
-    pub(super) fn rewrite(&self) -> Result<(), Stopped> {
+    pub(super) fn rewrite(&self) -> Result<Unconfirmed<S>, Stopped> {
         let mut tried = Vec::new();
         for place in self.held.places() {
             match self.make_image(place) {
-                Ok((sidecars, image)) => {
-                    let done = self.rewrite_from(&sidecars, &image);
-                    let unfinished =
-                        matches!(&done, Err(Stopped::Failed(error)) if error.kind() == Kind::Unfinished);
-                    if !unfinished && !self.journal_stays.get() {
-                        // Removes the image, as no recovery will need it.
-                        let _ = self.storage.unlink(&sidecars.dir, &sidecars.image);
-                    }
-                    return done;
-                }
+                Ok((sidecars, image)) => return self.rewrite_from(sidecars, image),
                 Err(error) if elsewhere(&error) => tried.push((self.label(place), error)),
                 Err(error) => return Err(error.into()),
             }
@@ -125,18 +121,22 @@ impl<S: Storage> SaveJob<'_, S> {
         }
     }
 
-    fn rewrite_from(&self, sidecars: &Sidecars<S>, image: &S::File) -> Result<(), Stopped> {
-        let header = self.header(Method::Image, Some(image))?;
+    fn rewrite_from(&self, sidecars: Sidecars<S>, image: S::File) -> Result<Unconfirmed<S>, Stopped> {
         // The journal lies in the same directory as its image.
-        let journal = self.write_journal_in(sidecars, header, &[]).map_err(|error| {
-            if elsewhere(&error) {
-                let tried = [(sidecars.label(self.storage, &sidecars.journal), error)];
-                Stopped::Failed(nowhere("the journal can't be written", &tried))
-            } else {
-                error.into()
+        let header = self.header(Method::Image, Some(&image));
+        let journal = header.and_then(|header| self.write_journal_in(&sidecars, header, &[]));
+        match journal {
+            Ok(journal) => self.carry_out(sidecars, journal, Some(image)),
+            Err(error) => {
+                self.remove_image(&sidecars);
+                Err(if elsewhere(&error) {
+                    let tried = [(sidecars.label(self.storage, &sidecars.journal), error)];
+                    Stopped::Failed(nowhere("the journal can't be written", &tried))
+                } else {
+                    error.into()
+                })
             }
-        })?;
-        self.carry_out(sidecars, journal, Some(image))
+        }
     }
 
     /// Writes the journal in the first place that can hold it, and makes it and its name durable.
@@ -255,98 +255,89 @@ impl<S: Storage> SaveJob<'_, S> {
         Err(unsuited_or_failed(error))
     }
 
-    /// Carries out the change in the journal, and undoes it if that fails.
+    /// Carries out the change in the journal, and undoes it if that fails. After a success, the journal stays until the
+    /// save is [finished](Self::finish).
     fn carry_out(
         &self,
-        sidecars: &Sidecars<S>,
+        sidecars: Sidecars<S>,
         journal: Journal<S>,
-        image: Option<&S::File>,
-    ) -> Result<(), Stopped> {
+        image: Option<S::File>,
+    ) -> Result<Unconfirmed<S>, Stopped> {
         // A write of a program that appends to a stream can't be told from one into the head, and does no harm.
         let is_watched = !self.storage.is_remote(self.file) && !journal.header.grows;
         let watch = if is_watched { self.storage.watch(self.file) } else { None };
-        let noticed = || watch.as_ref().map(Watch::noticed).unwrap_or_default();
-        let settling = Settling::new(self.storage, self.file, &journal, image);
-        let mut inserted = false;
-        let mut done = self.check_unchanged();
-        let nothing_done = done.is_err();
-        if done.is_ok() {
-            self.announce(&journal, image);
-            done = self.write_source(&settling, &journal, &noticed, &mut inserted);
-        }
-        match done {
-            Ok(()) | Err(Stopped::SourceChanged) => {}
-            Err(_) if nothing_done => {}
-            Err(Stopped::Overwritten) => {
-                let (file, shift) = (self.change.identity, journal.header.shift);
-                self.readers.borrow_mut().image_written(file, shift, Moved::Unknown);
-                return Err(overwritten(&self.journal_label(sidecars)));
+        let mut written = Unconfirmed { sidecars, journal, image, watch, inserted: false };
+        match self.check_unchanged() {
+            Ok(()) => {}
+            Err(stopped) => {
+                self.remove_journal(written);
+                return Err(stopped);
             }
-            Err(stopped) => match self.undo_announced(&settling, &journal.header, inserted) {
-                Ok(()) => done = Err(stopped),
-                Err(undoing) => return Err(unfinished(&self.journal_label(sidecars), &stopped, &undoing)),
-            },
         }
-        self.syncs.set(self.syncs.get() + settling.syncs());
-        // If the journal's name stays or reappears after a crash, recovery finds that the save is complete.
-        let removed = self.storage.unlink(&sidecars.dir, &sidecars.journal).and_then(|()| match image {
-            // The image must not be removed before the removal of the journal is durable.
-            Some(_) => self.sync_dir(&sidecars.dir),
-            None => Ok(()),
-        });
-        self.journal_stays.set(removed.is_err());
-        self.storage.close(journal.file);
-        done
+        self.announce(&written.journal, written.image.as_ref());
+        match self.write_source(&mut written) {
+            Ok(()) => Ok(written),
+            Err(stopped) => Err(self.abandon(written, stopped)),
+        }
     }
 
-    /// Writes the source by its journal. `noticed` returns the changes since its last call; a write of this
-    /// program is among them, its close is not.
-    fn write_source(
-        &self,
-        settling: &Settling<'_, S>,
-        journal: &Journal<S>,
-        noticed: &dyn Fn() -> Noticed,
-        inserted: &mut bool,
-    ) -> Result<(), Stopped> {
-        if noticed().written {
-            return Err(Stopped::SourceChanged);
-        }
+    /// Writes the source by its journal.
+    ///
+    /// If another program writes only after this one has written all of the new file, it has written to the new file as
+    /// if the save had ended before: what is in the file then is that program's, and no mixture.
+    fn write_source(&self, written: &mut Unconfirmed<S>) -> Result<(), Stopped> {
+        let Unconfirmed { journal, image, watch, inserted, .. } = written;
+        let settling = Settling::new(self.storage, self.file, journal, image.as_ref());
+        let is_written_by_others =
+            |beside_own| watch.as_ref().is_some_and(|watch| watch.is_written_by_others(beside_own));
         if journal.header.way == Method::Insert {
-            self.insert_announced(&journal.header, settling)?;
+            if is_written_by_others(false) {
+                return Err(Stopped::SourceChanged);
+            }
+            self.insert_announced(&journal.header, &settling)?;
             *inserted = true;
             if journal.header.insert_at == 0 {
                 // The file begins with the inserted hole now. With the mark, a copy of it is recognised. After a
                 // crash, the mark can't be there without the insertion, because it lies in its hole.
                 self.mark_announced()?;
             }
-            if noticed().closed {
+            if is_written_by_others(true) {
                 return Err(Stopped::Overwritten);
             }
             // Makes the insertion durable first. After a crash, an incomplete insertion then means that
             // nothing but the mark was written.
             self.sync(self.file)?;
-            if noticed().written || !settling.is_inserted().map_err(Stopped::Failed)? {
+            if !settling.is_inserted().map_err(Stopped::Failed)? {
                 return Err(Stopped::Overwritten);
             }
         }
-        if !settling.has_old_size()? {
+        let is_changed = if *inserted || journal.header.grows || self.storage.is_remote(self.file) {
+            !settling.has_old_size()?
+        } else {
+            self.storage.meta(self.file)?.identity != self.source.get()
+        };
+        if is_written_by_others(false) || is_changed {
+            return Err(if *inserted { Stopped::Overwritten } else { Stopped::SourceChanged });
+        }
+        self.overwrite_announced(&settling)?;
+        let mut is_mixed = is_written_by_others(true);
+        // The new file may be long. It is compared here only if the watch may have missed a writer.
+        if journal.header.way != Method::Image || !watch.as_ref().is_some_and(Watch::is_exact) {
+            is_mixed |= !self.is_as_written(&settling, journal.header.way)?;
+        }
+        if is_mixed {
             return Err(Stopped::Overwritten);
         }
-        self.overwrite_announced(settling)?;
-        let closed = noticed().closed;
         if !self.storage.is_remote(self.file) {
             settling.sync()?;
         }
-        if closed || noticed().written || !self.is_as_written(settling, journal.header.way)? {
-            return Err(Stopped::Overwritten);
-        }
-        self.readers.borrow_mut().image_written(self.change.identity, journal.header.shift, Moved::Yes);
+        self.syncs.set(self.syncs.get() + settling.syncs());
         Ok(())
     }
 
     /// True if the source has the bytes that the save wrote, and those of the head that it left unchanged.
     /// Where other machines write, the caller reads the file back.
-    fn is_as_written(&self, settling: &Settling<'_, S>, way: Method) -> Result<bool, Stopped> {
+    pub(super) fn is_as_written(&self, settling: &Settling<'_, S>, way: Method) -> Result<bool, Stopped> {
         if self.storage.is_remote(self.file) {
             return Ok(true);
         }
@@ -357,34 +348,7 @@ impl<S: Storage> SaveJob<'_, S> {
         compare().map_err(Stopped::Failed)
     }
 
-    fn journal_label(&self, sidecars: &Sidecars<S>) -> PathBuf {
+    pub(super) fn journal_label(&self, sidecars: &Sidecars<S>) -> PathBuf {
         sidecars.label(self.storage, &sidecars.journal)
     }
-}
-
-fn unfinished(journal: &Path, stopped: &Stopped, undoing: &Error) -> Stopped {
-    let why = match stopped {
-        Stopped::Failed(error) | Stopped::Unsuited(error) => error.to_string(),
-        Stopped::SourceChanged | Stopped::Overwritten => "it was changed by another program".to_owned(),
-    };
-    Stopped::Failed(Error::new(
-        Kind::Unfinished,
-        format!(
-            "{why}; and it could not be undone ({undoing}): the journal {} is kept, and the next mount or \
-             asdf-mount --recover will finish or undo the save",
-            journal.display()
-        ),
-    ))
-}
-
-fn overwritten(journal: &Path) -> Stopped {
-    Stopped::Failed(Error::new(
-        Kind::Unfinished,
-        format!(
-            "not saved: another program wrote to the file during the save, and the file may be a mixture of \
-             both. The journal {}, which has the old and the new bytes of the tree, is kept. If the file is \
-             right as it is, remove the journal; else restore the file from a backup",
-            journal.display()
-        ),
-    ))
 }

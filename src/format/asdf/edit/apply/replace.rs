@@ -14,7 +14,7 @@ const COPIED_AT_ONCE: u64 = 64 << 20;
 
 impl<S: Storage> SaveJob<'_, S> {
     /// Writes the new file and puts it in the source's place.
-    pub(super) fn replace(&self, clone: bool) -> Result<Done<S::File>, Stopped> {
+    pub(super) fn replace(&self, clone: bool) -> Result<Done<S>, Stopped> {
         // A rename works within one directory only.
         let sidecars = self.held.prepare(self.storage, JournalPlace::Beside).map_err(unsuited_or_failed)?;
         let file = self.create_image(&sidecars).map_err(unsuited_or_failed)?;

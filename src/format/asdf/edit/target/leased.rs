@@ -1,14 +1,17 @@
-//! Leases a source to which other programs may append, so that no other program has the source open for
-//! writing during a save.
+//! Leases a source, so that no other program has the source open for writing: during a save that moves a stream or
+//! makes a new file, and at the end of one that moves blocks within the file.
 
-use crate::error::Result;
+use std::io::ErrorKind;
+
+use crate::error::{Error, Kind, Result};
 use crate::format::asdf::edit::SavePlan;
-use crate::format::asdf::edit::apply::{linked, not_leased};
+use crate::format::asdf::edit::apply::{Stopped, Unconfirmed, linked, not_leased};
 use crate::format::asdf::edit::opened::{lease_patiently, not_writable};
 use crate::format::asdf::edit::plan::PlannedChange;
+use crate::source::Readers;
 use crate::source::storage::Storage;
 
-use super::Target;
+use super::{Target, WRITER};
 
 impl<S: Storage> Target<S> {
     /// Takes a lease on the file. The file is open for reading only until [`write_again`](Self::write_again),
@@ -28,31 +31,78 @@ impl<S: Storage> Target<S> {
         lease_patiently(&self.storage, &self.file).map_err(|error| not_leased(change, &error))
     }
 
-    /// Takes a lease for a plan that only reads the file, if the system grants one: then no other program can
-    /// write to the file meanwhile. Without one, the plan finds by size and time that the file was changed.
-    /// Any other plan needs a writing descriptor, beside which no lease is granted.
-    pub(super) fn lease_for(&mut self, plan: SavePlan, change: &PlannedChange<'_>) -> Result<()> {
+    /// Prepares for a plan. Returns true if the plan would move blocks in a file that another program has open for
+    /// writing.
+    ///
+    /// A plan that only reads the file gets a lease, if the system grants one: then no other program can write to the file
+    /// meanwhile. Without one, the plan finds by size and time that the file was changed. Any other plan needs a writing
+    /// descriptor, beside which no lease is granted.
+    pub(super) fn is_awaited_by(&mut self, plan: SavePlan, change: &PlannedChange<'_>) -> Result<bool> {
+        let is_known_to_fail = self.limits.has(change.identity.device, plan.word());
         if change.moves_a_stream() {
+            return Ok(false);
+        }
+        let asks = plan != SavePlan::InPlace && !is_known_to_fail && !self.storage.is_remote(&self.file);
+        if !asks {
+            self.write_again()?;
+            return Ok(false);
+        }
+        let only_reads = matches!(plan, SavePlan::Clone | SavePlan::Copy);
+        let leased = self.lease_now(only_reads);
+        if only_reads && leased.is_ok() {
+            return Ok(false);
+        }
+        self.write_again()?;
+        Ok(!only_reads && leased.is_err_and(|error| error.kind() == ErrorKind::WouldBlock))
+    }
+
+    /// Takes a lease on the file, which is then open for reading only. If `at_once` is false, waits a moment for a program
+    /// that has the file open for writing.
+    fn lease_now(&mut self, at_once: bool) -> std::io::Result<()> {
+        if self.reads_only && self.storage.has_lease(&self.file) {
             return Ok(());
         }
-        let only_reads = matches!(plan, SavePlan::Clone | SavePlan::Copy)
-            && !self.limits.has(change.identity.device, plan.word())
-            && !self.storage.is_remote(&self.file);
-        if !only_reads {
-            return self.write_again();
-        }
-        // A user who may no longer write the file could not open it again for a plan that writes it.
-        if !self.reads_only
-            && self.open_named(true).is_ok()
-            && let Some(lock) = self.lock.take()
-        {
+        if !self.reads_only {
+            // A user who may no longer write the file could not open it again.
+            self.open_named(true)?;
+            let Some(lock) = self.lock.take() else { return Err(ErrorKind::Unsupported.into()) };
             drop(std::mem::replace(&mut self.file, lock));
             self.reads_only = true;
-            if self.storage.lease(&self.file).is_err() {
-                return self.write_again();
-            }
         }
-        Ok(())
+        if at_once { self.storage.lease(&self.file) } else { lease_patiently(&self.storage, &self.file) }
+    }
+
+    /// Confirms under a lease that no other program has the file open for writing, and ends the save. Where no lease can
+    /// be had, only compares the file once more. Undoes the save if a program has opened the file meanwhile.
+    pub(super) fn confirm(
+        &mut self,
+        written: Unconfirmed<S>,
+        change: &PlannedChange<'_>,
+        fsyncs: &mut u32,
+        readers: &mut dyn Readers,
+    ) -> std::result::Result<(), Stopped> {
+        let is_remote = self.storage.is_remote(&self.file);
+        let leased = if is_remote { Ok(()) } else { self.lease_now(false) };
+        if leased.is_err_and(|error| error.kind() == ErrorKind::WouldBlock) {
+            self.write_again().map_err(Stopped::Failed)?;
+            let is_there = self.storage.meta(&self.file)?.identity.same_file(&change.identity);
+            let job = self.job(change, change.identity, *fsyncs, readers);
+            // Another file that has taken the name is not touched.
+            let stopped = if is_there { Stopped::Failed(Error::new(Kind::Busy, WRITER)) } else { Stopped::SourceChanged };
+            let stopped = job.abandon(written, stopped);
+            *fsyncs = job.syncs.get();
+            return Err(stopped);
+        }
+        let job = self.job(change, change.identity, *fsyncs, readers);
+        let done = match job.confirm(&written) {
+            Ok(()) => {
+                job.finish(written);
+                Ok(())
+            }
+            Err(stopped) => Err(job.abandon(written, stopped)),
+        };
+        *fsyncs = job.syncs.get();
+        done
     }
 
     /// Ends the lease, and opens the file for writing again.

@@ -1,0 +1,124 @@
+//! The end of a save that changed the source itself: confirmed and finished, or undone.
+//!
+//! A program that has the source open for writing may have computed where it writes before the blocks moved, and write
+//! there after the save. Therefore a save that moves blocks ends under a read lease, which the kernel grants only if no
+//! program has the file open for writing, a writable mapping included. A program that opens the file then waits until
+//! the save has ended. If a program has opened the file meanwhile, the save is undone.
+
+use std::path::Path;
+
+use super::{SaveJob, Stopped};
+use crate::error::{Error, Kind};
+use crate::format::asdf::edit::journal::Journal;
+use crate::format::asdf::edit::settle::Settling;
+use crate::format::asdf::edit::sidecar::Sidecars;
+use crate::source::Moved;
+use crate::source::storage::{Storage, Watch};
+
+/// A source that has all bytes of the new file, and the journal that can still undo the save.
+#[derive(Debug)]
+pub(crate) struct Unconfirmed<S: Storage> {
+    pub(super) sidecars: Sidecars<S>,
+    pub(super) journal: Journal<S>,
+    pub(super) image: Option<S::File>,
+    pub(super) watch: Option<Watch>,
+    /// True if bytes have moved by an insertion.
+    pub(super) inserted: bool,
+}
+
+impl<S: Storage> SaveJob<'_, S> {
+    /// Fails if another program has written to the source since the save wrote it.
+    pub(crate) fn confirm(&self, written: &Unconfirmed<S>) -> Result<(), Stopped> {
+        let Unconfirmed { journal, image, watch, .. } = written;
+        let settling = Settling::new(self.storage, self.file, journal, image.as_ref());
+        let is_written_by_others = watch.as_ref().is_some_and(|watch| watch.is_written_by_others(false));
+        if is_written_by_others || !self.is_as_written(&settling, journal.header.way)? {
+            return Err(Stopped::SourceChanged);
+        }
+        Ok(())
+    }
+
+    /// Ends a save that succeeded.
+    pub(crate) fn finish(&self, written: Unconfirmed<S>) {
+        self.readers.borrow_mut().image_written(
+            self.change.identity,
+            written.journal.header.shift,
+            Moved::Yes,
+        );
+        self.remove_journal(written);
+    }
+
+    /// Ends a save that was stopped: undoes it, unless another program has written to the source since. Returns the
+    /// reason for the caller.
+    pub(crate) fn abandon(&self, written: Unconfirmed<S>, stopped: Stopped) -> Stopped {
+        match stopped {
+            Stopped::SourceChanged => self.remove_journal(written),
+            Stopped::Overwritten => {
+                let (file, shift) = (self.change.identity, written.journal.header.shift);
+                self.readers.borrow_mut().image_written(file, shift, Moved::Unknown);
+                return overwritten(&self.journal_label(&written.sidecars));
+            }
+            Stopped::Failed(_) | Stopped::Unsuited(_) => {
+                let Unconfirmed { journal, image, watch, inserted, .. } = &written;
+                if watch.as_ref().is_some_and(|watch| watch.is_exact() && watch.is_written_by_others(true)) {
+                    return self.abandon(written, Stopped::Overwritten);
+                }
+                let settling = Settling::new(self.storage, self.file, journal, image.as_ref());
+                let undone = self.undo_announced(&settling, &journal.header, *inserted);
+                self.syncs.set(self.syncs.get() + settling.syncs());
+                if let Err(undoing) = undone {
+                    return unfinished(&self.journal_label(&written.sidecars), &stopped, &undoing);
+                }
+                self.remove_journal(written);
+            }
+        }
+        stopped
+    }
+
+    /// Removes the journal of a save that is complete or undone, and its image.
+    pub(super) fn remove_journal(&self, written: Unconfirmed<S>) {
+        let Unconfirmed { sidecars, journal, image, .. } = written;
+        // If the journal's name stays or reappears after a crash, recovery finds that the save is complete.
+        let removed = self.storage.unlink(&sidecars.dir, &sidecars.journal).and_then(|()| match &image {
+            // The image must not be removed before the removal of the journal is durable.
+            Some(_) => self.sync_dir(&sidecars.dir),
+            None => Ok(()),
+        });
+        if removed.is_ok() && image.is_some() {
+            self.remove_image(&sidecars);
+        }
+        self.storage.close(journal.file);
+    }
+
+    /// Removes an image that no recovery will need.
+    pub(super) fn remove_image(&self, sidecars: &Sidecars<S>) {
+        let _ = self.storage.unlink(&sidecars.dir, &sidecars.image);
+    }
+}
+
+fn unfinished(journal: &Path, stopped: &Stopped, undoing: &Error) -> Stopped {
+    let why = match stopped {
+        Stopped::Failed(error) | Stopped::Unsuited(error) => error.to_string(),
+        Stopped::SourceChanged | Stopped::Overwritten => "it was changed by another program".to_owned(),
+    };
+    Stopped::Failed(Error::new(
+        Kind::Unfinished,
+        format!(
+            "{why}; and it could not be undone ({undoing}): the journal {} is kept, and the next mount or \
+             asdf-mount --recover will finish or undo the save",
+            journal.display()
+        ),
+    ))
+}
+
+fn overwritten(journal: &Path) -> Stopped {
+    Stopped::Failed(Error::new(
+        Kind::Unfinished,
+        format!(
+            "not saved: another program wrote to the file during the save, and the file may be a mixture of \
+             both. The journal {}, which has the old and the new bytes of the tree, is kept. If the file is \
+             right as it is, remove the journal; else restore the file from a backup",
+            journal.display()
+        ),
+    ))
+}
