@@ -172,3 +172,41 @@ fn a_half_shifted_file_is_mended() {
         }
     }
 }
+
+/// The journal of an interrupted insertion does not keep a file away that has replaced the half-saved one.
+#[test]
+fn after_an_interrupted_insertion_another_file_of_the_name_is_taken_as_it_is() {
+    let disk = Disk::new("ext4", 64);
+    let path = disk.path().join("a.asdf");
+    let parts = parts();
+    let options = SaveOptions { padding: None, only: Some(SavePlan::Insert) };
+    write_sparse(&path, &parts.bytes());
+    let mut longer = Target::open_in(System, &path, None).unwrap();
+    longer.save(&text('c', 20_000), &options).unwrap();
+    drop(longer);
+    let other = fs::read(&path).unwrap();
+    for back in [0, 20] {
+        write_sparse(&path, &parts.bytes());
+        let mut target = Target::open_in(Halfway { back, dead: true }, &path, None).unwrap();
+        assert_eq!(target.save(&text('b', 9000), &options).unwrap_err().kind(), Kind::Unfinished);
+        drop(target);
+        for is_renamed in [false, true] {
+            let new = if is_renamed { disk.path().join("new") } else { path.clone() };
+            let journal = path.with_file_name(".a.asdf.asdf-mount-journal");
+            let kept = fs::read(&journal).unwrap();
+            fs::write(&new, &other).unwrap();
+            if is_renamed {
+                fs::rename(&new, &path).unwrap();
+            }
+            let target = Target::open_in(System, &path, None).unwrap();
+            drop(target);
+            assert!(fs::read(&path).unwrap() == other, "{back}, {is_renamed}");
+            let names = fs::read_dir(disk.path()).unwrap().map(|entry| entry.unwrap().file_name());
+            let ours: Vec<_> = names.filter(|name| name.to_string_lossy().contains("asdf-mount")).collect();
+            assert!(ours.is_empty(), "{ours:?}");
+            fs::write(&journal, kept).unwrap();
+            fs::set_permissions(&journal, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
+        }
+        fs::remove_file(path.with_file_name(".a.asdf.asdf-mount-journal")).unwrap();
+    }
+}

@@ -12,7 +12,7 @@
 //!
 //! ```text
 //!   0  8  magic "ASDFJRNL"
-//!   8  2  version, 3
+//!   8  2  version, 4
 //!  10  2  how the source is changed: 1 in place, 2 with an inserted range, 3 from an image
 //!  12  2  1 if the last block is streamed, so that the source may grow at any time
 //!  14  2  zeros
@@ -31,14 +31,15 @@
 //! 112 384 zeros
 //! 496 16  MD5 of the first 496 bytes
 //! 512     records, one after the other:
-//!         0  4  kind: 1 a range, 2 extents, 3 the end, 4 unchanged bytes
+//!         0  4  kind: 1 a range, 2 extents, 3 the end, 4 unchanged bytes, 5 kept bytes
 //!         4  4  old_len: bytes of the range before the save (of extents: bytes of the list)
 //!         8  4  new_len: bytes of the range after the save (0 if they are in the image)
 //!        12  4  zeros
 //!        16  8  offset of the range in the source (of the end: number of records)
 //!        24     the old bytes, then the new ones (of extents: logical, physical, len, 8 bytes each;
 //!               of the end: MD5 of the header's MD5 and the XXH3 of all records; of unchanged bytes:
-//!               MD5 of the XXH3s of the head outside the ranges and of the first kept bytes)
+//!               MD5 of the XXH3s of the head outside the ranges and of the first kept bytes; of kept
+//!               bytes: XXH3 of the first ones)
 //!            16  XXH3 (128 bits) of the record before this field
 //! ```
 //!
@@ -73,7 +74,7 @@ mod read;
 pub(crate) use read::{Journal, Range, Unreadable};
 
 const MAGIC: &[u8; 8] = b"ASDFJRNL";
-const VERSION: u16 = 3;
+const VERSION: u16 = 4;
 /// Bytes of the header: one sector, which the disk writes atomically.
 pub(crate) const HEADER: usize = 512;
 const RECORD: usize = 24;
@@ -91,6 +92,7 @@ const RANGE: u32 = 1;
 const EXTENTS: u32 = 2;
 const END: u32 = 3;
 const REST: u32 = 4;
+const KEPT: u32 = 5;
 /// The number of kept bytes that identify the source.
 const RECOGNISED: u64 = 4096;
 
@@ -168,6 +170,18 @@ impl Header {
             at = at.max(range.end);
         }
         Ok(digest.finalize().into())
+    }
+
+    /// Returns a digest of the first kept bytes, which are at `at`.
+    pub(crate) fn digest_kept<S: Storage>(
+        &self,
+        storage: &S,
+        file: &S::File,
+        at: u64,
+    ) -> io::Result<[u8; DIGEST]> {
+        let mut bytes = vec![0; RECOGNISED.min(self.kept_to.saturating_sub(self.kept_from)) as usize];
+        let read = storage.read_at(file, at, &mut bytes)?;
+        Ok(digest_of(&bytes[..read]))
     }
 
     /// Returns the MD5 of the image without the kept bytes. The source itself holds those.
@@ -304,6 +318,11 @@ impl<'a, S: Storage> Writer<'a, S> {
         Ok(())
     }
 
+    /// Adds the digest of the first kept bytes.
+    pub(crate) fn kept(&mut self, digest: &[u8; DIGEST]) -> io::Result<()> {
+        self.record(KEPT, 0, digest, &[])
+    }
+
     /// Writes the end record, and returns the ranges. The journal is not durable yet. `rest` computes the
     /// digest of the bytes outside the ranges.
     pub(crate) fn end(
@@ -404,6 +423,7 @@ mod tests {
         writer.extents(&[Extent { logical: 4096, physical: 1 << 40, len: 8192 }]).unwrap();
         writer.range(0, b"old", b"new text").unwrap();
         writer.range(29_000, &[1; 70_000], &[]).unwrap();
+        writer.kept(&[8; DIGEST]).unwrap();
         let (ranges, _) = writer.end(|_| Ok([9; DIGEST])).unwrap();
         (folder, dir, ranges)
     }
@@ -417,7 +437,7 @@ mod tests {
         let (_folder, dir, ranges) = written();
         let journal = Journal::read(&System, open(&dir)).unwrap();
         assert_eq!((journal.header, &journal.ranges), (header(), &ranges));
-        assert_eq!(journal.rest, Some([9; DIGEST]));
+        assert_eq!((journal.rest, journal.kept), (Some([9; DIGEST]), Some([8; DIGEST])));
         assert_eq!(journal.extents, [Extent { logical: 4096, physical: 1 << 40, len: 8192 }]);
         let bytes = journal.bytes(&System, &ranges[0]).unwrap();
         assert_eq!(bytes, (b"old".to_vec(), b"new text".to_vec()));

@@ -212,7 +212,7 @@ impl<S: Storage> Examined<S> {
             SourceState::Mixed if settling.has_rest()? => Self::Mixed(journal, image),
             SourceState::Mixed => changed("bytes differ that the save did not change"),
             // After a power cut a removed journal may reappear beside a file that was saved again since.
-            SourceState::Neither(why) if !settling.has_rest()? && !mark::is_marked(storage, file)? => {
+            SourceState::Neither(why) if settling.is_another()? && !mark::is_marked(storage, file)? => {
                 Self::OfAnother(format!("the file was replaced since: {why}"))
             }
             SourceState::Neither(why) => changed(&why),

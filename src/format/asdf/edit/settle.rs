@@ -255,6 +255,19 @@ impl<'a, S: Storage> Settling<'a, S> {
         Ok(self.journal.header.digest_rest(self.storage, self.file, &self.journal.ranges)? == rest)
     }
 
+    /// True if the source is another file than that of the save: bytes that the save leaves unchanged or moves are not in
+    /// it. False if that is not known.
+    pub(crate) fn is_another(&self) -> Result<bool> {
+        if !self.has_rest()? {
+            return Ok(true);
+        }
+        // An image is written from the start, so that the kept bytes may be at neither place for a while.
+        let header = &self.journal.header;
+        let Some(kept) = self.journal.kept.filter(|_| header.way == Method::Insert) else { return Ok(false) };
+        let is_at = |at| -> Result<bool> { Ok(header.digest_kept(self.storage, self.file, at)? == kept) };
+        Ok(!(is_at(header.kept_from)? || is_at(header.kept_from.saturating_add(header.shift))?))
+    }
+
     /// True if a save with an incomplete journal has changed nothing yet: the source has its old size and, as
     /// far as the journal can be read, its old bytes.
     pub(crate) fn is_not_begun(&self) -> Result<bool> {

@@ -197,7 +197,7 @@ impl<S: Storage> SaveJob<'_, S> {
             .and_then(|written| check_believed(self.storage, &file, self.file).map(|()| written));
         match written {
             Ok((ranges, rest)) => {
-                Ok(Journal { file, header, extents: extents.to_vec(), ranges, rest: Some(rest) })
+                Ok(Journal { file, header, extents: extents.to_vec(), ranges, rest: Some(rest), kept: None })
             }
             Err(error) => {
                 // The source is unchanged, so an unfinished journal is harmless. But if the next place
@@ -223,6 +223,7 @@ impl<S: Storage> SaveJob<'_, S> {
         match header.way {
             Method::InPlace | Method::Insert => {
                 writer.extents(extents)?;
+                writer.kept(&header.digest_kept(self.storage, self.file, header.kept_from)?)?;
                 differing(change, &view, |offset, old, new| writer.range(offset, old, new))?;
             }
             Method::Image => {

@@ -5,7 +5,7 @@ use std::io;
 use md5::{Digest, Md5};
 
 use super::{
-    DIGEST, END, EXTENT, EXTENTS, HEADER, Header, MAGIC, MAX_BYTES, RANGE, RECORD, REST, digest_of,
+    DIGEST, END, EXTENT, EXTENTS, HEADER, Header, KEPT, MAGIC, MAX_BYTES, RANGE, RECORD, REST, digest_of,
     is_undamaged,
 };
 use crate::source::storage::{Extent, Storage};
@@ -43,6 +43,8 @@ pub(crate) struct Journal<S: Storage> {
     pub(crate) ranges: Vec<Range>,
     /// The digest of bytes that the save leaves unchanged; see [`Header::digest_rest`].
     pub(crate) rest: Option<[u8; DIGEST]>,
+    /// The digest of the first kept bytes; see [`Header::digest_kept`].
+    pub(crate) kept: Option<[u8; DIGEST]>,
 }
 
 /// The reason why a journal can't be read.
@@ -87,7 +89,8 @@ impl<S: Storage> Journal<S> {
         let Some(header) = Header::from_bytes(&first) else {
             return Err(Unreadable::OtherVersion);
         };
-        let mut journal = Self { file, header, extents: Vec::new(), ranges: Vec::new(), rest: None };
+        let (extents, ranges) = (Vec::new(), Vec::new());
+        let mut journal = Self { file, header, extents, ranges, rest: None, kept: None };
         match journal.records(storage, &first[HEADER - DIGEST..])? {
             Some(()) => Ok(journal),
             None => Err(Unreadable::Unfinished(Box::new(journal))),
@@ -132,6 +135,7 @@ impl<S: Storage> Journal<S> {
                     self.ranges.push(Range { offset, old_len, new_len, at: at + RECORD as u64 });
                 }
                 REST => self.rest = old.try_into().ok(),
+                KEPT => self.kept = old.try_into().ok(),
                 EXTENTS => self.extents.extend(old.chunks_exact(EXTENT).map(extent)),
                 END => {
                     let whole = offset == count && digests.finalize()[..] == *old;
