@@ -266,13 +266,16 @@ impl MountedFile {
         }
     }
 
-    /// Returns the generation of the file at this moment, regardless of when the source was last checked.
+    /// Returns the generation of the file at this moment, regardless of when the source was last checked. If another
+    /// program changed the file just before a save of this mount, waits for the end of the save.
     pub(crate) fn newest(&self) -> Result<HeldGeneration> {
         self.look();
         let opened = self.opened()?;
         if !opened.is_outlived() {
             return Ok(opened);
         }
+        // The file is not parsed while a save goes on.
+        drop(locked(&self.parsing));
         self.look_now();
         self.opened()
     }

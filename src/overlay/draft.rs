@@ -333,6 +333,9 @@ impl Overlay {
         let (mtime, ctime) = attempt.times;
         match version {
             Ok(version) => state.shown = Some(SavedTimes { version, mtime, ctime }),
+            Err(error) if matches!(error.errno(), libc::ESTALE | libc::ENOENT) => {
+                tracing::info!("{}: another program replaced the file after the save", self.label().display());
+            }
             Err(error) => tracing::warn!("{}: after a save: {error}", self.label().display()),
         }
     }

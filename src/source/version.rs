@@ -1,6 +1,7 @@
 //! The state of a source: size, time, version.
 
 use std::os::unix::fs::MetadataExt;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Seconds since 1970, and nanoseconds.
 pub type Time = (i64, u32);
@@ -14,6 +15,16 @@ pub struct SourceStat {
     pub mtime: Time,
     /// Version of the source.
     pub version: SourceVersion,
+}
+
+impl SourceStat {
+    /// True if the last change was at least this long ago.
+    pub fn is_unchanged_for(&self, time: Duration) -> bool {
+        let (seconds, nanoseconds) = self.version.last_change().unwrap_or(self.mtime);
+        let Ok(seconds) = u64::try_from(seconds) else { return true };
+        let changed = UNIX_EPOCH + Duration::new(seconds, nanoseconds);
+        SystemTime::now().duration_since(changed).is_ok_and(|since| since >= time)
+    }
 }
 
 impl From<Identity> for SourceStat {

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
 use std::sync::{Arc, Mutex, Weak};
+use std::time::Duration;
 
 use crate::error::Result;
 use crate::local::detect::{Detected, EntryForm, EntryPosition};
@@ -11,6 +12,9 @@ use crate::mounted::serials::Serials;
 use crate::overlay::lazy::LazyOverlay;
 use crate::source::{Source, SourceVersion};
 use crate::sync::locked;
+
+/// Time after the last change of a file for which another program may still be writing it.
+const REWRITTEN: Duration = Duration::from_secs(1);
 
 /// A named entry of a mirrored directory, or the root.
 #[derive(Debug)]
@@ -84,13 +88,21 @@ impl Entry {
     /// True if `seen` is still this entry.
     ///
     /// The directory of a mounted file keeps its entry when the file is replaced: a process in the directory
-    /// sees the new file. If other users have access, the new file must have the same permissions.
+    /// sees the new file. If other users have access, the new file must have the same permissions. The directory also
+    /// stays while another program writes the file anew, although no format recognises the file then.
     fn is(&self, seen: &Detected) -> bool {
         let key = seen.stat.key;
         self.position.location.is_followed() == seen.position.location.is_followed()
             && match (&self.class, &seen.form) {
                 (Class::Directory { key: own, .. }, EntryForm::Directory) => *own == key,
                 (Class::MountedFile(_), EntryForm::MountedFile) => self.position.location.accepts(&seen.stat),
+                // Another program has truncated the file, and is writing it again.
+                (Class::MountedFile(folder), EntryForm::File) => {
+                    let is_same = folder.last_seen().is_some_and(|known| known.key == key);
+                    is_same
+                        && !seen.stat.source.is_unchanged_for(REWRITTEN)
+                        && self.position.location.accepts(&seen.stat)
+                }
                 (Class::File { first, .. }, EntryForm::File) => first.key == key,
                 (Class::Link { key: own, text }, EntryForm::Link(seen)) => *own == key && text == seen,
                 (Class::Special { key: own, kind }, EntryForm::Special) => {

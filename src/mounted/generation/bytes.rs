@@ -17,7 +17,7 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, Weak};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use super::Usage;
 use super::places::{BytePlace, BytePlaces};
@@ -41,8 +41,9 @@ const AT_REST: Duration = Duration::from_secs(2);
 const ATTEMPTS: usize = 8;
 /// Pause before a file's name is looked up again.
 const PAUSE: Duration = Duration::from_millis(1);
-/// Maximum time that a rename takes to show after the file's ctime has changed, in general and during a save.
-const RENAMING: Duration = Duration::from_millis(50);
+/// Maximum time that a rename takes to show after the file's ctime has changed, in general and during a save. On a
+/// loaded machine the renaming process may have to wait in between.
+const RENAMING: Duration = Duration::from_millis(500);
 const SAVING: Duration = Duration::from_secs(2);
 
 /// The state of [`FileBytes`], locked for writing.
@@ -202,18 +203,20 @@ impl FileBytes {
     /// True if the file no longer has the name that it was opened by.
     fn has_lost_its_name(&self) -> bool {
         let begun = Instant::now();
-        // A save of this mount may be about to give the name to another file.
-        let patience = || if self.is_saving.load(Ordering::Relaxed) { SAVING } else { RENAMING };
-        while begun.elapsed() < patience() {
-            match (self.location.stat(), self.version()) {
-                (Ok(named), Ok(own)) if named.source.version.same_file(&own) => {}
+        loop {
+            let own = match (self.location.stat(), self.source.stat()) {
+                (Ok(named), Ok(own)) if named.source.version.same_file(&own.version) => own,
                 (Ok(_), _) => return true,
                 (Err(error), _) => return self.location.is_gone(&error),
+            };
+            // The system changes the file's ctime shortly before a rename shows. A save of this mount may be about to
+            // give the name to another file.
+            let patience = if self.is_saving.load(Ordering::Relaxed) { SAVING } else { RENAMING };
+            if begun.elapsed() >= patience || own.is_unchanged_for(patience) {
+                return false;
             }
-            // The system changes the file's ctime shortly before a rename shows.
             std::thread::sleep(PAUSE);
         }
-        false
     }
 
     /// Copies ranges of the file into one source, in order; `None` if memory or disk space
@@ -475,7 +478,7 @@ impl GenerationSource {
 
     /// True if the file changed a moment ago, and may change again soon.
     pub(crate) fn is_live(&self) -> bool {
-        !self.bytes.source.stat().is_ok_and(|now| is_at_rest(&now))
+        !self.bytes.source.stat().is_ok_and(|now| now.is_unchanged_for(AT_REST))
     }
 
     /// True unless a save has overwritten bytes of this generation without a copy.
@@ -587,7 +590,7 @@ impl Source for GenerationSource {
             return None;
         }
         let now = self.bytes.source.stat().ok()?;
-        if now.version != entry.version || !is_at_rest(&now) {
+        if now.version != entry.version || !now.is_unchanged_for(AT_REST) {
             return None;
         }
         Some(self.bytes.source.lend(at, len)?.holding(state))
@@ -611,14 +614,6 @@ impl Source for GenerationSource {
             self.bytes.source.will_need(at, len.min(there));
         }
     }
-}
-
-/// True if the last change was at least [`AT_REST`] ago.
-fn is_at_rest(stat: &SourceStat) -> bool {
-    let (seconds, nanoseconds) = stat.version.last_change().unwrap_or(stat.mtime);
-    let Ok(seconds) = u64::try_from(seconds) else { return true };
-    let changed = UNIX_EPOCH + Duration::new(seconds, nanoseconds);
-    SystemTime::now().duration_since(changed).is_ok_and(|since| since >= AT_REST)
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! Tests of a mounted file, as the only source or in a directory: its views, changes and generations.
 
 use super::*;
+use crate::mounted::file::saving::SaveEnd;
 use crate::source::Source;
 use std::io::Write;
 use std::sync::atomic::Ordering;
@@ -90,6 +91,26 @@ fn what_another_program_writes_in_place_is_another_generation() {
     assert_eq!(kept.renew().unwrap_err().errno(), libc::ESTALE);
     let status = String::from_utf8(tree.read("a.asdf/.asdf-mount/status.yaml")).unwrap();
     assert!(status.contains("generation: 1\n"), "{status}");
+}
+
+#[test]
+fn an_open_waits_for_a_save_that_began_just_before_another_program_wrote() {
+    let test = Test::new();
+    let path = test.write("s/a.asdf", FILE);
+    let tree = test.tree("s");
+    let block = tree.at("a.asdf/blocks/0.bin").unwrap();
+    let Inode::View(_, mounted, _) = tree.node(block.ino).unwrap() else { panic!("not a view") };
+    let saving = mounted.begin_save().unwrap();
+    fs::write(&path, FILE.replace("hello", "HELLO")).unwrap();
+    std::thread::scope(|scope| {
+        let (sender, opened) = std::sync::mpsc::channel();
+        let tree = &tree;
+        scope.spawn(move || sender.send(tree.read("a.asdf/blocks/0.bin")));
+        let answer = opened.recv_timeout(Duration::from_millis(100));
+        assert_eq!(answer, Err(std::sync::mpsc::RecvTimeoutError::Timeout));
+        saving.end(SaveEnd::Conflict).unwrap();
+        assert_eq!(opened.recv().unwrap(), b"HELLO");
+    });
 }
 
 #[test]
