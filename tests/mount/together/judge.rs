@@ -44,7 +44,8 @@ pub(crate) enum Style {
 
 #[derive(Clone, Debug)]
 struct Write {
-    state: State,
+    /// `None` if the writer may bring back any state that the file had.
+    state: Option<State>,
     style: Style,
     time: Range<Instant>,
     outcome: Outcome,
@@ -60,12 +61,21 @@ impl Judge {
     pub(crate) fn new(first: State) -> Self {
         let now = Instant::now();
         let first =
-            Write { state: first, style: Style::Replaced, time: now..now, outcome: Outcome::Succeeded };
+            Write { state: Some(first), style: Style::Replaced, time: now..now, outcome: Outcome::Succeeded };
         Self { writes: Mutex::new(vec![first]) }
     }
 
     /// Notes that a write begins; returns its number.
     pub(crate) fn begin(&self, state: State, style: Style) -> usize {
+        self.begin_write(Some(state), style)
+    }
+
+    /// Notes that a save of some earlier state begins; returns its number.
+    pub(crate) fn begin_undo(&self) -> usize {
+        self.begin_write(None, Style::Save)
+    }
+
+    fn begin_write(&self, state: Option<State>, style: Style) -> usize {
         let now = Instant::now();
         let mut writes = self.writes.lock().unwrap();
         writes.push(Write { state, style, time: now..now, outcome: Outcome::Running });
@@ -78,21 +88,14 @@ impl Judge {
         writes[write].outcome = outcome;
     }
 
-    /// Notes that a save of some earlier state begins; returns the numbers of the possible writes.
-    pub(crate) fn begin_any(&self) -> Vec<usize> {
-        let now = Instant::now();
-        let mut writes = self.writes.lock().unwrap();
-        let mut states: Vec<State> = writes.iter().map(|write| write.state).collect();
-        states.sort_by_key(|state| (state.version, state.note));
-        states.dedup();
-        let first = writes.len();
-        writes.extend(states.into_iter().map(|state| Write {
-            state,
-            style: Style::Save,
-            time: now..now,
-            outcome: Outcome::Running,
-        }));
-        (first..writes.len()).collect()
+    /// True if another save went on at the same time as this one.
+    pub(crate) fn is_beside_a_save(&self, write: usize) -> bool {
+        let writes = self.writes.lock().unwrap();
+        let own = &writes[write];
+        writes.iter().enumerate().any(|(n, other)| {
+            let has_ended = other.outcome != Outcome::Running && other.time.end < own.time.start;
+            n != write && other.style == Style::Save && other.time.start <= own.time.end && !has_ended
+        })
     }
 
     /// True if a read in this interval may see a state for which `is_seen` holds. `other_mount` is true if the mount is
@@ -104,7 +107,8 @@ impl Judge {
         is_seen: impl Fn(State) -> bool,
     ) -> bool {
         let writes = self.writes.lock().unwrap();
-        let mut seen = writes.iter().filter(|write| is_seen(write.state));
+        let is_known = writes.iter().filter_map(|write| write.state).any(&is_seen);
+        let mut seen = writes.iter().filter(|write| write.state.map_or(is_known, &is_seen));
         seen.any(|write| may_be_current(&writes, write, read, other_mount))
     }
 
@@ -127,15 +131,32 @@ fn may_be_current(writes: &[Write], write: &Write, read: &Range<Instant>, other_
     }
     match write.outcome {
         Outcome::Running => true,
-        Outcome::Refused => read.start <= write.time.end,
+        // A refused text is shown until the last program that writes tree.yaml at the same time has closed it.
+        Outcome::Refused => read.start <= end_of_writers(writes, write.time.end),
         Outcome::Succeeded | Outcome::Unknown => !writes.iter().any(|later| {
             // A save after another program's change shows no later than that change.
-            let is_own = later.style == Style::Save && later.state.version == write.state.version;
+            let version = |write: &Write| write.state.map(|state| state.version);
+            let is_own = later.style == Style::Save && version(later) == version(write);
             let delay = if is_own && !other_mount { Duration::ZERO } else { NOTICED };
             let is_done = later.outcome == Outcome::Succeeded && later.time.end + delay < read.start;
             is_done && later.time.start > write.time.end
         }),
     }
+}
+
+/// Returns the time at which no save is under way any more, for the first time after `time`.
+fn end_of_writers(writes: &[Write], time: Instant) -> Instant {
+    let saves = || writes.iter().filter(|write| write.style == Style::Save);
+    let mut end = time;
+    while let Some(longer) = saves().find(|save| {
+        save.time.start <= end && (save.outcome == Outcome::Running || save.time.end > end)
+    }) {
+        if longer.outcome == Outcome::Running {
+            return Instant::now();
+        }
+        end = longer.time.end;
+    }
+    end
 }
 
 impl fmt::Display for Judge {
@@ -147,8 +168,8 @@ impl fmt::Display for Judge {
             let ended = now.duration_since(write.time.end).as_secs_f64();
             writeln!(
                 f,
-                "  {:?} {:?}: -{began:.3} to -{ended:.3} s, {:?}",
-                write.state, write.style, write.outcome
+                "  {} {:?}: -{began:.3} to -{ended:.3} s, {:?}",
+                write.state.map_or("earlier".to_owned(), |state| format!("{}/{}", state.version, state.note)), write.style, write.outcome
             )?;
         }
         Ok(())

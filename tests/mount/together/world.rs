@@ -15,6 +15,9 @@ use crate::common::mount::{fresh_folder, is_mounted, program, wait_until};
 use crate::content;
 use crate::judge::{Judge, Outcome, State, Style};
 
+/// Lines of the log that a finding shows.
+const LOG_LINES: usize = 12;
+
 /// Errors of a read whose file another program overwrites in place meanwhile.
 const BROKEN: [i32; 4] = [libc::ESTALE, libc::EIO, libc::ENOENT, libc::ENOTDIR];
 
@@ -145,8 +148,18 @@ impl World {
     }
 
     fn is_wrong(&self, member: &Member, what: &str) {
+        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
+        let log = fs::read_to_string(self.folder.path().join("log")).unwrap_or_default();
+        let name = member.source.file_name().unwrap().to_str().unwrap();
+        let lines: Vec<&str> = log.lines().filter(|line| line.contains(name)).collect();
+        let log = lines[lines.len().saturating_sub(LOG_LINES)..].join("\n  ");
         let mut wrong = self.wrong.lock().unwrap();
-        wrong.push(format!("{}: {what}\n{}", member.source.display(), member.judge));
+        let second = now.as_secs_f64() % 60.;
+        wrong.push(format!(
+            "{}: {what}\n  at second {second:.3}\n{}  {log}",
+            member.source.display(),
+            member.judge
+        ));
         // The first few say enough.
         if wrong.len() >= 5 {
             self.is_over.store(true, Ordering::Relaxed);
@@ -203,16 +216,26 @@ impl World {
             member.judge.end(write, Outcome::Unknown);
             return;
         }
+        self.take_as_it_is(member);
         member.judge.end(write, Outcome::Refused);
         let errno = error.raw_os_error().unwrap_or_default();
         let time = begun..Instant::now();
-        // EBUSY if another program changed the file, or two programs wrote tree.yaml at once.
+        // EBUSY if another program changed the file. Two programs that write tree.yaml at once may mix their texts.
         let may_fail = errno == libc::EBUSY
+            || errno == libc::EINVAL && member.judge.is_beside_a_save(write)
             || (BROKEN.contains(&errno) || errno == libc::EINVAL || errno == libc::EROFS)
                 && member.judge.overwritten(&time, false);
         if !may_fail {
             self.is_wrong(member, &format!("save of style {style}: {error}"));
         }
+    }
+
+    /// Does what the message says if another program wrote to the source in the moment in which a save did: the program
+    /// writes all of the file, so the file is right as it is.
+    fn take_as_it_is(&self, member: &Member) {
+        let name = format!(".{}.asdf-mount-journal", member.source.file_name().unwrap().to_str().unwrap());
+        let _alone = member.by_others.lock().unwrap();
+        let _ = fs::remove_file(member.source.with_file_name(name));
     }
 
     /// Takes a save back, through the mount that has the file.
@@ -221,13 +244,10 @@ impl World {
         let _daemons = self.daemons.read().unwrap();
         let member = self.member(dice);
         // It is not known beforehand which text this brings back.
-        let writes = member.judge.begin_any();
+        let write = member.judge.begin_undo();
         let output = self.asdf_mount().arg("--undo").arg(&member.source).output().unwrap();
-        for write in writes {
-            member
-                .judge
-                .end(write, if output.status.success() { Outcome::Unknown } else { Outcome::Refused });
-        }
+        let outcome = if output.status.success() { Outcome::Unknown } else { Outcome::Refused };
+        member.judge.end(write, outcome);
         let text =
             String::from_utf8_lossy(&output.stderr).into_owned() + &String::from_utf8_lossy(&output.stdout);
         if output.status.code().is_none_or(|code| code > 2) || text.contains("panick") {
@@ -346,6 +366,7 @@ impl World {
         // The other mount's saves are changes by another program there.
         let other_mount = name.starts_with(self.read_only.to_str().unwrap());
         let is_broken = member.judge.overwritten(time, other_mount);
+        let name = &format!("{name} (in {:.3} s)", (time.end - time.start).as_secs_f64());
         match seen {
             Ok(Ok(seen)) => {
                 if !member.judge.allows(time, other_mount, |state| seen.is(state)) {
@@ -356,12 +377,17 @@ impl World {
                 }
             }
             // A draft is what programs have written so far.
-            Ok(Err(_)) if name.ends_with("tree.yaml") => {}
+            Ok(Err(_)) if name.contains("/tree.yaml ") => {}
             // The file on disk is a mixture then.
             Ok(Err(_)) if is_broken => {}
             Ok(Err(what)) => self.is_wrong(member, &format!("{name}: {what}")),
             Err(error) if is_broken && error.raw_os_error().is_some_and(|it| BROKEN.contains(&it)) => {}
-            Err(error) => self.is_wrong(member, &format!("{name}: {error}")),
+            Err(error) => {
+                let directory = if other_mount { &self.read_only } else { &self.writable }.join(&member.below);
+                let status = fs::read_to_string(directory.join(".asdf-mount/status.yaml"));
+                let on_disk = state_of_file(&member.source);
+                self.is_wrong(member, &format!("{name}: {error}\n  on disk: {on_disk:?}\n  status: {status:?}"));
+            }
         }
     }
 
