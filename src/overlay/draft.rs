@@ -334,7 +334,10 @@ impl Overlay {
         match version {
             Ok(version) => state.shown = Some(SavedTimes { version, mtime, ctime }),
             Err(error) if matches!(error.errno(), libc::ESTALE | libc::ENOENT) => {
-                tracing::info!("{}: another program replaced the file after the save", self.label().display());
+                tracing::info!(
+                    "{}: another program replaced the file after the save",
+                    self.label().display()
+                );
             }
             Err(error) => tracing::warn!("{}: after a save: {error}", self.label().display()),
         }

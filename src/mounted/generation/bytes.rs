@@ -8,8 +8,8 @@
 //! whose version is no longer that of the file can't read the file, unless the file has only grown
 //! ([`Container::still_has`]), or has only lost its name. Each generation has a version of its own: a save
 //! moves only the generations that were current when it began, and notes the version of the file after each
-//! of its own writes. Another program's change during a save is therefore detected, except while the save is
-//! writing.
+//! of its own writes. Another program's change during a save is therefore detected. While the save is writing, only the
+//! save can detect it; it then declares the bytes of these generations lost.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -430,13 +430,13 @@ impl GenerationSource {
     }
 
     /// Ends a save that began with this generation. `from` is the version of the file that the save was made
-    /// for, and `left` the version in which the save left the file. Returns the version that the save's own
+    /// for, and `saved` the version in which the save left the file. Returns the version that the save's own
     /// changes gave the file; `None` if there are none, or if another program has changed the file since the
     /// snapshot.
     pub(crate) fn end_save(
         &self,
         from: Option<SourceVersion>,
-        left: Option<SourceVersion>,
+        saved: Option<SourceVersion>,
     ) -> Option<SourceVersion> {
         let is_remote = self.is_slow();
         self.bytes.is_saving.store(false, Ordering::Relaxed);
@@ -446,7 +446,7 @@ impl GenerationSource {
         let own = state.generations.get(&self.id)?;
         // If the save has given the name to another file, a reader may already have noted that the old file has
         // lost it.
-        let is_replaced = left.is_some_and(|left| !left.same_file(&own.version));
+        let is_replaced = saved.is_some_and(|saved| !saved.same_file(&own.version));
         let is_from = |from: SourceVersion| {
             from == own.version || is_replaced && own.version.differs_only_in_ctime(&from)
         };
@@ -454,8 +454,8 @@ impl GenerationSource {
         for entry in state.saved() {
             entry.in_save = false;
             // On a server, the times of a file may still change after the last write.
-            if let Some(left) = left.filter(|left| is_remote && left.same_file(&entry.version)) {
-                entry.version = left;
+            if let Some(saved) = saved.filter(|saved| is_remote && saved.same_file(&entry.version)) {
+                entry.version = saved;
             }
         }
         is_own.then(|| state.generations.get(&self.id).map(|own| own.version)).flatten()

@@ -88,9 +88,9 @@ fn of_processes(watch: &Fanotify) -> bool {
     let own = i32::try_from(std::process::id()).ok();
     let mut is_written = false;
     while let Ok(events) = watch.read_events() {
-        is_written |= events.iter().any(|event| {
-            Some(event.pid()) != own || event.mask().contains(MaskFlags::FAN_Q_OVERFLOW)
-        });
+        is_written |= events
+            .iter()
+            .any(|event| Some(event.pid()) != own || event.mask().contains(MaskFlags::FAN_Q_OVERFLOW));
     }
     is_written
 }

@@ -148,9 +148,9 @@ fn may_be_current(writes: &[Write], write: &Write, read: &Range<Instant>, other_
 fn end_of_writers(writes: &[Write], time: Instant) -> Instant {
     let saves = || writes.iter().filter(|write| write.style == Style::Save);
     let mut end = time;
-    while let Some(longer) = saves().find(|save| {
-        save.time.start <= end && (save.outcome == Outcome::Running || save.time.end > end)
-    }) {
+    while let Some(longer) = saves()
+        .find(|save| save.time.start <= end && (save.outcome == Outcome::Running || save.time.end > end))
+    {
         if longer.outcome == Outcome::Running {
             return Instant::now();
         }
@@ -169,7 +169,9 @@ impl fmt::Display for Judge {
             writeln!(
                 f,
                 "  {} {:?}: -{began:.3} to -{ended:.3} s, {:?}",
-                write.state.map_or("earlier".to_owned(), |state| format!("{}/{}", state.version, state.note)), write.style, write.outcome
+                write.state.map_or("earlier".to_owned(), |state| format!("{}/{}", state.version, state.note)),
+                write.style,
+                write.outcome
             )?;
         }
         Ok(())

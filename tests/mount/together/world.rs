@@ -383,10 +383,14 @@ impl World {
             Ok(Err(what)) => self.is_wrong(member, &format!("{name}: {what}")),
             Err(error) if is_broken && error.raw_os_error().is_some_and(|it| BROKEN.contains(&it)) => {}
             Err(error) => {
-                let directory = if other_mount { &self.read_only } else { &self.writable }.join(&member.below);
+                let directory =
+                    if other_mount { &self.read_only } else { &self.writable }.join(&member.below);
                 let status = fs::read_to_string(directory.join(".asdf-mount/status.yaml"));
                 let on_disk = state_of_file(&member.source);
-                self.is_wrong(member, &format!("{name}: {error}\n  on disk: {on_disk:?}\n  status: {status:?}"));
+                self.is_wrong(
+                    member,
+                    &format!("{name}: {error}\n  on disk: {on_disk:?}\n  status: {status:?}"),
+                );
             }
         }
     }

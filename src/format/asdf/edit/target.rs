@@ -12,7 +12,7 @@ use super::opened::{check_rights, open_locked};
 use super::plan::PlannedChange;
 use super::recover::{is_left, recover};
 use super::sidecar::HeldSource;
-use super::{Applied, SaveOptions, tail};
+use super::{Applied, SaveOptions, SavePlan, tail};
 use crate::error::{Error, Kind, Result};
 use crate::format::editor::{DeviceLimits, TextVersion};
 use crate::format::recovery::Recovered;
@@ -23,8 +23,6 @@ use crate::source::{Identity, NoReaders, Readers};
 mod leased;
 mod named;
 
-/// The reason why blocks do not move in a file that another program has open for writing.
-pub(super) const WRITER: &str = "another program has the file open for writing: save again when it has closed the file";
 /// The number of attempts to save a file that other programs keep replacing or changing.
 const ATTEMPTS: usize = 8;
 
@@ -258,16 +256,15 @@ impl<S: Storage> Target<S> {
         // A plan that the file system refused may have changed the file's time.
         let mut source = change.identity;
         let mut fsyncs = 0;
-        for plan in change.plans(links, options) {
-            if self.is_awaited_by(plan, change)? {
-                reasons.push(format!("{}: {WRITER}", plan.word()));
-                kind = Kind::Busy;
-                continue;
-            }
+        let plans = change.plans(links, options);
+        if plans.iter().any(|plan| *plan != SavePlan::InPlace) && !change.moves_a_stream() {
+            self.check_no_writer()?;
+        }
+        for plan in plans {
+            self.lease_for(plan, change)?;
             let job = self.job(change, source, fsyncs, readers);
             let done = job.run(plan);
             (source, fsyncs) = (job.source.get(), job.syncs.get());
-            drop(job);
             let done = match done {
                 Ok(Done::Unconfirmed(written)) => {
                     let confirmed = self.confirm(written, change, &mut fsyncs, readers);

@@ -205,6 +205,23 @@ fn a_change_of_permissions_is_a_change_as_long_as_the_file_has_its_name() {
     assert_eq!(data(&source), None);
 }
 
+/// The ctime changes while the rename of another program is under way, which a loaded machine may interrupt.
+#[test]
+fn a_reader_waits_for_a_rename_that_is_under_way() {
+    let test = Test::new();
+    let (source, _container) = test.generation();
+    let new = test.folder.path().join("new");
+    std::fs::write(&new, content(b'2')).unwrap();
+    std::fs::set_permissions(test.path(), test.file().metadata().unwrap().permissions()).unwrap();
+    let read = std::thread::scope(|scope| {
+        let reader = scope.spawn(|| data(&source));
+        std::thread::sleep(Duration::from_millis(120));
+        std::fs::rename(&new, test.path()).unwrap();
+        reader.join().unwrap()
+    });
+    assert_eq!(read, Some(b'1'));
+}
+
 #[test]
 fn the_ctime_may_change_before_a_save_gives_the_name_to_another_file() {
     let test = Test::new();

@@ -55,7 +55,10 @@ impl<S: Storage> SaveJob<'_, S> {
             Stopped::SourceChanged => self.remove_journal(written),
             Stopped::Overwritten => {
                 let (file, shift) = (self.change.identity, written.journal.header.shift);
-                self.readers.borrow_mut().image_written(file, shift, Moved::Unknown);
+                let mut readers = self.readers.borrow_mut();
+                readers.image_written(file, shift, Moved::Unknown);
+                // The version that was noted after the save's own writes may be that of the other program's.
+                readers.relocate(file, 0, 0, &mut || Moved::Unknown);
                 return overwritten(&self.journal_label(&written.sidecars));
             }
             Stopped::Failed(_) | Stopped::Unsuited(_) => {

@@ -12,8 +12,8 @@ use crate::format::asdf::edit::mark;
 use crate::format::asdf::edit::recover::check_believed;
 use crate::format::asdf::edit::settle::{Settling, SourceState};
 use crate::format::asdf::edit::sidecar::{JournalPlace, Sidecars, elsewhere, nowhere};
-use crate::source::storage::{Extent, Extents, Storage, Watch};
 use crate::source::Identity;
+use crate::source::storage::{Extent, Extents, Storage, Watch};
 
 /// The least free space for overwriting on a copy-on-write file system: with less it may run out of room for
 /// its own tables.

@@ -11,7 +11,7 @@ use crate::format::asdf::edit::plan::PlannedChange;
 use crate::source::Readers;
 use crate::source::storage::Storage;
 
-use super::{Target, WRITER};
+use super::Target;
 
 impl<S: Storage> Target<S> {
     /// Takes a lease on the file. The file is open for reading only until [`write_again`](Self::write_again),
@@ -31,34 +31,43 @@ impl<S: Storage> Target<S> {
         lease_patiently(&self.storage, &self.file).map_err(|error| not_leased(change, &error))
     }
 
-    /// Prepares for a plan. Returns true if the plan would move blocks in a file that another program has open for
-    /// writing.
-    ///
-    /// A plan that only reads the file gets a lease, if the system grants one: then no other program can write to the file
-    /// meanwhile. Without one, the plan finds by size and time that the file was changed. Any other plan needs a writing
-    /// descriptor, beside which no lease is granted.
-    pub(super) fn is_awaited_by(&mut self, plan: SavePlan, change: &PlannedChange<'_>) -> Result<bool> {
-        let is_known_to_fail = self.limits.has(change.identity.device, plan.word());
-        if change.moves_a_stream() {
-            return Ok(false);
+    /// Fails if another program has the file open for writing. A save that moves blocks, or puts a new file in its place,
+    /// would lose what that program writes, or mix it with the new file.
+    pub(super) fn check_no_writer(&mut self) -> Result<()> {
+        if self.storage.is_remote(&self.file) {
+            return Ok(());
         }
-        let asks = plan != SavePlan::InPlace && !is_known_to_fail && !self.storage.is_remote(&self.file);
-        if !asks {
-            self.write_again()?;
-            return Ok(false);
+        match self.lease_now() {
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                self.write_again()?;
+                Err(written_now())
+            }
+            _ => Ok(()),
         }
-        let only_reads = matches!(plan, SavePlan::Clone | SavePlan::Copy);
-        let leased = self.lease_now(only_reads);
-        if only_reads && leased.is_ok() {
-            return Ok(false);
-        }
-        self.write_again()?;
-        Ok(!only_reads && leased.is_err_and(|error| error.kind() == ErrorKind::WouldBlock))
     }
 
-    /// Takes a lease on the file, which is then open for reading only. If `at_once` is false, waits a moment for a program
-    /// that has the file open for writing.
-    fn lease_now(&mut self, at_once: bool) -> std::io::Result<()> {
+    /// Takes a lease for a plan that only reads the file, if the system grants one: then no other program can
+    /// write to the file meanwhile. Without one, the plan finds by size and time that the file was changed.
+    /// Any other plan needs a writing descriptor, beside which no lease is granted.
+    pub(super) fn lease_for(&mut self, plan: SavePlan, change: &PlannedChange<'_>) -> Result<()> {
+        if change.moves_a_stream() {
+            return Ok(());
+        }
+        let only_reads = matches!(plan, SavePlan::Clone | SavePlan::Copy)
+            && !self.limits.has(change.identity.device, plan.word())
+            && !self.storage.is_remote(&self.file);
+        if only_reads {
+            self.check_no_writer()?;
+            if self.reads_only && self.storage.has_lease(&self.file) {
+                return Ok(());
+            }
+        }
+        self.write_again()
+    }
+
+    /// Takes a lease on the file, which is then open for reading only. Waits a moment for a program that has the file open
+    /// for writing.
+    fn lease_now(&mut self) -> std::io::Result<()> {
         if self.reads_only && self.storage.has_lease(&self.file) {
             return Ok(());
         }
@@ -69,7 +78,7 @@ impl<S: Storage> Target<S> {
             drop(std::mem::replace(&mut self.file, lock));
             self.reads_only = true;
         }
-        if at_once { self.storage.lease(&self.file) } else { lease_patiently(&self.storage, &self.file) }
+        lease_patiently(&self.storage, &self.file)
     }
 
     /// Confirms under a lease that no other program has the file open for writing, and ends the save. Where no lease can
@@ -82,13 +91,13 @@ impl<S: Storage> Target<S> {
         readers: &mut dyn Readers,
     ) -> std::result::Result<(), Stopped> {
         let is_remote = self.storage.is_remote(&self.file);
-        let leased = if is_remote { Ok(()) } else { self.lease_now(false) };
+        let leased = if is_remote { Ok(()) } else { self.lease_now() };
         if leased.is_err_and(|error| error.kind() == ErrorKind::WouldBlock) {
             self.write_again().map_err(Stopped::Failed)?;
             let is_there = self.storage.meta(&self.file)?.identity.same_file(&change.identity);
             let job = self.job(change, change.identity, *fsyncs, readers);
             // Another file that has taken the name is not touched.
-            let stopped = if is_there { Stopped::Failed(Error::new(Kind::Busy, WRITER)) } else { Stopped::SourceChanged };
+            let stopped = if is_there { Stopped::Failed(written_now()) } else { Stopped::SourceChanged };
             let stopped = job.abandon(written, stopped);
             *fsyncs = job.syncs.get();
             return Err(stopped);
@@ -122,4 +131,12 @@ impl<S: Storage> Target<S> {
         self.reads_only = false;
         Ok(())
     }
+}
+
+/// Returns the error for a file that another program has open for writing.
+fn written_now() -> Error {
+    Error::new(
+        Kind::Busy,
+        "another program has the file open for writing: save again when it has closed the file",
+    )
 }
