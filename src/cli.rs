@@ -219,7 +219,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
     let _ = signal_hook::flag::register(libc::SIGXFSZ, std::sync::Arc::default());
     let arguments: Vec<OsString> = arguments.into_iter().collect();
     let asked = arguments.get(1).is_some_and(|argument| argument == complete::ASKED_BY);
-    if let Some(words) = arguments.get(2..).filter(|_| asked) {
+    if asked && let Some(words) = arguments.get(2..) {
         let _ = print(&complete::answer(command(), words));
         return exit::OK;
     }
@@ -489,7 +489,8 @@ mod tests {
 
     #[test]
     fn an_option_that_changes_nothing_is_refused_with_both_names() {
-        let (command, actions) = (command(), actions());
+        let command = command();
+        let actions = actions();
         let lines: Vec<String> = std::iter::once(String::new()).chain(actions.iter().cloned()).collect();
         let mut refused = 0;
         for action in &lines {

@@ -95,7 +95,9 @@ impl Adapter {
     /// Returns a function that ends all writing ([`Vfs::close`]). Programs that wait for a
     /// save get their answer first.
     pub fn closer(&self) -> impl Fn() + Send + Sync + 'static {
-        let (vfs, saving, files) = (self.0.vfs.clone(), self.0.saving.clone(), self.0.files.clone());
+        let vfs = self.0.vfs.clone();
+        let saving = self.0.saving.clone();
+        let files = self.0.files.clone();
         move || {
             let was_saving = saving.is_busy();
             vfs.close();

@@ -237,9 +237,10 @@ impl Overlay {
     pub(crate) fn begin(&self) -> Result<()> {
         // A running save has opened the editor, so there is nothing to check. A half-saved file can't be read
         // until it is settled, so wait for the lock.
-        let editor = match self.mounted()?.is_unsettled() {
-            true => Some(locked(&self.editor)),
-            false => locked_at_once(&self.editor),
+        let editor = if self.mounted()?.is_unsettled() {
+            Some(locked(&self.editor))
+        } else {
+            locked_at_once(&self.editor)
         };
         let Some(mut editor) = editor else { return Ok(()) };
         self.open_editor(&mut editor).map(drop).and_then(|()| self.settle_source(&mut editor)).map_err(
@@ -320,7 +321,9 @@ impl Overlay {
 
     /// Returns the version of the source's head, and how often other programs have changed it.
     pub(crate) fn head(&self, state: &mut OverlayState) -> Result<(u64, TextVersion)> {
-        if let (true, Some((_, head))) = (state.busy, state.head) {
+        if state.busy
+            && let Some((_, head)) = state.head
+        {
             return Ok((state.base_version, head));
         }
         let (_, opened) = self.newest()?;

@@ -135,9 +135,10 @@ impl Remote {
             Ok(Some(object)) => Ok(RemoteStat::File(object.stat())),
             Ok(None) => Ok(RemoteStat::Directory),
             Err(error) if error.errno() == libc::ENOENT && matches!(address, Address::S3 { .. }) => {
-                match listing::has_keys(&self.shared, &address.as_directory(), trust)? {
-                    true => Ok(RemoteStat::Directory),
-                    false => Err(error),
+                if listing::has_keys(&self.shared, &address.as_directory(), trust)? {
+                    Ok(RemoteStat::Directory)
+                } else {
+                    Err(error)
                 }
             }
             Err(error) => Err(error),

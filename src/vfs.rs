@@ -468,7 +468,8 @@ impl Vfs {
             return self.attr_of_overlay_file(entry, &overlay, &overlay.first()?);
         }
         let (mounted, held) = self.newest(entry)?;
-        let (stat, size) = (mounted.look().stat, held.container()?.tree().len());
+        let stat = mounted.look().stat;
+        let size = held.container()?.tree().len();
         Ok(self.ownership.writable(Ino::of_tree_in(entry.serial), FileKind::File, size, &stat))
     }
 }

@@ -196,7 +196,9 @@ impl<'a> Line<'a> {
 
     /// Completes a source or a mountpoint.
     fn paths(&self, current: &OsStr) -> Answer {
-        if let Some(file) = self.first.filter(|_| self.looks) {
+        if self.looks
+            && let Some(file) = self.first
+        {
             return within(&at_home(file), current, !self.only_paths);
         }
         if !self.unmount {

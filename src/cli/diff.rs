@@ -10,8 +10,9 @@ use crate::text_diff;
 pub(super) fn show(before: &[u8], after: &[u8], names: (&str, &str)) -> Result<()> {
     let mut diff = Vec::new();
     text_diff::write_unified(before, after, names, &mut diff)?;
-    match io::stdout().is_terminal() {
-        true => print(printable(&String::from_utf8_lossy(&diff)).as_bytes()),
-        false => print(&diff),
+    if io::stdout().is_terminal() {
+        print(printable(&String::from_utf8_lossy(&diff)).as_bytes())
+    } else {
+        print(&diff)
     }
 }

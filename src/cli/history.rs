@@ -186,7 +186,8 @@ pub(super) fn diff(file: &Path, number: Option<&PathBuf>) -> Result<u8> {
     };
     let saves = Saves::of(file)?;
     let change = saves.own().nth(wanted - 1).ok_or_else(|| saves.missing(file, wanted))?;
-    let (before, (after, name)) = (saves.before(change)?, saves.after(wanted - 1)?);
+    let before = saves.before(change)?;
+    let (after, name) = saves.after(wanted - 1)?;
     super::diff::show(&before, &after, (&format!("{IN_MOUNT}{}", change.name), &name))?;
     Ok(exit::OK)
 }

@@ -36,9 +36,10 @@ pub(super) fn set_tree(tree: &Path, file: &Path, context: &EditContext, dry_run:
     let mut text = Vec::new();
     let is_stdin = tree == Path::new("-");
     let shown = if is_stdin { Path::new("standard input") } else { tree };
-    let read = match is_stdin {
-        true => io::stdin().lock().read_to_end(&mut text).map(|_| ()),
-        false => std::fs::read(tree).map(|bytes| text = bytes),
+    let read = if is_stdin {
+        io::stdin().lock().read_to_end(&mut text).map(|_| ())
+    } else {
+        std::fs::read(tree).map(|bytes| text = bytes)
     };
     read.map_err(|error| Error::from(error).of(shown))?;
     if text.is_empty() {
@@ -297,7 +298,8 @@ impl Copy {
         // The lock keeps mounts from removing this directory as an abandoned one.
         let lock = File::open(&dir).map_err(|error| Error::from(error).of(&dir))?;
         let _ = rustix::fs::flock(&lock, rustix::fs::FlockOperation::NonBlockingLockExclusive);
-        let (text_path, alone) = (dir.join("tree.yaml"), Arc::new(AtomicBool::new(true)));
+        let text_path = dir.join("tree.yaml");
+        let alone = Arc::new(AtomicBool::new(true));
         let copy = Self { text: text_path, dir, alone, _lock: lock };
         for signal in [SIGINT, SIGQUIT] {
             register_conditional_default(signal, copy.alone.clone())?;

@@ -108,7 +108,8 @@ pub fn array(
 ) -> Result<Arc<dyn Content>> {
     let header: Arc<dyn Content> = Arc::new(Text::new(header(descr, fortran_order, shape)));
     let file = Pieces::new([header, elements.clone()])?;
-    let (descr, shape) = (descr.to_owned(), shape.to_vec());
+    let descr = descr.to_owned();
+    let shape = shape.to_vec();
     Ok(Arc::new(NpyFile { descr, fortran_order, shape, elements, file }))
 }
 

@@ -220,7 +220,8 @@ impl Column {
 impl Leaf {
     /// Returns the levels and values of a page.
     fn page(&self, page: &Page) -> Result<Vec<u8>> {
-        let (first, count) = (page.row * self.per_row, page.rows * self.per_row);
+        let first = page.row * self.per_row;
+        let count = page.rows * self.per_row;
         // `layout` keeps generated pages small.
         let size = self.shape.element.size();
         let mut elements = vec![0; (count * size) as usize];

@@ -372,7 +372,8 @@ impl fmt::Debug for Decoded {
 
 /// Returns the first byte up to `at` that no chunk contains. `at` itself is in no chunk.
 fn first_missing(pieces: &dyn Chunks, at: u64) -> u64 {
-    let (mut low, mut high) = (0, at);
+    let mut low = 0;
+    let mut high = at;
     while low < high {
         let middle = low + (high - low) / 2;
         match pieces.find(middle) {

@@ -59,6 +59,8 @@ fn prune(inos: &[Ino]) -> Vec<u8> {
     message.extend([0; 8]);
     message.extend((inos.len() as u32).to_ne_bytes());
     message.extend([0; 12]);
-    inos.iter().for_each(|ino| message.extend(ino.0.to_ne_bytes()));
+    for ino in inos {
+        message.extend(ino.0.to_ne_bytes());
+    }
     message
 }

@@ -138,7 +138,8 @@ struct Run<'a> {
 
 impl<'a> Run<'a> {
     fn new(look: &'a Look, extraction: &Extraction<'_>, dir: &OwnedFd) -> Result<Self> {
-        let (signal, is_second) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
+        let signal = Arc::new(AtomicUsize::new(0));
+        let is_second = Arc::new(AtomicBool::new(false));
         for number in [SIGINT, SIGTERM] {
             // A second signal ends the program at once: the handler that checks the flag is registered before
             // the one that sets it.
@@ -191,7 +192,8 @@ impl<'a> Run<'a> {
 
     /// Makes the directories above a path. Returns the last one.
     fn make_parents(&mut self, above: &Path, into: &OwnedFd) -> Result<Option<OwnedFd>> {
-        let (mut dir, mut path) = (None, PathBuf::new());
+        let mut dir = None;
+        let mut path = PathBuf::new();
         for name in above {
             path.push(name);
             let attr = self.look.find(&path, true)?.attr;
@@ -375,7 +377,9 @@ impl<'a> Run<'a> {
     fn report(self, ended: std::result::Result<(), Stop>, extraction: &Extraction<'_>) -> u8 {
         let say = |what: &str| complain(format_args!("asdf-mount: {what}"));
         let into = one_line(&extraction.into.to_string_lossy());
-        self.errors.iter().for_each(|error| say(error));
+        for error in &self.errors {
+            say(error);
+        }
         let count = format!("{} extracted", plural(self.done, "file"));
         match ended {
             Ok(()) if self.failed == 0 => return exit::OK,
@@ -461,7 +465,8 @@ impl Look {
         if level.names.is_empty()
             && let Some(from) = level.next
         {
-            let (names, mut next) = (&mut level.names, from);
+            let names = &mut level.names;
+            let mut next = from;
             let read = self.vfs.read_dir(&level.listing, from, false, &mut |item| {
                 if names.len() == BATCH {
                     return true;

@@ -253,7 +253,9 @@ impl MountedFile {
         };
         let now = live.filter(is_now);
         drop(state);
-        now.iter().for_each(|opened| self.open_files.keep(self.serial, opened));
+        if let Some(opened) = &now {
+            self.open_files.keep(self.serial, opened);
+        }
         Ok(now.map(|now| now.hold()))
     }
 
@@ -358,10 +360,12 @@ impl MountedFile {
             let source = bytes.generation(usage.clone())?;
             let open = || (self.open_files.opener)(source.clone());
             let container = half_saved.clone().map_or_else(open, Err);
-            if source.is_live() {
-                container.iter().for_each(|container| container.expect_growth());
+            if let Ok(container) = &container {
+                if source.is_live() {
+                    container.expect_growth();
+                }
+                source.note_parsed(container);
             }
-            container.iter().for_each(|container| source.note_parsed(container));
             attempts.next();
             // Another program may have written to the file meanwhile.
             let has_failed = container.as_ref().is_err_and(|error| error.kind() == error::Kind::Changed);
@@ -452,7 +456,8 @@ impl MountedFile {
         writing: impl Fn() -> Writing + Send + Sync + 'static,
     ) -> RootDir {
         let container = held.container.as_ref().ok().cloned();
-        let (mounted, shown) = (self.clone(), held.clone());
+        let mounted = self.clone();
+        let shown = held.clone();
         let status = Arc::new(move || mounted.status(&shown, &writing()));
         let checked = held.clone();
         let known = Arc::new(move |n| checked.checks.known(n));

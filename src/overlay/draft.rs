@@ -119,9 +119,10 @@ impl Overlay {
                 drop(state);
                 self.commit(editor, overlay_file).or_else(|_| {
                     let mut state = locked(&self.state);
-                    match self.is_tree(&state, overlay_file) {
-                        true => self.show_saved(&mut state, overlay_file),
-                        false => self.restore(&mut state),
+                    if self.is_tree(&state, overlay_file) {
+                        self.show_saved(&mut state, overlay_file)
+                    } else {
+                        self.restore(&mut state)
                     }
                 })
             }
@@ -266,8 +267,10 @@ impl Overlay {
         }
         let mut draft = Draft::of(&body)?;
         draft.joined = appended::join(&draft.text, state.inner_ends + usize::from(body.appended));
-        let (times, program) = ((body.mtime, body.ctime), body.program.clone());
-        let (killed, conflict) = (body.cut == Some(body.edits), body.base_version != base_version);
+        let times = (body.mtime, body.ctime);
+        let program = body.program.clone();
+        let killed = body.cut == Some(body.edits);
+        let conflict = body.base_version != base_version;
         drop(body);
         if killed {
             return Err(self.refuse(state, overlay_file, &draft, Refusal::WriterKilled));

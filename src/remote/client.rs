@@ -177,7 +177,7 @@ impl Client {
     /// mounted the address.
     fn send(&self, ask: &Ask<'_>, url: &Url, is_first: bool, deadline: Instant) -> Answer<Reply> {
         let mut url = url.clone();
-        if let Some(query) = ask.query.filter(|_| is_first) {
+        if is_first && let Some(query) = ask.query {
             url.query = Some(query.to_owned());
         }
         let mut request = Request::get(url.request_text()).header(ACCEPT_ENCODING, "identity");

@@ -184,11 +184,19 @@ impl NameDigests {
 
 impl Listing {
     pub(super) fn new(shared: Arc<RemoteState>, directory: &Address, trust: Trust) -> Self {
-        let directory = directory.as_directory();
-        let (page, next, seen) = (VecDeque::new(), NextPage::First, NameDigests::default());
-        let (pages, empty_pages, entries, left_out) = (0, 0, 0, 0);
-        let held = HeldBytes { shared: shared.clone(), page: 0, others: 0 };
-        Self { shared, directory, trust, page, next, pages, empty_pages, entries, seen, left_out, held }
+        Self {
+            held: HeldBytes { shared: shared.clone(), page: 0, others: 0 },
+            shared,
+            directory: directory.as_directory(),
+            trust,
+            page: VecDeque::new(),
+            next: NextPage::First,
+            pages: 0,
+            empty_pages: 0,
+            entries: 0,
+            seen: NameDigests::default(),
+            left_out: 0,
+        }
     }
 
     /// Counts the memory of a name that the caller keeps as long as it reads the listing.
@@ -215,7 +223,8 @@ impl Listing {
         if self.pages > PAGES {
             return Err(too_long().of(self.directory.to_string()));
         }
-        let (directory, trust) = (self.directory.clone(), self.trust);
+        let directory = self.directory.clone();
+        let trust = self.trust;
         let request = PageRequest { directory, trust, after: after.clone(), most: None };
         let page = request.send(&self.shared)?;
         if page.next.is_some() && page.next == after {

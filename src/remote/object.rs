@@ -317,7 +317,8 @@ impl Object {
         }
         for fetch in &mut fetches {
             fetch.join();
-            let (object, fetch) = (self.clone(), fetch.clone());
+            let object = self.clone();
+            let fetch = fetch.clone();
             self.shared.schedule.awaited(&self.in_flight, move || object.run(&fetch));
         }
         Ok(fetches)
@@ -394,7 +395,8 @@ impl Object {
     /// Adds the next block of a request, which has arrived.
     fn arrive(&self, fetch: &Arc<Fetch>, bytes: Vec<u8>) {
         *locked(&self.arrived) = Instant::now();
-        let (block, bytes) = (fetch.blocks.start + fetch.arrived(), Arc::new(bytes));
+        let block = fetch.blocks.start + fetch.arrived();
+        let bytes = Arc::new(bytes);
         self.shared.cache.put(self.id, block * BLOCK, &bytes);
         fetch.arrive(bytes.clone());
         let mut pending = locked(&self.pending);

@@ -102,7 +102,9 @@ impl KernelCache {
         if opened.len() >= OPENED && !opened.contains_key(&ino) {
             // The list is full and starts anew. Bytes of a node that is no longer in the list could not be
             // dropped later.
-            opened.drain().for_each(|(ino, _)| self.forget(ino));
+            for (ino, _) in opened.drain() {
+                self.forget(ino);
+            }
         }
         opened.insert(ino, Opened { file, blocks: blocks.into() });
     }
@@ -111,7 +113,9 @@ impl KernelCache {
     pub(crate) fn forget_block(&self, file: u64, n: usize) {
         let opened = locked(&self.0.opened);
         let made_of_it = opened.iter().filter(|(_, noted)| noted.file == file && noted.blocks.contains(&n));
-        made_of_it.for_each(|(ino, _)| self.forget(*ino));
+        for (ino, _) in made_of_it {
+            self.forget(*ino);
+        }
     }
 
     /// Drops the cached bytes of a node.
@@ -165,8 +169,9 @@ impl KernelCache {
         };
         let inner = self.0.clone();
         self.0.worker.run(move || {
-            if let (Some(kernel), Some(bytes), true) =
-                (inner.kernel.get(), taken.bytes().get(range), is_still_valid())
+            if let Some(kernel) = inner.kernel.get()
+                && let Some(bytes) = taken.bytes().get(range)
+                && is_still_valid()
             {
                 kernel.keep(ino, offset, bytes);
             }

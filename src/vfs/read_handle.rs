@@ -293,9 +293,10 @@ fn renewed(mounted: &Arc<MountedFile>, newest: HeldGeneration, view: &ViewNode, 
         let in_place = own.is_same(new, false, true) && content.len() == shown.content.len();
         in_place && new != RenewalKey::Follows && are_proven(&newest, &file.blocks)
     };
-    match goes_on || is_proven() {
-        true => Ok(Now { held: newest, content, file: Arc::new(file) }),
-        false => Err(rewritten()),
+    if goes_on || is_proven() {
+        Ok(Now { held: newest, content, file: Arc::new(file) })
+    } else {
+        Err(rewritten())
     }
 }
 

@@ -175,7 +175,8 @@ fn damage_of(label: &Path, held: HeldGeneration) -> Option<String> {
     };
     std::thread::Builder::new().name("damage".to_owned()).spawn(look).ok()?;
     let all = damage.recv_timeout(LOOKED_FOR_DAMAGE).ok()?;
-    let (first, more) = (all.first()?, all.len() - 1);
+    let first = all.first()?;
+    let more = all.len() - 1;
     let more = if more == 0 { String::new() } else { format!(" (and {more} more)") };
     let label = label.display();
     Some(format!("{label}: damaged: {first}{more}; 'asdf-mount --check {label}' reads all of it"))
@@ -197,7 +198,10 @@ fn find<'a>(
         let seen = detector.look_at(&position)?;
         // A program that looks into a mount learns only the errno.
         let is_mount = options.mountpoint.is_some();
-        if let (Named::Elsewhere(place), EntryForm::Directory, true) = (named, &seen.form, is_mount) {
+        if let Named::Elsewhere(place) = named
+            && let EntryForm::Directory = &seen.form
+            && is_mount
+        {
             place.check_listing().map_err(|error| error.of(path))?;
         }
         match seen.kind() {
@@ -240,7 +244,8 @@ fn shared(
         }
     };
     let quota = Arc::new(Quota::new(most_scratch_files()));
-    let (serials, open_files) = (serials.clone(), open_files.clone());
+    let serials = serials.clone();
+    let open_files = open_files.clone();
     (Some(Arc::new(SharedByOverlays { state_dir, quota, edits, serials, open_files })), trouble)
 }
 

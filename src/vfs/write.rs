@@ -95,9 +95,8 @@ impl Vfs {
     /// Returns remarks for the user, a line each. The first says which sources can't be written although a
     /// writable mount was requested; the last is about damage, for which a thread searches.
     pub fn remarks(&self) -> Vec<String> {
-        let what = self.unwritable.as_deref().map(|what| match self.is_read_only() {
-            true => format!("{what}: the mount is read-only"),
-            false => what.to_owned(),
+        let what = self.unwritable.as_deref().map(|what| {
+            if self.is_read_only() { format!("{what}: the mount is read-only") } else { what.to_owned() }
         });
         what.into_iter().chain(self.notices.iter().cloned()).chain(self.damage()).collect()
     }
@@ -148,10 +147,7 @@ impl Vfs {
         if wanted & 2 != 0 && !self.can_be_written(ino)? {
             return Err(errno(libc::EROFS));
         }
-        match self.attr(ino)?.allows(uid, gid, wanted) {
-            true => Ok(()),
-            false => Err(errno(libc::EACCES)),
-        }
+        if self.attr(ino)?.allows(uid, gid, wanted) { Ok(()) } else { Err(errno(libc::EACCES)) }
     }
 
     /// Records that the overlay of `entry` is about to be written, and drops overlays

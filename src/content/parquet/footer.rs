@@ -35,7 +35,8 @@ const RLE: i32 = 3;
 pub(super) fn page_header(len: u64, values: u64) -> Vec<u8> {
     let mut out = Writer::new();
     // A page has at most 16 MiB, and levels.
-    let (len, values) = (len as i32, values as i32);
+    let len = len as i32;
+    let values = values as i32;
     out.i32(1, 0);
     out.i32(2, len);
     out.i32(3, len);
@@ -59,7 +60,9 @@ pub(super) fn footer(
     let elements = 1 + columns.iter().map(|(_, column)| count(column)).sum::<usize>();
     out.list(2, STRUCT, elements);
     group(&mut out, None, "schema", columns.len());
-    columns.iter().for_each(|(name, column)| schema(&mut out, name, column, false));
+    for (name, column) in columns {
+        schema(&mut out, name, column, false);
+    }
     out.i64(3, table.rows);
     let groups = table.full_groups as usize + usize::from(table.last.is_some());
     out.list(4, STRUCT, groups);
@@ -73,9 +76,13 @@ pub(super) fn footer(
                     out.structure(3, |out| {
                         out.i32(1, kind_of(leaf.shape.element));
                         out.list(2, I32, 2);
-                        [PLAIN, RLE].into_iter().for_each(|encoding| out.bare_i32(encoding));
+                        for encoding in [PLAIN, RLE] {
+                            out.bare_i32(encoding);
+                        }
                         out.list(3, BINARY, leaf.path.len());
-                        leaf.path.iter().for_each(|name| out.bare_text(name));
+                        for name in &leaf.path {
+                            out.bare_text(name);
+                        }
                         out.i32(4, 0);
                         out.i64(5, chunk.values);
                         out.i64(6, chunk.len);
@@ -132,7 +139,9 @@ fn schema(out: &mut Writer, name: &str, column: &Column, in_nullable: bool) {
     match column {
         Column::Group { columns, nullable } => {
             group(out, Some(repetition(*nullable)), name, columns.len());
-            columns.iter().for_each(|(name, column)| schema(out, name, column, in_nullable || *nullable));
+            for (name, column) in columns {
+                schema(out, name, column, in_nullable || *nullable);
+            }
         }
         Column::List(_, of) => {
             out.bare_structure(|out| {

@@ -151,7 +151,8 @@ impl ColumnShape {
 
     /// Returns the repetition level of value `n` of a page: 0 at the start of a row.
     fn repetition(&self, n: u64) -> u64 {
-        let (mut below, mut level) = (1, self.lists.len() as u64);
+        let mut below = 1;
+        let mut level = self.lists.len() as u64;
         for len in self.lists.iter().rev() {
             below *= len;
             if !n.is_multiple_of(below) {
@@ -195,7 +196,9 @@ impl ColumnShape {
     /// Returns the bytes of an element in little-endian order.
     fn little<const N: usize>(&self, element: &[u8]) -> [u8; N] {
         let mut bytes = [0; N];
-        bytes.iter_mut().zip(element).for_each(|(byte, from)| *byte = *from);
+        for (byte, from) in bytes.iter_mut().zip(element) {
+            *byte = *from;
+        }
         if self.big_endian {
             bytes.reverse();
         }
@@ -234,11 +237,13 @@ fn width(highest: u64) -> u32 {
 
 /// Appends bit-packed levels, after their length in bytes.
 fn packed(page: &mut Vec<u8>, highest: u64, count: u64, level: impl Fn(u64) -> u64) {
-    let (width, groups) = (width(highest), count.div_ceil(8));
+    let width = width(highest);
+    let groups = count.div_ceil(8);
     let head = groups << 1 | 1;
     page.extend((varint_len(head) as u32 + groups as u32 * width).to_le_bytes());
     varint(page, head);
-    let (mut bits, mut held) = (0_u64, 0);
+    let mut bits = 0_u64;
+    let mut held = 0;
     for n in 0..groups * 8 {
         bits |= if n < count { level(n) << held } else { 0 };
         held += width;
@@ -251,7 +256,8 @@ fn packed(page: &mut Vec<u8>, highest: u64, count: u64, level: impl Fn(u64) -> u
 }
 
 fn bits(page: &mut Vec<u8>, values: impl Iterator<Item = bool>) {
-    let (mut byte, mut held) = (0, 0);
+    let mut byte = 0;
+    let mut held = 0;
     for value in values {
         byte |= u8::from(value) << held;
         held += 1;

@@ -366,7 +366,8 @@ impl Decoded {
         match span.piece {
             None => self.too_short(here),
             Some(piece) => {
-                let (got, len) = (here - span.start, piece.len);
+                let got = here - span.start;
+                let len = piece.len;
                 Error::damaged(format!("a piece decodes to {got} bytes, but its header says {len}"))
             }
         }

@@ -136,7 +136,9 @@ impl FileBytes {
         let stat = self.source.stat()?;
         let id = state.next;
         state.next += 1;
-        let (version, size, places) = (stat.version, stat.size, BytePlaces::default());
+        let version = stat.version;
+        let size = stat.size;
+        let places = BytePlaces::default();
         let entry = GenerationPlaces { version, size, places, usage, parsed: None, in_save: false };
         state.generations.insert(id, entry);
         drop(state);
@@ -291,7 +293,9 @@ impl BytesState {
     /// Notes the version of the file after a write by the save.
     fn note_version(&mut self, source: &Arc<dyn Source>) {
         let Ok(now) = source.stat() else { return };
-        self.saved().for_each(|entry| entry.version = now.version);
+        for entry in self.saved() {
+            entry.version = now.version;
+        }
     }
 
     /// True if the file must have the version of this generation.
@@ -321,7 +325,9 @@ impl BytesState {
                 }
                 from += range.end - range.start;
             }
-            ranges.iter().for_each(|range| entry.places.replace(range, |_| BytePlace::Lost));
+            for range in ranges {
+                entry.places.replace(range, |_| BytePlace::Lost);
+            }
         }
     }
 }
@@ -342,7 +348,8 @@ impl Readers for SaveReaders {
         let bytes = &self.0;
         let end = bytes.source.stat().map_or(0, |stat| stat.size);
         let there: Vec<_> = ranges.iter().map(|range| range.start.min(end)..range.end.min(end)).collect();
-        let (mut copied, mut copy) = (Vec::new(), None);
+        let mut copied = Vec::new();
+        let mut copy = None;
         loop {
             let Some(mut state) = bytes.begin(&file) else { return };
             let read = state.read_of(&there);
@@ -407,7 +414,9 @@ impl Readers for SaveReaders {
             Moved::No => BytePlace::File(at.saturating_sub(shift)),
             Moved::Unknown => BytePlace::Copy(image.clone(), at),
         };
-        state.generations.values_mut().for_each(|entry| entry.places.replace_copy(&image, new));
+        for entry in state.generations.values_mut() {
+            entry.places.replace_copy(&image, new);
+        }
     }
 }
 
@@ -514,7 +523,9 @@ impl GenerationSource {
         let mut state = bytes.change();
         let entries = state.generations.iter_mut();
         let older = entries.filter(|(id, entry)| **id <= knowing && entry.version == expected);
-        older.for_each(|(_, entry)| entry.version = now);
+        for (_, entry) in older {
+            entry.version = now;
+        }
         true
     }
 }

@@ -29,7 +29,8 @@ pub(in crate::remote) fn ask_version(
     known: Option<&ObjectVersion>,
 ) -> Result<ObjectVersion> {
     let deadline = caller::deadline(shared.options.read_timeout);
-    let (own, at) = (shared.clone(), address.clone());
+    let own = shared.clone();
+    let at = address.clone();
     let etag = known.and_then(ObjectVersion::strong).map(str::to_owned);
     let asked = shared.schedule.answer(deadline, move || {
         let condition = etag.as_deref().map(Condition::Is);
@@ -68,7 +69,8 @@ impl Opened {
     /// size comes with it.
     pub(in crate::remote) fn ask(shared: &Arc<RemoteState>, address: &Address, trust: Trust) -> Result<Self> {
         let deadline = caller::deadline(shared.options.read_timeout);
-        let (own, at) = (shared.clone(), address.clone());
+        let own = shared.clone();
+        let at = address.clone();
         let opened = shared.schedule.answer(deadline, move || Self::send(&own, &at, trust, deadline));
         opened.map_err(of(address))
     }
@@ -307,9 +309,10 @@ fn check_first(reply: &Reply) -> Answer<(ObjectVersion, Option<u64>)> {
         let range = version::text(&reply.headers, "content-range").and_then(ContentRange::parse);
         // Some servers do not tell the size of an empty object.
         let is_empty = matches!(range, Some(ContentRange::Beyond { total: 0 }) | None);
-        return match is_empty {
-            true => Ok((ObjectVersion::of(&reply.headers, 0), None)),
-            false => Err(eio("the server refuses a range within the object (HTTP 416)").into()),
+        return if is_empty {
+            Ok((ObjectVersion::of(&reply.headers, 0), None))
+        } else {
+            Err(eio("the server refuses a range within the object (HTTP 416)").into())
         };
     }
     let (range, version) = check_partial(reply)?;

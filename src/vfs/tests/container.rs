@@ -324,7 +324,8 @@ fn the_kernel_is_asked_for_older_nodes_when_it_knows_many() {
     const MANY: usize = 40_000;
     let test = Test::new();
     test.write("a.asdf", format!("#ASDF fake\n...\n{}", "BLOCK 0\n".repeat(MANY)));
-    let (tree, asked) = (test.tree("a.asdf"), Asked::default());
+    let tree = test.tree("a.asdf");
+    let asked = Asked::default();
     tree.serve(asked.clone());
     let blocks = tree.at("blocks").unwrap().ino;
     let first = tree.lookup(blocks, OsStr::new("0.bin")).unwrap().ino;
@@ -344,6 +345,8 @@ fn the_kernel_is_asked_for_older_nodes_when_it_knows_many() {
     let nodes: Vec<_> = given.iter().filter(|ino| Ino::of(ino.serial()) == **ino).collect();
     assert!(nodes.iter().all(|ino| given.contains(&Ino::of_tree_in(ino.serial()))));
     assert!(nodes.contains(&&blocks) && !nodes.contains(&&Ino::ROOT));
-    nodes.iter().filter(|ino| ***ino != blocks).for_each(|ino| tree.forget(**ino, 1));
+    for ino in nodes.iter().filter(|ino| ***ino != blocks) {
+        tree.forget(**ino, 1);
+    }
     assert!(tree.known.len() <= known - nodes.len() + 1);
 }

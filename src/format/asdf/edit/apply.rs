@@ -152,9 +152,10 @@ impl<S: Storage> SaveJob<'_, S> {
             let may = self.change.streamed && now.same_file(&planned) && now.size >= planned.size;
             Ok(may && version(self.storage, self.file, head.len)? == head)
         };
-        match (now == planned || grown()?) && named.is_ok_and(|named| named.same_file(&planned)) {
-            true => Ok(()),
-            false => Err(Stopped::SourceChanged),
+        if (now == planned || grown()?) && named.is_ok_and(|named| named.same_file(&planned)) {
+            Ok(())
+        } else {
+            Err(Stopped::SourceChanged)
         }
     }
 
@@ -166,10 +167,12 @@ impl<S: Storage> SaveJob<'_, S> {
         // Only opening the name finds a file that was replaced on the server. The new file may have the same
         // inode number.
         let file = self.held.open(self.storage, false)?;
-        let (head, identity) = (self.change.old_head, self.storage.meta(&file)?.identity);
-        match version(self.storage, &file, head.len)? == head && identity.size >= self.source.get().size {
-            true => Ok(identity),
-            false => Err(std::io::Error::from_raw_os_error(libc::ESTALE)),
+        let head = self.change.old_head;
+        let identity = self.storage.meta(&file)?.identity;
+        if version(self.storage, &file, head.len)? == head && identity.size >= self.source.get().size {
+            Ok(identity)
+        } else {
+            Err(std::io::Error::from_raw_os_error(libc::ESTALE))
         }
     }
 }
@@ -179,8 +182,5 @@ fn unsuited(why: &str) -> Stopped {
 }
 
 fn unsuited_or_failed(error: std::io::Error) -> Stopped {
-    match cannot(&error) {
-        true => Stopped::Unsuited(error.into()),
-        false => Stopped::Failed(error.into()),
-    }
+    if cannot(&error) { Stopped::Unsuited(error.into()) } else { Stopped::Failed(error.into()) }
 }

@@ -115,7 +115,8 @@ pub fn check<'n>(
     let normalized = normalize::normalize(new, &old.head);
     let draft = Draft { text: &normalized.text, normalized: &normalized };
     refuse(new, layout::problems(&draft))?;
-    let (mut warnings, mut next) = (Vec::new(), None);
+    let mut warnings = Vec::new();
+    let mut next = None;
     if level != Validation::Off {
         let before = old.facts.as_ref().ok().map(|facts| &facts.survey.sample);
         let facts = facts(draft.text, before);

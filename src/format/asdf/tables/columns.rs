@@ -283,7 +283,8 @@ impl Array {
         };
         let record = fields.iter().try_fold(0_u64, |sum, field| sum.checked_add(size(field)?));
         let record = record.ok_or_else(Elements::unknown_type)?;
-        let (mut columns, mut offset) = (Vec::with_capacity(fields.len()), 0);
+        let mut columns = Vec::with_capacity(fields.len());
+        let mut offset = 0;
         for (n, field) in fields.iter().enumerate() {
             // numpy's name for a field without a name.
             let name = field.name_at(n).into_owned();
@@ -302,7 +303,8 @@ impl Array {
     fn part(&self, offset: u64, size: u64, element: u64, byteorder: Byteorder) -> Result<Self> {
         let stride = i64::try_from(element).map_err(|_| Elements::unknown_type())?;
         let content = Gather::new(self.content.clone(), offset, size, vec![(self.count, stride)])?;
-        let (count, missing) = (self.count, self.missing.clone());
+        let count = self.count;
+        let missing = self.missing.clone();
         Ok(Self { byteorder, content: Arc::new(content), count, missing })
     }
 

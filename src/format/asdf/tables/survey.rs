@@ -143,7 +143,9 @@ impl Collector for TableFinder {
                 self.tables.push((node.path, vec![source.clone()]));
             }
         }
-        if let (true, Some((parent, Step::Key(key)))) = (node.plain, paths.last(node.path)) {
+        if node.plain
+            && let Some((parent, Step::Key(key))) = paths.last(node.path)
+        {
             source.name = key.to_string();
             self.columns += 1;
             let offset = node.value.place.offset;
@@ -239,7 +241,8 @@ impl TableFinder {
 
     fn leave_out(&mut self, place: Mark, what: String) {
         if self.defects.len() < MAX_DEFECTS {
-            let (offset, what) = (place.offset, format!("line {}: {what}", place.line));
+            let offset = place.offset;
+            let what = format!("line {}: {what}", place.line);
             self.defects.push(Defect { severity: Severity::Note, offset, block: None, what });
         }
     }

@@ -77,9 +77,10 @@ impl<S: Storage> SaveJob<'_, S> {
                 Err(error) => return Err(error.into()),
             }
         }
-        Err(match tried.is_empty() {
-            true => unsuited("no directory can hold a copy of the file"),
-            false => Stopped::Failed(nowhere("a copy of the file can't be made", &tried)),
+        Err(if tried.is_empty() {
+            unsuited("no directory can hold a copy of the file")
+        } else {
+            Stopped::Failed(nowhere("a copy of the file can't be made", &tried))
         })
     }
 

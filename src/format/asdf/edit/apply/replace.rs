@@ -82,18 +82,17 @@ impl<S: Storage> SaveJob<'_, S> {
         let change = self.change;
         if change.keeps_anything() {
             let from = change.insert_at();
-            match clone {
+            if clone {
                 // The first block's page is cloned as a whole. The part of it before the block is overwritten
                 // below.
-                true => {
-                    let end = change.identity.size;
-                    let cloned = self.storage.clone_range(self.file, from..end, file, from + change.shift);
-                    cloned.map_err(|error| {
-                        self.note_limit(SavePlan::Clone, &error);
-                        unsuited_or_failed(error)
-                    })?;
-                }
-                false => self.copy_data(change.kept.clone(), file)?,
+                let end = change.identity.size;
+                let cloned = self.storage.clone_range(self.file, from..end, file, from + change.shift);
+                cloned.map_err(|error| {
+                    self.note_limit(SavePlan::Clone, &error);
+                    unsuited_or_failed(error)
+                })?;
+            } else {
+                self.copy_data(change.kept.clone(), file)?;
             }
         }
         let mut piece = vec![0; PIECE];

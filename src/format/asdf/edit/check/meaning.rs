@@ -52,9 +52,10 @@ fn broken_yaml(draft: &Draft<'_, '_>, broken: &Broken) -> Fault {
     let Some(failure) = &broken.failure else {
         return Fault { class, ..Fault::of_all(broken.error.message(), "make the tree smaller") };
     };
-    let what = match broken.too_large {
-        true => format!("the tree is too large: {}", failure.problem),
-        false => format!("this is not valid YAML: {}", failure.problem),
+    let what = if broken.too_large {
+        format!("the tree is too large: {}", failure.problem)
+    } else {
+        format!("this is not valid YAML: {}", failure.problem)
     };
     let to_do =
         if broken.too_large { "make the tree smaller" } else { "correct the text here, or shortly before" };

@@ -122,7 +122,8 @@ impl<S: Storage> Target<S> {
         // Lets waiting writers continue. If there is no lease, the error is harmless.
         let _ = self.storage.end_lease(&self.file);
         let file = self.open_named(true).map_err(not_writable)?;
-        let (named, known) = (self.storage.meta(&file)?.identity, self.storage.meta(&self.file)?.identity);
+        let named = self.storage.meta(&file)?.identity;
+        let known = self.storage.meta(&self.file)?.identity;
         if !named.same_file(&known) {
             // Another file has the name. It has to be locked and written instead.
             return self.open_anew();
