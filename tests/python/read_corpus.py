@@ -16,9 +16,9 @@ import asdf
 import fsspec
 import gsd.hoomd
 import gwcs
-import lz4.block
 import numcodecs
 import numcodecs.abc
+import numcodecs.compat
 import numpy as np
 import pyarrow.parquet as pq
 import zarr
@@ -29,10 +29,8 @@ from PIL import Image
 
 
 
-class AsdfLz4(numcodecs.abc.Codec):
-    """A whole block in ASDF's lz4 format: parts with their length, and LZ4 blocks with their decoded length."""
-
-    codec_id = "asdf-lz4"
+class Parts(numcodecs.abc.Codec):
+    """A whole block of ASDF: parts with their length."""
 
     def encode(self, buf):
         raise NotImplementedError
@@ -41,12 +39,22 @@ class AsdfLz4(numcodecs.abc.Codec):
         rest, parts = memoryview(bytes(buf)), []
         while rest:
             length = int.from_bytes(rest[:4], "big")
-            parts.append(lz4.block.decompress(bytes(rest[4:4 + length])))
+            parts.append(bytes(self.part.decode(bytes(rest[4:4 + length]))))
             rest = rest[4 + length:]
-        return b"".join(parts)
+        decoded = b"".join(parts)
+        return decoded if out is None else numcodecs.compat.ndarray_copy(np.frombuffer(decoded, "u1"), out)
+
+
+class AsdfLz4(Parts):
+    codec_id, part = "asdf-lz4", numcodecs.LZ4()
+
+
+class AsdfBlosc(Parts):
+    codec_id, part = "asdf-blsc", numcodecs.Blosc()
 
 
 numcodecs.registry.register_codec(AsdfLz4)
+numcodecs.registry.register_codec(AsdfBlosc)
 warnings.simplefilter("ignore")
 folder, mountpoint = Path(sys.argv[1]), Path(sys.argv[2])
 
@@ -87,7 +95,8 @@ def same(one, other):
 
 
 def check_arrays(file, view):
-    shown = {path[:-4]: np.load(place) for path, place in files(view) if not path.endswith(".mask.npy")}
+    shown = {path[:-4]: np.load(place) for path, place in files(view)
+             if path.endswith(".npy") and not path.endswith(".mask.npy")}
     if file.suffix == ".asdf":
         with raw_tree(file) as opened:
             expected = {"/".join(path): array for path, array in arrays(dict(opened.tree), (), frozenset())}
@@ -142,7 +151,7 @@ def check_refs(file, shown):
     group, found = zarr.open_group(mapper, mode="r"), 0
     if file.suffix == ".gsd":
         series = mountpoint / file.name / "arrays" / "series"
-        shown = {path[:-4]: np.load(place) for path, place in files(series) if not path.endswith(".frames.npy")}
+        shown = {path[:-4]: np.load(place) for path, place in files(series) if path.endswith(".npy") and not path.endswith(".frames.npy")}
     def visit(path, item):
         nonlocal found
         if isinstance(item, zarr.Array):
@@ -151,7 +160,7 @@ def check_refs(file, shown):
                 assert same(item[...], shown[path]), (file, path)
     group.visititems(visit)
     # Masks belong to their arrays, and records are not arrays of Zarr.
-    known = ("mask of an array", "structured", "asdf-lz4")
+    known = ("mask of an array", "structured", "asdf-lz4", "asdf-blsc")
     reasons = {path: why for path, why in left_out.items() if not any(part in why for part in known)}
     return found, reasons
 

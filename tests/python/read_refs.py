@@ -46,7 +46,8 @@ class AsdfLz4(numcodecs.abc.Codec):
             length = int.from_bytes(rest[:4], "big")
             parts.append(lz4.block.decompress(bytes(rest[4:4 + length])))
             rest = rest[4 + length:]
-        return b"".join(parts)
+        decoded = b"".join(parts)
+        return decoded if out is None else numcodecs.compat.ndarray_copy(numpy.frombuffer(decoded, "u1"), out)
 
 
 numcodecs.registry.register_codec(AsdfLz4)

@@ -53,6 +53,9 @@ tree = {
     # Transposed: the elements of a column are adjacent in memory.
     "turned": {"base": SKY, "columns": SKY.T[::2, ::-3], "backwards": SKY.T[::-1, ::2],
                "cube": np.arange(4 * 60 * 50, dtype="i4").reshape(4, 60, 50).transpose(0, 2, 1)[::2, :, ::2]},
+    "late": np.stack([np.full((20, 30), np.nan), sky(20, 30)]),
+    "many": np.arange(2 * 3 * 40 * 50, dtype="u2").reshape(2, 3, 40, 50),
+    "quality": {"dq": np.array([[0, 1, 2, 4], [1 << 31, 0, 3, 1 << 30]], "u4")},
     "every second": sky(60, 70)[::2, ::2],
     "constant": np.full((10, 20), 3),
     "no number": np.full((5, 6), np.nan),
@@ -63,7 +66,7 @@ tree = {
     "x": np.eye(4),
     "masked": np.ma.masked_array(np.eye(5), np.eye(5) > 0),
     # None of these has a picture.
-    "not": {"vector": np.arange(5), "many": np.zeros((2, 2, 2, 2)), "texts": np.full((3, 3), "a"),
+    "not": {"vector": np.arange(5), "many": np.zeros((2, 2, 2, 2, 2)), "texts": np.full((3, 3), "a"),
             "empty": np.zeros((0, 5)), "records": np.zeros((2, 2), [("a", "i4")]), "number": np.array(5.0)},
 }
 tree["again"] = tree["large"]

@@ -1,5 +1,6 @@
 //! `preview/`: a small picture of each array that is an image, `PATH.png`, and `preview.png`, the picture of
-//! the array at the key `data` of the root. The standard of 2014 calls that array the one to be displayed.
+//! the array at the key `data` of the root, which the standard of 2014 calls the one to be displayed, or else of the
+//! first image with a usual name in a mapping of the root, such as `roman`.
 //!
 //! | module | what it does |
 //! |---|---|
@@ -23,11 +24,12 @@ mod grey;
 mod picture;
 mod plane;
 
-/// The key of the array to be displayed.
-const KEY: &str = "data";
-/// The name in `arrays/` of the array to be displayed.
-const ARRAY: &str = "data.npy";
+/// The keys of the array to be displayed, in the root or in one of its mappings, the likeliest first.
+const KEYS: [&str; 4] = ["data", "sci", "SCI", "image"];
+/// Keys, in lower case, of arrays of flags: each bit has a meaning.
+const FLAGS: [&str; 5] = ["dq", "pixeldq", "groupdq", "flags", "mask"];
 const ENDING: &str = ".png";
+const ARRAY_ENDING: &str = ".npy";
 
 /// The entries of the directory.
 struct Pictures(Items<FileOrLink>);
@@ -68,7 +70,7 @@ fn is_image(array: &Ndarray) -> bool {
     let (Some(shape), Some(Datatype::Scalar(scalar))) = (&array.shape, &array.datatype) else { return false };
     let dimensions = shape.dimensions.len() + usize::from(shape.streamed);
     let is_text = matches!(scalar, Scalar::Ascii(_) | Scalar::Ucs4(_));
-    matches!(dimensions, 2 | 3) && !shape.dimensions.contains(&0) && !is_text
+    matches!(dimensions, 2..=4) && !shape.dimensions.contains(&0) && !is_text
 }
 
 /// Returns the picture of the array with this number.
@@ -78,10 +80,18 @@ fn picture_file(file: &Arc<AsdfFile>, number: usize) -> Result<File> {
         return Ok(File::new(Arc::new(Text::default()), Keeping::Nothing));
     };
     let turned = turned(array);
+    let is_flags = item.is_some_and(has_flags);
     Ok(file_of(file, turned.as_ref().unwrap_or(array), |elements| {
-        let picture = picture::Picture::new(elements, turned.is_some(), &file.context.cache)?;
+        let shown = plane::Shown { turned: turned.is_some(), is_flags };
+        let picture = picture::Picture::new(elements, shown, &file.context.cache)?;
         Ok(Arc::new(picture) as Arc<dyn Content>)
     }))
+}
+
+/// True if the name of an array says that its bits are flags.
+fn has_flags(item: &Item<ArrayEntry>) -> bool {
+    let name = item.file.strip_suffix(ARRAY_ENDING).unwrap_or(&item.file).to_ascii_lowercase();
+    FLAGS.contains(&name.as_str())
 }
 
 /// Returns an array with rows and columns exchanged, if the elements of a column lie closer together than
@@ -110,7 +120,7 @@ fn exchange_last_two<T>(items: &mut [T]) {
 #[derive(Debug)]
 pub(super) struct Displayed;
 
-/// True if the text of the tree may contain the key of the array to be displayed.
+/// True if the text of the tree may contain a key of the array to be displayed.
 struct MayBeDisplayed(bool);
 
 impl View for Displayed {
@@ -138,25 +148,40 @@ impl View for Displayed {
     }
 }
 
-/// Returns the number of the array at the key `data` of the root, if it can be shown. Searches the text of
-/// the tree for the key before the tree is parsed.
+/// Returns the number of the array to be displayed. Searches the text of the tree for its keys before the tree is
+/// parsed.
 fn displayed(file: &AsdfFile) -> Result<Option<usize>> {
     if !file.computed.get_or_try_compute(|| has_line(&*file.tree()).map(MayBeDisplayed))?.0 {
         return Ok(None);
     }
-    let is_it = |item: &Item<ArrayEntry>| {
-        let is_there = item.components().eq([ARRAY]);
-        is_there && matches!(&item.what, ArrayEntry::Array(array) if is_image(array))
-    };
-    Ok(arrays::found(file)?.items.iter().position(is_it))
+    let items = &arrays::found(file)?.items;
+    let ranks = items.iter().enumerate().filter_map(|(number, item)| Some((rank(item)?, number)));
+    Ok(ranks.min().map(|(_, number)| number))
+}
+
+/// Returns how likely an array is the one to be displayed: first by its depth, then by its key. `None` if it is none.
+fn rank(item: &Item<ArrayEntry>) -> Option<(usize, usize)> {
+    let ArrayEntry::Array(array) = &item.what else { return None };
+    let mut path: Vec<&str> = item.components().collect();
+    let last = path.last_mut()?;
+    *last = last.strip_suffix(ARRAY_ENDING)?;
+    // The array of a quantity.
+    if let [.., _, "value"] = path[..] {
+        path.pop();
+    }
+    if path.len() > 2 || !is_image(array) {
+        return None;
+    }
+    let key = KEYS.iter().position(|key| path.last() == Some(key))?;
+    Some((path.len(), key))
 }
 
 /// Bytes read at once.
 const PIECE: usize = 256 << 10;
 
-/// True if a line of the text begins with the key, quoted or not, or the key follows `{` or `,`.
+/// True if a line of the text begins with one of the keys, indented or quoted or not, or the key follows `{` or `,`.
 fn has_line(text: &dyn Content) -> Result<bool> {
-    let finder = memchr::memmem::Finder::new(KEY);
+    let finders = KEYS.map(memchr::memmem::Finder::new);
     // Each piece begins with the end of the one before it.
     let mut piece = vec![0; PIECE];
     let mut at = 0;
@@ -169,9 +194,11 @@ fn has_line(text: &dyn Content) -> Result<bool> {
         let begins_line = |place: usize| {
             let before = &read[..place];
             let before = before.strip_suffix(b"\"").or(before.strip_suffix(b"'")).unwrap_or(before);
-            before.ends_with(b"\n") || matches!(before.trim_ascii_end().last(), Some(b'{' | b','))
+            let blanks = before.iter().rev().take_while(|byte| **byte == b' ').count();
+            before[..before.len() - blanks].ends_with(b"\n")
+                || matches!(before.trim_ascii_end().last(), Some(b'{' | b','))
         };
-        if finder.find_iter(read).any(begins_line) {
+        if finders.iter().any(|finder| finder.find_iter(read).any(begins_line)) {
             return Ok(true);
         }
         kept = read.len().min(64);

@@ -73,6 +73,9 @@ pub(super) fn fit(
     if sky[1].abs() > 90.0 {
         return Err("it leads to latitudes beyond 90 degrees".to_owned());
     }
+    let turned = sky[0].rem_euclid(360.0);
+    // A tiny negative angle is rounded to 360.
+    let sky = [if turned < 360.0 { turned } else { 0.0 }, sky[1]];
     let sample = |x: f64, y: f64| {
         let pixel = [x * half[0], y * half[1]];
         let plane = tangent_plane(transform([reference[0] + pixel[0], reference[1] + pixel[1]])?, sky)?;
@@ -329,7 +332,7 @@ mod tests {
             let v = (y - 2000.0) / 2000.0;
             let x = u + strength * (u * v + 0.3 * v * v + 0.1 * u * u * v);
             let y = v - strength * (0.5 * u * u - 0.2 * v * v * v);
-            Some([359.97 + 0.08 * x, -45.0 + 0.06 * y])
+            Some([-0.03 + 0.08 * x, -45.0 + 0.06 * y])
         }
     }
 
@@ -338,6 +341,7 @@ mod tests {
         let rectangle = [[-0.5, 4087.5], [-0.5, 4087.5]];
         let sip = fit(&distorted(0.02), rectangle).unwrap();
         assert!(sip.error < MAX_ERROR && sip.degree > 2, "{sip:?}");
+        assert!((0.0..360.0).contains(&sip.sky[0]), "{sip:?}");
         assert!(sip.inverse.as_ref().unwrap().error < 0.05, "{sip:?}");
         // The way there and back.
         let pixel = [17.0, 4001.0];

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 use super::super::arrays::Elements;
 use super::grey::Scale;
-use super::plane::Plane;
+use super::plane::{Plane, Shown};
 use crate::cache::{Bytes, Cache, ContentId};
 use crate::content::{Content, SharedBytes, Soundness, png};
 use crate::error::{Error, Result};
@@ -23,10 +23,9 @@ pub(super) struct Picture {
 }
 
 impl Picture {
-    /// Returns the picture of the first plane. `turned` says that rows and columns of the elements are
-    /// exchanged.
-    pub(super) fn new(elements: &Elements, turned: bool, cache: &Arc<Cache>) -> Result<Self> {
-        let plane = Plane::first(elements, turned)?;
+    /// Returns the picture of the first plane that has a finite number.
+    pub(super) fn new(elements: &Elements, shown: Shown, cache: &Arc<Cache>) -> Result<Self> {
+        let plane = Plane::first(elements, shown)?;
         let id = cache.id();
         Ok(Self { plane, cache: cache.clone(), id, making: Mutex::default(), made: OnceLock::new() })
     }

@@ -16,10 +16,26 @@ const MAX_READ: u64 = 16 << 20;
 /// Bytes read at once.
 const BUFFER: usize = 256 << 10;
 
+/// Maximum number of planes that are searched for a finite number.
+const MAX_PLANES: u64 = 16;
+
+/// How an array is shown.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Shown {
+    /// True if rows and columns of the elements are exchanged.
+    pub(super) turned: bool,
+    /// True for flags: the level is that of the highest bit, so that each flag is seen beside any other.
+    pub(super) is_flags: bool,
+}
+
 /// A plane of numbers, read line by line in storage order. A pixel is the mean of a square of elements.
 #[derive(Debug)]
 pub(super) struct Plane {
+    /// The elements of the first plane; in C order, those of all planes.
     pub content: Arc<dyn Content>,
+    /// The number of planes in `content`.
+    planes: u64,
+    is_flags: bool,
     to_number: ToNumber,
     /// Bytes of an element.
     item: u64,
@@ -33,9 +49,8 @@ pub(super) struct Plane {
 }
 
 impl Plane {
-    /// Returns the first plane of an array. `turned` says that rows and columns of the elements are
-    /// exchanged.
-    pub(super) fn first(of: &Elements, turned: bool) -> Result<Self> {
+    /// Returns the first plane of an array.
+    pub(super) fn first(of: &Elements, shown: Shown) -> Result<Self> {
         let none = || Error::unsupported("the array is not an image");
         let Datatype::Scalar(scalar) = of.datatype else { return Err(none()) };
         let to_number = to_number(scalar, of.byteorder).ok_or_else(none)?;
@@ -64,7 +79,19 @@ impl Plane {
         };
         let (lines, elements) = if by_columns { (width, height) } else { (height, width) };
         let block = height.max(width).div_ceil(MAX_SIDE);
-        Ok(Self { content, to_number, item, lines, elements, transposed: by_columns != turned, block })
+        let count =
+            if by_columns { 1 } else { planes.iter().fold(1, |count: u64, n| count.saturating_mul(*n)) };
+        Ok(Self {
+            content,
+            to_number,
+            item,
+            lines,
+            elements,
+            transposed: by_columns != shown.turned,
+            block,
+            planes: count,
+            is_flags: shown.is_flags,
+        })
     }
 
     /// Returns the number of pixels in a line, and the number of lines of pixels.
@@ -88,8 +115,24 @@ impl Plane {
         if self.transposed { x * across + row } else { row * across + x }
     }
 
-    /// Computes all pixels in storage order: the mean of each pixel's elements, NaN if none is a number.
+    /// Computes all pixels of the first plane that has a finite number, or of the first one, in storage order:
+    /// the mean of each pixel's elements, NaN if none is a number.
     pub(super) fn averages(&self) -> Result<Vec<f64>> {
+        let first = self.averages_of(0)?;
+        if first.iter().any(|mean| mean.is_finite()) {
+            return Ok(first);
+        }
+        for plane in 1..self.planes.min(MAX_PLANES) {
+            let averages = self.averages_of(plane)?;
+            if averages.iter().any(|mean| mean.is_finite()) {
+                return Ok(averages);
+            }
+        }
+        Ok(first)
+    }
+
+    fn averages_of(&self, plane: u64) -> Result<Vec<f64>> {
+        let base = plane * self.lines;
         let (across, along) = self.averaged();
         let of_line = (MAX_READ / along as u64).max(1);
         // Elements of a line that are read for each pixel: all of them, or an equal number for every pixel.
@@ -108,12 +151,12 @@ impl Plane {
             let there = self.block.min(self.lines - first);
             let taken = lines.min(there);
             if run == self.block && taken == there {
-                self.add_lines(first, there, &mut sums, &mut buffer)?;
+                self.add_lines(base + first, there, &mut sums, &mut buffer)?;
             } else {
                 // The lines that are read are equally spaced.
                 for n in 0..taken {
                     let line = first + (u128::from(n) * u128::from(there) / u128::from(taken)) as u64;
-                    self.add_line(line, run, &mut sums, &mut buffer)?;
+                    self.add_line(base + line, run, &mut sums, &mut buffer)?;
                 }
             }
             means.extend(sums.iter_mut().map(|sum| std::mem::take(sum).mean()));
@@ -161,7 +204,8 @@ impl Plane {
             let bytes = &mut buffer[..(now * self.item) as usize];
             read_exact_at(&*self.content, (from + done) * self.item, bytes)?;
             for element in bytes.chunks_exact(self.item as usize) {
-                take((self.to_number)(element));
+                let number = (self.to_number)(element);
+                take(if self.is_flags { (1.0 + number).log2() } else { number });
             }
             done += now;
         }
@@ -212,7 +256,7 @@ mod tests {
             order,
             content: Arc::new(Text::new(bytes)),
         };
-        Plane::first(&elements, false).unwrap()
+        Plane::first(&elements, Shown::default()).unwrap()
     }
 
     /// Returns the lines of the picture, the top one first.
@@ -231,6 +275,30 @@ mod tests {
         assert_eq!(shown(&plane(&[4, 2, 3], Order::C, (0..24).collect())), expected);
         let cube: Vec<u8> = [0, 3, 1, 4, 2, 5].into_iter().flat_map(|value| [value, 99, 99, 99]).collect();
         assert_eq!(shown(&plane(&[4, 2, 3], Order::Fortran, cube)), expected);
+    }
+
+    #[test]
+    fn the_first_plane_with_a_finite_number_is_shown_and_each_flag_is_seen() {
+        let numbers: Vec<f32> = [[f32::NAN; 4], [1.0, 2.0, 3.0, 4.0]].concat();
+        let elements = Elements {
+            dimensions: vec![1, 2, 2, 2],
+            datatype: Datatype::Scalar(Scalar::Float32),
+            byteorder: Byteorder::Big,
+            order: Order::C,
+            content: Arc::new(Text::new(numbers.iter().flat_map(|n| n.to_be_bytes()).collect::<Vec<u8>>())),
+        };
+        let plane = Plane::first(&elements, Shown::default()).unwrap();
+        assert_eq!(shown(&plane), [[3.0, 4.0], [1.0, 2.0]]);
+        let flags: Vec<u8> = [0_u32, 1, 2, 1 << 31].iter().flat_map(|n| n.to_be_bytes()).collect();
+        let elements = Elements {
+            dimensions: vec![1, 4],
+            datatype: Datatype::Scalar(Scalar::Uint32),
+            content: Arc::new(Text::new(flags)),
+            ..elements
+        };
+        let plane = Plane::first(&elements, Shown { is_flags: true, ..Shown::default() }).unwrap();
+        let levels = &shown(&plane)[0];
+        assert!(levels[0] == 0.0 && levels[1] == 1.0 && levels[3] > 30.9 && levels[3] < 31.1, "{levels:?}");
     }
 
     #[test]
@@ -283,7 +351,7 @@ mod tests {
                 order: Order::C,
                 content: content.clone(),
             };
-            let plane = Plane::first(&elements, false).unwrap();
+            let plane = Plane::first(&elements, Shown::default()).unwrap();
             let (width, height) = plane.size();
             assert!(width <= 1024 && height <= 1024, "{dimensions:?}");
             let averages = plane.averages().unwrap();

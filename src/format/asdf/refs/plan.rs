@@ -15,10 +15,13 @@ use crate::format::references::{self, Left};
 /// Maximum length of the elements of an array in the tree, which are copied into the text.
 const MAX_INLINE: u64 = 1 << 20;
 
-/// The codec of `asdf_mount`'s Python package for a whole block in ASDF's lz4 format.
+/// The codecs of our Python package for whole blocks whose parts are not whole rows, and the remarks.
 const WHOLE_LZ4: &str = r#"{"id":"asdf-lz4"}"#;
-const NEEDS_CODEC: &str = "the chunks of its block are not whole rows, so it has one chunk, whose codec asdf-lz4 \
-                           is in the Python package asdf-mount";
+const NEEDS_LZ4: &str = "the chunks of its block are not whole rows, so it has one chunk, whose codec asdf-lz4 is in \
+                         the Python package asdf-mount";
+const WHOLE_BLOSC: &str = r#"{"id":"asdf-blsc"}"#;
+const NEEDS_BLOSC: &str = "the chunks of its block are not whole rows, so it has one chunk, whose codec asdf-blsc is in \
+                           the Python package asdf-mount";
 
 /// An array with the places of its chunks.
 #[derive(Debug)]
@@ -92,11 +95,12 @@ impl Plan {
                     Ok(chunks) => {
                         (chunks, external::numcodec(codec), ChunkPlaces::Parts { start: place, parts })
                     }
-                    Err(_) if codec == Codec::Lz4 => {
-                        remark = Some(NEEDS_CODEC);
+                    Err(_) if matches!(codec, Codec::Lz4 | Codec::Blosc) => {
+                        let is_blosc = codec == Codec::Blosc;
+                        remark = Some(if is_blosc { NEEDS_BLOSC } else { NEEDS_LZ4 });
                         let whole = ExternalPart { offset: 0, stored: stored_len, len: data_size };
                         let places = ChunkPlaces::Parts { start: place, parts: vec![whole] };
-                        (extent.dimensions.clone(), WHOLE_LZ4, places)
+                        (extent.dimensions.clone(), if is_blosc { WHOLE_BLOSC } else { WHOLE_LZ4 }, places)
                     }
                     Err(why) => return Err(why.into()),
                 }
