@@ -163,7 +163,7 @@ pub fn open_editor(path: &Path, edits: &EditContext) -> Result<Box<dyn Editor>> 
     let target = SaveTarget::of_path(path)?;
     // The first bytes of a half-saved file may not show its format.
     for support in edit_supports() {
-        if support.is_interrupted(&target, None)? {
+        if support.is_interrupted(&target)? {
             return support.open(target, edits);
         }
     }
@@ -194,7 +194,7 @@ fn unrecognised(file: &Path, head: &[u8]) -> Error {
 ///
 /// Opening is cheap for a file of any size: it finds the end of the tree. Blocks are located by the first
 /// call that needs one. All methods may be called from several threads.
-pub trait Container: Any + Send + Sync + std::fmt::Debug {
+pub trait Container: Views + Any + Send + Sync + std::fmt::Debug {
     /// Returns the format's name, lower case: `asdf`.
     fn format(&self) -> &'static str;
 
@@ -265,29 +265,6 @@ pub trait Container: Any + Send + Sync + std::fmt::Debug {
         ""
     }
 
-    /// Returns the names and nodes in the file's directory besides `tree.yaml` and `blocks/`.
-    fn views(self: Arc<Self>) -> Result<Vec<(&'static str, Node)>> {
-        Ok(Vec::new())
-    }
-
-    /// Returns the names of further files beside `tree.yaml`, which depend on the tree.
-    /// [`derived_file`](Self::derived_file) creates them on demand.
-    fn derived_files(&self) -> Result<Vec<&'static str>> {
-        Ok(Vec::new())
-    }
-
-    /// Returns a derived file by name, also one that is not listed at present; `None` if there is none.
-    fn derived_file(self: Arc<Self>, name: &str) -> Result<Option<File>> {
-        let _ = name;
-        Ok(None)
-    }
-
-    /// True if listing the derived files, or creating the one with this name, is slow at present.
-    fn is_derived_slowly(&self, name: Option<&str>) -> bool {
-        let _ = name;
-        false
-    }
-
     /// Returns the attributes of the file's directory with their values: `user.FORMAT.format` and
     /// `user.FORMAT.version`. These names can be listed before the file is parsed.
     fn attributes(&self) -> Attributes {
@@ -324,17 +301,6 @@ pub trait Container: Any + Send + Sync + std::fmt::Debug {
         let _ = older;
     }
 
-    /// Finds the reasons why views leave something out, if a view that `is_shown` has one. This may read the
-    /// whole tree, and other files that it names.
-    fn find_omissions(&self, is_shown: &dyn Fn(&str) -> bool) {
-        let _ = is_shown;
-    }
-
-    /// True if [`find_omissions`](Self::find_omissions) is slow now.
-    fn are_omissions_slow(&self) -> bool {
-        false
-    }
-
     /// Returns the defects found so far: of the head first, then of the blocks, then of views.
     fn defects(&self) -> Vec<Defect> {
         Vec::new()
@@ -345,6 +311,43 @@ pub trait Container: Any + Send + Sync + std::fmt::Debug {
 
     /// Returns the stat of the source at the time of opening.
     fn source_stat(&self) -> SourceStat;
+}
+
+/// The directories and files that a format makes of a file, beside `tree.yaml` and `blocks/`.
+pub trait Views: Send + Sync + std::fmt::Debug {
+    /// Returns the names and nodes in the file's directory besides `tree.yaml` and `blocks/`.
+    fn views(self: Arc<Self>) -> Result<Vec<(&'static str, Node)>> {
+        Ok(Vec::new())
+    }
+
+    /// Returns the names of further files beside `tree.yaml`, which depend on the tree.
+    /// [`derived_file`](Self::derived_file) creates them on demand.
+    fn derived_files(&self) -> Result<Vec<&'static str>> {
+        Ok(Vec::new())
+    }
+
+    /// Returns a derived file by name, also one that is not listed at present; `None` if there is none.
+    fn derived_file(self: Arc<Self>, name: &str) -> Result<Option<File>> {
+        let _ = name;
+        Ok(None)
+    }
+
+    /// True if listing the derived files, or creating the one with this name, is slow at present.
+    fn is_derived_slowly(&self, name: Option<&str>) -> bool {
+        let _ = name;
+        false
+    }
+
+    /// Finds the reasons why views leave something out, if a view that `is_shown` has one. This may read the
+    /// whole tree, and other files that it names.
+    fn find_omissions(&self, is_shown: &dyn Fn(&str) -> bool) {
+        let _ = is_shown;
+    }
+
+    /// True if [`find_omissions`](Self::find_omissions) is slow now.
+    fn are_omissions_slow(&self) -> bool {
+        false
+    }
 }
 
 /// The arrays of the tree, by the block that they use.
@@ -374,9 +377,9 @@ pub struct Facts {
     pub offset: u64,
     /// Size of the decoded data in bytes, according to the file.
     pub data_size: u64,
-    /// The facts for `blocks.yaml`, at most three lines of them. If the format has checksums, the last fact
-    /// is the checksum; the result of its verification is shown before it.
-    pub lines: Vec<Vec<Fact>>,
+    /// The facts, in at most three groups of related ones. If the format has checksums, the last fact is the
+    /// checksum.
+    pub groups: Vec<Vec<Fact>>,
 }
 
 /// A property of a block: an extended attribute of its file, and a key and value in `blocks.yaml`.
@@ -396,19 +399,9 @@ pub enum FactValue {
     /// A size in bytes, which grows if the block is streamed.
     Size(u64),
     /// A word, written as a plain YAML scalar if possible.
-    Word {
-        /// The whole word, also where `blocks.yaml` shows only a part.
-        text: String,
-        /// Maximum characters that `blocks.yaml` shows.
-        shown: usize,
-    },
-    /// A word, always written in quotes.
-    Quoted {
-        /// The whole word, also where `blocks.yaml` shows only a part.
-        text: String,
-        /// Maximum characters that `blocks.yaml` shows.
-        shown: usize,
-    },
+    Word(String),
+    /// A text, always written in quotes.
+    Quoted(String),
 }
 
 impl Fact {
@@ -432,7 +425,7 @@ impl std::fmt::Display for FactValue {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Number(number) | Self::Size(number) => number.fmt(out),
-            Self::Word { text, .. } | Self::Quoted { text, .. } => text.fmt(out),
+            Self::Word(text) | Self::Quoted(text) => text.fmt(out),
         }
     }
 }
@@ -440,7 +433,7 @@ impl std::fmt::Display for FactValue {
 impl Facts {
     /// Iterates over all facts in order.
     pub fn iter(&self) -> impl Iterator<Item = &Fact> {
-        self.lines.iter().flatten()
+        self.groups.iter().flatten()
     }
 
     /// Returns the value of the fact with a key.

@@ -41,7 +41,8 @@ pub mod content {
 
 pub mod format {
     pub use crate::format::{
-        Block, Container, Context, Defect, Fact, Facts, REFERENCES, Severity, Verified, open, view_names,
+        Block, Container, Context, Defect, Fact, Facts, REFERENCES, Severity, Verified, Views, open,
+        view_names,
     };
 
     pub mod asdf {

@@ -127,7 +127,7 @@ impl File {
         };
         let label = location.label();
         let open = || {
-            location.recover(&RecoveryPolicy::Report(None))?;
+            location.recover(&RecoveryPolicy::Report)?;
             let source = Arc::new(PinnedSource::new(location.open()?)?);
             let container = format::open(source.clone(), &options.context)?;
             let opened = NamedSource { named: named.clone(), options: options.clone(), source };

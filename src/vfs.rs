@@ -43,7 +43,7 @@ pub use attr::{Attr, Ownership};
 pub use kernel_cache::{Kernel, ReadBytes};
 pub use listing::{DirHandle, DirItem};
 pub use node::Ino;
-pub use read_handle::{Caching, ReadHandle};
+pub use read_handle::{Caching, ReadHandle, Reading};
 pub use slow::{Asked, Delay, FileSystem, Stalling};
 pub use write::{NameIn, OpenFile, OverlayWriter};
 pub use xattr::{GONE, Xattr, is_of_mount, may_be_xattr};

@@ -11,7 +11,7 @@ use crate::log;
 
 /// Refuses a file whose save was interrupted, because opening it for an edit would recover it.
 pub(super) fn check(file: &Path) -> Result<()> {
-    if recovery::is_interrupted(&SaveTarget::of_path(file)?, None)? {
+    if recovery::is_interrupted(&SaveTarget::of_path(file)?)? {
         let message =
             "a save was interrupted, and a dry run recovers nothing; run asdf-mount --recover first";
         Err(Error::new(Kind::Unfinished, message).of(file))

@@ -148,7 +148,7 @@ fn recover_one(file: &Path, quiet: bool) -> Result<()> {
     if std::fs::metadata(file).is_ok_and(|meta| !meta.is_file()) {
         return Err(Error::new(Kind::Unrecognised, "is not a regular file; give an ASDF file").of(file));
     }
-    let recovered = SaveTarget::of_path(file).and_then(|target| recovery::recover(&target, None));
+    let recovered = SaveTarget::of_path(file).and_then(|target| recovery::recover(&target));
     let recovered = recovered.map_err(|error| if_busy(error).of(file))?;
     let report: String = what_was_done(&recovered)
         .iter()

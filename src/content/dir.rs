@@ -8,7 +8,7 @@ use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
-use super::{Content, Text};
+use super::Content;
 use crate::error::{Error, Result};
 use crate::source::Time;
 
@@ -225,14 +225,24 @@ pub struct File {
 
 impl File {
     /// Returns a file that is made of no block. Its bytes are taken to be different in each generation.
-    pub fn new(content: Arc<dyn Content>, keeping: Keeping) -> Self {
+    pub fn new(content: Arc<dyn Content>) -> Self {
+        Self::of(Ok(content))
+    }
+
+    /// Returns a file whose bytes may change at any time.
+    pub fn changing(content: Arc<dyn Content>) -> Self {
+        Self { keeping: Keeping::Nothing, ..Self::new(content) }
+    }
+
+    /// Returns the file of a content that may be an error; otherwise as [`new`](Self::new).
+    pub fn of(content: Result<Arc<dyn Content>>) -> Self {
         Self {
-            content: Ok(content),
+            content,
             claimed: 0,
             grows: false,
             blocks: Vec::new(),
             renewal: Renewal::Anew,
-            keeping,
+            keeping: Keeping::All,
             mtime: None,
             attributes: None,
         }
@@ -240,7 +250,7 @@ impl File {
 
     /// Returns a file that can't be read. If the error is not a property of its bytes, lookups of the file fail.
     pub fn unreadable(error: Error) -> Self {
-        Self { content: Err(error), ..Self::new(Arc::new(Text::default()), Keeping::Nothing) }
+        Self { keeping: Keeping::Nothing, ..Self::of(Err(error)) }
     }
 
     /// Returns the length in bytes.

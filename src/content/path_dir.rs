@@ -138,7 +138,7 @@ fn number(name: &OsStr) -> Option<u64> {
 mod tests {
     use super::*;
     use crate::content::Text;
-    use crate::content::dir::{File, Keeping};
+    use crate::content::dir::File;
     use crate::content::shared_path::SharedPath;
 
     fn dir(paths: &[&str]) -> PathDir<u8> {
@@ -148,7 +148,7 @@ mod tests {
             Item { dir, file: format!("{stem}.npy"), what }
         };
         let items = Items::new(paths.iter().zip(0..).map(item).collect());
-        PathDir::new(&items, |what| Ok(Node::File(File::new(Arc::new(Text::new([*what])), Keeping::All))))
+        PathDir::new(&items, |what| Ok(Node::File(File::new(Arc::new(Text::new([*what]))))))
     }
 
     fn names(dir: &dyn Dir, from: u64, most: usize) -> Vec<String> {

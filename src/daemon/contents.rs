@@ -65,8 +65,7 @@ pub fn open_tree(plan: &MountPlan) -> Result<Served<Adapter>> {
     let has_local = sources.iter().any(|source| matches!(source, Named::Local(_)));
     if has_local && !plan.options.read_only {
         let history = options.history.clone();
-        let context =
-            EditContext { options: plan.options.edit, mountpoint, history, ..EditContext::default() };
+        let context = EditContext { options: plan.options.edit, history, ..EditContext::default() };
         options.edits = Some(Arc::new(context));
     }
     let filesystem = Adapter::new(Vfs::new(&sources, &options)?);

@@ -11,7 +11,7 @@ use twox_hash::XxHash64;
 
 use super::{Decoded, Decoder, Sequential};
 use crate::cache::Cache;
-use crate::content::dir::{File, Keeping, Renewal, Signature};
+use crate::content::dir::{File, Renewal, Signature};
 use crate::content::{Content, Text};
 use crate::error::Result;
 
@@ -66,7 +66,7 @@ impl Measured {
     /// Returns the file of the measured text. It is the same file as long as the text is the same.
     pub fn file(&self, text: impl Generated + 'static, cache: &Arc<Cache>) -> File {
         let renewal = Renewal::WhileSame(Signature::new(format!("{} {:x}", self.len, self.hash)));
-        File { renewal, ..File::new(self.content(text, cache), Keeping::All) }
+        File { renewal, ..File::new(self.content(text, cache)) }
     }
 
     /// Returns the content of the measured text.

@@ -74,12 +74,15 @@ pub struct SaveTarget {
     name: OsString,
     label: PathBuf,
     rights: Option<Rights>,
+    /// The directory at which the caller mounts the file. Nothing at or below it is opened, because the mount
+    /// would wait for itself.
+    mounted_at: Option<PathBuf>,
 }
 
 impl SaveTarget {
     /// Creates a target: the file `name`, not a link, in an open directory. Messages call the file `label`.
     pub fn new(dir: OwnedFd, name: OsString, label: PathBuf) -> Self {
-        Self { dir: dir.into(), name, label, rights: None }
+        Self { dir: dir.into(), name, label, rights: None, mounted_at: None }
     }
 
     /// Returns a target that never becomes a file with another owner, group or mode, because another user may
@@ -87,6 +90,17 @@ impl SaveTarget {
     #[must_use]
     pub fn with_rights(self, rights: Rights) -> Self {
         Self { rights: Some(rights), ..self }
+    }
+
+    /// Returns a target of a file that the caller mounts at a directory.
+    #[must_use]
+    pub fn mounted_at(self, directory: Option<&Path>) -> Self {
+        Self { mounted_at: directory.map(Path::to_owned), ..self }
+    }
+
+    /// Returns the directory at which the caller mounts the file.
+    pub(super) fn mount(&self) -> Option<&Path> {
+        self.mounted_at.as_deref()
     }
 
     /// Returns the owner, group and mode that the file must have.
@@ -101,7 +115,7 @@ impl SaveTarget {
             Some(libc::EISDIR) => Error::new(Kind::Unrecognised, "is a directory, not a file").of(path),
             _ => Error::from(error).of(path),
         })?;
-        Ok(Self { dir, name, label: path.to_owned(), rights: None })
+        Ok(Self { dir, name, label: path.to_owned(), rights: None, mounted_at: None })
     }
 
     /// Opens the file for reading.
@@ -134,14 +148,12 @@ impl SaveTarget {
         &self.label
     }
 
-    /// Returns the state directory; `None` if it, or the file, is below the mountpoint.
-    pub(super) fn state(&self, mountpoint: Option<&Path>) -> Option<PathBuf> {
-        if mountpoint.is_some_and(|mountpoint| self.dir.is_below(mountpoint)) {
-            return None;
-        }
-        // Access to a state directory below the mount would block, as the mount would wait for itself.
-        let covered = |path: &PathBuf| mountpoint.is_some_and(|mountpoint| path.starts_with(mountpoint));
-        STATE.path().ok().filter(|state| !covered(state))
+    /// Returns the state directory; `None` if it, or the file, is below the caller's mount.
+    pub(super) fn state(&self) -> Option<PathBuf> {
+        let state = STATE.path().ok()?;
+        let is_covered =
+            self.mount().is_some_and(|mount| self.dir.is_below(mount) || state.starts_with(mount));
+        (!is_covered).then_some(state)
     }
 }
 
@@ -171,8 +183,6 @@ pub struct EditOptions {
 pub struct EditContext {
     /// The user's options.
     pub options: EditOptions,
-    /// The mountpoint, if the files are mounted.
-    pub mountpoint: Option<PathBuf>,
     /// Methods of saving that file systems do not support.
     pub limits: DeviceLimits,
     /// The history, which keeps the texts that saves replace.
@@ -280,8 +290,6 @@ pub trait Editor: Send + std::fmt::Debug {
 }
 
 /// A format's support for editing, and for recovery after interrupted saves.
-///
-/// The methods take a mountpoint because a mount must not open files through itself.
 pub trait EditSupport: Sync + std::fmt::Debug {
     /// Opens and locks a file, and recovers it from an interrupted save.
     ///
@@ -294,7 +302,7 @@ pub trait EditSupport: Sync + std::fmt::Debug {
     fn is_sidecar(&self, name: &OsStr) -> bool;
 
     /// True if there are traces of a save that was interrupted or is in progress.
-    fn is_interrupted(&self, target: &SaveTarget, mountpoint: Option<&Path>) -> Result<bool>;
+    fn is_interrupted(&self, target: &SaveTarget) -> Result<bool>;
 
     /// Finishes or undoes an interrupted save.
     ///
@@ -302,8 +310,8 @@ pub trait EditSupport: Sync + std::fmt::Debug {
     ///
     /// [`Busy`](Kind::Busy) if another program has the file locked, [`ReadOnly`](Kind::ReadOnly) if it can't
     /// be written.
-    fn recover(&self, target: &SaveTarget, mountpoint: Option<&Path>) -> Result<Recovered>;
+    fn recover(&self, target: &SaveTarget) -> Result<Recovered>;
 
     /// Checks whether the file is half-saved, for callers that only read; changes nothing.
-    fn condition(&self, target: &SaveTarget, mountpoint: Option<&Path>) -> Result<Condition>;
+    fn condition(&self, target: &SaveTarget) -> Result<Condition>;
 }

@@ -3,10 +3,7 @@
 //! The first bytes of a half-saved file may not show its format, so all formats are asked before the file is
 //! opened.
 
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
-
-use super::editor::{EditContext, SaveTarget};
+use super::editor::SaveTarget;
 use crate::error::{Error, Kind, Result};
 
 pub use super::recovered::{Condition, Recovered, SaveSide};
@@ -16,10 +13,10 @@ pub use super::recovered::{Condition, Recovered, SaveSide};
 /// # Errors
 ///
 /// [`Kind::Busy`] if another program has the file locked, [`Kind::ReadOnly`] if it can't be written.
-pub fn recover(target: &SaveTarget, mountpoint: Option<&Path>) -> Result<Recovered> {
+pub fn recover(target: &SaveTarget) -> Result<Recovered> {
     let mut recovered = Recovered::default();
     for support in super::edit_supports() {
-        recovered.add(support.recover(target, mountpoint)?);
+        recovered.add(support.recover(target)?);
     }
     Ok(recovered)
 }
@@ -29,9 +26,9 @@ pub fn recover(target: &SaveTarget, mountpoint: Option<&Path>) -> Result<Recover
 /// # Errors
 ///
 /// The file can't be examined.
-pub fn condition(target: &SaveTarget, mountpoint: Option<&Path>) -> Result<Condition> {
+pub fn condition(target: &SaveTarget) -> Result<Condition> {
     for support in super::edit_supports() {
-        if let halfway @ Condition::Halfway(_) = support.condition(target, mountpoint)? {
+        if let halfway @ Condition::Halfway(_) = support.condition(target)? {
             return Ok(halfway);
         }
     }
@@ -43,9 +40,9 @@ pub fn condition(target: &SaveTarget, mountpoint: Option<&Path>) -> Result<Condi
 /// # Errors
 ///
 /// The file can't be examined.
-pub fn is_interrupted(target: &SaveTarget, mountpoint: Option<&Path>) -> Result<bool> {
+pub fn is_interrupted(target: &SaveTarget) -> Result<bool> {
     for support in super::edit_supports() {
-        if support.is_interrupted(target, mountpoint)? {
+        if support.is_interrupted(target)? {
             return Ok(true);
         }
     }
@@ -53,12 +50,12 @@ pub fn is_interrupted(target: &SaveTarget, mountpoint: Option<&Path>) -> Result<
 }
 
 /// The reaction of a mount to a file that may be half-saved, before it reads the file.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RecoveryPolicy {
     /// A writable mount recovers the file.
-    Recover(Arc<EditContext>),
-    /// A read-only mount changes nothing. The path is its mountpoint, if known.
-    Report(Option<PathBuf>),
+    Recover,
+    /// A read-only mount changes nothing.
+    Report,
 }
 
 impl RecoveryPolicy {
@@ -67,14 +64,10 @@ impl RecoveryPolicy {
     /// # Errors
     ///
     /// [`Kind::Unfinished`] if the file is half-saved and can't be recovered.
-    pub fn apply(&self, target: &SaveTarget) -> Result<()> {
-        let mountpoint = match self {
-            Self::Recover(context) => context.mountpoint.as_deref(),
-            Self::Report(mountpoint) => mountpoint.as_deref(),
-        };
+    pub fn apply(self, target: &SaveTarget) -> Result<()> {
         let label = target.label().display();
-        if matches!(self, Self::Recover(_)) && is_interrupted(target, mountpoint)? {
-            match recover(target, mountpoint) {
+        if self == Self::Recover && is_interrupted(target)? {
+            match recover(target) {
                 Ok(recovered) => {
                     let outcome = recovered.outcome_notice().map(str::to_owned);
                     for line in outcome.into_iter().chain(recovered.notices()) {
@@ -88,13 +81,13 @@ impl RecoveryPolicy {
                 Err(error) => tracing::warn!("{label}: {}", error.message()),
             }
         }
-        check_whole(target, mountpoint)
+        check_whole(target)
     }
 }
 
 /// Refuses a file that is half-saved, or may be.
-fn check_whole(target: &SaveTarget, mountpoint: Option<&Path>) -> Result<()> {
-    match condition(target, mountpoint)? {
+fn check_whole(target: &SaveTarget) -> Result<()> {
+    match condition(target)? {
         Condition::Halfway(why) => Err(Error::new(Kind::Unfinished, why).of(target.label())),
         Condition::Whole => Ok(()),
     }

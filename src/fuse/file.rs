@@ -69,7 +69,7 @@ impl Server {
                     OpenFile::Writer(_) => {
                         reply.opened(handle, FopenFlags::FOPEN_DIRECT_IO | FopenFlags::FOPEN_NOFLUSH);
                     }
-                    OpenFile::Reader(reader) if reader.is_slow() => {
+                    OpenFile::Reader(reader) if reader.begin().is_slow() => {
                         self.decoding.run(with_deadline(move || {
                             if let OpenFile::Reader(reader) = &*file {
                                 opened(reader, handle, reply);
@@ -97,30 +97,20 @@ impl Server {
                 })
             }
             OpenFile::Writer(writer) => read::answer_from_writer(writer, read, reply),
-            OpenFile::Reader(reader) if reader.is_slow() => {
-                let Some(reply) = read::answer_at_hand(reader, read, reply) else { return };
-                // A read for the page cache serves all programs, so it is not ended when a signal ends one of
-                // them.
-                let caller = (read.purpose == Purpose::Program).then_some(read.thread);
-                let answer = move || {
-                    if let OpenFile::Reader(reader) = &*file
-                        && let Some(reply) = read::answer(reader, read, reply)
-                    {
-                        read::answer_anew(reader, read, reply);
-                    }
-                };
-                let arrived = Instant::now();
-                self.decoding.run(move || on_behalf_of(caller, arrived, answer));
-            }
-            OpenFile::Reader(reader) if reader.is_outdated() => {
-                self.searching.run(reader.delay(), move || {
-                    if let OpenFile::Reader(reader) = &*file {
-                        read::answer_anew(reader, read, reply);
-                    }
-                });
-            }
             OpenFile::Reader(reader) => {
-                let Some(reply) = read::answer(reader, read, reply) else { return };
+                let reading = reader.begin();
+                if reading.is_slow() {
+                    let Some(reply) = read::answer_at_hand(&reading, read, reply) else { return };
+                    drop(reading);
+                    return self.read_slowly(file, read, reply);
+                }
+                let unanswered = if reading.is_outdated() {
+                    drop(reading);
+                    Some(reply)
+                } else {
+                    read::answer(reader, Ok(reading), read, reply)
+                };
+                let Some(reply) = unanswered else { return };
                 // Another program changed the file, so it may have to be parsed first.
                 self.searching.run(reader.delay(), move || {
                     if let OpenFile::Reader(reader) = &*file {
@@ -129,6 +119,21 @@ impl Server {
                 });
             }
         }
+    }
+
+    /// Answers a read that has to decode, or to wait, on a thread of its own.
+    fn read_slowly(&self, file: Arc<OpenFile>, read: ReadRequest, reply: ReplyData) {
+        // A read for the page cache serves all programs, so it is not ended when a signal ends one of them.
+        let caller = (read.purpose == Purpose::Program).then_some(read.thread);
+        let answer = move || {
+            if let OpenFile::Reader(reader) = &*file
+                && let Some(reply) = read::answer(reader, reader.current(), read, reply)
+            {
+                read::answer_anew(reader, read, reply);
+            }
+        };
+        let arrived = Instant::now();
+        self.decoding.run(move || on_behalf_of(caller, arrived, answer));
     }
 
     pub(super) fn flush_file(&self, request: &Request, handle: FileHandle, reply: ReplyEmpty) {

@@ -8,7 +8,7 @@ use super::reply;
 use crate::content::Content;
 use crate::error::{Error, Kind, Result};
 use crate::source::Lent;
-use crate::vfs::{OverlayWriter, ReadBytes, ReadHandle};
+use crate::vfs::{OverlayWriter, ReadBytes, ReadHandle, Reading};
 
 /// Minimum length at which stored bytes are passed from the mapping to the kernel without a copy. For shorter
 /// reads, the mapping costs more than the copy.
@@ -57,8 +57,13 @@ pub(super) enum Purpose {
 
 /// Answers a read. Returns the reply unused if another program has changed the file; then call
 /// [`answer_anew`].
-pub(super) fn answer(reader: &ReadHandle, read: ReadRequest, reply: ReplyData) -> Option<ReplyData> {
-    match try_answer(reader, read, reply) {
+pub(super) fn answer(
+    reader: &ReadHandle,
+    reading: Result<Reading<'_>>,
+    read: ReadRequest,
+    reply: ReplyData,
+) -> Option<ReplyData> {
+    match try_answer(reading, read, reply) {
         Ok(()) => None,
         Err((error, reply)) if error.kind() == Kind::Changed => Some(reply),
         Err((error, reply)) => {
@@ -72,7 +77,7 @@ pub(super) fn answer(reader: &ReadHandle, read: ReadRequest, reply: ReplyData) -
 /// unchanged.
 pub(super) fn answer_anew(reader: &ReadHandle, read: ReadRequest, reply: ReplyData) {
     let answered = match reader.renew() {
-        Ok(()) => try_answer(reader, read, reply),
+        Ok(()) => try_answer(reader.current(), read, reply),
         Err(error) => Err((error, reply)),
     };
     if let Err((error, reply)) = answered {
@@ -90,24 +95,24 @@ fn refuse(reader: &ReadHandle, error: &Error, reply: ReplyData) {
 
 /// Answers a read, or returns the error together with the unused reply.
 fn try_answer(
-    reader: &ReadHandle,
+    reading: Result<Reading<'_>>,
     read: ReadRequest,
     reply: ReplyData,
 ) -> std::result::Result<(), (Error, ReplyData)> {
     let ReadRequest { offset, size, purpose, .. } = read;
-    let admitted = |content| reader.admit().map(|()| content);
-    let content = match reader.content().and_then(admitted) {
-        Ok(content) => content,
+    let reading = match reading.and_then(|reading| reading.admit().map(|()| reading)) {
+        Ok(reading) => reading,
         Err(error) => return Err((error, reply)),
     };
+    let content = &**reading.content();
     if content.is_slow()
         && let Some(shared) = content.share(offset, size as usize, true)
     {
         reply.data(&shared);
-        reader.given(&content, offset, ReadBytes::Shared(shared));
+        reading.given(offset, ReadBytes::Shared(shared));
         return Ok(());
     }
-    if let Some(lent) = lend(&*content, offset, size) {
+    if let Some(lent) = lend(content, offset, size) {
         // If the file is truncated at this moment, the mapping has no bytes there. Writing the reply then
         // fails, and the kernel ends the request with EIO.
         reply.data(lent.for_kernel());
@@ -118,17 +123,17 @@ fn try_answer(
         if buffer.len() < wanted {
             buffer.resize(wanted, 0);
         }
-        let filled = fill(&*content, offset, &mut buffer[..wanted]);
+        let filled = fill(content, offset, &mut buffer[..wanted]);
         let filled = filled.and_then(|read| match purpose {
             Purpose::Cache if read < wanted => {
-                why_short(&*content, offset.saturating_add(read as u64)).map_or(Ok(read), Err)
+                why_short(content, offset.saturating_add(read as u64)).map_or(Ok(read), Err)
             }
             _ => Ok(read),
         });
         match filled {
             Ok(read) => {
                 reply.data(&buffer[..read]);
-                reader.given(&content, offset, ReadBytes::Copied(buffer, read));
+                reading.given(offset, ReadBytes::Copied(buffer, read));
                 Ok(())
             }
             Err(error) => Err((error, reply)),
@@ -137,10 +142,14 @@ fn try_answer(
 }
 
 /// Answers a read with decoded bytes from memory. Returns the reply unused if the bytes are not in memory.
-pub(super) fn answer_at_hand(reader: &ReadHandle, read: ReadRequest, reply: ReplyData) -> Option<ReplyData> {
-    let Some((content, shared)) = reader.at_hand(read.offset, read.size as usize) else { return Some(reply) };
+pub(super) fn answer_at_hand(
+    reading: &Reading<'_>,
+    read: ReadRequest,
+    reply: ReplyData,
+) -> Option<ReplyData> {
+    let Some(shared) = reading.at_hand(read.offset, read.size as usize) else { return Some(reply) };
     reply.data(&shared);
-    reader.given(&content, read.offset, ReadBytes::Shared(shared));
+    reading.given(read.offset, ReadBytes::Shared(shared));
     None
 }
 

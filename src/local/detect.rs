@@ -27,7 +27,7 @@ use crate::local::at::{open, stat_in, stat_of};
 use crate::local::location::{Location, Name, OpenDir};
 use crate::local::mounts::Stalling;
 use crate::local::path::LocalPath;
-use crate::local::path::link::{self, LinkForm};
+use crate::local::path::link::{self, LinkForm, Mountpoint};
 use crate::local::stat::{FileKind, Stat};
 use crate::source::{Place, PlaceStat, Source, SourceStat, SourceVersion, read_up_to};
 
@@ -304,7 +304,8 @@ impl FormatDetector {
             // are ever saved.
             let held = dir.try_clone_to_owned();
             let held = held.map_err(|error| self.unread(Error::from(error).of(path.label())))?;
-            let target = SaveTarget::new(held, name.to_owned(), path.label());
+            let mount = path.mountpoint().map(Mountpoint::path);
+            let target = SaveTarget::new(held, name.to_owned(), path.label()).mounted_at(mount);
             if self.recovery.apply(&target).is_err_and(|why| why.kind() == error::Kind::Unfinished) {
                 return Ok(true);
             }

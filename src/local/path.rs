@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use beside::Beside;
-use link::LinkPolicy;
+use link::{LinkPolicy, Mountpoint};
 use rustix::fs::{FileType, Mode, OFlags, StatVfs};
 use rustix::io::Errno;
 
@@ -184,7 +184,7 @@ impl LocalPath {
     }
 
     /// Returns the mount point, as it was before mounting.
-    pub(crate) fn mountpoint(&self) -> Option<&link::Mountpoint> {
+    pub(crate) fn mountpoint(&self) -> Option<&Mountpoint> {
         self.links.mountpoint.as_deref()
     }
 
@@ -253,7 +253,8 @@ impl LocalPath {
     pub(crate) fn save_target(&self) -> Result<SaveTarget> {
         let (dir, name) = self.holder()?;
         let held = dir.as_fd().try_clone_to_owned().map_err(Error::from)?;
-        let target = SaveTarget::new(held, name.clone(), self.label());
+        let mount = self.mountpoint().map(Mountpoint::path);
+        let target = SaveTarget::new(held, name.clone(), self.label()).mounted_at(mount);
         if !self.origin().shared {
             return Ok(target);
         }

@@ -158,8 +158,9 @@ struct Copying<'a> {
 impl Copying<'_> {
     /// Reads the piece at `at` and passes it on. Returns its length, which is 0 at the end.
     fn next(&mut self, at: u64, wanted: usize) -> Result<io::Result<usize>> {
-        let content = self.reader.content()?;
-        self.reader.admit()?;
+        let reading = self.reader.current()?;
+        reading.admit()?;
+        let content = reading.content();
         if content.is_slow()
             && let Some(shared) = content.share(at, wanted, true)
             && !shared.is_empty()

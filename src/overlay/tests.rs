@@ -46,7 +46,7 @@ impl Test {
         let open_files = OpenFiles::new(
             Arc::new(move |source| crate::format::open(source, &context)),
             NonZeroUsize::MIN,
-            RecoveryPolicy::Recover(edits.clone()),
+            RecoveryPolicy::Recover,
         );
         let shared = Arc::new(SharedByOverlays {
             state_dir: None,

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use crate::content::dir::Attributes;
 use crate::content::{Content, Slice};
 use crate::error::{Error, Kind, Result};
-use crate::format::{Block, Container, Defect, Fact, FactValue, Facts, Verified};
+use crate::format::{Block, Container, Defect, Fact, FactValue, Facts, Verified, Views};
 use crate::source::{Source, SourceStat, read_up_to};
 
 /// Number of times that files were opened or verified.
@@ -85,8 +85,8 @@ impl Container for Fake {
     fn block(&self, n: usize) -> Result<Block> {
         let found = self.blocks.get(n).ok_or_else(|| Error::new(Kind::NotFound, "no such block"));
         let (offset, size, streamed) = *found?;
-        let text = |text: &str| FactValue::Word { text: text.to_owned(), shown: 32 };
-        let lines = vec![
+        let text = |text: &str| FactValue::Word(text.to_owned());
+        let groups = vec![
             vec![
                 Fact::size("user.fake.data_size", size),
                 Fact { name: "user.fake.compression", value: text("") },
@@ -96,7 +96,7 @@ impl Container for Fake {
                 Fact { name: "user.fake.checksum", value: text("00") },
             ],
         ];
-        let facts = Facts { offset, data_size: size, lines };
+        let facts = Facts { offset, data_size: size, groups };
         Ok(Block { facts, content: Ok(Arc::new(Slice::new(self.source.clone(), offset, size))), streamed })
     }
 
@@ -133,3 +133,5 @@ impl Container for Fake {
         self.source_stat
     }
 }
+
+impl Views for Fake {}

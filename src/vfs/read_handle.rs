@@ -48,7 +48,7 @@ pub struct ReadHandle {
 #[derive(Debug)]
 enum What {
     /// A file in one generation of a mounted file.
-    View { file: ViewFile, now: Box<RwLock<Now>> },
+    View { file: ViewFile, now: RwLock<Arc<Now>> },
     /// A content generated at open.
     Generated(Arc<dyn Content>),
     /// A mirrored file; `is_same` is true if it has not changed since the last open.
@@ -65,11 +65,11 @@ pub(crate) struct ViewFile {
 
 /// The content that a handle reads, as it was when opened. It is only replaced if the file grows, or if
 /// another program changed the source but not these bytes.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 struct Now {
     held: HeldGeneration,
     content: Arc<dyn Content>,
-    file: Arc<File>,
+    file: File,
 }
 
 impl ReadHandle {
@@ -82,7 +82,7 @@ impl ReadHandle {
             return Ok(Self { what: What::Generated(content) });
         }
         held.add_blocks_of(&*content, &mut shown.blocks)?;
-        let now = Box::new(RwLock::new(Now { held, content, file: Arc::new(shown) }));
+        let now = RwLock::new(Arc::new(Now { held, content, file: shown }));
         Ok(Self { what: What::View { file, now } })
     }
 
@@ -100,31 +100,36 @@ impl ReadHandle {
         Ok(Self { what: What::Plain { content: Arc::new(Plain::new(source)), is_same } })
     }
 
+    /// Looks at the file once, for a read.
+    pub fn begin(&self) -> Reading<'_> {
+        match &self.what {
+            What::View { file, now } => {
+                let now = look(now);
+                Reading { content: now.content.clone(), view: Some((file, now)) }
+            }
+            What::Generated(content) | What::Plain { content, .. } => {
+                Reading { content: content.clone(), view: None }
+            }
+        }
+    }
+
+    /// Looks at the file for a read, and moves to a newer generation first if the file may have grown. See
+    /// [`renew`](Self::renew).
+    pub fn current(&self) -> Result<Reading<'_>> {
+        let reading = self.begin();
+        if !reading.is_outdated() {
+            return Ok(reading);
+        }
+        self.renew()?;
+        Ok(self.begin())
+    }
+
     /// Returns the bytes of the file.
     ///
     /// If another program has changed the source, reading them fails with [`Kind::Changed`] (ESTALE). Then
     /// [`ReadHandle::renew`] finds out whether these bytes are unchanged.
     pub fn content(&self) -> Result<Arc<dyn Content>> {
-        match &self.what {
-            What::View { now, .. } => {
-                if self.is_outdated() {
-                    self.renew()?;
-                }
-                Ok(now.read().unwrap_or_else(PoisonError::into_inner).content.clone())
-            }
-            What::Generated(content) | What::Plain { content, .. } => Ok(content.clone()),
-        }
-    }
-
-    /// True if the next read moves to a newer generation, for which the file may have to be parsed.
-    pub fn is_outdated(&self) -> bool {
-        let What::View { file: ViewFile { mounted, .. }, now } = &self.what else { return false };
-        let shown = now.read().unwrap_or_else(PoisonError::into_inner).clone();
-        if shown.file.renewal != Renewal::Follows {
-            return false;
-        }
-        let look = mounted.look();
-        look.attached && look.stat.source.version != shown.held.version
+        Ok(self.current()?.content)
     }
 
     /// Moves to the newest generation if this file has the same bytes there, or if it may grow. The bytes are
@@ -137,7 +142,7 @@ impl ReadHandle {
         let What::View { file: ViewFile { mounted, view, .. }, now } = &self.what else { return Ok(()) };
         mounted.look_now();
         let newest = mounted.opened()?;
-        let shown = now.read().unwrap_or_else(PoisonError::into_inner).clone();
+        let shown = look(now);
         if shown.file.renewal != Renewal::Follows && !mounted.has_outlived(&shown.held) {
             return Ok(());
         }
@@ -145,7 +150,7 @@ impl ReadHandle {
             Kind::System(_) => error,
             _ => rewritten(),
         })?;
-        *now.write().unwrap_or_else(PoisonError::into_inner) = renewed;
+        *now.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(renewed);
         Ok(())
     }
 
@@ -156,30 +161,6 @@ impl ReadHandle {
             What::Generated(_) | What::Plain { .. } => 0,
         };
         Delay { file, stalling: None }
-    }
-
-    /// Admits a read, or returns the error with which it fails. Call this before
-    /// reading [`ReadHandle::content`].
-    pub fn admit(&self) -> Result<()> {
-        match &self.what {
-            What::View { file: ViewFile { mounted, .. }, now } => {
-                let shown = now.read().unwrap_or_else(PoisonError::into_inner).clone();
-                mounted.admit(&shown.held, &shown.file.blocks)
-            }
-            What::Generated(_) | What::Plain { .. } => Ok(()),
-        }
-    }
-
-    /// True if [`ReadHandle::caching`] or a read may take long.
-    pub fn is_slow(&self) -> bool {
-        match &self.what {
-            What::View { file: ViewFile { mounted, .. }, now } => {
-                let now = now.read().unwrap_or_else(PoisonError::into_inner);
-                mounted.is_held_up(&now.held, &now.file.blocks) || now.content.is_slow()
-            }
-            What::Plain { content, .. } => content.is_slow(),
-            What::Generated(_) => false,
-        }
     }
 
     /// Returns the caching for the content as it is now. Decodes a small content to find out if it is
@@ -196,7 +177,7 @@ impl ReadHandle {
         if self.content().is_err() {
             return Caching::Direct;
         }
-        let now = now.read().unwrap_or_else(PoisonError::into_inner).clone();
+        let now = look(now);
         let content = &*now.content;
         let sound = match now.file.keeping {
             _ if now.file.grows || mounted.is_wrong(&now.held, &now.file.blocks) => false,
@@ -219,46 +200,10 @@ impl ReadHandle {
     pub fn caching(&self) -> Caching {
         let caching = self.caching_of_now();
         if let What::View { file: ViewFile { mounted, view, kernel_cache }, now } = &self.what {
-            let now = now.read().unwrap_or_else(PoisonError::into_inner);
+            let now = look(now);
             kernel_cache.note_open(Ino::of(view.serial), mounted.serial, &now.file.blocks);
         }
         caching
-    }
-
-    /// Returns the bytes of a read from memory, if it needs no work and does not wait.
-    pub fn at_hand(&self, offset: u64, len: usize) -> Option<(Arc<dyn Content>, SharedBytes)> {
-        let What::View { file: ViewFile { mounted, .. }, now } = &self.what else { return None };
-        {
-            let now = now.read().unwrap_or_else(PoisonError::into_inner);
-            // A growing file may have a newer version. Asking a slow source for it may take long.
-            let is_asked = now.file.renewal == Renewal::Follows && now.held.source.is_slow();
-            if is_asked || mounted.is_held_up(&now.held, &now.file.blocks) {
-                return None;
-            }
-        }
-        self.admit().ok()?;
-        let content = self.content().ok()?;
-        let shared = content.share(offset, len, false)?;
-        Some((content, shared))
-    }
-
-    /// Stores the bytes that a reader with [`Caching::Stored`] got into the kernel's cache, so that the next
-    /// reader gets them from there.
-    pub fn given(&self, content: &Arc<dyn Content>, offset: u64, given: ReadBytes<'_>) {
-        if let What::View { file, now } = &self.what
-            && content.is_slow()
-            && content.soundness() == Soundness::Unknown
-        {
-            let keeping = now.read().unwrap_or_else(PoisonError::into_inner).file.keeping;
-            if keeping == Keeping::Nothing {
-                return;
-            }
-            let (content, len) = (content.clone(), content.len());
-            let is_still_valid = move || !matches!(content.soundness(), Soundness::Broken(_));
-            if let Some(pages) = Pages::among(offset, given.len(), len) {
-                file.kernel_cache.keep(Ino::of(file.view.serial), pages, given, is_still_valid);
-            }
-        }
     }
 
     /// Reports a read error: in the log, and for a mounted file also in its status.
@@ -266,12 +211,87 @@ impl ReadHandle {
         match &self.what {
             What::View { file: ViewFile { mounted, .. }, now } => {
                 if mounted.report(error) && error.lasts() {
-                    let now = now.read().unwrap_or_else(PoisonError::into_inner);
+                    let now = look(now);
                     // The kernel's cache may hold some of the damaged bytes.
                     now.file.blocks.iter().for_each(|n| mounted.report_wrong(*n));
                 }
             }
             What::Generated(_) | What::Plain { .. } => tracing::warn!("{error}"),
+        }
+    }
+}
+
+fn look(now: &RwLock<Arc<Now>>) -> Arc<Now> {
+    now.read().unwrap_or_else(PoisonError::into_inner).clone()
+}
+
+/// One look at an open file: the bytes that it has, and their generation. A read takes one and passes it on.
+#[derive(Debug)]
+pub struct Reading<'h> {
+    content: Arc<dyn Content>,
+    /// The file of a view, as it was at the look.
+    view: Option<(&'h ViewFile, Arc<Now>)>,
+}
+
+impl Reading<'_> {
+    /// Returns the bytes. They may be read once the read is admitted.
+    pub fn content(&self) -> &Arc<dyn Content> {
+        &self.content
+    }
+
+    /// True if a read has to move to a newer generation first, for which the file may have to be parsed.
+    pub fn is_outdated(&self) -> bool {
+        let Some((ViewFile { mounted, .. }, now)) = &self.view else { return false };
+        if now.file.renewal != Renewal::Follows {
+            return false;
+        }
+        let look = mounted.look();
+        look.attached && look.stat.source.version != now.held.version
+    }
+
+    /// Admits a read, or returns the error with which it fails. Call this before reading
+    /// [`content`](Self::content).
+    pub fn admit(&self) -> Result<()> {
+        let Some((file, now)) = &self.view else { return Ok(()) };
+        file.mounted.admit(&now.held, &now.file.blocks)
+    }
+
+    /// True if a read waits for the check of a checksum.
+    fn is_held_up(&self) -> bool {
+        let Some((file, now)) = &self.view else { return false };
+        file.mounted.is_held_up(&now.held, &now.file.blocks)
+    }
+
+    /// True if a read may take long.
+    pub fn is_slow(&self) -> bool {
+        self.is_held_up() || self.content.is_slow()
+    }
+
+    /// Returns the bytes of a read from memory, if it needs no work and does not wait.
+    pub fn at_hand(&self, offset: u64, len: usize) -> Option<SharedBytes> {
+        let (_, now) = self.view.as_ref()?;
+        // A growing file may have a newer version. Asking a slow source for it may take long.
+        let is_asked = now.file.renewal == Renewal::Follows && now.held.source.is_slow();
+        if is_asked || self.is_held_up() || self.is_outdated() {
+            return None;
+        }
+        self.admit().ok()?;
+        self.content.share(offset, len, false)
+    }
+
+    /// Stores the bytes that a reader with [`Caching::Stored`] got into the kernel's cache, so that the next
+    /// reader gets them from there.
+    pub fn given(&self, offset: u64, given: ReadBytes<'_>) {
+        let Some((file, now)) = &self.view else { return };
+        let content = &self.content;
+        let is_kept = now.file.keeping != Keeping::Nothing;
+        if is_kept && content.is_slow() && content.soundness() == Soundness::Unknown {
+            let len = content.len();
+            let content = content.clone();
+            let is_still_valid = move || !matches!(content.soundness(), Soundness::Broken(_));
+            if let Some(pages) = Pages::among(offset, given.len(), len) {
+                file.kernel_cache.keep(Ino::of(file.view.serial), pages, given, is_still_valid);
+            }
         }
     }
 }
@@ -294,7 +314,7 @@ fn renewed(mounted: &Arc<MountedFile>, newest: HeldGeneration, view: &ViewNode, 
         in_place && new != RenewalKey::Follows && are_proven(&newest, &file.blocks)
     };
     if goes_on || is_proven() {
-        Ok(Now { held: newest, content, file: Arc::new(file) })
+        Ok(Now { held: newest, content, file })
     } else {
         Err(rewritten())
     }

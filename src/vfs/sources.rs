@@ -73,11 +73,8 @@ impl Vfs {
     }
 
     fn new_now(sources: &[Named], options: &Options) -> Result<Self> {
-        let recovery = match &options.edits {
-            Some(edits) => RecoveryPolicy::Recover(edits.clone()),
-            None => RecoveryPolicy::Report(options.mountpoint.clone()),
-        };
-        let detector = FormatDetector::new(options.recognise, recovery.clone());
+        let recovery = if options.edits.is_some() { RecoveryPolicy::Recover } else { RecoveryPolicy::Report };
+        let detector = FormatDetector::new(options.recognise, recovery);
         let kernel_cache = KernelCache::default();
         let kernel = kernel_cache.clone();
         let on_wrong = Box::new(move |serial, n| kernel.forget_block(serial, n));

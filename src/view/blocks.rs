@@ -28,6 +28,9 @@ const LINES: usize = 4;
 pub const WIDTH: u64 = (LINE * LINES) as u64;
 /// An empty line, which is padded like all others.
 const COMMENT: &str = "#";
+/// Maximum characters of a word, and of a text in quotes.
+const MAX_WORD: usize = 10;
+const MAX_QUOTED: usize = 52;
 /// Maximum characters of an error message.
 const ERROR_SHOWN: usize = 64;
 
@@ -129,7 +132,7 @@ fn of_facts(first: String, facts: &Facts, known: Option<Verified>) -> [String; L
     let mut lines = [first, comment(), comment(), comment()];
     let last = facts.iter().count();
     let mut shown = 0;
-    for (n, facts) in facts.lines.iter().take(LINES - 1).enumerate() {
+    for (n, facts) in facts.groups.iter().take(LINES - 1).enumerate() {
         let mut line = String::from("  ");
         for fact in facts {
             shown += 1;
@@ -137,8 +140,8 @@ fn of_facts(first: String, facts: &Facts, known: Option<Verified>) -> [String; L
                 let _ = write!(line, " verified: {verified},");
             }
             let value = match &fact.value {
-                FactValue::Word { text, shown } => word(text, *shown),
-                FactValue::Quoted { text, shown } => quoted(text, *shown),
+                FactValue::Word(text) => word(text, MAX_WORD),
+                FactValue::Quoted(text) => quoted(text, MAX_QUOTED),
                 number => number.to_string(),
             };
             let end = if shown == last { '}' } else { ',' };
@@ -244,7 +247,7 @@ mod tests {
     use super::*;
     use crate::content::read_exact_at;
     use crate::error::Error;
-    use crate::format::{Defect, Fact};
+    use crate::format::{Defect, Fact, Views};
     use crate::source::{Source, SourceStat};
     use crate::view::status::{Status, Writing};
 
@@ -253,9 +256,9 @@ mod tests {
     struct Awkward(Vec<Result<Block>>);
 
     fn facts(compression: &str, number: u64, (header_size, flags): (u16, u32)) -> Facts {
-        let compression = FactValue::Word { text: compression.to_owned(), shown: 10 };
-        let checksum = FactValue::Quoted { text: "f".repeat(32), shown: 32 };
-        let lines = vec![
+        let compression = FactValue::Word(compression.to_owned());
+        let checksum = FactValue::Quoted("f".repeat(32));
+        let groups = vec![
             vec![
                 Fact::size("user.awkward.data_size", number),
                 Fact::size("user.awkward.used_size", number),
@@ -271,7 +274,7 @@ mod tests {
                 Fact { name: "user.awkward.checksum", value: checksum },
             ],
         ];
-        Facts { offset: number, data_size: number, lines }
+        Facts { offset: number, data_size: number, groups }
     }
 
     fn block(compression: &str, number: u64) -> Result<Block> {
@@ -312,6 +315,8 @@ mod tests {
             panic!("the views do not look at the source")
         }
     }
+
+    impl Views for Awkward {}
 
     fn awkward() -> Arc<Awkward> {
         let labels =

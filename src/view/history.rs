@@ -3,7 +3,7 @@
 use std::ffi::OsStr;
 use std::sync::{Arc, OnceLock};
 
-use crate::content::dir::{Dir, EntryKind, File, Keeping, Node, Renewal, Signature};
+use crate::content::dir::{Dir, EntryKind, File, Node, Renewal, Signature};
 use crate::content::{Content, read_exact_at};
 use crate::error::{Error, Result};
 use crate::format::editor::SaveTarget;
@@ -56,7 +56,7 @@ impl Dir for HistoryDir {
             let content =
                 Replaced { history: self.history.clone(), change: change.clone(), text: OnceLock::new() };
             let signature = Signature::new(format!("{} {:?}", change.name, change.old));
-            let file = File::new(Arc::new(content), Keeping::All);
+            let file = File::new(Arc::new(content));
             Node::File(File { renewal: Renewal::WhileSame(signature), mtime: Some(change.time), ..file })
         }))
     }

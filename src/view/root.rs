@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::content::Text;
-use crate::content::dir::{Dir, EntryKind, File, Keeping, Node, Renewal};
+use crate::content::dir::{Dir, EntryKind, File, Node, Renewal};
 use crate::error::Result;
 use crate::format::Container;
 use crate::history::History;
@@ -94,9 +94,7 @@ impl Dir for RootDir {
     fn lookup(&self, name: &OsStr) -> Result<Option<Node>> {
         Ok(match (name.to_str(), &self.container) {
             (Some(ABOUT), _) => Some(Node::Dir(Arc::new(self.about.clone()))),
-            (Some(TREE), Some(container)) => {
-                Some(Node::File(File::new(container.tree_to_show()?, Keeping::All)))
-            }
+            (Some(TREE), Some(container)) => Some(Node::File(File::new(container.tree_to_show()?))),
             (Some(BLOCKS), Some(container)) => Some(Node::Dir(Arc::new(BlockFiles::new(container.clone())))),
             (Some(name), Some(container)) => match self.views(container)?.find(|(view, _)| *view == name) {
                 Some((_, view)) => Some(view),
@@ -163,7 +161,7 @@ impl Dir for About {
             (Some(STATISTICS), _) => self.statistics.as_ref().map(generated),
             (Some(TABLE), Some(container)) => {
                 let table = BlockTable::new(container.clone(), self.known.clone())?;
-                Some(Node::File(File::new(Arc::new(table), Keeping::Nothing)))
+                Some(Node::File(File::changing(Arc::new(table))))
             }
             (Some(HISTORY), _) => self.history.clone().map(|dir| Node::Dir(dir)),
             _ => None,
@@ -188,7 +186,7 @@ impl Dir for About {
 
 /// Returns a file whose text is created now.
 fn generated(make: &MakeText) -> Node {
-    let file = File::new(Arc::new(make()), Keeping::Nothing);
+    let file = File::changing(Arc::new(make()));
     Node::File(File { renewal: Renewal::Generated, ..file })
 }
 

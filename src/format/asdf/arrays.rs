@@ -15,8 +15,7 @@ use std::ffi::OsString;
 use std::sync::Arc;
 
 use super::view::{AsdfFile, Directory, View};
-use crate::content::Text;
-use crate::content::dir::{File, Keeping, Node};
+use crate::content::dir::{File, Node};
 use crate::content::path_dir::{Item, PathDir};
 use crate::error::{self, Error, Result};
 use crate::format::Defect;
@@ -123,5 +122,5 @@ fn unreadable(file: &AsdfFile, uri: &str) -> File {
     let why = why.unwrap_or_else(|| {
         Error::new(error::Kind::Unrecognised, "the other file can be read now: mount again")
     });
-    File { content: Err(why), ..File::new(Arc::new(Text::default()), Keeping::Nothing) }
+    File::unreadable(why)
 }

@@ -12,7 +12,7 @@ use crate::content::Content;
 use crate::content::dir::{Attributes, File, Node};
 use crate::error::Result;
 use crate::format::editor::EditSupport;
-use crate::format::{ArrayFacts, ArrayPaths, Block, Container, Defect, Listener, Verified};
+use crate::format::{ArrayFacts, ArrayPaths, Block, Container, Defect, Listener, Verified, Views};
 use crate::source::{Source, SourceStat};
 
 impl AsdfFile {
@@ -88,6 +88,44 @@ impl Container for AsdfFile {
         arrays::each(self, beside, take)
     }
 
+    fn attributes(&self) -> Attributes {
+        vec![("user.asdf.format", NAME.to_owned()), ("user.asdf.version", self.version())]
+    }
+
+    fn mismatch(&self) -> &'static str {
+        "its MD5 fits neither the stored nor the decoded data"
+    }
+
+    fn check_tree(&self) -> Result<Vec<Defect>> {
+        let mut defects = check::tree(self)?;
+        for omission in &arrays::surveyed(self)?.defects {
+            // A missing block is damage, and told once.
+            if defects.iter().all(|defect| defect.offset != omission.offset) {
+                defects.push(omission.clone());
+            }
+        }
+        Ok(defects)
+    }
+
+    fn editor(&self) -> Option<&'static dyn EditSupport> {
+        Some(&edit::Support)
+    }
+
+    fn defects(&self) -> Vec<Defect> {
+        let of_views = self.views.iter().flat_map(|view| view.defects(self));
+        self.stored.defects().into_iter().chain(of_views).collect()
+    }
+
+    fn source(&self) -> &Arc<dyn Source> {
+        &self.source
+    }
+
+    fn source_stat(&self) -> SourceStat {
+        self.source_stat
+    }
+}
+
+impl Views for AsdfFile {
     fn views(self: Arc<Self>) -> Result<Vec<(&'static str, Node)>> {
         let dirs = self.views.iter().filter(|view| !view.is_file());
         Ok(dirs.filter_map(|view| Some((view.name(), view.node(&self)?))).collect())
@@ -118,25 +156,6 @@ impl Container for AsdfFile {
         }
     }
 
-    fn attributes(&self) -> Attributes {
-        vec![("user.asdf.format", NAME.to_owned()), ("user.asdf.version", self.version())]
-    }
-
-    fn mismatch(&self) -> &'static str {
-        "its MD5 fits neither the stored nor the decoded data"
-    }
-
-    fn check_tree(&self) -> Result<Vec<Defect>> {
-        let mut defects = check::tree(self)?;
-        for omission in &arrays::surveyed(self)?.defects {
-            // A missing block is damage, and told once.
-            if defects.iter().all(|defect| defect.offset != omission.offset) {
-                defects.push(omission.clone());
-            }
-        }
-        Ok(defects)
-    }
-
     fn find_omissions(&self, is_shown: &dyn Fn(&str) -> bool) {
         // A server is not asked: `status.yaml` must be readable if it does not answer.
         if is_shown(arrays::Arrays.name()) && !self.source.is_slow() {
@@ -146,22 +165,5 @@ impl Container for AsdfFile {
 
     fn are_omissions_slow(&self) -> bool {
         !arrays::is_known(self)
-    }
-
-    fn editor(&self) -> Option<&'static dyn EditSupport> {
-        Some(&edit::Support)
-    }
-
-    fn defects(&self) -> Vec<Defect> {
-        let of_views = self.views.iter().flat_map(|view| view.defects(self));
-        self.stored.defects().into_iter().chain(of_views).collect()
-    }
-
-    fn source(&self) -> &Arc<dyn Source> {
-        &self.source
-    }
-
-    fn source_stat(&self) -> SourceStat {
-        self.source_stat
     }
 }

@@ -11,7 +11,7 @@ use super::header::{Generation, Header};
 use super::ndarray;
 use super::sources::{Mention, Sources, Target, replaced, sources};
 use super::view::{AsdfFile, View};
-use crate::content::dir::{Dir, EntryKind, File, Keeping, Node, Renewal, Signature};
+use crate::content::dir::{Dir, EntryKind, File, Node, Renewal, Signature};
 use crate::content::{Content, Pieces, Text};
 use crate::error::{Error, Result};
 use crate::format::{Defect, Severity};
@@ -88,17 +88,11 @@ impl ExplodedDir {
             }
             _ => Renewal::Anew,
         };
-        let keeping = if streamed { Keeping::Nothing } else { Keeping::All };
-        Ok(Some(File {
-            content: content.map_err(|error| error.in_block(n as u64)),
-            claimed: 0,
-            grows: streamed,
-            blocks: vec![n],
-            renewal,
-            keeping,
-            mtime: None,
-            attributes: None,
-        }))
+        let file = match content {
+            Ok(content) if streamed => File::changing(content),
+            content => File::of(content.map_err(|error| error.in_block(n as u64))),
+        };
+        Ok(Some(File { grows: streamed, blocks: vec![n], renewal, ..file }))
     }
 }
 
@@ -107,10 +101,9 @@ impl Dir for ExplodedDir {
         Ok(match parse(&self.stem(), name.as_bytes()) {
             Some(Name::Tree) => {
                 let content = parts(&self.file).map(|parts| parts.tree.clone());
-                let file = File::new(Arc::new(Text::default()), Keeping::All);
                 let version = format!("{:?}", self.file.source_stat.version);
                 let renewal = Renewal::WhileSame(Signature::new(version));
-                Some(Node::File(File { content, renewal, ..file }))
+                Some(Node::File(File { renewal, ..File::of(content) }))
             }
             Some(Name::Block(n)) => self.block_file(n)?.map(Node::File),
             None => None,

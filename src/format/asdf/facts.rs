@@ -5,10 +5,6 @@ use std::fmt::Write as _;
 use super::header::Header;
 use crate::format::{Fact, FactValue, Facts};
 
-/// Characters of a label, and of a checksum, in `blocks.yaml`.
-const LABEL_SHOWN: usize = 10;
-const CHECKSUM_SHOWN: usize = 32;
-
 /// Returns the facts of a header. `compression` is the codec's label, or the encoding chain (`tile+zlib`).
 pub(super) fn of(header: &Header, compression: String) -> Facts {
     let facts = HeaderFacts {
@@ -44,9 +40,9 @@ struct HeaderFacts {
 
 impl HeaderFacts {
     fn facts(self) -> Facts {
-        let compression = FactValue::Word { text: self.compression, shown: LABEL_SHOWN };
-        let checksum = FactValue::Quoted { text: self.checksum, shown: CHECKSUM_SHOWN };
-        let lines = vec![
+        let compression = FactValue::Word(self.compression);
+        let checksum = FactValue::Quoted(self.checksum);
+        let groups = vec![
             vec![
                 Fact::size("user.asdf.data_size", self.data_size),
                 Fact::size("user.asdf.used_size", self.used_size),
@@ -62,7 +58,7 @@ impl HeaderFacts {
                 Fact { name: "user.asdf.checksum", value: checksum },
             ],
         ];
-        Facts { offset: self.offset, data_size: self.data_size, lines }
+        Facts { offset: self.offset, data_size: self.data_size, groups }
     }
 }
 

@@ -22,7 +22,7 @@ use super::arrays::{self, ArrayEntry, Elements, elements_of, file_of, file_of_al
 use super::same_paths::{self, Dirs, FileOrLink};
 use super::view::{AsdfFile, Collector, Directory, View};
 use crate::content::Text;
-use crate::content::dir::{File, Keeping, Node, Renewal};
+use crate::content::dir::{File, Node, Renewal};
 use crate::content::path_dir::{Item, Items, PathDir};
 use crate::content::path_tree::{Id, PathTree};
 use crate::content::shared_path::SharedPath;
@@ -202,7 +202,7 @@ impl FreePlaces {
 fn array_file(file: &Arc<AsdfFile>, number: usize) -> Result<File> {
     let found = arrays::found(file)?;
     let nodes = nodes_of(file)?;
-    let nothing = || Ok(File::new(Arc::new(Text::default()), Keeping::Nothing));
+    let nothing = || Ok(File::changing(Arc::new(Text::default())));
     let Some(item) = found.items.get(number) else { return nothing() };
     let mut path: Vec<&str> = item.components().collect();
     if let Some(last) = path.last_mut() {
@@ -282,7 +282,7 @@ fn unsolved(nodes: &Nodes) -> Vec<Defect> {
 /// Returns the FITS file described by a node of the tree; `number` is the index in `Nodes::documents`.
 fn document_file(file: &Arc<AsdfFile>, number: usize) -> Result<File> {
     let Some((_, document)) = nodes_of(file)?.documents.get(number) else {
-        return Ok(File::new(Arc::new(Text::default()), Keeping::Nothing));
+        return Ok(File::changing(Arc::new(Text::default())));
     };
     let mut headers = Vec::new();
     let mut made = file_of_all(file, &document.arrays(), |elements| {

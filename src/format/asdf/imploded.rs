@@ -9,7 +9,7 @@ use super::header::{Generation, Layout, STREAMED};
 use super::ndarray;
 use super::sources::{Mention, Target, are_known, replaced, sources};
 use super::view::{AsdfFile, View};
-use crate::content::dir::{File, Keeping, Node, Renewal, Signature};
+use crate::content::dir::{File, Node, Renewal, Signature};
 use crate::content::{Content, Pieces, Slice, Text, read_exact_at};
 use crate::error::{Error, Result, if_readable};
 
@@ -77,10 +77,14 @@ fn imploded_file(file: &AsdfFile) -> File {
         Err(error) => (Err(error), None),
     };
     let grows = collected.as_ref().is_some_and(|collected| collected.streamed.is_some());
-    let keeping = if grows || content.is_err() { Keeping::Nothing } else { Keeping::All };
     let renewal =
         collected.map_or(Renewal::Anew, |collected| Renewal::WhileSame(Signature::new(collected.signature)));
-    File { content, claimed: 0, grows, blocks: Vec::new(), renewal, keeping, mtime: None, attributes: None }
+    let file = match content {
+        Ok(content) if grows => File::changing(content),
+        Ok(content) => File::new(content),
+        Err(error) => File::unreadable(error),
+    };
+    File { grows, renewal, ..file }
 }
 
 /// Collects all blocks.

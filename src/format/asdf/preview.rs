@@ -15,7 +15,7 @@ use super::arrays::{self, ArrayEntry, file_of};
 use super::ndarray::{Datatype, Ndarray, Scalar, Source};
 use super::same_paths::{FileOrLink, is_mask, with_ending};
 use super::view::{AsdfFile, Directory, View};
-use crate::content::dir::{File, Keeping, Node};
+use crate::content::dir::{File, Node};
 use crate::content::path_dir::{Item, Items, PathDir};
 use crate::content::{Content, Text, read_exact_at};
 use crate::error::Result;
@@ -77,7 +77,7 @@ fn is_image(array: &Ndarray) -> bool {
 fn picture_file(file: &Arc<AsdfFile>, number: usize) -> Result<File> {
     let item = arrays::found(file)?.items.get(number);
     let Some(ArrayEntry::Array(array)) = item.map(|item| &item.what) else {
-        return Ok(File::new(Arc::new(Text::default()), Keeping::Nothing));
+        return Ok(File::changing(Arc::new(Text::default())));
     };
     let turned = turned(array);
     let is_flags = item.is_some_and(has_flags);

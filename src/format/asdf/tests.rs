@@ -4,6 +4,7 @@ use super::*;
 use crate::cache::Cache;
 use crate::content::dir::{Dir, Node};
 use crate::content::read_exact_at;
+use crate::format::Views;
 use crate::source::MemorySource;
 
 #[test]

@@ -14,12 +14,12 @@ use super::header::{Header, Layout};
 use super::refs::FileArray;
 use super::{NAME, check, facts, tree};
 use crate::codec::blosc::{Buffer, Buffers, DecodedRun, Payload};
-use crate::content::dir::{Attributes, Dir, EntryKind, File, Keeping, Node, Renewal, Signature};
+use crate::content::dir::{Attributes, Dir, EntryKind, File, Node, Renewal, Signature};
 use crate::content::{Content, Text, UnreadableText, npy};
 use crate::error::{self, Error, Result, if_readable};
 use crate::format::references::{self, RefsFile};
 use crate::format::{
-    ArrayFacts, ArraySource, Block, Container, Context, Defect, Listener, Severity, Verified,
+    ArrayFacts, ArraySource, Block, Container, Context, Defect, Listener, Severity, Verified, Views,
 };
 use crate::source::{Source, SourceStat};
 
@@ -208,6 +208,30 @@ impl Container for BloscpackFile {
         Ok(())
     }
 
+    fn attributes(&self) -> Attributes {
+        vec![("user.bloscpack.format", NAME.to_owned()), ("user.bloscpack.version", self.version())]
+    }
+
+    fn check_tree(&self) -> Result<Vec<Defect>> {
+        check::chunks(&self.facts())
+    }
+
+    fn defects(&self) -> Vec<Defect> {
+        let mut defects = check::header(&self.facts());
+        defects.extend(self.damage());
+        defects
+    }
+
+    fn source(&self) -> &Arc<dyn Source> {
+        &self.source
+    }
+
+    fn source_stat(&self) -> SourceStat {
+        self.stat
+    }
+}
+
+impl Views for BloscpackFile {
     fn views(self: Arc<Self>) -> Result<Vec<(&'static str, Node)>> {
         let payload = self.payload().map(Payload::content);
         let mut views = vec![("data.bin", file(payload.clone()))];
@@ -233,28 +257,6 @@ impl Container for BloscpackFile {
 
     fn is_derived_slowly(&self, name: Option<&str>) -> bool {
         name == Some(references::NAME) && !self.refs.is_known()
-    }
-
-    fn attributes(&self) -> Attributes {
-        vec![("user.bloscpack.format", NAME.to_owned()), ("user.bloscpack.version", self.version())]
-    }
-
-    fn check_tree(&self) -> Result<Vec<Defect>> {
-        check::chunks(&self.facts())
-    }
-
-    fn defects(&self) -> Vec<Defect> {
-        let mut defects = check::header(&self.facts());
-        defects.extend(self.damage());
-        defects
-    }
-
-    fn source(&self) -> &Arc<dyn Source> {
-        &self.source
-    }
-
-    fn source_stat(&self) -> SourceStat {
-        self.stat
     }
 }
 
@@ -292,9 +294,8 @@ impl Buffers for LocatedPayload {
 
 /// Creates a file that is readable while the source keeps its version.
 fn file(content: Result<Arc<dyn Content>>) -> Node {
-    let empty: Arc<dyn Content> = Arc::new(Text::default());
     let renewal = Renewal::WhileSame(Signature::default());
-    Node::File(File { content, renewal, ..File::new(empty, Keeping::All) })
+    Node::File(File { renewal, ..File::of(content) })
 }
 
 /// The directory `arrays/`, with the one array.

@@ -6,9 +6,6 @@ use super::chain::LocatedChunk;
 use crate::codec::blosc::Shuffle;
 use crate::format::{Fact, FactValue, Facts};
 
-/// Maximum characters of a checksum in `blocks.yaml`.
-const CHECKSUM_SHOWN: usize = 48;
-
 /// Returns the facts of a chunk; `sum` is its stored checksum.
 pub(super) fn of(found: &LocatedChunk, sum: &[u8]) -> Facts {
     let header = &found.header;
@@ -48,9 +45,9 @@ struct ChunkFacts<'a> {
 }
 
 fn facts(chunk: &ChunkFacts<'_>) -> Facts {
-    let word = |text: &str| FactValue::Word { text: text.to_owned(), shown: 10 };
-    let checksum = FactValue::Quoted { text: hexadecimal(chunk.checksum), shown: CHECKSUM_SHOWN };
-    let lines = vec![
+    let word = |text: &str| FactValue::Word(text.to_owned());
+    let checksum = FactValue::Quoted(hexadecimal(chunk.checksum));
+    let groups = vec![
         vec![
             Fact::size("user.bloscpack.nbytes", chunk.nbytes.into()),
             Fact::size("user.bloscpack.cbytes", chunk.cbytes.into()),
@@ -64,7 +61,7 @@ fn facts(chunk: &ChunkFacts<'_>) -> Facts {
         ],
         vec![Fact { name: "user.bloscpack.checksum", value: checksum }],
     ];
-    Facts { offset: chunk.offset, data_size: chunk.nbytes.into(), lines }
+    Facts { offset: chunk.offset, data_size: chunk.nbytes.into(), groups }
 }
 
 /// Returns bytes as hexadecimal digits.

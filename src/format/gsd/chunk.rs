@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::entry::IndexEntry;
 use super::facts;
 use super::file::GsdFile;
-use crate::content::dir::{File, Keeping, Renewal, Signature};
+use crate::content::dir::{File, Renewal, Signature};
 use crate::content::{Content, npy};
 use crate::error::Result;
 
@@ -32,15 +32,11 @@ pub fn content(file: &GsdFile, entry: &IndexEntry) -> Result<Arc<dyn Content>> {
 pub fn file(file: &Arc<GsdFile>, entry: &IndexEntry) -> File {
     let holder = file.clone();
     let entry = *entry;
+    let content = content(file, &entry).map_err(|error| error.of(file.source().path()));
     File {
-        content: content(file, &entry).map_err(|error| error.of(file.source().path())),
-        claimed: 0,
-        grows: false,
-        blocks: Vec::new(),
         renewal: Renewal::WhileSame(Signature::new(signature(file, &entry))),
-        keeping: Keeping::All,
-        mtime: None,
         attributes: Some(Arc::new(move || facts::attributes(&holder, &entry))),
+        ..File::of(content)
     }
 }
 

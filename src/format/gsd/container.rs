@@ -14,7 +14,7 @@ use crate::content::dir::{Attributes, Dir, File, Node};
 use crate::content::{Content, Text, UnreadableText};
 use crate::error::{Error, Kind, Result, if_readable};
 use crate::format::references::{self, RefsFile};
-use crate::format::{ArrayFacts, ArraySource, Block, Container, Defect, Listener};
+use crate::format::{ArrayFacts, ArraySource, Block, Container, Defect, Listener, Views};
 use crate::source::{Source, SourceStat};
 
 /// An open GSD file and its views.
@@ -118,27 +118,6 @@ impl Container for Gsd {
         "frames/0/"
     }
 
-    fn views(self: Arc<Self>) -> Result<Vec<(&'static str, Node)>> {
-        let mut views = vec![("arrays", Node::Dir(self.arrays.clone() as Arc<dyn Dir>))];
-        if resolved::applies(&self.file) {
-            let tables = Tables::new(self.file.clone(), self.arrays.series().clone());
-            views.push(("tables", Node::Dir(Arc::new(tables))));
-        }
-        Ok(views)
-    }
-
-    fn derived_files(&self) -> Result<Vec<&'static str>> {
-        Ok(vec![references::NAME])
-    }
-
-    fn derived_file(self: Arc<Self>, name: &str) -> Result<Option<File>> {
-        if name == references::NAME { self.refs.file().map(Some) } else { Ok(None) }
-    }
-
-    fn is_derived_slowly(&self, name: Option<&str>) -> bool {
-        name == Some(references::NAME) && !self.refs.is_known()
-    }
-
     fn attributes(&self) -> Attributes {
         vec![("user.gsd.format", NAME.to_owned()), ("user.gsd.version", self.version())]
     }
@@ -175,5 +154,28 @@ impl Container for Gsd {
 
     fn source_stat(&self) -> SourceStat {
         self.file.stat()
+    }
+}
+
+impl Views for Gsd {
+    fn views(self: Arc<Self>) -> Result<Vec<(&'static str, Node)>> {
+        let mut views = vec![("arrays", Node::Dir(self.arrays.clone() as Arc<dyn Dir>))];
+        if resolved::applies(&self.file) {
+            let tables = Tables::new(self.file.clone(), self.arrays.series().clone());
+            views.push(("tables", Node::Dir(Arc::new(tables))));
+        }
+        Ok(views)
+    }
+
+    fn derived_files(&self) -> Result<Vec<&'static str>> {
+        Ok(vec![references::NAME])
+    }
+
+    fn derived_file(self: Arc<Self>, name: &str) -> Result<Option<File>> {
+        if name == references::NAME { self.refs.file().map(Some) } else { Ok(None) }
+    }
+
+    fn is_derived_slowly(&self, name: Option<&str>) -> bool {
+        name == Some(references::NAME) && !self.refs.is_known()
     }
 }

@@ -5,19 +5,16 @@ use super::file::GsdFile;
 use crate::content::dir::Attributes;
 use crate::format::{Fact, FactValue, Facts};
 
-/// Maximum characters of a name in `blocks.yaml`.
-const NAME_SHOWN: usize = 52;
-
 /// Returns the facts of an entry, damaged or not.
 pub fn facts(file: &GsdFile, entry: &IndexEntry) -> Facts {
     let data_size = file.data(entry).ok().and(entry.bytes()).unwrap_or(0);
     let kind = entry.element().map_or_else(|| entry.kind.to_string(), |element| element.name.to_owned());
-    let location = FactValue::Word { text: entry.location.to_string(), shown: 20 };
+    let location = FactValue::Quoted(entry.location.to_string());
     let location = u64::try_from(entry.location).map_or(location, FactValue::Number);
-    let lines = vec![
+    let groups = vec![
         vec![
             Fact::number("user.gsd.frame", entry.frame),
-            Fact { name: "user.gsd.type", value: FactValue::Word { text: kind, shown: 9 } },
+            Fact { name: "user.gsd.type", value: FactValue::Word(kind) },
             Fact::number("user.gsd.N", entry.n),
             Fact::number("user.gsd.M", entry.m),
         ],
@@ -25,14 +22,11 @@ pub fn facts(file: &GsdFile, entry: &IndexEntry) -> Facts {
             Fact { name: "user.gsd.location", value: location },
             Fact::size("user.gsd.data_size", data_size),
         ],
-        vec![Fact {
-            name: "user.gsd.name",
-            value: FactValue::Quoted { text: name(file, entry.id), shown: NAME_SHOWN },
-        }],
+        vec![Fact { name: "user.gsd.name", value: FactValue::Quoted(name(file, entry.id)) }],
     ];
     let at_data = u64::try_from(entry.location).ok().filter(|_| file.data(entry).is_ok());
     let offset = at_data.unwrap_or_else(|| file.index().offset(entry.slot));
-    Facts { offset, data_size, lines }
+    Facts { offset, data_size, groups }
 }
 
 /// Returns the facts of an entry as extended attributes.

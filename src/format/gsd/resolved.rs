@@ -14,7 +14,7 @@ use super::file::GsdFile;
 use super::path_dir::{CountedDir, Item, Items, PathDir};
 use super::schema::{self, GROUPS, Group, Quantity, Rule};
 use super::{chunk, facts};
-use crate::content::dir::{Attributes, Dir, EntryKind, File, Keeping, Node, Renewal, Signature};
+use crate::content::dir::{Attributes, Dir, EntryKind, File, Node, Renewal, Signature};
 use crate::content::shared_path::SharedPath;
 use crate::error::{Error, Result};
 
@@ -222,14 +222,9 @@ impl FrameGroup {
             Err(_) => "wrong".to_owned(),
         };
         File {
-            content: content.map_err(of_file),
-            claimed: 0,
-            grows: false,
-            blocks: Vec::new(),
             renewal: Renewal::WhileSame(Signature::new(same)),
-            keeping: Keeping::All,
-            mtime: None,
             attributes: found.ok().map(|found| frame.attributes(found)),
+            ..File::of(content.map_err(of_file))
         }
     }
 }

@@ -21,7 +21,7 @@ use super::index::SURVEYED;
 use super::path_dir::{Item, Items, PathDir};
 use super::schema::Rule;
 use super::{resolved, schema};
-use crate::content::dir::{Attributes, Dir, EntryKind, File, Keeping, Node, Renewal, Signature};
+use crate::content::dir::{Attributes, Dir, EntryKind, File, Node, Renewal, Signature};
 use crate::content::parquet::Column;
 use crate::content::shared_path::SharedPath;
 use crate::content::{Content, npy, read_exact_at};
@@ -363,29 +363,16 @@ fn file_of(file: &Arc<GsdFile>, shown: &SeriesFile) -> File {
     let holder = file.clone();
     let chunks = shown.chunks.clone();
     File {
-        content: content(file, shown).map_err(|error| error.of(file.source().path())),
-        claimed: 0,
-        grows: false,
-        blocks: Vec::new(),
         renewal: Renewal::WhileSame(Signature::new(format!("series {kind} {n} {m} {}", shown.chunks.count))),
-        keeping: Keeping::All,
-        mtime: None,
         attributes: Some(Arc::new(move || attributes(&holder, &chunks))),
+        ..File::of(content(file, shown).map_err(|error| error.of(file.source().path())))
     }
 }
 
 fn file_of_rows(file: &Arc<GsdFile>, quantity: &LoggedQuantity) -> File {
-    let signature = Signature::new(quantity.signature());
-    File {
-        content: quantity.array(file).map_err(|error| error.of(file.source().path())),
-        claimed: 0,
-        grows: false,
-        blocks: Vec::new(),
-        renewal: Renewal::WhileSame(signature),
-        keeping: Keeping::All,
-        mtime: None,
-        attributes: None,
-    }
+    let renewal = Renewal::WhileSame(Signature::new(quantity.signature()));
+    let content = quantity.array(file).map_err(|error| error.of(file.source().path()));
+    File { renewal, ..File::of(content) }
 }
 
 fn content(file: &Arc<GsdFile>, shown: &SeriesFile) -> Result<Arc<dyn Content>> {

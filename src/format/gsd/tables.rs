@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::file::GsdFile;
 use super::series::Series;
 use crate::content::Content;
-use crate::content::dir::{Dir, EntryKind, File, Keeping, Node, Renewal, Signature};
+use crate::content::dir::{Dir, EntryKind, File, Node, Renewal, Signature};
 use crate::content::parquet::ParquetTable;
 use crate::error::Result;
 
@@ -39,16 +39,9 @@ impl Dir for Tables {
         }
         let content = self.log().map_err(|error| error.within(LOG).of(self.file.source().path()));
         let len = content.as_ref().map_or(0, |table| table.len());
-        Ok(Some(Node::File(File {
-            content,
-            claimed: 0,
-            grows: false,
-            blocks: Vec::new(),
-            renewal: Renewal::WhileSame(Signature::new(format!("log {} {len}", self.file.frames()?))),
-            keeping: Keeping::All,
-            mtime: None,
-            attributes: None,
-        })))
+        let signature = Signature::new(format!("log {} {len}", self.file.frames()?));
+        let renewal = Renewal::WhileSame(signature);
+        Ok(Some(Node::File(File { renewal, ..File::of(content) })))
     }
 
     fn list(&self, from: u64, take: &mut dyn FnMut(&OsStr, EntryKind) -> bool) -> Result<()> {

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use super::{Container, Context, Format};
-use crate::content::dir::{File, Keeping, Node};
+use super::{Container, Context, Format, Views};
+use crate::content::dir::{File, Node};
 use crate::content::{Content, Slice, Text};
 use crate::error::Result;
 use crate::source::{Source, SourceStat};
@@ -58,16 +58,18 @@ impl Container for NoteFile {
         Arc::new(Text::new(format!("bytes: {}\n", self.len()).into_bytes()))
     }
 
-    fn views(self: Arc<Self>) -> Result<Vec<(&'static str, Node)>> {
-        let text = Slice::new(self.source.clone(), HEADER, self.len());
-        Ok(vec![("note.txt", Node::File(File::new(Arc::new(text), Keeping::Small)))])
-    }
-
     fn source(&self) -> &Arc<dyn Source> {
         &self.source
     }
 
     fn source_stat(&self) -> SourceStat {
         self.stat
+    }
+}
+
+impl Views for NoteFile {
+    fn views(self: Arc<Self>) -> Result<Vec<(&'static str, Node)>> {
+        let text = Slice::new(self.source.clone(), HEADER, self.len());
+        Ok(vec![("note.txt", Node::File(File::new(Arc::new(text))))])
     }
 }

@@ -47,6 +47,11 @@ impl Mountpoint {
         Ok(Some(Self { parent, name: name.to_owned(), covered, path }))
     }
 
+    /// Returns the path of the mount point, without links.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// True if `name` in the directory `dir` is the mount point.
     pub(crate) fn is_at(&self, dir: BorrowedFd<'_>, name: &OsStr) -> Result<bool> {
         Ok(name == self.name && stat_of(dir)?.key == self.parent)

@@ -168,9 +168,13 @@ fn a_streamed_block_grows_under_its_handle() {
     wait();
     assert_eq!(tree.attr(block.ino).unwrap().size, 6);
     assert_eq!(read(&reader).unwrap(), b"abcdef");
+    // A read keeps to what it saw when it began.
+    let reading = reader.begin();
     append(&path, "g");
     wait();
     assert_eq!(read(&reader).unwrap(), b"abcdefg");
+    assert!(reading.is_outdated() && !reader.begin().is_outdated());
+    assert_eq!((reading.content().len(), reader.begin().content().len()), (6, 7));
 }
 
 #[test]

@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use asdf_mount::internals::cache::Cache;
 use asdf_mount::internals::content::{Content, Pieces, Slice, Soundness, Text};
-use asdf_mount::internals::format::{Block, Container, Context, Defect, Fact, Facts, Verified};
+use asdf_mount::internals::format::{Block, Container, Context, Defect, Fact, Facts, Verified, Views};
 use asdf_mount::internals::fuse::{Adapter, KernelNotifier};
 use asdf_mount::internals::mounted::verify::Verify;
 use asdf_mount::internals::named::Named;
@@ -131,7 +131,7 @@ impl Container for Stand {
             _ => return Err(Error::new(Kind::NotFound, "no such block")),
         };
         let size = Fact::size("user.stand.data_size", content.len());
-        let facts = Facts { offset: head, data_size: content.len(), lines: vec![vec![size]] };
+        let facts = Facts { offset: head, data_size: content.len(), groups: vec![vec![size]] };
         Ok(Block { facts, content: Ok(content), streamed: n == 0 })
     }
     fn block_before(&self, offset: u64) -> Result<Option<usize>> {
@@ -153,6 +153,8 @@ impl Container for Stand {
         self.1
     }
 }
+
+impl Views for Stand {}
 
 /// A function that opens a source as the fake container.
 type Opener = Arc<dyn Fn(Arc<dyn Source>) -> Result<Arc<dyn Container>> + Send + Sync>;

@@ -11,7 +11,7 @@ use super::entry::{Masked, MaskedBy};
 use super::referred::array_of;
 use super::survey::surveyed;
 use super::{inline, masks};
-use crate::content::dir::{File, Keeping, Renewal, Signature};
+use crate::content::dir::{File, Renewal, Signature};
 use crate::content::{Content, ContentWindow, Gather, Text};
 use crate::decode::Decoded;
 use crate::error::{Error, Kind, Result};
@@ -164,7 +164,7 @@ pub(in super::super) fn file_of_all(
     blocks.dedup();
     let renewal = signatures.map_or(Renewal::Anew, Renewal::WhileSame);
     let content = all.and_then(|all| make(&all));
-    File { content, claimed: 0, grows, blocks, renewal, keeping: Keeping::All, mtime: None, attributes: None }
+    File { grows, blocks, renewal, ..File::of(content) }
 }
 
 /// Returns the elements of an array.
@@ -288,16 +288,8 @@ impl Origin {
     }
 
     fn file(self, make: impl FnOnce(&Elements) -> Result<Arc<dyn Content>>) -> File {
-        File {
-            content: self.elements.and_then(|elements| make(&elements)),
-            claimed: 0,
-            grows: self.grows,
-            blocks: self.blocks,
-            renewal: self.renewal,
-            keeping: Keeping::All,
-            mtime: None,
-            attributes: None,
-        }
+        let content = self.elements.and_then(|elements| make(&elements));
+        File { grows: self.grows, blocks: self.blocks, renewal: self.renewal, ..File::of(content) }
     }
 }
 

@@ -54,14 +54,14 @@ enum LockedFile {
 impl Session {
     /// Locks and recovers a file.
     pub(super) fn open(target: SaveTarget, context: &EditContext) -> Result<Self> {
-        let source = HeldSource::of(&target, context.mountpoint.as_deref())?;
+        let source = HeldSource::of(&target)?;
         let locked = Locked::open(System, source);
         let mut locked = locked.map_err(|error| relabelled(&error, &target))?;
         if let Some(rights) = target.rights() {
             locked.demand(rights).map_err(|error| relabelled(&error, &target))?;
         }
-        if let Some(mountpoint) = &context.mountpoint {
-            locked.held_for(mountpoint);
+        if let Some(mount) = target.mount() {
+            locked.held_for(mount);
         }
         locked.share(&context.limits);
         let lock_trouble = locked.lock_trouble().map(|trouble| {

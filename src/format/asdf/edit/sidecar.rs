@@ -170,8 +170,8 @@ impl<S: Storage> HeldSource<S> {
 
 impl HeldSource<System> {
     /// Returns the source that a target names, with its state directory if that may be used.
-    pub(crate) fn of(target: &SaveTarget, mountpoint: Option<&Path>) -> Result<Self, Error> {
-        let source = Self::new(&System, target.held().clone(), target.name(), target.state(mountpoint));
+    pub(crate) fn of(target: &SaveTarget) -> Result<Self, Error> {
+        let source = Self::new(&System, target.held().clone(), target.name(), target.state());
         source.map_err(|error| Error::from(error).of(target.label()))
     }
 }

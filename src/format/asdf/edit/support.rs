@@ -1,7 +1,6 @@
 //! Opens editors of ASDF files, and recovers files after interrupted saves.
 
 use std::ffi::OsStr;
-use std::path::Path;
 use std::time::Duration;
 
 use rustix::fs::FlockOperation;
@@ -35,18 +34,18 @@ impl EditSupport for Support {
         sidecar::is_sidecar(name)
     }
 
-    fn is_interrupted(&self, target: &SaveTarget, mountpoint: Option<&Path>) -> Result<bool> {
-        Ok(is_interrupted(&HeldSource::of(target, mountpoint)?))
+    fn is_interrupted(&self, target: &SaveTarget) -> Result<bool> {
+        Ok(is_interrupted(&HeldSource::of(target)?))
     }
 
-    fn recover(&self, target: &SaveTarget, mountpoint: Option<&Path>) -> Result<Recovered> {
-        let source = HeldSource::of(target, mountpoint)?;
+    fn recover(&self, target: &SaveTarget) -> Result<Recovered> {
+        let source = HeldSource::of(target)?;
         let opened = open_locked(&System, &source)?;
         recover(&System, &opened.file, &source).map_err(|error| error.of(target.label()))
     }
 
-    fn condition(&self, target: &SaveTarget, mountpoint: Option<&Path>) -> Result<Condition> {
-        condition(&HeldSource::of(target, mountpoint)?).map_err(|error| error.of(target.label()))
+    fn condition(&self, target: &SaveTarget) -> Result<Condition> {
+        condition(&HeldSource::of(target)?).map_err(|error| error.of(target.label()))
     }
 }
 

@@ -9,7 +9,7 @@ use super::super::view::AsdfFile;
 use super::search::Source;
 use super::survey::FoundTables;
 use super::times::{Decision, Times};
-use crate::content::dir::{File, Keeping, Renewal, Signature};
+use crate::content::dir::{File, Renewal, Signature};
 use crate::content::parquet::{Column, Element, Facts, ParquetTable, Values};
 use crate::content::{Content, Gather, Text};
 use crate::error::{Error, Result};
@@ -31,7 +31,7 @@ pub(super) fn file(file: &Arc<AsdfFile>, sources: &[Source]) -> File {
     });
     let renewal = parts.signature.map_or(Renewal::Anew, Renewal::WhileSame);
     let TableParts { blocks, grows, .. } = parts;
-    File { content, claimed: 0, grows, blocks, renewal, keeping: Keeping::All, mtime: None, attributes: None }
+    File { grows, blocks, renewal, ..File::of(content) }
 }
 
 /// Returns the metadata of the columns made from a source.
