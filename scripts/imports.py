@@ -18,8 +18,8 @@ SRC = Path("src")
 
 # The allowed imports of each module, which form no circle.
 ALLOWED = {
-    "cli": "cache catalog check codec content daemon error exit format history library log look named options source text_diff time user_dirs",
-    "look": "cache daemon error exit local log named options progress source time vfs",
+    "cli": "cache catalog check codec content daemon error exit files format history info library log look named options source text_diff time user_dirs yaml",
+    "look": "cache content daemon error exit local log named options progress source time vfs",
     "daemon": "cache error exit format fuse history library log named options vfs",
     "fuse": "content error local overlay source sync vfs workers",
     "options": "error format mounted remote view",
@@ -32,7 +32,8 @@ ALLOWED = {
     "catalog": "cache error files format library log named progress remote source time",
     "files": "error format named source",
     "local": "error format source sync workers",
-    "view": "content error format history",
+    "view": "content error format history info",
+    "info": "error format time yaml",
     "format": "cache codec content decode error history source sync user_dirs workers yaml",
     "remote": "cache content error source sync time user_dirs workers",
     "codec": "cache content decode error",

@@ -2,16 +2,23 @@
 
 mod action;
 mod catalog;
+mod compare;
 mod complete;
 mod diff;
 mod dry_run;
+mod help;
 mod history;
+mod info;
 mod list;
 mod look;
 mod man;
+mod many;
+mod parallel;
 mod place;
 mod refs;
 mod revise;
+mod search;
+mod terminal;
 mod texts;
 mod version;
 
@@ -30,6 +37,7 @@ use crate::error::{Error, Kind, Result};
 use crate::format::editor::Validation;
 use crate::{check, exit, log};
 use action::{ACTION, Action};
+use help::HelpExtent;
 use texts::{ABOUT, USAGE, sections};
 
 const PROGRAM: &str = "asdf-mount";
@@ -45,6 +53,7 @@ const CHECK: &str = "Check and repair, without mounting";
 #[command(
     name = PROGRAM,
     version,
+    disable_help_flag = true,
     disable_version_flag = true,
     about = "Mount an ASDF file as a directory",
     long_about = ABOUT,
@@ -70,12 +79,17 @@ struct Arguments {
     options: Vec<OsString>,
 
     /// Unmount each MOUNTPOINT and wait for its daemon to end; also removes a dead mount
+    ///
+    /// A FILE or directory that is mounted stands for its mounts. Without MOUNTPOINT, your only mount is unmounted.
     #[arg(short, long, help_heading = MOUNT, group = ACTION)]
     unmount: bool,
 
     /// List your mounts with source, process, mode and start; root sees all
     #[arg(short, long, help_heading = MOUNT, group = ACTION)]
     list: bool,
+
+    #[command(flatten)]
+    info: info::InfoArguments,
 
     #[command(flatten)]
     look: look::LookArguments,
@@ -87,6 +101,9 @@ struct Arguments {
     #[command(flatten)]
     catalog: catalog::Catalog,
 
+    #[command(flatten)]
+    search: search::SearchArguments,
+
     /// Edit the tree of FILE with $VISUAL or $EDITOR, without mounting; saves are checked as in a mount
     #[arg(long, help_heading = EDIT, group = ACTION)]
     edit: bool,
@@ -95,12 +112,15 @@ struct Arguments {
     #[arg(long, help_heading = EDIT, value_name = "TREE", value_parser = any_path(), group = ACTION)]
     set_tree: Option<PathBuf>,
 
+    #[command(flatten)]
+    many: many::ManyArguments,
+
     /// With --set-tree: save a text that would be refused, with a warning; same as -o validate=warn.
     /// With --extract: overwrite existing files
     #[arg(long, help_heading = EDIT)]
     force: bool,
 
-    /// With --set-tree or --edit: save nothing; print the changes, and how they would be saved
+    /// With --set-tree, --edit, --set or --filter: save nothing; print the changes, and how they would be saved
     ///
     /// The exit status is 0 if the text would be saved or is the saved one, and 3 if it would be refused.
     #[arg(long, help_heading = EDIT)]
@@ -113,11 +133,15 @@ struct Arguments {
     #[arg(long, help_heading = EDIT, group = ACTION)]
     log: bool,
 
-    /// Show the last save of FILE as a unified diff, or the N-th last one
+    /// Show the last save of FILE as a unified diff, or the N-th last one; or compare two files, A and B
+    ///
+    /// Two files are compared by their trees, and by their arrays: type, shape, how many elements differ and by how
+    /// much. The exit status is then that of diff: 0 if they are equal, 1 if they differ, 2 after an error. A file whose
+    /// name is a number is written as ./1.
     #[arg(long, help_heading = EDIT, group = ACTION)]
     diff: bool,
 
-    /// Take back the last save of FILE; a second --undo takes back the first --undo
+    /// Take back the last save of FILE, or the last N saves; a second --undo takes back the first --undo
     #[arg(long, help_heading = EDIT, group = ACTION)]
     undo: bool,
 
@@ -125,7 +149,7 @@ struct Arguments {
     #[arg(long, help_heading = CHECK, group = ACTION)]
     check: bool,
 
-    /// With --check, --list, --log or --ls: report in JSON, one object per line
+    /// With --check, --list, --log, --ls, --search, --set or --filter: report in JSON, one object per line
     ///
     /// With --check one for each FILE: file, status (sound, damaged, unreadable), blocks (how many),
     /// defects (a list of objects: severity (note, damage), offset in bytes, block or null, what), and
@@ -133,6 +157,8 @@ struct Arguments {
     /// With --ls one for each file, directory or link: path in FILE, kind (file, directory, link, …), mode
     /// (octal, as text), links, uid, gid, owner, group, size in bytes, mtime (UTC), and target of a link;
     /// only path and error if it can't be examined.
+    /// With --set or --filter one for each FILE: file, status (saved, unchanged, would be saved, refused, failed), error,
+    /// and diff with --dry-run. With --search one for each match: file, path, value.
     /// With --log one for each save: n, time, file (the text in .asdf-mount/history/), size of that text, removed
     /// and added (lines), program or null, and own (false if another program has changed the tree since).
     /// With --list one for each mount: mountpoint, source, pid, mode (ro, rw, dead, or gone if a source is not
@@ -163,6 +189,10 @@ struct Arguments {
     /// Print version; with -v everything that a bug report needs
     #[arg(short = 'V', long, group = ACTION)]
     version: bool,
+
+    /// Print help: one screen, or with =all everything
+    #[arg(short, long, num_args = 0..=1, require_equals = true, default_missing_value = "brief", value_name = "all", group = ACTION)]
+    help: Option<help::HelpExtent>,
 
     /// Write the man page or the completions for a shell to stdout
     ///
@@ -245,7 +275,7 @@ fn parse(arguments: Vec<OsString>) -> std::result::Result<(Action, Arguments), c
 /// Runs an action.
 fn act(action: Action, mut arguments: Arguments) -> Result<u8> {
     arguments.have_names()?;
-    if !matches!(action, Action::Version | Action::Generate) {
+    if !matches!(action, Action::Version | Action::Help | Action::Generate) {
         log::check_environment()?;
     }
     let mut options = action.options(&arguments.options)?;
@@ -267,8 +297,9 @@ fn act(action: Action, mut arguments: Arguments) -> Result<u8> {
             daemon::mount(plan, daemon::open_tree)?;
             Ok(exit::OK)
         }
-        Action::Unmount => unmount(at_least_one(paths, "-u needs at least one MOUNTPOINT")?),
+        Action::Unmount => unmount(paths),
         Action::List => list::mounts(arguments.json),
+        Action::Info => arguments.info.run(paths, &options, arguments.look.all),
         Action::Ls => arguments.look.list(paths, &options, arguments.json),
         Action::Cat => arguments.look.cat(paths, &options),
         Action::Extract => arguments.look.extract(paths, &options, arguments.force, arguments.quiet),
@@ -285,15 +316,26 @@ fn act(action: Action, mut arguments: Arguments) -> Result<u8> {
             let Some(tree) = &arguments.set_tree else { return Err(usage("--set-tree needs a TREE")) };
             revise::set_tree(tree, only(paths)?, &revise::context(&options), arguments.dry_run)
         }
+        Action::Search => arguments.search.run(paths, &options, arguments.many.jobs, arguments.json),
+        Action::Set => arguments.many.set(paths, &options, report_form(&arguments)),
+        Action::Filter => arguments.many.filter(paths, &options, report_form(&arguments)),
+        Action::Thumbnail => arguments.look.thumbnail(paths, &options),
         Action::Log => history::log(only(paths)?, arguments.json),
         Action::Diff => match &paths[..] {
-            [file, number] => {
+            [file, number] if is_number(number) => {
                 revise::refuse_address(file)?;
                 history::diff(file, Some(number))
             }
+            [one, other] => Ok(compare::run(one, other, &options)),
             paths => history::diff(only(paths)?, None),
         },
-        Action::Undo => history::undo(only(paths)?, &options, arguments.quiet),
+        Action::Undo => match &paths[..] {
+            [file, number] if is_number(number) => {
+                revise::refuse_address(file)?;
+                history::undo(file, Some(number), &options, arguments.quiet)
+            }
+            paths => history::undo(only(paths)?, None, &options, arguments.quiet),
+        },
         Action::Check => {
             let files = at_least_one(paths, "--check needs at least one FILE")?;
             let how = check::How { json: arguments.json, quiet: arguments.quiet, remote: &options.remote };
@@ -306,11 +348,29 @@ fn act(action: Action, mut arguments: Arguments) -> Result<u8> {
             revise::recover(at_least_one(paths, "--recover needs at least one FILE")?, arguments.quiet)
         }
         Action::Version => print(version::text(arguments.verbose > 0).as_bytes()).map(|()| exit::OK),
+        Action::Help => {
+            let text = match arguments.help {
+                Some(HelpExtent::All) => full_help(),
+                _ => help::brief(),
+            };
+            print(text.as_bytes()).map(|()| exit::OK)
+        }
         Action::Generate => {
             let what = arguments.generate.unwrap_or(Generated::Man);
             print(&generate(what)?).map(|()| exit::OK)
         }
     }
+}
+
+/// Returns the form of the report on many files.
+fn report_form(arguments: &Arguments) -> many::ReportForm {
+    many::ReportForm { dry_run: arguments.dry_run, json: arguments.json, quiet: arguments.quiet }
+}
+
+/// True if an argument is the number of a save.
+fn is_number(argument: &Path) -> bool {
+    let bytes = argument.as_os_str().as_encoded_bytes();
+    !bytes.is_empty() && bytes.iter().all(u8::is_ascii_digit)
 }
 
 /// Returns the paths, or a usage error if there are none.
@@ -352,11 +412,19 @@ fn status_of(verdict: check::Status) -> u8 {
     }
 }
 
-/// Unmounts each mountpoint, continuing after errors.
-fn unmount(mountpoints: &[PathBuf]) -> Result<u8> {
+/// Unmounts each mountpoint, or the mounts of each source, continuing after errors. Without a path, unmounts the only
+/// mount.
+fn unmount(paths: &[PathBuf]) -> Result<u8> {
     let mut status = exit::OK;
-    for mountpoint in mountpoints {
-        if let Err(error) = daemon::unmount(mountpoint) {
+    let wanted = if paths.is_empty() { vec![only_mount()?] } else { paths.to_vec() };
+    for path in wanted {
+        let mountpoints = mounts_of(&path).unwrap_or_default();
+        let result = if mountpoints.is_empty() {
+            daemon::unmount(&path)
+        } else {
+            mountpoints.iter().try_for_each(|mountpoint| daemon::unmount(mountpoint))
+        };
+        if let Err(error) = result {
             complain(&error.to_string());
             status = exit::of(&error);
         }
@@ -364,12 +432,50 @@ fn unmount(mountpoints: &[PathBuf]) -> Result<u8> {
     Ok(status)
 }
 
+/// Returns the mountpoint of the user's only mount.
+fn only_mount() -> Result<PathBuf> {
+    let mut mounts = daemon::list()?;
+    match (mounts.pop(), mounts.is_empty()) {
+        (Some(mount), true) => Ok(mount.mountpoint),
+        (Some(mount), false) => {
+            mounts.push(mount);
+            let names: Vec<String> =
+                mounts.iter().map(|mount| mount.mountpoint.display().to_string()).collect();
+            Err(usage(format!(
+                "-u alone unmounts a single mount, and there are several: {}",
+                names.join(", ")
+            )))
+        }
+        (None, _) => Err(usage("-u needs a MOUNTPOINT: nothing is mounted")),
+    }
+}
+
+/// Returns the mountpoints of the mounts of a regular file, or of a directory that is no mountpoint itself.
+fn mounts_of(path: &Path) -> Result<Vec<PathBuf>> {
+    // A mountpoint is not examined: its daemon may not answer.
+    let mounts = daemon::list()?;
+    let absolute = std::path::absolute(path)?;
+    if mounts.iter().any(|mount| mount.mountpoint == absolute) {
+        return Ok(Vec::new());
+    }
+    let source = path.canonicalize()?;
+    let is_of_source = |mount: &&daemon::ListedMount| Path::new(&mount.source) == source;
+    Ok(mounts.iter().filter(is_of_source).map(|mount| mount.mountpoint.clone()).collect())
+}
+
 fn command() -> clap::Command {
     let afterword: Vec<String> =
         sections().into_iter().map(|(title, text)| format!("{title}:\n{text}")).collect();
-    Arguments::command()
-        .after_help("--help shows the mount options and examples.")
-        .after_long_help(afterword.join("\n\n"))
+    Arguments::command().after_long_help(afterword.join("\n\n"))
+}
+
+/// Returns the help with all options, as wide as the terminal.
+fn full_help() -> String {
+    let mut command = command();
+    if let Some((width, _)) = terminal::size() {
+        command = command.term_width(width);
+    }
+    command.render_long_help().to_string()
 }
 
 fn generate(what: Generated) -> Result<Vec<u8>> {
@@ -438,7 +544,11 @@ mod tests {
         match argument.get_id().as_str() {
             "paths" => "a.asdf".to_owned(),
             "generate" => format!("{name} man"),
+            "help" => name,
             "range" => format!("{name} 0-9"),
+            "size" => format!("{name} 128"),
+            "jobs" => format!("{name} 2"),
+            "depth" => format!("{name} 3"),
             // --null needs --files-from.
             "null" => format!("--files-from list {name}"),
             _ if argument.get_action().takes_values() => format!("{name} x"),

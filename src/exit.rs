@@ -13,6 +13,12 @@ pub const USAGE: u8 = 2;
 pub const LS_INCOMPLETE: u8 = 1;
 /// `--ls`: FILE or a PATH could not be shown, as in `ls`.
 pub const LS_FAILED: u8 = 2;
+/// `--diff A B`: the files differ, as in `diff`.
+pub const DIFFERENT: u8 = 1;
+/// `--diff A B`: a file can't be read.
+pub const DIFF_FAILED: u8 = 2;
+/// `--search`: nothing is found, as in `grep`.
+pub const NOT_FOUND: u8 = 1;
 /// `--dry-run`: the text would be refused.
 pub const REFUSED: u8 = 3;
 

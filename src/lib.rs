@@ -100,6 +100,7 @@ mod files;
 mod format;
 mod fuse;
 mod history;
+mod info;
 #[doc(hidden)]
 pub mod internals;
 mod library;

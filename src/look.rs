@@ -1,19 +1,25 @@
-//! `--ls`, `--cat` and `--extract`: a file as its mount would show it, without a mount.
+//! `--ls`, `--cat`, `--extract`, `--diff` and `--thumbnail`: a file as its mount would show it, without a mount.
 //!
 //! They ask the same [`Vfs`] that answers the kernel, in this process, so that they can't differ from a mount.
 //! Nothing is written to the file or beside it, and no lock is taken: each file is read from one complete
 //! generation, even while a mount saves.
 //!
+//! - `compare`: `--diff A B`
+//! - `thumbnail`: `--thumbnail`
+//! - `glob`: patterns in a PATH
 //! - `path`: from a PATH on the command line to a node
 //! - `list`, `zone`: `--ls`, and local time
 //! - `copy`: the bytes of an open file
 //! - `extract`, `place`: `--extract`, and the directories and files that it makes
 
+mod compare;
 mod copy;
 mod extract;
+mod glob;
 mod list;
 mod path;
 mod place;
+mod thumbnail;
 mod zone;
 
 use std::ffi::{OsStr, OsString};
@@ -75,7 +81,8 @@ impl Look {
     /// Writes the bytes of the files at `paths` to `out`, one after the other. Returns the exit status.
     pub fn cat(&self, paths: &[PathBuf], range: Range, out: &mut dyn Write) -> u8 {
         let mut status = exit::OK;
-        for path in paths {
+        let paths = self.expanded(paths);
+        for path in &paths {
             match self.cat_one(path, range, out) {
                 Ok(()) => {}
                 Err(Failure::Write(error)) => return written(Err(error)),

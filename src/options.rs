@@ -11,7 +11,7 @@ mod values;
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
-use std::os::unix::ffi::OsStrExt;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
 use system::SystemOption;
 
@@ -344,6 +344,43 @@ pub fn refuse_others(lists: &[OsString], accepted: &[&str], action: &str) -> Res
         }
     }
     Ok(())
+}
+
+/// The variable with options for every mount and action that accepts them, separated by commas.
+pub const VARIABLE: &str = "ASDF_MOUNT_OPTIONS";
+
+/// Returns the options in `$ASDF_MOUNT_OPTIONS` that are in `accepted`, if it is given.
+///
+/// # Errors
+/// [`Kind::Usage`] if the variable is not a valid list.
+pub fn of_environment(accepted: Option<&[&str]>) -> Result<Option<OsString>> {
+    let Some(list) = std::env::var_os(VARIABLE).filter(|list| !list.is_empty()) else { return Ok(None) };
+    Options::parse([&list]).map_err(|error| error.within(VARIABLE))?;
+    let Some(accepted) = accepted else { return Ok(Some(list)) };
+    let mut kept: Vec<&[u8]> = Vec::new();
+    let mut is_kept = false;
+    for item in items(list.as_bytes()) {
+        let name = item.split(|byte| *byte == b'=').next().unwrap_or_default();
+        let name = std::str::from_utf8(name).unwrap_or_default();
+        // What is no option continues the value before it, as in views=arrays,fits.
+        is_kept =
+            if is_option(name) || system::find(name).is_some() { accepted.contains(&name) } else { is_kept };
+        if is_kept {
+            kept.push(item);
+        }
+    }
+    let kept = kept.join(&b","[..]);
+    Ok((!kept.is_empty()).then(|| OsString::from_vec(kept)))
+}
+
+/// Splits a list at its commas, except those after a backslash.
+fn items(list: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let mut is_escaped = false;
+    list.split(move |byte| {
+        let splits = *byte == b',' && !is_escaped;
+        is_escaped = *byte == b'\\' && !is_escaped;
+        splits
+    })
 }
 
 /// Parses names of views: all names if the list was quoted as a whole, otherwise only the first.

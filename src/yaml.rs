@@ -4,6 +4,7 @@
 //! [`parser`]) and surveyed in one pass ([`survey`]), but never held as values. [`scalar`] resolves the types
 //! of scalars. [`Value`] is for small documents, such as a block index or an encoding chain.
 
+pub mod assign;
 pub mod event;
 pub mod fast;
 mod input;

@@ -27,13 +27,18 @@ pub(super) enum Action {
     Mount,
     Unmount,
     List,
+    Info,
     Ls,
     Cat,
     Extract,
+    Thumbnail,
     Refs,
     Catalog,
+    Search,
     Edit,
     SetTree,
+    Set,
+    Filter,
     Log,
     Diff,
     Undo,
@@ -41,6 +46,7 @@ pub(super) enum Action {
     Index,
     Recover,
     Version,
+    Help,
     Generate,
 }
 
@@ -58,18 +64,24 @@ impl Action {
     fn takes(self) -> &'static [&'static str] {
         match self {
             Self::Mount => &["paths", "options", "foreground", "read_only", "log_file"],
-            Self::Unmount | Self::Diff | Self::Index | Self::Recover => &["paths"],
+            Self::Unmount | Self::Index | Self::Recover => &["paths"],
+            Self::Diff => &["paths", "options"],
+            Self::Thumbnail => &["paths", "options", "size"],
             Self::List => &["json"],
+            Self::Info => &["paths", "options", "all", "depth"],
             Self::Ls => &["paths", "options", "json", "recursive", "all"],
             Self::Cat => &["paths", "options", "range"],
             Self::Extract => &["paths", "options", "directory", "force"],
             Self::Refs | Self::Undo => &["paths", "options"],
             Self::Catalog => &["paths", "options", "files_from", "null", "since"],
+            Self::Search => &["paths", "options", "jobs", "json"],
+            Self::Set => &["paths", "options", "create", "jobs", "dry_run", "json"],
+            Self::Filter => &["paths", "options", "jobs", "dry_run", "json"],
             Self::Edit => &["paths", "options", "dry_run"],
             Self::SetTree => &["paths", "options", "dry_run", "force"],
             Self::Log => &["paths", "json"],
             Self::Check => &["paths", "options", "json"],
-            Self::Version | Self::Generate => &[],
+            Self::Version | Self::Help | Self::Generate => &[],
         }
     }
 
@@ -79,14 +91,17 @@ impl Action {
     /// An option is unknown, or does not change this action.
     pub(super) fn options(self, lists: &[OsString]) -> Result<Options> {
         let accepted = match self {
-            Self::Ls | Self::Cat | Self::Extract => [&READING[..], &options::REMOTE].concat(),
-            Self::Refs | Self::Catalog | Self::Check => options::REMOTE.to_vec(),
-            Self::Edit | Self::SetTree | Self::Undo => SAVING.to_vec(),
+            Self::Ls | Self::Cat | Self::Extract | Self::Diff | Self::Thumbnail => {
+                [&READING[..], &options::REMOTE].concat()
+            }
+            Self::Info | Self::Refs | Self::Catalog | Self::Search | Self::Check => options::REMOTE.to_vec(),
+            Self::Edit | Self::SetTree | Self::Set | Self::Filter | Self::Undo => SAVING.to_vec(),
             // `takes` has no `-o` for all others except a mount, which takes all options.
+            Self::Mount => return Options::parse(options::of_environment(None)?.iter().chain(lists)),
             _ => return Options::parse(lists),
         };
         options::refuse_others(lists, &accepted, &self.to_string())?;
-        Options::parse(lists)
+        Options::parse(options::of_environment(Some(&accepted))?.iter().chain(lists))
     }
 
     /// Returns the requested action.

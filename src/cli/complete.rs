@@ -226,12 +226,16 @@ fn value_in<'a>(command: &'a Command, word: &OsStr) -> Option<(&'a Arg, Option<u
         let name = long.get(..end.unwrap_or(long.len()))?;
         let named = |argument: &&Arg| argument.get_long().is_some_and(|long| long.as_bytes() == name);
         let argument = command.get_arguments().find(named).filter(takes_value)?;
+        // The value of --help follows an equals sign only.
+        if end.is_none() && argument.is_require_equals_set() {
+            return None;
+        }
         return Some((argument, end.map(|end| end + 3)));
     }
     for (at, &letter) in word.strip_prefix(b"-")?.iter().enumerate() {
         let named = |argument: &&Arg| argument.get_short() == Some(char::from(letter));
         let argument = command.get_arguments().find(named)?;
-        if takes_value(&argument) {
+        if takes_value(&argument) && !argument.is_require_equals_set() {
             return Some((argument, Some(at + 2).filter(|value| *value < word.len())));
         }
     }

@@ -175,15 +175,7 @@ fn in_columns(rows: &[Row]) -> String {
 
 /// Shows a save as a unified diff: the last one, or the one with this number.
 pub(super) fn diff(file: &Path, number: Option<&PathBuf>) -> Result<u8> {
-    let wanted = match number {
-        None => 1,
-        Some(number) => {
-            let parsed = number.to_str().and_then(|number| number.parse().ok()).filter(|number| *number > 0);
-            parsed.ok_or_else(|| {
-                usage(format!("{}: give the number of a save, as --log shows it", number.display()))
-            })?
-        }
-    };
+    let wanted = wanted_save(number)?;
     let saves = Saves::of(file)?;
     let change = saves.own().nth(wanted - 1).ok_or_else(|| saves.missing(file, wanted))?;
     let before = saves.before(change)?;
@@ -192,12 +184,20 @@ pub(super) fn diff(file: &Path, number: Option<&PathBuf>) -> Result<u8> {
     Ok(exit::OK)
 }
 
-/// Takes the last save of a file back.
-pub(super) fn undo(file: &Path, options: &Options, quiet: bool) -> Result<u8> {
+/// Returns the number of a save; 1 is the last one.
+fn wanted_save(number: Option<&PathBuf>) -> Result<usize> {
+    let Some(number) = number else { return Ok(1) };
+    let parsed = number.to_str().and_then(|number| number.parse().ok()).filter(|number| *number > 0);
+    parsed.ok_or_else(|| usage(format!("{}: give the number of a save, as --log shows it", number.display())))
+}
+
+/// Takes the last save of a file back, or the last `number` saves.
+pub(super) fn undo(file: &Path, number: Option<&PathBuf>, options: &Options, quiet: bool) -> Result<u8> {
+    let wanted = wanted_save(number)?;
     let context = revise::context(options);
-    let undone = match undo_here(file, &context) {
+    let undone = match undo_here(file, wanted, &context) {
         Err(error) if error.kind() == Kind::Busy => match FileMount::of(&rustix::fs::stat(file)?)? {
-            Some(mount) => undo_in(&mount, file)?,
+            Some(mount) => undo_in(&mount, wanted, file)?,
             None => return Err(error),
         },
         undone => undone?,
@@ -205,7 +205,11 @@ pub(super) fn undo(file: &Path, options: &Options, quiet: bool) -> Result<u8> {
     match undone {
         Some(change) if !quiet => {
             let program = change.program.map_or_else(String::new, |program| format!(" by {program}"));
-            let what = format!("the save of {}{program} is taken back", instant(change.time));
+            let time = instant(change.time);
+            let what = match wanted {
+                1 => format!("the save of {time}{program} is taken back"),
+                count => format!("the last {count} saves are taken back, from that of {time}{program} on"),
+            };
             print(format!("{}: {}\n", revise::shown(file), one_line(&what)).as_bytes()).map(|()| exit::OK)
         }
         Some(_) => Ok(exit::OK),
@@ -214,13 +218,13 @@ pub(super) fn undo(file: &Path, options: &Options, quiet: bool) -> Result<u8> {
 }
 
 /// Takes the last save back and returns it. `None` if the older text is refused; the refusal is printed.
-fn undo_here(file: &Path, context: &EditContext) -> Result<Option<Save>> {
+fn undo_here(file: &Path, wanted: usize, context: &EditContext) -> Result<Option<Save>> {
     let mut editor = revise::open(file, context)?;
     editor.set_program(Some("asdf-mount --undo".to_owned()));
     // Otherwise another --undo would take back one save more, instead of this one.
     editor.require_history();
     let saves = Saves::of(file)?;
-    let change = saves.own().next().ok_or_else(|| saves.missing(file, 1))?;
+    let change = saves.own().nth(wanted - 1).ok_or_else(|| saves.missing(file, wanted))?;
     let base = TextVersion::of_bytes(&saves.text);
     match editor.commit(&saves.before(change)?, &base, &mut NoReaders) {
         Ok(saved) => {
@@ -237,9 +241,9 @@ fn undo_here(file: &Path, context: &EditContext) -> Result<Option<Save>> {
 }
 
 /// Takes the last save of a mounted file back, by writing the older text to the mount.
-fn undo_in(mount: &FileMount, file: &Path) -> Result<Option<Save>> {
+fn undo_in(mount: &FileMount, wanted: usize, file: &Path) -> Result<Option<Save>> {
     let saves = Saves::of(file)?;
-    let change = saves.own().next().ok_or_else(|| saves.missing(file, 1))?;
+    let change = saves.own().nth(wanted - 1).ok_or_else(|| saves.missing(file, wanted))?;
     let text = saves.before(change)?;
     if let Err(error) = mount.replace_tree(&saves.text, &text) {
         complain(&error.to_string());

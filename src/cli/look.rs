@@ -1,19 +1,22 @@
 //! The arguments of `--ls`, `--cat` and `--extract`.
 
-use std::io::{BufWriter, Write};
+use std::io::{self, BufWriter, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
 
 use super::action::ACTION;
-use super::{any_path, complain, usage};
-use crate::error::Result;
+use super::{any_path, complain, print, usage};
+use crate::error::{Error, Result, is_unsafe};
 use crate::exit;
 use crate::look::{Extraction, ListingForm, Look, Range};
 use crate::options::Options;
 
 /// The group of `--ls`, `--cat` and `--extract` in `--help`.
-const LOOK: &str = "Look, without mounting";
+pub(super) const LOOK: &str = "Look, without mounting";
+
+/// The size of a thumbnail in pixels.
+const THUMBNAIL: u32 = 256;
 
 /// The actions that show a file without mounting it, and their options.
 #[derive(Debug, Args)]
@@ -28,11 +31,13 @@ pub(super) struct LookArguments {
     #[arg(short = 'R', long, help_heading = LOOK)]
     recursive: bool,
 
-    /// With --ls: list names that begin with a dot, too
+    /// With --ls: list names that begin with a dot, too. With --info: show all keys, and values in full
     #[arg(short, long, help_heading = LOOK)]
-    all: bool,
+    pub(super) all: bool,
 
-    /// Write the bytes of each PATH in FILE to stdout
+    /// Write the bytes of each PATH in FILE to stdout; a PATH may be a pattern, such as 'arrays/*.npy'
+    ///
+    /// Binary data are not written to a terminal.
     #[arg(long, help_heading = LOOK, group = ACTION)]
     cat: bool,
 
@@ -43,7 +48,17 @@ pub(super) struct LookArguments {
     #[arg(long, help_heading = LOOK, value_name = "FROM-TO", allow_hyphen_values = true)]
     range: Option<Range>,
 
-    /// Copy FILE, or PATHs in it, into the current directory or DIR (-C)
+    /// Write the picture of FILE to OUT.png, at most 256 pixels wide and high
+    ///
+    /// It is preview.png, or the first picture in preview/. File managers call this for their thumbnails.
+    #[arg(long, help_heading = LOOK, group = ACTION)]
+    thumbnail: bool,
+
+    /// With --thumbnail: maximum width and height in pixels
+    #[arg(short = 's', long, help_heading = LOOK, value_name = "PIXELS", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    size: Option<u32>,
+
+    /// Copy FILE, or PATHs or patterns in it, into the current directory or DIR (-C)
     ///
     /// A file that exists is kept, unless --force is given. A file that can't be read is left out and named
     /// at the end, and the exit status is 1; all others are extracted. No link is followed on the way, so
@@ -57,6 +72,23 @@ pub(super) struct LookArguments {
 }
 
 impl LookArguments {
+    /// Runs `--thumbnail`. `paths` are the file and the picture to write; `-` is standard output.
+    pub(super) fn thumbnail(&self, paths: &[PathBuf], options: &Options) -> Result<u8> {
+        let [file, picture] = paths else {
+            return Err(usage(
+                "--thumbnail needs a FILE and the name of the picture, OUT.png ('-' for stdout)",
+            ));
+        };
+        let look = Look::open(file, options)?;
+        let bytes = look.thumbnail(self.size.unwrap_or(THUMBNAIL)).map_err(|error| error.of(file))?;
+        look.close();
+        if picture.as_os_str() == "-" {
+            return print(&bytes).map(|()| exit::OK);
+        }
+        std::fs::write(picture, bytes).map_err(|error| Error::from(error).of(picture))?;
+        Ok(exit::OK)
+    }
+
     /// Returns the option `--directory` and its path, which may be empty by mistake.
     pub(super) fn directory(&self) -> (&'static str, &Option<PathBuf>) {
         ("--directory", &self.directory)
@@ -91,6 +123,9 @@ impl LookArguments {
             Ok(descriptor) => Box::new(std::fs::File::from(descriptor)),
             Err(_) => Box::new(std::io::stdout()),
         };
+        if std::io::stdout().is_terminal() {
+            out = Box::new(TextOnly(out));
+        }
         let status = look.cat(paths, self.range.unwrap_or(Range::ALL), &mut out);
         look.close();
         Ok(status)
@@ -112,5 +147,52 @@ impl LookArguments {
         let status = look.extract(&Extraction { paths, into, force, quiet });
         look.close();
         status
+    }
+}
+
+/// A terminal, to which no binary data are written.
+struct TextOnly<W>(W);
+
+impl<W: Write> Write for TextOnly<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if is_binary(bytes) {
+            let message = "it is a terminal, and the data are binary; add >FILE, or | less";
+            return Err(io::Error::other(message));
+        }
+        self.0.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
+}
+
+/// True if a part of a file is no text, or contains characters that a terminal acts on.
+fn is_binary(bytes: &[u8]) -> bool {
+    let acts = |letter: char| is_unsafe(letter) && !matches!(letter, '\n' | '\r' | '\t');
+    let mut rest = bytes;
+    // A character may be split between two parts.
+    let first = rest.iter().take(3).take_while(|byte| **byte & 0xc0 == 0x80).count();
+    rest = rest.get(first..).unwrap_or_default();
+    match std::str::from_utf8(rest) {
+        Ok(text) => text.contains(acts),
+        Err(error) if error.error_len().is_some() => true,
+        Err(error) => String::from_utf8_lossy(&rest[..error.valid_up_to()]).contains(acts),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_is_told_from_binary_data() {
+        for text in ["a: \u{e9}\r\n\t", ""] {
+            assert!(!is_binary(text.as_bytes()));
+        }
+        assert!(!is_binary(&"\u{20ac}".as_bytes()[..2]) && !is_binary(&"\u{20ac}x".as_bytes()[1..]));
+        for binary in [&b"\x93NUMPY\x01\0"[..], b"a\0", b"a\x1b[2J", "\u{9b}2J".as_bytes(), b"a\xffa"] {
+            assert!(is_binary(binary), "{binary:?}");
+        }
     }
 }

@@ -13,12 +13,15 @@ use signal_hook::consts::{SIGINT, SIGQUIT};
 use signal_hook::flag::register_conditional_default;
 
 use super::{complain, dry_run, exit, print, usage};
+use crate::cache::Cache;
+use crate::content::read_exact_at;
+use crate::daemon::FileMount;
 use crate::error::one_line;
 use crate::error::{Error, Kind, Result};
-use crate::format;
 use crate::format::editor::{EditContext, Editor, SaveTarget, Saved, TextVersion};
 use crate::format::recovery::{self, Recovered, SaveSide};
 use crate::format::refusal::Refusal;
+use crate::format::{self, Context};
 use crate::history::History;
 use crate::log;
 use crate::named;
@@ -68,52 +71,183 @@ pub(super) fn set_tree(tree: &Path, file: &Path, context: &EditContext, dry_run:
     }
 }
 
-/// Runs the editor on the tree of `file` until the text is saved, or the user gives up.
+/// Runs the editor on the tree of `file` until the text is saved, or the user gives up. A mounted file is saved
+/// through its mount.
 pub(super) fn edit(file: &Path, context: &EditContext, dry_run: bool) -> Result<u8> {
     if dry_run {
         dry_run::check(file)?;
     }
-    let mut editor = open(file, context)?;
-    editor.set_program(Some(editor_command().to_string_lossy().into_owned()));
-    let before = editor.text()?;
-    let base = TextVersion::of_bytes(&before);
+    let mut tree = OpenTree::open(file, context)?;
+    tree.set_program(&editor_command().to_string_lossy());
+    let mut before = tree.text(file)?;
     let copy = Copy::make(file, &before)?;
+    let mut question = Question::Edit;
     loop {
-        let edited = copy.edit();
-        let text = std::fs::read(&copy.text).map_err(|error| Error::from(error).of(&copy.text))?;
-        if let Err(error) = edited {
-            if text == before {
-                copy.remove();
-            } else {
-                complain(&format!("the text is kept in {}", copy.text.display()));
+        if question == Question::Edit {
+            let edited = copy.edit();
+            let text = copy.read()?;
+            if let Err(error) = edited {
+                if text == before {
+                    copy.remove();
+                } else {
+                    complain(&format!("the text is kept in {}", copy.text.display()));
+                }
+                return Err(error);
             }
-            return Err(error);
+            if text == before || text.is_empty() {
+                complain(&format!("{}: not changed", file.display()));
+                return Ok(copy.done());
+            }
         }
-        if text == before || text.is_empty() {
-            complain(&format!("{}: not changed", file.display()));
-            return Ok(copy.done());
-        }
+        let text = copy.read()?;
         if dry_run {
-            let status = dry_run::report(&mut *editor, file, &text, &base)?;
+            let status = tree.plan(file, &text, &before)?;
             complain(&format!("the text is kept in {}", copy.text.display()));
             return Ok(status);
         }
-        match editor.commit(&text, &base, &mut NoReaders) {
-            Ok(saved) => {
-                tell(file, &*editor, &saved);
-                return Ok(copy.done());
+        let refused = tree.commit(file, &text, &before);
+        let is_conflict = matches!(refused, Err(NotSaved::Conflict));
+        match refused {
+            Ok(()) => return Ok(copy.done()),
+            Err(NotSaved::Conflict) => {
+                complain(&format!(
+                    "{}: not changed: another program has changed the tree meanwhile",
+                    file.display()
+                ));
             }
-            Err(Refusal::Failed(error)) => complain(&error.to_string()),
-            Err(refusal) => {
+            Err(NotSaved::Failed(error)) => complain(&error.to_string()),
+            Err(NotSaved::Refused(why)) => {
                 complain(&format!("{}: not changed: the text is refused", file.display()));
-                complain_of(&refusal);
+                log::complain(why.trim_end());
             }
         }
-        if !again()? {
-            complain(&format!("the text is kept in {}", copy.text.display()));
-            return Ok(exit::FAILED);
+        question = ask(is_conflict)?;
+        match question {
+            Question::Edit => {}
+            Question::Merge => {
+                let theirs = tree.text(file)?;
+                if copy.merge(&before, &theirs)? {
+                    complain("both changed the same lines: they are marked with <<<<<<<; edit the text");
+                    question = Question::Edit;
+                }
+                before = theirs;
+            }
+            Question::Quit => {
+                complain(&format!("the text is kept in {}", copy.text.display()));
+                return Ok(exit::FAILED);
+            }
         }
     }
+}
+
+/// A tree that can be saved: that of a file, or that of a mount of the file.
+pub(super) enum OpenTree {
+    File(Box<dyn Editor>),
+    Mount(FileMount),
+}
+
+impl OpenTree {
+    /// Opens and locks a file; if it is mounted, finds its mount.
+    pub(super) fn open(file: &Path, context: &EditContext) -> Result<Self> {
+        match open(file, context) {
+            Err(error) if error.kind() == Kind::Busy => match FileMount::of(&rustix::fs::stat(file)?)? {
+                Some(mount) => Ok(Self::Mount(mount)),
+                None => Err(error),
+            },
+            opened => opened.map(Self::File),
+        }
+    }
+
+    /// Sets the program for the history.
+    pub(super) fn set_program(&mut self, program: &str) {
+        if let Self::File(editor) = self {
+            editor.set_program(Some(program.to_owned()));
+        }
+    }
+
+    /// Returns the saved text.
+    pub(super) fn text(&mut self, file: &Path) -> Result<Vec<u8>> {
+        match self {
+            Self::File(editor) => editor.text(),
+            Self::Mount(_) => tree_text(file),
+        }
+    }
+
+    /// Shows how `text` would be saved in place of `before`. Returns the exit status.
+    fn plan(&mut self, file: &Path, text: &[u8], before: &[u8]) -> Result<u8> {
+        match self {
+            Self::File(editor) => dry_run::report(&mut **editor, file, text, &TextVersion::of_bytes(before)),
+            Self::Mount(mount) => {
+                let name = shown(file);
+                super::diff::show(before, text, (&format!("{name}\tsaved"), &format!("{name}\tnew")))?;
+                let mountpoint = mount.mountpoint().display();
+                complain(&format!(
+                    "{name}: would be saved through the mount on {mountpoint}; nothing is changed"
+                ));
+                Ok(exit::OK)
+            }
+        }
+    }
+
+    /// Saves `text` in place of `before`.
+    fn commit(&mut self, file: &Path, text: &[u8], before: &[u8]) -> std::result::Result<(), NotSaved> {
+        match self {
+            Self::File(editor) => match editor.commit(text, &TextVersion::of_bytes(before), &mut NoReaders) {
+                Ok(saved) => {
+                    tell(file, &**editor, &saved);
+                    Ok(())
+                }
+                Err(Refusal::Conflict) => Err(NotSaved::Conflict),
+                Err(Refusal::Failed(error)) => Err(NotSaved::Failed(error)),
+                Err(refusal) => Err(NotSaved::Refused(refusal.report())),
+            },
+            Self::Mount(mount) => match save_in_mount(mount, file, before, text) {
+                Ok(None) => Ok(()),
+                Ok(Some(why)) => Err(NotSaved::Refused(why)),
+                Err(error) if error.kind() == Kind::Busy => Err(NotSaved::Conflict),
+                Err(error) => Err(NotSaved::Failed(error)),
+            },
+        }
+    }
+}
+
+/// The reason why a text was not saved.
+enum NotSaved {
+    /// Another program has changed the tree since the text was begun.
+    Conflict,
+    /// The report on a text that is refused.
+    Refused(String),
+    Failed(Error),
+}
+
+/// Returns the text of the tree of a file, without a lock.
+pub(super) fn tree_text(file: &Path) -> Result<Vec<u8>> {
+    let context = Context::new(Arc::new(Cache::with_threads(0, 1)));
+    let container = format::open(SaveTarget::of_path(file)?.open()?, &context)?;
+    let tree = container.tree();
+    let mut text = vec![0; usize::try_from(tree.len()).unwrap_or(usize::MAX)];
+    read_exact_at(&*tree, 0, &mut text).map_err(|error| error.of(file))?;
+    Ok(text)
+}
+
+/// Saves a text into a mounted file, whose tree has to be `old`, by writing it to the mount. Returns the reason of a
+/// refusal.
+pub(super) fn save_in_mount(
+    mount: &FileMount,
+    file: &Path,
+    old: &[u8],
+    new: &[u8],
+) -> Result<Option<String>> {
+    if let Err(error) = mount.replace_tree(old, new) {
+        let refusal = mount.refusal().filter(|_| error.errno() == libc::EINVAL);
+        return refusal.map_or(Err(error), |why| Ok(Some(why)));
+    }
+    // The mount may have restored a lost part of the text.
+    if tree_text(file)? == old {
+        let message = format!("not changed: the mount on {} did not save it", mount.mountpoint().display());
+        return Err(Error::new(Kind::System(libc::EIO), message).of(file));
+    }
+    Ok(None)
 }
 
 /// Refuses a file on a server, which can't be saved and has no history.
@@ -250,20 +384,32 @@ pub(super) fn shown(path: &Path) -> String {
     one_line(&path.display().to_string()).to_string()
 }
 
-/// Asks whether to edit again; without a terminal the answer is no.
-fn again() -> Result<bool> {
+/// The user's answer after a refusal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Question {
+    Edit,
+    /// Merge the text with the one that another program has saved.
+    Merge,
+    Quit,
+}
+
+/// Asks whether to edit again, or to merge after a conflict; without a terminal the answer is to quit.
+fn ask(is_conflict: bool) -> Result<Question> {
     if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
-        return Ok(false);
+        return Ok(Question::Quit);
     }
     loop {
-        let _ = write!(log::Complaints, "(e)dit again, or (q)uit and keep the text? ");
+        let merge = if is_conflict { "(m)erge with the saved text, " } else { "" };
+        let _ = write!(log::Complaints, "{merge}(e)dit again, or (q)uit and keep the text? ");
         let mut answer = String::new();
         if io::stdin().lock().read_line(&mut answer)? == 0 {
-            return Ok(false);
+            return Ok(Question::Quit);
         }
         match answer.trim() {
-            "e" | "edit" | "" => return Ok(true),
-            "q" | "quit" => return Ok(false),
+            "m" | "merge" if is_conflict => return Ok(Question::Merge),
+            "" if is_conflict => return Ok(Question::Merge),
+            "e" | "edit" | "" => return Ok(Question::Edit),
+            "q" | "quit" => return Ok(Question::Quit),
             _ => {}
         }
     }
@@ -340,6 +486,34 @@ impl Copy {
             return Err(Error::new(Kind::System(libc::ECANCELED), message));
         }
         Ok(())
+    }
+
+    /// Returns the edited text.
+    fn read(&self) -> Result<Vec<u8>> {
+        std::fs::read(&self.text).map_err(|error| Error::from(error).of(&self.text))
+    }
+
+    /// Merges the changes from `base` to `theirs` into the edited text, with git. Returns true if both changed the same
+    /// lines; these are then marked.
+    fn merge(&self, base: &[u8], theirs: &[u8]) -> Result<bool> {
+        let path = |name: &str| self.dir.join(name);
+        for (name, text) in [("base.yaml", base), ("theirs.yaml", theirs)] {
+            std::fs::write(path(name), text).map_err(|error| Error::from(error).of(path(name)))?;
+        }
+        let mut git = Command::new("git");
+        git.args(["merge-file", "-L", "yours", "-L", "base", "-L", "saved"]);
+        git.arg(&self.text).arg(path("base.yaml")).arg(path("theirs.yaml"));
+        let status = git.status().map_err(|error| {
+            Error::from(error)
+                .within("can't run git merge-file")
+                .advise("merge by hand: base.yaml and theirs.yaml are beside the text")
+        })?;
+        match status.code() {
+            Some(0) => Ok(false),
+            // The number of conflicts.
+            Some(1..=127) => Ok(true),
+            _ => Err(Error::new(Kind::System(libc::EIO), "git merge-file failed")),
+        }
     }
 
     fn done(&self) -> u8 {

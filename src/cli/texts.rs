@@ -5,20 +5,26 @@ use std::collections::BTreeSet;
 use crate::{exit, format, log, options};
 
 pub(super) const USAGE: &str = "asdf-mount [OPTIONS] SOURCE… [MOUNTPOINT]
-       asdf-mount -u MOUNTPOINT…
+       asdf-mount -u [MOUNTPOINT|FILE…]
        asdf-mount -l [--json]
+       asdf-mount --info [-a] [-L DEPTH] FILE…
        asdf-mount --ls [-aR] [--json] FILE [PATH…]
        asdf-mount --cat [--range FROM-TO] FILE PATH…
        asdf-mount --extract [-C DIR] [--force] FILE [PATH…]
+       asdf-mount --thumbnail [-s PIXELS] FILE OUT.png
        asdf-mount --check [--json] FILE…
        asdf-mount --index FILE…
        asdf-mount --refs FILE…
        asdf-mount --catalog [--files-from LIST] [--since CATALOG] FILE…
+       asdf-mount --search PATTERN [--json] [-j N] FILE…
+       asdf-mount --set KEY=VALUE [--create] [--dry-run] [--json] [-j N] FILE…
+       asdf-mount --filter COMMAND [--dry-run] [--json] [-j N] FILE…
        asdf-mount --edit [--dry-run] FILE
        asdf-mount --set-tree TREE [--force] [--dry-run] FILE
        asdf-mount --log [--json] FILE
        asdf-mount --diff FILE [N]
-       asdf-mount --undo FILE
+       asdf-mount --diff A B
+       asdf-mount --undo FILE [N]
        asdf-mount --recover FILE…";
 
 pub(super) const ABOUT: &str = "\
@@ -43,8 +49,13 @@ const EXAMPLES: &str = "  asdf-mount galaxy.asdf                     on galaxy/ 
   asdf-mount -o timeout=600 galaxy.asdf      unmount after ten minutes without use
   asdf-mount https://host/x.asdf /mnt/x      a file on a web server; s3://bucket/prefix/ works, too
   asdf-mount -u /mnt/x                       unmount; so do 'umount' and 'fusermount3 -u'
+  asdf-mount --info galaxy.asdf              what is in it, on one screen
+  asdf-mount --info data/                    a line for each file in a directory
   asdf-mount --ls galaxy.asdf arrays         without a mount, as ls -l in one
   asdf-mount --cat galaxy.asdf arrays/image.npy >image.npy
+  asdf-mount --search F158 data/             the files with a value or key that matches
+  asdf-mount --set object.filter=F158 *.asdf
+                                             a value in many files
   asdf-mount --extract galaxy.asdf arrays fits -C /tmp
   mount -t fuse.asdf-mount galaxy.asdf /mnt/x
   /data/galaxy.asdf /mnt/x fuse.asdf-mount noauto,user 0 0     a line in /etc/fstab";
@@ -62,6 +73,8 @@ const CONTENT: &str = "  tree.yaml        the exact text of the tree; edit it wi
   refs.json        the places of the arrays' chunks, for zarr, xarray and Dask
   .asdf-mount/status.yaml
                    format, damage, and the last refusal
+  .asdf-mount/info.txt
+                   the tree on one screen, as --info prints it
   .asdf-mount/blocks.yaml
                    offset, sizes, compression and checksum of each block
                    (also getfattr -d blocks/0.bin)
@@ -157,10 +170,13 @@ fn exit_status() -> String {
 
 fn environment() -> String {
     format!(
-        "  {}   a log filter such as asdf_mount::daemon=debug; overrides -v
+        "  {}
+                   options for each mount, and for each action that accepts them, before those of -o
+  {}   a log filter such as asdf_mount::daemon=debug; overrides -v
   FUSERMOUNT_PATH  the fusermount3 to run [searched in PATH and /usr/bin]
   XDG_CACHE_HOME   parent of the directory asdf-mount with seek tables [~/.cache]
   XDG_STATE_HOME   parent of the directory asdf-mount with refused texts [~/.local/state]",
+        options::VARIABLE,
         log::FILTER_VARIABLE
     )
 }

@@ -206,6 +206,13 @@ fn refusal(output: &Output) -> Error {
         (libc::EACCES, format!("{output}; /dev/fuse needs mode 0666, or run as root; {WITHOUT_MOUNT}"))
     } else if output.contains("mounting over filesystem") || output.contains("Permission denied") {
         return unsuitable(output);
+    } else if output.contains("Operation not permitted") && rustix::process::geteuid().is_root() {
+        let message = format!(
+            "{output}: root without the capability SYS_ADMIN can't mount, as in a container; start the container \
+             with --cap-add SYS_ADMIN --device /dev/fuse, and on Ubuntu --security-opt apparmor=unconfined; \
+             {WITHOUT_MOUNT}"
+        );
+        (libc::EPERM, message)
     } else if output.contains("Operation not permitted") {
         (
             libc::EPERM,

@@ -77,7 +77,8 @@ impl Look {
         let dir = place::open(extraction.into)?;
         self.vfs.read_all_files();
         let all = [PathBuf::from(".")];
-        let paths = if extraction.paths.is_empty() { &all[..] } else { extraction.paths };
+        let expanded = self.expanded(extraction.paths);
+        let paths = if expanded.is_empty() { &all[..] } else { &expanded };
         self.check_apart(paths, extraction.into, &dir)?;
         let mut run = Run::new(self, extraction, &dir)?;
         let ended = paths_apart(paths).try_for_each(|path| run.path(path, &dir));

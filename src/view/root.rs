@@ -9,10 +9,11 @@ use crate::content::dir::{Dir, EntryKind, File, Node, Renewal};
 use crate::error::Result;
 use crate::format::Container;
 use crate::history::History;
+use crate::info::{self, InfoForm};
 use crate::view::block_files::BlockFiles;
 use crate::view::blocks::{BlockTable, KnownChecks};
 use crate::view::history::{FindTarget, HistoryDir};
-use crate::view::{ABOUT, BLOCKS, HISTORY, STATISTICS, STATUS, ShownViews, TABLE, TREE};
+use crate::view::{ABOUT, BLOCKS, HISTORY, INFO, STATISTICS, STATUS, ShownViews, TABLE, TREE};
 
 /// A callback that creates the text of `status.yaml` or `stats.yaml`.
 type MakeText = Arc<dyn Fn() -> Text + Send + Sync>;
@@ -147,7 +148,7 @@ impl Dir for About {
         }
         // The status looks for omissions in the tree, and at the other files that this file names.
         let is_slow = |container: &Arc<dyn Container>| container.is_slow() || container.are_omissions_slow();
-        name == STATUS && self.container.as_ref().is_some_and(is_slow)
+        (name == STATUS || name == INFO) && self.container.as_ref().is_some_and(is_slow)
     }
 
     fn lookup(&self, name: &OsStr) -> Result<Option<Node>> {
@@ -158,6 +159,7 @@ impl Dir for About {
                 }
                 Some(generated(&self.status))
             }
+            (Some(INFO), Some(container)) => Some(info_of(&**container)?),
             (Some(STATISTICS), _) => self.statistics.as_ref().map(generated),
             (Some(TABLE), Some(container)) => {
                 let table = BlockTable::new(container.clone(), self.known.clone())?;
@@ -171,6 +173,7 @@ impl Dir for About {
     fn list(&self, from: u64, take: &mut dyn FnMut(&OsStr, EntryKind) -> bool) -> Result<()> {
         let names = [
             Some((STATUS, EntryKind::File)),
+            self.container.as_ref().map(|_| (INFO, EntryKind::File)),
             self.container.as_ref().map(|_| (TABLE, EntryKind::File)),
             self.history.as_ref().map(|_| (HISTORY, EntryKind::Dir)),
             self.statistics.as_ref().map(|_| (STATISTICS, EntryKind::File)),
@@ -182,6 +185,16 @@ impl Dir for About {
     fn is_slow(&self) -> bool {
         self.container.as_ref().is_some_and(|container| container.is_slow())
     }
+}
+
+/// Returns `info.txt`.
+fn info_of(container: &dyn Container) -> Result<Node> {
+    let name =
+        container.source().path().file_name().map(OsStr::to_string_lossy).unwrap_or_default().into_owned();
+    let mut text = Vec::new();
+    info::write(container, &name, InfoForm::PLAIN, &mut text)?;
+    let file = File::new(Arc::new(Text::new(text)), Keeping::Nothing);
+    Ok(Node::File(File { renewal: Renewal::Generated, ..file }))
 }
 
 /// Returns a file whose text is created now.

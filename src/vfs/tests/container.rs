@@ -25,7 +25,7 @@ fn a_file_alone_is_the_root() {
     let tree = test.tree("a.asdf");
     assert_eq!(tree.names(""), [".asdf-mount", "blocks", "tree.yaml"]);
     assert_eq!(tree.names("blocks"), ["0.bin", "1.bin"]);
-    assert_eq!(tree.names(".asdf-mount"), ["blocks.yaml", "status.yaml"]);
+    assert_eq!(tree.names(".asdf-mount"), ["blocks.yaml", "info.txt", "status.yaml"]);
     assert_eq!(tree.read("tree.yaml"), b"#ASDF fake\n--- x: 1\n...\n");
     assert_eq!(tree.read("blocks/0.bin"), b"hello");
     assert_eq!(tree.at("blocks/1.bin").unwrap().size, 0);

@@ -136,7 +136,7 @@ fn a_file_without_blocks_has_an_empty_list() {
 #[test]
 fn help_and_man_page_tell_what_is_in_the_mount() {
     let bench = Bench::new();
-    for arguments in [&["--help"][..], &["--generate", "man"]] {
+    for arguments in [&["--help=all"][..], &["--generate", "man"]] {
         let output = bench.run(arguments);
         let text = String::from_utf8(output.stdout).unwrap().replace('\\', "");
         for word in [

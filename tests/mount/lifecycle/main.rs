@@ -8,6 +8,7 @@
 mod common;
 
 mod beside;
+mod bulk;
 mod completion;
 mod desktop;
 mod detached;
@@ -21,6 +22,7 @@ mod given;
 mod history;
 mod hostile;
 mod idle;
+mod info;
 mod listed;
 mod look;
 mod options;

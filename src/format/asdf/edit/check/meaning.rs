@@ -1,6 +1,6 @@
 //! Finds faults that would keep Python asdf from opening the file, or from finding the same data in it.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use super::arrays::{ArrayNode, TreeFacts};
 use super::lost;
@@ -52,14 +52,34 @@ fn broken_yaml(draft: &Draft<'_, '_>, broken: &Broken) -> Fault {
     let Some(failure) = &broken.failure else {
         return Fault { class, ..Fault::of_all(broken.error.message(), "make the tree smaller") };
     };
-    let what = if broken.too_large {
-        format!("the tree is too large: {}", failure.problem)
-    } else {
-        format!("this is not valid YAML: {}", failure.problem)
-    };
-    let to_do =
-        if broken.too_large { "make the tree smaller" } else { "correct the text here, or shortly before" };
+    if broken.too_large {
+        let what = format!("the tree is too large: {}", failure.problem);
+        return Fault { class, ..draft.fault(offset(failure.place), what, "make the tree smaller") };
+    }
+    let what = format!("this is not valid YAML: {}", failure.problem);
+    let to_do = advice(draft.text, offset(failure.place));
     Fault { class, ..draft.fault(offset(failure.place), what, to_do) }
+}
+
+/// Returns the advice for a syntax error at an offset: for a tab in the indentation, for a colon in a value, or in
+/// general.
+fn advice(text: &[u8], at: usize) -> &'static str {
+    let start = text.get(..at).and_then(|before| memchr::memrchr(b'\n', before)).map_or(0, |end| end + 1);
+    let line = text.get(start..).unwrap_or_default();
+    let line = line.get(..memchr::memchr(b'\n', line).unwrap_or(line.len())).unwrap_or_default();
+    let indentation = line.iter().take_while(|byte| byte.is_ascii_whitespace()).count();
+    let column = at.saturating_sub(start);
+    if memchr::memchr(b'\t', line.get(..indentation.max(column + 1).min(line.len())).unwrap_or_default())
+        .is_some()
+    {
+        return "replace the tab by blanks: YAML allows no tabs in the indentation";
+    }
+    let before = line.get(..column).unwrap_or_default();
+    let is_colon = line.get(column) == Some(&b':');
+    if is_colon && before.windows(2).any(|two| two == b": ") {
+        return "put the value in quotes: a colon and a blank in it would begin another key";
+    }
+    "correct the text here, or shortly before"
 }
 
 /// Checks the lines before the document. Their versions must stay, and Python asdf must be able to read them.
@@ -111,6 +131,7 @@ impl Comparison<'_> {
         lost::tags(self.draft, &self.facts.survey, judgement);
         lost::readings(self.draft, &self.facts.survey, judgement);
         self.arrays(judgement);
+        self.unused_blocks(judgement);
         self.other_types(judgement);
     }
 
@@ -239,6 +260,37 @@ impl Comparison<'_> {
             let what = format!("{name}: it was in a block of this file, but its source is now another file");
             judgement.problems.push(self.fault(node.place, what, "write the number of the block"));
         }
+    }
+
+    /// Warns about blocks that an array used, and that none uses any more.
+    fn unused_blocks(&self, judgement: &mut Judgement) {
+        // An array with a wrong source is reported already.
+        if !judgement.problems.is_empty() {
+            return;
+        }
+        let Some(was) = self.was else { return };
+        let count = self.blocks.count();
+        let used = |arrays: &[ArrayNode]| -> BTreeSet<usize> {
+            let block =
+                |node: &ArrayNode| node.array.as_ref().ok().and_then(|array| array.source.block(count));
+            arrays.iter().filter_map(block).collect()
+        };
+        let before = used(&was.arrays);
+        let now = used(&self.facts.arrays);
+        let mut unused = before.difference(&now);
+        let Some(first) = unused.next() else { return };
+        let more = unused.count();
+        let size = self.blocks.size(*first).map_or_else(String::new, |size| format!(" ({size} bytes)"));
+        let what = if more == 0 {
+            format!("block {first}{size} is not used by any array now; it stays in the file")
+        } else {
+            format!(
+                "block {first}{size} and {more} others are not used by any array now; they stay in the file"
+            )
+        };
+        let to_do =
+            "asdf-mount --undo takes the save back; a copy written by Python's asdf lacks such blocks";
+        judgement.warnings.push(Fault::of_all(what, to_do));
     }
 
     /// Returns the fault in an ndarray: its place, a message, and the advice.

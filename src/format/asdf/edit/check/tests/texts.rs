@@ -115,12 +115,22 @@ fn refusals_of_the_whole_tree() {
                 "line 14, column 1: this is not valid YAML: did not find expected ',' or '}' while parsing \
                  a flow mapping",
             ),
-            (
-                edited("meta:", "\tmeta:"),
-                "line 13, column 1: this is not valid YAML: found a tab character that violates indentation \
-                 while scanning a plain scalar",
-            ),
         ],
+    );
+    assert_refused(
+        "replace the tab by blanks: YAML allows no tabs in the indentation",
+        [(
+            edited("meta:", "\tmeta:"),
+            "line 13, column 1: this is not valid YAML: found a tab character that violates indentation while \
+             scanning a plain scalar",
+        )],
+    );
+    assert_refused(
+        "put the value in quotes: a colon and a blank in it would begin another key",
+        [(
+            edited("meta:", "note: a: b\nmeta:"),
+            "line 13, column 8: this is not valid YAML: mapping values are not allowed in this context",
+        )],
     );
     assert_refused(
         "a tree is one document: remove the second one",

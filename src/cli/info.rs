@@ -1,0 +1,181 @@
+//! `--info`: one screen about each file, and a line for each file in a directory.
+
+use std::io::{BufWriter, IsTerminal, Write, stdout};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use clap::Args;
+
+use super::action::ACTION;
+use super::look::LOOK;
+use super::{at_least_one, complain, terminal};
+use crate::cache::Cache;
+use crate::error::{Kind, Result, one_line};
+use crate::exit;
+use crate::files::{FilesToRead, Found};
+use crate::format::{self, Container, Context};
+use crate::info::{self, FileSummary, InfoForm};
+use crate::named::Servers;
+use crate::options::Options;
+use crate::source::BufferedSource;
+
+/// Cache budget in bytes.
+const CACHE_BUDGET: u64 = 4 << 20;
+/// Cache budget in bytes for files on servers.
+const SERVERS_BUDGET: u64 = 32 << 20;
+/// Lines of the tree if the output is no terminal, and width of these lines.
+const ROWS: usize = 50;
+const WIDTH: usize = 100;
+/// Maximum number of rows whose columns are aligned.
+const ALIGNED: usize = 500;
+
+/// The options of `--info`.
+#[derive(Debug, Args)]
+pub(super) struct InfoArguments {
+    /// Show what is in each FILE on one screen: product, blocks, and the tree with its arrays and tables
+    ///
+    /// A directory is shown with a line for each file in it. The output is as wide as the terminal, and coloured on
+    /// a terminal unless NO_COLOR is set.
+    #[arg(long, help_heading = LOOK, group = ACTION)]
+    info: bool,
+
+    /// With --info: show the tree to this depth [as deep as fits on the screen]
+    #[arg(short = 'L', long, help_heading = LOOK, value_name = "DEPTH", value_parser = clap::value_parser!(u16).range(1..))]
+    depth: Option<u16>,
+}
+
+impl InfoArguments {
+    /// Describes each file; the exit status is that of the last failure.
+    pub(super) fn run(&self, paths: &[PathBuf], options: &Options, all: bool) -> Result<u8> {
+        let paths = at_least_one(paths, "--info needs at least one FILE or directory")?;
+        let form = self.form(all);
+        let servers = Servers::new(&options.remote, &Arc::new(Cache::new(SERVERS_BUDGET)));
+        let files = FilesToRead::new(paths.iter().cloned(), &servers);
+        let mut out = BufWriter::new(stdout().lock());
+        match each(files, form, &mut out) {
+            // A reader that closes the pipe early, such as head, is no failure.
+            Err(error) if error.kind() == Kind::System(libc::EPIPE) => Ok(exit::OK),
+            result => result,
+        }
+    }
+
+    fn form(&self, all: bool) -> InfoForm {
+        let (width, rows) = terminal::size().unwrap_or((WIDTH, ROWS));
+        InfoForm {
+            width,
+            // The first lines, and the next prompt.
+            rows: rows.saturating_sub(12).max(12),
+            depth: self.depth.map(usize::from),
+            all,
+            colour: info::wants_colour(stdout().is_terminal()),
+        }
+    }
+}
+
+fn each(files: impl Iterator<Item = Found>, form: InfoForm, out: &mut dyn Write) -> Result<u8> {
+    let context = Context::new(Arc::new(Cache::with_threads(CACHE_BUDGET, 1)));
+    let mut status = exit::OK;
+    let mut rows = Rows::default();
+    let mut shown = 0;
+    for file in files {
+        let is_named = match &file {
+            Found::Local { is_named, .. } => *is_named,
+            Found::Elsewhere(file) => file.is_named,
+            Found::Failed(..) => true,
+        };
+        let opened =
+            file.open().and_then(|source| format::open(Arc::new(BufferedSource::new(source)), &context));
+        let described = opened.and_then(|container| {
+            if is_named {
+                rows.write(form, out)?;
+                if shown > 0 {
+                    writeln!(out)?;
+                }
+                shown += 1;
+                info::write(&*container, &file.label().to_string_lossy(), form, out)
+            } else {
+                shown += 1;
+                rows.add(file.label(), &*container)?;
+                if rows.rows.len() > ALIGNED { rows.write(form, out) } else { Ok(()) }
+            }
+        });
+        match described {
+            Ok(()) => {}
+            Err(error) if file.is_passed_over(&error) => {}
+            Err(error) if error.kind() == Kind::System(libc::EPIPE) => return Err(error),
+            Err(error) => {
+                out.flush()?;
+                complain(&error.of(file.label()).to_string());
+                status = exit::FAILED;
+            }
+        }
+    }
+    rows.write(form, out)?;
+    out.flush()?;
+    Ok(status)
+}
+
+/// The titles of the columns, and the facts in them; the first column has the names.
+const COLUMNS: [(&str, &str); 8] = [
+    ("FILE", ""),
+    ("SIZE", ""),
+    ("PRODUCT", "product"),
+    ("INSTRUMENT", "instrument"),
+    ("FILTER", "filter"),
+    ("EXPOSURE", "exposure"),
+    ("DATE", "date"),
+    ("TARGET", "target"),
+];
+
+/// The files of a directory, a line each.
+#[derive(Debug, Default)]
+struct Rows {
+    rows: Vec<[String; COLUMNS.len()]>,
+    has_title: bool,
+}
+
+impl Rows {
+    fn add(&mut self, path: &Path, container: &dyn Container) -> Result<()> {
+        let summary: FileSummary = info::summary(container)?;
+        let facts = summary.facts();
+        let fact = |name: &str| {
+            let found = facts.iter().find(|(known, _)| *known == name);
+            found.map_or_else(String::new, |(_, value)| one_line(value))
+        };
+        let size = info::data_size(container.source().size_now()?);
+        let mut row = COLUMNS.map(|(_, name)| fact(name));
+        row[0] = one_line(&path.to_string_lossy());
+        row[1] = size;
+        if row[2].is_empty() {
+            container.format().clone_into(&mut row[2]);
+        }
+        self.rows.push(row);
+        Ok(())
+    }
+
+    /// Writes the collected rows with aligned columns, without those that are empty.
+    fn write(&mut self, form: InfoForm, out: &mut dyn Write) -> Result<()> {
+        let mut rows = std::mem::take(&mut self.rows);
+        if rows.is_empty() {
+            return Ok(());
+        }
+        let width = |n: usize| rows.iter().map(|row| row[n].chars().count()).max().unwrap_or(0);
+        let widths: [usize; COLUMNS.len()] = std::array::from_fn(width);
+        if !self.has_title {
+            self.has_title = true;
+            rows.insert(0, COLUMNS.map(|(title, _)| title.to_owned()));
+        }
+        for row in &rows {
+            let mut line = String::new();
+            for (n, (cell, width)) in row.iter().zip(widths).enumerate() {
+                if width > 0 {
+                    let cell = if cell.is_empty() { "-" } else { cell };
+                    let width = width.max(COLUMNS[n].0.len());
+                    line += &format!("{cell:width$}  ");
+                }
+            }
+            writeln!(out, "{}", info::cut_line(line.trim_end(), form))?;
+        }
+        Ok(out.flush()?)
+    }
+}

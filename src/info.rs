@@ -1,0 +1,302 @@
+//! One screen about a file: `--info`, and `.asdf-mount/info.txt` in a mount.
+//!
+//! The tree is read twice as events, and is never held: the first pass finds the facts of the first lines, and
+//! how deep the tree fits on the screen; the second pass writes it.
+//!
+//! | module | content |
+//! |---|---|
+//! | [`capture`] | a small part of the tree as a value: an array, a time, a table, a collection on one line |
+//! | [`describe`] | a captured value in words |
+//! | [`leaves`] | the scalars of a tree with their paths |
+//! | [`outline`] | the tree, one line a key |
+//! | [`summary`] | the facts that say which file it is: product, instrument, filter, date |
+//! | [`line`](mod@line) | a line of styled text, cut to the width of the terminal |
+
+mod capture;
+mod describe;
+mod leaves;
+mod line;
+mod outline;
+mod summary;
+
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+
+use crate::error::{Error, Result, one_line};
+use crate::format::{ArrayFacts, ArraySource, Container, Listener, Severity};
+use crate::yaml::event::Event;
+use crate::yaml::read::{Unread, each_event};
+use crate::yaml::survey::Commented;
+use describe::Blocks;
+use line::{Style, TextLine};
+use outline::Outline;
+
+pub use describe::data_size;
+pub use leaves::each_leaf;
+pub use summary::FileSummary;
+
+/// Maximum number of defects that are listed.
+const MAX_DEFECTS: usize = 5;
+/// Maximum number of blocks whose headers are read for the line of blocks.
+const MAX_BLOCKS: usize = 1 << 12;
+/// Maximum number of arrays that are listed for a format without arrays in its tree.
+const MAX_ARRAYS: usize = 64;
+
+/// The form of the text.
+#[derive(Clone, Copy, Debug)]
+pub struct InfoForm {
+    /// Maximum number of characters of a line.
+    pub width: usize,
+    /// Number of lines that the tree should not exceed; it is then shown less deep.
+    pub rows: usize,
+    /// The depth of the tree; `None` for as deep as fits.
+    pub depth: Option<usize>,
+    /// True to show the whole tree, and values in full.
+    pub all: bool,
+    /// True for a terminal with colours.
+    pub colour: bool,
+}
+
+impl InfoForm {
+    /// The form of a text in a file.
+    pub const PLAIN: Self = Self { width: 100, rows: 50, depth: None, all: false, colour: false };
+}
+
+/// Writes one screen about a file. `name` is shown as its name.
+///
+/// # Errors
+/// The file can't be read, or `out` can't be written.
+pub fn write(container: &dyn Container, name: &str, form: InfoForm, out: &mut dyn Write) -> Result<()> {
+    let tree = container.tree_to_show()?;
+    let tree = Commented(&*tree);
+    let mut survey = Outline::survey(form);
+    let mut summary = FileSummary::default();
+    let read = each_event(&tree, |event| -> std::result::Result<bool, Unread> {
+        summary.take(event);
+        Ok(survey.take(event))
+    });
+    if let Err(unread) = &read
+        && unread.error.is_of_reading()
+    {
+        return Err(unread.error.clone());
+    }
+    let depth = form.depth.unwrap_or_else(|| if form.all { usize::MAX } else { survey.fitting_depth() });
+    let mut writer = LineWriter { form, out, failed: None };
+    head(container, name, &summary, &mut writer)?;
+    writer.line(&TextLine::default());
+    let blocks = ContainerBlocks { container };
+    let mut line = |line: &TextLine| writer.line(line);
+    let mut outline = Outline::shown(form, depth, &blocks, &mut line);
+    let read = each_event(&tree, |event| -> std::result::Result<bool, Unread> { Ok(outline.take(event)) });
+    outline.end();
+    if let Err(unread) = read {
+        if unread.error.is_of_reading() {
+            return Err(unread.error);
+        }
+        writer.line(&TextLine::of(
+            Style::Damage,
+            format!("the tree can't be read further: {}", unread.error.message()),
+        ));
+    }
+    if container.editor().is_none() {
+        arrays(container, &mut writer)?;
+    }
+    match writer.failed {
+        Some(error) => Err(error.into()),
+        None => Ok(writer.out.flush()?),
+    }
+}
+
+/// Returns the facts that say which file it is.
+///
+/// # Errors
+/// The tree can't be read now.
+pub fn summary(container: &dyn Container) -> Result<FileSummary> {
+    let mut summary = FileSummary::default();
+    let read =
+        each_event(&Commented(&*container.tree_to_show()?), |event| -> std::result::Result<bool, Unread> {
+            summary.take(event);
+            Ok(true)
+        });
+    match read {
+        Err(unread) if unread.error.is_of_reading() => Err(unread.error),
+        _ => Ok(summary),
+    }
+}
+
+/// True if the output should have colours, `$NO_COLOR` and `$TERM` considered.
+pub fn wants_colour(is_terminal: bool) -> bool {
+    let is_unwanted = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+    is_terminal && !is_unwanted && std::env::var_os("TERM").is_none_or(|value| value != "dumb")
+}
+
+/// Returns a line, cut to the width of the form.
+pub fn cut_line(line: &str, form: InfoForm) -> String {
+    TextLine::of(Style::Plain, line.to_owned()).text(if form.all { usize::MAX } else { form.width }, false)
+}
+
+/// Writes lines until one can't be written.
+struct LineWriter<'o> {
+    form: InfoForm,
+    out: &'o mut dyn Write,
+    failed: Option<io::Error>,
+}
+
+impl LineWriter<'_> {
+    fn line(&mut self, line: &TextLine) -> bool {
+        if self.failed.is_none() {
+            let width = if self.form.all { usize::MAX } else { self.form.width };
+            let text = line.text(width, self.form.colour);
+            self.failed = writeln!(self.out, "{text}").err();
+        }
+        self.failed.is_none()
+    }
+
+    fn fact(&mut self, name: &str, value: &str) {
+        let mut line = TextLine::default();
+        line.push(Style::Key, format!("{name:<11}"));
+        line.push(Style::Plain, one_line(value));
+        self.line(&line);
+    }
+}
+
+/// Writes the first lines: name, format, product, size, blocks, soundness.
+fn head(
+    container: &dyn Container,
+    name: &str,
+    summary: &FileSummary,
+    out: &mut LineWriter<'_>,
+) -> Result<()> {
+    let size = container.source().size_now()?;
+    let mut title = TextLine::default();
+    title.push(Style::Title, one_line(name));
+    let mut format = format!("  {} {}, {}", container.format(), container.version(), data_size(size));
+    if let Some(writer) = summary.software() {
+        format += &format!(", written by {writer}");
+    }
+    title.push(Style::Plain, one_line(&format));
+    out.line(&title);
+    for (name, value) in summary.facts() {
+        out.fact(name, &value);
+    }
+    let blocks = blocks_line(container)?;
+    out.fact("blocks", &blocks);
+    let defects = container.defects();
+    let is_damaged = defects.iter().any(|defect| defect.severity == Severity::Damage);
+    if !is_damaged {
+        out.fact("state", "no damage found in the headers; --check reads the data, too");
+    }
+    for defect in defects.iter().take(MAX_DEFECTS) {
+        let (style, word) = match defect.severity {
+            Severity::Damage => (Style::Damage, "damage"),
+            Severity::Note => (Style::Key, "note"),
+        };
+        let place = defect.block.map_or_else(String::new, |block| format!("block {block}: "));
+        let mut line = TextLine::of(style, format!("{word:<11}"));
+        line.push(Style::Plain, one_line(&format!("{place}{}", defect.what)));
+        out.line(&line);
+    }
+    if defects.len() > MAX_DEFECTS {
+        out.fact("", &format!("… {} more; --check lists them", defects.len() - MAX_DEFECTS));
+    }
+    Ok(())
+}
+
+/// Returns the number of blocks, their compression and sizes.
+fn blocks_line(container: &dyn Container) -> Result<String> {
+    let count = container.block_count()?;
+    if count == 0 {
+        return Ok("none".to_owned());
+    }
+    let mut codecs: BTreeMap<String, usize> = BTreeMap::new();
+    let mut stored: u64 = 0;
+    let mut decoded: u64 = 0;
+    for n in 0..count.min(MAX_BLOCKS) {
+        let facts = container.block(n)?.facts;
+        let number = |key: &str| facts.get(key).and_then(|size| size.parse().ok());
+        let size: u64 = number("used_size").or_else(|| number("cbytes")).unwrap_or(facts.data_size);
+        stored = stored.saturating_add(size);
+        decoded = decoded.saturating_add(facts.data_size);
+        if let Some(codec) = describe::codec_of(&facts) {
+            *codecs.entry(codec).or_default() += 1;
+        }
+    }
+    let mut text = format!("{count}");
+    let named: Vec<String> = codecs.iter().map(|(codec, count)| format!("{count} {codec}")).collect();
+    if !named.is_empty() {
+        text += &format!(" ({})", named.join(", "));
+    }
+    text += &format!(", {}", data_size(stored));
+    if decoded != stored {
+        text += &format!(", {} uncompressed", data_size(decoded));
+    }
+    if count > MAX_BLOCKS {
+        text += &format!(" in the first {MAX_BLOCKS}");
+    }
+    Ok(text)
+}
+
+/// A listener without interest in the tree.
+struct Deaf;
+
+impl Listener for Deaf {
+    fn take(&mut self, _: &Event<'_>) -> bool {
+        false
+    }
+
+    fn fail(&mut self, _: &Error) {}
+}
+
+/// Lists the arrays of a format whose tree does not show them.
+fn arrays(container: &dyn Container, out: &mut LineWriter<'_>) -> Result<()> {
+    let mut found = Vec::new();
+    let mut count: usize = 0;
+    let most = if out.form.all { usize::MAX } else { MAX_ARRAYS };
+    container.each_array(&mut Deaf, &mut |array| {
+        count += 1;
+        if found.len() < most {
+            found.push(array);
+        }
+    })?;
+    if count == 0 {
+        return Ok(());
+    }
+    out.line(&TextLine::of(Style::Key, "arrays:".to_owned()));
+    let blocks = ContainerBlocks { container };
+    for ArrayFacts { path, datatype, shape, source } in found {
+        let mut line = TextLine::of(Style::Key, format!("  {}: ", one_line(&path)));
+        let shape: Vec<String> = shape.iter().map(u64::to_string).collect();
+        let mut text = format!("{datatype} ({})", shape.join(", "));
+        if let ArraySource::Block(number) = source
+            && let Some(block) = blocks.block(Some(number))
+        {
+            text += &format!(" {}", data_size(block.stored));
+        }
+        line.push(Style::Type, one_line(&text));
+        out.line(&line);
+    }
+    if count > most {
+        out.line(&TextLine::of(Style::Plain, format!("  … {} more", count - most)));
+    }
+    Ok(())
+}
+
+/// The blocks of a container.
+struct ContainerBlocks<'c> {
+    container: &'c dyn Container,
+}
+
+impl Blocks for ContainerBlocks<'_> {
+    fn block(&self, number: Option<usize>) -> Option<describe::BlockSize> {
+        let number = match number {
+            Some(number) => number,
+            None => self.container.block_count().ok()?.checked_sub(1)?,
+        };
+        let facts = self.container.block(number).ok()?.facts;
+        let stored = facts.get("used_size").and_then(|size| size.parse().ok()).unwrap_or(facts.data_size);
+        Some(describe::BlockSize { codec: describe::codec_of(&facts), stored })
+    }
+}
+
+#[cfg(test)]
+mod tests;

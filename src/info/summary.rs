@@ -1,0 +1,266 @@
+//! The facts of a tree that say which file it is: product, instrument, filter, date, target.
+
+use super::capture::kind_of;
+use crate::yaml::event::{Event, What};
+use crate::yaml::scalar::TAG_PREFIX;
+
+/// The facts, and the ends of the paths under which trees have them; earlier paths are preferred. They are those of
+/// Roman and JWST (`meta.instrument.name`), DKIST and sunpy (keywords of FITS), and of trees made by hand.
+const FACTS: &[(&str, &[&str])] = &[
+    ("product", &["meta.product_type", "meta.model_type", "model_type", "schema", "DATATYPE"]),
+    ("telescope", &["meta.telescope", "telescope", "TELESCOP", "observatory"]),
+    ("instrument", &["meta.instrument.name", "instrument.name", "instrument", "INSTRUME"]),
+    ("detector", &["instrument.detector", "detector", "DETECTOR"]),
+    (
+        "filter",
+        &[
+            "instrument.optical_element",
+            "instrument.filter",
+            "optical_element",
+            "filter",
+            "FILTER",
+            "FILTER1",
+        ],
+    ),
+    (
+        "exposure",
+        &[
+            "exposure.exposure_time",
+            "exposure_time",
+            "exposure.effective_exposure_time",
+            "EXPTIME",
+            "exptime",
+            "XPOSURE",
+            "exposure",
+        ],
+    ),
+    (
+        "date",
+        &[
+            "exposure.start_time",
+            "observation.date_beg",
+            "date_beg",
+            "DATE-OBS",
+            "DATE-BEG",
+            "date_obs",
+            "date-obs",
+            "observation.date",
+            "file_date",
+            "meta.date",
+            "date",
+        ],
+    ),
+    (
+        "target",
+        &[
+            "target.catalog_name",
+            "target.proposer_name",
+            "target.name",
+            "targname",
+            "TARGNAME",
+            "OBJECT",
+            "object.name",
+            "target",
+            "object",
+        ],
+    ),
+    ("ra", &["wcsinfo.ra_ref", "pointing.ra_v1", "target.ra", "CRVAL1", "ra"]),
+    ("dec", &["wcsinfo.dec_ref", "pointing.dec_v1", "target.dec", "CRVAL2", "dec"]),
+    ("software", &["application", "meta.calibration_software_version"]),
+    ("writer", &["asdf_library.name"]),
+    ("version", &["asdf_library.version"]),
+];
+
+/// Maximum depth at which facts are looked for.
+const MAX_DEPTH: usize = 5;
+/// Maximum length of a fact in bytes.
+const MAX_FACT: usize = 120;
+
+/// The facts found so far.
+#[derive(Clone, Debug, Default)]
+pub struct FileSummary {
+    /// The values, and the positions of their paths in the lists of [`FACTS`].
+    found: [Option<(usize, String)>; FACTS.len()],
+    /// The tag of the first value of the root that is not of a core schema.
+    tag: Option<String>,
+    /// The keys on the way to the next node; those of sequences are empty.
+    path: Vec<String>,
+    open: Vec<SummaryLevel>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct SummaryLevel {
+    is_mapping: bool,
+    expects_key: bool,
+    /// True if the collection is a key itself.
+    is_key: bool,
+}
+
+impl FileSummary {
+    /// Takes the next event of the tree.
+    pub fn take(&mut self, event: &Event<'_>) {
+        match event.what {
+            What::MappingStart { tag, .. } => self.begin(true, tag),
+            What::SequenceStart { tag, .. } => self.begin(false, tag),
+            What::MappingEnd | What::SequenceEnd => {
+                let closed = self.open.pop();
+                if closed.is_some_and(|closed| !closed.is_key) {
+                    self.value_ended();
+                }
+            }
+            What::Scalar { value, .. } => {
+                if let Some(open) = self.open.last_mut()
+                    && open.is_mapping
+                    && open.expects_key
+                {
+                    open.expects_key = false;
+                    if self.open.len() <= MAX_DEPTH {
+                        self.path.push(value.to_owned());
+                    }
+                    return;
+                }
+                if self.open.len() <= MAX_DEPTH && self.open.iter().all(|open| open.is_mapping) {
+                    self.value(value);
+                }
+                self.value_ended();
+            }
+            What::Alias(_) => match self.open.last_mut() {
+                Some(open) if open.is_mapping && open.expects_key => {
+                    open.expects_key = false;
+                    if self.open.len() <= MAX_DEPTH {
+                        self.path.push(String::new());
+                    }
+                }
+                _ => self.value_ended(),
+            },
+            _ => {}
+        }
+    }
+
+    fn begin(&mut self, is_mapping: bool, tag: Option<&str>) {
+        if let Some(open) = self.open.last_mut()
+            && open.is_mapping
+            && open.expects_key
+        {
+            // A collection as a key.
+            open.expects_key = false;
+            if self.open.len() <= MAX_DEPTH {
+                self.path.push(String::new());
+            }
+            self.open.push(SummaryLevel { is_mapping, expects_key: is_mapping, is_key: true });
+            return;
+        }
+        if let Some(tag) = tag
+            && self.tag.is_none()
+            && self.open.len() == 1
+            && !tag.starts_with(TAG_PREFIX)
+            && !tag.starts_with("tag:stsci.edu:asdf/")
+        {
+            self.tag = Some(cut(tag));
+        }
+        self.open.push(SummaryLevel { is_mapping, expects_key: is_mapping, is_key: false });
+    }
+
+    /// Removes the key of a value that has ended.
+    fn value_ended(&mut self) {
+        let depth = self.open.len();
+        if let Some(open) = self.open.last_mut()
+            && open.is_mapping
+            && !open.expects_key
+        {
+            open.expects_key = true;
+            if depth <= MAX_DEPTH {
+                self.path.pop();
+            }
+        }
+    }
+
+    fn value(&mut self, value: &str) {
+        let Some(last) = self.path.last() else { return };
+        if value.is_empty()
+            || matches!(value, "null" | "~" | "None" | "?" | "UNKNOWN" | "-999999" | "-999999.0")
+        {
+            return;
+        }
+        for ((_, paths), found) in FACTS.iter().zip(&mut self.found) {
+            let known = found.as_ref().map_or(usize::MAX, |(rank, _)| *rank);
+            let rank = paths
+                .iter()
+                .position(|path| path.rsplit('.').next() == Some(last) && is_end(path, &self.path));
+            if let Some(rank) = rank
+                && rank < known
+            {
+                *found = Some((rank, cut(value)));
+            }
+        }
+    }
+
+    /// Returns a fact by its name: `filter`.
+    pub fn get(&self, name: &str) -> Option<&str> {
+        let at = FACTS.iter().position(|(known, _)| *known == name)?;
+        self.found.get(at)?.as_ref().map(|(_, value)| value.as_str())
+    }
+
+    /// Returns the product: its kind, and the schema of the tree's main part.
+    pub fn product(&self) -> Option<String> {
+        let tag = self.tag.as_deref().and_then(|tag| {
+            let kind = kind_of(tag)?;
+            let authority = tag.strip_prefix("asdf://").or_else(|| tag.strip_prefix("tag:")).unwrap_or(tag);
+            let authority = authority.split(['/', ':', ',']).next().unwrap_or_default();
+            Some(format!("{kind} ({authority})"))
+        });
+        match (self.get("product"), tag) {
+            (Some(product), Some(tag)) => Some(format!("{product}, {tag}")),
+            (Some(product), None) => Some(product.to_owned()),
+            (None, tag) => tag,
+        }
+    }
+
+    /// Returns the program that wrote the file.
+    pub fn software(&self) -> Option<String> {
+        match (self.get("writer"), self.get("version")) {
+            (Some(name), Some(version)) => Some(format!("{name} {version}")),
+            (Some(name), None) => Some(name.to_owned()),
+            _ => self.get("software").map(str::to_owned),
+        }
+    }
+
+    /// Returns the lines about the product and its observation: a name and a text.
+    pub fn facts(&self) -> Vec<(&'static str, String)> {
+        let mut facts = Vec::new();
+        if let Some(product) = self.product() {
+            facts.push(("product", product));
+        }
+        let joined = |names: &[&str]| {
+            let found: Vec<&str> = names.iter().filter_map(|name| self.get(name)).collect();
+            (!found.is_empty()).then(|| found.join(" "))
+        };
+        if let Some(instrument) = joined(&["telescope", "instrument", "detector"]) {
+            facts.push(("instrument", instrument));
+        }
+        for name in ["filter", "exposure", "date", "target"] {
+            if let Some(value) = self.get(name) {
+                let is_seconds = name == "exposure" && value.parse::<f64>().is_ok();
+                facts.push((name, if is_seconds { format!("{value} s") } else { value.to_owned() }));
+            }
+        }
+        if let (Some(ra), Some(dec)) = (self.get("ra"), self.get("dec")) {
+            facts.push(("position", format!("RA {ra} Dec {dec}")));
+        }
+        facts
+    }
+}
+
+/// True if a dotted path is the end of `path`.
+fn is_end(end: &str, path: &[String]) -> bool {
+    end.rsplit('.').zip(path.iter().rev()).all(|(one, other)| one == other)
+        && end.split('.').count() <= path.len()
+}
+
+fn cut(text: &str) -> String {
+    let mut end = text.len().min(MAX_FACT);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    text.get(..end).unwrap_or_default().to_owned()
+}

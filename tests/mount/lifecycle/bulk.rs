@@ -1,0 +1,284 @@
+//! `--set`, `--filter` and `--search`: many files at once.
+
+use std::fs;
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::common::daemon::{Bench, SAMPLE};
+use crate::common::site::Site;
+
+/// Runs a command line; returns exit status, stdout and stderr.
+fn shell(bench: &Bench, line: &str) -> (i32, String, String) {
+    let output = bench.shell(line);
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
+}
+
+/// Returns a bench with copies of the sample, `1.asdf` to `9.asdf`.
+fn nine() -> Bench {
+    let bench = Bench::new();
+    for n in 1..=9 {
+        fs::copy(SAMPLE, bench.path(format!("{n}.asdf"))).unwrap();
+    }
+    bench
+}
+
+#[test]
+fn a_value_is_set_in_many_files_and_all_else_stays() {
+    let bench = nine();
+    fs::write(bench.path("5.asdf"), "text").unwrap();
+    let before = shell(&bench, "asdf-mount --cat 1.asdf tree.yaml").1;
+    let line =
+        "asdf-mount --set object.filter=F158 --set 'object.exposure=[1, 2]' -j 3 [1-9].asdf missing.asdf";
+    let (status, out, said) = shell(&bench, line);
+    assert_eq!((status, &*out), (1, ""), "{said}");
+    let lines: Vec<&str> = said.lines().collect();
+    assert!(lines[0].starts_with("asdf-mount: 5.asdf: is not an ASDF file"), "{said}");
+    assert!(lines[1].starts_with("asdf-mount: missing.asdf: "), "{said}");
+    assert_eq!(lines[2..], ["10 files: 8 changed, 0 unchanged, 2 failed"], "{said}");
+    let tree = shell(&bench, "asdf-mount --cat 9.asdf tree.yaml").1;
+    assert!(tree.contains("\nobject: {exposure: [1, 2], filter: F158, name: Sample Galaxy}\n"), "{tree}");
+    let (status, diff, _) = shell(&bench, "asdf-mount --diff 9.asdf");
+    assert!(status == 0 && diff.lines().filter(|line| line.starts_with('+')).count() == 2, "{diff}");
+    let log = shell(&bench, "asdf-mount --log 9.asdf").1;
+    assert!(log.trim_end().ends_with("asdf-mount --set"), "{log}");
+    shell(&bench, "asdf-mount --undo 1.asdf");
+    assert_eq!(shell(&bench, "asdf-mount --cat 1.asdf tree.yaml").1, before);
+    let again = shell(&bench, "asdf-mount --set object.filter=F158 [234].asdf");
+    assert_eq!((again.0, &*again.2), (0, "3 files: 0 changed, 3 unchanged, 0 failed\n"));
+}
+
+#[test]
+fn a_key_is_added_only_on_request_and_a_bad_value_is_refused() {
+    let bench = nine();
+    let unchanged = |line: &str, status: i32, why: &str| {
+        let before = fs::read(bench.path("1.asdf")).unwrap();
+        let (found, _, said) = shell(&bench, line);
+        assert!(found == status && said.contains(why) && said.lines().count() == 1, "{line}: {found} {said}");
+        assert_eq!(fs::read(bench.path("1.asdf")).unwrap(), before, "{line}");
+    };
+    unchanged("asdf-mount --set object.pupil=x 1.asdf", 1, "object has no key \"pupil\"; --create adds it");
+    unchanged(
+        "asdf-mount --set image.source=9 1.asdf",
+        1,
+        "not changed: line 15, column 8: image: its source is block 9",
+    );
+    unchanged("asdf-mount --set object 1.asdf", 2, "write KEY=VALUE");
+    unchanged("asdf-mount --set 'object.filter=[' 1.asdf", 2, "not valid YAML");
+    unchanged("asdf-mount --set object.filter=x http://127.0.0.1:9/x.asdf", 1, "on a server");
+    unchanged("asdf-mount --set object.filter=x .", 1, "is a directory");
+    let (status, _, said) = shell(&bench, "asdf-mount --set meta.note.by=me --create 1.asdf");
+    assert_eq!((status, &*said), (0, ""));
+    let tree = shell(&bench, "asdf-mount --cat 1.asdf tree.json").1;
+    let tree: Value = serde_json::from_str(&tree).unwrap();
+    assert_eq!(tree["meta"]["note"]["by"], "me");
+    let dry = shell(&bench, "asdf-mount --set image.source=9 --dry-run 1.asdf 2.asdf");
+    assert!(dry.0 == 3 && dry.1.contains("+  source: 9\n"), "{dry:?}");
+}
+
+#[test]
+fn a_dry_run_prints_the_diff_and_json_a_line_for_each_file() {
+    let bench = nine();
+    let before = fs::read(bench.path("1.asdf")).unwrap();
+    let (status, diff, _) = shell(&bench, "asdf-mount --set object.filter=B --dry-run 1.asdf 2.asdf");
+    assert_eq!(
+        (status, diff.matches("\n-object: ").count(), diff.matches("\n+object: ").count()),
+        (0, 2, 2),
+        "{diff}"
+    );
+    assert_eq!(fs::read(bench.path("1.asdf")).unwrap(), before);
+    let (status, lines, _) =
+        shell(&bench, "asdf-mount --filter 'sed s/Galaxy/Star/' --json 1.asdf 2.asdf missing.asdf");
+    assert_eq!(status, 1);
+    let lines: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let states: Vec<_> =
+        lines.iter().map(|line| (line["file"].as_str().unwrap(), line["status"].as_str().unwrap())).collect();
+    assert_eq!(states, [("1.asdf", "saved"), ("2.asdf", "saved"), ("missing.asdf", "failed")]);
+    assert!(lines[2]["error"].as_str().unwrap().contains("no such file"), "{lines:?}");
+}
+
+#[test]
+fn a_filter_that_fails_changes_nothing() {
+    let bench = nine();
+    let before = fs::read(bench.path("1.asdf")).unwrap();
+    for (command, why) in [
+        ("exit 3", "the command exited with status 3"),
+        ("cat; exit 1", "the command exited with status 1"),
+        ("true", "the command printed nothing"),
+        ("kill -9 $$", "the command ended with signal: 9"),
+        ("echo text", "not changed: "),
+    ] {
+        let (status, _, said) = shell(&bench, &format!("asdf-mount --filter '{command}' 1.asdf"));
+        assert!(status == 1 && said.contains(why), "{command}: {said}");
+        assert_eq!(fs::read(bench.path("1.asdf")).unwrap(), before, "{command}");
+    }
+    let line =
+        "asdf-mount --filter 'sed \"s/filter: V/filter: $(basename $ASDF_MOUNT_FILE .asdf)/\"' [23].asdf";
+    assert_eq!(shell(&bench, line).0, 0);
+    let tree = shell(&bench, "asdf-mount --cat 3.asdf tree.yaml").1;
+    assert!(tree.contains("filter: 3,"), "{tree}");
+}
+
+#[test]
+fn a_mounted_file_is_saved_through_its_mount() {
+    let bench = Bench::of_sample();
+    assert_eq!(shell(&bench, "asdf-mount a.asdf mnt").0, 0);
+    let (status, _, said) = shell(&bench, "asdf-mount --set object.filter=B a.asdf");
+    assert_eq!((status, &*said), (0, ""));
+    let tree = fs::read_to_string(bench.path("mnt/tree.yaml")).unwrap();
+    assert!(tree.contains("filter: B"), "{tree}");
+    let (status, _, said) = shell(&bench, "asdf-mount --set image.source=9 a.asdf");
+    assert!(status == 1 && said.contains("its source is block 9"), "{said}");
+    assert_eq!(fs::read_to_string(bench.path("mnt/tree.yaml")).unwrap(), tree);
+    shell(&bench, "rm -f mnt/tree.yaml.rejected; asdf-mount -u mnt");
+    bench.nothing_is_left();
+}
+
+#[test]
+fn a_pattern_is_searched_in_keys_and_values() {
+    let bench = nine();
+    fs::write(bench.path("notes.txt"), "filter").unwrap();
+    let (status, found, _) = shell(&bench, "asdf-mount --search 'object.filter' 2.asdf 1.asdf");
+    assert_eq!((status, &*found), (0, "2.asdf:object.filter: V\n1.asdf:object.filter: V\n"));
+    let (status, found, said) =
+        shell(&bench, "mkdir d; cp notes.txt 1.asdf d; asdf-mount --search '^Sample' d");
+    assert_eq!((status, &*found, &*said), (0, "d/1.asdf:object.name: Sample Galaxy\n", ""));
+    let found = shell(&bench, "asdf-mount --search '(?i)galaxy' --json 1.asdf").1;
+    let found: Value = serde_json::from_str(&found).unwrap();
+    assert_eq!(found, serde_json::json!({"file": "1.asdf", "path": "object.name", "value": "Sample Galaxy"}));
+    assert_eq!(shell(&bench, "asdf-mount --search nothing-like-it 1.asdf").0, 1);
+    let (status, found, said) = shell(&bench, "asdf-mount --search Galaxy missing.asdf 1.asdf");
+    assert!(status == 2 && said.contains("missing.asdf") && found.lines().count() == 1, "{found}{said}");
+    let (status, _, said) = shell(&bench, "asdf-mount --search '(' 1.asdf");
+    assert!(status == 2 && said.lines().count() == 1, "{said}");
+    let site = Site::web(|_, reply| reply);
+    site.put("x.asdf", fs::read(Path::new(SAMPLE)).unwrap());
+    let url = site.server.url("/x.asdf");
+    let (status, found, said) = shell(&bench, &format!("asdf-mount --search stars.*ucs4\\|magnitude {url}"));
+    assert!(status == 0 && found == format!("{url}:stars.datatype[3].name: magnitude\n"), "{found}{said}");
+}
+
+#[test]
+fn two_files_are_compared_by_tree_and_elements() {
+    let bench = nine();
+    assert_eq!(shell(&bench, "asdf-mount --diff 1.asdf 2.asdf"), (0, String::new(), String::new()));
+    shell(&bench, "asdf-mount --set object.filter=B 2.asdf");
+    let (status, out, said) = shell(&bench, "asdf-mount --diff 1.asdf 2.asdf");
+    assert_eq!((status, &*said), (1, ""));
+    assert!(
+        out.starts_with("--- 1.asdf\n+++ 2.asdf\n@@")
+            && out.contains("\n+object: {exposure: 1200.0, filter: B"),
+        "{out}"
+    );
+    // The array `stars` lies in block 2, uncompressed, and begins with a 32-bit integer.
+    let offset = "asdf-mount --cat 1.asdf .asdf-mount/blocks.yaml | grep -c .";
+    assert_eq!(shell(&bench, offset).0, 0);
+    let tree = "x: !core/ndarray-1.1.0 {data: [1.0, 2.5, 3.0], datatype: float64, shape: [3]}\n";
+    for (name, values, shape) in
+        [("a", "1.0, 2.5, 3.0", "[3]"), ("b", "1.0, 2.0, .nan", "[3]"), ("c", "1.0, 2.0", "[2]")]
+    {
+        let text = tree.replace("1.0, 2.5, 3.0", values).replace("[3]", shape);
+        let head = "#ASDF 1.0.0\n%YAML 1.1\n%TAG ! tag:stsci.edu:asdf/\n--- !core/asdf-1.1.0\n";
+        fs::write(bench.path(format!("{name}.asdf")), format!("{head}{text}...\n")).unwrap();
+    }
+    let (status, out, _) = shell(&bench, "asdf-mount --diff a.asdf b.asdf");
+    let last = out.lines().last().unwrap();
+    let wanted = "arrays/x.npy: <f8 (3,): 2 of 3 elements differ, by at most 0.5, 1 are NaN in one only (first at 1: 2.5 → 2)";
+    assert_eq!((status, last), (1, wanted));
+    let (status, out, _) = shell(&bench, "asdf-mount --diff a.asdf c.asdf");
+    assert_eq!((status, out.lines().last().unwrap()), (1, "arrays/x.npy: (3,) → (2,)"));
+    let (status, out, _) = shell(&bench, "asdf-mount --diff a.asdf 1.asdf");
+    assert!(status == 1 && out.contains("\narrays/image.npy: only in 1.asdf\n"), "{out}");
+    let (status, _, said) = shell(&bench, "asdf-mount --diff a.asdf missing.asdf");
+    assert!(status == 2 && said.contains("missing.asdf"), "{said}");
+    assert_eq!(shell(&bench, "asdf-mount --diff tests.gsd tests.gsd").0, 2);
+}
+
+#[test]
+fn several_saves_are_taken_back_at_once() {
+    let bench = nine();
+    let before = fs::read(bench.path("1.asdf")).unwrap();
+    for filter in ["A", "B", "C"] {
+        shell(&bench, &format!("asdf-mount --set object.filter={filter} 1.asdf"));
+    }
+    assert_eq!(shell(&bench, "asdf-mount --undo 1.asdf 4").0, 1);
+    let (status, said, _) = shell(&bench, "asdf-mount --undo 1.asdf 3");
+    assert!(status == 0 && said.contains("the last 3 saves are taken back"), "{said}");
+    assert_eq!(fs::read(bench.path("1.asdf")).unwrap(), before);
+    shell(&bench, "asdf-mount --undo 1.asdf");
+    assert!(shell(&bench, "asdf-mount --cat 1.asdf tree.yaml").1.contains("filter: C"));
+}
+
+#[test]
+fn an_unused_block_is_told_and_a_pattern_names_files() {
+    let bench = nine();
+    let (status, _, said) = shell(&bench, "asdf-mount --set stars=null 2.asdf");
+    assert!(
+        status == 0
+            && said.contains("block 2 (640 bytes) is not used by any array now; it stays in the file"),
+        "{said}"
+    );
+    let (status, out, _) = shell(&bench, "asdf-mount --cat 3.asdf 'arrays/[im]*.npy' | wc -c");
+    assert_eq!((status, out.trim()), (0, "77056"));
+    let (status, _, said) = shell(&bench, "asdf-mount --cat 3.asdf 'arrays/x*'");
+    assert!(status == 1 && said.contains("arrays/x*"), "{said}");
+    assert_eq!(shell(&bench, "asdf-mount --extract 3.asdf 'arrays/s*' -C d && ls d/arrays").1, "stars.npy\n");
+    let on_terminal = |path: &str| {
+        shell(&bench, &format!("script -qec 'asdf-mount --cat 3.asdf {path}' /dev/null </dev/null"))
+    };
+    let (status, out, _) = on_terminal("arrays/image.npy");
+    assert!(status == 1 && out.contains("it is a terminal, and the data are binary"), "{out}");
+    assert!(on_terminal("tree.yaml").1.contains("Sample Galaxy"));
+}
+
+#[test]
+fn a_file_has_a_thumbnail() {
+    let bench = nine();
+    let (status, _, said) = shell(&bench, "asdf-mount --thumbnail -s 64 1.asdf out.png");
+    assert_eq!((status, &*said), (0, ""));
+    let picture = fs::read(bench.path("out.png")).unwrap();
+    assert_eq!(picture[16..24], [0, 0, 0, 64, 0, 0, 0, 64]);
+    assert_eq!(shell(&bench, "asdf-mount --thumbnail -s 64 1.asdf - | cmp - out.png").0, 0);
+    // A thumbnailer runs in a sandbox, without FUSE and without a home.
+    let line = "env -i HOME=/nowhere $(command -v asdf-mount) --thumbnail -s 64 1.asdf other.png && cmp out.png other.png";
+    assert_eq!(shell(&bench, line).0, 0);
+    fs::copy(Path::new(SAMPLE).with_file_name("trajectory.gsd"), bench.path("t.gsd")).unwrap();
+    let (status, _, said) = shell(&bench, "asdf-mount --thumbnail t.gsd none.png");
+    assert!(status == 1 && said.contains("has no picture") && !bench.path("none.png").exists(), "{said}");
+}
+
+#[test]
+fn a_mount_is_found_by_its_file_or_alone() {
+    let bench = Bench::of_sample();
+    assert_eq!(shell(&bench, "asdf-mount a.asdf mnt && asdf-mount -u a.asdf").0, 0);
+    bench.nothing_is_left();
+    let (status, _, said) = shell(&bench, "asdf-mount -u a.asdf");
+    assert!(status == 1 && said.lines().count() == 1, "{said}");
+    let (status, _, said) =
+        shell(&bench, "ASDF_MOUNT_OPTIONS=ro,views=arrays,fits asdf-mount a.asdf mnt && ls mnt");
+    assert_eq!(status, 0, "{said}");
+    assert_eq!(shell(&bench, "ls mnt").1, "arrays\nblocks\nfits\ntree.yaml\n");
+    assert_eq!(shell(&bench, "asdf-mount -u mnt").0, 0);
+    // Other actions take only the options that they accept.
+    assert_eq!(shell(&bench, "ASDF_MOUNT_OPTIONS=ro,views=arrays asdf-mount --ls a.asdf fits").0, 2);
+    let (status, _, said) = shell(&bench, "ASDF_MOUNT_OPTIONS=nonsense asdf-mount a.asdf mnt");
+    assert!(status == 2 && said.contains("ASDF_MOUNT_OPTIONS"), "{said}");
+    bench.nothing_is_left();
+}
+
+#[test]
+fn a_text_that_is_no_yaml_is_refused_with_advice() {
+    let bench = Bench::of_sample();
+    for (old, new, advice) in [
+        ("  source: 0", "\tsource: 0", "replace the tab by blanks"),
+        ("filter: V, name: Sample Galaxy}", "name: x}\nnote: a: b", "put the value in quotes"),
+    ] {
+        let line = format!(
+            "asdf-mount --cat a.asdf tree.yaml >t; python3 -c 'import sys; o, n = sys.argv[1:]; \
+                            print(open(\"t\").read().replace(o, n), end=\"\")' '{old}' '{new}' >u; asdf-mount --set-tree u a.asdf"
+        );
+        let (status, _, said) = shell(&bench, &line);
+        assert!(status == 1 && said.contains(advice), "{said}");
+    }
+}
