@@ -2,7 +2,7 @@
 
     read_corpus.py FOLDER MOUNTPOINT
 
-Prints a table of what each product shows, as in docs/views.md, and the share of arrays in refs.json. Arrays are the
+Prints a table of what each product shows, and the share of arrays in refs.json. Arrays are the
 files of `arrays/` that are neither links nor masks, and are compared with those that Python asdf reads.
 """
 
