@@ -45,6 +45,7 @@ pub struct Store {
     backing: Backing,
     pending: Arc<Pending>,
     trouble: Mutex<Option<Error>>,
+    proves_md5: bool,
 }
 
 #[derive(Debug, Default)]
@@ -83,6 +84,17 @@ impl Store {
     /// Creates a store in memory, which ends with the process.
     pub fn in_memory() -> Self {
         Self { backing: Backing::Memory(Mutex::default()), ..Self::default() }
+    }
+
+    /// Makes each new table one that copies of its file can use at once: the MD5 of its stream is computed.
+    #[must_use]
+    pub fn proving_md5(self) -> Self {
+        Self { proves_md5: true, ..self }
+    }
+
+    /// True if the MD5 of a stream is computed when its first table is stored.
+    pub fn proves_md5(&self) -> bool {
+        self.proves_md5
     }
 
     /// True if the store keeps tables.

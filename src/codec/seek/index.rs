@@ -31,7 +31,10 @@
 //!
 //! The CRCs are those of the stream that made the table. A forged stream could make a table for another
 //! stream with equal ends. Therefore a stored table belongs to one file, unless the MD5 that the stream
-//! claims proves right ([`StreamName`]).
+//! claims proves right ([`StreamName`]). Computing the MD5 takes longer than decoding, and only a copy of the
+//! file, or the file after a change, needs it. The first table of a stream that claims an MD5 therefore lies
+//! under the name that all such streams share, with the key of its own file in its header. The next file that
+//! claims the MD5 decodes its stream without that table, and computes the MD5. So does `--index`.
 //!
 //! The bytes of a stored table are trusted no more than those of a source: every number is checked before
 //! use, and no memory is allocated from an unchecked number.
@@ -151,7 +154,7 @@ pub(in crate::codec) struct IndexSlot {
 struct Keys {
     /// The key of the stream in this file.
     own: TableKey,
-    /// The key of all streams with the same MD5, used once the MD5 is proved.
+    /// The key of all streams that claim the same MD5. The header tells whether the MD5 is proved.
     shared: Option<TableKey>,
 }
 
@@ -206,8 +209,14 @@ impl IndexSlot {
 
     /// Returns the stored table, if one fits: at most `most` entries of `N` numbers each.
     pub(in crate::codec) fn find<const N: usize>(&self, most: u64) -> Option<StoredIndex<N>> {
-        self.keys()?.all().find_map(|key| {
-            let table = self.read(self.store.find(key)?, key, most);
+        let keys = self.keys()?;
+        keys.all().find_map(|key| {
+            let file = self.store.find(key)?;
+            let header = self.read_header(&*file);
+            if header.is_some_and(|header| header.owner != key && header.owner != keys.own) {
+                return None; // the table of another file, whose MD5 is not proved
+            }
+            let table = header.and_then(|header| Self::read(file, header, most));
             if table.is_none() {
                 tracing::debug!("the seek table {key} is damaged, and removed");
                 self.store.remove(key);
@@ -216,19 +225,24 @@ impl IndexSlot {
         })
     }
 
+    /// Returns the header of a table of this stream, or of a stream that can't be told from it.
+    fn read_header(&self, file: &dyn Content) -> Option<TableHeader> {
+        let mut bytes = [0; HEADER];
+        read_exact_at(file, 0, &mut bytes).ok()?;
+        let owner = TableKey(*bytes.get(16..)?.first_chunk()?);
+        let whole = Summary { end: long(&bytes, 48)?, checksum: short(&bytes, 56)?, unit: long(&bytes, 64)? };
+        let count = long(&bytes, 72)?;
+        let crc = short(&bytes, 80)?;
+        (bytes == self.header(owner, whole, count, crc)).then_some(TableHeader { owner, whole, count, bytes })
+    }
+
     fn read<const N: usize>(
-        &self,
         file: Arc<dyn Content>,
-        key: TableKey,
+        header: TableHeader,
         most: u64,
     ) -> Option<StoredIndex<N>> {
-        let mut header = [0; HEADER];
-        read_exact_at(&*file, 0, &mut header).ok()?;
-        let long = |at| long(&header, at);
-        let short = |at| short(&header, at);
-        let whole = Summary { end: long(48)?, checksum: short(56)?, unit: long(64)? };
-        let count = long(72)?;
-        if header != self.header(key, whole, count, short(80)?) || count > most {
+        let TableHeader { whole, count, bytes: header, .. } = header;
+        if count > most {
             return None;
         }
         let len = count.checked_mul(8 * N as u64)?;
@@ -252,11 +266,11 @@ impl IndexSlot {
             at += wanted as u64;
         }
         entries.shrink_to_fit();
-        (crc == short(80)?).then_some(StoredIndex { file, whole, entries, records: end })
+        (crc == short(&header, 80)?).then_some(StoredIndex { file, whole, entries, records: end })
     }
 
-    /// Returns the header of the table's file.
-    fn header(&self, key: TableKey, whole: Summary, count: u64, crc: u32) -> [u8; HEADER] {
+    /// Returns the header of the table's file. `owner` is the key of one file's stream, or of all with an MD5.
+    fn header(&self, owner: TableKey, whole: Summary, count: u64, crc: u32) -> [u8; HEADER] {
         let mut header = [0; HEADER];
         let mut at = 0;
         let mut put = |bytes: &[u8]| {
@@ -266,7 +280,7 @@ impl IndexSlot {
         put(&MAGIC);
         put(&VERSION.to_le_bytes());
         put(&(self.of as u32).to_le_bytes());
-        put(&key.0);
+        put(&owner.0);
         put(&self.stored.len().to_le_bytes());
         put(&self.data_size.to_le_bytes());
         put(&whole.end.to_le_bytes());
@@ -288,25 +302,33 @@ impl IndexSlot {
     ) {
         let Some(keys) = self.keys() else { return };
         let count = entries.len() as u64;
-        let mut keep = |key| {
+        let mut keep = |key, owner| {
             self.store.keep(key, &mut |out| {
                 let numbers = || entries.iter().flatten().map(|number| number.to_le_bytes());
-                let before = &self.header(key, whole, count, 0)[..BEFORE_CRC];
+                let before = &self.header(owner, whole, count, 0)[..BEFORE_CRC];
                 let crc = numbers().fold(crc_after(0, before), |crc, bytes| crc_after(crc, &bytes));
-                out.write_all(&self.header(key, whole, count, crc))?;
+                out.write_all(&self.header(owner, whole, count, crc))?;
                 numbers().try_for_each(|bytes| out.write_all(&bytes))?;
                 records(out)
             });
         };
         let claimed = self.name.shared.as_ref().map(|(_, md5)| *md5);
-        let Some((shared, claimed)) = keys.shared.zip(claimed) else { return keep(keys.own) };
+        let Some((shared, claimed)) = keys.shared.zip(claimed) else { return keep(keys.own, keys.own) };
+        let owner =
+            self.store.find(shared).and_then(|table| self.read_header(&*table)).map(|table| table.owner);
+        if owner == Some(shared) {
+            return; // another mount has just proved it
+        }
+        if !self.store.proves_md5() && owner.is_none_or(|owner| owner == keys.own) {
+            return keep(shared, keys.own);
+        }
         if self.md5_of_stored().is_ok_and(|md5| md5 == claimed) {
-            return keep(shared);
+            return keep(shared, shared);
         }
         // Only a second pass shows the MD5 of the decoded bytes. The mount may end before that pass is done.
-        keep(keys.own);
+        keep(keys.own, keys.own);
         if self.md5_of_decoded(pass).is_ok_and(|md5| md5 == claimed) {
-            keep(shared);
+            keep(shared, shared);
             self.store.remove(keys.own);
         }
     }
@@ -391,6 +413,15 @@ impl IndexSlot {
     pub(in crate::codec) fn put(&self, bytes: &[u8]) {
         self.store.keep(self.keys().unwrap().own, &mut |out| out.write_all(bytes));
     }
+}
+
+/// The header of a stored table, whose key is `owner`'s.
+#[derive(Clone, Copy, Debug)]
+struct TableHeader {
+    owner: TableKey,
+    whole: Summary,
+    count: u64,
+    bytes: [u8; HEADER],
 }
 
 /// A stored table that was found.
