@@ -4,8 +4,8 @@
 //! All pages use the encoding PLAIN without compression, and all pages of a column chunk except the last have
 //! the same length. Numbers that need no conversion are lent from the column's content. All other pages are
 //! generated from their own rows when they are read. Texts and missing values may be shorter than the
-//! reserved space; the end of their page is then padding, so that its length stays the same. There are no
-//! statistics.
+//! reserved space; the end of their page is then padding, so that its length stays the same. Statistics are
+//! found when the footer is first read.
 //!
 //! | module | what it does |
 //! |---|---|
@@ -13,12 +13,15 @@
 //! | [`values`] | values and levels in a page |
 //! | [`layout`] | places of row groups, column chunks and pages |
 //! | [`footer`] | page headers and file footer |
+//! | [`statistics`] | statistics of column chunks, and their places in the footer |
 //! | [`metadata`], [`flatbuffer`] | metadata of columns; its encoding for Arrow |
 
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
+use self::footer::Footer;
 use self::layout::{Group, Page};
+use self::statistics::Slot;
 use self::values::ColumnShape;
 use super::{Content, SharedBytes, Soundness, Stored, fill, read_exact_at};
 use crate::error::{Error, Result};
@@ -27,10 +30,12 @@ mod flatbuffer;
 mod footer;
 mod layout;
 mod metadata;
+mod statistics;
 mod thrift;
 mod values;
 
 pub use metadata::Facts;
+pub use statistics::SharedStatistics;
 pub use values::{Element, Timestamp};
 
 const MAGIC: &[u8; 4] = b"PAR1";
@@ -84,9 +89,12 @@ pub struct ParquetTable {
     full: Group,
     full_groups: u64,
     last: Option<Group>,
-    footer: Vec<u8>,
+    footer: Footer,
     /// The offset of the footer.
     footer_at: u64,
+    statistics: SharedStatistics,
+    /// The footer with statistics.
+    final_footer: OnceLock<Vec<u8>>,
 }
 
 impl ParquetTable {
@@ -120,12 +128,48 @@ impl ParquetTable {
         let groups = full.len.checked_mul(full_groups).ok_or_else(too_long)?;
         let values = groups.checked_add(last.as_ref().map_or(0, |group| group.len));
         let footer_at = values.and_then(|len| len.checked_add(MAGIC.len() as u64)).ok_or_else(too_long)?;
-        let mut table = Self { leaves, rows, full, full_groups, last, footer: Vec::new(), footer_at };
+        let mut table = Self {
+            leaves,
+            rows,
+            full,
+            full_groups,
+            last,
+            footer: Footer::default(),
+            footer_at,
+            statistics: SharedStatistics::default(),
+            final_footer: OnceLock::new(),
+        };
         table.footer = footer::footer(columns, &metadata::pairs(columns, facts), &table);
-        match footer_at.checked_add(table.footer.len() as u64).filter(|len| *len <= i64::MAX as u64) {
+        match footer_at.checked_add(table.footer.bytes.len() as u64).filter(|len| *len <= i64::MAX as u64) {
             Some(_) => Ok(table),
             None => Err(too_long()),
         }
+    }
+
+    /// Uses, or finds, the statistics of this table that its files share.
+    #[must_use]
+    pub fn with_statistics(self, statistics: SharedStatistics) -> Self {
+        Self { statistics, ..self }
+    }
+
+    /// Returns the footer with statistics, for which all columns with statistics are read once.
+    fn final_footer(&self) -> &[u8] {
+        self.final_footer.get_or_init(|| {
+            let find = |slot: &Slot| {
+                let leaf = self.leaves.get(slot.leaf)?;
+                let found = leaf.statistics(slot.first, slot.rows);
+                found.inspect_err(|error| tracing::debug!("no statistics: {error}")).ok()
+            };
+            let found = self.statistics.get_or_init(|| self.footer.slots.iter().map(find).collect());
+            let mut footer = self.footer.bytes.clone();
+            for (slot, found) in self.footer.slots.iter().zip(found) {
+                let bytes = slot.bytes(found.as_ref());
+                if let Some(place) = footer.get_mut(slot.at..slot.at + bytes.len()) {
+                    place.copy_from_slice(&bytes);
+                }
+            }
+            footer
+        })
     }
 
     /// Returns the row groups, each with its offset.
@@ -154,7 +198,7 @@ impl ParquetTable {
             len
         };
         if let Some(within) = offset.checked_sub(self.footer_at) {
-            return Ok(copy(&self.footer, within, buf));
+            return Ok(copy(self.final_footer(), within, buf));
         }
         if offset < MAGIC.len() as u64 {
             return Ok(copy(MAGIC, offset, buf));
@@ -237,7 +281,7 @@ impl Leaf {
 
 impl Content for ParquetTable {
     fn len(&self) -> u64 {
-        self.footer_at + self.footer.len() as u64
+        self.footer_at + self.footer.bytes.len() as u64
     }
 
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<usize> {
@@ -261,7 +305,8 @@ impl Content for ParquetTable {
     }
 
     fn is_slow(&self) -> bool {
-        self.contents().any(|content| content.is_slow())
+        let has_to_find = !self.footer.slots.is_empty() && self.statistics.get().is_none();
+        has_to_find || self.contents().any(|content| content.is_slow())
     }
 
     fn soundness(&self) -> Soundness {

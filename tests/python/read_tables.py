@@ -48,11 +48,49 @@ def gather(shape, make, at=()):
     return [gather(shape, make, (*at, n)) for n in range(shape[len(at)])]
 
 
+def check_statistics(place, read):
+    """Compares the statistics of each column chunk with its values; returns the number of chunks that have some."""
+    file, checked = pq.ParquetFile(place), 0
+    first = 0
+    for group in range(file.num_row_groups):
+        of = file.metadata.row_group(group)
+        rows = read.slice(first, of.num_rows)
+        first += of.num_rows
+        for n in range(of.num_columns):
+            chunk = of.column(n)
+            if not chunk.is_stats_set:
+                continue
+            path = chunk.path_in_schema.split(".")
+            assert "list" not in path, chunk
+            # A dot may be part of a name.
+            column = rows.column(chunk.path_in_schema) if chunk.path_in_schema in read.column_names else None
+            if column is None:
+                column = rows.column(path[0])
+                for name in path[1:]:
+                    column = pa.compute.struct_field(column, name)
+            values, found = column.drop_null(), chunk.statistics
+            assert found.null_count == column.null_count, (place, path, found)
+            is_float = pa.types.is_floating(column.type)
+            has_nan = is_float and any(value != value for value in values.to_pylist())
+            assert found.has_min_max == (len(values) > 0 and not has_nan), (place, path, found)
+            if found.has_min_max:
+                least, greatest = pa.compute.min_max(values).as_py().values()
+                assert (found.min, found.max) == (least, greatest), (place, path, found, least, greatest)
+                if is_float:
+                    # Readers that tell the zeros apart must find both.
+                    assert least != 0 or np.signbit(found.min) or found.min != 0, found
+                    assert greatest != 0 or not np.signbit(found.max), found
+            checked += 1
+    return checked
+
+
 def compare(place, expected):
     """Compares the columns of a table by name."""
     with open(place, "rb") as file:
         assert len(file.read()) == os.path.getsize(place), place
     read = pq.read_table(place)
+    global chunks_checked
+    chunks_checked += check_statistics(place, read)
     assert read.column_names == list(expected), (place, read.column_names, list(expected))
     rows = duckdb.connect().execute("select * from read_parquet(?)", [place]).fetchall()
     for n, (name, values) in enumerate(expected.items()):
@@ -102,7 +140,7 @@ def of_records(records):
     return {name: records[name] for name in records.dtype.names}
 
 
-compared = 0
+compared = chunks_checked = 0
 for name in sorted(os.listdir(folder)):
     root = os.path.join(mountpoint, name, "tables")
     if not name.startswith("random"):
@@ -132,6 +170,11 @@ with asdf.open(os.path.join(folder, "large.asdf")) as af:
         assert (table.column(name).to_numpy() == af[name][...]).all(), name
     assert (np.array(table.column("name").to_pylist()) == af["name"][...]).all()
     assert (table.column("pos").combine_chunks().flatten().to_numpy() == af["pos"][...].ravel()).all()
+    assert check_statistics(place, table) == 3 * 4, "id, x, flag and name of each row group"
+    for where, fits in [("id = 2097153", lambda id, x: id == 2097153), ("id between 1048570 and 1048580", lambda id, x: abs(id - 1048575) <= 5),
+                        ("id < 0", lambda id, x: id < 0), ("x > 4.5", lambda id, x: x > 4.5), ("x >= 1e9", lambda id, x: x >= 1e9)]:
+        found = duckdb.connect().execute(f"select count(*) from read_parquet(?) where {where}", [place]).fetchone()[0]
+        assert found == fits(af["id"][...], af["x"][...]).sum(), (where, found)
     one = read.read_row_group(2, columns=["x"])
     assert (one.column("x").to_numpy() == af["x"][2 << 20:]).all()
     found = duckdb.connect().execute("select count(*), sum(id), count(distinct name), sum(flag::int), sum(pos[3]) from read_parquet(?)",
@@ -139,6 +182,22 @@ with asdf.open(os.path.join(folder, "large.asdf")) as af:
     rows = len(af["id"])
     assert found[:4] == (rows, rows * (rows - 1) // 2, 1000, -(-rows // 7)), found
     assert abs(found[4] - af["pos"][:, 2].astype("f8").sum()) < 1e-3
+
+# Values at the limits of their order: no row group may be skipped for a row that fits.
+place = os.path.join(mountpoint, "limits.asdf", "tables", "limits.parquet")
+with asdf.open(os.path.join(folder, "limits.asdf")) as af:
+    chunks_checked += check_statistics(place, pq.read_table(place))
+    for name, column in af["limits"].items():
+        values = [value for value in plain(column) if value is not None]
+        for value in set(values) - {value for value in values if value != value}:
+            count = sum(other == value for other in values)
+            found = duckdb.connect().execute(f'select count(*) from read_parquet(?) where "{name}" = ?', [place, value]).fetchone()[0]
+            assert found == count, (name, value, found, count)
+            filtered = pq.read_table(place, filters=[(name, "==", value)])
+            assert len(filtered) == count, (name, value, len(filtered), count)
+    nan = duckdb.connect().execute("select count(*) from read_parquet(?) where nan > 1e300", [place]).fetchone()[0]
+    assert nan == 1, "DuckDB orders NaN after all numbers"
+assert chunks_checked > 200, chunks_checked
 
 # An unreadable column fails alone; a column that is too short is left out, with a reason.
 place = os.path.join(mountpoint, "standard.asdf", "tables", "catalog.parquet")

@@ -227,3 +227,11 @@ tree = {"id": np.arange(rows), "x": RNG.normal(0, 1, rows).astype(">f4"), "flag"
         "name": np.char.add("star ", (np.arange(rows) % 1000).astype("U4")), "pos": RNG.normal(0, 1, (rows, 3)).astype("f4")}
 asdf.AsdfFile(tree).write_to(os.path.join(folder, "large.asdf"))
 write_by_hand(os.path.join(folder, "standard.asdf"))
+limits = Table({
+    "nan": [1.0, np.nan, 2.0, -3.0], "zeros": [0.0, 0.0, -0.0, 0.0], "infinite": [-np.inf, np.inf, 0.0, 1.0],
+    "unsigned": np.array([2**64 - 1, 0, 2**63, 5], "u8"), "short": np.array([255, 0, 128, 7], "u1"),
+    "signed": np.array([-(2**63), 2**63 - 1, 0, -1], ">i8"), "texts": ["é", "zz", "", "a" * 15], "long": ["b" * 200, "a", "c" * 100, ""],
+})
+limits["missing"] = MaskedColumn([1, 2, 3, 4], mask=[True, False, True, False])
+limits["all missing"] = MaskedColumn([1.0, 2.0, 3.0, 4.0], mask=True)
+asdf.AsdfFile({"limits": limits}).write_to(os.path.join(folder, "limits.asdf"))

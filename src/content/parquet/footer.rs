@@ -1,5 +1,6 @@
 //! Headers of pages, and the footer of the file.
 
+use super::statistics::{self, Slot, SlotLayout};
 use super::thrift::{BINARY, I32, STRUCT, Writer};
 use super::values::{Element, Timestamp};
 use super::{Column, MAGIC, ParquetTable};
@@ -49,12 +50,24 @@ pub(super) fn page_header(len: u64, values: u64) -> Vec<u8> {
     out.finish()
 }
 
-/// Returns the footer, with its length and the magic.
+/// The footer of a file, with its length and the magic.
+#[derive(Debug, Default)]
+pub(super) struct Footer {
+    /// The footer without statistics.
+    pub bytes: Vec<u8>,
+    /// The places for statistics.
+    pub slots: Vec<Slot>,
+}
+
+/// Returns the footer.
 pub(super) fn footer(
     columns: &[(String, Column)],
     pairs: &[(String, String)],
     table: &ParquetTable,
-) -> Vec<u8> {
+) -> Footer {
+    let has_statistics = statistics::wanted(&table.leaves, table.rows);
+    let mut slots = Vec::new();
+    let mut first = 0;
     let mut out = Writer::new();
     out.i32(1, 2);
     let elements = 1 + columns.iter().map(|(_, column)| count(column)).sum::<usize>();
@@ -69,7 +82,7 @@ pub(super) fn footer(
     for (start, of) in table.groups() {
         out.bare_structure(|out| {
             out.list(1, STRUCT, of.chunks.len());
-            for (chunk, leaf) in of.chunks.iter().zip(&table.leaves) {
+            for (number, (chunk, leaf)) in of.chunks.iter().zip(&table.leaves).enumerate() {
                 let at = start + chunk.start;
                 out.bare_structure(|out| {
                     out.i64(2, 0);
@@ -88,12 +101,20 @@ pub(super) fn footer(
                         out.i64(6, chunk.len);
                         out.i64(7, chunk.len);
                         out.i64(9, at);
+                        if has_statistics.get(number) == Some(&true) {
+                            let layout = SlotLayout::of(&leaf.shape, chunk);
+                            out.structure(12, |out| {
+                                slots.push(Slot::new(out.len(), number, first, of.rows, layout));
+                                layout.write(out, None);
+                            });
+                        }
                     });
                 });
             }
             out.i64(2, of.len);
             out.i64(3, of.rows);
         });
+        first += of.rows;
     }
     if !pairs.is_empty() {
         out.list(5, STRUCT, pairs.len());
@@ -105,12 +126,15 @@ pub(super) fn footer(
         }
     }
     out.text(6, concat!("asdf-mount version ", env!("CARGO_PKG_VERSION")));
-    let mut footer = out.finish();
+    // Values are ordered as their types say.
+    out.list(7, STRUCT, table.leaves.len());
+    table.leaves.iter().for_each(|_| out.bare_structure(|out| out.structure(1, |_| {})));
+    let mut bytes = out.finish();
     // `layout` keeps the number of row groups small.
-    let len = footer.len() as u32;
-    footer.extend(len.to_le_bytes());
-    footer.extend(MAGIC);
-    footer
+    let len = bytes.len() as u32;
+    bytes.extend(len.to_le_bytes());
+    bytes.extend(MAGIC);
+    Footer { bytes, slots }
 }
 
 /// Returns the number of schema elements of a column.

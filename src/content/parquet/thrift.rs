@@ -62,6 +62,29 @@ impl Writer {
         self.varint(zigzag(value as i64));
     }
 
+    /// Writes a number in `len` bytes, which may be more than it needs: the last ones have no bits.
+    pub(super) fn padded(&mut self, number: i16, value: u64, len: u64) {
+        self.field(number, I64);
+        let mut value = zigzag(value as i64);
+        for _ in 1..len {
+            self.bytes.push(value as u8 | 0x80);
+            value >>= 7;
+        }
+        self.bytes.push(value as u8 & 0x7f);
+    }
+
+    /// Writes bytes as a field.
+    pub(super) fn bytes(&mut self, number: i16, bytes: &[u8]) {
+        self.field(number, BINARY);
+        self.varint(bytes.len() as u64);
+        self.bytes.extend(bytes);
+    }
+
+    /// Returns the number of bytes so far.
+    pub(super) fn len(&self) -> usize {
+        self.bytes.len()
+    }
+
     pub(super) fn byte(&mut self, number: i16, value: u8) {
         self.field(number, BYTE);
         self.bytes.push(value);

@@ -1,5 +1,7 @@
 //! Values of a page in the encoding PLAIN, after their levels.
 
+use std::borrow::Cow;
+
 use crate::content::float16;
 use crate::error::{Error, Result};
 
@@ -165,15 +167,7 @@ impl ColumnShape {
 
     fn value(&self, element: &[u8], page: &mut Vec<u8>) -> Result<()> {
         match self.element {
-            Element::Ascii(_) => text(page, str_of(element)?),
-            Element::Ucs4(_) => {
-                let mut found = String::with_capacity(element.len());
-                for bytes in element.chunks_exact(4) {
-                    let code = u32::from_le_bytes(self.little(bytes));
-                    found.push(char::from_u32(code).ok_or_else(no_text)?);
-                }
-                text(page, found.trim_end_matches('\0'));
-            }
+            Element::Ascii(_) | Element::Ucs4(_) => text(page, &self.text(element)?),
             Element::Int { size: 1, signed } => {
                 let byte = element.first().copied().unwrap_or_default();
                 let value = if signed { i32::from(byte as i8) } else { byte.into() };
@@ -191,6 +185,20 @@ impl ColumnShape {
             _ => page.extend(element),
         }
         Ok(())
+    }
+
+    /// Returns the text of an element, without trailing NULs.
+    pub(super) fn text<'e>(&self, element: &'e [u8]) -> Result<Cow<'e, str>> {
+        if !matches!(self.element, Element::Ucs4(_)) {
+            return str_of(element).map(Cow::Borrowed);
+        }
+        let mut found = String::with_capacity(element.len());
+        for bytes in element.chunks_exact(4) {
+            let code = u32::from_le_bytes(self.little(bytes));
+            found.push(char::from_u32(code).ok_or_else(no_text)?);
+        }
+        found.truncate(found.trim_end_matches('\0').len());
+        Ok(Cow::Owned(found))
     }
 
     /// Returns the bytes of an element in little-endian order.

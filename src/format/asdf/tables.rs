@@ -61,7 +61,9 @@ fn dir(file: &Arc<AsdfFile>) -> Result<PathDir<TableEntry>> {
     let file = file.clone();
     let make = move |entry: &TableEntry| {
         Ok(match entry {
-            TableEntry::Table(sources) => Node::File(columns::file(&file, sources)),
+            TableEntry::Table { columns, statistics } => {
+                Node::File(columns::file(&file, columns, statistics))
+            }
             TableEntry::Link(target) => Node::Link(OsString::from(&**target)),
         })
     };

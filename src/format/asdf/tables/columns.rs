@@ -10,12 +10,12 @@ use super::search::Source;
 use super::survey::FoundTables;
 use super::times::{Decision, Times};
 use crate::content::dir::{File, Renewal, Signature};
-use crate::content::parquet::{Column, Element, Facts, ParquetTable, Values};
+use crate::content::parquet::{Column, Element, Facts, ParquetTable, SharedStatistics, Values};
 use crate::content::{Content, Gather, Text};
 use crate::error::{Error, Result};
 
 /// Returns the file of a table.
-pub(super) fn file(file: &Arc<AsdfFile>, sources: &[Source]) -> File {
+pub(super) fn file(file: &Arc<AsdfFile>, sources: &[Source], statistics: &SharedStatistics) -> File {
     let mut parts = TableParts::default();
     let columns: Result<Vec<_>> = sources.iter().map(|source| parts.column(file, source)).collect();
     let content = columns.and_then(|columns| {
@@ -27,7 +27,8 @@ pub(super) fn file(file: &Arc<AsdfFile>, sources: &[Source]) -> File {
         let facts: Vec<Facts> =
             made_columns.flat_map(|(source, (_, made))| vec![facts_of(source); made.len()]).collect();
         let columns = distinct(columns.into_iter().flat_map(|(_, columns)| columns).collect());
-        Ok(Arc::new(ParquetTable::with_facts(&columns, rows, &facts)?) as Arc<dyn Content>)
+        let table = ParquetTable::with_facts(&columns, rows, &facts)?.with_statistics(statistics.clone());
+        Ok(Arc::new(table) as Arc<dyn Content>)
     });
     let renewal = parts.signature.map_or(Renewal::Anew, Renewal::WhileSame);
     let TableParts { blocks, grows, .. } = parts;

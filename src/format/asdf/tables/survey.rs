@@ -11,6 +11,7 @@ use super::super::view::{Collector, Surveyed, Unfit};
 use super::search::{Source, arrays_in, is_column, is_time};
 use super::spectrum::{columns_in, is_spectrum};
 use crate::content::names::ViewNames;
+use crate::content::parquet::SharedStatistics;
 use crate::content::path_dir::{Item, Items};
 use crate::content::path_tree::{Id, PathTree};
 use crate::format::{Defect, Severity};
@@ -37,7 +38,11 @@ const NAMES: ViewNames = ViewNames { endings: &[ENDING, ".npy", ".mask"] };
 #[derive(Debug)]
 pub(super) enum TableEntry {
     /// A table.
-    Table(Box<[Source]>),
+    Table {
+        columns: Box<[Source]>,
+        /// The statistics of its columns, once a program has asked for them.
+        statistics: SharedStatistics,
+    },
     /// A symbolic link with this target.
     Link(Box<str>),
 }
@@ -55,7 +60,9 @@ pub(super) struct FoundTables {
 impl FoundTables {
     fn new(items: Vec<Item<TableEntry>>, defects: Vec<Defect>) -> Self {
         let times_in = |item: &Item<TableEntry>| match &item.what {
-            TableEntry::Table(columns) => columns.iter().filter(|column| column.times.is_some()).count(),
+            TableEntry::Table { columns, .. } => {
+                columns.iter().filter(|column| column.times.is_some()).count()
+            }
             TableEntry::Link(_) => 0,
         };
         let unread_times = AtomicUsize::new(items.iter().map(times_in).sum());
@@ -391,7 +398,8 @@ impl TablePaths {
             above = self.paths.tree.parent(dir);
         }
         self.nodes.insert(place, true);
-        self.items.push(self.paths.item(place, ENDING, TableEntry::Table(columns.into())));
+        let table = TableEntry::Table { columns: columns.into(), statistics: SharedStatistics::default() };
+        self.items.push(self.paths.item(place, ENDING, table));
     }
 
     /// Adds a link from an alias to its node.

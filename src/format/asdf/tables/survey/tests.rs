@@ -27,7 +27,7 @@ fn shown(nodes: &str) -> Vec<String> {
     let shown = found.items.iter().map(|item| {
         let path = item.components().collect::<Vec<_>>().join("/");
         match &item.what {
-            TableEntry::Table(sources) => {
+            TableEntry::Table { columns: sources, .. } => {
                 let names: Vec<_> = sources.iter().map(|source| source.name.as_str()).collect();
                 format!("{path}: {}", names.join(" "))
             }
@@ -120,7 +120,7 @@ fn aliases_of_aliases_are_not_followed_without_end() {
         .items
         .iter()
         .map(|item| match &item.what {
-            TableEntry::Table(columns) => columns.len(),
+            TableEntry::Table { columns, .. } => columns.len(),
             TableEntry::Link(_) => 0,
         })
         .sum();
