@@ -8,6 +8,7 @@ mod buffered;
 #[path = "source/tests/counted.rs"]
 pub(crate) mod counted;
 mod file;
+mod lent;
 mod memory;
 mod place;
 mod readers;
@@ -22,7 +23,8 @@ use std::sync::Arc;
 use crate::error::Result;
 
 pub use buffered::BufferedSource;
-pub use file::{FileSource, Lent};
+pub use file::FileSource;
+pub use lent::Lent;
 pub use memory::MemorySource;
 pub use place::{ListedStat, Place, PlaceEntry, PlaceKind, PlaceStat, SCHEMES};
 pub use readers::{Moved, NoReaders, Readers};

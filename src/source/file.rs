@@ -1,66 +1,20 @@
-//! A local file as a source. Its mapping lends bytes to the kernel without a copy.
-
-#![allow(unsafe_code)] // the mapping
+//! A local file as a source. Its mapping ([`lent`](super::lent)) lends bytes to the kernel without a copy.
 
 use std::fs::{File, Metadata};
 use std::io;
 use std::ops::Range;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, RwLock};
 
-use memmap2::{Advice, Mmap, MmapOptions, UncheckedAdvice};
-
+use super::lent::{Lendable, Lent};
 use super::storage::is_remote;
 use super::{Identity, Provenance, Source, SourceStat, Surroundings};
 use crate::error::{Error, Kind, Result};
 use crate::workers::while_waiting;
 
-/// Number of lent bytes after which the mapping drops its pages, so that the daemon's resident size does not
-/// grow with the file. The bytes stay in the kernel's page cache.
-const LENT_BEFORE_LETTING_GO: u64 = 16 << 20;
 /// The type of tmpfs in statfs.
 const TMPFS: u64 = 0x0102_1994;
-
-/// Bytes of the mapping, for system calls only.
-///
-/// If another program truncates the file, access in user space kills the process (SIGBUS), while a system
-/// call that gets the bytes fails with EFAULT.
-#[derive(Debug)]
-pub struct Lent<'a> {
-    map: Arc<Mmap>,
-    range: std::ops::Range<usize>,
-    source: &'a FileSource,
-    /// A guard that keeps the bytes in place; released when the bytes are returned.
-    _held: Option<Box<dyn AnyGuard + 'a>>,
-}
-
-/// A guard of any type.
-pub trait AnyGuard: std::fmt::Debug {}
-
-impl<T: std::fmt::Debug> AnyGuard for T {}
-
-impl<'a> Lent<'a> {
-    /// Keeps a guard until the bytes are returned.
-    #[must_use]
-    pub fn holding(self, held: impl AnyGuard + 'a) -> Self {
-        let mut lent = self;
-        lent._held = Some(Box::new(held));
-        lent
-    }
-
-    /// Returns the bytes, for a system call only.
-    pub fn for_kernel(&self) -> &[u8] {
-        &self.map[self.range.clone()]
-    }
-}
-
-impl Drop for Lent<'_> {
-    fn drop(&mut self) {
-        self.source.returned(&self.map, self.range.len() as u64);
-    }
-}
 
 /// A local file.
 #[derive(Debug)]
@@ -73,8 +27,7 @@ pub struct FileSource {
     /// True if the mapping may be used. It is not used on tmpfs: reading a hole through a mapping allocates
     /// its pages there, so reading a sparse file would fill up memory.
     lends: bool,
-    map: RwLock<Option<Arc<Mmap>>>,
-    lent: AtomicU64,
+    map: RwLock<Option<Arc<Lendable>>>,
     surroundings: Option<Arc<dyn Surroundings>>,
 }
 
@@ -102,12 +55,10 @@ impl FileSource {
         // Under a limit on the address space, a mapping would leave too little for everything else.
         let limited = rustix::process::getrlimit(rustix::process::Resource::As).current.is_some();
         let lends = !limited && !rustix::fs::fstatfs(&file).is_ok_and(|fs| fs.f_type as u64 == TMPFS);
-        let map = RwLock::new(None);
-        let lent = AtomicU64::new(0);
         let is_remote = is_remote(&file);
         let path = path.to_owned();
         let file = Some(file);
-        Ok(Self { path, file, is_remote, lends, map, lent, surroundings: None })
+        Ok(Self { path, file, is_remote, lends, map: RwLock::new(None), surroundings: None })
     }
 
     fn file(&self) -> &File {
@@ -131,7 +82,7 @@ impl FileSource {
 
     /// Returns a mapping that reaches at least to `end`, renewed if the file has grown; `None` if the file is
     /// shorter or can't be mapped.
-    fn map(&self, end: u64) -> Option<Arc<Mmap>> {
+    fn map(&self, end: u64) -> Option<Arc<Lendable>> {
         let size = self.metadata().ok()?.len();
         if end > size {
             return None;
@@ -140,25 +91,9 @@ impl FileSource {
             return Some(map.clone());
         }
         let mut slot = self.map.write().ok()?;
-        // SAFETY: other programs can change or truncate the file while it is mapped. The bytes are
-        // reached only through `Lent`, whose contract is that they go to system calls and are not
-        // touched here; the kernel answers EFAULT for a page that is gone.
-        let map = unsafe { MmapOptions::new().map(self.file()) }.ok()?;
-        let _ = map.advise(Advice::Sequential);
-        let map = Arc::new(map);
+        let map = Arc::new(Lendable::of(self.file())?);
         *slot = Some(map.clone());
         (map.len() as u64 >= end).then_some(map)
-    }
-
-    /// Takes lent bytes back, and occasionally drops the pages of the mapping.
-    fn returned(&self, map: &Mmap, len: u64) {
-        let lent = self.lent.fetch_add(len, Ordering::Relaxed).saturating_add(len);
-        if lent >= LENT_BEFORE_LETTING_GO {
-            self.lent.store(0, Ordering::Relaxed);
-            // SAFETY: the mapping is shared and backed by the file, so dropping its pages loses
-            // nothing: the next access maps the same bytes again.
-            let _ = unsafe { map.unchecked_advise(UncheckedAdvice::DontNeed) };
-        }
     }
 }
 
@@ -181,7 +116,7 @@ impl Source for FileSource {
         let end = offset.checked_add(len as u64).filter(|_| self.lends)?;
         let map = self.map(end)?;
         let range = usize::try_from(offset).ok()?..usize::try_from(end).ok()?;
-        Some(Lent { map, range, source: self, _held: None })
+        Some(Lent::new(map, range))
     }
 
     fn next_data(&self, offset: u64) -> Option<Range<u64>> {
