@@ -6,10 +6,11 @@
 //! may end in a save (flush, fsync, release, rename). If a handler panics, its request fails with EIO,
 //! and the mount continues.
 //!
-//! `tree.yaml` and the files beside it bypass the kernel's page cache (FOPEN_DIRECT_IO), and the kernel does
-//! not cache their attributes. The kernel therefore need not be notified of changes, and no notification can
-//! deadlock with a request that waits for it. (Notifications about blocks, which no program writes, come from
-//! a thread that answers no request: `vfs/kernel_cache`.) Writes through a mapping of these files arrive as
+//! `tree.yaml` and the files beside it bypass the kernel's page cache (FOPEN_DIRECT_IO). The kernel caches the
+//! attributes of `tree.yaml` while it shows the saved text. When a save ends, and before its program gets the
+//! answer, the kernel is made to ask again for names and attributes; that takes no lock that a request may
+//! hold. (Notifications about blocks, which no program writes, come from a thread that answers no request:
+//! `vfs/kernel_cache`.) Writes through a mapping of these files arrive as
 //! write requests before the flush.
 //!
 //! - `requests`: the kernel's requests, each passed to the method that answers it

@@ -357,6 +357,18 @@ impl Overlay {
         state.names.get(OsStr::new(TREE)).is_some_and(|tree| Arc::ptr_eq(tree, overlay_file))
     }
 
+    /// Returns the file that is `tree.yaml` now.
+    pub(crate) fn tree(&self) -> Option<Arc<OverlayFile>> {
+        locked(&self.state).names.get(OsStr::new(TREE)).cloned()
+    }
+
+    /// True if this file is `tree.yaml`, no save is running, and nothing was written since the last one.
+    pub(crate) fn shows_saved_text(&self, overlay_file: &Arc<OverlayFile>) -> bool {
+        let state = locked(&self.state);
+        let is_saved = || matches!(locked(&overlay_file.body).backing, Backing::Source);
+        !state.busy && self.is_tree(&state, overlay_file) && is_saved()
+    }
+
     /// Returns the file with a name.
     pub(crate) fn lookup(&self, name: &OsStr) -> Result<Arc<OverlayFile>> {
         let mut state = locked(&self.state);

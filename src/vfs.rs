@@ -7,7 +7,7 @@
 //! - `node`: inode numbers, and which nodes the kernel knows
 //! - `entry`: entries of mirrored directories
 //! - `sources`, `lookup`: the root of the mount, and the node at a name
-//! - `read_handle`, `listing`: open files and directories
+//! - `read_handle`, `listing`: open files and directories; `read_sizes`: how programs read
 //! - `write`: changes by programs, passed to the overlay of the mounted file
 //! - `attr`, `xattr`: the attributes of a node
 //! - `remount`: switching between read-only and writable
@@ -25,6 +25,7 @@ mod listing;
 mod lookup;
 mod node;
 mod read_handle;
+mod read_sizes;
 mod remount;
 mod slow;
 mod sources;
@@ -71,6 +72,7 @@ use kernel_cache::KernelCache;
 use lookup::{FoundNode, ViewContent};
 use node::{Inode, KnownNodes, NodeState, ViewNode};
 use read_handle::ViewFile;
+use read_sizes::ReadSizes;
 
 /// Time for which the kernel may cache a name or the attributes of a node.
 pub const TTL: Duration = Duration::from_millis(500);
@@ -136,6 +138,8 @@ pub struct Vfs {
     detector: FormatDetector,
     open_files: Arc<OpenFiles>,
     kernel_cache: KernelCache,
+    /// Which files and threads read in small pieces.
+    read_sizes: Arc<ReadSizes>,
     /// State shared by the overlays; `None` in a mount that began read-only.
     shared: Option<Arc<SharedByOverlays>>,
     /// True while the mount is read-only by request, after it began writable.
@@ -226,7 +230,7 @@ impl Vfs {
     /// Opens a read-only file.
     pub fn open(&self, ino: Ino) -> Result<ReadHandle> {
         match self.node(ino)? {
-            Inode::Entry(entry) => ReadHandle::of_entry(&entry),
+            Inode::Entry(entry) => ReadHandle::of_entry(&entry, &self.read_sizes),
             Inode::View(entry, mounted, view) => {
                 let found = self.shown(&entry, &mounted, &view).inspect_err(|error| {
                     mounted.report(error);
@@ -234,7 +238,8 @@ impl Vfs {
                 match found.what {
                     dir::Node::File(file) => {
                         let kernel_cache = self.kernel_cache.clone();
-                        ReadHandle::of_view(ViewFile { mounted, view, kernel_cache }, found.held, file)
+                        let opened = ViewFile { mounted, view, kernel_cache };
+                        ReadHandle::of_view(opened, found.held, file, &self.read_sizes)
                     }
                     dir::Node::Dir(_) => Err(errno(libc::EISDIR)),
                     dir::Node::Link(_) => Err(errno(libc::EINVAL)),

@@ -50,7 +50,7 @@ impl Server {
                 ..reply::absent()
             });
             let ttl =
-                item.attr.as_ref().map_or(TTL, |attr| self.ttl(attr).min(self.vfs.ttl_of_name(attr.ino)));
+                item.attr.as_ref().map_or(TTL, |attr| attr.ttl().min(self.vfs.ttl_in_listing(attr.ino)));
             reply.add(attr.ino, item.next, item.name, &ttl, &attr, GENERATION)
         });
         match done {

@@ -15,8 +15,8 @@ use crate::vfs::{Caching, OpenFile, OverlayWriter, ReadHandle};
 use crate::workers::caller::{on_behalf_of, with_deadline};
 
 /// Replies to an open for reading.
-fn opened(reader: &ReadHandle, handle: FileHandle, reply: ReplyOpen) {
-    let caching = match reader.caching() {
+fn opened(reader: &ReadHandle, thread: u32, handle: FileHandle, reply: ReplyOpen) {
+    let caching = match reader.caching(thread) {
         Caching::Direct => FopenFlags::FOPEN_DIRECT_IO,
         Caching::Stored => FopenFlags::FOPEN_DIRECT_IO | FopenFlags::FOPEN_KEEP_CACHE,
         Caching::Anew => FopenFlags::empty(),
@@ -72,11 +72,11 @@ impl Server {
                     OpenFile::Reader(reader) if reader.begin().is_slow() => {
                         self.decoding.run(with_deadline(move || {
                             if let OpenFile::Reader(reader) = &*file {
-                                opened(reader, handle, reply);
+                                opened(reader, thread, handle, reply);
                             }
                         }))
                     }
-                    OpenFile::Reader(reader) => opened(reader, handle, reply),
+                    OpenFile::Reader(reader) => opened(reader, thread, handle, reply),
                 }
             }
             Err(error) => {
@@ -88,6 +88,9 @@ impl Server {
 
     pub(super) fn read_file(&self, handle: FileHandle, read: ReadRequest, reply: ReplyData) {
         let Some(file) = self.files.get(handle) else { return reply.error(Errno::EBADF) };
+        if let OpenFile::Reader(reader) = &*file {
+            reader.note_read(read.thread, read.offset, read.size, read.purpose == Purpose::Cache);
+        }
         match &*file {
             OpenFile::Writer(writer) if writer.stalling().is_some() => {
                 self.saving.run(writer.file_system(), move || {

@@ -7,6 +7,10 @@ use fuser::{INodeNo, Notifier};
 use crate::error::{Result, errno};
 use crate::vfs::{Ino, Kernel};
 
+/// Code of the notification that makes the kernel look up every name again (`FUSE_NOTIFY_INC_EPOCH`, Linux
+/// 6.16), which fuser lacks.
+const INC_EPOCH: i32 = 8;
+
 /// Code of the notification that asks the kernel to drop nodes (`FUSE_NOTIFY_PRUNE`, Linux
 /// 6.18), which fuser lacks.
 const PRUNE: i32 = 9;
@@ -19,7 +23,7 @@ const AT_ONCE: usize = 4096;
 #[derive(Debug)]
 pub struct KernelNotifier {
     notifier: Notifier,
-    /// The mount's device, for the notification that fuser lacks.
+    /// The mount's device, for the notifications that fuser lacks.
     device: Option<OwnedFd>,
 }
 
@@ -39,6 +43,16 @@ impl Kernel for KernelNotifier {
         let _ = self.notifier.inval_inode(INodeNo(ino.0), 0, 0);
     }
 
+    fn renew(&self, inos: &[Ino]) -> Result<()> {
+        for ino in inos {
+            // Of attributes alone: this takes no lock that a request may hold.
+            let _ = self.notifier.inval_inode(INodeNo(ino.0), -1, 0);
+        }
+        let device = self.device.as_ref().ok_or_else(|| errno(libc::EBADF))?;
+        rustix::io::write(device, &header(INC_EPOCH, 0))?;
+        Ok(())
+    }
+
     fn give_back(&self, inos: &[Ino]) -> Result<()> {
         let device = self.device.as_ref().ok_or_else(|| errno(libc::EBADF))?;
         for inos in inos.chunks(AT_ONCE) {
@@ -48,15 +62,22 @@ impl Kernel for KernelNotifier {
     }
 }
 
-/// Returns the notification that asks the kernel to drop nodes: `fuse_out_header`, `fuse_notify_prune_out`,
-/// inode numbers.
+/// Returns the header of a notification, `fuse_out_header`, before `len` bytes.
 #[allow(clippy::host_endian_bytes)] // native byte order, as in the kernel's structures
-fn prune(inos: &[Ino]) -> Vec<u8> {
-    let len = 16 + 16 + inos.len() * 8;
+fn header(code: i32, len: usize) -> Vec<u8> {
+    let len = 16 + len;
     let mut message = Vec::with_capacity(len);
     message.extend((len as u32).to_ne_bytes());
-    message.extend(PRUNE.to_ne_bytes());
+    message.extend(code.to_ne_bytes());
     message.extend([0; 8]);
+    message
+}
+
+/// Returns the notification that asks the kernel to drop nodes: header, `fuse_notify_prune_out`, inode
+/// numbers.
+#[allow(clippy::host_endian_bytes)] // native byte order, as in the kernel's structures
+fn prune(inos: &[Ino]) -> Vec<u8> {
+    let mut message = header(PRUNE, 16 + inos.len() * 8);
     message.extend((inos.len() as u32).to_ne_bytes());
     message.extend([0; 12]);
     for ino in inos {

@@ -43,6 +43,10 @@ pub trait Kernel: Send + Sync {
     /// Drops the cached bytes of a node.
     fn forget(&self, ino: Ino);
 
+    /// Makes the kernel look up each name again, and ask for the attributes of `inos` again, before a program
+    /// gets them. Never waits for a request. Fails if the kernel doesn't support that.
+    fn renew(&self, inos: &[Ino]) -> Result<()>;
+
     /// Asks the kernel to drop the nodes among `inos` that no program uses. Fails if the kernel doesn't
     /// support that.
     fn give_back(&self, inos: &[Ino]) -> Result<()>;
@@ -70,6 +74,8 @@ struct Inner {
     opened: Mutex<HashMap<Ino, Opened>>,
     /// True once a request to drop nodes has failed: the kernel doesn't support it.
     keeps_nodes: AtomicBool,
+    /// True if the kernel can be told that names and attributes have changed.
+    renews: AtomicBool,
 }
 
 impl Default for KernelCache {
@@ -82,6 +88,7 @@ impl Default for KernelCache {
             spare: Mutex::default(),
             opened: Mutex::default(),
             keeps_nodes: AtomicBool::new(false),
+            renews: AtomicBool::new(false),
         }))
     }
 }
@@ -91,6 +98,8 @@ impl KernelCache {
     pub(crate) fn of(&self, kernel: Box<dyn Kernel>) {
         // A second call has no effect: there is one kernel.
         let _ = self.0.kernel.set(kernel);
+        self.0.renews.store(true, Ordering::Relaxed);
+        self.renew(&[]);
         // The thread starts now. Starting it later may fail, and a request thread must not make these calls.
         self.0.worker.run(|| ());
     }
@@ -126,6 +135,23 @@ impl KernelCache {
                 kernel.forget(ino);
             }
         });
+    }
+
+    /// True if the kernel can be told that names and attributes have changed.
+    pub(crate) fn renews(&self) -> bool {
+        self.0.renews.load(Ordering::Relaxed)
+    }
+
+    /// Makes the kernel look up each name again, and ask for the attributes of `inos` again. When this
+    /// returns, no program gets an older answer.
+    pub(crate) fn renew(&self, inos: &[Ino]) {
+        if !self.renews() {
+            return;
+        }
+        if let Some(Err(error)) = self.0.kernel.get().map(|kernel| kernel.renew(inos)) {
+            tracing::debug!("the kernel keeps no names of writable files: {error}");
+            self.0.renews.store(false, Ordering::Relaxed);
+        }
     }
 
     /// True if a kernel is set, and has not failed to drop nodes.

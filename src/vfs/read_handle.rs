@@ -15,11 +15,12 @@ use crate::vfs::Delay;
 use crate::vfs::entry::{Class, Entry, OpenedSource};
 use crate::vfs::kernel_cache::{KernelCache, Pages, ReadBytes};
 use crate::vfs::node::{Ino, ViewNode};
+use crate::vfs::read_sizes::{FirstReads, ReadSizes};
 use crate::view::status::Writing;
 
 /// Contents up to this size, in bytes, are read through the kernel's cache, which is faster for
-/// many small reads. A larger stored content bypasses it: its bytes go from the cache of the
-/// source straight to the reader.
+/// many small reads. A larger stored content bypasses it, unless it was read in small pieces before: its bytes
+/// go from the cache of the source straight to the reader.
 const SMALL: u64 = 1 << 20;
 
 /// The kernel's caching of a file's bytes.
@@ -43,6 +44,9 @@ pub enum Caching {
 #[derive(Debug)]
 pub struct ReadHandle {
     what: What,
+    ino: Ino,
+    read_sizes: Arc<ReadSizes>,
+    first_reads: FirstReads,
 }
 
 #[derive(Debug)]
@@ -74,20 +78,30 @@ struct Now {
 
 impl ReadHandle {
     /// Opens a file of a view; `shown` is the file in the generation `held`.
-    pub(crate) fn of_view(file: ViewFile, held: HeldGeneration, mut shown: File) -> Result<Self> {
+    pub(crate) fn of_view(
+        file: ViewFile,
+        held: HeldGeneration,
+        mut shown: File,
+        read_sizes: &Arc<ReadSizes>,
+    ) -> Result<Self> {
+        let ino = Ino::of(file.view.serial);
         let content = shown.content.clone().inspect_err(|error| {
             file.mounted.report(error);
         })?;
         if shown.renewal == Renewal::Generated {
-            return Ok(Self { what: What::Generated(content) });
+            return Ok(Self::new(What::Generated(content), ino, read_sizes));
         }
         held.add_blocks_of(&*content, &mut shown.blocks)?;
         let now = RwLock::new(Arc::new(Now { held, content, file: shown }));
-        Ok(Self { what: What::View { file, now } })
+        Ok(Self::new(What::View { file, now }, ino, read_sizes))
+    }
+
+    fn new(what: What, ino: Ino, read_sizes: &Arc<ReadSizes>) -> Self {
+        Self { what, ino, read_sizes: read_sizes.clone(), first_reads: FirstReads::default() }
     }
 
     /// Opens a mirrored file.
-    pub(crate) fn of_entry(entry: &Entry) -> Result<Self> {
+    pub(crate) fn of_entry(entry: &Entry, read_sizes: &Arc<ReadSizes>) -> Result<Self> {
         let Class::File { first, open } = &entry.class else {
             return Err(Error::new(Kind::Usage, "is not a file that can be read here"));
         };
@@ -97,7 +111,13 @@ impl ReadHandle {
         let before = locked(open).replace(Box::new(opened));
         let is_same =
             before.is_none_or(|before| source.stat().is_ok_and(|now| now.version == before.version));
-        Ok(Self { what: What::Plain { content: Arc::new(Plain::new(source)), is_same } })
+        let what = What::Plain { content: Arc::new(Plain::new(source)), is_same };
+        Ok(Self::new(what, Ino::of(entry.serial), read_sizes))
+    }
+
+    /// Notes the size of a read by a thread, or by the kernel's cache, for the next open.
+    pub fn note_read(&self, thread: u32, offset: u64, size: u32, through_cache: bool) {
+        self.first_reads.note(&self.read_sizes, self.ino, thread, offset, size, through_cache);
     }
 
     /// Looks at the file once, for a read.
@@ -165,11 +185,14 @@ impl ReadHandle {
 
     /// Returns the caching for the content as it is now. Decodes a small content to find out if it is
     /// damaged.
-    fn caching_of_now(&self) -> Caching {
+    fn caching_of_now(&self, thread: u32) -> Caching {
+        let is_small = |len: u64| len <= SMALL || self.read_sizes.are_small(self.ino, thread);
         let (mounted, now) = match &self.what {
             What::Generated(_) => return Caching::Direct,
             // A file of /proc has size 0 although it has bytes.
-            What::Plain { content, .. } if !(1..=SMALL).contains(&content.len()) => return Caching::Direct,
+            What::Plain { content, .. } if content.is_empty() || !is_small(content.len()) => {
+                return Caching::Direct;
+            }
             What::Plain { is_same: false, .. } => return Caching::Anew,
             What::Plain { .. } => return Caching::Keep,
             What::View { file: ViewFile { mounted, .. }, now } => (mounted, now),
@@ -183,7 +206,7 @@ impl ReadHandle {
             _ if now.file.grows || mounted.is_wrong(&now.held, &now.file.blocks) => false,
             Keeping::Nothing => false,
             keeping if content.stored().is_some() => {
-                (keeping == Keeping::All || content.len() <= SMALL) && is_all_there(content)
+                (keeping == Keeping::All || is_small(content.len())) && is_all_there(content)
             }
             Keeping::Small | Keeping::All => match content.soundness() {
                 Soundness::Sound => true,
@@ -195,10 +218,10 @@ impl ReadHandle {
         if sound { Caching::Keep } else { Caching::Direct }
     }
 
-    /// Returns how the kernel may cache the file, for the reply to an open. Notes the open, so that damage found
-    /// later can drop the cached bytes.
-    pub fn caching(&self) -> Caching {
-        let caching = self.caching_of_now();
+    /// Returns how the kernel may cache the file, for the reply to an open by a thread. Notes the open, so that
+    /// damage found later can drop the cached bytes.
+    pub fn caching(&self, thread: u32) -> Caching {
+        let caching = self.caching_of_now(thread);
         if let What::View { file: ViewFile { mounted, view, kernel_cache }, now } = &self.what {
             let now = look(now);
             kernel_cache.note_open(Ino::of(view.serial), mounted.serial, &now.file.blocks);

@@ -14,6 +14,7 @@ use crate::mounted::file::MountedFile;
 use crate::vfs::Vfs;
 use crate::vfs::entry::{Class, Entry};
 use crate::vfs::node::{Ino, Inode};
+use crate::view::TREE;
 use crate::view::status::Writing;
 
 /// The subject of a request about a node.
@@ -80,7 +81,13 @@ impl Vfs {
                 self.mounted(entry).ok()?
             }
             (Inode::Entry(_), _) => return None,
-            (Inode::Tree(_) | Inode::OverlayFile(..), _) => self.mounted(entry).ok()?,
+            (Inode::Tree(_) | Inode::OverlayFile(..), _) => {
+                // A writable file itself needs none of the views.
+                if matches!(asked, Asked::Itself) {
+                    path.push(OsStr::new(TREE));
+                }
+                self.mounted(entry).ok()?
+            }
         };
         let name = match asked {
             Asked::Itself => path.pop(),

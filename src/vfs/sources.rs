@@ -107,6 +107,7 @@ impl Vfs {
             detector,
             open_files,
             kernel_cache,
+            read_sizes: Arc::default(),
             shared,
             is_sealed: AtomicBool::new(false),
             remounts: Mutex::default(),

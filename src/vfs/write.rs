@@ -6,6 +6,7 @@ use std::ffi::{OsStr, OsString};
 use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use crate::error::{Result, errno};
 use crate::mounted::file::MountedFile;
@@ -19,9 +20,11 @@ use crate::sync::locked;
 use crate::vfs::Vfs;
 use crate::vfs::attr::Attr;
 use crate::vfs::entry::Entry;
+use crate::vfs::kernel_cache::KernelCache;
 use crate::vfs::node::{Ino, Inode};
 use crate::vfs::read_handle::ReadHandle;
-use crate::vfs::{FileSystem, Stalling};
+use crate::vfs::{FileSystem, Stalling, TTL};
+use crate::view::TREE;
 use crate::view::status::Writing;
 
 /// Maximum number of overlays kept while no handle is open in them. An overlay remembers times and the last
@@ -56,6 +59,7 @@ pub enum OpenFile {
 pub struct OverlayWriter {
     entry: Arc<Entry>,
     handle: WriteHandle,
+    kernel_cache: KernelCache,
 }
 
 impl Deref for OverlayWriter {
@@ -75,6 +79,33 @@ impl OverlayWriter {
     /// Returns the file system of the file.
     pub fn file_system(&self) -> FileSystem {
         FileSystem::of(&self.entry)
+    }
+
+    /// See [`WriteHandle::flush`].
+    pub fn flush(&self, caller: Caller) -> Result<()> {
+        let flushed = self.handle.flush(caller);
+        self.renew();
+        flushed
+    }
+
+    /// See [`WriteHandle::sync`].
+    pub fn sync(&self) -> Result<()> {
+        let synced = self.handle.sync();
+        self.renew();
+        synced
+    }
+
+    /// See [`WriteHandle::release`].
+    pub fn release(&self) {
+        self.handle.release();
+        self.renew();
+    }
+
+    /// Makes the kernel ask again for all that a save through this handle may have changed.
+    fn renew(&self) {
+        if self.handle.writes {
+            self.kernel_cache.renew(&changed_by_saves(&self.entry));
+        }
     }
 }
 
@@ -101,23 +132,35 @@ impl Vfs {
         what.into_iter().chain(self.notices.iter().cloned()).chain(self.damage()).collect()
     }
 
-    /// Returns the time for which the kernel may cache the attributes of a node: zero for writable files.
-    pub fn ttl(&self, ino: Ino) -> std::time::Duration {
-        match self.node(ino) {
-            Ok(Inode::OverlayFile(..) | Inode::Tree(_)) => std::time::Duration::ZERO,
-            _ => crate::vfs::TTL,
+    /// Returns the time for which the kernel may cache the attributes of a node. It is zero for a writable
+    /// file, except `tree.yaml` while it shows the saved text: when a save ends, the kernel is told.
+    pub fn ttl(&self, ino: Ino) -> Duration {
+        let Ok(node) = self.node(ino) else { return TTL };
+        let is_writable = matches!(node, Inode::OverlayFile(..) | Inode::Tree(_));
+        if is_writable && !(self.kernel_cache.renews() && shows_saved_text(&node)) {
+            Duration::ZERO
+        } else {
+            TTL
         }
     }
 
     /// Returns the time for which the kernel may cache a name. It is zero for a name that a save may give to
-    /// another node, in a mount that is writable, or that may become so by a remount. The name of a block keeps
-    /// its node.
-    pub fn ttl_of_name(&self, ino: Ino) -> std::time::Duration {
+    /// another node, in a mount that is writable, or that may become so by a remount, unless the kernel can be
+    /// told when a save ends. The name of a block keeps its node.
+    pub fn ttl_of_name(&self, ino: Ino) -> Duration {
+        if self.kernel_cache.renews() { self.ttl(ino) } else { self.ttl_in_listing(ino) }
+    }
+
+    /// Returns the time for which the kernel may cache a name and its attributes that it gets with a listing.
+    /// The kernel notes when it gets the listing, not when it asked for it, so it would take an answer from
+    /// before a save for a newer one.
+    pub fn ttl_in_listing(&self, ino: Ino) -> Duration {
         match self.node(ino) {
+            Ok(Inode::OverlayFile(..) | Inode::Tree(_)) => Duration::ZERO,
             Ok(Inode::View(_, _, view)) if self.shared.is_some() && view.is_changed_by_saves() => {
-                std::time::Duration::ZERO
+                Duration::ZERO
             }
-            _ => self.ttl(ino),
+            _ => TTL,
         }
     }
 
@@ -262,7 +305,9 @@ impl Vfs {
             self.check_writable()?;
             self.keep_written(&entry);
         }
-        Ok(OpenFile::Writer(OverlayWriter { handle: overlay.open(overlay_file, open, caller())?, entry }))
+        // Only a handle that writes may save, so only its process must be known.
+        let caller = if open.writing { caller() } else { Caller::default() };
+        Ok(OpenFile::Writer(self.writer(entry, overlay.open(overlay_file, open, caller)?)))
     }
 
     /// Creates and opens a file. Counts as a lookup of its inode number.
@@ -276,7 +321,11 @@ impl Vfs {
         let (entry, overlay) = self.overlay_in(new.parent)?;
         let handle = overlay.create(new.name, maker, open, caller)?;
         let attr = self.hand_out(&entry, &overlay, handle.overlay_file.clone())?;
-        Ok((attr, OverlayWriter { entry, handle }))
+        Ok((attr, self.writer(entry, handle)))
+    }
+
+    fn writer(&self, entry: Arc<Entry>, handle: WriteHandle) -> OverlayWriter {
+        OverlayWriter { entry, handle, kernel_cache: self.kernel_cache.clone() }
     }
 
     /// Creates a symbolic link. Counts as a lookup of its inode number.
@@ -302,9 +351,13 @@ impl Vfs {
 
     /// Renames a file. If the new name is `tree.yaml`, the text is saved first, or the rename fails.
     pub fn rename(&self, old: NameIn<'_>, new: NameIn<'_>, how: Renaming) -> Result<()> {
-        let (_, overlay) = self.overlay_in(old.parent)?;
-        let (_, to) = self.overlay_in(new.parent)?;
-        overlay.rename(old.name, &to, new.name, how)
+        let (from, overlay) = self.overlay_in(old.parent)?;
+        let (entry, to) = self.overlay_in(new.parent)?;
+        let renamed = overlay.rename(old.name, &to, new.name, how);
+        if [old.name, new.name].iter().any(|name| *name == TREE) {
+            self.kernel_cache.renew(&[changed_by_saves(&from), changed_by_saves(&entry)].concat());
+        }
+        renamed
     }
 
     /// Changes the attributes or the length of a file; `handle` is the open file of the request, if any.
@@ -324,6 +377,27 @@ impl Vfs {
         let attr = self.attr_of_overlay_file(entry, overlay, &overlay_file)?;
         self.known.remember(Inode::of_overlay_file(entry.clone(), overlay_file));
         Ok(attr)
+    }
+}
+
+/// Returns the nodes whose attributes a save of the file behind `entry` changes: its directory, and
+/// `tree.yaml` under its numbers.
+fn changed_by_saves(entry: &Entry) -> Vec<Ino> {
+    let tree = entry.lazy_overlay().ok().and_then(|lazy| lazy.used_overlay()?.tree());
+    let tree = tree.and_then(|tree| tree.serial).map(Ino::of);
+    [Ino::of(entry.serial), Ino::of_tree_in(entry.serial)].into_iter().chain(tree).collect()
+}
+
+/// True for `tree.yaml` while it shows the saved text.
+fn shows_saved_text(node: &Inode) -> bool {
+    let Ok(lazy) = node.entry().lazy_overlay() else { return false };
+    match (node, lazy.used_overlay()) {
+        (Inode::Tree(_), None) => true,
+        (Inode::Tree(_), Some(overlay)) => {
+            overlay.first().is_ok_and(|overlay_file| overlay.shows_saved_text(&overlay_file))
+        }
+        (Inode::OverlayFile(_, overlay_file), Some(overlay)) => overlay.shows_saved_text(overlay_file),
+        _ => false,
     }
 }
 

@@ -23,8 +23,9 @@ use crate::sync::locked;
 /// The number of decoded contents kept between two opens of a block, so that its readers share decoded bytes.
 const KEPT_CONTENTS: NonZeroUsize = NonZeroUsize::new(64).expect("64 is not zero");
 
-/// The number of parsed headers kept of a file on a server.
+/// The number of parsed headers kept of a file on a server, and of a local file.
 const KEPT_HEADERS: NonZeroUsize = NonZeroUsize::new(1 << 14).expect("it is not zero");
+const KEPT_LOCAL_HEADERS: NonZeroUsize = NonZeroUsize::new(256).expect("it is not zero");
 
 /// Maximum number of headers that are announced to a server for a reader that goes from block to block.
 const AHEAD: usize = 64;
@@ -43,8 +44,8 @@ pub(super) struct StoredFile {
     indexed: OnceLock<Option<IndexedBlocks>>,
     /// True once a header contradicted the index.
     is_index_wrong: AtomicBool,
-    /// The headers of a file on a server.
-    headers: Option<KeptHeaders>,
+    /// The headers that were parsed last.
+    headers: KeptHeaders,
     run: Mutex<HeaderRun>,
     contents: Mutex<LruCache<usize, Arc<dyn Content>>>,
     /// The faults in the data of blocks that are no longer among `contents`.
@@ -95,9 +96,9 @@ impl StoredFile {
             head_end: head.end,
             begun: None,
         };
-        let headers = source.is_slow().then(|| Mutex::new(LruCache::new(KEPT_HEADERS)));
+        let kept = if source.is_slow() { KEPT_HEADERS } else { KEPT_LOCAL_HEADERS };
         Self {
-            headers,
+            headers: Mutex::new(LruCache::new(kept)),
             source,
             source_stat,
             context: context.clone(),
@@ -118,6 +119,12 @@ impl StoredFile {
         Self { blocks: OnceLock::from(Blocks { offsets, ..Blocks::default() }), ..self }
     }
 
+    /// Returns the kept headers, if a search for blocks is faster with them: from a server, each header may take
+    /// a request.
+    fn headers_for_search(&self) -> Option<&KeptHeaders> {
+        self.source.is_slow().then_some(&self.headers)
+    }
+
     /// Returns the blocks, which are found at the first call. If that fails, the next call goes on.
     pub(super) fn blocks(&self) -> Result<&Blocks> {
         if let Some(blocks) = self.blocks.get() {
@@ -127,7 +134,7 @@ impl StoredFile {
         if let Some(blocks) = self.blocks.get() {
             return Ok(blocks);
         }
-        let found = search.go_on(&*self.source, self.headers.as_ref());
+        let found = search.go_on(&*self.source, self.headers_for_search());
         let found = found.map_err(|error| error.of(self.source.path()))?;
         Ok(self.blocks.get_or_init(|| found))
     }
@@ -135,7 +142,7 @@ impl StoredFile {
     /// Returns the blocks that the index lists, if it is believed: only in a file on a server, and until all blocks
     /// were found.
     fn indexed(&self) -> Result<Option<&IndexedBlocks>> {
-        if self.headers.is_none()
+        if !self.source.is_slow()
             || self.blocks.get().is_some()
             || self.is_index_wrong.load(Ordering::Relaxed)
         {
@@ -144,7 +151,7 @@ impl StoredFile {
         if self.indexed.get().is_none() {
             let search = locked(&self.search);
             if self.indexed.get().is_none() {
-                let found = search.by_index(&*self.source, self.headers.as_ref());
+                let found = search.by_index(&*self.source, self.headers_for_search());
                 let found = found.map_err(|error| error.of(self.source.path()))?;
                 let _ = self.indexed.set(found);
             }
@@ -321,16 +328,13 @@ impl StoredFile {
 
     /// Reads and parses a header, unless it is kept.
     fn parsed_header(&self, offset: u64) -> Result<Header> {
-        let kept = self.headers.as_ref().and_then(|headers| locked(headers).get(&offset).cloned());
-        if let Some(header) = kept {
-            return Ok(header);
+        if let Some(header) = locked(&self.headers).get(&offset) {
+            return Ok(header.clone());
         }
         let mut bytes = [0; MAX_FIELDS];
         let read = read_up_to(&*self.source, offset, &mut bytes)?;
         let header = Header::parse(self.head.generation, offset, &bytes[..read])?;
-        if let Some(headers) = &self.headers {
-            locked(headers).push(offset, header.clone());
-        }
+        locked(&self.headers).push(offset, header.clone());
         Ok(header)
     }
 

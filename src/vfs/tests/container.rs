@@ -61,7 +61,7 @@ fn generated_files_have_the_size_that_is_said_and_are_yaml() {
     for name in [".asdf-mount/status.yaml", ".asdf-mount/blocks.yaml"] {
         assert_eq!(tree.at(name).unwrap().size, tree.read(name).len() as u64, "{name}");
         let reader = tree.open(tree.at(name).unwrap().ino).unwrap();
-        assert_eq!(reader.caching(), Caching::Direct);
+        assert_eq!(reader.caching(1), Caching::Direct);
     }
     let status: serde_yaml::Value = serde_yaml::from_slice(&tree.read(".asdf-mount/status.yaml")).unwrap();
     assert_eq!(status["blocks"].as_u64(), Some(2));
@@ -162,7 +162,7 @@ fn a_streamed_block_grows_under_its_handle() {
     let tree = test.tree("a.asdf");
     let block = tree.at("blocks/1.bin").unwrap();
     let reader = tree.open(block.ino).unwrap();
-    assert_eq!(reader.caching(), Caching::Direct);
+    assert_eq!(reader.caching(1), Caching::Direct);
     assert_eq!((block.size, read(&reader).unwrap()), (3, b"abc".to_vec()));
     append(&path, "def");
     wait();
@@ -265,7 +265,7 @@ fn what_the_kernel_may_keep_depends_on_size_and_soundness() {
     test.write("s/plain", "text");
     test.write("s/large", &bytes);
     test.write("s/empty", "");
-    let caching = |tree: &Vfs, path: &str| tree.open(tree.at(path).unwrap().ino).unwrap().caching();
+    let caching = |tree: &Vfs, path: &str| tree.open(tree.at(path).unwrap().ino).unwrap().caching(1);
     let tree = test.tree("a.asdf");
     for path in ["tree.yaml", "blocks/0.bin"] {
         assert_eq!(caching(&tree, path), Caching::Keep);
@@ -317,6 +317,9 @@ struct Asked(Arc<Mutex<Vec<Ino>>>);
 impl Kernel for Asked {
     fn keep(&self, _: Ino, _: u64, _: &[u8]) {}
     fn forget(&self, _: Ino) {}
+    fn renew(&self, _: &[Ino]) -> Result<()> {
+        Ok(())
+    }
     fn give_back(&self, inos: &[Ino]) -> Result<()> {
         locked(&*self.0).extend(inos);
         if inos.is_empty() { Err(errno(libc::EINVAL)) } else { Ok(()) }

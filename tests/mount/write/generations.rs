@@ -2,7 +2,7 @@
 //! the bytes of one generation.
 
 use std::fs::{self, File};
-use std::io::{Read, Seek, SeekFrom};
+use std::io::{Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::process::Command;
@@ -422,5 +422,46 @@ fn names_that_both_files_have_are_found_while_another_program_replaces_the_file(
         let gone = rustix::fs::statat(&arrays, "a.npy", rustix::fs::AtFlags::empty());
         assert_eq!(gone.err(), Some(rustix::io::Errno::NOENT));
         replace(0);
+    }
+}
+
+#[test]
+fn after_a_save_no_program_gets_an_older_attribute() {
+    let folder = crate::common::mount::fresh_folder();
+    let path = folder.path().join("a.asdf");
+    build(&path, 1 << 20);
+    let mounted = Mounted::file(&path);
+    let (tree, draft) = (mounted.path("tree.yaml"), mounted.path("draft"));
+    let stored = fs::read_to_string(&tree).unwrap();
+    let texts = [stored.replace("stored:", "other:"), stored];
+    let arrays = [mounted.path("arrays/other.npy"), mounted.path("arrays/stored.npy")];
+    for round in 0..30 {
+        let (new, old) = (&arrays[round % 2], &arrays[(round + 1) % 2]);
+        let held = File::open(&tree).unwrap();
+        // From now on the kernel may answer for half a second.
+        for _ in 0..2 {
+            assert_eq!(fs::metadata(&tree).unwrap().len(), fs::read(&tree).unwrap().len() as u64);
+            fs::metadata(old).unwrap();
+            fs::metadata(new).unwrap_err();
+        }
+        let text = texts[round % 2].replace("\n...", &format!("\n# {}\n...", "x".repeat(round)));
+        if round % 3 == 0 {
+            fs::write(&draft, &text).unwrap();
+            fs::rename(&draft, &tree).unwrap();
+        } else {
+            let mut file = File::options().write(true).truncate(true).open(&tree).unwrap();
+            file.write_all(text.as_bytes()).unwrap();
+            if round % 3 == 1 {
+                file.sync_all().unwrap();
+                fs::metadata(new).unwrap();
+            }
+        }
+        fs::metadata(new).unwrap();
+        assert!(fs::metadata(old).is_err(), "round {round}: the array of the older text");
+        assert_eq!(fs::metadata(&tree).unwrap().len(), text.len() as u64, "round {round}");
+        if round % 3 > 0 {
+            assert_eq!(held.metadata().unwrap().len(), text.len() as u64, "round {round}: of an open file");
+        }
+        assert_eq!(fs::read_to_string(&tree).unwrap(), text);
     }
 }
