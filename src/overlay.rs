@@ -362,6 +362,16 @@ impl Overlay {
         locked(&self.state).names.get(OsStr::new(TREE)).cloned()
     }
 
+    /// True if no save can end soon: none is running, no program has begun a text or has one open for writing, and
+    /// there is no other file that might be renamed onto `tree.yaml`.
+    pub(crate) fn is_quiet(&self) -> bool {
+        let state = locked(&self.state);
+        let mut files = state.names.iter();
+        let Some((name, tree)) = files.next().filter(|_| files.next().is_none()) else { return false };
+        let body = locked(&tree.body);
+        !state.busy && name == TREE && body.writers == 0 && matches!(body.backing, Backing::Source)
+    }
+
     /// True if this file is `tree.yaml`, no save is running, and nothing was written since the last one.
     pub(crate) fn shows_saved_text(&self, overlay_file: &Arc<OverlayFile>) -> bool {
         let state = locked(&self.state);

@@ -4,7 +4,8 @@
 //! one. If nothing was written, the overlay is dropped with the last handle. Otherwise it is dropped after
 //! many other files have been written.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
+use std::time::{Duration, Instant};
 
 use crate::error::{Result, errno};
 use crate::format::editor::EditSupport;
@@ -18,6 +19,9 @@ use crate::overlay::file::OverlayFile;
 use crate::overlay::{Overlay, SharedByOverlays};
 use crate::sync::{Rank, RankedMutex, locked, locked_at_once};
 
+/// Time that the kernel takes at most to enter the names of a listing.
+const ENTERED: Duration = Duration::from_millis(30);
+
 /// The directory of a file, with its overlay created on demand.
 #[derive(Debug)]
 pub(crate) struct LazyOverlay {
@@ -25,12 +29,14 @@ pub(crate) struct LazyOverlay {
     overlay: RankedMutex<Option<Arc<Overlay>>>,
     /// The support for editing, once the file was found writable.
     support: OnceLock<&'static dyn EditSupport>,
+    /// The time of the last listing whose names the kernel keeps.
+    listed: Mutex<Option<Instant>>,
 }
 
 impl Default for LazyOverlay {
     fn default() -> Self {
         let overlay = RankedMutex::new(Rank::LazyOverlay, None);
-        Self { current: Arc::default(), overlay, support: OnceLock::new() }
+        Self { current: Arc::default(), overlay, support: OnceLock::new(), listed: Mutex::default() }
     }
 }
 
@@ -106,6 +112,26 @@ impl LazyOverlay {
             *overlay = Some(Arc::new(Overlay::of(position, &self.current, shared, support)?));
         }
         Ok(overlay.clone())
+    }
+
+    /// Notes a listing whose names the kernel will keep, unless a save may end soon. Returns true if it may keep
+    /// them.
+    pub(crate) fn note_listing(&self) -> bool {
+        let is_quiet = || self.used_overlay().is_none_or(|overlay| overlay.is_quiet());
+        if !is_quiet() {
+            return false;
+        }
+        *locked(&self.listed) = Some(Instant::now());
+        // The save of a text that is begun from now on waits for this listing.
+        is_quiet()
+    }
+
+    /// Waits until the kernel has entered the names of all listings.
+    pub(crate) fn await_listings(&self) {
+        let listed = *locked(&self.listed);
+        if let Some(rest) = listed.and_then(|listed| ENTERED.checked_sub(listed.elapsed())) {
+            std::thread::sleep(rest);
+        }
     }
 
     /// Returns the existing overlay, if any.

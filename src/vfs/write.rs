@@ -104,7 +104,7 @@ impl OverlayWriter {
     /// Makes the kernel ask again for all that a save through this handle may have changed.
     fn renew(&self) {
         if self.handle.writes {
-            self.kernel_cache.renew(&changed_by_saves(&self.entry));
+            renew(&self.kernel_cache, &self.entry);
         }
     }
 }
@@ -148,20 +148,34 @@ impl Vfs {
     /// another node, in a mount that is writable, or that may become so by a remount, unless the kernel can be
     /// told when a save ends. The name of a block keeps its node.
     pub fn ttl_of_name(&self, ino: Ino) -> Duration {
-        if self.kernel_cache.renews() { self.ttl(ino) } else { self.ttl_in_listing(ino) }
+        match self.node(ino) {
+            Ok(Inode::View(_, _, view))
+                if self.shared.is_some() && !self.kernel_cache.renews() && view.is_changed_by_saves() =>
+            {
+                Duration::ZERO
+            }
+            _ => self.ttl(ino),
+        }
     }
 
     /// Returns the time for which the kernel may cache a name and its attributes that it gets with a listing.
-    /// The kernel notes when it gets the listing, not when it asked for it, so it would take an answer from
-    /// before a save for a newer one.
+    ///
+    /// The kernel takes such an answer for as new as the moment when it enters the names. An answer from before a
+    /// save must therefore be entered before the save ends: the time is zero once a program has begun a text, and
+    /// the end of a save waits for earlier listings ([`LazyOverlay::await_listings`]).
     pub fn ttl_in_listing(&self, ino: Ino) -> Duration {
-        match self.node(ino) {
-            Ok(Inode::OverlayFile(..) | Inode::Tree(_)) => Duration::ZERO,
-            Ok(Inode::View(_, _, view)) if self.shared.is_some() && view.is_changed_by_saves() => {
-                Duration::ZERO
-            }
-            _ => TTL,
+        let Ok(node) = self.node(ino) else { return TTL };
+        let depends_on_saves = match &node {
+            Inode::OverlayFile(..) | Inode::Tree(_) => true,
+            Inode::View(_, _, view) => self.shared.is_some() && view.is_changed_by_saves(),
+            Inode::Entry(_) => false,
+        };
+        if !depends_on_saves {
+            return TTL;
         }
+        let is_quiet =
+            self.kernel_cache.renews() && node.entry().lazy_overlay().is_ok_and(LazyOverlay::note_listing);
+        if is_quiet { self.ttl(ino) } else { Duration::ZERO }
     }
 
     /// True if names may appear in a directory at any time without a request by the kernel.
@@ -355,7 +369,8 @@ impl Vfs {
         let (entry, to) = self.overlay_in(new.parent)?;
         let renamed = overlay.rename(old.name, &to, new.name, how);
         if [old.name, new.name].iter().any(|name| *name == TREE) {
-            self.kernel_cache.renew(&[changed_by_saves(&from), changed_by_saves(&entry)].concat());
+            renew(&self.kernel_cache, &from);
+            renew(&self.kernel_cache, &entry);
         }
         renamed
     }
@@ -380,12 +395,15 @@ impl Vfs {
     }
 }
 
-/// Returns the nodes whose attributes a save of the file behind `entry` changes: its directory, and
-/// `tree.yaml` under its numbers.
-fn changed_by_saves(entry: &Entry) -> Vec<Ino> {
-    let tree = entry.lazy_overlay().ok().and_then(|lazy| lazy.used_overlay()?.tree());
-    let tree = tree.and_then(|tree| tree.serial).map(Ino::of);
-    [Ino::of(entry.serial), Ino::of_tree_in(entry.serial)].into_iter().chain(tree).collect()
+/// Makes the kernel ask again for all that a save of the file behind `entry` may have changed: names, and the
+/// attributes of its directory and of `tree.yaml` under its numbers.
+fn renew(kernel_cache: &KernelCache, entry: &Entry) {
+    let Ok(lazy) = entry.lazy_overlay() else { return };
+    let tree = lazy.used_overlay().and_then(|overlay| overlay.tree());
+    let mut inos = vec![Ino::of(entry.serial), Ino::of_tree_in(entry.serial)];
+    inos.extend(tree.and_then(|tree| tree.serial).map(Ino::of));
+    lazy.await_listings();
+    kernel_cache.renew(&inos);
 }
 
 /// True for `tree.yaml` while it shows the saved text.

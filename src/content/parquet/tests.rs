@@ -85,7 +85,7 @@ fn groups_are_few_however_many_rows_there_are() {
         let columns = [("a".to_owned(), column(rows)), ("b".to_owned(), column(rows))];
         let table = ParquetTable::new(&columns, rows).unwrap();
         assert_eq!(table.groups().count(), groups, "{rows}");
-        assert!(table.footer.len() < 2 << 20 && table.len() >= rows * 16);
+        assert!(table.footer.bytes.len() < 2 << 20 && table.len() >= rows * 16);
         let mut buf = [0; 64];
         for offset in [0, 4, 100, table.len() / 2, table.footer_at.saturating_sub(9), table.footer_at] {
             table.read_at(offset, &mut buf).unwrap();

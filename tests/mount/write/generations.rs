@@ -439,6 +439,10 @@ fn after_a_save_no_program_gets_an_older_attribute() {
         let (new, old) = (&arrays[round % 2], &arrays[(round + 1) % 2]);
         let held = File::open(&tree).unwrap();
         // From now on the kernel may answer for half a second.
+        let count = |name: &str| {
+            fs::read_dir(mounted.path(name)).unwrap().map(|entry| entry.unwrap().metadata()).count()
+        };
+        assert!(count("") > 3 && count("arrays") == 3);
         for _ in 0..2 {
             assert_eq!(fs::metadata(&tree).unwrap().len(), fs::read(&tree).unwrap().len() as u64);
             fs::metadata(old).unwrap();
