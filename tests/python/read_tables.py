@@ -170,7 +170,8 @@ with asdf.open(os.path.join(folder, "large.asdf")) as af:
         assert (table.column(name).to_numpy() == af[name][...]).all(), name
     assert (np.array(table.column("name").to_pylist()) == af["name"][...]).all()
     assert (table.column("pos").combine_chunks().flatten().to_numpy() == af["pos"][...].ravel()).all()
-    assert check_statistics(place, table) == 3 * 4, "id, x, flag and name of each row group"
+    # The texts would take more than is read for statistics.
+    assert check_statistics(place, table) == 3 * 3, "id, x and flag of each row group"
     for where, fits in [("id = 2097153", lambda id, x: id == 2097153), ("id between 1048570 and 1048580", lambda id, x: abs(id - 1048575) <= 5),
                         ("id < 0", lambda id, x: id < 0), ("x > 4.5", lambda id, x: x > 4.5), ("x >= 1e9", lambda id, x: x >= 1e9)]:
         found = duckdb.connect().execute(f"select count(*) from read_parquet(?) where {where}", [place]).fetchone()[0]

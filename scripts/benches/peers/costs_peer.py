@@ -98,4 +98,3 @@ def load(path, count):
 
 
 {"open": open_}.get(what, globals().get(what))(*arguments)
-print(0)
