@@ -9,12 +9,10 @@
 use std::fs::File;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use memmap2::{Advice, Mmap, MmapOptions, UncheckedAdvice};
-
-use crate::sync::locked;
 
 /// Time without a loan after which the pages of a mapping are given up.
 const QUIET: Duration = Duration::from_secs(1);
@@ -64,6 +62,10 @@ impl Drop for Lent<'_> {
     }
 }
 
+fn watched_maps() -> MutexGuard<'static, Option<Vec<Weak<Lendable>>>> {
+    WATCHED.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// A mapping, and the time of its last loan.
 #[derive(Debug)]
 pub(super) struct Lendable {
@@ -97,7 +99,7 @@ impl Lendable {
         if self.is_watched.swap(true, Ordering::SeqCst) {
             return;
         }
-        let mut watched = locked(&WATCHED);
+        let mut watched = watched_maps();
         if let Some(maps) = &mut *watched {
             maps.push(Arc::downgrade(self));
         } else if std::thread::Builder::new().name("unmap".into()).spawn(watch).is_ok() {
@@ -127,12 +129,12 @@ impl Lendable {
 fn watch() {
     loop {
         std::thread::sleep(QUIET / 2);
-        let mut watched = locked(&WATCHED);
+        let mut watched = watched_maps();
         let Some(maps) = &mut *watched else { return };
         let upgraded: Vec<_> = maps.iter().filter_map(Weak::upgrade).collect();
         drop(watched);
         let in_use: Vec<_> = upgraded.iter().map(|map| !map.give_up_if_quiet()).collect();
-        let mut watched = locked(&WATCHED);
+        let mut watched = watched_maps();
         let Some(maps) = &mut *watched else { return };
         maps.retain(|map| {
             let Some(position) = upgraded.iter().position(|known| Weak::as_ptr(map) == Arc::as_ptr(known))

@@ -32,14 +32,14 @@ const REMEMBERED: NonZeroUsize = NonZeroUsize::new(1024).expect("it is not zero"
 
 /// A file, or a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Reader {
+enum ReadBy {
     Node(Ino),
     Thread(u32),
 }
 
 /// The files and threads whose last reads were small.
 #[derive(Debug)]
-pub(crate) struct ReadSizes(Mutex<LruCache<Reader, ()>>);
+pub(crate) struct ReadSizes(Mutex<LruCache<ReadBy, ()>>);
 
 impl Default for ReadSizes {
     fn default() -> Self {
@@ -51,12 +51,12 @@ impl ReadSizes {
     /// True if the file, or another file by the same thread, was last read in small pieces.
     pub(crate) fn are_small(&self, ino: Ino, thread: u32) -> bool {
         let mut small = locked(&self.0);
-        [Reader::Node(ino), Reader::Thread(thread)].iter().any(|reader| small.get(reader).is_some())
+        [ReadBy::Node(ino), ReadBy::Thread(thread)].iter().any(|reader| small.get(reader).is_some())
     }
 
     fn note(&self, ino: Ino, thread: u32, is_small: bool) {
         let mut small = locked(&self.0);
-        for reader in [Reader::Node(ino), Reader::Thread(thread)] {
+        for reader in [ReadBy::Node(ino), ReadBy::Thread(thread)] {
             if is_small {
                 small.put(reader, ());
             } else {

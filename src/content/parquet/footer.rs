@@ -102,7 +102,7 @@ pub(super) fn footer(
                         out.i64(7, chunk.len);
                         out.i64(9, at);
                         if has_statistics.get(number) == Some(&true) {
-                            let layout = SlotLayout::of(&leaf.shape, chunk);
+                            let layout = SlotLayout::of(&leaf.shape, chunk.values);
                             out.structure(12, |out| {
                                 slots.push(Slot::new(out.len(), number, first, of.rows, layout));
                                 layout.write(out, None);

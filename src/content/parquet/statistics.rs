@@ -12,7 +12,6 @@
 use std::sync::{Arc, OnceLock};
 
 use super::Leaf;
-use super::layout::ColumnChunk;
 use super::thrift::{Writer, varint_len};
 use super::values::{ColumnShape, Element};
 use crate::content::float16;
@@ -20,7 +19,7 @@ use crate::content::read_exact_at;
 use crate::error::Result;
 
 /// Maximum number of bytes of a table that are read for its statistics, where a byte of text counts
-/// [`TEXT_COST`] times. Later columns have no statistics.
+/// [`TEXT_COST`] times. Columns that would exceed it have no statistics.
 const MAX_READ: u64 = 512 << 20;
 const TEXT_COST: u64 = 8;
 /// Maximum length of a text with statistics, in bytes.
@@ -100,8 +99,12 @@ pub(super) fn wanted(leaves: &[Leaf], rows: u64) -> Vec<bool> {
         }
         let cost = if is_text(leaf.shape.element) { TEXT_COST } else { 1 };
         let size = leaf.shape.element.size().saturating_mul(cost) + u64::from(leaf.missing.is_some());
-        read = read.saturating_add(rows.saturating_mul(size));
-        read <= MAX_READ
+        let with_it = read.saturating_add(rows.saturating_mul(size));
+        let fits = with_it <= MAX_READ;
+        if fits {
+            read = with_it;
+        }
+        fits
     };
     leaves.iter().map(&mut is_wanted).collect()
 }
@@ -122,10 +125,10 @@ fn value_len(element: Element) -> Option<u64> {
 }
 
 impl SlotLayout {
-    /// Returns the layout for a chunk.
-    pub(super) fn of(shape: &ColumnShape, chunk: &ColumnChunk) -> Self {
+    /// Returns the layout for a chunk with this number of values.
+    pub(super) fn of(shape: &ColumnShape, values: u64) -> Self {
         Self {
-            count_len: varint_len(chunk.values << 1),
+            count_len: varint_len(values << 1),
             value_len: value_len(shape.element).unwrap_or_default() as usize,
             is_text: is_text(shape.element),
         }
@@ -161,7 +164,7 @@ impl Leaf {
     pub(super) fn statistics(&self, first: u64, rows: u64) -> Result<ChunkStatistics> {
         let ColumnShape { element, big_endian, .. } = self.shape;
         let size = element.size();
-        let mut found = Found { missing: 0, values: Values::new(element) };
+        let mut found = FoundValues { missing: 0, values: Values::new(element) };
         let mut at = first;
         let end = first.saturating_add(rows);
         let mut elements = Vec::new();
@@ -182,7 +185,7 @@ impl Leaf {
 }
 
 /// The statistics of the values so far.
-struct Found {
+struct FoundValues {
     missing: u64,
     values: Values,
 }
@@ -227,7 +230,7 @@ impl Values {
     }
 }
 
-impl Found {
+impl FoundValues {
     /// Adds `count` values; `missing` has a byte for each, not 0 if it is missing, or is empty.
     fn take(
         &mut self,
