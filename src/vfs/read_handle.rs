@@ -336,11 +336,7 @@ fn renewed(mounted: &Arc<MountedFile>, newest: HeldGeneration, view: &ViewNode, 
         let in_place = own.is_same(new, false, true) && content.len() == shown.content.len();
         in_place && new != RenewalKey::Follows && are_proven(&newest, &file.blocks)
     };
-    if goes_on || is_proven() {
-        Ok(Now { held: newest, content, file })
-    } else {
-        Err(rewritten())
-    }
+    if goes_on || is_proven() { Ok(Now { held: newest, content, file }) } else { Err(rewritten()) }
 }
 
 /// True if the source holds all bytes of a stored content, or if any other content is known to be sound.
