@@ -14,7 +14,6 @@ use ureq::http::header::{ACCEPT_ENCODING, AUTHORIZATION, IF_MATCH, IF_NONE_MATCH
 use ureq::http::{HeaderMap, HeaderValue, Request};
 
 use self::agents::Agents;
-#[cfg(feature = "s3-signing")]
 use super::options::RemoteOptions;
 use super::retry::{Answer, Failure, eio, too_late};
 use super::s3::Buckets;
