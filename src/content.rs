@@ -192,6 +192,12 @@ pub(crate) fn fill(buf: &mut [u8], mut step: impl FnMut(usize, &mut [u8]) -> Res
     Ok(done)
 }
 
+/// Returns the source and the offset in it, if all bytes lie unencoded in a source whose reads may be slow, as from a
+/// server.
+pub fn on_server(content: &dyn Content) -> Option<(&Arc<dyn Source>, u64)> {
+    content.stored().filter(|(source, _)| source.is_slow())
+}
+
 /// Reads exactly `buf.len()` bytes; an error if there are fewer.
 pub fn read_exact_at(content: &dyn Content, offset: u64, buf: &mut [u8]) -> Result<()> {
     let mut done = 0;

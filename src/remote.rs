@@ -41,6 +41,7 @@ mod disk;
 mod fetch;
 mod listed;
 pub mod listing;
+pub mod multipart;
 mod object;
 mod options;
 mod place;

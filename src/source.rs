@@ -48,6 +48,30 @@ pub trait Source: Send + Sync + std::fmt::Debug {
     /// Reads at `offset` into `buf`; returns fewer bytes than asked only at the end.
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<usize>;
 
+    /// Reads like [`read_at`](Self::read_at), for a reader whose bytes lie in `extent`: nothing beyond its end is read
+    /// ahead.
+    fn read_within(&self, extent: Range<u64>, offset: u64, buf: &mut [u8]) -> Result<usize> {
+        let _ = extent;
+        self.read_at(offset, buf)
+    }
+
+    /// Reads several short ranges, in ascending order, which are not read again soon: a server is asked for all of them
+    /// at once. Each is shorter than asked only at the end of the source.
+    fn read_ranges(&self, ranges: &[Range<u64>]) -> Result<Vec<Vec<u8>>> {
+        ranges.iter().map(|range| read_range(self, range)).collect()
+    }
+
+    /// Returns the bytes that were kept under a name for this version of the source; `None` if there are none.
+    fn kept(&self, name: &str) -> Option<Vec<u8>> {
+        let _ = name;
+        None
+    }
+
+    /// Keeps bytes that were computed from this version of the source for later mounts, if reading it is expensive.
+    fn keep(&self, name: &str, bytes: &[u8]) {
+        let _ = (name, bytes);
+    }
+
     /// Returns the next data at or after `offset`; all bytes before are a hole, which reads as zeros. A range without
     /// length means that more is known from its position on. `None` if holes are unknown.
     fn next_data(&self, offset: u64) -> Option<Range<u64>> {
@@ -130,6 +154,21 @@ pub enum Reach {
     Below,
     /// Anywhere except in a mount of this program.
     Anywhere,
+}
+
+/// Returns the bytes in a range, fewer at the end of the source.
+pub fn read_range<S: Source + ?Sized>(source: &S, range: &Range<u64>) -> Result<Vec<u8>> {
+    let len = usize::try_from(range.end.saturating_sub(range.start)).unwrap_or(usize::MAX);
+    let mut bytes = vec![0; len];
+    let mut done = 0;
+    while done < len {
+        match source.read_at(range.start.saturating_add(done as u64), &mut bytes[done..])? {
+            0 => break,
+            read => done += read,
+        }
+    }
+    bytes.truncate(done);
+    Ok(bytes)
 }
 
 /// Reads from `offset` on until `buf` is full or the source ends; returns the number of bytes.

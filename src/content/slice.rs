@@ -63,7 +63,8 @@ impl Content for Slice {
         let Some(place) = self.offset.checked_add(offset).filter(|_| wanted > 0) else {
             return Err(self.missing(offset));
         };
-        match self.source.read_at(place, &mut buf[..wanted])? {
+        let extent = self.offset..self.offset.saturating_add(self.there);
+        match self.source.read_within(extent, place, &mut buf[..wanted])? {
             0 => Err(self.missing(offset)),
             read => Ok(read),
         }

@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::{Content, SharedBytes, Soundness, Stored};
+use super::{Content, SharedBytes, Soundness, Stored, on_server};
 use crate::error::{Error, Result};
 
 /// `len` bytes of a content from `start` on. Decoded bytes are shared with that content.
@@ -35,7 +35,18 @@ impl Content for ContentWindow {
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<usize> {
         match self.there(offset, buf.len()) {
             0 => Ok(0),
-            there => self.whole.read_at(self.start + offset, &mut buf[..there]),
+            there => {
+                let buf = &mut buf[..there];
+                // A server reads ahead to the end of these bytes, not of all.
+                if let Some((source, start)) = on_server(self) {
+                    let extent = start..start.saturating_add(self.len);
+                    let read = source.read_within(extent, start.saturating_add(offset), buf)?;
+                    if read > 0 {
+                        return Ok(read);
+                    }
+                }
+                self.whole.read_at(self.start + offset, buf)
+            }
         }
     }
 

@@ -1,5 +1,6 @@
 //! One version of a file elsewhere, as a source.
 
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -34,6 +35,22 @@ impl Source for PinnedSource {
 
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<usize> {
         while_waiting(|| self.source.read_at(offset, buf)).map_err(|error| error.of(self.path()))
+    }
+
+    fn read_within(&self, extent: Range<u64>, offset: u64, buf: &mut [u8]) -> Result<usize> {
+        while_waiting(|| self.source.read_within(extent, offset, buf)).map_err(|error| error.of(self.path()))
+    }
+
+    fn read_ranges(&self, ranges: &[Range<u64>]) -> Result<Vec<Vec<u8>>> {
+        while_waiting(|| self.source.read_ranges(ranges)).map_err(|error| error.of(self.path()))
+    }
+
+    fn kept(&self, name: &str) -> Option<Vec<u8>> {
+        self.source.kept(name)
+    }
+
+    fn keep(&self, name: &str, bytes: &[u8]) {
+        self.source.keep(name, bytes);
     }
 
     fn is_slow(&self) -> bool {

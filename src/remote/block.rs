@@ -4,7 +4,7 @@
 pub(super) const BLOCK: u64 = 64 << 10;
 
 /// Length of the first request for an object.
-pub(super) const FIRST: u64 = 1 << 20;
+pub(super) const FIRST: u64 = 256 << 10;
 
 /// The identity of a version of an object: a digest of address and version.
 pub(super) type Key = [u8; 32];

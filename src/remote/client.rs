@@ -48,8 +48,8 @@ pub(super) struct Ask<'a> {
     pub(super) trust: Trust,
     /// The query of a listing.
     pub(super) query: Option<&'a str>,
-    /// Offsets of the first and the last byte.
-    pub(super) range: Option<(u64, u64)>,
+    /// Offsets of the first and the last byte of each range; none for the whole object.
+    pub(super) ranges: &'a [(u64, u64)],
     pub(super) condition: Option<Condition<'a>>,
 }
 
@@ -180,8 +180,9 @@ impl Client {
             url.query = Some(query.to_owned());
         }
         let mut request = Request::get(url.request_text()).header(ACCEPT_ENCODING, "identity");
-        if let Some((first, last)) = ask.range {
-            request = request.header(RANGE, format!("bytes={first}-{last}"));
+        if !ask.ranges.is_empty() {
+            let ranges: Vec<_> = ask.ranges.iter().map(|(first, last)| format!("{first}-{last}")).collect();
+            request = request.header(RANGE, format!("bytes={}", ranges.join(",")));
         }
         match ask.condition {
             Some(Condition::Is(etag)) => request = request.header(IF_MATCH, etag),

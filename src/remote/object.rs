@@ -1,5 +1,6 @@
 //! One version of an object, and its blocks: in memory, on disk, in flight, on the server.
 
+mod ranges;
 mod reader;
 mod transfer;
 
@@ -230,8 +231,8 @@ impl Object {
         self.size().div_ceil(BLOCK)
     }
 
-    /// Reads at `offset`; returns fewer bytes than asked only at the end.
-    pub(super) fn read_at(self: &Arc<Self>, offset: u64, buf: &mut [u8]) -> Result<usize> {
+    /// Reads at `offset`; returns fewer bytes than asked only at the end. Nothing beyond `extent_end` is read ahead.
+    pub(super) fn read_at(self: &Arc<Self>, extent_end: u64, offset: u64, buf: &mut [u8]) -> Result<usize> {
         let len = self.size().saturating_sub(offset).min(buf.len() as u64) as usize;
         let mut done = 0;
         while done < len {
@@ -240,7 +241,7 @@ impl Object {
             // Reads as many blocks at a time as one request may ask for.
             let end = (first + REQUEST).min((offset + len as u64).div_ceil(BLOCK));
             let part = ((end * BLOCK - at) as usize).min(len - done);
-            self.read_blocks(first..end, at, &mut buf[done..done + part])?;
+            self.read_blocks(extent_end, first..end, at, &mut buf[done..done + part])?;
             done += part;
         }
         Ok(len)
@@ -254,12 +255,19 @@ impl Object {
         caller::deadline(patience).max(*locked(&self.arrived) + patience)
     }
 
-    fn read_blocks(self: &Arc<Self>, blocks: Range<u64>, at: u64, buf: &mut [u8]) -> Result<()> {
+    fn read_blocks(
+        self: &Arc<Self>,
+        extent_end: u64,
+        blocks: Range<u64>,
+        at: u64,
+        buf: &mut [u8],
+    ) -> Result<()> {
         let deadline = self.deadline();
         let most = (self.shared.cache.budget() / 4 / BLOCK).clamp(1, WINDOW);
         let (ahead, goes_on) = {
             let mut streams = locked(&self.streams);
-            (streams.read(blocks.clone(), self.blocks(), most), streams.goes_on())
+            let end = extent_end.min(self.size()).div_ceil(BLOCK);
+            (streams.read(blocks.clone(), end, most), streams.goes_on())
         };
         if !goes_on {
             self.read_to.store(0, Ordering::Relaxed);

@@ -100,19 +100,44 @@ impl Schedule {
         deadline: Instant,
         request: impl FnOnce() -> Result<T> + Send + 'static,
     ) -> Result<T> {
-        let ((answer, answers), cancel) = (mpsc::channel(), Cancel::default());
-        let watched = cancel.clone();
-        self.awaited(&InFlight::default(), move || {
-            // A reader that was interrupted no longer waits for the request.
-            let _ = answer.send(watched.watched(request));
-        });
+        let mut answers = self.answers(deadline, [request])?;
+        answers.pop().unwrap_or_else(|| Err(eio("a request ended early")))
+    }
+
+    /// Sends several requests at once and waits for all results, which are in the order of the requests. Otherwise
+    /// like [`answer`](Self::answer).
+    pub(super) fn answers<T: Send + 'static, F: FnOnce() -> Result<T> + Send + 'static>(
+        &self,
+        deadline: Instant,
+        requests: impl IntoIterator<Item = F>,
+    ) -> Result<Vec<Result<T>>> {
+        let (answer, answers) = mpsc::channel();
+        let cancel = Cancel::default();
+        let mut results = Vec::new();
+        for (n, request) in requests.into_iter().enumerate() {
+            let answer = answer.clone();
+            let watched = cancel.clone();
+            self.awaited(&InFlight::default(), move || {
+                // A reader that was interrupted no longer waits for the request.
+                let _ = answer.send((n, watched.watched(request)));
+            });
+            results.push(None);
+        }
+        drop(answer);
         while_waiting(|| {
-            loop {
+            while results.iter().any(Option::is_none) {
                 let rest = (deadline + LAST_WORDS).saturating_duration_since(Instant::now());
                 match answers.recv_timeout(rest.min(caller::LOOK)) {
-                    Ok(result) => return result,
+                    Ok((n, result)) => {
+                        if let Some(place) = results.get_mut(n) {
+                            *place = Some(result);
+                        }
+                    }
                     Err(RecvTimeoutError::Disconnected) => return Err(eio("a request ended early")),
-                    Err(RecvTimeoutError::Timeout) if rest.is_zero() => return Err(too_late()),
+                    Err(RecvTimeoutError::Timeout) if rest.is_zero() => {
+                        cancel.cancel();
+                        return Err(too_late());
+                    }
                     Err(RecvTimeoutError::Timeout) if caller::is_gone() => {
                         cancel.cancel();
                         return Err(interrupted());
@@ -120,7 +145,9 @@ impl Schedule {
                     Err(RecvTimeoutError::Timeout) => {}
                 }
             }
-        })
+            Ok(())
+        })?;
+        Ok(results.into_iter().flatten().collect())
     }
 
     /// Sends a request for read-ahead once a slot is free.

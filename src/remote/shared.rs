@@ -1,5 +1,6 @@
 //! The state that all remote sources of a mount share.
 
+use std::collections::HashMap;
 use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex};
 
@@ -21,6 +22,8 @@ pub(super) struct RemoteState {
     pub(super) schedule: Schedule,
     /// Bytes that all listings hold.
     pub(super) listed: AtomicUsize,
+    /// The origins of servers that were asked for several ranges; true if they send these in one reply.
+    pub(super) send_several: Mutex<HashMap<String, bool>>,
     /// Lock of the thread that parses a page of a listing, which may take several times the page's memory.
     pub(super) parsing: Mutex<()>,
 }
@@ -33,6 +36,7 @@ impl RemoteState {
             disk: disk.transpose()?,
             schedule: Schedule::new(),
             listed: AtomicUsize::new(0),
+            send_several: Mutex::default(),
             parsing: Mutex::default(),
             options,
             cache,

@@ -1,5 +1,6 @@
 //! An object on a server as a source.
 
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -26,10 +27,27 @@ impl Source for RemoteSource {
     }
 
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<usize> {
+        self.read_within(0..u64::MAX, offset, buf)
+    }
+
+    fn read_within(&self, extent: Range<u64>, offset: u64, buf: &mut [u8]) -> Result<usize> {
         if offset >= self.object.size() {
             return Ok(0);
         }
-        self.object.read_at(offset, buf).map_err(|error| error.at(offset).of(&self.object.label))
+        let read = self.object.read_at(extent.end, offset, buf);
+        read.map_err(|error| error.at(offset).of(&self.object.label))
+    }
+
+    fn read_ranges(&self, ranges: &[Range<u64>]) -> Result<Vec<Vec<u8>>> {
+        self.object.read_ranges(ranges).map_err(|error| error.of(&self.object.label))
+    }
+
+    fn kept(&self, name: &str) -> Option<Vec<u8>> {
+        self.object.kept(name)
+    }
+
+    fn keep(&self, name: &str, bytes: &[u8]) {
+        self.object.keep_facts(name, bytes);
     }
 
     fn is_slow(&self) -> bool {

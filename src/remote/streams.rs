@@ -35,9 +35,9 @@ struct Reader {
 }
 
 impl Streams {
-    /// Records a read of some blocks in a file of `total` blocks. Returns the blocks to request ahead; `most` is
+    /// Records a read of some blocks. Returns the blocks to request ahead, none of them at or after `end`; `most` is
     /// the maximum window.
-    pub(super) fn read(&mut self, read: Range<u64>, total: u64, most: u64) -> Range<u64> {
+    pub(super) fn read(&mut self, read: Range<u64>, end: u64, most: u64) -> Range<u64> {
         let continues = |reader: &Reader| read.start <= reader.next && read.start + BEHIND >= reader.next;
         let Some(at) = self.0.iter().rposition(continues) else {
             self.0.iter_mut().for_each(|reader| reader.window /= 2);
@@ -62,7 +62,7 @@ impl Streams {
                 (reader.window, reader.grown) = ((reader.window * 2).min(most), read.end);
             }
         }
-        let ahead = if is_further && reader.window > 2 { reader.request(total) } else { 0..0 };
+        let ahead = if is_further && reader.window > 2 { reader.request(end) } else { 0..0 };
         self.0.push(reader);
         ahead
     }
@@ -76,13 +76,13 @@ impl Streams {
 impl Reader {
     /// Returns the blocks to be requested: half a window at least, and whole requests once the window has room for
     /// several.
-    fn request(&mut self, total: u64) -> Range<u64> {
+    fn request(&mut self, extent_end: u64) -> Range<u64> {
         let start = self.ahead.max(self.next);
-        let mut end = self.next.saturating_add(self.window).min(total);
-        if self.window > REQUEST && end < total {
+        let mut end = self.next.saturating_add(self.window).min(extent_end);
+        if self.window > REQUEST && end < extent_end {
             end = start + end.saturating_sub(start) / REQUEST * REQUEST;
         }
-        let is_near_end = (start - self.next).saturating_mul(2) <= self.window || end == total;
+        let is_near_end = (start - self.next).saturating_mul(2) <= self.window || end == extent_end;
         if start >= end || !is_near_end {
             return 0..0;
         }
@@ -110,7 +110,7 @@ mod tests {
     #[test]
     fn a_sequential_reader_gets_a_growing_window_in_whole_requests() {
         let (mut streams, total) = (Streams::default(), 1000 * STEP);
-        let (mut end, mut sizes) = (STEP, Vec::new());
+        let (mut end, mut sizes) = (FIRST / BLOCK, Vec::new());
         for block in 0..600 * STEP {
             let ahead = streams.read(block..block + 1, total, WINDOW);
             if !ahead.is_empty() {

@@ -2,6 +2,7 @@
 
 mod faults;
 mod listings;
+mod ranges;
 mod reading;
 mod server;
 mod strangers;
@@ -10,6 +11,7 @@ mod versions;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::block::FIRST;
 use super::*;
 use server::{Reply, Request, Server};
 

@@ -66,6 +66,17 @@ impl Source for BufferedSource {
         Ok(len)
     }
 
+    fn read_within(&self, extent: Range<u64>, offset: u64, buf: &mut [u8]) -> Result<usize> {
+        if buf.len() >= PIECE {
+            return self.source.read_within(extent, offset, buf);
+        }
+        self.read_at(offset, buf)
+    }
+
+    fn read_ranges(&self, ranges: &[Range<u64>]) -> Result<Vec<Vec<u8>>> {
+        self.source.read_ranges(ranges)
+    }
+
     fn is_unlinked(&self) -> bool {
         self.source.is_unlinked()
     }

@@ -109,7 +109,7 @@ pub fn of_folder(folder: &Path) -> Server {
                 let etag = format!("\"{}-{}-{}\"", meta.ino(), meta.ctime(), meta.ctime_nsec());
                 Reply::part_of(meta.len().try_into().unwrap(), &etag, request, |range| {
                     let mut bytes = vec![0; range.len()];
-                    File::open(file).unwrap().read_exact_at(&mut bytes, range.start as u64).unwrap();
+                    File::open(&file).unwrap().read_exact_at(&mut bytes, range.start as u64).unwrap();
                     bytes
                 })
             }

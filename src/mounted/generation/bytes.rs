@@ -26,7 +26,7 @@ use crate::format::Container;
 use crate::local::location::Location;
 use crate::source::{
     FileSource, Identity, Lent, MemorySource, Moved, Provenance, Readers, Source, SourceStat, SourceVersion,
-    Surroundings, read_up_to,
+    Surroundings, read_range, read_up_to,
 };
 use crate::sync::{Rank, Ranked};
 use crate::user_dirs;
@@ -250,16 +250,24 @@ impl FileBytes {
     }
 
     /// Reads bytes of a generation from their current places.
-    fn read_places(&self, entry: &GenerationPlaces, offset: u64, buf: &mut [u8]) -> Result<ReadPlaces> {
+    fn read_places(
+        &self,
+        entry: &GenerationPlaces,
+        extent: Range<u64>,
+        offset: u64,
+        buf: &mut [u8],
+    ) -> Result<ReadPlaces> {
         let mut found = ReadPlaces::default();
         while found.len < buf.len() {
-            let (place, len) = entry.places.at(offset.saturating_add(found.len as u64));
+            let here = offset.saturating_add(found.len as u64);
+            let (place, len) = entry.places.at(here);
             let len = (buf.len() - found.len).min(usize::try_from(len).unwrap_or(usize::MAX));
             let part = &mut buf[found.len..][..len];
             let read = match place {
                 BytePlace::File(at) => {
                     found.of_the_file = true;
-                    self.source.read_at(at, part)
+                    let end = at.saturating_add(extent.end.saturating_sub(here));
+                    self.source.read_within(at..end, at, part)
                 }
                 BytePlace::Copy(source, at) => source.read_at(at, part),
                 BytePlace::Lost => Err(rewritten()),
@@ -496,6 +504,20 @@ impl GenerationSource {
         state.generations.get(&self.id).is_some_and(|entry| !entry.places.has_lost(entry.size))
     }
 
+    /// Fails if the file was changed before a read that has just ended. `state` was locked during the read.
+    fn check_after_read(
+        &self,
+        state: Ranked<RwLockReadGuard<'_, BytesState>>,
+        is_of_the_file: bool,
+    ) -> Result<()> {
+        let Some(entry) = state.generations.get(&self.id) else { return Err(rewritten()) };
+        let expected = entry.version;
+        let is_checked = is_of_the_file && entry.parsed.is_some() && state.is_compared(entry);
+        let is_changed = is_checked && self.bytes.version()? != expected;
+        drop(state);
+        if is_changed && !self.goes_on(expected) { Err(rewritten()) } else { Ok(()) }
+    }
+
     /// True if the file, whose version is no longer `expected`, has only grown, or has only lost its name. All
     /// bytes that were read from this source are then still right. If a program has rewritten the file, some
     /// bytes of the container are gone, and the result is false.
@@ -542,7 +564,7 @@ impl Source for UncheckedBytes {
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<usize> {
         let state = self.bytes.read();
         let entry = state.generations.get(&self.id).ok_or_else(rewritten)?;
-        Ok(self.bytes.read_places(entry, offset, buf)?.len)
+        Ok(self.bytes.read_places(entry, 0..u64::MAX, offset, buf)?.len)
     }
 
     fn is_slow(&self) -> bool {
@@ -568,18 +590,44 @@ impl Source for GenerationSource {
     }
 
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<usize> {
+        self.read_within(0..u64::MAX, offset, buf)
+    }
+
+    fn read_within(&self, extent: Range<u64>, offset: u64, buf: &mut [u8]) -> Result<usize> {
         let wanted = self.stat.size.saturating_sub(offset).min(buf.len() as u64) as usize;
         let state = self.bytes.read();
         let Some(entry) = state.generations.get(&self.id) else { return Err(rewritten()) };
-        let found = self.bytes.read_places(entry, offset, &mut buf[..wanted])?;
+        let found = self.bytes.read_places(entry, extent, offset, &mut buf[..wanted])?;
         if found.is_cut {
             return Err(rewritten());
         }
-        let expected = entry.version;
-        let is_checked = found.of_the_file && entry.parsed.is_some() && state.is_compared(entry);
-        let is_changed = is_checked && self.bytes.version()? != expected;
-        drop(state);
-        if is_changed && !self.goes_on(expected) { Err(rewritten()) } else { Ok(found.len) }
+        self.check_after_read(state, found.of_the_file)?;
+        Ok(found.len)
+    }
+
+    fn read_ranges(&self, ranges: &[Range<u64>]) -> Result<Vec<Vec<u8>>> {
+        let state = self.bytes.read();
+        let Some(entry) = state.generations.get(&self.id) else { return Err(rewritten()) };
+        let is_in_place = |range: &Range<u64>| {
+            let (place, there) = entry.places.at(range.start);
+            matches!(place, BytePlace::File(at) if at == range.start)
+                && there >= range.end.saturating_sub(range.start)
+        };
+        if !self.is_slow() || !ranges.iter().all(is_in_place) {
+            drop(state);
+            return ranges.iter().map(|range| read_range(self, range)).collect();
+        }
+        let bytes = self.bytes.source.read_ranges(ranges)?;
+        self.check_after_read(state, true)?;
+        Ok(bytes)
+    }
+
+    fn kept(&self, name: &str) -> Option<Vec<u8>> {
+        self.bytes.source.kept(name)
+    }
+
+    fn keep(&self, name: &str, bytes: &[u8]) {
+        self.bytes.source.keep(name, bytes);
     }
 
     fn next_data(&self, offset: u64) -> Option<Range<u64>> {

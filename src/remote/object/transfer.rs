@@ -34,7 +34,7 @@ pub(in crate::remote) fn ask_version(
     let etag = known.and_then(ObjectVersion::strong).map(str::to_owned);
     let asked = shared.schedule.answer(deadline, move || {
         let condition = etag.as_deref().map(Condition::Is);
-        let ask = Ask { address: &at, trust, query: None, range: Some((0, 0)), condition };
+        let ask = Ask { address: &at, trust, query: None, ranges: &[(0, 0)], condition };
         retry::until(deadline, &own.client.counters, || {
             let mut reply = own.client.get(&ask, deadline)?;
             let (version, _) = check_first(&reply)?;
@@ -76,10 +76,9 @@ impl Opened {
     }
 
     fn send(shared: &RemoteState, address: &Address, trust: Trust, deadline: Instant) -> Result<Self> {
-        let range = Some((0, FIRST - 1));
         let kept = kept_version(shared, address);
         let condition = kept.as_ref().and_then(ObjectVersion::strong).map(Condition::IsNot);
-        let ask = Ask { address, trust, query: None, range, condition };
+        let ask = Ask { address, trust, query: None, ranges: &[(0, FIRST - 1)], condition };
         retry::until(deadline, &shared.client.counters, || {
             let mut reply = shared.client.get(&ask, deadline)?;
             let sent = Sent::of(&reply);
@@ -98,8 +97,8 @@ impl Opened {
     }
 }
 
-/// Receives the bytes from the first one to the one at offset `last`.
-fn receive_first(reply: &mut Reply, last: Option<u64>) -> Answer<Vec<u8>> {
+/// Receives a body of `last + 1` bytes.
+pub(super) fn receive_first(reply: &mut Reply, last: Option<u64>) -> Answer<Vec<u8>> {
     let len = last.map_or(0, |last| last + 1) as usize;
     let mut bytes = vec![0; len];
     let mut filled = 0;
@@ -155,7 +154,7 @@ impl Object {
     }
 
     /// Waits until the version is proven, so that bytes that are received from now on belong to the first ones.
-    fn prove(&self, deadline: Instant) -> Answer<()> {
+    pub(super) fn prove(&self, deadline: Instant) -> Answer<()> {
         let mut unproven = locked(&self.unproven);
         while let Some(known) = &*unproven {
             let pause = known.last.until_proven(&self.version);
@@ -192,7 +191,7 @@ impl Object {
             address: &self.address,
             trust: self.trust,
             query: None,
-            range: Some((0, known.len as u64 - 1)),
+            ranges: &[(0, known.len as u64 - 1)],
             condition: self.version.strong().map(Condition::Is),
         };
         let mut reply = self.shared.client.get(&ask, deadline)?;
@@ -227,7 +226,7 @@ impl Object {
                 address: &self.address,
                 trust: self.trust,
                 query: None,
-                range: Some((at, end - 1)),
+                ranges: &[(at, end - 1)],
                 condition: self.version.strong().map(Condition::Is),
             };
             let mut reply = self.shared.client.get(&ask, deadline)?;
@@ -267,7 +266,7 @@ impl Object {
     }
 
     /// Checks the reply to a range of this version; returns the offset of its last byte.
-    fn check_part(&self, reply: &Reply, at: u64, end: u64) -> Answer<u64> {
+    pub(super) fn check_part(&self, reply: &Reply, at: u64, end: u64) -> Answer<u64> {
         if reply.status == 416 {
             return Err(changed().into());
         }

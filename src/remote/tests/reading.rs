@@ -4,7 +4,8 @@ use super::*;
 
 #[test]
 fn one_request_opens_an_object_and_tells_its_size() {
-    for len in [1, 100, MIB - 1, MIB, MIB + 1, 3 * MIB] {
+    let first = FIRST as usize;
+    for len in [1, 100, first - 1, first, first + 1, 3 * MIB] {
         let data = data(len);
         let server = serve(&data, |_, _, reply| reply);
         let remote = remote(options());
@@ -17,9 +18,9 @@ fn one_request_opens_an_object_and_tells_its_size() {
         assert!(read(&source, len, 100).unwrap().is_empty());
         assert_eq!(source.read_at(u64::MAX, &mut [0]).unwrap(), 0);
         let requests = server.requests();
-        assert_eq!(requests.len(), if len > MIB { 2 } else { 1 });
+        assert_eq!(requests.len(), if len > first { 2 } else { 1 });
         assert!(requests.iter().all(|request| request.method == "GET"));
-        assert_eq!(requests[0].header("range"), "bytes=0-1048575");
+        assert_eq!(requests[0].header("range"), format!("bytes=0-{}", first - 1));
         assert_eq!(requests[0].header("accept-encoding"), "identity");
         let rest = |request: &Request| request.header("if-match") == "\"v1\"" && request.range().is_some();
         assert!(requests[1..].iter().all(rest));
@@ -85,6 +86,22 @@ fn sequential_reads_use_large_requests() {
     assert!(lens.iter().filter(|len| **len == 8 * MIB).count() >= 10, "{lens:?}");
     assert!(lens.len() <= 20, "{lens:?}");
     assert_eq!(remote.stats().bytes, data.len() as u64, "no byte is read twice");
+}
+
+#[test]
+fn nothing_is_read_ahead_beyond_the_extent_of_a_read() {
+    let data = data(40 * MIB);
+    let server = serve(&data, |_, _, reply| reply);
+    let remote = remote(options());
+    let source = open(&remote, &server.url("/x")).unwrap();
+    let extent = MIB as u64..9 * MIB as u64;
+    for at in (MIB..9 * MIB).step_by(MIB / 8) {
+        let mut bytes = vec![0; MIB / 8];
+        source.read_within(extent.clone(), at as u64, &mut bytes).unwrap();
+        assert!(bytes == data[at..at + bytes.len()], "{at}");
+    }
+    let last = server.requests().iter().filter_map(|request| request.range()).map(|(_, end)| end).max();
+    assert_eq!((last, server.sent()), (Some(9 * MIB), FIRST + 8 * MIB as u64));
 }
 
 #[test]

@@ -30,6 +30,18 @@ impl Request {
     }
 }
 
+impl Request {
+    /// Returns the ranges of a request for several.
+    pub fn ranges(&self) -> Option<Vec<Range<usize>>> {
+        let ranges = self.header("range").strip_prefix("bytes=").filter(|ranges| ranges.contains(','))?;
+        let range = |range: &str| {
+            let (first, last) = range.trim().split_once('-')?;
+            Some(first.parse().ok()?..last.parse::<usize>().ok()? + 1)
+        };
+        ranges.split(',').map(range).collect()
+    }
+}
+
 /// A reply, and what goes wrong with it.
 #[derive(Clone, Debug)]
 pub struct Reply {
@@ -64,6 +76,10 @@ impl Reply {
         self
     }
 
+    pub fn status_of(self, status: u16) -> Self {
+        Self { status, ..self }
+    }
+
     pub fn body(self, kind: &str, body: &str) -> Self {
         let mut reply = self.with("Content-Type", kind);
         reply.body = body.as_bytes().to_vec();
@@ -80,7 +96,7 @@ impl Reply {
         total: usize,
         etag: &str,
         request: &Request,
-        read: impl FnOnce(Range<usize>) -> Vec<u8>,
+        read: impl Fn(Range<usize>) -> Vec<u8>,
     ) -> Self {
         let date = "Sun, 06 Nov 1994 08:49:37 GMT";
         let reply = |status| Self::status(status).with("ETag", etag).with("Last-Modified", date);
@@ -90,6 +106,9 @@ impl Reply {
         }
         if !etag.is_empty() && request.header("if-none-match") == etag {
             return reply(304);
+        }
+        if let Some(ranges) = request.ranges() {
+            return Self::parts(total, reply(206), &ranges, read);
         }
         let Some((first, end)) = request.range() else {
             let mut reply = reply(200);
@@ -102,6 +121,24 @@ impl Reply {
         let end = end.min(total);
         let mut reply = reply(206).with("Content-Range", &format!("bytes {first}-{}/{total}", end - 1));
         reply.body = read(first..end);
+        reply
+    }
+
+    /// Adds several parts of an object to a reply.
+    fn parts(
+        total: usize,
+        reply: Self,
+        ranges: &[Range<usize>],
+        read: impl Fn(Range<usize>) -> Vec<u8>,
+    ) -> Self {
+        let mut reply = reply.with("Content-Type", "multipart/byteranges; boundary=00042");
+        for range in ranges {
+            let (first, last) = (range.start, range.end - 1);
+            let head = format!("\r\n--00042\r\nContent-Range: bytes {first}-{last}/{total}\r\n\r\n");
+            reply.body.extend_from_slice(head.as_bytes());
+            reply.body.extend_from_slice(&read(range.clone()));
+        }
+        reply.body.extend_from_slice(b"\r\n--00042--\r\n");
         reply
     }
 
