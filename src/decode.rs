@@ -132,6 +132,18 @@ pub trait Chunks: Send + Sync + std::fmt::Debug {
     /// After an error `out` holds the bytes before the damage that are known to be right.
     fn decode(&self, chunk: Chunk, out: &mut Vec<u8>) -> Result<()>;
 
+    /// True if [`decode_start`](Self::decode_start) costs less than [`decode`](Self::decode), because the stored bytes
+    /// come from a server.
+    fn is_cheaper_in_part(&self) -> bool {
+        false
+    }
+
+    /// Decodes the first `len` bytes of a chunk into `out`; false if that is not supported, or the chunk is shorter.
+    fn decode_start(&self, chunk: Chunk, len: u64, out: &mut Vec<u8>) -> Result<bool> {
+        let _ = (chunk, len, out);
+        Ok(false)
+    }
+
     /// Creates a decoder of one chunk. It replaces `decode` for a chunk longer than [`WHOLE`], which is not
     /// held in memory as a whole.
     ///

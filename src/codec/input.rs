@@ -3,7 +3,7 @@
 use std::io;
 use std::sync::Arc;
 
-use crate::content::Content;
+use crate::content::{Content, on_server};
 use crate::error::{Error, Result};
 
 /// Bytes read at a time, unless `in_reads_of` sets another size.
@@ -14,7 +14,10 @@ pub(super) struct Input {
     stored: Arc<dyn Content>,
     /// Offset of the next read.
     next: u64,
+    start_of_range: u64,
     end: u64,
+    /// End of the bytes that a server may read ahead.
+    ahead_end: u64,
     /// Bytes read at a time.
     size: usize,
     /// True if the range or a skip went past the end.
@@ -37,7 +40,9 @@ impl Input {
         Self {
             stored: stored.clone(),
             next: start,
+            start_of_range: start,
             end,
+            ahead_end: end,
             size: READ,
             beyond: start > end,
             buffer: Vec::new(),
@@ -54,6 +59,11 @@ impl Input {
     /// Sets the number of bytes read at a time.
     pub(super) fn in_reads_of(self, size: usize) -> Self {
         Self { size, ..self }
+    }
+
+    /// Sets the offset at which a server stops reading ahead.
+    pub(super) fn reading_ahead_to(self, ahead_end: u64) -> Self {
+        Self { ahead_end, ..self }
     }
 
     /// Returns the buffered bytes, after a read if there were none; empty at the end.
@@ -100,7 +110,7 @@ impl Input {
         self.take(at_hand);
         let mut done = at_hand;
         while done < len {
-            match self.stored.read_at(self.next, &mut out[done..])?.min(len - done) {
+            match self.read(&mut out[done..])?.min(len - done) {
                 0 => return Err(self.cut_off()),
                 read => {
                     done += read;
@@ -144,6 +154,11 @@ impl Input {
         self.beyond
     }
 
+    /// Returns the number of bytes that are not taken yet.
+    pub(super) fn len(&self) -> u64 {
+        self.end.saturating_sub(self.position())
+    }
+
     /// Returns the offset of the next byte in the stored bytes.
     pub(super) fn position(&self) -> u64 {
         self.next - (self.filled - self.start) as u64
@@ -167,6 +182,19 @@ impl Input {
         self.damaged("the compressed data are cut off")
     }
 
+    /// Reads at the current offset.
+    fn read(&self, buf: &mut [u8]) -> Result<usize> {
+        if let Some((source, offset)) = on_server(&*self.stored) {
+            let place = |at: u64| offset.saturating_add(at);
+            let extent = place(self.start_of_range)..place(self.ahead_end);
+            let read = source.read_within(extent, place(self.next), buf)?;
+            if read > 0 {
+                return Ok(read);
+            }
+        }
+        self.stored.read_at(self.next, buf)
+    }
+
     fn at_hand(&self) -> &[u8] {
         &self.buffer[self.start..self.filled]
     }
@@ -184,8 +212,10 @@ impl Input {
         if self.buffer.len() < self.filled + room {
             self.buffer.resize(self.filled + room, 0);
         }
-        let read =
-            self.stored.read_at(self.next, &mut self.buffer[self.filled..self.filled + room])?.min(room);
+        let mut buffer = std::mem::take(&mut self.buffer);
+        let read = self.read(&mut buffer[self.filled..self.filled + room]);
+        self.buffer = buffer;
+        let read = read?.min(room);
         self.filled += read;
         self.next += read as u64;
         Ok(read > 0)

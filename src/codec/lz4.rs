@@ -10,6 +10,7 @@ mod frame;
 mod library;
 mod pieces;
 mod running;
+mod scout;
 mod unframe;
 mod whole;
 

@@ -1,4 +1,5 @@
 mod bad;
+mod on_servers;
 
 use std::io::{Read, Write};
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -10,6 +10,7 @@
 //! checksum mismatch at the end of a stream has no location. Once it is found, all bytes that the checksum
 //! covers are errors, even those that were read before.
 
+mod beginning;
 mod damage;
 mod job;
 mod range_set;
@@ -44,6 +45,8 @@ pub struct Decoded {
     state: Mutex<ReadersState>,
     /// Signalled when a job advances or ends.
     job_changed: Condvar,
+    /// The identifier of the beginnings of chunks in the cache.
+    beginnings: ContentId,
     /// A weak reference to this content, for read-ahead on other threads.
     weak_self: OnceLock<Weak<Self>>,
     /// The source ranges of the encoded bytes.
@@ -106,6 +109,7 @@ impl Decoded {
             stand_alone,
             limit: AtomicU64::new(data_size),
             state: Mutex::default(),
+            beginnings: cache.id(),
             job_changed: Condvar::new(),
             weak_self: OnceLock::new(),
             ranges: Vec::new(),
@@ -165,6 +169,9 @@ impl Decoded {
         }
         let mut unit = self.locate(at)?;
         self.read_ahead(unit);
+        if let Some(read) = self.read_beginning(unit, at, buf) {
+            return Ok(read);
+        }
         loop {
             let (bytes, transient) = match self.cache.get(self.id, unit.start) {
                 Some(bytes) => (bytes, None),
@@ -293,8 +300,8 @@ impl Content for Decoded {
             Some(known) => known,
             None if at_any_cost => {
                 let unit = self.locate(offset).ok()?;
-                if end > self.end_of(unit) {
-                    // The range spans several units, so the caller has to copy it.
+                if end > self.end_of(unit) || self.may_read_beginning(unit).is_some() {
+                    // The caller has to copy a range of several units, or of a unit that is not decoded as a whole.
                     return None;
                 }
                 // Read-ahead starts before the wait for this unit, so that other units are decoded meanwhile.
@@ -354,6 +361,7 @@ impl Drop for Decoded {
     fn drop(&mut self) {
         // The idle decoders of this content would keep the file open.
         self.cache.forget(self.id);
+        self.cache.forget(self.beginnings);
     }
 }
 

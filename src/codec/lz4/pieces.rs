@@ -14,14 +14,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use super::super::input::Input;
 use super::super::part::{ExternalPart, Take};
 use super::block::{self, Block};
+use super::scout::{HEADER, PieceStart, Scout, StoredPiece, StreamSizes};
 use super::whole;
-use crate::content::Content;
+use crate::content::{Content, on_server};
 use crate::decode::Decoder;
 use crate::decode::{Chunk, Chunks};
 use crate::error::{Error, Kind, Result};
-
-/// Size of a header: `n` and `size`.
-const HEADER: u64 = 8;
 
 /// Bytes read at a time to get headers: the headers of small pieces are read together.
 const HEADER_READ: usize = 4 << 10;
@@ -39,14 +37,8 @@ const SPARES: usize = 4;
 /// Memory for decoding a piece as a stream, in bytes.
 const STREAM: u64 = 1 << 20;
 
-/// Maximum number of headers that are requested from a server at a time.
-const AHEAD: u64 = 16;
-
-/// Stored length of pieces from which their headers are requested from a server one by one.
-const APART: u64 = 256 << 10;
-
-/// Maximum distance of a header from the place where pieces of equal length would have it.
-const SLACK: u64 = 32 << 10;
+/// Number of chunks after which the table is kept again.
+const KEPT_EVERY: usize = 8;
 
 /// Compressed pieces up to this length are decoded directly from the read buffer.
 const AT_HAND: usize = 32 << 10;
@@ -56,16 +48,10 @@ pub(in crate::codec) struct Lz4Pieces {
     stored: Arc<dyn Content>,
     /// Minimum of decoded bytes in a chunk other than the last.
     least: u64,
+    data_size: u64,
     table: Mutex<PieceTable>,
     /// Reusable buffers for compressed pieces.
     spare: Mutex<Vec<Vec<u8>>>,
-}
-
-/// A position both in the decoded and in the stored bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct PieceStart {
-    offset: u64,
-    stored: u64,
 }
 
 struct PieceTable {
@@ -78,17 +64,10 @@ struct PieceTable {
     headers: Input,
     /// Offset of `headers` in the stored bytes.
     at: u64,
-    /// Offset in the stored bytes up to which headers were requested ahead.
-    ahead: u64,
-}
-
-/// The header of a piece.
-#[derive(Clone, Copy)]
-struct Piece {
-    /// Size of the LZ4 block in bytes.
-    stored: u64,
-    /// Decoded size in bytes.
-    size: u64,
+    /// The headers that were requested from a server.
+    scout: Scout,
+    /// Number of chunks when the table was kept last; `None` before it was looked for.
+    kept: Option<usize>,
 }
 
 impl Lz4Pieces {
@@ -100,51 +79,91 @@ impl Lz4Pieces {
             end: None,
             headers: Input::range(&stored, 0, u64::MAX).in_reads_of(HEADER_READ),
             at: 0,
-            ahead: 0,
+            scout: Scout::default(),
+            kept: None,
         };
         let least = (data_size / CHUNKS).clamp(MIN_PIECE, MAX_PIECE);
-        Self { stored, least, table: Mutex::new(table), spare: Mutex::default() }
+        Self { stored, least, data_size, table: Mutex::new(table), spare: Mutex::default() }
     }
 
-    /// Requests the headers of the next pieces up to the one at `wanted` from a server, as if they were as long as the
-    /// last ones. A wrong guess costs a request; only headers at the end of the piece before are used.
-    fn request_ahead(&self, table: &mut PieceTable, wanted: u64) {
-        let Some((source, offset)) = self.stored.stored() else { return };
-        if !source.is_slow() {
-            return;
-        }
-        let [.., before, last] = table.chunks[..] else { return };
-        let next = table.next;
-        let step = next.stored - last.stored;
-        let decoded = (next.offset - last.offset).max(1);
-        let slack = step.abs_diff(last.stored - before.stored).saturating_mul(2);
-        if step < APART || slack > SLACK {
-            return;
-        }
-        let hops = (wanted.saturating_sub(next.offset) / decoded + 1).min(AHEAD);
-        for at in (0..hops).map(|hop| next.stored.saturating_add(hop * step)) {
-            if at > table.ahead.saturating_add(step / 2) && at < self.stored.len() {
-                let from = at - slack.min(at);
-                source.will_need(offset.saturating_add(from), (at - from) + slack + HEADER);
-                table.ahead = at;
+    /// Reads the header at `here`; `None` at the end. From a server, headers up to that of the piece at decoded offset
+    /// `wanted` are requested with it.
+    fn header_at(
+        &self,
+        table: &mut PieceTable,
+        here: PieceStart,
+        wanted: u64,
+    ) -> Result<Option<StoredPiece>> {
+        let end = self.stored.len();
+        if let Some((source, offset)) = on_server(&*self.stored)
+            && here.stored.saturating_add(HEADER) <= end
+        {
+            let mut bytes = table.scout.header(here.stored);
+            if bytes.is_none() {
+                let sizes = StreamSizes { stored: end, decoded: self.data_size };
+                let windows = table.scout.plan(here, wanted, sizes);
+                let place = |at: u64| offset.saturating_add(at);
+                let ranges: Vec<_> =
+                    windows.iter().map(|window| place(window.range.start)..place(window.range.end)).collect();
+                if !ranges.is_empty() {
+                    let read = source.read_ranges(&ranges)?;
+                    table.scout.add(windows, read);
+                    bytes = table.scout.header(here.stored);
+                }
+            }
+            if let Some(bytes) = bytes {
+                return parse(bytes, &Input::range(&self.stored, here.stored, end)).map(Some);
             }
         }
+        table.headers.skip(here.stored - table.at);
+        table.at = here.stored;
+        header(&mut table.headers)
+    }
+
+    /// Takes over the table that an earlier mount kept, at the first call.
+    fn take_kept(&self, table: &mut PieceTable) {
+        if table.kept.is_some() {
+            return;
+        }
+        table.kept = Some(0);
+        let Some((source, offset)) = on_server(&*self.stored) else { return };
+        let Some(bytes) = source.kept(&table_name(offset, self.stored.len())) else { return };
+        let Some(starts) = starts(&bytes, self.least, self.stored.len()) else { return };
+        if let Some((next, chunks)) = starts.split_last() {
+            table.kept = Some(chunks.len());
+            table.chunks = chunks.to_vec();
+            table.next = *next;
+        }
+    }
+
+    /// Keeps the table for later mounts if it has grown.
+    fn keep(&self, table: &mut PieceTable) {
+        let Some((source, offset)) = on_server(&*self.stored) else { return };
+        let len = table.chunks.len();
+        let grown = len - table.kept.unwrap_or(0).min(len);
+        if grown == 0 || grown < KEPT_EVERY && table.end.is_none() {
+            return;
+        }
+        table.kept = Some(len);
+        let mut bytes = self.least.to_le_bytes().to_vec();
+        for start in table.chunks.iter().chain([&table.next]) {
+            bytes.extend_from_slice(&start.offset.to_le_bytes());
+            bytes.extend_from_slice(&start.stored.to_le_bytes());
+        }
+        source.keep(&table_name(offset, self.stored.len()), &bytes);
     }
 
     /// Finds one more chunk: skips its pieces, header by header.
-    fn find_chunk(&self, table: &mut PieceTable) -> Result<()> {
+    fn find_chunk(&self, table: &mut PieceTable, wanted: u64) -> Result<()> {
         let start = table.next;
         let mut here = start;
         while here.offset - start.offset < self.least {
-            table.headers.skip(here.stored - table.at);
-            table.at = here.stored;
-            match header(&mut table.headers) {
+            match self.header_at(table, here, wanted) {
                 Ok(Some(piece)) if here.offset > start.offset && piece.size > MAX_PIECE => break,
                 Ok(Some(piece)) => {
+                    table.scout.note(piece);
                     let stored = here.stored.saturating_add(HEADER).saturating_add(piece.stored);
                     here = PieceStart { offset: here.offset.saturating_add(piece.size), stored };
-                    table.headers.skip(HEADER.saturating_add(piece.stored));
-                    table.at = stored;
                 }
                 Ok(None) => {
                     table.end = Some(Ok(()));
@@ -185,7 +204,13 @@ impl Lz4Pieces {
 
     /// Decodes the next piece of `input`, whose header has been taken, into `out` at byte `at`; `out` has
     /// room for it. After an error `out` ends with the bytes before the damage.
-    fn decode_piece(&self, input: &mut Input, piece: Piece, out: &mut Vec<u8>, at: usize) -> Result<()> {
+    fn decode_piece(
+        &self,
+        input: &mut Input,
+        piece: StoredPiece,
+        out: &mut Vec<u8>,
+        at: usize,
+    ) -> Result<()> {
         let impossible = || block::impossible(piece.stored, piece.size);
         let len = usize::try_from(piece.stored).map_err(|_| impossible())?;
         let size = usize::try_from(piece.size).map_err(|_| impossible())?;
@@ -239,10 +264,16 @@ pub(in crate::codec) fn each_piece(stored: &Arc<dyn Content>, take: Take<'_>) ->
 }
 
 /// Reads the header at `input` without taking it; `None` at the end.
-fn header(input: &mut Input) -> Result<Option<Piece>> {
-    let &[a, b, c, d, e, f, g, h, ..] = input.at_least(HEADER as usize)? else {
-        return if input.is_exactly_at_end() { Ok(None) } else { Err(input.cut_off()) };
-    };
+fn header(input: &mut Input) -> Result<Option<StoredPiece>> {
+    match input.at_least(HEADER as usize)?.first_chunk().copied() {
+        Some(bytes) => parse(bytes, input).map(Some),
+        None if input.is_exactly_at_end() => Ok(None),
+        None => Err(input.cut_off()),
+    }
+}
+
+/// Parses the header at `input`.
+fn parse([a, b, c, d, e, f, g, h]: [u8; HEADER as usize], input: &Input) -> Result<StoredPiece> {
     let n = u64::from(u32::from_be_bytes([a, b, c, d]));
     let size = u64::from(u32::from_le_bytes([e, f, g, h]));
     let Some(stored) = n.checked_sub(4) else {
@@ -251,7 +282,28 @@ fn header(input: &mut Input) -> Result<Option<Piece>> {
     if !block::is_possible(stored, size) {
         return Err(input.place(block::impossible(stored, size)));
     }
-    Ok(Some(Piece { stored, size }))
+    Ok(StoredPiece { stored, size })
+}
+
+/// Returns the name under which the table of a stream is kept.
+fn table_name(offset: u64, len: u64) -> String {
+    format!("lz4 pieces {offset} {len}")
+}
+
+/// Parses a kept table: the starts of the chunks, and the end of the last one.
+fn starts(bytes: &[u8], least: u64, stored: u64) -> Option<Vec<PieceStart>> {
+    let number = |bytes: &[u8]| bytes.first_chunk().map(|bytes| u64::from_le_bytes(*bytes));
+    let (first, rest) = bytes.split_at_checked(8)?;
+    if number(first)? != least {
+        return None;
+    }
+    let mut starts = Vec::new();
+    for entry in rest.chunks_exact(16) {
+        starts.push(PieceStart { offset: number(entry)?, stored: number(entry.get(8..)?)? });
+    }
+    let begins = *starts.first()? == PieceStart { offset: 0, stored: 0 };
+    let ascends = starts.is_sorted_by(|a, b| a.offset < b.offset && a.stored < b.stored);
+    (begins && ascends && starts.last()?.stored <= stored).then_some(starts)
 }
 
 /// Decodes a block into `room`; true if it fills the room.
@@ -262,10 +314,11 @@ fn decode_whole(bytes: &[u8], room: &mut [u8]) -> bool {
 impl Chunks for Lz4Pieces {
     fn find(&self, offset: u64) -> Result<Option<Chunk>> {
         let mut table = self.table();
+        self.take_kept(&mut table);
         while table.next.offset <= offset && table.end.is_none() {
-            self.request_ahead(&mut table, offset);
-            self.find_chunk(&mut table)?;
+            self.find_chunk(&mut table, offset)?;
         }
+        self.keep(&mut table);
         if table.next.offset <= offset {
             return table.end.clone().unwrap_or(Ok(())).map(|()| None);
         }
@@ -287,6 +340,10 @@ impl Chunks for Lz4Pieces {
             }
         };
         out.resize(len, 0);
+        if let Some((source, offset)) = on_server(&*self.stored) {
+            // One request for all pieces.
+            source.will_need(offset.saturating_add(input.position()), input.len());
+        }
         let mut at = 0;
         while at < len {
             let piece = match header(&mut input).and_then(|piece| piece.ok_or_else(|| input.cut_off())) {
@@ -304,23 +361,58 @@ impl Chunks for Lz4Pieces {
         Ok(())
     }
 
+    fn is_cheaper_in_part(&self) -> bool {
+        on_server(&*self.stored).is_some()
+    }
+
+    fn decode_start(&self, chunk: Chunk, len: u64, out: &mut Vec<u8>) -> Result<bool> {
+        let Some((source, offset)) = on_server(&*self.stored) else { return Ok(false) };
+        if chunk.len <= MAX_PIECE {
+            return Ok(false);
+        }
+        // One request for the stored bytes that are probably needed.
+        let input = self.input(chunk)?;
+        let share = u128::from(input.len()) * u128::from(len) / u128::from(chunk.len);
+        let probably = u64::try_from(share).unwrap_or(u64::MAX).saturating_add(input.len() / 32);
+        source.will_need(offset.saturating_add(input.position()), probably);
+        let mut decoder = self.block(chunk, input.position().saturating_add(probably))?;
+        let wanted = usize::try_from(len.min(chunk.len)).unwrap_or(usize::MAX);
+        out.resize(wanted, 0);
+        let mut done = 0;
+        while done < wanted {
+            match decoder.read(&mut out[done..])? {
+                0 => return Ok(false),
+                read => done += read,
+            }
+        }
+        Ok(true)
+    }
+
     fn start(&self, chunk: Chunk) -> Result<Box<dyn Decoder>> {
-        let mut input = self.input(chunk)?;
+        Ok(Box::new(self.block(chunk, u64::MAX)?))
+    }
+
+    fn weight(&self, _: Chunk) -> u64 {
+        STREAM
+    }
+}
+
+impl Lz4Pieces {
+    /// Returns a decoder of a long piece, whose stored bytes a server reads ahead to an offset.
+    fn block(&self, chunk: Chunk, ahead_end: u64) -> Result<Block> {
+        let mut input = self.input(chunk)?.reading_ahead_to(ahead_end);
         loop {
             let piece = header(&mut input)?.ok_or_else(|| input.cut_off())?;
             input.take(HEADER as usize);
             // A long piece is a chunk of its own, together with any empty pieces before it.
             if piece.size > 0 {
                 let begin = input.position();
-                let block = Input::range(&self.stored, begin, begin.saturating_add(piece.stored));
-                return Ok(Box::new(Block::new(block, piece.size)));
+                let end = begin.saturating_add(piece.stored);
+                let block = Input::range(&self.stored, begin, end).reading_ahead_to(ahead_end.min(end));
+                return Ok(Block::new(block, piece.size));
             }
             input.skip(piece.stored);
         }
-    }
-
-    fn weight(&self, _: Chunk) -> u64 {
-        STREAM
     }
 }
 

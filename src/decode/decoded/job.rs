@@ -34,6 +34,8 @@ pub(super) struct ReadersState {
     pub(super) damage: Damage,
     pub(super) covered: RangeSet,
     pub(super) sequences: Sequences,
+    /// The end of the last read of a chunk that may be decoded in part.
+    pub(super) read_to: u64,
     /// True if the data end where the header says.
     pub(super) ended: bool,
 }

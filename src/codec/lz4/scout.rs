@@ -1,0 +1,316 @@
+//! Headers of pieces on a server, requested where the next pieces probably begin.
+//!
+//! The position of a header is known for certain only from the header before it. Following the headers one by one would
+//! take a request for each. But a writer makes all pieces of one decoded size, so their stored sizes differ little: the
+//! position of a far header is guessed by interpolation, and a window around the guess is requested, with many others
+//! at once. A header is used only if the piece before it ends there. A window without it costs a few KiB, and a header
+//! that is found in a window, but is not proven yet, improves the guesses between it and its neighbours.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+
+use super::block::is_possible;
+
+/// Size of a header: `n` and `size`.
+pub(super) const HEADER: u64 = 8;
+
+/// Minimum stored size of pieces whose headers are requested this way. Smaller ones come with the blocks of the cache.
+const MIN_STORED: u64 = 8 << 10;
+/// Bytes that may be requested in vain, and those that each header found in a window adds.
+const BUDGET: u64 = 1 << 20;
+const FOR_EACH: u64 = 32 << 10;
+/// Bytes that are requested at once.
+const ROUND: u64 = 512 << 10;
+/// Minimum and maximum distance of the ends of a window from the guess.
+const MIN_HALF: u64 = 64;
+const MAX_HALF: u64 = 128 << 10;
+/// Maximum number of headers that are requested for a reader that goes on.
+const MAX_ONWARDS: u64 = 16;
+/// The assumed difference of stored sizes, as a part of a size, while only one is known.
+const ASSUMED: u64 = 8192;
+
+/// A position both in the decoded and in the stored bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct PieceStart {
+    pub(super) offset: u64,
+    pub(super) stored: u64,
+}
+
+/// The header of a piece.
+#[derive(Clone, Copy)]
+pub(super) struct StoredPiece {
+    /// Size of the LZ4 block in bytes.
+    pub(super) stored: u64,
+    /// Decoded size in bytes.
+    pub(super) size: u64,
+}
+
+/// The windows that were requested, and what they have shown.
+#[derive(Default)]
+pub(super) struct Scout {
+    /// The bytes of each window, by its start.
+    windows: BTreeMap<u64, Vec<u8>>,
+    /// Stored positions of headers that are not proven, by the decoded offset of the piece.
+    anchors: BTreeMap<u64, u64>,
+    /// The last piece.
+    last: Option<StoredPiece>,
+    /// The average difference between the stored sizes of neighbours.
+    spread: Option<u64>,
+    /// The binary logarithm of a factor of the windows' width.
+    width: u32,
+    budget: Option<u64>,
+    /// Minimum number of headers to request, for a reader that goes on.
+    onwards: u64,
+}
+
+/// The pieces between two headers that are known or probable.
+struct Gap {
+    start: PieceStart,
+    pieces: u64,
+    /// Number of pieces up to the wanted one.
+    needed: u64,
+    /// The average stored length of a piece with its header.
+    step: f64,
+    /// The difference of that to the gaps beside this one.
+    bend: f64,
+}
+
+impl Gap {
+    /// Returns the distance of the ends of a window from the guess, for a header after some pieces: for lengths that
+    /// change slowly, and for lengths that differ at random.
+    fn half(&self, hop: u64, spread: u64, width: u32) -> u64 {
+        let rest = self.pieces.saturating_sub(hop);
+        let of_bend = self.bend * hop as f64 * rest as f64 / self.pieces as f64;
+        let of_spread = spread.saturating_mul(hop.min(rest).isqrt());
+        ((of_bend as u64).saturating_add(of_spread).saturating_mul(1 << width))
+            .saturating_add(MIN_HALF)
+            .min(MAX_HALF)
+    }
+}
+
+/// A range of a stream to be requested.
+pub(super) struct Window {
+    /// Decoded offset of the piece whose header is looked for.
+    pub(super) offset: u64,
+    pub(super) range: Range<u64>,
+}
+
+/// The sizes of a stream.
+#[derive(Clone, Copy)]
+pub(super) struct StreamSizes {
+    pub(super) stored: u64,
+    pub(super) decoded: u64,
+}
+
+impl Scout {
+    /// Notes a piece whose header was read.
+    pub(super) fn note(&mut self, piece: StoredPiece) {
+        if let Some(last) = self.last.filter(|last| last.size == piece.size) {
+            let difference = piece.stored.abs_diff(last.stored);
+            self.spread = Some(self.spread.map_or(difference, |spread| (7 * spread + difference) / 8));
+        }
+        self.last = Some(piece);
+    }
+
+    /// Returns the bytes of the header at a position, if they were requested.
+    pub(super) fn header(&mut self, at: u64) -> Option<[u8; HEADER as usize]> {
+        let longest = 2 * MAX_HALF + HEADER;
+        let near = self.windows.range(at.saturating_sub(longest)..=at).rev();
+        let (header, is_guessed) = near.into_iter().find_map(|(start, bytes)| {
+            let skip = usize::try_from(at - start).ok()?;
+            let header = bytes.get(skip..)?.first_chunk().copied()?;
+            Some((header, bytes.len() as u64 > HEADER))
+        })?;
+        if is_guessed {
+            self.budget = Some((self.budget.unwrap_or(BUDGET) + FOR_EACH).min(BUDGET));
+        }
+        Some(header)
+    }
+
+    /// Drops what lies before a position that is proven.
+    pub(super) fn forget_before(&mut self, here: PieceStart) {
+        self.windows = self.windows.split_off(&here.stored.saturating_sub(2 * MAX_HALF));
+        self.anchors = self.anchors.split_off(&here.offset.saturating_add(1));
+    }
+
+    /// Returns what to request: the header at `here`, which is proven, and windows for the next pieces up to the one at
+    /// decoded offset `wanted`. Nothing if pieces are small.
+    pub(super) fn plan(&mut self, here: PieceStart, wanted: u64, sizes: StreamSizes) -> Vec<Window> {
+        let Some(last) = self.last.filter(|last| last.stored >= MIN_STORED && last.size > 0) else {
+            return Vec::new();
+        };
+        self.forget_before(here);
+        let is_far = wanted.saturating_sub(here.offset) / last.size > MAX_ONWARDS;
+        self.onwards = if is_far { 1 } else { (2 * self.onwards).clamp(1, MAX_ONWARDS) };
+        let onwards = here.offset.saturating_add((self.onwards - 1).saturating_mul(last.size));
+        let gaps = self.gaps(here, wanted.max(onwards), last, sizes);
+        let header = here.stored..here.stored.saturating_add(HEADER);
+        let mut windows = vec![Window { offset: here.offset, range: header.clone() }];
+        let mut budget = self.budget.unwrap_or(BUDGET);
+        let share = ROUND / (gaps.len() as u64).max(1);
+        let spread = self.spread.unwrap_or(last.stored / ASSUMED).max(1);
+        let mut add = |start: PieceStart, step: f64, hop: u64, half: u64| {
+            let guess = start.stored.saturating_add((step * hop as f64) as u64);
+            let from = guess.saturating_sub(half).max(header.end);
+            let to = guess.saturating_add(half + HEADER).min(sizes.stored);
+            let len = to.saturating_sub(from);
+            if len >= HEADER && len <= budget {
+                budget -= len;
+                let offset = start.offset.saturating_add(hop.saturating_mul(last.size));
+                windows.push(Window { offset, range: from..to });
+            }
+            len
+        };
+        for gap in gaps {
+            if gap.start == here {
+                // Often the next pieces are as long as the last one, whatever follows them.
+                let mut taken = 0;
+                for hop in 1..=gap.needed {
+                    let half = MIN_HALF.saturating_add(spread.saturating_mul(hop.isqrt())).min(MAX_HALF);
+                    taken += add(here, (last.stored + HEADER) as f64, hop, half);
+                    if taken > share / 2 {
+                        break;
+                    }
+                }
+            }
+            let fits = share / (2 * gap.half(gap.pieces / 2, spread, self.width) + HEADER);
+            let count = gap.needed.min(fits.max(1));
+            for n in 1..=count {
+                let hop = gap.needed * n / count;
+                add(gap.start, gap.step, hop, gap.half(hop, spread, self.width));
+            }
+        }
+        self.budget = Some(budget);
+        windows.sort_by_key(|window| window.range.start);
+        windows
+    }
+
+    /// Returns the gaps between anchors that have pieces whose headers are wanted.
+    fn gaps(&self, here: PieceStart, wanted: u64, last: StoredPiece, sizes: StreamSizes) -> Vec<Gap> {
+        let mut starts = vec![here];
+        starts.extend(self.anchors.iter().map(|(&offset, &stored)| PieceStart { offset, stored }));
+        starts.push(PieceStart { offset: sizes.decoded, stored: sizes.stored });
+        let mut gaps: Vec<Gap> = Vec::new();
+        let mut step_before = (last.stored + HEADER) as f64;
+        for pair in starts.windows(2) {
+            let [start, end] = pair else { continue };
+            let len = end.offset.saturating_sub(start.offset);
+            if len == 0 {
+                continue;
+            }
+            let step = end.stored.saturating_sub(start.stored) as f64 * last.size as f64 / len as f64;
+            let bend = (step - step_before).abs();
+            step_before = step;
+            if let Some(gap) = gaps.last_mut() {
+                gap.bend = gap.bend.max(bend);
+            }
+            if start.offset > wanted {
+                break;
+            }
+            let pieces = len.div_ceil(last.size);
+            let needed = (wanted.saturating_sub(start.offset) / last.size).min(pieces - 1);
+            gaps.push(Gap { start: *start, pieces, needed, step, bend });
+        }
+        gaps.retain(|gap| gap.needed > 0);
+        gaps
+    }
+
+    /// Adds the bytes of windows that were requested; the first one is that of a header which is proven.
+    pub(super) fn add(&mut self, windows: Vec<Window>, bytes: Vec<Vec<u8>>) {
+        let Some(last) = self.last else { return };
+        let known = self.anchors.len();
+        let mut offsets = BTreeSet::new();
+        for (n, (window, bytes)) in windows.into_iter().zip(bytes).enumerate() {
+            if n > 0 {
+                offsets.insert(window.offset);
+                if let Some(at) = likely_header(&bytes, last) {
+                    self.anchors.insert(window.offset, window.range.start + at as u64);
+                }
+            }
+            self.windows.insert(window.range.start, bytes);
+        }
+        if (self.anchors.len() - known) * 2 < offsets.len() {
+            self.width = (self.width + 1).min(4);
+        } else if !offsets.is_empty() {
+            self.width = self.width.saturating_sub(1);
+        }
+    }
+}
+
+/// Returns the place in a window of what looks like the header of a piece of the usual size.
+fn likely_header(bytes: &[u8], last: StoredPiece) -> Option<usize> {
+    let size = u32::try_from(last.size).ok()?.to_le_bytes();
+    memchr::memmem::find_iter(bytes, &size).find_map(|at| {
+        let start = at.checked_sub(4)?;
+        let n = u32::from_be_bytes(*bytes.get(start..)?.first_chunk()?);
+        let stored = u64::from(n).checked_sub(4)?;
+        let is_like = stored.abs_diff(last.stored) <= last.stored / 2;
+        (is_like && is_possible(stored, last.size)).then_some(start)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns a stream of headers and zeros, for pieces of these stored sizes, and the starts of the pieces.
+    fn stream(sizes: &[u64], size: u64) -> (Vec<u8>, Vec<u64>) {
+        let mut bytes = Vec::new();
+        let mut starts = Vec::new();
+        for stored in sizes {
+            starts.push(bytes.len() as u64);
+            bytes.extend_from_slice(&(*stored as u32 + 4).to_be_bytes());
+            bytes.extend_from_slice(&(size as u32).to_le_bytes());
+            bytes.resize(bytes.len() + *stored as usize, 0xff);
+        }
+        (bytes, starts)
+    }
+
+    /// Follows the headers to the last one. Returns the number of rounds, and the bytes that were requested.
+    fn follow(sizes: &[u64], size: u64) -> (usize, u64) {
+        let (bytes, starts) = stream(sizes, size);
+        let whole = StreamSizes { stored: bytes.len() as u64, decoded: size * sizes.len() as u64 };
+        let wanted = whole.decoded - 1;
+        let mut scout = Scout::default();
+        scout.note(StoredPiece { stored: sizes[0], size });
+        let (mut rounds, mut requested) = (0, 0);
+        for (n, start) in starts.iter().enumerate().skip(1) {
+            let here = PieceStart { offset: size * n as u64, stored: *start };
+            let mut header = scout.header(*start);
+            if header.is_none() {
+                rounds += 1;
+                let windows = scout.plan(here, wanted, whole);
+                let read = |window: &Window| {
+                    requested += window.range.end - window.range.start;
+                    bytes[window.range.start as usize..window.range.end as usize].to_vec()
+                };
+                let read = windows.iter().map(read).collect();
+                scout.add(windows, read);
+                header = scout.header(*start);
+            }
+            assert_eq!(header.unwrap()[..4], (sizes[n] as u32 + 4).to_be_bytes());
+            scout.note(StoredPiece { stored: sizes[n], size });
+        }
+        (rounds, requested)
+    }
+
+    #[test]
+    fn headers_of_like_pieces_are_found_in_few_rounds() {
+        assert_eq!(follow(&[20_000; 100], 64 << 10).0, 1);
+        let (rounds, requested) = follow(&[20_000; 1000], 64 << 10);
+        assert!(rounds <= 12 && requested < 1 << 20, "{rounds} {requested}");
+        // Sizes that differ by some hundred bytes, as those of noise do.
+        let mut dice = crate::codec::samples::Dice(3);
+        let sizes: Vec<u64> = (0..64).map(|_| 20_000 + dice.roll(300) as u64).collect();
+        let (rounds, requested) = follow(&sizes, 64 << 10);
+        assert!(rounds <= 4 && requested < 1 << 20, "{rounds} {requested}");
+    }
+
+    #[test]
+    fn each_round_finds_a_header_and_the_waste_is_bounded() {
+        let mut dice = crate::codec::samples::Dice(7);
+        let sizes: Vec<u64> = (0..50).map(|_| 8_192 + dice.roll(40_000) as u64).collect();
+        let (rounds, requested) = follow(&sizes, 64 << 10);
+        assert!(rounds < 50 && requested <= BUDGET + 50 * (FOR_EACH + HEADER), "{rounds} {requested}");
+    }
+}
