@@ -5,14 +5,20 @@ use std::sync::Arc;
 use super::super::arrays::{Elements, Order};
 use super::super::ndarray::Datatype;
 use super::super::numbers::{ToNumber, to_number};
-use crate::content::{Content, Gather, read_exact_at};
+use crate::content::{Content, Gather, on_server, read_exact_at};
 use crate::error::{Error, Result};
+use crate::source::Source;
 
 /// Maximum number of pixels in each direction.
 const MAX_SIDE: u64 = 1024;
 /// The approximate number of elements that are read. An image of up to 4096 by 4096 elements is read
 /// completely. From a larger image about this number is sampled, evenly for all pixels.
 const MAX_READ: u64 = 16 << 20;
+/// Maximum number of bytes that are read of an uncompressed array on a server. From a longer plane one line is read for
+/// each line of a smaller picture.
+const MAX_FROM_SERVER: u64 = 6 << 20;
+/// Maximum number of bytes that are requested from a server at once, unless a line is longer.
+const MAX_AT_ONCE: u64 = 2 << 20;
 /// Bytes read at once.
 const BUFFER: usize = 256 << 10;
 
@@ -78,7 +84,11 @@ impl Plane {
             _ => of.content.clone(),
         };
         let (lines, elements) = if by_columns { (width, height) } else { (height, width) };
-        let block = height.max(width).div_ceil(MAX_SIDE);
+        let mut block = height.max(width).div_ceil(MAX_SIDE);
+        let len = height.saturating_mul(width).saturating_mul(item);
+        if on_server(&*content).is_some() && len > MAX_FROM_SERVER {
+            block = block.max(len.div_ceil(MAX_FROM_SERVER));
+        }
         let count =
             if by_columns { 1 } else { planes.iter().fold(1, |count: u64, n| count.saturating_mul(*n)) };
         Ok(Self {
@@ -132,6 +142,12 @@ impl Plane {
     }
 
     fn averages_of(&self, plane: u64) -> Result<Vec<f64>> {
+        let len = self.lines.saturating_mul(self.elements).saturating_mul(self.item);
+        if let Some((source, offset)) = on_server(&*self.content)
+            && len > MAX_FROM_SERVER
+        {
+            return self.averages_of_lines(&**source, offset.saturating_add(plane.saturating_mul(len)));
+        }
         let base = plane * self.lines;
         let (across, along) = self.averaged();
         let of_line = (MAX_READ / along as u64).max(1);
@@ -160,6 +176,40 @@ impl Plane {
                 }
             }
             means.extend(sums.iter_mut().map(|sum| std::mem::take(sum).mean()));
+        }
+        Ok(means)
+    }
+
+    /// Computes all pixels from one line each, which are requested many at a time.
+    fn averages_of_lines(&self, source: &dyn Source, offset: u64) -> Result<Vec<f64>> {
+        let (across, along) = self.averaged();
+        let len = self.elements.saturating_mul(self.item);
+        let at_once = (MAX_AT_ONCE / len.max(1)).max(1) as usize;
+        let mut means = Vec::with_capacity(across * along);
+        let numbers: Vec<u64> = (0..along as u64).collect();
+        for numbers in numbers.chunks(at_once) {
+            let ranges: Vec<_> = numbers
+                .iter()
+                .map(|number| {
+                    // The middle one of the pixel's lines.
+                    let first = number * self.block;
+                    let line = first + self.block.min(self.lines - first) / 2;
+                    let start = offset.saturating_add(line.saturating_mul(len));
+                    start..start.saturating_add(len)
+                })
+                .collect();
+            for (range, line) in ranges.iter().zip(source.read_ranges(&ranges)?) {
+                if line.len() as u64 != len {
+                    return Err(Error::damaged("the data of the array are cut off").at(range.start));
+                }
+                for pixel in line.chunks((self.block * self.item) as usize) {
+                    let mut sum = Sum::default();
+                    for element in pixel.chunks_exact(self.item as usize) {
+                        sum.add(self.number(element));
+                    }
+                    means.push(sum.mean());
+                }
+            }
         }
         Ok(means)
     }
@@ -195,6 +245,12 @@ impl Plane {
         })
     }
 
+    /// Returns the number that an element shows.
+    fn number(&self, element: &[u8]) -> f64 {
+        let number = (self.to_number)(element);
+        if self.is_flags { (1.0 + number).log2() } else { number }
+    }
+
     /// Calls `take` with `count` numbers from element `from` on.
     fn each(&self, from: u64, count: u64, buffer: &mut [u8], mut take: impl FnMut(f64)) -> Result<()> {
         let at_once = BUFFER as u64 / self.item;
@@ -204,8 +260,7 @@ impl Plane {
             let bytes = &mut buffer[..(now * self.item) as usize];
             read_exact_at(&*self.content, (from + done) * self.item, bytes)?;
             for element in bytes.chunks_exact(self.item as usize) {
-                let number = (self.to_number)(element);
-                take(if self.is_flags { (1.0 + number).log2() } else { number });
+                take(self.number(element));
             }
             done += now;
         }
