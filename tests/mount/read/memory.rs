@@ -2,7 +2,7 @@
 
 use std::fs::File;
 
-use crate::common::mount::{Mounted, fresh_folder, is_over_http};
+use crate::common::mount::{Mounted, fresh_folder};
 use crate::large::{self, Kind, PATTERN};
 
 /// Number of patterns in 100 GB of uncompressed data.
@@ -59,14 +59,9 @@ fn a_hundred_gigabytes_and_64_readers_stay_within_the_budget_and_a_little() {
         for cache in [8 << 20, 64 << 20] {
             let peak = pressure(kind, cache, reach);
             eprintln!("{kind:?}: {} MiB with a cache of {}", peak >> 20, cache >> 20);
-            assert!(peak <= cache + beside(), "{kind:?}: {peak} bytes with a cache of {cache}");
+            assert!(peak <= cache + BESIDE, "{kind:?}: {peak} bytes with a cache of {cache}");
         }
     }
-}
-
-/// Returns the bound of memory besides the cache. Over http a loaded machine took 70 MiB, zstd only; why is open.
-fn beside() -> u64 {
-    if is_over_http() { BESIDE + (16 << 20) } else { BESIDE }
 }
 
 /// A Blosc block can't be decoded in part. One of 32 MiB temporarily takes three times its size, so it
