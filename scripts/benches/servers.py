@@ -165,6 +165,19 @@ def bench_small_reads(here, repeats):
                 counts = requests(point)
         row(f"a file of {what}, 100 ms a request: 4 KiB of the last array", f"{median(times):.2f} s",
             f"{counts}; {noise()}")
+    write = ("import asdf, numpy, sys; asdf.AsdfFile({'a': numpy.random.default_rng(1).normal(size=1 << 26).astype('f4')})"
+             ".write_to(sys.argv[1], all_array_compression='lz4')")
+    subprocess.run([PYTHON, "-c", write, www / "lz4.asdf"], check=True)
+    times = []
+    for _ in range(repeats):
+        with SlowServer(www, 2 * DELAY) as url, mounted(here, url, "lz4") as point:
+            begun = time.perf_counter()
+            with open(point / "blocks/0.bin", "rb", buffering=0) as block:
+                block.seek(256 * MIB // 10 * 9)
+                assert len(block.read(4096)) == 4096
+            times.append(time.perf_counter() - begun)
+            counts = requests(point)
+    row("4 KiB at 90 % of an lz4 block of 256 MiB, 100 ms a request", f"{median(times):.2f} s", f"{counts}; {noise()}")
     times = []
     for _ in range(repeats):
         with SlowServer(www, 2 * DELAY) as url, mounted(here, url, "random") as point:
