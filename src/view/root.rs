@@ -193,7 +193,7 @@ fn info_of(container: &dyn Container) -> Result<Node> {
         container.source().path().file_name().map(OsStr::to_string_lossy).unwrap_or_default().into_owned();
     let mut text = Vec::new();
     info::write(container, &name, InfoForm::PLAIN, &mut text)?;
-    let file = File::new(Arc::new(Text::new(text)), Keeping::Nothing);
+    let file = File::changing(Arc::new(Text::new(text)));
     Ok(Node::File(File { renewal: Renewal::Generated, ..file }))
 }
 
