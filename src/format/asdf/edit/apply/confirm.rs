@@ -54,11 +54,7 @@ impl<S: Storage> SaveJob<'_, S> {
         match stopped {
             Stopped::SourceChanged => self.remove_journal(written),
             Stopped::Overwritten => {
-                let (file, shift) = (self.change.identity, written.journal.header.shift);
-                let mut readers = self.readers.borrow_mut();
-                readers.image_written(file, shift, Moved::Unknown);
-                // The version that was noted after the save's own writes may be that of the other program's.
-                readers.relocate(file, 0, 0, &mut || Moved::Unknown);
+                self.lose(&written);
                 return overwritten(&self.journal_label(&written.sidecars));
             }
             Stopped::Failed(_) | Stopped::Unsuited(_) => {
@@ -76,6 +72,21 @@ impl<S: Storage> SaveJob<'_, S> {
             }
         }
         stopped
+    }
+
+    /// Leaves a save that can't be undone to the next recovery. Returns the reason for the caller.
+    pub(crate) fn leave(&self, written: &Unconfirmed<S>, stopped: &Stopped, undoing: &Error) -> Stopped {
+        self.lose(written);
+        unfinished(&self.journal_label(&written.sidecars), stopped, undoing)
+    }
+
+    /// Tells the readers that the source may have any bytes.
+    fn lose(&self, written: &Unconfirmed<S>) {
+        let (file, shift) = (self.change.identity, written.journal.header.shift);
+        let mut readers = self.readers.borrow_mut();
+        readers.image_written(file, shift, Moved::Unknown);
+        // The version that was noted after the save's own writes may be that of the other program's.
+        readers.relocate(file, 0, 0, &mut || Moved::Unknown);
     }
 
     /// Removes the journal of a save that is complete or undone, and its image.

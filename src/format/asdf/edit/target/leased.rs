@@ -82,7 +82,8 @@ impl<S: Storage> Target<S> {
     }
 
     /// Confirms under a lease that no other program has the file open for writing, and ends the save. Where no lease can
-    /// be had, only compares the file once more. Undoes the save if a program has opened the file meanwhile.
+    /// be had, only compares the file once more. Undoes the save if a program has opened the file meanwhile, or if that
+    /// can't be found out.
     pub(super) fn confirm(
         &mut self,
         written: Unconfirmed<S>,
@@ -92,26 +93,39 @@ impl<S: Storage> Target<S> {
     ) -> std::result::Result<(), Stopped> {
         let is_remote = self.storage.is_remote(&self.file);
         let leased = if is_remote { Ok(()) } else { self.lease_now() };
-        if leased.is_err_and(|error| error.kind() == ErrorKind::WouldBlock) {
-            self.write_again().map_err(Stopped::Failed)?;
-            let is_there = self.storage.meta(&self.file)?.identity.same_file(&change.identity);
+        let stopped = if leased.is_err_and(|error| error.kind() == ErrorKind::WouldBlock) {
+            Stopped::Failed(written_now())
+        } else {
             let job = self.job(change, change.identity, *fsyncs, readers);
-            // Another file that has taken the name is not touched.
-            let stopped = if is_there { Stopped::Failed(written_now()) } else { Stopped::SourceChanged };
-            let stopped = job.abandon(written, stopped);
-            *fsyncs = job.syncs.get();
-            return Err(stopped);
-        }
-        let job = self.job(change, change.identity, *fsyncs, readers);
-        let done = match job.confirm(&written) {
-            Ok(()) => {
-                job.finish(written);
-                Ok(())
+            match job.confirm(&written) {
+                Ok(()) => {
+                    job.finish(written);
+                    *fsyncs = job.syncs.get();
+                    return Ok(());
+                }
+                Err(stopped) => stopped,
             }
-            Err(stopped) => Err(job.abandon(written, stopped)),
+        };
+        // Under a lease the file is open for reading only, and nothing can be undone.
+        let is_there = match stopped {
+            Stopped::Failed(_) | Stopped::Unsuited(_) => self.write_same_again(change),
+            Stopped::SourceChanged | Stopped::Overwritten => Ok(true),
+        };
+        let job = self.job(change, change.identity, *fsyncs, readers);
+        let stopped = match is_there {
+            Ok(true) => job.abandon(written, stopped),
+            // Another file that has taken the name is not touched.
+            Ok(false) => job.abandon(written, Stopped::SourceChanged),
+            Err(error) => job.leave(&written, &stopped, &error),
         };
         *fsyncs = job.syncs.get();
-        done
+        Err(stopped)
+    }
+
+    /// Opens the file for writing again; false if another file has the name now, and was opened instead.
+    fn write_same_again(&mut self, change: &PlannedChange<'_>) -> Result<bool> {
+        self.write_again()?;
+        Ok(self.storage.meta(&self.file)?.identity.same_file(&change.identity))
     }
 
     /// Ends the lease, and opens the file for writing again.
