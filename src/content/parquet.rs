@@ -21,7 +21,7 @@ use std::sync::{Arc, OnceLock};
 
 use self::footer::Footer;
 use self::layout::{Group, Page};
-use self::statistics::Slot;
+use self::statistics::ChunkStatistics;
 use self::values::ColumnShape;
 use super::{Content, SharedBytes, Soundness, Stored, fill, read_exact_at};
 use crate::error::{Error, Result};
@@ -153,23 +153,42 @@ impl ParquetTable {
     }
 
     /// Returns the footer with statistics, for which all columns with statistics are read once.
-    fn final_footer(&self) -> &[u8] {
-        self.final_footer.get_or_init(|| {
-            let find = |slot: &Slot| {
-                let leaf = self.leaves.get(slot.leaf)?;
-                let found = leaf.statistics(slot.first, slot.rows);
-                found.inspect_err(|error| tracing::debug!("no statistics: {error}")).ok()
-            };
-            let found = self.statistics.get_or_init(|| self.footer.slots.iter().map(find).collect());
-            let mut footer = self.footer.bytes.clone();
-            for (slot, found) in self.footer.slots.iter().zip(found) {
-                let bytes = slot.bytes(found.as_ref());
-                if let Some(place) = footer.get_mut(slot.at..slot.at + bytes.len()) {
-                    place.copy_from_slice(&bytes);
-                }
+    ///
+    /// # Errors
+    /// A column can't be read at the moment. Damage of a column only costs its statistics.
+    fn final_footer(&self) -> Result<&[u8]> {
+        if let Some(footer) = self.final_footer.get() {
+            return Ok(footer);
+        }
+        let mut footer = self.footer.bytes.clone();
+        for (slot, found) in self.footer.slots.iter().zip(self.found_statistics()?) {
+            let bytes = slot.bytes(found.as_ref());
+            if let Some(place) = footer.get_mut(slot.at..slot.at + bytes.len()) {
+                place.copy_from_slice(&bytes);
             }
-            footer
-        })
+        }
+        Ok(self.final_footer.get_or_init(|| footer))
+    }
+
+    fn found_statistics(&self) -> Result<&[Option<ChunkStatistics>]> {
+        if let Some(found) = self.statistics.get() {
+            return Ok(found);
+        }
+        let mut found = Vec::new();
+        for slot in &self.footer.slots {
+            let statistics =
+                match self.leaves.get(slot.leaf).map(|leaf| leaf.statistics(slot.first, slot.rows)) {
+                    Some(Ok(statistics)) => Some(statistics),
+                    Some(Err(error)) if error.is_of_reading() => return Err(error),
+                    Some(Err(error)) => {
+                        tracing::debug!("no statistics: {error}");
+                        None
+                    }
+                    None => None,
+                };
+            found.push(statistics);
+        }
+        Ok(self.statistics.get_or_init(|| found))
     }
 
     /// Returns the row groups, each with its offset.
@@ -198,7 +217,7 @@ impl ParquetTable {
             len
         };
         if let Some(within) = offset.checked_sub(self.footer_at) {
-            return Ok(copy(self.final_footer(), within, buf));
+            return Ok(copy(self.final_footer()?, within, buf));
         }
         if offset < MAGIC.len() as u64 {
             return Ok(copy(MAGIC, offset, buf));
