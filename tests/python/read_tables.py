@@ -194,8 +194,10 @@ with asdf.open(os.path.join(folder, "limits.asdf")) as af:
             count = sum(other == value for other in values)
             found = duckdb.connect().execute(f'select count(*) from read_parquet(?) where "{name}" = ?', [place, value]).fetchone()[0]
             assert found == count, (name, value, found, count)
-            filtered = pq.read_table(place, filters=[(name, "==", value)])
-            assert len(filtered) == count, (name, value, len(filtered), count)
+            # pyarrow can't filter a column with unsigned numbers above 2**63, in its own files neither.
+            if not any(isinstance(other, int) and other >= 1 << 63 for other in values):
+                filtered = pq.read_table(place, filters=[(name, "==", value)])
+                assert len(filtered) == count, (name, value, len(filtered), count)
     nan = duckdb.connect().execute("select count(*) from read_parquet(?) where nan > 1e300", [place]).fetchone()[0]
     assert nan == 1, "DuckDB orders NaN after all numbers"
 assert chunks_checked > 200, chunks_checked
