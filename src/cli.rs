@@ -418,18 +418,25 @@ fn unmount(paths: &[PathBuf]) -> Result<u8> {
     let mut status = exit::OK;
     let wanted = if paths.is_empty() { vec![only_mount()?] } else { paths.to_vec() };
     for path in wanted {
-        let mountpoints = mounts_of(&path).unwrap_or_default();
-        let result = if mountpoints.is_empty() {
-            daemon::unmount(&path)
-        } else {
-            mountpoints.iter().try_for_each(|mountpoint| daemon::unmount(mountpoint))
-        };
-        if let Err(error) = result {
+        if let Err(error) = unmount_one(&path) {
             complain(&error.to_string());
             status = exit::of(&error);
         }
     }
     Ok(status)
+}
+
+/// Unmounts a mountpoint; or what a file, or a directory that is no mountpoint, is mounted on.
+fn unmount_one(path: &Path) -> Result<()> {
+    let Err(error) = daemon::unmount(path) else { return Ok(()) };
+    if !matches!(error.errno(), libc::EINVAL | libc::ENOTDIR) {
+        return Err(error);
+    }
+    let mountpoints = mounts_of(path).unwrap_or_default();
+    if mountpoints.is_empty() {
+        return Err(error);
+    }
+    mountpoints.iter().try_for_each(|mountpoint| daemon::unmount(mountpoint))
 }
 
 /// Returns the mountpoint of the user's only mount.
