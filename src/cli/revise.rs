@@ -20,7 +20,7 @@ use crate::error::one_line;
 use crate::error::{Error, Kind, Result};
 use crate::format::editor::{EditContext, Editor, SaveTarget, Saved, TextVersion};
 use crate::format::recovery::{self, Recovered, SaveSide};
-use crate::format::refusal::Refusal;
+use crate::format::refusal::{CONFLICT, Refusal};
 use crate::format::{self, Context};
 use crate::history::History;
 use crate::log;
@@ -110,10 +110,7 @@ pub(super) fn edit(file: &Path, context: &EditContext, dry_run: bool) -> Result<
         match refused {
             Ok(()) => return Ok(copy.done()),
             Err(NotSaved::Conflict) => {
-                complain(&format!(
-                    "{}: not changed: another program has changed the tree meanwhile",
-                    file.display()
-                ));
+                complain(&format!("{}: not changed: {CONFLICT}", file.display()));
             }
             Err(NotSaved::Failed(error)) => complain(&error.to_string()),
             Err(NotSaved::Refused(why)) => {
@@ -204,7 +201,11 @@ impl OpenTree {
             Self::Mount(mount) => match save_in_mount(mount, file, before, text) {
                 Ok(None) => Ok(()),
                 Ok(Some(why)) => Err(NotSaved::Refused(why)),
-                Err(error) if error.kind() == Kind::Busy => Err(NotSaved::Conflict),
+                Err(error) if error.kind() == Kind::Conflict => Err(NotSaved::Conflict),
+                Err(error) if error.kind() == Kind::Busy => match mount.refusal() {
+                    Some(why) if !why.starts_with(CONFLICT) => Err(NotSaved::Refused(why)),
+                    _ => Err(NotSaved::Conflict),
+                },
                 Err(error) => Err(NotSaved::Failed(error)),
             },
         }

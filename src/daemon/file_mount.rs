@@ -81,7 +81,7 @@ impl FileMount {
             Ok(true) => Ok(()),
             Ok(false) => {
                 let message = "differs from the tree of the file: a program is editing it; try again later";
-                Err(Error::new(Kind::Busy, message).of(path))
+                Err(Error::new(Kind::Conflict, message).of(path))
             }
             Err(error) => Err(Error::from(error).of(path)),
         }

@@ -52,7 +52,6 @@ fn a_second_writer_is_refused_under_whatever_name_and_a_reader_never() {
             assert!(said(&output).ends_with("; add -r to mount it read-only\n"), "{output:?}");
             let set = [Path::new("--set-tree"), &tree, name];
             names(&place.run(set), daemon, first.root());
-            names(&place.run([Path::new("--edit"), name]), daemon, first.root());
             names(&place.run([Path::new("--recover"), name]), daemon, first.root());
             let reader = place.try_mount(name, READ_ONLY).unwrap();
             assert_eq!(reader.tree(), first.tree());

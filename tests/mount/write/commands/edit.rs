@@ -139,6 +139,24 @@ fn another_programs_change_during_an_edit_is_a_conflict() {
 }
 
 #[test]
+fn a_mounted_file_is_edited_through_its_mount() {
+    let bench = Bench::new(false);
+    let mount = bench.place.mount();
+    succeeded(&bench.edit("sed -i 's/first/second/' \"$1\""), "");
+    assert_eq!(mount.tree(), bench.place.named("second light").as_bytes());
+    bench.place.holds(&bench.place.named("second light"));
+    let refused = bench.edit("sed -i 's/second.*/[/' \"$1\"");
+    failed(&refused, &["not changed: the text is refused", "the text is kept in"]);
+    // Another program writes the tree in the mount while the editor runs.
+    let theirs = bench.place.text().replace("a comment", "B comment");
+    bench.write("theirs", &theirs);
+    let tree = mount.path("tree.yaml").display().to_string();
+    let output = bench.edit(&format!("cat theirs >'{tree}'; sed -i 's/second/third/' \"$1\""));
+    failed(&output, &["another program changed the tree", "the text is kept in"]);
+    assert_eq!(bench.place.saved(), theirs);
+}
+
+#[test]
 fn a_file_with_a_long_name_can_be_edited() {
     let mut bench = Bench::new(true);
     let long = bench.place.disk.path().join(format!("{}.asdf", "n".repeat(250)));
