@@ -118,8 +118,10 @@ fn an_array_of_a_file_with_an_index_takes_few_requests_whatever_the_number_of_bl
             check_array(&container, n);
             let stats = remote.stats();
             let ranges: Vec<_> = server.requests().iter().map(|request| request.range()).collect();
-            assert!(server.count() <= 6, "{count} blocks: {ranges:?}");
-            assert!(stats.bytes <= 2_000_000, "{count} blocks: {ranges:?}");
+            // The tree of 10 000 arrays takes three requests, and its block index one more.
+            let (requests, bytes) = if count < 10_000 { (6, 2_000_000) } else { (9, 2_500_000) };
+            assert!(server.count() <= requests, "{count} blocks: {ranges:?}");
+            assert!(stats.bytes <= bytes, "{count} blocks: {ranges:?}");
         }
     }
 }
@@ -213,9 +215,8 @@ fn headers_of_lz4_pieces_are_requested_together() {
     assert_eq!(content.read_at(at, &mut bytes).unwrap(), 4096);
     let within = (at % u64::from(len)) as u32;
     assert!((0..4096).all(|n| bytes[n as usize] == ((within + n).wrapping_mul(2_654_435_761) >> 24) as u8));
-    assert!(server.most_busy() > 4, "{}", server.most_busy());
-    // The piece itself has 4 MiB.
-    assert!(remote.stats().bytes <= 11 * MIB, "{}", remote.stats().bytes);
+    assert!(server.count() <= 12, "{}", server.count());
+    assert!(remote.stats().bytes <= 4 * MIB, "{}", remote.stats().bytes);
 }
 
 #[test]
