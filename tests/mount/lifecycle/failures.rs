@@ -13,7 +13,11 @@ const FAILURES: &[(&[&str], i32, &str)] = &[
     (&["full.asdf"], 1, "full: is not empty; name a directory to mount on"),
     (&["file.x.asdf"], 1, "file.x: is not a directory; name a directory to mount on"),
     (&["/proc/version.asdf"], 1, "no such file or directory"),
-    (&["--json", "a.asdf", "new"], 2, "--json needs --list, --ls, --log or --check"),
+    (
+        &["--json", "a.asdf", "new"],
+        2,
+        "--json needs --list, --ls, --search, --set, --filter, --log or --check",
+    ),
     (&["--dry-run", "a.asdf", "new"], 2, "--dry-run needs --edit or --set-tree"),
     (&["-o", "remount,ro", "mnt"], 1, "mnt: not a mount of asdf-mount"),
     (&["-o", "remount,ro", "missing"], 1, "missing: not a mount of asdf-mount"),
