@@ -154,9 +154,10 @@ impl AsdfBuilder {
             tree.push_str("answer: 42\n");
         }
         for (n, block) in self.blocks.iter().enumerate() {
-            let (source, shape) = match block.is_streamed() {
-                true => ("-1".to_owned(), "'*'".to_owned()),
-                false => (n.to_string(), block.data().len().to_string()),
+            let (source, shape) = if block.is_streamed() {
+                ("-1".to_owned(), "'*'".to_owned())
+            } else {
+                (n.to_string(), block.data().len().to_string())
             };
             tree.push_str(&format!(
                 "block{n}: !core/ndarray-1.1.0\n  source: {source}\n  datatype: uint8\n  byteorder: little\n  shape: [{shape}]\n"

@@ -59,9 +59,10 @@ impl FakeServer {
         for entry in std::fs::read_dir(dir).unwrap() {
             let entry = entry.unwrap();
             let path = path.join(entry.file_name());
-            match entry.file_type().unwrap().is_dir() {
-                true => self.put_dir(&path, &entry.path()),
-                false => self.put(path, std::fs::read(entry.path()).unwrap()),
+            if entry.file_type().unwrap().is_dir() {
+                self.put_dir(&path, &entry.path())
+            } else {
+                self.put(path, std::fs::read(entry.path()).unwrap())
             }
         }
     }
@@ -154,9 +155,10 @@ impl Place for FakePlace {
         });
         let mut names: Vec<_> = names.collect();
         names.dedup();
-        match names.is_empty() {
-            true => Err(Error::new(Kind::NotFound, "the server has no such directory")),
-            false => Ok(names),
+        if names.is_empty() {
+            Err(Error::new(Kind::NotFound, "the server has no such directory"))
+        } else {
+            Ok(names)
         }
     }
 

@@ -56,9 +56,10 @@ impl Site {
         for entry in std::fs::read_dir(dir).unwrap() {
             let entry = entry.unwrap();
             let path = format!("{path}/{}", entry.file_name().into_string().unwrap());
-            match entry.file_type().unwrap().is_dir() {
-                true => self.put_dir(&path, &entry.path()),
-                false => self.put(&path, std::fs::read(entry.path()).unwrap()),
+            if entry.file_type().unwrap().is_dir() {
+                self.put_dir(&path, &entry.path())
+            } else {
+                self.put(&path, std::fs::read(entry.path()).unwrap())
             }
         }
     }
@@ -92,9 +93,10 @@ fn of_web(files: &Files, request: &Request) -> Reply {
     if decoded.is_empty() || decoded.ends_with('/') {
         return index_page(path, names(files, &decoded).into_iter());
     }
-    match names(files, &format!("{decoded}/")).is_empty() {
-        true => Reply::status(404),
-        false => Reply::status(301).with("Location", &format!("{path}/")),
+    if names(files, &format!("{decoded}/")).is_empty() {
+        Reply::status(404)
+    } else {
+        Reply::status(301).with("Location", &format!("{path}/"))
     }
 }
 
@@ -155,16 +157,15 @@ fn of_s3(files: &Files, request: &Request) -> Reply {
     let page = if prefix.ends_with("many/") { LARGE_PAGE } else { PAGE };
     for name in names.iter().skip(first).take(page) {
         let key = encoded(&format!("{prefix}{name}"));
-        text += &match name.ends_with('/') {
-            true => format!("<CommonPrefixes><Prefix>{key}</Prefix></CommonPrefixes>"),
-            false => {
-                let (version, bytes) = files.lock().unwrap()[&format!("{path}{prefix}{name}")].clone();
-                let (etag, size) = (format!("&quot;{version}-{}&quot;", bytes.len()), bytes.len());
-                format!(
-                    "<Contents><Key>{key}</Key><LastModified>1994-11-06T08:49:37.000Z</LastModified>\
-                     <ETag>{etag}</ETag><Size>{size}</Size></Contents>"
-                )
-            }
+        text += &if name.ends_with('/') {
+            format!("<CommonPrefixes><Prefix>{key}</Prefix></CommonPrefixes>")
+        } else {
+            let (version, bytes) = files.lock().unwrap()[&format!("{path}{prefix}{name}")].clone();
+            let (etag, size) = (format!("&quot;{version}-{}&quot;", bytes.len()), bytes.len());
+            format!(
+                "<Contents><Key>{key}</Key><LastModified>1994-11-06T08:49:37.000Z</LastModified>\
+                 <ETag>{etag}</ETag><Size>{size}</Size></Contents>"
+            )
         };
     }
     let next = first + page;

@@ -64,10 +64,10 @@ impl Parts {
     }
 
     pub(crate) fn bytes(&self) -> Vec<u8> {
-        let tail = self.tail.clone().unwrap_or_else(|| match self.blocks.is_empty() {
-            true => Vec::new(),
-            false => index(&self.offsets()),
-        });
+        let tail = self
+            .tail
+            .clone()
+            .unwrap_or_else(|| if self.blocks.is_empty() { Vec::new() } else { index(&self.offsets()) });
         [&self.text[..], &self.padding, &self.blocks.concat(), &tail].concat()
     }
 
@@ -79,12 +79,11 @@ impl Parts {
             saved.padding.clear();
             return saved;
         }
-        let room = match text.len() <= first {
-            true => first,
-            false => {
-                let padding = options.padding.unwrap_or((text.len() as u64 / 10).max(4096)) as usize;
-                first + (text.len() - first + padding).next_multiple_of(4096)
-            }
+        let room = if text.len() <= first {
+            first
+        } else {
+            let padding = options.padding.unwrap_or((text.len() as u64 / 10).max(4096)) as usize;
+            first + (text.len() - first + padding).next_multiple_of(4096)
         };
         saved.padding = vec![b' '; room - text.len()];
         saved

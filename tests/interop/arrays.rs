@@ -58,9 +58,10 @@ fn files(folder: &Path, above: &str, found: &mut BTreeSet<String>) {
     for entry in fs::read_dir(folder).unwrap() {
         let entry = entry.unwrap();
         let name = entry.file_name().into_string().unwrap();
-        match entry.file_type().unwrap().is_dir() {
-            true => files(&entry.path(), &format!("{above}{name}/"), found),
-            false => drop(found.insert(format!("{above}{}", name.strip_suffix(".npy").unwrap()))),
+        if entry.file_type().unwrap().is_dir() {
+            files(&entry.path(), &format!("{above}{name}/"), found);
+        } else {
+            found.insert(format!("{above}{}", name.strip_suffix(".npy").unwrap()));
         }
     }
 }

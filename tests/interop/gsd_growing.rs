@@ -186,9 +186,9 @@ fn a_file_is_overwritten_by_its_next_states() {
         (&["truncate", "frame 2", "frame 2", "flush"], 2, 500),
     ];
     for (number, (orders, frames, first)) in steps.into_iter().enumerate() {
-        orders.iter().for_each(|order| {
+        for order in orders.iter() {
             writer.tell(order);
-        });
+        }
         let mut frames = frames;
         if number == 4 {
             writer.tell("frame 80");

@@ -315,10 +315,7 @@ mod tests {
                 values.iter().map(move |&value| cut(value, *bits) as f64 * scale + offset)
             });
             let model: Vec<u8> = decoded
-                .flat_map(|value| match single {
-                    true => (value as f32).to_le_bytes().to_vec(),
-                    false => value.to_le_bytes().to_vec(),
-                })
+                .flat_map(|value| if single { (value as f32).to_le_bytes().to_vec() } else { value.to_le_bytes().to_vec() })
                 .collect();
             let float = if single { Float::Single } else { Float::Double };
             let content = quantized(stream, model.len() as u64 / float.size(), float);

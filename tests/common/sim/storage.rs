@@ -257,10 +257,7 @@ impl Storage for Sim {
     }
 
     fn lease(&self, _file: &SimFile) -> io::Result<()> {
-        match self.disk().abilities.leases {
-            true => Ok(()),
-            false => Err(io::ErrorKind::Unsupported.into()),
-        }
+        if self.disk().abilities.leases { Ok(()) } else { Err(io::ErrorKind::Unsupported.into()) }
     }
 
     fn has_lease(&self, file: &SimFile) -> bool {

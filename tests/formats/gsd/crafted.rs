@@ -42,9 +42,10 @@ fn assert_others(case: &str, container: &Arc<dyn Container>, built: &Built, lost
     for (slot, chunk) in built.entries.iter().enumerate() {
         let name = std::str::from_utf8(&chunk.name).unwrap();
         let path = format!("arrays/frames/{}/{name}.npy", chunk.frame);
-        match lost.contains(&slot) {
-            true => assert!(at(container, &path).is_none(), "{case}: {path}"),
-            false => assert!(bytes(container, &path).ends_with(&chunk.data), "{case}: {path}"),
+        if lost.contains(&slot) {
+            assert!(at(container, &path).is_none(), "{case}: {path}")
+        } else {
+            assert!(bytes(container, &path).ends_with(&chunk.data), "{case}: {path}")
         }
     }
 }

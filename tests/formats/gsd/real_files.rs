@@ -99,10 +99,8 @@ fn frames_have_the_chunks_that_were_written() {
         for frame in 0..count {
             for (path, file) in walk(&*folder(&container, &format!("arrays/frames/{frame}"))) {
                 let file = read(&*file.content.unwrap()).unwrap();
-                let (text, data) = match path.ends_with(".npy") {
-                    true => header(&file),
-                    false => (String::new(), &file[..]),
-                };
+                let (text, data) =
+                    if path.ends_with(".npy") { header(&file) } else { (String::new(), &file[..]) };
                 let chunks = left.get_mut(&(frame, md5(data))).unwrap_or_else(|| panic!("{name}: {path}"));
                 let same = |chunk: &&Value| {
                     let (n, m) = (chunk["N"].as_u64().unwrap(), chunk["M"].as_u64().unwrap());

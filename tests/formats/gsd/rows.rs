@@ -125,9 +125,10 @@ fn a_row_that_cannot_be_had_is_an_error_and_the_others_are_read() {
         for frame in 0..9 {
             let mut row = vec![0; unit as usize];
             let read = content.read_at(128 + frame * unit, &mut row);
-            match frame == wrong {
-                true => assert!(read.unwrap_err().message().contains(&format!("frame {frame}")), "{name}"),
-                false => assert_eq!(read.unwrap() as u64, unit, "{name}"),
+            if frame == wrong {
+                assert!(read.unwrap_err().message().contains(&format!("frame {frame}")), "{name}")
+            } else {
+                assert_eq!(read.unwrap() as u64, unit, "{name}")
             }
         }
         let mut all = vec![0; content.len() as usize];

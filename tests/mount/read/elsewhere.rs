@@ -160,14 +160,16 @@ fn a_server_that_fails_is_told_from_a_missing_file() {
     let (_dir, mount) = mount(&[Named::Elsewhere(server.place("s"))]);
     let plain = File::open(mount.path("README.md")).unwrap();
     for errno_of_server in [libc::EIO, libc::EACCES] {
-        ["s", "s/sample.asdf", "s/README.md"]
-            .iter()
-            .for_each(|path| server.fail(path, Some(errno_of_server)));
+        for path in ["s", "s/sample.asdf", "s/README.md"] {
+            server.fail(path, Some(errno_of_server));
+        }
         wait();
         assert_eq!(errno(fs::read_dir(&mount.at).and_then(|mut dir| dir.next().unwrap())), errno_of_server);
         assert_eq!(errno(mount.path("sample.asdf").metadata()), errno_of_server);
         assert_eq!(errno(plain.read_at(&mut [0; 10], 0)), errno_of_server);
-        ["s", "s/sample.asdf", "s/README.md"].iter().for_each(|path| server.fail(path, None));
+        for path in ["s", "s/sample.asdf", "s/README.md"] {
+            server.fail(path, None);
+        }
     }
     assert!(plain.read_at(&mut [0; 10], 0).is_ok());
     assert!(names(&mount.at).contains(&"sample.asdf".to_owned()));
@@ -198,5 +200,7 @@ fn a_server_that_does_not_answer_holds_up_no_other_source() {
     assert!(names(&mount.path("s")).contains(&"sub".to_owned()));
     assert!(waiting.iter().any(|thread| !thread.is_finished()));
     server.stop(false);
-    waiting.into_iter().for_each(|thread| thread.join().unwrap());
+    for thread in waiting {
+        thread.join().unwrap();
+    }
 }

@@ -28,9 +28,10 @@ fn walk(folder: &Path, within: &str, found: &mut BTreeMap<String, Vec<u8>>) {
     for entry in fs::read_dir(folder).unwrap() {
         let entry = entry.unwrap();
         let path = format!("{within}{}", entry.file_name().to_str().unwrap());
-        match entry.file_type().unwrap().is_dir() {
-            true => walk(&entry.path(), &format!("{path}/"), found),
-            false => drop(found.insert(path, fs::read(entry.path()).unwrap())),
+        if entry.file_type().unwrap().is_dir() {
+            walk(&entry.path(), &format!("{path}/"), found)
+        } else {
+            drop(found.insert(path, fs::read(entry.path()).unwrap()))
         }
     }
 }

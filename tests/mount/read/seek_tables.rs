@@ -153,7 +153,9 @@ fn without_an_md5_a_table_is_of_one_file_as_it_is() {
     let used = |path: &PathBuf| fs::metadata(path).unwrap().modified().unwrap();
     let age = std::time::UNIX_EPOCH + std::time::Duration::from_secs(1_000_000_000);
     let file = |path| fs::File::options().write(true).open(path).unwrap();
-    tables.iter().for_each(|table| file(table).set_modified(age).unwrap());
+    for table in &tables {
+        file(table).set_modified(age).unwrap();
+    }
     fs::copy(case.file(), case.path("copy.asdf")).unwrap();
     damage(&case.path("copy.asdf"), &case.built, 0);
     assert_eq!(case.ends(&case.mount(&case.path("copy.asdf"))), [false, false]);

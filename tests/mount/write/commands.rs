@@ -61,13 +61,12 @@ impl Bench {
 
     fn command<S: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = S>) -> Command {
         let program = self.place.disk.path().join("program");
-        let mut command = match self.user {
-            true => {
-                let mut command = Command::new("setpriv");
-                command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]).arg(program);
-                command
-            }
-            false => Command::new(program),
+        let mut command = if self.user {
+            let mut command = Command::new("setpriv");
+            command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]).arg(program);
+            command
+        } else {
+            Command::new(program)
         };
         command.args(arguments).current_dir(self.home()).stdin(Stdio::null());
         command.env("XDG_STATE_HOME", self.home().join("state")).env_remove("VISUAL").env_remove("EDITOR");

@@ -26,10 +26,7 @@ enum Indexed {
 
 /// Returns the text with a longer name; adds a tree if there is none.
 fn changed(text: &str, name: &str) -> String {
-    match text.contains(OLD) {
-        true => text.replace(OLD, name),
-        false => format!("{text}{}", TREE.replace(OLD, name)),
-    }
+    if text.contains(OLD) { text.replace(OLD, name) } else { format!("{text}{}", TREE.replace(OLD, name)) }
 }
 
 /// Returns the expected bytes of the file with this text.
@@ -138,7 +135,9 @@ fn indices_right_or_wrong() {
                 write(&mount, &text).unwrap();
                 let bytes = fs::read(&place.source).unwrap();
                 let moved = bytes.windows(4).position(|four| four == MAGIC).unwrap() - first;
-                offsets.iter_mut().for_each(|offset| *offset += moved as u64);
+                for offset in offsets.iter_mut() {
+                    *offset += moved as u64;
+                }
                 assert!(
                     bytes.ends_with(&index_text(&offsets)),
                     "{index:?}: {}",

@@ -45,9 +45,10 @@ pub(crate) fn tree(blocks: &[Block]) -> String {
     let mut tree =
         format!("%YAML 1.1\n%TAG ! tag:stsci.edu:asdf/\n--- !core/asdf-1.1.0\n# a comment\nname: {OLD}\n");
     for (n, block) in blocks.iter().enumerate() {
-        let (source, shape) = match block.is_streamed() {
-            true => ("-1".to_owned(), "'*'".to_owned()),
-            false => (n.to_string(), block.data().len().to_string()),
+        let (source, shape) = if block.is_streamed() {
+            ("-1".to_owned(), "'*'".to_owned())
+        } else {
+            (n.to_string(), block.data().len().to_string())
         };
         tree += &format!(
             "block{n}: !core/ndarray-1.1.0 {{source: {source}, datatype: uint8, byteorder: little, shape: [{shape}]}}\n"
