@@ -19,6 +19,7 @@ mod line;
 mod outline;
 mod summary;
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
@@ -84,7 +85,7 @@ pub fn write(container: &dyn Container, name: &str, form: InfoForm, out: &mut dy
     let mut writer = LineWriter { form, out, failed: None };
     head(container, name, &summary, &mut writer)?;
     writer.line(&TextLine::default());
-    let blocks = ContainerBlocks { container };
+    let blocks = ContainerBlocks::of(container);
     let mut line = |line: &TextLine| writer.line(line);
     let mut outline = Outline::shown(form, depth, &blocks, &mut line);
     let read = each_event(&tree, |event| -> std::result::Result<bool, Unread> { Ok(outline.take(event)) });
@@ -98,6 +99,7 @@ pub fn write(container: &dyn Container, name: &str, form: InfoForm, out: &mut dy
             format!("the tree can't be read further: {}", unread.error.message()),
         ));
     }
+    blocks.finish()?;
     if container.editor().is_none() {
         arrays(container, &mut writer)?;
     }
@@ -262,7 +264,7 @@ fn arrays(container: &dyn Container, out: &mut LineWriter<'_>) -> Result<()> {
         return Ok(());
     }
     out.line(&TextLine::of(Style::Key, "arrays:".to_owned()));
-    let blocks = ContainerBlocks { container };
+    let blocks = ContainerBlocks::of(container);
     for ArrayFacts { path, datatype, shape, source } in found {
         let mut line = TextLine::of(Style::Key, format!("  {}: ", one_line(&path)));
         let shape: Vec<String> = shape.iter().map(u64::to_string).collect();
@@ -278,23 +280,48 @@ fn arrays(container: &dyn Container, out: &mut LineWriter<'_>) -> Result<()> {
     if count > most {
         out.line(&TextLine::of(Style::Plain, format!("  … {} more", count - most)));
     }
-    Ok(())
+    blocks.finish()
 }
 
 /// The blocks of a container.
 struct ContainerBlocks<'c> {
     container: &'c dyn Container,
+    /// The first error that says nothing of the file, such as that of a disk.
+    unread: RefCell<Option<Error>>,
+}
+
+impl<'c> ContainerBlocks<'c> {
+    fn of(container: &'c dyn Container) -> Self {
+        Self { container, unread: RefCell::new(None) }
+    }
+
+    fn try_block(&self, number: Option<usize>) -> Result<Option<describe::BlockSize>> {
+        let number = match number {
+            Some(number) => number,
+            None => match self.container.block_count()?.checked_sub(1) {
+                Some(last) => last,
+                None => return Ok(None),
+            },
+        };
+        let facts = self.container.block(number)?.facts;
+        let stored = facts.get("used_size").and_then(|size| size.parse().ok()).unwrap_or(facts.data_size);
+        Ok(Some(describe::BlockSize { codec: describe::codec_of(&facts), stored }))
+    }
+
+    /// Returns the error of a block that can't be read now.
+    fn finish(self) -> Result<()> {
+        self.unread.into_inner().map_or(Ok(()), Err)
+    }
 }
 
 impl Blocks for ContainerBlocks<'_> {
     fn block(&self, number: Option<usize>) -> Option<describe::BlockSize> {
-        let number = match number {
-            Some(number) => number,
-            None => self.container.block_count().ok()?.checked_sub(1)?,
-        };
-        let facts = self.container.block(number).ok()?.facts;
-        let stored = facts.get("used_size").and_then(|size| size.parse().ok()).unwrap_or(facts.data_size);
-        Some(describe::BlockSize { codec: describe::codec_of(&facts), stored })
+        self.try_block(number).unwrap_or_else(|error| {
+            if error.is_of_reading() {
+                self.unread.borrow_mut().get_or_insert(error);
+            }
+            None
+        })
     }
 }
 
