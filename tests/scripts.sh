@@ -194,7 +194,7 @@ installed=$here/installed/opt/asdf
 grep -q '/opt/asdf/bin/asdf-mount#' "$here/installed/usr/sbin/mount.fuse.asdf-mount"
 grep -q '^Exec=/opt/asdf/libexec/asdf-mount/open' "$installed/share/applications/asdf-mount.desktop"
 if grep -rn '/usr/\(bin\|libexec\)/' "$installed/share" "$installed/libexec"; then exit 1; fi
-[ "$(find "$installed" -type f | wc -l)" = 8 ]
+[ "$(find "$installed" -type f | wc -l)" = 9 ]
 install --uninstall --prefix /opt/asdf >"$here/output"
 left=$(find "$here/installed" -type f)
 [ -z "$left" ] || { printf 'not removed:\n%s\n' "$left" && exit 1; }
