@@ -18,6 +18,10 @@ use rustix::mount::UnmountFlags;
 use super::mountinfo::{self, Mount};
 use crate::error::{Error, Kind, Result};
 
+/// Number of times that a mount in use is unmounted again, and the time between them.
+const MAX_TRIES: u32 = 5;
+const BETWEEN_TRIES: std::time::Duration = std::time::Duration::from_millis(100);
+
 /// Maximum number of links on the way to a mountpoint, as in the kernel.
 const MAX_LINKS: usize = 40;
 
@@ -178,14 +182,22 @@ impl HeldEntry {
 
     /// Unmounts the uppermost mount here, whose root is `held`, unless it is in use.
     pub(crate) fn unmount(&self, held: OwnedFd) -> rustix::io::Result<()> {
-        let is_here = mount_id(&self.hold()?) == mount_id(&held);
+        let wanted = mount_id(&held);
         // A held mount is in use.
         drop(held);
-        if !is_here {
-            return Err(Errno::INVAL);
-        }
         let path = path_of(&self.parent).join(&self.name);
-        rustix::mount::unmount(path, UnmountFlags::NOFOLLOW)
+        let mut tries = 0;
+        loop {
+            if mount_id(&self.hold()?) != wanted {
+                return Err(Errno::INVAL);
+            }
+            match rustix::mount::unmount(&path, UnmountFlags::NOFOLLOW) {
+                // A program that looks at all mounts holds each for a moment.
+                Err(Errno::BUSY) if tries < MAX_TRIES => tries += 1,
+                result => return result,
+            }
+            std::thread::sleep(BETWEEN_TRIES);
+        }
     }
 }
 
