@@ -9,7 +9,7 @@
 //! | [`describe`] | a captured value in words |
 //! | [`leaves`] | the scalars of a tree with their paths |
 //! | [`outline`] | the tree, one line a key |
-//! | [`summary`] | the facts that say which file it is: product, instrument, filter, date |
+//! | [`mod@summary`] | the facts that say which file it is: product, instrument, filter, date |
 //! | [`line`](mod@line) | a line of styled text, cut to the width of the terminal |
 
 mod capture;

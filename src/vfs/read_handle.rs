@@ -31,7 +31,7 @@ pub enum Caching {
     /// With caching, the kernel would take a short answer for the end of the file, and an error for an error
     /// of the whole page.
     Direct,
-    /// Only bytes that the daemon stores ([`ReadHandle::given`]). Every read of this handle reaches the
+    /// Only bytes that the daemon stores ([`Reading::given`]). Every read of this handle reaches the
     /// daemon.
     Stored,
     /// All bytes, until the next open.

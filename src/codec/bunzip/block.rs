@@ -28,7 +28,7 @@ pub struct Block {
 /// A decoder of blocks, one after the other, that reuses its buffers.
 ///
 /// It takes 6 to 14 MB after a block of the largest size, whatever the blocks claim. It keeps the last block,
-/// with runs not expanded; [`Self::read`] and [`Self::skip`] go through the block's bytes.
+/// with runs not expanded; [`Self::read`] and `skip` go through the block's bytes.
 #[derive(Debug)]
 pub struct Decoder {
     piece: Piece,
