@@ -252,7 +252,7 @@ fn a_signal_ends_programs_that_wait_for_names() {
         assert_eq!(child.wait().unwrap().signal(), Some(libc::SIGINT), "{command:?}");
     }
     // The state of a known file is asked for after a second. The second request waits for the first one.
-    std::thread::sleep(std::time::Duration::from_millis(1100));
+    std::thread::sleep(std::time::Duration::from_millis(2100));
     let command = ["env", "--default-signal=INT", "stat", known.to_str().unwrap()];
     let (mut first, mut second) = (waiting(&command, &is_asked), spawn(&command));
     assert!(ends(&mut second), "a queued request does not end");
