@@ -52,6 +52,26 @@ impl Source for PinnedSource {
         Ok(read)
     }
 
+    fn read_within(&self, extent: Range<u64>, offset: u64, buf: &mut [u8]) -> Result<usize> {
+        let read = self.source.read_within(extent, offset, buf)?;
+        self.check()?;
+        Ok(read)
+    }
+
+    fn read_ranges(&self, ranges: &[Range<u64>]) -> Result<Vec<Vec<u8>>> {
+        let read = self.source.read_ranges(ranges)?;
+        self.check()?;
+        Ok(read)
+    }
+
+    fn kept(&self, name: &str) -> Option<Vec<u8>> {
+        self.source.kept(name)
+    }
+
+    fn keep(&self, name: &str, bytes: &[u8]) {
+        self.source.keep(name, bytes);
+    }
+
     fn next_data(&self, offset: u64) -> Option<Range<u64>> {
         self.source.next_data(offset)
     }
