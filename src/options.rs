@@ -362,7 +362,7 @@ pub fn of_environment(accepted: Option<&[&str]>) -> Result<Option<OsString>> {
     for item in items(list.as_bytes()) {
         let name = item.split(|byte| *byte == b'=').next().unwrap_or_default();
         let name = std::str::from_utf8(name).unwrap_or_default();
-        // What is no option continues the value before it, as in views=arrays,fits.
+        // A word that is no option continues the value before it, as in views=arrays,fits.
         is_kept =
             if is_option(name) || system::find(name).is_some() { accepted.contains(&name) } else { is_kept };
         if is_kept {

@@ -223,7 +223,7 @@ fn pieces_are_decoded_ahead_of_sequential_reads_only() {
         for at in [0, 5_500_000, 2_500_000] {
             assert_eq!(content.read_at(at, &mut buf).unwrap(), buf.len());
         }
-        // What would be decoded ahead is reserved until it is held.
+        // Memory for blocks decoded ahead is reserved until they are held.
         assert!(cache.reserved() + cache.held() < 4 * 320_000);
         let (bytes, _) = prefix(&*content, 100_000);
         assert!(bytes == truth);

@@ -1,4 +1,4 @@
-//! What the catalogue says of an array.
+//! The facts of an array in the catalogue.
 
 /// An array of a file, as the catalogue describes it.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]

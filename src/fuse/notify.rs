@@ -45,7 +45,7 @@ impl Kernel for KernelNotifier {
 
     fn renew(&self, inos: &[Ino]) -> Result<()> {
         for ino in inos {
-            // Of attributes alone: this takes no lock that a request may hold.
+            // Invalidating attributes alone takes no lock that a request may hold.
             let _ = self.notifier.inval_inode(INodeNo(ino.0), -1, 0);
         }
         let device = self.device.as_ref().ok_or_else(|| errno(libc::EBADF))?;

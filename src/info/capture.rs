@@ -10,7 +10,7 @@ const MAX_TEXT: usize = 1 << 20;
 const MAX_ITEMS: usize = 16;
 /// Maximum length in bytes of a text that is kept in full.
 const MAX_SCALAR: usize = 1 << 10;
-/// The same if values are shown in full.
+/// Maximum if values are shown in full.
 const MAX_SCALAR_OF_ALL: usize = 1 << 16;
 
 /// A node with its tag.

@@ -236,7 +236,9 @@ impl ReadHandle {
                 if mounted.report(error) && error.lasts() {
                     let now = look(now);
                     // The kernel's cache may hold some of the damaged bytes.
-                    now.file.blocks.iter().for_each(|n| mounted.report_wrong(*n));
+                    for n in now.file.blocks.iter() {
+                        mounted.report_wrong(*n);
+                    }
                 }
             }
             What::Generated(_) | What::Plain { .. } => tracing::warn!("{error}"),

@@ -128,7 +128,9 @@ pub(super) fn footer(
     out.text(6, concat!("asdf-mount version ", env!("CARGO_PKG_VERSION")));
     // Values are ordered as their types say.
     out.list(7, STRUCT, table.leaves.len());
-    table.leaves.iter().for_each(|_| out.bare_structure(|out| out.structure(1, |_| {})));
+    for _ in &table.leaves {
+        out.bare_structure(|out| out.structure(1, |_| {}));
+    }
     let mut bytes = out.finish();
     // `layout` keeps the number of row groups small.
     let len = bytes.len() as u32;
