@@ -126,7 +126,6 @@ pub mod remote {
     }
 
     pub mod listing {
-
         pub mod index_page {
             pub use crate::remote::listing::index_page::parse;
         }
@@ -134,6 +133,10 @@ pub mod remote {
         pub mod s3_page {
             pub use crate::remote::listing::s3_page::parse;
         }
+    }
+
+    pub mod multipart {
+        pub use crate::remote::multipart::{boundary, parts};
     }
 }
 
