@@ -111,6 +111,7 @@ mod mounted;
 mod named;
 mod options;
 mod overlay;
+mod product;
 mod progress;
 mod remote;
 mod source;

@@ -1,75 +1,9 @@
 //! The facts of a tree that say which file it is: product, instrument, filter, date, target.
 
 use super::capture::kind_of;
+use crate::product::{self, FACTS};
 use crate::yaml::event::{Event, What};
 use crate::yaml::scalar::TAG_PREFIX;
-
-/// The facts, and the ends of the paths under which trees have them; earlier paths are preferred. They are those of
-/// Roman and JWST (`meta.instrument.name`), DKIST and sunpy (keywords of FITS), and of trees made by hand.
-const FACTS: &[(&str, &[&str])] = &[
-    ("product", &["meta.product_type", "meta.model_type", "model_type", "schema", "DATATYPE"]),
-    ("telescope", &["meta.telescope", "telescope", "TELESCOP", "observatory"]),
-    ("instrument", &["meta.instrument.name", "instrument.name", "instrument", "INSTRUME"]),
-    ("detector", &["instrument.detector", "detector", "DETECTOR"]),
-    (
-        "filter",
-        &[
-            "instrument.optical_element",
-            "instrument.filter",
-            "optical_element",
-            "filter",
-            "FILTER",
-            "FILTER1",
-        ],
-    ),
-    (
-        "exposure",
-        &[
-            "exposure.exposure_time",
-            "exposure_time",
-            "exposure.effective_exposure_time",
-            "EXPTIME",
-            "exptime",
-            "XPOSURE",
-            "exposure",
-        ],
-    ),
-    (
-        "date",
-        &[
-            "exposure.start_time",
-            "observation.date_beg",
-            "date_beg",
-            "DATE-OBS",
-            "DATE-BEG",
-            "date_obs",
-            "date-obs",
-            "observation.date",
-            "file_date",
-            "meta.date",
-            "date",
-        ],
-    ),
-    (
-        "target",
-        &[
-            "target.catalog_name",
-            "target.proposer_name",
-            "target.name",
-            "targname",
-            "TARGNAME",
-            "OBJECT",
-            "object.name",
-            "target",
-            "object",
-        ],
-    ),
-    ("ra", &["wcsinfo.ra_ref", "pointing.ra_v1", "target.ra", "CRVAL1", "ra"]),
-    ("dec", &["wcsinfo.dec_ref", "pointing.dec_v1", "target.dec", "CRVAL2", "dec"]),
-    ("software", &["application", "meta.calibration_software_version"]),
-    ("writer", &["asdf_library.name"]),
-    ("version", &["asdf_library.version"]),
-];
 
 /// Maximum depth at which facts are looked for.
 const MAX_DEPTH: usize = 5;
@@ -176,18 +110,12 @@ impl FileSummary {
     }
 
     fn value(&mut self, value: &str) {
-        let Some(last) = self.path.last() else { return };
-        if value.is_empty()
-            || matches!(value, "null" | "~" | "None" | "?" | "UNKNOWN" | "-999999" | "-999999.0")
-        {
+        if product::is_unknown(value) {
             return;
         }
-        for ((_, paths), found) in FACTS.iter().zip(&mut self.found) {
+        for (fact, found) in FACTS.iter().zip(&mut self.found) {
             let known = found.as_ref().map_or(usize::MAX, |(rank, _)| *rank);
-            let rank = paths
-                .iter()
-                .position(|path| path.rsplit('.').next() == Some(last) && is_end(path, &self.path));
-            if let Some(rank) = rank
+            if let Some(rank) = fact.rank(&self.path)
                 && rank < known
             {
                 *found = Some((rank, cut(value)));
@@ -197,8 +125,7 @@ impl FileSummary {
 
     /// Returns a fact by its name: `filter`.
     pub fn get(&self, name: &str) -> Option<&str> {
-        let at = FACTS.iter().position(|(known, _)| *known == name)?;
-        self.found.get(at)?.as_ref().map(|(_, value)| value.as_str())
+        self.found.get(product::position(name)?)?.as_ref().map(|(_, value)| value.as_str())
     }
 
     /// Returns the product: its kind, and the schema of the tree's main part.
@@ -249,12 +176,6 @@ impl FileSummary {
         }
         facts
     }
-}
-
-/// True if a dotted path is the end of `path`.
-fn is_end(end: &str, path: &[String]) -> bool {
-    end.rsplit('.').zip(path.iter().rev()).all(|(one, other)| one == other)
-        && end.split('.').count() <= path.len()
 }
 
 fn cut(text: &str) -> String {

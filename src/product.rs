@@ -1,0 +1,142 @@
+//! The facts of an observation, and where the trees of known products have them.
+//!
+//! The products are those of Roman and JWST (`meta.instrument.name`), of DKIST and sunpy (keywords of FITS), and trees
+//! made by hand.
+
+/// A fact of an observation.
+#[derive(Debug)]
+pub struct ProductFact {
+    /// The name of the fact: `filter`.
+    pub name: &'static str,
+    /// The ends of the paths under which trees have the fact, without indices; earlier ones are preferred.
+    pub paths: &'static [&'static str],
+}
+
+const fn fact(name: &'static str, paths: &'static [&'static str]) -> ProductFact {
+    ProductFact { name, paths }
+}
+
+/// All facts.
+pub const FACTS: &[ProductFact] = &[
+    fact("product", &["meta.product_type", "meta.model_type", "model_type", "schema", "DATATYPE"]),
+    fact("telescope", &["meta.telescope", "telescope", "TELESCOP", "observatory"]),
+    fact("instrument", &["meta.instrument.name", "instrument.name", "instrument", "INSTRUME"]),
+    fact("detector", &["instrument.detector", "detector", "DETECTOR"]),
+    fact(
+        "filter",
+        &[
+            "instrument.optical_element",
+            "instrument.filter",
+            "optical_element",
+            "filter",
+            "FILTER",
+            "FILTER1",
+            "WAVELNTH",
+            "LINEWAV",
+        ],
+    ),
+    fact(
+        "exposure",
+        &[
+            "exposure.exposure_time",
+            "exposure_time",
+            "exposure.effective_exposure_time",
+            "EXPTIME",
+            "exptime",
+            "XPOSURE",
+            "exposure",
+        ],
+    ),
+    fact(
+        "date",
+        &[
+            "exposure.start_time",
+            "observation.date_beg",
+            "date_beg",
+            "DATE-OBS",
+            "DATE-BEG",
+            "date_obs",
+            "date-obs",
+            "observation.date",
+            "file_date",
+            "meta.date",
+            "date",
+        ],
+    ),
+    fact(
+        "target",
+        &[
+            "target.catalog_name",
+            "target.proposer_name",
+            "target.name",
+            "targname",
+            "TARGNAME",
+            "OBJECT",
+            "object.name",
+            "target",
+            "object",
+        ],
+    ),
+    fact("ra", &["wcsinfo.ra_ref", "pointing.ra_v1", "target.ra", "CRVAL1", "ra"]),
+    fact("dec", &["wcsinfo.dec_ref", "pointing.dec_v1", "target.dec", "CRVAL2", "dec"]),
+    fact("region", &["wcsinfo.s_region", "s_region"]),
+    fact("software", &["application", "meta.calibration_software_version"]),
+    fact("writer", &["asdf_library.name"]),
+    fact("version", &["asdf_library.version"]),
+    fact(
+        "pipeline",
+        &[
+            "meta.calibration_software_name",
+            "calibration_software_name",
+            "CALVERS",
+            "CAL_VER",
+            "meta.sdf_software_version",
+        ],
+    ),
+    fact(
+        "pipeline_version",
+        &["meta.calibration_software_version", "calibration_software_version", "CAL_VER", "CALVERS"],
+    ),
+    fact("reference_context", &["ref_file.crds.context", "ref_file.crds.context_used", "CRDS_CTX"]),
+];
+
+/// Returns the position of the fact with this name.
+pub fn position(name: &str) -> Option<usize> {
+    FACTS.iter().position(|fact| fact.name == name)
+}
+
+impl ProductFact {
+    /// Returns the rank of a path among those of the fact, 0 for the likeliest; `None` if the fact is not at this
+    /// path. The path has the keys from the root on.
+    pub fn rank(&self, path: &[String]) -> Option<usize> {
+        let last = path.last()?;
+        self.paths.iter().position(|end| end.rsplit('.').next() == Some(last) && is_end(end, path))
+    }
+}
+
+/// True if a dotted path is the end of `path`.
+fn is_end(end: &str, path: &[String]) -> bool {
+    end.rsplit('.').zip(path.iter().rev()).all(|(one, other)| one == other)
+        && end.split('.').count() <= path.len()
+}
+
+/// True if the text of a scalar says that the fact is not known.
+pub fn is_unknown(text: &str) -> bool {
+    matches!(text, "" | "null" | "~" | "None" | "?" | "UNKNOWN" | "-999999" | "-999999.0")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_has_the_rank_of_its_end() {
+        let filter = &FACTS[position("filter").unwrap()];
+        let rank = |path: &str| filter.rank(&path.split('.').map(str::to_owned).collect::<Vec<_>>());
+        assert_eq!(rank("roman.meta.instrument.optical_element"), Some(0));
+        assert_eq!(rank("meta.instrument.filter"), Some(1));
+        assert_eq!(rank("filter"), Some(3));
+        assert_eq!(rank("filter.name"), None);
+        assert!(is_unknown("-999999") && !is_unknown("F158"));
+    }
+}
