@@ -1,6 +1,6 @@
-//! The cache of decoded units under a byte budget, shared by all files of a mount.
+//! The cache of decoded granules under a byte budget, shared by all files of a mount.
 //!
-//! A unit is identified by its content and its offset in the content. The least recently used unit is evicted
+//! A granule is identified by its content and its offset in the content. The least recently used granule is evicted
 //! first. Memory for work in progress counts against the budget, too ([`Reservation`]). Read-ahead starts
 //! only if work in progress then takes at most half of the budget. A foreground decode that would exceed the
 //! budget waits while others run.
@@ -37,7 +37,7 @@ pub(crate) use memory_budget::Reservation;
 pub(crate) use task::Task;
 pub(crate) use temp_segments::{SegmentBytes, SegmentList, TempSegments};
 
-/// A decoded unit.
+/// A decoded granule.
 pub type Bytes = Arc<Vec<u8>>;
 
 /// Overhead of a cache entry in bytes, which keeps many tiny entries within the budget.
@@ -57,8 +57,8 @@ const THREADS: usize = 16;
 /// Bytes behind a sequential reader that are kept for other readers that follow.
 const BEHIND: u64 = 16 << 20;
 
-/// Bytes of units that are kept even if decoders exceed the budget. A decoder of a zstd frame may need more
-/// than the budget. Without the exemption, a reader that reads a unit in parts would decode the unit again
+/// Bytes of granules that are kept even if decoders exceed the budget. A decoder of a zstd frame may need more
+/// than the budget. Without the exemption, a reader that reads a granule in parts would decode the granule again
 /// for each part.
 const MIN_ROOM: u64 = 1 << 20;
 
@@ -78,11 +78,11 @@ pub(crate) trait Reclaim: Any + fmt::Debug + Send + Sync {
     fn forget(&self, content: ContentId);
 }
 
-/// The decoded units of all contents of a mount. The least recently used is evicted first.
+/// The decoded granules of all contents of a mount. The least recently used is evicted first.
 pub struct Cache {
     budget: u64,
     next_id: AtomicU64,
-    state: Mutex<Units>,
+    state: Mutex<Granules>,
     /// Memory reserved for work in progress.
     memory: Arc<MemoryBudget>,
     /// Idle decoders; created by the first one.
@@ -95,7 +95,7 @@ pub struct Cache {
     store: Arc<Store>,
 }
 
-struct Units {
+struct Granules {
     chunks: LruCache<(ContentId, u64), Bytes>,
     /// Cost of `chunks` in bytes, at most the budget.
     held: u64,
@@ -114,7 +114,7 @@ impl Cache {
 
     /// Creates a cache with this number of threads; with one, there is no read-ahead.
     pub fn with_threads(budget: u64, threads: usize) -> Self {
-        let state = Units { chunks: LruCache::unbounded(), held: 0, spare: Vec::new(), spare_bytes: 0 };
+        let state = Granules { chunks: LruCache::unbounded(), held: 0, spare: Vec::new(), spare_bytes: 0 };
         Self {
             budget,
             next_id: AtomicU64::new(0),
@@ -164,26 +164,26 @@ impl Cache {
             self.idle.get().inspect(|idle| idle.make_room());
             self.memory.reserve(bytes)
         })?;
-        self.state().trim(self.room_for_units());
+        self.state().trim(self.room_for_granules());
         Some(reservation)
     }
 
     /// Reserves memory for a foreground decode; waits until it is free.
     pub(crate) fn demand(&self, bytes: u64) -> Reservation {
         let reservation = self.memory.demand(bytes, || self.aside());
-        self.state().trim(self.room_for_units());
+        self.state().trim(self.room_for_granules());
         reservation
     }
 
     /// Reserves memory for a foreground decode; `None` if it would have to wait.
     pub(crate) fn demand_at_once(&self, bytes: u64) -> Option<Reservation> {
         let reservation = self.memory.demand_at_once(bytes, || self.aside())?;
-        self.state().trim(self.room_for_units());
+        self.state().trim(self.room_for_granules());
         Some(reservation)
     }
 
-    /// Returns the part of the budget that is left for units.
-    fn room_for_units(&self) -> u64 {
+    /// Returns the part of the budget that is left for granules.
+    fn room_for_granules(&self) -> u64 {
         let room = self.budget.saturating_sub(self.reserved()).saturating_sub(self.aside());
         room.max(MIN_ROOM.min(self.budget / 2))
     }
@@ -243,12 +243,12 @@ impl Cache {
         ContentId(self.next_id.fetch_add(1, Ordering::Relaxed))
     }
 
-    /// Returns the unit of `id` that begins at `start`, if it is cached.
+    /// Returns the granule of `id` that begins at `start`, if it is cached.
     pub fn get(&self, id: ContentId, start: u64) -> Option<Bytes> {
         self.state().chunks.get(&(id, start)).cloned()
     }
 
-    /// Caches a unit, evicting others; a unit larger than the budget is not cached.
+    /// Caches a granule, evicting others; a granule larger than the budget is not cached.
     pub fn put(&self, id: ContentId, start: u64, bytes: &Bytes) {
         let cost = cost(bytes);
         if cost > self.budget {
@@ -259,13 +259,13 @@ impl Cache {
         if let Some(before) = state.chunks.put((id, start), bytes.clone()) {
             state.let_go(before);
         }
-        state.trim(self.room_for_units());
+        state.trim(self.room_for_granules());
     }
 
-    /// True if a unit of `len` bytes can be cached without evicting another.
+    /// True if a granule of `len` bytes can be cached without evicting another.
     pub(crate) fn has_room(&self, len: usize) -> bool {
         let held = self.state().held;
-        held.saturating_add(len as u64 + ENTRY) <= self.room_for_units()
+        held.saturating_add(len as u64 + ENTRY) <= self.room_for_granules()
     }
 
     /// Drops everything that is kept for a content that is gone.
@@ -298,14 +298,14 @@ impl Cache {
         }
     }
 
-    /// Takes back a unit that was read; its buffer is reused once no other reader holds it.
+    /// Takes back a granule that was read; its buffer is reused once no other reader holds it.
     pub(crate) fn used(&self, bytes: Bytes) {
         if Arc::strong_count(&bytes) == 1 {
             self.state().reuse(bytes);
         }
     }
 
-    /// Records that a reader read the unit at `start` to its end. Drops the least recently used of the units
+    /// Records that a reader read the granule at `start` to its end. Drops the least recently used of the granules
     /// far behind the reader. A reader that goes from end to end then reuses the same few buffers, which stay
     /// in the processor's cache, instead of filling the whole budget.
     pub(crate) fn read_on(&self, id: ContentId, start: u64) {
@@ -323,13 +323,13 @@ impl Cache {
         idle.downcast_ref().expect("one type is asked for in the whole crate")
     }
 
-    fn state(&self) -> MutexGuard<'_, Units> {
+    fn state(&self) -> MutexGuard<'_, Granules> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Units {
-    /// Evicts the least recently used units until at most `most` bytes are held.
+impl Granules {
+    /// Evicts the least recently used granules until at most `most` bytes are held.
     fn trim(&mut self, most: u64) {
         while self.held > most {
             match self.chunks.pop_lru() {

@@ -59,7 +59,7 @@ pub enum Codec {
 ///
 /// Reads at most a few header bytes. Sizes that contradict each other are refused. A stream that turns out to
 /// hold fewer bytes than `data_size` gives its good prefix, then an error that says so. A stream that holds
-/// more gives `data_size` bytes and reports the excess as [`trouble`](Content::trouble).
+/// more gives `data_size` bytes and reports the excess as [`damage`](Content::damage).
 pub fn open(
     codec: Codec,
     stored: Arc<dyn Content>,

@@ -165,13 +165,13 @@ pub trait Content: Send + Sync + std::fmt::Debug {
     }
 
     /// Returns the first damage found while reading, even if all bytes can be read.
-    fn trouble(&self) -> Option<Error> {
+    fn damage(&self) -> Option<Error> {
         None
     }
 
     /// Adopts a defect found in another content with the same bytes: nothing can be read from `from` on.
-    fn inherit(&self, from: u64, trouble: &Error) {
-        let _ = (from, trouble);
+    fn inherit(&self, from: u64, damage: &Error) {
+        let _ = (from, damage);
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! A codec is either a stream that is decoded from its start or from a checkpoint ([`Sequential`]), or a set
 //! of chunks that are decoded independently ([`Chunks`]). [`Decoded`] turns either into a
-//! [`Content`](crate::content::Content). It decodes each unit once for all its readers, detects sequential
+//! [`Content`](crate::content::Content). It decodes each granule once for all its readers, detects sequential
 //! readers from their offsets and decodes ahead of them, and caches the result in the mount's
 //! [`Cache`](crate::cache::Cache). Decoders that wait for the next read are kept in [`IdleDecoders`].
 
@@ -24,10 +24,10 @@ pub use part::Part;
 
 /// Number of bytes of a stream that are decoded and cached together.
 ///
-/// The size is a trade-off. A small unit makes a random read cheap, and is still in the processor's cache
-/// when it is copied to the reader. A large unit makes the overhead per unit (a lock, a cache entry)
+/// The size is a trade-off. A small granule makes a random read cheap, and is still in the processor's cache
+/// when it is copied to the reader. A large granule makes the overhead per granule (a lock, a cache entry)
 /// negligible.
-pub const UNIT: u64 = 256 << 10;
+pub const GRANULE: u64 = 256 << 10;
 
 /// Maximum size of a chunk that is decoded as a whole; a larger one is decoded as a stream of its own.
 pub const WHOLE: u64 = 8 << 20;
@@ -69,7 +69,7 @@ pub trait Sequential: Send + Sync + fmt::Debug {
     fn start(&self) -> Result<Box<dyn Decoder>>;
 
     /// Finds checkpoints up to `wanted`, as far as possible without decoding.
-    fn look_ahead(&self, wanted: u64) {
+    fn find_ahead(&self, wanted: u64) {
         let _ = wanted;
     }
 

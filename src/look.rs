@@ -186,7 +186,7 @@ impl Look {
 
     /// Waits until the seek tables of decoded blocks are stored, at most [`PATIENCE`].
     pub fn close(self) {
-        self.cache.store().settle_within(PATIENCE);
+        self.cache.store().wait_for_writes_within(PATIENCE);
     }
 }
 

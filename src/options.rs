@@ -43,8 +43,8 @@ pub const FUSE_SUPER_MAGIC: u64 = 0x6573_5546;
 /// Maximum of `padding=` in bytes.
 const MAX_PADDING: u64 = 1 << 30;
 
-/// Minimum of `cache=` in bytes. With a smaller cache, each unit would be decoded twice for a program that
-/// reads half a unit at a time.
+/// Minimum of `cache=` in bytes. With a smaller cache, each granule would be decoded twice for a program that
+/// reads half a granule at a time.
 pub const MIN_CACHE: u64 = 1 << 20;
 
 /// Minimum of `max_read=`: one page.

@@ -199,7 +199,7 @@ impl Overlay {
     /// files remain.
     pub(crate) fn stat(&self) -> Result<Stat> {
         match self.mounted() {
-            Ok(mounted) => Ok(mounted.look().stat),
+            Ok(mounted) => Ok(mounted.revalidate().stat),
             Err(error) => self.current.last_seen().ok_or(error),
         }
     }
@@ -236,14 +236,14 @@ impl Overlay {
     /// Checks before a draft is begun that it can be saved, as far as that is known.
     pub(crate) fn begin(&self) -> Result<()> {
         // A running save has opened the editor, so there is nothing to check. A half-saved file can't be read
-        // until it is settled, so wait for the lock.
-        let editor = if self.mounted()?.is_unsettled() {
+        // until it is recovered, so wait for the lock.
+        let editor = if self.mounted()?.is_half_saved() {
             Some(locked(&self.editor))
         } else {
             locked_at_once(&self.editor)
         };
         let Some(mut editor) = editor else { return Ok(()) };
-        self.open_editor(&mut editor).map(drop).and_then(|()| self.settle_source(&mut editor)).map_err(
+        self.open_editor(&mut editor).map(drop).and_then(|()| self.recover_source(&mut editor)).map_err(
             |error| {
                 tracing::warn!("{error}");
                 match error.errno() {
@@ -255,11 +255,11 @@ impl Overlay {
     }
 
     /// Recovers the source if a save left it half-saved.
-    pub(crate) fn settle_source(&self, editor: &mut Option<Box<dyn Editor>>) -> Result<()> {
+    pub(crate) fn recover_source(&self, editor: &mut Option<Box<dyn Editor>>) -> Result<()> {
         let mounted = self.mounted()?;
-        if mounted.is_unsettled() {
-            self.open_editor(editor)?.settle()?;
-            mounted.settled();
+        if mounted.is_half_saved() {
+            self.open_editor(editor)?.recover()?;
+            mounted.recovered();
         }
         Ok(())
     }
@@ -408,8 +408,8 @@ impl Overlay {
         let source = self.stat()?;
         let body = locked(&overlay_file.body);
         let (kind, size, times) = match &body.backing {
-            // A half-saved source can't be read at present, but it can be written, which settles it.
-            Backing::Source if self.mounted()?.is_unsettled() => (FileKind::File, 0, self.times(&state)?),
+            // A half-saved source can't be read at present, but it can be written, which recovers it.
+            Backing::Source if self.mounted()?.is_half_saved() => (FileKind::File, 0, self.times(&state)?),
             Backing::Source => (FileKind::File, self.saved_text()?.len(), self.times(&state)?),
             Backing::File(_) => {
                 let again = body.refusal().filter(|_| self.is_tree(&state, overlay_file));

@@ -335,7 +335,7 @@ impl Vfs {
             dir::EntryKind::Link => FileKind::Link,
             dir::EntryKind::File => FileKind::File,
         };
-        let attr = self.ownership.attr(Ino::of(view.serial), kind, state.size, &mounted.look().stat);
+        let attr = self.ownership.attr(Ino::of(view.serial), kind, state.size, &mounted.revalidate().stat);
         Attr { mtime: state.mtime, ..attr }
     }
 
@@ -386,10 +386,10 @@ impl Vfs {
                 {
                     return Ok(self.attr_of_mounted_file(ino, overlay, &stat));
                 }
-                let look = match self.mounted(entry) {
+                let stat = match self.mounted(entry) {
                     Ok(mounted) => {
                         self.note_gone(entry, false);
-                        mounted.look().stat
+                        mounted.revalidate().stat
                     }
                     // The root of the mount needs attributes even after its file is gone.
                     Err(error) if entry.serial == 0 => {
@@ -398,7 +398,7 @@ impl Vfs {
                     }
                     Err(error) => return Err(error),
                 };
-                self.attr_of_mounted_file(ino, overlay, &look)
+                self.attr_of_mounted_file(ino, overlay, &stat)
             }
             Class::Directory { key, .. } => {
                 if entry.serial == 0 {
@@ -473,7 +473,7 @@ impl Vfs {
             return self.attr_of_overlay_file(entry, &overlay, &overlay.first()?);
         }
         let (mounted, held) = self.newest(entry)?;
-        let stat = mounted.look().stat;
+        let stat = mounted.revalidate().stat;
         let size = held.container()?.tree().len();
         Ok(self.ownership.writable(Ino::of_tree_in(entry.serial), FileKind::File, size, &stat))
     }

@@ -53,5 +53,5 @@ libfuzzer_sys::fuzz_target!(|data: &[u8]| {
     }
     assert!(read(&*content) == truth);
     // A pass over the stream may be saving its own table.
-    cache.store().settle();
+    cache.store().wait_for_writes();
 });

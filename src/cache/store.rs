@@ -44,7 +44,7 @@ impl fmt::Debug for TableKey {
 pub struct Store {
     backing: Backing,
     pending: Arc<Pending>,
-    trouble: Mutex<Option<Error>>,
+    error: Mutex<Option<Error>>,
     proves_md5: bool,
 }
 
@@ -124,7 +124,7 @@ impl Store {
         if let Err(error) = kept {
             let error = Error::from(error).within("a seek table can't be kept");
             tracing::debug!("{error}");
-            locked(&self.trouble).get_or_insert(error);
+            locked(&self.error).get_or_insert(error);
         }
     }
 
@@ -137,27 +137,27 @@ impl Store {
         }
     }
 
-    /// Announces a write. The store waits for it in [`settle`](Self::settle).
+    /// Announces a write. The store waits for it in [`wait_for_writes`](Self::wait_for_writes).
     pub fn pending_write(&self) -> PendingWrite {
         *locked(&self.pending.writes) += 1;
         PendingWrite(self.pending.clone())
     }
 
     /// Waits until all pending writes are done or abandoned.
-    pub fn settle(&self) {
-        while !self.settle_within(Duration::from_secs(60)) {}
+    pub fn wait_for_writes(&self) {
+        while !self.wait_for_writes_within(Duration::from_secs(60)) {}
     }
 
     /// Waits at most `patience` for pending writes; true if all are done.
-    pub fn settle_within(&self, patience: Duration) -> bool {
+    pub fn wait_for_writes_within(&self, patience: Duration) -> bool {
         let writes = locked(&self.pending.writes);
         let waited = self.pending.fewer.wait_timeout_while(writes, patience, |writes| *writes > 0);
         *waited.unwrap_or_else(PoisonError::into_inner).0 == 0
     }
 
     /// Returns the first error of storing a table.
-    pub fn trouble(&self) -> Option<Error> {
-        locked(&self.trouble).clone()
+    pub fn error(&self) -> Option<Error> {
+        locked(&self.error).clone()
     }
 }
 

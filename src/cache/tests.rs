@@ -39,7 +39,7 @@ fn what_lies_far_behind_a_reader_makes_room_the_oldest_first() {
         cache.put(other, start, &chunk(10));
     }
     cache.read_on(id, BEHIND - 1);
-    assert!(cache.get(id, 0).is_some()); // the lookup makes unit 0 the most recently used
+    assert!(cache.get(id, 0).is_some()); // the lookup makes granule 0 the most recently used
     cache.read_on(id, BEHIND + 5);
     assert!(cache.get(id, 0).is_some() && cache.get(id, 5).is_none());
     cache.read_on(id, BEHIND + 5);

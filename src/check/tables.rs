@@ -44,9 +44,9 @@ pub fn run(files: &[PathBuf], store: Store, quiet: bool, complaints: &mut dyn Wr
     }
     let Indexing { summary, complaints, .. } = run;
     progress.end();
-    context.cache.store().settle();
+    context.cache.store().wait_for_writes();
     let mut status = summary.status();
-    if let Some(error) = context.cache.store().trouble() {
+    if let Some(error) = context.cache.store().error() {
         writeln!(complaints, "asdf-mount: {}", one_line(&error.to_string()))?;
         status = status.max(Status::Damaged);
     }

@@ -39,7 +39,7 @@ mod pass;
 mod piece;
 mod probe;
 mod resolver;
-mod unit;
+mod symbol;
 mod window;
 pub mod zlib;
 

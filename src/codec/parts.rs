@@ -115,7 +115,7 @@ pub(super) struct PartTable<P> {
     cache: Arc<Cache>,
     state: Mutex<FoundParts>,
     /// Held while part starts are searched far ahead.
-    looking: Mutex<()>,
+    searching: Mutex<()>,
 }
 
 #[derive(Debug)]
@@ -168,7 +168,7 @@ impl<P: Parts> PartTable<P> {
             stored: SegmentList::default(),
             search_failed: false,
         };
-        Self { parts, data_size, cache: cache.clone(), state: Mutex::new(state), looking: Mutex::new(()) }
+        Self { parts, data_size, cache: cache.clone(), state: Mutex::new(state), searching: Mutex::new(()) }
     }
 
     fn state(&self) -> MutexGuard<'_, FoundParts> {
@@ -244,7 +244,7 @@ impl<P: Parts> PartTable<P> {
     }
 
     /// Looks for part starts up to the first one after `wanted`, for codecs with certain lengths.
-    fn look_on(&self, wanted: u64) -> Result<()> {
+    fn find_until(&self, wanted: u64) -> Result<()> {
         loop {
             let (n, start) = {
                 let state = self.state();
@@ -269,7 +269,7 @@ impl<P: Parts> PartTable<P> {
     }
 
     /// Looks for all part starts; they are accepted only if the lengths of the parts add up.
-    fn look_to_the_end(&self) -> Result<()> {
+    fn find_all(&self) -> Result<()> {
         let (first, first_offset) = {
             let state = self.state();
             (state.offsets.len() - 1, state.offsets.last().copied().unwrap_or(0))
@@ -328,7 +328,7 @@ impl FoundParts {
 }
 
 impl<P: Parts> SeekTable for PartTable<P> {
-    fn look_ahead(&self, wanted: u64) {
+    fn find_ahead(&self, wanted: u64) {
         let is_far = |state: &FoundParts| {
             let frontier = state.offsets.last().copied().unwrap_or(0);
             frontier.saturating_add(FAR) < wanted && !state.search_failed
@@ -336,12 +336,12 @@ impl<P: Parts> SeekTable for PartTable<P> {
         if !is_far(&self.state()) {
             return;
         }
-        let _looking = self.looking.lock().unwrap_or_else(PoisonError::into_inner);
+        let _searching = self.searching.lock().unwrap_or_else(PoisonError::into_inner);
         if !is_far(&self.state()) {
             return;
         }
-        let looked = if P::CERTAIN { self.look_on(wanted) } else { self.look_to_the_end() };
-        match looked {
+        let found = if P::CERTAIN { self.find_until(wanted) } else { self.find_all() };
+        match found {
             // Decoding finds the same error.
             Err(error) if error.lasts() => self.state().search_failed = true,
             Err(error) => tracing::debug!("searching for starts of parts: {error}"),

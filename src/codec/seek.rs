@@ -29,14 +29,14 @@ pub(super) mod trust;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::decode::{Decoder, Sequential, UNIT, WHOLE};
+use crate::decode::{Decoder, GRANULE, Sequential, WHOLE};
 use crate::error::{Error, Result};
 use trust::IndexTrust;
 
 /// The checkpoints of a stream.
 pub(super) trait SeekTable: Send + Sync + fmt::Debug + 'static {
     /// Finds checkpoints up to `wanted` that can be found without decoding.
-    fn look_ahead(&self, wanted: u64) {
+    fn find_ahead(&self, wanted: u64) {
         let _ = wanted;
     }
 
@@ -132,8 +132,8 @@ impl<T: SeekTable> Sequential for Seekable<T> {
         self.start_at(0)
     }
 
-    fn look_ahead(&self, wanted: u64) {
-        self.table.look_ahead(wanted);
+    fn find_ahead(&self, wanted: u64) {
+        self.table.find_ahead(wanted);
     }
 
     fn weight(&self) -> u64 {
@@ -231,7 +231,7 @@ impl SeekableDecoder {
         self.ready = Vec::new();
         self.consumed = 0;
         let mut decoder = self.library.start()?;
-        let mut passed = vec![0; UNIT as usize];
+        let mut passed = vec![0; GRANULE as usize];
         let mut to_skip = self.at;
         while to_skip > 0 {
             let room = passed.len().min(usize::try_from(to_skip).unwrap_or(usize::MAX));

@@ -8,7 +8,7 @@ use super::samples::Dice;
 use super::*;
 use crate::content::Soundness;
 use crate::content::Text;
-use crate::decode::{UNIT, WHOLE};
+use crate::decode::{GRANULE, WHOLE};
 
 const CODECS: [&str; 10] = [
     "zlib",
@@ -145,20 +145,20 @@ fn prefix(content: &dyn Content, step: usize) -> (Vec<u8>, Option<Error>) {
 
 #[test]
 fn every_codec_gives_the_truth_at_any_place_in_any_order() {
-    let unit = UNIT as usize;
+    let granule = GRANULE as usize;
     let mut dice = Dice(42);
     for name in CODECS {
-        for len in [0, 1, 1000, unit - 1, unit, unit + 1, 2 * unit, 5 * unit + 77] {
+        for len in [0, 1, 1000, granule - 1, granule, granule + 1, 2 * granule, 5 * granule + 77] {
             let truth = truth(len, len as u64);
             let (codec, stored) = encode(name, &truth);
-            // Budgets for the whole content, for one unit, and for nothing.
-            for budget in [1 << 30, UNIT + 1000, 0] {
+            // Budgets for the whole content, for one granule, and for nothing.
+            for budget in [1 << 30, GRANULE + 1000, 0] {
                 let cache = Arc::new(Cache::new(budget));
                 let content = opened(codec, &stored, len, &cache);
                 assert_eq!(content.len(), len as u64);
-                for _ in 0..if budget > UNIT { 12 } else { 4 } {
+                for _ in 0..if budget > GRANULE { 12 } else { 4 } {
                     let at = dice.roll(len + 10);
-                    let count = dice.roll(unit);
+                    let count = dice.roll(granule);
                     let mut buf = vec![0xAA; count];
                     let read = content.read_at(at as u64, &mut buf).unwrap();
                     let right = truth.get(at..).map_or(&[][..], |rest| &rest[..rest.len().min(count)]);
@@ -167,7 +167,7 @@ fn every_codec_gives_the_truth_at_any_place_in_any_order() {
                 let (bytes, error) = prefix(&*content, 100_000);
                 assert!(bytes == truth && error.is_none(), "{name}, {len} bytes: {error:?}");
                 assert_eq!(content.soundness(), Soundness::Sound, "{name}, {len} bytes");
-                assert!(content.trouble().is_none());
+                assert!(content.damage().is_none());
                 assert!(cache.held() <= budget);
             }
         }
@@ -176,10 +176,10 @@ fn every_codec_gives_the_truth_at_any_place_in_any_order() {
 
 #[test]
 fn backwards_and_by_several_readers_at_once() {
-    let truth = truth(9 * UNIT as usize + 5, 3);
+    let truth = truth(9 * GRANULE as usize + 5, 3);
     for name in CODECS {
         let (codec, stored) = encode(name, &truth);
-        for budget in [1 << 30, 3 * UNIT] {
+        for budget in [1 << 30, 3 * GRANULE] {
             let cache = Arc::new(Cache::new(budget));
             let content = opened(codec, &stored, truth.len(), &cache);
             let next = AtomicUsize::new(0);
@@ -254,7 +254,7 @@ fn a_stream_cut_off_anywhere_gives_what_is_there_and_then_an_error() {
             for step in [997, 8192] {
                 let (bytes, error) = prefix(&*content, step);
                 assert!(truth.starts_with(&bytes), "{name} cut at {cut}");
-                assert_eq!(error.is_some(), content.trouble().is_some(), "{name} cut at {cut}");
+                assert_eq!(error.is_some(), content.damage().is_some(), "{name} cut at {cut}");
                 assert!(error.is_some() || bytes.len() == truth.len(), "{name} cut at {cut}");
                 if !matches!(codec, Codec::Lz4) {
                     assert!(bytes.len() >= bare(codec, stored).len().min(truth.len()), "{name} cut at {cut}");
@@ -263,7 +263,7 @@ fn a_stream_cut_off_anywhere_gives_what_is_there_and_then_an_error() {
                 if let Some(error) = error {
                     assert_eq!(error.kind(), crate::Kind::Damaged);
                     assert_eq!(content.soundness(), Soundness::Broken(bytes.len() as u64));
-                    assert_eq!(content.trouble().unwrap().message(), error.message());
+                    assert_eq!(content.damage().unwrap().message(), error.message());
                 }
             }
         }
@@ -303,7 +303,7 @@ fn flipped_bits_never_give_more_than_promised_nor_other_bytes_at_a_second_read()
 
 #[test]
 fn a_wrong_checksum_makes_all_that_it_is_over_unreadable_once_it_is_known() {
-    let truth = truth(3 * UNIT as usize, 8);
+    let truth = truth(3 * GRANULE as usize, 8);
     let cases: [(Codec, Vec<u8>, usize); 3] = [
         (Codec::Zlib, zlib(&truth), 1),
         (Codec::Zstd, zstd(&truth), 1),
@@ -315,7 +315,7 @@ fn a_wrong_checksum_makes_all_that_it_is_over_unreadable_once_it_is_known() {
         let cache = Arc::new(Cache::new(1 << 30));
         let content = opened(codec, &stored, truth.len(), &cache);
         let (bytes, error) = prefix(&*content, 50_000);
-        assert!(error.is_some() && bytes == truth[..2 * UNIT as usize], "{codec:?}");
+        assert!(error.is_some() && bytes == truth[..2 * GRANULE as usize], "{codec:?}");
         assert_eq!(content.soundness(), Soundness::Broken(0));
         assert!(content.read_at(0, &mut [0]).is_err(), "{codec:?}");
     }
@@ -344,7 +344,7 @@ fn a_zstd_block_is_given_whatever_is_wrong_with_the_header_of_the_next() {
 
 #[test]
 fn a_bzip2_block_with_a_wrong_crc_is_unreadable_from_its_start_once_that_is_known() {
-    let truth = truth(3 * UNIT as usize, 8);
+    let truth = truth(3 * GRANULE as usize, 8);
     let mut stored = bzip2(&truth);
     // The block's CRC follows its magic.
     let magic = [0x31, 0x41, 0x59, 0x26, 0x53, 0x59];
@@ -360,7 +360,7 @@ fn a_bzip2_block_with_a_wrong_crc_is_unreadable_from_its_start_once_that_is_know
 #[test]
 fn a_data_size_that_is_too_small_or_too_large_is_said() {
     for name in CODECS {
-        for len in [700, UNIT as usize, 2 * UNIT as usize + 9] {
+        for len in [700, GRANULE as usize, 2 * GRANULE as usize + 9] {
             let truth = truth(len, 1);
             let (codec, stored) = encode(name, &truth);
             let cache = Arc::new(Cache::new(1 << 30));
@@ -369,7 +369,7 @@ fn a_data_size_that_is_too_small_or_too_large_is_said() {
             let (bytes, error) = prefix(&*small, 70_000);
             assert!(bytes == truth[..len - 1] && error.is_some(), "{name}: {error:?}");
             assert_eq!(small.soundness(), Soundness::Broken(len as u64 - 1), "{name}");
-            assert!(small.trouble().unwrap().message().contains("decodes to more than the"), "{name}");
+            assert!(small.damage().unwrap().message().contains("decodes to more than the"), "{name}");
 
             let empty = opened(codec, &stored, 0, &cache);
             assert!(empty.read_at(0, &mut [0; 9]).is_err(), "{name}");
@@ -431,7 +431,7 @@ fn an_lz4_piece_too_long_to_be_held_is_a_stream() {
     let long = truth(WHOLE as usize + 300_001, 6);
     let whole = [&before[..], &long, &before].concat();
     let stored = [piece(&before), piece(b""), piece(&long), piece(b""), piece(&before)].concat();
-    let cache = Arc::new(Cache::new(4 * UNIT));
+    let cache = Arc::new(Cache::new(4 * GRANULE));
     let content = opened(Codec::Lz4, &stored, whole.len(), &cache);
     let mut buf = [0; 1000];
     assert_eq!(content.read_at(whole.len() as u64 - 100_500, &mut buf).unwrap(), 1000);
@@ -483,7 +483,7 @@ fn a_gibibyte_of_zeros_is_read_at_its_end_in_little_memory() {
         encoder.write_all(&zeros).unwrap();
     }
     let stored = encoder.finish().unwrap();
-    let cache = Arc::new(Cache::new(2 * UNIT));
+    let cache = Arc::new(Cache::new(2 * GRANULE));
     let content = opened(Codec::Zlib, &stored, 1 << 30, &cache);
     let before = resident();
     let mut buf = [1; 4096];

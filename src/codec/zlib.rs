@@ -31,7 +31,7 @@ use super::seek::{SeekTable, Seekable, SegmentReader};
 use crate::cache::Cache;
 use crate::codec::StoredStream;
 use crate::content::Content;
-use crate::decode::{Sequential, UNIT};
+use crate::decode::{GRANULE, Sequential};
 use crate::error::Result;
 use indexed::IndexedReader;
 use reader::ZlibReader;
@@ -41,7 +41,7 @@ use table::ZlibTable;
 pub(super) const RATIO: u64 = 1032;
 
 /// Maximum number of output bytes between two CRCs of a stored table.
-const MAX_UNIT: u64 = 8 << 20;
+const MAX_INTERVAL: u64 = 8 << 20;
 
 /// Size of a cache with room for several long segments ahead of more than one reader.
 const LARGE_BUDGET: u64 = 128 << 20;
@@ -88,8 +88,8 @@ impl Scale {
 
     /// Returns the output bytes between two CRCs of a stored table. That many bytes are held at once. There
     /// are at most 32 CRCs per checkpoint, up to 4 TiB.
-    fn unit(&self) -> u64 {
-        (self.spacing >> 5).clamp(UNIT, MAX_UNIT)
+    fn interval(&self) -> u64 {
+        (self.spacing >> 5).clamp(GRANULE, MAX_INTERVAL)
     }
 }
 

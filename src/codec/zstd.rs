@@ -132,8 +132,8 @@ impl Sequential for Zstd {
         self.stream().start()
     }
 
-    fn look_ahead(&self, wanted: u64) {
-        self.stream().look_ahead(wanted);
+    fn find_ahead(&self, wanted: u64) {
+        self.stream().find_ahead(wanted);
     }
 
     fn weight(&self) -> u64 {

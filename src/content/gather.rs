@@ -241,8 +241,8 @@ impl Content for Gather {
         }
     }
 
-    fn trouble(&self) -> Option<Error> {
-        self.whole.trouble()
+    fn damage(&self) -> Option<Error> {
+        self.whole.damage()
     }
 }
 

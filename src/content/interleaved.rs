@@ -107,8 +107,8 @@ impl Content for Interleaved {
         self.columns.iter().any(|(column, _)| column.costs_a_pass())
     }
 
-    fn trouble(&self) -> Option<Error> {
-        self.columns.iter().find_map(|(column, _)| column.trouble())
+    fn damage(&self) -> Option<Error> {
+        self.columns.iter().find_map(|(column, _)| column.damage())
     }
 }
 

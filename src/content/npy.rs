@@ -150,12 +150,12 @@ impl Content for NpyFile {
         self.file.costs_a_pass()
     }
 
-    fn trouble(&self) -> Option<Error> {
-        self.file.trouble()
+    fn damage(&self) -> Option<Error> {
+        self.file.damage()
     }
 
-    fn inherit(&self, from: u64, trouble: &Error) {
-        self.file.inherit(from, trouble);
+    fn inherit(&self, from: u64, damage: &Error) {
+        self.file.inherit(from, damage);
     }
 }
 

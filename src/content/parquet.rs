@@ -349,8 +349,8 @@ impl Content for ParquetTable {
         self.contents().any(|content| content.costs_a_pass())
     }
 
-    fn trouble(&self) -> Option<Error> {
-        self.contents().find_map(|content| content.trouble())
+    fn damage(&self) -> Option<Error> {
+        self.contents().find_map(|content| content.damage())
     }
 }
 

@@ -108,13 +108,13 @@ impl Content for Pieces {
         self.pieces.iter().any(|piece| piece.content.costs_a_pass())
     }
 
-    fn trouble(&self) -> Option<Error> {
-        self.pieces.iter().find_map(|piece| piece.content.trouble())
+    fn damage(&self) -> Option<Error> {
+        self.pieces.iter().find_map(|piece| piece.content.damage())
     }
 
-    fn inherit(&self, from: u64, trouble: &Error) {
+    fn inherit(&self, from: u64, damage: &Error) {
         if let Some((piece, within)) = self.at(from) {
-            piece.content.inherit(within, trouble);
+            piece.content.inherit(within, damage);
         }
     }
 }

@@ -301,8 +301,8 @@ impl Content for Recoded {
         self.whole.costs_a_pass()
     }
 
-    fn trouble(&self) -> Option<Error> {
-        self.whole.trouble()
+    fn damage(&self) -> Option<Error> {
+        self.whole.damage()
     }
 }
 

@@ -91,8 +91,8 @@ impl Content for ContentWindow {
         self.whole.costs_a_pass()
     }
 
-    fn trouble(&self) -> Option<Error> {
-        self.whole.trouble().filter(|_| matches!(self.soundness(), Soundness::Broken(_)))
+    fn damage(&self) -> Option<Error> {
+        self.whole.damage().filter(|_| matches!(self.soundness(), Soundness::Broken(_)))
     }
 }
 

@@ -90,7 +90,7 @@ pub fn open_tree(plan: &MountPlan) -> Result<Served<Adapter>> {
     });
     let close = Arc::new(move || {
         end_writing();
-        cache.store().settle_within(PATIENCE);
+        cache.store().wait_for_writes_within(PATIENCE);
     });
     Ok(Served { filesystem, notify, read_only, remarks, close, remount, idle })
 }

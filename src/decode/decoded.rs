@@ -1,8 +1,8 @@
 //! The decoded bytes of an encoded content, read at any offset with bounded memory.
 //!
-//! The bytes are divided into units: windows of [`UNIT`] bytes of a stream, or whole chunks if the codec has
-//! independent chunks. A read takes its units from the mount's cache, or has them decoded (`decoded/job.rs`).
-//! A unit that several readers want is decoded once. Decoders of a stream are kept at their position
+//! The bytes are divided into granules: windows of [`GRANULE`] bytes of a stream, or whole chunks if the codec has
+//! independent chunks. A read takes its granules from the mount's cache, or has them decoded (`decoded/job.rs`).
+//! A granule that several readers want is decoded once. Decoders of a stream are kept at their position
 //! ([`IdleDecoders`](super::IdleDecoders)), so that a later read there need not start from the beginning.
 //!
 //! All bytes before damage can be read. The first byte that can't be decoded is an error, and so are the
@@ -21,16 +21,16 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
-use super::{Chunk, Chunks, Sequential, UNIT, WHOLE};
+use super::{Chunk, Chunks, GRANULE, Sequential, WHOLE};
 use crate::cache::{Bytes, Cache, ContentId};
 use crate::content::{Content, SharedBytes, Soundness};
 use crate::error::{Error, Result};
 use crate::sync::Awaited;
 use job::ReadersState;
 
-/// Maximum distance between units that count as near: somewhat more than one read-ahead request of the
+/// Maximum distance between granules that count as near: somewhat more than one read-ahead request of the
 /// kernel.
-const NEAR: u64 = 16 * UNIT;
+const NEAR: u64 = 16 * GRANULE;
 
 /// The decoded content of an encoded one.
 pub struct Decoded {
@@ -76,13 +76,13 @@ impl Span {
 
 /// A range that is decoded, cached and returned as a whole.
 #[derive(Clone, Copy, Debug)]
-struct Unit {
+struct Granule {
     start: u64,
     span: Span,
 }
 
-impl Unit {
-    /// True if `other` is the same unit.
+impl Granule {
+    /// True if `other` is the same granule.
     fn is(&self, other: &Self) -> bool {
         (self.start, self.span.end) == (other.start, other.span.end)
     }
@@ -131,8 +131,8 @@ impl Decoded {
         shared
     }
 
-    /// Returns the unit that contains byte `at`.
-    fn locate(&self, at: u64) -> Result<Unit> {
+    /// Returns the granule that contains byte `at`.
+    fn locate(&self, at: u64) -> Result<Granule> {
         // Finding a chunk may wait for a lock.
         let _awaited = Awaited::begin();
         let span = match &self.encoded {
@@ -149,8 +149,8 @@ impl Decoded {
                 Err(error) => return Err(error),
             },
         };
-        let start = if span.is_whole() { span.start } else { at - (at - span.start) % UNIT };
-        Ok(Unit { start, span })
+        let start = if span.is_whole() { span.start } else { at - (at - span.start) % GRANULE };
+        Ok(Granule { start, span })
     }
 
     fn span_of(&self, piece: Chunk, at: u64) -> Result<Span> {
@@ -162,33 +162,35 @@ impl Decoded {
         }
     }
 
-    /// Reads from one unit.
-    fn read_unit(&self, at: u64, buf: &mut [u8]) -> Result<usize> {
+    /// Reads from one granule.
+    fn read_granule(&self, at: u64, buf: &mut [u8]) -> Result<usize> {
         if at >= self.limit.load(Ordering::Acquire) || (self.stand_alone && self.error_at(at).is_some()) {
             return Err(self.why_not(at));
         }
-        let mut unit = self.locate(at)?;
-        self.read_ahead(unit);
-        if let Some(read) = self.read_beginning(unit, at, buf) {
+        let mut granule = self.locate(at)?;
+        self.read_ahead(granule);
+        if let Some(read) = self.read_beginning(granule, at, buf) {
             return Ok(read);
         }
         loop {
-            let (bytes, transient) = match self.cache.get(self.id, unit.start) {
+            let (bytes, transient) = match self.cache.get(self.id, granule.start) {
                 Some(bytes) => (bytes, None),
-                None => self.obtain(unit)?,
+                None => self.obtain(granule)?,
             };
-            let limit = self.limit.load(Ordering::Acquire).saturating_sub(unit.start);
+            let limit = self.limit.load(Ordering::Acquire).saturating_sub(granule.start);
             let there = &bytes[..bytes.len().min(usize::try_from(limit).unwrap_or(usize::MAX))];
-            let rest =
-                usize::try_from(at - unit.start).ok().and_then(|from| there.get(from..)).unwrap_or_default();
+            let rest = usize::try_from(at - granule.start)
+                .ok()
+                .and_then(|from| there.get(from..))
+                .unwrap_or_default();
             if rest.is_empty() {
                 let again = self.locate(at)?;
-                if transient.is_some() || again.is(&unit) || self.error_at(at).is_some() {
+                if transient.is_some() || again.is(&granule) || self.error_at(at).is_some() {
                     return Err(transient.unwrap_or_else(|| self.why_not(at)));
                 }
                 // The bytes before this one turned out to be damaged, so this byte now belongs to another
                 // chunk.
-                unit = again;
+                granule = again;
                 continue;
             }
             let read = rest.len().min(buf.len());
@@ -196,16 +198,16 @@ impl Decoded {
             let to_the_end = read == rest.len();
             self.cache.used(bytes);
             if to_the_end {
-                self.cache.read_on(self.id, unit.start);
+                self.cache.read_on(self.id, granule.start);
             }
             return Ok(read);
         }
     }
 
-    /// Returns the unit that contains byte `at`, if it is cached and found without a search.
-    fn known_unit(&self, at: u64) -> Option<(u64, Bytes)> {
+    /// Returns the granule that contains byte `at`, if it is cached and found without a search.
+    fn known_granule(&self, at: u64) -> Option<(u64, Bytes)> {
         let start = match &self.encoded {
-            Encoded::Stream(_) => at - at % UNIT,
+            Encoded::Stream(_) => at - at % GRANULE,
             Encoded::Pieces(_) => self.state().sequences.start_near(at)?,
         };
         Some((start, self.cache.get(self.id, start)?))
@@ -226,9 +228,9 @@ impl Decoded {
             Encoded::Stream(_) => {
                 let span = Span { start: 0, end: 0, piece: None };
                 // An error is recorded as damage. There are no bytes to return.
-                let _ = self.obtain(Unit { start: 0, span });
+                let _ = self.obtain(Granule { start: 0, span });
             }
-            Encoded::Pieces(pieces) => self.settle_end(self.after_last(&**pieces)),
+            Encoded::Pieces(pieces) => self.note_end(self.after_last(&**pieces)),
         }
     }
 
@@ -240,7 +242,7 @@ impl Decoded {
         }
     }
 
-    fn settle_end(&self, end: Result<()>) {
+    fn note_end(&self, end: Result<()>) {
         match end {
             Ok(()) => self.state().ended = true,
             Err(error) if error.lasts() => {
@@ -281,7 +283,7 @@ impl Content for Decoded {
             if at >= self.data_size {
                 break;
             }
-            match self.read_unit(at, rest) {
+            match self.read_granule(at, rest) {
                 Ok(read) => done += read,
                 // The bytes so far are right; the next read starts here and returns the error.
                 Err(_) if done > 0 => break,
@@ -296,17 +298,17 @@ impl Content for Decoded {
         if offset >= end {
             return None;
         }
-        let (start, buffer) = match self.known_unit(offset) {
+        let (start, buffer) = match self.known_granule(offset) {
             Some(known) => known,
             None if at_any_cost => {
-                let unit = self.locate(offset).ok()?;
-                if end > self.end_of(unit) || self.may_read_beginning(unit).is_some() {
-                    // The caller has to copy a range of several units, or of a unit that is not decoded as a whole.
+                let granule = self.locate(offset).ok()?;
+                if end > self.end_of(granule) || self.may_read_beginning(granule).is_some() {
+                    // The caller has to copy a range of several granules, or of a granule that is not decoded as a whole.
                     return None;
                 }
-                // Read-ahead starts before the wait for this unit, so that other units are decoded meanwhile.
-                self.read_ahead(unit);
-                (unit.start, self.obtain(unit).ok()?.0)
+                // Read-ahead starts before the wait for this granule, so that other granules are decoded meanwhile.
+                self.read_ahead(granule);
+                (granule.start, self.obtain(granule).ok()?.0)
             }
             None => return None,
         };
@@ -315,8 +317,8 @@ impl Content for Decoded {
         if range.end > buffer.len() || end > self.limit.load(Ordering::Acquire) {
             return None;
         }
-        if let Ok(unit) = self.locate(offset) {
-            self.read_ahead(unit);
+        if let Ok(granule) = self.locate(offset) {
+            self.read_ahead(granule);
         }
         if range.end == buffer.len() {
             self.cache.read_on(self.id, start);
@@ -341,12 +343,12 @@ impl Content for Decoded {
         }
     }
 
-    fn trouble(&self) -> Option<Error> {
-        self.state().damage.trouble.clone()
+    fn damage(&self) -> Option<Error> {
+        self.state().damage.error.clone()
     }
 
-    fn inherit(&self, from: u64, trouble: &Error) {
-        self.broken(from, trouble.clone());
+    fn inherit(&self, from: u64, damage: &Error) {
+        self.broken(from, damage.clone());
     }
 
     fn costs_a_pass(&self) -> bool {

@@ -1,20 +1,20 @@
 //! The read-ahead depth: how much is decoded before a reader asks for it.
 //!
-//! All read-ahead depths come from here. [`Decoded`](super::Decoded) asks for a number of units or chunks.
+//! All read-ahead depths come from here. [`Decoded`](super::Decoded) asks for a number of granules or chunks.
 //! The parallel stream readers below it ask for a number of segments.
 
-use super::UNIT;
+use super::GRANULE;
 
-/// Number of consecutive units after which read-ahead starts.
+/// Number of consecutive granules after which read-ahead starts.
 pub(super) const IN_A_ROW: u64 = 2;
 
 /// Minimum distance of a skip that uses all threads at once.
-const FAR: u64 = 8 * UNIT;
+const FAR: u64 = 8 * GRANULE;
 
-/// Returns how many units, chunks or segments to decode ahead of a reader after `units` consecutive units: 0,
+/// Returns how many granules, chunks or segments to decode ahead of a reader after `granules` consecutive granules: 0,
 /// then 1, 2, 4 … up to `most`.
-pub(super) fn depth(units: u64, most: u64) -> u64 {
-    units.checked_sub(IN_A_ROW).map_or(0, |more| most.min(1 << more.min(8)))
+pub(super) fn depth(granules: u64, most: u64) -> u64 {
+    granules.checked_sub(IN_A_ROW).map_or(0, |more| most.min(1 << more.min(8)))
 }
 
 /// The depth for a parallel stream reader, from the number of bytes read.
@@ -43,7 +43,7 @@ impl Depth {
         if self.until.saturating_sub(at) > FAR {
             return most;
         }
-        usize::try_from(depth(self.taken / UNIT, most as u64)).unwrap_or(most)
+        usize::try_from(depth(self.taken / GRANULE, most as u64)).unwrap_or(most)
     }
 }
 
@@ -56,7 +56,7 @@ mod tests {
         let mut depth = Depth::default();
         let grown: Vec<_> = (0..8)
             .map(|_| {
-                depth.note_read(UNIT as usize, u64::MAX);
+                depth.note_read(GRANULE as usize, u64::MAX);
                 depth.get(0, 4)
             })
             .collect();
@@ -64,14 +64,14 @@ mod tests {
         assert_eq!(depth.get(0, 1), 0);
         // Bytes decoded only to reach a wanted offset do not count as sequential.
         let mut depth = Depth::default();
-        depth.wanted(4 * UNIT);
+        depth.wanted(4 * GRANULE);
         let on_the_way = [1, 2, 3, 4, 5, 6].map(|n| {
-            depth.note_read(UNIT as usize, n * UNIT);
-            depth.get(n * UNIT, 4)
+            depth.note_read(GRANULE as usize, n * GRANULE);
+            depth.get(n * GRANULE, 4)
         });
         assert_eq!(on_the_way, [0, 0, 0, 0, 0, 1]);
         let mut depth = Depth::default();
-        depth.wanted(100 * UNIT);
-        assert_eq!((depth.get(0, 4), depth.get(99 * UNIT, 4)), (5, 0));
+        depth.wanted(100 * GRANULE);
+        assert_eq!((depth.get(0, 4), depth.get(99 * GRANULE, 4)), (5, 0));
     }
 }

@@ -1,7 +1,7 @@
 //! Texts that are generated in order while they are read.
 //!
 //! One pass measures a text. A text of up to [`SMALL`] bytes is kept from that pass; a longer one is generated
-//! again from its start, and cached in units like a compressed block.
+//! again from its start, and cached in granules like a compressed block.
 
 use std::fmt;
 use std::hash::Hasher;

@@ -42,7 +42,7 @@ impl Content for Part {
         self.whole.soundness_of(self.start, self.start + self.len())
     }
 
-    fn trouble(&self) -> Option<Error> {
+    fn damage(&self) -> Option<Error> {
         match self.soundness() {
             Soundness::Broken(from) => self.whole.error_at(self.start + from),
             _ => None,

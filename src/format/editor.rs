@@ -286,7 +286,7 @@ pub trait Editor: Send + std::fmt::Debug {
     }
 
     /// Finishes or undoes a failed save that could not be completed at once.
-    fn settle(&mut self) -> Result<()>;
+    fn recover(&mut self) -> Result<()>;
 }
 
 /// A format's support for editing, and for recovery after interrupted saves.

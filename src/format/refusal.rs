@@ -15,7 +15,7 @@ pub const GONE: &str = "the file was removed or moved by another program";
 pub const MAX_FURTHER: usize = 9;
 
 /// The reason why a text did not become the tree. The file is unchanged, unless the refusal is
-/// [unsettled](Self::is_unsettled).
+/// [half-saved](Self::is_half_saved).
 #[derive(Clone, Debug)]
 pub enum Refusal {
     /// The format does not accept the text.
@@ -189,8 +189,8 @@ impl Refusal {
         matches!(self, Self::Text(_) | Self::Conflict | Self::WriterKilled)
     }
 
-    /// True if the file may be half-saved until `Editor::settle` finishes or undoes the save.
-    pub fn is_unsettled(&self) -> bool {
+    /// True if the file may be half-saved until `Editor::recover` finishes or undoes the save.
+    pub fn is_half_saved(&self) -> bool {
         matches!(self, Self::Failed(error) if error.kind() == Kind::Unfinished)
     }
 

@@ -13,7 +13,7 @@ pub(crate) struct Handles<T> {
     next: AtomicU64,
     open: RwLock<HashMap<u64, Arc<T>>>,
     /// A lock, held from checking `open` until the wait begins, so that no removal is missed in between.
-    looking: Mutex<()>,
+    waiting: Mutex<()>,
     closed: Condvar,
 }
 
@@ -22,7 +22,7 @@ impl<T> Handles<T> {
         Self {
             next: AtomicU64::new(1),
             open: RwLock::new(HashMap::new()),
-            looking: Mutex::new(()),
+            waiting: Mutex::new(()),
             closed: Condvar::new(),
         }
     }
@@ -44,8 +44,8 @@ impl<T> Handles<T> {
         let any = |_: &mut ()| {
             self.open.read().unwrap_or_else(PoisonError::into_inner).values().any(|what| is(what))
         };
-        let looking = self.looking.lock().unwrap_or_else(PoisonError::into_inner);
-        let waited = self.closed.wait_timeout_while(looking, patience, any);
+        let waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        let waited = self.closed.wait_timeout_while(waiting, patience, any);
         !waited.unwrap_or_else(PoisonError::into_inner).1.timed_out()
     }
 
@@ -63,7 +63,7 @@ impl<T> Handles<T> {
 
     /// Wakes the threads in [`wait_while_any`](Self::wait_while_any).
     fn tell(&self) {
-        drop(self.looking.lock().unwrap_or_else(PoisonError::into_inner));
+        drop(self.waiting.lock().unwrap_or_else(PoisonError::into_inner));
         self.closed.notify_all();
     }
 }

@@ -257,7 +257,7 @@ fn an_error_is_told_once() {
     std::fs::remove_dir(&state).unwrap();
     std::fs::write(&state, "").unwrap();
     let replaced = Replaced { file: bench.file("a.asdf"), program: None, old: b"1", new: b"2" };
-    let trouble = bench.history.keep(&replaced).unwrap_err().to_string();
-    assert!(trouble.contains("not kept in the history"), "{trouble}");
+    let error = bench.history.keep(&replaced).unwrap_err().to_string();
+    assert!(error.contains("not kept in the history"), "{error}");
     assert!(bench.history.warns() && !bench.history.warns());
 }

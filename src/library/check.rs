@@ -70,7 +70,7 @@ fn check_block(container: &dyn Container, n: usize, known: bool, progress: &Prog
     match read {
         Err(error) if error.is_of_reading() => return Err(error),
         Err(error) if !known => damage(error.offset(), error.message_in_block()),
-        Ok(Some(trouble)) => damage(trouble.offset(), trouble.message_in_block()),
+        Ok(Some(found)) => damage(found.offset(), found.message_in_block()),
         _ => {}
     }
     match verified {
@@ -100,5 +100,5 @@ pub(crate) fn read_through(content: &dyn Content, progress: &Progress) -> Result
         at += read as u64;
         progress.add(read as u64);
     }
-    Ok(content.trouble())
+    Ok(content.damage())
 }

@@ -115,7 +115,7 @@ impl FormatDetector {
     }
 
     /// Returns the entry `name` of a mirrored directory.
-    pub(crate) fn look(&self, dir: &OpenDir<'_>, name: &OsStr) -> Result<Detected> {
+    pub(crate) fn detect(&self, dir: &OpenDir<'_>, name: &OsStr) -> Result<Detected> {
         let (parent, dir) = match dir {
             OpenDir::Local(parent, dir) => (parent, dir.as_fd()),
             OpenDir::Elsewhere(place) => {
@@ -220,7 +220,7 @@ impl FormatDetector {
         let OpenDir::Local(parent, held) = dir else {
             return match (listed_kind, self.listed(dir, entry)) {
                 (Some(_), Some((seen, _))) => Ok(seen.kind()),
-                _ => Ok(self.look(dir, name)?.kind()),
+                _ => Ok(self.detect(dir, name)?.kind()),
             };
         };
         let mountpoint = parent.mountpoint();
@@ -233,13 +233,13 @@ impl FormatDetector {
             _ if is_mount == Some(true) => Err(hidden()),
             _ if known == Some(true) => Ok(FileKind::Directory),
             _ if known == Some(false) => Ok(FileKind::File),
-            None | Some(FileKind::File | FileKind::Link) => Ok(self.look(dir, name)?.kind()),
+            None | Some(FileKind::File | FileKind::Link) => Ok(self.detect(dir, name)?.kind()),
             Some(kind) => Ok(kind),
         }
     }
 
     /// Returns the entry at a known position, such as that of the source itself.
-    pub(crate) fn look_at(&self, position: &EntryPosition) -> Result<Detected> {
+    pub(crate) fn detect_at(&self, position: &EntryPosition) -> Result<Detected> {
         let path = match &position.location {
             Location::Local(path) => path,
             Location::Elsewhere(_) => return self.seen_elsewhere(position.clone()),

@@ -32,7 +32,7 @@ use crate::view::root::RootDir;
 use crate::view::status::{Status, Writing};
 
 /// Minimum time between two checks of a source for changes.
-const LOOK_AGAIN: Duration = Duration::from_millis(200);
+const REVALIDATE_AFTER: Duration = Duration::from_millis(200);
 /// Minimum age of a change by another program before the file is parsed. Fewer files are then parsed while
 /// they are being written, and the next change gets a different timestamp even if the file system's clock is
 /// coarse.
@@ -42,7 +42,7 @@ const PAUSES: usize = 3;
 /// Maximum number of attempts to parse a file that another program is writing or replacing.
 const ATTEMPTS: usize = 8;
 /// Maximum number of different read errors that a file's status lists.
-const TROUBLES: usize = 64;
+const MAX_ERRORS: usize = 64;
 
 /// The mounted file that is at a location now.
 #[derive(Debug)]
@@ -74,7 +74,8 @@ impl CurrentFile {
     ) -> Result<Arc<MountedFile>> {
         let mut current = locked(&self.0);
         // The file may have its name back.
-        if let Some(mounted) = current.as_ref().filter(|mounted| mounted.look().attached || mounted.is_back())
+        if let Some(mounted) =
+            current.as_ref().filter(|mounted| mounted.revalidate().attached || mounted.is_back())
         {
             return Ok(mounted.clone());
         }
@@ -116,7 +117,7 @@ pub(crate) struct MountedFile {
     state: RankedMutex<MountedState>,
     /// Lock that is held while the file is parsed, and during a save.
     parsing: RankedMutex<()>,
-    troubles: Mutex<Vec<String>>,
+    errors: Mutex<Vec<String>>,
 }
 
 #[derive(Debug)]
@@ -139,7 +140,7 @@ struct MountedState {
     /// Number of saves by this mount. A quick save may leave the file's size and time unchanged.
     saves: u64,
     /// True if the last save could be neither finished nor undone.
-    unsettled: bool,
+    half_saved: bool,
     /// True if a save on a network file system failed with EBUSY: another client may have replaced the file.
     /// The kernel may still have the size and time of the old file.
     is_unknown: bool,
@@ -147,7 +148,7 @@ struct MountedState {
 
 /// The result of checking the source for changes.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Look {
+pub(crate) struct Revalidated {
     pub(crate) stat: Stat,
     /// True if the file still has its name. Otherwise only open generations can be read.
     pub(crate) attached: bool,
@@ -168,7 +169,7 @@ impl MountedFile {
             opened: Weak::new(),
             bytes: Weak::new(),
             saves: 0,
-            unsettled: false,
+            half_saved: false,
             is_unknown: false,
         };
         Self {
@@ -177,13 +178,13 @@ impl MountedFile {
             open_files,
             state: RankedMutex::new(Rank::MountedFile, state),
             parsing: RankedMutex::new(Rank::Parsing, ()),
-            troubles: Mutex::default(),
+            errors: Mutex::default(),
         }
     }
 
-    /// Checks the source for changes, unless the last check is younger than [`LOOK_AGAIN`].
-    pub(crate) fn look(&self) -> Look {
-        self.look_after(LOOK_AGAIN)
+    /// Checks the source for changes, unless the last check is younger than [`REVALIDATE_AFTER`].
+    pub(crate) fn revalidate(&self) -> Revalidated {
+        self.revalidate_after(REVALIDATE_AFTER)
     }
 
     /// True if the file still had its name when the source was last checked.
@@ -192,12 +193,12 @@ impl MountedFile {
     }
 
     /// Checks the source for changes.
-    pub(crate) fn look_now(&self) -> Look {
-        self.look_after(Duration::ZERO)
+    pub(crate) fn revalidate_now(&self) -> Revalidated {
+        self.revalidate_after(Duration::ZERO)
     }
 
     /// Checks the source for changes, unless the last check is younger than `age`.
-    fn look_after(&self, age: Duration) -> Look {
+    fn revalidate_after(&self, age: Duration) -> Revalidated {
         let mut state = locked(&self.state);
         if state.saving.is_none() && state.looked.elapsed() >= age {
             state.looked = Instant::now();
@@ -219,12 +220,12 @@ impl MountedFile {
                 _ => self.detach(&mut state),
             }
         }
-        Look { stat: state.stat, attached: state.attached }
+        Revalidated { stat: state.stat, attached: state.attached }
     }
 
     /// True if the local file has its name back. Nobody can save it meanwhile.
     fn is_back(&self) -> bool {
-        self.location.changes_in_place() && self.look_now().attached
+        self.location.changes_in_place() && self.revalidate_now().attached
     }
 
     /// Returns the current generation; `None` if the file must be parsed first, or a save must end first. If
@@ -236,7 +237,7 @@ impl MountedFile {
             drop(state);
             return Ok(Some(held).filter(|held| held.source.is_complete()));
         }
-        if state.unsettled {
+        if state.half_saved {
             return Err(Error::new(
                 error::Kind::Unfinished,
                 "a save could be neither finished nor undone: save again, or unmount and use asdf-mount --recover",
@@ -271,14 +272,14 @@ impl MountedFile {
     /// Returns the generation of the file at this moment, regardless of when the source was last checked. If another
     /// program changed the file just before a save of this mount, waits for the end of the save.
     pub(crate) fn newest(&self) -> Result<HeldGeneration> {
-        self.look();
+        self.revalidate();
         let opened = self.opened()?;
         if !opened.is_outlived() {
             return Ok(opened);
         }
         // The file is not parsed while a save goes on.
         drop(locked(&self.parsing));
-        self.look_now();
+        self.revalidate_now();
         self.opened()
     }
 
@@ -350,7 +351,7 @@ impl MountedFile {
         // A half-saved file shows only its status.
         let half_saved = match self.location.recover(&self.open_files.recovery) {
             Err(error) if error.kind() == error::Kind::Unfinished => Some(error),
-            settled => settled.map(|()| None)?,
+            outcome => outcome.map(|()| None)?,
         };
         let mut attempts = 0..ATTEMPTS;
         loop {
@@ -416,7 +417,7 @@ impl MountedFile {
     /// never changes.
     pub(crate) fn has_outlived(&self, held: &HeldGeneration) -> bool {
         let is_replaced =
-            || !self.location.changes_in_place() && self.look().stat.source.version != held.version;
+            || !self.location.changes_in_place() && self.revalidate().stat.source.version != held.version;
         held.is_outlived() || is_replaced()
     }
 
@@ -440,11 +441,11 @@ impl MountedFile {
     /// Records a read error in the log and the status. Returns true if it is new.
     pub(crate) fn report(&self, error: &Error) -> bool {
         let told = error.to_string();
-        let mut troubles = locked(&self.troubles);
-        let is_new = troubles.len() < TROUBLES && !troubles.contains(&told);
+        let mut errors = locked(&self.errors);
+        let is_new = errors.len() < MAX_ERRORS && !errors.contains(&told);
         if is_new {
             tracing::warn!("{told}");
-            troubles.push(told);
+            errors.push(told);
         }
         is_new
     }
@@ -475,9 +476,9 @@ impl MountedFile {
     }
 
     fn status(&self, opened: &Parsed, writing: &Writing) -> Text {
-        let troubles = locked(&self.troubles).clone();
+        let errors = locked(&self.errors).clone();
         let container = opened.container.as_ref().map(|container| &**container);
-        let status = Status::new(&self.location.label(), opened.number, &troubles, writing);
+        let status = Status::new(&self.location.label(), opened.number, &errors, writing);
         Text::new(status.with_container(container).text())
     }
 

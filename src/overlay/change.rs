@@ -87,7 +87,7 @@ impl Overlay {
             ));
             match body.backing {
                 Backing::Source => {
-                    let version = mounted.look().stat.source.version;
+                    let version = mounted.revalidate().stat.source.version;
                     state.shown = Some(SavedTimes { version, mtime, ctime });
                 }
                 _ => (body.mtime, body.ctime) = (mtime, ctime),

@@ -141,13 +141,13 @@ impl Overlay {
         let outcome = self.attempt(editor, overlay_file, true)?;
         let mut state = locked(&self.state);
         if self.is_tree(&state, overlay_file) {
-            self.settle(&mut state, overlay_file, outcome)?;
+            self.show_outcome(&mut state, overlay_file, outcome)?;
         }
         Ok(())
     }
 
     /// Determines what `tree.yaml` shows after an attempt to save its text.
-    pub(crate) fn settle(
+    pub(crate) fn show_outcome(
         &self,
         state: &mut OverlayState,
         overlay_file: &Arc<OverlayFile>,
@@ -177,7 +177,7 @@ impl Overlay {
         overlay_file: &Arc<OverlayFile>,
         save: bool,
     ) -> Result<CommitOutcome> {
-        if let Err(error) = self.settle_source(editor) {
+        if let Err(error) = self.recover_source(editor) {
             let mut state = locked(&self.state);
             self.write_access(&mut state)?;
             let draft = Draft::of(&locked(&overlay_file.body))?;
@@ -409,7 +409,7 @@ impl Overlay {
         }
         let (mtime, ctime) = attempt.saved_times;
         state.shown = Some(SavedTimes { version, mtime, ctime });
-        if refusal.is_unsettled() {
+        if refusal.is_half_saved() {
             // The file may have either text.
             state.head = None;
             return;
@@ -436,7 +436,7 @@ fn save_in(
     let result = catch_unwind(AssertUnwindSafe(commit)).unwrap_or(Err(Refusal::Panicked));
     let end = match &result {
         Ok(saved) => SaveEnd::Saved { from: Some(saved.from), left: saved.left },
-        Err(refusal) if refusal.is_unsettled() => SaveEnd::Unsettled,
+        Err(refusal) if refusal.is_half_saved() => SaveEnd::HalfSaved,
         Err(refusal) if refusal.errno() == libc::EBUSY => SaveEnd::Conflict,
         Err(_) => SaveEnd::Refused,
     };

@@ -207,7 +207,7 @@ impl Overlay {
         if outcome == CommitOutcome::Empty {
             locked(&overlay_file.body).edits += 1;
         }
-        self.settle(&mut state, &overlay_file, outcome)?;
+        self.show_outcome(&mut state, &overlay_file, outcome)?;
         part_from_other_names(self, &mut state, &overlay_file)?;
         drop(state);
         self.rest(&mut editor);

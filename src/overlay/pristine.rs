@@ -171,12 +171,12 @@ impl Overlay {
     /// True if the source is as the last save left it.
     fn as_saved(&self, state: &OverlayState) -> bool {
         let Ok(mounted) = self.mounted() else { return true };
-        state.shown.is_some_and(|shown| shown.version == mounted.look().stat.source.version)
+        state.shown.is_some_and(|shown| shown.version == mounted.revalidate().stat.source.version)
     }
 
     /// Returns mtime and ctime of the saved text.
     pub(crate) fn times(&self, state: &OverlayState) -> Result<(Time, Time)> {
-        let stat = self.mounted()?.look().stat;
+        let stat = self.mounted()?.revalidate().stat;
         let shown = state.shown.filter(|shown| state.busy || shown.version == stat.source.version);
         Ok(shown.map_or((stat.source.mtime, stat.ctime), |shown| (shown.mtime, shown.ctime)))
     }

@@ -151,8 +151,8 @@ impl Editor for Interrupted {
         saved
     }
 
-    fn settle(&mut self) -> Result<()> {
-        self.editor.settle()
+    fn recover(&mut self) -> Result<()> {
+        self.editor.recover()
     }
 }
 

@@ -106,7 +106,7 @@ impl Overlay {
         if self.is_tree(&locked(&self.state), &overlay_file) {
             // Looks for a change of the source, because the new text is derived from the tree as it is now.
             if let Ok(mounted) = self.mounted() {
-                mounted.look_now();
+                mounted.revalidate_now();
             }
             if open.writing {
                 self.begin()?;

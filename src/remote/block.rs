@@ -1,4 +1,4 @@
-//! The unit of requests and caches.
+//! A block: what requests ask for and caches keep.
 
 /// Length of a block; the last one of an object is shorter. Headers and random reads cost one block each.
 pub(super) const BLOCK: u64 = 64 << 10;

@@ -108,15 +108,15 @@ impl Fetch {
     /// signal ends its program.
     pub(super) fn wait(&self, block: u64, deadline: Instant) -> Result<Bytes> {
         let at = usize::try_from(block.saturating_sub(self.blocks.start)).unwrap_or(usize::MAX);
-        let is_settled = |arrived: &Arrived| arrived.blocks.len() > at || arrived.end.is_some();
+        let is_ready = |arrived: &Arrived| arrived.blocks.len() > at || arrived.end.is_some();
         let arrived = locked(&self.arrived);
-        let arrived = if is_settled(&arrived) {
+        let arrived = if is_ready(&arrived) {
             arrived
         } else {
             drop(arrived);
             while_waiting(|| {
                 let mut arrived = locked(&self.arrived);
-                while !is_settled(&arrived) {
+                while !is_ready(&arrived) {
                     arrived.awaited = Some(arrived.awaited.map_or(at, |awaited| awaited.min(at)));
                     let deadline = self.extended(deadline, &arrived);
                     let rest = deadline.saturating_duration_since(Instant::now());

@@ -296,7 +296,7 @@ impl Storage for System {
     }
 
     fn meta_at(&self, dir: &HeldDir, name: &OsStr) -> io::Result<Meta> {
-        self.meta(&dir.look(name)?)
+        self.meta(&dir.open_entry(name)?)
     }
 
     fn read_at(&self, file: &File, offset: u64, buf: &mut [u8]) -> io::Result<usize> {

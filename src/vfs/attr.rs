@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use crate::decode::UNIT;
+use crate::decode::GRANULE;
 use crate::local::stat::{FileKind, Stat, Time};
 use crate::vfs::node::Ino;
 
-/// Preferred read size (`st_blksize`) in bytes: a unit, because a unit is decoded as a whole. Older versions
+/// Preferred read size (`st_blksize`) in bytes: a granule, because a granule is decoded as a whole. Older versions
 /// of `cat` and `cp` use smaller reads by default, for which the overhead of a request is as large as the
 /// cost of copying its bytes.
-const BLOCK_SIZE: u32 = UNIT as u32;
+const BLOCK_SIZE: u32 = GRANULE as u32;
 
 /// Attributes of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,7 +49,7 @@ impl Attr {
         if self.grows { Duration::ZERO } else { crate::vfs::TTL }
     }
 
-    /// Returns the size in units of 512 bytes, as `du` counts.
+    /// Returns the size in sectors of 512 bytes, as `du` counts.
     pub fn blocks(&self) -> u64 {
         self.size.div_ceil(512)
     }

@@ -215,7 +215,7 @@ impl KernelCache {
 /// Bytes returned to a reader.
 #[derive(Debug)]
 pub enum ReadBytes<'a> {
-    /// Bytes in a buffer shared with the cache of units.
+    /// Bytes in a buffer shared with the cache of granules.
     Shared(SharedBytes),
     /// A buffer and the number of its bytes used. The buffer may be exchanged for
     /// another one with any content.

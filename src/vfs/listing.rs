@@ -179,7 +179,7 @@ impl Vfs {
     fn list_view(&self, parent: &ViewDir, from: u64, attrs: bool, take: Take<'_>) -> Result<()> {
         let Some(ListedDir { parent, held, dir }) = self.listed(parent)? else { return Ok(()) };
         let parent = &parent;
-        let look = |name: &OsStr, kind: dir::EntryKind| -> Result<Option<Looked>> {
+        let found = |name: &OsStr, kind: dir::EntryKind| -> Result<Option<Looked>> {
             if !attrs {
                 let ino =
                     self.known.view(parent.serial(), name).map_or(Ino::UNKNOWN, |view| Ino::of(view.serial));
@@ -202,7 +202,7 @@ impl Vfs {
         let mut handout = Handout::new(take, None);
         dir.list(first, &mut |name, kind| {
             next += 1;
-            let found = look(name, kind).and_then(|found| found.ok_or_else(|| errno(libc::ENOENT)));
+            let found = found(name, kind).and_then(|found| found.ok_or_else(|| errno(libc::ENOENT)));
             handout.pass(self, name, next, found)
         })?;
         handout.result
@@ -217,7 +217,7 @@ impl Vfs {
             Inode::View(_, _, view) => view.shown().map_or(0, |shown| shown.size),
             _ => 0,
         };
-        let attr = self.ownership.attr(node.ino(), FileKind::File, size, &parent.mounted.look().stat);
+        let attr = self.ownership.attr(node.ino(), FileKind::File, size, &parent.mounted.revalidate().stat);
         Ok((Attr { grows: true, ..attr }, node))
     }
 
@@ -300,7 +300,7 @@ impl Vfs {
             return self.item_listed(entry, &name.name, seen, is_certain);
         }
         let name = &name.name;
-        let seen = self.detector.look(dir, name)?;
+        let seen = self.detector.detect(dir, name)?;
         let stat = seen.stat;
         let kind = seen.kind();
         let child = entry.child(name, seen, &self.serials)?;

@@ -72,12 +72,12 @@ impl Vfs {
                 Class::Sources { sources, .. } => {
                     let source = sources.iter().find(|(known, _)| known == name);
                     let (_, position) = source.ok_or_else(no_entry)?;
-                    let seen = self.detector.look_at(position)?;
+                    let seen = self.detector.detect_at(position)?;
                     Ok(Inode::Entry(entry.child(name, seen, &self.serials)?).into())
                 }
                 Class::Directory { key, .. } => {
                     let dir = entry.position.location.open_known_dir(*key)?;
-                    let seen = self.detector.look(&dir, name)?;
+                    let seen = self.detector.detect(&dir, name)?;
                     Ok(Inode::Entry(entry.child(name, seen, &self.serials)?).into())
                 }
                 Class::MountedFile(overlay) if !overlay::is_reserved(name) && self.is_writable(&entry)? => {
@@ -222,7 +222,7 @@ impl Vfs {
     /// Returns the newest generation of a mounted file, or that of the file that has taken its name; `None` if
     /// there is no file at the name.
     fn present(&self, entry: &Entry, mounted: &Arc<MountedFile>) -> Result<Option<MountedGeneration>> {
-        if mounted.look().attached
+        if mounted.revalidate().attached
             && let Ok(held) = mounted.newest()
             && mounted.is_attached()
         {

@@ -124,7 +124,7 @@ impl ReadHandle {
     pub fn begin(&self) -> Reading<'_> {
         match &self.what {
             What::View { file, now } => {
-                let now = look(now);
+                let now = snapshot(now);
                 Reading { content: now.content.clone(), view: Some((file, now)) }
             }
             What::Generated(content) | What::Plain { content, .. } => {
@@ -160,9 +160,9 @@ impl ReadHandle {
     /// ESTALE if the bytes no longer exist.
     pub fn renew(&self) -> Result<()> {
         let What::View { file: ViewFile { mounted, view, .. }, now } = &self.what else { return Ok(()) };
-        mounted.look_now();
+        mounted.revalidate_now();
         let newest = mounted.opened()?;
-        let shown = look(now);
+        let shown = snapshot(now);
         if shown.file.renewal != Renewal::Follows && !mounted.has_outlived(&shown.held) {
             return Ok(());
         }
@@ -200,7 +200,7 @@ impl ReadHandle {
         if self.content().is_err() {
             return Caching::Direct;
         }
-        let now = look(now);
+        let now = snapshot(now);
         let content = &*now.content;
         let sound = match now.file.keeping {
             _ if now.file.grows || mounted.is_wrong(&now.held, &now.file.blocks) => false,
@@ -223,7 +223,7 @@ impl ReadHandle {
     pub fn caching(&self, thread: u32) -> Caching {
         let caching = self.caching_of_now(thread);
         if let What::View { file: ViewFile { mounted, view, kernel_cache }, now } = &self.what {
-            let now = look(now);
+            let now = snapshot(now);
             kernel_cache.note_open(Ino::of(view.serial), mounted.serial, &now.file.blocks);
         }
         caching
@@ -234,7 +234,7 @@ impl ReadHandle {
         match &self.what {
             What::View { file: ViewFile { mounted, .. }, now } => {
                 if mounted.report(error) && error.lasts() {
-                    let now = look(now);
+                    let now = snapshot(now);
                     // The kernel's cache may hold some of the damaged bytes.
                     for n in now.file.blocks.iter() {
                         mounted.report_wrong(*n);
@@ -246,15 +246,15 @@ impl ReadHandle {
     }
 }
 
-fn look(now: &RwLock<Arc<Now>>) -> Arc<Now> {
+fn snapshot(now: &RwLock<Arc<Now>>) -> Arc<Now> {
     now.read().unwrap_or_else(PoisonError::into_inner).clone()
 }
 
-/// One look at an open file: the bytes that it has, and their generation. A read takes one and passes it on.
+/// A snapshot of an open file: the bytes that it has, and their generation. A read takes one and passes it on.
 #[derive(Debug)]
 pub struct Reading<'h> {
     content: Arc<dyn Content>,
-    /// The file of a view, as it was at the look.
+    /// The file of a view, as it was at the snapshot.
     view: Option<(&'h ViewFile, Arc<Now>)>,
 }
 
@@ -270,8 +270,8 @@ impl Reading<'_> {
         if now.file.renewal != Renewal::Follows {
             return false;
         }
-        let look = mounted.look();
-        look.attached && look.stat.source.version != now.held.version
+        let seen = mounted.revalidate();
+        seen.attached && seen.stat.source.version != now.held.version
     }
 
     /// Admits a read, or returns the error with which it fails. Call this before reading

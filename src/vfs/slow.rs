@@ -144,7 +144,7 @@ fn stalling_at(entry: &Arc<Entry>, name: &OsStr) -> Option<Stalling> {
 
 /// True if listing the directory at `path` under a mounted file, or looking `name` up there, takes long.
 fn is_slow(mounted: &Arc<MountedFile>, path: &[&OsStr], name: Option<&OsStr>) -> bool {
-    mounted.look();
+    mounted.revalidate();
     match mounted.parsed() {
         Ok(Some(opened)) => {
             mounted.root(&opened, Writing::default).is_slow_below(path, name).unwrap_or_default()

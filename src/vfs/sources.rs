@@ -98,7 +98,7 @@ impl Vfs {
         if let Class::MountedFile(overlay) = &root.class {
             overlay.mounted(&root.position, &serials, &open_files)?.opened()?.container()?;
         }
-        let (shared, trouble) = shared(options, &serials, &open_files);
+        let (shared, error) = shared(options, &serials, &open_files);
         let mut vfs = Self {
             root,
             ownership: options.ownership,
@@ -122,7 +122,7 @@ impl Vfs {
         vfs.restrict(&sealed, all_sealed)?;
         let writes = vfs.shared.is_some();
         // A read-only mount does not need the state directory.
-        vfs.notices.extend(trouble.filter(|_| writes));
+        vfs.notices.extend(error.filter(|_| writes));
         vfs.notices.extend(leftovers::reports(stems.as_deref(), writes));
         // The kernel never looks the root up, and never forgets it.
         vfs.known.remember(Inode::Entry(vfs.root.clone()));
@@ -163,15 +163,15 @@ impl Vfs {
 /// Returns a line about the damage of a file, as far as its structure shows it within [`LOOKED_FOR_DAMAGE`].
 fn damage_of(label: &Path, held: HeldGeneration) -> Option<String> {
     let (found, damage) = mpsc::channel();
-    let look = move || {
+    let search = move || {
         let Ok(container) = held.container() else { return };
         // The count of the blocks needs a search for all of them. `defects` then includes their damage.
-        let trouble = container.block_count().err().map(|error| error.message());
+        let error = container.block_count().err().map(|error| error.message());
         let defects = container.defects().into_iter().filter(|defect| defect.severity == Severity::Damage);
-        let all: Vec<String> = defects.map(|defect| defect.what).chain(trouble).collect();
+        let all: Vec<String> = defects.map(|defect| defect.what).chain(error).collect();
         let _ = found.send(all);
     };
-    std::thread::Builder::new().name("damage".to_owned()).spawn(look).ok()?;
+    std::thread::Builder::new().name("damage".to_owned()).spawn(search).ok()?;
     let all = damage.recv_timeout(LOOKED_FOR_DAMAGE).ok()?;
     let first = all.first()?;
     let more = all.len() - 1;
@@ -188,12 +188,12 @@ fn find<'a>(
 ) -> Result<Vec<FoundSource<'a>>> {
     let mountpoint = options.mountpoint.as_deref().map(Mountpoint::find).transpose()?.flatten();
     let mountpoint = mountpoint.map(Arc::new);
-    let look = |named: &'a Named| -> Result<FoundSource<'a>> {
+    let find = |named: &'a Named| -> Result<FoundSource<'a>> {
         let (path, position) = match named {
             Named::Local(path) => (&**path, position(path, &mountpoint, options)?),
             Named::Elsewhere(place) => (place.label(), EntryPosition::elsewhere(place.clone())),
         };
-        let seen = detector.look_at(&position)?;
+        let seen = detector.detect_at(&position)?;
         // A program that looks into a mount learns only the errno.
         let is_mount = options.mountpoint.is_some();
         if let Named::Elsewhere(place) = named
@@ -213,7 +213,7 @@ fn find<'a>(
             _ => Err(Error::new(error::Kind::Usage, "is neither a file nor a directory").of(path)),
         }
     };
-    sources.iter().map(look).collect()
+    sources.iter().map(find).collect()
 }
 
 /// Returns the root: the only source, or the directory above several.
@@ -233,7 +233,7 @@ fn shared(
     open_files: &Arc<OpenFiles>,
 ) -> (Option<Arc<SharedByOverlays>>, Option<String>) {
     let Some(edits) = options.edits.clone() else { return (None, None) };
-    let (state_dir, trouble) = match StateDir::open(options.mountpoint.as_deref()) {
+    let (state_dir, error) = match StateDir::open(options.mountpoint.as_deref()) {
         Ok(state_dir) => (Some(Arc::new(state_dir)), None),
         Err(error) => {
             let lost = "files made beside tree.yaml, refused texts and replaced texts are not kept when the \
@@ -244,7 +244,7 @@ fn shared(
     let quota = Arc::new(Quota::new(most_scratch_files()));
     let serials = serials.clone();
     let open_files = open_files.clone();
-    (Some(Arc::new(SharedByOverlays { state_dir, quota, edits, serials, open_files })), trouble)
+    (Some(Arc::new(SharedByOverlays { state_dir, quota, edits, serials, open_files })), error)
 }
 
 impl Vfs {

@@ -421,15 +421,15 @@ mod tests {
     #[test]
     fn a_status_is_yaml_and_bounded() {
         let path = std::path::Path::new("/tmp/a: \"b\" #c\n.asdf");
-        let troubles = ["x: y".into()];
+        let errors = ["x: y".into()];
         let writing = Writing::default();
-        let text = Status::new(path, 3, &troubles, &writing).with_container(Ok(&*awkward())).text();
+        let text = Status::new(path, 3, &errors, &writing).with_container(Ok(&*awkward())).text();
         let status: serde_yaml::Value = serde_yaml::from_slice(&text).unwrap();
         assert_eq!(status["source"].as_str(), path.to_str());
         assert_eq!(status["version"].as_str(), Some("yes: \"no\""));
         assert_eq!(status["defects"][999]["what"].as_str(), Some("it: is 'bad'\n"));
         assert_eq!(status["defects_not_listed"].as_u64(), Some(2));
-        assert_eq!(status["troubles"][0].as_str(), Some("x: y"));
+        assert_eq!(status["errors"][0].as_str(), Some("x: y"));
         let error = Error::damaged("gone");
         let text = Status::new(path, 0, &[], &writing).with_container(Err(&error)).text();
         let status: serde_yaml::Value = serde_yaml::from_slice(&text).unwrap();

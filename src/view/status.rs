@@ -33,7 +33,7 @@ pub struct Status<'a> {
     defects: Vec<Defect>,
     #[serde(skip_serializing_if = "Option::is_none")]
     defects_not_listed: Option<usize>,
-    troubles: &'a [String],
+    errors: &'a [String],
 }
 
 /// The state of writing to a file.
@@ -69,8 +69,8 @@ pub struct LastRefusal {
 impl<'a> Status<'a> {
     /// Returns the status of a file that is not opened.
     ///
-    /// `generation` counts how often the file was parsed again. `troubles` are errors of reading it.
-    pub fn new(source: &Path, generation: u64, troubles: &'a [String], writing: &'a Writing) -> Self {
+    /// `generation` counts how often the file was parsed again. `errors` are errors of reading it.
+    pub fn new(source: &Path, generation: u64, errors: &'a [String], writing: &'a Writing) -> Self {
         Self {
             source: source.to_string_lossy().into_owned(),
             format: None,
@@ -83,7 +83,7 @@ impl<'a> Status<'a> {
             tree_bytes: None,
             defects: Vec::new(),
             defects_not_listed: None,
-            troubles,
+            errors,
         }
     }
 

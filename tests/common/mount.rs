@@ -235,9 +235,9 @@ impl Mounted {
 
 impl Drop for Mounted {
     fn drop(&mut self) {
-        let trouble = take_down(&self.mountpoint);
-        if let (Some(trouble), false) = (trouble, std::thread::panicking()) {
-            panic!("{trouble}");
+        let failure = take_down(&self.mountpoint);
+        if let (Some(failure), false) = (failure, std::thread::panicking()) {
+            panic!("{failure}");
         }
     }
 }

@@ -174,7 +174,7 @@ for file in sorted(folder.iterdir()):
     if file.suffix == ".asdf":
         json.loads((place / "tree.json").read_text())
     status = (place / ".asdf-mount" / "status.yaml").read_text()
-    assert "troubles: []" in status or "severity: damage" not in status, (file, status)
+    assert "errors: []" in status or "severity: damage" not in status, (file, status)
     shown = check_arrays(file, place / "arrays")
     images, skies = check_fits(place / "fits", shown) if (place / "fits").exists() else (0, 0)
     if file.suffix == ".asdf" and file.name.startswith(("roman-", "jwst-")):

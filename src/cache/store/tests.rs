@@ -41,7 +41,7 @@ fn what_is_kept_is_found_private_and_whole_and_goes_when_removed() {
         assert!(read(&store, 3).is_none());
         store.remove(key(2));
         assert!(read(&store, 2).is_none());
-        assert!(store.keeps() && store.trouble().is_none());
+        assert!(store.keeps() && store.error().is_none());
     }
     assert_eq!(names(&path), [format!("{}.seek", key(1))]);
     let mode = |path: &Path| path.metadata().unwrap().permissions().mode() & 0o777;
@@ -62,7 +62,7 @@ fn what_can_not_be_written_to_its_end_leaves_what_was_there() {
     });
     assert_eq!(read(&store, 1).unwrap(), [1; 10]);
     assert_eq!(names(folder.path()).len(), 1);
-    assert_eq!(store.trouble().unwrap().errno(), libc::EIO);
+    assert_eq!(store.error().unwrap().errno(), libc::EIO);
 }
 
 #[test]
@@ -105,7 +105,7 @@ fn files_that_others_may_have_written_are_not_read() {
     assert!(read(&store, 5).is_none());
     // A file that can't be replaced is only recorded as an error.
     keep(&store, 4, 10);
-    assert!(read(&store, 4).is_none() && store.trouble().is_some());
+    assert!(read(&store, 4).is_none() && store.error().is_some());
     std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o777)).unwrap();
     assert!(Store::at(folder.path()).is_err());
 }
@@ -151,7 +151,7 @@ fn a_removed_table_can_be_read_on_by_its_holder() {
 #[test]
 fn the_end_waits_for_what_was_promised() {
     let store = Arc::new(Store::in_memory());
-    store.settle();
+    store.wait_for_writes();
     let promise = store.pending_write();
     let other = store.pending_write();
     let theirs = store.clone();
@@ -160,7 +160,7 @@ fn the_end_waits_for_what_was_promised() {
         drop(promise);
     });
     drop(other);
-    store.settle();
+    store.wait_for_writes();
     assert!(read(&store, 1).is_some());
     thread.join().unwrap();
 }

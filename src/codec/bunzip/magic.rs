@@ -102,7 +102,7 @@ fn may_lie_in_mark(pair: u16) -> bool {
 /// Calls `take` for each magic that begins in one of the first `count` bytes of `bytes`, in order.
 fn search(bytes: &[u8], count: usize, mut take: impl FnMut(Candidate)) {
     // A magic that begins in one of the four bytes before a pair contains that pair.
-    let mut look = |pair: usize| {
+    let mut try_pair = |pair: usize| {
         for start in pair - STRIDE..pair.min(count) {
             let mut eight = [0; 8];
             let available = &bytes[start..bytes.len().min(start + 8)];
@@ -128,10 +128,10 @@ fn search(bytes: &[u8], count: usize, mut take: impl FnMut(Candidate)) {
         let second = may_lie_in_mark((word >> 32) as u16);
         if first | second {
             if first {
-                look(at);
+                try_pair(at);
             }
             if second {
-                look(at + STRIDE);
+                try_pair(at + STRIDE);
             }
         }
         at += 8;
@@ -140,7 +140,7 @@ fn search(bytes: &[u8], count: usize, mut take: impl FnMut(Candidate)) {
         if let [low, high, ..] = *pair
             && may_lie_in_mark(u16::from_le_bytes([low, high]))
         {
-            look(at + k * STRIDE);
+            try_pair(at + k * STRIDE);
         }
     }
 }

@@ -14,7 +14,7 @@ use crate::cache::{Reservation, Task};
 use crate::codec::bunzip::{Block, Candidates, Decoder, Fault, Magic};
 use crate::codec::seek::SegmentReader;
 use crate::decode::Depth;
-use crate::decode::UNIT;
+use crate::decode::GRANULE;
 use crate::error::Result;
 
 /// Usual memory of a decoder in bytes.
@@ -169,7 +169,7 @@ impl SegmentReader for Bzip2Reader {
     fn next(&mut self, out: &mut Vec<u8>) -> Result<Option<usize>> {
         loop {
             if let Some(mut long) = self.long.take() {
-                out.resize(UNIT as usize, 0);
+                out.resize(GRANULE as usize, 0);
                 let read = long.read(out);
                 out.truncate(read);
                 if read > 0 {

@@ -67,7 +67,7 @@ fn any_streams_in_any_order_on_any_number_of_threads_are_the_truth() {
                 for _ in 0..9 {
                     check(&content, &truth, dice.roll(truth.len()), dice.roll(300_000));
                 }
-                assert!(content.trouble().is_none());
+                assert!(content.damage().is_none());
             }
         }
     }

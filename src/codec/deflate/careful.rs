@@ -7,7 +7,7 @@ use super::bits::{Bits, low};
 use super::fault::{Reason, Wrong};
 use super::huffman::{Codes, DISTANCE_BITS, DISTANCE_TABLE, LITERAL_BITS, LITERAL_TABLE};
 use super::output::{Match, OutputBuffer};
-use super::unit::Unit;
+use super::symbol::OutputSymbol;
 
 /// Upper bound of the bytes that a symbol and its distance touch: 48 bits that begin within a byte.
 pub(super) const SYMBOL_BYTES: usize = 8;
@@ -33,7 +33,7 @@ enum Symbol {
 /// Decodes symbols into `out`. `ended` is true if no input follows `bits`.
 ///
 /// On return, also with an error, `bits` is at the first bit that was not decoded.
-pub(super) fn decode<S: Unit>(
+pub(super) fn decode<S: OutputSymbol>(
     codes: &Codes,
     bits: &mut Bits<'_>,
     ended: bool,

@@ -17,7 +17,7 @@ use super::alphabet::{
 use super::bits::{Bits, low};
 use super::huffman::{Codes, DISTANCE_BITS, DISTANCE_TABLE, LITERAL_BITS, LITERAL_TABLE};
 use super::output::{Match, OutputBuffer};
-use super::unit::Unit;
+use super::symbol::OutputSymbol;
 use crate::codec::features::dispatched;
 
 /// Items of a match that are copied at once.
@@ -78,7 +78,7 @@ impl<'a> Register<'a> {
 }
 
 /// Decodes symbols into `output`, up to the first one for the careful loop.
-pub(super) fn decode<S: Unit>(
+pub(super) fn decode<S: OutputSymbol>(
     codes: &Codes,
     bits: &mut Bits<'_>,
     output: &mut OutputBuffer<'_, S>,
@@ -127,7 +127,7 @@ fn long_distance_entry(codes: &Codes, pointer: u32, bits: u64) -> u32 {
 
 /// Writes the literals of an entry, up to two, to the front of `room`.
 #[inline(always)]
-fn put<S: Unit>(room: &mut [S], entry: u32) {
+fn put<S: OutputSymbol>(room: &mut [S], entry: u32) {
     // With fewer than two literals, the bytes in excess are overwritten by the output that follows.
     room[..2].copy_from_slice(&bytes(entry).map(S::from_byte));
 }
@@ -135,7 +135,7 @@ fn put<S: Unit>(room: &mut [S], entry: u32) {
 /// Decodes entries in a loop. Returns the reason why the loop ended, and the number of bits left. `LITERALS`
 /// is for blocks with hardly any matches.
 #[inline(always)]
-fn decode_entries<S: Unit, const LITERALS: bool>(
+fn decode_entries<S: OutputSymbol, const LITERALS: bool>(
     codes: &Codes,
     mut register: Register<'_>,
     out: &mut [S],
@@ -210,7 +210,7 @@ fn decode_entries<S: Unit, const LITERALS: bool>(
 
 /// Copies a match to `start`; `from` is where its source begins, or any item if its length is 0.
 #[inline(always)]
-fn copy_match<S: Unit>(out: &mut [S], start: usize, from: usize, found: Match) {
+fn copy_match<S: OutputSymbol>(out: &mut [S], start: usize, from: usize, found: Match) {
     if found.length <= WIDE.min(found.distance) {
         // Most matches: short, and without overlap.
         let wide: [S; WIDE] = *out[from..].first_chunk().expect("room for a wide copy");
@@ -232,7 +232,7 @@ fn left_before(register: &Register<'_>, sum: u32) -> usize {
 /// Copies a long match, or one that overlaps its own output, to `pos`; may write up to [`WIDE`] items more
 /// than its length. Not inlined, because the loop needs the registers.
 #[inline(never)]
-fn long_copy<S: Unit>(out: &mut [S], pos: usize, found: Match) {
+fn long_copy<S: OutputSymbol>(out: &mut [S], pos: usize, found: Match) {
     let Match { length, distance } = found;
     debug_assert!(distance <= WINDOW && distance <= pos);
     let from = pos - distance;

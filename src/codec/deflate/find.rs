@@ -44,7 +44,7 @@ impl BlockFinder {
                 return Ok((bit < until).then_some(bit));
             }
             if ended {
-                return self.input.trouble().map_or(Ok(None), Err);
+                return self.input.take_error().map_or(Ok(None), Err);
             }
             at = (byte + last as u64) * 8;
         }

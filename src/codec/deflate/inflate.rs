@@ -9,7 +9,7 @@ use super::header::{self, HEADER_BYTES, KIND_BITS, Lengths};
 use super::huffman::Codes;
 use super::input::Input;
 use super::output::{Match, OutputBuffer};
-use super::unit::Unit;
+use super::symbol::OutputSymbol;
 use crate::content::Content;
 
 /// Minimum number of input bytes that the loops are given, unless the input ends before.
@@ -198,7 +198,7 @@ impl Inflate {
     }
 
     /// Decodes into any kind of output; `one_block` is true if decoding also stops where a block ends.
-    pub(super) fn run<S: Unit>(
+    pub(super) fn run<S: OutputSymbol>(
         &mut self,
         stored: &dyn Content,
         out: &mut OutputBuffer<'_, S>,
@@ -210,7 +210,7 @@ impl Inflate {
         stop.map_err(|wrong| self.fault(wrong, self.offset))
     }
 
-    fn advance<S: Unit>(
+    fn advance<S: OutputSymbol>(
         &mut self,
         stored: &dyn Content,
         out: &mut OutputBuffer<'_, S>,
@@ -281,7 +281,7 @@ impl Inflate {
     }
 
     /// Copies the bytes of a stored block; true if the block ended.
-    fn stored_bytes<S: Unit>(
+    fn stored_bytes<S: OutputSymbol>(
         &mut self,
         stored: &dyn Content,
         length: u16,
@@ -307,7 +307,7 @@ impl Inflate {
     }
 
     /// Decodes the symbols of a block; true if the block ended.
-    fn symbols<S: Unit>(
+    fn symbols<S: OutputSymbol>(
         &mut self,
         stored: &dyn Content,
         out: &mut OutputBuffer<'_, S>,
@@ -341,7 +341,7 @@ impl Inflate {
     }
 
     fn fault(&mut self, wrong: Wrong, offset: u64) -> Fault {
-        let why = match (wrong, self.input.trouble()) {
+        let why = match (wrong, self.input.take_error()) {
             (Wrong::Bits(reason), _) => Cause::Broken(reason),
             (Wrong::Short, Some(error)) => Cause::Unreadable(error),
             (Wrong::Short, None) => Cause::Cut,

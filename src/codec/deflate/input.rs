@@ -21,13 +21,13 @@ pub(super) struct Input {
     /// Number of bytes of the buffer that are filled.
     filled: usize,
     /// The error of the last read, if it failed.
-    trouble: Option<Error>,
+    error: Option<Error>,
 }
 
 impl Input {
     /// Forgets what was read, so that another content can be read.
     pub(super) fn clear(&mut self) {
-        (self.start, self.filled, self.trouble) = (0, 0, None);
+        (self.start, self.filled, self.error) = (0, 0, None);
     }
 
     /// Returns the buffered bytes from `at` on: at least `wanted` of them, or all up to the end of the
@@ -55,7 +55,7 @@ impl Input {
             None => self.filled = 0,
         }
         self.start = at;
-        self.trouble = None;
+        self.error = None;
         while self.filled < wanted {
             let next = at.saturating_add(self.filled as u64);
             if next >= stored.len() {
@@ -65,7 +65,7 @@ impl Input {
                 Ok(0) => break,
                 Ok(read) => self.filled += read,
                 Err(error) => {
-                    self.trouble = Some(error);
+                    self.error = Some(error);
                     break;
                 }
             }
@@ -75,8 +75,8 @@ impl Input {
 
     /// Takes the error for which the last call returned fewer bytes than wanted; `None` if the content has
     /// ended.
-    pub(super) fn trouble(&mut self) -> Option<Error> {
-        self.trouble.take()
+    pub(super) fn take_error(&mut self) -> Option<Error> {
+        self.error.take()
     }
 }
 

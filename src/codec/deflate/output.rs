@@ -1,7 +1,7 @@
 //! The caller's buffer, which holds the output before a position and room for the output after it.
 
 use super::fault::Reason;
-use super::unit::Unit;
+use super::symbol::OutputSymbol;
 
 /// A buffer that is filled from the front.
 #[derive(Debug)]
@@ -21,7 +21,7 @@ pub(super) struct Match {
     pub(super) distance: usize,
 }
 
-impl<S: Unit> OutputBuffer<'_, S> {
+impl<S: OutputSymbol> OutputBuffer<'_, S> {
     /// Copies as many items of a match as fit. Returns the rest of the match.
     pub(super) fn copy(&mut self, found: Match) -> Result<Match, Reason> {
         let Match { length, distance } = found;

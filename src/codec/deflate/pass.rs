@@ -94,18 +94,18 @@ impl Pass {
         });
         self.filled = filled;
         let stop = stop.map(|stop| if stop == Stop::Block { Stop::Full } else { stop });
-        self.settle(stored, stop)
+        self.decode_pending(stored, stop)
     }
 
     /// Decodes a step, or up to the next checkpoint that is due.
     fn decode(&mut self, stored: &dyn Content, due: Option<u64>) -> Result<Stop, Fault> {
         let room = due.and_then(|due| usize::try_from(due).ok()).map_or(STEP, |due| due.min(STEP));
         let stop = self.fill(stored, room);
-        self.settle(stored, stop)
+        self.decode_pending(stored, stop)
     }
 
     /// Decodes up to the next position between two symbols.
-    fn settle(&mut self, stored: &dyn Content, stop: Result<Stop, Fault>) -> Result<Stop, Fault> {
+    fn decode_pending(&mut self, stored: &dyn Content, stop: Result<Stop, Fault>) -> Result<Stop, Fault> {
         match self.inflate.pending() {
             0 => stop,
             pending => self.fill(stored, pending),

@@ -20,7 +20,7 @@ use super::fault::Fault;
 use super::inflate::{Inflate, Position, Stop};
 use super::output::OutputBuffer;
 use super::probe::{PROBE, Probe, Probed, Used};
-use super::unit::MARKER;
+use super::symbol::MARKER;
 use crate::content::Content;
 
 /// Number of output symbols or bytes by which a buffer grows. At most this many are decoded before the last

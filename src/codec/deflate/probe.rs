@@ -10,7 +10,7 @@ use super::WINDOW;
 use super::fault::Fault;
 use super::inflate::{Inflate, Position, Stop};
 use super::output::OutputBuffer;
-use super::unit::{MARKER, Unit};
+use super::symbol::{MARKER, OutputSymbol};
 use crate::content::Content;
 
 /// Number of output symbols or bytes that a probe decodes, and for which it needs room.
@@ -92,7 +92,7 @@ impl Probe {
     /// into `out`, as [`Inflate::run`] does. Stops where a block ends unless `go_on` returns true.
     ///
     /// Makes no mark if decoding stopped before the used bytes were known.
-    pub(super) fn mark<S: Unit>(
+    pub(super) fn mark<S: OutputSymbol>(
         &mut self,
         inflate: &mut Inflate,
         stored: &dyn Content,

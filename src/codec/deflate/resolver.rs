@@ -2,7 +2,7 @@
 
 use super::WINDOW;
 use super::piece::Piece;
-use super::unit::MARKER;
+use super::symbol::MARKER;
 
 /// A table that replaces the markers of a piece. It is reused for the next piece.
 #[derive(Debug)]

@@ -52,7 +52,7 @@ pub fn stored_checksum(stored: &dyn Content, end: Position) -> std::result::Resu
     match bytes.first_chunk() {
         Some(checksum) => Ok(u32::from_be_bytes(*checksum)),
         None => {
-            let why = input.trouble().map_or(Cause::Cut, Cause::Unreadable);
+            let why = input.take_error().map_or(Cause::Cut, Cause::Unreadable);
             Err(Fault { bit: end.bit, offset: end.offset, why })
         }
     }

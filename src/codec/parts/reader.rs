@@ -7,7 +7,7 @@ use super::{PartDecoder, PartTable, Parts, StreamPart};
 use crate::cache::{Reservation, Task};
 use crate::codec::seek::SegmentReader;
 use crate::decode::Depth;
-use crate::decode::{UNIT, WHOLE};
+use crate::decode::{GRANULE, WHOLE};
 use crate::error::Result;
 
 /// A decoder of parts in order, from any part on.
@@ -140,7 +140,7 @@ impl<P: Parts> SegmentReader for PartReader<P> {
                     }
                 }
             };
-            let start = decoder.more(out, UNIT as usize)?;
+            let start = decoder.more(out, GRANULE as usize)?;
             let len = out.len().saturating_sub(start);
             if len == 0 {
                 self.stop(decoder);

@@ -6,7 +6,7 @@ use crate::cache::Cache;
 use crate::codec::samples::{Counted, Dice};
 use crate::codec::{Codec, open};
 use crate::content::{Content, Soundness};
-use crate::decode::UNIT;
+use crate::decode::GRANULE;
 use std::sync::Arc;
 
 fn truth(len: usize) -> Vec<u8> {
@@ -111,7 +111,7 @@ fn any_stream_in_any_order_on_any_number_of_threads_is_the_truth() {
                 check(&*content, &truth, at, 1 << 18, name);
             }
             assert_eq!(content.soundness(), Soundness::Sound, "{name}");
-            assert!(content.trouble().is_none(), "{name}");
+            assert!(content.damage().is_none(), "{name}");
         }
     }
 }
@@ -123,7 +123,7 @@ fn a_read_near_the_end_takes_little_and_one_anywhere_after_that_less() {
         let cache = Arc::new(Cache::with_threads(0, 1));
         let stored = Counted::new(stored);
         let content = open(codec, stored.clone(), LEN as u64, &cache).unwrap();
-        check(&*content, &truth, LEN - 4096 - UNIT as usize, 4096, name);
+        check(&*content, &truth, LEN - 4096 - GRANULE as usize, 4096, name);
         let first = stored.read();
         assert!(first * 100 <= stored.len() * hundredths, "{name}: {first} of {} bytes", stored.len());
         if !name.contains("long one") && name != "zstd, one frame" {
@@ -190,7 +190,7 @@ fn the_checksum_of_a_frame_in_many_parts_is_checked_on_any_number_of_threads() {
             let read: usize =
                 (0..LEN).step_by(1 << 18).map_while(|at| content.read_at(at as u64, &mut buf).ok()).sum();
             assert!(read < LEN);
-            assert!(content.trouble().unwrap().message().contains("checksum"));
+            assert!(content.damage().unwrap().message().contains("checksum"));
         }
     }
 }

@@ -13,7 +13,7 @@
 //! 48  end              u64: the bit behind its last block
 //! 56  checksum         u32: the stream's own, of all output (zlib); that of the last frame (zstd); 0 (bzip2)
 //! 60  flags            u32: 1, sound to the end
-//! 64  unit             u64: bytes between two CRCs (zlib); minimum of bytes for a CRC (zstd); 0 (bzip2)
+//! 64  interval             u64: bytes between two CRCs (zlib); minimum of bytes for a CRC (zstd); 0 (bzip2)
 //! 72  count            u64: number of entries
 //! 80  crc              u32: CRC-32 of bytes 0..80 and of the entries
 //! 84                   u32 = 0
@@ -94,8 +94,8 @@ pub(in crate::codec) struct Summary {
     pub(in crate::codec) end: u64,
     /// The stream's own checksum.
     pub(in crate::codec) checksum: u32,
-    /// The header's `unit`: output bytes between two CRCs.
-    pub(in crate::codec) unit: u64,
+    /// The header's `interval`: output bytes between two CRCs.
+    pub(in crate::codec) interval: u64,
 }
 
 /// The conditions for storing a table: the stream was decoded to its sound end, and all checkpoints are
@@ -230,7 +230,8 @@ impl IndexSlot {
         let mut bytes = [0; HEADER];
         read_exact_at(file, 0, &mut bytes).ok()?;
         let owner = TableKey(*bytes.get(16..)?.first_chunk()?);
-        let whole = Summary { end: long(&bytes, 48)?, checksum: short(&bytes, 56)?, unit: long(&bytes, 64)? };
+        let whole =
+            Summary { end: long(&bytes, 48)?, checksum: short(&bytes, 56)?, interval: long(&bytes, 64)? };
         let count = long(&bytes, 72)?;
         let crc = short(&bytes, 80)?;
         (bytes == self.header(owner, whole, count, crc)).then_some(TableHeader { owner, whole, count, bytes })
@@ -286,7 +287,7 @@ impl IndexSlot {
         put(&whole.end.to_le_bytes());
         put(&whole.checksum.to_le_bytes());
         put(&SOUND.to_le_bytes());
-        put(&whole.unit.to_le_bytes());
+        put(&whole.interval.to_le_bytes());
         put(&count.to_le_bytes());
         put(&crc.to_le_bytes());
         header
@@ -382,12 +383,12 @@ impl IndexSlot {
     pub(in crate::codec) fn forge(&self, table: &[u8]) {
         let long = |at| long(table, at);
         let short = |at| short(table, at);
-        let (Some(Keys { own: key, .. }), Some(end), Some(checksum), Some(unit)) =
+        let (Some(Keys { own: key, .. }), Some(end), Some(checksum), Some(interval)) =
             (self.keys(), long(48), short(56), long(64))
         else {
             return;
         };
-        let whole = Summary { end, checksum, unit };
+        let whole = Summary { end, checksum, interval };
         let count = long(72).and_then(|count| usize::try_from(count).ok()).unwrap_or(usize::MAX);
         let body = table.get(HEADER..).unwrap_or_default();
         let entries = body.get(..count.saturating_mul(8 * self.of.numbers())).unwrap_or(body);

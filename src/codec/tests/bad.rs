@@ -74,7 +74,7 @@ fn give_no_more_than_promised_and_then_an_error_with_its_place() {
                     let place = said.contains("decoded offset ") || said.contains("decodes to ");
                     assert!(place, "{codec:?}, round {round}: {said}");
                     assert!(
-                        matches!(content.soundness(), Soundness::Broken(_)) && content.trouble().is_some()
+                        matches!(content.soundness(), Soundness::Broken(_)) && content.damage().is_some()
                     );
                 }
                 None => assert_eq!((bytes.len(), content.soundness()), (size, Soundness::Sound)),

@@ -68,7 +68,7 @@ pub(super) fn many_read(
     open: impl Fn(&Arc<Cache>) -> Decoded,
 ) {
     for (budget, wrong) in [(0, false), (1 << 20, true), (64 << 20, false)] {
-        cache.store().settle();
+        cache.store().wait_for_writes();
         let here = Arc::new(Cache::with_threads(budget, 4).sharing(cache.store()));
         let content = open(&here);
         if wrong {
@@ -96,7 +96,7 @@ pub(super) fn many_read(
                 });
             }
         });
-        assert!(content.trouble().is_none());
+        assert!(content.damage().is_none());
     }
 }
 
@@ -179,13 +179,13 @@ pub(super) fn first_mount(threads: usize) -> Arc<Cache> {
 
 /// Returns a fresh cache of `budget` bytes, as of another mount, with the seek tables of `before`.
 pub(super) fn next_mount(before: &Arc<Cache>, budget: u64, threads: usize) -> Arc<Cache> {
-    before.store().settle();
+    before.store().wait_for_writes();
     Arc::new(Cache::with_threads(budget, threads).sharing(before.store()))
 }
 
 /// Returns the slot of a stream's table, after all pending writes to the store.
 pub(super) fn slot(kind: IndexKind, stored: &[u8], len: usize, cache: &Arc<Cache>) -> IndexSlot {
-    cache.store().settle();
+    cache.store().wait_for_writes();
     IndexSlot::new(cache.store(), kind, &stream(stored, len)).unwrap()
 }
 

@@ -8,7 +8,7 @@
 //! ```text
 //! crc       u32       CRC-32 of the rest
 //! crcs      n × u32   CRC-32 of all output from the stream's start to: the checkpoint; each multiple of
-//!                     the table's unit within the span; the span's end
+//!                     the table's interval within the span; the span's end
 //! window              the output before the checkpoint, compressed
 //! ```
 //!
@@ -42,7 +42,7 @@ pub(super) struct ZlibIndex {
 /// The data stored for the output from one checkpoint to the next: its CRCs, and the window before it.
 #[derive(Debug)]
 pub(super) struct Record {
-    /// CRCs of the output up to the span's start, to each multiple of the unit within the span, and to its
+    /// CRCs of the output up to the span's start, to each multiple of the interval within the span, and to its
     /// end.
     crcs: Vec<u32>,
     window: PackedWindow,
@@ -67,9 +67,9 @@ impl ZlibIndex {
     pub(super) fn next_crc(&self, span: usize, at: u64) -> (usize, u64) {
         let start = self.spans.start(span);
         let end = self.spans.start(span + 1);
-        let unit = self.spans.whole.unit;
-        let number = at / unit - start / unit + 1;
-        let next = (at / unit).saturating_add(1).saturating_mul(unit).min(end);
+        let interval = self.spans.whole.interval;
+        let number = at / interval - start / interval + 1;
+        let next = (at / interval).saturating_add(1).saturating_mul(interval).min(end);
         (usize::try_from(number).unwrap_or(usize::MAX), next)
     }
 
@@ -105,15 +105,15 @@ fn is_consistent(spans: &Spans, bits: u64) -> bool {
     let first = [zlib::FIRST_BIT, zlib::FIRST_BIT, 0];
     fit && spans.are_in_order(first, spans.whole.end)
         && spans.whole.end <= bits
-        && spans.whole.unit == Scale::of(spans.start(spans.len())).unit()
+        && spans.whole.interval == Scale::of(spans.start(spans.len())).interval()
 }
 
 /// Returns the number of CRCs in a record.
 fn crc_count(spans: &Spans, span: usize) -> Option<u64> {
     let start = spans.start(span);
     let end = spans.start(span + 1);
-    let unit = spans.whole.unit;
-    Some((end.checked_sub(1)?.checked_div(unit)?).checked_sub(start.checked_div(unit)?)? + 2)
+    let interval = spans.whole.interval;
+    Some((end.checked_sub(1)?.checked_div(interval)?).checked_sub(start.checked_div(interval)?)? + 2)
 }
 
 impl Record {
@@ -132,10 +132,10 @@ impl Record {
     }
 }
 
-/// The CRCs of a stream's output up to the multiples of a unit, and up to its end.
+/// The CRCs of a stream's output up to the multiples of a interval, and up to its end.
 #[derive(Clone, Debug)]
 pub(super) struct CumulativeCrcs {
-    pub(super) unit: u64,
+    pub(super) interval: u64,
     /// CRCs up to 0, up to the first multiple, …
     pub(super) at: Vec<u32>,
     /// The CRC of all output so far.
@@ -144,12 +144,12 @@ pub(super) struct CumulativeCrcs {
 
 impl CumulativeCrcs {
     pub(super) fn new(scale: Scale) -> Self {
-        Self { unit: scale.unit(), at: vec![0], now: 0 }
+        Self { interval: scale.interval(), at: vec![0], now: 0 }
     }
 
     /// Returns an empty list that continues these CRCs from the current offset.
     pub(super) fn tip(&self) -> Self {
-        Self { unit: self.unit, at: Vec::new(), now: self.now }
+        Self { interval: self.interval, at: Vec::new(), now: self.now }
     }
 
     /// Appends the CRCs of `tip`, which [`Self::tip`] returned and [`Self::go_on`] has continued.
@@ -168,7 +168,7 @@ impl CumulativeCrcs {
                 crcs.push(self.now);
                 continue;
             }
-            let multiple = (offset / self.unit).saturating_add(1).saturating_mul(self.unit);
+            let multiple = (offset / self.interval).saturating_add(1).saturating_mul(self.interval);
             let until = offsets.peek().map_or(multiple, |at| multiple.min(*at));
             let len = usize::try_from(until - offset).map_or(bytes.len(), |len| len.min(bytes.len()));
             if len == 0 {
@@ -188,8 +188,8 @@ impl CumulativeCrcs {
 
     /// Returns the CRCs of a span: up to its start, to the multiples within it, and to its end.
     fn of_span(&self, start: (u64, u32), end: (u64, u32)) -> Option<Vec<u32>> {
-        let multiples = usize::try_from(start.0 / self.unit + 1).ok()?
-            ..usize::try_from((end.0 - 1) / self.unit + 1).ok()?;
+        let multiples = usize::try_from(start.0 / self.interval + 1).ok()?
+            ..usize::try_from((end.0 - 1) / self.interval + 1).ok()?;
         let mut crcs = vec![start.1];
         crcs.extend_from_slice(self.at.get(multiples)?);
         crcs.push(end.1);

@@ -15,7 +15,7 @@ use crate::codec::deflate::{Block, Checkpoint, Ending, Fault, Inflate, Pass, Pie
 use crate::codec::deflate::{PieceRequest, Resolver, Stop, WINDOW, zlib};
 use crate::codec::seek::SegmentReader;
 use crate::decode::Depth;
-use crate::decode::UNIT;
+use crate::decode::GRANULE;
 use crate::error::{Error, Result};
 
 /// Memory of a pass in bytes.
@@ -278,7 +278,7 @@ impl ZlibReader {
         out.clear();
         let mut made = Vec::new();
         let offset = self.here.offset;
-        while out.len() < UNIT as usize {
+        while out.len() < GRANULE as usize {
             let (bytes, stop) = pass.step(&*self.zlib.stored);
             out.extend_from_slice(bytes);
             made.extend(pass.take_checkpoint());

@@ -14,7 +14,7 @@ use crate::codec::seek::trust::TrustedIndex;
 use crate::content::Content;
 
 /// Distance before a multiple of the spacing at which a checkpoint is due. A checkpoint is made between two
-/// symbols, which are up to 258 bytes apart, and should not come after the start of a unit.
+/// symbols, which are up to 258 bytes apart, and should not come after the start of a granule.
 const EARLY: u64 = 512;
 
 /// Memory of a packer in bytes.
@@ -117,7 +117,7 @@ impl ZlibTable {
             if state.completion.has_ended() || state.marks.is_empty() && !state.completion.is_storing() {
                 return;
             }
-            let whole = Summary { end: bit, checksum: checksum.sum, unit: self.scale.unit() };
+            let whole = Summary { end: bit, checksum: checksum.sum, interval: self.scale.interval() };
             state.completion.end(whole, slot);
         }
         let zlib = self.clone();

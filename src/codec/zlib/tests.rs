@@ -7,7 +7,7 @@ use std::io::Write;
 use super::*;
 use crate::codec::samples::{Counted, Dice, check, harmed, prefix, read_in, say_the_same};
 use crate::content::{Soundness, Text};
-use crate::decode::{Decoded, UNIT};
+use crate::decode::{Decoded, GRANULE};
 
 const SMALL: Scale = Scale { spacing: 40_000, segment: 100_000, least_bits: 8 << 13 };
 
@@ -87,7 +87,7 @@ fn any_stream_in_any_order_on_any_number_of_threads_is_the_truth() {
                 for _ in 0..9 {
                     check(&content, &truth, dice.roll(truth.len()), dice.roll(300_000));
                 }
-                assert!(content.trouble().is_none());
+                assert!(content.damage().is_none());
             }
         }
     }
@@ -105,13 +105,13 @@ fn behind_the_frontier_a_read_decodes_only_from_the_checkpoint_before_it() {
         let before = stored.read();
         check(&content, &truth, at, 100);
         let read = stored.read() - before;
-        // Two units at most, and the decoder's read-ahead.
-        assert!(read < 2 * UNIT + (256 << 10), "{read} bytes for 100 at {at}");
+        // Two granules at most, and the decoder's read-ahead.
+        assert!(read < 2 * GRANULE + (256 << 10), "{read} bytes for 100 at {at}");
     }
 }
 
 #[test]
-fn checkpoints_keep_their_distance_and_come_before_units() {
+fn checkpoints_keep_their_distance_and_come_before_granules() {
     let truth = truth(6_000_000, 12);
     for threads in [1, 3] {
         let cache = Arc::new(Cache::with_threads(1 << 30, threads));

@@ -6,10 +6,10 @@ use std::hash::Hasher;
 use twox_hash::XxHash64;
 
 use crate::codec::seek::index::crc_after;
-use crate::decode::UNIT;
+use crate::decode::GRANULE;
 
 /// Minimum number of bytes for each CRC of a table, unless a checkpoint comes before. Each ends with a block.
-pub(super) const PIECE: u64 = UNIT;
+pub(super) const PIECE: u64 = GRANULE;
 
 /// The checksums of all output up to an offset.
 #[derive(Debug, Default)]

@@ -11,7 +11,7 @@ use crate::codec::input::Input;
 use crate::codec::part::{ExternalPart, Take};
 use crate::codec::parts::{NextPart, PartDecoder, PartStart, Parts, Stopped};
 use crate::content::Content;
-use crate::decode::{Decoder, UNIT, WHOLE};
+use crate::decode::{Decoder, GRANULE, WHOLE};
 use crate::error::{Error, Result};
 
 /// Bytes read at a time to get headers: the headers of small blocks are read together.
@@ -258,7 +258,7 @@ impl PartDecoder for Decoding {
         let mut end = 0_usize;
         while end < least {
             if out.len() == end {
-                out.resize(end + UNIT as usize, 0);
+                out.resize(end + GRANULE as usize, 0);
             }
             match self.0.read(&mut out[end..])? {
                 0 => break,

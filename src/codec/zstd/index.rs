@@ -105,7 +105,7 @@ fn is_consistent(spans: &Spans, used_size: u64) -> bool {
     fit && spans.are_in_order([0, 0, 0], end)
         && end <= used_size
         && spans.whole.end.is_multiple_of(8)
-        && spans.whole.unit == PIECE
+        && spans.whole.interval == PIECE
 }
 
 fn short(bytes: &[u8], at: usize) -> Option<u32> {
@@ -158,5 +158,5 @@ pub(super) fn keep(
         }
         Ok(())
     };
-    slot.keep(Summary { unit: PIECE, ..whole }, &entries, &mut records, pass);
+    slot.keep(Summary { interval: PIECE, ..whole }, &entries, &mut records, pass);
 }

@@ -193,7 +193,7 @@ impl FrameReader {
         let Some(header) = blocks.frame() else { return self.begin() };
         let block = blocks.block()?;
         if self.index.is_none() {
-            self.maker.look(&self.zstd, blocks, block, self.at)?;
+            self.maker.note_block(&self.zstd, blocks, block, self.at)?;
         }
         let before = out.len();
         blocks.decode(block, out)?;
@@ -208,7 +208,7 @@ impl FrameReader {
             Some(last) => (last, blocks.more(out)?),
             None => {
                 let block = blocks.block()?;
-                self.maker.look(&self.zstd, blocks, block, self.at)?;
+                self.maker.note_block(&self.zstd, blocks, block, self.at)?;
                 (block.last, blocks.decode_into(block, out)?)
             }
         };
@@ -279,7 +279,7 @@ impl FrameReader {
 
 impl CheckpointMaker {
     /// Makes a checkpoint before the current block if one is due, and notes the state that the block leaves.
-    fn look(
+    fn note_block(
         &mut self,
         zstd: &Arc<ZstdTable>,
         blocks: &mut BlockDecoder,

@@ -237,7 +237,7 @@ impl ZstdTable {
             if let Some(last) = state.marks.last_mut() {
                 last.crcs = Some(crcs);
             }
-            let whole = Summary { end: at.saturating_mul(8), checksum, unit: 0 };
+            let whole = Summary { end: at.saturating_mul(8), checksum, interval: 0 };
             state.completion.end(whole, slot);
         }
         let zstd = self.clone();

@@ -6,7 +6,7 @@ use std::io::Write;
 use super::*;
 use crate::codec::samples::{self, Counted, Dice, check, harmed, prefix, read_in, say_the_same};
 use crate::content::{Content, Soundness, Text};
-use crate::decode::{Decoded, UNIT};
+use crate::decode::{Decoded, GRANULE};
 
 /// Output bytes between checkpoints in these tests, unless eight windows are more.
 const FINE: u64 = 100_000;
@@ -117,7 +117,7 @@ fn any_stream_in_any_order_on_any_number_of_threads_is_the_truth() {
                 for _ in 0..9 {
                     check(&content, &truth, dice.roll(truth.len()), dice.roll(9000));
                 }
-                assert!(content.trouble().is_none(), "stream {n}, {order}");
+                assert!(content.damage().is_none(), "stream {n}, {order}");
             }
         }
     }
@@ -135,7 +135,7 @@ fn behind_the_frontier_a_read_decodes_only_from_the_place_before_it() {
         let before = stored.read();
         check(&content, &truth, at, 100);
         let read = stored.read() - before;
-        // The read begins at most eight windows before its unit, and takes two units and the read-ahead.
+        // The read begins at most eight windows before its granule, and takes two granules and the read-ahead.
         assert!(read < (8 << 14) + (1 << 20), "{read} bytes for 100 at {at}");
     }
 }
@@ -212,6 +212,6 @@ fn many_readers_under_pressure_read_the_truth() {
                 });
             }
         });
-        assert!(contents.iter().all(|content| content.trouble().is_none()));
+        assert!(contents.iter().all(|content| content.damage().is_none()));
     }
 }

@@ -11,7 +11,7 @@ use crate::error::Result;
 /// Size of a line of a tile, and of a tile, in bytes.
 const LINE: u64 = 8 << 10;
 const TILE: u64 = 512 << 10;
-/// Maximum number of lines in a tile if they lie far apart. With more lines, a tile would need too many units
+/// Maximum number of lines in a tile if they lie far apart. With more lines, a tile would need too many granules
 /// of a compressed block at once.
 const MAX_LINES: u64 = 128;
 
@@ -109,7 +109,7 @@ impl Tiles {
         if lines.len < all.len {
             loops.push((all, lines.len));
         }
-        // Tiles are read roughly in the order of the data, so that each unit of a compressed block is decoded
+        // Tiles are read roughly in the order of the data, so that each granule of a compressed block is decoded
         // once.
         loops.sort_by_key(|(axis, count)| std::cmp::Reverse(axis.from.unsigned_abs().saturating_mul(*count)));
         Self { item: item as usize, lines, line, loops, at_once }

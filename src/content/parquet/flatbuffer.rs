@@ -12,11 +12,11 @@ pub(super) enum BufferPart {
 }
 
 /// Length of an offset, and of every field used here, in bytes.
-const UNIT: usize = 4;
+const OFFSET_LEN: usize = 4;
 
 /// Encodes a buffer with this root.
 pub(super) fn buffer(root: &BufferPart) -> Vec<u8> {
-    let mut out = vec![0; UNIT];
+    let mut out = vec![0; OFFSET_LEN];
     let at = write(root, &mut out);
     refer(&mut out, 0, at);
     out
@@ -24,7 +24,7 @@ pub(super) fn buffer(root: &BufferPart) -> Vec<u8> {
 
 /// Sets the offset at `place` to a part at `to`, which comes after it.
 fn refer(out: &mut [u8], place: usize, to: usize) {
-    if let Some(bytes) = out.get_mut(place..place + UNIT) {
+    if let Some(bytes) = out.get_mut(place..place + OFFSET_LEN) {
         // Schemas are far shorter than 4 GiB: `Table::new` limits names and columns.
         bytes.copy_from_slice(&((to - place) as u32).to_le_bytes());
     }
@@ -32,7 +32,7 @@ fn refer(out: &mut [u8], place: usize, to: usize) {
 
 /// Appends a part and all parts that it refers to. Returns the position of the part.
 fn write(part: &BufferPart, out: &mut Vec<u8>) -> usize {
-    out.resize(out.len().next_multiple_of(UNIT), 0);
+    out.resize(out.len().next_multiple_of(OFFSET_LEN), 0);
     let start = out.len();
     match part {
         BufferPart::Number(number) => out.extend(number.to_le_bytes()),
@@ -44,10 +44,10 @@ fn write(part: &BufferPart, out: &mut Vec<u8>) -> usize {
         BufferPart::List(items) => {
             out.extend((items.len() as u32).to_le_bytes());
             let first = out.len();
-            out.resize(first + UNIT * items.len(), 0);
+            out.resize(first + OFFSET_LEN * items.len(), 0);
             for (n, item) in items.iter().enumerate() {
                 let at = write(item, out);
-                refer(out, first + UNIT * n, at);
+                refer(out, first + OFFSET_LEN * n, at);
             }
         }
         BufferPart::Table(fields) => return table(fields, out),
@@ -60,26 +60,26 @@ fn write(part: &BufferPart, out: &mut Vec<u8>) -> usize {
 fn table(fields: &[Option<BufferPart>], out: &mut Vec<u8>) -> usize {
     let start = out.len();
     let count = fields.iter().flatten().count();
-    let head = [2 * (2 + fields.len()), UNIT * (1 + count)];
+    let head = [2 * (2 + fields.len()), OFFSET_LEN * (1 + count)];
     for len in &head {
         out.extend((*len as u16).to_le_bytes());
     }
-    let mut place = UNIT;
+    let mut place = OFFSET_LEN;
     for field in fields {
         let at = if field.is_some() { place } else { 0 };
         out.extend((at as u16).to_le_bytes());
-        place += if field.is_some() { UNIT } else { 0 };
+        place += if field.is_some() { OFFSET_LEN } else { 0 };
     }
-    out.resize(out.len().next_multiple_of(UNIT), 0);
+    out.resize(out.len().next_multiple_of(OFFSET_LEN), 0);
     let table = out.len();
     out.extend(((table - start) as u32).to_le_bytes());
     let first = out.len();
-    out.resize(first + UNIT * count, 0);
+    out.resize(first + OFFSET_LEN * count, 0);
     for (n, field) in fields.iter().flatten().enumerate() {
-        let place = first + UNIT * n;
+        let place = first + OFFSET_LEN * n;
         match field {
             BufferPart::Number(number) => {
-                if let Some(bytes) = out.get_mut(place..place + UNIT) {
+                if let Some(bytes) = out.get_mut(place..place + OFFSET_LEN) {
                     bytes.copy_from_slice(&number.to_le_bytes());
                 }
             }

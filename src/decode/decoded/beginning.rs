@@ -2,46 +2,46 @@
 
 use std::sync::Arc;
 
-use super::{Decoded, Encoded, Unit};
-use crate::decode::{Chunk, Chunks, UNIT};
+use super::{Decoded, Encoded, Granule};
+use crate::decode::{Chunk, Chunks, GRANULE};
 
 /// Minimum length of a chunk that is decoded in part.
 const MIN_CHUNK: u64 = 1 << 20;
 
 impl Decoded {
-    /// Returns the chunk of a unit, if a part of it can be decoded at less cost, and it is not cached as a whole.
-    pub(super) fn may_read_beginning(&self, unit: Unit) -> Option<(&dyn Chunks, Chunk)> {
+    /// Returns the chunk of a granule, if a part of it can be decoded at less cost, and it is not cached as a whole.
+    pub(super) fn may_read_beginning(&self, granule: Granule) -> Option<(&dyn Chunks, Chunk)> {
         let Encoded::Pieces(pieces) = &self.encoded else { return None };
-        let piece = unit.span.piece.filter(|piece| unit.span.is_whole() && piece.len >= MIN_CHUNK)?;
-        let is_partial = pieces.is_cheaper_in_part() && self.cache.get(self.id, unit.start).is_none();
+        let piece = granule.span.piece.filter(|piece| granule.span.is_whole() && piece.len >= MIN_CHUNK)?;
+        let is_partial = pieces.is_cheaper_in_part() && self.cache.get(self.id, granule.start).is_none();
         is_partial.then_some((&**pieces, piece))
     }
 
     /// Reads bytes of a long chunk. `None` if the chunk is to be decoded as a whole: because the reader goes on, wants
     /// most of it, or the beginning can't be decoded.
-    pub(super) fn read_beginning(&self, unit: Unit, at: u64, buf: &mut [u8]) -> Option<usize> {
-        let (pieces, piece) = self.may_read_beginning(unit)?;
-        let skip = at - unit.start;
-        let end = (skip + buf.len() as u64).min(unit.span.end - unit.start);
+    pub(super) fn read_beginning(&self, granule: Granule, at: u64, buf: &mut [u8]) -> Option<usize> {
+        let (pieces, piece) = self.may_read_beginning(granule)?;
+        let skip = at - granule.start;
+        let end = (skip + buf.len() as u64).min(granule.span.end - granule.start);
         let goes_on = {
             let mut state = self.state();
-            std::mem::replace(&mut state.read_to, unit.start + end) == at && at > 0
+            std::mem::replace(&mut state.read_to, granule.start + end) == at && at > 0
         };
-        let before = self.cache.get(self.beginnings, unit.start);
+        let before = self.cache.get(self.beginnings, granule.start);
         let bytes = match &before {
             Some(before) if before.len() as u64 >= end => before.clone(),
             _ if goes_on || end > piece.len / 4 * 3 => return None,
             _ => {
                 // The reader of some rows needs a little more each time.
                 let more = if before.is_some() { piece.len / 8 } else { 0 };
-                let len = (end + more).next_multiple_of(UNIT).min(piece.len);
+                let len = (end + more).next_multiple_of(GRANULE).min(piece.len);
                 let _room = self.cache.demand(len);
                 let mut bytes = Vec::new();
                 if !pieces.decode_start(piece, len, &mut bytes).ok()? {
                     return None;
                 }
                 let bytes = Arc::new(bytes);
-                self.cache.put(self.beginnings, unit.start, &bytes);
+                self.cache.put(self.beginnings, granule.start, &bytes);
                 bytes
             }
         };

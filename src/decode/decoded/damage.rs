@@ -19,7 +19,7 @@ pub(super) struct Damage {
     /// Damage within independent chunks: start, end and error.
     pieces: BTreeMap<u64, (u64, Error)>,
     /// The first error found, including errors that cost no data.
-    pub(super) trouble: Option<Error>,
+    pub(super) error: Option<Error>,
 }
 
 impl Damage {
@@ -56,7 +56,7 @@ impl Damage {
         limit.fetch_min(from, Ordering::AcqRel);
         if self.whole.as_ref().is_none_or(|(before, _)| from < *before) {
             // Read-ahead may find later damage before a reader finds this damage.
-            self.trouble = Some(error.clone());
+            self.error = Some(error.clone());
             self.whole = Some((from, error.clone()));
         }
     }
@@ -65,7 +65,7 @@ impl Damage {
         if from < end && self.pieces.len() < PIECES {
             self.pieces.insert(from, (end, error.clone()));
         }
-        self.trouble.get_or_insert_with(|| error.clone());
+        self.error.get_or_insert_with(|| error.clone());
     }
 }
 

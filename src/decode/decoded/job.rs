@@ -1,10 +1,10 @@
-//! Decoding jobs: which thread decodes, which readers wait, and which units are cached.
+//! Decoding jobs: which thread decodes, which readers wait, and which granules are cached.
 //!
-//! A job is one thread that decodes from the position of a decoder up to the unit that its reader wants. A
-//! reader whose unit is in between waits, and gets the unit when the job reaches it, even if the cache has
-//! no room. A reader whose unit is slightly beyond the job's target waits for the decoder, since the
+//! A job is one thread that decodes from the position of a decoder up to the granule that its reader wants. A
+//! reader whose granule is in between waits, and gets the granule when the job reaches it, even if the cache has
+//! no room. A reader whose granule is slightly beyond the job's target waits for the decoder, since the
 //! requests of one reader arrive slightly out of order. Any other reader takes the nearest idle decoder
-//! before its unit, or starts a new one.
+//! before its granule, or starts a new one.
 
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError};
@@ -12,25 +12,25 @@ use std::sync::{Arc, PoisonError};
 use super::damage::Damage;
 use super::range_set::RangeSet;
 use super::read_ahead::Sequences;
-use super::{Decoded, Encoded, NEAR, Span, Unit};
+use super::{Decoded, Encoded, Granule, NEAR, Span};
 use crate::cache::Bytes;
 use crate::decode::idle::PER_CONTENT;
-use crate::decode::{Chunk, Decoder, IdleDecoders, UNIT};
+use crate::decode::{Chunk, Decoder, GRANULE, IdleDecoders};
 use crate::error::{Error, Result, errno};
 use crate::sync::Awaited;
 use crate::workers::caller;
 
 /// Maximum number of bytes from an idle decoder to the checkpoint after it for which the idle decoder is
 /// preferred to a new one that starts at the checkpoint.
-const LITTLE: u64 = 4 * UNIT;
+const LITTLE: u64 = 4 * GRANULE;
 
 /// The state shared by all readers of a content.
 #[derive(Default)]
 pub(super) struct ReadersState {
     pub(super) jobs: Vec<DecodeJob>,
     last_number: u64,
-    /// The awaited units, by their start.
-    wanted: HashMap<u64, AwaitedUnit>,
+    /// The awaited granules, by their start.
+    wanted: HashMap<u64, AwaitedGranule>,
     pub(super) damage: Damage,
     pub(super) covered: RangeSet,
     pub(super) sequences: Sequences,
@@ -43,19 +43,19 @@ pub(super) struct ReadersState {
 pub(super) struct DecodeJob {
     number: u64,
     span: u64,
-    /// Start of the unit that is being decoded.
+    /// Start of the granule that is being decoded.
     at: u64,
-    /// End of the unit that the job's reader wants.
+    /// End of the granule that the job's reader wants.
     until: u64,
 }
 
 #[derive(Default)]
-struct AwaitedUnit {
+struct AwaitedGranule {
     readers: usize,
     bytes: Option<Bytes>,
 }
 
-/// The result of decoding a unit.
+/// The result of decoding a granule.
 enum Outcome {
     /// More of the span follows.
     Good,
@@ -67,8 +67,8 @@ enum Outcome {
     Transient(Error),
 }
 
-/// A unit as far as it could be decoded.
-struct DecodedUnit {
+/// A granule as far as it could be decoded.
+struct DecodedGranule {
     at: u64,
     buffer: Vec<u8>,
     outcome: Outcome,
@@ -91,12 +91,12 @@ impl ReadersState {
         self.wanted.entry(start).or_default().readers += 1;
     }
 
-    /// Returns a decoded unit that some waiting reader has not taken yet.
+    /// Returns a decoded granule that some waiting reader has not taken yet.
     fn handed_over(&self, start: u64) -> Option<Bytes> {
         self.wanted.get(&start)?.bytes.clone()
     }
 
-    /// Ends the wait for a unit; returns it if it was decoded.
+    /// Ends the wait for a granule; returns it if it was decoded.
     fn waited_for(&mut self, start: u64) -> Option<Bytes> {
         let wanted = self.wanted.get_mut(&start)?;
         wanted.readers = wanted.readers.saturating_sub(1);
@@ -105,34 +105,35 @@ impl ReadersState {
 }
 
 impl Decoded {
-    /// Decodes a unit that is not in the cache. Returns its bytes, fewer than a full unit if decoding
+    /// Decodes a granule that is not in the cache. Returns its bytes, fewer than a full granule if decoding
     /// stopped, and the error if a retry may succeed.
-    pub(super) fn obtain(&self, unit: Unit) -> Result<(Bytes, Option<Error>)> {
+    pub(super) fn obtain(&self, granule: Granule) -> Result<(Bytes, Option<Error>)> {
         if let Encoded::Stream(stream) = &self.encoded {
             // Looking ahead in the stream may wait for a lock.
             let _awaited = Awaited::begin();
-            stream.look_ahead(unit.start);
+            stream.find_ahead(granule.start);
         }
         let mut room = None;
         let mut state = self.state();
         let (at, decoder, _room) = loop {
-            // Another thread may have decoded the unit meanwhile.
-            if let Some(bytes) = state.handed_over(unit.start).or_else(|| self.cache.get(self.id, unit.start))
+            // Another thread may have decoded the granule meanwhile.
+            if let Some(bytes) =
+                state.handed_over(granule.start).or_else(|| self.cache.get(self.id, granule.start))
             {
                 return Ok((bytes, None));
             }
-            if let Some(error) = state.damage.error_at(unit.start) {
+            if let Some(error) = state.damage.error_at(granule.start) {
                 return Err(error.clone());
             }
-            match self.route(&state, unit) {
+            match self.route(&state, granule) {
                 Route::Go(at, decoder) => {
-                    let weight = self.weight_with(unit, decoder.as_deref());
+                    let weight = self.weight_with(granule, decoder.as_deref());
                     match room.take().or_else(|| self.cache.demand_at_once(weight)) {
                         Some(room) => break (at, decoder, room),
                         None => {
                             // The wait for memory comes before the job: other readers wait for jobs, so a job
                             // must not wait.
-                            self.park(unit.span, decoder.map(|decoder| (at, decoder)));
+                            self.park(granule.span, decoder.map(|decoder| (at, decoder)));
                             drop(state);
                             room = Some(self.cache.demand(weight));
                             state = self.state();
@@ -141,11 +142,11 @@ impl Decoded {
                 }
                 Route::Wait => {
                     room = None;
-                    state.wait_for(unit.start);
+                    state.wait_for(granule.start);
                     let waited = self.job_changed.wait_timeout(state, caller::LOOK);
                     let (now, slice) = waited.unwrap_or_else(PoisonError::into_inner);
                     state = now;
-                    if let Some(bytes) = state.waited_for(unit.start) {
+                    if let Some(bytes) = state.waited_for(granule.start) {
                         return Ok((bytes, None));
                     }
                     if slice.timed_out() && caller::is_gone() {
@@ -156,22 +157,22 @@ impl Decoded {
         };
         state.last_number += 1;
         let number = state.last_number;
-        state.jobs.push(DecodeJob { number, span: unit.span.start, at, until: self.end_of(unit) });
+        state.jobs.push(DecodeJob { number, span: granule.span.start, at, until: self.end_of(granule) });
         drop(state);
         let running = Running { decoded: self, number };
-        match unit.span.piece {
-            Some(piece) if unit.span.is_whole() => self.run_whole(&running, unit, piece),
-            _ => self.run_to(&running, unit, at, decoder),
+        match granule.span.piece {
+            Some(piece) if granule.span.is_whole() => self.run_whole(&running, granule, piece),
+            _ => self.run_to(&running, granule, at, decoder),
         }
     }
 
-    /// Returns the memory in bytes that decoding a unit needs; `decoder` is the idle decoder to be used, if
+    /// Returns the memory in bytes that decoding a granule needs; `decoder` is the idle decoder to be used, if
     /// any.
-    fn weight_with(&self, unit: Unit, decoder: Option<&dyn Decoder>) -> u64 {
+    fn weight_with(&self, granule: Granule, decoder: Option<&dyn Decoder>) -> u64 {
         match (decoder, &self.encoded) {
             // The decoder has its memory already.
-            (Some(decoder), Encoded::Pieces(_)) => decoder.weight().saturating_add(UNIT),
-            _ => self.weight(unit),
+            (Some(decoder), Encoded::Pieces(_)) => decoder.weight().saturating_add(GRANULE),
+            _ => self.weight(granule),
         }
     }
 
@@ -182,41 +183,45 @@ impl Decoded {
         }
     }
 
-    /// Returns the memory in bytes that decoding a unit with a new decoder needs.
-    pub(super) fn weight(&self, unit: Unit) -> u64 {
-        match (&self.encoded, unit.span.piece) {
-            (Encoded::Stream(stream), _) => stream.weight().saturating_add(UNIT),
+    /// Returns the memory in bytes that decoding a granule with a new decoder needs.
+    pub(super) fn weight(&self, granule: Granule) -> u64 {
+        match (&self.encoded, granule.span.piece) {
+            (Encoded::Stream(stream), _) => stream.weight().saturating_add(GRANULE),
             // The stored bytes may be as many as the decoded ones.
-            (Encoded::Pieces(_), Some(piece)) if unit.span.is_whole() => 2 * piece.len + UNIT,
-            (Encoded::Pieces(pieces), Some(piece)) => pieces.weight(piece).saturating_add(UNIT),
-            (Encoded::Pieces(_), None) => UNIT,
+            (Encoded::Pieces(_), Some(piece)) if granule.span.is_whole() => 2 * piece.len + GRANULE,
+            (Encoded::Pieces(pieces), Some(piece)) => pieces.weight(piece).saturating_add(GRANULE),
+            (Encoded::Pieces(_), None) => GRANULE,
         }
     }
 
-    pub(super) fn end_of(&self, unit: Unit) -> u64 {
-        if unit.span.is_whole() { unit.span.end } else { unit.start.saturating_add(UNIT).min(unit.span.end) }
+    pub(super) fn end_of(&self, granule: Granule) -> u64 {
+        if granule.span.is_whole() {
+            granule.span.end
+        } else {
+            granule.start.saturating_add(GRANULE).min(granule.span.end)
+        }
     }
 
-    fn route(&self, state: &ReadersState, unit: Unit) -> Route {
+    fn route(&self, state: &ReadersState, granule: Granule) -> Route {
         let mut ahead = None;
-        for job in state.jobs.iter().filter(|job| job.span == unit.span.start) {
-            if job.at <= unit.start && unit.start < job.until {
+        for job in state.jobs.iter().filter(|job| job.span == granule.span.start) {
+            if job.at <= granule.start && granule.start < job.until {
                 return Route::Wait;
             }
-            if unit.start.checked_sub(job.until).is_some_and(|gap| gap <= NEAR) {
+            if granule.start.checked_sub(job.until).is_some_and(|gap| gap <= NEAR) {
                 ahead = ahead.max(Some(job.at));
             }
         }
-        if unit.span.is_whole() {
-            return Route::Go(unit.start, None);
+        if granule.span.is_whole() {
+            return Route::Go(granule.start, None);
         }
         let parked = self.cache.idle::<IdleDecoders>();
-        let stream = (self.id, unit.span.start);
-        let nearest = parked.nearest(stream, unit.start);
+        let stream = (self.id, granule.span.start);
+        let nearest = parked.nearest(stream, granule.start);
         if ahead.is_some() && ahead >= nearest {
             return Route::Wait;
         }
-        let start = self.startable(unit);
+        let start = self.startable(granule);
         // An idle decoder at most slightly before `start` is preferred: it has work in flight, or needs no
         // window from the seek table.
         if let Some(at) = nearest.filter(|at| at.saturating_add(LITTLE) >= start)
@@ -227,55 +232,63 @@ impl Decoded {
         if state.jobs.len() >= PER_CONTENT { Route::Wait } else { Route::Go(start, None) }
     }
 
-    /// Returns the start of the last unit, up to this one, at which a new decoder can start.
-    fn startable(&self, unit: Unit) -> u64 {
+    /// Returns the start of the last granule, up to this one, at which a new decoder can start.
+    fn startable(&self, granule: Granule) -> u64 {
         let nearest = match &self.encoded {
-            Encoded::Stream(stream) => stream.nearest(unit.start),
-            Encoded::Pieces(_) => return unit.span.start,
+            Encoded::Stream(stream) => stream.nearest(granule.start),
+            Encoded::Pieces(_) => return granule.span.start,
         };
-        nearest.saturating_add(UNIT - 1).min(unit.start) / UNIT * UNIT
+        nearest.saturating_add(GRANULE - 1).min(granule.start) / GRANULE * GRANULE
     }
 
     /// Decodes a chunk as a whole.
-    fn run_whole(&self, running: &Running<'_>, unit: Unit, piece: Chunk) -> Result<(Bytes, Option<Error>)> {
+    fn run_whole(
+        &self,
+        running: &Running<'_>,
+        granule: Granule,
+        piece: Chunk,
+    ) -> Result<(Bytes, Option<Error>)> {
         let Encoded::Pieces(pieces) = &self.encoded else {
             return Err(Error::damaged("a stream has no pieces"));
         };
         let mut buffer = self.cache.buffer(usize::try_from(piece.len).unwrap_or_default());
         let decoded = pieces.decode(piece, &mut buffer);
         let right = buffer.len() as u64 == piece.len;
-        buffer.truncate(usize::try_from(piece.len.min(unit.span.end - unit.start)).unwrap_or(usize::MAX));
-        let end = unit.start.saturating_add(buffer.len() as u64);
+        buffer
+            .truncate(usize::try_from(piece.len.min(granule.span.end - granule.start)).unwrap_or(usize::MAX));
+        let end = granule.start.saturating_add(buffer.len() as u64);
         let outcome = match decoded {
-            Ok(()) if right => self.finish_piece(unit.span),
+            Ok(()) if right => self.finish_piece(granule.span),
             Ok(()) => Outcome::Broken(end, Error::damaged("a piece decodes to a wrong number of bytes")),
             Err(error) if error.lasts() => Outcome::Broken(end, error),
             Err(error) => Outcome::Transient(error),
         };
-        let last = DecodedUnit { at: unit.start, buffer, outcome };
-        let (bytes, transient) = self.finish_job(running, unit, last, None);
+        let last = DecodedGranule { at: granule.start, buffer, outcome };
+        let (bytes, transient) = self.finish_job(running, granule, last, None);
         Ok((bytes, transient))
     }
 
-    /// Decodes a stream from `at` up to a unit.
+    /// Decodes a stream from `at` up to a granule.
     fn run_to(
         &self,
         running: &Running<'_>,
-        unit: Unit,
+        granule: Granule,
         mut at: u64,
         decoder: Option<Box<dyn Decoder>>,
     ) -> Result<(Bytes, Option<Error>)> {
-        let mut decoder = match decoder.map_or_else(|| self.start(unit.span, at), Ok) {
+        let mut decoder = match decoder.map_or_else(|| self.start(granule.span, at), Ok) {
             Ok(decoder) => decoder,
-            Err(error) if error.lasts() => return Err(self.broken_in(unit.span, unit.span.start, error)),
+            Err(error) if error.lasts() => {
+                return Err(self.broken_in(granule.span, granule.span.start, error));
+            }
             Err(error) => return Err(error),
         };
-        if unit.start > at {
-            decoder.wanted(unit.start.saturating_add(UNIT));
+        if granule.start > at {
+            decoder.wanted(granule.start.saturating_add(GRANULE));
         }
         let mut buffer = Vec::new();
         loop {
-            let end = at.saturating_add(UNIT).min(unit.span.end);
+            let end = at.saturating_add(GRANULE).min(granule.span.end);
             let len = (end - at) as usize;
             if buffer.capacity() < len {
                 buffer = self.cache.buffer(len);
@@ -283,22 +296,22 @@ impl Decoded {
             if buffer.len() < len {
                 buffer.resize(len, 0);
             }
-            let (filled, outcome) = self.decode_unit(&mut *decoder, unit.span, at, &mut buffer[..len]);
+            let (filled, outcome) = self.decode_granule(&mut *decoder, granule.span, at, &mut buffer[..len]);
             buffer.truncate(filled);
-            if at == unit.start {
+            if at == granule.start {
                 let on = matches!(outcome, Outcome::Good).then_some((end, decoder));
-                return Ok(self.finish_job(running, unit, DecodedUnit { at, buffer, outcome }, on));
+                return Ok(self.finish_job(running, granule, DecodedGranule { at, buffer, outcome }, on));
             }
             match outcome {
-                Outcome::Good => buffer = self.pass(running, unit, at, buffer),
+                Outcome::Good => buffer = self.pass(running, granule, at, buffer),
                 Outcome::Broken(from, error) => {
                     let outcome = Outcome::Broken(from, error.clone());
-                    let _ = self.finish_job(running, unit, DecodedUnit { at, buffer, outcome }, None);
+                    let _ = self.finish_job(running, granule, DecodedGranule { at, buffer, outcome }, None);
                     return Err(error);
                 }
                 Outcome::Transient(error) => return Err(error),
-                // The span ended before the wanted unit.
-                Outcome::Ended => return Err(self.broken_in(unit.span, end, self.too_short(end))),
+                // The span ended before the wanted granule.
+                Outcome::Ended => return Err(self.broken_in(granule.span, end, self.too_short(end))),
             }
             at = end;
         }
@@ -312,8 +325,8 @@ impl Decoded {
         }
     }
 
-    /// Fills `out` with the unit at `at`; returns the number of bytes and the result.
-    fn decode_unit(
+    /// Fills `out` with the granule at `at`; returns the number of bytes and the result.
+    fn decode_granule(
         &self,
         decoder: &mut dyn Decoder,
         span: Span,
@@ -359,7 +372,7 @@ impl Decoded {
             return Outcome::Broken(span.end, self.too_long());
         }
         if span.end == self.data_size {
-            self.settle_end(self.after_last(&**pieces));
+            self.note_end(self.after_last(&**pieces));
         }
         Outcome::Ended
     }
@@ -375,26 +388,26 @@ impl Decoded {
         }
     }
 
-    /// Completes the last unit of a job that wants `unit`: caches it, passes it to waiting readers, and ends
+    /// Completes the last granule of a job that wants `granule`: caches it, passes it to waiting readers, and ends
     /// the job. `on` is the decoder for the next job, with its offset.
     fn finish_job(
         &self,
         running: &Running<'_>,
-        unit: Unit,
-        last: DecodedUnit,
+        granule: Granule,
+        last: DecodedGranule,
         on: Option<(u64, Box<dyn Decoder>)>,
     ) -> (Bytes, Option<Error>) {
-        let DecodedUnit { at, mut buffer, outcome } = last;
+        let DecodedGranule { at, mut buffer, outcome } = last;
         let mut state = self.state();
         let mut transient = None;
         match outcome {
             Outcome::Good => state.covered.add(at, at.saturating_add(buffer.len() as u64)),
             Outcome::Ended => {
-                state.covered.add(at, unit.span.end);
-                state.ended |= unit.span.piece.is_none();
+                state.covered.add(at, granule.span.end);
+                state.ended |= granule.span.piece.is_none();
             }
             Outcome::Broken(from, error) => {
-                self.note(&mut state.damage, unit.span, from, &error);
+                self.note(&mut state.damage, granule.span, from, &error);
                 buffer.truncate(usize::try_from(from.saturating_sub(at)).unwrap_or(usize::MAX));
             }
             Outcome::Transient(error) => transient = Some(error),
@@ -410,16 +423,16 @@ impl Decoded {
             }
         }
         // The decoder is kept before the job is removed: a reader that waits for this decoder must find it.
-        self.park(unit.span, on);
+        self.park(granule.span, on);
         state.jobs.retain(|job| job.number != running.number);
         self.job_changed.notify_all();
         (bytes, transient)
     }
 
-    /// Completes the unit at `at`, which is before the wanted `unit`: passes it to waiting readers, and caches
-    /// it if it may be wanted soon. Returns a buffer for the next unit.
-    fn pass(&self, running: &Running<'_>, unit: Unit, at: u64, buffer: Vec<u8>) -> Vec<u8> {
-        let near = unit.start - at <= NEAR;
+    /// Completes the granule at `at`, which is before the wanted `granule`: passes it to waiting readers, and caches
+    /// it if it may be wanted soon. Returns a buffer for the next granule.
+    fn pass(&self, running: &Running<'_>, granule: Granule, at: u64, buffer: Vec<u8>) -> Vec<u8> {
+        let near = granule.start - at <= NEAR;
         let end = at.saturating_add(buffer.len() as u64);
         let mut state = self.state();
         if let Some(job) = state.jobs.iter_mut().find(|job| job.number == running.number) {
@@ -437,7 +450,7 @@ impl Decoded {
             self.job_changed.notify_all();
             return Vec::new();
         }
-        // If the cache does not hold the buffer, it is reused for the next unit.
+        // If the cache does not hold the buffer, it is reused for the next granule.
         Arc::into_inner(bytes).unwrap_or_default()
     }
 }

@@ -1,19 +1,19 @@
-//! Read-ahead: decodes units before a sequential reader asks for them.
+//! Read-ahead: decodes granules before a sequential reader asks for them.
 //!
-//! Sequential readers are detected from their offsets. After a few consecutive units, further units are
+//! Sequential readers are detected from their offsets. After a few consecutive granules, further granules are
 //! decoded on the cache's threads: as many as [`depth`] allows, and no more than fit in half of the cache's
-//! budget. Chunks are decoded in parallel, the units of a stream by one thread in order. A read elsewhere
+//! budget. Chunks are decoded in parallel, the granules of a stream by one thread in order. A read elsewhere
 //! cancels the work that has not started.
 
 use std::sync::Arc;
 
-use super::{Decoded, Encoded, NEAR, Unit};
+use super::{Decoded, Encoded, Granule, NEAR};
 use crate::cache::Reservation;
 use crate::decode::depth::{IN_A_ROW, depth};
-use crate::decode::{Chunk, UNIT, WHOLE};
+use crate::decode::{Chunk, GRANULE, WHOLE};
 
-/// Maximum units of a stream that are decoded ahead.
-const UNITS: u64 = 16;
+/// Maximum granules of a stream that are decoded ahead.
+const MAX_GRANULES: u64 = 16;
 
 /// Maximum number of sequential readers of one content that are distinguished.
 const READERS: usize = 8;
@@ -23,21 +23,21 @@ const READERS: usize = 8;
 pub(super) struct Sequences {
     readers: Vec<Sequence>,
     last_number: u64,
-    /// Number of units read so far.
+    /// Number of granules read so far.
     read_count: u64,
 }
 
 /// A sequential reader, and the extent of its read-ahead.
 #[derive(Debug, Default)]
 struct Sequence {
-    /// The last unit that was read.
+    /// The last granule that was read.
     start: u64,
     end: u64,
-    /// Number of consecutive units read.
+    /// Number of consecutive granules read.
     row: u32,
-    /// End of the last unit that was read out of order; the kernel's requests are slightly reordered.
+    /// End of the last granule that was read out of order; the kernel's requests are slightly reordered.
     out_of_order_end: u64,
-    /// End of the units that are decoded, being decoded or scheduled.
+    /// End of the granules that are decoded, being decoded or scheduled.
     ahead: u64,
     /// Value of `read_count` at the reader's last read.
     last_read: u64,
@@ -48,7 +48,7 @@ struct Sequence {
 }
 
 impl Sequences {
-    /// Records the read of a unit; returns its reader if more may be decoded ahead now.
+    /// Records the read of a granule; returns its reader if more may be decoded ahead now.
     fn read(&mut self, start: u64, end: u64) -> Option<&mut Sequence> {
         let exactly = self.readers.iter().rposition(|reader| reader.is_at(start));
         let at = exactly.or_else(|| self.readers.iter().rposition(|reader| reader.is_near(start)));
@@ -92,17 +92,17 @@ impl Sequences {
 }
 
 impl Sequence {
-    /// True if a unit is the last one of this reader, or the next.
+    /// True if a granule is the last one of this reader, or the next.
     fn is_at(&self, start: u64) -> bool {
         [self.start, self.end, self.out_of_order_end].contains(&start)
     }
 
-    /// True if a unit is near the reader's position.
+    /// True if a granule is near the reader's position.
     fn is_near(&self, start: u64) -> bool {
         start.saturating_add(NEAR) >= self.start && start <= self.end.saturating_add(NEAR)
     }
 
-    /// Records the read of a unit; true if it is the next one in sequence.
+    /// Records the read of a granule; true if it is the next one in sequence.
     fn read(&mut self, start: u64, end: u64) -> bool {
         if start != self.end && start != self.out_of_order_end {
             self.out_of_order_end = end;
@@ -113,34 +113,34 @@ impl Sequence {
         u64::from(self.row) >= IN_A_ROW
     }
 
-    /// Returns the number of units to decode ahead, up to `most`.
+    /// Returns the number of granules to decode ahead, up to `most`.
     fn depth(&self, most: u64) -> u64 {
         depth(u64::from(self.row), most)
     }
 }
 
 impl Decoded {
-    /// Starts read-ahead if this unit continues a sequence.
-    pub(super) fn read_ahead(&self, unit: Unit) {
+    /// Starts read-ahead if this granule continues a sequence.
+    pub(super) fn read_ahead(&self, granule: Granule) {
         let (true, Some(shared)) =
             (self.cache.threads() > 1, self.weak_self.get().and_then(std::sync::Weak::upgrade))
         else {
             return;
         };
-        if unit.span.is_whole() {
-            shared.pieces_ahead(unit);
+        if granule.span.is_whole() {
+            shared.pieces_ahead(granule);
         } else {
-            shared.units_ahead(unit);
+            shared.granules_ahead(granule);
         }
     }
 
-    fn pieces_ahead(self: &Arc<Self>, unit: Unit) {
+    fn pieces_ahead(self: &Arc<Self>, granule: Granule) {
         let Encoded::Pieces(pieces) = &self.encoded else { return };
         let most = self.cache.budget() / 2;
         let (mut at, until, number, end) = {
             let sequences = &mut self.state().sequences;
-            let Some(reader) = sequences.read(unit.span.start, unit.span.end) else { return };
-            let len = unit.span.end - unit.span.start;
+            let Some(reader) = sequences.read(granule.span.start, granule.span.end) else { return };
+            let len = granule.span.end - granule.span.start;
             let ahead = (len * reader.depth(self.cache.threads() as u64)).min(most);
             let until = reader.end.saturating_add(ahead).min(self.data_size);
             (reader.ahead, until, reader.number, reader.end)
@@ -170,24 +170,24 @@ impl Decoded {
         let is_wanted = self.state().sequences.find(number).is_some();
         if is_wanted
             && self.cache.get(self.id, piece.offset).is_none()
-            && let Ok(unit) = self.locate(piece.offset)
+            && let Ok(granule) = self.locate(piece.offset)
         {
             // The reader will get the error itself.
-            let _ = self.obtain(unit);
+            let _ = self.obtain(granule);
         }
         drop(reservation);
     }
 
-    fn units_ahead(self: &Arc<Self>, unit: Unit) {
+    fn granules_ahead(self: &Arc<Self>, granule: Granule) {
         // A checksum mismatch at the end puts all bytes in doubt. A reader must not be affected before it
-        // reaches the end, so the last unit is not decoded ahead.
-        let last = unit.span.end.saturating_sub(1);
-        let last = last - last.saturating_sub(unit.span.start) % UNIT;
-        let most = UNITS.min(self.cache.budget() / 2 / UNIT);
+        // reaches the end, so the last granule is not decoded ahead.
+        let last = granule.span.end.saturating_sub(1);
+        let last = last - last.saturating_sub(granule.span.start) % GRANULE;
+        let most = MAX_GRANULES.min(self.cache.budget() / 2 / GRANULE);
         let number = {
             let sequences = &mut self.state().sequences;
-            let Some(reader) = sequences.read(unit.start, self.end_of(unit)) else { return };
-            let until = reader.end.saturating_add(UNIT * reader.depth(most)).min(last);
+            let Some(reader) = sequences.read(granule.start, self.end_of(granule)) else { return };
+            let until = reader.end.saturating_add(GRANULE * reader.depth(most)).min(last);
             reader.ahead = reader.ahead.max(until);
             if reader.busy || most == 0 || until <= reader.end {
                 return;
@@ -195,7 +195,7 @@ impl Decoded {
             reader.busy = true;
             reader.number
         };
-        let Some(room) = self.cache.reserve(self.weight(unit)) else {
+        let Some(room) = self.cache.reserve(self.weight(granule)) else {
             if let Some(reader) = self.state().sequences.find(number) {
                 reader.busy = false;
             }
@@ -210,7 +210,7 @@ impl Decoded {
         });
     }
 
-    /// Decodes the units of a stream ahead of a reader into the cache, up to the scheduled extent.
+    /// Decodes the granules of a stream ahead of a reader into the cache, up to the scheduled extent.
     fn follow(&self, number: u64) {
         let mut next = 0;
         loop {
@@ -224,11 +224,11 @@ impl Decoded {
                 }
                 at
             };
-            next = at.saturating_add(UNIT);
+            next = at.saturating_add(GRANULE);
             if self.cache.get(self.id, at).is_some() {
                 continue;
             }
-            if self.locate(at).and_then(|unit| self.obtain(unit)).is_err() {
+            if self.locate(at).and_then(|granule| self.obtain(granule)).is_err() {
                 // The reader will get the error itself, or read on elsewhere.
                 if let Some(reader) = self.state().sequences.find(number) {
                     reader.busy = false;

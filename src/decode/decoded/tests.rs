@@ -71,9 +71,9 @@ fn read(content: &Decoded, at: u64, count: usize) {
 
 #[test]
 fn reading_on_decodes_each_byte_once_even_without_a_cache() {
-    let (counted, content, _) = counted(Counted { len: 40 * UNIT + 3, ..Counted::default() }, 0);
-    for at in (0..content.len()).step_by(UNIT as usize) {
-        read(&content, at, UNIT as usize);
+    let (counted, content, _) = counted(Counted { len: 40 * GRANULE + 3, ..Counted::default() }, 0);
+    for at in (0..content.len()).step_by(GRANULE as usize) {
+        read(&content, at, GRANULE as usize);
     }
     assert_eq!(counted.starts.load(Ordering::Relaxed), 1);
     assert_eq!(counted.bytes.load(Ordering::Relaxed), content.len());
@@ -82,12 +82,12 @@ fn reading_on_decodes_each_byte_once_even_without_a_cache() {
 
 #[test]
 fn requests_out_of_order_and_readers_in_several_places_begin_anew_only_once_each() {
-    let (counted, content, _) = counted(Counted { len: 400 * UNIT, ..Counted::default() }, 16 * UNIT);
-    // Three readers in turn, each of which asks for the second of two units first.
+    let (counted, content, _) = counted(Counted { len: 400 * GRANULE, ..Counted::default() }, 16 * GRANULE);
+    // Three readers in turn, each of which asks for the second of two granules first.
     for step in 0..20 {
         for place in [0, 100, 200] {
             for next in [1, 0] {
-                read(&content, (place + 2 * step + next) * UNIT, UNIT as usize);
+                read(&content, (place + 2 * step + next) * GRANULE, GRANULE as usize);
             }
         }
     }
@@ -96,10 +96,10 @@ fn requests_out_of_order_and_readers_in_several_places_begin_anew_only_once_each
 
 #[test]
 fn many_readers_of_one_stream_do_not_evict_each_other() {
-    let (counted, content, _) = counted(Counted { len: 400 * UNIT, ..Counted::default() }, 0);
+    let (counted, content, _) = counted(Counted { len: 400 * GRANULE, ..Counted::default() }, 0);
     for step in 0..5 {
         for reader in 0..16 {
-            read(&content, (20 * reader + step) * UNIT, UNIT as usize);
+            read(&content, (20 * reader + step) * GRANULE, GRANULE as usize);
         }
     }
     assert!(counted.starts.load(Ordering::Relaxed) <= 16);
@@ -107,24 +107,24 @@ fn many_readers_of_one_stream_do_not_evict_each_other() {
 
 #[test]
 fn what_many_readers_want_at_once_is_decoded_once() {
-    let (counted, content, _) = counted(Counted { len: 30 * UNIT, ..Counted::default() }, 0);
+    let (counted, content, _) = counted(Counted { len: 30 * GRANULE, ..Counted::default() }, 0);
     let content = &content;
     let barrier = &std::sync::Barrier::new(8);
     std::thread::scope(|scope| {
         for reader in 0..8 {
             scope.spawn(move || {
                 barrier.wait();
-                read(content, 29 * UNIT + reader, 100);
+                read(content, 29 * GRANULE + reader, 100);
             });
         }
     });
     // Without a cache, a reader that comes after the others decodes again. It needs a start of its own, so
     // the number of decoded bytes never exceeds what the starts account for.
     let starts = counted.starts.load(Ordering::Relaxed) as u64;
-    assert!(counted.bytes.load(Ordering::Relaxed) <= starts * 30 * UNIT);
+    assert!(counted.bytes.load(Ordering::Relaxed) <= starts * 30 * GRANULE);
 }
 
-/// A stream whose decoder stops at its second unit until it is released.
+/// A stream whose decoder stops at its second granule until it is released.
 #[derive(Debug)]
 struct Gated(Mutex<Option<(mpsc::Sender<()>, mpsc::Receiver<()>)>>);
 
@@ -139,13 +139,13 @@ impl Sequential for Gated {
 
 impl Decoder for Gate {
     fn read(&mut self, out: &mut [u8]) -> Result<usize> {
-        if self.0 >= UNIT
+        if self.0 >= GRANULE
             && let Some((here, go)) = self.1.take()
         {
             here.send(()).unwrap();
             go.recv().unwrap();
         }
-        let count = out.len().min((4 * UNIT - self.0) as usize);
+        let count = out.len().min((4 * GRANULE - self.0) as usize);
         for (at, out) in (self.0..).zip(&mut out[..count]) {
             *out = byte(at);
         }
@@ -159,14 +159,14 @@ fn a_run_serves_readers_on_its_way_without_a_cache() {
     let (here, is_here) = mpsc::channel();
     let (go, goes) = mpsc::channel();
     let gated = Gated(Mutex::new(Some((here, goes))));
-    let content = &Decoded::stream(gated, 4 * UNIT, &Arc::new(Cache::new(0)));
+    let content = &Decoded::stream(gated, 4 * GRANULE, &Arc::new(Cache::new(0)));
     std::thread::scope(|scope| {
-        scope.spawn(move || read(content, 3 * UNIT, 10));
+        scope.spawn(move || read(content, 3 * GRANULE, 10));
         is_here.recv().unwrap();
-        // The job has reached the second unit; these readers want units that it will pass.
-        scope.spawn(move || read(content, UNIT, 20));
-        scope.spawn(move || read(content, 2 * UNIT, 30));
-        scope.spawn(move || read(content, 3 * UNIT, 40));
+        // The job has reached the second granule; these readers want granules that it will pass.
+        scope.spawn(move || read(content, GRANULE, 20));
+        scope.spawn(move || read(content, 2 * GRANULE, 30));
+        scope.spawn(move || read(content, 3 * GRANULE, 40));
         while content.state().waiting() < 3 {
             std::thread::yield_now();
         }
@@ -176,15 +176,15 @@ fn a_run_serves_readers_on_its_way_without_a_cache() {
 
 #[test]
 fn a_refusal_of_the_system_is_not_damage() {
-    let refuse = Some(2 * UNIT + 100);
-    let counts = Counted { len: 4 * UNIT, refuse, refusals: AtomicUsize::new(3), ..Counted::default() };
+    let refuse = Some(2 * GRANULE + 100);
+    let counts = Counted { len: 4 * GRANULE, refuse, refusals: AtomicUsize::new(3), ..Counted::default() };
     let (_, content, _) = counted(counts, 1 << 30);
-    let mut buf = vec![0; UNIT as usize];
+    let mut buf = vec![0; GRANULE as usize];
     // This read fails twice, as it retries at the byte after those it got.
-    assert_eq!(content.read_at(2 * UNIT, &mut buf).unwrap(), 100);
-    assert_eq!(content.read_at(3 * UNIT, &mut buf).unwrap_err().kind(), Kind::System(libc::EIO));
-    assert_eq!((content.soundness(), content.trouble().is_none()), (Soundness::Unknown, true));
-    read(&content, 0, 4 * UNIT as usize);
+    assert_eq!(content.read_at(2 * GRANULE, &mut buf).unwrap(), 100);
+    assert_eq!(content.read_at(3 * GRANULE, &mut buf).unwrap_err().kind(), Kind::System(libc::EIO));
+    assert_eq!((content.soundness(), content.damage().is_none()), (Soundness::Unknown, true));
+    read(&content, 0, 4 * GRANULE as usize);
     assert_eq!(content.soundness(), Soundness::Sound);
 }
 
@@ -209,8 +209,8 @@ fn a_decoder_that_panics_leaves_nobody_waiting() {
 
 #[test]
 fn a_content_that_is_gone_leaves_nothing_behind() {
-    let (counted, content, cache) = counted(Counted { len: 9 * UNIT, ..Counted::default() }, 1 << 30);
-    read(&content, 3 * UNIT, 10);
+    let (counted, content, cache) = counted(Counted { len: 9 * GRANULE, ..Counted::default() }, 1 << 30);
+    read(&content, 3 * GRANULE, 10);
     assert!(cache.held() > 0 && Arc::strong_count(&counted) == 3);
     drop(content);
     assert_eq!((cache.held(), Arc::strong_count(&counted)), (0, 1));
@@ -227,41 +227,42 @@ fn wait_for(condition: impl Fn() -> bool) {
 }
 
 #[test]
-fn units_are_decoded_ahead_of_sequential_reads_but_the_last() {
-    let counted = Arc::new(Counted { len: 6 * UNIT, ..Counted::default() });
+fn granules_are_decoded_ahead_of_sequential_reads_but_the_last() {
+    let counted = Arc::new(Counted { len: 6 * GRANULE, ..Counted::default() });
     let cache = Arc::new(Cache::with_threads(64 << 20, 2));
     let content = Decoded::stream(Shared(counted.clone()), counted.len, &cache).with_read_ahead();
-    let is_there = |n| cache.get(content.id, n * UNIT).is_some();
+    let is_there = |n| cache.get(content.id, n * GRANULE).is_some();
     read(&content, 0, 10);
-    read(&content, 2 * UNIT, 10);
+    read(&content, 2 * GRANULE, 10);
     assert_eq!((0..6).filter(|n| is_there(*n)).count(), 3, "no reader reads on yet");
-    read(&content, UNIT, 10);
-    read(&content, 2 * UNIT, 10);
-    read(&content, 3 * UNIT, 10);
+    read(&content, GRANULE, 10);
+    read(&content, 2 * GRANULE, 10);
+    read(&content, 3 * GRANULE, 10);
     wait_for(|| is_there(4));
     wait_for(|| content.state().waiting() == 0 && cache.reserved() == 0);
     assert!(!is_there(5), "its end is looked at when it is read");
-    assert_eq!(counted.bytes.load(Ordering::Relaxed), 5 * UNIT);
-    read(&content, 5 * UNIT, UNIT as usize);
+    assert_eq!(counted.bytes.load(Ordering::Relaxed), 5 * GRANULE);
+    read(&content, 5 * GRANULE, GRANULE as usize);
     assert_eq!((counted.starts.load(Ordering::Relaxed), content.soundness()), (1, Soundness::Sound));
 }
 
 #[test]
 fn nothing_is_decoded_ahead_where_the_cache_has_no_room_for_it() {
-    let counted = Arc::new(Counted { len: 20 * UNIT, ..Counted::default() });
-    let cache = Arc::new(Cache::with_threads(2 * UNIT - 1, 2));
+    let counted = Arc::new(Counted { len: 20 * GRANULE, ..Counted::default() });
+    let cache = Arc::new(Cache::with_threads(2 * GRANULE - 1, 2));
     let content = Decoded::stream(Shared(counted.clone()), counted.len, &cache).with_read_ahead();
     for n in 0..10 {
-        read(&content, n * UNIT, UNIT as usize);
+        read(&content, n * GRANULE, GRANULE as usize);
     }
-    assert_eq!((cache.reserved(), counted.bytes.load(Ordering::Relaxed)), (0, 10 * UNIT));
+    assert_eq!((cache.reserved(), counted.bytes.load(Ordering::Relaxed)), (0, 10 * GRANULE));
 }
 
 #[test]
 fn what_is_shared_is_what_is_read() {
-    let (counted, content, cache) = counted(Counted { len: 3 * UNIT + 100, ..Counted::default() }, 8 << 20);
+    let (counted, content, cache) =
+        counted(Counted { len: 3 * GRANULE + 100, ..Counted::default() }, 8 << 20);
     assert!(content.share(0, 10, false).is_none(), "nothing is there yet");
-    for (at, len) in [(0, 10), (UNIT - 5, 5), (3 * UNIT + 90, 10), (3 * UNIT + 90, 1000)] {
+    for (at, len) in [(0, 10), (GRANULE - 5, 5), (3 * GRANULE + 90, 10), (3 * GRANULE + 90, 1000)] {
         for at_any_cost in [true, false] {
             let shared = content.share(at, len, at_any_cost).unwrap();
             let mut copied = vec![0; len];
@@ -270,7 +271,7 @@ fn what_is_shared_is_what_is_read() {
         }
     }
     // Ranges in two buffers, or beyond the end, are not lent.
-    assert!(content.share(UNIT - 5, 6, true).is_none());
+    assert!(content.share(GRANULE - 5, 6, true).is_none());
     assert!([counted.len, counted.len + 1, u64::MAX].iter().all(|at| content.share(*at, 9, true).is_none()));
     assert!(content.share(5, 0, true).is_none());
     assert_eq!(cache.reserved(), 0);
@@ -306,7 +307,7 @@ impl Decoder for OverDecoder {
 /// A reader that waits for memory must not block the reader that holds the memory.
 #[test]
 fn a_stream_within_a_stream_is_read_while_others_wait_for_memory() {
-    let (_, inner, cache) = counted(Counted { len: 4 * UNIT, ..Counted::default() }, 0);
+    let (_, inner, cache) = counted(Counted { len: 4 * GRANULE, ..Counted::default() }, 0);
     let inner = Arc::new(inner);
     let (begun, begins) = mpsc::channel();
     let (go, goes) = mpsc::channel();
@@ -319,7 +320,7 @@ fn a_stream_within_a_stream_is_read_while_others_wait_for_memory() {
         finished.send("outer").unwrap();
     });
     begins.recv().unwrap();
-    // The outer stream holds memory. This reader wants the unit that the outer stream is about to read.
+    // The outer stream holds memory. This reader wants the granule that the outer stream is about to read.
     let wanted = inner.clone();
     std::thread::spawn(move || {
         read(&wanted, 0, 100);

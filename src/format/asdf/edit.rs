@@ -7,10 +7,11 @@
 //!   to be written.
 //! - `plan` computes the bytes of the new file and lists the ways to write it. `journal` records the changes
 //!   within the file. `apply` writes them.
-//! - `recover` and `settle` finish or undo an interrupted save after a crash.
+//! - `recover` and `half_saved` finish or undo an interrupted save after a crash.
 
 mod apply;
 pub mod check;
+mod half_saved;
 mod index;
 mod journal;
 mod layout;
@@ -21,7 +22,6 @@ mod opened;
 mod plan;
 mod recover;
 mod session;
-mod settle;
 mod sidecar;
 mod support;
 mod tail;

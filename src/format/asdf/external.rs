@@ -126,8 +126,8 @@ impl Content for Unchanged {
         self.content.soundness()
     }
 
-    fn trouble(&self) -> Option<Error> {
-        self.content.trouble()
+    fn damage(&self) -> Option<Error> {
+        self.content.damage()
     }
 }
 

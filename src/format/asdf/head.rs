@@ -64,7 +64,7 @@ pub fn read(source: &dyn Source) -> Result<Head> {
     let line_end = line_end.filter(|line_end| *line_end == end);
     let version = version_word(&line[..end]);
     let mut head = Head { generation, version, end: end as u64, defects: Vec::new() };
-    if let Some(defect) = version_trouble(&head) {
+    if let Some(defect) = version_defect(&head) {
         head.note(0, &defect);
     }
     if line_end.is_none() {
@@ -115,7 +115,7 @@ fn generation(line: &[u8], version: &str) -> Generation {
     }
 }
 
-fn version_trouble(head: &Head) -> Option<AsdfDefect> {
+fn version_defect(head: &Head) -> Option<AsdfDefect> {
     let version = &head.version;
     let numbers: Vec<Option<u32>> = version.split('.').map(|word| word.parse().ok()).collect();
     match numbers[..] {

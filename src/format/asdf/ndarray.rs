@@ -158,7 +158,7 @@ pub struct NodeFault {
 type Result<T> = std::result::Result<T, NodeFault>;
 
 /// Returns an error at the place of `value`.
-fn trouble<T>(value: &TreeNode, what: impl Into<String>) -> Result<T> {
+fn fault<T>(value: &TreeNode, what: impl Into<String>) -> Result<T> {
     Err(NodeFault { place: value.place, what: what.into() })
 }
 
@@ -169,7 +169,7 @@ impl Ndarray {
             return Self::inline(node, shape.clone(), (None, None), strict);
         }
         let NodeContent::Mapping(_) = &node.target().node else {
-            return trouble(node, "an ndarray is neither a mapping nor a sequence");
+            return fault(node, "an ndarray is neither a mapping nor a sequence");
         };
         let old = is_old(tag);
         let datatype = node.get("datatype").or_else(|| node.get("dtype").filter(|_| old));
@@ -177,13 +177,13 @@ impl Ndarray {
         let shape = node.get("shape").map(Shape::read).transpose()?;
         let byteorder = node.get("byteorder").map(Byteorder::read).transpose()?;
         let mut array = match (node.get("source"), node.get(INLINE_KEY)) {
-            (Some(source), Some(_)) => return trouble(source, "an ndarray has both \"source\" and \"data\""),
-            (None, None) => return trouble(node, "an ndarray has neither \"source\" nor \"data\""),
+            (Some(source), Some(_)) => return fault(source, "an ndarray has both \"source\" and \"data\""),
+            (None, None) => return fault(node, "an ndarray has neither \"source\" nor \"data\""),
             (None, Some(data)) => match &data.target().node {
                 NodeContent::Sequence(_, lengths) | NodeContent::LargeSequence(lengths) => {
                     Self::inline(data, lengths.clone(), (shape, datatype), strict)?
                 }
-                _ => return trouble(data, "the \"data\" of an ndarray is not a sequence"),
+                _ => return fault(data, "the \"data\" of an ndarray is not a sequence"),
             },
             (Some(source), None) => {
                 for (missing, key) in [
@@ -192,7 +192,7 @@ impl Ndarray {
                     (byteorder.is_none(), "byteorder"),
                 ] {
                     if missing && !(old && key == "byteorder") {
-                        return trouble(node, format!("an ndarray has a \"source\" but no \"{key}\""));
+                        return fault(node, format!("an ndarray has a \"source\" but no \"{key}\""));
                     }
                 }
                 let source = Source::read(source)?;
@@ -227,7 +227,7 @@ impl Ndarray {
                 Ok(mask) => array.mask = mask,
                 // The 2014 standard has an example with a mask that is a reference.
                 Err(_) if mask.get(REFERENCE).is_some() => {}
-                Err(trouble) => wrong = Some(trouble),
+                Err(fault) => wrong = Some(fault),
             }
         }
         Ok((array, wrong))
@@ -242,14 +242,14 @@ impl Ndarray {
         let structured = matches!(datatype, Some(Datatype::Structured(_) | Datatype::Unknown));
         match (&lengths, &shape) {
             (survey::SequenceShape::Ragged, _) if !structured => {
-                return trouble(data, "the rows of an array in the tree are not of the same length");
+                return fault(data, "the rows of an array in the tree are not of the same length");
             }
             (survey::SequenceShape::Array(lengths), Some(shape)) if !structured => {
                 let empty = |lengths: &[u64]| lengths.contains(&0);
                 let equal = *lengths == shape.dimensions || (empty(lengths) && empty(&shape.dimensions));
                 if shape.streamed || !equal {
                     let shape = &shape.dimensions;
-                    return trouble(
+                    return fault(
                         data,
                         format!(
                             "an array in the tree has the shape {lengths:?}, but its \"shape\" is {shape:?}"
@@ -280,11 +280,11 @@ impl Ndarray {
         let Some(shape) = &self.shape else { return Ok(()) };
         let dimensions = shape.dimensions.len() + usize::from(shape.streamed);
         if dimensions > MAX_DIMENSIONS {
-            return trouble(node, format!("an ndarray has more than {MAX_DIMENSIONS} dimensions"));
+            return fault(node, format!("an ndarray has more than {MAX_DIMENSIONS} dimensions"));
         }
         match &self.strides {
             Some(strides) if strides.len() != dimensions && !matches!(self.source, Source::Inline(_)) => {
-                trouble(
+                fault(
                     node,
                     format!("an ndarray of {dimensions} dimensions has strides for {}", strides.len()),
                 )
@@ -298,13 +298,13 @@ impl Source {
     fn read(value: &TreeNode) -> Result<Self> {
         if let Some(uri) = value.text() {
             if !uri.is_empty() && uri.bytes().all(|byte| byte.is_ascii_digit()) {
-                return trouble(value, "the \"source\" of an ndarray is the number of a block in quotes");
+                return fault(value, "the \"source\" of an ndarray is the number of a block in quotes");
             }
             return Ok(Self::External(uri.to_owned()));
         }
         match value.integer().map(i64::try_from) {
             Some(Ok(n)) => Ok(Self::Block(n)),
-            _ => trouble(value, "the \"source\" of an ndarray is neither the number of a block nor a URI"),
+            _ => fault(value, "the \"source\" of an ndarray is neither the number of a block nor a URI"),
         }
     }
 
@@ -322,7 +322,7 @@ impl Source {
 impl Shape {
     fn read(value: &TreeNode) -> Result<Self> {
         let Some(items) = value.items() else {
-            return trouble(value, "the \"shape\" of an ndarray is not a list");
+            return fault(value, "the \"shape\" of an ndarray is not a list");
         };
         let mut shape = Self { streamed: false, dimensions: Vec::with_capacity(items.len()) };
         for (n, item) in items.iter().enumerate() {
@@ -330,9 +330,9 @@ impl Shape {
                 Some(Ok(len)) => shape.dimensions.push(len),
                 _ if item.text() == Some("*") && n == 0 => shape.streamed = true,
                 _ if item.text() == Some("*") => {
-                    return trouble(item, "only the first dimension of an ndarray may be '*'");
+                    return fault(item, "only the first dimension of an ndarray may be '*'");
                 }
-                _ => return trouble(item, "a dimension of an ndarray is not a number from 0 on"),
+                _ => return fault(item, "a dimension of an ndarray is not a number from 0 on"),
             }
         }
         Ok(shape)
@@ -357,12 +357,12 @@ impl Mask {
                 let number = if is_complex(tag) { complex(&with_j(text)) } else { None };
                 Ok(Self::Value(value.place, number.map(|(re, im)| Number::Complex(re, im))))
             }
-            (_, Some(_)) => trouble(value, "the \"mask\" of an ndarray is neither a number nor an ndarray"),
+            (_, Some(_)) => fault(value, "the \"mask\" of an ndarray is neither a number nor an ndarray"),
             _ if target.tag.as_deref().is_some_and(is_tag) => Ok(Self::Ndarray(target.place)),
             (NodeContent::Sequence(..) | NodeContent::LargeSequence(_), None) => {
                 Ok(Self::Value(value.place, None))
             }
-            _ => trouble(value, "the \"mask\" of an ndarray is a mapping without the tag of an ndarray"),
+            _ => fault(value, "the \"mask\" of an ndarray is a mapping without the tag of an ndarray"),
         }
     }
 }
@@ -370,17 +370,17 @@ impl Mask {
 fn offset(value: &TreeNode) -> Result<u64> {
     match value.integer().map(u64::try_from) {
         Some(Ok(offset)) => Ok(offset),
-        _ => trouble(value, "the \"offset\" of an ndarray is not a number from 0 on"),
+        _ => fault(value, "the \"offset\" of an ndarray is not a number from 0 on"),
     }
 }
 
 fn strides(value: &TreeNode, strict: bool) -> Result<Vec<i64>> {
     let Some(items) = value.items() else {
-        return trouble(value, "the \"strides\" of an ndarray are not a list");
+        return fault(value, "the \"strides\" of an ndarray are not a list");
     };
     let stride = |item: &TreeNode| match item.integer().map(i64::try_from) {
         Some(Ok(stride)) if stride != 0 || !strict => Ok(stride),
-        _ => trouble(item, "a stride of an ndarray is not a number other than 0"),
+        _ => fault(item, "a stride of an ndarray is not a number other than 0"),
     };
     items.iter().map(stride).collect()
 }

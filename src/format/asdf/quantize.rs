@@ -177,9 +177,9 @@ impl Content for Quantized {
         Soundness::Unknown
     }
 
-    fn trouble(&self) -> Option<Error> {
+    fn damage(&self) -> Option<Error> {
         // If the length is an upper bound, `packed` reports its normal end as an error.
-        self.chunks.packed.trouble().filter(|_| self.chunks.ends_known)
+        self.chunks.packed.damage().filter(|_| self.chunks.ends_known)
     }
 }
 

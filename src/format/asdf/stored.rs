@@ -49,7 +49,7 @@ pub(super) struct StoredFile {
     run: Mutex<HeaderRun>,
     contents: Mutex<LruCache<usize, Arc<dyn Content>>>,
     /// The faults in the data of blocks that are no longer among `contents`.
-    troubles: Mutex<BTreeMap<usize, DataFault>>,
+    damage: Mutex<BTreeMap<usize, DataFault>>,
     /// The tree and the header of the streamed block, set when that header is read; `None` if the tree could
     /// not be read.
     growing: OnceLock<Option<Growing>>,
@@ -109,7 +109,7 @@ impl StoredFile {
             is_index_wrong: AtomicBool::new(false),
             run: Mutex::default(),
             contents: Mutex::new(LruCache::new(KEPT_CONTENTS)),
-            troubles: Mutex::new(BTreeMap::new()),
+            damage: Mutex::new(BTreeMap::new()),
             growing: OnceLock::new(),
         }
     }
@@ -292,7 +292,7 @@ impl StoredFile {
         let blocks = self.blocks.get();
         let mut defects = self.head.defects.clone();
         defects.extend(blocks.iter().flat_map(|blocks| blocks.defects.iter().cloned()));
-        defects.extend(self.troubles());
+        defects.extend(self.damage());
         defects
     }
 
@@ -400,12 +400,12 @@ impl StoredFile {
         let content = self.decoded(header, stored).map_err(|error| error.at(header.offset))?;
         // A streamed block may have grown since.
         if !header.streamed()
-            && let Some(DataFault { broken: Some((from, error)), .. }) = self.known_troubles().get(&n)
+            && let Some(DataFault { broken: Some((from, error)), .. }) = self.known_damage().get(&n)
         {
             content.inherit(*from, error);
         }
         if let Some((n, dropped)) = self.kept().push(n, content.clone()) {
-            self.remember_trouble(n, &*dropped);
+            self.remember_damage(n, &*dropped);
         }
         Ok(content)
     }
@@ -466,40 +466,40 @@ impl StoredFile {
         self.contents.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn remember_trouble(&self, n: usize, content: &dyn Content) {
-        if let Some(trouble) = content.trouble() {
+    fn remember_damage(&self, n: usize, content: &dyn Content) {
+        if let Some(error) = content.damage() {
             let broken = match content.soundness() {
-                Soundness::Broken(from) => Some((from, trouble.clone())),
+                Soundness::Broken(from) => Some((from, error.clone())),
                 _ => None,
             };
-            let told = self.placed(n, trouble, content);
-            self.known_troubles().entry(n).or_insert(DataFault { told, broken });
+            let told = self.placed(n, error, content);
+            self.known_damage().entry(n).or_insert(DataFault { told, broken });
         }
     }
 
-    fn known_troubles(&self) -> std::sync::MutexGuard<'_, BTreeMap<usize, DataFault>> {
-        self.troubles.lock().unwrap_or_else(PoisonError::into_inner)
+    fn known_damage(&self) -> std::sync::MutexGuard<'_, BTreeMap<usize, DataFault>> {
+        self.damage.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Adds to an error the offset of the fault in the stored and in the decoded bytes of a block.
-    fn placed(&self, n: usize, trouble: Error, content: &dyn Content) -> Error {
-        let Soundness::Broken(from) = content.soundness() else { return trouble };
+    fn placed(&self, n: usize, error: Error, content: &dyn Content) -> Error {
+        let Soundness::Broken(from) = content.soundness() else { return error };
         let start = self.header_of(n).map(|header| header.data_offset()).ok();
-        let bit = trouble.offset().zip(start).and_then(|(at, start)| at.checked_sub(start)?.checked_mul(8));
-        trouble.in_stream(bit, from)
+        let bit = error.offset().zip(start).and_then(|(at, start)| at.checked_sub(start)?.checked_mul(8));
+        error.in_stream(bit, from)
     }
 
     /// Returns the faults in the data of blocks, as far as these were read.
-    fn troubles(&self) -> Vec<Defect> {
+    fn damage(&self) -> Vec<Defect> {
         for (n, content) in self.kept().iter() {
-            self.remember_trouble(*n, &**content);
+            self.remember_damage(*n, &**content);
         }
-        let troubles = self.known_troubles();
+        let damage = self.known_damage();
         let defect = |(n, DataFault { told: error, .. }): (&usize, &DataFault)| {
             let offset = error.offset().or_else(|| self.offset(*n).ok()).unwrap_or(0);
             defect::AsdfDefect::Data(error.clone()).at(offset, Some(*n))
         };
-        troubles.iter().map(defect).collect()
+        damage.iter().map(defect).collect()
     }
 }
 

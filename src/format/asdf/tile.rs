@@ -230,8 +230,8 @@ impl Content for Tiled {
         }
     }
 
-    fn trouble(&self) -> Option<Error> {
-        self.tiles.trouble()
+    fn damage(&self) -> Option<Error> {
+        self.tiles.damage()
     }
 }
 

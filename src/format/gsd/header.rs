@@ -23,7 +23,7 @@ pub const SIZE: u64 = 256;
 /// Size of an index entry in bytes.
 pub const ENTRY: u64 = 32;
 
-/// Size in bytes of a unit of `namelist_allocated_entries`.
+/// Bytes per entry of `namelist_allocated_entries`.
 pub const SLOT: u64 = 64;
 
 /// The magic at the start of a file.

@@ -262,10 +262,10 @@ impl Series {
         let Some(chunks) = counts.get(&id) else { return Ok(None) };
         let first = chunks.first;
         let Some(count) = if_readable(resolved::count(&self.file, &first))? else { return Ok(None) };
-        let Some(unit) = first.bytes().filter(|_| first.frame == 0 && first.is_number()) else {
+        let Some(chunk_len) = first.bytes().filter(|_| first.frame == 0 && first.is_number()) else {
             return Ok(None);
         };
-        let all = Gather::new(self.file.clone(), chunks.clone(), spacing, Of::Data(unit));
+        let all = Gather::new(self.file.clone(), chunks.clone(), spacing, Of::Data(chunk_len));
         let mut wanted = Vec::new();
         let mut buffer = vec![0; READ];
         let mut offset = 0;
@@ -276,9 +276,9 @@ impl Series {
                 return Ok(None);
             }
             if wanted.is_empty() {
-                wanted = room[..unit as usize].to_vec();
+                wanted = room[..chunk_len as usize].to_vec();
             }
-            if !room.chunks(unit as usize).all(|number| number == wanted) {
+            if !room.chunks(chunk_len as usize).all(|number| number == wanted) {
                 return Ok(None);
             }
             offset += len as u64;

@@ -63,12 +63,12 @@ impl Remembered {
     }
 
     /// Remembers whether a file is recognised. `begun` is a time before the file was read; `stat` was taken
-    /// after the read. The times of a file that changed in between are not settled, so the file is not
+    /// after the read. The times of a file that changed in between may still change, so the file is not
     /// remembered.
     pub(super) fn put(&self, stat: &Stat, known: bool, begun: SystemTime) {
-        // A file elsewhere gets a new key with each change, so its times need not be settled.
+        // A file elsewhere gets a new key with each change, so its times need no time to pass.
         let is_version = stat.key.inode().is_none();
-        if is_version || is_settled(stat.source.mtime, begun) && is_settled(stat.ctime, begun) {
+        if is_version || is_old_enough(stat.source.mtime, begun) && is_old_enough(stat.ctime, begun) {
             let hash = self.hash(stat);
             let mut table = locked(&self.table);
             if let Some(inode) = stat.key.inode() {
@@ -89,7 +89,7 @@ impl Remembered {
 }
 
 /// True if any change from now on results in a time other than this one.
-fn is_settled(time: Time, now: SystemTime) -> bool {
+fn is_old_enough(time: Time, now: SystemTime) -> bool {
     let now = now.duration_since(UNIX_EPOCH).map_or(0, |now| now.as_secs());
     // Both times are truncated to whole seconds.
     i64::try_from(now).is_ok_and(|now| time.0.saturating_add(GRANULARITY) < now)

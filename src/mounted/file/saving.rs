@@ -30,7 +30,7 @@ pub(crate) enum SaveEnd {
     /// Another program has changed or replaced the file.
     Conflict,
     /// The file is half-saved, and is not read until it is recovered.
-    Unsettled,
+    HalfSaved,
 }
 
 impl Saving<'_> {
@@ -38,7 +38,7 @@ impl Saving<'_> {
     pub(crate) fn end(self, end: SaveEnd) -> Result<SourceVersion> {
         let own = match end {
             SaveEnd::Saved { from, left } => self.source.end_save(from, Some(left)).map(|_| left),
-            SaveEnd::Refused | SaveEnd::Conflict | SaveEnd::Unsettled => self.source.end_save(None, None),
+            SaveEnd::Refused | SaveEnd::Conflict | SaveEnd::HalfSaved => self.source.end_save(None, None),
         };
         self.mounted.end_save(end, own)
     }
@@ -49,7 +49,7 @@ impl MountedFile {
     pub(crate) fn begin_save(&self) -> Result<Saving<'_>> {
         let parsing = locked(&self.parsing);
         // A change by another program before the save begins is not the save's.
-        self.look_now();
+        self.revalidate_now();
         let opened = self.parse(&parsing)?;
         locked(&self.state).saving = Some(opened.generation().clone());
         let source = opened.source.clone();
@@ -65,7 +65,7 @@ impl MountedFile {
         let stat = self.location.stat();
         let mut state = locked(&self.state);
         state.saves += 1;
-        state.unsettled = matches!(end, SaveEnd::Unsettled);
+        state.half_saved = matches!(end, SaveEnd::HalfSaved);
         let ended = state.saving.take();
         state.looked = Instant::now();
         let version = match (stat, end) {
@@ -73,7 +73,7 @@ impl MountedFile {
                 (state.own, state.stat, state.attached) = (own, stat, true);
                 Ok(left)
             }
-            (Ok(stat), SaveEnd::Refused | SaveEnd::Unsettled) if same_life(&state.stat, &stat) => {
+            (Ok(stat), SaveEnd::Refused | SaveEnd::HalfSaved) if same_life(&state.stat, &stat) => {
                 state.own = own.or(state.own);
                 (state.stat, state.attached) = (stat, true);
                 Ok(stat.source.version)
@@ -102,12 +102,12 @@ impl MountedFile {
     }
 
     /// True if a save left the file half-saved.
-    pub(crate) fn is_unsettled(&self) -> bool {
-        locked(&self.state).unsettled
+    pub(crate) fn is_half_saved(&self) -> bool {
+        locked(&self.state).half_saved
     }
 
     /// Records that this program has recovered the file.
-    pub(crate) fn settled(&self) {
+    pub(crate) fn recovered(&self) {
         // The file may have any of its versions now, so its state is refreshed as after a save.
         let version = self.location.stat().map(|stat| stat.source.version);
         let _ = self.end_save(SaveEnd::Refused, version.ok());

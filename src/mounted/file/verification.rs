@@ -69,7 +69,7 @@ impl MountedFile {
 
     /// Checks block `n`, once for each generation. Reads all of the block.
     pub(crate) fn verify(&self, n: usize) -> Result<Verified> {
-        self.look();
+        self.revalidate();
         verify_of(&self.opened()?, n).inspect_err(|error| {
             self.report(error);
         })

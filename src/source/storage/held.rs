@@ -58,7 +58,7 @@ impl HeldDir {
     pub fn of_file(path: &Path) -> io::Result<(Self, OsString)> {
         let (mut dir, mut name) = Self::parent(None, path)?;
         for _ in 0..MAX_LINKS {
-            if !dir.look(&name)?.metadata()?.is_symlink() {
+            if !dir.open_entry(&name)?.metadata()?.is_symlink() {
                 return Ok((dir, name));
             }
             let target = rustix::fs::readlinkat(&dir, &name, Vec::new())?;
@@ -99,7 +99,7 @@ impl HeldDir {
     }
 
     /// Opens `name` for its metadata only. Does not follow a link, and affects no device.
-    pub(super) fn look(&self, name: &OsStr) -> io::Result<File> {
+    pub(super) fn open_entry(&self, name: &OsStr) -> io::Result<File> {
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         Ok(rustix::fs::openat(self, name, flags, Mode::empty())?.into())
     }

@@ -15,7 +15,7 @@
 //! | `exchanged` | directories and files that another user exchanges during a save of root's |
 //! | `writers`, `shared` | two writers of one file, and changes by other programs and users |
 //! | `frozen` | file systems that do not answer, or were shut down |
-//! | `trouble` | full and failing disks, closed directories, limits |
+//! | `failures` | full and failing disks, closed directories, limits |
 //! | `remote` | files behind sshfs and bindfs, replaced on the server |
 //! | `killed` | kill -9 during saves, for each plan |
 //! | `half_saved` | files and journals that are copied, changed, truncated or lost after a kill |
@@ -39,6 +39,7 @@ mod commands;
 mod commit;
 mod ends;
 mod exchanged;
+mod failures;
 mod faults;
 mod frozen;
 mod generations;
@@ -63,6 +64,5 @@ mod remote;
 mod requests;
 mod scratch;
 mod shared;
-mod trouble;
 mod warnings;
 mod writers;

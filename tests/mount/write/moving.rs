@@ -136,8 +136,8 @@ fn reads_rightly(kind: &str, linked: bool) {
     place.holds(&place.saved());
     let log = place.log();
     assert!(!log.contains("damaged") && !log.contains("panicked"), "{log}");
-    let troubles = fs::read_to_string(mount.path(".asdf-mount/status.yaml")).unwrap();
-    assert!(!troubles.contains("severity"), "{troubles}");
+    let status = fs::read_to_string(mount.path(".asdf-mount/status.yaml")).unwrap();
+    assert!(!status.contains("severity"), "{status}");
     assert!(!place.log().contains(" WARN "), "{}", place.log());
     assert!(Path::new(&place.source).exists());
 }

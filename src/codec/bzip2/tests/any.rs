@@ -27,7 +27,7 @@ proptest! {
             starts.zip(ends).zip(levels).flat_map(|((from, to), level)| encode(&truth[from..to], level)).collect();
         let first = Arc::new(Cache::new(0).with_store(Store::in_memory()));
         for mount in 0..2 {
-            first.store().settle();
+            first.store().wait_for_writes();
             let cache = Arc::new(Cache::with_threads(budget, threads).sharing(first.store()));
             let stream = open(samples::stream(&stored, len), &cache);
             let content = Decoded::stream(stream, len as u64, &cache);
@@ -36,7 +36,7 @@ proptest! {
             }
             check(&content, &truth, 0, len);
             prop_assert_eq!(content.soundness(), Soundness::Sound, "mount {}", mount);
-            prop_assert!(content.trouble().is_none());
+            prop_assert!(content.damage().is_none());
         }
     }
 }

@@ -32,7 +32,7 @@ fn the_next_mount_reads_anywhere_without_a_pass() {
                 "on" => assert_eq!(content.soundness(), Soundness::Sound),
                 _ => {}
             }
-            assert!(content.trouble().is_none());
+            assert!(content.damage().is_none());
             assert!(!content.costs_a_pass(), "stream {n}, {order}: the table was thrown away");
         }
     }
@@ -83,7 +83,7 @@ fn a_table_that_is_damaged_or_lies_costs_a_pass_and_no_byte() {
         }
         let content = opened(&stored, truth.len(), &cache);
         check(&content, &truth, dice.roll(truth.len()), 150_000);
-        assert!(content.trouble().is_none(), "round {round}");
+        assert!(content.damage().is_none(), "round {round}");
     }
 }
 

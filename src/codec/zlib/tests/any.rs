@@ -78,7 +78,7 @@ fn read_twice(
     assert!(whole == truth, "libdeflate reads something else");
     let first = Arc::new(Cache::with_threads(budget, threads).with_store(Store::in_memory()));
     for mount in 0..2 {
-        first.store().settle();
+        first.store().wait_for_writes();
         let cache = Arc::new(Cache::with_threads(budget, threads).sharing(first.store()));
         let stream = samples::stream(stored, truth.len());
         let slot = IndexSlot::new(cache.store(), IndexKind::Zlib, &stream);
@@ -89,7 +89,7 @@ fn read_twice(
         }
         check(&content, truth, 0, truth.len());
         assert_eq!(content.soundness(), Soundness::Sound, "mount {mount}");
-        assert!(content.trouble().is_none());
+        assert!(content.damage().is_none());
         if mount == 1 && truth.len() > 2 * scale.spacing as usize {
             assert!(!content.costs_a_pass(), "no table was kept, or it was thrown away");
         }

@@ -41,7 +41,7 @@ fn the_next_mount_reads_anywhere_without_a_pass() {
                     "on" => assert_eq!(content.soundness(), Soundness::Sound),
                     _ => {}
                 }
-                assert!(content.trouble().is_none());
+                assert!(content.damage().is_none());
                 assert!(!content.costs_a_pass(), "stream {n}, {order}: the table was thrown away");
             }
         }
@@ -89,7 +89,7 @@ fn a_table_that_is_damaged_anywhere_costs_a_pass_and_no_byte() {
         if n % 50 == 0 {
             check(&content, &truth, 0, truth.len());
         }
-        assert!(content.trouble().is_none(), "byte {at}");
+        assert!(content.damage().is_none(), "byte {at}");
     }
 }
 
@@ -109,7 +109,7 @@ fn a_table_that_lies_is_found_out() {
         for _ in 0..3 {
             check(&content, &truth, dice.roll(truth.len()), 30_000);
         }
-        assert!(content.trouble().is_none(), "round {round}");
+        assert!(content.damage().is_none(), "round {round}");
     }
 }
 
@@ -164,7 +164,7 @@ fn a_table_is_found_by_stream_name_and_size_alone() {
     let cache = first_mount(1);
     check(&opened(&stored, truth.len(), SMALL, &cache).0, &truth, truth.len() - 1, 1);
     let is_kept = |stored: &[u8], name: &[u8], kind: IndexKind, len: usize| {
-        cache.store().settle();
+        cache.store().wait_for_writes();
         let stream = samples::stream(stored, len).named(name.into());
         IndexSlot::new(cache.store(), kind, &stream).unwrap().bytes().is_some()
     };

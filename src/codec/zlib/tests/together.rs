@@ -13,7 +13,7 @@ struct Route {
 
 /// Waits until all tasks have ended and their reservations are released.
 #[track_caller]
-fn settle(cache: &Cache) {
+fn wait_for_writes(cache: &Cache) {
     let until = std::time::Instant::now() + std::time::Duration::from_secs(60);
     while cache.reserved() > 0 {
         assert!(std::time::Instant::now() < until, "{} bytes are not given back", cache.reserved());
@@ -93,7 +93,7 @@ fn ways_in_any_turn_that_are_left_anywhere_give_the_truth_and_their_room_back() 
                 }
             }
             drop(ways);
-            settle(&cache);
+            wait_for_writes(&cache);
         }
     }
     assert!(ended > 100, "{ended}");
@@ -124,7 +124,7 @@ fn readers_at_once_of_the_same_and_of_other_streams_read_the_truth() {
             assert_eq!(content.soundness(), Soundness::Sound, "{threads} threads");
         }
         drop(contents);
-        settle(&cache);
+        wait_for_writes(&cache);
         assert_eq!(cache.held(), 0);
     }
 }
@@ -141,7 +141,7 @@ fn a_reader_that_stopped_leaves_room_to_others() {
     assert!(cache.reserved() > 2 << 20, "nothing was decoded ahead");
     let (other, _) = content(encode(&long, 1, usize::MAX), long.len(), &cache);
     read_in("on", &other, &long, &mut Dice(1));
-    settle(&cache);
+    wait_for_writes(&cache);
     // The stopped reader then continues where it was.
     for n in 12..22 {
         check(&stopped, &one, n * 131_072, 131_072);

@@ -35,7 +35,7 @@ fn the_next_mount_reads_anywhere_without_a_pass() {
                     "on" => assert_eq!(content.soundness(), Soundness::Sound),
                     _ => {}
                 }
-                assert!(content.trouble().is_none(), "stream {n}, {order}");
+                assert!(content.damage().is_none(), "stream {n}, {order}");
                 assert!(!content.costs_a_pass(), "stream {n}, {order}: the table was thrown away");
             }
         }
@@ -125,7 +125,7 @@ fn a_table_that_is_damaged_anywhere_costs_a_pass_and_no_byte() {
         if n % 20 == 0 {
             check(&content, &truth, 0, truth.len());
         }
-        assert!(content.trouble().is_none(), "byte {at}");
+        assert!(content.damage().is_none(), "byte {at}");
     }
 }
 
@@ -145,7 +145,7 @@ fn a_table_that_lies_is_found_out() {
         for _ in 0..3 {
             check(&content, &truth, dice.roll(truth.len()), 30_000);
         }
-        assert!(content.trouble().is_none(), "round {round}");
+        assert!(content.damage().is_none(), "round {round}");
     }
 }
 
@@ -179,10 +179,10 @@ fn a_dictionary_that_lies_is_found_out() {
         slot(IndexKind::Zstd, &stored, truth.len(), &cache).forge(&bad);
         let forged = slot(IndexKind::Zstd, &stored, truth.len(), &cache).bytes();
         let (content, _) = opened(&stored, truth.len(), &cache);
-        // The first unit whose decoding begins at that checkpoint.
+        // The first granule whose decoding begins at that checkpoint.
         let offset = u64::from_le_bytes(good[place + 16..place + 24].try_into().unwrap());
-        check(&content, &truth, offset.next_multiple_of(UNIT) as usize, 300_000);
-        assert!(content.trouble().is_none(), "round {round}");
+        check(&content, &truth, offset.next_multiple_of(GRANULE) as usize, 300_000);
+        assert!(content.damage().is_none(), "round {round}");
         lies += usize::from(slot(IndexKind::Zstd, &stored, truth.len(), &cache).bytes() != forged);
     }
     assert!(lies > 8, "{lies}");
@@ -259,7 +259,7 @@ fn a_table_that_is_damaged_says_nothing_of_a_stream_without_checksum() {
             check(&content, &truth, dice.roll(truth.len()), 100_000);
         }
         check(&content, &truth, 0, truth.len());
-        assert!(content.trouble().is_none(), "round {round}");
+        assert!(content.damage().is_none(), "round {round}");
     }
 }
 

@@ -125,7 +125,7 @@ fn not_where_a_table_of_one_code_is_used_again() {
     for _ in 0..50 {
         check(&content, &truth, dice.roll(truth.len()), 500);
     }
-    assert!(content.trouble().is_none());
+    assert!(content.damage().is_none());
 }
 
 #[test]

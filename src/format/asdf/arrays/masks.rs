@@ -216,8 +216,8 @@ impl Content for Truths {
         }
     }
 
-    fn trouble(&self) -> Option<Error> {
-        self.elements.trouble()
+    fn damage(&self) -> Option<Error> {
+        self.elements.damage()
     }
 }
 
@@ -280,8 +280,8 @@ impl Content for FieldTruths {
         }
     }
 
-    fn trouble(&self) -> Option<Error> {
-        self.elements.trouble()
+    fn damage(&self) -> Option<Error> {
+        self.elements.damage()
     }
 }
 

@@ -248,8 +248,8 @@ impl ArrayFinder<'_> {
             match Ndarray::read_leniently(tag, node.value) {
                 // The node has a tag but no content: a FITS file in the tree may have the keys of an array
                 // beside this node, instead of in it.
-                Err(trouble) if is_bare(node.value) && self.bare.len() < MAX_BARE => {
-                    self.bare.push((node.path, node.value.place, trouble.what));
+                Err(fault) if is_bare(node.value) && self.bare.len() < MAX_BARE => {
+                    self.bare.push((node.path, node.value.place, fault.what));
                 }
                 read => self.take(paths, node.path, node.value.place, read),
             }
@@ -276,14 +276,13 @@ impl ArrayFinder<'_> {
     ) {
         let array = match read {
             Ok((array, wrong)) => {
-                if let Some(trouble) = wrong {
-                    let what =
-                        format!("arrays/ leaves out the mask of {}: {}", paths.show(path), trouble.what);
-                    self.leave_out(trouble.place, what);
+                if let Some(fault) = wrong {
+                    let what = format!("arrays/ leaves out the mask of {}: {}", paths.show(path), fault.what);
+                    self.leave_out(fault.place, what);
                 }
                 self.take_readable(paths, path, place, array)
             }
-            Err(trouble) => Err(trouble.what),
+            Err(fault) => Err(fault.what),
         };
         match array {
             Ok(_) if self.arrays.len() >= MAX_ARRAYS => {
@@ -325,7 +324,7 @@ impl ArrayFinder<'_> {
             Source::Elsewhere(_) => {}
             // The aliases are resolved at the end of the tree.
             Source::Inline(inline) if inline.has_aliases() => return Ok(array),
-            Source::Inline(_) => settle_inline(&mut array)?,
+            Source::Inline(_) => infer_inline(&mut array)?,
         }
         element_fits(&array, MAX_NUMPY_ELEMENT)?;
         Ok(array)
@@ -409,7 +408,7 @@ fn measure_inline(array: &mut Ndarray, text: &Arc<TreeText>, parts_left: &mut u6
     if let Source::Inline(inline) = &mut array.source {
         measure(text, inline, parts_left).map_err(|error| error.message().to_owned())?;
     }
-    settle_inline(array)
+    infer_inline(array)
 }
 
 /// Returns the reason why an array does not fit in its block. An array that is not in a block always fits.
@@ -436,8 +435,8 @@ fn is_bare(node: &TreeNode) -> bool {
 }
 
 /// Sets the type and shape of an array in the tree, or returns the reason why it can't be shown.
-fn settle_inline(array: &mut Ndarray) -> Why<()> {
-    array.settle_inline()?;
+fn infer_inline(array: &mut Ndarray) -> Why<()> {
+    array.infer_inline()?;
     element_fits(array, MAX_ELEMENT)
 }
 

@@ -24,7 +24,7 @@ pub struct Locked<S: Storage = System> {
     file: S::File,
     lock: Option<S::File>,
     recovered: Recovered,
-    lock_trouble: Option<String>,
+    lock_error: Option<String>,
     note: Option<lock::Note>,
     limits: DeviceLimits,
     rights: Option<Rights>,
@@ -44,12 +44,12 @@ impl<S: Storage> Locked<S> {
 
     /// Opens, locks and recovers a file in a directory that is held open.
     pub(super) fn open(storage: S, held: HeldSource<S>) -> Result<Self> {
-        let Opened { file, lock, lock_trouble } = open_locked(&storage, &held)?;
+        let Opened { file, lock, lock_error } = open_locked(&storage, &held)?;
         let label = || held.label(&storage);
         let recovered = recover(&storage, &file, &held).map_err(|error| error.of(label()))?;
         held.check_places(&storage).map_err(|error| error.of(label()))?;
         let (note, limits, rights) = Default::default();
-        Ok(Self { storage, held, file, lock, recovered, lock_trouble, note, limits, rights })
+        Ok(Self { storage, held, file, lock, recovered, lock_error, note, limits, rights })
     }
 
     /// Returns the result of the recovery that was made when the file was opened.
@@ -58,8 +58,8 @@ impl<S: Storage> Locked<S> {
     }
 
     /// Returns the reason why the file is not locked, if its file system has no locks.
-    pub fn lock_trouble(&self) -> Option<&str> {
-        self.lock_trouble.as_deref()
+    pub fn lock_error(&self) -> Option<&str> {
+        self.lock_error.as_deref()
     }
 
     /// Writes a note that this process, mounted on `mount_point`, holds the file.
@@ -112,7 +112,7 @@ impl<S: Storage> Locked<S> {
             reads_only: false,
             layout,
             recovered: self.recovered,
-            lock_trouble: self.lock_trouble,
+            lock_error: self.lock_error,
             _note: self.note,
             limits: self.limits,
             rights: self.rights,

@@ -24,7 +24,7 @@ pub(super) struct Opened<F> {
     /// The descriptor that holds the lock, if that is not `file`.
     pub(super) lock: Option<F>,
     /// The reason why the file is not locked.
-    pub(super) lock_trouble: Option<String>,
+    pub(super) lock_error: Option<String>,
 }
 
 /// Opens the file, and locks it if its file system has locks.
@@ -35,7 +35,7 @@ pub(super) fn open_locked<S: Storage>(storage: &S, source: &HeldSource<S>) -> Re
         let identity = storage.meta(&file)?.identity;
         let locked =
             lock_apart(storage, &source.dir, &source.name, &file, |file| lock_patiently(storage, file));
-        let (lock, lock_trouble) = match locked {
+        let (lock, lock_error) = match locked {
             Ok(lock) => (lock, None),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                 let holder = lock::holder(&identity, &label(), &source.note(), source.state.as_deref());
@@ -46,7 +46,7 @@ pub(super) fn open_locked<S: Storage>(storage: &S, source: &HeldSource<S>) -> Re
         };
         // The previous holder of the lock may have replaced the file.
         if source.meta(storage).is_ok_and(|meta| meta.identity.same_file(&identity)) {
-            return Ok(Opened { file, lock, lock_trouble });
+            return Ok(Opened { file, lock, lock_error });
         }
     }
     let why = "is replaced by other programs again and again: try again when they are done";

@@ -11,10 +11,10 @@ use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::{Path, PathBuf};
 
+use super::half_saved::{HalfSaved, SourceState};
 use super::journal::{Journal, Method, Unreadable, begins, exists};
 use super::layout::Layout;
 use super::mark;
-use super::settle::{Settling, SourceState};
 use super::sidecar::{HeldSource, Sidecars, aside, with_asides};
 use crate::error::{Error, Kind, Result};
 use crate::format::recovery::{Condition, Recovered, SaveSide};
@@ -171,7 +171,7 @@ impl<S: Storage> Examined<S> {
         Ok(match unreadable {
             Unreadable::Blank if !mark::is_marked(storage, file)? => Self::NotBegun,
             Unreadable::Unfinished(journal)
-                if Settling::new(storage, file, &journal, None).is_not_begun()? =>
+                if HalfSaved::new(storage, file, &journal, None).is_not_begun()? =>
             {
                 Self::NotBegun
             }
@@ -191,7 +191,7 @@ impl<S: Storage> Examined<S> {
             Method::Image => match open_image(storage, file, place, &journal)? {
                 Some(image) => Some(image),
                 // The image's name was lost before anything was changed.
-                None if Settling::new(storage, file, &journal, None).is_not_begun()? => {
+                None if HalfSaved::new(storage, file, &journal, None).is_not_begun()? => {
                     return Ok(Self::NotBegun);
                 }
                 None => {
@@ -205,14 +205,14 @@ impl<S: Storage> Examined<S> {
             },
             _ => None,
         };
-        let settling = Settling::new(storage, file, &journal, image.as_ref());
+        let half_saved = HalfSaved::new(storage, file, &journal, image.as_ref());
         let changed = |why: &str| Self::Unusable(format!("the file was changed since: {why}; {IF_RIGHT}"));
-        Ok(match settling.look()? {
+        Ok(match half_saved.state()? {
             SourceState::Old | SourceState::New => Self::OneVersion(journal, image),
-            SourceState::Mixed if settling.has_rest()? => Self::Mixed(journal, image),
+            SourceState::Mixed if half_saved.has_rest()? => Self::Mixed(journal, image),
             SourceState::Mixed => changed("bytes differ that the save did not change"),
             // After a power cut a removed journal may reappear beside a file that was saved again since.
-            SourceState::Neither(why) if settling.is_another()? && !mark::is_marked(storage, file)? => {
+            SourceState::Neither(why) if half_saved.is_another()? && !mark::is_marked(storage, file)? => {
                 Self::OfAnother(format!("the file was replaced since: {why}"))
             }
             SourceState::Neither(why) => changed(&why),
@@ -264,8 +264,8 @@ impl<S: Storage> Recovery<'_, S> {
             Examined::NoJournal(_) | Examined::OfAnother(_) => Ok(()),
             Examined::NotBegun => self.remove(name),
             Examined::OneVersion(journal, image) | Examined::Mixed(journal, image) => {
-                let settling = Settling::new(self.storage, self.file, &journal, image.as_ref());
-                let outcome = match settling.settle()? {
+                let half_saved = HalfSaved::new(self.storage, self.file, &journal, image.as_ref());
+                let outcome = match half_saved.recover()? {
                     SourceState::New => SaveSide::New,
                     SourceState::Old => SaveSide::Old,
                     SourceState::Mixed => {

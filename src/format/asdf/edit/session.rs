@@ -64,11 +64,11 @@ impl Session {
             locked.held_for(mount);
         }
         locked.share(&context.limits);
-        let lock_trouble = locked.lock_trouble().map(|trouble| {
-            format!("it can't be locked, so other programs may save it at the same time: {trouble}")
+        let lock_error = locked.lock_error().map(|error| {
+            format!("it can't be locked, so other programs may save it at the same time: {error}")
         });
         let outcome = locked.recovered().outcome_notice().map(str::to_owned);
-        let notices = lock_trouble.into_iter().chain(outcome).chain(locked.recovered().notices()).collect();
+        let notices = lock_error.into_iter().chain(outcome).chain(locked.recovered().notices()).collect();
         Ok(Self {
             held: LockedFile::Locked(Box::new(locked)),
             validation: context.options.validation,
@@ -119,8 +119,8 @@ impl Session {
         };
         let checked = check::check(text, old, &blocks, self.validation);
         // An unreadable block is not a fault of the text.
-        match blocks.trouble.into_inner() {
-            Some(trouble) => Err(trouble.of(self.target.label()).into()),
+        match blocks.error.into_inner() {
+            Some(error) => Err(error.of(self.target.label()).into()),
             None => checked.map_err(Refusal::Text),
         }
     }
@@ -283,10 +283,10 @@ impl Editor for Session {
         }
     }
 
-    fn settle(&mut self) -> Result<()> {
+    fn recover(&mut self) -> Result<()> {
         match &mut self.held {
-            LockedFile::Read(target) => target.settle(),
-            // The file was settled when it was locked, and nothing was saved since.
+            LockedFile::Read(target) => target.recover(),
+            // The file was recovered when it was locked, and nothing was saved since.
             LockedFile::Locked(_) | LockedFile::Reading => Ok(()),
         }
     }
@@ -303,7 +303,7 @@ struct SizedBlocks {
     file: StoredFile,
     count: usize,
     /// The system error that kept a block from being read.
-    trouble: OnceCell<Error>,
+    error: OnceCell<Error>,
 }
 
 impl SizedBlocks {
@@ -323,7 +323,7 @@ impl SizedBlocks {
             StoredFile::open(source, &context)?
         };
         let count = file.block_count()?;
-        Ok(Self { file, count, trouble: OnceCell::new() })
+        Ok(Self { file, count, error: OnceCell::new() })
     }
 }
 
@@ -337,7 +337,7 @@ impl BlockSizes for SizedBlocks {
         if let Err(error) = &block.content
             && matches!(error.kind(), Kind::System(_))
         {
-            let _ = self.trouble.set(error.clone());
+            let _ = self.error.set(error.clone());
             return None;
         }
         // A block that can't be decoded here may be decodable for other readers. Its header gives the length.

@@ -38,7 +38,7 @@ pub struct Target<S: Storage = System> {
     pub(super) reads_only: bool,
     pub(super) layout: Layout,
     pub(super) recovered: Recovered,
-    pub(super) lock_trouble: Option<String>,
+    pub(super) lock_error: Option<String>,
     /// The note that names this process as the holder of the file.
     pub(super) _note: Option<lock::Note>,
     /// The plans that file systems refused. They are not tried again.
@@ -81,8 +81,8 @@ impl<S: Storage> Target<S> {
     }
 
     /// Returns the reason why the file is not locked, if its file system has no locks.
-    pub fn lock_trouble(&self) -> Option<&str> {
-        self.lock_trouble.as_deref()
+    pub fn lock_error(&self) -> Option<&str> {
+        self.lock_error.as_deref()
     }
 
     /// True if size and time show that the file has not changed since it was read or saved last. On a server
@@ -211,8 +211,8 @@ impl<S: Storage> Target<S> {
     ///
     /// # Errors
     ///
-    /// The reason why the file still can't be settled. The file stays as it is.
-    pub fn settle(&mut self) -> Result<()> {
+    /// The reason why the file still can't be recovered. The file stays as it is.
+    pub fn recover(&mut self) -> Result<()> {
         self.recover_again().map_err(|error| error.of(self.label()))
     }
 
@@ -225,7 +225,7 @@ impl<S: Storage> Target<S> {
         Ok(())
     }
 
-    /// Settles a save of this process that could be neither finished nor undone, and removes its files.
+    /// Finishes or undoes a save of this process that could be neither finished nor undone, and removes its files.
     fn recover_again(&mut self) -> Result<()> {
         if is_left(&self.storage, &self.held) {
             self.recovered = recover(&self.storage, &self.file, &self.held)?;
@@ -238,7 +238,7 @@ impl<S: Storage> Target<S> {
     fn open_anew(&mut self) -> Result<()> {
         let opened = open_locked(&self.storage, &self.held)?;
         check_rights(&self.storage, &opened.file, self.rights)?;
-        (self.file, self.lock, self.lock_trouble) = (opened.file, opened.lock, opened.lock_trouble);
+        (self.file, self.lock, self.lock_error) = (opened.file, opened.lock, opened.lock_error);
         self.reads_only = false;
         Ok(())
     }
@@ -274,20 +274,20 @@ impl<S: Storage> Target<S> {
             };
             match done {
                 Ok(done) => {
-                    let trouble = match done {
-                        Done::NewFile(new, trouble) => {
+                    let error = match done {
+                        Done::NewFile(new, error) => {
                             // A stream's new file is leased, too, and open for reading only.
                             self.reads_only &= change.streamed;
                             (self.file, self.lock, self.rename_unsynced) =
-                                (new.file, new.lock, trouble.is_some());
-                            trouble
+                                (new.file, new.lock, error.is_some());
+                            error
                         }
                         Done::SameFile | Done::Unconfirmed(_) => None,
                     };
                     self.read_back(change)?;
                     self.saved(change, version)?;
-                    if let Some(trouble) = trouble {
-                        return Err(trouble);
+                    if let Some(error) = error {
+                        return Err(error);
                     }
                     let (grew_by, indexed) = (change.shift, change.indexed);
                     let from = change.identity;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::card::{self, Cards, Value};
-use super::document::{Data, Document, Unit};
+use super::document::{Data, Document, Hdu};
 use super::image::{self, Image};
 use super::wcs::Solution;
 use crate::content::{Content, Pieces, Text};
@@ -70,38 +70,38 @@ pub(super) fn of_document(document: &Document, elements: &[Elements]) -> Result<
     let mut headers = Vec::new();
     let mut pieces: Vec<Arc<dyn Content>> = Vec::new();
     let mut elements = elements.iter();
-    let mut place = UnitPlace::First { has_more: document.units.len() > 1 };
-    if matches!(document.units.first(), Some(Unit { data: Data::Table(_), .. })) {
+    let mut place = HduPlace::First { has_more: document.hdus.len() > 1 };
+    if matches!(document.hdus.first(), Some(Hdu { data: Data::Table(_), .. })) {
         pieces.push(Arc::new(Text::new(primary_of_tables())));
-        place = UnitPlace::Later;
+        place = HduPlace::Later;
     }
-    for unit in &document.units {
-        let (mut cards, data): (Cards, Arc<dyn Content>) = match &unit.data {
-            Data::None => (start_of_image(unit, unit.bitpix, &[], place), Arc::new(Text::default())),
+    for hdu in &document.hdus {
+        let (mut cards, data): (Cards, Arc<dyn Content>) = match &hdu.data {
+            Data::None => (start_of_image(hdu, hdu.bitpix, &[], place), Arc::new(Text::default())),
             Data::Image(_) => {
                 let image = Image::new(elements.next().ok_or_else(Elements::unknown_type)?.clone())?;
-                let cards = start_of_image(unit, image.stored.bitpix, &image.axes, place);
+                let cards = start_of_image(hdu, image.stored.bitpix, &image.axes, place);
                 (cards, image.data)
             }
             Data::Table(table) => {
                 let of_table: Vec<Elements> = elements.by_ref().take(table.arrays().len()).cloned().collect();
-                (start_of_table(unit, table.size()), table.data(&of_table)?)
+                (start_of_table(hdu, table.size()), table.data(&of_table)?)
             }
         };
-        cards.extend(&unit.cards);
+        cards.extend(&hdu.cards);
         let end = image::padding(data.len());
         let header = cards.header();
         headers.extend_from_slice(&header);
         pieces.extend([Arc::new(Text::new(header)) as Arc<dyn Content>, data, end]);
-        place = UnitPlace::Later;
+        place = HduPlace::Later;
     }
     Ok((headers, Arc::new(Pieces::new(pieces)?)))
 }
 
-/// The place of a header/data unit in its FITS file.
+/// The place of a header/data unit (HDU) in its FITS file.
 #[derive(Clone, Copy)]
-enum UnitPlace {
-    /// The first unit; `has_more` is true if other units follow.
+enum HduPlace {
+    /// The first HDU; `has_more` is true if other HDUs follow.
     First {
         has_more: bool,
     },
@@ -109,17 +109,17 @@ enum UnitPlace {
 }
 
 /// Returns the mandatory cards of an image, in their order.
-fn start_of_image(unit: &Unit, bitpix: i128, axes: &[u64], place: UnitPlace) -> Cards {
+fn start_of_image(hdu: &Hdu, bitpix: i128, axes: &[u64], place: HduPlace) -> Cards {
     let mut cards = Cards::default();
-    let comment = |keyword: &str| unit.comment(keyword);
-    if let UnitPlace::First { has_more } = place {
+    let comment = |keyword: &str| hdu.comment(keyword);
+    if let HduPlace::First { has_more } = place {
         cards.set("SIMPLE", Value::Bool(true), &comment("SIMPLE"));
         image::describe(&mut cards, bitpix, axes, &comment);
-        if let Some(extend) = unit.extend.map(|extend| extend || has_more).or(has_more.then_some(true)) {
+        if let Some(extend) = hdu.extend.map(|extend| extend || has_more).or(has_more.then_some(true)) {
             cards.set("EXTEND", Value::Bool(extend), &comment("EXTEND"));
         }
     } else {
-        cards.set("XTENSION", Value::Text(unit.data.extension()), &comment("XTENSION"));
+        cards.set("XTENSION", Value::Text(hdu.data.extension()), &comment("XTENSION"));
         image::describe(&mut cards, bitpix, axes, &comment);
         cards.set("PCOUNT", Value::Int(0), &comment("PCOUNT"));
         cards.set("GCOUNT", Value::Int(1), &comment("GCOUNT"));
@@ -128,10 +128,10 @@ fn start_of_image(unit: &Unit, bitpix: i128, axes: &[u64], place: UnitPlace) -> 
 }
 
 /// Returns the mandatory cards of a table, in their order.
-fn start_of_table(unit: &Unit, (row, rows, columns): (u64, u64, usize)) -> Cards {
+fn start_of_table(hdu: &Hdu, (row, rows, columns): (u64, u64, usize)) -> Cards {
     let mut cards = Cards::default();
-    let comment = |keyword: &str| unit.comment(keyword);
-    cards.set("XTENSION", Value::Text(unit.data.extension()), &comment("XTENSION"));
+    let comment = |keyword: &str| hdu.comment(keyword);
+    cards.set("XTENSION", Value::Text(hdu.data.extension()), &comment("XTENSION"));
     image::describe(&mut cards, 8, &[row, rows], &comment);
     cards.set("PCOUNT", Value::Int(0), &comment("PCOUNT"));
     cards.set("GCOUNT", Value::Int(1), &comment("GCOUNT"));

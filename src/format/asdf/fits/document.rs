@@ -1,6 +1,6 @@
 //! The node `fits/fits` of the 2014 standard: a FITS file described by the tree.
 //!
-//! Each header/data unit has a `header`, a list of cards `[keyword, value, comment]`, and `data`: an array or
+//! Each header/data unit (HDU) has a `header`, a list of cards `[keyword, value, comment]`, and `data`: an array or
 //! a table. Cards that describe the layout of the data are generated from the data, whatever the tree says.
 //! All other cards are copied from the tree, in their order.
 
@@ -27,14 +27,14 @@ pub(super) fn is_tag(tag: &str) -> bool {
 /// A FITS file described by the tree.
 #[derive(Debug)]
 pub(in super::super) struct Document {
-    pub(super) units: Vec<Unit>,
+    pub(super) hdus: Vec<Hdu>,
     /// Approximate size in memory, in bytes.
     pub(super) size: usize,
 }
 
-/// A header/data unit.
+/// A header/data unit (HDU).
 #[derive(Debug)]
-pub(super) struct Unit {
+pub(super) struct Hdu {
     /// Keywords of cards that are generated from the data, and the comments of these cards.
     pub(super) comments: Vec<(String, String)>,
     /// The cards after the generated ones.
@@ -48,7 +48,7 @@ pub(super) struct Unit {
     bare: Option<Mark>,
 }
 
-/// The data of a unit.
+/// The data of an HDU.
 #[derive(Debug)]
 pub(super) enum Data {
     None,
@@ -62,8 +62,8 @@ impl Document {
     /// # Errors
     /// The reason why the node is no FITS file.
     pub(super) fn read(node: &TreeNode) -> Reading<Self> {
-        let units = match &node.target().node {
-            NodeContent::Sequence(units, _) if !units.is_empty() => units,
+        let hdus = match &node.target().node {
+            NodeContent::Sequence(hdus, _) if !hdus.is_empty() => hdus,
             NodeContent::Sequence(..) => return Err("it has no header".to_owned()),
             NodeContent::LargeSequence(_) | NodeContent::Unknown => return Err(TOO_LARGE.to_owned()),
             _ => return Err("it is not a list of headers and data".to_owned()),
@@ -71,26 +71,26 @@ impl Document {
         // Aliases can turn a short text into a large file.
         let mut read = Vec::new();
         let mut size = 0;
-        for (n, unit) in units.iter().enumerate() {
-            let unit = Unit::read(unit).map_err(|why| format!("in its header {n}, {why}"))?;
-            size += unit.size();
+        for (n, hdu) in hdus.iter().enumerate() {
+            let hdu = Hdu::read(hdu).map_err(|why| format!("in its header {n}, {why}"))?;
+            size += hdu.size();
             if size > MAX_HEADER {
                 return Err(TOO_LARGE.to_owned());
             }
-            read.push(unit);
+            read.push(hdu);
         }
-        Ok(Self { units: read, size })
+        Ok(Self { hdus: read, size })
     }
 
-    /// Returns the arrays of all units, in the order of the data.
+    /// Returns the arrays of all HDUs, in the order of the data.
     pub(super) fn arrays(&self) -> Vec<&Ndarray> {
-        self.units.iter().flat_map(|unit| unit.data.arrays()).collect()
+        self.hdus.iter().flat_map(|hdu| hdu.data.arrays()).collect()
     }
 
     /// Returns the arrays whose keys stand beside a `data` that is only a tag, each with the place of
     /// the tag.
     pub(super) fn bare(&self) -> Vec<(Mark, Ndarray)> {
-        let bare = self.units.iter().filter_map(|unit| Some((unit.bare?, unit.data.arrays())));
+        let bare = self.hdus.iter().filter_map(|hdu| Some((hdu.bare?, hdu.data.arrays())));
         bare.filter_map(|(place, arrays)| Some((place, (*arrays.first()?).clone()))).collect()
     }
 }
@@ -99,18 +99,18 @@ impl Document {
 const MAX_HEADER: usize = 16 << 20;
 const TOO_LARGE: &str = "it is too large: it has more nodes, or longer headers, than are read";
 
-impl Unit {
-    fn read(unit: &TreeNode) -> Reading<Self> {
-        if !unit.is_whole() {
+impl Hdu {
+    fn read(hdu: &TreeNode) -> Reading<Self> {
+        if !hdu.is_whole() {
             return Err(TOO_LARGE.to_owned());
         }
-        let data = Data::read(unit)?;
-        let bare = Data::is_bare(unit);
+        let data = Data::read(hdu)?;
+        let bare = Data::is_bare(hdu);
         let fixed = Fixed::of(&data);
         let comments = Vec::new();
         let cards = Cards::default();
         let mut read = Self { comments, cards, bitpix: 8, extend: None, data, bare };
-        let header = unit.get("header").ok_or("there is no \"header\"")?;
+        let header = hdu.get("header").ok_or("there is no \"header\"")?;
         let NodeContent::Sequence(cards, _) = &header.target().node else {
             return Err(if header.is_whole() {
                 "the \"header\" is not a list of cards".to_owned()
@@ -319,7 +319,7 @@ impl Fixed {
 }
 
 impl Data {
-    /// Returns the arrays of the unit, in their order.
+    /// Returns the arrays of the HDU, in their order.
     fn arrays(&self) -> Vec<&Ndarray> {
         match self {
             Self::None => Vec::new(),
@@ -328,7 +328,7 @@ impl Data {
         }
     }
 
-    /// Returns the `XTENSION` of the unit if it is not the first.
+    /// Returns the `XTENSION` of the HDU if it is not the first.
     pub(super) fn extension(&self) -> &'static str {
         match self {
             Self::None | Self::Image(_) => "IMAGE",
@@ -336,8 +336,8 @@ impl Data {
         }
     }
 
-    fn read(unit: &TreeNode) -> Reading<Self> {
-        let Some(data) = unit.get("data") else { return Ok(Self::None) };
+    fn read(hdu: &TreeNode) -> Reading<Self> {
+        let Some(data) = hdu.get("data") else { return Ok(Self::None) };
         let tag = data.target().tag.as_deref();
         if let (None, Some(Type::Null)) = (tag, data.scalar_type()) {
             return Ok(Self::None);
@@ -346,8 +346,8 @@ impl Data {
             return Err(TOO_LARGE.to_owned());
         }
         match tag {
-            Some(tag) if ndarray::is_tag(tag) => match Self::is_bare(unit) {
-                Some(_) => Self::of_array(read_array(tag, &without_data(unit))?),
+            Some(tag) if ndarray::is_tag(tag) => match Self::is_bare(hdu) {
+                Some(_) => Self::of_array(read_array(tag, &without_data(hdu))?),
                 None => Self::of_array(read_array(tag, data)?),
             },
             _ => Ok(Self::Table(Table::read(data)?)),
@@ -356,8 +356,8 @@ impl Data {
 
     /// Returns the place of `data` if it is only a tag. The example printed in the 2014 standard has the keys
     /// of the array beside `data` instead of in it.
-    fn is_bare(unit: &TreeNode) -> Option<Mark> {
-        let data = unit.get("data")?;
+    fn is_bare(hdu: &TreeNode) -> Option<Mark> {
+        let data = hdu.get("data")?;
         matches!(&data.target().node, NodeContent::Scalar { text, .. } if text.is_empty())
             .then_some(data.place)
     }
@@ -378,23 +378,23 @@ impl Data {
 }
 
 /// Returns the mapping with the keys of the array alone, without `header` and `data`.
-fn without_data(unit: &TreeNode) -> TreeNode {
-    let NodeContent::Mapping(entries) = &unit.target().node else { return unit.clone() };
+fn without_data(hdu: &TreeNode) -> TreeNode {
+    let NodeContent::Mapping(entries) = &hdu.target().node else { return hdu.clone() };
     let is_of_array =
         |(key, _): &&(TreeNode, TreeNode)| key.text().is_some_and(|key| key != "data" && key != "header");
     let entries = entries.iter().filter(is_of_array).cloned().collect();
-    TreeNode { place: unit.place, tag: None, node: NodeContent::Mapping(entries), leaves: None }
+    TreeNode { place: hdu.place, tag: None, node: NodeContent::Mapping(entries), leaves: None }
 }
 
 /// Reads an array and completes its type and shape.
 fn read_array(tag: &str, node: &TreeNode) -> Reading<Ndarray> {
-    let mut array = Ndarray::read(tag, node).map_err(|trouble| trouble.what)?;
+    let mut array = Ndarray::read(tag, node).map_err(|fault| fault.what)?;
     match &array.source {
         Source::Block(_) | Source::External(_) | Source::Elsewhere(_) => {}
         Source::Inline(inline) if inline.has_aliases() => {
             return Err("an array in the tree contains aliases".to_owned());
         }
-        Source::Inline(_) => array.settle_inline()?,
+        Source::Inline(_) => array.infer_inline()?,
     }
     Ok(array)
 }

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::collections::HashSet;
 
-use super::{Result, trouble};
+use super::{Result, fault};
 use crate::yaml::survey::{NodeContent, TreeNode};
 
 /// The deepest nesting of datatypes that is read.
@@ -71,7 +71,7 @@ impl Byteorder {
         match value.text() {
             Some("big") => Ok(Self::Big),
             Some("little") => Ok(Self::Little),
-            _ => trouble(value, "a \"byteorder\" is neither \"big\" nor \"little\""),
+            _ => fault(value, "a \"byteorder\" is neither \"big\" nor \"little\""),
         }
     }
 }
@@ -196,19 +196,19 @@ impl Datatype {
 
     fn read_within(value: &TreeNode, old: bool, depth: usize) -> Result<Self> {
         let Some(depth) = depth.checked_sub(1) else {
-            return trouble(value, format!("datatypes are nested deeper than {DEEPEST} levels"));
+            return fault(value, format!("datatypes are nested deeper than {DEEPEST} levels"));
         };
         if let Some(name) = value.text() {
             return match Scalar::named(name) {
                 Some(scalar) => Ok(Self::Scalar(scalar)),
-                None => trouble(value, format!("there is no datatype \"{}\"", name.escape_debug())),
+                None => fault(value, format!("there is no datatype \"{}\"", name.escape_debug())),
             };
         }
         if let NodeContent::LargeSequence(_) = value.target().node {
             return Ok(Self::Unknown);
         }
         let Some(items) = value.items() else {
-            return trouble(value, "a datatype is neither a name nor a list");
+            return fault(value, "a datatype is neither a name nor a list");
         };
         if let Some(text) = text_of_length(items)? {
             return Ok(Self::Scalar(text));
@@ -219,7 +219,7 @@ impl Datatype {
             let field = Field::read(item, old, depth)?;
             let name = field.name_at(n);
             if names.contains(&*name) {
-                return trouble(
+                return fault(
                     item,
                     format!("two fields of a datatype are named \"{}\"", name.escape_debug()),
                 );
@@ -242,7 +242,7 @@ fn text_of_length(items: &[TreeNode]) -> Result<Option<Scalar>> {
     // numpy stores the size of an element in 32 bits.
     match len.integer().map(u32::try_from) {
         Some(Ok(n)) if n < 1 << 29 => Ok(Some(make(u64::from(n)))),
-        _ => trouble(len, "the length of a text datatype is not a number from 0 on"),
+        _ => fault(len, "the length of a text datatype is not a number from 0 on"),
     }
 }
 
@@ -258,12 +258,12 @@ impl Field {
             return Ok(Self { name: String::new(), datatype, byteorder: None, shape: Vec::new() });
         };
         let datatype = value.get("datatype").or_else(|| value.get("dtype").filter(|_| old));
-        let Some(datatype) = datatype else { return trouble(value, "a field has no \"datatype\"") };
+        let Some(datatype) = datatype else { return fault(value, "a field has no \"datatype\"") };
         let name = match value.get("name") {
             None => String::new(),
             Some(name) => match name.text() {
                 Some(text) if text.contains(|c: char| c.is_ascii_alphabetic() || c == '_') => text.to_owned(),
-                _ => return trouble(name, "the \"name\" of a field is not a name"),
+                _ => return fault(name, "the \"name\" of a field is not a name"),
             },
         };
         Ok(Self {
@@ -277,11 +277,11 @@ impl Field {
 
 fn shape(value: &TreeNode) -> Result<Vec<u64>> {
     let Some(items) = value.items() else {
-        return trouble(value, "the \"shape\" of a field is not a list");
+        return fault(value, "the \"shape\" of a field is not a list");
     };
     let len = |item: &TreeNode| match item.integer().map(u64::try_from) {
         Some(Ok(len)) => Ok(len),
-        _ => trouble(item, "a dimension of a field is not a number from 0 on"),
+        _ => fault(item, "a dimension of a field is not a number from 0 on"),
     };
     items.iter().map(len).collect()
 }

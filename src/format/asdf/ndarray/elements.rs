@@ -22,9 +22,9 @@ impl Scalar {
 }
 
 pub(super) fn fit(leaves: &Leaves, datatype: Option<&Datatype>) -> Result<()> {
-    let trouble = |place: Mark, what: &str| Err(NodeFault { place, what: what.to_owned() });
+    let fault = |place: Mark, what: &str| Err(NodeFault { place, what: what.to_owned() });
     if let Some(place) = leaves.no_number {
-        return trouble(place, "an array in the tree contains a date or binary data");
+        return fault(place, "an array in the tree contains a date or binary data");
     }
     let Some(Datatype::Scalar(scalar)) = datatype else { return Ok(()) };
     if let Some((least, greatest)) = scalar.range() {
@@ -32,11 +32,11 @@ pub(super) fn fit(leaves: &Leaves, datatype: Option<&Datatype>) -> Result<()> {
             if !(least..=greatest).contains(&value) {
                 let what =
                     format!("an element is beyond the datatype, which goes from {least} to {greatest}");
-                return trouble(place, &what);
+                return fault(place, &what);
             }
         }
         if let Some(place) = leaves.no_integer {
-            return trouble(place, "the datatype is an integer, but an element is not");
+            return fault(place, "the datatype is an integer, but an element is not");
         }
     }
     let (unfit, what) = match scalar {
@@ -49,5 +49,5 @@ pub(super) fn fit(leaves: &Leaves, datatype: Option<&Datatype>) -> Result<()> {
         Scalar::Ascii(_) => (leaves.no_ascii, "the datatype is ascii, but an element is not"),
         _ => (None, ""),
     };
-    unfit.map_or(Ok(()), |place| trouble(place, what))
+    unfit.map_or(Ok(()), |place| fault(place, what))
 }

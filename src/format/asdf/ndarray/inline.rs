@@ -35,7 +35,7 @@ impl Inline {
 impl Ndarray {
     /// Sets type and shape of an array in the tree from its elements. Fails with the reason if its elements
     /// have no common type or shape.
-    pub fn settle_inline(&mut self) -> Result<(), String> {
+    pub fn infer_inline(&mut self) -> Result<(), String> {
         let Source::Inline(inline) = &self.source else { return Ok(()) };
         let seen = inline.seen.as_deref().ok_or("its elements are not known")?;
         let lengths = match &inline.shape {

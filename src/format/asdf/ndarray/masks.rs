@@ -1,6 +1,6 @@
 //! Checks whether a mask fits its array, by numpy's rules.
 
-use super::{Datatype, INLINE_KEY, Inline, Mask, Ndarray, Result, Scalar, Source, is_tag, trouble};
+use super::{Datatype, INLINE_KEY, Inline, Mask, Ndarray, Result, Scalar, Source, fault, is_tag};
 use crate::yaml::survey::{self, TreeNode};
 
 /// Checks the mask of `array`; `mask` is its node.
@@ -10,7 +10,7 @@ pub(super) fn fits(array: &Ndarray, mask: &TreeNode) -> Result<()> {
         (Mask::Ndarray(_), Some(tag)) => {
             let read = Ndarray::read_unmasked(tag, target, true)?;
             if !matches!(read.datatype, None | Some(Datatype::Scalar(Scalar::Bool8))) {
-                return trouble(
+                return fault(
                     mask,
                     "the \"mask\" of an ndarray is an ndarray of another datatype than bool8",
                 );
@@ -18,13 +18,13 @@ pub(super) fn fits(array: &Ndarray, mask: &TreeNode) -> Result<()> {
             let leaves =
                 target.leaves.as_deref().or_else(|| target.get(INLINE_KEY)?.target().leaves.as_deref());
             if read.datatype.is_none() && leaves.is_some_and(|leaves| leaves.no_bool.is_some()) {
-                return trouble(mask, "the \"mask\" of an ndarray has other elements than true and false");
+                return fault(mask, "the \"mask\" of an ndarray has other elements than true and false");
             }
             match (read.elements(), array.elements()) {
                 (Some(1), _) | (None, _) | (_, None) => Ok(()),
                 (Some(masked), Some(count)) if masked == count => Ok(()),
                 (Some(masked), Some(count)) => {
-                    trouble(mask, format!("the \"mask\" has {masked} elements, but its ndarray has {count}"))
+                    fault(mask, format!("the \"mask\" has {masked} elements, but its ndarray has {count}"))
                 }
             }
         }
@@ -38,9 +38,9 @@ fn value_fits(datatype: Option<&Datatype>, mask: &TreeNode) -> Result<()> {
         return Ok(());
     }
     match datatype {
-        Some(Datatype::Structured(_)) => trouble(mask, "a structured ndarray has a number as its \"mask\""),
+        Some(Datatype::Structured(_)) => fault(mask, "a structured ndarray has a number as its \"mask\""),
         Some(Datatype::Scalar(Scalar::Ascii(_) | Scalar::Ucs4(_))) => {
-            trouble(mask, "an ndarray of texts has a number as its \"mask\"")
+            fault(mask, "an ndarray of texts has a number as its \"mask\"")
         }
         Some(Datatype::Scalar(scalar)) => {
             let range = scalar.range();
@@ -49,7 +49,7 @@ fn value_fits(datatype: Option<&Datatype>, mask: &TreeNode) -> Result<()> {
             };
             let complex = mask.target().tag.as_deref().is_some_and(|tag| tag.contains("/core/complex-"));
             if range.is_some_and(beyond) || (range.is_some() && complex) {
-                trouble(mask, "the \"mask\" of an ndarray is not a value of its datatype")
+                fault(mask, "the \"mask\" of an ndarray is not a value of its datatype")
             } else {
                 Ok(())
             }

@@ -5,7 +5,7 @@
 //! that has as many items as there are fields and that numpy accepts as a record. It therefore can't read
 //! some arrays with as many rows as fields.
 
-use super::{Datatype, Field, Result, Scalar, Shape, elements, trouble};
+use super::{Datatype, Field, Result, Scalar, Shape, elements, fault};
 use crate::yaml::scalar::Type;
 use crate::yaml::survey::{Leaves, NodeContent, TreeNode};
 
@@ -30,7 +30,7 @@ pub(super) fn fit(
                 if strict && items.len() == fields.len() && !python_looks_below(fields) {
                     let what = "an array in the tree has as many rows as its datatype has fields, which \
                                 Python can't read";
-                    return trouble(line, what);
+                    return fault(line, what);
                 }
                 lengths.push(items.len());
                 line = first;
@@ -39,7 +39,7 @@ pub(super) fn fit(
             _ => {
                 let what =
                     format!("a record in the tree does not have {} values, one for each field", fields.len());
-                return trouble(line, what);
+                return fault(line, what);
             }
         }
     }
@@ -48,7 +48,7 @@ pub(super) fn fit(
     match shape {
         Some(shape) if shape.streamed || shape.dimensions != lengths => {
             let shape = &shape.dimensions;
-            trouble(
+            fault(
                 data,
                 format!("an array in the tree has the shape {lengths:?}, but its \"shape\" is {shape:?}"),
             )
@@ -90,12 +90,12 @@ fn rows_fit(value: &TreeNode, lengths: &[usize], fields: &[Field]) -> Result<()>
         Some(items) if items.len() == expected => items,
         None if !value.is_whole() => return Ok(()),
         _ if lengths.is_empty() => {
-            return trouble(
+            return fault(
                 value,
                 format!("a record in the tree does not have {expected} values, one for each field"),
             );
         }
-        _ => return trouble(value, "the rows of an array in the tree are not of the same length"),
+        _ => return fault(value, "the rows of an array in the tree are not of the same length"),
     };
     match lengths.get(1..) {
         Some(below) => items.iter().try_for_each(|item| rows_fit(item, below, fields)),
@@ -108,16 +108,16 @@ fn value_fits(value: &TreeNode, field: &Field) -> Result<()> {
     let scalar = match (&field.datatype, &target.node) {
         _ if !field.shape.is_empty() => return Ok(()),
         (Datatype::Structured(_), NodeContent::Sequence(..)) => {
-            return trouble(value, "a record in the tree is nested in another one, which Python can't read");
+            return fault(value, "a record in the tree is nested in another one, which Python can't read");
         }
         (Datatype::Scalar(scalar), _) => *scalar,
         _ => return Ok(()),
     };
     let (NodeContent::Scalar { text, .. }, Some(looks)) = (&target.node, value.scalar_type()) else {
-        return trouble(value, "a value of a record in the tree is neither a number nor a text");
+        return fault(value, "a value of a record in the tree is neither a number nor a text");
     };
     if looks == Type::Null && scalar.range().is_some() {
-        return trouble(value, "a value of a record in the tree is null, but its field can't be");
+        return fault(value, "a value of a record in the tree is null, but its field can't be");
     }
     let mut leaves = Leaves::default();
     leaves.add(value.place, text, looks, target.tag.as_deref());

@@ -123,9 +123,9 @@ fn what_is_wrong_is_told_with_its_place() {
         ("{data: 5}", "not a sequence"),
         ("5", "neither a mapping nor a sequence"),
     ] {
-        let trouble = read(&format!("a:\n  !core/ndarray-1.1.0 {fields}")).unwrap_err();
-        assert!(trouble.what.contains(expected), "{fields}: {}", trouble.what);
-        assert_eq!(trouble.place.line, 5, "{fields}");
+        let fault = read(&format!("a:\n  !core/ndarray-1.1.0 {fields}")).unwrap_err();
+        assert!(fault.what.contains(expected), "{fields}: {}", fault.what);
+        assert_eq!(fault.place.line, 5, "{fields}");
     }
     assert!(read("!core/ndarray-1.1.0 {data: [], shape: [0, 3]}").is_ok());
     let table = read("!core/ndarray-1.1.0 {data: [[a, 2], [b, 4]], datatype: [[ascii, 2], int8]}").unwrap();

@@ -121,7 +121,7 @@ impl Content for Picture {
         }
     }
 
-    fn trouble(&self) -> Option<Error> {
+    fn damage(&self) -> Option<Error> {
         self.made.get().and_then(|made| made.as_ref().err().cloned())
     }
 }

@@ -192,7 +192,7 @@ impl Content for Unreadable {
         crate::content::Soundness::Broken(0)
     }
 
-    fn trouble(&self) -> Option<Error> {
+    fn damage(&self) -> Option<Error> {
         Some(self.error.clone())
     }
 }

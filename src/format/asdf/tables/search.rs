@@ -125,13 +125,13 @@ impl Search {
     fn take(&mut self, tag: &str, value: &TreeNode) {
         // An array that can't be read is no column; `arrays/` reports it.
         let Ok((mut array, _)) = Ndarray::read_leniently(tag, value) else { return };
-        if array.settle_inline().is_err() {
+        if array.infer_inline().is_err() {
             return;
         }
         let mask = value.get("mask").map(TreeNode::target).and_then(|mask| {
             let tag = mask.tag.as_deref().filter(|tag| ndarray::is_tag(tag))?;
             let (mut mask, _) = Ndarray::read_leniently(tag, mask).ok()?;
-            mask.settle_inline().ok().map(|()| Arc::new(mask))
+            mask.infer_inline().ok().map(|()| Arc::new(mask))
         });
         // A quantity has one array, so the keys that lead to it are left out of the name.
         let telling = self.below.iter().filter(|key| !matches!(key.as_str(), "value" | INLINE_KEY));

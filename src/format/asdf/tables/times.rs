@@ -252,7 +252,7 @@ impl Content for Timestamps {
         self.whole.costs_a_pass()
     }
 
-    fn trouble(&self) -> Option<Error> {
-        self.whole.trouble()
+    fn damage(&self) -> Option<Error> {
+        self.whole.damage()
     }
 }

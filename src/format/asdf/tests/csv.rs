@@ -84,7 +84,7 @@ fn column(node: &TreeNode) -> Option<(String, Ndarray)> {
     let data = node.get("data")?.target();
     let tag = data.tag.as_deref().filter(|tag| ndarray::is_tag(tag))?;
     let (mut array, _) = Ndarray::read_leniently(tag, data).ok()?;
-    array.settle_inline().ok()?;
+    array.infer_inline().ok()?;
     Some((node.get("name")?.text()?.to_owned(), array))
 }
 

@@ -63,7 +63,7 @@ impl Gather {
     }
 
     /// Returns the bytes per chunk.
-    fn unit(&self) -> u64 {
+    fn chunk_len(&self) -> u64 {
         match self.of {
             Of::Data(bytes) => bytes,
             Of::Frames => NUMBER,
@@ -134,13 +134,13 @@ impl Gather {
         Ok((offset + within, len.min(bytes - within)))
     }
 
-    fn read_data(&self, offset: u64, buf: &mut [u8], unit: u64) -> Result<usize> {
-        let mut within = offset % unit;
-        let wanted = (within.saturating_add(buf.len() as u64)).div_ceil(unit);
+    fn read_data(&self, offset: u64, buf: &mut [u8], chunk_len: u64) -> Result<usize> {
+        let mut within = offset % chunk_len;
+        let wanted = (within.saturating_add(buf.len() as u64)).div_ceil(chunk_len);
         let mut parts = Vec::new();
         let mut len = 0;
         let mut wrong = None;
-        for entry in self.entries(offset / unit, wanted.min(BATCH))? {
+        for entry in self.entries(offset / chunk_len, wanted.min(BATCH))? {
             let rest = buf.len() as u64 - len;
             match self.part(&entry, within, rest) {
                 Ok(part) => parts.push(part),
@@ -218,24 +218,24 @@ fn near(parts: &[DataRange]) -> usize {
 
 impl Content for Gather {
     fn len(&self) -> u64 {
-        self.chunks.count.saturating_mul(self.unit())
+        self.chunks.count.saturating_mul(self.chunk_len())
     }
 
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<usize> {
         let wanted = self.len().saturating_sub(offset).min(buf.len() as u64) as usize;
         fill(&mut buf[..wanted], |done, room| match self.of {
-            Of::Data(unit) => self.read_data(offset + done as u64, room, unit),
+            Of::Data(chunk_len) => self.read_data(offset + done as u64, room, chunk_len),
             Of::Frames => self.read_frames(offset + done as u64, room),
         })
     }
 
     fn stored_at(&self, offset: u64) -> Option<Stored<'_>> {
-        let Of::Data(unit) = self.of else { return None };
-        if unit < MIN_ZERO_COPY || offset >= self.len() {
+        let Of::Data(chunk_len) = self.of else { return None };
+        if chunk_len < MIN_ZERO_COPY || offset >= self.len() {
             return None;
         }
-        let entries = self.entries(offset / unit, 1).ok()?;
-        let (offset, len) = self.part(entries.first()?, offset % unit, unit).ok()?;
+        let entries = self.entries(offset / chunk_len, 1).ok()?;
+        let (offset, len) = self.part(entries.first()?, offset % chunk_len, chunk_len).ok()?;
         Some(Stored { source: self.file.source(), offset, len })
     }
 
@@ -246,7 +246,7 @@ impl Content for Gather {
 
     fn soundness(&self) -> Soundness {
         match (self.of, self.chunks.cut) {
-            (Of::Data(unit), Some(cut)) => Soundness::Broken(cut.saturating_mul(unit)),
+            (Of::Data(chunk_len), Some(cut)) => Soundness::Broken(cut.saturating_mul(chunk_len)),
             _ => Soundness::Sound,
         }
     }

@@ -142,7 +142,7 @@ impl NameFindings {
     }
 
     /// Adds the current frame's chunk to the series; true if a checkpoint was added, too.
-    fn settle(&mut self, spacing: u64, size: u64) -> bool {
+    fn add_frame_chunk(&mut self, spacing: u64, size: u64) -> bool {
         let newest = self.newest;
         let is_cut = newest.range(size).is_err();
         self.rows.get_or_insert_with(|| NameRows::new(newest)).add(&newest, is_cut);
@@ -220,7 +220,7 @@ impl Pass {
             }
             return;
         }
-        if found.settle(self.spacing, file.stat().size) {
+        if found.add_frame_chunk(self.spacing, file.stat().size) {
             self.checkpoints += 1;
         }
         (found.newest, found.slot) = (*entry, entry.slot);
@@ -248,7 +248,7 @@ impl Pass {
         let size = file.stat().size;
         self.names.iter().enumerate().filter_map(move |(id, found)| {
             let mut found = found.clone()?;
-            found.settle(self.spacing, size);
+            found.add_frame_chunk(self.spacing, size);
             let rows = found.rows?;
             let outcome = match found.differs {
                 Some(differs) => Outcome::Differs(differs),

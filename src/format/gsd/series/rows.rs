@@ -180,7 +180,7 @@ struct RowsContent {
     file: Arc<GsdFile>,
     quantity: LoggedQuantity,
     /// Bytes per row.
-    unit: u64,
+    row_len: u64,
     len: u64,
     /// The row of frames without a chunk, kept after the first read unless it is long.
     base: OnceLock<Vec<u8>>,
@@ -188,13 +188,13 @@ struct RowsContent {
 
 impl RowsContent {
     fn new(file: Arc<GsdFile>, quantity: LoggedQuantity) -> Result<Self> {
-        let unit = match quantity.form {
+        let row_len = match quantity.form {
             Form::Numbers(of) | Form::Arrays(of) => of.bytes(),
             Form::Text(longest) => longest.checked_mul(4),
         };
-        let len = unit.and_then(|unit| unit.checked_mul(quantity.frames));
-        match (unit, len.filter(|len| *len <= i64::MAX as u64)) {
-            (Some(unit), Some(len)) => Ok(Self { file, quantity, unit, len, base: OnceLock::new() }),
+        let len = row_len.and_then(|row_len| row_len.checked_mul(quantity.frames));
+        match (row_len, len.filter(|len| *len <= i64::MAX as u64)) {
+            (Some(row_len), Some(len)) => Ok(Self { file, quantity, row_len, len, base: OnceLock::new() }),
             _ => Err(Error::damaged("the rows are larger than any file can be")),
         }
     }
@@ -246,7 +246,7 @@ impl RowsContent {
     /// Returns the location of a chunk's row in the source from byte `within` on, at most `len` bytes.
     fn part(&self, entry: &IndexEntry, within: u64, len: u64) -> Result<DataRange> {
         let (offset, bytes) = self.range(entry)?;
-        Ok((offset + within, len.min(bytes.min(self.unit).saturating_sub(within))))
+        Ok((offset + within, len.min(bytes.min(self.row_len).saturating_sub(within))))
     }
 
     fn range(&self, entry: &IndexEntry) -> Result<DataRange> {
@@ -284,7 +284,7 @@ impl RowsContent {
             Error::damaged(format!("frame {}: the text is not UTF-8", entry.frame)).at(offset)
         })?;
         let mut row: Vec<u8> = text.chars().flat_map(|char| u32::from(char).to_le_bytes()).collect();
-        row.resize(self.unit as usize, 0);
+        row.resize(self.row_len as usize, 0);
         Ok(row)
     }
 
@@ -312,11 +312,11 @@ impl RowsContent {
                 return Ok(());
             }
         };
-        if self.unit > MIN_ZERO_COPY {
+        if self.row_len > MIN_ZERO_COPY {
             return self.read_row(&entry, within, buf);
         }
         if self.base.get().is_none() {
-            let mut row = vec![0; self.unit as usize];
+            let mut row = vec![0; self.row_len as usize];
             self.read_row(&entry, 0, &mut row)?;
             self.base.get_or_init(|| row);
         }
@@ -327,15 +327,15 @@ impl RowsContent {
 
     /// Reads the rows of up to [`BATCH`] frames.
     fn read_rows(&self, offset: u64, buf: &mut [u8]) -> Result<usize> {
-        if self.unit == 0 {
+        if self.row_len == 0 {
             return Ok(0);
         }
-        let frame = offset / self.unit;
-        let mut within = offset % self.unit;
-        let wanted = within.saturating_add(buf.len() as u64).div_ceil(self.unit).min(BATCH);
+        let frame = offset / self.row_len;
+        let mut within = offset % self.row_len;
+        let wanted = within.saturating_add(buf.len() as u64).div_ceil(self.row_len).min(BATCH);
         let own = self.own(frame..frame.saturating_add(wanted).min(self.quantity.frames))?;
         fill(buf, |done, room| {
-            let row = ((offset % self.unit + done as u64) / self.unit) as usize;
+            let row = ((offset % self.row_len + done as u64) / self.row_len) as usize;
             let rest = own.get(row..).unwrap_or_default();
             let start = std::mem::take(&mut within);
             let parts = self.parts(rest, start, room.len() as u64);
@@ -343,7 +343,7 @@ impl RowsContent {
                 _ if !parts.is_empty() => gather::copy(&**self.file.source(), &parts, room),
                 None => Ok(0),
                 Some(entry) => {
-                    let len = (self.unit - start).min(room.len() as u64) as usize;
+                    let len = (self.row_len - start).min(room.len() as u64) as usize;
                     let room = &mut room[..len];
                     match entry {
                         Some(entry) => self.read_row(entry, start, room)?,
@@ -383,13 +383,13 @@ impl Content for RowsContent {
     }
 
     fn stored_at(&self, offset: u64) -> Option<Stored<'_>> {
-        if self.unit < MIN_ZERO_COPY || offset >= self.len {
+        if self.row_len < MIN_ZERO_COPY || offset >= self.len {
             return None;
         }
-        let frame = offset / self.unit;
+        let frame = offset / self.row_len;
         let entry = self.own(frame..frame + 1).ok()?.first().copied().flatten();
         let entry = entry.filter(|entry| self.is_plain(entry))?;
-        let (offset, len) = self.part(&entry, offset % self.unit, self.unit).ok()?;
+        let (offset, len) = self.part(&entry, offset % self.row_len, self.row_len).ok()?;
         Some(Stored { source: self.file.source(), offset, len })
     }
 
@@ -400,7 +400,7 @@ impl Content for RowsContent {
 
     fn soundness(&self) -> Soundness {
         match (self.quantity.cut, self.quantity.form) {
-            (Some(frame), _) => Soundness::Broken(frame.saturating_mul(self.unit)),
+            (Some(frame), _) => Soundness::Broken(frame.saturating_mul(self.row_len)),
             // Only a read shows if texts are valid and numbers convertible.
             _ => Soundness::Unknown,
         }

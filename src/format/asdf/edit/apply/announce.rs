@@ -4,9 +4,9 @@ use std::ops::Range;
 
 use super::{SaveJob, Stopped};
 use crate::error::Result;
+use crate::format::asdf::edit::half_saved::HalfSaved;
 use crate::format::asdf::edit::journal::{Header, Journal, Method};
 use crate::format::asdf::edit::mark::MARK;
-use crate::format::asdf::edit::settle::Settling;
 use crate::format::recovery::SaveSide;
 use crate::source::Moved;
 use crate::source::storage::Storage;
@@ -34,7 +34,7 @@ impl<S: Storage> SaveJob<'_, S> {
     pub(super) fn insert_announced(
         &self,
         header: &Header,
-        settling: &Settling<'_, S>,
+        half_saved: &HalfSaved<'_, S>,
     ) -> std::result::Result<(), Stopped> {
         let mut done = Ok(());
         let mut insert = || {
@@ -42,7 +42,7 @@ impl<S: Storage> SaveJob<'_, S> {
             match &done {
                 Ok(()) => Moved::Yes,
                 Err(Stopped::Unsuited(_)) => Moved::No,
-                Err(_) => settling.back().map_or(Moved::Unknown, |()| Moved::No),
+                Err(_) => half_saved.back().map_or(Moved::Unknown, |()| Moved::No),
             }
         };
         let shift = i64::try_from(header.shift).unwrap_or(i64::MAX);
@@ -60,11 +60,12 @@ impl<S: Storage> SaveJob<'_, S> {
 
     /// Makes the source the new file, durably only where a sync changes the times of the file. Readers can tell
     /// these writes from those of another program, but not while the writes go on.
-    pub(super) fn overwrite_announced(&self, settling: &Settling<'_, S>) -> std::io::Result<()> {
+    pub(super) fn overwrite_announced(&self, half_saved: &HalfSaved<'_, S>) -> std::io::Result<()> {
         let is_remote = self.storage.is_remote(self.file);
         let mut done = Ok(());
         let mut write = || {
-            done = if is_remote { settling.write(SaveSide::New) } else { settling.overwrite(SaveSide::New) };
+            done =
+                if is_remote { half_saved.write(SaveSide::New) } else { half_saved.overwrite(SaveSide::New) };
         };
         self.readers.borrow_mut().write(self.change.identity, &mut write);
         done
@@ -73,21 +74,21 @@ impl<S: Storage> SaveJob<'_, S> {
     /// Makes the source the old file again. `inserted` is true if its bytes have moved.
     pub(super) fn undo_announced(
         &self,
-        settling: &Settling<'_, S>,
+        half_saved: &HalfSaved<'_, S>,
         header: &Header,
         inserted: bool,
     ) -> Result<()> {
         let file = self.change.identity;
         if !inserted {
             let mut done = Ok(());
-            self.readers.borrow_mut().write(file, &mut || done = settling.back());
+            self.readers.borrow_mut().write(file, &mut || done = half_saved.back());
             let written = if done.is_ok() { Moved::No } else { Moved::Unknown };
             self.readers.borrow_mut().image_written(file, header.shift, written);
             return done;
         }
         let mut done = Ok(());
         let mut undo = || {
-            done = settling.back();
+            done = half_saved.back();
             if done.is_ok() { Moved::Yes } else { Moved::Unknown }
         };
         let shift = i64::try_from(header.shift).map_or(i64::MIN, |shift| -shift);

@@ -9,8 +9,8 @@ use std::path::Path;
 
 use super::{SaveJob, Stopped};
 use crate::error::{Error, Kind};
+use crate::format::asdf::edit::half_saved::HalfSaved;
 use crate::format::asdf::edit::journal::Journal;
-use crate::format::asdf::edit::settle::Settling;
 use crate::format::asdf::edit::sidecar::Sidecars;
 use crate::source::Moved;
 use crate::source::storage::{Storage, Watch};
@@ -30,9 +30,9 @@ impl<S: Storage> SaveJob<'_, S> {
     /// Fails if another program has written to the source since the save wrote it.
     pub(crate) fn confirm(&self, written: &Unconfirmed<S>) -> Result<(), Stopped> {
         let Unconfirmed { journal, image, watch, .. } = written;
-        let settling = Settling::new(self.storage, self.file, journal, image.as_ref());
+        let half_saved = HalfSaved::new(self.storage, self.file, journal, image.as_ref());
         let is_written_by_others = watch.as_ref().is_some_and(|watch| watch.is_written_by_others(false));
-        if is_written_by_others || !self.is_as_written(&settling, journal.header.way)? {
+        if is_written_by_others || !self.is_as_written(&half_saved, journal.header.way)? {
             return Err(Stopped::SourceChanged);
         }
         Ok(())
@@ -62,9 +62,9 @@ impl<S: Storage> SaveJob<'_, S> {
                 if watch.as_ref().is_some_and(|watch| watch.is_exact() && watch.is_written_by_others(true)) {
                     return self.abandon(written, Stopped::Overwritten);
                 }
-                let settling = Settling::new(self.storage, self.file, journal, image.as_ref());
-                let undone = self.undo_announced(&settling, &journal.header, *inserted);
-                self.syncs.set(self.syncs.get() + settling.syncs());
+                let half_saved = HalfSaved::new(self.storage, self.file, journal, image.as_ref());
+                let undone = self.undo_announced(&half_saved, &journal.header, *inserted);
+                self.syncs.set(self.syncs.get() + half_saved.syncs());
                 if let Err(undoing) = undone {
                     return unfinished(&self.journal_label(&written.sidecars), &stopped, &undoing);
                 }

@@ -6,11 +6,11 @@ use super::confirm::Unconfirmed;
 use super::ranges::{View, differing};
 use super::{Done, PIECE, SaveJob, Stopped, unsuited, unsuited_or_failed};
 use crate::format::asdf::edit::SavePlan;
+use crate::format::asdf::edit::half_saved::{HalfSaved, SourceState};
 use crate::format::asdf::edit::journal::{DIGEST, Header, Journal, Method, Range, Writer};
 use crate::format::asdf::edit::layout::version;
 use crate::format::asdf::edit::mark;
 use crate::format::asdf::edit::recover::check_believed;
-use crate::format::asdf::edit::settle::{Settling, SourceState};
 use crate::format::asdf::edit::sidecar::{JournalPlace, Sidecars, elsewhere, nowhere};
 use crate::source::Identity;
 use crate::source::storage::{Extent, Extents, Storage, Watch};
@@ -289,14 +289,14 @@ impl<S: Storage> SaveJob<'_, S> {
     /// if the save had ended before: what is in the file then is that program's, and no mixture.
     fn write_source(&self, written: &mut Unconfirmed<S>) -> Result<(), Stopped> {
         let Unconfirmed { journal, image, watch, inserted, .. } = written;
-        let settling = Settling::new(self.storage, self.file, journal, image.as_ref());
+        let half_saved = HalfSaved::new(self.storage, self.file, journal, image.as_ref());
         let is_written_by_others =
             |beside_own| watch.as_ref().is_some_and(|watch| watch.is_written_by_others(beside_own));
         if journal.header.way == Method::Insert {
             if is_written_by_others(false) {
                 return Err(Stopped::SourceChanged);
             }
-            self.insert_announced(&journal.header, &settling)?;
+            self.insert_announced(&journal.header, &half_saved)?;
             *inserted = true;
             if journal.header.insert_at == 0 {
                 // The file begins with the inserted hole now. With the mark, a copy of it is recognised. After a
@@ -309,43 +309,43 @@ impl<S: Storage> SaveJob<'_, S> {
             // Makes the insertion durable first. After a crash, an incomplete insertion then means that
             // nothing but the mark was written.
             self.sync(self.file)?;
-            if !settling.is_inserted().map_err(Stopped::Failed)? {
+            if !half_saved.is_inserted().map_err(Stopped::Failed)? {
                 return Err(Stopped::Overwritten);
             }
         }
         let is_changed = if *inserted || journal.header.grows || self.storage.is_remote(self.file) {
-            !settling.has_old_size()?
+            !half_saved.has_old_size()?
         } else {
             self.storage.meta(self.file)?.identity != self.source.get()
         };
         if is_written_by_others(false) || is_changed {
             return Err(if *inserted { Stopped::Overwritten } else { Stopped::SourceChanged });
         }
-        self.overwrite_announced(&settling)?;
+        self.overwrite_announced(&half_saved)?;
         let mut is_mixed = is_written_by_others(true);
         // The new file may be long. It is compared here only if the watch may have missed a writer.
         if journal.header.way != Method::Image || !watch.as_ref().is_some_and(Watch::is_exact) {
-            is_mixed |= !self.is_as_written(&settling, journal.header.way)?;
+            is_mixed |= !self.is_as_written(&half_saved, journal.header.way)?;
         }
         if is_mixed {
             return Err(Stopped::Overwritten);
         }
         if !self.storage.is_remote(self.file) {
-            settling.sync()?;
+            half_saved.sync()?;
         }
-        self.syncs.set(self.syncs.get() + settling.syncs());
+        self.syncs.set(self.syncs.get() + half_saved.syncs());
         Ok(())
     }
 
     /// True if the source has the bytes that the save wrote, and those of the head that it left unchanged.
     /// Where other machines write, the caller reads the file back.
-    pub(super) fn is_as_written(&self, settling: &Settling<'_, S>, way: Method) -> Result<bool, Stopped> {
+    pub(super) fn is_as_written(&self, half_saved: &HalfSaved<'_, S>, way: Method) -> Result<bool, Stopped> {
         if self.storage.is_remote(self.file) {
             return Ok(true);
         }
         let compare = || -> crate::Result<bool> {
-            let is_new = settling.source_state()? == SourceState::New && settling.has_rest()?;
-            Ok(is_new && (way != Method::Insert || settling.is_inserted()?))
+            let is_new = half_saved.source_state()? == SourceState::New && half_saved.has_rest()?;
+            Ok(is_new && (way != Method::Insert || half_saved.is_inserted()?))
         };
         compare().map_err(Stopped::Failed)
     }

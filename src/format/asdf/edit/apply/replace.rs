@@ -21,10 +21,10 @@ impl<S: Storage> SaveJob<'_, S> {
         match self.write_and_rename(&sidecars, file, clone) {
             Ok(file) => {
                 // The new file is in place and complete, but its name may not survive a crash.
-                let trouble = self.sync_dir(&sidecars.dir).err().map(|error| {
+                let error = self.sync_dir(&sidecars.dir).err().map(|error| {
                     crate::Error::from(error).within("the new file is in place, but may not survive a crash")
                 });
-                Ok(Done::NewFile(file, trouble))
+                Ok(Done::NewFile(file, error))
             }
             Err(stopped) => {
                 // The save has already failed. The next recovery removes a file that stays.

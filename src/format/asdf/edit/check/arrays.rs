@@ -77,10 +77,10 @@ impl TreeFacts {
             }
             let tagged = found.tag.map_or(Ok(()), |tag| core_schemas::check(tag, value));
             let at_root = found.root_key.map_or(Ok(()), |key| core_schemas::check_root_key(key, value));
-            if let Err(trouble) = tagged.and(at_root)
+            if let Err(fault) = tagged.and(at_root)
                 && unfit.len() < survey::MAX_FINDINGS
             {
-                unfit.push((path, trouble));
+                unfit.push((path, fault));
             }
         })?;
         Ok(Self { survey, arrays, unfit })

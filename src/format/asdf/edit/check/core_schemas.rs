@@ -53,7 +53,7 @@ pub(super) fn check_root_key(key: &str, value: &TreeNode) -> Checked {
                 None => Ok(()),
             }
         }
-        _ => trouble(value, "the history is neither a list nor a mapping"),
+        _ => fault(value, "the history is neither a list nor a mapping"),
     }
 }
 
@@ -61,7 +61,7 @@ fn items<'v>(key: &str, value: &'v TreeNode) -> Result<&'v [TreeNode], NodeFault
     match &value.target().node {
         NodeContent::Sequence(items, _) => Ok(items),
         NodeContent::Unknown | NodeContent::LargeSequence(_) => Ok(&[]),
-        _ => trouble(value, format!("the \"{key}\" of the history are not a list")),
+        _ => fault(value, format!("the \"{key}\" of the history are not a list")),
     }
 }
 
@@ -69,7 +69,7 @@ fn items<'v>(key: &str, value: &'v TreeNode) -> Result<&'v [TreeNode], NodeFault
 fn extension(value: &TreeNode) -> Checked {
     let tag = value.target().tag.as_deref();
     if tag.and_then(kind) != Some("extension_metadata") {
-        return trouble(value, "an extension in the history has lost its tag, extension_metadata-1.0.0");
+        return fault(value, "an extension in the history has lost its tag, extension_metadata-1.0.0");
     }
     check_kind("extension_metadata", value)?;
     for (key, software) in
@@ -82,7 +82,7 @@ fn extension(value: &TreeNode) -> Checked {
         let version = software.get("version");
         let unread = version.filter(|version| version.text().is_some_and(|text| !is_version(text)));
         if let Some(version) = unread {
-            return trouble(version, "the version of an extension's software is not one that Python reads");
+            return fault(version, "the version of an extension's software is not one that Python reads");
         }
     }
     Ok(())
@@ -93,14 +93,14 @@ fn check_kind(kind: &str, node: &TreeNode) -> Checked {
     match (kind, &node.node) {
         (_, NodeContent::Unknown) => Ok(()),
         ("complex", NodeContent::Scalar { text, .. }) if is_complex(text) => Ok(()),
-        ("complex", _) => trouble(node, "this is not a complex number"),
+        ("complex", _) => fault(node, "this is not a complex number"),
         (_, NodeContent::LargeSequence(_)) => Ok(()),
         (_, NodeContent::Mapping(_)) => fields(kind, node),
-        _ => trouble(node, format!("a node of type {kind} is not a mapping")),
+        _ => fault(node, format!("a node of type {kind} is not a mapping")),
     }
 }
 
-fn trouble<T>(value: &TreeNode, what: impl Into<String>) -> Result<T, NodeFault> {
+fn fault<T>(value: &TreeNode, what: impl Into<String>) -> Result<T, NodeFault> {
     Err(NodeFault { place: value.place, what: what.into() })
 }
 
@@ -116,25 +116,25 @@ fn fields(kind: &str, node: &TreeNode) -> Checked {
     };
     for key in needed {
         if node.get(key).is_none() {
-            return trouble(node, format!("a node of type {kind} has no \"{key}\""));
+            return fault(node, format!("a node of type {kind} has no \"{key}\""));
         }
     }
     for (key, value) in texts.iter().filter_map(|key| Some((key, node.get(key)?))) {
         if !is_text(value) {
-            return trouble(value, format!("the \"{key}\" of a node of type {kind} is not a text"));
+            return fault(value, format!("the \"{key}\" of a node of type {kind} is not a text"));
         }
     }
     let scalar = |key: &str| node.get(key).filter(|value| value.scalar_type().is_some());
     match (kind, scalar("words"), scalar("software")) {
-        ("integer", Some(words), _) => return trouble(words, "the \"words\" of an integer are not a list"),
+        ("integer", Some(words), _) => return fault(words, "the \"words\" of an integer are not a list"),
         ("history_entry", _, Some(software)) if software.scalar_type() != Some(Type::Null) => {
-            return trouble(software, "the \"software\" of a node of type history_entry is not a mapping");
+            return fault(software, "the \"software\" of a node of type history_entry is not a mapping");
         }
         _ => {}
     }
     match node.get("sign") {
         Some(sign) if kind == "integer" && !matches!(sign.text(), Some("+" | "-")) => {
-            trouble(sign, "the \"sign\" of an integer is neither + nor -")
+            fault(sign, "the \"sign\" of an integer is neither + nor -")
         }
         _ => Ok(()),
     }

@@ -220,21 +220,21 @@ impl Comparison<'_> {
     /// Reports faults in ndarrays that the old text did not have.
     fn arrays(&self, judgement: &mut Judgement) {
         self.moved_out(judgement);
-        let mut troubles: Vec<_> =
-            self.facts.arrays.iter().filter_map(|node| Some((node, self.trouble(node)?))).collect();
-        if troubles.is_empty() {
+        let mut faults: Vec<_> =
+            self.facts.arrays.iter().filter_map(|node| Some((node, self.array_fault(node)?))).collect();
+        if faults.is_empty() {
             return;
         }
         let mut known = OldFaults::default();
         for (was, node) in self.was.iter().flat_map(|was| was.arrays.iter().map(move |node| (was, node))) {
-            if let Some((_, what, _)) = self.trouble(node) {
+            if let Some((_, what, _)) = self.array_fault(node) {
                 known.add((was.survey.paths.identity(node.path, false), what));
             }
         }
-        troubles.retain(|(node, (_, what, _))| {
+        faults.retain(|(node, (_, what, _))| {
             !known.take((self.facts.survey.paths.identity(node.path, false), what.clone()))
         });
-        for (node, (place, what, to_do)) in troubles {
+        for (node, (place, what, to_do)) in faults {
             let name = self.facts.survey.paths.show(node.path);
             judgement.problems.push(self.fault(place, format!("{name}: {what}"), to_do));
         }
@@ -294,10 +294,10 @@ impl Comparison<'_> {
     }
 
     /// Returns the fault in an ndarray: its place, a message, and the advice.
-    fn trouble(&self, node: &ArrayNode) -> Option<(Mark, String, &'static str)> {
+    fn array_fault(&self, node: &ArrayNode) -> Option<(Mark, String, &'static str)> {
         let array = match &node.array {
             Ok(array) => array,
-            Err(trouble) => return Some((trouble.place, trouble.what.clone(), "correct it")),
+            Err(fault) => return Some((fault.place, fault.what.clone(), "correct it")),
         };
         let Source::Block(source) = array.source else { return None };
         let count = self.blocks.count();
@@ -318,20 +318,16 @@ impl Comparison<'_> {
     /// Reports faults in nodes of the standard's other types that the old text did not have.
     fn other_types(&self, judgement: &mut Judgement) {
         let mut known = OldFaults::default();
-        for (was, (path, trouble)) in
+        for (was, (path, fault)) in
             self.was.iter().flat_map(|was| was.unfit.iter().map(move |unfit| (was, unfit)))
         {
-            known.add((was.survey.paths.identity(*path, false), trouble.what.as_str()));
+            known.add((was.survey.paths.identity(*path, false), fault.what.as_str()));
         }
-        for (path, trouble) in &self.facts.unfit {
-            if !known.take((self.facts.survey.paths.identity(*path, false), trouble.what.as_str())) {
+        for (path, fault) in &self.facts.unfit {
+            if !known.take((self.facts.survey.paths.identity(*path, false), fault.what.as_str())) {
                 let name = self.facts.survey.paths.show(*path);
                 let to_do = "correct it: Python asdf can't open a file with such a node";
-                judgement.problems.push(self.fault(
-                    trouble.place,
-                    format!("{name}: {}", trouble.what),
-                    to_do,
-                ));
+                judgement.problems.push(self.fault(fault.place, format!("{name}: {}", fault.what), to_do));
             }
         }
     }

@@ -5,19 +5,19 @@
 pub(super) const MARKER: u16 = 0x8000;
 
 /// An item of the output.
-pub(super) trait Unit: Copy + Default + 'static {
+pub(super) trait OutputSymbol: Copy + Default + 'static {
     /// Returns the item for a literal.
     fn from_byte(byte: u8) -> Self;
 }
 
-impl Unit for u8 {
+impl OutputSymbol for u8 {
     #[inline(always)]
     fn from_byte(byte: u8) -> Self {
         byte
     }
 }
 
-impl Unit for u16 {
+impl OutputSymbol for u16 {
     #[inline(always)]
     fn from_byte(byte: u8) -> Self {
         Self::from(byte)

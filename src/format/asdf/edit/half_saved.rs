@@ -1,7 +1,7 @@
 //! Makes a half-saved source the old file or the new one with the help of its journal.
 //!
 //! Saves with a journal write the source through this module, and undo a failed save through it. Recovery
-//! after a crash does both. Before recovery writes, [`Settling::source_state`] proves that each byte of the
+//! after a crash does both. Before recovery writes, [`HalfSaved::source_state`] proves that each byte of the
 //! journal's ranges is the old one, the new one, or a zero of space that the save adds or removes.
 
 use std::cell::Cell;
@@ -39,7 +39,7 @@ pub(crate) enum SourceState {
 
 /// A source and the journal of its save.
 #[derive(Debug)]
-pub(crate) struct Settling<'a, S: Storage> {
+pub(crate) struct HalfSaved<'a, S: Storage> {
     storage: &'a S,
     file: &'a S::File,
     journal: &'a Journal<S>,
@@ -47,7 +47,7 @@ pub(crate) struct Settling<'a, S: Storage> {
     syncs: Cell<u32>,
 }
 
-impl<'a, S: Storage> Settling<'a, S> {
+impl<'a, S: Storage> HalfSaved<'a, S> {
     /// Pairs a source with its journal. `image` is the image that the journal names, if any.
     pub(crate) fn new(
         storage: &'a S,
@@ -67,7 +67,7 @@ impl<'a, S: Storage> Settling<'a, S> {
     /// resulting state.
     ///
     /// The result is durable. A source that is neither version nor a mixture is not changed.
-    pub(crate) fn settle(&self) -> Result<SourceState> {
+    pub(crate) fn recover(&self) -> Result<SourceState> {
         if self.journal.header.way == Method::Insert {
             match self.insertion()? {
                 // The insertion may not be durable yet.
@@ -88,10 +88,10 @@ impl<'a, S: Storage> Settling<'a, S> {
         match self.source_state()? {
             SourceState::Old if self.inserted() > 0 => {}
             SourceState::Mixed => {}
-            settled => {
+            known => {
                 // The state may not be durable yet.
                 self.sync()?;
-                return Ok(settled);
+                return Ok(known);
             }
         }
         match self.write(SaveSide::New) {
@@ -104,7 +104,7 @@ impl<'a, S: Storage> Settling<'a, S> {
     }
 
     /// Returns the state of the source. Changes nothing.
-    pub(crate) fn look(&self) -> Result<SourceState> {
+    pub(crate) fn state(&self) -> Result<SourceState> {
         if self.journal.header.way == Method::Insert {
             match self.insertion()? {
                 Inserted::Complete => {}
