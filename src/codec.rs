@@ -141,12 +141,12 @@ pub fn open_stream(codec: Codec, stream: StoredStream, cache: &Arc<Cache>) -> Re
 #[doc(hidden)]
 pub fn forge_table(codec: Codec, stream: &StoredStream, cache: &Arc<Cache>, table: &[u8]) {
     let of = match codec {
-        Codec::Zlib => seek::index::IndexKind::Zlib,
-        Codec::Bzip2 => seek::index::IndexKind::Bzip2,
-        Codec::Zstd => seek::index::IndexKind::Zstd,
+        Codec::Zlib => seek::stored_table::TableKind::Zlib,
+        Codec::Bzip2 => seek::stored_table::TableKind::Bzip2,
+        Codec::Zstd => seek::stored_table::TableKind::Zstd,
         _ => return,
     };
-    if let Some(slot) = seek::index::IndexSlot::new(cache.store(), of, stream) {
+    if let Some(slot) = seek::stored_table::TableSlot::new(cache.store(), of, stream) {
         slot.forge(table);
     }
 }

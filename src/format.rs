@@ -297,7 +297,7 @@ pub trait Container: Views + Any + Send + Sync + std::fmt::Debug {
     fn expect_growth(&self) {}
 
     /// Reuses the results of `older`, an earlier version of this file, which has only grown since.
-    fn go_on_from(&self, older: &dyn Container) {
+    fn carry_over_from(&self, older: &dyn Container) {
         let _ = older;
     }
 

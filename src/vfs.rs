@@ -305,7 +305,7 @@ impl Vfs {
     ) -> Result<Attr> {
         if let dir::Node::File(file) = &shown.what
             && file.content.is_err()
-            && shown.held.is_outlived()
+            && shown.held.is_stale()
         {
             // The content can't be read, perhaps because the source has changed. Size 0 would then be wrong.
             return Err(errno(libc::ESTALE));

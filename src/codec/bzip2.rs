@@ -4,24 +4,24 @@
 //! |---|---|
 //! | [`table`], [`entry`] | where each block begins, as far as the chain of blocks was followed |
 //! | [`reader`] | decodes the stream from a block on, with further blocks ahead |
-//! | [`index`] | the seek table as it is stored between mounts |
+//! | [`stored_table`] | the seek table as it is stored between mounts |
 //! | [`library`] | the `bzip2` crate, for a second opinion on damaged or unsupported streams |
 //!
 //! Several streams in a row are one content. Bytes after the last stream that do not begin another stream are
 //! ignored, as Python and `bunzip2` do.
 
 mod entry;
-mod index;
 mod library;
 mod reader;
+mod stored_table;
 mod table;
 #[cfg(test)]
 mod tests;
 
 use std::sync::Arc;
 
-use super::seek::index::{IndexKind, IndexSlot};
-use super::seek::trust::IndexTrust;
+use super::seek::stored_table::{TableKind, TableSlot};
+use super::seek::trust::TableTrust;
 use super::seek::{SeekTable, Seekable, SegmentReader};
 use crate::cache::Cache;
 use crate::codec::StoredStream;
@@ -39,7 +39,7 @@ pub(super) const MIN_BLOCK: u64 = 20;
 
 /// Opens one or more bzip2 streams in a row. If they have a name, their seek table is stored.
 pub(super) fn open(stream: StoredStream, cache: &Arc<Cache>) -> impl Sequential + use<> + 'static {
-    let slot = IndexSlot::new(cache.store(), IndexKind::Bzip2, &stream);
+    let slot = TableSlot::new(cache.store(), TableKind::Bzip2, &stream);
     Seekable::new(Bzip2Table::new(stream.stored.clone(), cache, slot), library::library(stream.stored))
 }
 
@@ -49,20 +49,20 @@ impl SeekTable for Bzip2Table {
     }
 
     fn nearest(&self, wanted: u64) -> u64 {
-        self.index.get().map_or_else(|| self.before(wanted), |index| index.before(wanted)).1
+        self.stored_table.get().map_or_else(|| self.before(wanted), |table| table.before(wanted)).1
     }
 
     fn read_from(self: Arc<Self>, from: u64) -> Result<(u64, Box<dyn SegmentReader>)> {
-        let index = self.index.get();
-        let (block, offset) = index.as_ref().map_or_else(|| self.before(from), |index| index.before(from));
-        Ok((offset, Box::new(Bzip2Reader::new(self, index, block, offset))))
+        let table = self.stored_table.get();
+        let (block, offset) = table.as_ref().map_or_else(|| self.before(from), |table| table.before(from));
+        Ok((offset, Box::new(Bzip2Reader::new(self, table, block, offset))))
     }
 
-    fn index(&self) -> Option<&dyn IndexTrust> {
-        Some(&self.index)
+    fn stored_table(&self) -> Option<&dyn TableTrust> {
+        Some(&self.stored_table)
     }
 
-    fn read_without_index(self: Arc<Self>) -> Result<Box<dyn SegmentReader>> {
+    fn read_without_stored_table(self: Arc<Self>) -> Result<Box<dyn SegmentReader>> {
         Ok(Box::new(Bzip2Reader::new(self, None, 0, 0)))
     }
 }

@@ -10,20 +10,20 @@
 //! | [`SegmentReader`] | decodes the stream from a checkpoint on, segment by segment, several of them ahead |
 //! | [`SeekableDecoder`] | the bytes of its segments, for [`Decoded`](crate::decode::Decoded) |
 //! | [`Seekable`] | the stream |
-//! | [`index`] | a table as it is stored between mounts |
+//! | [`stored_table`] | a table as it is stored between mounts |
 //!
 //! The decoders behind a table are our own. If they find a stream damaged, or meet an unsupported feature,
 //! the library ([`Sequential`]) decodes it from its start before a reader gets an error. The library's
 //! verdict counts.
 //!
-//! A table that an earlier mount stored (in the code: an *index*) is complete. Output that was decoded with
+//! A table that an earlier mount stored is complete. Output that was decoded with
 //! it is checked against it before a reader gets the output ([`trust`]). If the check fails, the stream is
 //! decoded from start to end without the stored table. If the stream is sound, the stored table was wrong and
 //! is removed. Otherwise the stream has changed, and bytes that the stored table does not confirm cannot be
 //! read.
 
-pub(super) mod index;
 pub(super) mod spans;
+pub(super) mod stored_table;
 pub(super) mod trust;
 
 use std::fmt;
@@ -31,7 +31,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::decode::{Decoder, GRANULE, Sequential, WHOLE};
 use crate::error::{Error, Result};
-use trust::IndexTrust;
+use trust::TableTrust;
 
 /// The checkpoints of a stream.
 pub(super) trait SeekTable: Send + Sync + fmt::Debug + 'static {
@@ -55,12 +55,12 @@ pub(super) trait SeekTable: Send + Sync + fmt::Debug + 'static {
     fn read_from(self: Arc<Self>, from: u64) -> Result<(u64, Box<dyn SegmentReader>)>;
 
     /// Returns a reader from the start that ignores the stored table.
-    fn read_without_index(self: Arc<Self>) -> Result<Box<dyn SegmentReader>> {
+    fn read_without_stored_table(self: Arc<Self>) -> Result<Box<dyn SegmentReader>> {
         Ok(self.read_from(0)?.1)
     }
 
     /// Returns the stored table, if the codec has one.
-    fn index(&self) -> Option<&dyn IndexTrust> {
+    fn stored_table(&self) -> Option<&dyn TableTrust> {
         None
     }
 }
@@ -92,7 +92,7 @@ pub(super) trait SegmentReader: Send {
     fn weight(&self) -> u64;
 
     /// True if the reader uses the stored table, so that an error may be the table's fault.
-    fn uses_index(&self) -> bool {
+    fn uses_stored_table(&self) -> bool {
         false
     }
 
@@ -160,7 +160,7 @@ impl<T: SeekTable> Sequential for Seekable<T> {
     }
 
     fn costs_a_pass(&self) -> bool {
-        self.table.index().is_some_and(|index| !index.is_there())
+        self.table.stored_table().is_some_and(|table| !table.is_there())
     }
 }
 
@@ -192,19 +192,19 @@ enum Backend {
 
 impl SeekableDecoder {
     /// Handles output that contradicts the stored table: continues without the table if the table was wrong.
-    fn judge_index(&mut self, error: &Error) -> Result<()> {
-        let Some(index) = self.table.index() else { return Err(error.clone()) };
-        index.judge(&mut || {
+    fn judge_stored_table(&mut self, error: &Error) -> Result<()> {
+        let Some(table) = self.table.stored_table() else { return Err(error.clone()) };
+        table.judge(&mut || {
             tracing::warn!("decoding a block to its end, because {error}");
-            let mut pass = self.table.clone().read_without_index()?;
+            let mut pass = self.table.clone().read_without_stored_table()?;
             pass.wanted(u64::MAX);
             let mut bytes = Vec::new();
             let mut at = 0;
             // A changed stream may have no end.
-            while at <= index.data_size() {
+            while at <= table.data_size() {
                 match pass.next(&mut bytes) {
                     Ok(Some(start)) => at += (bytes.len() - start) as u64,
-                    Ok(None) if at == index.data_size() => return Ok(()),
+                    Ok(None) if at == table.data_size() => return Ok(()),
                     Ok(None) => break,
                     Err(error) => return Err(placed(error, pass.bit(), at)),
                 }
@@ -360,7 +360,9 @@ impl Decoder for SeekableDecoder {
                         self.consumed = 0;
                         self.backend = Backend::Ended;
                     }
-                    Err(error) if error.lasts() && segments.uses_index() => self.judge_index(&error)?,
+                    Err(error) if error.lasts() && segments.uses_stored_table() => {
+                        self.judge_stored_table(&error)?
+                    }
                     Err(error) if error.lasts() => {
                         let bit = segments.bit();
                         self.stop(bit, error)?;

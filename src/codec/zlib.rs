@@ -5,7 +5,7 @@
 //! | [`table`], [`checkpoint`] | the checkpoints; decoding past the last one adds more |
 //! | [`reader`] | decodes the stream from a checkpoint on |
 //! | [`ahead`] | segments that other threads decode ahead, from checkpoints or from found blocks |
-//! | [`index`], [`indexed`] | the seek table as it is stored between mounts, and a reader that uses it |
+//! | [`stored_table`], [`stored_reader`] | the seek table as it is stored between mounts, and a reader that uses it |
 //! | [`library`] | flate2, for a second opinion on damaged streams |
 //!
 //! The Adler-32 is combined from those of the segments, in order, as far as the stream was decoded without a
@@ -14,10 +14,10 @@
 
 mod ahead;
 mod checkpoint;
-mod index;
-mod indexed;
 mod library;
 mod reader;
+mod stored_reader;
+mod stored_table;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -25,16 +25,16 @@ mod tests;
 use std::sync::Arc;
 
 use super::deflate::{Position, zlib};
-use super::seek::index::{IndexKind, IndexSlot};
-use super::seek::trust::IndexTrust;
+use super::seek::stored_table::{TableKind, TableSlot};
+use super::seek::trust::TableTrust;
 use super::seek::{SeekTable, Seekable, SegmentReader};
 use crate::cache::Cache;
 use crate::codec::StoredStream;
 use crate::content::Content;
 use crate::decode::{GRANULE, Sequential};
 use crate::error::Result;
-use indexed::IndexedReader;
 use reader::ZlibReader;
+use stored_reader::StoredTableReader;
 use table::ZlibTable;
 
 /// Maximum expansion of deflate: matches of 258 bytes that take two bits each.
@@ -48,7 +48,7 @@ const LARGE_BUDGET: u64 = 128 << 20;
 
 /// Opens a stream. If it has a name, its seek table is stored.
 pub(super) fn open(stream: StoredStream, cache: &Arc<Cache>) -> impl Sequential + use<> + 'static {
-    let slot = IndexSlot::new(cache.store(), IndexKind::Zlib, &stream);
+    let slot = TableSlot::new(cache.store(), TableKind::Zlib, &stream);
     open_with(stream.stored, Scale::of(stream.data_size).within(cache.budget()), cache, slot)
 }
 
@@ -57,7 +57,7 @@ fn open_with(
     stored: Arc<dyn Content>,
     scale: Scale,
     cache: &Arc<Cache>,
-    slot: Option<IndexSlot>,
+    slot: Option<TableSlot>,
 ) -> impl Sequential + use<> + 'static {
     Seekable::new(ZlibTable::new(stored.clone(), scale, cache, slot), library::library(stored))
 }
@@ -95,24 +95,24 @@ impl Scale {
 
 impl SeekTable for ZlibTable {
     fn nearest(&self, wanted: u64) -> u64 {
-        match self.index.get() {
-            Some(index) => index.spans.start(index.spans.at(wanted)),
+        match self.stored_table.get() {
+            Some(table) => table.spans.start(table.spans.at(wanted)),
             None => self.before(wanted).map_or(0, |mark| mark.offset),
         }
     }
 
-    fn index(&self) -> Option<&dyn IndexTrust> {
-        Some(&self.index)
+    fn stored_table(&self) -> Option<&dyn TableTrust> {
+        Some(&self.stored_table)
     }
 
-    fn read_without_index(self: Arc<Self>) -> Result<Box<dyn SegmentReader>> {
+    fn read_without_stored_table(self: Arc<Self>) -> Result<Box<dyn SegmentReader>> {
         Ok(Box::new(ZlibReader::new(self, Position::block_at(zlib::FIRST_BIT, 0), Vec::new())))
     }
 
     fn read_from(self: Arc<Self>, from: u64) -> Result<(u64, Box<dyn SegmentReader>)> {
-        if let Some(index) = self.index.get() {
-            let span = index.spans.at(from);
-            return Ok((index.spans.start(span), Box::new(IndexedReader::new(self, index, span))));
+        if let Some(table) = self.stored_table.get() {
+            let span = table.spans.at(from);
+            return Ok((table.spans.start(span), Box::new(StoredTableReader::new(self, table, span))));
         }
         let mut window = Vec::new();
         let mark = self.before(from).filter(|mark| self.window(mark, &mut window).is_some());

@@ -6,7 +6,7 @@
 //! | [`table`], [`scale`] | checkpoints within a long frame; decoding past the last one adds more |
 //! | [`reader`], [`blocks`] | decodes from a checkpoint on, block by block |
 //! | [`memory`], [`block`], [`sequences`], [`fse`], [`bits`] | the decoder state at a checkpoint |
-//! | [`checksums`], [`dictionary`], [`index`] | the seek table as it is stored between mounts |
+//! | [`checksums`], [`dictionary`], [`stored_table`] | the seek table as it is stored between mounts |
 //! | [`library`] | libzstd, which decodes; its pass from the start of the stream decides what is damaged |
 //!
 //! The seek table of the seekable format, in a skippable frame at the end, is skipped like any other
@@ -23,12 +23,12 @@ mod everywhere;
 mod frame;
 mod fse;
 mod header;
-mod index;
 mod library;
 mod memory;
 mod reader;
 mod scale;
 mod sequences;
+mod stored_table;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -36,8 +36,8 @@ mod tests;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use super::parts::PartTable;
-use super::seek::index::{IndexKind, IndexSlot};
-use super::seek::trust::IndexTrust;
+use super::seek::stored_table::{TableKind, TableSlot};
+use super::seek::trust::TableTrust;
 use super::seek::{self, Seekable, SegmentReader};
 use crate::cache::Cache;
 use crate::codec::StoredStream;
@@ -73,7 +73,7 @@ pub(super) fn open(stream: StoredStream, cache: &Arc<Cache>) -> impl Sequential 
 
 /// Opens a stream as [`open`] does, with other distances between checkpoints.
 fn open_with(stream: StoredStream, scale: Scale, cache: &Arc<Cache>) -> impl Sequential + use<> + 'static {
-    let slot = Mutex::new(IndexSlot::new(cache.store(), IndexKind::Zstd, &stream));
+    let slot = Mutex::new(TableSlot::new(cache.store(), TableKind::Zstd, &stream));
     let frames = FrameStream { stored: stream.stored, scale, cache: cache.clone() };
     Zstd { frames, slot, stream: OnceLock::new() }
 }
@@ -82,7 +82,7 @@ fn open_with(stream: StoredStream, scale: Scale, cache: &Arc<Cache>) -> impl Seq
 #[derive(Debug)]
 struct Zstd {
     frames: FrameStream,
-    slot: Mutex<Option<IndexSlot>>,
+    slot: Mutex<Option<TableSlot>>,
     /// The stream, cut between its frames or with checkpoints; chosen at the first read.
     stream: OnceLock<Arc<dyn Sequential>>,
 }
@@ -108,7 +108,7 @@ impl Zstd {
     /// True if a seek table of the stream is stored: an earlier reader found the stream long.
     fn has_table(&self) -> bool {
         let slot = self.slot.lock().unwrap_or_else(PoisonError::into_inner);
-        slot.as_ref().is_some_and(IndexSlot::has_table)
+        slot.as_ref().is_some_and(TableSlot::has_table)
     }
 
     /// Returns the stream with checkpoints within frames like the first one.
@@ -160,25 +160,28 @@ impl seek::SeekTable for ZstdTable {
     }
 
     fn nearest(&self, wanted: u64) -> u64 {
-        match self.index.get() {
-            Some(index) => index.spans.start(index.spans.at(wanted)),
+        match self.stored_table.get() {
+            Some(table) => table.spans.start(table.spans.at(wanted)),
             None => self.offset_before(wanted),
         }
     }
 
-    fn index(&self) -> Option<&dyn IndexTrust> {
-        Some(&self.index)
+    fn stored_table(&self) -> Option<&dyn TableTrust> {
+        Some(&self.stored_table)
     }
 
-    fn read_without_index(self: Arc<Self>) -> Result<Box<dyn SegmentReader>> {
-        let index = self.index.get();
-        Ok(Box::new(FrameReader::against(self, index)))
+    fn read_without_stored_table(self: Arc<Self>) -> Result<Box<dyn SegmentReader>> {
+        let table = self.stored_table.get();
+        Ok(Box::new(FrameReader::against(self, table)))
     }
 
     fn read_from(self: Arc<Self>, from: u64) -> Result<(u64, Box<dyn SegmentReader>)> {
-        if let Some(index) = self.index.get() {
-            let span = index.spans.at(from);
-            return Ok((index.spans.start(span), Box::new(FrameReader::from_index(self, index, span))));
+        if let Some(table) = self.stored_table.get() {
+            let span = table.spans.at(from);
+            return Ok((
+                table.spans.start(span),
+                Box::new(FrameReader::from_stored_table(self, table, span)),
+            ));
         }
         if let Some((within, aside)) = self.before(from)
             && let Some(dictionary) = aside.dictionary()

@@ -178,7 +178,7 @@ impl Array {
     /// # Errors
     /// The bytes at `offset` can't be read or decoded.
     pub fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<usize> {
-        self.elements.read_at(offset, buf).map_err(|error| self.told(error))
+        self.elements.read_at(offset, buf).map_err(|error| self.described(error))
     }
 
     /// Reads elements into `out`, from element `first` on, and returns how many: fewer than asked only at the
@@ -230,7 +230,7 @@ impl Array {
             let now = in_piece.min(count - done);
             let bytes = &mut buf[..(now * self.item) as usize];
             let offset = first.saturating_add(done).saturating_mul(self.item);
-            read_exact_at(&*self.elements, offset, bytes).map_err(|error| self.told(error))?;
+            read_exact_at(&*self.elements, offset, bytes).map_err(|error| self.described(error))?;
             take(bytes);
             done += now;
         }
@@ -250,7 +250,7 @@ impl Array {
         Err(Error::new(Kind::Usage, what))
     }
 
-    fn told(&self, error: Error) -> Error {
+    fn described(&self, error: Error) -> Error {
         error.within(format_args!("the array \"{}\"", self.path.escape_debug()))
     }
 }

@@ -66,7 +66,7 @@ fn check_block(container: &dyn Container, n: usize, known: bool, progress: &Prog
         defects.push(Defect { severity: Severity::Damage, offset, block: Some(n), what });
     };
     // If the read failed with a checksum mismatch, the mismatch is not reported twice.
-    let told = known || read.as_ref().is_err_and(Error::is_wrong_checksum);
+    let is_reported = known || read.as_ref().is_err_and(Error::is_wrong_checksum);
     match read {
         Err(error) if error.is_of_reading() => return Err(error),
         Err(error) if !known => damage(error.offset(), error.message_in_block()),
@@ -74,7 +74,7 @@ fn check_block(container: &dyn Container, n: usize, known: bool, progress: &Prog
         _ => {}
     }
     match verified {
-        Ok(Ok(Verified::Mismatch)) if !told => {
+        Ok(Ok(Verified::Mismatch)) if !is_reported => {
             damage(None, container.mismatch().to_owned());
         }
         Ok(Err(error)) if error.is_of_reading() => return Err(error),

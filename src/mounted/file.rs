@@ -122,15 +122,15 @@ pub(crate) struct MountedFile {
 
 #[derive(Debug)]
 struct MountedState {
-    looked: Instant,
+    checked_at: Instant,
     stat: Stat,
     attached: bool,
     /// Numbers of the newest parsed generation, as in [`Parsed`].
     generation: u64,
-    base_version: u64,
+    outside_changes: u64,
     lineage: u64,
     /// Version of the file after the last save of this mount.
-    own: Option<SourceVersion>,
+    self_saved: Option<SourceVersion>,
     /// Generation that a save is replacing. While this is set, the source is not checked for changes.
     saving: Option<Arc<Generation>>,
     parsed: Option<SourceVersion>,
@@ -157,13 +157,13 @@ pub(crate) struct Revalidated {
 impl MountedFile {
     fn new(serial: u64, location: Location, stat: Stat, open_files: Arc<OpenFiles>) -> Self {
         let state = MountedState {
-            looked: Instant::now(),
+            checked_at: Instant::now(),
             stat,
             attached: true,
             generation: 0,
-            base_version: 0,
+            outside_changes: 0,
             lineage: 0,
-            own: None,
+            self_saved: None,
             saving: None,
             parsed: None,
             opened: Weak::new(),
@@ -200,8 +200,8 @@ impl MountedFile {
     /// Checks the source for changes, unless the last check is younger than `age`.
     fn revalidate_after(&self, age: Duration) -> Revalidated {
         let mut state = locked(&self.state);
-        if state.saving.is_none() && state.looked.elapsed() >= age {
-            state.looked = Instant::now();
+        if state.saving.is_none() && state.checked_at.elapsed() >= age {
+            state.checked_at = Instant::now();
             let found = if self.location.changes_in_place() {
                 self.location.stat()
             } else {
@@ -274,7 +274,7 @@ impl MountedFile {
     pub(crate) fn newest(&self) -> Result<HeldGeneration> {
         self.revalidate();
         let opened = self.opened()?;
-        if !opened.is_outlived() {
+        if !opened.is_stale() {
             return Ok(opened);
         }
         // The file is not parsed while a save goes on.
@@ -294,38 +294,39 @@ impl MountedFile {
         let now =
             container.as_ref().map_or_else(|_| source.stat(), |container| Ok(container.source_stat()))?;
         let version = now.version;
-        let (own, is_unknown) = {
+        let (self_saved, is_unknown) = {
             let mut state = locked(&self.state);
-            (state.own, std::mem::take(&mut state.is_unknown))
+            (state.self_saved, std::mem::take(&mut state.is_unknown))
         };
         // If the file is not local, another version of it counts as another file.
-        let may_go_on = |older: &Generation| self.location.changes_in_place() || older.version == version;
+        let may_carry_over =
+            |older: &Generation| self.location.changes_in_place() || older.version == version;
         let is_older_there = || {
-            own == Some(version)
-                || older.as_ref().is_some_and(|older| may_go_on(older) && !older.is_outlived())
+            self_saved == Some(version)
+                || older.as_ref().is_some_and(|older| may_carry_over(older) && !older.is_stale())
         };
-        let goes_on = !is_unknown && is_older_there();
-        if let (true, Some(older), Ok(container)) = (goes_on, &older, &container)
+        let carries_over = !is_unknown && is_older_there();
+        if let (true, Some(older), Ok(container)) = (carries_over, &older, &container)
             && let Ok(older) = &older.container
         {
-            container.go_on_from(&**older);
+            container.carry_over_from(&**older);
         }
         let mut state = locked(&self.state);
         if is_unknown || state.parsed.is_some_and(|parsed| parsed != version) {
             state.generation += 1;
-            state.base_version += u64::from(is_unknown || state.own != Some(version));
-            state.lineage += u64::from(!goes_on);
+            state.outside_changes += u64::from(is_unknown || state.self_saved != Some(version));
+            state.lineage += u64::from(!carries_over);
         }
         state.parsed = Some(version);
         state.stat.source = now;
-        let MountedState { generation: number, saves, base_version, lineage, .. } = *state;
+        let MountedState { generation: number, saves, outside_changes, lineage, .. } = *state;
         let checks = Checks::default();
         let parsed = Parsed {
             file: self.serial,
             version,
             number,
             saves,
-            base_version,
+            outside_changes,
             lineage,
             container,
             checks,
@@ -390,7 +391,7 @@ impl MountedFile {
             let changed = u64::try_from(seconds).ok().map(|seconds| Duration::new(seconds, nanoseconds));
             let age = SystemTime::now().duration_since(UNIX_EPOCH).ok().zip(changed);
             let pause = age.and_then(|(now, changed)| AT_REST.checked_sub(now.checked_sub(changed)?));
-            match pause.filter(|_| locked(&self.state).own != Some(stat.source.version)) {
+            match pause.filter(|_| locked(&self.state).self_saved != Some(stat.source.version)) {
                 Some(pause) => std::thread::sleep(pause),
                 None => return,
             }
@@ -408,17 +409,17 @@ impl MountedFile {
         }
         let known = state.bytes.upgrade();
         drop(state);
-        let goes_on = |known: &Arc<FileBytes>| self.location.changes_in_place() && known.is(&version);
-        Ok(known.filter(goes_on).unwrap_or_else(|| FileBytes::new(source, self.location.clone())))
+        let carries_over = |known: &Arc<FileBytes>| self.location.changes_in_place() && known.is(&version);
+        Ok(known.filter(carries_over).unwrap_or_else(|| FileBytes::new(source, self.location.clone())))
     }
 
     /// True if another program has changed the file since the snapshot, other than by appending. For a file
     /// that is not local, the location is asked for the current version, because the version of an open file
     /// never changes.
-    pub(crate) fn has_outlived(&self, held: &HeldGeneration) -> bool {
+    pub(crate) fn has_stale(&self, held: &HeldGeneration) -> bool {
         let is_replaced =
             || !self.location.changes_in_place() && self.revalidate().stat.source.version != held.version;
-        held.is_outlived() || is_replaced()
+        held.is_stale() || is_replaced()
     }
 
     /// True if the permissions allow this process to write the file.
@@ -440,12 +441,12 @@ impl MountedFile {
 
     /// Records a read error in the log and the status. Returns true if it is new.
     pub(crate) fn report(&self, error: &Error) -> bool {
-        let told = error.to_string();
+        let logged = error.to_string();
         let mut errors = locked(&self.errors);
-        let is_new = errors.len() < MAX_ERRORS && !errors.contains(&told);
+        let is_new = errors.len() < MAX_ERRORS && !errors.contains(&logged);
         if is_new {
-            tracing::warn!("{told}");
-            errors.push(told);
+            tracing::warn!("{logged}");
+            errors.push(logged);
         }
         is_new
     }

@@ -46,7 +46,7 @@ pub(crate) struct Parsed {
     /// Number of saves by this mount. Some saves do not change the version.
     pub(crate) saves: u64,
     /// Number that stays equal between generations separated only by saves of this mount.
-    pub(crate) base_version: u64,
+    pub(crate) outside_changes: u64,
     /// Number that stays equal between generations if each has all bytes of the previous one.
     pub(crate) lineage: u64,
     pub(crate) container: Result<Arc<dyn Container>>,
@@ -82,7 +82,7 @@ impl Parsed {
 
     /// True if another program has changed the file since the snapshot, other than by appending. The mount
     /// may not have detected the change yet.
-    pub(crate) fn is_outlived(&self) -> bool {
+    pub(crate) fn is_stale(&self) -> bool {
         !self.source.is_whole()
     }
 

@@ -188,7 +188,7 @@ fn a_text_written_during_a_save_is_not_taken_for_saved() {
 /// Returns the number that other programs' changes raise, after a save during which `change` ran.
 fn raised_by(change: impl FnOnce(&std::path::Path), text: impl FnOnce(&Test) -> String) -> u64 {
     let test = Test::new();
-    let before = test.overlay.newest().unwrap().1.base_version;
+    let before = test.overlay.newest().unwrap().1.outside_changes;
     let handle = test.opened(TREE, WRITING);
     handle.write(0, text(&test).as_bytes(), false).unwrap();
     let (begins, begun) = mpsc::channel();
@@ -206,7 +206,7 @@ fn raised_by(change: impl FnOnce(&std::path::Path), text: impl FnOnce(&Test) -> 
         let _ = saving.join().unwrap();
     });
     handle.release();
-    test.overlay.newest().unwrap().1.base_version - before
+    test.overlay.newest().unwrap().1.outside_changes - before
 }
 
 #[test]

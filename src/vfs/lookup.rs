@@ -142,8 +142,8 @@ impl Vfs {
             shown.held.pin();
             NodeState::new(&shown.held, &shown.what)
         });
-        let goes_on = |view: &Arc<ViewNode>| shown.as_ref().is_none_or(|shown| view.carry_over(shown));
-        let view = match self.known.view(parent.serial(), name).filter(goes_on) {
+        let carries_over = |view: &Arc<ViewNode>| shown.as_ref().is_none_or(|shown| view.carry_over(shown));
+        let view = match self.known.view(parent.serial(), name).filter(carries_over) {
             Some(view) => view,
             None => Arc::new(ViewNode::new(self.serials.next()?, parent.view.clone(), name, shown)),
         };
@@ -176,7 +176,7 @@ impl Vfs {
         view: &ViewNode,
     ) -> Result<ViewContent> {
         let own = view.generation();
-        let is_own = own.as_ref().is_some_and(|own| !mounted.has_outlived(own));
+        let is_own = own.as_ref().is_some_and(|own| !mounted.has_stale(own));
         let held = match own {
             Some(own) if is_own => own,
             _ if mounted.is_attached() => mounted.newest()?,

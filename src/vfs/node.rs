@@ -84,7 +84,7 @@ pub(crate) struct NodeState {
     file: u64,
     number: u64,
     saves: u64,
-    base_version: u64,
+    outside_changes: u64,
     lineage: u64,
     pub(crate) kind: dir::EntryKind,
     /// Key by which the bytes are compared with those of another generation; `None` for a directory or link.
@@ -116,7 +116,7 @@ impl NodeState {
             file: held.file,
             number: held.number,
             saves: held.saves,
-            base_version: held.base_version,
+            outside_changes: held.outside_changes,
             lineage: held.lineage,
             kind: shown.kind(),
             renewal,
@@ -139,7 +139,7 @@ impl NodeState {
             // Bytes may differ within a generation: another file, to which the tree refers, may have changed.
             own == key
         } else {
-            own.is_same(key, self.base_version == other.base_version, self.lineage == other.lineage)
+            own.is_same(key, self.outside_changes == other.outside_changes, self.lineage == other.lineage)
         }
     }
 

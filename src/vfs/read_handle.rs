@@ -163,7 +163,7 @@ impl ReadHandle {
         mounted.revalidate_now();
         let newest = mounted.opened()?;
         let shown = snapshot(now);
-        if shown.file.renewal != Renewal::Follows && !mounted.has_outlived(&shown.held) {
+        if shown.file.renewal != Renewal::Follows && !mounted.has_stale(&shown.held) {
             return Ok(());
         }
         let renewed = renewed(mounted, newest, view, &shown).map_err(|error| match error.kind() {
@@ -331,14 +331,14 @@ fn renewed(mounted: &Arc<MountedFile>, newest: HeldGeneration, view: &ViewNode, 
     let content = file.content.clone()?;
     newest.add_blocks_of(&*content, &mut file.blocks)?;
     let (own, new) = (shown.file.renewal.key(), file.renewal.key());
-    let saved = newest.base_version == shown.held.base_version;
-    let has_grown = newest.lineage == shown.held.lineage || !mounted.has_outlived(&shown.held);
-    let goes_on = own.is_same(new, saved, has_grown);
+    let saved = newest.outside_changes == shown.held.outside_changes;
+    let has_grown = newest.lineage == shown.held.lineage || !mounted.has_stale(&shown.held);
+    let carries_over = own.is_same(new, saved, has_grown);
     let is_proven = || {
         let in_place = own.is_same(new, false, true) && content.len() == shown.content.len();
         in_place && new != RenewalKey::Follows && are_proven(&newest, &file.blocks)
     };
-    if goes_on || is_proven() { Ok(Now { held: newest, content, file }) } else { Err(rewritten()) }
+    if carries_over || is_proven() { Ok(Now { held: newest, content, file }) } else { Err(rewritten()) }
 }
 
 /// True if the source holds all bytes of a stored content, or if any other content is known to be sound.

@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use super::entry::BlockStart;
-use super::index::Bzip2Index;
+use super::stored_table::StoredBzip2Table;
 use super::table::Bzip2Table;
 use crate::cache::{Reservation, Task};
 use crate::codec::bunzip::{Block, Candidates, Decoder, Fault, Magic};
@@ -29,7 +29,7 @@ const SEARCH: u64 = 512 << 10;
 pub(super) struct Bzip2Reader {
     bzip2: Arc<Bzip2Table>,
     /// The stored table. If there is one, the table in memory is not used.
-    index: Option<Arc<Bzip2Index>>,
+    stored_table: Option<Arc<StoredBzip2Table>>,
     /// Number of the next block.
     next: usize,
     offset: u64,
@@ -64,13 +64,13 @@ impl Bzip2Reader {
     /// Returns a reader that begins at a block of the table, or at the first block after the table.
     pub(super) fn new(
         bzip2: Arc<Bzip2Table>,
-        index: Option<Arc<Bzip2Index>>,
+        stored_table: Option<Arc<StoredBzip2Table>>,
         next: usize,
         offset: u64,
     ) -> Self {
         Self {
             bzip2,
-            index,
+            stored_table,
             next,
             offset,
             bit: 0,
@@ -112,8 +112,8 @@ impl Bzip2Reader {
 
     /// Returns the next position after `last` where a block begins or may begin.
     fn following(&mut self, last: BlockStart) -> Result<Option<BlockStart>> {
-        if let Some(index) = &self.index {
-            return Ok(index.after(last.bit));
+        if let Some(table) = &self.stored_table {
+            return Ok(table.after(last.bit));
         }
         if let Some(start) = self.bzip2.after(last.bit) {
             return Ok(Some(start));
@@ -178,12 +178,12 @@ impl SegmentReader for Bzip2Reader {
                 }
                 self.bzip2.cache.keep_scratch(long, DECODER);
             }
-            let start = match &self.index {
-                Some(index) => index.block(self.next),
+            let start = match &self.stored_table {
+                Some(table) => table.block(self.next),
                 None => self.bzip2.block(self.next)?,
             };
             let Some(start) = start else {
-                if self.index.is_none() {
+                if self.stored_table.is_none() {
                     self.bzip2.ended();
                 }
                 return Ok(None);
@@ -191,8 +191,8 @@ impl SegmentReader for Bzip2Reader {
             self.bit = start.bit;
             self.fill(start)?;
             let (block, output) = self.decoded(start)?;
-            match &self.index {
-                Some(index) => index.judge(self.next, &block)?,
+            match &self.stored_table {
+                Some(table) => table.judge(self.next, &block)?,
                 None => self.bzip2.accept(start, &block),
             }
             self.next += 1;
@@ -224,7 +224,7 @@ impl SegmentReader for Bzip2Reader {
         Some(self.bit)
     }
 
-    fn uses_index(&self) -> bool {
-        self.index.is_some()
+    fn uses_stored_table(&self) -> bool {
+        self.stored_table.is_some()
     }
 }

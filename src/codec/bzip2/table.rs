@@ -4,12 +4,12 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::entry::{BlockEntry, BlockStart};
-use super::index::Bzip2Index;
+use super::stored_table::StoredBzip2Table;
 use crate::cache::Cache;
 use crate::codec::bunzip::{Block, BlockChain, Fault, StreamElement};
 use crate::codec::seek::SeekTable;
-use crate::codec::seek::index::{Completion, IndexSlot, Summary};
-use crate::codec::seek::trust::TrustedIndex;
+use crate::codec::seek::stored_table::{Completion, Summary, TableSlot};
+use crate::codec::seek::trust::TrustedTable;
 use crate::content::Content;
 
 /// bzip2 streams and their table.
@@ -18,7 +18,7 @@ pub(super) struct Bzip2Table {
     pub(super) cache: Arc<Cache>,
     state: Mutex<TableState>,
     /// The stored seek table, if there is one.
-    pub(super) index: TrustedIndex<Bzip2Index>,
+    pub(super) stored_table: TrustedTable<StoredBzip2Table>,
 }
 
 #[derive(Default)]
@@ -34,19 +34,19 @@ struct TableState {
 }
 
 impl Bzip2Table {
-    pub(super) fn new(stored: Arc<dyn Content>, cache: &Arc<Cache>, slot: Option<IndexSlot>) -> Self {
+    pub(super) fn new(stored: Arc<dyn Content>, cache: &Arc<Cache>, slot: Option<TableSlot>) -> Self {
         Self {
             stored,
             cache: cache.clone(),
             state: Mutex::default(),
-            index: TrustedIndex::new(slot, Bzip2Index::find),
+            stored_table: TrustedTable::new(slot, StoredBzip2Table::find),
         }
     }
 
     /// Notes that the last block was decoded. If the output has the expected size, another thread stores the
     /// table.
     pub(super) fn ended(self: &Arc<Self>) {
-        let Some(slot) = self.index.slot() else { return };
+        let Some(slot) = self.stored_table.slot() else { return };
         let mut state = self.state();
         if state.completion.has_ended() || state.end != slot.data_size() {
             return;
@@ -60,8 +60,8 @@ impl Bzip2Table {
                 let mut state = bzip2.state();
                 (state.completion.take(), state.blocks.clone())
             };
-            if let (Some(slot), Some((summary, _pending))) = (bzip2.index.slot(), end) {
-                Bzip2Index::keep(slot, &blocks, summary, &|| bzip2.clone().read_without_index());
+            if let (Some(slot), Some((summary, _pending))) = (bzip2.stored_table.slot(), end) {
+                StoredBzip2Table::keep(slot, &blocks, summary, &|| bzip2.clone().read_without_stored_table());
             }
         });
     }

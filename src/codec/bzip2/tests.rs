@@ -1,5 +1,5 @@
 mod any;
-mod index;
+mod stored_table;
 
 use std::io::Write;
 

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use super::index::{IndexSlot, StoredIndex, Summary};
+use super::stored_table::{StoredTable, Summary, TableSlot};
 use crate::content::{Content, read_exact_at};
 
 /// Number of bits of a record's number that hold its length; the position is in the bits above.
@@ -34,11 +34,11 @@ impl Spans {
     /// Returns the table in a slot, with at most `most` entries. An inconsistent table is removed: all
     /// records must be in its file, and `is_consistent` is the codec's check.
     pub(in crate::codec) fn find(
-        slot: &IndexSlot,
+        slot: &TableSlot,
         most: u64,
         is_consistent: impl FnOnce(&Self) -> bool,
     ) -> Option<Self> {
-        let StoredIndex { file, whole, entries, records } = slot.find::<4>(most)?;
+        let StoredTable { file, whole, entries, records } = slot.find::<4>(most)?;
         let spans = Self { file, whole, entries, data_size: slot.data_size() };
         let lie_there = (0..spans.len())
             .filter_map(|span| spans.record(span))

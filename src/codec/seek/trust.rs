@@ -4,14 +4,14 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::index::IndexSlot;
+use super::stored_table::TableSlot;
 use crate::error::{Error, Result};
 
 /// The stored table of a stream, if there is a slot and the slot holds a table.
 #[derive(Debug)]
-pub(in crate::codec) struct TrustedIndex<K> {
-    slot: Option<IndexSlot>,
-    look: fn(&IndexSlot) -> Option<K>,
+pub(in crate::codec) struct TrustedTable<K> {
+    slot: Option<TableSlot>,
+    load: fn(&TableSlot) -> Option<K>,
     state: Mutex<TrustState<K>>,
     removed: AtomicBool,
 }
@@ -26,7 +26,7 @@ enum TrustState<K> {
 }
 
 /// The stored table of any codec.
-pub(in crate::codec) trait IndexTrust: fmt::Debug {
+pub(in crate::codec) trait TableTrust: fmt::Debug {
     /// True if there is a stored table.
     fn is_there(&self) -> bool;
 
@@ -39,14 +39,14 @@ pub(in crate::codec) trait IndexTrust: fmt::Debug {
     fn judge(&self, pass: &mut dyn FnMut() -> Result<()>) -> Result<()>;
 }
 
-impl<K> TrustedIndex<K> {
-    /// Returns the table that `look` finds in a slot.
-    pub(in crate::codec) fn new(slot: Option<IndexSlot>, look: fn(&IndexSlot) -> Option<K>) -> Self {
-        Self { slot, look, state: Mutex::new(TrustState::Unknown), removed: AtomicBool::new(false) }
+impl<K> TrustedTable<K> {
+    /// Returns the table that `load` finds in a slot.
+    pub(in crate::codec) fn new(slot: Option<TableSlot>, load: fn(&TableSlot) -> Option<K>) -> Self {
+        Self { slot, load, state: Mutex::new(TrustState::Unknown), removed: AtomicBool::new(false) }
     }
 
     /// Returns the slot in which a table can be stored.
-    pub(in crate::codec) fn slot(&self) -> Option<&IndexSlot> {
+    pub(in crate::codec) fn slot(&self) -> Option<&TableSlot> {
         self.slot.as_ref()
     }
 
@@ -56,10 +56,10 @@ impl<K> TrustedIndex<K> {
         let mut state = self.state();
         if let TrustState::Unknown = *state {
             *state =
-                (self.look)(slot).map_or(TrustState::Nothing, |index| TrustState::Trusted(Arc::new(index)));
+                (self.load)(slot).map_or(TrustState::Nothing, |table| TrustState::Trusted(Arc::new(table)));
         }
         match &*state {
-            TrustState::Trusted(index) | TrustState::StreamDamaged(index, _) => Some(index.clone()),
+            TrustState::Trusted(table) | TrustState::StreamDamaged(table, _) => Some(table.clone()),
             TrustState::Unknown | TrustState::Nothing => None,
         }
     }
@@ -69,13 +69,13 @@ impl<K> TrustedIndex<K> {
     }
 }
 
-impl<K: fmt::Debug> IndexTrust for TrustedIndex<K> {
+impl<K: fmt::Debug> TableTrust for TrustedTable<K> {
     fn is_there(&self) -> bool {
         self.get().is_some()
     }
 
     fn data_size(&self) -> u64 {
-        self.slot.as_ref().map_or(0, IndexSlot::data_size)
+        self.slot.as_ref().map_or(0, TableSlot::data_size)
     }
 
     fn judge(&self, pass: &mut dyn FnMut() -> Result<()>) -> Result<()> {
@@ -86,7 +86,7 @@ impl<K: fmt::Debug> IndexTrust for TrustedIndex<K> {
         }
         // The table is removed before the pass, because the pass stores a new one.
         if !self.removed.swap(true, Ordering::Relaxed) {
-            self.slot.iter().for_each(IndexSlot::remove);
+            self.slot.iter().for_each(TableSlot::remove);
         }
         let found = match pass() {
             Err(error) if !error.lasts() => return Err(error),
@@ -94,10 +94,10 @@ impl<K: fmt::Debug> IndexTrust for TrustedIndex<K> {
         };
         let mut state = self.state();
         // Meanwhile another reader may have decided.
-        let TrustState::Trusted(index) = &*state else { return found };
+        let TrustState::Trusted(table) = &*state else { return found };
         *state = match &found {
             Ok(()) => TrustState::Nothing,
-            Err(error) => TrustState::StreamDamaged(index.clone(), error.clone()),
+            Err(error) => TrustState::StreamDamaged(table.clone(), error.clone()),
         };
         found
     }

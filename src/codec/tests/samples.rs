@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::seek::index::{IndexKind, IndexSlot};
+use super::seek::stored_table::{TableKind, TableSlot};
 use crate::cache::Cache;
 use crate::cache::store::Store;
 use crate::codec::StoredStream;
@@ -63,7 +63,7 @@ pub(super) fn check(content: &dyn Content, truth: &[u8], at: usize, count: usize
 /// Asserts that 32 concurrent readers get the right bytes of a stream. The readers use the seek table stored
 /// by `cache`, in three passes: with a cache budget of 0, with a wrong table, and with a budget of 64 MiB.
 pub(super) fn many_read(
-    (kind, stored, truth): (IndexKind, &[u8], &[u8]),
+    (kind, stored, truth): (TableKind, &[u8], &[u8]),
     cache: &Arc<Cache>,
     open: impl Fn(&Arc<Cache>) -> Decoded,
 ) {
@@ -184,9 +184,9 @@ pub(super) fn next_mount(before: &Arc<Cache>, budget: u64, threads: usize) -> Ar
 }
 
 /// Returns the slot of a stream's table, after all pending writes to the store.
-pub(super) fn slot(kind: IndexKind, stored: &[u8], len: usize, cache: &Arc<Cache>) -> IndexSlot {
+pub(super) fn slot(kind: TableKind, stored: &[u8], len: usize, cache: &Arc<Cache>) -> TableSlot {
     cache.store().wait_for_writes();
-    IndexSlot::new(cache.store(), kind, &stream(stored, len)).unwrap()
+    TableSlot::new(cache.store(), kind, &stream(stored, len)).unwrap()
 }
 
 /// Returns a stream called "a name".

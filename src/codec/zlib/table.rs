@@ -5,12 +5,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::Scale;
 use super::checkpoint::PackedCheckpoint;
-use super::index::{CumulativeCrcs, NewIndex, ZlibIndex};
+use super::stored_table::{CumulativeCrcs, NewStoredTable, StoredZlibTable};
 use crate::cache::{Cache, SegmentList};
 use crate::codec::deflate::{Checkpoint, PackedWindow, Packer, WINDOW, zlib};
 use crate::codec::seek::SeekTable;
-use crate::codec::seek::index::{Completion, IndexSlot, Summary};
-use crate::codec::seek::trust::TrustedIndex;
+use crate::codec::seek::stored_table::{Completion, Summary, TableSlot};
+use crate::codec::seek::trust::TrustedTable;
 use crate::content::Content;
 
 /// Distance before a multiple of the spacing at which a checkpoint is due. A checkpoint is made between two
@@ -27,7 +27,7 @@ pub(super) struct ZlibTable {
     pub(super) scale: Scale,
     state: Mutex<TableState>,
     /// The stored seek table, if there is one.
-    pub(super) index: TrustedIndex<ZlibIndex>,
+    pub(super) stored_table: TrustedTable<StoredZlibTable>,
 }
 
 #[derive(Default)]
@@ -58,12 +58,12 @@ impl ZlibTable {
         stored: Arc<dyn Content>,
         scale: Scale,
         cache: &Arc<Cache>,
-        slot: Option<IndexSlot>,
+        slot: Option<TableSlot>,
     ) -> Self {
         let state =
             TableState { crcs: slot.as_ref().map(|_| CumulativeCrcs::new(scale)), ..TableState::default() };
-        let index = TrustedIndex::new(slot, ZlibIndex::find);
-        Self { stored, cache: cache.clone(), scale, state: Mutex::new(state), index }
+        let stored_table = TrustedTable::new(slot, StoredZlibTable::find);
+        Self { stored, cache: cache.clone(), scale, state: Mutex::new(state), stored_table }
     }
 
     fn state(&self) -> MutexGuard<'_, TableState> {
@@ -111,7 +111,9 @@ impl ZlibTable {
 
     /// Notes that the stream ends at `bit` with a right checksum. Stores the table.
     pub(super) fn ended(self: &Arc<Self>, bit: u64, checksum: zlib::Adler) {
-        let Some(slot) = self.index.slot().filter(|slot| slot.data_size() == checksum.len) else { return };
+        let Some(slot) = self.stored_table.slot().filter(|slot| slot.data_size() == checksum.len) else {
+            return;
+        };
         {
             let mut state = self.state();
             if state.completion.has_ended() || state.marks.is_empty() && !state.completion.is_storing() {
@@ -132,12 +134,12 @@ impl ZlibTable {
                 return;
             };
             let marks = state.marks.iter().filter(|mark| mark.crc.is_some()).copied().collect();
-            (NewIndex { marks, crcs, whole }, pending)
+            (NewStoredTable { marks, crcs, whole }, pending)
         };
         if !complete.marks.is_empty()
-            && let Some(slot) = self.index.slot()
+            && let Some(slot) = self.stored_table.slot()
         {
-            complete.keep(slot, &|mark| self.packed(mark), &|| self.clone().read_without_index());
+            complete.keep(slot, &|mark| self.packed(mark), &|| self.clone().read_without_stored_table());
         }
     }
 

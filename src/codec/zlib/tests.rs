@@ -1,5 +1,5 @@
 mod any;
-mod index;
+mod stored_table;
 mod together;
 
 use std::io::Write;

@@ -5,7 +5,7 @@ use std::hash::Hasher;
 
 use twox_hash::XxHash64;
 
-use crate::codec::seek::index::crc_after;
+use crate::codec::seek::stored_table::crc_after;
 use crate::decode::GRANULE;
 
 /// Minimum number of bytes for each CRC of a table, unless a checkpoint comes before. Each ends with a block.

@@ -8,11 +8,11 @@ use std::sync::Arc;
 use super::blocks::{Block, BlockDecoder};
 use super::checksums::PIECE;
 use super::header::{BLOCK, Header};
-use super::index::{BlockPosition, ZstdIndex};
 use super::memory::{Follow, Memory};
+use super::stored_table::{BlockPosition, StoredZstdTable};
 use super::table::{EntryPoint, ZstdTable};
 use crate::codec::seek::SegmentReader;
-use crate::codec::seek::index::crc_after;
+use crate::codec::seek::stored_table::crc_after;
 use crate::error::{Error, Result};
 
 /// The sequences of a block are followed if the block begins this close before a due checkpoint.
@@ -27,9 +27,9 @@ const BLOCKS: usize = 4;
 pub(super) struct FrameReader {
     zstd: Arc<ZstdTable>,
     /// The stored table. If there is one, the table in memory is not used.
-    index: Option<Arc<ZstdIndex>>,
+    stored_table: Option<Arc<StoredZstdTable>>,
     /// The stored table that the output contradicted, while this reader finds out which of the two is wrong.
-    witness: Option<Arc<ZstdIndex>>,
+    witness: Option<Arc<StoredZstdTable>>,
     /// True if part of the piece belongs to a frame without a checksum.
     unchecked: bool,
     /// The span of the stored table in which the reader begins.
@@ -79,9 +79,9 @@ impl FrameReader {
 
     /// Returns a reader from the start that decodes without the stored table, but compares frames without a
     /// checksum with it.
-    pub(super) fn against(zstd: Arc<ZstdTable>, index: Option<Arc<ZstdIndex>>) -> Self {
+    pub(super) fn against(zstd: Arc<ZstdTable>, table: Option<Arc<StoredZstdTable>>) -> Self {
         let mut reader = Self::from_start(zstd);
-        reader.witness = index;
+        reader.witness = table;
         reader
     }
 
@@ -95,16 +95,16 @@ impl FrameReader {
     }
 
     /// Returns a reader from the start of a span of the stored table on.
-    pub(super) fn from_index(zstd: Arc<ZstdTable>, index: Arc<ZstdIndex>, span: usize) -> Self {
-        let mut reader = Self::new(zstd, None, index.spans.start(span), CheckpointMaker::default());
-        (reader.index, reader.span) = (Some(index), span);
+    pub(super) fn from_stored_table(zstd: Arc<ZstdTable>, table: Arc<StoredZstdTable>, span: usize) -> Self {
+        let mut reader = Self::new(zstd, None, table.spans.start(span), CheckpointMaker::default());
+        (reader.stored_table, reader.span) = (Some(table), span);
         reader
     }
 
     fn new(zstd: Arc<ZstdTable>, blocks: Option<BlockDecoder>, at: u64, maker: CheckpointMaker) -> Self {
         Self {
             zstd,
-            index: None,
+            stored_table: None,
             witness: None,
             unchecked: false,
             span: 0,
@@ -142,10 +142,10 @@ impl FrameReader {
                     _ => checking.piece += 1,
                 }
             }
-            None if self.index.is_some() => return Err(wrong()),
+            None if self.stored_table.is_some() => return Err(wrong()),
             None => {}
         }
-        if self.index.is_some() && self.ended { self.compare_end() } else { Ok(()) }
+        if self.stored_table.is_some() && self.ended { self.compare_end() } else { Ok(()) }
     }
 
     /// Chooses the CRCs with which the next piece is compared.
@@ -153,15 +153,15 @@ impl FrameReader {
         if self.checking.as_ref().is_some_and(|checking| self.at < checking.end) {
             return Ok(());
         }
-        if let Some(index) = &self.witness {
-            let span = index.spans.at(self.at);
+        if let Some(table) = &self.witness {
+            let span = table.spans.at(self.at);
             // Damaged CRCs prove nothing.
-            let crcs = index.crcs(span).filter(|_| index.spans.start(span) == self.at).unwrap_or_default();
-            let end = index.spans.start(span + 1);
+            let crcs = table.crcs(span).filter(|_| table.spans.start(span) == self.at).unwrap_or_default();
+            let end = table.spans.start(span + 1);
             self.checking = (self.at < end).then(|| Checking { crcs: crcs.into(), piece: 0, end });
             return Ok(());
         }
-        let Some(index) = &self.index else {
+        let Some(table) = &self.stored_table else {
             self.checking = self.zstd.span_from(self.at).map(|(crcs, end)| Checking { crcs, piece: 0, end });
             return Ok(());
         };
@@ -169,21 +169,21 @@ impl FrameReader {
             self.checking = None;
             return Ok(());
         }
-        let span = index.spans.at(self.at);
-        let crcs = index.crcs(span).filter(|_| index.spans.start(span) == self.at).ok_or_else(wrong)?;
+        let span = table.spans.at(self.at);
+        let crcs = table.crcs(span).filter(|_| table.spans.start(span) == self.at).ok_or_else(wrong)?;
         if self.blocks.is_none() {
-            self.blocks = Some(self.zstd.blocks_of(index, self.span, crcs.len())?);
+            self.blocks = Some(self.zstd.blocks_of(table, self.span, crcs.len())?);
         }
-        self.checking = Some(Checking { crcs: crcs.into(), piece: 0, end: index.spans.start(span + 1) });
+        self.checking = Some(Checking { crcs: crcs.into(), piece: 0, end: table.spans.start(span + 1) });
         Ok(())
     }
 
     /// Compares the end of the stream with the stored table.
     fn compare_end(&mut self) -> Result<()> {
-        let Some(index) = &self.index else { return Ok(()) };
+        let Some(table) = &self.stored_table else { return Ok(()) };
         let is_same = self.at == self.zstd.scale.data_size()
-            && self.end.checked_mul(8) == Some(index.spans.whole.end)
-            && self.checksum == index.spans.whole.checksum;
+            && self.end.checked_mul(8) == Some(table.spans.whole.end)
+            && self.checksum == table.spans.whole.checksum;
         if is_same { Ok(()) } else { Err(wrong()) }
     }
 
@@ -192,7 +192,7 @@ impl FrameReader {
         let Some(blocks) = &mut self.blocks else { return Err(wrong()) };
         let Some(header) = blocks.frame() else { return self.begin() };
         let block = blocks.block()?;
-        if self.index.is_none() {
+        if self.stored_table.is_none() {
             self.maker.note_block(&self.zstd, blocks, block, self.at)?;
         }
         let before = out.len();
@@ -222,7 +222,7 @@ impl FrameReader {
     /// Accounts for decoded bytes. `ends` is set if a block ended with these bytes, and true if that block
     /// was its frame's last.
     fn advance(&mut self, decoded: &[u8], header: Header, ends: Option<bool>) -> Result<()> {
-        if self.index.is_none() {
+        if self.stored_table.is_none() {
             self.zstd.add_output(self.at, decoded, ends.is_some());
             self.maker.add_output(&self.zstd, decoded, self.at);
         }
@@ -240,14 +240,14 @@ impl FrameReader {
                 return Err(blocks.damaged("does not begin with a zstd frame"));
             }
             self.ended = true;
-            if self.index.is_none() {
+            if self.stored_table.is_none() {
                 self.zstd.ended(self.end, self.at, self.checksum);
             }
             return Ok(());
         }
         let frame = blocks.position();
         let header = blocks.begin()?;
-        if self.index.is_none() {
+        if self.stored_table.is_none() {
             self.zstd.begin(frame, header, self.at);
             let due = self.zstd.due(self.at, header);
             let decoded_start = self.at;
@@ -262,7 +262,7 @@ impl FrameReader {
     fn end(&mut self, header: Header) -> Result<()> {
         let Some(blocks) = &mut self.blocks else { return Err(wrong()) };
         let checksum = blocks.end()?;
-        if self.index.is_none() {
+        if self.stored_table.is_none() {
             let len = self.at.saturating_sub(self.maker.decoded_start);
             if header.content_size.is_some_and(|size| size != len) {
                 return Err(blocks.damaged("a zstd frame decodes to another size than its header says"));
@@ -371,7 +371,7 @@ impl SegmentReader for FrameReader {
     }
 
     fn read(&mut self, out: &mut [u8]) -> Option<Result<usize>> {
-        if self.index.is_some() || out.is_empty() {
+        if self.stored_table.is_some() || out.is_empty() {
             return None;
         }
         if self.unfinished_block.is_none() {
@@ -403,8 +403,8 @@ impl SegmentReader for FrameReader {
         self.blocks.as_ref().map(|blocks| blocks.position().saturating_mul(8))
     }
 
-    fn uses_index(&self) -> bool {
-        self.index.is_some()
+    fn uses_stored_table(&self) -> bool {
+        self.stored_table.is_some()
     }
 }
 

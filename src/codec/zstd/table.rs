@@ -10,15 +10,15 @@ use super::blocks::BlockDecoder;
 use super::checksums::Checksums;
 use super::dictionary::StoredDictionary;
 use super::header::Header;
-use super::index::{self, BlockPosition, Span, ZstdIndex};
 use super::library::Context;
 use super::memory::Memory;
 use super::scale::Scale;
+use super::stored_table::{self, BlockPosition, Span, StoredZstdTable};
 use crate::cache::Cache;
 use crate::codec::input::Input;
 use crate::codec::seek::SeekTable;
-use crate::codec::seek::index::{Completion, IndexSlot, Summary};
-use crate::codec::seek::trust::TrustedIndex;
+use crate::codec::seek::stored_table::{Completion, Summary, TableSlot};
+use crate::codec::seek::trust::TrustedTable;
 use crate::content::Content;
 use crate::error::{Error, Result};
 
@@ -42,7 +42,7 @@ pub(super) struct ZstdTable {
     pub(super) window: u64,
     state: Mutex<TableState>,
     /// The stored seek table, if there is one.
-    pub(super) index: TrustedIndex<ZstdIndex>,
+    pub(super) stored_table: TrustedTable<StoredZstdTable>,
 }
 
 struct TableState {
@@ -93,7 +93,7 @@ pub(super) struct EntryPoint {
 
 impl ZstdTable {
     /// Returns the table of a stream whose first frame has this window.
-    pub(super) fn new(frames: FrameStream, window: u64, slot: Option<IndexSlot>) -> Self {
+    pub(super) fn new(frames: FrameStream, window: u64, slot: Option<TableSlot>) -> Self {
         let FrameStream { stored, scale, cache } = frames;
         let start = ZstdCheckpoint {
             position: BlockPosition::default(),
@@ -107,8 +107,8 @@ impl ZstdTable {
             checksums: Checksums::default(),
             completion: Completion::default(),
         };
-        let index = TrustedIndex::new(slot, ZstdIndex::find);
-        Self { stored, cache, scale, window, state: Mutex::new(state), index }
+        let stored_table = TrustedTable::new(slot, StoredZstdTable::find);
+        Self { stored, cache, scale, window, state: Mutex::new(state), stored_table }
     }
 
     fn state(&self) -> MutexGuard<'_, TableState> {
@@ -137,9 +137,14 @@ impl ZstdTable {
     }
 
     /// Returns a decoder that starts at a span of the stored table. The span has `crcs` CRCs.
-    pub(super) fn blocks_of(&self, index: &ZstdIndex, span: usize, crcs: usize) -> Result<BlockDecoder> {
+    pub(super) fn blocks_of(
+        &self,
+        table: &StoredZstdTable,
+        span: usize,
+        crcs: usize,
+    ) -> Result<BlockDecoder> {
         let lost = || Error::damaged("the seek table does not fit the stream");
-        let position = index.position(span).ok_or_else(lost)?;
+        let position = table.position(span).ok_or_else(lost)?;
         if position.block == 0 {
             return Ok(self.blocks());
         }
@@ -148,7 +153,7 @@ impl ZstdTable {
             return Err(lost());
         }
         let most = usize::try_from(header.window + HEAD).map_err(|_| lost())?;
-        let dictionary = index.dictionary(span, crcs, most).ok_or_else(lost)?;
+        let dictionary = table.dictionary(span, crcs, most).ok_or_else(lost)?;
         self.blocks_at(position, header, &dictionary)
     }
 
@@ -227,7 +232,7 @@ impl ZstdTable {
     /// Notes the end of the stream: its stored and its decoded offset, and the checksum of the last frame.
     /// Stores the table.
     pub(super) fn ended(self: &Arc<Self>, at: u64, offset: u64, checksum: u32) {
-        let Some(slot) = self.index.slot().filter(|slot| slot.data_size() == offset) else { return };
+        let Some(slot) = self.stored_table.slot().filter(|slot| slot.data_size() == offset) else { return };
         {
             let mut state = self.state();
             if state.completion.has_ended() || state.marks.len() < 2 || state.checksums.at != offset {
@@ -247,8 +252,8 @@ impl ZstdTable {
     /// Stores the table once the stream has ended and all dictionaries are stored.
     fn keep(self: &Arc<Self>) {
         let Some((whole, _pending)) = self.state().completion.take() else { return };
-        let (Some(slot), Some(spans)) = (self.index.slot(), self.spans()) else { return };
-        index::keep(slot, whole, &spans, &|| self.clone().read_without_index());
+        let (Some(slot), Some(spans)) = (self.stored_table.slot(), self.spans()) else { return };
+        stored_table::keep(slot, whole, &spans, &|| self.clone().read_without_stored_table());
     }
 
     /// Returns all spans for the stored table, with packed dictionaries; `None` if a dictionary is missing.

@@ -1,5 +1,5 @@
-mod index;
 mod places;
+mod stored_table;
 
 use std::io::Write;
 

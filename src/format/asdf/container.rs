@@ -66,7 +66,7 @@ impl Container for AsdfFile {
         self.stored.expect_growth();
     }
 
-    fn go_on_from(&self, older: &dyn Container) {
+    fn carry_over_from(&self, older: &dyn Container) {
         if let Some(older) = (older as &dyn Any).downcast_ref::<Self>() {
             self.grow_on_from(older);
         }

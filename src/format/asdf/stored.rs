@@ -70,7 +70,7 @@ struct HeaderRun {
 #[derive(Clone, Debug)]
 struct DataFault {
     /// The error as reported, with its place in the block.
-    told: Error,
+    error: Error,
     /// The first decoded byte that can't be read, and the error that readers get from there on.
     broken: Option<(u64, Error)>,
 }
@@ -472,8 +472,8 @@ impl StoredFile {
                 Soundness::Broken(from) => Some((from, error.clone())),
                 _ => None,
             };
-            let told = self.placed(n, error, content);
-            self.known_damage().entry(n).or_insert(DataFault { told, broken });
+            let error = self.placed(n, error, content);
+            self.known_damage().entry(n).or_insert(DataFault { error, broken });
         }
     }
 
@@ -495,7 +495,7 @@ impl StoredFile {
             self.remember_damage(*n, &**content);
         }
         let damage = self.known_damage();
-        let defect = |(n, DataFault { told: error, .. }): (&usize, &DataFault)| {
+        let defect = |(n, DataFault { error, .. }): (&usize, &DataFault)| {
             let offset = error.offset().or_else(|| self.offset(*n).ok()).unwrap_or(0);
             defect::AsdfDefect::Data(error.clone()).at(offset, Some(*n))
         };

@@ -126,12 +126,12 @@ impl Container for Gsd {
         let newer = || GsdFile::open(file.clone());
         self.trace
             .as_ref()
-            .is_some_and(|trace| newer().is_ok_and(|newer| lineage::goes_on(&self.file, trace, &newer)))
+            .is_some_and(|trace| newer().is_ok_and(|newer| lineage::continues(&self.file, trace, &newer)))
     }
 
-    fn go_on_from(&self, older: &dyn Container) {
+    fn carry_over_from(&self, older: &dyn Container) {
         if let Some(older) = (older as &dyn Any).downcast_ref::<Self>() {
-            self.arrays.series().go_on_from(older.arrays.series());
+            self.arrays.series().carry_over_from(older.arrays.series());
         }
     }
 

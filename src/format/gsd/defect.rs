@@ -248,19 +248,19 @@ fn of_small(file: &GsdFile) -> Result<Vec<format::Defect>> {
 struct Sorted<'a> {
     file: &'a GsdFile,
     last: Option<(u64, u16)>,
-    told: Option<u64>,
+    reported: Option<u64>,
 }
 
 impl<'a> Sorted<'a> {
     fn new(file: &'a GsdFile) -> Self {
-        Self { file, last: None, told: None }
+        Self { file, last: None, reported: None }
     }
 
     fn add(&mut self, entry: &IndexEntry, found: &mut Vec<format::Defect>) {
         let now = (entry.frame, entry.id);
         let is_wrong = self.last.is_some_and(|last| last.0 == now.0 && last.1 > now.1);
-        if is_wrong && self.told != Some(entry.frame) && !self.file.header().is_old() {
-            self.told = Some(entry.frame);
+        if is_wrong && self.reported != Some(entry.frame) && !self.file.header().is_old() {
+            self.reported = Some(entry.frame);
             found.push(GsdDefect::Unsorted(entry.frame).at(self.file.index().offset(entry.slot), None));
         }
         self.last = Some(now);

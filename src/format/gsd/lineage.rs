@@ -56,7 +56,7 @@ impl Trace {
 }
 
 /// True if `newer` has the names of `older` and the frames sampled in `trace`, the trace of `older`.
-pub fn goes_on(older: &GsdFile, trace: &Trace, newer: &GsdFile) -> bool {
+pub fn continues(older: &GsdFile, trace: &Trace, newer: &GsdFile) -> bool {
     let old = older.header();
     let new = newer.header();
     let same_header =

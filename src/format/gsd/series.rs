@@ -98,7 +98,7 @@ impl Series {
     }
 
     /// Reuses the results of `older`, an earlier version of the file, to which this version only appended.
-    pub fn go_on_from(&self, older: &Self) {
+    pub fn carry_over_from(&self, older: &Self) {
         let known = locked(&older.table).as_ref().map(|table| table.pass.clone());
         *locked(&self.older) = known.filter(Pass::is_sound).or_else(|| locked(&older.older).take());
     }

@@ -36,11 +36,11 @@ pub(crate) enum SaveEnd {
 impl Saving<'_> {
     /// Ends the save and returns the file's version.
     pub(crate) fn end(self, end: SaveEnd) -> Result<SourceVersion> {
-        let own = match end {
+        let self_saved = match end {
             SaveEnd::Saved { from, left } => self.source.end_save(from, Some(left)).map(|_| left),
             SaveEnd::Refused | SaveEnd::Conflict | SaveEnd::HalfSaved => self.source.end_save(None, None),
         };
-        self.mounted.end_save(end, own)
+        self.mounted.end_save(end, self_saved)
     }
 }
 
@@ -59,22 +59,22 @@ impl MountedFile {
     }
 
     /// Ends a save and returns the file's version. After a success, the file that the save wrote stays this
-    /// mounted file, even if its inode number differs. `own` is the version in which the save left the file, if
+    /// mounted file, even if its inode number differs. `self_saved` is the version in which the save left the file, if
     /// no other program has changed the file since it was parsed.
-    fn end_save(&self, end: SaveEnd, own: Option<SourceVersion>) -> Result<SourceVersion> {
+    fn end_save(&self, end: SaveEnd, self_saved: Option<SourceVersion>) -> Result<SourceVersion> {
         let stat = self.location.stat();
         let mut state = locked(&self.state);
         state.saves += 1;
         state.half_saved = matches!(end, SaveEnd::HalfSaved);
         let ended = state.saving.take();
-        state.looked = Instant::now();
+        state.checked_at = Instant::now();
         let version = match (stat, end) {
             (Ok(stat), SaveEnd::Saved { left, .. }) if stat.source.version.same_file(&left) => {
-                (state.own, state.stat, state.attached) = (own, stat, true);
+                (state.self_saved, state.stat, state.attached) = (self_saved, stat, true);
                 Ok(left)
             }
             (Ok(stat), SaveEnd::Refused | SaveEnd::HalfSaved) if same_life(&state.stat, &stat) => {
-                state.own = own.or(state.own);
+                state.self_saved = self_saved.or(state.self_saved);
                 (state.stat, state.attached) = (stat, true);
                 Ok(stat.source.version)
             }

@@ -94,7 +94,7 @@ fn frames_without_a_log_have_that_of_frame_0_also_when_the_file_has_grown() {
         let all = frames + 1 + dice.below(9);
         let longer = add_frames(builder, &mut model, &mut dice, frames..all).build();
         let newer = open(&longer.bytes).unwrap();
-        newer.go_on_from(&*older);
+        newer.carry_over_from(&*older);
         assert_eq!(shown(&newer), wanted(&model, all), "file {number}");
         assert_eq!(shown(&older), whole, "file {number}");
     }

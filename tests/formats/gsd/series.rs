@@ -130,7 +130,7 @@ fn a_file_that_has_grown_goes_on_from_the_older_one() {
         let newer = open(&longer.bytes).unwrap();
         shown(&older);
         assert!(older.still_has(newer.source()), "file {number}");
-        newer.go_on_from(&*older);
+        newer.carry_over_from(&*older);
         assert_eq!(differing(&shown(&newer), &wanted(&longer.entries)), [""; 0], "file {number}");
         assert!(!newer.still_has(older.source()), "file {number}");
         // The offsets are equal, but the data differ.

@@ -6,7 +6,7 @@ use zlib_rs::{DeflateConfig, Method, Strategy as Route};
 use super::*;
 use crate::cache::store::Store;
 use crate::codec::samples;
-use crate::codec::seek::index::{IndexKind, IndexSlot};
+use crate::codec::seek::stored_table::{TableKind, TableSlot};
 
 /// The settings of an encoder.
 #[derive(Clone, Copy, Debug)]
@@ -81,7 +81,7 @@ fn read_twice(
         first.store().wait_for_writes();
         let cache = Arc::new(Cache::with_threads(budget, threads).sharing(first.store()));
         let stream = samples::stream(stored, truth.len());
-        let slot = IndexSlot::new(cache.store(), IndexKind::Zlib, &stream);
+        let slot = TableSlot::new(cache.store(), TableKind::Zlib, &stream);
         let content =
             Decoded::stream(open_with(stream.stored, scale, &cache, slot), truth.len() as u64, &cache);
         for &(at, count) in order {

@@ -153,8 +153,8 @@ impl<'a, S: Storage> HalfSaved<'a, S> {
     /// Determines from the source's extents how far the range is inserted. A copy of the source has other
     /// extents, so its bytes are compared instead.
     fn insertion(&self) -> Result<Inserted> {
-        if let Some(told) = by_extents(self.storage, self.file, self.journal)? {
-            return Ok(told);
+        if let Some(state) = by_extents(self.storage, self.file, self.journal)? {
+            return Ok(state);
         }
         let header = &self.journal.header;
         let size = self.storage.meta(self.file)?.identity.size;

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::codec::samples::{self, first_mount, next_mount, read_first, slot};
-use crate::codec::seek::index::IndexKind;
+use crate::codec::seek::stored_table::TableKind;
 
 fn opened(stored: &[u8], len: usize, cache: &Arc<Cache>) -> Decoded {
     let stream = open(samples::stream(stored, len), cache);
@@ -46,7 +46,7 @@ fn nothing_is_kept_of_what_is_bad_or_not_read_to_its_end() {
         let cache = first_mount(2);
         let content = opened(stored, len, &cache);
         read_first(&content, upto);
-        slot(IndexKind::Bzip2, stored, len, &cache).bytes().is_some()
+        slot(TableKind::Bzip2, stored, len, &cache).bytes().is_some()
     };
     assert!(is_kept(&stored, truth.len(), truth.len()));
     assert!(!is_kept(&stored, truth.len(), 200_000));
@@ -65,7 +65,7 @@ fn a_table_that_is_damaged_or_lies_costs_a_pass_and_no_byte() {
     let stored = [encode(&truth[..500_000], 1), encode(&truth[500_000..], 2)].concat();
     let cache = first_mount(1);
     check(&opened(&stored, truth.len(), &cache), &truth, truth.len() - 1, 1);
-    let good = slot(IndexKind::Bzip2, &stored, truth.len(), &cache).bytes().unwrap();
+    let good = slot(TableKind::Bzip2, &stored, truth.len(), &cache).bytes().unwrap();
     let mut dice = Dice(34);
     for round in 0..good.len() * 2 {
         let mut bad = good.clone();
@@ -78,8 +78,8 @@ fn a_table_that_is_damaged_or_lies_costs_a_pass_and_no_byte() {
             way => bad[at] ^= [0x80, 0xff][way - 3],
         }
         match round % 2 {
-            0 => slot(IndexKind::Bzip2, &stored, truth.len(), &cache).put(&bad),
-            _ => slot(IndexKind::Bzip2, &stored, truth.len(), &cache).forge(&bad),
+            0 => slot(TableKind::Bzip2, &stored, truth.len(), &cache).put(&bad),
+            _ => slot(TableKind::Bzip2, &stored, truth.len(), &cache).forge(&bad),
         }
         let content = opened(&stored, truth.len(), &cache);
         check(&content, &truth, dice.roll(truth.len()), 150_000);
@@ -93,13 +93,13 @@ fn of_streams_that_changed_all_is_had_before_the_block_that_did() {
     let stored = encode(&truth, 1);
     let cache = first_mount(1);
     check(&opened(&stored, truth.len(), &cache), &truth, truth.len() - 1, 1);
-    let good = slot(IndexKind::Bzip2, &stored, truth.len(), &cache).bytes().unwrap();
+    let good = slot(TableKind::Bzip2, &stored, truth.len(), &cache).bytes().unwrap();
     let mut dice = Dice(36);
     for round in 0..30 {
         let mut broken = stored.clone();
         broken[4096 + dice.roll(stored.len() - 3 * 4096)] ^= 1 << dice.roll(8);
         let cache = first_mount(1 + round % 3);
-        slot(IndexKind::Bzip2, &broken, truth.len(), &cache).put(&good);
+        slot(TableKind::Bzip2, &broken, truth.len(), &cache).put(&good);
         let content = opened(&broken, truth.len(), &cache);
         assert!(!content.costs_a_pass());
         let place = dice.roll(truth.len());
@@ -110,6 +110,6 @@ fn of_streams_that_changed_all_is_had_before_the_block_that_did() {
         let without = library(&broken, truth.len());
         let ours = prefix(&content);
         assert!(truth.starts_with(&ours.0) && ours.0.len() <= without.0.len(), "round {round}");
-        assert!(ours.1.is_some() && slot(IndexKind::Bzip2, &broken, truth.len(), &cache).bytes().is_none());
+        assert!(ours.1.is_some() && slot(TableKind::Bzip2, &broken, truth.len(), &cache).bytes().is_none());
     }
 }

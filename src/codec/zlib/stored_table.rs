@@ -1,5 +1,5 @@
 //! The seek table of a zlib stream as it is stored between mounts
-//! ([`seek::index`](crate::codec::seek::index)).
+//! ([`seek::stored_table`](crate::codec::seek::stored_table)).
 //!
 //! Each entry is a checkpoint: the bit of its block's header, its own bit, its decoded offset, and the
 //! position (40 bits) and length (24 bits) of its record in the file. The first entry is the stream's start.
@@ -20,8 +20,8 @@ use super::Scale;
 use super::checkpoint::PackedCheckpoint;
 use crate::codec::deflate::{Block, PackedWindow, Position, WINDOW, zlib};
 use crate::codec::seek::SegmentReader;
-use crate::codec::seek::index::{IndexSlot, Summary, crc_after, records};
 use crate::codec::seek::spans::{self, Numbers, Spans};
+use crate::codec::seek::stored_table::{Summary, TableSlot, crc_after, records};
 use crate::error::Result;
 
 /// Maximum size of a packed window: an incompressible one, with some room.
@@ -35,7 +35,7 @@ const MAX_CHECKPOINTS: u64 = 1 << 17;
 
 /// A stored seek table whose numbers are consistent.
 #[derive(Debug)]
-pub(super) struct ZlibIndex {
+pub(super) struct StoredZlibTable {
     pub(super) spans: Spans,
 }
 
@@ -48,9 +48,9 @@ pub(super) struct Record {
     window: PackedWindow,
 }
 
-impl ZlibIndex {
+impl StoredZlibTable {
     /// Returns the table in a slot, if it is consistent.
-    pub(super) fn find(slot: &IndexSlot) -> Option<Self> {
+    pub(super) fn find(slot: &TableSlot) -> Option<Self> {
         let bits = slot.used_size().checked_mul(8);
         let is_consistent = |spans: &Spans| bits.is_some_and(|bits| is_consistent(spans, bits));
         Some(Self { spans: Spans::find(slot, MAX_CHECKPOINTS, is_consistent)? })
@@ -199,18 +199,18 @@ impl CumulativeCrcs {
 
 /// A seek table that is to be stored.
 #[derive(Debug)]
-pub(super) struct NewIndex {
+pub(super) struct NewStoredTable {
     /// The checkpoints that have a CRC.
     pub(super) marks: Vec<PackedCheckpoint>,
     pub(super) crcs: CumulativeCrcs,
     pub(super) whole: Summary,
 }
 
-impl NewIndex {
+impl NewStoredTable {
     /// Stores the table; `packed` returns the compressed window of a checkpoint.
     pub(super) fn keep(
         &self,
-        slot: &IndexSlot,
+        slot: &TableSlot,
         packed: &dyn Fn(&PackedCheckpoint) -> Option<Vec<u8>>,
         pass: &dyn Fn() -> Result<Box<dyn SegmentReader>>,
     ) {

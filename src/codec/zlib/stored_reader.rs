@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use super::ahead::{INFLATE, Output};
-use super::index::{Record, ZlibIndex};
+use super::stored_table::{Record, StoredZlibTable};
 use super::table::ZlibTable;
 use crate::cache::{Reservation, Task};
 use crate::codec::deflate::{Fault, Inflate, Stop, WINDOW, zlib};
@@ -16,9 +16,9 @@ use crate::codec::seek::SegmentReader;
 use crate::decode::Depth;
 use crate::error::{Error, Result};
 
-pub(super) struct IndexedReader {
+pub(super) struct StoredTableReader {
     zlib: Arc<ZlibTable>,
-    index: Arc<ZlibIndex>,
+    table: Arc<StoredZlibTable>,
     /// The current span.
     span: usize,
     at: u64,
@@ -38,61 +38,61 @@ struct SpanDecoder {
     window: Vec<u8>,
 }
 
-impl IndexedReader {
+impl StoredTableReader {
     /// Returns a reader from the start of a span on.
-    pub(super) fn new(zlib: Arc<ZlibTable>, index: Arc<ZlibIndex>, span: usize) -> Self {
-        let at = index.spans.start(span);
-        Self { zlib, index, span, at, decoder: None, ahead: VecDeque::new(), depth: Depth::default() }
+    pub(super) fn new(zlib: Arc<ZlibTable>, table: Arc<StoredZlibTable>, span: usize) -> Self {
+        let at = table.spans.start(span);
+        Self { zlib, table, span, at, decoder: None, ahead: VecDeque::new(), depth: Depth::default() }
     }
 
     /// Starts further spans, as many as the depth allows and the cache has room for.
     fn fill(&mut self) {
         let depth = self.depth.get(self.at, self.zlib.cache.threads());
-        while self.ahead.front().is_some_and(|(span, _)| self.index.spans.start(*span) < self.at) {
+        while self.ahead.front().is_some_and(|(span, _)| self.table.spans.start(*span) < self.at) {
             self.ahead.pop_front();
         }
         while self.ahead.len() < depth {
-            let within = usize::from(self.index.spans.start(self.span) < self.at);
+            let within = usize::from(self.table.spans.start(self.span) < self.at);
             let span = self.ahead.back().map_or(self.span + within, |(last, _)| last + 1);
-            if span >= self.index.spans.len() {
+            if span >= self.table.spans.len() {
                 return;
             }
-            let len = self.index.spans.start(span + 1) - self.index.spans.start(span);
+            let len = self.table.spans.start(span + 1) - self.table.spans.start(span);
             let weight = len.saturating_add(WINDOW as u64 + INFLATE);
             let Some(reservation) = self.zlib.cache.reserve(weight) else { return };
             let zlib = self.zlib.clone();
-            let index = self.index.clone();
-            let task = self.zlib.cache.task(move || (decode_span(&zlib, &index, span).ok(), reservation));
+            let table = self.table.clone();
+            let task = self.zlib.cache.task(move || (decode_span(&zlib, &table, span).ok(), reservation));
             self.ahead.push_back((span, task));
         }
     }
 
     /// Takes the span that begins at the reader's position, if it was decoded ahead and is right.
     fn take(&mut self, out: &mut Vec<u8>) -> Option<usize> {
-        self.ahead.front().filter(|(span, _)| self.index.spans.start(*span) == self.at)?;
+        self.ahead.front().filter(|(span, _)| self.table.spans.start(*span) == self.at)?;
         let (span, task) = self.ahead.pop_front()?;
         let (decoded, _reservation) = task.take()?;
         let decoded = decoded?;
         self.zlib.cache.used(Arc::new(std::mem::replace(out, decoded.bytes)));
         self.decoder = None;
         self.span = span + 1;
-        self.at = self.index.spans.start(self.span);
+        self.at = self.table.spans.start(self.span);
         Some(decoded.start)
     }
 
     /// Decodes up to the next offset that has a CRC in the table.
     fn step(&mut self, out: &mut Vec<u8>) -> Result<usize> {
-        if self.at >= self.index.spans.start(self.span + 1) {
+        if self.at >= self.table.spans.start(self.span + 1) {
             self.span += 1;
             if let Some(decoder) = &mut self.decoder {
-                decoder.record = self.index.record(self.span).ok_or_else(wrong)?;
+                decoder.record = self.table.record(self.span).ok_or_else(wrong)?;
             }
         }
         let decoder = match &mut self.decoder {
             Some(decoder) => decoder,
-            None => self.decoder.insert(SpanDecoder::at(&self.zlib, &self.index, self.span)?),
+            None => self.decoder.insert(SpanDecoder::at(&self.zlib, &self.table, self.span)?),
         };
-        let (number, end) = self.index.next_crc(self.span, self.at);
+        let (number, end) = self.table.next_crc(self.span, self.at);
         let len = usize::try_from(end - self.at).map_err(|_| wrong())?;
         let window = decoder.window.len();
         if out.capacity() < window + len {
@@ -110,16 +110,16 @@ impl IndexedReader {
         decoder.window.clear();
         decoder.window.extend_from_slice(&out[out.len().saturating_sub(WINDOW)..]);
         self.at = end;
-        if end == self.index.spans.start(self.index.spans.len()) {
-            finish(&self.zlib, &self.index, &mut decoder.inflate, out)?;
+        if end == self.table.spans.start(self.table.spans.len()) {
+            finish(&self.zlib, &self.table, &mut decoder.inflate, out)?;
         }
         Ok(window)
     }
 }
 
 impl SpanDecoder {
-    fn at(zlib: &ZlibTable, index: &ZlibIndex, span: usize) -> Result<Self> {
-        let (Some(record), Some(position)) = (index.record(span), index.position(span)) else {
+    fn at(zlib: &ZlibTable, table: &StoredZlibTable, span: usize) -> Result<Self> {
+        let (Some(record), Some(position)) = (table.record(span), table.position(span)) else {
             return Err(wrong());
         };
         let window = record.window().ok_or_else(wrong)?;
@@ -143,10 +143,10 @@ impl SpanDecoder {
 }
 
 /// Decodes a span as a whole, with the window before it.
-fn decode_span(zlib: &ZlibTable, index: &ZlibIndex, span: usize) -> Result<Output> {
-    let mut decoder = SpanDecoder::at(zlib, index, span)?;
-    let start = index.spans.start(span);
-    let end = index.spans.start(span + 1);
+fn decode_span(zlib: &ZlibTable, table: &StoredZlibTable, span: usize) -> Result<Output> {
+    let mut decoder = SpanDecoder::at(zlib, table, span)?;
+    let start = table.spans.start(span);
+    let end = table.spans.start(span + 1);
     let len = usize::try_from(end - start).map_err(|_| wrong())?;
     let mut bytes = zlib.cache.buffer(len + decoder.window.len());
     decoder.decode(zlib, &mut bytes, len)?;
@@ -154,27 +154,27 @@ fn decode_span(zlib: &ZlibTable, index: &ZlibIndex, span: usize) -> Result<Outpu
     let mut at = start;
     let mut rest = &bytes[window.len()..];
     while at < end {
-        let (number, next) = index.next_crc(span, at);
+        let (number, next) = table.next_crc(span, at);
         let (part, after) = rest.split_at((next - at) as usize);
         if !record.vouches(number, part) {
             return Err(wrong());
         }
         (at, rest) = (next, after);
     }
-    if span + 1 == index.spans.len() {
-        finish(zlib, index, &mut inflate, &mut bytes)?;
+    if span + 1 == table.spans.len() {
+        finish(zlib, table, &mut inflate, &mut bytes)?;
     }
     zlib.cache.keep_scratch(inflate, INFLATE);
     Ok(Output { bytes, start: window.len() })
 }
 
 /// Fails unless the stream ends after its last byte, at the bit and with the checksum in the table.
-fn finish(zlib: &ZlibTable, index: &ZlibIndex, inflate: &mut Inflate, out: &mut [u8]) -> Result<()> {
+fn finish(zlib: &ZlibTable, table: &StoredZlibTable, inflate: &mut Inflate, out: &mut [u8]) -> Result<()> {
     let filled = out.len();
     let ends = matches!(inflate.decode(&*zlib.stored, out, filled), (_, Ok(Stop::End)));
     let position = inflate.position();
     let checksum: std::result::Result<u32, Fault> = zlib::stored_checksum(&*zlib.stored, position);
-    if !ends || position.bit != index.spans.whole.end || checksum? != index.spans.whole.checksum {
+    if !ends || position.bit != table.spans.whole.end || checksum? != table.spans.whole.checksum {
         return Err(wrong());
     }
     Ok(())
@@ -184,9 +184,9 @@ fn wrong() -> Error {
     Error::damaged("the seek table does not fit the stream")
 }
 
-impl SegmentReader for IndexedReader {
+impl SegmentReader for StoredTableReader {
     fn next(&mut self, out: &mut Vec<u8>) -> Result<Option<usize>> {
-        if self.at >= self.index.spans.start(self.index.spans.len()) {
+        if self.at >= self.table.spans.start(self.table.spans.len()) {
             return Ok(None);
         }
         self.fill();
@@ -210,7 +210,7 @@ impl SegmentReader for IndexedReader {
         if self.decoder.is_some() { INFLATE + WINDOW as u64 } else { 0 }
     }
 
-    fn uses_index(&self) -> bool {
+    fn uses_stored_table(&self) -> bool {
         true
     }
 }

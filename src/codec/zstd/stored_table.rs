@@ -1,4 +1,4 @@
-//! The seek table of zstd frames as it is stored between mounts ([`seek::index`](crate::codec::seek::index)).
+//! The seek table of zstd frames as it is stored between mounts ([`seek::stored_table`](crate::codec::seek::stored_table)).
 //!
 //! Each entry is a checkpoint: where its frame begins and where its block begins (bytes of the stream), its
 //! decoded offset, and the position (40 bits) and length (24 bits) of its record in the file. The first entry
@@ -22,8 +22,8 @@ use std::sync::Arc;
 use super::checksums::PIECE;
 use super::dictionary::{self, StoredDictionary};
 use crate::codec::seek::SegmentReader;
-use crate::codec::seek::index::{IndexSlot, Summary, crc_after, records};
 use crate::codec::seek::spans::{self, Spans};
+use crate::codec::seek::stored_table::{Summary, TableSlot, crc_after, records};
 use crate::error::Result;
 
 /// Maximum number of checkpoints in a table: many more than the scale gives.
@@ -34,7 +34,7 @@ const BESIDE: u64 = 12;
 
 /// A stored seek table whose numbers are consistent.
 #[derive(Debug)]
-pub(super) struct ZstdIndex {
+pub(super) struct StoredZstdTable {
     pub(super) spans: Spans,
 }
 
@@ -48,9 +48,9 @@ pub(super) struct BlockPosition {
     pub(super) offset: u64,
 }
 
-impl ZstdIndex {
+impl StoredZstdTable {
     /// Returns the table in a slot, if it is consistent.
-    pub(super) fn find(slot: &IndexSlot) -> Option<Self> {
+    pub(super) fn find(slot: &TableSlot) -> Option<Self> {
         let is_consistent = |spans: &Spans| is_consistent(spans, slot.used_size());
         Some(Self { spans: Spans::find(slot, MAX_CHECKPOINTS, is_consistent)? })
     }
@@ -123,7 +123,7 @@ pub(super) struct Span {
 
 /// Stores a table.
 pub(super) fn keep(
-    slot: &IndexSlot,
+    slot: &TableSlot,
     whole: Summary,
     spans: &[Span],
     pass: &dyn Fn() -> Result<Box<dyn SegmentReader>>,

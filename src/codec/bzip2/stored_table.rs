@@ -1,5 +1,5 @@
 //! The seek table of bzip2 streams as it is stored between mounts
-//! ([`seek::index`](crate::codec::seek::index)).
+//! ([`seek::stored_table`](crate::codec::seek::stored_table)).
 //!
 //! Each entry is a block: the bit of its magic, with the level in the bits above (as in memory); the decoded
 //! offset of its output; and the CRC of its output, which is also stored in the block. The table has no
@@ -9,7 +9,7 @@
 use super::entry::{BlockEntry, BlockStart};
 use crate::codec::bunzip::{Block, Fault, Follows, Magic};
 use crate::codec::seek::SegmentReader;
-use crate::codec::seek::index::{IndexSlot, Summary};
+use crate::codec::seek::stored_table::{Summary, TableSlot};
 use crate::error::Result;
 
 /// Maximum number of blocks in a table: those of 100 GB at level 1, or 1 TB at level 9.
@@ -21,22 +21,22 @@ const BETWEEN_STREAMS: u64 = 48 + 32 + 32;
 
 /// A stored seek table whose numbers are consistent.
 #[derive(Debug)]
-pub(super) struct Bzip2Index {
+pub(super) struct StoredBzip2Table {
     blocks: Vec<BlockEntry>,
     data_size: u64,
     end: u64,
 }
 
-impl Bzip2Index {
+impl StoredBzip2Table {
     /// Returns the table in a slot, if it is consistent.
-    pub(super) fn find(slot: &IndexSlot) -> Option<Self> {
+    pub(super) fn find(slot: &TableSlot) -> Option<Self> {
         let table = slot.find::<3>(MAX_BLOCKS)?;
         let entries =
             table.entries.iter().map(|&numbers| BlockEntry::of(numbers)).collect::<Option<Vec<_>>>();
-        let index =
+        let table =
             Self { blocks: entries.unwrap_or_default(), data_size: slot.data_size(), end: table.whole.end };
-        if slot.used_size().checked_mul(8).is_some_and(|bits| index.is_consistent(bits)) {
-            return Some(index);
+        if slot.used_size().checked_mul(8).is_some_and(|bits| table.is_consistent(bits)) {
+            return Some(table);
         }
         slot.remove();
         None
@@ -55,7 +55,7 @@ impl Bzip2Index {
 
     /// Stores a table of more than one block.
     pub(super) fn keep(
-        slot: &IndexSlot,
+        slot: &TableSlot,
         blocks: &[BlockEntry],
         summary: Summary,
         pass: &dyn Fn() -> Result<Box<dyn SegmentReader>>,

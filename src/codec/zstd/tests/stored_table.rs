@@ -8,7 +8,7 @@ use crate::codec::samples::{self, damaged, first_mount, lying, next_mount, read_
 fn made(truth: &[u8], stored: &[u8]) -> Vec<u8> {
     let cache = first_mount(1);
     check(&opened(stored, truth.len(), &cache).0, truth, truth.len() - 1, 1);
-    slot(IndexKind::Zstd, stored, truth.len(), &cache).bytes().unwrap()
+    slot(TableKind::Zstd, stored, truth.len(), &cache).bytes().unwrap()
 }
 
 #[test]
@@ -50,7 +50,7 @@ fn nothing_is_kept_of_what_is_bad_short_or_not_read_to_its_end() {
         let cache = first_mount(2);
         let (content, _) = opened(stored, len, &cache);
         read_first(&content, upto);
-        slot(IndexKind::Zstd, stored, len, &cache).bytes().is_some()
+        slot(TableKind::Zstd, stored, len, &cache).bytes().is_some()
     };
     assert!(is_kept(&stored, truth.len(), truth.len()));
     assert!(!is_kept(&stored, truth.len(), truth.len() - 400_000));
@@ -101,7 +101,7 @@ fn reads_here_and_there_leave_the_same_table() {
         });
         check(&content, &truth, truth.len() - 1, 1);
         assert_eq!(
-            slot(IndexKind::Zstd, &stored, truth.len(), &cache).bytes(),
+            slot(TableKind::Zstd, &stored, truth.len(), &cache).bytes(),
             Some(good.clone()),
             "round {round}"
         );
@@ -119,7 +119,7 @@ fn a_table_that_is_damaged_anywhere_costs_a_pass_and_no_byte() {
     for (n, at) in places.into_iter().enumerate() {
         let bad = damaged(&good, at, n);
         let cache = first_mount(1);
-        slot(IndexKind::Zstd, &stored, truth.len(), &cache).put(&bad);
+        slot(TableKind::Zstd, &stored, truth.len(), &cache).put(&bad);
         let (content, _) = opened(&stored, truth.len(), &cache);
         check(&content, &truth, dice.roll(truth.len()), 300);
         if n % 20 == 0 {
@@ -140,7 +140,7 @@ fn a_table_that_lies_is_found_out() {
     for round in 0..600 {
         let bad = lying(&good, &mut dice);
         let cache = first_mount(1 + round % 2);
-        slot(IndexKind::Zstd, &stored, truth.len(), &cache).forge(&bad);
+        slot(TableKind::Zstd, &stored, truth.len(), &cache).forge(&bad);
         let (content, _) = opened(&stored, truth.len(), &cache);
         for _ in 0..3 {
             check(&content, &truth, dice.roll(truth.len()), 30_000);
@@ -176,14 +176,14 @@ fn a_dictionary_that_lies_is_found_out() {
         bad[place + 24..place + 32].copy_from_slice(&(moved << 24 | record.len() as u64).to_le_bytes());
         bad.extend_from_slice(&record);
         let cache = first_mount(1);
-        slot(IndexKind::Zstd, &stored, truth.len(), &cache).forge(&bad);
-        let forged = slot(IndexKind::Zstd, &stored, truth.len(), &cache).bytes();
+        slot(TableKind::Zstd, &stored, truth.len(), &cache).forge(&bad);
+        let forged = slot(TableKind::Zstd, &stored, truth.len(), &cache).bytes();
         let (content, _) = opened(&stored, truth.len(), &cache);
         // The first granule whose decoding begins at that checkpoint.
         let offset = u64::from_le_bytes(good[place + 16..place + 24].try_into().unwrap());
         check(&content, &truth, offset.next_multiple_of(GRANULE) as usize, 300_000);
         assert!(content.damage().is_none(), "round {round}");
-        lies += usize::from(slot(IndexKind::Zstd, &stored, truth.len(), &cache).bytes() != forged);
+        lies += usize::from(slot(TableKind::Zstd, &stored, truth.len(), &cache).bytes() != forged);
     }
     assert!(lies > 8, "{lies}");
 }
@@ -209,7 +209,7 @@ fn of_a_stream_that_changed_all_is_had_that_its_table_vouches_for() {
             _ => broken[at..at + 4000].fill(dice.roll(256) as u8),
         }
         let with = first_mount(1 + round % 3);
-        slot(IndexKind::Zstd, &broken, truth.len(), &with).put(good);
+        slot(TableKind::Zstd, &broken, truth.len(), &with).put(good);
         let (content, _) = opened(&broken, truth.len(), &with);
         assert!(!content.costs_a_pass());
         if dice.roll(2) == 0 {
@@ -231,7 +231,7 @@ fn of_a_stream_that_changed_all_is_had_that_its_table_vouches_for() {
         if their_error.is_some() || theirs != truth {
             assert!(error.is_some() && matches!(soundness, Soundness::Broken(_)), "round {round}");
             assert!(
-                slot(IndexKind::Zstd, &broken, truth.len(), &with).bytes().is_none(),
+                slot(TableKind::Zstd, &broken, truth.len(), &with).bytes().is_none(),
                 "round {round}: it is still kept"
             );
             // All bytes before the damage are read, except for the piece with the damage.
@@ -253,7 +253,7 @@ fn a_table_that_is_damaged_says_nothing_of_a_stream_without_checksum() {
         let mut bad = good.clone();
         bad[records + dice.roll(good.len() - records)] ^= 1 << dice.roll(8);
         let cache = first_mount(1);
-        slot(IndexKind::Zstd, &stored, truth.len(), &cache).put(&bad);
+        slot(TableKind::Zstd, &stored, truth.len(), &cache).put(&bad);
         let (content, _) = opened(&stored, truth.len(), &cache);
         for _ in 0..4 {
             check(&content, &truth, dice.roll(truth.len()), 100_000);
@@ -270,7 +270,7 @@ fn many_readers_at_once_go_by_one_table() {
     let cache = first_mount(2);
     check(&opened(&stored, truth.len(), &cache).0, &truth, truth.len() - 1, 1);
     let open = |cache: &Arc<Cache>| opened(&stored, truth.len(), cache).0;
-    samples::many_read((IndexKind::Zstd, &stored, &truth), &cache, open);
+    samples::many_read((TableKind::Zstd, &stored, &truth), &cache, open);
 }
 
 #[test]

@@ -1,5 +1,4 @@
-//! Seek tables that are stored between mounts: the layout of their files, and their keys. The code calls a
-//! stored seek table an index.
+//! Seek tables that are stored between mounts: the layout of their files, and their keys.
 //!
 //! All numbers are little-endian:
 //!
@@ -71,13 +70,13 @@ const AT_ONCE: usize = 2048;
 
 /// The codec of a stored table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::codec) enum IndexKind {
+pub(in crate::codec) enum TableKind {
     Zlib = 1,
     Bzip2 = 2,
     Zstd = 3,
 }
 
-impl IndexKind {
+impl TableKind {
     /// Returns the number of u64 in each entry.
     fn numbers(self) -> usize {
         match self {
@@ -128,7 +127,7 @@ impl Completion {
     }
 
     /// Notes that the stream has ended, and that its table will be stored in the slot.
-    pub(in crate::codec) fn end(&mut self, summary: Summary, slot: &IndexSlot) {
+    pub(in crate::codec) fn end(&mut self, summary: Summary, slot: &TableSlot) {
         (self.has_ended, self.end) = (true, Some((summary, slot.pending_write())));
     }
 
@@ -140,9 +139,9 @@ impl Completion {
 
 /// The slot in the store for the table of a stream.
 #[derive(Debug)]
-pub(in crate::codec) struct IndexSlot {
+pub(in crate::codec) struct TableSlot {
     store: Arc<Store>,
-    of: IndexKind,
+    of: TableKind,
     name: StreamName,
     stored: Arc<dyn Content>,
     data_size: u64,
@@ -164,9 +163,9 @@ impl Keys {
     }
 }
 
-impl IndexSlot {
+impl TableSlot {
     /// Returns the slot for a stream. `None` if the stream has no name, or if the store keeps nothing.
-    pub(in crate::codec) fn new(store: &Arc<Store>, of: IndexKind, stream: &StoredStream) -> Option<Self> {
+    pub(in crate::codec) fn new(store: &Arc<Store>, of: TableKind, stream: &StoredStream) -> Option<Self> {
         let StoredStream { stored, data_size, name } = stream.clone();
         let name = name.filter(|_| store.keeps())?;
         Some(Self { store: store.clone(), of, name, stored, data_size, keys: OnceLock::new() })
@@ -208,7 +207,7 @@ impl IndexSlot {
     }
 
     /// Returns the stored table, if one fits: at most `most` entries of `N` numbers each.
-    pub(in crate::codec) fn find<const N: usize>(&self, most: u64) -> Option<StoredIndex<N>> {
+    pub(in crate::codec) fn find<const N: usize>(&self, most: u64) -> Option<StoredTable<N>> {
         let keys = self.keys()?;
         keys.all().find_map(|key| {
             let file = self.store.find(key)?;
@@ -241,7 +240,7 @@ impl IndexSlot {
         file: Arc<dyn Content>,
         header: TableHeader,
         most: u64,
-    ) -> Option<StoredIndex<N>> {
+    ) -> Option<StoredTable<N>> {
         let TableHeader { whole, count, bytes: header, .. } = header;
         if count > most {
             return None;
@@ -267,7 +266,7 @@ impl IndexSlot {
             at += wanted as u64;
         }
         entries.shrink_to_fit();
-        (crc == short(&header, 80)?).then_some(StoredIndex { file, whole, entries, records: end })
+        (crc == short(&header, 80)?).then_some(StoredTable { file, whole, entries, records: end })
     }
 
     /// Returns the header of the table's file. `owner` is the key of one file's stream, or of all with an MD5.
@@ -402,7 +401,7 @@ impl IndexSlot {
 }
 
 #[cfg(test)]
-impl IndexSlot {
+impl TableSlot {
     /// Returns all stored bytes.
     pub(in crate::codec) fn bytes(&self) -> Option<Vec<u8>> {
         let file = self.keys()?.all().find_map(|key| self.store.find(key))?;
@@ -427,7 +426,7 @@ struct TableHeader {
 
 /// A stored table that was found.
 #[derive(Debug)]
-pub(in crate::codec) struct StoredIndex<const N: usize> {
+pub(in crate::codec) struct StoredTable<const N: usize> {
     /// The table's file, for the records.
     pub(in crate::codec) file: Arc<dyn Content>,
     pub(in crate::codec) whole: Summary,

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::codec::samples::{self, damaged, first_mount, lying, next_mount, read_first, slot};
-use crate::codec::seek::index::{IndexKind, IndexSlot};
+use crate::codec::seek::stored_table::{TableKind, TableSlot};
 
 /// Scales with several CRCs per span, and with several spans per CRC.
 const SCALES: [Scale; 2] = [SMALL, Scale { spacing: 700_000, segment: 300_000, least_bits: 8 << 13 }];
@@ -11,7 +11,7 @@ const SCALES: [Scale; 2] = [SMALL, Scale { spacing: 700_000, segment: 300_000, l
 fn opened(stored: &[u8], len: usize, scale: Scale, cache: &Arc<Cache>) -> (Decoded, Arc<Counted>) {
     let counted = Counted::new(stored);
     let stream = StoredStream { stored: counted.clone(), ..samples::stream(stored, len) };
-    let slot = IndexSlot::new(cache.store(), IndexKind::Zlib, &stream);
+    let slot = TableSlot::new(cache.store(), TableKind::Zlib, &stream);
     let stream = open_with(stream.stored, scale, cache, slot);
     (Decoded::stream(stream, len as u64, cache), counted)
 }
@@ -56,7 +56,7 @@ fn nothing_is_kept_of_what_is_bad_short_or_not_read_to_its_end() {
         let cache = first_mount(2);
         let (content, _) = opened(stored, len, SMALL, &cache);
         read_first(&content, upto);
-        slot(IndexKind::Zlib, stored, len, &cache).bytes().is_some()
+        slot(TableKind::Zlib, stored, len, &cache).bytes().is_some()
     };
     assert!(is_kept(&stored, truth.len(), truth.len()));
     assert!(!is_kept(&stored, truth.len(), truth.len() - 300_000));
@@ -76,14 +76,14 @@ fn a_table_that_is_damaged_anywhere_costs_a_pass_and_no_byte() {
     let stored = encode(&truth, 6, usize::MAX);
     let cache = first_mount(1);
     check(&opened(&stored, truth.len(), SCALES[0], &cache).0, &truth, truth.len() - 1, 1);
-    let good = slot(IndexKind::Zlib, &stored, truth.len(), &cache).bytes().unwrap();
+    let good = slot(TableKind::Zlib, &stored, truth.len(), &cache).bytes().unwrap();
     let mut dice = Dice(24);
     // All bytes of the header and of the entries, and some of the records.
     let places: Vec<_> = (0..1400).chain((0..1500).map(|_| dice.roll(good.len()))).collect();
     for (n, at) in places.into_iter().enumerate() {
         let bad = damaged(&good, at, n);
         let cache = first_mount(1);
-        slot(IndexKind::Zlib, &stored, truth.len(), &cache).put(&bad);
+        slot(TableKind::Zlib, &stored, truth.len(), &cache).put(&bad);
         let (content, _) = opened(&stored, truth.len(), SCALES[0], &cache);
         check(&content, &truth, dice.roll(truth.len()), 300);
         if n % 50 == 0 {
@@ -99,12 +99,12 @@ fn a_table_that_lies_is_found_out() {
     let stored = encode(&truth, 6, usize::MAX);
     let cache = first_mount(1);
     check(&opened(&stored, truth.len(), SCALES[0], &cache).0, &truth, truth.len() - 1, 1);
-    let good = slot(IndexKind::Zlib, &stored, truth.len(), &cache).bytes().unwrap();
+    let good = slot(TableKind::Zlib, &stored, truth.len(), &cache).bytes().unwrap();
     let mut dice = Dice(26);
     for round in 0..1500 {
         let bad = lying(&good, &mut dice);
         let cache = first_mount(1 + round % 2);
-        slot(IndexKind::Zlib, &stored, truth.len(), &cache).forge(&bad);
+        slot(TableKind::Zlib, &stored, truth.len(), &cache).forge(&bad);
         let (content, _) = opened(&stored, truth.len(), SCALES[0], &cache);
         for _ in 0..3 {
             check(&content, &truth, dice.roll(truth.len()), 30_000);
@@ -119,7 +119,7 @@ fn of_a_stream_that_changed_all_is_had_that_its_table_vouches_for() {
     let stored = encode(&truth, 6, usize::MAX);
     let cache = first_mount(2);
     check(&opened(&stored, truth.len(), SMALL, &cache).0, &truth, truth.len() - 1, 1);
-    let good = slot(IndexKind::Zlib, &stored, truth.len(), &cache).bytes().unwrap();
+    let good = slot(TableKind::Zlib, &stored, truth.len(), &cache).bytes().unwrap();
     let mut dice = Dice(28);
     for round in 0..150 {
         let mut broken = stored.clone();
@@ -130,7 +130,7 @@ fn of_a_stream_that_changed_all_is_had_that_its_table_vouches_for() {
             _ => broken[at..at + 4000].fill(dice.roll(256) as u8),
         }
         let with = first_mount(1 + round % 3);
-        slot(IndexKind::Zlib, &broken, truth.len(), &with).put(&good);
+        slot(TableKind::Zlib, &broken, truth.len(), &with).put(&good);
         let (content, _) = opened(&broken, truth.len(), SMALL, &with);
         assert!(!content.costs_a_pass());
         if dice.roll(2) == 0 {
@@ -147,7 +147,7 @@ fn of_a_stream_that_changed_all_is_had_that_its_table_vouches_for() {
         if right < truth.len() {
             assert!(error.is_some() && matches!(soundness, Soundness::Broken(_)), "round {round}");
             assert!(
-                slot(IndexKind::Zlib, &broken, truth.len(), &with).bytes().is_none(),
+                slot(TableKind::Zlib, &broken, truth.len(), &with).bytes().is_none(),
                 "round {round}: the table is still kept"
             );
             // All bytes before the damage are read, except for the output between the two CRCs around the
@@ -163,25 +163,25 @@ fn a_table_is_found_by_stream_name_and_size_alone() {
     let stored = encode(&truth, 6, usize::MAX);
     let cache = first_mount(1);
     check(&opened(&stored, truth.len(), SMALL, &cache).0, &truth, truth.len() - 1, 1);
-    let is_kept = |stored: &[u8], name: &[u8], kind: IndexKind, len: usize| {
+    let is_kept = |stored: &[u8], name: &[u8], kind: TableKind, len: usize| {
         cache.store().wait_for_writes();
         let stream = samples::stream(stored, len).named(name.into());
-        IndexSlot::new(cache.store(), kind, &stream).unwrap().bytes().is_some()
+        TableSlot::new(cache.store(), kind, &stream).unwrap().bytes().is_some()
     };
-    assert!(is_kept(&stored, b"a name", IndexKind::Zlib, truth.len()));
-    assert!(!is_kept(&stored, b"another", IndexKind::Zlib, truth.len()));
-    assert!(!is_kept(&stored, b"a name", IndexKind::Bzip2, truth.len()));
-    assert!(!is_kept(&stored, b"a name", IndexKind::Zlib, truth.len() + 1));
+    assert!(is_kept(&stored, b"a name", TableKind::Zlib, truth.len()));
+    assert!(!is_kept(&stored, b"another", TableKind::Zlib, truth.len()));
+    assert!(!is_kept(&stored, b"a name", TableKind::Bzip2, truth.len()));
+    assert!(!is_kept(&stored, b"a name", TableKind::Zlib, truth.len() + 1));
     for at in [0, 4095, stored.len() - 4096, stored.len() - 1] {
         let mut other = stored.clone();
         other[at] ^= 1;
-        assert!(!is_kept(&other, b"a name", IndexKind::Zlib, truth.len()), "{at}");
+        assert!(!is_kept(&other, b"a name", TableKind::Zlib, truth.len()), "{at}");
     }
     let nowhere = Arc::new(Cache::new(0));
     let named = samples::stream(&stored, 1);
-    assert!(IndexSlot::new(nowhere.store(), IndexKind::Zlib, &named).is_none());
+    assert!(TableSlot::new(nowhere.store(), TableKind::Zlib, &named).is_none());
     let unnamed = StoredStream { name: None, ..named };
-    assert!(IndexSlot::new(cache.store(), IndexKind::Zlib, &unnamed).is_none());
+    assert!(TableSlot::new(cache.store(), TableKind::Zlib, &unnamed).is_none());
 }
 
 #[test]
@@ -190,7 +190,7 @@ fn a_stream_that_became_endless_is_judged_by_as_much_as_it_should_hold() {
     let stored = encode(&truth, 0, usize::MAX);
     let cache = first_mount(1);
     check(&opened(&stored, truth.len(), SMALL, &cache).0, &truth, truth.len() - 1, 1);
-    let good = slot(IndexKind::Zlib, &stored, truth.len(), &cache).bytes().unwrap();
+    let good = slot(TableKind::Zlib, &stored, truth.len(), &cache).bytes().unwrap();
     // Endless zeros replace the second stored block; both ends of the stream stay unchanged.
     let first = 2 + 5 + usize::from(u16::from_le_bytes([stored[3], stored[4]]));
     assert!(first > 4096);
@@ -203,7 +203,7 @@ fn a_stream_that_became_endless_is_judged_by_as_much_as_it_should_hold() {
     let len = zeros.len().min(stored.len() - first - 4096);
     endless[first..first + len].copy_from_slice(&zeros[..len]);
     let with = first_mount(1);
-    slot(IndexKind::Zlib, &endless, truth.len(), &with).put(&good);
+    slot(TableKind::Zlib, &endless, truth.len(), &with).put(&good);
     let (content, counted) = opened(&endless, truth.len(), SMALL, &with);
     let (bytes, error, _) = prefix(&content);
     assert!(truth.starts_with(&bytes) && bytes.len() < first + 5);
@@ -219,7 +219,7 @@ fn many_readers_at_once_go_by_one_table() {
     let cache = first_mount(2);
     check(&opened(&stored, truth.len(), SMALL, &cache).0, &truth, truth.len() - 1, 1);
     let open = |cache: &Arc<Cache>| opened(&stored, truth.len(), SMALL, cache).0;
-    samples::many_read((IndexKind::Zlib, &stored, &truth), &cache, open);
+    samples::many_read((TableKind::Zlib, &stored, &truth), &cache, open);
 }
 
 #[test]
@@ -229,7 +229,7 @@ fn a_way_leaves_its_buffer_to_the_next_one() {
     check(&opened(&stored, truth.len(), SCALES[0], &cache).0, &truth, truth.len() - 10, 10);
     let cache = next_mount(&cache, 8 << 20, 1);
     let stream = samples::stream(&stored, truth.len());
-    let slot = IndexSlot::new(cache.store(), IndexKind::Zlib, &stream);
+    let slot = TableSlot::new(cache.store(), TableKind::Zlib, &stream);
     let stream = open_with(stream.stored, SCALES[0], &cache, slot);
     for at in [1_000_000, 3_000_000, 500] {
         let mut bytes = [0; 100];
