@@ -96,8 +96,16 @@ pub(crate) fn spawn(command: &[&str]) -> Child {
     command_line.args(&command[1..]).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
 }
 
-/// Interrupts a program; true if it ends.
+/// True if a program waits for the kernel. Until `env` has run it, it may ignore the signal.
+fn waits(child: &Child) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{}/stat", child.id())).unwrap();
+    let (name, rest) = stat.rsplit_once(')').unwrap();
+    !name.ends_with("(env") && [" S ", " D "].iter().any(|state| rest.starts_with(state))
+}
+
+/// Interrupts a program that waits; true if it ends.
 pub(crate) fn ends(child: &mut Child) -> bool {
+    assert!(wait_until(|| waits(child)), "the program does not wait");
     kill_process(Pid::from_child(child), Signal::INT).unwrap();
     wait_until(|| child.try_wait().unwrap().is_some())
 }
