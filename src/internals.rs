@@ -146,7 +146,7 @@ pub mod source {
     };
 
     pub mod storage {
-        pub use crate::source::storage::{Extent, Extents, HeldDir, Meta, Storage, System};
+        pub use crate::source::storage::{Extent, Extents, HeldDir, Meta, Storage, System, Watch};
     }
 }
 

@@ -5,12 +5,15 @@ use std::fs::{self, File};
 use std::io;
 use std::ops::Range;
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use asdf_mount::Kind;
 use asdf_mount::internals::format::asdf::edit::{SaveOptions, SavePlan, Target};
 use asdf_mount::internals::format::recovery::SaveSide;
-use asdf_mount::internals::source::storage::{Extents, HeldDir, Meta, Storage, System};
+use asdf_mount::internals::source::storage::{Extents, HeldDir, Meta, Storage, System, Watch};
 
 use crate::common::disk::Disk;
 use crate::common::disk::write_sparse;
@@ -19,10 +22,27 @@ use crate::plans::parts;
 
 /// The real file system, except that insertions happen too far back in the file and then fail, as after a
 /// crash. With `dead`, undoing fails as well.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug, Default)]
 struct Halfway {
     back: u64,
     dead: bool,
+    writer: Option<LateWriter>,
+}
+
+/// Another program, which writes to the file just after the blocks have moved back. The insertion is complete then, and
+/// the first sync after it fails.
+#[derive(Clone, Debug)]
+struct LateWriter {
+    path: PathBuf,
+    is_inserted: Arc<AtomicBool>,
+}
+
+impl LateWriter {
+    fn write(&self) {
+        let script = "printf other | dd of=\"$1\" bs=1 seek=3000 conv=notrunc status=none";
+        let done = Command::new("sh").args(["-c", script, "sh"]).arg(&self.path).status().unwrap();
+        assert!(done.success());
+    }
 }
 
 fn gone() -> io::Error {
@@ -34,6 +54,10 @@ impl Storage for Halfway {
     type Dir = HeldDir;
 
     fn insert(&self, file: &File, offset: u64, len: u64) -> io::Result<()> {
+        if let Some(writer) = &self.writer {
+            writer.is_inserted.store(true, Ordering::Relaxed);
+            return System.insert(file, offset, len);
+        }
         let end = file.metadata()?.size();
         match offset + self.back * 4096 {
             at if at < end => System.insert(file, at, len)?,
@@ -43,7 +67,14 @@ impl Storage for Halfway {
     }
 
     fn collapse(&self, file: &File, offset: u64, len: u64) -> io::Result<()> {
-        if self.dead { Err(gone()) } else { System.collapse(file, offset, len) }
+        if self.dead {
+            return Err(gone());
+        }
+        System.collapse(file, offset, len)?;
+        if let Some(writer) = &self.writer {
+            writer.write();
+        }
+        Ok(())
     }
 
     fn set_len(&self, file: &File, len: u64) -> io::Result<()> {
@@ -109,6 +140,9 @@ impl Storage for Halfway {
         System.keep_attributes(from, to)
     }
     fn sync(&self, file: &File) -> io::Result<()> {
+        if self.writer.as_ref().is_some_and(|writer| writer.is_inserted.swap(false, Ordering::Relaxed)) {
+            return Err(gone());
+        }
         System.sync(file)
     }
     fn sync_dir(&self, dir: &HeldDir) -> io::Result<()> {
@@ -122,6 +156,9 @@ impl Storage for Halfway {
     }
     fn lock(&self, file: &File) -> io::Result<()> {
         System.lock(file)
+    }
+    fn watch(&self, file: &File) -> Option<Watch> {
+        System.watch(file)
     }
 }
 
@@ -137,7 +174,7 @@ fn a_half_shifted_file_is_mended() {
             for dead in [false, true] {
                 write_sparse(&path, &old);
                 let blocks = fs::metadata(&path).unwrap().blocks();
-                let mut target = Target::open_in(Halfway { back, dead }, &path, None).unwrap();
+                let mut target = Target::open_in(Halfway { back, dead, writer: None }, &path, None).unwrap();
                 let error = target.save(&text('b', 9000), &options).unwrap_err();
                 drop(target);
                 let shown = format!("{kind}, {back}, {dead}: {error}");
@@ -187,7 +224,7 @@ fn after_an_interrupted_insertion_another_file_of_the_name_is_taken_as_it_is() {
     let other = fs::read(&path).unwrap();
     for back in [0, 20] {
         write_sparse(&path, &parts.bytes());
-        let mut target = Target::open_in(Halfway { back, dead: true }, &path, None).unwrap();
+        let mut target = Target::open_in(Halfway { back, dead: true, writer: None }, &path, None).unwrap();
         assert_eq!(target.save(&text('b', 9000), &options).unwrap_err().kind(), Kind::Unfinished);
         drop(target);
         for is_renamed in [false, true] {
@@ -208,5 +245,33 @@ fn after_an_interrupted_insertion_another_file_of_the_name_is_taken_as_it_is() {
             fs::set_permissions(&journal, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
         }
         fs::remove_file(path.with_file_name(".a.asdf.asdf-mount-journal")).unwrap();
+    }
+}
+
+/// A program that writes while a save is undone may have computed where from the file in which the blocks had moved.
+#[test]
+fn an_undo_beside_which_another_program_writes_is_told_and_its_journal_kept() {
+    let disk = Disk::new("ext4", 64);
+    let path = disk.path().join("a.asdf");
+    let options = SaveOptions { padding: None, only: Some(SavePlan::Insert) };
+    for writes in [false, true] {
+        write_sparse(&path, &parts().bytes());
+        // Without the other program, a file beside it is written.
+        let target = if writes { path.clone() } else { disk.path().join("beside") };
+        fs::write(disk.path().join("beside"), [0; 4096]).unwrap();
+        let writer = LateWriter { path: target, is_inserted: Arc::default() };
+        let storage = Halfway { writer: Some(writer), ..Halfway::default() };
+        let mut target = Target::open_in(storage, &path, None).unwrap();
+        let error = target.save(&text('b', 9000), &options).unwrap_err();
+        drop(target);
+        let journal = path.with_file_name(".a.asdf.asdf-mount-journal");
+        if writes {
+            assert_eq!(error.kind(), Kind::Unfinished, "{error}");
+            assert!(error.to_string().contains("another program wrote to the file"), "{error}");
+            fs::remove_file(journal).unwrap();
+        } else {
+            assert_eq!(error.errno(), libc::EIO, "{error}");
+            assert!(fs::read(&path).unwrap() == parts().bytes() && !journal.exists());
+        }
     }
 }

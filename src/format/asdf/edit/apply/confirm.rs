@@ -59,7 +59,10 @@ impl<S: Storage> SaveJob<'_, S> {
             }
             Stopped::Failed(_) | Stopped::Unsuited(_) => {
                 let Unconfirmed { journal, image, watch, inserted, .. } = &written;
-                if watch.as_ref().is_some_and(|watch| watch.is_exact() && watch.is_written_by_others(true)) {
+                let is_written_by_others = || {
+                    watch.as_ref().is_some_and(|watch| watch.is_exact() && watch.is_written_by_others(true))
+                };
+                if is_written_by_others() {
                     return self.abandon(written, Stopped::Overwritten);
                 }
                 let half_saved = HalfSaved::new(self.storage, self.file, journal, image.as_ref());
@@ -67,6 +70,10 @@ impl<S: Storage> SaveJob<'_, S> {
                 self.syncs.set(self.syncs.get() + half_saved.syncs());
                 if let Err(undoing) = undone {
                     return unfinished(&self.journal_label(&written.sidecars), &stopped, &undoing);
+                }
+                // Blocks may have moved back beside a program that had read where they were.
+                if is_written_by_others() {
+                    return self.abandon(written, Stopped::Overwritten);
                 }
                 self.remove_journal(written);
             }
