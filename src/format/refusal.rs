@@ -11,6 +11,8 @@ use crate::error::{Error, Kind, one_line};
 pub const CONFLICT: &str = "another program changed the tree since this edit began";
 /// Message of a missing source, for errors of [`Kind::Busy`].
 pub const GONE: &str = "the file was removed or moved by another program";
+/// The message if another file has the name of the file now.
+pub const REPLACED: &str = "the file was replaced by another program";
 /// Maximum number of problems reported besides the first.
 pub const MAX_FURTHER: usize = 9;
 
@@ -231,7 +233,8 @@ fn failure(error: &Error) -> (i32, &'static str) {
             (libc::EFBIG, "shorten the text, or save again when the limit no longer applies")
         }
         Kind::Refused => (libc::EINVAL, "resolve the problem above, and save again"),
-        Kind::Busy => (
+        // The kernel, and programs, would take ESTALE for a property of their own handle.
+        Kind::Busy | Kind::Changed | Kind::System(libc::ESTALE) => (
             libc::EBUSY,
             "save again when the other program is done; if the file is gone for good, asdf-mount --set-tree \
              writes the text to another file",

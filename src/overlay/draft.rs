@@ -14,7 +14,7 @@ use std::time::Instant;
 use crate::error::errno;
 use crate::error::{Error, Kind, Result};
 use crate::format::editor::{Editor, Saved, TextVersion};
-use crate::format::refusal::{GONE, Refusal, report_of_warnings};
+use crate::format::refusal::{GONE, REPLACED, Refusal, report_of_warnings};
 use crate::local::stat::Time;
 use crate::mounted::file::saving::{SaveEnd, Saving};
 use crate::overlay::appended::{self, Joined};
@@ -283,10 +283,10 @@ impl Overlay {
 
     /// Returns the refusal for a source that can't be opened or read.
     fn unopened(&self, error: Error) -> Refusal {
-        if error.errno() == libc::ENOENT {
-            Refusal::Failed(Error::new(Kind::Busy, GONE).of(self.label()))
-        } else {
-            Refusal::Unopened(error)
+        match error.errno() {
+            libc::ENOENT => Refusal::Failed(Error::new(Kind::Busy, GONE).of(self.label())),
+            libc::ESTALE => Refusal::Failed(Error::new(Kind::Busy, REPLACED).of(self.label())),
+            _ => Refusal::Unopened(error),
         }
     }
 

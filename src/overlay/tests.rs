@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use super::*;
 use crate::cache::Cache;
+use crate::error::Kind;
 use crate::format::Context;
 use crate::format::editor::{Planned, Saved};
 use crate::format::recovery::RecoveryPolicy;
@@ -255,6 +256,23 @@ fn a_text_made_from_the_file_before_is_not_saved_into_the_one_that_replaced_it()
     assert_eq!(handle.flush(Caller::default()).unwrap_err().errno(), libc::EBUSY);
     handle.release();
     assert_eq!(std::fs::read(&test.source).unwrap(), replaced);
+}
+
+#[test]
+fn a_save_beside_a_replacement_is_refused_as_busy_and_never_as_stale() {
+    let stale = |kind| Refusal::Failed(Error::new(kind, "it failed")).errno();
+    assert_eq!([stale(Kind::Changed), stale(Kind::System(libc::ESTALE))], [libc::EBUSY; 2]);
+    for is_there in [true, false] {
+        let test = Test::new();
+        let handle = test.opened(TREE, WRITING);
+        handle.write(0, test.named("second").as_bytes(), false).unwrap();
+        std::fs::remove_file(&test.source).unwrap();
+        if is_there {
+            std::fs::create_dir(&test.source).unwrap();
+        }
+        assert_eq!(handle.flush(Caller::default()).unwrap_err().errno(), libc::EBUSY, "{is_there}");
+        handle.release();
+    }
 }
 
 #[test]
