@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::super::arrays::{elements_of, scalar_descr};
-use super::super::ndarray::{Byteorder, Datatype, Mask, Ndarray, Source};
+use super::super::ndarray::{Byteorder, Datatype, Mask, Ndarray, Scalar, Source};
 use super::super::view::AsdfFile;
 use crate::codec::Codec;
 use crate::codec::external::{self, ExternalPart};
@@ -57,7 +57,7 @@ impl Plan {
         let Some(Datatype::Scalar(scalar)) = array.datatype else {
             return Err("its type is structured".into());
         };
-        let item = scalar.size().filter(|size| *size > 0).ok_or("its elements have no bytes")?;
+        let item = scalar.size().ok_or("its elements are too large")?;
         if array.mask != Mask::None {
             return Err("it has a mask".into());
         }
@@ -66,6 +66,9 @@ impl Plan {
             .extent(data_size)
             .and_then(std::result::Result::ok)
             .ok_or("it does not fit in its block")?;
+        if item == 0 {
+            return Self::empty_strings(scalar, extent.dimensions, path);
+        }
         if !is_contiguous(array, &extent.dimensions, item) {
             return Err("its strides are not those of C order".into());
         }
@@ -129,8 +132,8 @@ impl Plan {
         if len > MAX_INLINE {
             return Err("it is written in the tree, and takes more than 1 MiB".into());
         }
-        if scalar.size().is_none_or(|size| size == 0) {
-            return Err("its elements have no bytes".into());
+        if scalar.size() == Some(0) {
+            return Self::empty_strings(scalar, elements.dimensions, path);
         }
         let mut bytes = vec![0; len as usize];
         read_exact_at(&*elements.content, 0, &mut bytes)?;
@@ -140,6 +143,18 @@ impl Plan {
         let chunks = shape.iter().map(|len| (*len).max(1)).collect();
         let array = ZarrArray { path, dtype, shape, chunks, compressor: NO_COMPRESSOR, has_frames: false };
         Ok(Self { array, places: ChunkPlaces::Inline(bytes), remark: None })
+    }
+
+    /// Describes an array of strings without characters. Zarr has no elements without bytes, so the strings get
+    /// one character each, a NUL, with which NumPy pads strings.
+    fn empty_strings(scalar: Scalar, shape: Vec<u64>, path: Vec<String>) -> std::result::Result<Self, Left> {
+        let (dtype, width) = if matches!(scalar, Scalar::Ascii(_)) { ("|S1", 1) } else { ("<U1", 4) };
+        let len = shape.iter().try_fold(width, |len: u64, dimension| len.checked_mul(*dimension));
+        let len = len.filter(|len| *len <= MAX_INLINE).ok_or("its elements have no bytes")?;
+        let chunks = shape.iter().map(|len| (*len).max(1)).collect();
+        let dtype = dtype.to_owned();
+        let array = ZarrArray { path, dtype, shape, chunks, compressor: NO_COMPRESSOR, has_frames: false };
+        Ok(Self { array, places: ChunkPlaces::Inline(vec![0; len as usize]), remark: None })
     }
 
     /// Returns offset and length of a chunk in the file; `None` after the last one.

@@ -87,6 +87,23 @@ fn arrays_in_the_tree_are_data_in_the_text() {
     assert_eq!((&inner(&refs, "b/.zarray")["shape"], &refs["b/0"]), (&json!([0]), &Value::Null));
 }
 
+/// Zarr has no elements without bytes.
+#[test]
+fn strings_without_characters_get_a_nul_each() {
+    let node = |source: &str, kind: &str| {
+        format!("!ndarray-1.1.0 {{source: {source}, datatype: [{kind}, 0], byteorder: little, shape: [3]}}")
+    };
+    let refs = refs_of(&format!("a: {}\nb: {}", node("0", "ucs4"), node("0", "ascii")), &[("", &[], 0)]);
+    assert_eq!(refs["a/0"], "base64:AAAAAAAAAAAAAAAA");
+    assert_eq!(inner(&refs, "a/.zarray")["dtype"], "<U1");
+    assert_eq!(refs["b/0"], "base64:AAAA");
+    assert_eq!(inner(&refs, "b/.zarray")["dtype"], "|S1");
+
+    let many = node("0", "ucs4").replace("[3]", "[1000000000]");
+    let refs = refs_of(&format!("a: {many}"), &[("", &[], 0)]);
+    assert_eq!(inner(&refs, ".zattrs")["left_out"]["a"], "its elements have no bytes");
+}
+
 #[test]
 fn pieces_of_lz4_are_chunks_if_they_are_equal_and_whole_rows() {
     let row = [7_u8; 12];
