@@ -149,11 +149,13 @@ def bench_small_reads(here, repeats):
     www.mkdir()
     sparse_arrays(www / "ten.asdf", 10, True)
     sparse_arrays(www / "many.asdf", 300, True)
+    sparse_arrays(www / "very-many.asdf", 10_000, True)
     sparse_arrays(www / "chain.asdf", 300, False)
     with open(www / "random.asdf", "wb") as out:
         out.write(HEAD % GIB + block_header(GIB))
         out.truncate(out.tell() + GIB)
     for name, last, what in (("ten", 9, "10 blocks and an index"), ("many", 299, "300 blocks and an index"),
+                             ("very-many", 9999, "10 000 blocks and an index"),
                              ("chain", 299, "300 blocks of equal length without an index")):
         times, counts = [], None
         for _ in range(repeats):

@@ -118,10 +118,8 @@ fn an_array_of_a_file_with_an_index_takes_few_requests_whatever_the_number_of_bl
             check_array(&container, n);
             let stats = remote.stats();
             let ranges: Vec<_> = server.requests().iter().map(|request| request.range()).collect();
-            // The tree of 10 000 arrays takes three requests, and its block index one more.
-            let (requests, bytes) = if count < 10_000 { (6, 2_000_000) } else { (10, 2_500_000) };
-            assert!(server.count() <= requests, "{count} blocks: {ranges:?}");
-            assert!(stats.bytes <= bytes, "{count} blocks: {ranges:?}");
+            assert!(server.count() <= 6, "{count} blocks: {ranges:?}");
+            assert!(stats.bytes <= 2_000_000, "{count} blocks: {ranges:?}");
         }
     }
 }

@@ -12,8 +12,10 @@ use crate::error::Result;
 use crate::format;
 use crate::source::{Source, read_up_to};
 
-/// Bytes read at once.
-const PIECE: usize = 256 << 10;
+/// A tree is read up to here, as many bytes as a server sends with the first request, then in pieces of [`PIECE`].
+const SECOND_PIECE_END: usize = 256 << 10;
+/// Bytes read at once, up to the next multiple of this: the tree of 10 000 arrays takes two requests.
+const PIECE: usize = 1 << 20;
 /// Bytes of the first read: most trees are short.
 const FIRST_PIECE: usize = 16 << 10;
 /// Maximum length of a header line that is read. A usual one has a dozen bytes.
@@ -209,7 +211,6 @@ impl Scan<'_> {
         loop {
             let generation = self.generation;
             let bytes = self.from(from, least)?;
-            least = PIECE;
             let binary = binary_byte(bytes, generation);
             let text = &bytes[..binary.unwrap_or(bytes.len())];
             let mut looked = 0;
@@ -235,6 +236,8 @@ impl Scan<'_> {
             }
             // `\n...\r\n` may span two pieces.
             from = end.saturating_sub(5).max(from + 1);
+            let border = if end < SECOND_PIECE_END as u64 { SECOND_PIECE_END } else { PIECE };
+            least = (end - from) as usize + border - end as usize % border;
         }
     }
 
@@ -312,7 +315,7 @@ mod tests {
             assert_eq!(head.defects[0].severity, Severity::Damage);
         }
         // A long comment. Its end, or a magic after it, spans two pieces.
-        for len in PIECE - 20..PIECE + 3 {
+        for len in FIRST_PIECE - 20..FIRST_PIECE + 3 {
             let comment = [&b"#ASDF 1.0.0\n#"[..], &vec![b'x'; len]].concat();
             assert_eq!(ends_at(&[&comment[..], b"\n"].concat(), b"\xd3BLK\0\x30").defects, []);
             assert_eq!(ends_at(&comment, b"\xd3BLK\0\x30").defects.len(), 1);
@@ -331,7 +334,8 @@ mod tests {
 
     #[test]
     fn the_end_is_found_across_the_borders_of_pieces() {
-        for len in (PIECE - 40..PIECE + 10).chain([3 * PIECE - 7]) {
+        let around = |len: usize| len - 8..len + 3;
+        for len in around(SECOND_PIECE_END).chain(around(PIECE)).chain([3 * PIECE - 7]) {
             for end in ["\n...\n", "\n...\r\n", "\n..."] {
                 let mut text = b"#ASDF 1.0.0\n%YAML 1.1\n---\n#".to_vec();
                 text.resize(len, b'x');
