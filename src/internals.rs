@@ -52,7 +52,7 @@ pub mod format {
         }
 
         pub mod edit {
-            pub use crate::format::asdf::edit::{Applied, Indexed, Locked, SaveOptions, SavePlan, Target};
+            pub use crate::format::asdf::edit::{Applied, Indexed, SaveOptions, SavePlan, Target};
 
             pub mod check {
                 pub use crate::format::asdf::edit::check::{Old, Validation, check};

@@ -183,8 +183,8 @@ fn a_save_makes_the_new_file_and_nothing_else() {
         };
         assert_eq!((sim.counts().0, saved.fsyncs), (most, most as u32), "{shown}");
         // The layout known without reading equals the layout that reading finds.
-        let known = target.layout().clone();
-        assert_eq!(&known, open(&sim).unwrap().layout(), "{shown}");
+        let known = target.layout().unwrap().clone();
+        assert_eq!(&known, open(&sim).unwrap().layout().unwrap(), "{shown}");
         let changes = sim.counts().1;
         assert_eq!(target.save(&scenario.text, &scenario.options).unwrap().plan, None, "{shown}");
         assert_eq!(sim.counts().1, changes, "{shown}");

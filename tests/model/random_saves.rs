@@ -61,13 +61,13 @@ fn random_saves_and_crashes_end_as_the_model_says() {
                     let states = crashes(&moments[at], &mut dice, 2);
                     let (_, state) = &states[dice.below(states.len() as u64) as usize];
                     let crashed = state.clone().mount();
-                    let recovered = open(&crashed).unwrap();
+                    let mut recovered = open(&crashed).unwrap();
                     let bytes = crashed.disk().bytes(source()).unwrap();
                     if at + 1 < moments.len() && bytes == before.bytes() {
                         model = before;
                     }
                     assert!(bytes == model.bytes(), "{abilities:?}");
-                    assert_eq!(recovered.layout().head.len, model.text.len() as u64);
+                    assert_eq!(recovered.layout().unwrap().head.len, model.text.len() as u64);
                     disk = crashed.disk().killed();
                     break;
                 }

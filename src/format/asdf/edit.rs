@@ -3,8 +3,7 @@
 //! - `check` checks the text before anything is written.
 //! - `session` is the [`Editor`](crate::format::editor::Editor) of one file. `support` opens sessions and
 //!   recovers files after interrupted saves.
-//! - [`Locked`] is a file that is locked and recovered. [`Target`] is such a file with its layout read, ready
-//!   to be written.
+//! - [`Target`] is a file that is locked and recovered, ready to be written.
 //! - `plan` computes the bytes of the new file and lists the ways to write it. `journal` records the changes
 //!   within the file. `apply` writes them.
 //! - `recover` and `half_saved` finish or undo an interrupted save after a crash.
@@ -16,7 +15,6 @@ mod index;
 mod journal;
 mod layout;
 mod lock;
-mod locked;
 mod mark;
 mod opened;
 mod plan;
@@ -30,7 +28,6 @@ mod unsupported;
 mod ways;
 
 pub use index::Indexed;
-pub use locked::Locked;
 pub use support::Support;
 pub use target::{NewHead, Target};
 

@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 
 use asdf_mount::internals::cache::Cache;
 use asdf_mount::internals::format::Context;
-use asdf_mount::internals::format::asdf::edit::{Indexed, Locked, SaveOptions, SavePlan, Target};
+use asdf_mount::internals::format::asdf::edit::{Indexed, SaveOptions, SavePlan, Target};
 use asdf_mount::internals::format::editor::DeviceLimits;
 use asdf_mount::internals::source::FileSource;
 use asdf_mount::internals::source::storage::System;
@@ -168,9 +168,9 @@ fn what_a_file_system_refused_is_not_tried_again() {
         let limits = DeviceLimits::default();
         let opened = |path: &Path| {
             write_sparse(path, &parts().bytes());
-            let mut locked = Locked::open_in(System, path, None).unwrap();
-            locked.share(&limits);
-            locked.read().map_err(|(_, error)| error).unwrap()
+            let mut target = Target::open_in(System, path, None).unwrap();
+            target.share(&limits);
+            target
         };
         let grow = |target: &mut Target, len: usize| {
             let text = text('b', len);
@@ -191,15 +191,14 @@ fn a_second_writer_is_refused_also_after_a_new_file_took_the_place() {
     let disk = Disk::new("tmpfs", 32);
     let path = disk.path().join("a.asdf");
     write_sparse(&path, &parts().bytes());
-    let mut locked = Locked::open_in(System, &path.canonicalize().unwrap(), Some(disk.state())).unwrap();
-    locked.held_for(Path::new("/mnt/somewhere"));
-    let mut target = locked.read().map_err(|(_, error)| error).unwrap();
+    let mut target = Target::open_in(System, &path.canonicalize().unwrap(), Some(disk.state())).unwrap();
+    target.held_for(Path::new("/mnt/somewhere"));
     for _ in 0..2 {
         let error = open(&disk, &path).unwrap_err();
         assert_eq!((error.kind(), error.errno()), (Kind::Busy, libc::EBUSY));
         let named = format!("already mounted for writing at /mnt/somewhere (process {})", std::process::id());
         assert!(error.to_string().contains(&named), "{error}");
-        let len = target.layout().kept_from as usize + 100;
+        let len = target.layout().unwrap().kept_from as usize + 100;
         assert_eq!(target.save(&text('b', len), &SaveOptions::default()).unwrap().plan, Some(SavePlan::Copy));
     }
     drop(target);
@@ -446,7 +445,7 @@ fn a_process_killed_at_any_moment_leaves_the_old_file_or_the_new_one() {
                 let again = Target::open_in(System, &path, None).unwrap();
                 assert!(again.recovered().is_nothing());
                 let bytes = fs::read(&path).unwrap();
-                let layout = again.layout();
+                let layout = again.layout().unwrap();
                 let (end, first) = (layout.head.len as usize, layout.kept_from as usize);
                 let head = &bytes[..end];
                 let known = head == original.text

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::check::{self, Accepted, BlockSizes, Old};
 use super::sidecar::HeldSource;
-use super::{Locked, NewHead, SaveOptions, SavePlan, Target};
+use super::{NewHead, SaveOptions, SavePlan, Target};
 use crate::cache::Cache;
 use crate::content::Content;
 use crate::error::{Error, Kind, Result};
@@ -25,7 +25,7 @@ const LARGE: usize = 1 << 20;
 /// An ASDF file that is locked and can be saved.
 #[derive(Debug)]
 pub(super) struct Session {
-    held: LockedFile,
+    file: Target,
     validation: Validation,
     options: SaveOptions,
     /// The version of the text in the file, and what the check of a new text needs to know of that text.
@@ -42,35 +42,25 @@ pub(super) struct Session {
     target: SaveTarget,
 }
 
-/// The locked file. Its layout is read when it is first needed.
-#[derive(Debug)]
-enum LockedFile {
-    Locked(Box<Locked>),
-    Read(Box<Target>),
-    /// A placeholder while the layout is read.
-    Reading,
-}
-
 impl Session {
     /// Locks and recovers a file.
     pub(super) fn open(target: SaveTarget, context: &EditContext) -> Result<Self> {
         let source = HeldSource::of(&target)?;
-        let locked = Locked::open(System, source);
-        let mut locked = locked.map_err(|error| relabelled(&error, &target))?;
+        let mut file = Target::open(System, source).map_err(|error| relabelled(&error, &target))?;
         if let Some(rights) = target.rights() {
-            locked.demand(rights).map_err(|error| relabelled(&error, &target))?;
+            file.demand(rights).map_err(|error| relabelled(&error, &target))?;
         }
         if let Some(mount) = target.mount() {
-            locked.held_for(mount);
+            file.held_for(mount);
         }
-        locked.share(&context.limits);
-        let lock_error = locked.lock_error().map(|error| {
+        file.share(&context.limits);
+        let lock_error = file.lock_error().map(|error| {
             format!("it can't be locked, so other programs may save it at the same time: {error}")
         });
-        let outcome = locked.recovered().outcome_notice().map(str::to_owned);
-        let notices = lock_error.into_iter().chain(outcome).chain(locked.recovered().notices()).collect();
+        let outcome = file.recovered().outcome_notice().map(str::to_owned);
+        let notices = lock_error.into_iter().chain(outcome).chain(file.recovered().notices()).collect();
         Ok(Self {
-            held: LockedFile::Locked(Box::new(locked)),
+            file,
             validation: context.options.validation,
             options: SaveOptions { padding: context.options.padding, only: None },
             old: None,
@@ -85,21 +75,8 @@ impl Session {
 
     /// Returns the file with its layout, which is read at the first call.
     fn file(&mut self) -> Result<&mut Target> {
-        if matches!(self.held, LockedFile::Locked(_))
-            && let LockedFile::Locked(locked) = std::mem::replace(&mut self.held, LockedFile::Reading)
-        {
-            match locked.read() {
-                Ok(target) => self.held = LockedFile::Read(Box::new(target)),
-                Err((locked, error)) => {
-                    self.held = LockedFile::Locked(locked);
-                    return Err(relabelled(&error, &self.target));
-                }
-            }
-        }
-        match &mut self.held {
-            LockedFile::Read(target) => Ok(target),
-            _ => Err(Error::new(Kind::System(libc::EIO), "the file can no longer be saved")),
-        }
+        self.file.layout().map_err(|error| relabelled(&error, &self.target))?;
+        Ok(&mut self.file)
     }
 
     /// Refuses a text that was not made from the present version of the tree.
@@ -109,7 +86,7 @@ impl Session {
 
     /// Checks a text against the one in the file.
     fn checked<'t>(&mut self, text: &'t [u8]) -> std::result::Result<Accepted<'t>, Refusal> {
-        let head = self.file()?.layout().head;
+        let head = self.file()?.layout()?.head;
         if self.old.as_ref().is_none_or(|(known, _)| *known != head) {
             self.old = Some((head, Old::of(&self.file()?.head()?)));
         }
@@ -134,7 +111,7 @@ impl Session {
         version: TextVersion,
     ) -> Result<Option<KeptText<'h>>> {
         let Ok(file) = self.file() else { return Ok(None) };
-        if file.layout().head == version {
+        if file.layout()?.head == version {
             return Ok(None);
         }
         let Ok(old) = file.head() else { return Ok(None) };
@@ -180,10 +157,8 @@ impl Session {
     /// Opens the file for writing and closes it again. The descriptor that wrote the save stays open, so
     /// without this programs that wait for `IN_CLOSE_WRITE` with inotify would not be notified of the save.
     fn close_again(&mut self) {
-        if let LockedFile::Read(target) = &self.held {
-            // The text is saved, whatever happens here.
-            let _ = target.open_named(true);
-        }
+        // The text is saved, whatever happens here.
+        let _ = self.file.open_named(true);
     }
 }
 
@@ -203,7 +178,7 @@ impl Editor for Session {
         if !file.is_untouched() && !file.is_current()? {
             file.reload()?;
         }
-        Ok(file.layout().head)
+        Ok(file.layout()?.head)
     }
 
     fn text(&mut self) -> Result<Vec<u8>> {
@@ -272,23 +247,17 @@ impl Editor for Session {
         if written {
             self.close_again();
         }
-        let (from, left) = (applied.from.into(), self.file()?.layout().identity.into());
+        let (from, left) = (applied.from.into(), self.file()?.layout()?.identity.into());
         Ok(Saved { version, from, left, written, restored: accepted.restored, warnings: accepted.warnings })
     }
 
     fn replaced(&self) -> Option<SourceVersion> {
-        match &self.held {
-            LockedFile::Read(target) if target.rename_unsynced => Some(target.layout().identity.into()),
-            _ => None,
-        }
+        let layout = self.file.layout.as_ref().filter(|_| self.file.rename_unsynced)?;
+        Some(layout.identity.into())
     }
 
     fn recover(&mut self) -> Result<()> {
-        match &mut self.held {
-            LockedFile::Read(target) => target.recover(),
-            // The file was recovered when it was locked, and nothing was saved since.
-            LockedFile::Locked(_) | LockedFile::Reading => Ok(()),
-        }
+        self.file.recover()
     }
 }
 
@@ -307,13 +276,13 @@ struct SizedBlocks {
 }
 
 impl SizedBlocks {
-    fn of(target: &Target) -> Result<Self> {
+    fn of(target: &mut Target) -> Result<Self> {
         let label = target.label();
         let file = target.open_named(false).map_err(|error| Error::from(error).of(&label))?;
         let source = Arc::new(FileSource::from_file(file, &label)?);
         // The sizes need no decoding.
         let context = Context::new(Arc::new(Cache::with_threads(0, 1)));
-        let layout = target.layout();
+        let layout = target.layout()?;
         let identity = source.identity()?;
         let file = if identity == layout.identity {
             let head = Head::known(layout.generation, layout.head.len);

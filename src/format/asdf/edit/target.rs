@@ -1,14 +1,17 @@
 //! A source that can be saved to.
+//!
+//! Its layout is read when it is first needed: reading takes longer the more blocks there are, so a mount reads it
+//! with the first save.
 
 use std::cell::RefCell;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::apply::{Done, SaveJob, Stopped};
 use super::index::{Indexed, Tail};
 use super::layout::{Layout, version};
 use super::lock;
-use super::opened::{check_rights, open_locked};
+use super::opened::{Opened, check_rights, open_locked};
 use super::plan::PlannedChange;
 use super::recover::{is_left, recover};
 use super::sidecar::HeldSource;
@@ -26,7 +29,7 @@ mod named;
 /// The number of attempts to save a file that other programs keep replacing or changing.
 const ATTEMPTS: usize = 8;
 
-/// A source that can be saved to: locked, recovered, and with its layout read.
+/// A source that can be saved to: locked and recovered.
 #[derive(Debug)]
 pub struct Target<S: Storage = System> {
     pub(super) storage: S,
@@ -36,11 +39,14 @@ pub struct Target<S: Storage = System> {
     pub(super) lock: Option<S::File>,
     /// True while `file` is the descriptor that holds the lock, and none is open for writing.
     pub(super) reads_only: bool,
-    pub(super) layout: Layout,
+    /// The layout as of the last reading or saving; `None` if it was not needed yet.
+    pub(super) layout: Option<Layout>,
+    /// The result of the last recovery. A recovery follows a crash, or a save that could not be undone.
     pub(super) recovered: Recovered,
+    /// The reason why the file is not locked, if its file system has no locks.
     pub(super) lock_error: Option<String>,
     /// The note that names this process as the holder of the file.
-    pub(super) _note: Option<lock::Note>,
+    note: Option<lock::Note>,
     /// The plans that file systems refused. They are not tried again.
     pub(super) limits: DeviceLimits,
     /// Owner, group and mode that a file must have to replace this one.
@@ -59,6 +65,64 @@ pub struct NewHead<'t> {
 }
 
 impl<S: Storage> Target<S> {
+    /// Opens, locks and recovers the file at a path, which leads through no link that another user may change.
+    /// The directory is held. Reads the layout.
+    ///
+    /// # Errors
+    /// [`ReadOnly`](crate::Kind::ReadOnly) if the file can't be written. [`Busy`](crate::Kind::Busy) if
+    /// another program holds the lock. The message names that program.
+    pub fn open_in(storage: S, path: &Path, state: Option<PathBuf>) -> Result<Self> {
+        let held = HeldSource::at(&storage, path, state).map_err(|error| Error::from(error).of(path))?;
+        let mut target = Self::open(storage, held)?;
+        target.layout()?;
+        Ok(target)
+    }
+
+    /// Opens, locks and recovers a file in a directory that is held open.
+    pub(super) fn open(storage: S, held: HeldSource<S>) -> Result<Self> {
+        let Opened { file, lock, lock_error } = open_locked(&storage, &held)?;
+        let label = || held.label(&storage);
+        let recovered = recover(&storage, &file, &held).map_err(|error| error.of(label()))?;
+        held.check_places(&storage).map_err(|error| error.of(label()))?;
+        Ok(Self {
+            storage,
+            held,
+            file,
+            lock,
+            reads_only: false,
+            layout: None,
+            recovered,
+            lock_error,
+            note: None,
+            limits: DeviceLimits::default(),
+            rights: None,
+            rename_unsynced: false,
+        })
+    }
+
+    /// Writes a note that this process, mounted on `mount_point`, holds the file.
+    ///
+    /// Must be called after the last fork.
+    pub fn held_for(&mut self, mount_point: &Path) {
+        if let Some(state) = &self.held.state {
+            self.note = lock::Note::write(state, self.held.note(), mount_point);
+        }
+    }
+
+    /// Shares `limits`, the record of the plans that file systems refused, with other targets.
+    pub fn share(&mut self, limits: &DeviceLimits) {
+        self.limits = limits.clone();
+    }
+
+    /// Refuses this file, and each file that replaces it, unless it has these rights.
+    ///
+    /// # Errors
+    /// ESTALE if this file has others.
+    pub fn demand(&mut self, rights: Rights) -> Result<()> {
+        self.rights = Some(rights);
+        check_rights(&self.storage, &self.file, self.rights)
+    }
+
     /// Returns the path at which the file is now, for messages.
     pub fn label(&self) -> PathBuf {
         self.held.label(&self.storage)
@@ -69,9 +133,32 @@ impl<S: Storage> Target<S> {
         self.held.open(&self.storage, write)
     }
 
-    /// Returns the file's layout as of the last reading or saving.
-    pub fn layout(&self) -> &Layout {
-        &self.layout
+    /// Returns the file's layout as of the last reading or saving. The first call reads it.
+    ///
+    /// # Errors
+    /// The reason why the layout can't be read. The file stays locked.
+    pub fn layout(&mut self) -> Result<&mut Layout> {
+        let layout = match self.layout.take() {
+            Some(layout) => layout,
+            None => Layout::read(&self.storage, &self.file, &self.label()).map_err(|error| {
+                let error = match self.recovered.set_aside.first() {
+                    Some((name, why)) => error.within(format!(
+                        "a save was interrupted, and its journal, now {}, could not be used: {why}",
+                        name.display()
+                    )),
+                    None => error,
+                };
+                error.of(self.label())
+            })?,
+        };
+        Ok(self.layout.insert(layout))
+    }
+
+    /// Makes the next save read the layout anew.
+    fn distrust_layout(&mut self) {
+        if let Some(layout) = &mut self.layout {
+            layout.identity.mtime = (0, 0);
+        }
     }
 
     /// Returns the result of the last recovery. A recovery follows a crash, or a save that could not be
@@ -89,19 +176,22 @@ impl<S: Storage> Target<S> {
     /// they show nothing, so the answer is false.
     pub fn is_untouched(&self) -> bool {
         !self.storage.is_remote(&self.file)
-            && self.held.meta(&self.storage).is_ok_and(|meta| meta.identity == self.layout.identity)
+            && self
+                .held
+                .meta(&self.storage)
+                .is_ok_and(|meta| self.layout.as_ref().is_some_and(|layout| meta.identity == layout.identity))
     }
 
     /// True if the tree on disk is still the one that was read or saved last. Reads the tree.
     pub fn is_current(&mut self) -> Result<bool> {
-        let known = self.layout.head;
+        let known = self.layout()?.head;
         let layout = self.read_again().map_err(|error| error.of(self.label()))?;
         Ok(layout.is_none_or(|layout| layout.head == known))
     }
 
     /// Reads the whole head, which is the tree's text.
-    pub fn head(&self) -> Result<Vec<u8>> {
-        let len = usize::try_from(self.layout.head.len).unwrap_or(usize::MAX);
+    pub fn head(&mut self) -> Result<Vec<u8>> {
+        let len = usize::try_from(self.layout()?.head.len).unwrap_or(usize::MAX);
         let mut text = vec![0; len];
         let read = self.storage.read_at(&self.file, 0, &mut text)?;
         text.truncate(read);
@@ -109,11 +199,11 @@ impl<S: Storage> Target<S> {
     }
 
     /// Accepts the file as it is now: the next save replaces this tree.
-    pub fn reload(&mut self) -> Result<&Layout> {
+    pub fn reload(&mut self) -> Result<()> {
         if let Some(layout) = self.read_again().map_err(|error| error.of(self.label()))? {
-            self.layout = layout;
+            self.layout = Some(layout);
         }
-        Ok(&self.layout)
+        Ok(())
     }
 
     /// Makes `text` the file's head, durably. The rest of the file stays as it is.
@@ -151,7 +241,7 @@ impl<S: Storage> Target<S> {
     ) -> Result<Applied> {
         self.write_again()?;
         self.recover_again()?;
-        let known = self.layout.head;
+        let known = self.layout()?.head;
         for _ in 0..ATTEMPTS {
             let saved = self.attempt(known, new, options, readers);
             let writes = self.write_again();
@@ -175,21 +265,22 @@ impl<S: Storage> Target<S> {
         self.see_again(known)?;
         if known == new.version {
             self.make_sure()?;
-            let from = self.layout.identity;
+            let from = self.layout()?.identity;
             return Ok(Some(Applied { plan: None, grew_by: 0, indexed: Indexed::Kept, fsyncs: 0, from }));
         }
-        let mut change = PlannedChange::new(&self.layout, new.text, options)?;
+        let mut change = PlannedChange::new(self.layout()?, new.text, options)?;
         if change.moves_a_stream() {
             self.hold_stream(&change)?;
             // The stream may have grown until the lease was taken.
             self.see_again(known)?;
-            change = PlannedChange::new(&self.layout, new.text, options)?;
+            change = PlannedChange::new(self.layout()?, new.text, options)?;
             if !self.reads_only || !change.moves_a_stream() {
                 return Ok(None);
             }
         }
         if change.carries_tail()
-            && let Some(moved) = tail::moved(&self.storage, &self.file, &self.layout, change.shift)?
+            && let Some(layout) = &self.layout
+            && let Some(moved) = tail::moved(&self.storage, &self.file, layout, change.shift)?
         {
             change = change.with_index(moved.from, moved.bytes);
         }
@@ -202,7 +293,7 @@ impl<S: Storage> Target<S> {
             if layout.head != known {
                 return Err(conflict());
             }
-            self.layout = layout;
+            self.layout = Some(layout);
         }
         Ok(())
     }
@@ -230,7 +321,7 @@ impl<S: Storage> Target<S> {
         if is_left(&self.storage, &self.held) {
             self.recovered = recover(&self.storage, &self.file, &self.held)?;
             // The file is now the old or the new one. Both are known to this process, so this is no conflict.
-            self.layout = Layout::read(&self.storage, &self.file, &self.label())?;
+            self.layout = Some(Layout::read(&self.storage, &self.file, &self.label())?);
         }
         Ok(())
     }
@@ -301,9 +392,8 @@ impl<S: Storage> Target<S> {
                 }
                 Err(Stopped::SourceChanged | Stopped::Overwritten) => return Ok(None),
                 Err(Stopped::Failed(error)) => {
-                    // Even an undone save has changed the file's modification time, so the next save must
-                    // read the layout anew.
-                    self.layout.identity.mtime = (0, 0);
+                    // Even an undone save has changed the file's modification time.
+                    self.distrust_layout();
                     return Err(error);
                 }
             }
@@ -335,8 +425,9 @@ impl<S: Storage> Target<S> {
 
     /// Updates the layout after a change without reading it.
     fn saved(&mut self, change: &PlannedChange<'_>, version: TextVersion) -> Result<()> {
-        let layout = &mut self.layout;
-        layout.identity = self.storage.meta(&self.file)?.identity;
+        let identity = self.storage.meta(&self.file)?.identity;
+        let layout = self.layout()?;
+        layout.identity = identity;
         layout.head = version;
         if !change.keeps_anything() {
             layout.kept_from = change.new_size();
@@ -370,8 +461,9 @@ impl<S: Storage> Target<S> {
             // Another file has the name. It has to be locked and written instead.
             self.open_anew()?;
         }
-        if self.storage.meta(&self.file)?.identity == self.layout.identity
-            && version(&self.storage, &self.file, self.layout.head.len)? == self.layout.head
+        if let Some(known) = &self.layout
+            && self.storage.meta(&self.file)?.identity == known.identity
+            && version(&self.storage, &self.file, known.head.len)? == known.head
         {
             return Ok(None);
         }
@@ -388,5 +480,40 @@ fn gone(error: io::Error) -> Error {
     match error.kind() {
         io::ErrorKind::NotFound => Error::new(Kind::Busy, GONE),
         _ => error.into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::{MetadataExt, PermissionsExt};
+
+    use super::*;
+    use crate::format::asdf::edit::SaveOptions;
+
+    #[test]
+    fn a_file_with_other_rights_does_not_take_the_place_of_the_locked_one() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().canonicalize().unwrap().join("x.asdf");
+        let text = |value| format!("#ASDF 1.0.0\n%YAML 1.1\n---\na: {value}\n...\n").into_bytes();
+        let put = |mode| {
+            let new = dir.path().join("new");
+            fs::write(&new, text(1)).unwrap();
+            fs::set_permissions(&new, fs::Permissions::from_mode(mode)).unwrap();
+            fs::rename(&new, &path).unwrap();
+        };
+        put(0o644);
+        let mut target = Target::open_in(System, &path, None).unwrap();
+        let meta = fs::metadata(&path).unwrap();
+        assert!(target.demand((meta.uid(), meta.gid(), meta.mode() & !0o44)).is_err());
+        target.demand((meta.uid(), meta.gid(), meta.mode())).unwrap();
+        target.layout().unwrap();
+        put(0o600);
+        let error = target.save(&text(2), &SaveOptions::default()).unwrap_err();
+        assert_eq!(error.errno(), libc::ESTALE, "{error}");
+        assert_eq!(fs::read(&path).unwrap(), text(1));
+        put(0o644);
+        target.save(&text(2), &SaveOptions::default()).unwrap();
+        assert!(fs::read(&path).unwrap().starts_with(&text(2)[..text(2).len() - 4]));
     }
 }

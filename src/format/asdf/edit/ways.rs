@@ -18,12 +18,12 @@ impl Target<System> {
     ///
     /// # Errors
     /// The text can't be the head of the file.
-    pub(super) fn way(&self, text: &[u8], options: &SaveOptions) -> Result<Option<SavePlan>> {
-        if TextVersion::of_bytes(text) == self.layout.head {
+    pub(super) fn way(&mut self, text: &[u8], options: &SaveOptions) -> Result<Option<SavePlan>> {
+        if TextVersion::of_bytes(text) == self.layout()?.head {
             return Ok(None);
         }
         let change =
-            PlannedChange::new(&self.layout, text, options).map_err(|error| error.of(self.label()))?;
+            PlannedChange::new(self.layout()?, text, options).map_err(|error| error.of(self.label()))?;
         let plans = change.plans(self.storage.meta(&self.file)?.links, options);
         let dir = &self.held.dir;
         let last = plans.last().copied();

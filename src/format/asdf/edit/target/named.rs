@@ -47,8 +47,7 @@ impl<S: Storage> Target<S> {
         }
         let same = self.is_at_name(change);
         if !matches!(same, Ok(true)) {
-            // The next save must read the layout anew.
-            self.layout.identity.mtime = (0, 0);
+            self.distrust_layout();
         }
         match same {
             Ok(true) => Ok(()),
