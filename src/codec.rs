@@ -31,6 +31,7 @@ use crate::cache::Cache;
 use crate::content::Content;
 use crate::decode::Decoded;
 use crate::error::{Error, Result};
+use part::ExternalPart;
 
 pub use features::cpu_features;
 
@@ -53,6 +54,53 @@ pub enum Codec {
     /// One Blosc 1 buffer, or several with length prefixes, as the package abacusutils writes them; the first
     /// bytes tell which.
     Blosc,
+}
+
+impl Codec {
+    /// All codecs.
+    pub const ALL: [Self; 6] = [Self::Zlib, Self::Bzip2, Self::Lz4, Self::Lz4Frame, Self::Zstd, Self::Blosc];
+
+    /// Returns the most bytes that a stream of `used_size` bytes can decode to.
+    fn max_decoded(self, used_size: u64) -> u64 {
+        match self {
+            Self::Zlib => used_size.saturating_mul(zlib::RATIO),
+            Self::Bzip2 => (used_size / bzip2::MIN_BLOCK).saturating_mul(bzip2::BLOCK),
+            Self::Lz4 | Self::Lz4Frame => used_size.saturating_mul(lz4::RATIO),
+            Self::Zstd => used_size.saturating_mul(zstd::RATIO),
+            Self::Blosc if used_size == 0 => 0,
+            // A header of sixteen bytes can claim two gigabytes; each buffer is checked when it is read.
+            Self::Blosc => u64::MAX,
+        }
+    }
+
+    /// Returns the codec that decodes the parts in numcodecs, the codecs of Zarr, with its parameters in JSON.
+    pub fn numcodec(self) -> &'static str {
+        match self {
+            Self::Zlib => r#"{"id":"zlib","level":1}"#,
+            Self::Bzip2 => r#"{"id":"bz2","level":1}"#,
+            Self::Lz4 | Self::Lz4Frame => r#"{"id":"lz4","acceleration":1}"#,
+            Self::Zstd => r#"{"id":"zstd","level":1}"#,
+            Self::Blosc => r#"{"id":"blosc","cname":"lz4","clevel":5,"shuffle":1,"blocksize":0}"#,
+        }
+    }
+
+    /// Calls `take` for each part of `stored` that numcodecs can decode alone, in order.
+    fn each_part(
+        self,
+        stored: &Arc<dyn Content>,
+        data_size: u64,
+        take: &mut dyn FnMut(ExternalPart) -> Result<()>,
+    ) -> Result<()> {
+        match self {
+            Self::Zlib | Self::Bzip2 => {
+                take(ExternalPart { offset: 0, stored: stored.len(), len: data_size })
+            }
+            Self::Lz4 if !is_lz4_frame(&**stored)? => lz4::each_piece(stored, take),
+            Self::Lz4 | Self::Lz4Frame => Err(Error::unsupported("Zarr has no codec for LZ4 frames")),
+            Self::Zstd => zstd::each_frame(stored, data_size, take),
+            Self::Blosc => blosc::each_buffer(stored, data_size, take),
+        }
+    }
 }
 
 /// Opens `stored` as content of `data_size` decoded bytes.
@@ -166,15 +214,7 @@ fn is_lz4_frame(stored: &dyn Content) -> Result<bool> {
 
 /// Refuses a `data_size` that no stream of `used_size` bytes can decode to.
 fn check_sizes(codec: Codec, used_size: u64, data_size: u64) -> Result<()> {
-    let most = match codec {
-        Codec::Zlib => used_size.saturating_mul(zlib::RATIO),
-        Codec::Bzip2 => (used_size / bzip2::MIN_BLOCK).saturating_mul(bzip2::BLOCK),
-        Codec::Lz4 | Codec::Lz4Frame => used_size.saturating_mul(lz4::RATIO),
-        Codec::Zstd => used_size.saturating_mul(zstd::RATIO),
-        Codec::Blosc if used_size == 0 => 0,
-        // A header of sixteen bytes can claim two gigabytes; each buffer is checked when it is read.
-        Codec::Blosc => u64::MAX,
-    };
+    let most = codec.max_decoded(used_size);
     if data_size > most {
         return Err(Error::damaged(format!(
             "data_size is {data_size}, but {used_size} compressed bytes can't decode to more than {most}"

@@ -8,12 +8,9 @@ use asdf_mount::internals::cache::Cache;
 use asdf_mount::internals::codec::{self, Codec};
 use asdf_mount::internals::content::{Content, Text};
 
-const CODECS: [Codec; 6] =
-    [Codec::Zlib, Codec::Bzip2, Codec::Lz4, Codec::Lz4Frame, Codec::Zstd, Codec::Blosc];
-
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {
     let Some((&[which, a, b, c, d, offset], stream)) = data.split_first_chunk::<6>() else { return };
-    let codec = CODECS[usize::from(which) % CODECS.len()];
+    let codec = Codec::ALL[usize::from(which) % Codec::ALL.len()];
     let size = u64::from(u32::from_be_bytes([a, b, c, d])) & 0xff_ffff;
     let stored: Arc<dyn Content> = Arc::new(Text::new(stream));
     let cache = Arc::new(Cache::new(1 << 20));

@@ -14,23 +14,12 @@ use std::sync::Arc;
 
 pub use super::part::ExternalPart;
 
-use super::{Codec, blosc, is_lz4_frame, lz4, zstd};
+use super::Codec;
 use crate::content::Content;
 use crate::error::{Error, Result};
 
 /// Maximum number of parts that are listed.
 pub const MAX_PARTS: usize = 1 << 20;
-
-/// Returns the name of the codec in numcodecs, with its parameters in JSON.
-pub fn numcodec(codec: Codec) -> &'static str {
-    match codec {
-        Codec::Zlib => r#"{"id":"zlib","level":1}"#,
-        Codec::Bzip2 => r#"{"id":"bz2","level":1}"#,
-        Codec::Lz4 | Codec::Lz4Frame => r#"{"id":"lz4","acceleration":1}"#,
-        Codec::Zstd => r#"{"id":"zstd","level":1}"#,
-        Codec::Blosc => r#"{"id":"blosc","cname":"lz4","clevel":5,"shuffle":1,"blocksize":0}"#,
-    }
-}
 
 /// Returns the parts of `stored` in order, which together decode to `data_size` bytes.
 ///
@@ -38,15 +27,7 @@ pub fn numcodec(codec: Codec) -> &'static str {
 /// The stream is damaged, or other programs can't decode it in parts.
 pub fn parts(codec: Codec, stored: &Arc<dyn Content>, data_size: u64) -> Result<Vec<ExternalPart>> {
     let mut parts = ExternalParts::default();
-    let whole = ExternalPart { offset: 0, stored: stored.len(), len: data_size };
-    match codec {
-        Codec::Zlib | Codec::Bzip2 => parts.add(whole)?,
-        Codec::Lz4Frame => return Err(no_lz4_frames()),
-        Codec::Lz4 if is_lz4_frame(&**stored)? => return Err(no_lz4_frames()),
-        Codec::Lz4 => lz4::each_piece(stored, &mut |part| parts.add(part))?,
-        Codec::Zstd => zstd::each_frame(stored, data_size, &mut |part| parts.add(part))?,
-        Codec::Blosc => blosc::each_buffer(stored, data_size, &mut |part| parts.add(part))?,
-    }
+    codec.each_part(stored, data_size, &mut |part| parts.add(part))?;
     if parts.len == data_size {
         Ok(parts.parts)
     } else {
@@ -69,10 +50,6 @@ impl ExternalParts {
         self.parts.push(part);
         Ok(())
     }
-}
-
-fn no_lz4_frames() -> Error {
-    Error::unsupported("Zarr has no codec for LZ4 frames")
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use super::body::Body;
 use super::cursor::Cursor;
 use super::dtype::elements;
 use super::header::{Header, Layout};
-use crate::codec::{Codec, blosc, external};
+use crate::codec::{Codec, blosc};
 use crate::content::zarr::{References, ZarrArray, chunks_of};
 use crate::error::Result;
 use crate::format::references::{Left, Listed, MAX_CHUNKS, Plan, ReferencedArrays, too_many};
@@ -87,7 +87,7 @@ impl FileArray {
             (chunks.ok_or("its chunks are not whole rows")?, count)
         };
         let path = vec![DATA.to_owned()];
-        let compressor = external::numcodec(Codec::Blosc);
+        let compressor = Codec::Blosc.numcodec();
         let array = ZarrArray { path, dtype, shape, chunks, compressor, has_frames: false };
         Ok(ArrayPlan { array, count, body: self.body.clone() })
     }

@@ -442,7 +442,7 @@ fn a_process_killed_at_any_moment_leaves_the_old_file_or_the_new_one() {
                 assert!(recovered.set_aside.is_empty(), "{kind}: {recovered:?}");
                 journals += usize::from(recovered.outcome.is_some());
                 drop(target);
-                let again = Target::open_in(System, &path, None).unwrap();
+                let mut again = Target::open_in(System, &path, None).unwrap();
                 assert!(again.recovered().is_nothing());
                 let bytes = fs::read(&path).unwrap();
                 let layout = again.layout().unwrap();

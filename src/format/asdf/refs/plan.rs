@@ -95,9 +95,7 @@ impl Plan {
             Some(codec) => {
                 let parts = external::parts(codec, &(Arc::new(stored) as Arc<dyn Content>), data_size)?;
                 match chunks_of_parts(&extent.dimensions, item, &parts) {
-                    Ok(chunks) => {
-                        (chunks, external::numcodec(codec), ChunkPlaces::Parts { start: place, parts })
-                    }
+                    Ok(chunks) => (chunks, codec.numcodec(), ChunkPlaces::Parts { start: place, parts }),
                     Err(_) if matches!(codec, Codec::Lz4 | Codec::Blosc) => {
                         let is_blosc = codec == Codec::Blosc;
                         remark = Some(if is_blosc { NEEDS_BLOSC } else { NEEDS_LZ4 });
