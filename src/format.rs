@@ -6,7 +6,9 @@ pub mod bloscpack;
 mod described;
 pub mod editor;
 pub mod endings;
+mod footprint;
 pub mod gsd;
+mod healpix;
 #[cfg(test)]
 #[path = "format/tests/note.rs"]
 mod note;
@@ -31,6 +33,7 @@ use crate::source::{FileSource, Reach, Source, SourceStat, UrlOpener};
 pub use array_facts::{ArrayFacts, ArraySource};
 pub use described::{Listener, describe};
 use editor::{EditContext, EditSupport, Editor, SaveTarget};
+pub use footprint::Footprint;
 pub use references::NAME as REFERENCES;
 
 /// Number of bytes at the start of a file that are enough to recognise every format.
@@ -257,6 +260,11 @@ pub trait Container: Views + Any + Send + Sync + std::fmt::Debug {
     fn each_array(&self, beside: &mut dyn Listener, take: &mut dyn FnMut(ArrayFacts)) -> Result<()> {
         let _ = (beside, take);
         Ok(())
+    }
+
+    /// Returns the parts of the sky that the images of the file cover. Reads no pixel.
+    fn footprints(self: Arc<Self>) -> Result<Vec<Footprint>> {
+        Ok(Vec::new())
     }
 
     /// Returns the path, within the view of arrays, of the directory of the arrays that

@@ -29,7 +29,7 @@ use crate::content::read_exact_at;
 use crate::error::{Error, Kind, Result};
 use crate::format::editor::TextVersion;
 use crate::format::recovery::RecoveryPolicy;
-use crate::format::{self, ArrayFacts, Container, Context, Defect, Listener};
+use crate::format::{self, ArrayFacts, Container, Context, Defect, Footprint, Listener};
 use crate::local::location::Location;
 use crate::named::{self, Named};
 use crate::progress::Progress;
@@ -328,6 +328,11 @@ impl File {
     /// bytes. The inner error says why there is no JSON.
     pub(crate) fn describe(&self, max_len: u64, take: &mut dyn FnMut(ArrayFacts)) -> Result<Result<Vec<u8>>> {
         format::describe(&*self.container, max_len, take)
+    }
+
+    /// Returns the parts of the sky that the images of the file cover.
+    pub(crate) fn footprints(&self) -> Result<Vec<Footprint>> {
+        self.container.clone().footprints().map_err(|error| error.of(self.path()))
     }
 
     /// Returns the text of the references to the chunks of all arrays; `None` if the format has none.

@@ -125,6 +125,7 @@ fn described(source: Arc<dyn Source>, start: String, context: &Context) -> Resul
     line.extend(format!(",\"format\":{format},\"version\":{version}").into_bytes());
     push_blocks(&file, &mut line)?;
     let tree = push_arrays(&file, &mut line)?;
+    push_footprints(&file, &mut line)?;
     push_tree(tree, &mut line);
     line.extend(b"}\n");
     Ok(line)
@@ -199,6 +200,15 @@ fn push_arrays(file: &library::File, line: &mut Vec<u8>) -> Result<Result<Vec<u8
     line.extend(format!(",\"array_count\":{count},\"arrays\":").into_bytes());
     line.extend(arrays.text());
     Ok(tree)
+}
+
+/// Adds the footprints of the images, if there are any.
+fn push_footprints(file: &library::File, line: &mut Vec<u8>) -> Result<()> {
+    let footprints = file.footprints()?;
+    if !footprints.is_empty() {
+        line.extend(format!(",\"footprints\":{}", to_json(&footprints)).into_bytes());
+    }
+    Ok(())
 }
 
 fn push_tree(tree: Result<Vec<u8>>, line: &mut Vec<u8>) {

@@ -17,8 +17,8 @@ use crate::options::Options;
 pub(super) struct Catalog {
     /// Describe each FILE, or each file of a known format in a directory, in a line of JSON, without mounting
     ///
-    /// The fields are uri, size, mtime, etag, format, version, block_count, blocks, array_count, arrays and tree. A
-    /// file that can't be read has only uri and error.
+    /// The fields are uri, size, mtime, etag, format, version, block_count, blocks, array_count, arrays, footprints and
+    /// tree. A file that can't be read has only uri and error.
     #[arg(long, help_heading = DESCRIBE, group = ACTION)]
     catalog: bool,
 

@@ -12,7 +12,7 @@ use crate::content::Content;
 use crate::content::dir::{Attributes, File, Node};
 use crate::error::Result;
 use crate::format::editor::EditSupport;
-use crate::format::{ArrayFacts, ArrayPaths, Block, Container, Defect, Listener, Verified, Views};
+use crate::format::{ArrayFacts, ArrayPaths, Block, Container, Defect, Footprint, Listener, Verified, Views};
 use crate::source::{Source, SourceStat};
 
 impl AsdfFile {
@@ -86,6 +86,14 @@ impl Container for AsdfFile {
 
     fn each_array(&self, beside: &mut dyn Listener, take: &mut dyn FnMut(ArrayFacts)) -> Result<()> {
         arrays::each(self, beside, take)
+    }
+
+    fn footprints(self: Arc<Self>) -> Result<Vec<Footprint>> {
+        let mut all = Vec::new();
+        for view in self.views {
+            all.extend(view.footprints(&self)?);
+        }
+        Ok(all)
     }
 
     fn attributes(&self) -> Attributes {

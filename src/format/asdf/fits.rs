@@ -8,6 +8,7 @@
 //! | [`wcs`], [`values`] | world coordinates; their numbers |
 //! | [`linear`] | models that FITS can express exactly |
 //! | [`model`], [`sip`] | any other transform; its fit by TAN-SIP |
+//! | [`sky`] | the part of the sky that an image covers |
 //! | [`required`] | card values that are determined by the data |
 //! | [`image`] | an array as the data of an image |
 //! | [`card`] | cards of a header |
@@ -27,7 +28,7 @@ use crate::content::path_dir::{Item, Items, PathDir};
 use crate::content::path_tree::{Id, PathTree};
 use crate::content::shared_path::SharedPath;
 use crate::error::{Result, if_readable};
-use crate::format::Defect;
+use crate::format::{Defect, Footprint};
 
 mod build;
 mod card;
@@ -38,6 +39,7 @@ mod model;
 mod nodes;
 mod required;
 mod sip;
+mod sky;
 mod table;
 mod values;
 mod wcs;
@@ -80,6 +82,10 @@ impl View for Fits {
 
     fn collector(&self) -> Option<Box<dyn Collector>> {
         Some(Box::new(nodes::NodeFinder::default()))
+    }
+
+    fn footprints(&self, file: &Arc<AsdfFile>) -> Result<Vec<Footprint>> {
+        sky::footprints(file)
     }
 
     fn defects(&self, file: &AsdfFile) -> Vec<Defect> {
@@ -204,10 +210,7 @@ fn array_file(file: &Arc<AsdfFile>, number: usize) -> Result<File> {
     let nodes = nodes_of(file)?;
     let nothing = || Ok(File::changing(Arc::new(Text::default())));
     let Some(item) = found.items.get(number) else { return nothing() };
-    let mut path: Vec<&str> = item.components().collect();
-    if let Some(last) = path.last_mut() {
-        *last = last.strip_suffix(".npy").unwrap_or(last);
-    }
+    let path = path_of(item);
     let (wcs, unit) = if same_paths::is_mask(item) { (None, None) } else { nodes.of_array(&path) };
     let solution = match (wcs, &item.what) {
         (Some(wcs), ArrayEntry::Array(array)) => match nodes::plane(array) {
@@ -231,6 +234,15 @@ fn array_file(file: &Arc<AsdfFile>, number: usize) -> Result<File> {
     Ok(made)
 }
 
+/// Returns the path of an array or a mask in the tree.
+fn path_of(item: &Item<ArrayEntry>) -> Vec<&str> {
+    let mut path: Vec<&str> = item.components().collect();
+    if let Some(last) = path.last_mut() {
+        *last = last.strip_suffix(".npy").unwrap_or(last);
+    }
+    path
+}
+
 /// Adds the header to the file's renewal signature: a file with another header counts as changed.
 fn tell_apart(file: &mut File, header: &[u8]) {
     if let Renewal::WhileSame(signature) = &mut file.renewal
@@ -247,6 +259,15 @@ fn solution(file: &Arc<AsdfFile>, wcs: &wcs::Wcs, shape: [u64; 2]) -> Result<Opt
     if let Some(solved) = wcs.solved.get().filter(|solved| solved.shape == shape) {
         return Ok(solved.solution.clone().ok());
     }
+    let Some(numbers) = numbers_of(file, wcs)? else { return Ok(None) };
+    let solution = wcs.solve(&numbers, shape);
+    let found = solution.clone().ok();
+    wcs.solved.get_or_init(|| wcs::Solved { shape, solution });
+    Ok(found)
+}
+
+/// Returns the numbers of world coordinates, some of which may lie in blocks; `None` if one of these is damaged.
+fn numbers_of(file: &Arc<AsdfFile>, wcs: &wcs::Wcs) -> Result<Option<Vec<Vec<f64>>>> {
     let mut all = Vec::new();
     for numbers in wcs.numbers() {
         let numbers = match numbers {
@@ -259,10 +280,7 @@ fn solution(file: &Arc<AsdfFile>, wcs: &wcs::Wcs, shape: [u64; 2]) -> Result<Opt
         };
         all.push(numbers);
     }
-    let solution = wcs.solve(&all, shape);
-    let found = solution.clone().ok();
-    wcs.solved.get_or_init(|| wcs::Solved { shape, solution });
-    Ok(found)
+    Ok(Some(all))
 }
 
 /// Returns the notes on world coordinates that could not be fitted.

@@ -19,7 +19,7 @@ use super::stored::StoredFile;
 use crate::content::dir::{Dir, EntryKind, Node};
 use crate::content::path_dir::PathDir;
 use crate::error::{self, Error, Result};
-use crate::format::{Context, Defect, HEAD};
+use crate::format::{Context, Defect, Footprint, HEAD};
 use crate::source::{Source, read_up_to};
 use crate::yaml::event::Mark;
 use crate::yaml::survey::{PathId, Paths, Survey, WantedNode};
@@ -69,6 +69,12 @@ pub(super) trait View: Sync + fmt::Debug {
     fn is_made_slowly(&self, file: &AsdfFile) -> bool {
         let _ = file;
         false
+    }
+
+    /// Returns the parts of the sky that the images of the file cover.
+    fn footprints(&self, file: &Arc<AsdfFile>) -> Result<Vec<Footprint>> {
+        let _ = file;
+        Ok(Vec::new())
     }
 
     /// Returns the defects that the view has found so far.

@@ -43,6 +43,8 @@ const ELSEWHERE: &[(&str, &str, &str)] = &[
     ("docs/python.md", "import asdf_mount\n", "tests/python/package runs it"),
     ("docs/python.md", "import xarray\n\n", "tests/python/package runs it"),
     ("docs/python.md", "import icechunk\n", "tests/python/package runs it"),
+    ("docs/scale.md", "footprints", "tests/python/package runs it"),
+    ("docs/scale.md", "FROM files_at", "tests/python/package runs it"),
     ("docs/scale.md", "pyspark", "scripts/test-spark runs it: Java and Spark take minutes to install"),
     ("docs/adding-a-format.md", "impl Format for Note", "src/format.rs compiles and tests it"),
     ("docs/adding-a-format.md", "const FORMATS", "a line to add, not a program"),

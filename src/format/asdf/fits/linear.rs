@@ -149,6 +149,14 @@ pub(super) fn plane(models: &[Model], numbers: &[Vec<f64>]) -> Option<Plane> {
 }
 
 impl Plane {
+    /// Returns the point in the plane of a pixel.
+    pub(super) fn at(&self, [x, y]: [f64; 2]) -> [f64; 2] {
+        let [a, b, c, d] = self.whole();
+        let x = x - self.reference[0];
+        let y = y - self.reference[1];
+        [a * x + b * y, c * x + d * y]
+    }
+
     /// Appends a matrix to the map.
     fn append_matrix(&mut self, matrix: [f64; 4]) {
         let [a, b, c, d] = self.whole();
@@ -206,9 +214,7 @@ mod tests {
             let [u, v] = [pixel[0] - 3.0, pixel[1] - 4.0];
             let [u, v] = [0.5 * u - 0.25 * v + 8.0, 0.125 * u + 2.0 * v - 2.0];
             let wanted = [0.5 * v, -0.25 * u];
-            let [x, y] = [pixel[0] - map.reference[0], pixel[1] - map.reference[1]];
-            let [a, b, c, d] = map.whole();
-            let found = [a * x + b * y, c * x + d * y];
+            let found = map.at(pixel);
             assert!((0..2).all(|n| (found[n] - wanted[n]).abs() < 1e-12), "{found:?} {wanted:?}");
         }
         let flat = [Model::Matrix([1.0, 1.0, 1.0, 1.0 + 1e-9]), axes([1.0; 2], [1.0, 0.0])];

@@ -84,7 +84,7 @@ enum Operator {
     Power,
 }
 
-type Matrix = [[f64; 3]; 3];
+pub(super) type Matrix = [[f64; 3]; 3];
 
 /// A polynomial of one or two variables.
 #[derive(Debug)]
@@ -440,11 +440,41 @@ fn rotation(angles: &[f64], axes: &str) -> Option<Matrix> {
     Some(all)
 }
 
-fn rotated(matrix: &Matrix, vector: [f64; 3]) -> [f64; 3] {
+/// A zenithal projection with the place of its pole on the sky.
+#[derive(Debug)]
+pub(super) struct Deprojection {
+    projection: Zenithal,
+    rotation: Matrix,
+}
+
+impl Deprojection {
+    /// `code` is that of FITS. `native` is the native longitude of the celestial pole, in degrees as the others.
+    /// `None` if the projection has parameters.
+    pub(super) fn new(code: &str, [longitude, latitude]: [f64; 2], native: f64) -> Option<Self> {
+        let projection = match code {
+            "TAN" => Zenithal::Gnomonic,
+            "STG" => Zenithal::Stereographic,
+            "SIN" => Zenithal::Orthographic,
+            "ZEA" => Zenithal::EqualArea,
+            "ARC" => Zenithal::Equidistant,
+            _ => return None,
+        };
+        let rotation = rotation_of([longitude, latitude, native].map(f64::to_radians), "native2celestial")?;
+        Some(Self { projection, rotation })
+    }
+
+    /// Returns the sky coordinates of a point in the plane, in degrees.
+    pub(super) fn sky(&self, [x, y]: [f64; 2]) -> Option<[f64; 2]> {
+        let [phi, theta] = self.projection.to_sky(x, y)?;
+        Some(to_spherical(rotated(&self.rotation, to_cartesian(phi, theta))))
+    }
+}
+
+pub(super) fn rotated(matrix: &Matrix, vector: [f64; 3]) -> [f64; 3] {
     matrix.map(|row| row.iter().zip(vector).map(|(factor, value)| factor * value).sum())
 }
 
-fn to_cartesian(longitude: f64, latitude: f64) -> [f64; 3] {
+pub(super) fn to_cartesian(longitude: f64, latitude: f64) -> [f64; 3] {
     let (sin_longitude, cos_longitude) = longitude.to_radians().sin_cos();
     let (sin_latitude, cos_latitude) = latitude.to_radians().sin_cos();
     [cos_latitude * cos_longitude, cos_latitude * sin_longitude, sin_latitude]

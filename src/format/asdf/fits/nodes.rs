@@ -205,7 +205,7 @@ impl NodeFinder {
                 if let Some(n) = IMAGES.iter().position(|image| *image == name) {
                     all.named[n].push((place, array));
                 } else {
-                    if COMPANIONS.contains(&name.to_ascii_lowercase().as_str()) {
+                    if is_companion(&[name]) {
                         all.companions.push((place, array));
                     }
                     if is_other {
@@ -258,6 +258,11 @@ const IMAGES: [&str; 4] = ["data", "sci", "SCI", "image"];
 /// Names of arrays, in lower case, that share the pixels of the image beside them, if they have its shape.
 const COMPANIONS: [&str; 10] =
     ["dq", "err", "mask", "uncertainty", "var_flat", "var_poisson", "var_rnoise", "var_sky", "weight", "wht"];
+
+/// True if the last component of a path is one of [`COMPANIONS`].
+pub(super) fn is_companion(path: &[&str]) -> bool {
+    path.last().is_some_and(|name| COMPANIONS.contains(&name.to_ascii_lowercase().as_str()))
+}
 
 /// Arrays beside world coordinates: those with a name of [`IMAGES`], their possible companions, and all others
 /// without such a name. An alias has `None` in place of the array.

@@ -11,7 +11,7 @@ use std::sync::OnceLock;
 
 use super::card::{Cards, Value as Card};
 use super::linear::{self, Model, Plane};
-use super::model::Transform;
+use super::model::{Deprojection, Matrix, Transform, rotated, to_cartesian};
 use super::sip::{self, Rectangle, Sip};
 use super::values::{self, Numbers, has_tag, number, written};
 use crate::yaml::event::Mark;
@@ -161,8 +161,26 @@ impl Wcs {
         Ok(Solution { coordinates, frame: self.frame })
     }
 
+    /// Returns the map from pixels to unit vectors in ICRS, by the map's numbers. `None` if the reference system or
+    /// the projection has none.
+    pub(super) fn directions<'w>(&'w self, numbers: &'w [Vec<f64>]) -> Option<Box<Directions<'w>>> {
+        let linear = match &self.map {
+            Map::Keywords(_, projection) => Linear::of_keywords(numbers, projection)?,
+            Map::Chain(models, projection, pole) => Linear::of_chain(models, numbers, projection, *pole)?,
+            Map::Fitted(transform) => {
+                let frame = self.frame.to_icrs()?;
+                return Some(Box::new(move |pixel| frame.direction(transform.apply(pixel, numbers)?)));
+            }
+        };
+        let frame = self.frame.to_icrs()?;
+        // The parameters of an orthographic projection slant it.
+        linear.projection.parameters.iter().all(|parameter| *parameter == 0.0).then_some(())?;
+        let projection = Deprojection::new(linear.projection.code, linear.crval, linear.pole)?;
+        Some(Box::new(move |pixel| frame.direction(projection.sky(linear.plane.at(pixel))?)))
+    }
+
     /// Returns the pixels of an image that are in the bounding box.
-    fn rectangle(&self, [y, x]: [u64; 2]) -> Rectangle {
+    pub(super) fn rectangle(&self, [y, x]: [u64; 2]) -> Rectangle {
         let image = [x, y].map(|len| [-0.5, len as f64 - 0.5]);
         let Some(bounds) = self.bounds else { return image };
         let mut both = bounds;
@@ -170,6 +188,30 @@ impl Wcs {
             *interval = [interval[0].max(of_image[0]), interval[1].min(of_image[1])];
         }
         if both.iter().all(|[from, to]| from < to) { both } else { bounds }
+    }
+}
+
+/// A map from pixels to unit vectors.
+type Directions<'w> = dyn Fn([f64; 2]) -> Option<[f64; 3]> + 'w;
+
+/// The rotation from a reference system to ICRS.
+#[derive(Clone, Copy)]
+struct ToIcrs(Matrix);
+
+/// The axes of ICRS.
+const ICRS: Matrix = [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]];
+/// The axes of ICRS in galactic coordinates (The Hipparcos and Tycho Catalogues, volume 1, section 1.5.3).
+const FROM_GALACTIC: Matrix = [
+    [-0.054_875_560_416_215_4, 0.494_109_427_875_583_7, -0.867_666_149_019_004_7],
+    [-0.873_437_090_234_885, -0.444_829_629_960_011_2, -0.198_076_373_431_201_5],
+    [-0.483_835_015_548_713_2, 0.746_982_244_497_219, 0.455_983_776_175_066_9],
+];
+
+impl ToIcrs {
+    /// Returns the unit vector of longitude and latitude in degrees.
+    fn direction(self, [longitude, latitude]: [f64; 2]) -> Option<[f64; 3]> {
+        let vector = rotated(&self.0, to_cartesian(longitude, latitude));
+        vector.iter().all(|length| length.is_finite()).then_some(vector)
     }
 }
 
@@ -298,6 +340,16 @@ impl Projection {
 }
 
 impl ReferenceSystem {
+    /// Returns the rotation to ICRS; `None` for another equinox than J2000.
+    fn to_icrs(self) -> Option<ToIcrs> {
+        match self {
+            Self::Icrs => Some(ToIcrs(ICRS)),
+            // The axes differ by 0.02 arc seconds.
+            Self::Fk5(equinox) => (equinox == 2000.0).then_some(ToIcrs(ICRS)),
+            Self::Galactic => Some(ToIcrs(FROM_GALACTIC)),
+        }
+    }
+
     fn read(frame: &TreeNode) -> Option<Self> {
         has_tag(frame, CELESTIAL)?;
         let degrees = |unit: &TreeNode| written(unit) == Some("deg");
