@@ -94,6 +94,13 @@ pub struct KeptText<'a> {
     is_omitted: bool,
 }
 
+/// The entries of a file, the last one first in each directory.
+struct FileEntries {
+    own: Vec<Link>,
+    /// Those of files that had its path before, by directory.
+    others: Vec<Vec<Link>>,
+}
+
 /// A save in the history of a file.
 #[derive(Clone, Debug)]
 pub struct Save {
@@ -229,18 +236,29 @@ impl History {
         now: impl FnOnce() -> Result<Digest>,
     ) -> Result<Vec<Save>> {
         let id = FileId::of(file.0, file.1)?;
+        let kept = self
+            .entries(&id)
+            .map_err(|error| error.of(self.dir.path()).within("the history can't be read"))?;
+        match kept {
+            Some(FileEntries { own, others }) => Ok(chain::changes(now()?, id.since, own, others)),
+            None => Ok(Vec::new()),
+        }
+    }
+
+    /// Returns the entries of a file and of those that had its path before; `None` if there are no such directories.
+    fn entries(&self, id: &FileId) -> Result<Option<FileEntries>> {
         let (_, dir) = match self.open_dir(false) {
-            Err(error) if error.errno() == libc::ENOENT => return Ok(Vec::new()),
+            Err(error) if error.errno() == libc::ENOENT => return Ok(None),
             opened => opened?,
         };
         let own = Bucket::open(&dir, &id.key)?;
-        let others = Bucket::others_at(&dir, &id)?;
+        let others = Bucket::others_at(&dir, id)?;
         if own.is_none() && others.is_empty() {
-            return Ok(Vec::new());
+            return Ok(None);
         }
         let own = own.as_ref().map_or_else(|| Ok(Vec::new()), links)?;
         let others = others.iter().map(links).collect::<Result<_>>()?;
-        Ok(chain::changes(now()?, id.since, own, others))
+        Ok(Some(FileEntries { own, others }))
     }
 
     /// Returns the text that a save replaced.

@@ -189,7 +189,9 @@ fn a_directory_that_can_not_be_read_is_an_error_and_never_empty() {
     bound::tests::LIST_FAILS.set(Some(Errno::IO));
     assert_eq!(bench.history.keep(&replaced).unwrap_err().errno(), libc::EIO);
     let changes = bench.history.changes(replaced.file, || Ok(Digest::of(b"3")));
-    assert_eq!(changes.unwrap_err().errno(), libc::EIO);
+    let error = changes.unwrap_err();
+    assert_eq!(error.errno(), libc::EIO);
+    assert!(error.to_string().contains(": the history can't be read: "), "{error}");
     bound::tests::LIST_FAILS.set(None);
     assert_eq!(bench.texts("a.asdf", "3"), ["2", "1"]);
 }
