@@ -53,14 +53,22 @@ pub(super) fn found(file: &AsdfFile) -> Result<&FoundArrays> {
     Ok(&file.computed.get_or_compute(|| Resolved(resolved::resolved(file, surveyed))).0)
 }
 
+/// Returns the arrays like [`found`], but only those of the tree if it refers to files on servers. Sends no request.
+pub(super) fn found_without_requests(file: &AsdfFile) -> Result<&FoundArrays> {
+    let surveyed = surveyed(file)?;
+    let is_on_server = |item: &Item<ArrayEntry>| matches!(&item.what, ArrayEntry::Reference(_, uri) if file.is_on_server(uri));
+    if surveyed.items.iter().any(is_on_server) { Ok(surveyed) } else { found(file) }
+}
+
 /// Finds the arrays for [`Arrays::defects`], without requests to servers.
 pub(super) fn find_omissions(file: &AsdfFile) {
     // The directory itself reports that something can't be read.
-    let Ok(surveyed) = surveyed(file) else { return };
-    let is_on_server = |item: &Item<ArrayEntry>| matches!(&item.what, ArrayEntry::Reference(_, uri) if file.is_on_server(uri));
-    if !surveyed.items.iter().any(is_on_server) {
-        let _ = found(file);
-    }
+    let _ = found_without_requests(file);
+}
+
+/// True if [`surveyed`] has been computed already.
+pub(super) fn is_surveyed(file: &AsdfFile) -> bool {
+    file.computed.get::<FoundArrays>().is_some()
 }
 
 /// True if [`found`] has been computed already.
@@ -95,7 +103,7 @@ fn dir(file: &Arc<AsdfFile>) -> Result<PathDir<ArrayEntry>> {
         Ok(match entry {
             ArrayEntry::Array(array) => Node::File(file_of(&file, array, npy::content)),
             ArrayEntry::Mask(masked) => Node::File(file_of_mask(&file, masked, npy::content)),
-            ArrayEntry::Reference(_, uri) => Node::File(unreadable(&file, uri)),
+            ArrayEntry::Reference(_, uri) => Node::File(reached_again(&file, uri)?),
             ArrayEntry::Link(target) => Node::Link(OsString::from(&**target)),
             ArrayEntry::Pending(_, target) => Node::Link(OsString::from(target.names().join("/"))),
         })
@@ -115,6 +123,24 @@ fn defects_of_externals(file: &AsdfFile, found: &FoundArrays) -> Vec<Defect> {
 
 /// The reason why a reference to a server is not followed.
 const NOT_FOLLOWED: &str = "the tree refers to too many files on servers";
+
+/// Returns the file shown for a reference that could not be resolved: the array that it leads to, if its server did not
+/// answer then, and answers now.
+fn reached_again(file: &Arc<AsdfFile>, uri: &Arc<str>) -> Result<File> {
+    if !file.may_be_back(uri) {
+        return Ok(unreadable(file, uri));
+    }
+    match referred::follow(file, uri) {
+        Ok((arrays, _)) => match &arrays[..] {
+            [(path, array)] if path.is_empty() => {
+                Ok(file_of(file, &Arc::new(array.in_file(uri, path.clone())), npy::content))
+            }
+            _ => Ok(unreadable(file, uri)),
+        },
+        Err(error) if error.is_of_reading() => Err(error),
+        Err(_) => Ok(unreadable(file, uri)),
+    }
+}
 
 /// Returns the file shown for a reference that can't be resolved.
 fn unreadable(file: &AsdfFile, uri: &str) -> File {

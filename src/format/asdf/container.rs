@@ -77,11 +77,11 @@ impl Container for AsdfFile {
     }
 
     fn arrays(&self) -> Result<Option<&ArrayPaths>> {
-        Ok(Some(&arrays::found(self)?.of_blocks))
+        Ok(Some(&arrays::surveyed(self)?.of_blocks))
     }
 
     fn knows_arrays(&self) -> bool {
-        arrays::is_known(self)
+        arrays::is_surveyed(self)
     }
 
     fn each_array(&self, beside: &mut dyn Listener, take: &mut dyn FnMut(ArrayFacts)) -> Result<()> {

@@ -163,6 +163,12 @@ fn fault<T>(value: &TreeNode, what: impl Into<String>) -> Result<T> {
 }
 
 impl Ndarray {
+    /// Returns this array of another file as one that a reference leads to; `path` leads to it from the reference's target.
+    pub fn in_file(&self, uri: &Arc<str>, path: Vec<String>) -> Self {
+        let elsewhere = ReferredArray { uri: uri.clone(), path };
+        Self { source: Source::Elsewhere(Box::new(elsewhere)), ..self.clone() }
+    }
+
     /// Reads a node with this tag without its mask. If `strict`, fails if Python asdf can't read the array.
     fn read_unmasked(tag: &str, node: &TreeNode, strict: bool) -> Result<Self> {
         if let NodeContent::Sequence(_, shape) | NodeContent::LargeSequence(shape) = &node.target().node {

@@ -57,8 +57,9 @@ fn refs_file(file: &Arc<AsdfFile>) -> File {
 struct FileArrays(Arc<AsdfFile>);
 
 impl FileArrays {
+    /// Returns the arrays. Those in other files are left out in any case, so no server is asked for them.
     fn items(&self) -> Result<&Items<ArrayEntry>> {
-        Ok(&arrays::found(&self.0)?.items)
+        Ok(&arrays::found_without_requests(&self.0)?.items)
     }
 
     /// Returns the chunks of an item.

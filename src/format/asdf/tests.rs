@@ -4,8 +4,11 @@ use super::*;
 use crate::cache::Cache;
 use crate::content::dir::{Dir, Node};
 use crate::content::read_exact_at;
+use crate::error::{Error, Kind};
 use crate::format::Views;
-use crate::source::MemorySource;
+use crate::source::{MemorySource, UrlOpener};
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 #[test]
 fn the_documents_name_each_view() {
@@ -60,6 +63,53 @@ fn the_example_of_the_document_is_a_view() {
     read_exact_at(&*content, 0, &mut text).unwrap();
     assert_eq!(String::from_utf8(text).unwrap(), "x,y\n1,3\n2,-4\n");
     assert!(below.lookup("u.csv".as_ref()).unwrap().is_none());
+}
+
+/// A server that answers once its flag is set, and the number of requests.
+#[derive(Debug, Default)]
+struct Server {
+    answers: AtomicBool,
+    asked: AtomicUsize,
+}
+
+impl UrlOpener for Server {
+    fn open(&self, _: &str) -> Result<Arc<dyn Source>> {
+        self.asked.fetch_add(1, Ordering::Relaxed);
+        if !self.answers.load(Ordering::Relaxed) {
+            return Err(Error::new(Kind::System(libc::EIO), "the server can't be reached"));
+        }
+        let tree = "#ASDF 1.0.0\n%YAML 1.1\n%TAG ! tag:stsci.edu:asdf/\n--- !core/asdf-1.1.0\n\
+                    a: !core/ndarray-1.1.0 {data: [1, 2], datatype: int8}\n...\n";
+        Ok(Arc::new(MemorySource(tree.into())))
+    }
+}
+
+#[test]
+fn a_server_is_asked_for_referred_files_when_arrays_are_listed_and_again_once_it_may_be_back() {
+    let tree = "#ASDF 1.0.0\n%YAML 1.1\n%TAG ! tag:stsci.edu:asdf/\n--- !core/asdf-1.1.0\n\
+                r: [{$ref: 'http://h/1.asdf#/a'}, {$ref: 'http://h/2.asdf#/a'}]\n...\n";
+    let server = Arc::new(Server::default());
+    let context = Context { web: Some(server.clone()), ..Context::new(Arc::new(Cache::new(1 << 20))) };
+    let views: &[&dyn View] = &[&arrays::Arrays, &refs::Refs];
+    let file = Arc::new(AsdfFile::open(Arc::new(MemorySource(tree.into())), &context, views).unwrap());
+    let asked = || server.asked.load(Ordering::Relaxed);
+
+    let Some(Node::File(listed)) = refs::Refs.node(&file) else { panic!() };
+    assert!(listed.content.is_ok() && Container::arrays(&*file).is_ok());
+    assert_eq!(asked(), 0);
+
+    let arrays = dir(dir(arrays::Arrays.node(&file)).lookup("r".as_ref()).unwrap());
+    let array = |name: &str| match arrays.lookup(name.as_ref()) {
+        Ok(Some(Node::File(made))) => made.content,
+        Err(error) => Err(error),
+        other => panic!("{other:?}"),
+    };
+    assert!(array("0.npy").is_err() && array("1.npy").is_err());
+    assert_eq!(asked(), 1);
+    server.answers.store(true, Ordering::Relaxed);
+    std::thread::sleep(view::SILENT);
+    assert!(array("0.npy").unwrap().len() > 0 && array("1.npy").unwrap().len() > 0);
+    assert!(array("0.npy").unwrap().len() > 0);
 }
 
 /// Returns a file with one block of 100 bytes up to its end, and an array that does not fit in it.

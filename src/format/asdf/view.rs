@@ -30,7 +30,8 @@ const KEPT: usize = 64;
 pub(super) const MAX_ON_SERVERS: usize = 128;
 const MAX_PER_HOST: usize = 64;
 /// The time for which a host that did not answer is not asked for other files.
-const SILENT: Duration = Duration::from_secs(10);
+pub(super) const SILENT: Duration =
+    if cfg!(test) { Duration::from_millis(50) } else { Duration::from_secs(10) };
 
 /// A view of ASDF files. It has no data of its own: results are kept in the file ([`AsdfFile::computed`]).
 pub(super) trait View: Sync + fmt::Debug {
@@ -134,14 +135,24 @@ pub(super) struct AsdfFile {
 #[derive(Debug, Default)]
 struct Externals {
     kept: Mutex<HashMap<String, Arc<AsdfFile>>>,
-    /// The reasons why others could not be opened.
-    failed: Mutex<HashMap<String, Error>>,
+    /// Others that could not be opened.
+    failed: Mutex<HashMap<String, FailedOpen>>,
     /// The URLs that were asked for.
     asked: Mutex<HashSet<String>>,
     /// The hosts that did not answer, and when.
     silent: Mutex<HashMap<String, Instant>>,
     /// True once another file was requested, or the tree is known to name another file.
     named: AtomicBool,
+}
+
+/// Why another file could not be opened.
+#[derive(Debug)]
+struct FailedOpen {
+    why: Error,
+    /// True if its server did not answer.
+    is_silent: bool,
+    /// True if it was opened since.
+    is_over: bool,
 }
 
 impl Deref for AsdfFile {
@@ -204,24 +215,44 @@ impl AsdfFile {
         {
             return opened;
         }
-        if external::has_host(name) && matches!(&opened, Err(error) if error.errno() == libc::EIO) {
-            lock(&self.externals.silent).insert(external::host(name), Instant::now());
+        let host = external::host(name);
+        if external::has_host(name)
+            && matches!(&opened, Err(error) if error.kind() == error::Kind::System(libc::EIO))
+        {
+            lock(&self.externals.silent).insert(host.clone(), Instant::now());
         }
+        let is_silent = self.is_silent(&host);
         let opened = opened.map_err(|error| failed(&error));
-        self.note_failure(name, opened.as_ref().err());
+        self.note_opening(name, opened.as_ref().err(), is_silent);
         opened
     }
 
-    fn note_failure(&self, name: &str, error: Option<&Error>) {
+    /// Records whether another file could be opened. `is_silent` is true if its server does not answer.
+    fn note_opening(&self, name: &str, error: Option<&Error>, is_silent: bool) {
         let mut all = lock(&self.externals.failed);
         let Some(error) = error else {
-            all.remove(name);
+            if let Some(failed) = all.get_mut(name) {
+                failed.is_over = true;
+            }
             return;
         };
         if all.len() >= 2 * MAX_ON_SERVERS {
             all.clear();
         }
-        all.insert(name.to_owned(), error.clone());
+        all.insert(name.to_owned(), FailedOpen { why: error.clone(), is_silent, is_over: false });
+    }
+
+    /// True if the server of another file did not answer, and was opened since or may be asked again now.
+    pub(super) fn may_be_back(&self, uri: &str) -> bool {
+        let name = external::split(uri).0;
+        let is_silent = self.is_silent(&external::host(name));
+        let failed = lock(&self.externals.failed);
+        failed.get(name).is_some_and(|failed| failed.is_silent && (failed.is_over || !is_silent))
+    }
+
+    /// True if a host did not answer a moment ago, so that it is not asked now.
+    fn is_silent(&self, host: &str) -> bool {
+        lock(&self.externals.silent).get(host).is_some_and(|since| since.elapsed() < SILENT)
     }
 
     /// True if a request to a server is needed to open the file that a URI names.
@@ -236,7 +267,7 @@ impl AsdfFile {
             return Some(self.external(uri));
         }
         let name = external::split(uri).0;
-        let failed = lock(&self.externals.failed).get(name).cloned();
+        let failed = lock(&self.externals.failed).get(name).filter(|it| !it.is_over).map(|it| it.why.clone());
         failed.map_or_else(|| lock(&self.externals.kept).get(name).cloned().map(Ok), |error| Some(Err(error)))
     }
 
@@ -244,8 +275,7 @@ impl AsdfFile {
     /// could aim at any host.
     fn check_asked(&self, url: &str) -> Result<()> {
         let host = external::host(url);
-        let is_silent = lock(&self.externals.silent).get(&host).is_some_and(|since| since.elapsed() < SILENT);
-        if is_silent {
+        if self.is_silent(&host) {
             return Err(Error::unsupported(format!("the server {host} does not answer")));
         }
         let mut asked = lock(&self.externals.asked);

@@ -125,6 +125,9 @@ fn a_tree_asks_for_a_bounded_number_of_other_files() {
         let count = || site.server.count() + elsewhere.server.count();
         let before = count();
         let url = site.server.url("/d/x.asdf");
+        // A listing of the file itself asks for none of them.
+        assert!(run(&["--ls", "-o", "anonymous,external=http", &url]).status.success());
+        assert!(count() - before <= 2, "{uri}: {}", count() - before);
         let output = run(&["--ls", "-o", "anonymous,external=http", &url, ".", "arrays/many"]);
         let listed = String::from_utf8(output.stdout).unwrap();
         assert!(listed.contains("tree.yaml"), "{listed}");

@@ -4,7 +4,6 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use super::super::external::split;
-use super::super::ndarray::{Ndarray, ReferredArray, Source};
 use super::super::view::{AsdfFile, MAX_ON_SERVERS};
 use super::entry::ArrayEntry;
 use super::places::MAX_CHAIN;
@@ -165,8 +164,6 @@ impl Places {
         };
         // Items of one directory share its path.
         let dir = self.tree.add(&dir).map_or(dir, |dir| self.tree.shared(dir));
-        let elsewhere = ReferredArray { uri: uri.clone(), path };
-        let array = Ndarray { source: Source::Elsewhere(Box::new(elsewhere)), ..(*array).clone() };
-        Item { dir, file, what: ArrayEntry::Array(Arc::new(array)) }
+        Item { dir, file, what: ArrayEntry::Array(Arc::new(array.in_file(uri, path))) }
     }
 }
