@@ -146,9 +146,13 @@ impl Dir for About {
         if name == HISTORY {
             return self.history.is_some();
         }
+        // A walk through many files asks for no size, which needs the whole text.
+        if name == INFO {
+            return self.container.is_some();
+        }
         // The status looks for omissions in the tree, and at the other files that this file names.
         let is_slow = |container: &Arc<dyn Container>| container.is_slow() || container.are_omissions_slow();
-        (name == STATUS || name == INFO) && self.container.as_ref().is_some_and(is_slow)
+        name == STATUS && self.container.as_ref().is_some_and(is_slow)
     }
 
     fn lookup(&self, name: &OsStr) -> Result<Option<Node>> {

@@ -39,6 +39,27 @@ fn a_file_alone_is_the_root() {
     assert_eq!(test.tree("link").read("blocks/0.bin"), b"hello");
 }
 
+/// A walk through many files asks for no size.
+#[test]
+fn a_listing_does_not_make_the_overview() {
+    let test = Test::new();
+    test.write("a.asdf", FILE);
+    let tree = test.tree("a.asdf");
+    let about = tree.open_dir(tree.at(".asdf-mount").unwrap().ino).unwrap();
+    let mut listed = None;
+    let mut take = |item: DirItem<'_>| {
+        if item.name == "info.txt" {
+            listed = item.attr;
+        }
+        false
+    };
+    tree.read_dir(&about, 0, true, &mut take).unwrap();
+    let attr = listed.unwrap();
+    // The kernel keeps no attribute that grows, so it asks when a program does.
+    assert!(attr.size == 0 && attr.grows);
+    assert_eq!(tree.at(".asdf-mount/info.txt").unwrap().size, tree.read(".asdf-mount/info.txt").len() as u64);
+}
+
 #[test]
 fn parts_carry_what_the_file_has() {
     let test = Test::new();
