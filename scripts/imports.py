@@ -63,11 +63,12 @@ VIEWS = ""
 ALLOWED_WITHIN = {
     ("format", "asdf"): {
         "container": "arrays check edit head view",
-        VIEWS: "arrays computed external header ndarray numbers same_paths sources units view",
+        VIEWS: "arrays computed external header in_fits ndarray numbers same_paths sources units view",
         "same_paths": "arrays",
         "sources": "ndarray view",
-        "arrays": "computed external ndarray view",
-        "view": "computed external head ndarray stored",
+        "arrays": "computed external in_fits ndarray view",
+        "view": "computed external head in_fits ndarray stored",
+        "in_fits": "head ndarray",
         "edit": "block head header index ndarray stored",
         "check": "defect ndarray stored",
         "external": "stored",

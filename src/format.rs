@@ -60,9 +60,13 @@ impl Context {
 /// The formats, in the order in which they are tried.
 const FORMATS: &[&dyn Format] = &[
     &asdf::Asdf, //
+    &asdf::AsdfInFits,
     &gsd::Gsd,
     &bloscpack::Bloscpack,
 ];
+
+/// Reads a file at an offset into a buffer, and returns the number of bytes: 0 only at the end.
+pub type ReadAt<'r> = &'r dyn Fn(u64, &mut [u8]) -> Result<usize>;
 
 /// A file format.
 pub trait Format: Sync + std::fmt::Debug {
@@ -77,6 +81,11 @@ pub trait Format: Sync + std::fmt::Debug {
         &[]
     }
 
+    /// Returns the file name extensions of files that may be of this format: only a look into them tells.
+    fn unsure_endings(&self) -> &'static [&'static str] {
+        &[]
+    }
+
     /// Returns the names for `-o views=` of all views besides `tree.yaml` and `blocks/`.
     fn view_names(&self) -> &'static [&'static str] {
         &[]
@@ -84,6 +93,13 @@ pub trait Format: Sync + std::fmt::Debug {
 
     /// True if a file that starts with `head`, its first [`HEAD`] bytes, is of this format.
     fn recognise(&self, head: &[u8]) -> bool;
+
+    /// True if a file that [`recognise`](Self::recognise) accepts is of this format, which may take a look at more of
+    /// the file.
+    fn confirm(&self, read: ReadAt<'_>) -> Result<bool> {
+        let _ = read;
+        Ok(true)
+    }
 
     /// Opens a source of this format.
     fn open(&self, source: Arc<dyn Source>, context: &Context) -> Result<Arc<dyn Container>>;
@@ -100,13 +116,23 @@ pub trait Format: Sync + std::fmt::Debug {
     }
 }
 
-fn format_of(head: &[u8]) -> Option<&'static dyn Format> {
-    FORMATS.iter().copied().find(|format| format.recognise(head))
+/// Returns the format of a file whose first [`HEAD`] bytes are `head`.
+fn format_of(head: &[u8], read: ReadAt<'_>) -> Result<Option<&'static dyn Format>> {
+    let Some(format) = FORMATS.iter().copied().find(|format| format.recognise(head)) else { return Ok(None) };
+    Ok(format.confirm(read)?.then_some(format))
 }
 
-/// Returns the name of the format of a file whose first [`HEAD`] bytes are `head`.
-pub fn recognise(head: &[u8]) -> Option<&'static str> {
-    format_of(head).map(Format::name)
+/// Returns the name of the format of a file.
+pub fn recognise(read: ReadAt<'_>) -> Result<Option<&'static str>> {
+    let mut head = [0; HEAD];
+    let mut len = 0;
+    while len < HEAD {
+        match read(len as u64, &mut head[len..])? {
+            0 => break,
+            count => len += count,
+        }
+    }
+    Ok(format_of(&head[..len], read)?.map(Format::name))
 }
 
 /// Returns the view names of all formats. A name may occur several times.
@@ -131,7 +157,10 @@ fn format_of_source(source: &dyn Source) -> Result<&'static dyn Format> {
     let mut head = [0; HEAD];
     let read = crate::source::read_up_to(source, 0, &mut head)?;
     let head = &head[..read];
-    if let Some(format) = format_of(head) {
+    let read = |offset: u64, buf: &mut [u8]| {
+        source.read_within(offset..offset.saturating_add(buf.len() as u64), offset, buf)
+    };
+    if let Some(format) = format_of(head, &read)? {
         return Ok(format);
     }
     let stat = source.stat()?;
@@ -174,15 +203,16 @@ pub fn open_editor(path: &Path, edits: &EditContext) -> Result<Box<dyn Editor>> 
     let container = open(target.open()?, &context)?;
     match container.editor() {
         Some(support) => support.open(target, edits),
-        None => {
-            let message = format!("files of the format {} can't be changed", container.format());
-            Err(Error::new(Kind::Unsupported, message).of(path))
-        }
+        None => Err(Error::new(Kind::Unsupported, container.unchangeable()).of(path)),
     }
 }
 
 fn unrecognised(file: &Path, head: &[u8]) -> Error {
-    let titles = || one_of(&FORMATS.iter().map(|format| format.title()).collect::<Vec<_>>());
+    let titles = || {
+        let mut titles: Vec<&str> = FORMATS.iter().map(|format| format.title()).collect();
+        titles.dedup();
+        one_of(&titles)
+    };
     let is_text = || head.iter().all(|byte| byte.is_ascii_graphic() || byte.is_ascii_whitespace());
     let message = match (head, others::describe(head)) {
         ([], _) => format!("is not {}: it is empty", titles()),
@@ -292,6 +322,11 @@ pub trait Container: Views + Any + Send + Sync + std::fmt::Debug {
     /// Returns the support for editing the file's tree, if the format has it.
     fn editor(&self) -> Option<&'static dyn EditSupport> {
         None
+    }
+
+    /// Returns the message for an attempt to change a file without an [`editor`](Self::editor).
+    fn unchangeable(&self) -> String {
+        format!("files of the format {} can't be changed", self.format())
     }
 
     /// True if `file`, the same file at a later time, has only grown: all bytes of this version are at their

@@ -12,6 +12,7 @@ mod lent;
 mod memory;
 mod place;
 mod readers;
+mod section;
 pub mod storage;
 mod version;
 mod window;
@@ -28,6 +29,7 @@ pub use lent::Lent;
 pub use memory::MemorySource;
 pub use place::{ListedStat, Place, PlaceEntry, PlaceKind, PlaceStat, SCHEMES};
 pub use readers::{Moved, NoReaders, Readers};
+pub use section::SourceSection;
 pub use version::{Identity, Provenance, Revision, SourceStat, SourceVersion, Time};
 pub use window::Window;
 
@@ -83,6 +85,11 @@ pub trait Source: Send + Sync + std::fmt::Debug {
     fn lend(&self, offset: u64, len: usize) -> Option<Lent<'_>> {
         let _ = (offset, len);
         None
+    }
+
+    /// Returns the offset of the first byte in the file that users know.
+    fn start_in_file(&self) -> u64 {
+        0
     }
 
     /// True if the source is a local file that no longer has a name.

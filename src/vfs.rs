@@ -53,8 +53,8 @@ use lru::LruCache;
 
 use crate::content::dir;
 use crate::error::{Kind, Result, errno};
-use crate::format::Context;
 use crate::format::editor::EditContext;
+use crate::format::{Context, ReadAt};
 use crate::history::History;
 use crate::local::detect::{EntryPosition, FormatDetector};
 use crate::local::stat::{FileKind, Stat};
@@ -86,8 +86,8 @@ pub struct Options {
     pub ownership: Ownership,
     /// True if users other than the owner may read. Links that lead out of the source are then not followed.
     pub allow_other: bool,
-    /// Callback that returns the format that recognises a file by its first bytes.
-    pub recognise: fn(&[u8]) -> Option<&'static str>,
+    /// Callback that returns the format that recognises a file.
+    pub recognise: fn(ReadAt<'_>) -> Result<Option<&'static str>>,
     /// Callback that opens files of known formats.
     pub opener: Opener,
     /// The setting of `-o verify=`: when the checksums of blocks are checked.

@@ -40,16 +40,36 @@ pub enum Conversion {
     },
     /// Conversion of a boolean byte to `T` or `F`.
     Letter,
+    /// Conversion of `T` to 1, and of any other byte to 0.
+    Truth,
+    /// Conversion of a big-endian number to a float: `zero + scale * number`.
+    Scaled {
+        /// The length in bytes.
+        width: usize,
+        /// True if the number is a float.
+        is_float: bool,
+        /// True for a float32 as the result, false for a float64.
+        is_short: bool,
+        /// The bits of the factor.
+        scale: u64,
+        /// The bits of the summand.
+        zero: u64,
+    },
+    /// These bytes are left out.
+    Skip(usize),
 }
 
 impl Conversion {
     /// Returns the length of an element before the conversion, in bytes.
-    fn before(self) -> usize {
+    pub fn before(self) -> usize {
         match self {
-            Self::None(width) | Self::Number { width, .. } => width,
+            Self::None(width)
+            | Self::Number { width, .. }
+            | Self::Scaled { width, .. }
+            | Self::Skip(width) => width,
             Self::Widen { .. } => 2,
             Self::Ascii { .. } => 4,
-            Self::Letter => 1,
+            Self::Letter | Self::Truth => 1,
         }
     }
 
@@ -58,6 +78,14 @@ impl Conversion {
         match self {
             Self::Widen { .. } => 4,
             Self::Ascii { .. } => 1,
+            Self::Scaled { is_short, .. } => {
+                if is_short {
+                    4
+                } else {
+                    8
+                }
+            }
+            Self::Skip(_) => 0,
             same => same.before(),
         }
     }
@@ -81,6 +109,13 @@ impl Conversion {
                 }
             }
             Self::Letter => bytes.iter_mut().for_each(|byte| *byte = if *byte == 0 { b'F' } else { b'T' }),
+            Self::Truth => each(bytes, |[byte]| [u8::from(byte == b'T')]),
+            Self::Scaled { width, .. } => {
+                for number in bytes.chunks_exact_mut(width) {
+                    let scaled = self.scaled(number);
+                    number.copy_from_slice(&scaled[..width]);
+                }
+            }
             _ => {}
         }
     }
@@ -106,12 +141,44 @@ impl Conversion {
                     })?;
                 }
             }
+            Self::Scaled { width, .. } => {
+                for (from, to) in from.chunks_exact(width).zip(to.chunks_exact_mut(self.after())) {
+                    to.copy_from_slice(&self.scaled(from)[..to.len()]);
+                }
+            }
+            Self::Skip(_) => {}
             _ => {
                 to.copy_from_slice(from);
                 self.in_place(to);
             }
         }
         Ok(())
+    }
+
+    /// Returns the bytes of a scaled number, followed by zeros if it is a float32.
+    fn scaled(self, number: &[u8]) -> [u8; 8] {
+        let Self::Scaled { is_float, is_short, scale, zero, .. } = self else { return [0; 8] };
+        let value = match (number, is_float) {
+            ([byte], _) => f64::from(*byte),
+            ([a, b], _) => f64::from(i16::from_be_bytes([*a, *b])),
+            ([a, b, c, d], false) => f64::from(i32::from_be_bytes([*a, *b, *c, *d])),
+            ([a, b, c, d], true) => f64::from(f32::from_be_bytes([*a, *b, *c, *d])),
+            ([a, b, c, d, e, f, g, h], is_float) => {
+                let bytes = [*a, *b, *c, *d, *e, *f, *g, *h];
+                if is_float { f64::from_be_bytes(bytes) } else { i64::from_be_bytes(bytes) as f64 }
+            }
+            _ => f64::NAN,
+        };
+        let (scale, zero) = (f64::from_bits(scale), f64::from_bits(zero));
+        let mut bytes = [0; 8];
+        if is_short {
+            // In the steps, and so with the roundings, of astropy.
+            let value = value as f32 * scale as f32 + zero as f32;
+            bytes[..4].copy_from_slice(&value.to_be_bytes());
+        } else {
+            bytes.copy_from_slice(&(value * scale + zero).to_be_bytes());
+        }
+        bytes
     }
 }
 

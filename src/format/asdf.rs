@@ -11,6 +11,7 @@
 //! | [`head`], [`header`], [`block`], [`index`], [`checksum`], [`growth`] | the layout of a file |
 //! | [`chain`], [`quantize`], [`tile`] | encoded blocks |
 //! | [`stored`] | a file as it is stored: head and blocks |
+//! | [`in_fits`] | a FITS file with an ASDF file in it |
 //! | [`view`], [`computed`] | the trait of all views; a file with the results computed from its tree |
 //! | [`arrays`] | the survey of the tree, the elements of arrays, and the view `arrays/` |
 //! | [`fits`], [`preview`], [`tables`] … | views |
@@ -22,7 +23,7 @@ use std::sync::{Arc, LazyLock};
 use self::head::{NAME, recognises};
 use self::view::{AsdfFile, View};
 use super::editor::EditSupport;
-use super::{Container, Context, Format};
+use super::{Container, Context, Format, ReadAt};
 use crate::error::Result;
 use crate::source::Source;
 
@@ -43,9 +44,11 @@ mod external;
 mod facts;
 mod fits;
 mod growth;
+mod hdus;
 pub mod head;
 pub mod header;
 mod imploded;
+mod in_fits;
 pub mod index;
 pub mod json;
 pub mod ndarray;
@@ -75,9 +78,58 @@ const VIEWS: &[&dyn View] = &[
     &imploded::Imploded,
 ];
 
+/// The views of an ASDF file in a FITS file, in the order of the directory.
+const VIEWS_IN_FITS: &[&dyn View] = &[
+    &arrays::Arrays,
+    &fits::Fits,
+    &hdus::Hdus,
+    &preview::Previews,
+    &tables::Tables,
+    &json::Json::WITHOUT_TAGS,
+    &json::Json::WITH_TAGS,
+    &refs::Refs,
+    &preview::Displayed,
+];
+
 /// The ASDF format.
 #[derive(Clone, Copy, Debug)]
 pub struct Asdf;
+
+/// ASDF in FITS: a FITS file with an ASDF file in its extension `ASDF`.
+#[derive(Clone, Copy, Debug)]
+pub struct AsdfInFits;
+
+impl Format for AsdfInFits {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn title(&self) -> &'static str {
+        "an ASDF file"
+    }
+
+    fn unsure_endings(&self) -> &'static [&'static str] {
+        &[".fits", ".fit", ".fts"]
+    }
+
+    fn view_names(&self) -> &'static [&'static str] {
+        static NAMES: LazyLock<Vec<&str>> =
+            LazyLock::new(|| VIEWS_IN_FITS.iter().map(|view| view.name()).collect());
+        &NAMES
+    }
+
+    fn recognise(&self, head: &[u8]) -> bool {
+        in_fits::may_be_fits(head)
+    }
+
+    fn confirm(&self, read: ReadAt<'_>) -> Result<bool> {
+        in_fits::has_asdf(read)
+    }
+
+    fn open(&self, source: Arc<dyn Source>, context: &Context) -> Result<Arc<dyn Container>> {
+        Ok(Arc::new(AsdfFile::open_in_fits(source, context, VIEWS_IN_FITS)?))
+    }
+}
 
 impl Format for Asdf {
     fn name(&self) -> &'static str {

@@ -13,7 +13,7 @@ const TABLE: &[(&[u8], usize, &str)] = &[
     (b"PK\x03\x04", 0, "is a zip archive, as .npz files are, too; unpack it first: unzip"),
     (b"7z\xbc\xaf\x27\x1c", 0, "is a 7z archive; unpack it first"),
     (b"ustar", 257, "is a tar archive; unpack it first: tar -xf"),
-    (b"SIMPLE  =", 0, "is a FITS file; open it with astropy.io.fits or DS9"),
+    (b"SIMPLE  =", 0, "is a FITS file without an ASDF extension; open it with astropy.io.fits or DS9"),
     (b"\x89HDF\r\n\x1a\n", 0, "is an HDF5 file; open it with h5py"),
     (b"CDF", 0, "is a NetCDF file; open it with netCDF4 or xarray"),
     (b"\x93NUMPY", 0, "is a .npy file; open it with numpy.load"),

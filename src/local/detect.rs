@@ -20,7 +20,7 @@ use by_name::ByName;
 use remembered::Remembered;
 
 use crate::error::{self, Error, Result};
-use crate::format::HEAD;
+use crate::format::ReadAt;
 use crate::format::editor::SaveTarget;
 use crate::format::recovery::RecoveryPolicy;
 use crate::local::at::{open, stat_in, stat_of};
@@ -29,7 +29,7 @@ use crate::local::mounts::Stalling;
 use crate::local::path::LocalPath;
 use crate::local::path::link::{self, LinkForm, Mountpoint};
 use crate::local::stat::{FileKind, Stat};
-use crate::source::{Place, PlaceStat, Source, SourceStat, SourceVersion, read_up_to};
+use crate::source::{Place, PlaceStat, Source, SourceStat, SourceVersion};
 
 /// The location of an entry, and the file system or server that may never answer requests about it.
 #[derive(Clone, Debug)]
@@ -79,7 +79,7 @@ impl Detected {
 
 /// A detector of the types of names, which remembers the recognised files.
 pub(crate) struct FormatDetector {
-    recognise: fn(&[u8]) -> Option<&'static str>,
+    recognise: fn(ReadAt<'_>) -> Result<Option<&'static str>>,
     remembered: Remembered,
     by_name: ByName,
     /// Policy for files after an interrupted save: they are recovered or reported. Their first bytes may
@@ -98,7 +98,10 @@ impl std::fmt::Debug for FormatDetector {
 }
 
 impl FormatDetector {
-    pub(crate) fn new(recognise: fn(&[u8]) -> Option<&'static str>, recovery: RecoveryPolicy) -> Self {
+    pub(crate) fn new(
+        recognise: fn(ReadAt<'_>) -> Result<Option<&'static str>>,
+        recovery: RecoveryPolicy,
+    ) -> Self {
         Self {
             recognise,
             remembered: Remembered::default(),
@@ -124,7 +127,8 @@ impl FormatDetector {
                 let is_file = listed.is_some_and(|(stat, _)| stat.kind == FileKind::File);
                 return match listed.filter(|_| !is_file || !self.reads_all.load(Ordering::Relaxed)) {
                     Some((stat, is_exact))
-                        if is_exact || self.by_name.is_mounted_file(&position.location) =>
+                        if !(is_file && self.by_name.is_unsure(&position.location))
+                            && (is_exact || self.by_name.is_mounted_file(&position.location)) =>
                     {
                         Ok(self.seen_by_name(position, stat))
                     }
@@ -188,8 +192,9 @@ impl FormatDetector {
             }
         };
         let is_known = position.location.listed().is_some();
+        let is_unsure = stat.kind == FileKind::File && self.by_name.is_unsure(&position.location);
         let seen = self.seen_by_name(position, stat);
-        let is_certain = is_exact || is_known && seen.form == EntryForm::MountedFile;
+        let is_certain = !is_unsure && (is_exact || is_known && seen.form == EntryForm::MountedFile);
         Some((seen, is_certain))
     }
 
@@ -329,9 +334,9 @@ impl FormatDetector {
 
     /// Returns the format that the first bytes of a source show.
     fn format_in(&self, source: &dyn Source) -> Result<Option<&'static str>> {
-        let mut head = [0; HEAD];
-        let read = read_up_to(source, 0, &mut head)?;
-        Ok(head.get(..read).and_then(self.recognise))
+        (self.recognise)(&|offset, buf| {
+            source.read_within(offset..offset.saturating_add(buf.len() as u64), offset, buf)
+        })
     }
 
     /// Returns the stat of a file, and true if a format recognises its first bytes.
@@ -358,9 +363,8 @@ impl FormatDetector {
 
     /// True if a format recognises the first bytes of an open file.
     fn knows(&self, file: &OwnedFd) -> Result<bool> {
-        let mut head = [0; HEAD];
-        let read = rustix::io::pread(file, &mut head, 0)?;
-        Ok(head.get(..read).and_then(self.recognise).is_some())
+        let read = |offset: u64, buf: &mut [u8]| Ok(rustix::io::pread(file, buf, offset)?);
+        Ok((self.recognise)(&read)?.is_some())
     }
 
     /// Logs a shortage of memory or descriptors, once.

@@ -433,10 +433,11 @@ impl MountedFile {
         self.location.is_remote()
     }
 
-    /// True if the file was parsed, and its format is read-only.
-    pub(crate) fn is_unchangeable(&self) -> bool {
-        let opened = self.parsed().ok().flatten();
-        opened.is_some_and(|opened| opened.container().is_ok_and(|container| container.editor().is_none()))
+    /// Returns the message for changes of a file that was parsed, and whose format is read-only.
+    pub(crate) fn unchangeable(&self) -> Option<String> {
+        let opened = self.parsed().ok().flatten()?;
+        let container = opened.container().ok().filter(|container| container.editor().is_none())?;
+        Some(container.unchangeable())
     }
 
     /// Records a read error in the log and the status. Returns true if it is new.

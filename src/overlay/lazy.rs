@@ -96,7 +96,7 @@ impl LazyOverlay {
     ) -> Result<Option<String>> {
         let (_, opened) = self.newest(position, &shared.serials, &shared.open_files)?;
         let container = opened.container().ok().filter(|container| container.editor().is_none());
-        Ok(container.map(|container| format!("files of the format {} can't be changed", container.format())))
+        Ok(container.map(|container| container.unchangeable()))
     }
 
     /// Returns the overlay, creating it if the file can be written.

@@ -424,11 +424,13 @@ fn shows_saved_text(node: &Inode) -> bool {
 pub(crate) fn writing(entry: &Entry, mounted: &MountedFile, read_only: Option<&str>) -> Writing {
     let overlay = entry.lazy_overlay().ok().and_then(|overlay| overlay.used_overlay());
     let because = match (&overlay, read_only) {
-        (_, Some(because)) => because,
+        (_, Some(because)) => because.to_owned(),
         (Some(overlay), None) => return overlay.writing(),
-        (None, None) if mounted.is_unchangeable() => "files of this format can't be changed",
-        (None, None) if mounted.may_be_written() => return Writing { writable: true, ..Writing::default() },
-        (None, None) => "the file can't be written",
+        (None, None) => match mounted.unchangeable() {
+            Some(because) => because,
+            None if mounted.may_be_written() => return Writing { writable: true, ..Writing::default() },
+            None => "the file can't be written".to_owned(),
+        },
     };
-    Writing { read_only_because: Some(because.into()), ..Writing::default() }
+    Writing { read_only_because: Some(because), ..Writing::default() }
 }

@@ -11,6 +11,7 @@ mod bloscpack;
 mod check;
 mod damage;
 mod gsd;
+mod in_fits;
 mod layouts;
 mod open;
 mod requests;

@@ -38,7 +38,7 @@ pub(super) use elements::{Elements, Order, elements_of, file_of, file_of_all, fi
 pub(super) use entry::ArrayEntry;
 pub(super) use facts::each;
 pub(super) use node_paths::NodePaths;
-pub(super) use npy::scalar_descr;
+pub(super) use npy::{content as npy_content, scalar_descr};
 #[cfg(test)]
 pub(super) use survey::{ArrayBlocks, UnsurveyedTree, find};
 pub(super) use survey::{FoundArrays, surveyed};

@@ -12,10 +12,21 @@ use crate::content::Content;
 use crate::content::dir::{Attributes, File, Node};
 use crate::error::Result;
 use crate::format::editor::EditSupport;
-use crate::format::{ArrayFacts, ArrayPaths, Block, Container, Defect, Footprint, Listener, Verified, Views};
+use crate::format::{
+    ArrayFacts, ArrayPaths, Block, Container, Defect, FactValue, Footprint, Listener, Verified, Views,
+};
 use crate::source::{Source, SourceStat};
 
 impl AsdfFile {
+    /// Returns defects with their offsets in the file that users know.
+    fn in_file(&self, mut defects: Vec<Defect>) -> Vec<Defect> {
+        let start = self.source.start_in_file();
+        for defect in &mut defects {
+            defect.offset = defect.offset.saturating_add(start);
+        }
+        defects
+    }
+
     /// Returns the views that are files.
     fn files(&self) -> impl Iterator<Item = &'static dyn View> {
         self.views.iter().copied().filter(|view| view.is_file())
@@ -28,7 +39,8 @@ impl Container for AsdfFile {
     }
 
     fn version(&self) -> String {
-        self.head.version.clone()
+        let version = self.head.version.clone();
+        if self.fits.is_some() { version + " (in FITS)" } else { version }
     }
 
     fn tree(&self) -> Arc<dyn Content> {
@@ -48,11 +60,22 @@ impl Container for AsdfFile {
     }
 
     fn block(&self, n: usize) -> Result<Block> {
-        self.stored.block(n)
+        let mut block = self.stored.block(n)?;
+        if self.fits.is_some() {
+            let start = self.source.start_in_file();
+            block.facts.offset = block.facts.offset.saturating_add(start);
+            for fact in block.facts.groups.iter_mut().flatten().filter(|fact| fact.key() == "offset") {
+                if let FactValue::Number(offset) = &mut fact.value {
+                    *offset = offset.saturating_add(start);
+                }
+            }
+        }
+        Ok(block)
     }
 
     fn block_before(&self, offset: u64) -> Result<Option<usize>> {
-        if offset <= self.head.end {
+        // The ranges of views are positions in the FITS file, where the blocks are in an extension.
+        if offset <= self.head.end || self.fits.is_some() {
             return Ok(None);
         }
         Ok(self.offsets()?.partition_point(|start| *start < offset).checked_sub(1))
@@ -112,24 +135,28 @@ impl Container for AsdfFile {
                 defects.push(omission.clone());
             }
         }
-        Ok(defects)
+        Ok(self.in_file(defects))
     }
 
     fn editor(&self) -> Option<&'static dyn EditSupport> {
-        Some(&edit::Support)
+        self.fits.is_none().then_some(&edit::Support)
+    }
+
+    fn unchangeable(&self) -> String {
+        "ASDF in FITS is read-only: change it with astropy.io.fits or stdatamodels".to_owned()
     }
 
     fn defects(&self) -> Vec<Defect> {
         let of_views = self.views.iter().flat_map(|view| view.defects(self));
-        self.stored.defects().into_iter().chain(of_views).collect()
+        self.in_file(self.stored.defects().into_iter().chain(of_views).collect())
     }
 
     fn source(&self) -> &Arc<dyn Source> {
-        &self.source
+        self.fits.as_ref().map_or(&self.source, |fits| &fits.source)
     }
 
     fn source_stat(&self) -> SourceStat {
-        self.source_stat
+        self.fits.as_ref().map_or(self.source_stat, |fits| fits.stat)
     }
 }
 

@@ -29,6 +29,8 @@ pub const INLINE_KEY: &str = "data";
 pub const REFERENCE: &str = "$ref";
 /// The keys of an ndarray in a block. They identify an ndarray that has lost its tag.
 pub const TELLING_KEYS: [&str; 2] = ["source", "shape"];
+/// Prefix of a `source` that is an extension of a FITS file.
+pub const FITS: &str = "fits:";
 /// Maximum number of dimensions: as many as numpy allows.
 const MAX_DIMENSIONS: usize = 64;
 
@@ -83,6 +85,8 @@ pub enum Source {
     Block(i64),
     /// The first block of another file, given by its URI.
     External(String),
+    /// An extension of the FITS file that has the tree in one of its extensions: `fits:SCI,1`.
+    Hdu(String),
     /// The target of a reference into another file.
     Elsewhere(Box<ReferredArray>),
     /// The tree itself.
@@ -306,7 +310,8 @@ impl Source {
             if !uri.is_empty() && uri.bytes().all(|byte| byte.is_ascii_digit()) {
                 return fault(value, "the \"source\" of an ndarray is the number of a block in quotes");
             }
-            return Ok(Self::External(uri.to_owned()));
+            let is_hdu = uri.starts_with(FITS);
+            return Ok(if is_hdu { Self::Hdu(uri.to_owned()) } else { Self::External(uri.to_owned()) });
         }
         match value.integer().map(i64::try_from) {
             Some(Ok(n)) => Ok(Self::Block(n)),

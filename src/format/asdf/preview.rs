@@ -97,7 +97,9 @@ fn has_flags(item: &Item<ArrayEntry>) -> bool {
 /// Returns an array with rows and columns exchanged, if the elements of a column lie closer together than
 /// those of a row. The elements are then read in storage order.
 fn turned(array: &Ndarray) -> Option<Ndarray> {
-    let (Some(shape), Source::Block(_) | Source::External(_)) = (&array.shape, &array.source) else {
+    let (Some(shape), Source::Block(_) | Source::External(_) | Source::Hdu(_)) =
+        (&array.shape, &array.source)
+    else {
         return None;
     };
     let [.., down, across] = array.strides.as_deref()? else { return None };

@@ -12,9 +12,12 @@ use std::ffi::OsString;
 use std::sync::Arc;
 
 use super::arrays::surveyed;
+use super::in_fits::FitsFile;
+use super::ndarray::Datatype;
 use super::view::{AsdfFile, Collector, Directory, View};
 use crate::content::dir::Node;
-use crate::content::path_dir::PathDir;
+use crate::content::path_dir::{Item, Items, PathDir};
+use crate::content::shared_path::SharedPath;
 use crate::error::Result;
 use crate::format::Defect;
 
@@ -25,7 +28,7 @@ mod spectrum;
 mod survey;
 mod times;
 
-use survey::{FoundTables, TableEntry, TableFinder, is_wanted};
+use survey::{ENDING, FoundTables, TableEntry, TableFinder, is_wanted};
 
 /// The directory `tables/`. The tree is searched when a program first looks into the directory.
 #[derive(Debug)]
@@ -55,9 +58,35 @@ impl View for Tables {
     }
 }
 
+/// The tables of the tree, and those of the FITS file that it is in.
+struct WithHdus(Items<TableEntry>);
+
+/// Adds the binary tables of a FITS file as `hdus/NAME.parquet`.
+fn with_hdus(found: &FoundTables, fits: &FitsFile) -> Items<TableEntry> {
+    let mut items: Vec<Item<TableEntry>> = found.items.iter().cloned().collect();
+    let dir = SharedPath::new(["hdus"]);
+    for (number, hdu) in fits.hdus.iter().enumerate() {
+        let Ok(Some(array)) = &hdu.array else { continue };
+        let is_table = matches!(array.datatype, Datatype::Structured(_)) && !fits.is_asdf(number);
+        if let Some(ndarray) = fits.as_ndarray(number).filter(|_| is_table) {
+            let table = TableEntry::of_records(ndarray, &array.units);
+            items.push(Item {
+                dir: dir.clone(),
+                file: format!("{}{ENDING}", fits.file_name(number)),
+                what: table,
+            });
+        }
+    }
+    Items::new(items)
+}
+
 fn dir(file: &Arc<AsdfFile>) -> Result<PathDir<TableEntry>> {
     surveyed(file)?;
-    let items = &file.computed.get_or_compute(FoundTables::default).items;
+    let found = file.computed.get_or_compute(FoundTables::default);
+    let items = match &file.fits {
+        None => &found.items,
+        Some(fits) => &file.computed.get_or_compute(|| WithHdus(with_hdus(found, fits))).0,
+    };
     let file = file.clone();
     let make = move |entry: &TableEntry| {
         Ok(match entry {

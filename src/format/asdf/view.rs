@@ -14,13 +14,14 @@ use std::time::{Duration, Instant};
 use super::computed::Computed;
 use super::external;
 use super::head::recognises;
+use super::in_fits::FitsFile;
 use super::ndarray::Ndarray;
 use super::stored::StoredFile;
 use crate::content::dir::{Dir, EntryKind, Node};
 use crate::content::path_dir::PathDir;
 use crate::error::{self, Error, Result};
 use crate::format::{Context, Defect, Footprint, HEAD};
-use crate::source::{Source, read_up_to};
+use crate::source::{Source, SourceSection, read_up_to};
 use crate::yaml::event::Mark;
 use crate::yaml::survey::{PathId, Paths, Survey, WantedNode};
 
@@ -124,6 +125,8 @@ pub(super) struct Surveyed<'s> {
 #[derive(Debug)]
 pub(super) struct AsdfFile {
     pub(super) stored: StoredFile,
+    /// The FITS file that holds this file in one of its extensions.
+    pub(super) fits: Option<FitsFile>,
     /// The views that take part in the survey of the tree.
     pub(super) views: &'static [&'static dyn View],
     /// The results of all views.
@@ -171,7 +174,19 @@ impl AsdfFile {
         views: &'static [&'static dyn View],
     ) -> Result<Self> {
         let stored = StoredFile::open(source, context)?;
-        Ok(Self { stored, views, computed: Computed::default(), externals: Externals::default() })
+        Ok(Self { stored, fits: None, views, computed: Computed::default(), externals: Externals::default() })
+    }
+
+    /// Reads the head of the ASDF file in an extension of a FITS file.
+    pub(super) fn open_in_fits(
+        source: Arc<dyn Source>,
+        context: &Context,
+        views: &'static [&'static dyn View],
+    ) -> Result<Self> {
+        let fits = FitsFile::open(source)?;
+        let section = SourceSection::new(fits.source.clone(), fits.asdf.clone())?;
+        let file = Self::open(Arc::new(section), context, views)?;
+        Ok(Self { fits: Some(fits), ..file })
     }
 
     /// True if calls are slow now: the blocks have not been found yet, or the tree names other files.

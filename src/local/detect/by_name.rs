@@ -22,11 +22,16 @@ impl ByName {
         locked(&self.0).get(&label).copied().unwrap_or_else(|| promises(location))
     }
 
+    /// True if a file must be looked at: neither its name nor an earlier look tells its format.
+    pub(super) fn is_unsure(&self, location: &Location) -> bool {
+        is_unsure(location) && !locked(&self.0).contains_key(&location.label())
+    }
+
     /// Remembers whether a format recognises the first bytes of a file.
     pub(super) fn note(&self, location: &Location, is_known: bool) {
         let label = location.label();
         let mut exceptions = locked(&self.0);
-        if promises(location) == is_known {
+        if promises(location) == is_known && !is_unsure(location) {
             exceptions.remove(&label);
             return;
         }
@@ -40,4 +45,9 @@ impl ByName {
 /// True if the name of a file has the ending of a format.
 fn promises(location: &Location) -> bool {
     location.name().is_some_and(|name| format::endings::by_ending(&name).is_some())
+}
+
+/// True if the name of a file has an ending that does not tell its format.
+fn is_unsure(location: &Location) -> bool {
+    location.name().is_some_and(|name| format::endings::is_unsure(&name))
 }

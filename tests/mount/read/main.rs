@@ -23,6 +23,7 @@ mod elsewhere;
 mod external_arrays;
 mod gsd_folder;
 mod hanging;
+mod in_fits;
 mod interrupted;
 mod large;
 mod limits;

@@ -232,6 +232,7 @@ impl Origin {
                 let in_block = Ndarray { source: Source::Block(0), ..array.clone() };
                 (Self::in_block(&other, &in_block), other)
             })),
+            Source::Hdu(source) => Self::in_hdu(file, source),
             Source::Elsewhere(elsewhere) => {
                 Self::in_other_file(array_of(file, elsewhere).and_then(|(other, found)| {
                     if (&found.shape, &found.datatype) != (&array.shape, &array.datatype) {
@@ -265,6 +266,23 @@ impl Origin {
             Err(error) => (Err(error), Renewal::Anew),
         };
         Self { elements, renewal, blocks: Vec::new(), grows: false }
+    }
+
+    /// Returns the array of an HDU, with the type and shape that the HDU has.
+    fn in_hdu(file: &AsdfFile, source: &str) -> Self {
+        let elements = match &file.fits {
+            Some(fits) => fits.array(source).map_err(Error::damaged).and_then(|array| {
+                Ok(Elements {
+                    dimensions: array.dimensions.clone(),
+                    datatype: array.datatype.clone(),
+                    byteorder: Byteorder::Big,
+                    order: Order::C,
+                    content: fits.elements(source)?,
+                })
+            }),
+            None => Err(Error::damaged("the array is in an extension of a FITS file")),
+        };
+        Self { elements, renewal: Renewal::Anew, blocks: Vec::new(), grows: false }
     }
 
     fn in_block(file: &Arc<AsdfFile>, array: &Ndarray) -> Self {

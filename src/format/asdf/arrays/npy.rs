@@ -8,7 +8,7 @@ use crate::content::{Content, npy};
 use crate::error::Result;
 
 /// Returns the bytes of the file.
-pub(super) fn content(elements: &Elements) -> Result<Arc<dyn Content>> {
+pub(in super::super) fn content(elements: &Elements) -> Result<Arc<dyn Content>> {
     let descr = descr(&elements.datatype, elements.byteorder).ok_or_else(Elements::unknown_type)?;
     let is_fortran = elements.order == Order::Fortran;
     npy::array(&descr, is_fortran, &elements.dimensions, elements.content.clone())

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use super::super::computed::Computed;
+use super::super::in_fits::FitsFile;
 use super::super::ndarray::{self, Datatype, Ndarray, Source, TooLarge};
 use super::super::view::{AsdfFile, Collector, Surveyed, View};
 use super::entry::ArrayEntry;
@@ -127,7 +128,7 @@ pub(super) fn surveyed_beside<'f>(
         };
         let count = file.block_count()?;
         let blocks = ArrayBlocks { count, size: &size, is_count_sure: knows_sizes, failure: Some(&failure) };
-        let tree = UnsurveyedTree { text: file.tree(), beside: beside.take() };
+        let tree = UnsurveyedTree { text: file.tree(), fits: file.fits.as_ref(), beside: beside.take() };
         let found = in_turn(tree.text.len(), || find(tree, blocks, file.views, &file.computed));
         if found.is_err() && !knows_sizes && failure.get().is_some() {
             file.disbelieve_index();
@@ -144,8 +145,10 @@ pub(super) fn surveyed_beside<'f>(
 }
 
 /// A tree that is about to be surveyed.
-pub(in super::super) struct UnsurveyedTree<'t> {
+pub(in super::super) struct UnsurveyedTree<'t, 'f> {
     pub text: Arc<dyn Content>,
+    /// The FITS file that the tree is in.
+    pub fits: Option<&'f FitsFile>,
     /// A listener that gets the events of the survey, too.
     pub beside: Option<&'t mut dyn Listener>,
 }
@@ -169,12 +172,12 @@ pub(in super::super) struct ArrayBlocks<'b> {
 /// # Errors
 /// The tree, or the header of a block, can't be read now.
 pub(in super::super) fn find(
-    tree: UnsurveyedTree<'_>,
+    tree: UnsurveyedTree<'_, '_>,
     blocks: ArrayBlocks<'_>,
     views: &[&'static dyn View],
     computed: &Computed,
 ) -> Result<FoundArrays> {
-    let UnsurveyedTree { text: tree, beside } = tree;
+    let UnsurveyedTree { text: tree, fits: tree_in_fits, beside } = tree;
     let collectors = views.iter().filter_map(|view| Some((*view, view.collector()?))).collect();
     let mut finder = ArrayFinder {
         tree: &tree,
@@ -185,6 +188,7 @@ pub(in super::super) fn find(
         names: ArrayNames::default(),
         collectors,
         computed,
+        fits: tree_in_fits,
         externals: Vec::new(),
         defects: Vec::new(),
         is_full: false,
@@ -233,6 +237,7 @@ struct ArrayFinder<'f> {
     /// The views that want nodes, with their collectors.
     collectors: Vec<(&'static dyn View, Box<dyn Collector>)>,
     computed: &'f Computed,
+    fits: Option<&'f FitsFile>,
     externals: Vec<ExternalArray>,
     defects: Vec<Defect>,
     /// True if there are too many arrays.
@@ -321,6 +326,15 @@ impl ArrayFinder<'_> {
                     self.externals.push(ExternalArray { uri, array: array.clone(), path, place });
                 }
             }
+            Source::Hdu(source) => match self.fits {
+                Some(fits) => fits.settle(&mut array)?,
+                None => {
+                    return Err(format!(
+                        "it is in the extension \"{}\" of a FITS file",
+                        source.escape_debug()
+                    ));
+                }
+            },
             Source::Elsewhere(_) => {}
             // The aliases are resolved at the end of the tree.
             Source::Inline(inline) if inline.has_aliases() => return Ok(array),

@@ -42,6 +42,21 @@ enum ChunkPlaces {
     Inline(Vec<u8>),
 }
 
+impl ChunkPlaces {
+    /// Returns the shape and the places of uncompressed chunks. Their elements, `len` bytes, begin at `start`.
+    fn in_row(
+        dimensions: &[u64],
+        item: u64,
+        start: u64,
+        len: u64,
+    ) -> std::result::Result<(Vec<u64>, Self), Left> {
+        let chunks = usual_chunks(dimensions, item);
+        let bytes = chunks.iter().try_fold(item, |bytes, chunk| bytes.checked_mul(*chunk));
+        let bytes = bytes.filter(|bytes| *bytes > 0).ok_or("it is too large")?;
+        Ok((chunks, Self::Row { start, len: bytes, count: len / bytes }))
+    }
+}
+
 impl Plan {
     /// Finds the chunks of an array. Reads only the headers of a compressed block.
     pub(super) fn of(
@@ -52,6 +67,7 @@ impl Plan {
         let number = match &array.source {
             Source::Block(_) => array.source.block(file.block_count()?).ok_or("its block does not exist")?,
             Source::Inline(_) => return Self::inline(file, array, path),
+            Source::Hdu(source) => return Self::in_hdu(file, source, array, path),
             Source::External(_) | Source::Elsewhere(_) => return Err("it is in another file".into()),
         };
         let Some(Datatype::Scalar(scalar)) = array.datatype else {
@@ -72,21 +88,20 @@ impl Plan {
         if !is_contiguous(array, &extent.dimensions, item) {
             return Err("its strides are not those of C order".into());
         }
-        let (_, place) = stored.stored().ok_or("its block is cut off")?;
+        let (source, place) = stored.stored().ok_or("its block is cut off")?;
         let stored_len = stored.len();
         let end = place.checked_add(stored_len);
         if end.is_none_or(|end| end > file.source_stat.size) {
             return Err("its block is cut off".into());
         }
+        let place = place.checked_add(source.start_in_file()).ok_or("its block is cut off")?;
         let len = extent.end - extent.start;
         // Without data there is no chunk to decompress.
         let mut remark = None;
         let (chunks, compressor, places) = match codec.filter(|_| len > 0) {
             None => {
-                let chunks = usual_chunks(&extent.dimensions, item);
-                let bytes = chunks.iter().try_fold(item, |bytes, chunk| bytes.checked_mul(*chunk));
-                let bytes = bytes.filter(|bytes| *bytes > 0).ok_or("it is too large")?;
-                let places = ChunkPlaces::Row { start: place + extent.start, len: bytes, count: len / bytes };
+                let (chunks, places) =
+                    ChunkPlaces::in_row(&extent.dimensions, item, place + extent.start, len)?;
                 (chunks, NO_COMPRESSOR, places)
             }
             Some(_) if (extent.start, extent.end) != (0, data_size) => {
@@ -111,6 +126,33 @@ impl Plan {
         let shape = extent.dimensions;
         let array = ZarrArray { path, dtype, shape, chunks, compressor, has_frames: false };
         Ok(Self { array, places, remark })
+    }
+
+    /// Finds the chunks of an array in an extension of a FITS file.
+    fn in_hdu(
+        file: &Arc<AsdfFile>,
+        source: &str,
+        array: &Ndarray,
+        path: Vec<String>,
+    ) -> std::result::Result<Self, Left> {
+        let fits = file.fits.as_ref().ok_or("it is in a FITS file")?;
+        let in_hdu = fits.array(source).map_err(|why| Left::Out(why.into()))?;
+        let Datatype::Scalar(scalar) = in_hdu.datatype else {
+            return Err("its type is structured".into());
+        };
+        if array.mask != Mask::None {
+            return Err("it has a mask".into());
+        }
+        let (place, len) = in_hdu.place_of_elements().ok_or("its numbers are stored with BZERO or BSCALE")?;
+        if place.checked_add(len).is_none_or(|end| end > fits.stat.size) {
+            return Err("its extension is cut off".into());
+        }
+        let item = scalar.size().filter(|size| *size > 0).ok_or("its elements have no bytes")?;
+        let (chunks, places) = ChunkPlaces::in_row(&in_hdu.dimensions, item, place, len)?;
+        let dtype = scalar_descr(scalar, Byteorder::Big);
+        let shape = in_hdu.dimensions.clone();
+        let array = ZarrArray { path, dtype, shape, chunks, compressor: NO_COMPRESSOR, has_frames: false };
+        Ok(Self { array, places, remark: None })
     }
 
     /// Copies an array that is written in the tree.

@@ -24,8 +24,9 @@ pub(super) fn file(file: &Arc<AsdfFile>, sources: &[Source], statistics: &Shared
             return Err(Error::damaged("the columns of the table differ in length"));
         }
         let made_columns = sources.iter().zip(&columns);
-        let facts: Vec<Facts> =
-            made_columns.flat_map(|(source, (_, made))| vec![facts_of(source); made.len()]).collect();
+        let facts: Vec<Facts> = made_columns
+            .flat_map(|(source, (_, made))| (0..made.len()).map(|n| facts_of(source, n)))
+            .collect();
         let columns = distinct(columns.into_iter().flat_map(|(_, columns)| columns).collect());
         let table = ParquetTable::with_facts(&columns, rows, &facts)?.with_statistics(statistics.clone());
         Ok(Arc::new(table) as Arc<dyn Content>)
@@ -35,9 +36,10 @@ pub(super) fn file(file: &Arc<AsdfFile>, sources: &[Source], statistics: &Shared
     File { grows, blocks, renewal, ..File::of(content) }
 }
 
-/// Returns the metadata of the columns made from a source.
-fn facts_of(source: &Source) -> Facts {
+/// Returns the metadata of column `n` of those made from a source.
+fn facts_of(source: &Source, n: usize) -> Facts {
     let mut facts = source.facts.clone();
+    facts.extend(source.facts_of_fields.get(n).into_iter().flatten().cloned());
     let decision = source.times.as_ref().and_then(Times::decision);
     facts.extend(decision.and_then(|decision| decision.format).map(|format| ("format", format.to_owned())));
     facts

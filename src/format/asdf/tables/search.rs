@@ -33,6 +33,8 @@ pub(super) struct Source {
     pub mask: Option<Arc<Ndarray>>,
     /// Unit, description, coordinate frame, time scale and format.
     pub facts: Facts,
+    /// The metadata of the fields of a structured array, if they have their own.
+    pub facts_of_fields: Vec<Facts>,
     /// The times of the column, if they may be shown as timestamps.
     pub times: Option<Times>,
 }
@@ -141,7 +143,16 @@ impl Search {
         let mut known = HashSet::new();
         facts.reverse();
         facts.retain(|(key, _)| known.insert(*key));
-        self.arrays
-            .push((path, Source { name: String::new(), array: Arc::new(array), mask, facts, times: None }));
+        self.arrays.push((
+            path,
+            Source {
+                name: String::new(),
+                array: Arc::new(array),
+                mask,
+                facts,
+                facts_of_fields: Vec::new(),
+                times: None,
+            },
+        ));
     }
 }

@@ -1,6 +1,7 @@
 //! Collects the tables during the survey of the tree.
 
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::super::arrays::NodePaths;
@@ -11,7 +12,7 @@ use super::super::view::{Collector, Surveyed, Unfit};
 use super::search::{Source, arrays_in, is_column, is_time};
 use super::spectrum::{columns_in, is_spectrum};
 use crate::content::names::ViewNames;
-use crate::content::parquet::SharedStatistics;
+use crate::content::parquet::{Facts, SharedStatistics};
 use crate::content::path_dir::{Item, Items};
 use crate::content::path_tree::{Id, PathTree};
 use crate::format::{Defect, Severity};
@@ -31,11 +32,11 @@ const TOO_LONG: &str = "one of its rows is longer than 8 MiB";
 /// Maximum size of the metadata of all columns, in bytes.
 const MAX_METADATA: usize = 16 << 20;
 
-const ENDING: &str = ".parquet";
+pub(super) const ENDING: &str = ".parquet";
 const NAMES: ViewNames = ViewNames { endings: &[ENDING, ".npy", ".mask"] };
 
 /// An entry of `tables/`.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) enum TableEntry {
     /// A table.
     Table {
@@ -45,6 +46,22 @@ pub(super) enum TableEntry {
     },
     /// A symbolic link with this target.
     Link(Box<str>),
+}
+
+impl TableEntry {
+    /// Returns the table of a structured array; `units` are those of its fields.
+    pub(super) fn of_records(array: Ndarray, units: &[Option<String>]) -> Self {
+        let fact = |unit: &Option<String>| unit.iter().map(|unit| ("unit", unit.clone())).collect();
+        let source = Source {
+            name: String::new(),
+            array: Arc::new(array),
+            mask: None,
+            facts: Facts::new(),
+            facts_of_fields: units.iter().map(fact).collect(),
+            times: None,
+        };
+        Self::Table { columns: Box::new([source]), statistics: SharedStatistics::default() }
+    }
 }
 
 /// The tables of a tree.

@@ -9,7 +9,7 @@ fn tree(nodes: &str) -> Arc<dyn Content> {
 
 /// Finds the arrays of a tree with blocks of this size.
 fn found_in(tree: &Arc<dyn Content>, blocks: usize, size: Option<u64>) -> FoundArrays {
-    let tree = UnsurveyedTree { text: tree.clone(), beside: None };
+    let tree = UnsurveyedTree { text: tree.clone(), fits: None, beside: None };
     find(
         tree,
         ArrayBlocks { count: blocks, size: &|_| size, is_count_sure: true, failure: None },

@@ -243,8 +243,9 @@ impl Comparison<'_> {
     /// Reports arrays that were in a block and now have another file as their source. This is hardly ever
     /// intended, as the data are not there.
     fn moved_out(&self, judgement: &mut Judgement) {
-        let external =
-            |node: &&ArrayNode| matches!(&node.array, Ok(Ndarray { source: Source::External(_), .. }));
+        let external = |node: &&ArrayNode| {
+            matches!(&node.array, Ok(Ndarray { source: Source::External(_) | Source::Hdu(_), .. }))
+        };
         let mut moved = self.facts.arrays.iter().filter(external).peekable();
         let (Some(was), Some(_)) = (self.was, moved.peek()) else { return };
         let in_block =

@@ -16,7 +16,7 @@ fn found(nodes: &str) -> &'static FoundTables {
     let computed: &Computed = Box::leak(Box::default());
     let blocks =
         arrays::ArrayBlocks { count: usize::MAX, size: &|_| None, is_count_sure: true, failure: None };
-    let tree = arrays::UnsurveyedTree { text: tree, beside: None };
+    let tree = arrays::UnsurveyedTree { text: tree, fits: None, beside: None };
     arrays::find(tree, blocks, &[&Tables], computed).unwrap();
     computed.get().unwrap()
 }
