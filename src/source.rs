@@ -38,6 +38,12 @@ pub trait Source: Send + Sync + std::fmt::Debug {
     /// Returns the name that the source was opened by, for messages.
     fn path(&self) -> &Path;
 
+    /// Returns the source that this one wraps. What follows without a method of its own is then that source's,
+    /// except for the reads.
+    fn inner(&self) -> Option<&dyn Source> {
+        None
+    }
+
     /// Returns the current state, asking the system or the server each time. The source of a generation
     /// returns the fixed state of that generation.
     fn stat(&self) -> Result<SourceStat>;
@@ -65,20 +71,20 @@ pub trait Source: Send + Sync + std::fmt::Debug {
 
     /// Returns the bytes that were kept under a name for this version of the source; `None` if there are none.
     fn kept(&self, name: &str) -> Option<Vec<u8>> {
-        let _ = name;
-        None
+        self.inner()?.kept(name)
     }
 
     /// Keeps bytes that were computed from this version of the source for later mounts, if reading it is expensive.
     fn keep(&self, name: &str, bytes: &[u8]) {
-        let _ = (name, bytes);
+        if let Some(inner) = self.inner() {
+            inner.keep(name, bytes);
+        }
     }
 
     /// Returns the next data at or after `offset`; all bytes before are a hole, which reads as zeros. A range without
     /// length means that more is known from its position on. `None` if holes are unknown.
     fn next_data(&self, offset: u64) -> Option<Range<u64>> {
-        let _ = offset;
-        None
+        self.inner()?.next_data(offset)
     }
 
     /// Lends `len` bytes from `offset` on to a system call, without a copy; `None` if not supported.
@@ -94,33 +100,35 @@ pub trait Source: Send + Sync + std::fmt::Debug {
 
     /// True if the source is a local file that no longer has a name.
     fn is_unlinked(&self) -> bool {
-        false
+        self.inner().is_some_and(Source::is_unlinked)
     }
 
     /// True if a read may be slow, as from a server. Threads that answer requests do not wait for such a
     /// read.
     fn is_slow(&self) -> bool {
-        false
+        self.inner().is_some_and(Source::is_slow)
     }
 
     /// Returns access to the other files that the source may refer to, if it has a location.
     fn surroundings(&self) -> Option<&Arc<dyn Surroundings>> {
-        None
+        self.inner()?.surroundings()
     }
 
     /// Returns the possible writers of the source and the time of its last change.
     fn provenance(&self) -> Provenance {
-        Provenance::default()
+        self.inner().map(Source::provenance).unwrap_or_default()
     }
 
     /// Returns the revision that a server gave to the bytes; `None` for a local file.
     fn revision(&self) -> Option<Revision> {
-        None
+        self.inner()?.revision()
     }
 
     /// Announces that this range (offset, length) will be read soon.
     fn will_need(&self, offset: u64, len: u64) {
-        let _ = (offset, len);
+        if let Some(inner) = self.inner() {
+            inner.will_need(offset, len);
+        }
     }
 }
 

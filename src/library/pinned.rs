@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::error::{Error, Kind, Result};
-use crate::source::{Identity, Moved, Provenance, Readers, Revision, Source, SourceStat, Surroundings};
+use crate::source::{Identity, Moved, Readers, Source, SourceStat};
 
 /// A source that fails once the file has another version than at its opening.
 #[derive(Debug)]
@@ -42,6 +42,10 @@ impl Source for PinnedSource {
         self.source.path()
     }
 
+    fn inner(&self) -> Option<&dyn Source> {
+        Some(&*self.source)
+    }
+
     fn stat(&self) -> Result<SourceStat> {
         Ok(self.stat)
     }
@@ -62,42 +66,6 @@ impl Source for PinnedSource {
         let read = self.source.read_ranges(ranges)?;
         self.check()?;
         Ok(read)
-    }
-
-    fn kept(&self, name: &str) -> Option<Vec<u8>> {
-        self.source.kept(name)
-    }
-
-    fn keep(&self, name: &str, bytes: &[u8]) {
-        self.source.keep(name, bytes);
-    }
-
-    fn next_data(&self, offset: u64) -> Option<Range<u64>> {
-        self.source.next_data(offset)
-    }
-
-    fn is_unlinked(&self) -> bool {
-        self.source.is_unlinked()
-    }
-
-    fn is_slow(&self) -> bool {
-        self.source.is_slow()
-    }
-
-    fn surroundings(&self) -> Option<&Arc<dyn Surroundings>> {
-        self.source.surroundings()
-    }
-
-    fn provenance(&self) -> Provenance {
-        self.source.provenance()
-    }
-
-    fn revision(&self) -> Option<Revision> {
-        self.source.revision()
-    }
-
-    fn will_need(&self, offset: u64, len: u64) {
-        self.source.will_need(offset, len);
     }
 }
 

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::error::Result;
-use crate::source::{Place, Provenance, Source, SourceStat, Surroundings};
+use crate::source::{Place, Source, SourceStat};
 use crate::workers::while_waiting;
 
 /// An opened version of a file elsewhere. `stat` returns the state at opening, so no request is needed after
@@ -29,6 +29,10 @@ impl Source for PinnedSource {
         self.source.path()
     }
 
+    fn inner(&self) -> Option<&dyn Source> {
+        Some(&*self.source)
+    }
+
     fn stat(&self) -> Result<SourceStat> {
         Ok(self.stat)
     }
@@ -45,24 +49,8 @@ impl Source for PinnedSource {
         while_waiting(|| self.source.read_ranges(ranges)).map_err(|error| error.of(self.path()))
     }
 
-    fn kept(&self, name: &str) -> Option<Vec<u8>> {
-        self.source.kept(name)
-    }
-
-    fn keep(&self, name: &str, bytes: &[u8]) {
-        self.source.keep(name, bytes);
-    }
-
     fn is_slow(&self) -> bool {
         true
-    }
-
-    fn surroundings(&self) -> Option<&Arc<dyn Surroundings>> {
-        self.source.surroundings()
-    }
-
-    fn provenance(&self) -> Provenance {
-        self.source.provenance()
     }
 
     fn will_need(&self, offset: u64, len: u64) {

@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::{Provenance, Source, SourceStat, Surroundings, read_up_to};
+use super::{Source, SourceStat, read_up_to};
 use crate::error::Result;
 
 /// Bytes read at once near the last read. Longer reads bypass the buffer.
@@ -29,12 +29,12 @@ impl BufferedSource {
 }
 
 impl Source for BufferedSource {
-    fn next_data(&self, offset: u64) -> Option<Range<u64>> {
-        self.source.next_data(offset)
-    }
-
     fn path(&self) -> &Path {
         self.source.path()
+    }
+
+    fn inner(&self) -> Option<&dyn Source> {
+        Some(&*self.source)
     }
 
     fn stat(&self) -> Result<SourceStat> {
@@ -75,26 +75,6 @@ impl Source for BufferedSource {
 
     fn read_ranges(&self, ranges: &[Range<u64>]) -> Result<Vec<Vec<u8>>> {
         self.source.read_ranges(ranges)
-    }
-
-    fn is_unlinked(&self) -> bool {
-        self.source.is_unlinked()
-    }
-
-    fn is_slow(&self) -> bool {
-        self.source.is_slow()
-    }
-
-    fn surroundings(&self) -> Option<&Arc<dyn Surroundings>> {
-        self.source.surroundings()
-    }
-
-    fn provenance(&self) -> Provenance {
-        self.source.provenance()
-    }
-
-    fn will_need(&self, offset: u64, len: u64) {
-        self.source.will_need(offset, len);
     }
 }
 
