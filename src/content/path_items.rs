@@ -222,17 +222,8 @@ fn dirs_of<T>(items: &[Item<T>]) -> (Vec<DirNode>, Vec<DirId>) {
     let mut by_address = HashMap::new();
     let dir_of = |item| {
         let Item { dir: path, .. }: &Item<T> = item;
-        let mut new = Vec::new();
-        let mut at = path;
-        let mut dir = loop {
-            let Some((parent, name)) = at.split_last() else { break 0 };
-            match by_address.get(&at.address()) {
-                Some(known) => break *known,
-                None => new.push((at, name)),
-            }
-            at = parent;
-        };
-        for (path, name) in new.into_iter().rev() {
+        let (mut dir, new) = path.up_to_known(0, |at| by_address.get(&at.address()).copied());
+        for (path, name) in new {
             let parent = dir;
             dir = *by_name.entry((parent, name)).or_insert_with(|| {
                 dirs.push(DirNode { path: path.clone(), parent, ..DirNode::default() });

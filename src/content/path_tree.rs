@@ -2,8 +2,9 @@
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
+use std::ops::ControlFlow;
 
-use super::shared_path::SharedPath;
+use super::shared_path::{SharedPath, up_to_known};
 
 /// A path of a [`PathTree`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -136,17 +137,12 @@ impl PathTree {
 
     /// Returns a path as a [`SharedPath`].
     pub fn shared(&mut self, path: Id) -> SharedPath {
-        let mut new = Vec::new();
-        let mut at = path;
-        let mut shared = loop {
-            if let Some(known) = self.shared.get(&at) {
-                break known.clone();
-            }
-            let Some(parent) = self.parent(at) else { break SharedPath::default() };
-            new.push(at);
-            at = parent;
-        };
-        for path in new.into_iter().rev() {
+        let (mut shared, new) = up_to_known(path, |at| match (self.shared.get(&at), self.parent(at)) {
+            (Some(known), _) => ControlFlow::Break(known.clone()),
+            (None, None) => ControlFlow::Break(SharedPath::default()),
+            (None, Some(parent)) => ControlFlow::Continue(parent),
+        });
+        for path in new {
             shared = shared.join(self.component(path));
             self.shared.insert(path, shared.clone());
         }
@@ -155,17 +151,9 @@ impl PathTree {
 
     /// Adds the components of a [`SharedPath`]; `None` if the path is too long.
     pub fn add(&mut self, path: &SharedPath) -> Option<Id> {
-        let mut new = Vec::new();
-        let mut at = path;
-        let mut id = loop {
-            let Some((parent, name)) = at.split_last() else { break Self::ROOT };
-            if let Some((_, known)) = self.by_address.get(&at.address()) {
-                break *known;
-            }
-            new.push((at, name));
-            at = parent;
-        };
-        for (path, name) in new.into_iter().rev() {
+        let known = |at: &SharedPath| self.by_address.get(&at.address()).map(|(_, id)| *id);
+        let (mut id, new) = path.up_to_known(Self::ROOT, known);
+        for (path, name) in new {
             id = self.join(id, name)?;
             self.by_address.insert(path.address(), (path.clone(), id));
         }

@@ -1,5 +1,6 @@
 //! Paths of directories that share their parents, so that each directory takes memory only for its own name.
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 /// The path of a directory; empty for the root.
@@ -45,6 +46,37 @@ impl SharedPath {
     /// different numbers.
     pub fn address(&self) -> usize {
         self.0.as_ref().map_or(0, |step| Arc::as_ptr(step) as usize)
+    }
+}
+
+/// Goes up from a node to the nearest one whose value is known. Returns that value, and the nodes on the way from
+/// there back down. `up` returns the known value of a node, or its parent.
+pub fn up_to_known<N: Copy, V>(node: N, up: impl Fn(N) -> ControlFlow<V, N>) -> (V, Vec<N>) {
+    let mut passed = Vec::new();
+    let mut at = node;
+    loop {
+        match up(at) {
+            ControlFlow::Break(known) => {
+                passed.reverse();
+                return (known, passed);
+            }
+            ControlFlow::Continue(parent) => passed.push(std::mem::replace(&mut at, parent)),
+        }
+    }
+}
+
+impl SharedPath {
+    /// Goes up to the nearest directory whose value is known, as [`up_to_known`] does. The root has the value `root`.
+    pub fn up_to_known<V>(&self, root: V, known: impl Fn(&Self) -> Option<V>) -> (V, Vec<(&Self, &str)>)
+    where
+        V: Clone,
+    {
+        let (value, passed) = up_to_known(self, |at| match (at.split_last(), known(at)) {
+            (None, _) => ControlFlow::Break(root.clone()),
+            (_, Some(known)) => ControlFlow::Break(known),
+            (Some((parent, _)), None) => ControlFlow::Continue(parent),
+        });
+        (value, passed.into_iter().filter_map(|path| Some((path, path.split_last()?.1))).collect())
     }
 }
 

@@ -80,17 +80,9 @@ impl Dirs {
 
     /// Returns a path with this view's ending escaped in all its names.
     pub(super) fn renamed(&mut self, path: &SharedPath) -> SharedPath {
-        let mut new = Vec::new();
-        let mut at = path;
-        let mut renamed = loop {
-            let Some((parent, name)) = at.split_last() else { break SharedPath::default() };
-            if let Some((_, known)) = self.renamed.get(&at.address()) {
-                break known.clone();
-            }
-            new.push((at, name));
-            at = parent;
-        };
-        for (path, name) in new.into_iter().rev() {
+        let known = |at: &SharedPath| self.renamed.get(&at.address()).map(|(_, renamed)| renamed.clone());
+        let (mut renamed, new) = path.up_to_known(SharedPath::default(), known);
+        for (path, name) in new {
             renamed = renamed.join(component(name, self.ending));
             self.renamed.insert(path.address(), (path.clone(), renamed.clone()));
         }

@@ -1,10 +1,12 @@
 //! Paths of nodes in a view, as components that share their prefixes.
 
 use std::collections::HashMap;
+use std::ops::ControlFlow;
 
 use crate::content::names::ViewNames;
 use crate::content::path_dir::Item;
 use crate::content::path_tree::{Id, PathTree};
+use crate::content::shared_path::up_to_known;
 use crate::yaml::survey::{PathId, Paths, Step};
 
 /// Maximum length of a path, in bytes. Linux refuses paths of 4096 bytes.
@@ -77,18 +79,16 @@ impl NodePaths {
 
     /// Returns the path of a node that contains others.
     fn dir(&mut self, paths: &Paths, path: Option<PathId>) -> Option<Id> {
-        let mut steps = Vec::new();
-        let mut at = path;
-        let mut place = loop {
-            let Some(id) = at else { break Some(PathTree::ROOT) };
-            if let Some(known) = self.known.get(id.index()).copied().flatten() {
-                break known;
+        let (mut place, new) = up_to_known(path, |at| {
+            let Some(id) = at else { return ControlFlow::Break(Some(PathTree::ROOT)) };
+            match (self.known.get(id.index()).copied().flatten(), paths.last(at)) {
+                (Some(known), _) => ControlFlow::Break(known),
+                (None, None) => ControlFlow::Break(None),
+                (None, Some((parent, _))) => ControlFlow::Continue(parent),
             }
-            let (parent, step) = paths.last(at)?;
-            steps.push((id, step));
-            at = parent;
-        };
-        for (id, step) in steps.into_iter().rev() {
+        });
+        for path in new {
+            let (Some(id), Some((_, step))) = (path, paths.last(path)) else { return None };
             place = place.and_then(|place| match step {
                 Step::Key(key) => self.join(place, key.as_bytes()),
                 Step::Item(n) => self.tree.join(place, &n.to_string()),
