@@ -294,7 +294,7 @@ fn act(action: Action, mut arguments: Arguments) -> Result<u8> {
             let place::MountPlaces { sources, mountpoint, beside } = place::of(arguments.paths)?;
             let foreground = arguments.foreground;
             let plan = MountPlan { sources, mountpoint, beside, options, foreground, log };
-            daemon::mount(plan, daemon::open_tree)?;
+            daemon::mount(plan)?;
             Ok(exit::OK)
         }
         Action::Unmount => unmount(paths),

@@ -48,23 +48,23 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
-use fuser::{Config, Filesystem, Notifier, Session, SessionACL};
+use fuser::{Config, Session, SessionACL};
 
 use self::held::HeldEntry;
 use self::mountpoint::Mountpoint;
 use self::signals::Lifecycle;
 use crate::error::{Error, Kind, Result};
+use crate::fuse::KernelNotifier;
 use crate::library::options::cache_budget;
 use crate::log;
 use crate::named;
 use crate::options::{FUSE_SUPER_MAGIC, Options};
 
-pub use self::contents::open_tree;
 pub(crate) use self::contents::reading;
 pub use self::facts::facts;
 pub use self::file_mount::FileMount;
-pub use self::idle::Idle;
 pub use self::list::{ListedMount, list};
 pub use self::remount::remount;
 pub use self::unmount::unmount;
@@ -97,42 +97,14 @@ pub struct MountPlan {
     pub log: log::Settings,
 }
 
-/// A file system to serve.
-pub struct Served<F> {
-    /// The file system, which answers the kernel's requests.
-    pub filesystem: F,
-    /// Callback that gets the kernel's notifier, and the mount's device, before the first request is answered.
-    pub notify: Box<dyn FnOnce(Notifier, Option<OwnedFd>) + Send>,
-    /// True for a read-only mount.
-    pub read_only: bool,
-    /// Notices for the user, one line each.
-    pub remarks: Vec<String>,
-    /// Callback that ends all writing before the process ends. It waits for saves, and keeps unsaved texts. If it is
-    /// called twice, both calls return when this is done.
-    pub close: Arc<dyn Fn() + Send + Sync>,
-    /// Callback that makes the mount read-only (true) or writable again.
-    pub remount: Arc<dyn Fn(bool) -> Result<()> + Send + Sync>,
-    /// The condition under which the mount ends by itself, if any.
-    pub idle: Option<Idle>,
-}
-
-impl<F> std::fmt::Debug for Served<F> {
-    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        out.debug_struct("Served").finish_non_exhaustive()
-    }
-}
-
-/// Mounts the sources. `open` creates the file system in the process that serves it.
+/// Mounts the sources. The file system is created in the process that serves it.
 ///
 /// Returns when the mount is ready or, in the foreground, when it has ended. The process must have only one
-/// thread. `open` may start threads.
+/// thread.
 ///
 /// # Errors
 /// The mount could not become ready; it has been undone.
-pub fn mount<F: Filesystem>(
-    mut plan: MountPlan,
-    open: impl FnOnce(&MountPlan) -> Result<Served<F>>,
-) -> Result<()> {
+pub fn mount(mut plan: MountPlan) -> Result<()> {
     memory::give_back_large_buffers();
     raise_open_files();
     let given = given::descriptor(&plan.mountpoint)?;
@@ -170,7 +142,7 @@ pub fn mount<F: Filesystem>(
         log::start(&plan.log, log::LogTarget::Stderr)?;
         let waiting = service_manager::is_there();
         let prober = waiting.then(|| background::Prober::start(answers)).transpose()?;
-        return serve(&plan, target, open, || {
+        return serve(&plan, target, || {
             prober.map_or(Ok(()), background::Prober::probe).map(|()| service_manager::ready(None))
         });
     }
@@ -180,7 +152,7 @@ pub fn mount<F: Filesystem>(
         |report| {
             log::start(&plan.log, log::LogTarget::Syslog)?;
             let target = shared.take().expect("taken once, here");
-            serve(&plan, target, open, || report.ready())
+            serve(&plan, target, || report.ready())
         },
         answers,
         service_manager::ready,
@@ -211,35 +183,31 @@ enum Target {
 }
 
 /// Serves the mount in this process until it ends.
-fn serve<F: Filesystem>(
-    plan: &MountPlan,
-    target: Target,
-    open: impl FnOnce(&MountPlan) -> Result<Served<F>>,
-    ready: impl FnOnce() -> Result<()>,
-) -> Result<()> {
+fn serve(plan: &MountPlan, target: Target, ready: impl FnOnce() -> Result<()>) -> Result<()> {
     rights::drop_unneeded();
     let (place, given) = match target {
         Target::Directory(place) => (Some(place), None),
         Target::Given(descriptor) => (None, Some(descriptor)),
     };
     let lifecycle = Lifecycle::watched(place, plan.foreground)?;
-    let result = serve_watched(plan, &lifecycle, given, open, ready);
+    let result = serve_watched(plan, &lifecycle, given, ready);
     // Called explicitly: dropping this reference may not remove the directory, as the signal thread may hold
     // another one.
     lifecycle.over();
     result
 }
 
-fn serve_watched<F: Filesystem>(
+fn serve_watched(
     plan: &MountPlan,
     lifecycle: &Arc<Lifecycle>,
     given: Option<OwnedFd>,
-    open: impl FnOnce(&MountPlan) -> Result<Served<F>>,
     ready: impl FnOnce() -> Result<()>,
 ) -> Result<()> {
-    let served = open(plan)?;
-    lifecycle.at_end(served.close.clone());
-    lifecycle.remounts_with(served.remount.clone());
+    let (filesystem, served) = contents::open_tree(plan)?;
+    let vfs = served.vfs().clone();
+    let read_only = vfs.is_read_only();
+    let remarks = vfs.remarks();
+    lifecycle.serves(served);
     let path = plan.mountpoint.as_path();
     let mut config = session_config(cache_budget(&plan.options))?;
     let threads = config.n_threads.unwrap_or(1);
@@ -253,15 +221,18 @@ fn serve_watched<F: Filesystem>(
             lifecycle.serve_given(given::device(&descriptor));
             descriptor
         }
-        None => lifecycle
-            .mount(|place| mount::mount(place, &shown_source(plan), &plan.options, served.read_only))?,
+        None => {
+            lifecycle.mount(|place| mount::mount(place, &shown_source(plan), &plan.options, read_only))?
+        }
     };
     let device = descriptor.try_clone().ok();
-    let session = Session::from_fd(served.filesystem, descriptor, acl, config).map_err(|error| {
+    let session = Session::from_fd(filesystem, descriptor, acl, config).map_err(|error| {
         lifecycle.give_up();
         Error::from(error).within("the kernel does not start the mount").of(path)
     })?;
-    (served.notify)(session.notifier(), device);
+    // The kernel caches attributes and names only briefly. It is notified of bytes that it may keep, and of bytes
+    // that turn out to be wrong.
+    vfs.serve(KernelNotifier::new(session.notifier(), device));
     // By the name of this thread, other processes find the daemon of a mount.
     let name =
         lifecycle.device().map_or_else(|| "session".to_owned(), |device| serving::thread_name(&device));
@@ -275,7 +246,7 @@ fn serve_watched<F: Filesystem>(
     if !has_started {
         return end_at_once(path, lifecycle, end());
     }
-    for remark in &served.remarks {
+    for remark in &remarks {
         remark_on(plan, remark);
     }
     if let Err(error) = ready() {
@@ -284,8 +255,8 @@ fn serve_watched<F: Filesystem>(
         return Err(error);
     }
     tracing::info!("{}: mounted", path.display());
-    if let Some(idle) = served.idle {
-        idle.watch(lifecycle)?;
+    if let Some(seconds) = plan.options.timeout {
+        idle::watch(Duration::from_secs(seconds.into()), vfs, lifecycle)?;
     }
     let ended = end();
     service_manager::stopping();

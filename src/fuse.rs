@@ -93,22 +93,37 @@ impl Adapter {
         &self.0.vfs
     }
 
-    /// Returns a function that ends all writing ([`Vfs::close`]). Programs that wait for a
-    /// save get their answer first.
-    pub fn closer(&self) -> impl Fn() + Send + Sync + 'static {
-        let vfs = self.0.vfs.clone();
-        let saving = self.0.saving.clone();
-        let files = self.0.files.clone();
-        move || {
-            let was_saving = saving.is_busy();
-            vfs.close();
-            saving.wait(LAST_ANSWERS);
-            // A program that saved by fsync closes its file next, and that close must not fail.
-            if was_saving {
-                files.wait_while_any(|file| matches!(file, OpenFile::Writer(_)), LAST_CLOSING);
-            }
-            saving.wait(LAST_ANSWERS);
+    /// Returns the part of the file system that can end all writing.
+    pub fn writing(&self) -> Writing {
+        let Server { vfs, saving, files, .. } = &*self.0;
+        Writing { vfs: vfs.clone(), saving: saving.clone(), files: files.clone() }
+    }
+}
+
+/// The part of a file system that writes. It outlives the threads that answer requests.
+#[derive(Debug)]
+pub struct Writing {
+    vfs: Arc<Vfs>,
+    saving: Arc<Saves>,
+    files: Arc<Handles<OpenFile>>,
+}
+
+impl Writing {
+    /// Returns the tree of nodes.
+    pub fn vfs(&self) -> &Arc<Vfs> {
+        &self.vfs
+    }
+
+    /// Ends all writing ([`Vfs::close`]). Programs that wait for a save get their answer first.
+    pub fn end(&self) {
+        let was_saving = self.saving.is_busy();
+        self.vfs.close();
+        self.saving.wait(LAST_ANSWERS);
+        // A program that saved by fsync closes its file next, and that close must not fail.
+        if was_saving {
+            self.files.wait_while_any(|file| matches!(file, OpenFile::Writer(_)), LAST_CLOSING);
         }
+        self.saving.wait(LAST_ANSWERS);
     }
 }
 

@@ -4,12 +4,11 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::idle::Idle;
-use super::{MountPlan, Served, given, memory};
+use super::{MountPlan, given, memory};
 use crate::cache::Cache;
 use crate::error::Result;
 use crate::format::editor::EditContext;
-use crate::fuse::{Adapter, KernelNotifier};
+use crate::fuse::{Adapter, Writing};
 use crate::history::History;
 use crate::library::options::context;
 use crate::named::{Named, Servers};
@@ -44,8 +43,28 @@ pub(crate) fn reading(options: &crate::options::Options) -> (Arc<Cache>, Options
     (cache, reading)
 }
 
+/// What is served, as signals and the clock of the mount need it.
+#[derive(Debug)]
+pub(super) struct Served {
+    writing: Writing,
+    cache: Arc<Cache>,
+}
+
+impl Served {
+    pub(super) fn vfs(&self) -> &Arc<Vfs> {
+        self.writing.vfs()
+    }
+
+    /// Ends all writing before the process ends: waits for saves, and keeps unsaved texts. If it is called twice,
+    /// both calls return when this is done.
+    pub(super) fn close(&self) {
+        self.writing.end();
+        self.cache.store().wait_for_writes_within(PATIENCE);
+    }
+}
+
 /// Opens the sources of a plan. A file of an unknown format is an error.
-pub fn open_tree(plan: &MountPlan) -> Result<Served<Adapter>> {
+pub(super) fn open_tree(plan: &MountPlan) -> Result<(Adapter, Served)> {
     let (cache, mut options) = reading(&plan.options);
     // A mount that the caller made may be anywhere.
     let mountpoint = given::number(&plan.mountpoint).is_none().then(|| plan.mountpoint.clone());
@@ -69,28 +88,10 @@ pub fn open_tree(plan: &MountPlan) -> Result<Served<Adapter>> {
         options.edits = Some(Arc::new(context));
     }
     let filesystem = Adapter::new(Vfs::new(&sources, &options)?);
-    let vfs = filesystem.vfs().clone();
-    let read_only = vfs.is_read_only();
     // Nothing is lost by ignoring these options, so only a verbose log mentions them.
     for note in &plan.options.notes {
         tracing::info!("{note}");
     }
-    let remarks = vfs.remarks();
-    // The kernel caches attributes and names only briefly. It is notified of bytes that it may keep, and of
-    // bytes that turn out to be wrong.
-    let notify = Box::new(move |notifier, device| vfs.serve(KernelNotifier::new(notifier, device)));
-    let end_writing = filesystem.closer();
-    let switched = filesystem.vfs().clone();
-    let watched = filesystem.vfs().clone();
-    let remount = Arc::new(move |read_only| switched.remount(read_only));
-    let idle = plan.options.timeout.map(|seconds| Idle {
-        timeout: Duration::from_secs(seconds.into()),
-        quiet_for: crate::fuse::quiet_for,
-        has_unfinished: Box::new(move || watched.has_unfinished()),
-    });
-    let close = Arc::new(move || {
-        end_writing();
-        cache.store().wait_for_writes_within(PATIENCE);
-    });
-    Ok(Served { filesystem, notify, read_only, remarks, close, remount, idle })
+    let writing = filesystem.writing();
+    Ok((filesystem, Served { writing, cache }))
 }

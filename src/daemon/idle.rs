@@ -4,51 +4,35 @@
 //! mapped, or its working directory in the mount. Only if no program has asked for anything for the whole time
 //! does the daemon try to unmount.
 
-use std::fmt;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use super::signals::Lifecycle;
 use crate::error::Result;
+use crate::fuse::quiet_for;
+use crate::vfs::Vfs;
 
-/// The condition under which a mount ends by itself.
-pub struct Idle {
-    /// The time without a request.
-    pub timeout: Duration,
-    /// Callback that returns the time since the last request.
-    pub quiet_for: fn() -> Duration,
-    /// True if a text is unsaved or refused, or a program may write.
-    pub has_unfinished: Box<dyn Fn() -> bool + Send>,
+/// Starts a thread that unmounts once no program has asked for anything for the time `timeout`.
+pub(super) fn watch(timeout: Duration, vfs: Arc<Vfs>, lifecycle: &Arc<Lifecycle>) -> Result<()> {
+    let lifecycle = Arc::downgrade(lifecycle);
+    // The first call starts its clock.
+    quiet_for();
+    std::thread::Builder::new().name("idle".to_owned()).spawn(move || wait(timeout, &vfs, &lifecycle))?;
+    Ok(())
 }
 
-impl fmt::Debug for Idle {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.debug_struct("Idle").field("timeout", &self.timeout).finish_non_exhaustive()
-    }
-}
-
-impl Idle {
-    /// Starts a thread that unmounts once the mount is idle.
-    pub(super) fn watch(self, lifecycle: &Arc<Lifecycle>) -> Result<()> {
-        let lifecycle = Arc::downgrade(lifecycle);
-        // The first call of `quiet_for` starts its clock.
-        (self.quiet_for)();
-        std::thread::Builder::new().name("idle".to_owned()).spawn(move || self.wait(&lifecycle))?;
-        Ok(())
-    }
-
-    fn wait(&self, lifecycle: &Weak<Lifecycle>) {
-        loop {
-            let rest = self.timeout.saturating_sub((self.quiet_for)());
-            std::thread::sleep(if rest.is_zero() { self.timeout } else { rest });
-            let Some(lifecycle) = lifecycle.upgrade() else { return };
-            if (self.quiet_for)() < self.timeout || (self.has_unfinished)() {
-                continue;
-            }
-            if lifecycle.unmount_if_unused() {
-                tracing::info!("unmounted after {} s without use", self.timeout.as_secs());
-                return;
-            }
+fn wait(timeout: Duration, vfs: &Vfs, lifecycle: &Weak<Lifecycle>) {
+    loop {
+        let rest = timeout.saturating_sub(quiet_for());
+        std::thread::sleep(if rest.is_zero() { timeout } else { rest });
+        let Some(lifecycle) = lifecycle.upgrade() else { return };
+        // A text may be unsaved or refused, or a program may write.
+        if quiet_for() < timeout || vfs.has_unfinished() {
+            continue;
+        }
+        if lifecycle.unmount_if_unused() {
+            tracing::info!("unmounted after {} s without use", timeout.as_secs());
+            return;
         }
     }
 }

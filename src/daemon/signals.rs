@@ -12,6 +12,7 @@ use std::time::Duration;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::Signals;
 
+use super::contents::Served;
 use super::mount::Mounted;
 use super::mountpoint::Mountpoint;
 use super::{service_manager, threads};
@@ -22,26 +23,13 @@ use crate::exit;
 const GRACE: Duration = Duration::from_secs(2);
 
 /// The stages of a mount, from its start to its end.
+#[derive(Debug)]
 pub(crate) struct Lifecycle {
     /// `None` for a mount that the caller made.
     place: Option<Mountpoint>,
     stage: Mutex<Stage>,
-    close: OnceLock<Close>,
-    remount: OnceLock<Remount>,
-}
-
-/// The function that ends writing ([`super::Served::close`]).
-type Close = Arc<dyn Fn() + Send + Sync>;
-/// The function that makes the mount read-only or writable ([`super::Served::remount`]).
-type Remount = Arc<dyn Fn(bool) -> Result<()> + Send + Sync>;
-
-impl std::fmt::Debug for Lifecycle {
-    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        out.debug_struct("Lifecycle")
-            .field("place", &self.place)
-            .field("stage", &self.stage)
-            .finish_non_exhaustive()
-    }
+    /// Set once the sources are open.
+    served: OnceLock<Served>,
 }
 
 #[derive(Debug)]
@@ -56,12 +44,7 @@ enum Stage {
 impl Lifecycle {
     /// Starts the thread that waits for signals.
     pub(crate) fn watched(place: Option<Mountpoint>, foreground: bool) -> Result<Arc<Self>> {
-        let lifecycle = Arc::new(Self {
-            place,
-            stage: Mutex::new(Stage::Starting),
-            close: OnceLock::new(),
-            remount: OnceLock::new(),
-        });
+        let lifecycle = Arc::new(Self { place, stage: Mutex::new(Stage::Starting), served: OnceLock::new() });
         let hangs_up = foreground && std::fs::File::open("/dev/tty").is_ok();
         let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2])?;
         let watched = Arc::clone(&lifecycle);
@@ -94,7 +77,7 @@ impl Lifecycle {
             }
             SIGUSR1 | SIGUSR2 => {
                 let read_only = signal == SIGUSR1;
-                match self.remount.get().map(|remount| remount(read_only)) {
+                match self.served.get().map(|served| served.vfs().remount(read_only)) {
                     Some(Ok(())) => tracing::info!("remounted {}", if read_only { "ro" } else { "rw" }),
                     Some(Err(error)) => tracing::warn!("not remounted: {error}"),
                     None => {}
@@ -105,21 +88,16 @@ impl Lifecycle {
         true
     }
 
-    /// Sets the function that makes the mount read-only or writable.
-    pub(crate) fn remounts_with(&self, remount: Remount) {
-        let _ = self.remount.set(remount);
-    }
-
-    /// Sets the function that ends writing.
-    pub(crate) fn at_end(&self, close: Close) {
+    /// Sets what the mount serves.
+    pub(super) fn serves(&self, served: Served) {
         // Set once: there is only one mount.
-        let _ = self.close.set(close);
+        let _ = self.served.set(served);
     }
 
-    /// Calls the function that ends writing, if it is set.
+    /// Ends all writing, once.
     pub(crate) fn close(&self) {
-        if let Some(close) = self.close.get() {
-            close();
+        if let Some(served) = self.served.get() {
+            served.close();
         }
     }
 
