@@ -12,7 +12,7 @@
 //!
 //! ```text
 //!   0  8  magic "ASDFJRNL"
-//!   8  2  version, 4
+//!   8  2  version, 1
 //!  10  2  how the source is changed: 1 in place, 2 with an inserted range, 3 from an image
 //!  12  2  1 if the last block is streamed, so that the source may grow at any time
 //!  14  2  zeros
@@ -74,7 +74,7 @@ mod read;
 pub(crate) use read::{Journal, Range, Unreadable};
 
 const MAGIC: &[u8; 8] = b"ASDFJRNL";
-const VERSION: u16 = 4;
+const VERSION: u16 = 1;
 /// Bytes of the header: one sector, which the disk writes atomically.
 pub(crate) const HEADER: usize = 512;
 const RECORD: usize = 24;
