@@ -44,7 +44,7 @@ pub(super) struct LookArguments {
     /// With --cat: write only these bytes of each PATH: FROM-TO, FROM- or -COUNT
     ///
     /// Offsets count from 0, and TO is included: 0-79 are the first 80 bytes. FROM- leads to the end;
-    /// -COUNT are the last COUNT bytes. There is nothing beyond the end, which is no error.
+    /// -COUNT are the last COUNT bytes. Reading beyond the end is not an error.
     #[arg(long, help_heading = LOOK, value_name = "FROM-TO", allow_hyphen_values = true)]
     range: Option<Range>,
 
