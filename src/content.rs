@@ -1,6 +1,5 @@
 //! Random-access bytes of known length. Everything that can be read in the mount is a [`Content`].
 
-pub(crate) mod base64;
 pub mod dir;
 mod gather;
 mod interleaved;

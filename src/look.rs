@@ -20,7 +20,6 @@ mod list;
 mod path;
 mod place;
 mod thumbnail;
-mod zone;
 
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Write};

@@ -1,40 +1,28 @@
 //! Times as text, in UTC.
 
+use jiff::Timestamp;
+
 use crate::source::Time;
+
+/// Returns a time as a timestamp. A time outside the years -9999 to 9999 becomes the first or the last of them.
+pub fn timestamp((seconds, nanoseconds): Time) -> Timestamp {
+    let limit = if seconds < 0 { Timestamp::MIN } else { Timestamp::MAX };
+    Timestamp::new(seconds, nanoseconds.try_into().unwrap_or(0)).unwrap_or(limit)
+}
 
 /// Returns a time in the format of RFC 3339.
 pub fn instant(time: Time) -> String {
-    let (date, clock) = parts(time.0);
-    format!("{date}T{}:{}:{}Z", clock[0], clock[1], clock[2])
+    format!("{:.0}", timestamp((time.0, 0)))
 }
 
 /// Returns a time in the format of RFC 3339, with nanoseconds.
 pub fn precise_instant(time: Time) -> String {
-    instant(time).replace('Z', &format!(".{:09}Z", time.1))
+    format!("{:.9}", timestamp(time))
 }
 
 /// Returns a time as part of a file name, without colons.
 pub fn as_name(seconds: i64) -> String {
-    let (date, clock) = parts(seconds);
-    format!("{date}T{}-{}-{}Z", clock[0], clock[1], clock[2])
-}
-
-/// Returns the date, and hour, minute and second.
-fn parts(seconds: i64) -> (String, [String; 3]) {
-    let days = seconds.div_euclid(86_400);
-    let second = seconds.rem_euclid(86_400);
-    // Counts years from March, in eras of 400 years, so that the leap day is the last of a year.
-    let day = days.saturating_add(719_468);
-    let era = day.div_euclid(146_097);
-    let day = day.rem_euclid(146_097);
-    let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
-    let day = day - (365 * year + year / 4 - year / 100);
-    let month = (5 * day + 2) / 153;
-    let day = day - (153 * month + 2) / 5 + 1;
-    let month = if month < 10 { month + 3 } else { month - 9 };
-    let year = year + era.saturating_mul(400) + i64::from(month <= 2);
-    let clock = [second / 3_600, second / 60 % 60, second % 60].map(|number| format!("{number:02}"));
-    (format!("{year:04}-{month:02}-{day:02}"), clock)
+    instant((seconds, 0)).replace(':', "-")
 }
 
 #[cfg(test)]

@@ -3,9 +3,9 @@
 
 use std::path::Path;
 
-use super::base64::base64;
 use crate::error::{Error, Result, to_json};
 use crate::source::SCHEMES;
+use base64::prelude::{BASE64_STANDARD, Engine};
 
 /// Usual length of a chunk of unencoded bytes.
 const CHUNK: u64 = 1 << 20;
@@ -261,7 +261,7 @@ impl References {
     /// Writes the only chunk of an array as data in the text.
     pub fn inline_chunk(&self, array: &ZarrArray, bytes: &[u8], out: &mut Vec<u8>) {
         let key = to_json(&format!("{}/{}", array.path.join("/"), array.key(0)));
-        push(out, &[",", &key, ":\"base64:", &base64(bytes), "\""]);
+        push(out, &[",", &key, ":\"base64:", &BASE64_STANDARD.encode(bytes), "\""]);
     }
 
     /// Writes the reason why an array is left out. No array may follow.

@@ -6,16 +6,16 @@ use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+use jiff::tz::TimeZone;
 use nix::unistd::{Gid, Group, Uid, User};
 use serde::Serialize;
 
-use super::zone::Zone;
 use super::{Look, written};
 use crate::error::{Error, in_json, one_line};
 use crate::exit;
 use crate::local::stat::FileKind;
 use crate::source::Time;
-use crate::time::{instant, precise_instant};
+use crate::time::{precise_instant, timestamp};
 use crate::vfs::{Attr, Ino};
 
 /// Seconds after which `ls -l` shows the year of a time instead of the hour: half a year.
@@ -62,7 +62,7 @@ struct Run<'a> {
     look: &'a Look,
     listing: ListingForm,
     out: &'a mut dyn Write,
-    zone: Zone,
+    zone: TimeZone,
     now: i64,
     users: HashMap<u32, String>,
     groups: HashMap<u32, String>,
@@ -77,7 +77,17 @@ impl<'a> Run<'a> {
         let now = since.map_or(0, |since| i64::try_from(since.as_secs()).unwrap_or(0));
         let users = HashMap::new();
         let groups = HashMap::new();
-        Self { look, listing, out, zone: Zone::local(), now, users, groups, status: exit::OK, begun: false }
+        Self {
+            look,
+            listing,
+            out,
+            zone: TimeZone::system(),
+            now,
+            users,
+            groups,
+            status: exit::OK,
+            begun: false,
+        }
     }
 
     fn all(&mut self, paths: &[PathBuf]) -> io::Result<()> {
@@ -300,22 +310,10 @@ fn mode(attr: &Attr) -> String {
 }
 
 /// Returns a local time as `ls -l` shows it: with hour and minute if it is recent, or else with the year.
-fn date((seconds, _): Time, now: i64, zone: &Zone) -> String {
-    const MONTHS: [&str; 12] =
-        ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
-    let local = instant((seconds.saturating_add(zone.offset(seconds).into()), 0));
-    // YYYY-MM-DDTHH:MM:SSZ, where the year may be longer.
-    let Some((day, time)) = local.rsplit_once('T') else { return local };
-    let mut parts = day.rsplitn(3, '-');
-    let (Some(day), Some(month), Some(year)) = (parts.next(), parts.next(), parts.next()) else {
-        return local;
-    };
-    let month =
-        month.parse().ok().and_then(|n: usize| MONTHS.get(n.checked_sub(1)?)).copied().unwrap_or("???");
-    let day = day.trim_start_matches('0');
-    let is_recent = seconds > now.saturating_sub(RECENT) && seconds <= now;
-    let last = if is_recent { time.get(..5).unwrap_or(time) } else { year };
-    format!("{month} {day:>2} {last:>5}")
+fn date(time: Time, now: i64, zone: &TimeZone) -> String {
+    let is_recent = time.0 > now.saturating_sub(RECENT) && time.0 <= now;
+    let form = if is_recent { "%b %e %H:%M" } else { "%b %e  %Y" };
+    timestamp(time).to_zoned(zone.clone()).strftime(form).to_string()
 }
 
 #[cfg(test)]
@@ -325,7 +323,7 @@ mod tests {
     #[test]
     fn a_time_has_its_hour_for_half_a_year() {
         let now = 1_763_650_000; // 2025-11-20T14:46:40Z
-        let shown = |seconds| date((seconds, 7), now, &Zone::utc());
+        let shown = |seconds| date((seconds, 7), now, &TimeZone::UTC);
         assert_eq!(shown(now), "Nov 20 14:46");
         assert_eq!(shown(now - RECENT), "May 21  2025");
         assert_eq!(shown(now - RECENT + 1), "May 21 23:52");

@@ -173,7 +173,7 @@ pub(super) fn is_option(name: &str) -> bool {
 /// Returns the error for an unknown name.
 fn unknown(name: &str) -> Error {
     let nearest = all()
-        .map(|known| (distance(name, known.name), known))
+        .map(|known| (strsim::levenshtein(name, known.name), known))
         .min_by_key(|(distance, known)| (*distance, known.name));
     match nearest.filter(|(distance, known)| *distance <= 2 && 2 * *distance < known.name.len()) {
         Some((_, known)) => {
@@ -184,26 +184,8 @@ fn unknown(name: &str) -> Error {
     }
 }
 
-/// Returns the edit distance between two words.
-fn distance(from: &str, to: &str) -> usize {
-    let to: Vec<char> = to.chars().collect();
-    let mut row: Vec<usize> = (0..=to.len()).collect();
-    for (above, left) in from.chars().zip(1..) {
-        let mut next = vec![left];
-        let mut best = left;
-        for (window, &letter) in row.windows(2).zip(&to) {
-            best = (window[0] + usize::from(above != letter)).min(window[1] + 1).min(best + 1);
-            next.push(best);
-        }
-        row = next;
-    }
-    row.last().copied().unwrap_or(0)
-}
-
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::*;
-
     use super::super::tests::{parse, refusal};
     use super::*;
 
@@ -265,13 +247,5 @@ mod tests {
         assert_eq!(refusal("cache"), "-o cache needs a value: cache=…");
         assert_eq!(refusal("ro=1"), "-o ro takes no value");
         assert_eq!(refusal("verify=maybe"), "-o verify=maybe is not off, first-read or always");
-    }
-
-    proptest! {
-        #[test]
-        fn the_distance_is_symmetric_and_zero_only_for_equals(a in "[ab]{0,6}", b in "[ab]{0,6}") {
-            prop_assert_eq!(distance(&a, &b), distance(&b, &a));
-            prop_assert_eq!(distance(&a, &b) == 0, a == b);
-        }
     }
 }

@@ -27,7 +27,7 @@ use super::client::{Ask, Reply, Trust};
 use super::object::of;
 use super::retry::{self, eio};
 use super::shared::RemoteState;
-use super::url::{Address, percent_encoded};
+use super::url::{Address, RESERVED};
 use super::version;
 use crate::content::names::{ViewNames, original};
 use crate::error::{Error, Kind, Result};
@@ -370,9 +370,7 @@ impl PageRequest {
 
     /// Returns the query of a request to a bucket.
     fn query(&self, prefix: &str) -> String {
-        let encoded = |text: &str| {
-            percent_encoded(text.as_bytes(), |byte| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte))
-        };
+        let encoded = |text: &str| percent_encoding::utf8_percent_encode(text, RESERVED).to_string();
         let after = self
             .after
             .as_ref()

@@ -5,6 +5,10 @@
 use std::fmt;
 use std::net::IpAddr;
 
+use percent_encoding::{
+    AsciiSet, CONTROLS, NON_ALPHANUMERIC, percent_decode_str, percent_encode, utf8_percent_encode,
+};
+
 use crate::error::{Error, Kind, Result};
 use crate::source::SCHEMES;
 
@@ -186,19 +190,25 @@ fn host_and_port(text: &str, default: u16) -> Result<(String, u16)> {
     Ok((host.to_ascii_lowercase(), port))
 }
 
+/// The characters that a URL may not have.
+const NOT_IN_URLS: &AsciiSet = &CONTROLS
+    .add(b' ')
+    .add(b'"')
+    .add(b'<')
+    .add(b'>')
+    .add(b'\\')
+    .add(b'^')
+    .add(b'`')
+    .add(b'{')
+    .add(b'|')
+    .add(b'}');
+
+/// The characters that have a meaning in some URLs, and those that a URL may not have.
+pub(super) const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+
 /// Encodes the bytes that a URL may not have. Bytes that are already encoded stay as they are.
 fn encoded(text: &str) -> String {
-    let keep = |byte: u8| byte.is_ascii_graphic() && !b"\"<>\\^`{|}".contains(&byte);
-    percent_encoded(text.as_bytes(), keep)
-}
-
-/// Encodes all bytes except those for which `keep` is true.
-pub(super) fn percent_encoded(bytes: &[u8], keep: impl Fn(u8) -> bool) -> String {
-    let mut text = String::with_capacity(bytes.len());
-    for byte in bytes {
-        if keep(*byte) { text.push(char::from(*byte)) } else { text.push_str(&format!("%{byte:02X}")) }
-    }
-    text
+    utf8_percent_encode(text, NOT_IN_URLS).to_string()
 }
 
 /// Encodes a name as one segment of a path. `.` and `..` are encoded, too, as a server would
@@ -207,26 +217,16 @@ pub(super) fn segment(name: &[u8]) -> String {
     match name {
         b"." => "%2E".to_owned(),
         b".." => "%2E%2E".to_owned(),
-        name => percent_encoded(name, |byte| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte)),
+        name => percent_encode(name, RESERVED).to_string(),
     }
 }
 
 /// Decodes `%XX`; `None` if a percent sign is followed by something else.
 pub(super) fn percent_decoded(text: &str) -> Option<Vec<u8>> {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let Some((byte, after)) = rest.split_first() {
-        rest = after;
-        if *byte != b'%' {
-            bytes.push(*byte);
-            continue;
-        }
-        let (digits, after) = after.split_at_checked(2)?;
-        let digit = |at: usize| char::from(digits[at]).to_digit(16);
-        bytes.push(u8::try_from(digit(0)? * 16 + digit(1)?).ok()?);
-        rest = after;
-    }
-    Some(bytes)
+    let bytes: Vec<u8> = percent_decode_str(text).collect();
+    // Each sign that was decoded has taken two digits with it.
+    let is_valid = bytes.len() + 2 * text.matches('%').count() == text.len();
+    is_valid.then_some(bytes)
 }
 
 fn decoded(login: &str) -> Result<String> {

@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use super::flatbuffer::{BufferPart, buffer};
 use super::{Column, Element, Timestamp};
-use crate::content::base64::base64;
+use base64::prelude::{BASE64_STANDARD, Engine};
 
 /// Metadata of a column: keys and values.
 pub type Facts = Vec<(&'static str, String)>;
@@ -38,7 +38,7 @@ pub(super) fn pairs(columns: &[(String, Column)], facts: &[Facts]) -> Vec<(Strin
         }
     }
     // Arrow readers ignore the file's key-value pairs if there is a schema, so the schema repeats them.
-    let schema = base64(&message(columns, facts, &pairs));
+    let schema = BASE64_STANDARD.encode(message(columns, facts, &pairs));
     pairs.push(("ARROW:schema".to_owned(), schema));
     pairs
 }

@@ -68,20 +68,7 @@ pub(super) fn path_of(uri: &str) -> Result<PathBuf> {
 
 /// Decodes the `%` escapes in a part of a URI.
 pub(super) fn unescaped(text: &str) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let [first, after @ ..] = rest {
-        let code = match (first, after) {
-            (b'%', [high, low, ..]) => {
-                let digit = |byte: &u8| char::from(*byte).to_digit(16);
-                digit(high).zip(digit(low)).map(|(high, low)| (high * 16 + low) as u8)
-            }
-            _ => None,
-        };
-        bytes.push(code.unwrap_or(*first));
-        rest = if code.is_some() { &after[2..] } else { after };
-    }
-    bytes
+    percent_encoding::percent_decode_str(text).collect()
 }
 
 /// Wraps a content of another file, so that reads fail with ESTALE once that file has changed.

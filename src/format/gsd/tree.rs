@@ -5,9 +5,9 @@ use std::fmt::Write;
 use super::file::GsdFile;
 use super::header::{ENTRY, SIZE, SLOT};
 use super::index::SURVEYED;
-use crate::content::base64::base64;
 use crate::content::is_printable;
 use crate::error::{Result, if_readable};
+use base64::prelude::{BASE64_STANDARD, Engine};
 
 /// Returns the text. If the index is damaged, only its location is included.
 pub fn text(file: &GsdFile) -> Result<Vec<u8>> {
@@ -76,7 +76,9 @@ fn unused(file: &GsdFile, used: u64) -> Result<Option<u64>> {
 
 /// Returns bytes as a YAML scalar: a quoted string, or `!!binary` if they are not UTF-8.
 fn scalar(bytes: &[u8]) -> String {
-    let Ok(text) = std::str::from_utf8(bytes) else { return format!("!!binary \"{}\"", base64(bytes)) };
+    let Ok(text) = std::str::from_utf8(bytes) else {
+        return format!("!!binary \"{}\"", BASE64_STANDARD.encode(bytes));
+    };
     let mut out = String::from("\"");
     for char in text.chars() {
         match char {

@@ -1,5 +1,7 @@
 //! Timestamps in YAML 1.1.
 
+use jiff::civil::Date;
+
 /// The parts of a timestamp, not checked against the calendar.
 struct TimestampParts {
     /// Year, month, day.
@@ -125,15 +127,9 @@ pub(super) fn unfit(text: &str) -> Option<&'static str> {
     let Some(TimestampParts { date: [year, month, day], time, zone, .. }) = parse(text) else {
         return Some("it is tagged !!timestamp but is not a timestamp");
     };
-    let leap = (year.is_multiple_of(4) && !year.is_multiple_of(100)) || year.is_multiple_of(400);
-    let days = match month {
-        2 if leap => 29,
-        2 => 28,
-        4 | 6 | 9 | 11 => 30,
-        _ => 31,
-    };
+    let date = || Date::new(year.try_into().ok()?, month.try_into().ok()?, day.try_into().ok()?).ok();
     let [hour, minute, second] = time.unwrap_or_default();
-    let is_date = year > 0 && (1..=12).contains(&month) && (1..=days).contains(&day);
+    let is_date = year > 0 && date().is_some();
     let is_time = hour < 24 && minute < 60 && second < 60 && zone < 24 * 60;
     match (is_date, is_time) {
         (false, _) => Some("it is an invalid date"),
