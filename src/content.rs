@@ -1,5 +1,6 @@
 //! Random-access bytes of known length. Everything that can be read in the mount is a [`Content`].
 
+mod datatype;
 pub mod dir;
 mod gather;
 mod interleaved;
@@ -10,6 +11,7 @@ pub mod parquet;
 pub mod path_dir;
 mod path_items;
 pub mod path_tree;
+pub mod picture;
 mod pieces;
 pub mod png;
 mod recoded;
@@ -25,12 +27,13 @@ use std::sync::Arc;
 use crate::error::{Error, Result};
 use crate::source::Source;
 
+pub use datatype::{ByteOrder, Datatype, Field};
 pub use gather::Gather;
 pub use interleaved::Interleaved;
 pub use pieces::Pieces;
 pub use recoded::{Conversion, Recoded, float16};
 pub use slice::Slice;
-pub use text::{Borrowed, Text, UnreadableText, is_printable};
+pub use text::{Borrowed, Text, UnreadableText, is_printable, short_number};
 pub use window::ContentWindow;
 
 /// The readability of a content, as far as it is known.
@@ -144,6 +147,11 @@ pub trait Content: Send + Sync + std::fmt::Debug {
 
     /// Returns the array that the content holds, if it is a `.npy` file made from one.
     fn npy(&self) -> Option<&npy::NpyFile> {
+        None
+    }
+
+    /// Returns the table that the content holds, if it is a `.parquet` file made from one.
+    fn table(&self) -> Option<&parquet::ParquetTable> {
         None
     }
 

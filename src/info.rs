@@ -10,6 +10,7 @@
 //! | [`leaves`] | the scalars of a tree with their paths |
 //! | [`outline`] | the tree, one line a key |
 //! | [`mod@summary`] | the facts that say which file it is: product, instrument, filter, date |
+//! | [`page`] | `index.html` |
 //! | [`line`](mod@line) | a line of styled text, cut to the width of the terminal |
 
 mod capture;
@@ -17,6 +18,7 @@ mod describe;
 mod leaves;
 mod line;
 mod outline;
+pub mod page;
 mod summary;
 
 use std::cell::RefCell;
@@ -30,12 +32,14 @@ use crate::yaml::read::{Unread, each_event};
 use crate::yaml::survey::Commented;
 use describe::Blocks;
 use line::{Style, TextLine};
-use outline::Outline;
+use outline::{Outline, OutlineSink};
 
 pub use describe::data_size;
 pub use leaves::each_leaf;
 pub use summary::FileSummary;
 
+/// Maximum number of lines of one collection in an outline.
+pub const MAX_CHILDREN: u64 = 40;
 /// Maximum number of defects that are listed.
 const MAX_DEFECTS: usize = 5;
 /// Maximum number of blocks whose headers are read for the line of blocks.
@@ -56,11 +60,18 @@ pub struct InfoForm {
     pub all: bool,
     /// True for a terminal with colours.
     pub colour: bool,
+    /// Maximum number of lines of one collection, unless `all` is set.
+    pub children: u64,
 }
 
 impl InfoForm {
     /// The form of a text in a file.
-    pub const PLAIN: Self = Self { width: 100, rows: 50, depth: None, all: false, colour: false };
+    pub const PLAIN: Self =
+        Self { width: 100, rows: 50, depth: None, all: false, colour: false, children: MAX_CHILDREN };
+
+    fn max_children(&self) -> u64 {
+        if self.all { u64::MAX } else { self.children }
+    }
 }
 
 /// Writes one screen about a file. `name` is shown as its name.
@@ -86,8 +97,7 @@ pub fn write(container: &dyn Container, name: &str, form: InfoForm, out: &mut dy
     head(container, name, &summary, &mut writer)?;
     writer.line(&TextLine::default());
     let blocks = ContainerBlocks::of(container);
-    let mut line = |line: &TextLine| writer.line(line);
-    let mut outline = Outline::shown(form, depth, &blocks, &mut line);
+    let mut outline = Outline::shown(form, depth, &blocks, &mut writer);
     let read = each_event(&tree, |event| -> std::result::Result<bool, Unread> { Ok(outline.take(event)) });
     outline.end();
     if let Err(unread) = read {
@@ -142,6 +152,12 @@ struct LineWriter<'o> {
     form: InfoForm,
     out: &'o mut dyn Write,
     failed: Option<io::Error>,
+}
+
+impl OutlineSink for LineWriter<'_> {
+    fn line(&mut self, line: &TextLine, _: usize) -> bool {
+        LineWriter::line(self, line)
+    }
 }
 
 impl LineWriter<'_> {

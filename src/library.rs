@@ -1,6 +1,6 @@
 //! The interface for Rust programs: a file with its tree, its arrays and its blocks.
 //!
-//! - `array`, `datatype`: a typed array
+//! - `array`: a typed array
 //! - `block`: a block
 //! - `check`: the check of a whole file, as `--check` makes it
 //! - `options`: how files are opened
@@ -9,7 +9,6 @@
 mod array;
 mod block;
 pub(crate) mod check;
-mod datatype;
 pub(crate) mod options;
 mod pinned;
 
@@ -20,8 +19,9 @@ use std::time::Duration;
 
 pub use array::{Array, Element};
 pub use block::Block;
-pub use datatype::{ByteOrder, Datatype, Field};
 pub use options::OpenOptions;
+
+pub use crate::content::{ByteOrder, Datatype, Field};
 
 use crate::content::Content;
 use crate::content::dir::{Dir, Node};

@@ -42,7 +42,6 @@ use std::time::Instant;
 use crate::content::Content;
 use crate::error::{Error, Result, errno};
 use crate::format::editor::{EditContext, EditSupport, Editor, TextVersion};
-use crate::format::view_names;
 use crate::local::detect::EntryPosition;
 use crate::local::stat::{FileKind, Stat, Time};
 use crate::mounted::file::{CurrentFile, MountedFile};
@@ -54,6 +53,7 @@ use crate::overlay::refusal::ERROR;
 use crate::overlay::state_dir::{ScratchDir, StateDir, in_memory, stem_of};
 use crate::source::SourceVersion;
 use crate::sync::{Rank, RankedMutex, locked, locked_at_once};
+use crate::view::shown::view_names;
 use crate::view::status::{LastRefusal, Writing};
 use crate::view::{ABOUT, BLOCKS, TREE};
 

@@ -1,6 +1,6 @@
 //! The facts of an observation, and where the trees of known products have them.
 //!
-//! The products are those of Roman and JWST (`meta.instrument.name`), of DKIST and sunpy (keywords of FITS), and trees
+//! The products are those of Roman and JWST (`meta.instrument.name`), of DKIST and sunpy (keywords of FITS, which sunpy writes in lower case), and trees
 //! made by hand.
 
 /// A fact of an observation.
@@ -19,8 +19,8 @@ const fn fact(name: &'static str, paths: &'static [&'static str]) -> ProductFact
 /// All facts.
 pub const FACTS: &[ProductFact] = &[
     fact("product", &["meta.product_type", "meta.model_type", "model_type", "schema", "DATATYPE"]),
-    fact("telescope", &["meta.telescope", "telescope", "TELESCOP", "observatory"]),
-    fact("instrument", &["meta.instrument.name", "instrument.name", "instrument", "INSTRUME"]),
+    fact("telescope", &["meta.telescope", "telescope", "TELESCOP", "telescop", "observatory"]),
+    fact("instrument", &["meta.instrument.name", "instrument.name", "instrument", "INSTRUME", "instrume"]),
     fact("detector", &["instrument.detector", "detector", "DETECTOR"]),
     fact(
         "filter",
@@ -32,6 +32,7 @@ pub const FACTS: &[ProductFact] = &[
             "FILTER",
             "FILTER1",
             "WAVELNTH",
+            "wavelnth",
             "LINEWAV",
         ],
     ),
@@ -44,6 +45,7 @@ pub const FACTS: &[ProductFact] = &[
             "EXPTIME",
             "exptime",
             "XPOSURE",
+            "xposure",
             "exposure",
         ],
     ),
@@ -55,6 +57,7 @@ pub const FACTS: &[ProductFact] = &[
             "date_beg",
             "DATE-OBS",
             "DATE-BEG",
+            "date-beg",
             "date_obs",
             "date-obs",
             "observation.date",
@@ -77,8 +80,8 @@ pub const FACTS: &[ProductFact] = &[
             "object",
         ],
     ),
-    fact("ra", &["wcsinfo.ra_ref", "pointing.ra_v1", "target.ra", "CRVAL1", "ra"]),
-    fact("dec", &["wcsinfo.dec_ref", "pointing.dec_v1", "target.dec", "CRVAL2", "dec"]),
+    fact("ra", &["wcsinfo.ra_ref", "pointing.ra_v1", "target.ra", "ra"]),
+    fact("dec", &["wcsinfo.dec_ref", "pointing.dec_v1", "target.dec", "dec"]),
     fact("region", &["wcsinfo.s_region", "s_region"]),
     fact("software", &["application", "meta.calibration_software_version"]),
     fact("writer", &["asdf_library.name"]),
@@ -109,8 +112,7 @@ impl ProductFact {
     /// Returns the rank of a path among those of the fact, 0 for the likeliest; `None` if the fact is not at this
     /// path. The path has the keys from the root on.
     pub fn rank(&self, path: &[String]) -> Option<usize> {
-        let last = path.last()?;
-        self.paths.iter().position(|end| end.rsplit('.').next() == Some(last) && is_end(end, path))
+        self.paths.iter().position(|end| is_end(end, path))
     }
 }
 
@@ -125,6 +127,65 @@ pub fn is_unknown(text: &str) -> bool {
     matches!(text, "" | "null" | "~" | "None" | "?" | "UNKNOWN" | "-999999" | "-999999.0")
 }
 
+/// The names of the flags of Roman's and JWST's data quality, by their bits; empty for bits without a name.
+const FLAGS: [&str; 32] = [
+    "DO_NOT_USE",
+    "SATURATED",
+    "JUMP_DET",
+    "DROPOUT",
+    "",
+    "PERSISTENCE",
+    "AD_FLOOR",
+    "",
+    "UNRELIABLE_ERROR",
+    "NON_SCIENCE",
+    "DEAD",
+    "HOT",
+    "WARM",
+    "LOW_QE",
+    "",
+    "TELEGRAPH",
+    "NONLINEAR",
+    "BAD_REF_PIXEL",
+    "NO_FLAT_FIELD",
+    "NO_GAIN_VALUE",
+    "NO_LIN_CORR",
+    "NO_SAT_CHECK",
+    "UNRELIABLE_BIAS",
+    "UNRELIABLE_DARK",
+    "UNRELIABLE_SLOPE",
+    "UNRELIABLE_FLAT",
+    "",
+    "",
+    "",
+    "",
+    "OTHER_BAD_PIXEL",
+    "REFERENCE_PIXEL",
+];
+/// The flags that only one of the two has.
+const FLAGS_OF_ROMAN: [(usize, &str); 3] =
+    [(4, "GW_AFFECTED_DATA"), (7, "OUTLIER"), (28, "UNRELIABLE_RESET")];
+const FLAGS_OF_JWST: [(usize, &str); 7] = [
+    (4, "OUTLIER"),
+    (7, "CHARGELOSS"),
+    (14, "RC"),
+    (26, "OPEN"),
+    (27, "ADJ_OPEN"),
+    (28, "FLUX_ESTIMATED"),
+    (29, "MSA_FAILED_OPEN"),
+];
+
+/// Returns the name of a flag in the data quality of a telescope; `None` if it is not known.
+pub fn flag_name(telescope: &str, bit: usize) -> Option<&'static str> {
+    let own: &[(usize, &str)] = match telescope.to_ascii_uppercase().as_str() {
+        "ROMAN" => &FLAGS_OF_ROMAN,
+        "JWST" => &FLAGS_OF_JWST,
+        _ => return None,
+    };
+    let special = own.iter().find(|(number, _)| *number == bit).map(|(_, name)| *name);
+    special.or_else(|| FLAGS.get(bit).copied()).filter(|name| !name.is_empty())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -135,8 +196,11 @@ mod tests {
         let rank = |path: &str| filter.rank(&path.split('.').map(str::to_owned).collect::<Vec<_>>());
         assert_eq!(rank("roman.meta.instrument.optical_element"), Some(0));
         assert_eq!(rank("meta.instrument.filter"), Some(1));
-        assert_eq!(rank("filter"), Some(3));
+        assert_eq!((rank("filter"), rank("map.meta.wavelnth")), (Some(3), Some(7)));
         assert_eq!(rank("filter.name"), None);
+        assert_eq!(flag_name("Roman", 7), Some("OUTLIER"));
+        assert_eq!((flag_name("JWST", 31), flag_name("JWST", 32)), (Some("REFERENCE_PIXEL"), None));
+        assert_eq!((flag_name("", 0), flag_name("ROMAN", 14)), (None, None));
         assert!(is_unknown("-999999") && !is_unknown("F158"));
     }
 }

@@ -20,6 +20,7 @@ mod attr;
 mod entry;
 #[cfg(test)]
 mod fake;
+mod gallery;
 mod kernel_cache;
 mod listing;
 mod lookup;
@@ -230,7 +231,13 @@ impl Vfs {
     /// Opens a read-only file.
     pub fn open(&self, ino: Ino) -> Result<ReadHandle> {
         match self.node(ino)? {
-            Inode::Entry(entry) => ReadHandle::of_entry(&entry, &self.read_sizes),
+            Inode::Entry(entry) => match &entry.class {
+                Class::GalleryPage(page) => {
+                    let content = Arc::new(self.gallery_page(&entry, *page)?);
+                    Ok(ReadHandle::generated(content, ino, &self.read_sizes))
+                }
+                _ => ReadHandle::of_entry(&entry, &self.read_sizes),
+            },
             Inode::View(entry, mounted, view) => {
                 let found = self.shown(&entry, &mounted, &view).inspect_err(|error| {
                     mounted.report(error);
@@ -410,6 +417,7 @@ impl Vfs {
             Class::Link { key, text } => {
                 own(FileKind::Link, text.len() as u64, &entry::stat_entry(entry, *key)?)
             }
+            Class::Gallery { .. } | Class::GalleryPage(_) => self.attr_of_gallery(entry)?,
             Class::Special { key, kind } => own(*kind, 0, &entry::stat_entry(entry, *key)?),
         })
     }

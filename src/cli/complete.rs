@@ -23,10 +23,10 @@ use clap::{Arg, Command};
 
 use super::Generated;
 use crate::error::one_line;
-use crate::format::view_names;
 use crate::look::Look;
 use crate::named;
 use crate::options::Options;
+use crate::view::shown::view_names;
 use crate::{daemon, options};
 
 /// The argument that requests completions; the only one that is not in [`super::Arguments`].

@@ -67,6 +67,7 @@ impl InfoArguments {
             rows: rows.saturating_sub(12).max(12),
             depth: self.depth.map(usize::from),
             all,
+            children: info::MAX_CHILDREN,
             colour: info::wants_colour(stdout().is_terminal()),
         }
     }

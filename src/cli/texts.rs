@@ -2,7 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use crate::{exit, format, log, options};
+use crate::view::shown::view_names;
+use crate::{exit, log, options};
 
 pub(super) const USAGE: &str = "asdf-mount [OPTIONS] SOURCE… [MOUNTPOINT]
        asdf-mount -u [MOUNTPOINT|FILE…]
@@ -66,6 +67,7 @@ const CONTENT: &str = "  tree.yaml        the exact text of the tree; edit it wi
   arrays/          each array as a .npy file, at the path of its keys
   fits/, tables/, preview/, preview.png
                    arrays as FITS files, tables as Parquet files, pictures
+  index.html       a page for a browser: picture, facts, arrays
   tree.json, tree.tagged.json
                    the tree for jq
   exploded/, imploded.asdf
@@ -78,6 +80,8 @@ const CONTENT: &str = "  tree.yaml        the exact text of the tree; edit it wi
   .asdf-mount/blocks.yaml
                    offset, sizes, compression and checksum of each block
                    (also getfattr -d blocks/0.bin)
+  .asdf-mount/index.html of a directory
+                   a gallery of the files in it
   GSD files have arrays/, tables/ and refs.json; Bloscpack files have
   arrays/, data.bin, meta.json and refs.json.
 
@@ -140,7 +144,7 @@ fn mount_options() -> String {
 
 /// Returns the content of a mount, and the names of `views=`.
 fn content() -> String {
-    let names: Vec<_> = format::view_names().collect::<BTreeSet<_>>().into_iter().collect();
+    let names: Vec<_> = view_names().collect::<BTreeSet<_>>().into_iter().collect();
     format!("{CONTENT}\n\n  Names for -o views=: {}, all, none.", names.join(", "))
 }
 

@@ -80,6 +80,23 @@ struct Leaf {
     missing: Option<Arc<dyn Content>>,
 }
 
+/// A column of values in a table.
+#[derive(Clone, Copy, Debug)]
+pub struct TableColumn<'t> {
+    /// The name, after those of the groups that the column is in.
+    pub path: &'t [String],
+    /// The type of a value.
+    pub element: Element,
+    /// True if values are big-endian.
+    pub big_endian: bool,
+    /// The number of values in a row.
+    pub per_row: u64,
+    /// All values, contiguous.
+    pub content: &'t Arc<dyn Content>,
+    /// A byte for each value: not 0 if the value is missing.
+    pub missing: Option<&'t Arc<dyn Content>>,
+}
+
 /// A table as a Parquet file.
 #[derive(Debug)]
 pub struct ParquetTable {
@@ -150,6 +167,23 @@ impl ParquetTable {
     #[must_use]
     pub fn with_statistics(self, statistics: SharedStatistics) -> Self {
         Self { statistics, ..self }
+    }
+
+    /// Returns the number of rows.
+    pub fn rows(&self) -> u64 {
+        self.rows
+    }
+
+    /// Returns the columns of values, with those in groups and lists.
+    pub fn columns(&self) -> impl Iterator<Item = TableColumn<'_>> {
+        self.leaves.iter().map(|leaf| TableColumn {
+            path: &leaf.path,
+            element: leaf.shape.element,
+            big_endian: leaf.shape.big_endian,
+            per_row: leaf.per_row,
+            content: &leaf.content,
+            missing: leaf.missing.as_ref(),
+        })
     }
 
     /// Returns the footer with statistics, for which all columns with statistics are read once.
@@ -299,6 +333,10 @@ impl Leaf {
 }
 
 impl Content for ParquetTable {
+    fn table(&self) -> Option<&ParquetTable> {
+        Some(self)
+    }
+
     fn len(&self) -> u64 {
         self.footer_at + self.footer.bytes.len() as u64
     }

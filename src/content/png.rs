@@ -11,6 +11,9 @@ const SIGNATURE: &[u8] = b"\x89PNG\r\n\x1a\n";
 /// Length of a chunk's own fields, in bytes: length, type and checksum.
 const CHUNK: u64 = 12;
 const HEADER: u64 = 13;
+/// The keyword before a note, and the length of both in bytes.
+pub(super) const NOTE: &[u8] = b"Description\0";
+const NOTE_LEN: u64 = 100;
 /// The header of a zlib stream without compression.
 const ZLIB: [u8; 2] = [0x78, 0x01];
 /// Maximum length of a stored Deflate block, in bytes.
@@ -18,7 +21,7 @@ const MAX_STORED: u64 = 65_535;
 
 /// Returns the length of a picture's file, in bytes.
 pub fn len(width: u32, height: u32) -> u64 {
-    SIGNATURE.len() as u64 + 3 * CHUNK + HEADER + stream_len(width, height)
+    SIGNATURE.len() as u64 + 4 * CHUNK + HEADER + NOTE_LEN + stream_len(width, height)
 }
 
 /// Returns the length of the zlib stream: the lines of pixels, each after its filter type.
@@ -27,14 +30,20 @@ fn stream_len(width: u32, height: u32) -> u64 {
     ZLIB.len() as u64 + lines.div_ceil(MAX_STORED).max(1) * 5 + lines + 4
 }
 
-/// Returns the file of a picture. `line` writes the pixels of a line; the top line is number 0.
-pub fn encode(width: u32, height: u32, mut line: impl FnMut(u32, &mut [u8])) -> Vec<u8> {
+/// Returns the file of a picture. `line` writes the pixels of a line; the top line is number 0. The file also has
+/// the beginning of `note`, a text in ASCII that says how numbers became grey levels.
+pub fn encode(width: u32, height: u32, note: &str, mut line: impl FnMut(u32, &mut [u8])) -> Vec<u8> {
     let mut file = Vec::with_capacity(usize::try_from(len(width, height)).unwrap_or_default());
     file.extend(SIGNATURE);
     let mut header = [width.to_be_bytes(), height.to_be_bytes()].concat();
     // 8 bits, grey with alpha, the only compression and filter methods, not interlaced.
     header.extend([8, 4, 0, 0, 0]);
     chunk(&mut file, b"IHDR", HEADER, |file| file.extend(header));
+    chunk(&mut file, b"tEXt", NOTE_LEN, |file| {
+        let mut text = [NOTE, note.as_bytes()].concat();
+        text.resize(NOTE_LEN as usize, b' ');
+        file.extend(text);
+    });
     chunk(&mut file, b"IDAT", stream_len(width, height), |file| {
         let mut row = vec![0; 1 + width as usize * PIXEL];
         let mut stream = StoredStream::begin(file, u64::from(height) * row.len() as u64);
@@ -128,14 +137,17 @@ mod tests {
     fn an_image_has_the_length_that_its_size_says() {
         for (width, height) in [(1, 1), (3, 2), (1024, 1024), (1, 1024), (1024, 1), (32_767, 1), (257, 255)] {
             let pixel = |x: usize, y: u32| (x as u32 * 7 + y * 13) as u8;
-            let file = encode(width, height, |y, line| {
+            let file = encode(width, height, "a note", |y, line| {
                 line.iter_mut().enumerate().for_each(|(x, byte)| *byte = pixel(x, y))
             });
             assert_eq!(file.len() as u64, len(width, height), "{width} x {height}");
             let chunks = chunks(&file);
-            assert_eq!(chunks.iter().map(|(kind, _)| *kind).collect::<Vec<_>>(), [b"IHDR", b"IDAT", b"IEND"]);
+            assert_eq!(
+                chunks.iter().map(|(kind, _)| *kind).collect::<Vec<_>>(),
+                [b"IHDR", b"tEXt", b"IDAT", b"IEND"]
+            );
             let mut lines = Vec::new();
-            flate2::read::ZlibDecoder::new(chunks[1].1).read_to_end(&mut lines).unwrap();
+            flate2::read::ZlibDecoder::new(chunks[2].1).read_to_end(&mut lines).unwrap();
             let row = 1 + width as usize * PIXEL;
             assert_eq!(lines.len(), row * height as usize);
             for (y, line) in lines.chunks(row).enumerate() {

@@ -65,6 +65,24 @@ pub fn is_printable(char: char) -> bool {
     matches!(char, '"' | '\'') || format!("a{char}").escape_debug().nth(1) == Some(char)
 }
 
+/// Returns a number with at most five significant digits: `0.00123`, `1.5e12`.
+pub fn short_number(number: f64) -> String {
+    if !number.is_finite() || number == 0.0 {
+        return format!("{number}").replace("inf", "infinity");
+    }
+    let exponent = number.abs().log10().floor();
+    if !(-4.0..7.0).contains(&exponent) {
+        let text = format!("{number:.4e}");
+        let (digits, exponent) = text.split_once('e').unwrap_or((&text, "0"));
+        let digits =
+            if digits.contains('.') { digits.trim_end_matches('0').trim_end_matches('.') } else { digits };
+        return format!("{digits}e{exponent}");
+    }
+    let decimals = (4.0 - exponent).max(0.0) as usize;
+    let text = format!("{number:.decimals$}");
+    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

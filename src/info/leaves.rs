@@ -13,14 +13,15 @@ use crate::yaml::survey::Commented;
 /// # Errors
 /// The tree can't be read or is not valid, or `take` fails.
 pub fn each_leaf(container: &dyn Container, take: &mut dyn FnMut(&str, &str) -> Result<()>) -> Result<()> {
-    let mut leaves = Leaves { path: String::new(), open: Vec::new(), take };
+    let mut leaves = Leaves::new(take);
     each_event(&Commented(&*container.tree_to_show()?), |event| -> Result<bool> {
         leaves.take(event)?;
         Ok(true)
     })
 }
 
-struct Leaves<'t> {
+/// Takes the events of a tree, and passes its scalars on.
+pub(super) struct Leaves<'t> {
     path: String,
     open: Vec<LeafLevel>,
     take: &'t mut dyn FnMut(&str, &str) -> Result<()>,
@@ -37,8 +38,12 @@ struct LeafLevel {
     is_key: bool,
 }
 
-impl Leaves<'_> {
-    fn take(&mut self, event: &Event<'_>) -> Result<()> {
+impl<'t> Leaves<'t> {
+    pub(super) fn new(take: &'t mut dyn FnMut(&str, &str) -> Result<()>) -> Self {
+        Self { path: String::new(), open: Vec::new(), take }
+    }
+
+    pub(super) fn take(&mut self, event: &Event<'_>) -> Result<()> {
         match event.what {
             What::Scalar { value, .. } if self.expects_key() => self.key(value),
             What::Alias(name) if self.expects_key() => self.key(name),

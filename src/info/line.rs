@@ -40,6 +40,11 @@ impl TextLine {
         }
     }
 
+    /// Returns the parts in order.
+    pub(super) fn parts(&self) -> &[(Style, String)] {
+        &self.parts
+    }
+
     /// Returns the text, at most `width` characters.
     pub(super) fn text(&self, width: usize, colour: bool) -> String {
         let mut room = width;

@@ -7,8 +7,6 @@ use super::line::{Style, TextLine};
 use crate::error::one_line;
 use crate::yaml::event::{Event, What};
 
-/// Maximum number of lines of one collection, unless all are shown.
-const MAX_CHILDREN: u64 = 40;
 /// The depths whose lines are counted to find the depth that fits on the screen.
 const MAX_DEPTH: usize = 16;
 /// Keys of the root about the program that wrote the file. They are shown on one line each.
@@ -35,8 +33,21 @@ pub(super) struct Outline<'o> {
 
 struct Output<'o> {
     blocks: &'o dyn Blocks,
-    /// Takes a line; false if no further lines are wanted.
-    line: &'o mut dyn FnMut(&TextLine) -> bool,
+    lines: &'o mut dyn OutlineSink,
+}
+
+/// Takes the lines of an outline.
+pub(super) trait OutlineSink {
+    /// Takes a line, indented by its depth; false if no further lines are wanted.
+    fn line(&mut self, line: &TextLine, depth: usize) -> bool;
+
+    /// Takes the line of a collection, whose lines follow; false if no further lines are wanted.
+    fn begin(&mut self, line: &TextLine, depth: usize) -> bool {
+        self.line(line, depth)
+    }
+
+    /// Ends the collection that began last. Called even if no further lines are wanted.
+    fn end(&mut self) {}
 }
 
 /// A collection that is shown key by key.
@@ -64,14 +75,14 @@ impl<'o> Outline<'o> {
         }
     }
 
-    /// Creates an outline that passes its lines to `line`.
+    /// Creates an outline that passes its lines to `lines`.
     pub(super) fn shown(
         form: InfoForm,
         depth: usize,
         blocks: &'o dyn Blocks,
-        line: &'o mut dyn FnMut(&TextLine) -> bool,
+        lines: &'o mut dyn OutlineSink,
     ) -> Self {
-        Self { depth: depth.max(1), out: Some(Output { blocks, line }), ..Self::survey(form) }
+        Self { depth: depth.max(1), out: Some(Output { blocks, lines }), ..Self::survey(form) }
     }
 
     /// Returns the greatest depth at which the outline is not longer than the form allows; at least 1.
@@ -143,7 +154,7 @@ impl<'o> Outline<'o> {
 
     /// Takes the start of a value.
     fn node(&mut self, what: What<'_>) {
-        let most = if self.form.all { u64::MAX } else { MAX_CHILDREN };
+        let most = self.form.max_children();
         if let Some(open) = self.open.last_mut()
             && open.count >= most
         {
@@ -200,17 +211,23 @@ impl<'o> Outline<'o> {
             if let Some(kind) = tag.and_then(kind_of) {
                 line.push(Style::Type, one_line(kind));
             }
-            self.child(&line);
+            self.begin(&line);
         }
         self.open.push(OutlineLevel { is_mapping, key: None, count: 0 });
     }
 
     fn close(&mut self) {
         let Some(closed) = self.open.pop() else { return };
-        if !self.form.all && closed.count > MAX_CHILDREN {
+        let most = self.form.max_children();
+        if closed.count > most {
             let indent = "  ".repeat(self.open.len());
-            let more = closed.count - MAX_CHILDREN;
+            let more = closed.count - most;
             self.line(&TextLine::of(Style::Plain, format!("{indent}… {more} more")), self.open.len());
+        }
+        if !self.open.is_empty()
+            && let Some(out) = &mut self.out
+        {
+            out.lines.end();
         }
     }
 
@@ -233,7 +250,10 @@ impl<'o> Outline<'o> {
                 _ => 0,
             };
             self.count(1);
-            self.add(self.open.len(), columns.min(MAX_CHILDREN as usize));
+            self.add(
+                self.open.len(),
+                columns.min(usize::try_from(self.form.max_children()).unwrap_or(usize::MAX)),
+            );
             return;
         }
         let mut line = self.name();
@@ -246,7 +266,7 @@ impl<'o> Outline<'o> {
             return;
         }
         let indent = "  ".repeat(depth);
-        let most = if self.form.all { usize::MAX } else { MAX_CHILDREN as usize };
+        let most = usize::try_from(self.form.max_children()).unwrap_or(usize::MAX);
         let count = described.columns.len();
         for (name, what) in described.columns.into_iter().take(most) {
             let mut line = TextLine::of(Style::Key, format!("{indent}{name}: "));
@@ -262,19 +282,13 @@ impl<'o> Outline<'o> {
     fn child(&mut self, line: &TextLine) {
         let depth = self.open.len().saturating_sub(1);
         self.line(line, depth);
-        if let Some(open) = self.open.last_mut() {
-            open.count += 1;
-            open.key = None;
-        }
+        self.next_child();
     }
 
     /// Counts the next child without its line.
     fn count(&mut self, lines: usize) {
         self.add(self.open.len().saturating_sub(1), lines);
-        if let Some(open) = self.open.last_mut() {
-            open.count += 1;
-            open.key = None;
-        }
+        self.next_child();
     }
 
     fn add(&mut self, depth: usize, lines: usize) {
@@ -286,9 +300,28 @@ impl<'o> Outline<'o> {
     fn line(&mut self, line: &TextLine, depth: usize) {
         self.add(depth, 1);
         if let Some(out) = &mut self.out
-            && !(out.line)(line)
+            && !out.lines.line(line, depth)
         {
             self.has_ended = true;
+        }
+    }
+
+    /// Writes the line of the next child of the open collection, which is a collection itself.
+    fn begin(&mut self, line: &TextLine) {
+        let depth = self.open.len().saturating_sub(1);
+        self.add(depth, 1);
+        if let Some(out) = &mut self.out
+            && !out.lines.begin(line, depth)
+        {
+            self.has_ended = true;
+        }
+        self.next_child();
+    }
+
+    fn next_child(&mut self) {
+        if let Some(open) = self.open.last_mut() {
+            open.count += 1;
+            open.key = None;
         }
     }
 }

@@ -2,8 +2,7 @@
 
 use std::sync::Arc;
 
-use super::datatype::{ByteOrder, Datatype};
-use crate::content::{Content, Gather, float16, read_exact_at};
+use crate::content::{ByteOrder, Content, Datatype, Gather, float16, read_exact_at};
 use crate::error::{Error, Kind, Result};
 
 /// Number of bytes that are read at once.

@@ -5,7 +5,7 @@
 //! source therefore sees the source below it and not itself, and a path that another user replaces by a link
 //! leads nowhere.
 
-mod beside;
+pub(crate) mod beside;
 pub(crate) mod link;
 
 use std::ffi::{OsStr, OsString};

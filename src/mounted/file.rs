@@ -332,6 +332,7 @@ impl MountedFile {
             checks,
             source,
             usage,
+            page: Arc::default(),
         };
         let opened = Arc::new(Generation::new(parsed));
         state.opened = Arc::downgrade(&opened);
@@ -464,7 +465,9 @@ impl MountedFile {
         let status = Arc::new(move || mounted.status(&shown, &writing()));
         let checked = held.clone();
         let known = Arc::new(move |n| checked.checks.known(n));
-        let mut root = RootDir::new(container, status, known).showing(self.open_files.shown.clone());
+        let mut root = RootDir::new(container, status, known)
+            .showing(self.open_files.shown.clone())
+            .with_page(held.page.clone());
         if self.location.statistics().is_some() {
             let location = self.location.clone();
             root =

@@ -24,6 +24,7 @@ use crate::error::Result;
 use crate::format::Container;
 use crate::mounted::verify::Checks;
 use crate::source::{Source, SourceVersion, Time};
+use crate::view::PageMemo;
 
 /// Time for which a generation stays readable after a lookup, so that the following open can use it.
 const PINNED: Duration = Duration::from_secs(1);
@@ -54,6 +55,8 @@ pub(crate) struct Parsed {
     pub(crate) checks: Checks,
     pub(crate) source: Arc<GenerationSource>,
     pub(crate) usage: Arc<Usage>,
+    /// The length of its page, once it is known.
+    pub(crate) page: Arc<PageMemo>,
 }
 
 impl Deref for Generation {

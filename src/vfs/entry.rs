@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
 use crate::error::Result;
+use crate::info::page::gallery::GalleryPage;
 use crate::local::detect::{Detected, EntryForm, EntryPosition};
 use crate::local::stat::{FileKey, FileKind, Stat};
 use crate::mounted::serials::Serials;
@@ -43,6 +44,10 @@ pub(crate) enum Class {
     Link { key: FileKey, text: OsString },
     /// A FIFO, socket or device.
     Special { key: FileKey, kind: FileKind },
+    /// `.asdf-mount/` of a mirrored directory.
+    Gallery { children: Box<Children> },
+    /// A page in it.
+    GalleryPage(GalleryPage),
 }
 
 /// An opened regular file.
@@ -72,7 +77,9 @@ impl Entry {
 
     pub(crate) fn children(&self) -> Option<&Children> {
         match &self.class {
-            Class::Sources { children, .. } | Class::Directory { children, .. } => Some(children),
+            Class::Sources { children, .. }
+            | Class::Directory { children, .. }
+            | Class::Gallery { children } => Some(children),
             _ => None,
         }
     }

@@ -60,7 +60,7 @@ enum DirNames {
 #[derive(Debug)]
 struct Mirrored {
     entry: Arc<Entry>,
-    /// Names from the format, in the directory of a writable file.
+    /// Names from the format, in the directory of a writable file; the pages of a gallery.
     shown: Vec<OsString>,
     names: RwLock<Arc<[Name]>>,
     /// True once names were returned since they were last read.
@@ -77,6 +77,7 @@ impl Mirrored {
 fn read(entry: &Entry, shown: &[OsString]) -> Result<Arc<[Name]>> {
     match &entry.class {
         Class::Sources { sources, .. } => Ok(sources.iter().map(|(name, _)| name.clone().into()).collect()),
+        Class::Gallery { .. } => Ok(shown.iter().cloned().map(Name::from).collect()),
         Class::MountedFile(overlay) => {
             let written = overlay.used_overlay().map_or_else(|| vec![TREE.into()], |overlay| overlay.names());
             Ok(written.into_iter().chain(shown.iter().cloned()).map(Name::from).collect())
@@ -127,6 +128,10 @@ impl Vfs {
                     }
                     Class::Sources { .. } | Class::Directory { .. } => {
                         DirNames::Mirrored(Mirrored::open(entry, Vec::new())?)
+                    }
+                    Class::Gallery { .. } => {
+                        let names = self.gallery_names(&entry)?;
+                        DirNames::Mirrored(Mirrored::open(entry, names)?)
                     }
                     _ => return Err(errno(libc::ENOTDIR)),
                 };
@@ -224,7 +229,7 @@ impl Vfs {
     /// Returns the result of [`Vfs::unmade`] for a generated file in the directory of a writable file; `None`
     /// for any other name.
     fn unmade_in(&self, entry: &Arc<Entry>, name: &OsStr) -> Result<Option<(Attr, Inode)>> {
-        if !is_file(name) {
+        if !is_file(name) || !matches!(entry.class, Class::MountedFile(_)) {
             return Ok(None);
         }
         let (mounted, held) = self.newest(entry)?;
@@ -311,7 +316,9 @@ impl Vfs {
             Class::Directory { .. } | Class::Special { .. } => self.ownership.attr(ino, kind, 0, &stat),
             Class::MountedFile(overlay) => self.attr_of_mounted_file(ino, overlay, &stat),
             Class::Link { text, .. } => self.ownership.attr(ino, kind, text.len() as u64, &stat),
-            Class::Sources { .. } => self.attr_of_entry(&child)?,
+            Class::Sources { .. } | Class::Gallery { .. } | Class::GalleryPage(_) => {
+                self.attr_of_entry(&child)?
+            }
         };
         Ok((ino, kind, Some((attr, Inode::Entry(child)))))
     }

@@ -77,9 +77,15 @@ impl Vfs {
                 }
                 Class::Directory { key, .. } => {
                     let dir = entry.position.location.open_known_dir(*key)?;
-                    let seen = self.detector.detect(&dir, name)?;
-                    Ok(Inode::Entry(entry.child(name, seen, &self.serials)?).into())
+                    match self.detector.detect(&dir, name) {
+                        Ok(seen) => Ok(Inode::Entry(entry.child(name, seen, &self.serials)?).into()),
+                        Err(error) if name == ABOUT && error.errno() == libc::ENOENT => {
+                            Ok(Inode::Entry(self.in_gallery(&entry, name)?).into())
+                        }
+                        Err(error) => Err(error),
+                    }
                 }
+                Class::Gallery { .. } => Ok(Inode::Entry(self.in_gallery(&entry, name)?).into()),
                 Class::MountedFile(overlay) if !overlay::is_reserved(name) && self.is_writable(&entry)? => {
                     match overlay.used_overlay() {
                         Some(overlay) => {

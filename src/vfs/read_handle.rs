@@ -96,6 +96,11 @@ impl ReadHandle {
         Ok(Self::new(What::View { file, now }, ino, read_sizes))
     }
 
+    /// Opens a file that is generated now.
+    pub(crate) fn generated(content: Arc<dyn Content>, ino: Ino, read_sizes: &Arc<ReadSizes>) -> Self {
+        Self::new(What::Generated(content), ino, read_sizes)
+    }
+
     fn new(what: What, ino: Ino, read_sizes: &Arc<ReadSizes>) -> Self {
         Self { what, ino, read_sizes: read_sizes.clone(), first_reads: FirstReads::default() }
     }

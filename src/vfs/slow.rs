@@ -77,6 +77,10 @@ impl Vfs {
             (Inode::Entry(_), Class::Sources { .. } | Class::Directory { .. }) => {
                 return delay_in_directory(entry, asked);
             }
+            // The files of the directory are looked at.
+            (Inode::Entry(_), Class::Gallery { .. } | Class::GalleryPage(_)) => {
+                return Some(Delay { file: queue_of(entry, asked), stalling: None });
+            }
             (Inode::Entry(_), Class::MountedFile(_)) if !matches!(asked, Asked::Itself) => {
                 self.mounted(entry).ok()?
             }

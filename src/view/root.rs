@@ -9,11 +9,12 @@ use crate::content::dir::{Dir, EntryKind, File, Node, Renewal};
 use crate::error::Result;
 use crate::format::Container;
 use crate::history::History;
+use crate::info::page::{self, PageMemo};
 use crate::info::{self, InfoForm};
 use crate::view::block_files::BlockFiles;
 use crate::view::blocks::{BlockTable, KnownChecks};
 use crate::view::history::{FindTarget, HistoryDir};
-use crate::view::{ABOUT, BLOCKS, HISTORY, INFO, STATISTICS, STATUS, ShownViews, TABLE, TREE};
+use crate::view::{ABOUT, BLOCKS, HISTORY, INFO, PAGE, STATISTICS, STATUS, ShownViews, TABLE, TREE};
 
 /// A callback that creates the text of `status.yaml` or `stats.yaml`.
 type MakeText = Arc<dyn Fn() -> Text + Send + Sync>;
@@ -23,6 +24,7 @@ pub struct RootDir {
     container: Option<Arc<dyn Container>>,
     about: About,
     shown: Arc<ShownViews>,
+    page: Arc<PageMemo>,
 }
 
 impl RootDir {
@@ -38,13 +40,18 @@ impl RootDir {
             known,
             history: None,
         };
-        Self { container, about, shown }
+        Self { container, about, shown, page: Arc::default() }
     }
 
     /// Shows only these views.
     pub fn showing(mut self, shown: Arc<ShownViews>) -> Self {
         self.about.shown = shown.clone();
         Self { shown, ..self }
+    }
+
+    /// Uses what is known of the page about this generation.
+    pub fn with_page(self, page: Arc<PageMemo>) -> Self {
+        Self { page, ..self }
     }
 
     /// Adds `stats.yaml`, about the requests to the file's server; `statistics` creates its text.
@@ -76,9 +83,14 @@ impl RootDir {
         if let Some(container) = &self.container {
             let views = self.views(container)?.map(|(name, view)| (name, view.kind()));
             let derived = self.derived(container)?.map(|name| (name, EntryKind::File));
+            let page = self.shown.has(PAGE).then_some((PAGE, EntryKind::File));
             names.splice(
                 0..0,
-                [(TREE, EntryKind::File), (BLOCKS, EntryKind::Dir)].into_iter().chain(views).chain(derived),
+                [(TREE, EntryKind::File), (BLOCKS, EntryKind::Dir)]
+                    .into_iter()
+                    .chain(views)
+                    .chain(derived)
+                    .chain(page),
             );
         }
         Ok(names)
@@ -97,6 +109,11 @@ impl Dir for RootDir {
             (Some(ABOUT), _) => Some(Node::Dir(Arc::new(self.about.clone()))),
             (Some(TREE), Some(container)) => Some(Node::File(File::new(container.tree_to_show()?))),
             (Some(BLOCKS), Some(container)) => Some(Node::Dir(Arc::new(BlockFiles::new(container.clone())))),
+            (Some(PAGE), Some(container)) if self.shown.has(PAGE) => {
+                let shown = self.shown.clone();
+                let is_shown = Arc::new(move |view: &str| shown.has(view));
+                Some(Node::File(page::file(container, is_shown, &self.page)?))
+            }
             (Some(name), Some(container)) => match self.views(container)?.find(|(view, _)| *view == name) {
                 Some((_, view)) => Some(view),
                 None if self.shown.has(name) => container.clone().derived_file(name)?.map(Node::File),
@@ -116,6 +133,9 @@ impl Dir for RootDir {
 
     fn is_slow_at(&self, name: &OsStr) -> bool {
         let Some((container, name)) = self.container.as_ref().zip(name.to_str()) else { return false };
+        if name == PAGE {
+            return self.shown.has(name) && !self.page.is_known();
+        }
         self.shown.has(name) && container.is_derived_slowly(Some(name))
     }
 }

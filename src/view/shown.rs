@@ -2,7 +2,13 @@
 
 use std::ffi::OsStr;
 
-use crate::format::view_names;
+use super::PAGE;
+use crate::format;
+
+/// Returns the names of all views, of each format and of all formats. A name may occur several times.
+pub fn view_names() -> impl Iterator<Item = &'static str> {
+    format::view_names().chain([PAGE])
+}
 
 /// True if the view of this name is a file beside `tree.yaml`.
 pub fn is_file(name: &OsStr) -> bool {

@@ -163,7 +163,7 @@ fn hold_anywhere(dir: BorrowedFd<'_>, path: &Path) -> Result<OwnedFd> {
 }
 
 /// True if everyone who can read `one` can read `other`.
-fn reads_as_much(one: &Stat, other: &Stat) -> bool {
+pub(crate) fn reads_as_much(one: &Stat, other: &Stat) -> bool {
     let one_may = one.mode & 0o444;
     let other_may = other.mode & 0o444;
     let same_owners = (one.uid, one.gid) == (other.uid, other.gid);

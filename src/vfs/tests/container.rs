@@ -23,7 +23,7 @@ fn a_file_alone_is_the_root() {
     let test = Test::new();
     test.write("a.asdf", FILE);
     let tree = test.tree("a.asdf");
-    assert_eq!(tree.names(""), [".asdf-mount", "blocks", "tree.yaml"]);
+    assert_eq!(tree.names(""), [".asdf-mount", "blocks", "index.html", "tree.yaml"]);
     assert_eq!(tree.names("blocks"), ["0.bin", "1.bin"]);
     assert_eq!(tree.names(".asdf-mount"), ["blocks.yaml", "info.txt", "status.yaml"]);
     assert_eq!(tree.read("tree.yaml"), b"#ASDF fake\n--- x: 1\n...\n");

@@ -26,7 +26,7 @@ fn a_file_elsewhere_is_the_root() {
     let test = Test::new();
     let server = server();
     let tree = tree(&test, &server, "s/a.asdf");
-    assert_eq!(tree.names(""), [".asdf-mount", "blocks", "tree.yaml"]);
+    assert_eq!(tree.names(""), [".asdf-mount", "blocks", "index.html", "tree.yaml"]);
     assert_eq!(tree.read("blocks/0.bin"), b"hello");
     assert_eq!(tree.at("blocks/1.bin").unwrap().size, 0);
     assert_eq!((tree.errno("blocks/2.bin"), tree.errno("none")), (libc::ENOENT, libc::ENOENT));

@@ -36,3 +36,4 @@ mod strangers;
 mod systemd;
 mod texts;
 mod user;
+mod web_pages;

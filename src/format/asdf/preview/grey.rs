@@ -1,5 +1,7 @@
 //! Grey levels for numbers, by an inverse hyperbolic sine between robust percentiles.
 
+use crate::content::short_number;
+
 /// The fraction of the numbers that lie below the darkest level, and the fraction above the brightest level.
 const OUTSIDE: f64 = 0.005;
 /// The fraction of the range where the scale changes from linear to logarithmic; astropy's default.
@@ -27,6 +29,13 @@ impl Scale {
         let low = ranked(OUTSIDE);
         let high = ranked(1.0 - OUTSIDE);
         if low < high { Self { low, high } } else { Self { low: ranked(0.0), high: ranked(1.0) } }
+    }
+
+    /// Returns the scale in words.
+    pub(super) fn note(self) -> String {
+        let low = short_number(self.low);
+        let high = short_number(self.high);
+        format!("asinh stretch from {low} to {high} (0.5 and 99.5 percent)")
     }
 
     /// Returns the grey level and the alpha of a number. NaN is transparent.

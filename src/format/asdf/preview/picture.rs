@@ -59,7 +59,9 @@ impl Picture {
         let averages = self.plane.averages()?;
         let scale = Scale::of(&averages);
         let (width, height) = self.plane.size();
-        let file = png::encode(width, height, |y, line| {
+        let note =
+            if self.plane.is_flags() { format!("highest flag, {}", scale.note()) } else { scale.note() };
+        let file = png::encode(width, height, &note, |y, line| {
             for (x, pixel) in line.chunks_exact_mut(png::PIXEL).enumerate() {
                 let number = averages.get(self.plane.place(x, y)).copied().unwrap_or(f64::NAN);
                 pixel.copy_from_slice(&scale.pixel(number));

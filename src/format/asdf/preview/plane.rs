@@ -117,6 +117,11 @@ impl Plane {
         (width as u32, height as u32)
     }
 
+    /// True if the level of a pixel is that of its highest flag.
+    pub(super) fn is_flags(&self) -> bool {
+        self.is_flags
+    }
+
     /// Returns the index in [`averages`](Self::averages) of the pixel in column `x` and row `y` of the
     /// picture. The bottom row of the picture shows the array's first row.
     pub(super) fn place(&self, x: usize, y: u32) -> usize {

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde_json::Value;
 
-use crate::content::literal;
+use super::literal;
 
 /// The type of an element.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,7 +60,7 @@ pub enum ByteOrder {
 
 impl Datatype {
     /// Parses the `descr` of a `.npy` header.
-    pub(super) fn of_numpy(descr: &str) -> (Self, ByteOrder) {
+    pub(crate) fn of_numpy(descr: &str) -> (Self, ByteOrder) {
         let other = || Self::Other(descr.trim_matches('\'').to_owned());
         let value = literal::parse(descr);
         let parsed = value.and_then(|value| Self::of_value(&value));

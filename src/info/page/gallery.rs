@@ -1,0 +1,272 @@
+//! The page of a directory: a gallery of its files.
+//!
+//! Its length follows from the names of the files: each file has room for its facts, and blanks fill the rest of it.
+
+use std::fmt::Write;
+
+use super::html::{cut, escape};
+use super::{HEAD, STYLE};
+use crate::error::Result;
+use crate::info::FileSummary;
+
+/// Maximum number of files on a page.
+pub const FILES: usize = 1000;
+/// The room for the facts of a file in bytes.
+const FACTS: usize = 1024;
+/// Maximum length of a fact, and of a shown name, in characters.
+const MAX_FACT: usize = 40;
+const MAX_NAME: usize = 120;
+
+/// The order of the files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// By name.
+    Name,
+    /// By the facts: product, filter, date.
+    Fact(&'static str),
+}
+
+/// The orders with the names of their pages, and their titles.
+const ORDERS: [(Order, &str, &str); 4] = [
+    (Order::Name, "index", "name"),
+    (Order::Fact("product"), "product", "product"),
+    (Order::Fact("filter"), "filter", "filter"),
+    (Order::Fact("date"), "date", "date"),
+];
+
+/// A page of the gallery.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GalleryPage {
+    order: Order,
+    /// The number of the page, from 0.
+    pub number: usize,
+}
+
+impl GalleryPage {
+    /// Returns the page with a file name: `index.html`, `date-2.html`.
+    pub fn of_name(name: &str) -> Option<Self> {
+        let stem = name.strip_suffix(".html")?;
+        let (stem, number) = match stem.split_once('-') {
+            None => (stem, 0),
+            Some((stem, digits)) => {
+                let number: usize = digits.parse().ok().filter(|number| *number > 1)?;
+                if number.to_string() != digits {
+                    return None;
+                }
+                (stem, number - 1)
+            }
+        };
+        let (order, _, _) = ORDERS.iter().find(|(_, known, _)| *known == stem)?;
+        Some(Self { order: *order, number })
+    }
+
+    /// Returns the file name of the page.
+    pub fn name(self) -> String {
+        let stem =
+            ORDERS.iter().find(|(order, ..)| *order == self.order).map_or("index", |(_, stem, _)| stem);
+        if self.number == 0 { format!("{stem}.html") } else { format!("{stem}-{}.html", self.number + 1) }
+    }
+
+    /// Returns the file names of all pages of a directory with this number of files.
+    pub fn names(files: usize) -> Vec<String> {
+        let count = files.div_ceil(FILES).max(1);
+        let of_order = |(order, ..): &(Order, &str, &str)| {
+            let order = *order;
+            (0..count).map(move |number| Self { order, number }.name())
+        };
+        ORDERS.iter().flat_map(of_order).collect()
+    }
+
+    /// True if a directory with this number of files has this page.
+    pub fn is_of(self, files: usize) -> bool {
+        self.number < files.div_ceil(FILES).max(1)
+    }
+
+    /// Returns the page. `files` are the sorted names of all files, and `facts` are asked for those on this page.
+    ///
+    /// # Errors
+    /// `facts` fails.
+    pub fn html(
+        self,
+        directory: &str,
+        files: &[Vec<u8>],
+        facts: &mut dyn FnMut(usize) -> Result<Option<FileSummary>>,
+    ) -> Result<Vec<u8>> {
+        let first = self.number.saturating_mul(FILES);
+        let mut rows = Vec::new();
+        for (number, name) in files.iter().enumerate().skip(first).take(FILES) {
+            let facts = facts(number)?;
+            let key = match self.order {
+                Order::Name => String::new(),
+                Order::Fact("product") => facts.as_ref().and_then(FileSummary::product).unwrap_or_default(),
+                Order::Fact(fact) => {
+                    facts.as_ref().and_then(|facts| facts.get(fact)).unwrap_or_default().to_owned()
+                }
+            };
+            // Files without the fact are last.
+            rows.push(((key.is_empty(), key), row(name, facts.as_ref())));
+        }
+        // The sort is stable: within a fact, files are in the order of their names.
+        rows.sort_by(|(one, _), (other, _)| one.cmp(other));
+        let mut page = self.start(directory, files.len());
+        for (_, row) in rows {
+            page += &row;
+        }
+        page.push_str("</ul>\n");
+        page += &self.pages(files.len());
+        page.push_str("</main>\n<footer><p>Made by asdf-mount</p></footer>\n</body>\n</html>\n");
+        Ok(page.into_bytes())
+    }
+
+    fn start(self, directory: &str, files: usize) -> String {
+        let title = escape(&cut(directory, MAX_NAME));
+        let mut page = format!("{HEAD}<title>{title}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n");
+        let first = self.number.saturating_mul(FILES);
+        let shown = files.saturating_sub(first).min(FILES);
+        let range = match (files, shown) {
+            (0, _) => "no files".to_owned(),
+            (1, _) => "1 file".to_owned(),
+            _ if shown == files => format!("{files} files"),
+            _ => format!("files {} to {} of {files} by name", first + 1, first + shown),
+        };
+        // Writing to a String can't fail.
+        let _ = writeln!(page, "<header>\n<h1>{title}</h1>\n<p class=\"sub\">{range}</p>");
+        page.push_str("<nav aria-label=\"Order\">\n<p>Sorted by");
+        for (order, _, title) in ORDERS {
+            let other = Self { order, ..self };
+            if order == self.order {
+                let _ = write!(page, " <b aria-current=\"page\">{title}</b>");
+            } else {
+                let _ = write!(page, " <a href=\"./{}\">{title}</a>", other.name());
+            }
+        }
+        page.push_str("</p>\n</nav>\n</header>\n<main>\n<ul class=\"gallery\">\n");
+        page
+    }
+
+    /// Returns links to the other pages.
+    fn pages(self, files: usize) -> String {
+        let count = files.div_ceil(FILES);
+        if count < 2 {
+            return String::new();
+        }
+        let mut text = String::from("<nav aria-label=\"Pages\">\n<p>Page");
+        for number in 0..count {
+            let page = Self { number, ..self };
+            if number == self.number {
+                let _ = write!(text, " <b aria-current=\"page\">{}</b>", number + 1);
+            } else {
+                let _ = write!(text, " <a href=\"./{}\">{}</a>", page.name(), number + 1);
+            }
+        }
+        text + "</p>\n</nav>\n"
+    }
+}
+
+/// Returns the item of a file. Its length depends on the name alone.
+fn row(name: &[u8], facts: Option<&FileSummary>) -> String {
+    let directory = format!("../{}", percent_encoded(name));
+    let shown = escape(&cut(&String::from_utf8_lossy(name), MAX_NAME));
+    let mut text = facts.map_or_else(String::new, |facts| facts_of(facts, MAX_FACT));
+    if text.len() > FACTS {
+        text = facts.map_or_else(String::new, |facts| facts_of(facts, MAX_FACT / 4));
+    }
+    let blanks = " ".repeat(FACTS.saturating_sub(text.len()));
+    format!(
+        "<li><a href=\"{directory}/index.html\"><span class=\"thumb\"><img src=\"{directory}/preview.png\" loading=\"lazy\" \
+         alt=\"\"></span><b>{shown}</b></a>{text}{blanks}</li>\n"
+    )
+}
+
+fn facts_of(facts: &FileSummary, most: usize) -> String {
+    let mut lines = Vec::new();
+    if let Some(product) = facts.product() {
+        lines.push(product);
+    }
+    let observed: Vec<&str> =
+        ["instrument", "detector", "filter"].into_iter().filter_map(|name| facts.get(name)).collect();
+    lines.push(observed.join(" "));
+    for name in ["date", "target"] {
+        lines.push(facts.get(name).unwrap_or_default().to_owned());
+    }
+    let shown = lines.iter().filter(|line| !line.is_empty());
+    shown.map(|line| format!("<span>{}</span>", escape(&cut(line, most)))).collect()
+}
+
+/// Returns a file name in which all bytes but letters, digits and a few others are escaped.
+fn percent_encoded(name: &[u8]) -> String {
+    let mut out = String::with_capacity(name.len());
+    for byte in name {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'~' | b'.' => out.push((*byte).into()),
+            _ => {
+                let _ = write!(out, "%{byte:02X}");
+            }
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_lead_to_their_pages() {
+        for name in ["index.html", "date.html", "filter-2.html", "product-17.html"] {
+            assert_eq!(GalleryPage::of_name(name).unwrap().name(), name);
+        }
+        for name in
+            ["index", "index-0.html", "index-1.html", "index-02.html", "size.html", "index-x.html", ".html"]
+        {
+            assert_eq!(GalleryPage::of_name(name), None, "{name}");
+        }
+        assert_eq!(GalleryPage::names(0).len(), 4);
+        assert_eq!(GalleryPage::names(1001).len(), 8);
+        assert!(GalleryPage::of_name("date-2.html").unwrap().is_of(1001));
+        assert!(!GalleryPage::of_name("date-2.html").unwrap().is_of(1000));
+    }
+
+    #[test]
+    fn files_are_on_pages_and_escaped() {
+        let mut files: Vec<Vec<u8>> = (0..2500).map(|n| format!("f{n:04}.asdf").into_bytes()).collect();
+        files[1] = b"a\"><script>\xff/..&.asdf".to_vec();
+        let page = |name: &str| {
+            let page = GalleryPage::of_name(name).unwrap();
+            String::from_utf8(page.html("<d>", &files, &mut |_| Ok(None)).unwrap()).unwrap()
+        };
+        let first = page("index.html");
+        assert!(first.contains("files 1 to 1000 of 2500 by name") && first.contains("<h1>&lt;d&gt;</h1>"));
+        assert!(first.contains("<a href=\"../a%22%3E%3Cscript%3E%FF%2F..%26.asdf/index.html\">"));
+        assert!(!first.contains("<script"));
+        assert!(
+            first.contains(" <a href=\"./index-3.html\">3</a>")
+                && first.contains("<a href=\"./date.html\">date</a>")
+        );
+        assert!(!first.contains("f1000.asdf") && first.contains("f0999.asdf"));
+        let last = page("date-3.html");
+        assert!(last.contains("f2499.asdf") && last.contains("<b aria-current=\"page\">3</b>"));
+        let alone = GalleryPage::of_name("index.html").unwrap();
+        let facts = |filter: &str| {
+            let mut summary = FileSummary::default();
+            let text = format!("a: {{filter: '{filter}', date: '{}'}}\n", "<".repeat(100));
+            let text = crate::content::Text::new(text.into_bytes());
+            crate::yaml::read::each_event(&text, |event| -> Result<bool> {
+                summary.take(event);
+                Ok(true)
+            })
+            .unwrap();
+            summary
+        };
+        let by_filter = GalleryPage::of_name("filter.html").unwrap();
+        let mut summaries = |n: usize| Ok((n != 0).then(|| facts(if n == 2 { "A" } else { "B" })));
+        let few = &files[2..5];
+        let sorted = String::from_utf8(by_filter.html("d", few, &mut summaries).unwrap()).unwrap();
+        let place = |name: &str| sorted.find(&format!("<b>{name}</b>")).unwrap();
+        assert!(place("f0004.asdf") < place("f0003.asdf") && place("f0003.asdf") < place("f0002.asdf"));
+        // The length does not depend on the facts.
+        let blank = by_filter.html("d", few, &mut |_| Ok(None)).unwrap();
+        assert_eq!(blank.len(), sorted.len());
+        assert!(alone.html("d", &[], &mut |_| Ok(None)).is_ok());
+    }
+}

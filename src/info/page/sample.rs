@@ -1,0 +1,177 @@
+//! Numbers from a bounded sample of an array.
+
+use super::arrays::{ArrayRow, Elements, Views};
+use super::html::{escape, grouped};
+use crate::content::{ByteOrder, Content, Datatype, float16, on_server, read_exact_at, short_number};
+use crate::error::Result;
+
+/// Maximum number of bytes that are read of an array, of a local file and of one on a server.
+const MAX_BYTES: u64 = 4 << 20;
+const MAX_FROM_SERVER: u64 = 256 << 10;
+/// The number of evenly spaced runs of elements in a sample.
+const RUNS: u64 = 64;
+const RUNS_ON_SERVER: u64 = 4;
+/// Maximum number of bytes of compressed data that are decoded for samples of one page.
+const MAX_DECODED: u64 = 256 << 20;
+
+/// The data that may still be decoded for a page.
+#[derive(Debug)]
+pub(super) struct Budget {
+    decoded: u64,
+    is_on_server: bool,
+}
+
+impl Budget {
+    pub(super) fn new(is_on_server: bool) -> Self {
+        Self { decoded: MAX_DECODED, is_on_server }
+    }
+
+    /// True if an array of this many bytes may be read completely.
+    pub(super) fn allows(&mut self, bytes: u64) -> bool {
+        if self.is_on_server {
+            return bytes <= MAX_FROM_SERVER;
+        }
+        let is_allowed = bytes <= self.decoded;
+        if is_allowed {
+            self.decoded -= bytes;
+        }
+        is_allowed
+    }
+}
+
+/// A sample of the elements of an array, in their order.
+#[derive(Debug)]
+pub(super) struct Sample {
+    /// The first element of each run, and the bytes of the run.
+    pub(super) runs: Vec<(u64, Vec<u8>)>,
+    /// Which elements these are: `all 100 values`.
+    pub(super) words: String,
+}
+
+impl Sample {
+    /// Reads a sample of `count` elements of `item` bytes each.
+    pub(super) fn of(content: &dyn Content, item: u64, count: u64, budget: &mut Budget) -> Result<Self> {
+        let bytes = count.saturating_mul(item);
+        let most = if budget.is_on_server { MAX_FROM_SERVER } else { MAX_BYTES };
+        if bytes <= most {
+            let mut all = vec![0; usize::try_from(bytes).unwrap_or_default()];
+            read_exact_at(content, 0, &mut all)?;
+            return Ok(Self { runs: vec![(0, all)], words: format!("all {} values", grouped(count)) });
+        }
+        let is_cheap = content.stored().is_some() || !content.is_slow();
+        if !is_cheap && !budget.allows(bytes) {
+            let taken = (most / item).max(1).min(count);
+            let mut first = vec![0; usize::try_from(taken.saturating_mul(item)).unwrap_or_default()];
+            read_exact_at(content, 0, &mut first)?;
+            let words = format!("the first {} of {} values", grouped(taken), grouped(count));
+            return Ok(Self { runs: vec![(0, first)], words });
+        }
+        let runs = if budget.is_on_server { RUNS_ON_SERVER } else { RUNS };
+        let of_run = (most / runs / item).max(1);
+        let starts: Vec<u64> = (0..runs)
+            .map(|run| {
+                let last = u128::from(count - of_run.min(count));
+                u64::try_from(last * u128::from(run) / u128::from(runs - 1)).unwrap_or_default()
+            })
+            .collect();
+        let read = read_runs(content, &starts, item, of_run.min(count))?;
+        let taken = runs.saturating_mul(of_run);
+        let words = format!("a sample of {} of {} values", grouped(taken), grouped(count));
+        Ok(Self { runs: starts.into_iter().zip(read).collect(), words })
+    }
+}
+
+/// Reads the runs of `len` elements that begin at `starts`.
+fn read_runs(content: &dyn Content, starts: &[u64], item: u64, len: u64) -> Result<Vec<Vec<u8>>> {
+    let bytes = usize::try_from(len.saturating_mul(item)).unwrap_or_default();
+    if let Some((source, offset)) = on_server(content) {
+        let range = |start: &u64| {
+            let from = offset.saturating_add(start.saturating_mul(item));
+            from..from.saturating_add(bytes as u64)
+        };
+        let ranges: Vec<_> = starts.iter().map(range).collect();
+        return source.read_ranges(&ranges);
+    }
+    let mut runs = Vec::with_capacity(starts.len());
+    for start in starts {
+        let mut run = vec![0; bytes];
+        read_exact_at(content, start.saturating_mul(item), &mut run)?;
+        runs.push(run);
+    }
+    Ok(runs)
+}
+
+/// Returns the number in the bytes of an element; `None` if the type is not that of a real number.
+pub(super) fn to_number(datatype: &Datatype, byteorder: ByteOrder, bytes: &[u8]) -> Option<f64> {
+    let mut ordered = [0; 8];
+    let len = bytes.len().min(8);
+    ordered[..len].copy_from_slice(&bytes[..len]);
+    if byteorder == ByteOrder::Big {
+        ordered[..len].reverse();
+    }
+    let unsigned = u64::from_le_bytes(ordered);
+    Some(match datatype {
+        Datatype::Bool8 => f64::from(u8::from(unsigned != 0)),
+        Datatype::Uint8 | Datatype::Uint16 | Datatype::Uint32 | Datatype::Uint64 => unsigned as f64,
+        Datatype::Int8 => f64::from(unsigned as i8),
+        Datatype::Int16 => f64::from(unsigned as i16),
+        Datatype::Int32 => f64::from(unsigned as i32),
+        Datatype::Int64 => unsigned as i64 as f64,
+        Datatype::Float16 => f64::from(float16(unsigned as u16)),
+        Datatype::Float32 => f64::from(f32::from_bits(unsigned as u32)),
+        Datatype::Float64 => f64::from_bits(unsigned),
+        _ => return None,
+    })
+}
+
+impl Elements {
+    /// True if the elements are real numbers.
+    pub(super) fn are_numbers(&self) -> bool {
+        to_number(&self.datatype, self.byteorder, &[0; 8]).is_some()
+    }
+
+    /// Returns the numbers in some bytes.
+    pub(super) fn numbers<'b>(&'b self, bytes: &'b [u8]) -> impl Iterator<Item = f64> + 'b {
+        let elements = bytes.chunks_exact(usize::try_from(self.item).unwrap_or(usize::MAX));
+        elements.filter_map(|element| to_number(&self.datatype, self.byteorder, element))
+    }
+}
+
+/// Returns least, greatest, mean and the number of NaNs of an array.
+pub(super) fn statistics(views: &Views, row: &ArrayRow, budget: &mut Budget) -> Result<String> {
+    let Some(elements) = views.elements(&row.path)? else { return Ok(String::new()) };
+    if !elements.are_numbers() || elements.count == 0 {
+        return Ok(String::new());
+    }
+    let sample = Sample::of(&*elements.content, elements.item, elements.count, budget)?;
+    let mut least = f64::INFINITY;
+    let mut greatest = f64::NEG_INFINITY;
+    let mut sum = 0.0;
+    let mut finite: u64 = 0;
+    let mut nans: u64 = 0;
+    for (_, run) in &sample.runs {
+        for number in elements.numbers(run) {
+            if number.is_nan() {
+                nans += 1;
+            } else {
+                least = least.min(number);
+                greatest = greatest.max(number);
+                if number.is_finite() {
+                    sum += number;
+                    finite += 1;
+                }
+            }
+        }
+    }
+    let mut text = String::new();
+    if least <= greatest {
+        text = format!("{} … {}", short_number(least), short_number(greatest));
+        if finite > 0 {
+            text += &format!(", mean {}", short_number(sum / finite as f64));
+        }
+    }
+    if nans > 0 {
+        text += &format!("{}{nans} NaN", if text.is_empty() { "" } else { ", " });
+    }
+    Ok(format!("{} <small>({})</small>", escape(&text), escape(&sample.words)))
+}
