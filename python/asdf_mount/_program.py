@@ -25,7 +25,7 @@ def find_program() -> str:
     here = Path(__file__).resolve().parent
     schemes = [sysconfig.get_path("scripts"), sysconfig.get_path("scripts", f"{os.name}_user")]
     # The last one is that of `pip install --target`.
-    for directory in [*schemes, here.parent / "bin"]:
+    for directory in [*schemes, str(here.parent / "bin")]:
         program = os.path.join(directory, "asdf-mount")
         if os.access(program, os.X_OK):
             return program
@@ -46,8 +46,10 @@ def source_text(source: Source) -> str:
 
 def option_arguments(options: Options) -> list[str]:
     """Return the arguments that pass `options` to the program."""
-    if not options or isinstance(options, str):
-        return ["-o", options] if options else []
+    if not options:
+        return []
+    if isinstance(options, str):
+        return ["-o", options]
     given = {name: value for name, value in options.items() if value is not None and value is not False}
     texts = [name if value is True else f"{name}={value}" for name, value in given.items()]
     return ["-o", ",".join(text.replace(",", "\\,") for text in texts)] if texts else []

@@ -56,5 +56,6 @@ class AsdfParser:
             refs[key.removeprefix(prefix)] = value
         if prefix and not refs:
             raise KeyError(f"{url} has no group {self.group}")
-        group = manifestgroup_from_kerchunk_refs({"version": 1, "refs": refs}, skip_variables=unsuitable)
+        found: Any = {"version": 1, "refs": refs}
+        group = manifestgroup_from_kerchunk_refs(found, skip_variables=unsuitable)
         return ManifestStore(group=group, registry=registry)

@@ -32,7 +32,7 @@ MAX_HEADER_BYTES = 1 << 17
 PACKAGES = {"file": "fsspec", "http": "aiohttp", "https": "aiohttp", "s3": "s3fs"}
 
 
-class AsdfBackend(BackendEntrypoint):  # type: ignore[misc]
+class AsdfBackend(BackendEntrypoint):
     """Open the arrays of a mapping in an ASDF file as the variables of a dataset.
 
     Examples
@@ -217,7 +217,7 @@ class _OpenedFile:
             remote_options={**options, "asynchronous": self.scheme != "file"},
             asynchronous=True,
         )
-        store = zarr.storage.FsspecStore(filesystem, read_only=True)
+        store: Any = zarr.storage.FsspecStore(filesystem, read_only=True)
         return xr.open_dataset(store, engine="zarr", consolidated=True, zarr_format=2, cache=False)
 
     def attributes(self, group: str) -> dict[str, Any]:
@@ -244,7 +244,7 @@ def fsspec_options(options: Options) -> dict[str, Any]:
     }
 
 
-class ProgramArray(BackendArray):  # type: ignore[misc]
+class ProgramArray(BackendArray):
     """An array whose rows the program reads, in a process of its own for each read."""
 
     def __init__(self, source: str, options: Options, path: str, header: Optional[bytes]) -> None:
@@ -257,7 +257,8 @@ class ProgramArray(BackendArray):  # type: ignore[misc]
         file = io.BytesIO(header)
         is_first = np.lib.format.read_magic(file) == (1, 0)
         read = np.lib.format.read_array_header_1_0 if is_first else np.lib.format.read_array_header_2_0
-        self.shape, self.is_fortran, self.dtype = read(file, max_header_size=MAX_HEADER_BYTES)
+        described: tuple[tuple[int, ...], bool, np.dtype[Any]] = read(file, max_header_size=MAX_HEADER_BYTES)
+        self.shape, self.is_fortran, self.dtype = described
         self.offset = file.tell()
 
     def read(self, start: int, length: int) -> bytes:
@@ -281,10 +282,10 @@ class ProgramArray(BackendArray):  # type: ignore[misc]
         """Bytes of an element of the first dimension."""
         return self.dtype.itemsize * int(np.prod(self.shape[1:], dtype=object))
 
-    def __getitem__(self, key: indexing.ExplicitIndexer) -> np.ndarray:
+    def __getitem__(self, key: indexing.ExplicitIndexer) -> Any:
         return indexing.explicit_indexing_adapter(key, self.shape, indexing.IndexingSupport.BASIC, self._select)
 
-    def _select(self, key: tuple[Any, ...]) -> np.ndarray:
+    def _select(self, key: tuple[Any, ...]) -> Any:
         if not key or self.is_fortran:
             return self._rows(0, self.shape[0] if self.shape else 1)[key]
         rows = range(self.shape[0])[key[0]]

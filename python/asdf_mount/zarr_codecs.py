@@ -12,7 +12,7 @@ from zarr.abc.codec import BytesBytesCodec
 from .codecs import AsdfBlosc, AsdfLz4
 
 
-class _ZarrCodec(BytesBytesCodec):  # type: ignore[misc]
+class _ZarrCodec(BytesBytesCodec):
     codec: ClassVar[type[Codec]]
     is_fixed_size = False
 

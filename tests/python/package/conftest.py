@@ -8,6 +8,7 @@ import http.server
 import importlib.util
 import os
 import re
+import subprocess
 import sys
 import threading
 import tomllib
@@ -88,3 +89,12 @@ def server(files):
         threading.Thread(target=served.serve_forever, daemon=True).start()
         yield f"http://127.0.0.1:{served.server_port}"
         served.shutdown()
+
+
+@pytest.fixture(scope="session")
+def bucket(files):
+    """A server of S3 with the files in the bucket `roman`, which checks signatures; its address, key and secret."""
+    command = [sys.executable, ROOT / "tests/python/serve_s3.py", files]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as server:
+        yield [server.stdout.readline().strip() for _ in range(3)]
+        server.stdin.close()

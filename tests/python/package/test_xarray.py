@@ -1,5 +1,7 @@
 """The xarray engine, the codecs, the parser for VirtualiZarr."""
 
+import os
+
 import numcodecs
 import numpy
 import pytest
@@ -41,6 +43,26 @@ def test_two_processes_read_a_file_on_a_server(server, cluster, codec):
     check(dataset)
     total = dataset["data"].astype("f8").sum()
     assert numpy.isclose(float(total.compute()), IMAGE.sum(dtype="f8"))
+
+
+@pytest.mark.parametrize("codec", ["raw", "lz4"])
+def test_an_object_of_s3_is_a_dataset(bucket, monkeypatch, codec):
+    import asdf_mount
+
+    address, key, secret = bucket
+    for name in [name for name in os.environ if name.startswith("AWS_") or name.lower().endswith("_proxy")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", key)
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", secret)
+    options = {"endpoint": address, "region": "us-east-1"}
+    name = f"s3://roman/{codec}.asdf"
+    check(xarray.open_dataset(name, engine="asdf-mount", group="roman", chunks={}, options=options))
+    numpy.testing.assert_array_equal(asdf_mount.open(name, options=options).arrays["roman/data"], IMAGE)
+    lines = asdf_mount.catalog("s3://roman/", options=options)
+    assert f"s3://roman/{codec}.asdf" in [line["uri"] for line in lines]
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "wrong")
+    with pytest.raises(asdf_mount.AsdfMountError, match="403"):
+        xarray.open_dataset(name, engine="asdf-mount", group="roman", options=options)
 
 
 def test_a_night_is_one_dataset(files, cluster):
