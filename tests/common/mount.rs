@@ -22,24 +22,69 @@ const PATIENCE: Duration = Duration::from_secs(120);
 pub struct Mounted {
     folder: tempfile::TempDir,
     mountpoint: PathBuf,
-    /// The servers of the sources, in a test of the module `over_http`.
+    /// The servers of the sources, if they are [over http](Sources::OverHttp).
     servers: Vec<Arc<Server>>,
 }
 
-/// True in a test of the module `over_http`.
-pub fn is_over_http() -> bool {
-    std::thread::current().name().is_some_and(|test| test.starts_with("over_http::"))
+/// Where the sources of a mount are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sources {
+    /// At the paths in the arguments.
+    Local,
+    /// On HTTP servers, which serve the directories of these paths.
+    OverHttp,
 }
 
-/// In a test of the module `over_http`, replaces paths by URLs, and serves them. With `external=http`, a tree may
-/// name files in its directory, as a local tree may. With a longer timeout, reads succeed on a loaded machine.
-fn sources_of_test<S: AsRef<OsStr>>(args: impl IntoIterator<Item = S>) -> (Vec<OsString>, Vec<Arc<Server>>) {
-    let args = args.into_iter().map(|arg| arg.as_ref().to_owned());
-    if !is_over_http() {
-        return (args.collect(), Vec::new());
+impl Sources {
+    /// Mounts one source without options.
+    pub fn file(self, source: impl AsRef<Path>) -> Mounted {
+        self.mount([source.as_ref()])
     }
+
+    /// Runs `asdf-mount ARGS… MOUNTPOINT` and fails the test if it fails.
+    pub fn mount<S: AsRef<OsStr>>(self, args: impl IntoIterator<Item = S>) -> Mounted {
+        mounted(self.run(args, |_| {}))
+    }
+
+    /// Runs `asdf-mount ARGS… MOUNTPOINT` with a cache directory shared with other mounts.
+    pub fn with_cache<S: AsRef<OsStr>>(self, cache: &Path, args: impl IntoIterator<Item = S>) -> Mounted {
+        mounted(self.run(args, |command| {
+            command.env("XDG_CACHE_HOME", cache);
+        }))
+    }
+
+    pub fn are_over_http(self) -> bool {
+        self == Self::OverHttp
+    }
+
+    /// True if `condition` holds; over http, where changes show with a delay, if it holds within the time limit.
+    pub fn soon(self, mut condition: impl FnMut() -> bool) -> bool {
+        if self.are_over_http() { wait_until(condition) } else { condition() }
+    }
+
+    fn run<S: AsRef<OsStr>>(
+        self,
+        args: impl IntoIterator<Item = S>,
+        prepare: impl FnOnce(&mut Command),
+    ) -> Result<Mounted, Output> {
+        let args = args.into_iter().map(|arg| arg.as_ref().to_owned());
+        if self == Self::Local {
+            return Mounted::run(Command::new(program()), args, prepare);
+        }
+        let (args, servers) = served(args);
+        assert!(!servers.is_empty(), "no source is served");
+        let mut mounted = Mounted::run(Command::new(program()), args, prepare)?;
+        mounted.servers = servers;
+        Ok(mounted)
+    }
+}
+
+/// Replaces paths by URLs, and serves them. With `external=http`, a tree may name files in its directory, as a local
+/// tree may. With a longer timeout, reads succeed on a loaded machine.
+fn served(args: impl Iterator<Item = OsString>) -> (Vec<OsString>, Vec<Arc<Server>>) {
     let options = format!("external=http,read-timeout={}", PATIENCE.as_secs());
-    let (mut all, mut servers) = (vec!["-o".into(), options.into()], Vec::new());
+    let mut all = vec!["-o".into(), options.into()];
+    let mut servers = Vec::new();
     for arg in args {
         let path = Path::new(&arg);
         match path.file_name().filter(|_| path.exists()) {
@@ -52,6 +97,17 @@ fn sources_of_test<S: AsRef<OsStr>>(args: impl IntoIterator<Item = S>) -> (Vec<O
         }
     }
     (all, servers)
+}
+
+fn mounted(result: Result<Mounted, Output>) -> Mounted {
+    result.unwrap_or_else(|output| {
+        panic!(
+            "asdf-mount failed with {}\n{}{}",
+            output.status,
+            String::from_utf8_lossy(&output.stdout),
+            String::from_utf8_lossy(&output.stderr)
+        )
+    })
 }
 
 /// Returns the server of a directory. All mounts of a file have one URL, so that they share seek tables.
@@ -69,23 +125,12 @@ impl Mounted {
 
     /// Runs `asdf-mount ARGS… MOUNTPOINT` and fails the test if it fails.
     pub fn new<S: AsRef<OsStr>>(args: impl IntoIterator<Item = S>) -> Self {
-        match Self::try_new(args) {
-            Ok(mounted) => mounted,
-            Err(output) => panic!(
-                "asdf-mount failed with {}\n{}{}",
-                output.status,
-                String::from_utf8_lossy(&output.stdout),
-                String::from_utf8_lossy(&output.stderr)
-            ),
-        }
+        mounted(Self::try_new(args))
     }
 
     /// Runs `asdf-mount ARGS… MOUNTPOINT` with a cache directory shared with other mounts.
     pub fn with_cache<S: AsRef<OsStr>>(cache: &Path, args: impl IntoIterator<Item = S>) -> Self {
-        let prepared = Self::prepared(args, |command| {
-            command.env("XDG_CACHE_HOME", cache);
-        });
-        prepared.unwrap_or_else(|output| panic!("asdf-mount failed: {output:?}"))
+        Sources::Local.with_cache(cache, args)
     }
 
     /// Runs `asdf-mount ARGS… MOUNTPOINT`; returns its output if it failed.
@@ -135,7 +180,6 @@ impl Mounted {
         let mountpoint = folder.path().join("mnt");
         fs::create_dir(&mountpoint).unwrap();
         let (stdout, stderr) = (folder.path().join("stdout"), folder.path().join("stderr"));
-        let (args, servers) = sources_of_test(args);
         command
             .args(args)
             .arg(&mountpoint)
@@ -151,7 +195,7 @@ impl Mounted {
             return Err(Output { status, stdout, stderr });
         }
         assert!(is_mounted(&mountpoint), "asdf-mount returned 0, but nothing is mounted");
-        Ok(Self { folder, mountpoint, servers })
+        Ok(Self { folder, mountpoint, servers: Vec::new() })
     }
 
     pub fn root(&self) -> &Path {
@@ -217,8 +261,8 @@ impl Mounted {
         daemon_of(&self.mountpoint)
     }
 
-    /// Returns the number of bytes that the daemon has read so far; in a test of the module `over_http`, those
-    /// that the servers have sent.
+    /// Returns the number of bytes that the daemon has read so far; over http, those that the servers have
+    /// sent.
     pub fn bytes_read(&self) -> u64 {
         if !self.servers.is_empty() {
             return self.servers.iter().map(|server| server.sent()).sum();
@@ -282,11 +326,6 @@ pub fn wait_until(mut condition: impl FnMut() -> bool) -> bool {
         std::thread::sleep(Duration::from_millis(10));
     }
     condition()
-}
-
-/// True if `condition` holds; over http, where changes show with a delay, if it holds within the time limit.
-pub fn soon(mut condition: impl FnMut() -> bool) -> bool {
-    if is_over_http() { wait_until(condition) } else { condition() }
 }
 
 /// True if a process has closed its files: it is gone, or a zombie.

@@ -37,7 +37,12 @@ pub(crate) fn mounted() -> (Mounted, Vec<u8>, usize, tempfile::TempDir) {
     let blocks = encodings.iter().map(|encoding| Block::new(data.clone()).encoding(encoding.clone()));
     let source = AsdfBuilder::new().blocks(blocks).build().save(folder.path(), "a.asdf");
     // The cache is smaller than one block.
-    (Mounted::new(["-o".as_ref(), "cache=1M".as_ref(), source.as_os_str()]), data, encodings.len(), folder)
+    (
+        super::SOURCES.mount(["-o".as_ref(), "cache=1M".as_ref(), source.as_os_str()]),
+        data,
+        encodings.len(),
+        folder,
+    )
 }
 
 #[test]
@@ -91,7 +96,7 @@ fn by_many_at_once_in_all_blocks() {
 fn readers_that_are_killed_leave_nothing_behind() {
     let folder = fresh_folder();
     for kind in Kind::ALL {
-        let mounted = Mounted::file(large::file(folder.path(), kind, 300));
+        let mounted = super::SOURCES.file(large::file(folder.path(), kind, 300));
         let pattern = large::pattern();
         for signal in [Signal::INT, Signal::KILL, Signal::TERM] {
             let readers: Vec<_> = (0..4)
@@ -140,7 +145,8 @@ fn one_decode_serves_all_readers_that_want_it() {
     std::thread::sleep(std::time::Duration::from_millis(2500));
     for (encoding, stored, source) in sources {
         // A seek table would need a second pass for its checksum.
-        let mounted = Mounted::new(["-o".as_ref(), "cache=64M,index-cache=off".as_ref(), source.as_os_str()]);
+        let mounted =
+            super::SOURCES.mount(["-o".as_ref(), "cache=64M,index-cache=off".as_ref(), source.as_os_str()]);
         let barrier = &Barrier::new(16);
         let before = mounted.bytes_read();
         std::thread::scope(|scope| {

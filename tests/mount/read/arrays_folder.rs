@@ -3,7 +3,7 @@
 use std::fs;
 
 use crate::common::asdf::{AsdfBuilder, Block};
-use crate::common::mount::{Mounted, fresh_folder};
+use crate::common::mount::fresh_folder;
 
 #[test]
 fn arrays_that_python_refuses_are_shown() {
@@ -27,7 +27,7 @@ fn arrays_that_python_refuses_are_shown() {
     let text = format!("%YAML 1.1\n%TAG ! tag:stsci.edu:asdf/\n--- !core/asdf-1.1.0\n{text}...\n");
     let folder = fresh_folder();
     let file = AsdfBuilder::new().tree(text).block(Block::new(b"abcdefgh".to_vec())).build();
-    let mounted = Mounted::file(file.save(folder.path(), "main.asdf"));
+    let mounted = super::SOURCES.file(file.save(folder.path(), "main.asdf"));
     for (key, _, expected) in nodes {
         let bytes = fs::read(mounted.path(format!("arrays/{key}.npy"))).unwrap();
         assert_eq!(&bytes[128..], expected, "{key}");

@@ -30,7 +30,7 @@ fn it_says_which_arrays_use_each_block() {
     let folder = fresh_folder();
     let blocks = [1, 2].map(|seed| Block::new(sample(9000, seed)));
     let built = AsdfBuilder::new().tree(tree(&["data", "err", "dq"])).blocks(blocks).build();
-    let mount = Mounted::file(built.save(folder.path(), "a.asdf"));
+    let mount = super::SOURCES.file(built.save(folder.path(), "a.asdf"));
     let rows = table(&mount);
     let row = |path: &str, rows: &str| rows.lines().find(|line| line.contains(path)).unwrap_or("").to_owned();
     assert!(row("roman.data", &rows).starts_with("- {block: 0, "), "{rows}");
@@ -54,7 +54,7 @@ fn keys_are_readable_and_differ() {
     let blocks = [1, 2].map(|seed| Block::new(sample(9000, seed)));
     let paths = ["1", "'1'", "\"für \\u00b0C\"", "\"\\u2192\\U0001F600\""];
     let built = AsdfBuilder::new().tree(tree(&paths)).blocks(blocks).build();
-    let mount = Mounted::file(built.save(folder.path(), "a.asdf"));
+    let mount = super::SOURCES.file(built.save(folder.path(), "a.asdf"));
     let rows = table(&mount);
     assert!(rows.contains("arrays: [roman.1, \"roman.1~1\"]"), "{rows}");
     assert!(rows.contains("arrays: [\"roman.für °C\", \"roman.→😀\"]"), "{rows}");
@@ -69,7 +69,7 @@ fn it_is_had_of_many_blocks() {
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let built =
         AsdfBuilder::new().tree(tree(&names)).blocks((0..count).map(|_| Block::new(vec![7; 9]))).build();
-    let mount = Mounted::file(built.save(folder.path(), "a.asdf"));
+    let mount = super::SOURCES.file(built.save(folder.path(), "a.asdf"));
     let rows = table(&mount);
     assert_eq!(rows.matches("- {block: ").count(), count);
     let last = rows.lines().nth_back(3).unwrap();

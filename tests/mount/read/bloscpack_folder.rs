@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use crate::common::bloscpack_builder::Pack;
-use crate::common::mount::{Mounted, fresh_folder, program};
+use crate::common::mount::{fresh_folder, program};
 use crate::common::python;
 
 fn fixture(name: &str) -> PathBuf {
@@ -33,7 +33,7 @@ assert mapped.dtype == n.dtype and mapped.shape == n.shape
 assert (mapped[-1] == n[-1]).all() and (mapped[::999] == n[::999]).all()
 assert (numpy.load(sys.argv[1]) == n).all() and (mapped == n).all()
 ";
-    let mounted = Mounted::file(&file);
+    let mounted = super::SOURCES.file(&file);
     for _ in 0..2 {
         let array = mounted.path("arrays/data.npy");
         let output = Command::new(python::python()).args(["-c", script]).arg(array).output().unwrap();
@@ -44,7 +44,7 @@ assert (numpy.load(sys.argv[1]) == n).all() and (mapped == n).all()
 
 #[test]
 fn chunks_have_their_facts_as_attributes() {
-    let mounted = Mounted::file(fixture("bloscpack0.16.0-blosc1.11.4_checksum_sha256.blp"));
+    let mounted = super::SOURCES.file(fixture("bloscpack0.16.0-blosc1.11.4_checksum_sha256.blp"));
     let truth = fs::read(fixture("bloscpack0.16.0-blosc1.11.4_checksum_sha256.json")).unwrap();
     let truth: serde_json::Value = serde_json::from_slice(&truth).unwrap();
     for (n, chunk) in truth["chunks"].as_array().unwrap().iter().enumerate() {
@@ -71,7 +71,7 @@ fn a_chunk_with_a_wrong_checksum_can_not_be_read_and_all_others_can() {
     let folder = fresh_folder();
     let file = folder.path().join("a.blp");
     fs::write(&file, bytes).unwrap();
-    let mounted = Mounted::file(&file);
+    let mounted = super::SOURCES.file(&file);
     let whole = File::open(mounted.path("data.bin")).unwrap();
     let mut rest = vec![0; data.len() - 1_600_000];
     whole.read_exact_at(&mut rest, 1_600_000).unwrap();
@@ -100,7 +100,7 @@ fn a_chunk_with_a_wrong_checksum_can_not_be_read_and_all_others_can() {
 #[test]
 fn a_chunk_that_says_another_length_shifts_nothing() {
     let name = "bloscpack0.16.0-blosc1.11.4_checksum_adler32.blp";
-    let intact = Mounted::file(fixture(name));
+    let intact = super::SOURCES.file(fixture(name));
     let data = fs::read(intact.path("data.bin")).unwrap();
     let truth = fs::read(fixture(&name.replace(".blp", ".json"))).unwrap();
     let truth: serde_json::Value = serde_json::from_slice(&truth).unwrap();
@@ -110,7 +110,7 @@ fn a_chunk_that_says_another_length_shifts_nothing() {
         bytes[chunk["offset"].as_u64().unwrap() as usize + 4..][..4].fill(0);
         let file = folder.path().join(format!("{n}.blp"));
         fs::write(&file, bytes).unwrap();
-        let mounted = Mounted::file(&file);
+        let mounted = super::SOURCES.file(&file);
         let whole = File::open(mounted.path("data.bin")).unwrap();
         let end = start + chunk["blosc"]["nbytes"].as_u64().unwrap();
         for at in (0..data.len() as u64).step_by(100) {
@@ -133,7 +133,7 @@ fn an_item_that_was_not_finished_has_no_size_and_can_not_be_read() {
     pack.offsets = Some(vec![pack.places()[0] as i64, -1]);
     let folder = fresh_folder();
     fs::write(folder.path().join("a.blp"), pack.build()).unwrap();
-    let mounted = Mounted::file(folder.path());
+    let mounted = super::SOURCES.file(folder.path());
     let item = mounted.path("a.blp/blocks/1.bin");
     assert_eq!(fs::metadata(&item).unwrap().len(), 0);
     assert_eq!(fs::read(&item).unwrap_err().raw_os_error(), Some(libc::EIO));

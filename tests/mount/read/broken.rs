@@ -6,7 +6,7 @@ use std::os::unix::fs::FileExt;
 
 use crate::common::asdf::{AsdfBuilder, Block, sample};
 use crate::common::encode::{self, Encoding};
-use crate::common::mount::{Mounted, fresh_folder};
+use crate::common::mount::fresh_folder;
 
 /// Number of empty streams, each with a header and a footer.
 const EMPTY: usize = 20_000;
@@ -31,7 +31,7 @@ fn empty_bzip2_streams_are_passed_once_and_not_read_again_and_again() {
         let block = Block::new(vec![0; data_size]).encoding(Encoding::Raw(*b"bzp2", stored));
         let source = AsdfBuilder::new().block(block).build().save(folder.path(), "a.asdf");
         for (options, at) in [("cache=64M", 0), ("cache=64M,index-cache=off", data_size - 1)] {
-            let mounted = Mounted::new(["-o".as_ref(), options.as_ref(), source.as_os_str()]);
+            let mounted = super::SOURCES.mount(["-o".as_ref(), options.as_ref(), source.as_os_str()]);
             let before = mounted.bytes_read();
             let _ = File::open(mounted.block_path(0)).unwrap().read_at(&mut [0; 512], at as u64);
             let first = mounted.bytes_read() - before;

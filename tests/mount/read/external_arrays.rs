@@ -7,7 +7,7 @@ use std::path::Path;
 
 use crate::common::asdf::{AsdfBuilder, Block};
 use crate::common::encode::Encoding;
-use crate::common::mount::{Mounted, fresh_folder, soon};
+use crate::common::mount::{Mounted, fresh_folder};
 
 /// Returns the node of an array of eight bytes in another file.
 pub(crate) fn node(source: &str) -> String {
@@ -60,7 +60,7 @@ fn references_into_other_files_are_followed() {
         ("missing", reference("missing.asdf#/a")),
     ];
     let source = tree(&nodes).build().save(folder.path(), "main.asdf");
-    let mounted = Mounted::file(&source);
+    let mounted = super::SOURCES.file(&source);
     for name in ["array", "list/0", "list/1/deep", "again"] {
         assert_eq!(data(&mounted, name).unwrap(), b"01234567", "{name}");
     }
@@ -85,7 +85,7 @@ fn what_is_open_never_mixes_two_versions_of_the_other_file() {
     let folder = fresh_folder();
     save_other(folder.path(), "other.asdf", b"01234567");
     let source = tree(&[("a", node("other.asdf"))]).build().save(folder.path(), "main.asdf");
-    let mounted = Mounted::file(&source);
+    let mounted = super::SOURCES.file(&source);
     assert_eq!(data(&mounted, "a").unwrap(), b"01234567");
     let replaced = File::open(mounted.path("arrays/a.npy")).unwrap();
     // A rename replaces `other.asdf`.
@@ -107,13 +107,16 @@ fn what_is_open_never_mixes_two_versions_of_the_other_file() {
     drop(changed);
     assert!(shows(&mounted, b"modified"));
     fs::remove_file(folder.path().join("other.asdf")).unwrap();
-    assert!(soon(|| data(&mounted, "a").is_err_and(|error| error.raw_os_error() == Some(libc::EIO))));
+    assert!(
+        super::SOURCES
+            .soon(|| data(&mounted, "a").is_err_and(|error| error.raw_os_error() == Some(libc::EIO)))
+    );
     mounted.unmount();
 }
 
 /// True if the array `a` has these bytes now; on a server, soon.
 fn shows(mounted: &Mounted, bytes: &[u8]) -> bool {
-    soon(|| data(mounted, "a").is_ok_and(|data| data == bytes))
+    super::SOURCES.soon(|| data(mounted, "a").is_ok_and(|data| data == bytes))
 }
 
 /// Returns the length of the block index at the end of a file.
@@ -128,7 +131,7 @@ fn a_file_without_a_block_makes_imploded_an_error_with_its_reason() {
     let folder = fresh_folder();
     tree(&[("own", "1".to_owned())]).build().save(folder.path(), "empty.asdf");
     let source = tree(&[("lost", node("empty.asdf"))]).build().save(folder.path(), "main.asdf");
-    let mounted = Mounted::file(&source);
+    let mounted = super::SOURCES.file(&source);
     assert!(mounted.path("imploded.asdf").metadata().is_ok());
     let error = fs::read(mounted.path("imploded.asdf")).unwrap_err();
     assert_eq!(error.raw_os_error(), Some(libc::EIO));
@@ -173,7 +176,7 @@ fn an_array_in_a_changed_file_never_ends_early() {
                 let folder = fresh_folder();
                 fs::write(at(folder.path()), other(0, LEN, is_packed)).unwrap();
                 let source = tree(&[("a", node.to_owned())]).build().save(folder.path(), "main.asdf");
-                let mounted = Mounted::file(&source);
+                let mounted = super::SOURCES.file(&source);
                 for name in ["arrays/a.npy", "fits/a.fits"] {
                     fs::write(at(folder.path()), other(0, LEN, is_packed)).unwrap();
                     let whole = fs::read(mounted.path(name)).unwrap();

@@ -39,7 +39,7 @@ fn walk(folder: &Path, within: &str, found: &mut BTreeMap<String, Vec<u8>>) {
 #[test]
 fn frames_and_blocks_are_what_was_written() {
     for name in ["gsd1.4.0_hoomd.gsd", "gsd2.9.0_grown_index.gsd", "gsd5.0.1_hoomd.gsd"] {
-        let (mounted, truth) = (Mounted::file(fixture(name)), truth(name));
+        let (mounted, truth) = (super::SOURCES.file(fixture(name)), truth(name));
         let mut files = BTreeMap::new();
         walk(&mounted.path("arrays/frames"), "", &mut files);
         let chunks = truth["chunks"].as_array().unwrap();
@@ -87,7 +87,7 @@ fn a_walk_over_many_frames_stays_within_a_bound_of_memory() {
     let path = folder.path().join("long.gsd");
     fs::write(&path, GsdBuilder::new().bytes(0, "a", b"1").bytes(FRAMES - 1, "a", b"2").build().bytes)
         .unwrap();
-    let mounted = Mounted::file(&path);
+    let mounted = super::SOURCES.file(&path);
     let frames = mounted.path("arrays/frames");
     let before = memory(&mounted);
     let mut count = 0;
@@ -112,7 +112,7 @@ fn a_mirrored_folder_shows_gsd_files_as_folders() {
     let folder = fresh_folder();
     fs::copy(fixture("gsd5.0.1_unsorted.gsd"), folder.path().join("run.gsd")).unwrap();
     fs::write(folder.path().join("notes.txt"), "text").unwrap();
-    let mounted = Mounted::file(folder.path());
+    let mounted = super::SOURCES.file(folder.path());
     let wanted = 5 * 10 + u32::from(b'a');
     let array = fs::read(mounted.path("run.gsd/arrays/frames/5/a.npy")).unwrap();
     assert_eq!(u32::from_le_bytes(*array.last_chunk().unwrap()), wanted);
@@ -128,7 +128,7 @@ fn status_and_blocks_are_told_as_of_any_format() {
     let places = [1, 2].map(|slot| built.place(slot) as u64);
     let built = built.set(1, FLAGS, 1).set(2, LOCATION, 1 << 40);
     fs::write(&path, &built.bytes).unwrap();
-    let mounted = Mounted::file(&path);
+    let mounted = super::SOURCES.file(&path);
     let yaml = |name: &str| -> serde_yaml::Value {
         serde_yaml::from_slice(&fs::read(mounted.path(name)).unwrap()).unwrap()
     };

@@ -44,3 +44,8 @@ mod seek_tables;
 mod tls;
 mod verify;
 mod window;
+
+use common::mount::Sources;
+
+/// Where the modules that also run in [`over_http`] have their sources.
+const SOURCES: Sources = Sources::Local;

@@ -3,11 +3,11 @@
 use std::fs;
 use std::process::Command;
 
+use super::{access, pages};
 use crate::common::asdf::{AsdfBuilder, Block, sample};
 use crate::common::encode::Encoding;
-use crate::common::mount::{Mounted, fresh_folder, wait_until};
+use crate::common::mount::{fresh_folder, wait_until};
 use crate::common::python;
-use crate::{access, pages};
 
 #[test]
 fn every_codec_in_a_map() {
@@ -102,7 +102,7 @@ assert 0 < os.fstat(block.fileno()).st_size == len(truth)
             stored.truncate(stored.len() / 2);
             let block = Block::new(data.clone()).encoding(Encoding::Raw(encoding.label(), stored));
             let source = AsdfBuilder::new().block(block).build().save(folder.path(), "a.asdf");
-            let mounted = Mounted::file(source);
+            let mounted = super::SOURCES.file(source);
             let plain = folder.path().join("plain");
             fs::write(&plain, &data).unwrap();
             let output = Command::new(python::python())

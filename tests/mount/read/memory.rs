@@ -22,7 +22,8 @@ fn peak(mounted: &Mounted) -> u64 {
 fn pressure(kind: Kind, cache: u64, reach: u64) -> u64 {
     let folder = fresh_folder();
     let source = large::file(folder.path(), kind, COUNT);
-    let mounted = Mounted::new(["-o".as_ref(), format!("cache={cache}").as_ref(), source.as_os_str()]);
+    let mounted =
+        super::SOURCES.mount(["-o".as_ref(), format!("cache={cache}").as_ref(), source.as_os_str()]);
     let pattern = large::pattern();
     assert_eq!(mounted.block_path(0).metadata().unwrap().len(), COUNT * PATTERN as u64);
     std::thread::scope(|scope| {
@@ -70,7 +71,8 @@ fn a_hundred_gigabytes_and_64_readers_stay_within_the_budget_and_a_little() {
 fn blosc_blocks_that_are_decoded_whole_count_as_what_they_take() {
     let (folder, count, cache) = (fresh_folder(), 32 * 8, 96 << 20);
     let source = large::file(folder.path(), Kind::BloscWide, count);
-    let mounted = Mounted::new(["-o".as_ref(), format!("cache={cache}").as_ref(), source.as_os_str()]);
+    let mounted =
+        super::SOURCES.mount(["-o".as_ref(), format!("cache={cache}").as_ref(), source.as_os_str()]);
     let pattern = large::pattern();
     std::thread::scope(|scope| {
         for reader in 0..64_u64 {
@@ -95,7 +97,7 @@ fn look(nodes: &str) -> (usize, u64) {
         "#ASDF 1.0.0\n#ASDF_STANDARD 1.5.0\n%YAML 1.1\n%TAG ! tag:stsci.edu:asdf/\n--- !core/asdf-1.1.0\n";
     std::fs::write(&source, [head, nodes, "...\n"].concat()).unwrap();
     std::fs::write(folder.path().join("other.asdf"), [head, "a: ", ARRAY, "\n...\n"].concat()).unwrap();
-    let mounted = Mounted::file(&source);
+    let mounted = super::SOURCES.file(&source);
     let count = |view: &str| std::fs::read_dir(mounted.path(view)).unwrap().count();
     let shown = count("arrays");
     for view in ["fits", "tables", "exploded", "preview"] {

@@ -1,10 +1,14 @@
-//! Tests of local mounts that run here with an HTTP server: `Mounted` serves the sources of tests in this module.
+//! Tests of local mounts that run here with an HTTP server: each module mounts what its `super::SOURCES` says.
 //!
 //! Some modules are left out. They test access rights (`acl`, `local_arrays`), descriptors and sources in another
-//! mount (`limits`, `hanging`), saves and changes by programs (`local_folders`, `meanwhile`), tables that `--index`
-//! or a copy of the file made (`local_tables`), or have a server of their own.
+//! mount (`limits`, `hanging`), saves and changes by programs (`local_folders`, `meanwhile`), tables that `--index` or
+//! a copy of the file made (`local_tables`), mount by themselves (`damaged_blocks`), or have a server of their own.
 
 #![allow(clippy::duplicate_mod)] // each module is here a second time
+
+use crate::common::mount::Sources;
+
+const SOURCES: Sources = Sources::OverHttp;
 
 #[path = "access.rs"]
 mod access;
@@ -16,8 +20,6 @@ mod blocks_yaml;
 mod bloscpack_folder;
 #[path = "broken.rs"]
 mod broken;
-#[path = "damaged_blocks.rs"]
-mod damaged_blocks;
 #[path = "external_arrays.rs"]
 mod external_arrays;
 #[path = "gsd_folder.rs"]

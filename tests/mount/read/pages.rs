@@ -14,7 +14,7 @@ pub(crate) fn mounted(encoding: &Encoding) -> (Mounted, Vec<u8>, tempfile::TempD
     let (folder, data) = (fresh_folder(), sample(LEN, 21));
     let file = AsdfBuilder::new().block(Block::new(data.clone()).encoding(encoding.clone())).build();
     let source = file.save(folder.path(), "a.asdf");
-    (Mounted::file(source), data, folder)
+    (super::SOURCES.file(source), data, folder)
 }
 
 /// Returns the number of bytes that the daemon has passed to the kernel so far.
@@ -79,7 +79,7 @@ fn what_is_found_damaged_is_not_read_from_the_cache_either() {
     *stored.last_mut().unwrap() ^= 1;
     let block = Block::new(data.clone()).encoding(Encoding::Raw(*b"zlib", stored));
     let source = AsdfBuilder::new().block(block).build().save(folder.path(), "a.asdf");
-    let mounted = Mounted::file(source);
+    let mounted = super::SOURCES.file(source);
     let block = File::open(mounted.block_path(0)).unwrap();
     let mut bytes = vec![0; 1 << 20];
     // All pages but the last are stored into the kernel's cache; the end of the stream shows that they are
@@ -101,7 +101,7 @@ fn a_source_that_is_cut_short_does_not_end_a_block_that_the_kernel_keeps() {
         let (folder, data) = (fresh_folder(), sample(600_000, 24));
         let file = AsdfBuilder::new().block(Block::new(data.clone()).encoding(encoding.clone())).build();
         let source = file.save(folder.path(), "a.asdf");
-        let mounted = Mounted::file(&source);
+        let mounted = super::SOURCES.file(&source);
         let block = File::open(mounted.block_path(0)).unwrap();
         let mut bytes = [0; 4096];
         block.read_exact_at(&mut bytes, 0).unwrap();

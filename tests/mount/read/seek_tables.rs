@@ -46,7 +46,7 @@ impl Case {
     }
 
     pub(crate) fn mount(&self, file: &Path) -> Mounted {
-        Mounted::with_cache(&self.cache(), ["-r".as_ref(), file.as_os_str()])
+        super::SOURCES.with_cache(&self.cache(), ["-r".as_ref(), file.as_os_str()])
     }
 
     /// Mounts, reads all of both blocks, and unmounts.
@@ -108,10 +108,8 @@ fn a_table_leads_to_the_end_of_a_stream_that_was_damaged_since_and_no_byte_is_wr
     case.prove_md5();
     assert_eq!(case.tables().len(), 2);
     damage(&case.file(), &case.built, 0);
-    let without = Mounted::with_cache(
-        &case.cache(),
-        ["-o".as_ref(), "index-cache=off".as_ref(), case.file().as_os_str()],
-    );
+    let without = super::SOURCES
+        .with_cache(&case.cache(), ["-o".as_ref(), "index-cache=off".as_ref(), case.file().as_os_str()]);
     assert_eq!(case.ends(&without), [false, false]);
     without.unmount();
     let mounted = case.mount(&case.file());
@@ -170,10 +168,8 @@ fn without_an_md5_a_table_is_of_one_file_as_it_is() {
 #[test]
 fn nothing_is_kept_if_it_is_not_wanted() {
     let case = Case::new(Checksum::Stored);
-    let mounted = Mounted::with_cache(
-        &case.cache(),
-        ["-o".as_ref(), "index-cache=off".as_ref(), case.file().as_os_str()],
-    );
+    let mounted = super::SOURCES
+        .with_cache(&case.cache(), ["-o".as_ref(), "index-cache=off".as_ref(), case.file().as_os_str()]);
     (0..2).for_each(|n| assert!(mounted.block(n) == case.built.blocks[n].data));
     mounted.unmount();
     assert!(!case.cache().exists());
@@ -240,7 +236,7 @@ fn the_next_mount_decodes_only_what_is_near(data: &[u8], encoding: Encoding) {
     let (file, cache) = (folder.path().join("a.asdf"), folder.path().join("cache"));
     fs::write(&file, &built.bytes).unwrap();
     let bytes_for_the_end = || {
-        let mounted = Mounted::with_cache(&cache, ["-r".as_ref(), file.as_os_str()]);
+        let mounted = super::SOURCES.with_cache(&cache, ["-r".as_ref(), file.as_os_str()]);
         let block = fs::File::open(mounted.block_path(0)).unwrap();
         let (mut end, before) = ([0; 4096], mounted.bytes_read());
         block.read_exact_at(&mut end, data.len() as u64 - 4096).unwrap();
@@ -344,7 +340,7 @@ fn a_file_that_claims_the_md5_of_another_leaves_it_no_table() {
     let [path, evil_path, cache] = ["good.asdf", "evil.asdf", "cache"].map(|name| folder.path().join(name));
     fs::write(&path, &built.bytes).unwrap();
     fs::write(&evil_path, &bad.bytes).unwrap();
-    let mount = |file: &Path| Mounted::with_cache(&cache, ["-r".as_ref(), file.as_os_str()]);
+    let mount = |file: &Path| super::SOURCES.with_cache(&cache, ["-r".as_ref(), file.as_os_str()]);
     let tables = || fs::read_dir(cache.join("asdf-mount")).unwrap().count();
     let mounted = mount(&evil_path);
     assert!(mounted.block(0) == evil);

@@ -36,7 +36,7 @@ fn always_gives_no_byte_before_all_of_the_block_was_found_right() {
     for encoding in Encoding::all() {
         let folder = fresh_folder();
         let (source, data) = source(folder.path(), &encoding);
-        let mounted = Mounted::new(["-o".as_ref(), "verify=always".as_ref(), source.as_os_str()]);
+        let mounted = super::SOURCES.mount(["-o".as_ref(), "verify=always".as_ref(), source.as_os_str()]);
         for n in 0..3 {
             let block = File::open(mounted.block_path(n)).unwrap();
             let mut bytes = vec![0; 1000];
@@ -56,7 +56,7 @@ fn first_read_checks_beside_the_reader_and_refuses_what_is_wrong_from_then_on() 
     for encoding in [Encoding::Stored, Encoding::Zlib, Encoding::Lz4(4096), Encoding::Zstd] {
         let folder = fresh_folder();
         let (source, data) = source(folder.path(), &encoding);
-        let mounted = Mounted::new(["-o".as_ref(), "verify=first-read".as_ref(), source.as_os_str()]);
+        let mounted = super::SOURCES.mount(["-o".as_ref(), "verify=first-read".as_ref(), source.as_os_str()]);
         let bad = File::open(mounted.block_path(3)).unwrap();
         // The first reads may succeed.
         let mut bytes = [0; 100];
@@ -80,7 +80,7 @@ fn first_read_checks_beside_the_reader_and_refuses_what_is_wrong_from_then_on() 
 fn without_being_asked_nothing_is_checked() {
     let folder = fresh_folder();
     let (source, data) = source(folder.path(), &Encoding::Zlib);
-    let mounted = Mounted::file(&source);
+    let mounted = super::SOURCES.file(&source);
     assert!((0..4).all(|n| mounted.block(n) == data));
     let table = fs::read_to_string(mounted.path(".asdf-mount/blocks.yaml")).unwrap();
     assert!(!table.contains("mismatch"), "{table}");
@@ -94,7 +94,7 @@ fn pages_of_a_block_that_turns_out_to_be_wrong_are_forgotten() {
     let data = sample(300_000, 7);
     let block = Block::new(data).encoding(Encoding::Zlib).checksum(Checksum::Wrong);
     let source = AsdfBuilder::new().block(block).build().save(folder.path(), "a.asdf");
-    let mounted = Mounted::new(["-o".as_ref(), "verify=first-read".as_ref(), source.as_os_str()]);
+    let mounted = super::SOURCES.mount(["-o".as_ref(), "verify=first-read".as_ref(), source.as_os_str()]);
     let open = File::open(mounted.block_path(0)).unwrap();
     let _ = open.read_at(&mut [0; 100_000], 0);
     assert!(wait_until(|| is_eio(open.read_at(&mut [0; 100], 0))));
@@ -123,7 +123,7 @@ fn a_stream_whose_own_checksum_is_wrong_is_unreadable_once_it_was_read_to_its_en
         let folder = fresh_folder();
         let block = Block::new(data.clone()).encoding(Encoding::Raw(label, stored));
         let source = AsdfBuilder::new().block(block).build().save(folder.path(), "a.asdf");
-        let mounted = Mounted::file(&source);
+        let mounted = super::SOURCES.file(&source);
         let open = File::open(mounted.block_path(0)).unwrap();
         let mut start = vec![0; 1000];
         open.read_exact_at(&mut start, 0).unwrap();
@@ -148,7 +148,7 @@ fn where_a_stream_is_broken_stands_in_the_status_whatever_the_codec() {
         let folder = fresh_folder();
         let block = Block::new(data.clone()).encoding(Encoding::Raw(encoding.label(), stored));
         let file = AsdfBuilder::new().block(block).build().save(folder.path(), "a.asdf");
-        let mounted = Mounted::file(file);
+        let mounted = super::SOURCES.file(file);
         let mut good = Vec::new();
         assert!(is_eio(File::open(mounted.block_path(0)).unwrap().read_to_end(&mut good)), "{encoding:?}");
         assert!(data.starts_with(&good), "{encoding:?}");

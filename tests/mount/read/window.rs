@@ -6,7 +6,7 @@ use std::os::unix::fs::FileExt;
 
 use crate::common::asdf::{AsdfBuilder, Block, sample};
 use crate::common::encode::Encoding;
-use crate::common::mount::{Mounted, fresh_folder, is_over_http};
+use crate::common::mount::fresh_folder;
 
 const LEN: usize = 9_000_000;
 
@@ -25,7 +25,7 @@ fn a_sequential_reader_decodes_a_frame_with_a_window_larger_than_the_cache_once(
         .build()
         .save(folder.path(), "a.asdf");
     for option in ["cache=1M", "cache=4M"] {
-        let mounted = Mounted::new(["-o".as_ref(), option.as_ref(), source.as_os_str()]);
+        let mounted = super::SOURCES.mount(["-o".as_ref(), option.as_ref(), source.as_os_str()]);
         let before = mounted.bytes_read();
         let block = File::open(mounted.block_path(0)).unwrap();
         let mut buf = vec![0; 64 << 10];
@@ -36,7 +36,7 @@ fn a_sequential_reader_decodes_a_frame_with_a_window_larger_than_the_cache_once(
         let read = mounted.bytes_read() - before;
         // Beside the decoder, the cache holds no block of a server, which is then requested again. A decoder that
         // began anew for each read would request 500 MB.
-        let again = if is_over_http() { 16 * data.len() as u64 } else { 0 };
+        let again = if super::SOURCES.are_over_http() { 16 * data.len() as u64 } else { 0 };
         assert!(read < 2 * len + (4 << 20) + again, "{option}: {read} bytes read, {len} stored");
         for at in [17_000_000, 3, 9_500_000] {
             block.read_exact_at(&mut buf, at).unwrap();
