@@ -18,7 +18,7 @@ SRC = Path("src")
 
 # The allowed imports of each module, which form no circle.
 ALLOWED = {
-    "cli": "cache catalog check codec content daemon error exit files format history info library log look named options source text_diff time user_dirs view yaml",
+    "cli": "cache catalog check codec content daemon error exit files format history info library log look named options product source text_diff time user_dirs view yaml",
     "look": "cache content daemon error exit local log named options progress source time vfs",
     "daemon": "cache error exit format fuse history library log named options vfs",
     "fuse": "content error local overlay source sync vfs workers",
@@ -26,7 +26,7 @@ ALLOWED = {
     "check": "cache content error files format library log named progress remote source",
     "internals": "cache cli codec content format fuse mounted named remote source vfs view yaml",
     "library": "cache content error format history local named options progress source yaml",
-    "vfs": "content decode error format history info local mounted named overlay source sync time user_dirs view workers",
+    "vfs": "content decode error format history info local mounted named overlay product source sync time user_dirs view workers",
     "overlay": "content error format local mounted source sync time user_dirs view",
     "mounted": "content error format history info local source sync user_dirs view workers",
     "catalog": "cache error files format library log named progress remote source time",
@@ -34,7 +34,7 @@ ALLOWED = {
     "local": "error format source sync workers",
     "view": "content error format history info",
     "info": "content error format product time yaml",
-    "format": "cache codec content decode error history source sync user_dirs workers yaml",
+    "format": "cache codec content decode error history product source sync user_dirs workers yaml",
     "remote": "cache content error source sync time user_dirs workers",
     "codec": "cache content decode error",
     "decode": "cache content error sync workers",
@@ -44,7 +44,7 @@ ALLOWED = {
     "named": "cache error options remote source",
     "time": "source",
     "source": "error user_dirs workers",
-    "product": "",
+    "product": "yaml",
     "progress": "",
     "history": "error source time user_dirs",
     "log": "error",

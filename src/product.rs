@@ -3,6 +3,10 @@
 //! The products are those of Roman and JWST (`meta.instrument.name`), of DKIST and sunpy (keywords of FITS, which sunpy writes in lower case), and trees
 //! made by hand.
 
+mod summary;
+
+pub use summary::FileSummary;
+
 /// A fact of an observation.
 #[derive(Debug)]
 pub struct ProductFact {

@@ -1,136 +1,12 @@
-//! The facts of a tree that say which file it is: product, instrument, filter, date, target.
+//! The facts of a tree as texts.
 
 use super::capture::kind_of;
-use crate::product::{self, FACTS};
-use crate::yaml::event::{Event, What};
-use crate::yaml::scalar::TAG_PREFIX;
-
-/// Maximum depth at which facts are looked for.
-const MAX_DEPTH: usize = 5;
-/// Maximum length of a fact in bytes.
-const MAX_FACT: usize = 120;
-
-/// The facts found so far.
-#[derive(Clone, Debug, Default)]
-pub struct FileSummary {
-    /// The values, and the positions of their paths in the lists of [`FACTS`].
-    found: [Option<(usize, String)>; FACTS.len()],
-    /// The tag of the first value of the root that is not of a core schema.
-    tag: Option<String>,
-    /// The keys on the way to the next node; those of sequences are empty.
-    path: Vec<String>,
-    open: Vec<SummaryLevel>,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct SummaryLevel {
-    is_mapping: bool,
-    expects_key: bool,
-    /// True if the collection is a key itself.
-    is_key: bool,
-}
+pub use crate::product::FileSummary;
 
 impl FileSummary {
-    /// Takes the next event of the tree.
-    pub fn take(&mut self, event: &Event<'_>) {
-        match event.what {
-            What::MappingStart { tag, .. } => self.begin(true, tag),
-            What::SequenceStart { tag, .. } => self.begin(false, tag),
-            What::MappingEnd | What::SequenceEnd => {
-                let closed = self.open.pop();
-                if closed.is_some_and(|closed| !closed.is_key) {
-                    self.value_ended();
-                }
-            }
-            What::Scalar { value, .. } => {
-                if let Some(open) = self.open.last_mut()
-                    && open.is_mapping
-                    && open.expects_key
-                {
-                    open.expects_key = false;
-                    if self.open.len() <= MAX_DEPTH {
-                        self.path.push(value.to_owned());
-                    }
-                    return;
-                }
-                if self.open.len() <= MAX_DEPTH && self.open.iter().all(|open| open.is_mapping) {
-                    self.value(value);
-                }
-                self.value_ended();
-            }
-            What::Alias(_) => match self.open.last_mut() {
-                Some(open) if open.is_mapping && open.expects_key => {
-                    open.expects_key = false;
-                    if self.open.len() <= MAX_DEPTH {
-                        self.path.push(String::new());
-                    }
-                }
-                _ => self.value_ended(),
-            },
-            _ => {}
-        }
-    }
-
-    fn begin(&mut self, is_mapping: bool, tag: Option<&str>) {
-        if let Some(open) = self.open.last_mut()
-            && open.is_mapping
-            && open.expects_key
-        {
-            // A collection as a key.
-            open.expects_key = false;
-            if self.open.len() <= MAX_DEPTH {
-                self.path.push(String::new());
-            }
-            self.open.push(SummaryLevel { is_mapping, expects_key: is_mapping, is_key: true });
-            return;
-        }
-        if let Some(tag) = tag
-            && self.tag.is_none()
-            && self.open.len() == 1
-            && !tag.starts_with(TAG_PREFIX)
-            && !tag.starts_with("tag:stsci.edu:asdf/")
-        {
-            self.tag = Some(cut(tag));
-        }
-        self.open.push(SummaryLevel { is_mapping, expects_key: is_mapping, is_key: false });
-    }
-
-    /// Removes the key of a value that has ended.
-    fn value_ended(&mut self) {
-        let depth = self.open.len();
-        if let Some(open) = self.open.last_mut()
-            && open.is_mapping
-            && !open.expects_key
-        {
-            open.expects_key = true;
-            if depth <= MAX_DEPTH {
-                self.path.pop();
-            }
-        }
-    }
-
-    fn value(&mut self, value: &str) {
-        if product::is_unknown(value) {
-            return;
-        }
-        for (fact, found) in FACTS.iter().zip(&mut self.found) {
-            let known = found.as_ref().map_or(usize::MAX, |(rank, _)| *rank);
-            if let Some(rank) = fact.rank(&self.path)
-                && rank < known
-            {
-                *found = Some((rank, cut(value)));
-            }
-        }
-    }
-
-    /// Returns a fact by its name: `filter`.
-    pub fn get(&self, name: &str) -> Option<&str> {
-        self.found.get(product::position(name)?)?.as_ref().map(|(_, value)| value.as_str())
-    }
-
     /// Returns the product: its kind, and the schema of the tree's main part.
     pub fn product(&self) -> Option<String> {
-        let tag = self.tag.as_deref().and_then(|tag| {
+        let tag = self.tag().and_then(|tag| {
             let kind = kind_of(tag)?;
             let authority = tag.strip_prefix("asdf://").or_else(|| tag.strip_prefix("tag:")).unwrap_or(tag);
             let authority = authority.split(['/', ':', ',']).next().unwrap_or_default();
@@ -176,12 +52,4 @@ impl FileSummary {
         }
         facts
     }
-}
-
-fn cut(text: &str) -> String {
-    let mut end = text.len().min(MAX_FACT);
-    while !text.is_char_boundary(end) {
-        end -= 1;
-    }
-    text.get(..end).unwrap_or_default().to_owned()
 }

@@ -47,3 +47,13 @@ fn compressed_blocks_are_mapped_and_a_stream_grows() {
     run(&python(), "map_fits.py", ["read".as_ref(), folder.path().as_os_str(), mounted.root().as_os_str()]);
     mounted.unmount();
 }
+
+#[test]
+fn images_of_one_shape_and_tables_are_files_of_several_hdus() {
+    let folder = fresh_folder();
+    run(&python(), "read_fits_groups.py", ["write".as_ref(), folder.path().as_os_str()]);
+    let mounted = Mounted::file(folder.path());
+    let printed = run(&python(), "read_fits_groups.py", ["compare".as_ref(), mounted.root().as_os_str()]);
+    mounted.unmount();
+    assert_eq!(printed.trim(), "compared");
+}

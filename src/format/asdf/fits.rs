@@ -12,6 +12,9 @@
 //! | [`required`] | card values that are determined by the data |
 //! | [`image`] | an array as the data of an image |
 //! | [`card`] | cards of a header |
+//! | [`records`] | a structured array as a table |
+//! | [`groups`] | images of a mapping as the extensions of a file |
+//! | [`keywords`] | cards that people search by |
 //! | [`build`] | headers and data as a file |
 
 use std::collections::HashSet;
@@ -20,6 +23,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 use super::arrays::{self, ArrayEntry, Elements, elements_of, file_of, file_of_all, file_of_mask};
+use super::ndarray::{Datatype, Ndarray};
 use super::same_paths::{self, Dirs, FileOrLink};
 use super::view::{AsdfFile, Collector, Directory, View};
 use crate::content::Text;
@@ -33,10 +37,13 @@ use crate::format::{Defect, Footprint};
 mod build;
 mod card;
 mod document;
+mod groups;
 mod image;
+mod keywords;
 mod linear;
 mod model;
 mod nodes;
+mod records;
 mod required;
 mod sip;
 mod sky;
@@ -44,6 +51,7 @@ mod table;
 mod values;
 mod wcs;
 
+use groups::Group;
 use nodes::Nodes;
 
 /// The file name suffix.
@@ -56,12 +64,17 @@ enum FitsEntry {
     Array(usize),
     /// The FITS file described by the node with this index in `Nodes::documents`.
     Document(usize),
+    /// The images with this index in `Entries::groups`.
+    Group(usize),
     /// A symbolic link with this target.
     Link(Box<str>),
 }
 
 /// The entries of the directory.
-struct Entries(Items<FitsEntry>);
+struct Entries {
+    items: Items<FitsEntry>,
+    groups: Vec<Group>,
+}
 
 /// The directory `fits/`.
 #[derive(Debug)]
@@ -97,22 +110,27 @@ impl View for Fits {
 }
 
 fn dir(file: &Arc<AsdfFile>) -> Result<PathDir<FitsEntry>> {
-    let Entries(items) = file.computed.get_or_try_compute(|| shown(file).map(Entries))?;
+    let items = &entries(file)?.items;
     let file = file.clone();
     let make = move |shown: &FitsEntry| {
         Ok(match shown {
             FitsEntry::Array(number) => Node::File(array_file(&file, *number)?),
             FitsEntry::Document(number) => Node::File(document_file(&file, *number)?),
+            FitsEntry::Group(number) => Node::File(group_file(&file, *number)?),
             FitsEntry::Link(target) => Node::Link(OsString::from(&**target)),
         })
     };
     Ok(PathDir::new(items, make).with_links(|shown| matches!(shown, FitsEntry::Link(_))))
 }
 
+fn entries(file: &Arc<AsdfFile>) -> Result<&Entries> {
+    file.computed.get_or_try_compute(|| shown(file))
+}
+
 fn is_slow(file: &AsdfFile) -> bool {
     // The numbers of world coordinates may lie in blocks that must be decoded first.
-    let is_slow = |Entries(items): &Entries| {
-        items.is_empty() || !nodes_of(file).is_ok_and(|nodes| nodes.solutions.is_empty())
+    let is_slow = |entries: &Entries| {
+        entries.items.is_empty() || !nodes_of(file).is_ok_and(|nodes| nodes.solutions.is_empty())
     };
     file.computed.get().is_none_or(is_slow)
 }
@@ -124,10 +142,19 @@ fn nodes_of(file: &AsdfFile) -> Result<&Nodes> {
 }
 
 /// Returns all files and links.
-fn shown(file: &AsdfFile) -> Result<Items<FitsEntry>> {
+fn shown(file: &AsdfFile) -> Result<Entries> {
     let found = arrays::found(file)?;
+    let nodes = nodes_of(file)?;
+    let tables = nodes.documents.iter().filter(|(_, document)| document.is_table());
+    let tables: HashSet<String> = tables.map(|(path, _)| path.names().join("/")).collect();
+    // The columns of a table are in its file.
+    let is_column = |item: &Item<ArrayEntry>| {
+        let path = path_of(item);
+        !tables.is_empty() && (1..path.len()).any(|len| tables.contains(&path[..len].join("/")))
+    };
     let of_arrays = same_paths::with_ending(found, ENDING, |item| match &item.what {
-        ArrayEntry::Array(array) => image::can_be(array),
+        ArrayEntry::Array(array) => (image::can_be(array) || records::can_be(array)) && !is_column(item),
+        ArrayEntry::Mask(masked) if is_column(item) => false,
         ArrayEntry::Mask(masked) => image::has_axes(&masked.of) && !masked.has_fields(),
         ArrayEntry::Link(_) | ArrayEntry::Reference(..) | ArrayEntry::Pending(..) => false,
     });
@@ -142,15 +169,16 @@ fn shown(file: &AsdfFile) -> Result<Items<FitsEntry>> {
             },
         })
         .collect();
-    let Nodes { documents, mentions, .. } = nodes_of(file)?;
-    if documents.is_empty() {
-        return Ok(Items::new(items));
+    let Nodes { documents, mentions, .. } = nodes;
+    let groups = groups::find(found, nodes);
+    if documents.is_empty() && groups.is_empty() {
+        return Ok(Entries { items: Items::new(items), groups });
     }
     let mut places = FreePlaces::new(&items);
     let mut of_documents = Vec::with_capacity(documents.len());
     for (number, (path, _)) in documents.iter().enumerate() {
         let Some((item, dir)) = places.item(path, FitsEntry::Document(number)) else {
-            return Ok(Items::new(items));
+            return Ok(Entries { items: Items::new(items), groups });
         };
         of_documents.push((dir, item.file.clone()));
         items.push(item);
@@ -160,7 +188,10 @@ fn shown(file: &AsdfFile) -> Result<Items<FitsEntry>> {
         let link = target.and_then(|target| places.link(path, target));
         items.extend(link);
     }
-    Ok(Items::new(items))
+    for (number, group) in groups.iter().enumerate() {
+        items.extend(places.item(&group.path, FitsEntry::Group(number)).map(|(item, _)| item));
+    }
+    Ok(Entries { items: Items::new(items), groups })
 }
 
 /// Paths of described files, and the names that are taken.
@@ -220,8 +251,16 @@ fn array_file(file: &Arc<AsdfFile>, number: usize) -> Result<File> {
         _ => None,
     };
     let mut header = Vec::new();
+    let about = keywords::of(file)?;
     let make = |elements: &Elements| {
-        let (text, content) = build::of_array(elements, &path, unit, solution.as_ref())?;
+        if let Datatype::Structured(_) = elements.datatype {
+            let document = records::document(elements)?;
+            let (text, content) =
+                build::of_document(&document, std::slice::from_ref(elements), about, &path)?;
+            header = text;
+            return Ok(content);
+        }
+        let (text, content) = build::of_array(elements, &path, unit, solution.as_ref(), about)?;
         header = text;
         Ok(content)
     };
@@ -297,14 +336,53 @@ fn unsolved(nodes: &Nodes) -> Vec<Defect> {
     notes
 }
 
+/// Returns the file of a group of images.
+fn group_file(file: &Arc<AsdfFile>, number: usize) -> Result<File> {
+    let found = arrays::found(file)?;
+    let nodes = nodes_of(file)?;
+    let about = keywords::of(file)?;
+    let mut arrays: Vec<&Ndarray> = Vec::new();
+    let mut described = Vec::new();
+    for image in entries(file)?.groups.get(number).iter().flat_map(|group| &group.images) {
+        let Some(item) = found.items.get(image.number) else { continue };
+        let ArrayEntry::Array(array) = &item.what else { continue };
+        let path = path_of(item);
+        let (wcs, unit) = nodes.of_array(&path);
+        let solution = match (wcs, nodes::plane(array)) {
+            (Some(wcs), Some(shape)) => solution(file, wcs, shape)?,
+            _ => None,
+        };
+        arrays.push(array);
+        described.push((&*image.name, path, unit, solution));
+    }
+    let images: Vec<build::ImagePlace<'_>> = described
+        .iter()
+        .map(|(name, path, unit, solution)| build::ImagePlace {
+            name,
+            path,
+            unit: *unit,
+            solution: solution.as_ref(),
+        })
+        .collect();
+    let mut headers = Vec::new();
+    let mut made = file_of_all(file, &arrays, |elements| {
+        let (text, content) = build::of_group(&images, elements, about)?;
+        headers = text;
+        Ok(content)
+    });
+    tell_apart(&mut made, &headers);
+    Ok(made)
+}
+
 /// Returns the FITS file described by a node of the tree; `number` is the index in `Nodes::documents`.
 fn document_file(file: &Arc<AsdfFile>, number: usize) -> Result<File> {
-    let Some((_, document)) = nodes_of(file)?.documents.get(number) else {
+    let Some((path, document)) = nodes_of(file)?.documents.get(number) else {
         return Ok(File::changing(Arc::new(Text::default())));
     };
+    let about = keywords::of(file)?;
     let mut headers = Vec::new();
     let mut made = file_of_all(file, &document.arrays(), |elements| {
-        let (text, content) = build::of_document(document, elements)?;
+        let (text, content) = build::of_document(document, elements, about, &path.names())?;
         headers = text;
         Ok(content)
     });

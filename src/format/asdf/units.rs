@@ -59,9 +59,15 @@ fn fits(unit: &str) -> Option<String> {
     let names = unit.find(|c: char| c.is_ascii_alphabetic() && c != 'e').unwrap_or(unit.len());
     // FITS allows no numeric factors but powers of ten.
     let (scale, rest) = if unit.starts_with(|c: char| c.is_ascii_digit()) {
-        let (number, rest) = split_scale(unit, names)?;
-        let digits = number.strip_prefix("1e").or_else(|| number.strip_prefix("10**"))?;
-        (Some(format!("10**{}", digits.trim_start_matches('+').parse::<i32>().ok()?)), rest)
+        let (power, rest) = match split_decimal(unit) {
+            Some(found) => found,
+            None => {
+                let (number, rest) = split_scale(unit, names)?;
+                let digits = number.strip_prefix("1e").or_else(|| number.strip_prefix("10**"))?;
+                (digits.trim_start_matches('+').parse::<i32>().ok()?, rest)
+            }
+        };
+        ((power != 0).then(|| format!("10**{power}")), rest)
     } else {
         (None, unit)
     };
@@ -71,6 +77,25 @@ fn fits(unit: &str) -> Option<String> {
         (None, None) => Some(unit.to_owned()),
         (None, Some(_)) => None,
     }
+}
+
+/// Splits off a power of ten in decimal before the names of a unit, `1000Hz` or `0.01m`; returns the power.
+fn split_decimal(unit: &str) -> Option<(i32, &str)> {
+    let (whole, rest) = unit.split_at(unit.find(|c: char| !c.is_ascii_digit())?);
+    // A point may also separate the number from the first name.
+    let fraction = rest.strip_prefix('.').unwrap_or_default();
+    let fraction = &fraction[..fraction.find(|c: char| !c.is_ascii_digit()).unwrap_or(fraction.len())];
+    let has_point = rest.starts_with('.') && (!fraction.is_empty() || rest.starts_with(". "));
+    let rest = if has_point { &rest[1 + fraction.len()..] } else { rest };
+    let digits = [whole, fraction].concat();
+    let one = digits.find(|c| c != '0')?;
+    let is_power = digits[one..].trim_end_matches('0') == "1";
+    let rest = rest.trim_start_matches(['.', ' ']);
+    let is_name = rest.starts_with(|c: char| c.is_ascii_alphabetic()) && !rest.starts_with(['e', 'E']);
+    let is_exponent = rest.starts_with(['e', 'E'])
+        && !rest[1..].starts_with(|c: char| c.is_ascii_digit() || matches!(c, '-' | '+'));
+    let power = i32::try_from(whole.len()).ok()? - 1 - i32::try_from(one).ok()?;
+    (is_power && (is_name || is_exponent)).then_some((power, rest))
 }
 
 /// Splits off the number before the names of a unit: `1e-17erg` or `10**-17.erg`.
@@ -113,13 +138,34 @@ mod tests {
             ("erg.s**-1.cm**-2", "erg s-1 cm-2"),
             ("1e-17erg.Angstrom**-1.s**-1.cm**-2", "10**-17 erg Angstrom-1 s-1 cm-2"),
             ("10**-17.erg", "10**-17 erg"),
+            ("1000Hz", "10**3 Hz"),
+            ("10m", "10**1 m"),
+            ("1000.0Hz", "10**3 Hz"),
+            ("0.01m", "10**-2 m"),
+            ("0.001eV", "10**-3 eV"),
+            ("100.erg.s**-1", "10**2 erg s-1"),
+            ("1.Jy", "Jy"),
             ("Jy**(1/2)", "Jy(1/2)"),
             ("electron / s", "electron / s"),
             ("DN", "DN"),
         ] {
             assert_eq!(fits(unit).as_deref(), Some(wanted), "{unit}");
         }
-        for unit in ["", "null", "15deg", "2.5.erg", "1e3", "\u{b5}m", "x\ny", "1e-17", "1e-17erg / s"] {
+        for unit in [
+            "",
+            "null",
+            "15deg",
+            "2.5.erg",
+            "110m",
+            "0.0m",
+            "0.011m",
+            "1.5m",
+            "1e3",
+            "\u{b5}m",
+            "x\ny",
+            "1e-17",
+            "1e-17erg / s",
+        ] {
             assert_eq!(fits(unit), None, "{unit}");
         }
         assert_eq!(fits(&"m.".repeat(40)), None);

@@ -19,17 +19,69 @@ pub(super) fn of_array(
     path: &[&str],
     unit: Option<&str>,
     solution: Option<&Solution>,
+    about: &Cards,
 ) -> Result<(Vec<u8>, Arc<dyn Content>)> {
     let image = Image::new(elements.clone())?;
     let mut cards = Cards::default();
     cards.set("SIMPLE", Value::Bool(true), image::usual_comment("SIMPLE"));
     image.describe(&mut cards, &|keyword| image::usual_comment(keyword).to_owned());
+    let name = &*name_of(path);
+    describe(&mut cards, &image, &ImagePlace { name, path, unit, solution });
+    cards.extend(about);
+    let header = cards.header();
+    let end = image::padding(image.data.len());
+    let content = Pieces::new([Arc::new(Text::new(header.clone())) as Arc<dyn Content>, image.data, end])?;
+    Ok((header, Arc::new(content)))
+}
+
+/// The name, place, unit and world coordinates of an image.
+pub(super) struct ImagePlace<'i> {
+    pub name: &'i str,
+    pub path: &'i [&'i str],
+    pub unit: Option<&'i str>,
+    pub solution: Option<&'i Solution>,
+}
+
+/// Returns all headers, and the content, of a file with these images as its extensions.
+pub(super) fn of_group(
+    images: &[ImagePlace<'_>],
+    elements: &[Elements],
+    about: &Cards,
+) -> Result<(Vec<u8>, Arc<dyn Content>)> {
+    let mut headers = primary_without_data(about);
+    let mut pieces: Vec<Arc<dyn Content>> = vec![Arc::new(Text::new(headers.clone()))];
+    for (place, elements) in images.iter().zip(elements) {
+        let image = Image::new(elements.clone())?;
+        let mut cards = Cards::default();
+        cards.set("XTENSION", Value::Text("IMAGE"), image::usual_comment("IMAGE"));
+        image.describe(&mut cards, &|keyword| image::usual_comment(keyword).to_owned());
+        cards.set("PCOUNT", Value::Int(0), image::usual_comment("PCOUNT"));
+        cards.set("GCOUNT", Value::Int(1), image::usual_comment("GCOUNT"));
+        describe(&mut cards, &image, place);
+        let header = cards.header();
+        headers.extend_from_slice(&header);
+        let end = image::padding(image.data.len());
+        pieces.extend([Arc::new(Text::new(header)) as Arc<dyn Content>, image.data, end]);
+    }
+    Ok((headers, Arc::new(Pieces::new(pieces)?)))
+}
+
+/// Adds the cards of an image after those of its layout.
+fn describe(cards: &mut Cards, image: &Image, place: &ImagePlace<'_>) {
+    let ImagePlace { name, path, unit, solution } = *place;
     if let Some(zero) = image.stored.zero {
         cards.set("BSCALE", Value::Int(1), "");
         cards.set("BZERO", Value::Int(zero), "");
     }
+    set_names(cards, name, path, unit);
+    if let Some(solution) = solution {
+        solution.describe(cards);
+    }
+}
+
+/// Adds the cards of name, path and unit.
+fn set_names(cards: &mut Cards, name: &str, path: &[&str], unit: Option<&str>) {
     let path: Vec<String> = path.iter().map(|part| ascii(part)).collect();
-    let name = path.last().map_or("", |name| &name[..name.len().min(MAX_TEXT)]);
     let path = path.join("/");
     let continues = |text: &str| text.len() + text.matches('\'').count() > MAX_TEXT;
     if continues(name) || continues(&path) || unit.is_some_and(continues) {
@@ -40,13 +92,12 @@ pub(super) fn of_array(
     if let Some(unit) = unit {
         cards.set("BUNIT", Value::Text(unit), "");
     }
-    if let Some(solution) = solution {
-        solution.describe(&mut cards);
-    }
-    let header = cards.header();
-    let end = image::padding(image.data.len());
-    let content = Pieces::new([Arc::new(Text::new(header.clone())) as Arc<dyn Content>, image.data, end])?;
-    Ok((header, Arc::new(content)))
+}
+
+/// Returns the last component of a path as the name of an image or table.
+fn name_of(path: &[&str]) -> String {
+    let name = path.last().map_or_else(String::new, |name| ascii(name));
+    name[..name.len().min(MAX_TEXT)].to_owned()
 }
 
 /// Percent-encodes a path component in ASCII. Trailing blanks and ampersands are encoded, too: FITS drops
@@ -66,13 +117,22 @@ fn ascii(part: &str) -> String {
 
 /// Returns all headers, and the content, of the FITS file that `document` describes. `elements` holds the
 /// elements of each array in `document`, in order.
-pub(super) fn of_document(document: &Document, elements: &[Elements]) -> Result<(Vec<u8>, Arc<dyn Content>)> {
+///
+/// `about` are the cards of a primary header that the document does not have itself, `path` is that of a table.
+pub(super) fn of_document(
+    document: &Document,
+    elements: &[Elements],
+    about: &Cards,
+    path: &[&str],
+) -> Result<(Vec<u8>, Arc<dyn Content>)> {
     let mut headers = Vec::new();
     let mut pieces: Vec<Arc<dyn Content>> = Vec::new();
     let mut elements = elements.iter();
     let mut place = HduPlace::First { has_more: document.hdus.len() > 1 };
     if matches!(document.hdus.first(), Some(Hdu { data: Data::Table(_), .. })) {
-        pieces.push(Arc::new(Text::new(primary_of_tables())));
+        let primary = primary_without_data(about);
+        headers.extend_from_slice(&primary);
+        pieces.push(Arc::new(Text::new(primary)));
         place = HduPlace::Later;
     }
     for hdu in &document.hdus {
@@ -89,6 +149,9 @@ pub(super) fn of_document(document: &Document, elements: &[Elements]) -> Result<
             }
         };
         cards.extend(&hdu.cards);
+        if document.is_table() {
+            set_names(&mut cards, &name_of(path), path, None);
+        }
         let end = image::padding(data.len());
         let header = cards.header();
         headers.extend_from_slice(&header);
@@ -139,11 +202,12 @@ fn start_of_table(hdu: &Hdu, (row, rows, columns): (u64, u64, usize)) -> Cards {
     cards
 }
 
-/// Returns a primary header without data. FITS requires it before a table.
-fn primary_of_tables() -> Vec<u8> {
+/// Returns a primary header without data, which has the cards `about` the file.
+fn primary_without_data(about: &Cards) -> Vec<u8> {
     let mut cards = Cards::default();
     cards.set("SIMPLE", Value::Bool(true), image::usual_comment("SIMPLE"));
     image::describe(&mut cards, 8, &[], &|keyword| image::usual_comment(keyword).to_owned());
     cards.set("EXTEND", card::Value::Bool(true), "");
+    cards.extend(about);
     cards.header()
 }

@@ -24,6 +24,18 @@ pub(super) fn is_tag(tag: &str) -> bool {
     tag == OLD_TAG || TAGS.iter().any(|known| tag.starts_with(known))
 }
 
+/// Prefixes of the tags of tables.
+const TABLES: [&str; 3] = [
+    "tag:astropy.org:astropy/table/table-1.",
+    "tag:stsci.edu:asdf/core/table-1.",
+    "tag:stsci.edu:asdf/table/table-1.",
+];
+
+/// True for the resolved tag of a table.
+pub(super) fn is_table_tag(tag: &str) -> bool {
+    TABLES.iter().any(|known| tag.starts_with(known))
+}
+
 /// A FITS file described by the tree.
 #[derive(Debug)]
 pub(in super::super) struct Document {
@@ -80,6 +92,25 @@ impl Document {
             read.push(hdu);
         }
         Ok(Self { hdus: read, size })
+    }
+
+    /// Describes a table of the tree as a FITS file.
+    pub(super) fn of_table(table: Table) -> Reading<Self> {
+        let data = Data::Table(table);
+        let mut cards = Cards::default();
+        for (keyword, value) in Fixed::of(&data).0 {
+            if let Some(value) = value.as_card() {
+                cards.add(&keyword, value, "")?;
+            }
+        }
+        let hdu = Hdu { comments: Vec::new(), cards, bitpix: 8, extend: None, data, bare: None };
+        let size = hdu.size();
+        Ok(Self { hdus: vec![hdu], size })
+    }
+
+    /// True if the file is a table of the tree, not one that the tree describes card by card.
+    pub(super) fn is_table(&self) -> bool {
+        matches!(&self.hdus[..], [Hdu { data: Data::Table(_), .. }])
     }
 
     /// Returns the arrays of all HDUs, in the order of the data.

@@ -1,10 +1,11 @@
 //! Collects the nodes that only `fits/` needs: descriptions of FITS files, world coordinates with their
 //! arrays, and units of quantities.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use super::document::{self, Document};
+use super::table::Table;
 use super::wcs::{self, Wcs};
 use crate::content::names;
 use crate::content::path_tree::{Id, PathTree};
@@ -27,7 +28,10 @@ const MAX_UNITS: usize = 1 << 17;
 
 /// True if the view wants nodes with this tag.
 pub(super) fn is_tag(tag: &str) -> bool {
-    document::is_tag(tag) || wcs::is_tag(tag) || units::array_key(tag).is_some()
+    document::is_tag(tag)
+        || document::is_table_tag(tag)
+        || wcs::is_tag(tag)
+        || units::array_key(tag).is_some()
 }
 
 /// All nodes found for `fits/`.
@@ -132,7 +136,11 @@ impl NodeFinder {
             self.units.extend(unit.map(|unit| (path, key, unit)));
             return Ok(());
         }
-        let document = Document::read(node)?;
+        let document = if document::is_table_tag(tag) {
+            Document::of_table(Table::read(node)?)?
+        } else {
+            Document::read(node)?
+        };
         if let Some(why) = document.arrays().into_iter().find_map(unfit) {
             return Err(format!("in an array of its data, {why}"));
         }
@@ -160,11 +168,29 @@ impl NodeFinder {
             }
         }
         let places: Vec<_> = self.documents.iter().map(|(path, _)| paths.of(&survey.paths, *path)).collect();
+        let mut kept = Vec::new();
+        // A table within a described file is in that file.
+        let described: HashSet<Id> = self
+            .documents
+            .iter()
+            .zip(&places)
+            .filter(|((_, document), _)| !document.is_table())
+            .filter_map(|(_, place)| *place)
+            .collect();
+        for ((_, document), place) in self.documents.into_iter().zip(places) {
+            let Some(place) = place else { continue };
+            let mut above = paths.tree.parent(place);
+            while let Some(parent) = above.filter(|parent| !described.contains(parent)) {
+                above = paths.tree.parent(parent);
+            }
+            if above.is_none() || !document.is_table() {
+                nodes.documents.push((paths.tree.shared(place), document));
+                kept.push(place);
+            }
+        }
+        let places: Vec<_> = kept.iter().map(|place| Some(*place)).collect();
         for (from, n) in mentions(survey, &places, &mut paths) {
             nodes.mentions.push((paths.tree.shared(from), n));
-        }
-        for ((_, document), place) in self.documents.into_iter().zip(places) {
-            nodes.documents.extend(place.map(|place| (paths.tree.shared(place), document)));
         }
         let is_needed = !nodes.solutions.is_empty() || !nodes.units.is_empty();
         nodes.tree = is_needed.then_some(paths.tree);

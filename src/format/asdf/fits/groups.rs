@@ -1,0 +1,99 @@
+//! The images of one shape in a mapping, as the extensions of one FITS file.
+
+use std::collections::HashMap;
+
+use super::super::arrays::{ArrayEntry, FoundArrays};
+use super::super::ndarray::Ndarray;
+use super::nodes::Nodes;
+use super::{image, path_of};
+use crate::content::shared_path::SharedPath;
+
+/// The names of extensions in the products of JWST, in their order, and those of arrays.
+const NAMES: [(&str, &[&str]); 4] =
+    [("SCI", &["data", "sci", "image"]), ("ERR", &["err"]), ("DQ", &["dq"]), ("WHT", &["weight", "wht"])];
+/// The name of the file of the tree's root.
+const ROOT: &str = "tree";
+/// Maximum length of the name of an extension.
+const MAX_NAME: usize = 68;
+/// Maximum number of extensions of a file.
+const MAX_IMAGES: usize = 256;
+
+/// The images of a mapping.
+#[derive(Debug)]
+pub(super) struct Group {
+    /// The path of the mapping.
+    pub path: SharedPath,
+    pub images: Vec<GroupImage>,
+}
+
+/// An image of a group.
+#[derive(Debug)]
+pub(super) struct GroupImage {
+    /// The number of the array in the survey's items.
+    pub number: usize,
+    /// The name of the extension.
+    pub name: String,
+}
+
+/// The images in a mapping, by their shapes: the number of the array, its key, and its rank in [`NAMES`].
+type ByShape<'f> = HashMap<&'f [u64], Vec<(usize, &'f str, usize)>>;
+
+/// Returns the groups of a tree: of each mapping, the images that have the shape of the image with a usual name, or
+/// else the shape that most of its images have.
+pub(super) fn find(found: &FoundArrays, nodes: &Nodes) -> Vec<Group> {
+    let mut order: Vec<Vec<&str>> = Vec::new();
+    let mut mappings: HashMap<Vec<&str>, ByShape<'_>> = HashMap::new();
+    for (number, item) in found.items.iter().enumerate() {
+        let ArrayEntry::Array(array) = &item.what else { continue };
+        let Some(shape) = shape_of_image(array) else { continue };
+        let mut path = path_of(item);
+        // The array of a quantity.
+        if path.last() == Some(&"value") && nodes.of_array(&path).1.is_some() {
+            path.pop();
+        }
+        let Some(key) = path.pop() else { continue };
+        if key.bytes().all(|byte| byte.is_ascii_digit()) {
+            continue;
+        }
+        let by_shape = mappings.entry(path.clone()).or_insert_with(|| {
+            order.push(path);
+            ByShape::new()
+        });
+        by_shape.entry(shape).or_default().push((number, key, rank(key)));
+    }
+    order.iter().filter_map(|path| group(path, mappings.remove(path)?)).collect()
+}
+
+/// Returns the shape of an array that is an image of two to four dimensions.
+fn shape_of_image(array: &Ndarray) -> Option<&[u64]> {
+    let shape = array.shape.as_ref().filter(|shape| !shape.streamed)?;
+    let is_image = image::can_be(array) && shape.dimensions.len() >= 2 && !shape.dimensions.contains(&0);
+    is_image.then_some(&shape.dimensions[..])
+}
+
+/// Returns the position of a key in [`NAMES`].
+fn rank(key: &str) -> usize {
+    let key = key.to_ascii_lowercase();
+    NAMES.iter().position(|(_, keys)| keys.contains(&key.as_str())).unwrap_or(NAMES.len())
+}
+
+fn group(path: &[&str], by_shape: ByShape<'_>) -> Option<Group> {
+    let best = by_shape.into_values().min_by_key(|images| {
+        let rank = images.iter().map(|(_, _, rank)| *rank).min();
+        let first = images.iter().map(|(number, ..)| *number).min();
+        (rank != Some(0), std::cmp::Reverse(images.len()), first)
+    });
+    let mut images = best.filter(|images| (2..=MAX_IMAGES).contains(&images.len()))?;
+    images.sort_by_key(|(number, _, rank)| (*rank, *number));
+    let mut taken: Vec<String> = Vec::new();
+    for (_, key, rank) in &images {
+        let usual = NAMES.get(*rank).map(|(name, _)| (*name).to_owned());
+        let mut name = usual.filter(|name| !taken.contains(name)).unwrap_or_else(|| key.to_ascii_uppercase());
+        name.retain(|c| matches!(c, ' '..='~'));
+        name.truncate(MAX_NAME);
+        taken.push(name);
+    }
+    let path = if path.is_empty() { &[ROOT][..] } else { path };
+    let images = images.iter().zip(taken).map(|((number, ..), name)| GroupImage { number: *number, name });
+    Some(Group { path: SharedPath::new(path.iter().copied()), images: images.collect() })
+}

@@ -1,0 +1,98 @@
+//! The cards that people search by, from the facts of the tree.
+
+use super::super::view::AsdfFile;
+use super::card::{Cards, Value};
+use crate::error::{Error, Result};
+use crate::product::FileSummary;
+use crate::yaml::read::{Unread, each_event};
+
+/// Keywords, the facts that they have, and the comments of the cards.
+const KEYWORDS: [(&str, &str, &str); 8] = [
+    ("TELESCOP", "telescope", ""),
+    ("INSTRUME", "instrument", ""),
+    ("DETECTOR", "detector", ""),
+    ("FILTER", "filter", ""),
+    ("EXPTIME", "exposure", "[s]"),
+    ("DATE-OBS", "date", ""),
+    ("TARGNAME", "target", ""),
+    ("OBJECT", "target", ""),
+];
+
+/// Ends of paths that have a fact of a similar kind: the date of the file, a wavelength, a time in another unit.
+const OTHERS: [&str; 6] = ["file_date", "meta.date", "date", "WAVELNTH", "LINEWAV", "XPOSURE"];
+
+/// The cards of a file.
+#[derive(Debug)]
+struct SearchCards(Cards);
+
+/// Returns the cards for a file. The first call reads the tree.
+pub(super) fn of(file: &AsdfFile) -> Result<&Cards> {
+    let SearchCards(cards) = file.computed.get_or_try_compute(|| {
+        let mut summary = FileSummary::default();
+        let read = each_event(&*file.tree(), |event| -> std::result::Result<bool, Unread> {
+            summary.take(event);
+            Ok(true)
+        });
+        match read.map_err(Error::from) {
+            Err(error) if error.is_of_reading() => Err(error),
+            _ => Ok(SearchCards(cards(&summary))),
+        }
+    })?;
+    Ok(cards)
+}
+
+fn cards(summary: &FileSummary) -> Cards {
+    let mut cards = Cards::default();
+    for (keyword, fact, comment) in KEYWORDS {
+        let Some((_, text)) = summary.found(fact).filter(|(path, _)| !OTHERS.contains(path)) else {
+            continue;
+        };
+        let date = date(text);
+        let value = match keyword {
+            "EXPTIME" => text.parse().ok().filter(|seconds: &f64| seconds.is_finite()).map(Value::Float),
+            "DATE-OBS" => date.as_deref().map(Value::Text),
+            _ => Some(Value::Text(text)),
+        };
+        // A fact that no card can hold has none.
+        if let Some(value) = value {
+            let _ = cards.add(keyword, value, comment);
+        }
+    }
+    cards
+}
+
+/// Returns a date in the form of FITS: `2024-05-06T07:08:09.123`; `None` if it has another form.
+fn date(text: &str) -> Option<String> {
+    let text = text.trim().trim_end_matches('Z');
+    let text = text.strip_suffix("+00:00").unwrap_or(text).replacen(' ', "T", 1);
+    let is_digits = |from: usize, to: usize| {
+        text.get(from..to).is_some_and(|part| part.bytes().all(|byte| byte.is_ascii_digit()))
+    };
+    let is_date = is_digits(0, 4) && is_digits(5, 7) && is_digits(8, 10) && text.get(4..5) == Some("-");
+    let is_time = text.len() == 10
+        || (text.get(10..11) == Some("T") && is_digits(11, 13) && is_digits(14, 16) && is_digits(17, 19));
+    let rest = text.get(19..).unwrap_or_default();
+    let is_fraction = rest.is_empty()
+        || rest.strip_prefix('.').is_some_and(|rest| rest.bytes().all(|b| b.is_ascii_digit()));
+    (is_date && is_time && is_fraction).then_some(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::date;
+
+    #[test]
+    fn dates_have_the_form_of_fits() {
+        for (text, wanted) in [
+            ("2024-05-06", Some("2024-05-06")),
+            ("2024-05-06 07:08:09.123", Some("2024-05-06T07:08:09.123")),
+            ("2024-05-06T07:08:09Z", Some("2024-05-06T07:08:09")),
+            ("2024-05-06T07:08:09+00:00", Some("2024-05-06T07:08:09")),
+            ("2024-05-06T07:08:09+02:00", None),
+            ("6 May 2024", None),
+            ("", None),
+        ] {
+            assert_eq!(date(text).as_deref(), wanted, "{text}");
+        }
+    }
+}

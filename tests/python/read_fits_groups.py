@@ -1,0 +1,88 @@
+"""Writes trees with images of one shape, tables and facts, and compares the files that fits/ makes of them.
+
+    read_fits_groups.py write DIRECTORY
+    read_fits_groups.py compare MOUNTPOINT
+"""
+
+import os
+import sys
+
+import asdf
+import astropy.units as u
+import numpy as np
+from astropy.io import fits
+from astropy.table import Table
+
+
+def ramp(dtype, shape=(5, 7)):
+    return (np.arange(np.prod(shape)).reshape(shape) % 251).astype(dtype)
+
+
+TABLE = Table(
+    {"id": np.arange(5), "flux": ramp("f4", (5,)) * u.Jy, "name": ["a", "bc", "d", "e", "f"], "pair": ramp("u2", (5, 2))}
+)
+RECORDS = np.array([(1, 2.5, b"x"), (3, 4.5, b"yz")], dtype=[("a", "<i4"), ("b", ">f8"), ("c", "S3")])
+META = {
+    "telescope": "ROMAN", "instrument": {"name": "WFI", "optical_element": "F158"}, "exposure": {"exposure_time": 139.5},
+    "observation": {"date_beg": "2026-01-02 03:04:05.678"}, "target": {"catalog_name": "M 51"}, "file_date": "2027-01-01",
+}
+IMAGES = {
+    "amp33": ramp("f4", (3, 3)), "dq": ramp("u4"), "var_poisson": ramp("f2"), "data": ramp("<f4"), "err": ramp(">f8"),
+    "cube": ramp("f4", (2, 5, 7)), "line": ramp("i4", (7,)),
+}
+TREES = {
+    "l2": {"roman": {"meta": META, **IMAGES}},
+    "root": {"one": ramp("i2"), "two": ramp("u1"), "unit": ramp("f8") * u.Unit("1000 Hz"), "meta": {"date": "2026-01-01"}},
+    "lone": {"data": ramp("f4"), "other": ramp("f4", (7, 5)), "steps": [ramp("f4"), ramp("f4")]},
+    "tables": {"cat": TABLE, "rec": RECORDS, "nested": {"cat": TABLE}, "meta": META},
+}
+
+
+def same(one, other):
+    return one.shape == other.shape and np.array_equal(np.asarray(one, other.dtype), other)
+
+
+def write(directory):
+    for name, tree in TREES.items():
+        asdf.AsdfFile(tree).write_to(os.path.join(directory, name + ".asdf"))
+
+
+def opened(mountpoint, *path):
+    place = os.path.join(mountpoint, *path)
+    assert os.path.getsize(place) % 2880 == 0 and os.path.getsize(place) == len(open(place, "rb").read())
+    hdus = fits.open(place, memmap=False)
+    hdus.verify("exception")
+    return hdus
+
+
+def compare(mountpoint):
+    roman = opened(mountpoint, "l2.asdf", "fits", "roman.fits")
+    assert [hdu.name for hdu in roman] == ["PRIMARY", "SCI", "ERR", "DQ", "VAR_POISSON"], roman.info(False)
+    for name, key in (("SCI", "data"), ("ERR", "err"), ("DQ", "dq"), ("VAR_POISSON", "var_poisson")):
+        assert same(roman[name].data, IMAGES[key]) and roman[name].header["ASDFPATH"] == f"roman/{key}", name
+    wanted = {"TELESCOP": "ROMAN", "INSTRUME": "WFI", "FILTER": "F158", "EXPTIME": 139.5, "TARGNAME": "M 51",
+              "DATE-OBS": "2026-01-02T03:04:05.678"}
+    single = opened(mountpoint, "l2.asdf", "fits", "roman", "dq.fits")
+    for header in (roman[0].header, single[0].header):
+        assert {key: header[key] for key in wanted} == wanted, repr(header)
+    root = opened(mountpoint, "root.asdf", "fits", "tree.fits")
+    assert [hdu.name for hdu in root] == ["PRIMARY", "ONE", "TWO", "UNIT"], root.info(False)
+    assert root["UNIT"].header["BUNIT"] == "10**3 Hz" and "DATE-OBS" not in root[0].header, repr(root["UNIT"].header)
+    assert u.Unit(root["UNIT"].header["BUNIT"], format="fits") == u.Unit("1000 Hz")
+    assert "tree.fits" not in os.listdir(os.path.join(mountpoint, "lone.asdf", "fits"))
+    assert "steps.fits" not in os.listdir(os.path.join(mountpoint, "lone.asdf", "fits"))
+    of_tables = os.path.join(mountpoint, "tables.asdf", "fits")
+    assert sorted(os.listdir(of_tables)) == ["cat.fits", "nested", "rec.fits"], os.listdir(of_tables)
+    for path in (["cat.fits"], ["nested", "cat.fits"]):
+        hdus = opened(of_tables, *path)
+        assert hdus[0].header["TELESCOP"] == "ROMAN" and hdus[1].name == "cat" and len(hdus) == 2
+        read = Table.read(os.path.join(of_tables, *path))
+        assert read.colnames == TABLE.colnames and read["flux"].unit == u.Jy, read.info
+        for column in TABLE.colnames:
+            assert [str(value).strip() for value in np.ravel(read[column])] == [str(v) for v in np.ravel(TABLE[column])]
+    records = opened(of_tables, "rec.fits")[1]
+    assert records.name == "rec" and [tuple(row) for row in records.data] == [(1, 2.5, "x"), (3, 4.5, "yz")]
+    print("compared")
+
+
+{"write": write, "compare": compare}[sys.argv[1]](sys.argv[2])
