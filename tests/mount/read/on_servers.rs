@@ -270,6 +270,33 @@ fn a_signal_ends_programs_that_wait_for_names() {
 }
 
 #[test]
+fn errors_of_listings_and_of_a_server_that_never_answers_are_counted() {
+    let (stalls, is_asked) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+    let flags = (stalls.clone(), is_asked.clone());
+    let site = Site::web(move |_, reply| {
+        let is_silent = flags.0.load(Ordering::Relaxed);
+        flags.1.fetch_or(is_silent, Ordering::Relaxed);
+        if is_silent { Reply { stall: Some(0), ..reply } } else { reply }
+    });
+    site.put("d/x.asdf", example());
+    let mounted = mount("ro,read-timeout=1", &site.server.url("/d/"));
+    assert!(names(&mounted.path("x.asdf")).contains(&"tree.yaml".to_owned()));
+    let errors = || {
+        let stats = fs::read_to_string(mounted.path("x.asdf/.asdf-mount/stats.yaml")).unwrap();
+        let line = stats.lines().find_map(|line| line.strip_prefix("errors: ")).unwrap();
+        line.parse::<u32>().unwrap()
+    };
+    assert_eq!(errors(), 0);
+    stalls.store(true, Ordering::Relaxed);
+    // The listing is remembered for a moment.
+    assert!(wait_until(|| fs::read_dir(mounted.root()).is_err()));
+    assert!(is_asked.load(Ordering::Relaxed));
+    stalls.store(false, Ordering::Relaxed);
+    assert!(errors() > 0);
+    mounted.unmount();
+}
+
+#[test]
 fn the_first_error_reaches_the_user() {
     let site = Site::web(|request, reply| match &*request.target {
         "/refused.asdf" => Reply::status(403),
