@@ -19,6 +19,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use crate::content::Text;
 use crate::error::{self, Error, Result};
 use crate::format::Container;
+use crate::format::recovery::RecoveryPolicy;
 use crate::local::location::Location;
 use crate::local::stat::{FileKind, Stat};
 use crate::mounted::generation::bytes::{FileBytes, GenerationSource};
@@ -231,13 +232,20 @@ impl MountedFile {
     /// Returns the current generation; `None` if the file must be parsed first, or a save must end first. If
     /// the file no longer has its name, returns the generation that is still open.
     pub(crate) fn parsed(&self) -> Result<Option<HeldGeneration>> {
-        let state = locked(&self.state);
+        let mut state = locked(&self.state);
         if let Some(saving) = &state.saving {
             let held = saving.hold();
             drop(state);
             return Ok(Some(held).filter(|held| held.source.is_complete()));
         }
         if state.half_saved {
+            drop(state);
+            // The user may have taken the file as it is, and removed the journal.
+            if self.location.recover(&RecoveryPolicy::Report).is_ok() {
+                state = locked(&self.state);
+                state.half_saved = false;
+                return Ok(None);
+            }
             return Err(Error::new(
                 error::Kind::Unfinished,
                 "a save could be neither finished nor undone: save again, or unmount and use asdf-mount --recover",

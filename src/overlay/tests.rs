@@ -16,6 +16,7 @@ use crate::format::refusal::Refusal;
 use crate::local::location::Location;
 use crate::local::path::link::LinkPolicy;
 use crate::local::path::{LocalPath, OpenedDirectory};
+use crate::mounted::file::saving::SaveEnd;
 use crate::overlay::lazy::LazyOverlay;
 use crate::overlay::naming::{Maker, Renaming};
 use crate::overlay::write_handle::{Caller, OpenFor, WriteHandle};
@@ -273,6 +274,15 @@ fn a_save_beside_a_replacement_is_refused_as_busy_and_never_as_stale() {
         assert_eq!(handle.flush(Caller::default()).unwrap_err().errno(), libc::EBUSY, "{is_there}");
         handle.release();
     }
+}
+
+#[test]
+fn a_half_saved_file_is_shown_once_its_journal_is_gone() {
+    let test = Test::new();
+    let mounted = test.overlay.mounted().unwrap();
+    let _ = mounted.begin_save().unwrap().end(SaveEnd::HalfSaved);
+    assert!(mounted.is_half_saved());
+    assert!(test.overlay.saved_text().is_ok() && !mounted.is_half_saved());
 }
 
 #[test]
