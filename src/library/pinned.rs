@@ -89,7 +89,7 @@ impl Readers for StaleOnWrite<'_> {
         relocate();
     }
 
-    fn write(&mut self, _: Identity, write: &mut dyn FnMut()) {
+    fn write(&mut self, _: Identity, write: &mut dyn FnMut() -> bool) {
         self.set();
         write();
     }

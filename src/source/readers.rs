@@ -30,8 +30,9 @@ pub trait Readers {
     /// `shift`.
     fn relocate(&mut self, file: Identity, from: u64, shift: i64, relocate: &mut dyn FnMut() -> Moved);
 
-    /// Runs `write`, which writes to the file. Threads read other bytes of the file meanwhile.
-    fn write(&mut self, file: Identity, write: &mut dyn FnMut());
+    /// Runs `write`, which writes to the file, while no thread reads it; if there is an image, threads read that.
+    /// `write` returns true if no other program wrote in that time.
+    fn write(&mut self, file: Identity, write: &mut dyn FnMut() -> bool);
 
     /// Serves reads of a file range from `image`, at an offset larger by `shift`, until
     /// [`image_written`](Self::image_written).
@@ -53,7 +54,7 @@ impl Readers for NoReaders {
         relocate();
     }
 
-    fn write(&mut self, _: Identity, write: &mut dyn FnMut()) {
+    fn write(&mut self, _: Identity, write: &mut dyn FnMut() -> bool) {
         write();
     }
 

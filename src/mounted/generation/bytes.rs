@@ -389,12 +389,24 @@ impl Readers for SaveReaders {
         }
     }
 
-    fn write(&mut self, file: Identity, write: &mut dyn FnMut()) {
-        let begun = self.0.begin(&file).map(|mut state| state.writing = true);
-        write();
-        if begun.is_some() {
-            let mut state = self.0.change();
+    fn write(&mut self, file: Identity, write: &mut dyn FnMut() -> bool) {
+        let Some(mut state) = self.0.begin(&file) else {
+            write();
+            return;
+        };
+        // The bytes of an image are read meanwhile, for the write may be long.
+        let is_own = if state.image.is_some() {
+            state.writing = true;
+            drop(state);
+            let is_own = write();
+            state = self.0.change();
             state.writing = false;
+            is_own
+        } else {
+            write()
+        };
+        // Otherwise the version is no longer that of any generation, so reads fail.
+        if is_own {
             state.note_version(&self.0.source);
         }
     }

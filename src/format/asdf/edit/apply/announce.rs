@@ -35,11 +35,16 @@ impl<S: Storage> SaveJob<'_, S> {
         &self,
         header: &Header,
         half_saved: &HalfSaved<'_, S>,
+        is_written_by_others: &dyn Fn(bool) -> bool,
     ) -> std::result::Result<(), Stopped> {
         let mut done = Ok(());
         let mut insert = || {
             done = self.insert_range(header.insert_at, header.shift);
             match &done {
+                Ok(()) if is_written_by_others(true) => {
+                    done = Err(Stopped::Overwritten);
+                    Moved::Unknown
+                }
                 Ok(()) => Moved::Yes,
                 Err(Stopped::Unsuited(_)) => Moved::No,
                 Err(_) => half_saved.back().map_or(Moved::Unknown, |()| Moved::No),
@@ -50,25 +55,43 @@ impl<S: Storage> SaveJob<'_, S> {
         done
     }
 
-    /// Writes the mark of an unfinished save.
-    pub(super) fn mark_announced(&self) -> std::io::Result<()> {
-        let mut done = Ok(());
-        let mut write = || done = self.storage.write_at(self.file, 0, &MARK);
-        self.readers.borrow_mut().write(self.change.identity, &mut write);
-        done
+    /// Writes the mark of an unfinished save. Returns true if another program may have written meanwhile.
+    pub(super) fn mark_announced(
+        &self,
+        is_written_by_others: &dyn Fn(bool) -> bool,
+    ) -> std::io::Result<bool> {
+        self.write_announced(is_written_by_others, || self.storage.write_at(self.file, 0, &MARK))
     }
 
-    /// Makes the source the new file, durably only where a sync changes the times of the file. Readers can tell
-    /// these writes from those of another program, but not while the writes go on.
-    pub(super) fn overwrite_announced(&self, half_saved: &HalfSaved<'_, S>) -> std::io::Result<()> {
+    /// Makes the source the new file, durably only where a sync changes the times of the file. Returns true if another
+    /// program may have written meanwhile.
+    pub(super) fn overwrite_announced(
+        &self,
+        half_saved: &HalfSaved<'_, S>,
+        is_written_by_others: &dyn Fn(bool) -> bool,
+    ) -> std::io::Result<bool> {
         let is_remote = self.storage.is_remote(self.file);
+        self.write_announced(is_written_by_others, || {
+            if is_remote { half_saved.write(SaveSide::New) } else { half_saved.overwrite(SaveSide::New) }
+        })
+    }
+
+    /// Runs `write`. Readers get no bytes that another program wrote meanwhile.
+    fn write_announced(
+        &self,
+        is_written_by_others: &dyn Fn(bool) -> bool,
+        write: impl Fn() -> std::io::Result<()>,
+    ) -> std::io::Result<bool> {
         let mut done = Ok(());
+        let mut is_mixed = false;
         let mut write = || {
-            done =
-                if is_remote { half_saved.write(SaveSide::New) } else { half_saved.overwrite(SaveSide::New) };
+            done = write();
+            is_mixed = is_written_by_others(true);
+            !is_mixed
         };
         self.readers.borrow_mut().write(self.change.identity, &mut write);
-        done
+        // A mixture is not undone after an error.
+        if is_mixed { Ok(true) } else { done.map(|()| false) }
     }
 
     /// Makes the source the old file again. `inserted` is true if its bytes have moved.
@@ -81,7 +104,11 @@ impl<S: Storage> SaveJob<'_, S> {
         let file = self.change.identity;
         if !inserted {
             let mut done = Ok(());
-            self.readers.borrow_mut().write(file, &mut || done = half_saved.back());
+            let mut undo = || {
+                done = half_saved.back();
+                done.is_ok()
+            };
+            self.readers.borrow_mut().write(file, &mut undo);
             let written = if done.is_ok() { Moved::No } else { Moved::Unknown };
             self.readers.borrow_mut().image_written(file, header.shift, written);
             return done;

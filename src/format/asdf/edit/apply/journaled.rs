@@ -296,15 +296,14 @@ impl<S: Storage> SaveJob<'_, S> {
             if is_written_by_others(false) {
                 return Err(Stopped::SourceChanged);
             }
-            self.insert_announced(&journal.header, &half_saved)?;
+            self.insert_announced(&journal.header, &half_saved, &is_written_by_others)?;
             *inserted = true;
             if journal.header.insert_at == 0 {
                 // The file begins with the inserted hole now. With the mark, a copy of it is recognised. After a
                 // crash, the mark can't be there without the insertion, because it lies in its hole.
-                self.mark_announced()?;
-            }
-            if is_written_by_others(true) {
-                return Err(Stopped::Overwritten);
+                if self.mark_announced(&is_written_by_others)? {
+                    return Err(Stopped::Overwritten);
+                }
             }
             // Makes the insertion durable first. After a crash, an incomplete insertion then means that
             // nothing but the mark was written.
@@ -321,8 +320,7 @@ impl<S: Storage> SaveJob<'_, S> {
         if is_written_by_others(false) || is_changed {
             return Err(if *inserted { Stopped::Overwritten } else { Stopped::SourceChanged });
         }
-        self.overwrite_announced(&half_saved)?;
-        let mut is_mixed = is_written_by_others(true);
+        let mut is_mixed = self.overwrite_announced(&half_saved, &is_written_by_others)?;
         // The new file may be long. It is compared here only if the watch may have missed a writer.
         if journal.header.way != Method::Image || !watch.as_ref().is_some_and(Watch::is_exact) {
             is_mixed |= !self.is_as_written(&half_saved, journal.header.way)?;
