@@ -30,6 +30,21 @@ struct Member {
     judge: Judge,
     /// One program at a time changes the source, as people do.
     by_others: Mutex<()>,
+    /// The time at which the file was last taken as it is, after a save that may have left a mixture.
+    taken: Mutex<Option<Instant>>,
+}
+
+impl Member {
+    fn journal(&self) -> PathBuf {
+        let name = self.source.file_name().unwrap().to_str().unwrap();
+        self.source.with_file_name(format!(".{name}.asdf-mount-journal"))
+    }
+
+    /// True if the file may have been a mixture at some time since `begun`, of a save and of what another program wrote in
+    /// the same moment: it can't be read then.
+    fn was_half_saved(&self, begun: Instant) -> bool {
+        self.journal().exists() || self.taken.lock().unwrap().is_some_and(|taken| taken >= begun)
+    }
 }
 
 /// The files, their mounts, and what was found wrong.
@@ -68,7 +83,13 @@ impl World {
             fs::write(sources.join(&name), content::file(first)).unwrap();
             let below = if count == 1 { PathBuf::new() } else { name.clone().into() };
             let judge = Judge::new(first);
-            members.push(Member { source: sources.join(&name), below, judge, by_others: Mutex::new(()) });
+            members.push(Member {
+                source: sources.join(&name),
+                below,
+                judge,
+                by_others: Mutex::new(()),
+                taken: Mutex::new(None),
+            });
         }
         let mounted = if count == 1 { members[0].source.clone() } else { sources };
         let world = Self {
@@ -199,8 +220,13 @@ impl World {
         };
         let state = State { note: self.number(), ..base };
         let write = member.judge.begin(state, Style::Save);
-        let edit =
-            Edit { tree: &tree, base: &content::tree(base), text: &content::tree(state), number: state.note };
+        let edit = Edit {
+            tree: &tree,
+            source: &member.source,
+            base: &content::tree(base),
+            text: &content::tree(state),
+            number: state.note,
+        };
         let style = dice.below(4);
         let result = match style {
             0 => edit.write_in_place(),
@@ -208,21 +234,23 @@ impl World {
             2 => edit.write_and_cut(),
             _ => edit.write_through_map(),
         };
-        let Err(error) = result else {
-            member.judge.end(write, Outcome::Succeeded);
-            return;
+        let (outcome, error) = match result {
+            Ok(Ended::Saved) => return member.judge.end(write, Outcome::Succeeded),
+            Ok(Ended::PerhapsAtClose(error)) => (Outcome::Unknown, error),
+            Err(error) => (Outcome::Refused, error),
         };
         if self.is_disturbed(kills) {
             member.judge.end(write, Outcome::Unknown);
             return;
         }
         self.take_as_it_is(member);
-        member.judge.end(write, Outcome::Refused);
+        member.judge.end(write, outcome);
         let errno = error.raw_os_error().unwrap_or_default();
         let time = begun..Instant::now();
         // EBUSY if another program changed the file. Two programs that write tree.yaml at once may mix their texts.
         let may_fail = errno == libc::EBUSY
             || errno == libc::EINVAL && member.judge.is_beside_a_save(write)
+            || errno == libc::EIO && member.was_half_saved(begun)
             || (BROKEN.contains(&errno) || errno == libc::EINVAL || errno == libc::EROFS)
                 && member.judge.overwritten(&time, false);
         if !may_fail {
@@ -233,9 +261,10 @@ impl World {
     /// Does what the message says if another program wrote to the source in the moment in which a save did: the program
     /// writes all of the file, so the file is right as it is.
     fn take_as_it_is(&self, member: &Member) {
-        let name = format!(".{}.asdf-mount-journal", member.source.file_name().unwrap().to_str().unwrap());
         let _alone = member.by_others.lock().unwrap();
-        let _ = fs::remove_file(member.source.with_file_name(name));
+        if fs::remove_file(member.journal()).is_ok() {
+            *member.taken.lock().unwrap() = Some(Instant::now());
+        }
     }
 
     /// Takes a save back, through the mount that has the file.
@@ -382,6 +411,7 @@ impl World {
             Ok(Err(_)) if is_broken => {}
             Ok(Err(what)) => self.is_wrong(member, &format!("{name}: {what}")),
             Err(error) if is_broken && error.raw_os_error().is_some_and(|it| BROKEN.contains(&it)) => {}
+            Err(error) if error.raw_os_error() == Some(libc::EIO) && member.was_half_saved(time.start) => {}
             Err(error) => {
                 let directory =
                     if other_mount { &self.read_only } else { &self.writable }.join(&member.below);
@@ -582,9 +612,17 @@ fn version_of_json(json: &[u8]) -> Result<u32, String> {
 /// the mount can't know from which text another handle's text was made.
 struct Edit<'a> {
     tree: &'a Path,
+    source: &'a Path,
     base: &'a str,
     text: &'a str,
     number: u32,
+}
+
+/// How an edit ended that did not fail.
+enum Ended {
+    Saved,
+    /// The text was refused with this error, and the file then closed without one. Closing tries again.
+    PerhapsAtClose(io::Error),
 }
 
 impl Edit<'_> {
@@ -597,63 +635,96 @@ impl Edit<'_> {
     fn is_base(&self, file: &mut File) -> io::Result<()> {
         let mut text = Vec::new();
         file.read_to_end(&mut text)?;
-        if text == self.base.as_bytes() { Ok(()) } else { Err(io::Error::from_raw_os_error(libc::EBUSY)) }
+        // A draft that was refused is shown while another program has it open; it is no base.
+        let is_saved = || fs::read(self.source).is_ok_and(|bytes| bytes.starts_with(self.base.as_bytes()));
+        if text == self.base.as_bytes() && is_saved() {
+            Ok(())
+        } else {
+            Err(io::Error::from_raw_os_error(libc::EBUSY))
+        }
     }
 
     /// Truncates first.
-    fn write_in_place(&self) -> io::Result<()> {
+    fn write_in_place(&self) -> io::Result<Ended> {
         let file = self.opened()?;
-        file.set_len(0)?;
-        file.write_all_at(self.text.as_bytes(), 0)?;
-        file.sync_all()
+        let written = file
+            .set_len(0)
+            .and_then(|()| file.write_all_at(self.text.as_bytes(), 0))
+            .and_then(|()| file.sync_all());
+        closed(file, written)
     }
 
     /// Writes like `sed -i`.
-    fn write_and_rename(&self) -> io::Result<()> {
+    fn write_and_rename(&self) -> io::Result<Ended> {
         let path = self.tree.with_file_name(format!("sed{}", self.number));
         let mut new = File::create(&path)?;
         let written = File::open(self.tree)
             .and_then(|mut file| self.is_base(&mut file))
             .and_then(|()| new.write_all(self.text.as_bytes()));
         drop(new);
-        written.and_then(|()| fs::rename(&path, self.tree)).inspect_err(|_| drop(fs::remove_file(&path)))
+        let renamed = written.and_then(|()| fs::rename(&path, self.tree));
+        renamed.map(|()| Ended::Saved).inspect_err(|_| drop(fs::remove_file(&path)))
     }
 
     /// Writes from the start, and truncates at the end.
-    fn write_and_cut(&self) -> io::Result<()> {
+    fn write_and_cut(&self) -> io::Result<Ended> {
         let file = self.opened()?;
-        file.write_all_at(self.text.as_bytes(), 0)?;
-        file.set_len(self.text.len() as u64)?;
-        file.sync_all()
+        let written = file
+            .write_all_at(self.text.as_bytes(), 0)
+            .and_then(|()| file.set_len(self.text.len() as u64))
+            .and_then(|()| file.sync_all());
+        closed(file, written)
     }
 
     /// Writes through a shared map in another process, as some databases do.
-    fn write_through_map(&self) -> io::Result<()> {
+    fn write_through_map(&self) -> io::Result<Ended> {
         const SCRIPT: &str = "
 import errno, mmap, os, sys
 base, text = sys.stdin.buffer.read().split(b'\\0')
 try:
     fd = os.open(sys.argv[1], os.O_RDWR)
-    if os.read(fd, 1 << 20) != base:
+    if os.read(fd, 1 << 20) != base or not open(sys.argv[2], 'rb').read().startswith(base):
         sys.exit(errno.EBUSY)
-    os.ftruncate(fd, len(text))
-    with mmap.mmap(fd, len(text)) as data:
-        data[:] = text
-        data.flush()
-    os.fsync(fd)
+    failed = None
+    try:
+        os.ftruncate(fd, len(text))
+        with mmap.mmap(fd, len(text)) as data:
+            data[:] = text
+            data.flush()
+        os.fsync(fd)
+    except OSError as error:
+        failed = error
     os.close(fd)
+    if failed:
+        sys.exit(100 + failed.errno)
 except OSError as error:
     sys.exit(error.errno)
 ";
-        let input = std::env::temp_dir().join(format!("asdf-mount-together-{}", self.number));
+        // Another test numbers its texts alike.
+        let input = self.source.with_extension(format!("{}.text", self.number));
         fs::write(&input, format!("{}\0{}", self.base, self.text))?;
         let mut command = Command::new("python3");
-        let status = command.args(["-c", SCRIPT]).arg(self.tree).stdin(File::open(&input)?).status()?;
+        let status = command
+            .args(["-c", SCRIPT])
+            .arg(self.tree)
+            .arg(self.source)
+            .stdin(File::open(&input)?)
+            .status()?;
         fs::remove_file(&input)?;
         match status.code() {
-            Some(0) => Ok(()),
+            Some(0) => Ok(Ended::Saved),
+            Some(code @ 100..) => Ok(Ended::PerhapsAtClose(io::Error::from_raw_os_error(code - 100))),
             Some(errno) => Err(io::Error::from_raw_os_error(errno)),
             None => Err(io::Error::other("killed by a signal")),
         }
+    }
+}
+
+/// Closes a file after these writes.
+fn closed(file: File, written: io::Result<()>) -> io::Result<Ended> {
+    let closed = crate::common::case::close(file);
+    match written {
+        Ok(()) => Ok(Ended::Saved),
+        Err(error) => closed.map(|()| Ended::PerhapsAtClose(error)),
     }
 }
