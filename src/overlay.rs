@@ -39,7 +39,7 @@ use std::fs::File;
 use std::sync::{Arc, Weak};
 use std::time::Instant;
 
-use crate::content::Content;
+use crate::content::{Content, read_exact_at};
 use crate::error::{Error, Result, errno};
 use crate::format::editor::{EditContext, EditSupport, Editor, TextVersion};
 use crate::local::detect::EntryPosition;
@@ -96,6 +96,8 @@ pub(crate) struct OverlayState {
     pub(crate) head: Option<(SourceVersion, TextVersion)>,
     /// Number of times that another program changed the head.
     pub(crate) base_version: u64,
+    /// The last texts of the source, by `base_version`, for a merge after a conflict; none that is long.
+    pub(crate) base_texts: Vec<(u64, Arc<[u8]>)>,
     /// The times of `tree.yaml` while the source is as the last save left it.
     pub(crate) shown: Option<SavedTimes>,
     scratch_dir: Option<ScratchDir>,
@@ -124,6 +126,38 @@ pub(crate) struct OverlayState {
     changed: Option<Time>,
 }
 
+/// Maximum length of a text that is kept for a merge, in bytes, and the number of such texts.
+pub(crate) const MAX_BASE: u64 = 1 << 20;
+const BASES: usize = 2;
+
+impl OverlayState {
+    /// Keeps the present text of the source, if there is one, for a merge after a conflict.
+    pub(crate) fn keep_base(&mut self, text: Option<Arc<[u8]>>) {
+        let version = self.base_version;
+        self.base_texts.retain(|(known, _)| *known != version);
+        if let Some(text) = text {
+            self.base_texts.push((version, text));
+        }
+        let surplus = self.base_texts.len().saturating_sub(BASES);
+        self.base_texts.drain(..surplus);
+    }
+
+    /// Returns the text of the source in a version.
+    pub(crate) fn base_text(&self, base_version: u64) -> Option<Arc<[u8]>> {
+        self.base_texts.iter().find(|(known, _)| *known == base_version).map(|(_, text)| text.clone())
+    }
+}
+
+/// Returns a text if it is short enough for a merge.
+pub(crate) fn short_text(text: &dyn Content) -> Result<Option<Arc<[u8]>>> {
+    if text.len() > MAX_BASE {
+        return Ok(None);
+    }
+    let mut bytes = vec![0; text.len() as usize];
+    read_exact_at(text, 0, &mut bytes)?;
+    Ok(Some(bytes.into()))
+}
+
 /// Times of the saved text; see [`OverlayState::shown`].
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SavedTimes {
@@ -149,6 +183,7 @@ impl Overlay {
             missing: None,
             head: None,
             base_version: 0,
+            base_texts: Vec::new(),
             shown: None,
             scratch_dir: None,
             rejected: None,
@@ -332,12 +367,14 @@ impl Overlay {
         {
             return Ok((state.base_version, head));
         }
-        let head = TextVersion::of(&*opened.container()?.tree())?;
+        let tree = opened.container()?.tree();
+        let head = TextVersion::of(&*tree)?;
         if state.head.is_some_and(|(_, old)| old != head) {
             state.base_version += 1;
             (state.inner_ends, state.saved_verbatim) = (0, None);
         }
         state.head = Some((opened.version, head));
+        state.keep_base(short_text(&*tree)?);
         Ok((state.base_version, head))
     }
 

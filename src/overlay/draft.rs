@@ -19,7 +19,7 @@ use crate::local::stat::Time;
 use crate::mounted::file::saving::{SaveEnd, Saving};
 use crate::overlay::appended::{self, Joined};
 use crate::overlay::file::{Backing, Body, OverlayFile, now};
-use crate::overlay::{Overlay, OverlayState, SavedTimes};
+use crate::overlay::{MAX_BASE, Overlay, OverlayState, SavedTimes};
 use crate::source::SourceVersion;
 use crate::sync::locked;
 
@@ -376,6 +376,8 @@ impl Overlay {
         state.head = Some((saved.left, saved.version));
         let is_joined = appended && joined.is_some();
         state.inner_ends = joined.map_or(0, |joined| joined.inner_ends);
+        let is_base = verbatim && text.len() as u64 <= MAX_BASE;
+        state.keep_base(is_base.then(|| text.as_slice().into()));
         let payer = locked(&overlay_file.body).payer;
         self.remember_verbatim(state, (!verbatim).then_some(&text), payer);
         self.tell_saved(state, overlay_file, &report_of_warnings(&saved.warnings));

@@ -14,7 +14,7 @@ use crate::format::editor::TextVersion;
 use crate::format::refusal::Refusal;
 use crate::overlay::draft::Draft;
 use crate::overlay::file::{Backing, OverlayFile, Payer, now};
-use crate::overlay::{Overlay, OverlayState};
+use crate::overlay::{Overlay, OverlayState, short_text};
 use crate::sync::locked;
 use crate::time::instant;
 use crate::view::status::LastRefusal;
@@ -22,6 +22,10 @@ use crate::view::status::LastRefusal;
 /// The generated files that report a refusal.
 pub(crate) const ERROR: &str = "tree.yaml.error";
 pub(crate) const REJECTED: &str = "tree.yaml.rejected";
+/// The generated files for a merge after a conflict: the text from which the refused one was edited, and the one that
+/// another program saved meanwhile.
+const BASE: &str = "tree.yaml.base";
+const THEIRS: &str = "tree.yaml.theirs";
 /// The generated file with the warnings of the last save.
 pub(crate) const WARNING: &str = "tree.yaml.warning";
 /// The suffix of a refused text in the state directory.
@@ -46,6 +50,7 @@ impl Overlay {
         if draft.joined.is_some() {
             explanation += "\nLine numbers do not count the line '...' after which text was appended.\n";
         }
+        let is_conflict = matches!(refusal, Refusal::Conflict);
         locked(&overlay_file.body).refused = Some((draft.edits, refusal));
         let text = &*draft.text;
         let version = Some(TextVersion::of_bytes(text));
@@ -63,11 +68,29 @@ impl Overlay {
             if let Some(path) = &kept {
                 explanation += &format!("\nThe text is in {REJECTED}, and in {path}.\n");
             }
+            let (payer, base_version) = {
+                let body = locked(&overlay_file.body);
+                (body.payer, body.base_version)
+            };
+            let merged = if is_conflict { self.texts_to_merge(state, base_version) } else { Vec::new() };
+            if merged.len() == 2 {
+                explanation += &format!(
+                    "{BASE} is the text before both changes, and {THEIRS} the one that another program saved. To merge \
+                     them: git merge-file {REJECTED} {BASE} {THEIRS}\n"
+                );
+            }
             let explanation = printable(&explanation);
-            let payer = locked(&overlay_file.body).payer;
             for (name, text) in [(ERROR, explanation.as_bytes()), (REJECTED, text)] {
                 let is_elsewhere = name == ERROR || kept.is_some();
                 if let Err(error) = self.put_text(state, name, text, is_elsewhere, payer) {
+                    tracing::warn!("{}: {name} can't be made: {error}", self.label().display());
+                }
+            }
+            for name in [BASE, THEIRS] {
+                self.take(state, OsStr::new(name));
+            }
+            for (name, text) in merged {
+                if let Err(error) = self.put_text(state, name, &text, true, payer) {
                     tracing::warn!("{}: {name} can't be made: {error}", self.label().display());
                 }
             }
@@ -77,6 +100,17 @@ impl Overlay {
             tracing::warn!("{}: {error}", self.label().display());
         }
         errno(answer)
+    }
+
+    /// Returns the names and texts of the files for a merge; nothing if a text is not known, or long.
+    fn texts_to_merge(&self, state: &OverlayState, base_version: u64) -> Vec<(&'static str, Arc<[u8]>)> {
+        let saved = self.saved_text().and_then(|saved| short_text(&*saved));
+        match (state.base_text(base_version), saved) {
+            (Some(base), Ok(Some(theirs))) => {
+                vec![(BASE, base), (THEIRS, theirs)]
+            }
+            _ => Vec::new(),
+        }
     }
 
     /// Reports a save: removes the files of an earlier refusal, and writes or removes the file of warnings.
@@ -103,7 +137,7 @@ impl Overlay {
 
     fn forget_refusal(&self, state: &mut OverlayState, overlay_file: &Arc<OverlayFile>) {
         state.rejected = None;
-        for name in [ERROR, REJECTED] {
+        for name in [ERROR, REJECTED, BASE, THEIRS] {
             let _ = self.take_unless(state, name, overlay_file);
         }
     }

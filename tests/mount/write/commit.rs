@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::io::Write;
 use std::process::{Command, Stdio};
 
-use crate::common::case::{Case, NEW, close, errno};
+use crate::common::case::{BAD, Case, NEW, close, errno};
 use crate::common::mount::wait_until;
 
 #[test]
@@ -149,10 +149,40 @@ fn another_programs_change_is_a_conflict() {
     assert_eq!(case.saved(), text);
     assert!(wait_until(|| fs::read_to_string(case.tree()).is_ok_and(|shown| shown == text)));
     case.is_refused(&case.named(NEW));
+    // The texts for a merge are beside the refused one.
+    let beside = ["tree.yaml", "tree.yaml.base", "tree.yaml.error", "tree.yaml.rejected", "tree.yaml.theirs"];
+    assert_eq!(case.names(), beside);
+    assert_eq!(fs::read_to_string(case.path("tree.yaml.base")).unwrap(), case.text);
+    assert_eq!(fs::read_to_string(case.path("tree.yaml.theirs")).unwrap(), text);
+    let why = fs::read_to_string(case.path("tree.yaml.error")).unwrap();
+    assert!(why.contains("git merge-file tree.yaml.rejected tree.yaml.base tree.yaml.theirs"), "{why}");
     // A new text is based on the current tree, so it is no conflict.
     fs::write(case.tree(), case.named(NEW)).unwrap();
     assert_eq!(case.saved(), case.named(NEW));
     assert_eq!(case.names(), ["tree.yaml"]);
+}
+
+#[test]
+fn after_a_save_of_this_mount_the_base_is_the_saved_text() {
+    let case = Case::new();
+    fs::write(case.tree(), case.named(NEW)).unwrap();
+    assert_eq!(case.saved(), case.named(NEW));
+    let mut file = File::create(case.tree()).unwrap();
+    file.write_all(case.named("mine").as_bytes()).unwrap();
+    let bytes = fs::read(&case.source).unwrap();
+    let own = case.named(NEW);
+    let theirs = case.named(&"x".repeat(NEW.len()));
+    let other = case.source.with_extension("other");
+    fs::write(&other, [theirs.as_bytes(), &bytes[own.len()..]].concat()).unwrap();
+    fs::rename(&other, &case.source).unwrap();
+    assert_eq!(errno(close(file)), libc::EBUSY);
+    assert_eq!(fs::read_to_string(case.path("tree.yaml.base")).unwrap(), own);
+    assert_eq!(fs::read_to_string(case.path("tree.yaml.theirs")).unwrap(), theirs);
+    // Any other refusal removes them.
+    let mut file = File::create(case.tree()).unwrap();
+    file.write_all(case.named(BAD).as_bytes()).unwrap();
+    assert_eq!(errno(close(file)), libc::EINVAL);
+    assert_eq!(case.names(), ["tree.yaml", "tree.yaml.error", "tree.yaml.rejected"]);
 }
 
 #[test]

@@ -90,6 +90,49 @@ fn an_edit_that_is_refused_is_kept_or_mended() {
     }
 }
 
+/// Returns shell commands with which another program replaces the file; the new text is as long as the old one.
+fn replaced(source: &Path, from: &str, to: &str) -> String {
+    assert_eq!(from.len(), to.len());
+    let source = source.display();
+    format!(
+        "LC_ALL=C sed '1,/^[.][.][.]$/s/{from}/{to}/' '{source}' >'{source}.other'; mv '{source}.other' '{source}'"
+    )
+}
+
+#[test]
+fn an_edit_in_conflict_is_merged() {
+    let bench = Bench::new(false);
+    let source = &bench.place.source;
+    // Different lines: the texts are merged without a further edit.
+    let once = bench.home().join("once");
+    let theirs = replaced(source, "block1", "blockX");
+    let script = format!(
+        "sed -i 's/first light/mine/' \"$1\"; test -e '{0}' || {{ touch '{0}'; {theirs}; }}",
+        once.display()
+    );
+    let (shown, status) = bench.edit_on_terminal(&script, "m\n");
+    assert_eq!(status, Some(0), "{shown}");
+    assert!(shown.contains("(m)erge with the saved text"), "{shown}");
+    bench.place.holds(&bench.place.named("mine").replace("block1", "blockX"));
+    assert_eq!(bench.copies(), [""; 0]);
+    // The same line: the editor gets both versions, marked.
+    let bench = Bench::new(false);
+    let source = &bench.place.source;
+    let theirs = replaced(source, "first light", "other light");
+    let script = format!(
+        "if grep -q '^<<<<<<< yours' \"$1\"; then cp \"$1\" '{}'; sed -i '/^<<<<<<<\\|^|||||||/d; /^=======$/,/^>>>>>>> \
+         saved/d' \"$1\"; else sed -i 's/first light/mine/' \"$1\"; {theirs}; fi",
+        bench.home().join("marked").display()
+    );
+    let (shown, status) = bench.edit_on_terminal(&script, "m\n");
+    assert_eq!(status, Some(0), "{shown}");
+    assert!(shown.contains("both changed the same lines"), "{shown}");
+    let marked = fs::read_to_string(bench.home().join("marked")).unwrap();
+    assert!(marked.contains("name: mine\n=======\n") && marked.contains("other light"), "{marked}");
+    bench.place.holds(&bench.place.named("mine"));
+    assert_eq!(bench.copies(), [""; 0]);
+}
+
 #[test]
 fn an_editor_that_fails_saves_nothing() {
     for user in [false, true] {
