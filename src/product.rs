@@ -1,6 +1,6 @@
 //! The facts of an observation, and where the trees of known products have them.
 //!
-//! The products are those of Roman and JWST (`meta.instrument.name`), of DKIST and sunpy (keywords of FITS, which sunpy writes in lower case), and trees
+//! The products are those of Roman and JWST (`meta.instrument.name`), of DKIST (its inventory) and sunpy (keywords of FITS in lower case), and trees
 //! made by hand.
 
 mod summary;
@@ -24,7 +24,17 @@ const fn fact(name: &'static str, paths: &'static [&'static str]) -> ProductFact
 pub const FACTS: &[ProductFact] = &[
     fact("product", &["meta.product_type", "meta.model_type", "model_type", "schema", "DATATYPE"]),
     fact("telescope", &["meta.telescope", "telescope", "TELESCOP", "telescop", "observatory"]),
-    fact("instrument", &["meta.instrument.name", "instrument.name", "instrument", "INSTRUME", "instrume"]),
+    fact(
+        "instrument",
+        &[
+            "meta.instrument.name",
+            "instrument.name",
+            "instrument",
+            "INSTRUME",
+            "instrume",
+            "inventory.instrumentName",
+        ],
+    ),
     fact("detector", &["instrument.detector", "detector", "DETECTOR"]),
     fact(
         "filter",
@@ -38,6 +48,7 @@ pub const FACTS: &[ProductFact] = &[
             "WAVELNTH",
             "wavelnth",
             "LINEWAV",
+            "inventory.wavelengthMin",
         ],
     ),
     fact(
@@ -62,6 +73,7 @@ pub const FACTS: &[ProductFact] = &[
             "DATE-OBS",
             "DATE-BEG",
             "date-beg",
+            "inventory.startTime",
             "date_obs",
             "date-obs",
             "observation.date",

@@ -47,6 +47,8 @@ pub(super) struct ArrayRow {
     /// The approximate size in bytes, uncompressed.
     weight: u64,
     is_inline: bool,
+    /// True for a column of a table that the page shows.
+    is_column: bool,
     pub(super) has_npy: bool,
     pub(super) has_fits: bool,
     has_parquet: bool,
@@ -255,6 +257,7 @@ pub(super) fn found(
             has_fits: fits.contains(&path),
             has_parquet: tables.contains(&path),
             has_npy: has_arrays,
+            is_column: path.find("/columns/").is_some_and(|end| tables.contains(&path[..end])),
             path,
             datatype: match Datatype::of_numpy(&datatype) {
                 (Datatype::Record(fields), _) => format!("{} fields", fields.len()),
@@ -275,7 +278,8 @@ pub(super) fn found(
 /// Writes the table of the arrays.
 pub(super) fn table(found: &FoundArrays, plan: &mut Plan) {
     plan.push("<section id=\"arrays\">\n<h2>Arrays</h2>\n");
-    let (large, small): (Vec<&ArrayRow>, Vec<&ArrayRow>) = found.rows.iter().partition(|row| !row.is_inline);
+    let is_large = |row: &&ArrayRow| !row.is_inline && !row.is_column;
+    let (large, small): (Vec<&ArrayRow>, Vec<&ArrayRow>) = found.rows.iter().partition(is_large);
     let (large, small) = if large.is_empty() { (small, large) } else { (large, small) };
     if large.is_empty() {
         plan.push("<p>The file has no arrays.</p>\n</section>\n");
@@ -305,7 +309,7 @@ pub(super) fn table(found: &FoundArrays, plan: &mut Plan) {
     let rest: Vec<&ArrayRow> = large.into_iter().skip(MAX_ROWS).chain(small).collect();
     if !rest.is_empty() {
         plan.push(&format!(
-            "<details>\n<summary>{} smaller or inline arrays</summary>\n<ul>\n",
+            "<details>\n<summary>{} more arrays: small, inline, or columns of tables</summary>\n<ul>\n",
             found.count - found.rows.len() + rest.len()
         ));
         for row in rest.iter().take(MAX_SMALL) {
