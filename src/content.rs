@@ -205,6 +205,30 @@ pub fn on_server(content: &dyn Content) -> Option<(&Arc<dyn Source>, u64)> {
     content.stored().filter(|(source, _)| source.is_slow())
 }
 
+/// Length of the pieces of [`any_piece`].
+pub(crate) const PIECE: usize = 256 << 10;
+
+/// Calls `is_match` for the pieces of a content until it returns true; the second argument is true for the last
+/// piece. Each piece begins with the last 64 bytes of the one before it, so that a match is not cut in two.
+pub(crate) fn any_piece(content: &dyn Content, is_match: impl Fn(&[u8], bool) -> bool) -> Result<bool> {
+    const OVERLAP: usize = 64;
+    let mut piece = vec![0; content.len().min(PIECE as u64) as usize];
+    let mut at = 0;
+    let mut kept = 0;
+    while at < content.len() {
+        let more = (content.len() - at).min((piece.len() - kept) as u64) as usize;
+        let read = kept + more;
+        read_exact_at(content, at, &mut piece[kept..read])?;
+        at += more as u64;
+        if is_match(&piece[..read], at == content.len()) {
+            return Ok(true);
+        }
+        kept = read.min(OVERLAP);
+        piece.copy_within(read - kept..read, 0);
+    }
+    Ok(false)
+}
+
 /// Reads exactly `buf.len()` bytes; an error if there are fewer.
 pub fn read_exact_at(content: &dyn Content, offset: u64, buf: &mut [u8]) -> Result<()> {
     let mut done = 0;

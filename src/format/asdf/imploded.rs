@@ -10,13 +10,11 @@ use super::ndarray;
 use super::sources::{Mention, Target, are_known, replaced, sources};
 use super::view::{AsdfFile, View};
 use crate::content::dir::{File, Node, Renewal, Signature};
-use crate::content::{Content, Pieces, Slice, Text, read_exact_at};
+use crate::content::{Content, Pieces, Slice, Text, any_piece, read_exact_at};
 use crate::error::{Error, Result, if_readable};
 
 /// Maximum number of other files that are held open for `imploded.asdf`.
 const MAX_FILES: usize = 1000;
-/// Bytes read at once.
-const PIECE: usize = 256 << 10;
 
 /// The blocks of the imploded file, in their order.
 struct ImplodedBlocks {
@@ -189,35 +187,21 @@ fn imploded(file: &AsdfFile, collected: &ImplodedBlocks) -> Result<Arc<dyn Conte
 /// True if a text may have a key `source` with a value that is not a number.
 fn names_files(text: &dyn Content) -> Result<bool> {
     let finder = memchr::memmem::Finder::new("source");
-    // Each piece begins with the end of the one before it.
-    let mut piece = vec![0; PIECE];
-    let mut at = 0;
-    let mut kept = 0;
-    while at < text.len() {
-        let more = (text.len() - at).min((PIECE - kept) as u64) as usize;
-        read_exact_at(text, at, &mut piece[kept..kept + more])?;
-        at += more as u64;
-        let read = &piece[..kept + more];
+    any_piece(text, |piece, is_last| {
         let names_file = |place: usize| {
-            let after = &read[place + 6..];
+            let after = &piece[place + 6..];
             let after = after.strip_prefix(b"\"").or(after.strip_prefix(b"'")).unwrap_or(after);
             match after.trim_ascii_start() {
                 [b':', value @ ..] => match value.trim_ascii_start() {
-                    [] => at < text.len(),
+                    [] => !is_last,
                     [first, ..] => !first.is_ascii_digit() && *first != b'-',
                 },
                 // A match that is cut off here is found again in the next piece.
                 _ => false,
             }
         };
-        if finder.find_iter(read).any(names_file) {
-            return Ok(true);
-        }
-        kept = read.len().min(64);
-        let from = read.len() - kept;
-        piece.copy_within(from..from + kept, 0);
-    }
-    Ok(false)
+        finder.find_iter(piece).any(names_file)
+    })
 }
 
 #[cfg(test)]
@@ -231,7 +215,7 @@ mod tests {
             ["source: a.asdf", "{\"source\":'x'}", "source : &a b", "  source:\n    x", "a\nsource: *n"]
         {
             assert!(names(text), "{text}");
-            let far = format!("{}{text}\n", "#".repeat(PIECE - 9));
+            let far = format!("{}{text}\n", "#".repeat(crate::content::PIECE - 9));
             assert!(names(&far), "{text}");
         }
         for text in ["", "source: 0", "{'source': -1}", "sources: x", "the source is x: y"] {

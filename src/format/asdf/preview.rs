@@ -17,7 +17,7 @@ use super::same_paths::{FileOrLink, is_mask, with_ending};
 use super::view::{AsdfFile, Directory, View};
 use crate::content::dir::{File, Node};
 use crate::content::path_dir::{Item, Items, PathDir};
-use crate::content::{Content, Text, read_exact_at};
+use crate::content::{Content, Text, any_piece};
 use crate::error::Result;
 
 mod grey;
@@ -178,34 +178,17 @@ fn rank(item: &Item<ArrayEntry>) -> Option<(usize, usize)> {
     Some((path.len(), key))
 }
 
-/// Bytes read at once.
-const PIECE: usize = 256 << 10;
-
 /// True if a line of the text begins with one of the keys, indented or quoted or not, or the key follows `{` or `,`.
 fn has_line(text: &dyn Content) -> Result<bool> {
     let finders = KEYS.map(memchr::memmem::Finder::new);
-    // Each piece begins with the end of the one before it.
-    let mut piece = vec![0; PIECE];
-    let mut at = 0;
-    let mut kept = 0;
-    while at < text.len() {
-        let more = (text.len() - at).min((PIECE - kept) as u64) as usize;
-        read_exact_at(text, at, &mut piece[kept..kept + more])?;
-        at += more as u64;
-        let read = &piece[..kept + more];
+    any_piece(text, |piece, _| {
         let begins_line = |place: usize| {
-            let before = &read[..place];
+            let before = &piece[..place];
             let before = before.strip_suffix(b"\"").or(before.strip_suffix(b"'")).unwrap_or(before);
             let blanks = before.iter().rev().take_while(|byte| **byte == b' ').count();
             before[..before.len() - blanks].ends_with(b"\n")
                 || matches!(before.trim_ascii_end().last(), Some(b'{' | b','))
         };
-        if finders.iter().any(|finder| finder.find_iter(read).any(begins_line)) {
-            return Ok(true);
-        }
-        kept = read.len().min(64);
-        let from = read.len() - kept;
-        piece.copy_within(from..from + kept, 0);
-    }
-    Ok(false)
+        finders.iter().any(|finder| finder.find_iter(piece).any(begins_line))
+    })
 }

@@ -6,15 +6,13 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::MAX_HELD;
-use crate::content::{Content, read_exact_at};
+use crate::content::{Content, any_piece};
 use crate::error::{Error, Result};
 use crate::yaml::event::{Event, Style, What};
 use crate::yaml::read::each_event;
 use crate::yaml::scalar::{self, Type};
 use crate::yaml::survey::Commented;
 
-/// Number of bytes of a text that are searched at once.
-const PIECE: usize = 256 << 10;
 /// Approximate size of a number in a set, in bytes.
 const NUMBER: usize = 32;
 
@@ -49,23 +47,7 @@ pub(super) fn is_merge(text: &str, style: Style, tag: Option<&str>) -> bool {
 /// True if a text may contain a merge key.
 fn has_merge_key(text: &dyn Content) -> Result<bool> {
     let finders = ["<<", "merge"].map(memchr::memmem::Finder::new);
-    // Each piece begins with the end of the previous one.
-    let size = text.len().min(PIECE as u64) as usize;
-    let mut piece = vec![0; size];
-    let mut at = 0;
-    let mut kept = 0;
-    while at < text.len() {
-        let more = (text.len() - at).min((size - kept) as u64) as usize;
-        read_exact_at(text, at, &mut piece[kept..kept + more])?;
-        at += more as u64;
-        let read = kept + more;
-        if finders.iter().any(|finder| finder.find(&piece[..read]).is_some()) {
-            return Ok(true);
-        }
-        kept = read.min(4);
-        piece.copy_within(read - kept..read, 0);
-    }
-    Ok(false)
+    any_piece(text, |piece, _| finders.iter().any(|finder| finder.find(piece).is_some()))
 }
 
 #[derive(Default)]
