@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::{Lent, Provenance, Revision, Source, SourceStat, Surroundings, read_range};
+use super::{Lent, Source, SourceStat, read_range};
 use crate::error::Result;
 
 /// The bytes of a range of a source. All offsets are relative to the start of the range.
@@ -45,6 +45,16 @@ impl Source for SourceSection {
         self.source.path()
     }
 
+    fn inner(&self) -> Option<&dyn Source> {
+        Some(&*self.source)
+    }
+
+    fn next_data(&self, offset: u64) -> Option<Range<u64>> {
+        let data = self.source.next_data(self.range.start.saturating_add(offset))?;
+        let place = |at: u64| at.clamp(self.range.start, self.range.end) - self.range.start;
+        Some(place(data.start)..place(data.end))
+    }
+
     fn stat(&self) -> Result<SourceStat> {
         Ok(SourceStat { size: self.len(), ..self.source.stat()? })
     }
@@ -80,14 +90,6 @@ impl Source for SourceSection {
         self.source.read_ranges(&ranges)
     }
 
-    fn kept(&self, name: &str) -> Option<Vec<u8>> {
-        self.source.kept(name)
-    }
-
-    fn keep(&self, name: &str, bytes: &[u8]) {
-        self.source.keep(name, bytes);
-    }
-
     fn lend(&self, offset: u64, len: usize) -> Option<Lent<'_>> {
         let is_within = self.count_at(offset, len) == len && len > 0;
         is_within.then(|| self.source.lend(self.range.start + offset, len)).flatten()
@@ -95,26 +97,6 @@ impl Source for SourceSection {
 
     fn start_in_file(&self) -> u64 {
         self.source.start_in_file().saturating_add(self.range.start)
-    }
-
-    fn is_unlinked(&self) -> bool {
-        self.source.is_unlinked()
-    }
-
-    fn is_slow(&self) -> bool {
-        self.source.is_slow()
-    }
-
-    fn surroundings(&self) -> Option<&Arc<dyn Surroundings>> {
-        self.source.surroundings()
-    }
-
-    fn provenance(&self) -> Provenance {
-        self.source.provenance()
-    }
-
-    fn revision(&self) -> Option<Revision> {
-        self.source.revision()
     }
 
     fn will_need(&self, offset: u64, len: u64) {
@@ -145,5 +127,18 @@ mod tests {
         assert_eq!((section.stat().unwrap().size, section.start_in_file()), (20, 10));
         assert_eq!(SourceSection::new(whole.clone(), 90..u64::MAX).unwrap().size_now().unwrap(), 10);
         assert_eq!(SourceSection::new(whole, 200..300).unwrap().size_now().unwrap(), 0);
+    }
+
+    #[test]
+    fn holes_of_a_section_are_those_of_its_source() {
+        use std::os::unix::fs::FileExt;
+        let file = tempfile::tempfile().unwrap();
+        file.write_all_at(b"data", 512 << 10).unwrap();
+        file.set_len(1 << 20).unwrap();
+        let whole: Arc<dyn Source> =
+            Arc::new(crate::source::FileSource::from_file(file, Path::new("x")).unwrap());
+        let section = SourceSection::new(whole.clone(), 4096..1 << 20).unwrap();
+        let expected = whole.next_data(4096).map(|data| data.start - 4096..data.end - 4096);
+        assert_eq!(section.next_data(0), expected);
     }
 }
