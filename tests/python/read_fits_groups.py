@@ -12,6 +12,7 @@ import astropy.units as u
 import numpy as np
 from astropy.io import fits
 from astropy.table import Table
+from astropy.wcs import WCS
 
 
 def ramp(dtype, shape=(5, 7)):
@@ -30,7 +31,20 @@ IMAGES = {
     "amp33": ramp("f4", (3, 3)), "dq": ramp("u4"), "var_poisson": ramp("f2"), "data": ramp("<f4"), "err": ramp(">f8"),
     "cube": ramp("f4", (2, 5, 7)), "line": ramp("i4", (7,)),
 }
+SKY = WCS(fits.Header({
+    "CTYPE1": "RA---TAN-SIP", "CTYPE2": "DEC--TAN-SIP", "CRPIX1": 3.5, "CRPIX2": 2.5, "CRVAL1": 10.0, "CRVAL2": -5.0,
+    "CD1_1": -1e-5, "CD1_2": 1e-6, "CD2_1": 1e-6, "CD2_2": 1e-5, "A_ORDER": 2, "B_ORDER": 2, "A_2_0": 1e-3, "B_0_2": 2e-3,
+}))
+SKY.pixel_shape = (7, 5)
+MAP = {
+    "ctype1": "HPLN-TAN", "ctype2": "HPLT-TAN", "cunit1": "arcsec", "cunit2": "arcsec", "crpix1": 3.5, "crpix2": 2.5,
+    "crval1": 1.5, "crval2": -2.0, "cdelt1": 0.6, "cdelt2": 0.6, "naxis1": 99, "bitpix": 16, "bscale": 3.0,
+    "date-obs": "2024-01-01T00:00:00", "telescop": "SDO/AIA", "wavelnth": 171, "bad": float("nan"), "comment": "one\ntwo",
+}
+GENERIC_MAP = asdf.tagged.TaggedDict({"data": ramp("i2"), "meta": MAP}, "tag:sunpy.org:sunpy/map/generic_map-1.2.0")
 TREES = {
+    "sky": {"sci": {"data": ramp("f4"), "err": ramp("f4"), "other": ramp("f4"), "wcs": SKY}, "x": {"data": ramp("f4", (7, 5)), "wcs": SKY}},
+    "sun": {"map": GENERIC_MAP},
     "l2": {"roman": {"meta": META, **IMAGES}},
     "root": {"one": ramp("i2"), "two": ramp("u1"), "unit": ramp("f8") * u.Unit("1000 Hz"), "meta": {"date": "2026-01-01"}},
     "lone": {"data": ramp("f4"), "other": ramp("f4", (7, 5)), "steps": [ramp("f4"), ramp("f4")]},
@@ -82,6 +96,20 @@ def compare(mountpoint):
             assert [str(value).strip() for value in np.ravel(read[column])] == [str(v) for v in np.ravel(TABLE[column])]
     records = opened(of_tables, "rec.fits")[1]
     assert records.name == "rec" and [tuple(row) for row in records.data] == [(1, 2.5, "x"), (3, 4.5, "yz")]
+    joint = opened(mountpoint, "sky.asdf", "fits", "sci.fits")
+    single = opened(mountpoint, "sky.asdf", "fits", "sci", "err.fits")
+    grid = np.array([(x, y) for x in range(7) for y in range(5)], float)
+    for header in (joint["SCI"].header, joint["ERR"].header, single[0].header):
+        found = WCS(header)
+        assert found.sip is not None
+        assert np.abs(found.all_pix2world(grid, 0) - SKY.all_pix2world(grid, 0)).max() < 1e-12
+    assert "CTYPE1" not in joint["OTHER"].header
+    assert "CTYPE1" not in opened(mountpoint, "sky.asdf", "fits", "x", "data.fits")[0].header
+    sun = opened(mountpoint, "sun.asdf", "fits", "map", "data.fits")[0]
+    assert same(sun.data, ramp("i2")) and "BAD" not in sun.header and "BSCALE" not in sun.header, repr(sun.header)
+    assert [card for card in sun.header if card in ("TELESCOP", "DATE-OBS", "CTYPE1")] == ["CTYPE1", "DATE-OBS", "TELESCOP"]
+    longitude, _ = WCS(sun.header).wcs_pix2world(2.5, 1.5, 0)
+    assert sun.header["WAVELNTH"] == 171 and abs(longitude - 1.5 / 3600) < 1e-12, longitude
     print("compared")
 
 

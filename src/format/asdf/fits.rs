@@ -14,6 +14,7 @@
 //! | [`card`] | cards of a header |
 //! | [`records`] | a structured array as a table |
 //! | [`groups`] | images of a mapping as the extensions of a file |
+//! | [`headers`] | headers that the tree has for an image |
 //! | [`keywords`] | cards that people search by |
 //! | [`build`] | headers and data as a file |
 
@@ -38,6 +39,7 @@ mod build;
 mod card;
 mod document;
 mod groups;
+mod headers;
 mod image;
 mod keywords;
 mod linear;
@@ -250,6 +252,7 @@ fn array_file(file: &Arc<AsdfFile>, number: usize) -> Result<File> {
         },
         _ => None,
     };
+    let own = if same_paths::is_mask(item) || solution.is_some() { None } else { nodes.header_of(&path) };
     let mut header = Vec::new();
     let about = keywords::of(file)?;
     let make = |elements: &Elements| {
@@ -260,7 +263,7 @@ fn array_file(file: &Arc<AsdfFile>, number: usize) -> Result<File> {
             header = text;
             return Ok(content);
         }
-        let (text, content) = build::of_array(elements, &path, unit, solution.as_ref(), about)?;
+        let (text, content) = build::of_array(elements, &path, unit, solution.as_ref(), own, about)?;
         header = text;
         Ok(content)
     };
@@ -352,16 +355,18 @@ fn group_file(file: &Arc<AsdfFile>, number: usize) -> Result<File> {
             (Some(wcs), Some(shape)) => solution(file, wcs, shape)?,
             _ => None,
         };
+        let own = if solution.is_some() { None } else { nodes.header_of(&path) };
         arrays.push(array);
-        described.push((&*image.name, path, unit, solution));
+        described.push((&*image.name, path, unit, solution, own));
     }
     let images: Vec<build::ImagePlace<'_>> = described
         .iter()
-        .map(|(name, path, unit, solution)| build::ImagePlace {
+        .map(|(name, path, unit, solution, own)| build::ImagePlace {
             name,
             path,
             unit: *unit,
             solution: solution.as_ref(),
+            own: *own,
         })
         .collect();
     let mut headers = Vec::new();

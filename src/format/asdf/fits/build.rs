@@ -19,6 +19,7 @@ pub(super) fn of_array(
     path: &[&str],
     unit: Option<&str>,
     solution: Option<&Solution>,
+    own: Option<&Cards>,
     about: &Cards,
 ) -> Result<(Vec<u8>, Arc<dyn Content>)> {
     let image = Image::new(elements.clone())?;
@@ -26,8 +27,8 @@ pub(super) fn of_array(
     cards.set("SIMPLE", Value::Bool(true), image::usual_comment("SIMPLE"));
     image.describe(&mut cards, &|keyword| image::usual_comment(keyword).to_owned());
     let name = &*name_of(path);
-    describe(&mut cards, &image, &ImagePlace { name, path, unit, solution });
-    cards.extend(about);
+    describe(&mut cards, &image, &ImagePlace { name, path, unit, solution, own });
+    cards.extend_missing(about);
     let header = cards.header();
     let end = image::padding(image.data.len());
     let content = Pieces::new([Arc::new(Text::new(header.clone())) as Arc<dyn Content>, image.data, end])?;
@@ -40,6 +41,8 @@ pub(super) struct ImagePlace<'i> {
     pub path: &'i [&'i str],
     pub unit: Option<&'i str>,
     pub solution: Option<&'i Solution>,
+    /// The header that the tree has for the image.
+    pub own: Option<&'i Cards>,
 }
 
 /// Returns all headers, and the content, of a file with these images as its extensions.
@@ -68,12 +71,15 @@ pub(super) fn of_group(
 
 /// Adds the cards of an image after those of its layout.
 fn describe(cards: &mut Cards, image: &Image, place: &ImagePlace<'_>) {
-    let ImagePlace { name, path, unit, solution } = *place;
+    let ImagePlace { name, path, unit, solution, own } = *place;
     if let Some(zero) = image.stored.zero {
         cards.set("BSCALE", Value::Int(1), "");
         cards.set("BZERO", Value::Int(zero), "");
     }
     set_names(cards, name, path, unit);
+    if let Some(own) = own {
+        cards.extend_missing(own);
+    }
     if let Some(solution) = solution {
         solution.describe(cards);
     }

@@ -36,6 +36,20 @@ impl Cards {
         self.0.len()
     }
 
+    /// Adds those of the other cards whose keywords these do not have.
+    pub(super) fn extend_missing(&mut self, others: &Self) {
+        let mut is_missing = false;
+        for card in others.0.chunks_exact(CARD) {
+            let keyword = &card[..KEYWORD];
+            if keyword != b"CONTINUE" {
+                is_missing = !self.0.chunks_exact(CARD).any(|own| own.starts_with(keyword));
+            }
+            if is_missing {
+                self.0.extend_from_slice(card);
+            }
+        }
+    }
+
     /// Adds a card with a value that is known to fit.
     pub(super) fn set(&mut self, keyword: &str, value: Value<'_>, comment: &str) {
         let added = self.add(keyword, value, comment);

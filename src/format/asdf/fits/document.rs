@@ -268,7 +268,7 @@ fn part_value(part: &TreeNode) -> card::Value<'_> {
 }
 
 /// Returns the value of the card with this keyword, or the reason why no card can hold it.
-fn readable<'v>(value: &'v TreeNode, keyword: &str) -> Reading<card::Value<'v>> {
+pub(super) fn readable<'v>(value: &'v TreeNode, keyword: &str) -> Reading<card::Value<'v>> {
     let keyword = keyword.escape_debug();
     let target = value.target();
     let (NodeContent::Scalar { text, .. }, Some(kind)) = (&target.node, value.scalar_type()) else {
@@ -296,6 +296,15 @@ fn value_of(kind: Type, text: &str) -> Option<card::Value<'_>> {
         Type::Float => card::Value::Float(scalar::float(text)?),
         _ => card::Value::Text(text),
     })
+}
+
+/// True for cards that describe how the data of an image are stored.
+pub(super) fn is_generated(keyword: &str) -> bool {
+    is_made(keyword)
+        || matches!(
+            keyword,
+            "BSCALE" | "BZERO" | "BLANK" | "CHECKSUM" | "DATASUM" | "GROUPS" | "END" | "CONTINUE" | "INHERIT"
+        )
 }
 
 /// True for cards at the start of a header that are generated from the data.

@@ -4,7 +4,9 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
+use super::card::Cards;
 use super::document::{self, Document};
+use super::headers::{self, ImageHeader};
 use super::table::Table;
 use super::wcs::{self, Wcs};
 use crate::content::names;
@@ -23,12 +25,15 @@ use crate::yaml::survey::{Alias, PathId, Paths, Survey, TreeNode, WantedNode};
 const MAX_BYTES: usize = 16 << 20;
 /// Maximum number of omissions that are reported.
 const MAX_DEFECTS: usize = 100;
+/// Maximum number of headers of images.
+const MAX_HEADERS: usize = 1 << 12;
 /// Maximum number of units.
 const MAX_UNITS: usize = 1 << 17;
 
 /// True if the view wants nodes with this tag.
 pub(super) fn is_tag(tag: &str) -> bool {
-    document::is_tag(tag)
+    headers::is_tag(tag)
+        || document::is_tag(tag)
         || document::is_table_tag(tag)
         || wcs::is_tag(tag)
         || units::array_key(tag).is_some()
@@ -43,6 +48,8 @@ pub(super) struct Nodes {
     pub(super) mentions: Vec<(SharedPath, usize)>,
     /// World coordinates by the path of their array.
     pub(super) solutions: HashMap<Id, Arc<Wcs>>,
+    /// Headers that the tree has for images, by the path of the array.
+    headers: HashMap<Id, Arc<ImageHeader>>,
     /// Units by the path of their array.
     units: HashMap<Id, String>,
     /// The paths in `solutions` and `units`; `None` if there are none.
@@ -55,11 +62,20 @@ impl Nodes {
     /// Returns world coordinates and unit of the array at a path, which may end with the number of a
     /// duplicate.
     pub(super) fn of_array(&self, path: &[&str]) -> (Option<&Arc<Wcs>>, Option<&str>) {
-        let Some((last, dir)) = path.split_last() else { return (None, None) };
-        let last = names::without_duplicate(last);
-        let id = self.tree.as_ref().and_then(|tree| tree.get(dir.iter().copied().chain([last])));
+        let id = self.id_of(path);
         let unit = id.and_then(|id| self.units.get(&id));
         (id.and_then(|id| self.solutions.get(&id)), unit.map(String::as_str))
+    }
+
+    /// Returns the cards that the tree has for the array at a path.
+    pub(super) fn header_of(&self, path: &[&str]) -> Option<&Cards> {
+        Some(&self.headers.get(&self.id_of(path)?)?.cards)
+    }
+
+    fn id_of(&self, path: &[&str]) -> Option<Id> {
+        let (last, dir) = path.split_last()?;
+        let last = names::without_duplicate(last);
+        self.tree.as_ref()?.get(dir.iter().copied().chain([last]))
     }
 }
 
@@ -68,6 +84,7 @@ impl Nodes {
 pub(super) struct NodeFinder {
     documents: Vec<(Option<PathId>, Arc<Document>)>,
     solutions: Vec<FoundWcs>,
+    headers: Vec<(Option<PathId>, Arc<ImageHeader>)>,
     /// Units, each with the node that has it and the key of its array there.
     units: Vec<(Option<PathId>, &'static str, String)>,
     /// Total size of `documents`, in bytes.
@@ -100,6 +117,17 @@ impl Collector for NodeFinder {
             let shown = paths.show(node.path).to_string();
             let wcs = Wcs::read(node.value, shown.clone()).map(Arc::new);
             self.solutions.push(FoundWcs { path: node.path, place: node.value.place, shown, wcs });
+            return;
+        }
+        if let Some(tag) = node.tag.filter(|tag| headers::is_tag(tag)) {
+            if let Some(header) =
+                ImageHeader::read(tag, node.value).filter(|_| self.headers.len() < MAX_HEADERS)
+            {
+                self.kept = self.kept.saturating_add(header.cards.len());
+                if self.kept <= MAX_BYTES {
+                    self.headers.push((node.path, Arc::new(header)));
+                }
+            }
             return;
         }
         let taken = self.take_node(node.tag.unwrap_or_default(), node.path, node.value, unfit);
@@ -162,6 +190,7 @@ impl NodeFinder {
         let mut paths = NodePaths::of_arrays();
         let mut nodes = Nodes { defects, ..Nodes::default() };
         nodes.solutions = self.matched(survey, arrays, &mut paths, &mut nodes.defects);
+        nodes.headers = self.headers_of_images(survey, arrays, &mut paths);
         for (path, key, unit) in std::mem::take(&mut self.units) {
             if let Some(id) = paths.of_value(&survey.paths, path, key) {
                 nodes.units.insert(id, unit);
@@ -192,9 +221,56 @@ impl NodeFinder {
         for (from, n) in mentions(survey, &places, &mut paths) {
             nodes.mentions.push((paths.tree.shared(from), n));
         }
-        let is_needed = !nodes.solutions.is_empty() || !nodes.units.is_empty();
+        let is_needed = !(nodes.solutions.is_empty() && nodes.units.is_empty() && nodes.headers.is_empty());
         nodes.tree = is_needed.then_some(paths.tree);
         nodes
+    }
+
+    /// Returns the headers of images: of the image with a usual name, and of the arrays of its shape that share its
+    /// pixels.
+    fn headers_of_images(
+        &self,
+        survey: &Survey,
+        arrays: &[(Option<PathId>, &Ndarray)],
+        paths: &mut NodePaths,
+    ) -> HashMap<Id, Arc<ImageHeader>> {
+        let mut owners = HashMap::new();
+        for (path, header) in &self.headers {
+            let Some(place) = paths.of(&survey.paths, *path) else { continue };
+            let beside = above(&paths.tree, place, "wcs");
+            let beside = beside.map(|owner| above(&paths.tree, owner, "meta").unwrap_or(owner));
+            if let Some(owner) = if header.is_around { Some(place) } else { beside } {
+                owners.insert(owner, header);
+            }
+        }
+        let mut of_images = HashMap::new();
+        if owners.is_empty() {
+            return of_images;
+        }
+        let mut candidates = Vec::new();
+        let mut images: HashMap<Id, (usize, &Ndarray)> = HashMap::new();
+        for (path, array) in arrays {
+            let Some(place) = paths.of(&survey.paths, *path) else { continue };
+            let named = above(&paths.tree, place, "value").unwrap_or(place);
+            let Some(owner) = paths.tree.parent(named) else { continue };
+            let Some(header) = owners.get(&owner).filter(|header| header.fits(array)) else { continue };
+            let name = paths.tree.component(named);
+            let rank = IMAGES.iter().position(|image| *image == name);
+            if let Some(rank) = rank
+                && images.get(&owner).is_none_or(|(known, _)| rank < *known)
+            {
+                images.insert(owner, (rank, array));
+            }
+            if rank.is_some() || is_companion(&[name]) {
+                candidates.push((place, owner, *array, *header));
+            }
+        }
+        for (place, owner, array, header) in candidates {
+            if images.get(&owner).is_some_and(|(_, image)| image.shape == array.shape) {
+                of_images.insert(place, header.clone());
+            }
+        }
+        of_images
     }
 
     /// Returns the world coordinates of each array for which they are unambiguous.
