@@ -3,6 +3,7 @@
 mod datatype;
 pub mod dir;
 mod gather;
+mod grid;
 mod interleaved;
 pub mod literal;
 pub mod names;
@@ -29,6 +30,7 @@ use crate::source::Source;
 
 pub use datatype::{ByteOrder, Datatype, Field};
 pub use gather::Gather;
+pub use grid::{Division, Grid, GridChunks};
 pub use interleaved::Interleaved;
 pub use pieces::Pieces;
 pub use recoded::{Conversion, Recoded, float16};

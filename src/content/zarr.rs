@@ -49,7 +49,7 @@ pub struct ZarrArray {
 impl ZarrArray {
     /// Returns the number of chunks; `None` on overflow.
     pub fn count(&self) -> Option<u64> {
-        let counts = self.shape.iter().zip(&self.chunks).map(|(len, chunk)| len / (*chunk).max(1));
+        let counts = self.shape.iter().zip(&self.chunks).map(|(len, chunk)| len.div_ceil((*chunk).max(1)));
         counts.into_iter().try_fold(1_u64, u64::checked_mul)
     }
 
@@ -58,7 +58,7 @@ impl ZarrArray {
         let mut rest = chunk;
         let mut numbers = Vec::with_capacity(self.shape.len());
         for (len, chunk) in self.shape.iter().zip(&self.chunks).rev() {
-            let count = (len / (*chunk).max(1)).max(1);
+            let count = len.div_ceil((*chunk).max(1)).max(1);
             numbers.push((rest % count).to_string());
             rest /= count;
         }

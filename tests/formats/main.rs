@@ -9,6 +9,7 @@ mod counted;
 
 mod bloscpack;
 mod check;
+mod chunked;
 mod damage;
 mod gsd;
 mod in_fits;

@@ -20,6 +20,7 @@ use crate::content::path_dir::{Item, PathDir};
 use crate::error::{self, Error, Result};
 use crate::format::Defect;
 
+mod chunks;
 pub(super) mod elements;
 mod entry;
 mod facts;
@@ -34,6 +35,7 @@ mod resolved;
 mod survey;
 mod value;
 
+pub(super) use chunks::block_of_chunk;
 pub(super) use elements::{Elements, Order, elements_of, file_of, file_of_all, file_of_mask};
 pub(super) use entry::ArrayEntry;
 pub(super) use facts::each;

@@ -10,6 +10,7 @@ use crate::yaml::scalar::{self, Type};
 use crate::yaml::survey::leaves::is_complex;
 use crate::yaml::survey::{self, NodeContent, TreeNode};
 
+pub mod chunked;
 mod complex;
 mod datatype;
 mod elements;
@@ -91,6 +92,8 @@ pub enum Source {
     Elsewhere(Box<ReferredArray>),
     /// The tree itself.
     Inline(Inline),
+    /// Chunks, each in a block or an array of its own.
+    Chunked(Box<chunked::Chunked>),
 }
 
 /// The target of a reference into another file (`$ref: other.asdf#/path`).

@@ -5,14 +5,15 @@
 use std::sync::Arc;
 
 use super::super::external::unchanged;
+use super::super::ndarray::chunked::{ArrayChunks, Chunked};
 use super::super::ndarray::{Byteorder, Datatype, Ndarray, Number, Scalar, Source};
 use super::super::view::AsdfFile;
 use super::entry::{Masked, MaskedBy};
 use super::referred::array_of;
 use super::survey::surveyed;
-use super::{inline, masks};
+use super::{chunks, inline, masks};
 use crate::content::dir::{File, Renewal, Signature};
-use crate::content::{Content, ContentWindow, Gather, Text};
+use crate::content::{Content, ContentWindow, Gather, Grid, GridChunks, Text};
 use crate::decode::Decoded;
 use crate::error::{Error, Kind, Result};
 use crate::format::Block;
@@ -233,6 +234,7 @@ impl Origin {
                 (Self::in_block(&other, &in_block), other)
             })),
             Source::Hdu(source) => Self::in_hdu(file, source),
+            Source::Chunked(chunked) => Self::in_chunks(file, array, chunked),
             Source::Elsewhere(elsewhere) => {
                 Self::in_other_file(array_of(file, elsewhere).and_then(|(other, found)| {
                     if (&found.shape, &found.datatype) != (&array.shape, &array.datatype) {
@@ -285,6 +287,27 @@ impl Origin {
         Self { elements, renewal: Renewal::Anew, blocks: Vec::new(), grows: false }
     }
 
+    fn in_chunks(file: &Arc<AsdfFile>, array: &Ndarray, chunked: &Chunked) -> Self {
+        let elements = || {
+            let dimensions = array.shape.as_ref().map(|shape| shape.dimensions.clone()).unwrap_or_default();
+            let datatype = array.datatype.clone().ok_or_else(Elements::unknown_type)?;
+            let item = datatype.size().ok_or_else(Elements::unknown_type)?;
+            let no_fill = vec![0; item as usize];
+            let (chunks, fill): (Arc<dyn GridChunks>, _) = match &chunked.chunks {
+                ArrayChunks::Blocks(blocks) => {
+                    (chunks::in_blocks(file, blocks, item)?, blocks.fill.clone().unwrap_or(no_fill))
+                }
+                ArrayChunks::Arrays(arrays) => {
+                    (Arc::new(ListedChunks { file: file.clone(), arrays: arrays.clone() }), no_fill)
+                }
+            };
+            let content = Arc::new(Grid::new(&dimensions, chunked.divisions.clone(), fill, chunks)?);
+            let byteorder = array.byteorder.unwrap_or(Byteorder::Big);
+            Ok(Elements { dimensions, datatype, byteorder, order: Order::C, content })
+        };
+        Self { elements: elements(), renewal: Renewal::Anew, blocks: Vec::new(), grows: false }
+    }
+
     fn in_block(file: &Arc<AsdfFile>, array: &Ndarray) -> Self {
         let block = file.block_count().and_then(|count| {
             let number = array.source.block(count);
@@ -308,6 +331,21 @@ impl Origin {
     fn file(self, make: impl FnOnce(&Elements) -> Result<Arc<dyn Content>>) -> File {
         let content = self.elements.and_then(|elements| make(&elements));
         File { grows: self.grows, blocks: self.blocks, renewal: self.renewal, ..File::of(content) }
+    }
+}
+
+/// The chunks of an array that are ndarrays.
+#[derive(Debug)]
+struct ListedChunks {
+    file: Arc<AsdfFile>,
+    arrays: Vec<Ndarray>,
+}
+
+impl GridChunks for ListedChunks {
+    fn chunk(&self, n: u64) -> Result<Option<Arc<dyn Content>>> {
+        let array = usize::try_from(n).ok().and_then(|n| self.arrays.get(n));
+        let array = array.ok_or_else(|| Error::damaged("the array has no such chunk"))?;
+        Ok(Some(elements_of(&self.file, array)?.in_c_order()?.content))
     }
 }
 

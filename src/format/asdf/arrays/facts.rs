@@ -29,6 +29,7 @@ pub(in super::super) fn each(
             },
             Source::Inline(_) => (ArraySource::Text("inline".to_owned()), None),
             Source::External(uri) | Source::Hdu(uri) => (ArraySource::Text(uri.clone()), None),
+            Source::Chunked(_) => (ArraySource::Text("chunks".to_owned()), None),
             Source::Elsewhere(elsewhere) => (ArraySource::Text(elsewhere.uri.to_string()), None),
         };
         take(ArrayFacts { path, datatype: datatype_of(array), shape: shape_of(array, size), source });

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::super::computed::Computed;
 use super::super::in_fits::FitsFile;
-use super::super::ndarray::{self, Datatype, Ndarray, Source, TooLarge};
+use super::super::ndarray::{self, Datatype, Ndarray, Source, TooLarge, chunked};
 use super::super::view::{AsdfFile, Collector, Surveyed, View};
 use super::entry::ArrayEntry;
 use super::inline::{TreeText, measure};
@@ -200,7 +200,7 @@ pub(in super::super) fn find(
         );
         return Ok(finder.found(None));
     }
-    let is_wanted = |tag: &str| views.iter().any(|view| view.wants(tag));
+    let is_wanted = |tag: &str| chunked::is_tag(tag) || views.iter().any(|view| view.wants(tag));
     let wanted = Wanted { whole: &is_wanted, reference: ndarray::REFERENCE, ..ndarray::WANTED };
     let surveyed = survey::survey_text(&Commented(&*tree), wanted, beside, &mut |paths, node| {
         finder.take_node(paths, &node);
@@ -249,6 +249,9 @@ type Why<T> = std::result::Result<T, String>;
 impl ArrayFinder<'_> {
     fn take_node(&mut self, paths: &Paths, node: &WantedNode<'_>) {
         let Some(tag) = node.tag else { return };
+        if chunked::is_tag(tag) && !self.is_full {
+            self.take_chunked(paths, tag, node);
+        }
         if ndarray::is_tag(tag) && !self.is_full {
             match Ndarray::read_leniently(tag, node.value) {
                 // The node has a tag but no content: a FITS file in the tree may have the keys of an array
@@ -270,6 +273,17 @@ impl ArrayFinder<'_> {
             }
         }
         self.collectors = collectors;
+    }
+
+    /// Takes an array in chunks in place of the arrays that are its chunks.
+    fn take_chunked(&mut self, paths: &Paths, tag: &str, node: &WantedNode<'_>) {
+        let read = chunked::read(tag, node.value);
+        if read.is_ok() {
+            while self.arrays.last().is_some_and(|last| is_below(paths, last.path, node.path)) {
+                self.arrays.pop();
+            }
+        }
+        self.take(paths, node.path, node.value.place, read.map(|array| (array, None)));
     }
 
     fn take(
@@ -335,7 +349,7 @@ impl ArrayFinder<'_> {
                     ));
                 }
             },
-            Source::Elsewhere(_) => {}
+            Source::Elsewhere(_) | Source::Chunked(_) => {}
             // The aliases are resolved at the end of the tree.
             Source::Inline(inline) if inline.has_aliases() => return Ok(array),
             Source::Inline(_) => infer_inline(&mut array)?,
@@ -441,6 +455,18 @@ pub(in super::super) fn fits_in_block(array: &Ndarray, blocks: ArrayBlocks<'_>) 
         extent.map_err(|why: TooLarge| format!("{why}, and block {number} has {size}"))?;
     }
     Ok(())
+}
+
+/// True if a path lies below another one.
+fn is_below(paths: &Paths, path: Option<PathId>, of: Option<PathId>) -> bool {
+    let mut at = path;
+    while let Some((parent, _)) = paths.last(at) {
+        if parent == of {
+            return true;
+        }
+        at = parent;
+    }
+    false
 }
 
 /// True if a node has no content. It may have a tag.

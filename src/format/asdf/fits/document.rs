@@ -430,7 +430,11 @@ fn without_data(hdu: &TreeNode) -> TreeNode {
 fn read_array(tag: &str, node: &TreeNode) -> Reading<Ndarray> {
     let mut array = Ndarray::read(tag, node).map_err(|fault| fault.what)?;
     match &array.source {
-        Source::Block(_) | Source::External(_) | Source::Hdu(_) | Source::Elsewhere(_) => {}
+        Source::Block(_)
+        | Source::External(_)
+        | Source::Hdu(_)
+        | Source::Elsewhere(_)
+        | Source::Chunked(_) => {}
         Source::Inline(inline) if inline.has_aliases() => {
             return Err("an array in the tree contains aliases".to_owned());
         }

@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
-use super::super::arrays::{elements_of, scalar_descr};
+use super::super::arrays::{block_of_chunk, elements_of, scalar_descr};
+use super::super::ndarray::chunked::{ArrayChunks, ChunkBlocks, Chunked};
 use super::super::ndarray::{Byteorder, Datatype, Mask, Ndarray, Scalar, Source};
 use super::super::view::AsdfFile;
 use crate::codec::Codec;
 use crate::codec::external::{self, ExternalPart};
 use crate::content::zarr::{NO_COMPRESSOR, References, ZarrArray, chunks_of, usual_chunks};
-use crate::content::{Content, read_exact_at};
+use crate::content::{Content, Division, read_exact_at};
 use crate::error::Result;
 use crate::format::references::{self, Left};
 
@@ -67,6 +68,7 @@ impl Plan {
         let number = match &array.source {
             Source::Block(_) => array.source.block(file.block_count()?).ok_or("its block does not exist")?,
             Source::Inline(_) => return Self::inline(file, array, path),
+            Source::Chunked(chunked) => return Self::in_chunks(file, chunked, array, path),
             Source::Hdu(source) => return Self::in_hdu(file, source, array, path),
             Source::External(_) | Source::Elsewhere(_) => return Err("it is in another file".into()),
         };
@@ -153,6 +155,74 @@ impl Plan {
         let shape = in_hdu.dimensions.clone();
         let array = ZarrArray { path, dtype, shape, chunks, compressor: NO_COMPRESSOR, has_frames: false };
         Ok(Self { array, places, remark: None })
+    }
+
+    /// Finds the chunks of an array in chunks.
+    fn in_chunks(
+        file: &Arc<AsdfFile>,
+        chunked: &Chunked,
+        array: &Ndarray,
+        path: Vec<String>,
+    ) -> std::result::Result<Self, Left> {
+        let (Some(Datatype::Scalar(scalar)), Some(shape)) = (&array.datatype, &array.shape) else {
+            return Err("its type is structured".into());
+        };
+        let shape = shape.dimensions.clone();
+        let item = scalar.size().ok_or("its elements are too large")?;
+        let numbers = stored_chunks(file, chunked, &shape)?;
+        let chunks: Vec<u64> = match &chunked.chunks {
+            ArrayChunks::Blocks(blocks) if blocks.is_fortran => {
+                return Err("the first index of its chunks varies fastest".into());
+            }
+            ArrayChunks::Blocks(blocks) => blocks.shape.clone(),
+            ArrayChunks::Arrays(_) => {
+                let even = chunked.divisions.iter().zip(&shape).map(|(division, len)| even(division, *len));
+                even.collect::<Option<_>>().ok_or("its chunks differ in shape")?
+            }
+        };
+        let len = chunks.iter().try_fold(item, |len, one| len.checked_mul(*one)).ok_or("it is too large")?;
+        let compressor = match &chunked.chunks {
+            ArrayChunks::Blocks(ChunkBlocks { compressor, .. }) => compressor.map(Codec::numcodec),
+            ArrayChunks::Arrays(_) => None,
+        };
+        let mut used = compressor;
+        let mut parts = Vec::with_capacity(numbers.len());
+        for (n, number) in numbers.into_iter().enumerate() {
+            let (stored, codec, data_size) = file.stored_as(number)?;
+            let stored_len = stored.len();
+            let (source, place) = stored.stored().ok_or("a block of its chunks is cut off")?;
+            let place =
+                place.checked_add(source.start_in_file()).ok_or("a block of its chunks is cut off")?;
+            let part = match (codec, compressor) {
+                (Some(_), Some(_)) => return Err("its chunks are compressed twice".into()),
+                (Some(codec), None) if data_size == len => {
+                    let all = external::parts(codec, &(Arc::new(stored) as Arc<dyn Content>), data_size)?;
+                    let [part] = all[..] else {
+                        return Err("the blocks of its chunks are compressed in several parts".into());
+                    };
+                    let name = codec.numcodec();
+                    if n > 0 && used != Some(name) {
+                        return Err("the blocks of its chunks have different codecs".into());
+                    }
+                    used = Some(name);
+                    ExternalPart { offset: place + part.offset, ..part }
+                }
+                (None, None) if stored_len < len || used.is_some() => {
+                    return Err("the blocks of its chunks differ".into());
+                }
+                (None, None) => ExternalPart { offset: place, stored: len, len },
+                (None, Some(_)) => ExternalPart { offset: place, stored: stored_len, len },
+                (Some(_), None) => return Err("the blocks of its chunks differ".into()),
+            };
+            if part.offset.checked_add(part.stored).is_none_or(|end| end > file.source_stat.size) {
+                return Err("a block of its chunks is cut off".into());
+            }
+            parts.push(part);
+        }
+        let dtype = scalar_descr(*scalar, array.byteorder.unwrap_or(Byteorder::Big));
+        let compressor = used.unwrap_or(NO_COMPRESSOR);
+        let array = ZarrArray { path, dtype, shape, chunks, compressor, has_frames: false };
+        Ok(Self { array, places: ChunkPlaces::Parts { start: 0, parts }, remark: None })
     }
 
     /// Copies an array that is written in the tree.
@@ -245,6 +315,37 @@ impl references::Plan for Plan {
             ChunkPlaces::Row { .. } => 0,
             ChunkPlaces::Parts { parts, .. } => std::mem::size_of_val(&parts[..]) as u64,
             ChunkPlaces::Inline(bytes) => 3 * bytes.len() as u64,
+        }
+    }
+}
+
+/// Returns the length of the chunks in a dimension of `len`; `None` if they differ.
+fn even(division: &Division, len: u64) -> Option<u64> {
+    let Division::At(starts) = division else { return None };
+    let chunk = starts.get(1).copied().unwrap_or(len.max(1));
+    let is_spaced = starts.iter().zip(0..).all(|(start, n)| *start == n * chunk);
+    (is_spaced && len.is_multiple_of(chunk)).then_some(chunk)
+}
+
+/// Returns the blocks of all chunks, each of which is one chunk.
+fn stored_chunks(file: &AsdfFile, chunked: &Chunked, shape: &[u64]) -> std::result::Result<Vec<usize>, Left> {
+    match &chunked.chunks {
+        ArrayChunks::Blocks(blocks) => {
+            let counts = chunked.divisions.iter().zip(shape).map(|(division, len)| division.count(*len));
+            let number = |n| match block_of_chunk(file, blocks, n)? {
+                Some(number) => Ok(number),
+                None => Err(Left::from("some of its chunks are not there")),
+            };
+            (0..counts.product()).map(number).collect()
+        }
+        ArrayChunks::Arrays(arrays) => {
+            let count = file.block_count()?;
+            let number = |array: &Ndarray| {
+                let is_plain = array.offset == 0 && array.strides.is_none();
+                let number = array.source.block(count).filter(|_| is_plain);
+                number.ok_or_else(|| Left::from("a chunk of it is a part of a block"))
+            };
+            arrays.iter().map(number).collect()
         }
     }
 }

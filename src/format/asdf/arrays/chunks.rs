@@ -1,0 +1,135 @@
+//! The chunks of an array that are blocks.
+
+use std::num::NonZeroUsize;
+use std::sync::{Arc, Mutex};
+
+use lru::LruCache;
+
+use super::super::ndarray::Source;
+use super::super::ndarray::chunked::ChunkBlocks;
+use super::super::view::AsdfFile;
+use crate::codec::blosc::{Buffer, Buffers, DecodedRun, HEADER_SIZE, Payload, header};
+use crate::codec::{self, Codec};
+use crate::content::{Content, Gather, GridChunks, read_exact_at};
+use crate::error::{Error, Result};
+use crate::sync::locked;
+
+/// Maximum number of chunks of an array that are kept open.
+const MAX_OPEN: usize = 64;
+/// Length of a number in the map of chunks.
+const NUMBER: usize = 4;
+/// The number of a chunk that is not there.
+const MISSING: i32 = -1;
+
+/// Returns the chunks of an array that are blocks. `item` is the size of an element.
+pub(super) fn in_blocks(
+    file: &Arc<AsdfFile>,
+    blocks: &ChunkBlocks,
+    item: u64,
+) -> Result<Arc<dyn GridChunks>> {
+    let len = blocks.shape.iter().try_fold(item, |len, one| len.checked_mul(*one));
+    let len = len.ok_or_else(|| Error::damaged("a chunk of the array is too large"))?;
+    let open = Mutex::new(LruCache::new(NonZeroUsize::new(MAX_OPEN).unwrap_or(NonZeroUsize::MIN)));
+    Ok(Arc::new(StoredChunks { file: file.clone(), blocks: blocks.clone(), len, item, open }))
+}
+
+/// Returns the number of the block of chunk `n`, in C order; `None` if the chunk is not there.
+pub(in super::super) fn block_of_chunk(
+    file: &AsdfFile,
+    blocks: &ChunkBlocks,
+    n: u64,
+) -> Result<Option<usize>> {
+    let count = file.block_count()?;
+    let map = Source::Block(blocks.map).block(count);
+    let map = map.ok_or_else(|| Error::damaged("the block with the numbers of the chunks does not exist"))?;
+    let mut number = [0; NUMBER];
+    read_exact_at(&*file.block(map)?.content?, n.saturating_mul(NUMBER as u64), &mut number)?;
+    match i32::from_le_bytes(number) {
+        MISSING => Ok(None),
+        n => match usize::try_from(n) {
+            Ok(n) if n < count => Ok(Some(n)),
+            _ => Err(Error::damaged(format!("a chunk of the array is in block {n}, which does not exist"))),
+        },
+    }
+}
+
+/// Chunks in blocks.
+#[derive(Debug)]
+struct StoredChunks {
+    file: Arc<AsdfFile>,
+    blocks: ChunkBlocks,
+    /// Length of a chunk in bytes.
+    len: u64,
+    /// Length of an element in bytes.
+    item: u64,
+    open: Mutex<LruCache<usize, Arc<dyn Content>>>,
+}
+
+impl StoredChunks {
+    fn opened(&self, number: usize) -> Result<Arc<dyn Content>> {
+        let stored = self.file.block(number)?.content?;
+        let cache = &self.file.context.cache;
+        let content = match self.blocks.compressor {
+            None => stored,
+            Some(Codec::Blosc) => {
+                let buffer = Arc::new(SingleBuffer { stored, len: self.len });
+                return Ok(Payload::new(buffer, self.len, cache).content());
+            }
+            Some(codec) => codec::open(codec, stored, self.len, cache)?,
+        };
+        if content.len() < self.len {
+            let what = format!(
+                "a chunk of the array takes {} bytes, but block {number} has {}",
+                self.len,
+                content.len()
+            );
+            return Err(Error::damaged(what));
+        }
+        Ok(content)
+    }
+}
+
+impl GridChunks for StoredChunks {
+    fn chunk(&self, n: u64) -> Result<Option<Arc<dyn Content>>> {
+        let Some(number) = block_of_chunk(&self.file, &self.blocks, n)? else {
+            let unknown = "a chunk of the array is not there, and its fill value is none that is read here";
+            return self.blocks.fill.as_ref().map(|_| None).ok_or_else(|| Error::unsupported(unknown));
+        };
+        if let Some(open) = locked(&self.open).get(&number) {
+            return Ok(Some(open.clone()));
+        }
+        let mut content = self.opened(number)?;
+        if self.blocks.is_fortran {
+            content = Arc::new(Gather::in_c_order(content, self.item, &self.blocks.shape)?);
+        }
+        locked(&self.open).put(number, content.clone());
+        Ok(Some(content))
+    }
+}
+
+/// A block that is one Blosc buffer.
+#[derive(Debug)]
+struct SingleBuffer {
+    stored: Arc<dyn Content>,
+    len: u64,
+}
+
+impl Buffers for SingleBuffer {
+    fn buffer_at(&self, offset: u64) -> Result<Option<DecodedRun>> {
+        Ok((offset < self.len).then_some(DecodedRun { n: 0, count: 1, start: 0, len: self.len }))
+    }
+
+    fn buffer(&self, _: u64) -> Result<Buffer<'_>> {
+        let mut bytes = [0; HEADER_SIZE as usize];
+        read_exact_at(&*self.stored, 0, &mut bytes)?;
+        let header = header::Header::parse(&bytes)?;
+        if u64::from(header.nbytes()) != self.len {
+            return Err(Error::damaged(format!("a chunk takes {} bytes, not {}", header.nbytes(), self.len)));
+        }
+        Ok(Buffer::new(&*self.stored, 0, header))
+    }
+
+    fn admit(&self, _: u64) -> Result<()> {
+        Ok(())
+    }
+}

@@ -1,0 +1,112 @@
+//! Arrays in chunks (`scripts/make-chunked-fixtures.py`): each element is its number in C order.
+
+use std::path::{Path, PathBuf};
+
+use asdf_mount::{ByteOrder, File};
+
+use crate::open::{open, read};
+
+fn fixture(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/chunked").join(name)
+}
+
+#[test]
+fn arrays_of_zarr_are_whole() {
+    let file = File::open(fixture("zarr.asdf")).unwrap();
+    let count = |path: &str| file.array(path).unwrap().len();
+    assert_eq!(
+        file.array("plain").unwrap().to_vec::<f64>().unwrap(),
+        (0..54).map(f64::from).collect::<Vec<_>>()
+    );
+    assert_eq!(file.array("zlib").unwrap().to_vec::<i32>().unwrap(), (0..35).collect::<Vec<_>>());
+    assert_eq!(file.array("bz2").unwrap().to_vec::<i16>().unwrap(), (0..120).collect::<Vec<_>>());
+    assert_eq!(file.array("bz2").unwrap().byteorder, ByteOrder::Big);
+    assert_eq!(file.array("zstd").unwrap().to_vec::<u16>().unwrap(), (0..100).collect::<Vec<_>>());
+    assert_eq!(file.array("fortran").unwrap().to_vec::<i32>().unwrap(), (0..35).collect::<Vec<_>>());
+    let floats = file.array("blosc").unwrap().to_vec::<f32>().unwrap();
+    assert!(floats.iter().zip(0_u16..).all(|(value, n)| *value == f32::from(n)) && floats.len() == 2250);
+    let filled = |n: i16| if (12..24).contains(&n) { n } else { 7 };
+    assert_eq!(
+        file.array("filled").unwrap().to_vec::<i16>().unwrap(),
+        (0..36).map(filled).collect::<Vec<_>>()
+    );
+    assert_eq!(count("text"), 5);
+    assert!(file.array("gzip").is_err());
+}
+
+#[test]
+fn a_part_in_the_middle_is_read_alone() {
+    let file = File::open(fixture("zarr.asdf")).unwrap();
+    let mut some = [0.0_f32; 30];
+    assert_eq!(file.array("blosc").unwrap().read(1000, &mut some).unwrap(), 30);
+    assert!(some.iter().zip(1000_u16..).all(|(value, n)| *value == f32::from(n)));
+}
+
+#[test]
+fn chunks_that_are_ndarrays_are_one_array() {
+    let file = File::open(fixture("chunked.asdf")).unwrap();
+    let paths: Vec<String> = file.arrays().unwrap().into_iter().map(|array| array.path).collect();
+    assert_eq!(paths, ["chunked", "even"]);
+    assert_eq!(file.array("chunked").unwrap().shape, [5, 6]);
+    assert_eq!(file.array("chunked").unwrap().to_vec::<i32>().unwrap(), (0..30).collect::<Vec<_>>());
+    assert_eq!(file.array("even").unwrap().to_vec::<i32>().unwrap(), (0..16).collect::<Vec<_>>());
+}
+
+/// Numbers of a file that contradict each other give an error or a note, never wrong elements.
+#[test]
+fn wrong_numbers_are_refused() {
+    let bytes = std::fs::read(fixture("zarr.asdf")).unwrap();
+    let changed = |from: &str, to: &str| {
+        let at = memchr::memmem::find(&bytes, from.as_bytes()).unwrap();
+        assert_eq!(from.len(), to.len());
+        let mut changed = bytes.clone();
+        changed[at..at + to.len()].copy_from_slice(to.as_bytes());
+        open(&changed).unwrap().file
+    };
+    let plain = "chunks: [2, 4]\n    compressor: null\n    dtype: <f8";
+    for (from, to) in [
+        (plain, plain.replace("[2, 4]", "[0, 4]")),
+        (plain, plain.replace("[2, 4]", "[-1,4]")),
+        (plain, plain.replace("[2, 4]", "[2]   ")),
+        (plain, plain.replace("<f8", "<f3")),
+        ("shape: [6, 9]\n    zarr_format: 2", "shape: [6, 9]\n    zarr_format: 3".to_owned()),
+        ("shape: [6, 9]\n    zarr_format: 2", "shape: [6, x]\n    zarr_format: 2".to_owned()),
+        ("chunk_block_map: 9\n", "chunk_block_map: x\n".to_owned()),
+    ] {
+        let file = changed(from, &to);
+        assert!(file.array("plain").is_err(), "{to}");
+        assert_eq!(file.array("zlib").unwrap().len(), 35);
+    }
+    // Only a read shows that the chunks are too short, or that their numbers are missing.
+    for (from, to) in [
+        (plain, plain.replace("[2, 4]", "[9, 9]")),
+        ("chunk_block_map: 9\n", "chunk_block_map: 1\n".to_owned()),
+        ("chunk_block_map: 9\n", "chunk_block_map: 0\n".to_owned()),
+    ] {
+        let read = changed(from, &to).array("plain").unwrap().to_vec::<f64>();
+        assert!(read.is_err(), "{to}: {read:?}");
+    }
+}
+
+#[test]
+fn chunks_are_references_where_they_are_exact() {
+    let bytes = std::fs::read(fixture("zarr.asdf")).unwrap();
+    let opened = open(&bytes).unwrap();
+    let file = opened.container.clone().derived_file("refs.json").unwrap().unwrap();
+    let text = read(&*file.content.unwrap()).unwrap();
+    let refs: serde_json::Value = serde_json::from_slice(&text).unwrap();
+    for row in 0..3 {
+        for column in 0..3 {
+            let place = &refs["refs"][format!("plain/{row}.{column}")];
+            let at = place[1].as_u64().unwrap() as usize;
+            assert_eq!(place[2], 64);
+            let first = f64::from_le_bytes(bytes[at..at + 8].try_into().unwrap());
+            assert_eq!(first, f64::from(row * 2 * 9 + column * 4));
+        }
+    }
+    assert!(refs["refs"].get("plain/3.0").is_none() && refs["refs"].get("plain/0.3").is_none());
+    let attributes: serde_json::Value =
+        serde_json::from_str(refs["refs"][".zattrs"].as_str().unwrap()).unwrap();
+    let left_out: Vec<&String> = attributes["left_out"].as_object().unwrap().keys().collect();
+    assert_eq!(left_out, ["filled", "fortran"]);
+}
