@@ -52,6 +52,23 @@ fn chunks_that_are_ndarrays_are_one_array() {
     assert_eq!(file.array("even").unwrap().to_vec::<i32>().unwrap(), (0..16).collect::<Vec<_>>());
 }
 
+#[test]
+fn elements_without_end_are_refused() {
+    for (datatype, shape) in
+        [("[ascii, 1000000000000]", "[0]"), ("[ucs4, 0]", "[3]"), ("int64", "[4611686018427387904]")]
+    {
+        let chunk = format!(
+            "!core/ndarray-chunk-1.0.0 {{start: [0], ndarray: !core/ndarray-1.0.0 {{source: 0, datatype: {datatype}, \
+             byteorder: little, shape: {shape}}}}}"
+        );
+        let tree = format!(
+            "#ASDF 1.0.0\n#ASDF_STANDARD 1.6.0\n%YAML 1.1\n%TAG ! tag:stsci.edu:asdf/\n--- !core/asdf-1.1.0\na: \
+             !core/chunked-ndarray-1.0.0 {{shape: {shape}, datatype: {datatype}, chunks: [{chunk}]}}\n...\n"
+        );
+        assert!(open(tree.as_bytes()).unwrap().file.array("a").is_err(), "{datatype}");
+    }
+}
+
 /// Numbers of a file that contradict each other give an error or a note, never wrong elements.
 #[test]
 fn wrong_numbers_are_refused() {

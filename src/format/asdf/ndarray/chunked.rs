@@ -104,8 +104,13 @@ fn array(
     byteorder: Byteorder,
     of: Chunked,
 ) -> Result<Ndarray> {
-    let item = datatype.size().filter(|item| (1..=MAX_ELEMENT).contains(item));
-    let len = shape.iter().try_fold(item.unwrap_or(u64::MAX), |len, one| len.checked_mul(*one));
+    let Some(item) = datatype.size().filter(|item| (1..=MAX_ELEMENT).contains(item)) else {
+        return fault(
+            node,
+            format!("the elements of an array in chunks take none or more than {MAX_ELEMENT} bytes"),
+        );
+    };
+    let len = shape.iter().try_fold(item, |len, one| len.checked_mul(*one));
     if len.is_none_or(|len| len > i64::MAX as u64) {
         return fault(node, "an array in chunks is larger than any file can be");
     }
