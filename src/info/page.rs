@@ -80,10 +80,18 @@ const MAX_FLAGS: usize = 2;
 const MAX_DEFECTS: usize = 5;
 
 /// The length of the page of a generation, and its bytes while a reader holds them.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct PageMemo {
     len: OnceLock<u64>,
+    /// The plan that gave the length, until the page is made.
+    plan: Mutex<Option<Plan>>,
     bytes: Mutex<Weak<Vec<u8>>>,
+}
+
+impl std::fmt::Debug for PageMemo {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.debug_struct("PageMemo").field("len", &self.len).finish_non_exhaustive()
+    }
 }
 
 impl PageMemo {
@@ -105,7 +113,9 @@ pub fn file(container: &Arc<dyn Container>, is_shown: IsShown, memo: &Arc<PageMe
     let len = match memo.len.get() {
         Some(len) => *len,
         None => {
-            let len = page.plan()?.len();
+            let plan = page.plan()?;
+            let len = plan.len();
+            *memo.plan.lock().unwrap_or_else(PoisonError::into_inner) = Some(plan);
             *memo.len.get_or_init(|| len)
         }
     };
@@ -136,7 +146,9 @@ impl PageContent {
         let bytes = match shared.upgrade() {
             Some(bytes) => bytes,
             None => {
-                let bytes = Arc::new(self.page.plan()?.filled(&self.page)?);
+                let known = self.memo.plan.lock().unwrap_or_else(PoisonError::into_inner).take();
+                let plan = known.map_or_else(|| self.page.plan(), Ok)?;
+                let bytes = Arc::new(plan.filled(&self.page)?);
                 *shared = Arc::downgrade(&bytes);
                 bytes
             }
