@@ -41,6 +41,8 @@ pub struct Request {
     pub has_nuls: bool,
     /// An older catalogue: the lines of unchanged files are copied from it.
     pub since: Option<PathBuf>,
+    /// The number of files to work on at once, if given.
+    pub jobs: Option<usize>,
     /// True to show neither progress nor a summary.
     pub quiet: bool,
     /// The options for files on servers.
@@ -74,10 +76,12 @@ pub fn run(request: &Request, out: &mut dyn Write) -> Result<bool> {
             None
         }
     });
-    let servers = Servers::new(&request.remote, &Arc::new(Cache::new(SERVERS_BUDGET)));
+    let mut remote = request.remote.clone();
+    remote.idle_connections = remote.idle_connections.max(request.jobs.unwrap_or(0));
+    let servers = Servers::new(&remote, &Arc::new(Cache::new(SERVERS_BUDGET)));
     // A line of the older catalogue spares the request for an unchanged file.
     let files = FilesToRead::new(named, &servers).by_slash();
-    let written = workers::each_line(files, since.as_ref(), &mut |line: Line| {
+    let written = workers::each_line(files, since.as_ref(), request.jobs, &mut |line: Line| {
         counts.files += 1;
         counts.copied += u64::from(line.is_copy);
         counts.errors += u64::from(line.is_error);

@@ -307,7 +307,9 @@ fn act(action: Action, mut arguments: Arguments) -> Result<u8> {
             let files = at_least_one(paths, "--refs needs at least one FILE")?;
             refs::run(files, &options, arguments.quiet)
         }
-        Action::Catalog => arguments.catalog.run(arguments.paths, options, arguments.quiet),
+        Action::Catalog => {
+            arguments.catalog.run(arguments.paths, options, arguments.many.jobs, arguments.quiet)
+        }
         Action::Edit => revise::edit(only(paths)?, &revise::context(&options), arguments.dry_run),
         Action::SetTree => {
             if arguments.force {

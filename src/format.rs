@@ -264,6 +264,12 @@ pub trait Container: Views + Any + Send + Sync + std::fmt::Debug {
         Err(Error::new(Kind::NotFound, format!("there is no block {n}")))
     }
 
+    /// Returns the offset of block `n` if reading its header costs a request to a server.
+    fn far_block(&self, n: usize) -> Result<Option<u64>> {
+        let _ = n;
+        Ok(None)
+    }
+
     /// Returns the last block that begins before byte `offset`. `None` for an offset within the tree, without
     /// a search for blocks.
     fn block_before(&self, offset: u64) -> Result<Option<usize>> {

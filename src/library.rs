@@ -308,6 +308,11 @@ impl File {
         Ok(report)
     }
 
+    /// Returns the offset of block `n` if reading its header costs a request to a server.
+    pub(crate) fn far_block(&self, n: usize) -> Result<Option<u64>> {
+        self.container.far_block(n).map_err(|error| error.of(self.path()))
+    }
+
     /// Reads the whole file, and returns its defects in file order, as `asdf-mount --check` does. A file without
     /// [damage](format::Severity::Damage) is sound.
     ///

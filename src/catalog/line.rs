@@ -137,7 +137,11 @@ fn push_blocks(file: &library::File, line: &mut Vec<u8>) -> Result<()> {
     line.extend(format!(",\"block_count\":{count},\"blocks\":").into_bytes());
     let mut blocks = Rows::default();
     for n in 0..count {
-        blocks.add(&row(file.block(n)?.typed_facts())?);
+        let row = match file.far_block(n)? {
+            Some(offset) => format!("{{\"offset\":{offset}}}"),
+            None => row(file.block(n)?.typed_facts())?,
+        };
+        blocks.add(&row);
         if blocks.is_full {
             break;
         }

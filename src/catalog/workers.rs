@@ -14,7 +14,7 @@ use crate::format::Context;
 
 /// Number of files in progress per thread, so that a large file does not hold up the others.
 const AHEAD: usize = 8;
-/// Number of threads once a file on a server is found. Threads that read from servers mostly wait.
+/// Default number of threads once a file on a server is found. Threads that read from servers mostly wait.
 const WAITING: usize = 16;
 /// Cache budget of a thread in bytes.
 const CACHE_BUDGET: u64 = 4 << 20;
@@ -26,9 +26,12 @@ type LineJob = (Found, SyncSender<Option<Line>>);
 pub(super) fn each_line(
     files: impl Iterator<Item = Found>,
     since: Option<&Since>,
+    jobs: Option<usize>,
     write: &mut dyn FnMut(Line) -> io::Result<()>,
 ) -> io::Result<()> {
-    let mut threads = thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let cores = || thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let mut threads = jobs.unwrap_or_else(cores);
+    let waiting_threads = jobs.unwrap_or(WAITING);
     let (to_workers, jobs) = sync_channel::<LineJob>(threads);
     let jobs = Mutex::new(jobs);
     thread::scope(|scope| {
@@ -39,7 +42,7 @@ pub(super) fn each_line(
         }
         let mut waiting = VecDeque::with_capacity(threads * AHEAD);
         for file in files {
-            while matches!(file, Found::Elsewhere(_)) && threads < WAITING {
+            while matches!(file, Found::Elsewhere(_)) && threads < waiting_threads {
                 scope.spawn(|| work(&jobs, since));
                 threads += 1;
             }

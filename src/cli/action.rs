@@ -73,7 +73,7 @@ impl Action {
             Self::Cat => &["paths", "options", "range"],
             Self::Extract => &["paths", "options", "directory", "force"],
             Self::Refs | Self::Undo => &["paths", "options"],
-            Self::Catalog => &["paths", "options", "files_from", "null", "since"],
+            Self::Catalog => &["paths", "options", "files_from", "null", "since", "jobs"],
             Self::Search => &["paths", "options", "jobs", "json"],
             Self::Set => &["paths", "options", "create", "jobs", "dry_run", "json"],
             Self::Filter => &["paths", "options", "jobs", "dry_run", "json"],

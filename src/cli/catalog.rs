@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::action::ACTION;
+use super::parallel::Jobs;
 use super::{DESCRIBE, any_path, usage};
 use crate::catalog::{self, Request};
 use crate::error::Result;
@@ -37,7 +38,7 @@ pub(super) struct Catalog {
 
 impl Catalog {
     /// Writes the catalogue to stdout.
-    pub(super) fn run(self, paths: Vec<PathBuf>, options: Options, quiet: bool) -> Result<u8> {
+    pub(super) fn run(self, paths: Vec<PathBuf>, options: Options, jobs: Jobs, quiet: bool) -> Result<u8> {
         if paths.is_empty() && self.files_from.is_none() {
             return Err(usage("--catalog needs at least one FILE or directory, or --files-from"));
         }
@@ -46,6 +47,7 @@ impl Catalog {
             list: self.files_from,
             has_nuls: self.null,
             since: self.since,
+            jobs: jobs.given(),
             quiet,
             remote: options.remote,
         };

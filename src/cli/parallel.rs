@@ -19,7 +19,8 @@ const SAVES: usize = 16;
 /// The number of files in progress.
 #[derive(Clone, Copy, Debug, Args)]
 pub(super) struct Jobs {
-    /// With --set, --filter or --search: work on up to N files at once [16 with --set, else one per core]
+    /// With --set, --filter, --search or --catalog: work on up to N files at once [16 with --set or from servers, else
+    /// one per core]
     #[arg(short = 'j', long, help_heading = EDIT, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
     jobs: Option<u16>,
 }
@@ -28,6 +29,11 @@ impl Jobs {
     /// Returns the number of threads for work that mostly waits for the disk.
     pub(super) fn count_for_saves(self) -> usize {
         self.jobs.map_or(SAVES, usize::from)
+    }
+
+    /// Returns the number that was given.
+    pub(super) fn given(self) -> Option<usize> {
+        self.jobs.map(usize::from)
     }
 
     pub(super) fn count(self) -> usize {

@@ -73,6 +73,10 @@ impl Container for AsdfFile {
         Ok(block)
     }
 
+    fn far_block(&self, n: usize) -> Result<Option<u64>> {
+        self.stored.far_block(n)
+    }
+
     fn block_before(&self, offset: u64) -> Result<Option<usize>> {
         // The ranges of views are positions in the FITS file, where the blocks are in an extension.
         if offset <= self.head.end || self.fits.is_some() {

@@ -29,6 +29,9 @@ const KEPT_LOCAL_HEADERS: NonZeroUsize = NonZeroUsize::new(256).expect("it is no
 
 /// Maximum number of headers that are announced to a server for a reader that goes from block to block.
 const AHEAD: usize = 64;
+/// Bytes at the start and at the end of a file that a search for blocks reads from a server.
+const START: u64 = 256 << 10;
+const END: u64 = 64 << 10;
 
 /// An ASDF file whose head was read.
 #[derive(Debug)]
@@ -176,6 +179,18 @@ impl StoredFile {
             return Ok(&indexed.offsets);
         }
         Ok(&self.blocks()?.offsets)
+    }
+
+    /// Returns the offset of block `n` if only the index has told it, and its header is not in the parts of the file that
+    /// are read to find the blocks.
+    pub(super) fn far_block(&self, n: usize) -> Result<Option<u64>> {
+        let Some(indexed) = self.indexed()? else { return Ok(None) };
+        // A caller that asks this reads no header after that of block 0, which would otherwise begin a run.
+        locked(&self.run).next = usize::MAX;
+        let offset = indexed.offsets.get(n).copied();
+        let is_proven = n == 0 || n + 1 == indexed.offsets.len();
+        let between = START..self.source_stat.size.saturating_sub(END);
+        Ok(offset.filter(|offset| !is_proven && between.contains(offset)))
     }
 
     /// Returns the offset of the block after block `n`, if there is one.

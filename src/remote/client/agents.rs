@@ -18,8 +18,6 @@ use crate::remote::options::RemoteOptions;
 use crate::remote::tls;
 use crate::remote::url::Url;
 
-/// Maximum number of idle connections: as many as requests in flight.
-const IDLE: usize = 16;
 /// Time after which an idle connection is closed, before a firewall drops it.
 const IDLE_AGE: Duration = Duration::from_secs(15);
 
@@ -27,6 +25,8 @@ const IDLE_AGE: Duration = Duration::from_secs(15);
 #[derive(Debug)]
 pub(super) struct Agents {
     ca_bundle: Option<PathBuf>,
+    /// Maximum number of idle connections to a server.
+    idle: usize,
     addresses: Arc<Addresses>,
     proxy: Option<Proxy>,
     plain: OnceLock<Pair>,
@@ -44,6 +44,7 @@ impl Agents {
     pub(super) fn new(options: &RemoteOptions) -> Result<Self> {
         let agents = Self {
             ca_bundle: options.ca_bundle.clone(),
+            idle: options.idle_connections,
             addresses: Arc::default(),
             proxy: Proxy::try_from_env(),
             plain: OnceLock::new(),
@@ -101,8 +102,8 @@ impl Agents {
             .http_status_as_error(false)
             .max_redirects(0)
             .max_response_header_size(HEADERS)
-            .max_idle_connections(2 * IDLE)
-            .max_idle_connections_per_host(IDLE)
+            .max_idle_connections(2 * self.idle)
+            .max_idle_connections_per_host(self.idle)
             .max_idle_age(IDLE_AGE)
             .user_agent(concat!("asdf-mount/", env!("CARGO_PKG_VERSION")))
             .proxy(self.proxy.clone())

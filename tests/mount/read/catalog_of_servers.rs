@@ -62,6 +62,44 @@ fn a_small_file_costs_one_request_and_a_large_one_two() {
     }
 }
 
+/// The blocks between the start and the end of a file have only their offset, which the index has.
+#[test]
+fn a_file_with_many_large_blocks_costs_two_requests() {
+    let site = Site::web(|_, reply| reply);
+    let array = |n| {
+        format!(
+            "a{n}: !<tag:stsci.edu:asdf/core/ndarray-1.1.0> {{source: {n}, datatype: uint8, byteorder: big, shape: [2000000]}}\n"
+        )
+    };
+    let file = |last: usize| {
+        let mut file = AsdfBuilder::new().tree((0..5).map(array).collect::<String>());
+        for n in 0..5 {
+            file = file.block(Block::new(vec![n; 2_000_000]));
+        }
+        file.block(Block::new(vec![5; last])).build().bytes
+    };
+    let bytes = file(1000);
+    let dir = fresh_folder();
+    fs::write(dir.path().join("x.asdf"), &bytes).unwrap();
+    let whole = catalog(&[dir.path().join("x.asdf").to_str().unwrap()]).remove(0);
+    site.put("x.asdf", bytes);
+    for jobs in [&["-j", "3"][..], &[]] {
+        let before = site.server.count();
+        let line = catalog(&[jobs, &[&site.server.url("/x.asdf")]].concat()).remove(0);
+        assert_eq!(site.asked().len() - before, 2, "{:?}", &site.asked()[before..]);
+        assert_eq!(
+            between(&line, "\"array_count\"", "\"tree\""),
+            between(&whole, "\"array_count\"", "\"tree\"")
+        );
+        let blocks = between(&line, "\"blocks\":[", "]");
+        assert_eq!(
+            (blocks.matches("\"offset\"").count(), blocks.matches("data_size").count()),
+            (6, 2),
+            "{blocks}"
+        );
+    }
+}
+
 #[test]
 fn directories_on_servers_are_searched_and_unchanged_files_are_not_read_again() {
     for is_bucket in [false, true] {

@@ -24,7 +24,11 @@ pub(in super::super) fn each(
         let Some(path) = path_of(item) else { continue };
         let (source, size) = match &array.source {
             Source::Block(_) => match array.source.block(blocks) {
-                Some(number) => (ArraySource::Block(number), file.decoded_size(number)?),
+                Some(number) => {
+                    let is_counted = array.shape.as_ref().is_none_or(|shape| shape.streamed);
+                    let size = if is_counted { file.decoded_size(number)? } else { None };
+                    (ArraySource::Block(number), size)
+                }
                 None => continue,
             },
             Source::Inline(_) => (ArraySource::Text("inline".to_owned()), None),
