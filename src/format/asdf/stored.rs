@@ -67,6 +67,8 @@ struct HeaderRun {
     len: usize,
     /// End of the announced blocks.
     ahead: usize,
+    /// True if no headers are read ahead.
+    is_off: bool,
 }
 
 /// A fault in the data of a block.
@@ -185,8 +187,8 @@ impl StoredFile {
     /// are read to find the blocks.
     pub(super) fn far_block(&self, n: usize) -> Result<Option<u64>> {
         let Some(indexed) = self.indexed()? else { return Ok(None) };
-        // A caller that asks this reads no header after that of block 0, which would otherwise begin a run.
-        locked(&self.run).next = usize::MAX;
+        // A caller that asks this does not read all blocks, not even if it reads some one after the other.
+        locked(&self.run).is_off = true;
         let offset = indexed.offsets.get(n).copied();
         let is_proven = n == 0 || n + 1 == indexed.offsets.len();
         let between = START..self.source_stat.size.saturating_sub(END);
@@ -203,7 +205,7 @@ impl StoredFile {
         let mut run = locked(&self.run);
         run.len = if n == run.next { run.len + 1 } else { 0 };
         run.next = n + 1;
-        if run.len == 0 {
+        if run.len == 0 || run.is_off {
             run.ahead = 0;
             return;
         }
