@@ -397,6 +397,12 @@ pub trait Views: Send + Sync + std::fmt::Debug {
     fn are_omissions_slow(&self) -> bool {
         false
     }
+
+    /// True if the tree refers to arrays in other files on servers, which are requested when the views of arrays are
+    /// listed.
+    fn refers_to_servers(&self) -> bool {
+        false
+    }
 }
 
 /// The arrays of the tree, by the block that they use.

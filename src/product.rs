@@ -1,7 +1,7 @@
 //! The facts of an observation, and where the trees of known products have them.
 //!
-//! The products are those of Roman and JWST (`meta.instrument.name`), of DKIST (its inventory) and sunpy (keywords of FITS in lower case), and trees
-//! made by hand.
+//! The products are those of Roman and JWST (`meta.instrument.name`), of DKIST (its inventory) and sunpy (keywords of
+//! FITS in lower case), and trees made by hand.
 
 mod summary;
 

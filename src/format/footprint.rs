@@ -175,7 +175,7 @@ mod tests {
         let sky = |[x, y]: [f64; 2]| Some(direction(x, 60.0 + y));
         let footprint = Footprint::of_image("a".to_owned(), [[-20.0, 20.0], [-0.5, 0.5]], &sky).unwrap();
         let count: u64 = footprint.healpix.iter().map(|[first, last]| last - first + 1).sum();
-        let area = 40.0 * 0.5 * 41_252.96 / 360.0 / 180.0 * 3.141_59 / 2.0;
+        let area = 40.0 * 0.5 * 41_252.96 / 360.0 / 180.0 * std::f64::consts::FRAC_PI_2;
         let exact = (area / (41_252.96 / f64::from(12 << 20))) as u64;
         assert!((exact..exact * 3 / 2).contains(&count), "{count} {exact}");
     }

@@ -58,8 +58,13 @@ pub(super) fn found(file: &AsdfFile) -> Result<&FoundArrays> {
 /// Returns the arrays like [`found`], but only those of the tree if it refers to files on servers. Sends no request.
 pub(super) fn found_without_requests(file: &AsdfFile) -> Result<&FoundArrays> {
     let surveyed = surveyed(file)?;
+    if refers_to_servers(file, surveyed) { Ok(surveyed) } else { found(file) }
+}
+
+/// True if the tree refers to arrays in other files on servers.
+pub(super) fn refers_to_servers(file: &AsdfFile, surveyed: &FoundArrays) -> bool {
     let is_on_server = |item: &Item<ArrayEntry>| matches!(&item.what, ArrayEntry::Reference(_, uri) if file.is_on_server(uri));
-    if surveyed.items.iter().any(is_on_server) { Ok(surveyed) } else { found(file) }
+    surveyed.items.iter().any(is_on_server)
 }
 
 /// Finds the arrays for [`Arrays::defects`], without requests to servers.

@@ -205,4 +205,8 @@ impl Views for AsdfFile {
     fn are_omissions_slow(&self) -> bool {
         !arrays::is_known(self)
     }
+
+    fn refers_to_servers(&self) -> bool {
+        arrays::surveyed(self).is_ok_and(|surveyed| arrays::refers_to_servers(self, surveyed))
+    }
 }

@@ -88,7 +88,11 @@ pub(super) struct FoundArrays {
 }
 
 /// The views of a file that are shown.
-pub(super) struct Views(Vec<(&'static str, Node)>);
+pub(super) struct Views {
+    nodes: Vec<(&'static str, Node)>,
+    /// False if a listing would send requests for other files to servers.
+    may_be_listed: bool,
+}
 
 /// The elements of an array.
 #[derive(Debug)]
@@ -104,11 +108,12 @@ pub(super) struct Elements {
 impl Views {
     pub(super) fn of(container: &Arc<dyn Container>, is_shown: &dyn Fn(&str) -> bool) -> Result<Self> {
         let views = container.clone().views()?;
-        Ok(Self(views.into_iter().filter(|(name, _)| is_shown(name)).collect()))
+        let nodes = views.into_iter().filter(|(name, _)| is_shown(name)).collect();
+        Ok(Self { nodes, may_be_listed: !container.refers_to_servers() })
     }
 
     fn dir(&self, view: &str) -> Option<&Arc<dyn Dir>> {
-        self.0.iter().find(|(name, _)| *name == view).and_then(|(_, node)| match node {
+        self.nodes.iter().find(|(name, _)| *name == view).and_then(|(_, node)| match node {
             Node::Dir(dir) => Some(dir),
             _ => None,
         })
@@ -139,6 +144,9 @@ impl Views {
 
     /// True if the file has frames of particles.
     pub(super) fn trajectory(&self) -> bool {
+        if !self.may_be_listed {
+            return false;
+        }
         let found = self.dir("arrays").map(|dir| dir.lookup(OsStr::new("resolved")));
         matches!(found, Some(Ok(Some(Node::Dir(_)))))
     }
@@ -172,7 +180,7 @@ impl Views {
     /// Returns the paths of the files in a view with this ending, without it.
     fn files(&self, view: &str, ending: &str, most: usize) -> Result<HashSet<String>> {
         let mut found = HashSet::new();
-        let Some(root) = self.dir(view) else { return Ok(found) };
+        let Some(root) = self.dir(view).filter(|_| self.may_be_listed) else { return Ok(found) };
         let mut ahead = vec![(String::new(), root.clone())];
         let mut seen = 0;
         while let Some((prefix, dir)) = ahead.pop() {

@@ -127,11 +127,10 @@ fn a_page_reads_little_from_a_server() {
         reply
     });
     let size: u64 = 48 << 20;
-    let mut file = format!(
-        "#ASDF 1.0.0\n%YAML 1.1\n%TAG ! tag:stsci.edu:asdf/\n--- !core/asdf-1.1.0\ndata: !core/ndarray-1.0.0 {{source: 0, \
-         datatype: uint8, byteorder: big, shape: [8192, 6144]}}\n...\n"
-    )
-    .into_bytes();
+    let mut file = "#ASDF 1.0.0\n%YAML 1.1\n%TAG ! tag:stsci.edu:asdf/\n--- !core/asdf-1.1.0\ndata: !core/ndarray-1.0.0 {source: 0, \
+         datatype: uint8, byteorder: big, shape: [8192, 6144]}\n...\n"
+        .as_bytes()
+        .to_vec();
     file.extend(b"\xd3BLK\0\x30\0\0\0\0\0\0\0\0");
     for _ in 0..3 {
         file.extend(size.to_be_bytes());

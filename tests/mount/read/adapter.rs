@@ -294,7 +294,7 @@ fn is_read_through_the_kernel(mount: &Mount, bytes: &[u8]) {
     let sound: Vec<u8> = (0..100_000).map(made).collect();
     assert!(fs::read(mount.path("blocks/3.bin")).unwrap() == sound);
 
-    assert_eq!(names(&mount.at), [".asdf-mount", "blocks", "tree.yaml"]);
+    assert_eq!(names(&mount.at), [".asdf-mount", "blocks", "index.html", "tree.yaml"]);
     assert_eq!(names(&mount.path("blocks")).len(), 5);
     for name in [".asdf-mount/status.yaml", ".asdf-mount/blocks.yaml"] {
         let path = mount.path(name);
