@@ -2,6 +2,7 @@
 
 import os
 
+import dask
 import numcodecs
 import numpy
 import pytest
@@ -56,7 +57,9 @@ def test_an_object_of_s3_is_a_dataset(bucket, monkeypatch, codec):
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", secret)
     options = {"endpoint": address, "region": "us-east-1"}
     name = f"s3://roman/{codec}.asdf"
-    check(xarray.open_dataset(name, engine="asdf-mount", group="roman", chunks={}, options=options))
+    # The processes of the cluster do not have these variables.
+    with dask.config.set(scheduler="threads"):
+        check(xarray.open_dataset(name, engine="asdf-mount", group="roman", chunks={}, options=options))
     numpy.testing.assert_array_equal(asdf_mount.open(name, options=options).arrays["roman/data"], IMAGE)
     lines = asdf_mount.catalog("s3://roman/", options=options)
     assert f"s3://roman/{codec}.asdf" in [line["uri"] for line in lines]
