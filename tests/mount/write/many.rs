@@ -99,7 +99,7 @@ fn a_tree_that_was_only_looked_at_takes_nothing_and_one_that_was_saved_nothing_f
     let saved = memory(pid);
     forget(&mount);
     // Recognised files and facts about saved trees stay cached, both for a limited number of files.
-    let back = || memory(pid) < before + (24 << 10);
+    let back = || memory(pid) < before + (28 << 10);
     assert!(wait_until(back), "{before} KiB before, {known} KiB known, {} KiB after", memory(pid));
     eprintln!(
         "{count} files: {before} KiB before, {known} KiB known, {saved} KiB after the saves, {} KiB after",
