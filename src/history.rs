@@ -97,7 +97,7 @@ pub struct KeptText<'a> {
 /// The entries of a file, the last one first in each directory.
 struct FileEntries {
     own: Vec<Link>,
-    /// Those of files that had its path before, by directory.
+    /// The entries of files that had the path of this one before, by directory.
     others: Vec<Vec<Link>>,
 }
 

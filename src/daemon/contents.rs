@@ -43,7 +43,7 @@ pub(crate) fn reading(options: &crate::options::Options) -> (Arc<Cache>, Options
     (cache, reading)
 }
 
-/// What is served, as signals and the clock of the mount need it.
+/// The parts of a mount that signals and its clock act on.
 #[derive(Debug)]
 pub(super) struct Served {
     writing: Writing,

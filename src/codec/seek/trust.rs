@@ -85,8 +85,10 @@ impl<K: fmt::Debug> TableTrust for TrustedTable<K> {
             TrustState::Unknown | TrustState::Nothing => return Ok(()),
         }
         // The table is removed before the pass, because the pass stores a new one.
-        if !self.removed.swap(true, Ordering::Relaxed) {
-            self.slot.iter().for_each(TableSlot::remove);
+        if !self.removed.swap(true, Ordering::Relaxed)
+            && let Some(slot) = &self.slot
+        {
+            slot.remove();
         }
         let found = match pass() {
             Err(error) if !error.lasts() => return Err(error),

@@ -101,15 +101,20 @@ fn read_runs(content: &dyn Content, starts: &[u64], item: u64, len: u64) -> Resu
     Ok(runs)
 }
 
-/// Returns the number in the bytes of an element; `None` if the type is not that of a real number.
-pub(super) fn to_number(datatype: &Datatype, byteorder: ByteOrder, bytes: &[u8]) -> Option<f64> {
+/// Returns the first eight bytes of an element as a number without sign.
+pub(super) fn unsigned(byteorder: ByteOrder, bytes: &[u8]) -> u64 {
     let mut ordered = [0; 8];
     let len = bytes.len().min(8);
     ordered[..len].copy_from_slice(&bytes[..len]);
     if byteorder == ByteOrder::Big {
         ordered[..len].reverse();
     }
-    let unsigned = u64::from_le_bytes(ordered);
+    u64::from_le_bytes(ordered)
+}
+
+/// Returns the number in the bytes of an element; `None` if the type is not that of a real number.
+pub(super) fn to_number(datatype: &Datatype, byteorder: ByteOrder, bytes: &[u8]) -> Option<f64> {
+    let unsigned = unsigned(byteorder, bytes);
     Some(match datatype {
         Datatype::Bool8 => f64::from(u8::from(unsigned != 0)),
         Datatype::Uint8 | Datatype::Uint16 | Datatype::Uint32 | Datatype::Uint64 => unsigned as f64,

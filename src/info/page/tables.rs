@@ -3,7 +3,7 @@
 use super::arrays::Views;
 use super::html::{cut, escape};
 use super::plot::Curve;
-use super::sample::{Budget, Sample, to_number};
+use super::sample::{Budget, Sample, to_number, unsigned};
 use crate::content::parquet::{Element, ParquetTable, TableColumn};
 use crate::content::{ByteOrder, Datatype, read_exact_at, short_number};
 use crate::error::Result;
@@ -132,13 +132,8 @@ fn order_of(column: &TableColumn<'_>) -> ByteOrder {
 }
 
 fn integer(bytes: &[u8], byteorder: ByteOrder, is_signed: bool) -> String {
-    let mut ordered = [0; 8];
     let len = bytes.len().min(8);
-    ordered[..len].copy_from_slice(&bytes[..len]);
-    if byteorder == ByteOrder::Big {
-        ordered[..len].reverse();
-    }
-    let unsigned = u64::from_le_bytes(ordered);
+    let unsigned = unsigned(byteorder, bytes);
     if !is_signed || len == 0 {
         return unsigned.to_string();
     }

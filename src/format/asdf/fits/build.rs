@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::card::{self, Cards, Value};
 use super::document::{Data, Document, Hdu};
 use super::image::{self, Image};
+use super::table::TableSize;
 use super::wcs::Solution;
 use crate::content::{Content, Pieces, Text};
 use crate::error::Result;
@@ -197,14 +198,14 @@ fn start_of_image(hdu: &Hdu, bitpix: i128, axes: &[u64], place: HduPlace) -> Car
 }
 
 /// Returns the mandatory cards of a table, in their order.
-fn start_of_table(hdu: &Hdu, (row, rows, columns): (u64, u64, usize)) -> Cards {
+fn start_of_table(hdu: &Hdu, size: TableSize) -> Cards {
     let mut cards = Cards::default();
     let comment = |keyword: &str| hdu.comment(keyword);
     cards.set("XTENSION", Value::Text(hdu.data.extension()), &comment("XTENSION"));
-    image::describe(&mut cards, 8, &[row, rows], &comment);
+    image::describe(&mut cards, 8, &[size.row, size.rows], &comment);
     cards.set("PCOUNT", Value::Int(0), &comment("PCOUNT"));
     cards.set("GCOUNT", Value::Int(1), &comment("GCOUNT"));
-    cards.set("TFIELDS", Value::Int(columns as i128), &comment("TFIELDS"));
+    cards.set("TFIELDS", Value::Int(size.columns as i128), &comment("TFIELDS"));
     cards
 }
 

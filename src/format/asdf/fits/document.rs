@@ -231,7 +231,7 @@ impl Hdu {
     /// Returns the approximate size in memory, in bytes.
     fn size(&self) -> usize {
         let columns = match &self.data {
-            Data::Table(table) => table.size().2,
+            Data::Table(table) => table.size().columns,
             _ => 1,
         };
         self.cards.len() + self.comments.len() * 128 + columns * 512 + 1024

@@ -71,7 +71,7 @@ fn of_map(meta: &TreeNode) -> Option<Cards> {
         if document::is_generated(&keyword) || LEFT_OUT.contains(&keyword.as_str()) || keyword.len() > 8 {
             continue;
         }
-        // What no card can hold has none.
+        // A value that no card can hold is left out.
         if let Ok(value) = document::readable(value, &keyword) {
             let _ = cards.add(&keyword, value, "");
         }

@@ -46,6 +46,17 @@ struct Form {
     null: Option<i128>,
 }
 
+/// The size of a table.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct TableSize {
+    /// The length of a row in bytes.
+    pub(super) row: u64,
+    /// The number of rows.
+    pub(super) rows: u64,
+    /// The number of columns.
+    pub(super) columns: usize,
+}
+
 /// A column with an array of its own.
 #[derive(Debug)]
 pub(super) struct ArrayColumn {
@@ -150,9 +161,9 @@ impl Table {
         self.columns.iter().try_fold(0_u64, |sum, form| sum.checked_add(form.width()?))
     }
 
-    /// Returns the length of a row in bytes, the number of rows, and the number of columns.
-    pub(super) fn size(&self) -> (u64, u64, usize) {
-        (self.row().unwrap_or(0), self.rows, self.columns.len())
+    /// Returns the size of the table.
+    pub(super) fn size(&self) -> TableSize {
+        TableSize { row: self.row().unwrap_or(0), rows: self.rows, columns: self.columns.len() }
     }
 
     /// Returns the cards that describe the columns.
@@ -199,7 +210,7 @@ impl Table {
                 Arc::new(Interleaved::new(columns, self.rows)?)
             }
         };
-        let (row, rows, _) = self.size();
+        let TableSize { row, rows, .. } = self.size();
         if row.checked_mul(rows) == Some(data.len()) {
             Ok(data)
         } else {

@@ -323,7 +323,7 @@ impl references::Plan for Plan {
 fn even(division: &Division, len: u64) -> Option<u64> {
     let Division::At(starts) = division else { return None };
     let chunk = starts.get(1).copied().unwrap_or(len.max(1));
-    let is_spaced = starts.iter().zip(0..).all(|(start, n)| *start == n * chunk);
+    let is_spaced = starts.iter().zip(0_u64..).all(|(start, n)| n.checked_mul(chunk) == Some(*start));
     (is_spaced && len.is_multiple_of(chunk)).then_some(chunk)
 }
 
