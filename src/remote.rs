@@ -55,6 +55,7 @@ mod stats;
 mod streams;
 #[cfg(test)]
 mod tests;
+mod times;
 mod tls;
 mod url;
 mod version;
@@ -67,7 +68,7 @@ use lru::LruCache;
 
 use crate::cache::Cache;
 use crate::error::Result;
-use crate::source::{ListedStat, PlaceStat, Revision, Source, SourceStat};
+use crate::source::{ListedStat, PlaceStat, Revision, Source, SourceStat, Time};
 use crate::sync::locked;
 use listed::{LastListings, ListedName, ListedNames};
 use object::{Object, Opened};
@@ -187,12 +188,11 @@ impl Remote {
         let version = ObjectVersion { etag: tag.clone(), last_modified: None, size: size.unwrap_or(0) };
         let is_proven =
             version.strong().is_some_and(|etag| Proof::of_listed(etag, mtime.map(|mtime| mtime.0)));
-        let stat = object::stat_of(&self.shared, address, &version);
-        ListedName {
-            is_directory: *is_directory,
-            stat: SourceStat { mtime: mtime.unwrap_or_default(), ..stat },
-            is_exact: size.is_some() && is_proven,
-        }
+        let identity = self.shared.identity(address);
+        let mtime =
+            if *is_directory { Time::default() } else { self.shared.times.of_listing(&identity, *mtime) };
+        let stat = SourceStat { mtime, ..object::stat_of(&self.shared, address, &version) };
+        ListedName { is_directory: *is_directory, stat, is_exact: size.is_some() && is_proven }
     }
 
     /// Returns a number for a name in a directory, for [`Remote::listed`].
@@ -210,7 +210,8 @@ impl Remote {
         // An object that was opened is asked for its state itself.
         let key = (self.shared.identity(address), Trust::Mounted);
         let is_exact = name.is_exact && !locked(&self.known).contains(&key);
-        let stat = name.stat;
+        let mtime = self.shared.times.get(&key.0).unwrap_or(name.stat.mtime);
+        let stat = SourceStat { mtime, ..name.stat };
         Some(ListedStat { stat: PlaceStat::File(stat), is_exact })
     }
 

@@ -390,6 +390,7 @@ impl Vfs {
                 // Until a program looks into the file, its attributes come from the listing of its directory.
                 if overlay.last_seen().is_none()
                     && let Some((stat, _)) = entry.position.location.listed()
+                    && stat.source.mtime != (0, 0)
                 {
                     return Ok(self.attr_of_mounted_file(ino, overlay, &stat));
                 }

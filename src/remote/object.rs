@@ -104,7 +104,7 @@ impl Object {
             last: sent,
         });
         let key = unproven.as_ref().map_or(kept_key, |first| digest([&kept_key, &first.digest]));
-        let stat = stat(&key, &version);
+        let stat = stat(&shared, address, &key, &version);
         let valid_until = Instant::now() + shared.options.stat_lifetime;
         let is_durable = proof == Proof::Proven && version.strong().is_some();
         let object = Self {
@@ -486,12 +486,13 @@ fn digest<const N: usize>(parts: [&[u8]; N]) -> Key {
 
 /// Returns the state of a version of the object at an address.
 pub(super) fn stat_of(shared: &RemoteState, address: &Address, version: &ObjectVersion) -> SourceStat {
-    stat(&key(shared, address, version), version)
+    stat(shared, address, &key(shared, address, version), version)
 }
 
-fn stat(key: &Key, version: &ObjectVersion) -> SourceStat {
+fn stat(shared: &RemoteState, address: &Address, key: &Key, version: &ObjectVersion) -> SourceStat {
     let tag: String = key.iter().map(|byte| format!("{byte:02x}")).collect();
-    SourceStat { size: version.size, mtime: version.mtime(), version: SourceVersion::of_tag(&tag) }
+    let mtime = shared.times.of_reply(&shared.identity(address), version.modified());
+    SourceStat { size: version.size, mtime, version: SourceVersion::of_tag(&tag) }
 }
 
 /// Adds the address to an error.

@@ -8,6 +8,7 @@ use super::client::Client;
 use super::disk::DiskCache;
 use super::options::RemoteOptions;
 use super::schedule::Schedule;
+use super::times::ShownTimes;
 use super::url::Address;
 use crate::cache::Cache;
 use crate::error::Result;
@@ -20,6 +21,7 @@ pub(super) struct RemoteState {
     pub(super) cache: Arc<Cache>,
     pub(super) disk: Option<DiskCache>,
     pub(super) schedule: Schedule,
+    pub(super) times: ShownTimes,
     /// Bytes that all listings hold.
     pub(super) listed: AtomicUsize,
     /// The origins of servers that were asked for several ranges; true if they send these in one reply.
@@ -35,6 +37,7 @@ impl RemoteState {
             client: Client::new(&options)?,
             disk: disk.transpose()?,
             schedule: Schedule::new(),
+            times: ShownTimes::default(),
             listed: AtomicUsize::new(0),
             send_several: Mutex::default(),
             parsing: Mutex::default(),

@@ -120,12 +120,8 @@ impl ObjectVersion {
         version.strong().is_some().then_some(version)
     }
 
-    /// Returns the modification time; 1970 if it is not known.
-    pub(super) fn mtime(&self) -> Time {
-        self.modified().unwrap_or_default()
-    }
-
-    fn modified(&self) -> Option<Time> {
+    /// Returns the modification time, if the reply had one.
+    pub(super) fn modified(&self) -> Option<Time> {
         Some((self.last_modified.as_deref().and_then(date::http)?, 0))
     }
 
@@ -224,7 +220,7 @@ mod tests {
         }
         assert_eq!(version(&format!("\"{}\"", "a".repeat(2000)), "", 1).etag, None);
         assert_ne!(weak.tag(), version("W/\"a\"", "y", 1).tag());
-        assert_eq!(version("", "Sun, 06 Nov 1994 08:49:37 GMT", 1).mtime(), (784_111_777, 0));
+        assert_eq!(version("", "Sun, 06 Nov 1994 08:49:37 GMT", 1).modified(), Some((784_111_777, 0)));
     }
 
     #[test]

@@ -131,7 +131,7 @@ pub fn of_folder(folder: &Path) -> Server {
 
 fn index_page(path: &str, names: impl Iterator<Item = String>) -> Reply {
     let links: String = names
-        .map(|name| format!("<a href=\"{}\">{name}</a>  23-Nov-2026 21:30  17\n", encoded(&name)))
+        .map(|name| format!("<a href=\"{}\">{name}</a>  06-Nov-1994 08:49  17\n", encoded(&name)))
         .collect();
     let title = format!("Index of {path}");
     let page = format!(

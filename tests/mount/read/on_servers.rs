@@ -448,6 +448,31 @@ fn a_mount_of_a_server_can_be_copied_whole() {
 }
 
 #[test]
+fn a_file_keeps_its_time_while_it_does_not_change() {
+    // Replies have 08:49:37. An index page has minutes, perhaps of another time zone, or no times.
+    for (listed, shown) in [("06-Nov-1994 10:49  17", 784_118_940), ("", 784_111_777)] {
+        let site = Site::web(move |request, mut reply| {
+            if request.target.ends_with('/') {
+                let page = String::from_utf8(reply.body).unwrap();
+                reply.body = page.replace("06-Nov-1994 08:49  17", listed).into();
+            }
+            reply
+        });
+        site.put("d/x.asdf", example());
+        let mount = mount("cache=4M", &site.server.url("/d/"));
+        let time = |name: &str| fs::metadata(mount.path(name)).unwrap().mtime();
+        for _ in 0..2 {
+            assert_eq!(names(mount.root()), ["x.asdf"]);
+            for name in ["x.asdf", "x.asdf/tree.yaml", "x.asdf/arrays/image.npy", "x.asdf"] {
+                assert_eq!(time(name), shown, "{name}");
+            }
+            // The kernel forgets the names.
+            fs::write("/proc/sys/vm/drop_caches", "2").unwrap();
+        }
+    }
+}
+
+#[test]
 fn files_on_a_server_can_be_looked_at_without_a_mount() {
     let (site, dir) = (Site::web(|_, reply| reply), fresh_folder());
     site.put("d/x.asdf", example());
