@@ -9,6 +9,8 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use crate::error::{Result, errno};
+use crate::format::endings::by_ending;
+use crate::local::location::Location;
 use crate::mounted::file::MountedFile;
 use crate::overlay::Overlay;
 use crate::overlay::change::Change;
@@ -19,7 +21,7 @@ use crate::overlay::write_handle::{Caller, OpenFor, WriteHandle};
 use crate::sync::locked;
 use crate::vfs::Vfs;
 use crate::vfs::attr::Attr;
-use crate::vfs::entry::Entry;
+use crate::vfs::entry::{Class, Entry};
 use crate::vfs::kernel_cache::KernelCache;
 use crate::vfs::node::{Ino, Inode};
 use crate::vfs::read_handle::ReadHandle;
@@ -30,6 +32,8 @@ use crate::view::status::Writing;
 /// Maximum number of overlays kept while no handle is open in them. An overlay remembers times and the last
 /// refusal, which the file itself does not hold.
 const RESTING: usize = 4096;
+/// Time after a change during which a file may still be in the midst of being written.
+const WRITTEN: Duration = Duration::from_secs(2);
 /// Maximum number of overlays examined at a time to find ones that can be dropped.
 const LOOKED_AT: usize = 64;
 
@@ -133,9 +137,13 @@ impl Vfs {
     }
 
     /// Returns the time for which the kernel may cache the attributes of a node. It is zero for a writable
-    /// file, except `tree.yaml` while it shows the saved text: when a save ends, the kernel is told.
+    /// file, except `tree.yaml` while it shows the saved text: when a save ends, the kernel is told. It is zero, too,
+    /// for a file that may become a directory at any time.
     pub fn ttl(&self, ino: Ino) -> Duration {
         let Ok(node) = self.node(ino) else { return TTL };
+        if matches!(&node, Inode::Entry(entry) if is_half_written(entry)) {
+            return Duration::ZERO;
+        }
         let is_writable = matches!(node, Inode::OverlayFile(..) | Inode::Tree(_));
         if is_writable && !(self.kernel_cache.renews() && shows_saved_text(&node)) {
             Duration::ZERO
@@ -171,7 +179,7 @@ impl Vfs {
             Inode::Entry(_) => false,
         };
         if !depends_on_saves {
-            return TTL;
+            return self.ttl(ino);
         }
         let is_quiet =
             self.kernel_cache.renews() && node.entry().lazy_overlay().is_ok_and(LazyOverlay::note_listing);
@@ -404,6 +412,14 @@ fn renew(kernel_cache: &KernelCache, entry: &Entry) {
     inos.extend(tree.and_then(|tree| tree.serial).map(Ino::of));
     lazy.await_listings();
     kernel_cache.renew(&inos);
+}
+
+/// True if another program may be writing a file of a format: nothing recognises the file, but its name has the ending
+/// of a format, or it was changed a moment ago.
+fn is_half_written(entry: &Entry) -> bool {
+    let Class::File { first, .. } = &entry.class else { return false };
+    let is_local = matches!(entry.position.location, Location::Local(_));
+    is_local && (by_ending(&entry.name).is_some() || !first.source.is_unchanged_for(WRITTEN))
 }
 
 /// True for `tree.yaml` while it shows the saved text.

@@ -36,6 +36,20 @@ fn each_file_of_a_folder_can_be_saved_and_others_only_read() {
 }
 
 #[test]
+fn a_file_is_a_directory_as_soon_as_it_is_written() {
+    let folder = fresh_folder();
+    for name in ["a.asdf", "data"] {
+        let source = folder.path().join(name);
+        // As of a program that has truncated the file.
+        fs::write(&source, "").unwrap();
+        let mount = Mounted::file(folder.path());
+        assert!(fs::metadata(mount.path(name)).unwrap().is_file());
+        let (text, _) = build(&source);
+        assert_eq!(fs::read_to_string(mount.path(name).join("tree.yaml")).unwrap(), text);
+    }
+}
+
+#[test]
 fn a_mount_over_its_own_folder_saves_too() {
     let folder = fresh_folder();
     let (text, _) = build(&folder.path().join("a.asdf"));
