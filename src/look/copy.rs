@@ -141,7 +141,7 @@ pub(super) fn size_of_data(reader: &ReadHandle, enough: u64) -> Result<u64> {
     let mut at = 0;
     let mut size = 0;
     while at < len && size < enough {
-        let data = next_data(reader, at).unwrap_or(at..len);
+        let data = next_data(reader, at).unwrap_or(at..len.min(at + PIECE as u64));
         size += data.end.saturating_sub(data.start);
         at = data.end.max(at + 1);
     }

@@ -6,7 +6,7 @@
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, Seek, SeekFrom, Write};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -27,6 +27,12 @@ use crate::vfs::{Attr, Ino, ReadHandle};
 
 /// Number of names read from a directory at once.
 const BATCH: usize = 1024;
+
+/// Position in a directory after `.` and `..`.
+const FIRST: u64 = 2;
+
+/// Size from which a file is opened to look for its holes.
+const SMALL: u64 = 1 << 20;
 
 /// Maximum number of errors that are printed at the end; further errors are only counted.
 const MAX_ERRORS: usize = 1000;
@@ -174,9 +180,16 @@ impl<'a> Run<'a> {
         };
         let (Some(name), above) = (names.file_name(), names.parent().unwrap_or(Path::new(""))) else {
             self.at = PathBuf::new();
+            if let Err(error) = self.check_room_below(found.attr, into.as_fd()) {
+                self.at.push(".");
+                return self.refuse(error);
+            }
             let dir = into.try_clone().map_err(|error| Stop::Full(error.into()))?;
             return self.walk(found.attr.ino, dir, None);
         };
+        if let Err(error) = self.check_room_below(found.attr, into.as_fd()) {
+            return self.refuse(error);
+        }
         let dir = match self.make_parents(above, into) {
             Ok(dir) => dir,
             Err(error) => return self.refuse(error),
@@ -248,8 +261,9 @@ impl<'a> Run<'a> {
         levels: &mut Vec<Level>,
     ) -> std::result::Result<(), Stop> {
         match again(|| self.look.vfs.open_dir(ino)) {
-            // Position 2 is after `.` and `..`.
-            Ok(listing) => levels.push(Level { ino, dir, made, listing, names: Vec::new(), next: Some(2) }),
+            Ok(listing) => {
+                levels.push(Level { ino, dir, made, listing, names: Vec::new(), next: Some(FIRST) })
+            }
             Err(error) => {
                 self.refuse(error)?;
                 self.at.pop();
@@ -281,7 +295,7 @@ impl<'a> Run<'a> {
             Err(error) => return self.refuse(error).map(|()| None),
         };
         let outcome = match attr.kind {
-            FileKind::Directory => match place::enter(place.dir, place.name) {
+            FileKind::Directory => match self.enter(parent, attr, place) {
                 Ok((entered, made)) => {
                     self.look.vfs.forget(attr.ino, 1);
                     return Ok(Some((entered, made.then_some(attr))));
@@ -301,6 +315,73 @@ impl<'a> Run<'a> {
             Err(error) => self.refuse(error)?,
         }
         Ok(None)
+    }
+
+    /// Makes and opens a directory. If it is that of a mounted file, all of the file must fit on the disk.
+    fn enter(&self, parent: Ino, attr: Attr, place: NewName<'_>) -> Result<(OwnedFd, bool)> {
+        if !self.look.vfs.is_of_a_mounted_file(parent) {
+            self.check_room_below(attr, place.dir)?;
+        }
+        place::enter(place.dir, place.name)
+    }
+
+    /// Refuses a directory of a mounted file whose files do not fit on the disk together: a wrong length in a small
+    /// file makes them longer than any disk.
+    fn check_room_below(&self, directory: Attr, into: BorrowedFd<'_>) -> Result<()> {
+        if directory.kind != FileKind::Directory || !self.look.vfs.is_of_a_mounted_file(directory.ino) {
+            return Ok(());
+        }
+        let Some(free) = place::free_space(into) else { return Ok(()) };
+        let enough = free.saturating_add(1);
+        // Errors are reported when the files are copied.
+        let fits = |size: Result<u64>| size.is_err() || size.is_ok_and(|size| size <= free);
+        if fits(self.size_below(directory.ino, enough, &|_, _, attr| attr.size)) {
+            return Ok(());
+        }
+        let size_of_data = |parent, name: &OsStr, attr: &Attr| {
+            let opened = if attr.size >= SMALL { self.look.open_file(parent, name).ok() } else { None };
+            opened.and_then(|reader| copy::size_of_data(&reader, enough).ok()).unwrap_or(attr.size)
+        };
+        if fits(self.size_below(directory.ino, enough, &size_of_data)) {
+            return Ok(());
+        }
+        let message = format!("the files need more than the {free} bytes that the disk has left");
+        Err(Error::new(Kind::Refused, message))
+    }
+
+    /// Adds up the sizes of the files below a directory, until they are `enough`.
+    fn size_below(&self, top: Ino, enough: u64, size_of: &dyn Fn(Ino, &OsStr, &Attr) -> u64) -> Result<u64> {
+        let vfs = &self.look.vfs;
+        let mut size = 0_u64;
+        let mut directories = vec![top];
+        while let Some(directory) = directories.pop() {
+            let listing = again(|| vfs.open_dir(directory))?;
+            let mut next = Some(FIRST);
+            while let Some(from) = next.take().filter(|_| size < enough) {
+                let mut files = Vec::new();
+                vfs.read_dir(&listing, from, true, &mut |item| {
+                    let Some(attr) = item.attr else { return false };
+                    if files.len() == BATCH {
+                        return true;
+                    }
+                    next = Some(item.next);
+                    match attr.kind {
+                        FileKind::Directory => directories.push(attr.ino),
+                        _ => files.push((item.name.to_owned(), attr)),
+                    }
+                    false
+                })?;
+                next = next.filter(|_| files.len() == BATCH);
+                for (name, attr) in files {
+                    size = size.saturating_add(size_of(directory, &name, &attr));
+                    vfs.forget(attr.ino, 1);
+                }
+            }
+            if directory != top {
+                vfs.forget(directory, 1);
+            }
+        }
+        Ok(size)
     }
 
     /// Copies a file. Repeats the copy if another program replaces the file's bytes meanwhile.

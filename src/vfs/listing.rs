@@ -164,6 +164,14 @@ impl Vfs {
         names.into_iter().filter(|name| name != TREE).collect()
     }
 
+    /// True for the directory of a mounted file, and for those in it.
+    pub(crate) fn is_of_a_mounted_file(&self, ino: Ino) -> bool {
+        match self.node(ino) {
+            Ok(Inode::Entry(entry)) => matches!(entry.class, Class::MountedFile(_)),
+            node => matches!(node, Ok(Inode::View(..))),
+        }
+    }
+
     /// Passes the entries of a directory to `take`, from a position on, until `take` returns true.
     ///
     /// With `attrs` each name is also looked up, as by [`Vfs::lookup`], except for `.` and `..`. Entries that

@@ -431,14 +431,23 @@ fn a_signal_or_a_full_disk_leaves_no_half_file() {
     assert!(output.status.success(), "{output:?}");
     let told = String::from_utf8(output.stdout).unwrap();
     let lines: Vec<_> = told.lines().collect();
-    let size = (4_u64 << 30) + 128;
-    let start = format!("asdf-mount: large.asdf: arrays/x.npy: needs {size} bytes, but the disk has only ");
-    assert!(lines[0].starts_with(&start) && lines[0].ends_with(" bytes left"), "{told}");
+    let start = "asdf-mount: large.asdf: arrays: the files need more than the ";
+    assert!(lines[0].starts_with(start) && lines[0].ends_with(" bytes that the disk has left"), "{told}");
     assert_eq!(
         lines[1..4],
         ["asdf-mount: 2 files extracted into full, 1 not", "full/blocks/0.bin", "full/tree.yaml"]
     );
     assert!(lines[4].trim().parse::<u64>().unwrap() < 100, "{told}");
+    let output = bench.script(
+        "mount -t tmpfs -o size=1m none full
+        not asdf-mount --extract . large.asdf -C full; find full -mindepth 2; umount full
+        mount -t tmpfs -o size=1m none full
+        not asdf-mount --extract large.asdf -C full; find full -mindepth 1; umount full
+        mount -t tmpfs -o size=1m none full
+        not asdf-mount --extract large.asdf arrays/x.npy -C full 2>&1 | grep ' needs 4294967424 bytes'; umount full",
+    );
+    assert!(output.status.success(), "{output:?}");
+    assert!(String::from_utf8(output.stdout).unwrap().lines().count() == 1, "{told}");
 }
 
 #[test]
@@ -450,7 +459,11 @@ fn an_extraction_keeps_holes() {
     sparse.write_all_at(b"start", 0).unwrap();
     sparse.write_all_at(b"middle", size / 2).unwrap();
     sparse.set_len(size).unwrap();
-    let mut built = AsdfBuilder::new().block(Block::new(*b"x")).build().bytes;
+    let tree = format!(
+        "%YAML 1.1\n%TAG ! tag:stsci.edu:asdf/\n--- !core/asdf-1.1.0\n\
+         x: !core/ndarray-1.1.0 {{source: 0, datatype: uint8, byteorder: big, shape: [{size}]}}\n...\n"
+    );
+    let mut built = AsdfBuilder::new().tree(tree).block(Block::new(*b"x")).build().bytes;
     let header = built.windows(4).rposition(|window| window == b"\xd3BLK").unwrap();
     built.truncate(header + 54);
     // Allocated, used and uncompressed size, and no checksum.
@@ -478,6 +491,14 @@ fn an_extraction_keeps_holes() {
             assert_eq!(String::from_utf8(found).unwrap(), *text, "{name}");
         }
     }
+    // On a disk that has no room for the holes.
+    let output = bench.script(
+        "mkdir full; mount -t tmpfs -o size=1m none full
+        asdf-mount --extract data a.asdf/arrays -C full; asdf-mount --extract data a.asdf/arrays/x.npy -C full --force
+        stat -c %s full/a.asdf/arrays/x.npy; umount full",
+    );
+    assert!(output.status.success(), "{output:?}");
+    assert_eq!(String::from_utf8(output.stdout).unwrap(), format!("{}\n", size + 128));
 }
 
 #[test]
