@@ -9,6 +9,10 @@ use crate::error::{Error, Result};
 /// Maximum number of `%TAG` lines: libyaml's time is quadratic in this number.
 const MAX_TAG_LINES: usize = 1000;
 
+/// Maximum number of bytes for one event: libyaml holds a scalar, and the blanks behind it, in up to twice as much
+/// memory.
+const MAX_EVENT: u64 = 32 << 20;
+
 /// The byte order mark, which libyaml skips and doesn't count in offsets.
 const BOM: &[u8] = b"\xef\xbb\xbf";
 
@@ -38,6 +42,8 @@ impl Text<'_> {
 pub(super) struct Input<'a> {
     text: Text<'a>,
     offset: u64,
+    /// The offset that was reached when the last event was complete.
+    last_event: u64,
     tag_lines: usize,
     /// The error that ended the input.
     pub(super) error: Option<Error>,
@@ -45,7 +51,7 @@ pub(super) struct Input<'a> {
 
 impl<'a> Input<'a> {
     pub(super) fn new(text: Text<'a>) -> Self {
-        Self { text, offset: 0, tag_lines: 0, error: None }
+        Self { text, offset: 0, last_event: 0, tag_lines: 0, error: None }
     }
 
     /// Returns the length of the byte order mark at the start of the text, or 0.
@@ -58,8 +64,19 @@ impl<'a> Input<'a> {
         }
     }
 
+    /// Notes that an event is complete.
+    pub(super) fn end_event(&mut self) {
+        self.last_event = self.offset;
+    }
+
     /// Reads the next bytes. Returns their number, 0 at the end.
     pub(super) fn read(&mut self, buf: &mut [u8]) -> Result<usize> {
+        if self.offset - self.last_event > MAX_EVENT {
+            let most = MAX_EVENT >> 20;
+            return Err(Error::unsupported(format!(
+                "a text or a comment in the tree, with the blanks behind it, is longer than {most} MiB"
+            )));
+        }
         let read = self.text.read_at(self.offset, buf)?;
         self.offset += read as u64;
         self.tag_lines += memchr::memmem::find_iter(&buf[..read], b"\n%TAG").count();

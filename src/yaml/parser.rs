@@ -137,7 +137,8 @@ impl<'a> Events<'a> {
         }
         let at = self.state.as_ptr();
         // SAFETY: parser and event are initialised. This call frees the strings of the previous event. No
-        // borrow of them can be live, since they borrow `self`, which this call borrows mutably.
+        // borrow of them can be live, since they borrow `self`, which this call borrows mutably. The parser is not
+        // running when `end_event` is called, so nothing else borrows the input.
         let event = unsafe {
             let event = (&raw mut (*at).event).cast::<yaml_event_t>();
             libyaml::yaml_event_delete(event);
@@ -145,6 +146,7 @@ impl<'a> Events<'a> {
                 self.done = true;
                 return Err(self.error());
             }
+            (*at).input.end_event();
             &*event
         };
         let start = self.mark(event.start_mark);
@@ -435,6 +437,35 @@ mod tests {
         assert_eq!(all(fits.as_bytes()).unwrap().len(), 4 + 2 * MAX_DEPTH);
         let tags: String = (0..100_000).map(|n| format!("%TAG !t{n}! tag:{n}\n")).collect();
         assert!(all(tags.as_bytes()).unwrap_err().to_string().contains("%TAG lines"));
+    }
+
+    #[test]
+    fn a_text_without_end_is_not_held() {
+        /// An endless text of one letter after its beginning.
+        #[derive(Debug)]
+        struct Endless(&'static [u8], u8);
+        impl Content for Endless {
+            fn len(&self) -> u64 {
+                u64::MAX
+            }
+            fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<usize> {
+                buf.fill(self.1);
+                let start = self.0.get(offset as usize..).unwrap_or_default();
+                let len = start.len().min(buf.len());
+                buf[..len].copy_from_slice(&start[..len]);
+                Ok(buf.len())
+            }
+        }
+        for text in [Endless(b"a: b", b' '), Endless(b"a: 'b", b'x')] {
+            let mut events = Events::of(&text);
+            let error = loop {
+                match events.next_event() {
+                    Ok(event) => assert!(event.is_some()),
+                    Err(error) => break error,
+                }
+            };
+            assert!(error.message().contains("longer than 32 MiB"), "{error}");
+        }
     }
 
     #[test]
