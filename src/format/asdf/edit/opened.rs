@@ -110,6 +110,8 @@ pub(super) fn not_writable(error: io::Error) -> Error {
         Some(libc::EACCES | libc::EPERM | libc::EROFS | libc::ETXTBSY) => {
             Error::new(Kind::ReadOnly, format!("can't be written: {}", Error::from(error).message()))
         }
+        Some(libc::EINVAL) => Error::new(Kind::Unrecognised, "is not a regular file"),
+        Some(libc::ELOOP) => Error::new(Kind::Unrecognised, "is a link now; give the path of the file"),
         _ => error.into(),
     }
 }
