@@ -135,8 +135,8 @@ struct Arguments {
 
     /// Show the last save of FILE as a unified diff, or the N-th last one; or compare two files, A and B
     ///
-    /// Two files are compared by their trees, and by their arrays: type, shape, how many elements differ and by how
-    /// much. The exit status is then that of diff: 0 if they are equal, 1 if they differ, 2 after an error. A file whose
+    /// Two files are compared by their trees, and by their arrays: type, shape, MD5, how many elements differ and by
+    /// how much. The exit status is then that of diff: 0 if they are equal, 1 if they differ, 2 after an error. A file whose
     /// name is a number is written as ./1.
     #[arg(long, help_heading = EDIT, group = ACTION)]
     diff: bool,

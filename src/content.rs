@@ -1,5 +1,6 @@
 //! Random-access bytes of known length. Everything that can be read in the mount is a [`Content`].
 
+mod checksum;
 mod datatype;
 pub mod dir;
 mod gather;
@@ -28,6 +29,7 @@ use std::sync::Arc;
 use crate::error::{Error, Result};
 use crate::source::Source;
 
+pub use checksum::checksum;
 pub use datatype::{ByteOrder, Datatype, Field};
 pub use gather::Gather;
 pub use grid::{Division, Grid, GridChunks};

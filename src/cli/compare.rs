@@ -26,15 +26,21 @@ pub(super) fn run(one: &Path, other: &Path, options: &Options) -> u8 {
 fn compare(one: &Path, other: &Path, options: &Options) -> Result<u8> {
     let looks = [Look::open(one, options)?, Look::open(other, options)?];
     let names = [one, other].map(|path| one_line(&named::shown(path).to_string_lossy()));
-    let [before, after] = [looks[0].tree_text()?, looks[1].tree_text()?];
-    diff::show(&before, &after, (&names[0], &names[1]))?;
+    let mut texts = Vec::new();
+    for (look, name) in looks.iter().zip(&names) {
+        texts.push(look.tree_text().map_err(|error| error.of(Path::new(name)))?);
+    }
+    let before = &texts[0];
+    let after = &texts[1];
+    diff::show(before, after, (&names[0], &names[1]))?;
     let mut out = BufWriter::new(io::stdout().lock());
     let mut has_failed = false;
     let mut failed = |path: &Path, error: &crate::error::Error| {
         has_failed = true;
         complain(&format!("{}: {}", path.display(), error.message()));
     };
-    let differ = looks[0].compare_arrays(&looks[1], &mut out, &mut failed)?;
+    let mut show = |hunk: &str| Ok(out.write_all(&diff::for_stdout(hunk.as_bytes()))?);
+    let differ = looks[0].compare_arrays(&looks[1], &mut show, &mut failed)?;
     out.flush()?;
     for look in looks {
         look.close();

@@ -1,5 +1,6 @@
 //! The changes of a text, on stdout.
 
+use std::borrow::Cow;
 use std::io::{self, IsTerminal};
 
 use super::print;
@@ -7,17 +8,21 @@ use crate::error::{Result, printable};
 use crate::info::wants_colour;
 use crate::text_diff;
 
-/// Prints the unified diff of two texts, under these names. On a terminal, the lines are coloured, and characters
-/// that it acts on are escaped.
+/// Prints the unified diff of two texts, under these names.
 pub(super) fn show(before: &[u8], after: &[u8], names: (&str, &str)) -> Result<()> {
     let mut diff = Vec::new();
     text_diff::write_unified(before, after, names, &mut diff)?;
+    print(&for_stdout(&diff))
+}
+
+/// Returns a diff as stdout shows it. On a terminal, the lines are coloured, and characters that it acts on are
+/// escaped.
+pub(super) fn for_stdout(diff: &[u8]) -> Cow<'_, [u8]> {
     if !io::stdout().is_terminal() {
-        return print(&diff);
+        return Cow::Borrowed(diff);
     }
-    let text = printable(&String::from_utf8_lossy(&diff)).into_owned();
-    let text = if wants_colour(true) { coloured(&text) } else { text };
-    print(text.as_bytes())
+    let text = printable(&String::from_utf8_lossy(diff)).into_owned();
+    Cow::Owned(if wants_colour(true) { coloured(&text) } else { text }.into_bytes())
 }
 
 /// Colours the lines of a diff as git does.

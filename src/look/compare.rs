@@ -1,13 +1,21 @@
 //! `--diff A B`: the trees of two files as a unified diff, and their arrays element by element.
+//!
+//! An array that differs is a hunk, too:
+//!
+//! ```text
+//! @@ arrays/image.npy @@
+//! -<f4 (50, 60) md5 9a0364b9e99bb480dd25e1f0284c8555
+//! +<f4 (50, 60) md5 5d41402abc4b2a76b9719d911017c592
+//!  2 of 3000 elements differ, by at most 0.5; the first at [3, 4]: 0.75 → 1.25
+//! ```
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use super::copy::{self, CopyTarget, Failure, Range};
 use super::{Look, again};
-use crate::content::{Content, read_exact_at};
+use crate::content::{Content, checksum, read_exact_at, short_number};
 use crate::error::{Error, Result, one_line};
 use crate::local::stat::FileKind;
 use crate::vfs::ReadHandle;
@@ -22,6 +30,8 @@ const PIECE: usize = 1 << 18;
 /// Maximum number of arrays, and length of a header.
 const MAX_ARRAYS: usize = 1 << 20;
 const MAX_HEADER: u64 = 1 << 20;
+/// Maximum size of an array that is held in memory because its elements have another order, in bytes.
+const MAX_REARRANGED: u64 = 256 << 20;
 
 impl Look {
     /// Returns the text of the tree.
@@ -64,15 +74,16 @@ impl Look {
         Ok(paths)
     }
 
-    /// Compares the arrays of two files, and writes a line for each that differs. Returns true if any does.
-    /// `failed` gets the errors of arrays that can't be read.
+    /// Compares the arrays of two files. `show` gets a hunk of a diff for each array that differs: type, shape and
+    /// checksum of both, and how many elements differ. `failed` gets the errors of arrays that can't be read. Returns
+    /// true if any array differs.
     ///
     /// # Errors
-    /// The arrays can't be found, or `out` can't be written.
+    /// The arrays can't be found, or `show` fails.
     pub fn compare_arrays(
         &self,
         other: &Self,
-        out: &mut dyn Write,
+        show: &mut dyn FnMut(&str) -> Result<()>,
         failed: &mut dyn FnMut(&Path, &Error),
     ) -> Result<bool> {
         let mut all: BTreeMap<PathBuf, [bool; 2]> = BTreeMap::new();
@@ -83,54 +94,22 @@ impl Look {
         }
         let mut differ = false;
         for (path, has) in all {
-            let shown = one_line(&path.to_string_lossy());
-            let line = match has {
-                [true, false] => Some(format!("only in {}", one_line(&self.label.to_string_lossy()))),
-                [false, true] => Some(format!("only in {}", one_line(&other.label.to_string_lossy()))),
-                _ => match self.compare_array(other, &path) {
-                    Ok(line) => line,
-                    Err(error) => {
-                        failed(&path, &error);
-                        continue;
-                    }
-                },
+            let open = |look: &Self| ArrayFile::open(look.file_at(&path)?);
+            let hunk = match has {
+                [true, false] => open(self).and_then(|array| Ok(format!("-{}\n", array.described()?))),
+                [false, true] => open(other).and_then(|array| Ok(format!("+{}\n", array.described()?))),
+                _ => open(self).and_then(|one| one.hunk(&open(other)?)),
             };
-            if let Some(line) = line {
-                differ = true;
-                writeln!(out, "{shown}: {line}")?;
+            match hunk {
+                Ok(hunk) if hunk.is_empty() => {}
+                Ok(hunk) => {
+                    differ = true;
+                    show(&format!("@@ {} @@\n{hunk}", one_line(&path.to_string_lossy())))?;
+                }
+                Err(error) => failed(&path, &error),
             }
         }
         Ok(differ)
-    }
-
-    /// Returns the difference of two arrays; `None` if they are equal.
-    fn compare_array(&self, other: &Self, path: &Path) -> Result<Option<String>> {
-        let one = ArrayFile::open(self.file_at(path)?)?;
-        let other = ArrayFile::open(other.file_at(path)?)?;
-        if one.header.is_none() || other.header.is_none() {
-            // A text, such as a chunk of a trajectory.
-            return Ok(one.count_differences(&other)?.map(|found| found.in_words(one.len(), "bytes")));
-        }
-        let (Some(a), Some(b)) = (&one.header, &other.header) else { return Ok(None) };
-        let mut changed = Vec::new();
-        if a.descr != b.descr {
-            changed.push(format!("{} → {}", a.descr, b.descr));
-        }
-        if a.shape != b.shape {
-            changed.push(format!("{} → {}", a.shape, b.shape));
-        }
-        if a.shape != b.shape || (a.descr != b.descr && (a.number().is_none() || b.number().is_none())) {
-            return Ok(Some(one_line(&changed.join(", "))));
-        }
-        let found = one.count_differences(&other)?;
-        if let Some(found) = found {
-            let count = one.len() / one.item().max(1);
-            changed.push(found.in_words(count, "elements"));
-        }
-        if changed.is_empty() {
-            return Ok(None);
-        }
-        Ok(Some(one_line(&format!("{} {}: {}", a.descr, a.shape, changed.join(", ")))))
     }
 }
 
@@ -149,7 +128,9 @@ struct NpyHeader {
     /// Type of an element, as a Python literal.
     descr: String,
     shape: String,
-    order: String,
+    dimensions: Vec<u64>,
+    /// True if the first index changes fastest.
+    is_fortran: bool,
     /// Number of elements.
     count: u64,
     /// Offset of the elements.
@@ -189,11 +170,34 @@ impl NpyHeader {
         let (order, rest) = rest.split_once(", 'shape': ")?;
         let (shape, _) = rest.split_once(')')?;
         let sizes = shape.trim_start_matches('(').split(',').map(str::trim).filter(|size| !size.is_empty());
-        let count = sizes
-            .map(|size| size.parse::<u64>().ok())
-            .try_fold(1_u64, |count, size| count.checked_mul(size?))?;
+        let dimensions: Vec<u64> = sizes.map(|size| size.parse().ok()).collect::<Option<_>>()?;
+        let count = dimensions.iter().try_fold(1_u64, |count, size| count.checked_mul(*size))?;
         let descr = descr.trim_matches('\'').to_owned();
-        Some(Self { descr, shape: format!("{shape})"), order: order.to_owned(), count, start })
+        let is_fortran = order == "True";
+        Some(Self { descr, shape: format!("{shape})"), dimensions, is_fortran, count, start })
+    }
+
+    /// Returns the index of the element at a position in the file.
+    fn index_of(&self, mut position: u64) -> Vec<u64> {
+        let mut index = vec![0; self.dimensions.len()];
+        let mut take = |(index, size): (&mut u64, &u64)| {
+            *index = position % (*size).max(1);
+            position /= (*size).max(1);
+        };
+        let pairs = index.iter_mut().zip(&self.dimensions);
+        if self.is_fortran {
+            pairs.for_each(&mut take)
+        } else {
+            pairs.rev().for_each(&mut take)
+        }
+        index
+    }
+
+    /// Returns the position in the file of the element with this index.
+    fn position_of(&self, index: &[u64]) -> u64 {
+        let add = |position: u64, (index, size): (&u64, &u64)| position * size + index;
+        let pairs = index.iter().zip(&self.dimensions);
+        if self.is_fortran { pairs.rev().fold(0, add) } else { pairs.fold(0, add) }
     }
 
     /// Returns the kind of number, its size in bytes, and true for big-endian.
@@ -206,7 +210,8 @@ impl NpyHeader {
         };
         let kind = letters.next()?;
         let size: usize = letters.as_str().parse().ok()?;
-        let is_known = matches!((kind, size), ('i' | 'u', 1 | 2 | 4 | 8) | ('f', 2 | 4 | 8) | ('b', 1));
+        let is_known =
+            matches!((kind, size), ('i' | 'u', 1 | 2 | 4 | 8) | ('f', 2 | 4 | 8) | ('c', 8 | 16) | ('b', 1));
         is_known.then_some((kind, size, is_big))
     }
 }
@@ -249,26 +254,66 @@ impl ArrayFile {
         Ok(bytes)
     }
 
-    /// Counts the elements that differ; `None` if all are equal.
-    fn count_differences(&self, other: &Self) -> Result<Option<Differences>> {
+    /// Returns type, shape, and the checksum of the elements as they are in the file, without its header.
+    fn described(&self) -> Result<String> {
+        let what = match &self.header {
+            Some(header) => format!("{} {}", header.descr, header.shape),
+            None => format!("{} bytes", self.size),
+        };
+        let checksum = checksum(&*self.reader.content()?, self.start())?;
+        Ok(one_line(&format!("{what} {checksum}")))
+    }
+
+    /// Returns the lines about two arrays that differ; nothing if they are equal.
+    fn hunk(&self, other: &Self) -> Result<String> {
+        let is_comparable = match (&self.header, &other.header) {
+            (Some(one), Some(two)) => {
+                one.shape == two.shape
+                    && (one.descr == two.descr || one.number().is_some() && two.number().is_some())
+            }
+            // A text, such as a chunk of a trajectory.
+            (None, None) => true,
+            _ => false,
+        };
+        let mut words = None;
+        if is_comparable {
+            let found = self.count_differences(other)?;
+            let descr = |array: &Self| array.header.as_ref().map(|header| header.descr.clone());
+            if found.count > 0 {
+                words = Some(found.in_words(self));
+            } else if found.has_other_bytes || descr(self) != descr(other) {
+                words = Some("all elements are equal as numbers".to_owned());
+            } else {
+                return Ok(String::new());
+            }
+        }
+        let mut hunk = format!("-{}\n+{}\n", self.described()?, other.described()?);
+        if let Some(words) = words {
+            hunk += &format!(" {}\n", one_line(&words));
+        }
+        Ok(hunk)
+    }
+
+    /// Compares the elements. The arrays have the same shape.
+    fn count_differences(&self, other: &Self) -> Result<Differences> {
         let (item, other_item) = (self.item(), other.item());
         let (count, other_count) = (self.len() / item, other.len() / other_item);
         let number = |array: &Self| array.header.as_ref().and_then(NpyHeader::number);
         let numbers = number(self).zip(number(other));
-        let order = |array: &Self| array.header.as_ref().map(|header| header.order.clone());
-        if order(self) != order(other) {
-            return Err(Error::unsupported(
-                "the order of the elements (C or Fortran) differs; they are not compared",
-            ));
-        }
         let mut found = Differences { count: count.abs_diff(other_count), ..Differences::default() };
         let common = count.min(other_count);
         let step = (PIECE as u64 / item.max(other_item)).max(1);
+        let rearranged = self.in_other_order(other)?;
         let mut at = 0;
         while at < common {
             let wanted = step.min(common - at);
-            let (one, two) = (self.read(at, wanted)?, other.read(at, wanted)?);
+            let one = self.read(at, wanted)?;
+            let two = match &rearranged {
+                Some(order) => order.read(at, wanted),
+                None => other.read(at, wanted)?,
+            };
             if one != two || item != other_item || numbers.is_some_and(|(one, two)| one != two) {
+                found.has_other_bytes |= one != two;
                 let pairs = one.chunks_exact(item as usize).zip(two.chunks_exact(other_item as usize));
                 for (n, (one, two)) in pairs.enumerate() {
                     found.add(at + n as u64, one, two, numbers);
@@ -276,7 +321,42 @@ impl ArrayFile {
             }
             at += wanted;
         }
-        Ok((found.count > 0).then_some(found))
+        Ok(found)
+    }
+
+    /// Returns the elements of `other` for the order of this array; `None` if both have the same order.
+    fn in_other_order<'a>(&'a self, other: &'a Self) -> Result<Option<Rearranged<'a>>> {
+        let (Some(from), Some(to)) = (&self.header, &other.header) else { return Ok(None) };
+        if from.is_fortran == to.is_fortran || from.dimensions.len() < 2 {
+            return Ok(None);
+        }
+        if other.len() > MAX_REARRANGED {
+            return Err(Error::unsupported(
+                "the order of the elements (C or Fortran) differs; arrays of more than 256 MiB are not compared then",
+            ));
+        }
+        let bytes = other.read(0, to.count)?;
+        Ok(Some(Rearranged { from, to, bytes, item: other.item() as usize }))
+    }
+}
+
+/// The elements of an array in memory, by the positions of another one with the other order.
+struct Rearranged<'a> {
+    from: &'a NpyHeader,
+    to: &'a NpyHeader,
+    bytes: Vec<u8>,
+    item: usize,
+}
+
+impl Rearranged<'_> {
+    /// Returns `count` elements from position `start` on.
+    fn read(&self, start: u64, count: u64) -> Vec<u8> {
+        let mut read = Vec::new();
+        for position in start..start + count {
+            let position = self.to.position_of(&self.from.index_of(position)) as usize * self.item;
+            read.extend_from_slice(self.bytes.get(position..position + self.item).unwrap_or_default());
+        }
+        read
     }
 }
 
@@ -293,6 +373,8 @@ struct Differences {
     nans: u64,
     /// The position and the values of the first difference.
     first: Option<(u64, String)>,
+    /// True if the bytes of some elements differ, as do those of 0 and -0.
+    has_other_bytes: bool,
 }
 
 impl Differences {
@@ -315,16 +397,26 @@ impl Differences {
         }
     }
 
-    fn in_words(&self, count: u64, what: &str) -> String {
-        let mut text = format!("{} of {count} {what} differ", self.count);
+    /// Returns how many elements of `array` differ, and how much.
+    fn in_words(&self, array: &ArrayFile) -> String {
+        let (all, what) = match &array.header {
+            Some(header) => (header.count, "elements"),
+            None => (array.size, "bytes"),
+        };
+        let verb = if self.count == 1 { "differs" } else { "differ" };
+        let mut text = format!("{} of {all} {what} {verb}", self.count);
         if let Some(greatest) = self.greatest {
+            let is_whole = greatest.fract() == 0.0 && greatest < 1e15;
+            let greatest = if is_whole { greatest.to_string() } else { short_number(greatest) };
             text += &format!(", by at most {greatest}");
         }
         if self.nans > 0 {
-            text += &format!(", {} are NaN in one only", self.nans);
+            text += &format!(", {} NaN in one file only", self.nans);
         }
         if let Some((at, values)) = &self.first {
-            text += &format!(" (first at {at}{values})");
+            let index = array.header.as_ref().map_or_else(|| vec![*at], |header| header.index_of(*at));
+            let index: Vec<String> = index.iter().map(u64::to_string).collect();
+            text += &format!("; the first at [{}]{values}", index.join(", "));
         }
         text
     }
@@ -335,10 +427,18 @@ impl Differences {
 enum Value {
     Integer(i128),
     Float(f64),
+    /// A number that is shown as one of single precision, so with as few digits as it has there.
+    Single(f32),
+    Complex(f64, f64),
 }
 
 impl Value {
     fn of(bytes: &[u8], (kind, size, is_big): Number) -> Self {
+        if kind == 'c' {
+            let (real, imaginary) = bytes.split_at(size / 2);
+            let part = |bytes| Self::of(bytes, ('f', size / 2, is_big)).float();
+            return Self::Complex(part(real), part(imaginary));
+        }
         let mut little = [0; 8];
         for (n, byte) in bytes.iter().take(size).enumerate() {
             little[if is_big { size - 1 - n } else { n }] = *byte;
@@ -348,7 +448,7 @@ impl Value {
         match (kind, size) {
             ('i', _) => Self::Integer(i128::from((unsigned << shift) as i64 >> shift)),
             ('f', 8) => Self::Float(f64::from_bits(unsigned)),
-            ('f', 4) => Self::Float(f32::from_bits(unsigned as u32).into()),
+            ('f', 4) => Self::Single(f32::from_bits(unsigned as u32)),
             ('f', _) => Self::Float(half(unsigned as u16)),
             _ => Self::Integer(unsigned.into()),
         }
@@ -356,22 +456,34 @@ impl Value {
 
     /// Returns the absolute difference; `None` if the numbers are equal, NaN if one of them is NaN.
     fn difference(self, other: Self) -> Option<f64> {
-        match (self, other) {
-            (Self::Integer(one), Self::Integer(two)) => {
-                (one != two).then(|| (one - two).unsigned_abs() as f64)
-            }
-            (one, two) => {
-                let (one, two) = (one.float(), two.float());
-                let is_same = one == two || one.is_nan() && two.is_nan();
-                (!is_same).then(|| (one - two).abs())
-            }
+        if let (Self::Integer(one), Self::Integer(two)) = (self, other) {
+            return (one != two).then(|| (one - two).unsigned_abs() as f64);
+        }
+        let is_same = |one: f64, two: f64| one == two || one.is_nan() && two.is_nan();
+        let (real, imaginary) = self.parts();
+        let (other_real, other_imaginary) = other.parts();
+        if is_same(real, other_real) && is_same(imaginary, other_imaginary) {
+            return None;
+        }
+        let difference = |one: f64, two: f64| if is_same(one, two) { 0.0 } else { one - two };
+        let across = difference(real, other_real);
+        let up = difference(imaginary, other_imaginary);
+        // The square of a real difference may overflow.
+        Some(if up == 0.0 { across.abs() } else { (across * across + up * up).sqrt() })
+    }
+
+    fn parts(self) -> (f64, f64) {
+        match self {
+            Self::Complex(real, imaginary) => (real, imaginary),
+            other => (other.float(), 0.0),
         }
     }
 
     fn float(self) -> f64 {
         match self {
             Self::Integer(value) => value as f64,
-            Self::Float(value) => value,
+            Self::Float(value) | Self::Complex(value, _) => value,
+            Self::Single(value) => value.into(),
         }
     }
 }
@@ -381,6 +493,8 @@ impl std::fmt::Display for Value {
         match self {
             Self::Integer(value) => value.fmt(out),
             Self::Float(value) => value.fmt(out),
+            Self::Single(value) => value.fmt(out),
+            Self::Complex(real, imaginary) => write!(out, "{real}{imaginary:+}j"),
         }
     }
 }
@@ -415,6 +529,14 @@ mod tests {
         assert_eq!(found.number(), Some(('f', 4, false)));
         assert_eq!(header("'|u1'", &[]).count, 1);
         assert_eq!(header("[('a', '<f4'), ('b', '>i2')]", &[5]).number(), None);
+        let c = header("'<f4'", &[2, 3, 4]);
+        let bytes = crate::content::npy::header("'<f4'", true, &[2, 3, 4]);
+        let fortran = NpyHeader::read(&crate::content::Text::new(bytes)).unwrap().unwrap();
+        assert_eq!((c.index_of(7), fortran.index_of(7)), (vec![0, 1, 3], vec![1, 0, 1]));
+        for position in 0..24 {
+            assert_eq!(c.position_of(&c.index_of(position)), position);
+            assert_eq!(fortran.position_of(&fortran.index_of(position)), position);
+        }
     }
 
     #[test]
@@ -425,6 +547,10 @@ mod tests {
         assert_eq!(value(&[0, 1], 'u', true).difference(value(&[1], 'u', false)), None);
         let nan = value(&f32::NAN.to_le_bytes(), 'f', false);
         assert!(nan.difference(nan).is_none() && nan.difference(Value::Integer(1)).is_some_and(f64::is_nan));
+        let complex = |bytes: [f32; 2]| value(&bytes.map(f32::to_le_bytes).concat(), 'c', false);
+        assert_eq!(complex([1.0, 2.0]).difference(complex([4.0, 6.0])), Some(5.0));
+        assert_eq!(complex([1.0, 2.0]).difference(complex([1.0, 2.0])), None);
+        assert_eq!(complex([1.0, -2.0]).to_string(), "1-2j");
         let infinity = Value::Float(f64::INFINITY);
         assert!(infinity.difference(infinity).is_none());
         for (bits, number) in

@@ -183,13 +183,24 @@ fn two_files_are_compared_by_tree_and_elements() {
         fs::write(bench.path(format!("{name}.asdf")), format!("{head}{text}...\n")).unwrap();
     }
     let (status, out, _) = shell(&bench, "asdf-mount --diff a.asdf b.asdf");
-    let last = out.lines().last().unwrap();
-    let wanted = "arrays/x.npy: <f8 (3,): 2 of 3 elements differ, by at most 0.5, 1 are NaN in one only (first at 1: 2.5 → 2)";
-    assert_eq!((status, last), (1, wanted));
+    // The checksums are those of `numpy.array([1.0, 2.5, 3.0]).tobytes()` and so on.
+    let wanted = "@@ arrays/x.npy @@\n-<f8 (3,) md5 14bf63a0aa55419021c2f5435231862a\n+<f8 (3,) md5 a4161b9cc57ba6fbc13a45135fc84a1e\n 2 of 3 elements \
+                  differ, by at most 0.5, 1 NaN in one file only; the first at [1]: 2.5 → 2\n";
+    assert!(status == 1 && out.ends_with(wanted), "{out}");
     let (status, out, _) = shell(&bench, "asdf-mount --diff a.asdf c.asdf");
-    assert_eq!((status, out.lines().last().unwrap()), (1, "arrays/x.npy: (3,) → (2,)"));
+    let wanted = "@@ arrays/x.npy @@\n-<f8 (3,) md5 14bf63a0aa55419021c2f5435231862a\n+<f8 (2,) md5 a0e3efbd7ed4640a5e23bba9321a926d\n";
+    assert!(status == 1 && out.ends_with(wanted), "{out}");
     let (status, out, _) = shell(&bench, "asdf-mount --diff a.asdf 1.asdf");
-    assert!(status == 1 && out.contains("\narrays/image.npy: only in 1.asdf\n"), "{out}");
+    assert!(status == 1 && out.contains("\n@@ arrays/image.npy @@\n+<i2 (160, 160) md5 "), "{out}");
+    let coloured =
+        "script -qec 'env -u NO_COLOR TERM=xterm asdf-mount --diff a.asdf b.asdf' /dev/null </dev/null";
+    let (_, out, _) = shell(&bench, coloured);
+    assert!(
+        out.contains("\u{1b}[36m@@ arrays/x.npy @@\u{1b}[0m") && out.contains("\u{1b}[31m-<f8 (3,)"),
+        "{out}"
+    );
+    let (status, _, said) = shell(&bench, "mkdir empty; asdf-mount --diff a.asdf empty");
+    assert!(status == 2 && said.starts_with("asdf-mount: empty: "), "{said}");
     let (status, _, said) = shell(&bench, "asdf-mount --diff a.asdf missing.asdf");
     assert!(status == 2 && said.contains("missing.asdf"), "{said}");
     assert_eq!(shell(&bench, "asdf-mount --diff tests.gsd tests.gsd").0, 2);
