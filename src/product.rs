@@ -130,6 +130,16 @@ impl ProductFact {
     pub fn rank(&self, path: &[String]) -> Option<usize> {
         self.paths.iter().position(|end| is_end(end, path))
     }
+
+    /// False if the value at this path is something else: the number of an exposure, or that of an HDU.
+    pub fn may_be(&self, path: &[String], value: &str) -> bool {
+        let is_number = value.parse::<u64>().is_ok();
+        match self.name {
+            "exposure" => !(is_number && is_end("observation.exposure", path)),
+            "target" => !(is_number && (is_end("target", path) || is_end("object", path))),
+            _ => true,
+        }
+    }
 }
 
 /// True if a dotted path is the end of `path`.
@@ -218,5 +228,14 @@ mod tests {
         assert_eq!((flag_name("JWST", 31), flag_name("JWST", 32)), (Some("REFERENCE_PIXEL"), None));
         assert_eq!((flag_name("", 0), flag_name("ROMAN", 14)), (None, None));
         assert!(is_unknown("-999999") && !is_unknown("F158"));
+        let may_be = |name: &str, path: &str, value: &str| {
+            let path: Vec<String> = path.split('.').map(str::to_owned).collect();
+            FACTS[position(name).unwrap()].may_be(&path, value)
+        };
+        // The number of an exposure, and that of an HDU.
+        assert!(
+            !may_be("exposure", "meta.observation.exposure", "1") && !may_be("target", "data.target", "0")
+        );
+        assert!(may_be("exposure", "exposure", "1200.0") && may_be("target", "object", "M 51"));
     }
 }

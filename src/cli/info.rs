@@ -116,17 +116,20 @@ fn each(files: impl Iterator<Item = Found>, form: InfoForm, out: &mut dyn Write)
     Ok(status)
 }
 
-/// The titles of the columns, and the facts in them; the first column has the names.
-const COLUMNS: [(&str, &str); 8] = [
-    ("FILE", ""),
-    ("SIZE", ""),
-    ("PRODUCT", "product"),
-    ("INSTRUMENT", "instrument"),
-    ("FILTER", "filter"),
-    ("EXPOSURE", "exposure"),
-    ("DATE", "date"),
-    ("TARGET", "target"),
+/// The titles of the columns, and the facts in them; the first column has the names. The number is the width to which
+/// a column is cut if the lines are too long for the terminal.
+const COLUMNS: [(&str, &str, usize); 8] = [
+    ("FILE", "", usize::MAX),
+    ("SIZE", "", usize::MAX),
+    ("PRODUCT", "product", 12),
+    ("FILTER", "filter", usize::MAX),
+    ("INSTRUMENT", "instrument", 10),
+    ("EXPOSURE", "exposure", usize::MAX),
+    ("DATE", "date", 10),
+    ("TARGET", "target", 10),
 ];
+/// The order in which columns are cut.
+const CUT_FIRST: [usize; 4] = [2, 6, 4, 7];
 
 /// The files of a directory, a line each.
 #[derive(Debug, Default)]
@@ -144,7 +147,7 @@ impl Rows {
             found.map_or_else(String::new, |(_, value)| one_line(value))
         };
         let size = info::data_size(container.source().size_now()?);
-        let mut row = COLUMNS.map(|(_, name)| fact(name));
+        let mut row = COLUMNS.map(|(_, name, _)| fact(name));
         row[0] = one_line(&path.to_string_lossy());
         row[1] = size;
         if row[2].is_empty() {
@@ -160,23 +163,58 @@ impl Rows {
         if rows.is_empty() {
             return Ok(());
         }
-        let width = |n: usize| rows.iter().map(|row| row[n].chars().count()).max().unwrap_or(0);
-        let widths: [usize; COLUMNS.len()] = std::array::from_fn(width);
+        let width = |n: usize| match rows.iter().map(|row| row[n].chars().count()).max() {
+            None | Some(0) => 0,
+            Some(width) => width.max(COLUMNS[n].0.len()),
+        };
+        let mut widths: [usize; COLUMNS.len()] = std::array::from_fn(width);
+        // Programs that search the lines get them in full.
+        let line_width = if form.all { None } else { terminal::size().map(|(width, _)| width) };
+        let form = InfoForm { width: line_width.unwrap_or(usize::MAX), ..form };
+        for n in CUT_FIRST {
+            let needed: usize = widths.iter().filter(|width| **width > 0).map(|width| width + 2).sum();
+            let excess = needed.saturating_sub(2).saturating_sub(form.width);
+            widths[n] = widths[n].saturating_sub(excess).max(widths[n].min(COLUMNS[n].2));
+        }
         if !self.has_title {
             self.has_title = true;
-            rows.insert(0, COLUMNS.map(|(title, _)| title.to_owned()));
+            rows.insert(0, COLUMNS.map(|(title, ..)| title.to_owned()));
         }
         for row in &rows {
             let mut line = String::new();
-            for (n, (cell, width)) in row.iter().zip(widths).enumerate() {
+            for (cell, width) in row.iter().zip(widths) {
                 if width > 0 {
                     let cell = if cell.is_empty() { "-" } else { cell };
-                    let width = width.max(COLUMNS[n].0.len());
-                    line += &format!("{cell:width$}  ");
+                    line += &format!("{:width$}  ", cut(cell, width));
                 }
             }
             writeln!(out, "{}", info::cut_line(line.trim_end(), form))?;
         }
         Ok(out.flush()?)
+    }
+}
+
+/// Returns the beginning of a text; of a date, the day.
+fn cut(text: &str, width: usize) -> String {
+    if text.chars().count() <= width {
+        return text.to_owned();
+    }
+    if width >= 10 && text.as_bytes().get(10) == Some(&b'T') && text.starts_with(|c: char| c.is_ascii_digit())
+    {
+        return text.chars().take(10).collect();
+    }
+    let start: String = text.chars().take(width.saturating_sub(1)).collect();
+    start + "…"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_cells_are_cut_and_dates_keep_the_day() {
+        assert_eq!(cut("ImageModel, wfi_image (stsci.edu)", 12), "ImageModel,…");
+        assert_eq!(cut("2020-01-01T00:00:00.000", 10), "2020-01-01");
+        assert_eq!(cut("F158", 4), "F158");
     }
 }

@@ -57,6 +57,14 @@ impl Captured {
         members.iter().find(|(name, _)| &**name == key).map(|(_, value)| value)
     }
 
+    /// Returns the items of a sequence that were kept.
+    pub(super) fn items(&self) -> &[Captured] {
+        match &self.what {
+            CapturedKind::Sequence { items, .. } => items,
+            _ => &[],
+        }
+    }
+
     pub(super) fn text(&self) -> Option<&str> {
         match &self.what {
             CapturedKind::Scalar { text, .. } => Some(text),

@@ -376,7 +376,9 @@ fn table(value: &Captured, blocks: &dyn Blocks) -> Described {
             rows = array.get("shape").map(dimensions).and_then(|shape| shape.first().cloned());
             rows = rows.or_else(|| shape_of(array.get("data").unwrap_or(array)).first().cloned());
         }
-        let name = item.text_of("name").map_or_else(|| "?".to_owned(), one_line);
+        // A column of astropy may have its name in the list of the table only.
+        let of_table = || value.get("colnames")?.items().get(columns.len())?.text();
+        let name = item.text_of("name").or_else(of_table).map_or_else(|| "?".to_owned(), one_line);
         columns.push((name, column(item, blocks).text));
     }
     let rows = rows.map_or_else(String::new, |rows| format!(" × {} rows", one_line(&rows)));
@@ -388,7 +390,11 @@ fn column(value: &Captured, blocks: &dyn Blocks) -> Described {
     let Some(data) = value.get("data") else {
         let untagged = Captured { tag: None, what: value.what.clone() };
         let is_known = value.kind().is_some_and(|kind| is_whole(kind) && kind != "column" && kind != "table");
-        return of(if is_known { value } else { &untagged }, blocks, false);
+        let mut described = of(if is_known { value } else { &untagged }, blocks, false);
+        if let Some(short) = described.text.strip_prefix("ndarray ") {
+            described.text = short.to_owned();
+        }
+        return described;
     };
     let mut described = of(data, blocks, false);
     if let Some(short) = described.text.strip_prefix("ndarray ") {

@@ -47,6 +47,9 @@ fn arrays_times_and_units_are_in_words() {
     let table = "a: !core/table-1.0.0\n  columns:\n  - !core/column-1.0.0\n    name: ra\n    unit: !unit/unit-1.0.0 deg\n    data: \
                  !core/ndarray-1.0.0 {data: [1.0, 2.0], datatype: float64, shape: [2]}\n";
     shows(table, &["a: table 1 columns × 2 rows", "  ra: float64 (2) inline [1.0, 2.0] deg"]);
+    let quantity = "a: !<tag:astropy.org:astropy/table/table-1.0.0>\n  colnames: [flux]\n  columns:\n  - !unit/quantity-1.1.0 {unit: \
+                    !unit/unit-1.0.0 Jy, value: !core/ndarray-1.0.0 {data: [1.0, 2.0], datatype: float64, shape: [2]}}\n";
+    shows(quantity, &["a: table 1 columns × 2 rows", "  flux: float64 (2) inline [1.0, 2.0] Jy"]);
 }
 
 #[test]

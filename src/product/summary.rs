@@ -116,6 +116,7 @@ impl FileSummary {
             let known = found.as_ref().map_or(usize::MAX, |(rank, _)| *rank);
             if let Some(rank) = fact.rank(&self.path)
                 && rank < known
+                && fact.may_be(&self.path, value)
             {
                 *found = Some((rank, cut(value)));
             }

@@ -65,6 +65,21 @@ fn a_directory_has_a_line_for_each_file() {
     assert_eq!(words[1][3..], ["asdf", "-", "-", "-"], "{rows}");
     assert_eq!(words[2][3..], ["asdf", "V", "1200.0", "s", "Sample", "Galaxy"], "{rows}");
     assert_eq!(words.len(), 3);
+    // In a narrow terminal, other columns are cut before the filter; a program gets all of a long line.
+    let tree = format!(
+        "meta: {{model_type: {}, telescope: ROMAN, instrument: {{name: WFI, filter: F158}}}}\n",
+        "Long".repeat(40)
+    );
+    let head = "#ASDF 1.0.0\n%YAML 1.1\n--- !<tag:stsci.edu:asdf/core/asdf-1.1.0>\n";
+    fs::write(bench.path("data/long.asdf"), format!("{head}{tree}...\n")).unwrap();
+    let rows = printed(&bench, &["--info", data.to_str().unwrap()]);
+    assert!(
+        rows.contains(&"Long".repeat(30)) && rows.contains("F158") && rows.contains("ROMAN WFI"),
+        "{rows}"
+    );
+    let narrow = bench.command(["--info", "data"]).env("COLUMNS", "60").output().unwrap();
+    let rows = String::from_utf8(narrow.stdout).unwrap();
+    assert!(rows.contains("F158") && rows.lines().all(|row| row.chars().count() <= 60), "{rows}");
     let missing = bench.run(["--info", "missing.asdf"]);
     assert!(failed(&missing, 1).contains("missing.asdf"));
     failed(&bench.run(["--info"]), 2);
