@@ -298,6 +298,13 @@ pub trait Container: Views + Any + Send + Sync + std::fmt::Debug {
         Ok(())
     }
 
+    /// Passes the path of each reference into another file, and its URI, to `take`. Opens no other file, so the
+    /// reference may lead to something that is no array, or to nothing.
+    fn each_reference(&self, take: &mut dyn FnMut(String, &str)) -> Result<()> {
+        let _ = take;
+        Ok(())
+    }
+
     /// Returns the parts of the sky that the images of the file cover. Reads no pixel.
     fn footprints(self: Arc<Self>) -> Result<Vec<Footprint>> {
         Ok(Vec::new())

@@ -9,6 +9,7 @@
 //! | [`html`] | escaped text, links |
 //! | [`outline`] | the tree as nested lists |
 //! | [`arrays`] | the table of arrays, and the arrays themselves by path |
+//! | [`references`] | arrays in other files |
 //! | [`sample`] | numbers from a bounded sample of an array |
 //! | [`flags`] | counts of the flags in an array of data quality |
 //! | [`plot`] | curves as SVG |
@@ -26,6 +27,7 @@ mod html;
 mod image;
 mod outline;
 mod plot;
+mod references;
 mod sample;
 mod sky;
 mod tables;
@@ -82,7 +84,7 @@ const MAX_DEFECTS: usize = 5;
 /// The length of the page of a generation, and its bytes while a reader holds them.
 #[derive(Default)]
 pub struct PageMemo {
-    len: OnceLock<u64>,
+    len: Mutex<Option<u64>>,
     /// The plan that gave the length, until the page is made.
     plan: Mutex<Option<Plan>>,
     bytes: Mutex<Weak<Vec<u8>>>,
@@ -97,7 +99,15 @@ impl std::fmt::Debug for PageMemo {
 impl PageMemo {
     /// True if the length is known, so that a lookup takes no time.
     pub fn is_known(&self) -> bool {
-        self.len.get().is_some()
+        self.len().is_some()
+    }
+
+    fn len(&self) -> Option<u64> {
+        *self.len.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn set_len(&self, len: u64) {
+        *self.len.lock().unwrap_or_else(PoisonError::into_inner) = Some(len);
     }
 }
 
@@ -110,13 +120,14 @@ pub type IsShown = Arc<dyn Fn(&str) -> bool + Send + Sync>;
 /// The tree can't be read now.
 pub fn file(container: &Arc<dyn Container>, is_shown: IsShown, memo: &Arc<PageMemo>) -> Result<File> {
     let page = Page { container: container.clone(), is_shown };
-    let len = match memo.len.get() {
-        Some(len) => *len,
+    let len = match memo.len() {
+        Some(len) => len,
         None => {
             let plan = page.plan()?;
             let len = plan.len();
             *memo.plan.lock().unwrap_or_else(PoisonError::into_inner) = Some(plan);
-            *memo.len.get_or_init(|| len)
+            memo.set_len(len);
+            len
         }
     };
     let content = PageContent { page, len, memo: memo.clone(), bytes: OnceLock::new() };
@@ -148,13 +159,19 @@ impl PageContent {
             None => {
                 let known = self.memo.plan.lock().unwrap_or_else(PoisonError::into_inner).take();
                 let plan = known.map_or_else(|| self.page.plan(), Ok)?;
-                let bytes = Arc::new(plan.filled(&self.page)?);
+                let mut bytes = plan.filled(&self.page)?;
+                // Other files, to which the tree refers, may have changed or gone.
+                if (bytes.len() as u64) < self.len {
+                    bytes.resize(usize::try_from(self.len).unwrap_or(bytes.len()), b' ');
+                }
+                let bytes = Arc::new(bytes);
                 *shared = Arc::downgrade(&bytes);
                 bytes
             }
         };
         if bytes.len() as u64 != self.len {
-            return Err(Error::new(Kind::Changed, "the page has changed"));
+            self.memo.set_len(bytes.len() as u64);
+            return Err(Error::new(Kind::Changed, "a file to which the tree refers has changed"));
         }
         Ok(self.bytes.get_or_init(|| bytes))
     }
@@ -191,8 +208,14 @@ enum PagePart {
 enum Slot {
     Picture,
     State,
-    Sky { path: Option<String>, ra: Option<String>, dec: Option<String> },
+    Sky {
+        path: Option<String>,
+        ra: Option<String>,
+        dec: Option<String>,
+    },
     Statistics(ArrayRow),
+    /// The cells of an array in another file.
+    Reference(ArrayRow),
     Flags(ArrayRow),
     Curve(ArrayRow),
     Table(String),
@@ -261,6 +284,7 @@ impl Slot {
         let text = escape(&html::cut(&error.message(), 100));
         match self {
             Self::Statistics(_) => format!("<span class=\"bad\">{text}</span>"),
+            Self::Reference(_) => format!("<td colspan=\"6\" class=\"bad\">{text}</td>"),
             _ => format!("<p class=\"bad\">Can't be read: {text}</p>"),
         }
     }
@@ -357,9 +381,9 @@ impl Page {
         arrays::table(&found, &mut plan);
         self.quality(&facts, &found, &mut plan);
         self.calibration(&facts, &mut plan);
-        self.curves(&found, &views, &mut plan)?;
         self.tree(&facts, &mut plan);
         self.python(&found, &name, &mut plan);
+        self.curves(&found, &views, &mut plan)?;
         plan.push(
             "</main>\n<footer><p>Made by asdf-mount from the file itself. Numbers from a sample say so.</p>\
                    </footer>\n</body>\n</html>\n",
@@ -521,7 +545,8 @@ impl Page {
 
     fn python(&self, found: &arrays::FoundArrays, name: &str, plan: &mut Plan) {
         let mut code = String::new();
-        let shown = found.rows.iter().find(|row| row.has_npy);
+        let own = found.rows.iter().find(|row| row.has_npy && !row.is_reference);
+        let shown = own.or_else(|| found.rows.iter().find(|row| row.has_npy));
         if let Some(row) = shown {
             let file = format!("arrays/{}.npy", row.path);
             // Writing to a String can't fail.
@@ -533,7 +558,7 @@ impl Page {
             }
             "bloscpack" => {}
             _ => {
-                let keys = shown.map_or_else(String::new, |row| arrays::keys(&row.path));
+                let keys = own.map_or_else(String::new, |row| arrays::keys(&row.path));
                 let _ = writeln!(code, "asdf.open({}){keys}", npy::literal(name));
             }
         }
@@ -561,6 +586,7 @@ impl Page {
             Slot::State => Ok(self.state()),
             Slot::Sky { path, ra, dec } => sky::html(views, path.as_deref(), ra.as_deref(), dec.as_deref()),
             Slot::Statistics(row) => sample::statistics(views, row, budget),
+            Slot::Reference(row) => references::cells(views, row, budget),
             Slot::Flags(row) => flags::html(views, row, telescope, budget),
             Slot::Curve(row) => plot::of_array(views, row, budget),
             Slot::Table(path) => tables::html(views, path, room, budget),

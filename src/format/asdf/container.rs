@@ -115,6 +115,10 @@ impl Container for AsdfFile {
         arrays::each(self, beside, take)
     }
 
+    fn each_reference(&self, take: &mut dyn FnMut(String, &str)) -> Result<()> {
+        arrays::each_reference(self, take)
+    }
+
     fn footprints(self: Arc<Self>) -> Result<Vec<Footprint>> {
         let mut all = Vec::new();
         for view in self.views {

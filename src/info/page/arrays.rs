@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::ffi::OsStr;
 use std::sync::Arc;
 
-use super::html::{cut, escape, link};
+use super::html::{cut, escape, link, link_by_ending};
 use super::{Plan, Slot};
 use crate::content::dir::{Dir, EntryKind, Node};
 use crate::content::{ByteOrder, Content, Datatype, npy};
@@ -27,6 +27,8 @@ const MAX_FILES: usize = 20_000;
 const MAX_TABLES: usize = 8;
 /// The space for the numbers of an array in bytes.
 const STATISTICS: usize = 220;
+/// The space for type, shape, numbers and one more link of an array in another file, in bytes.
+const REFERENCE: usize = 1800;
 /// The keys, in lower case, of arrays that are listed first.
 const FIRST: [&str; 5] = ["data", "sci", "image", "dq", "err"];
 /// The shortest array that is plotted.
@@ -35,7 +37,7 @@ const MIN_CURVE: u64 = 8;
 const FLAGS: [&str; 3] = ["dq", "pixeldq", "groupdq"];
 
 /// An array of the file.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct ArrayRow {
     /// The path in `arrays/`, without ending.
     pub(super) path: String,
@@ -47,6 +49,8 @@ pub(super) struct ArrayRow {
     /// The approximate size in bytes, uncompressed.
     weight: u64,
     is_inline: bool,
+    /// True for a reference into another file, whose type and shape are not known.
+    pub(super) is_reference: bool,
     /// True for a column of a table that the page shows.
     is_column: bool,
     pub(super) has_npy: bool,
@@ -66,6 +70,15 @@ impl ArrayRow {
         let name = self.path.rsplit('/').next().unwrap_or_default().to_ascii_lowercase();
         let is_deep = self.path.split('/').count() > 3;
         FIRST.iter().position(|first| *first == name && !is_deep).unwrap_or(FIRST.len())
+    }
+
+    /// Returns the cells of an array in another file, behind its path.
+    pub(super) fn reference(&self, type_and_shape: &str, numbers: &str) -> String {
+        format!(
+            "{type_and_shape}<td></td><td>in {}</td><td>{numbers}</td><td class=\"whole\">{}</td>",
+            escape(&self.stored),
+            links(self)
+        )
     }
 
     /// True for a row of real numbers.
@@ -91,7 +104,7 @@ pub(super) struct FoundArrays {
 pub(super) struct Views {
     nodes: Vec<(&'static str, Node)>,
     /// False if a listing would send requests for other files to servers.
-    may_be_listed: bool,
+    pub(super) may_be_listed: bool,
 }
 
 /// The elements of an array.
@@ -275,10 +288,24 @@ pub(super) fn found(
             unit,
             stored,
             weight,
-            is_inline: matches!(source, ArraySource::Text(_)),
+            is_inline: source == ArraySource::Text("inline".to_owned()),
+            is_reference: false,
         });
     }
     blocks.finish()?;
+    container.each_reference(&mut |path, uri| {
+        found.count += 1;
+        if found.rows.len() < MAX_ARRAYS {
+            let stored = cut(uri, 200);
+            found.rows.push(ArrayRow {
+                path,
+                stored,
+                is_reference: true,
+                has_npy: has_arrays,
+                ..ArrayRow::default()
+            });
+        }
+    })?;
     found.rows.sort_by_key(|row| (row.is_inline, row.rank(), std::cmp::Reverse(row.weight)));
     Ok(found)
 }
@@ -301,8 +328,16 @@ pub(super) fn table(found: &FoundArrays, plan: &mut Plan) {
     );
     for (number, row) in large.iter().take(MAX_ROWS).enumerate() {
         plan.push(&format!(
-            "<tr><th scope=\"row\">{}</th><td>{}</td><td class=\"whole\">{}</td><td>{}</td><td class=\"whole\">{}</td><td>",
-            escape(&cut(&row.path, 200)).replace('/', "/<wbr>"),
+            "<tr><th scope=\"row\">{}</th>",
+            escape(&cut(&row.path, 200)).replace('/', "/<wbr>")
+        ));
+        if row.is_reference {
+            plan.slot(REFERENCE + row.reference("", "").len(), Slot::Reference((*row).clone()));
+            plan.push("</tr>\n");
+            continue;
+        }
+        plan.push(&format!(
+            "<td>{}</td><td class=\"whole\">{}</td><td>{}</td><td class=\"whole\">{}</td><td>",
             escape(&row.datatype),
             escape(&shape_of(&row.shape)),
             escape(row.unit.as_deref().unwrap_or_default()),
@@ -317,7 +352,7 @@ pub(super) fn table(found: &FoundArrays, plan: &mut Plan) {
     let rest: Vec<&ArrayRow> = large.into_iter().skip(MAX_ROWS).chain(small).collect();
     if !rest.is_empty() {
         plan.push(&format!(
-            "<details>\n<summary>{} more arrays: small, inline, or columns of tables</summary>\n<ul>\n",
+            "<details>\n<summary>{} more: small or inline arrays, columns of tables</summary>\n<ul>\n",
             found.count - found.rows.len() + rest.len()
         ));
         for row in rest.iter().take(MAX_SMALL) {
@@ -338,7 +373,7 @@ pub(super) fn table(found: &FoundArrays, plan: &mut Plan) {
     plan.push("</section>\n");
 }
 
-fn shape_of(shape: &[u64]) -> String {
+pub(super) fn shape_of(shape: &[u64]) -> String {
     let sizes: Vec<String> = shape.iter().map(u64::to_string).collect();
     if sizes.is_empty() { "scalar".to_owned() } else { sizes.join(" × ") }
 }
@@ -351,7 +386,7 @@ fn links(row: &ArrayRow) -> String {
         ("tables", ".parquet", row.has_parquet),
     ] {
         if is_there {
-            links.push(link(&format!("{view}/{}{ending}", row.path), ending));
+            links.push(link_by_ending(&format!("{view}/{}{ending}", row.path), ending));
         }
     }
     links.join(" ")

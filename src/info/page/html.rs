@@ -75,6 +75,15 @@ pub(super) fn link(path: &str, text: &str) -> String {
     }
 }
 
+/// Returns a link whose text is the ending of the file; readers of the page aloud get its name.
+pub(super) fn link_by_ending(path: &str, ending: &str) -> String {
+    let name = escape(path.rsplit('/').next().unwrap_or_default());
+    match reference(path) {
+        Some(reference) => format!("<a href=\"{reference}\" aria-label=\"{name}\">{}</a>", escape(ending)),
+        None => escape(ending),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

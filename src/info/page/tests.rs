@@ -76,7 +76,7 @@ fn the_first_screen_has_all_parts_in_their_order() {
          exposure: {{exposure_time: 12.5, start_time: '2026-01-01T00:00:00'}},\n  wcsinfo: {{s_region: 'POLYGON ICRS 10 1 \
          10.1 1 10.1 1.1 10 1.1'}},\n  cal_step: {{dark: COMPLETE, flat: SKIPPED}}, calibration_software_version: \
          '1.2'}}\nunit: DN\n{IMAGE}dq: !core/ndarray-1.0.0 {{source: 1, datatype: uint8, byteorder: big, shape: [3, \
-         4]}}\n"
+         4]}}\ncurve: !core/ndarray-1.0.0 {{data: [1, 2, 3, 4, 5, 6, 7, 8], datatype: int8}}\n"
     );
     let page = page(&tree, &[&(0..12).collect::<Vec<u8>>(), &[0, 1, 3, 0, 0, 0, 0, 0, 0, 0, 0, 0]]);
     elements(&page);
@@ -96,7 +96,7 @@ fn the_first_screen_has_all_parts_in_their_order() {
         "<h2>Arrays</h2>",
         "<th scope=\"row\">data</th><td>uint8</td><td class=\"whole\">3 × 4</td><td>DN</td><td class=\"whole\">12 B</td><td>0 … \
          11, mean 5.5 <small>(all 12 values)</small>",
-        "<a href=\"./arrays/data.npy\">.npy</a> <a href=\"./fits/data.fits\">.fits</a>",
+        "<a href=\"./arrays/data.npy\" aria-label=\"data.npy\">.npy</a> <a href=\"./fits/data.fits\" aria-label=\"data.fits\">.fits</a>",
         "<h2>Data quality</h2>",
         "dq: 10 of 12 values without a flag (83.33 %), from all 12 values",
         "<td>0</td><th scope=\"row\">DO_NOT_USE</th><td>2</td><td>16.67 %</td>",
@@ -107,6 +107,7 @@ fn the_first_screen_has_all_parts_in_their_order() {
         "<b>filter: </b>F200W",
         "numpy.load(&#39;arrays/data.npy&#39;, mmap_mode=&quot;r&quot;)",
         "asdf.open(&#39;memory&#39;)[&#39;data&#39;]",
+        "<h2>One-dimensional arrays</h2>",
     ] {
         let found = page[at..].find(part);
         at += found.unwrap_or_else(|| panic!("no {part} after byte {at} of {page}"));

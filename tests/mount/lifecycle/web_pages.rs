@@ -55,6 +55,27 @@ fn the_page_of_a_file_is_that_of_its_mount() {
 }
 
 #[test]
+fn arrays_in_other_files_have_rows() {
+    let bench = Bench::new();
+    fs::copy(SAMPLE, bench.path("other.asdf")).unwrap();
+    let source = bench.source();
+    let tree = "own: !core/ndarray-1.1.0 {data: [1, 2, 3], datatype: int8, shape: [3]}\ndata: {$ref: 'other.asdf#/image'}\n\
+                name: {$ref: 'other.asdf#/object'}\ngone: {$ref: 'missing.asdf#/<b>'}\n";
+    let head = "#ASDF 1.0.0\n%YAML 1.1\n%TAG ! tag:stsci.edu:asdf/\n--- !core/asdf-1.1.0\n";
+    fs::write(&source, format!("{head}{tree}...\n")).unwrap();
+    let daemon = bench.mount(&bench.mountpoint());
+    let page = bench.mountpoint().join("index.html");
+    let text = fs::read_to_string(&page).unwrap();
+    let row = "<th scope=\"row\">data</th><td>int16</td><td class=\"whole\">160 × 160</td><td></td><td>in \
+               other.asdf#/image</td>";
+    assert!(text.contains(row) && text.contains("<a href=\"./fits/data.fits\""), "{text}");
+    assert!(text.contains("<th scope=\"row\">name</th><td colspan=\"2\">no array</td>"), "{text}");
+    assert!(text.contains("missing.asdf#/&lt;b&gt;"), "{text}");
+    succeeded(&bench.run(["-u".as_ref(), bench.mountpoint().as_os_str()]));
+    daemon.ends();
+}
+
+#[test]
 fn a_page_follows_a_save() {
     let bench = Bench::of_sample();
     let daemon = bench.mount(&bench.mountpoint());

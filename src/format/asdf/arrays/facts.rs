@@ -4,7 +4,7 @@ use super::super::ndarray::{Datatype, Ndarray, Scalar, Source};
 use super::super::view::AsdfFile;
 use super::entry::ArrayEntry;
 use super::npy;
-use super::survey::surveyed_beside;
+use super::survey::{surveyed, surveyed_beside};
 use crate::content::path_dir::Item;
 use crate::error::Result;
 use crate::format::{ArrayFacts, ArraySource};
@@ -37,6 +37,18 @@ pub(in super::super) fn each(
             Source::Elsewhere(elsewhere) => (ArraySource::Text(elsewhere.uri.to_string()), None),
         };
         take(ArrayFacts { path, datatype: datatype_of(array), shape: shape_of(array, size), source });
+    }
+    Ok(())
+}
+
+/// Passes the path of each reference into another file, and its URI, to `take`.
+pub(in super::super) fn each_reference(file: &AsdfFile, take: &mut dyn FnMut(String, &str)) -> Result<()> {
+    for item in surveyed(file)?.items.iter() {
+        if let ArrayEntry::Reference(_, uri) = &item.what
+            && let Some(path) = path_of(item)
+        {
+            take(path, uri);
+        }
     }
     Ok(())
 }
