@@ -9,8 +9,9 @@ use base64::prelude::{BASE64_STANDARD, Engine};
 
 /// Usual length of a chunk of unencoded bytes.
 const CHUNK: u64 = 1 << 20;
-/// Usual maximum number of chunks of an array; more if only shorter chunks divide the array.
-const MAX_CHUNKS: u64 = 1 << 16;
+/// Usual maximum number of chunks of an array; more if only shorter chunks divide the array, or if a codec made
+/// them.
+pub const MAX_CHUNKS: u64 = 1 << 16;
 /// A chunk may be shorter than usual by this factor.
 const SHORTER: u64 = 16;
 /// Maximum number of divisors that are tried.

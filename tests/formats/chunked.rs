@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use asdf_mount::{ByteOrder, File};
 
+use crate::common::asdf::{AsdfBuilder, Block};
 use crate::open::{open, read};
 
 fn fixture(name: &str) -> PathBuf {
@@ -126,4 +127,24 @@ fn chunks_are_references_where_they_are_exact() {
         serde_json::from_str(refs["refs"][".zattrs"].as_str().unwrap()).unwrap();
     let left_out: Vec<&String> = attributes["left_out"].as_object().unwrap().keys().collect();
     assert_eq!(left_out, ["filled", "fortran"]);
+}
+
+/// Each chunk is looked up by itself.
+#[test]
+fn an_array_of_very_many_chunks_has_no_references() {
+    for (chunks, is_shown) in [(1 << 10, true), ((1 << 16) + 1, false)] {
+        let tree = format!(
+            "%YAML 1.1\n%TAG ! tag:stsci.edu:asdf/\n--- !core/asdf-1.1.0\nmany: \
+             !<asdf://asdf-format.org/zarr/tags/zarr-1.0.0>\n  .zarray: {{chunks: [1], compressor: null, dtype: '|i1', \
+             fill_value: 0, filters: null, order: C, shape: [{chunks}], zarr_format: 2}}\n  chunk_block_map: 1\n...\n"
+        );
+        let map = Block::new(vec![0; chunks * 4]);
+        let bytes = AsdfBuilder::new().tree(tree).block(Block::new(vec![7])).block(map).build().bytes;
+        let opened = open(&bytes).unwrap();
+        assert_eq!(opened.file.array("many").unwrap().len() as usize, chunks);
+        let refs = opened.container.clone().derived_file("refs.json").unwrap().unwrap();
+        let text = String::from_utf8(read(&*refs.content.unwrap()).unwrap()).unwrap();
+        assert_eq!(text.contains("many/0"), is_shown);
+        assert_eq!(text.contains("more than 65536 chunks"), !is_shown, "{}", &text[..text.len().min(900)]);
+    }
 }

@@ -8,7 +8,7 @@ use super::super::ndarray::{Byteorder, Datatype, Mask, Ndarray, Scalar, Source};
 use super::super::view::AsdfFile;
 use crate::codec::Codec;
 use crate::codec::external::{self, ExternalPart};
-use crate::content::zarr::{NO_COMPRESSOR, References, ZarrArray, chunks_of, usual_chunks};
+use crate::content::zarr::{MAX_CHUNKS, NO_COMPRESSOR, References, ZarrArray, chunks_of, usual_chunks};
 use crate::content::{Content, Division, read_exact_at};
 use crate::error::Result;
 use crate::format::references::{self, Left};
@@ -327,16 +327,21 @@ fn even(division: &Division, len: u64) -> Option<u64> {
     (is_spaced && len.is_multiple_of(chunk)).then_some(chunk)
 }
 
-/// Returns the blocks of all chunks, each of which is one chunk.
+/// Returns the blocks of all chunks, each of which is one chunk. Each is looked up by itself, so there must not be
+/// too many.
 fn stored_chunks(file: &AsdfFile, chunked: &Chunked, shape: &[u64]) -> std::result::Result<Vec<usize>, Left> {
+    let counts = chunked.divisions.iter().zip(shape).map(|(division, len)| division.count(*len));
+    let chunk_count = counts.fold(1, u64::saturating_mul);
+    if chunk_count > MAX_CHUNKS {
+        return Err(Left::Out(format!("it has more than {MAX_CHUNKS} chunks").into()));
+    }
     match &chunked.chunks {
         ArrayChunks::Blocks(blocks) => {
-            let counts = chunked.divisions.iter().zip(shape).map(|(division, len)| division.count(*len));
             let number = |n| match block_of_chunk(file, blocks, n)? {
                 Some(number) => Ok(number),
                 None => Err(Left::from("some of its chunks are not there")),
             };
-            (0..counts.product()).map(number).collect()
+            (0..chunk_count).map(number).collect()
         }
         ArrayChunks::Arrays(arrays) => {
             let count = file.block_count()?;
