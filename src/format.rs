@@ -34,6 +34,7 @@ pub use array_facts::{ArrayFacts, ArraySource};
 pub use described::{Listener, describe};
 use editor::{EditContext, EditSupport, Editor, SaveTarget};
 pub use footprint::Footprint;
+use recovered::Traces;
 pub use references::NAME as REFERENCES;
 
 /// Number of bytes at the start of a file that are enough to recognise every format.
@@ -195,7 +196,7 @@ pub fn open_editor(path: &Path, edits: &EditContext) -> Result<Box<dyn Editor>> 
     let target = SaveTarget::of_path(path)?;
     // The first bytes of a half-saved file may not show its format.
     for support in edit_supports() {
-        if support.is_interrupted(&target)? {
+        if support.traces(&target)? == Traces::Left {
             return support.open(target, edits);
         }
     }
@@ -374,6 +375,11 @@ pub trait Views: Send + Sync + std::fmt::Debug {
     /// Returns the names and nodes in the file's directory besides `tree.yaml` and `blocks/`.
     fn views(self: Arc<Self>) -> Result<Vec<(&'static str, Node)>> {
         Ok(Vec::new())
+    }
+
+    /// Returns a node of [`views`](Self::views) by its name.
+    fn view(self: Arc<Self>, name: &str) -> Result<Option<Node>> {
+        Ok(self.views()?.into_iter().find_map(|(view, node)| (view == name).then_some(node)))
     }
 
     /// Returns the names of further files beside `tree.yaml`, which depend on the tree.

@@ -40,7 +40,7 @@ use rustix::fs::{AtFlags, Mode, OFlags};
 use rustix::io::Errno;
 
 use crate::error::{Error, Kind, Result};
-use crate::source::Time;
+use crate::source::{Time, storage};
 use crate::user_dirs::bound::{self, DIRECTORY, HISTORY};
 use crate::user_dirs::held_dir::HeldDir;
 use crate::user_dirs::{STATE, history_size, is_ours};
@@ -61,6 +61,8 @@ const ATTEMPTS: usize = 3;
 #[derive(Debug)]
 pub struct History {
     dir: HeldDir,
+    /// True if the state directory may be on a server.
+    is_remote: bool,
     /// True once an error of keeping a text was reported.
     has_warned: AtomicBool,
 }
@@ -140,7 +142,13 @@ impl History {
     }
 
     fn of(dir: HeldDir) -> Self {
-        Self { dir, has_warned: AtomicBool::new(false) }
+        let is_remote = storage::is_remote(&*dir.get().0);
+        Self { dir, is_remote, has_warned: AtomicBool::new(false) }
+    }
+
+    /// True if reading the history may wait for a server.
+    pub fn is_slow(&self) -> bool {
+        self.is_remote
     }
 
     /// Keeps a text that a save is about to replace.

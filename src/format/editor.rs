@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex};
 
 use md5::{Digest, Md5};
 
-use super::recovered::{Condition, Recovered};
+use super::recovered::{Condition, Recovered, Traces};
 use super::refusal::{Problem, Refusal};
 use crate::content::{Content, read_exact_at};
 use crate::error::{Error, Kind, Result};
@@ -301,8 +301,8 @@ pub trait EditSupport: Sync + std::fmt::Debug {
     /// True if the name is that of an auxiliary file of a save, such as a journal.
     fn is_sidecar(&self, name: &OsStr) -> bool;
 
-    /// True if there are traces of a save that was interrupted or is in progress.
-    fn is_interrupted(&self, target: &SaveTarget) -> Result<bool>;
+    /// Returns the traces of a save that was interrupted or is in progress.
+    fn traces(&self, target: &SaveTarget) -> Result<Traces>;
 
     /// Finishes or undoes an interrupted save.
     ///

@@ -11,6 +11,17 @@ pub enum SaveSide {
     New,
 }
 
+/// The traces of an interrupted save of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Traces {
+    /// There is no journal, and the file has no mark of a save.
+    None,
+    /// There are only files that saves of this user would not have left.
+    OfOthers,
+    /// A save was interrupted, or is in progress.
+    Left,
+}
+
 /// The state of a file with respect to interrupted saves.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Condition {

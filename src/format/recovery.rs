@@ -6,7 +6,7 @@
 use super::editor::SaveTarget;
 use crate::error::{Error, Kind, Result};
 
-pub use super::recovered::{Condition, Recovered, SaveSide};
+pub use super::recovered::{Condition, Recovered, SaveSide, Traces};
 
 /// Finishes or undoes an interrupted save of a file of any format.
 ///
@@ -41,12 +41,15 @@ pub fn condition(target: &SaveTarget) -> Result<Condition> {
 ///
 /// The file can't be examined.
 pub fn is_interrupted(target: &SaveTarget) -> Result<bool> {
+    Ok(traces(target)? == Traces::Left)
+}
+
+fn traces(target: &SaveTarget) -> Result<Traces> {
+    let mut found = Traces::None;
     for support in super::edit_supports() {
-        if support.is_interrupted(target)? {
-            return Ok(true);
-        }
+        found = found.max(support.traces(target)?);
     }
-    Ok(false)
+    Ok(found)
 }
 
 /// The reaction of a mount to a file that may be half-saved, before it reads the file.
@@ -65,8 +68,15 @@ impl RecoveryPolicy {
     ///
     /// [`Kind::Unfinished`] if the file is half-saved and can't be recovered.
     pub fn apply(self, target: &SaveTarget) -> Result<()> {
+        if self == Self::Report {
+            return check_whole(target);
+        }
         let label = target.label().display();
-        if self == Self::Recover && is_interrupted(target)? {
+        let found = traces(target)?;
+        if found == Traces::None {
+            return Ok(());
+        }
+        if found == Traces::Left {
             match recover(target) {
                 Ok(recovered) => {
                     let outcome = recovered.outcome_notice().map(str::to_owned);

@@ -22,6 +22,11 @@ impl Server {
         self.dirs.get(handle).ok_or(Errno::EBADF)
     }
 
+    /// True if a listing has no entry from `offset` on: it was read to its end.
+    pub(super) fn is_listed(&self, handle: FileHandle, offset: u64) -> bool {
+        self.dirs.get(handle).is_some_and(|listing| listing.ends_at(offset))
+    }
+
     pub(super) fn read_dir(&self, handle: FileHandle, offset: u64, mut reply: ReplyDirectory) {
         let listing = match self.dir(handle) {
             Ok(listing) => listing,

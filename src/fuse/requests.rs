@@ -19,7 +19,7 @@ use super::read::{Purpose, ReadRequest};
 use super::reply::Refuse;
 use super::{Adapter, Server, activity, caller, ino, reply, write, xattr};
 use crate::overlay::change::Change;
-use crate::vfs::{Asked, GONE, NameIn, is_of_mount, may_be_xattr};
+use crate::vfs::{Asked, Delay, GONE, NameIn, is_of_mount, may_be_xattr};
 
 /// Capabilities that the mount uses if the kernel has them.
 const WANTED: [InitFlags; 7] = [
@@ -62,18 +62,22 @@ impl Adapter {
         request: fmt::Arguments<'_>,
         handler: impl FnOnce(&Server) + Send + 'static,
     ) {
-        // If `delay` panics, the handler is called all the same: it panics, too, and its request fails with
-        // EIO.
+        let Some(delay) = self.delay(node, asked) else { return unnoted(request, || handler(&self.0)) };
+        let server = self.0.clone();
+        let request = request.to_string();
+        self.0.searching.run(delay, move || unnoted(format_args!("{request}"), || handler(&server)));
+    }
+
+    /// Records the use of the mount, and returns the reason why a request is slow; `None` if it is fast.
+    fn delay(&self, node: INodeNo, asked: Asked<'_>) -> Option<Delay> {
+        // If this panics, the handler is called all the same: it panics, too, and its request fails with EIO.
         let delay = catch_unwind(AssertUnwindSafe(|| self.0.vfs.delay(ino(node), asked)));
         // Programs that list mounts or free space ask for the root's attributes only, so these requests do
         // not count as use of the mount.
         if node != INodeNo::ROOT || !matches!(asked, Asked::Itself) {
             activity::note();
         }
-        let Some(delay) = delay.ok().flatten() else { return unnoted(request, || handler(&self.0)) };
-        let server = self.0.clone();
-        let request = request.to_string();
-        self.0.searching.run(delay, move || unnoted(format_args!("{request}"), || handler(&server)));
+        delay.ok().flatten()
     }
 
     /// Answers a program's request that changes nothing. If the request waits for a stalling file system, a
@@ -85,15 +89,15 @@ impl Adapter {
         request: fmt::Arguments<'_>,
         handler: impl FnOnce(&Server, R) + Send + 'static,
     ) {
-        let delay = catch_unwind(AssertUnwindSafe(|| self.0.vfs.delay(ino(node), asked)));
-        let Some(delay) = delay.ok().flatten().filter(|delay| delay.stalling.is_some()) else {
-            return self.answer((node, asked), request, |server| handler(server, reply));
+        let Some(delay) = self.delay(node, asked) else {
+            return unnoted(request, || handler(&self.0, reply));
         };
-        if node != INodeNo::ROOT || !matches!(asked, Asked::Itself) {
-            activity::note();
-        }
         let server = self.0.clone();
         let request = request.to_string();
+        if delay.stalling.is_none() {
+            let run = move || unnoted(format_args!("{request}"), || handler(&server, reply));
+            return self.0.searching.run(delay, run);
+        }
         self.0.searching.run_for(thread, delay, move |turn| match turn {
             Turn::Next => unnoted(format_args!("{request}"), || handler(&server, reply)),
             Turn::Interrupted => reply.refuse(Errno::EINTR),
@@ -217,7 +221,7 @@ impl Filesystem for Adapter {
     }
 
     fn opendir(&self, request: &Request, node: INodeNo, _flags: OpenFlags, reply: ReplyOpen) {
-        let asked = (node, Asked::Listing, request.pid());
+        let asked = (node, Asked::Opening, request.pid());
         self.answer_program(asked, reply, format_args!("opendir {node}"), move |server, reply| {
             server.open_dir(node, reply);
         });
@@ -226,6 +230,9 @@ impl Filesystem for Adapter {
     fn readdir(&self, by: &Request, node: INodeNo, handle: FileHandle, offset: u64, reply: ReplyDirectory) {
         let asked = (node, Asked::Listing, by.pid());
         let request = format_args!("readdir {node} from {offset}");
+        if self.0.is_listed(handle, offset) {
+            return guarded(request, || reply.ok());
+        }
         self.answer_program(asked, reply, request, move |server, reply| {
             server.read_dir(handle, offset, reply);
         });
@@ -241,6 +248,9 @@ impl Filesystem for Adapter {
     ) {
         let asked = (node, Asked::Listing, request.pid());
         let request = format_args!("readdirplus {node} from {offset}");
+        if self.0.is_listed(handle, offset) {
+            return guarded(request, || reply.ok());
+        }
         self.answer_program(asked, reply, request, move |server, reply| {
             server.read_dir_plus(handle, offset, reply);
         });

@@ -5,7 +5,7 @@
 //! determined when the entry is returned. The entries of a mounted file's directory are listed by its format.
 
 use std::ffi::{OsStr, OsString};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, RwLock};
 
 use crate::content::dir::{self, Dir};
@@ -13,6 +13,7 @@ use crate::error::{Error, Result, errno};
 use crate::local::detect::{Detected, EntryForm};
 use crate::local::location::{Location, Name, OpenDir};
 use crate::local::stat::FileKind;
+use crate::overlay::is_reserved;
 use crate::vfs::Vfs;
 use crate::vfs::attr::Attr;
 use crate::vfs::entry::{Class, Entry};
@@ -45,6 +46,15 @@ pub struct DirHandle {
     ino: Ino,
     parent: Ino,
     names: DirNames,
+    /// Position after the last entry, once the directory was read to its end; 0 before.
+    end: AtomicU64,
+}
+
+impl DirHandle {
+    /// True if the directory was read to its end, which was at this position.
+    pub fn ends_at(&self, position: u64) -> bool {
+        position > 0 && self.end.load(Ordering::Relaxed) == position
+    }
 }
 
 /// The names in an open directory.
@@ -145,7 +155,7 @@ impl Vfs {
             },
             _ => return Err(errno(libc::ENOTDIR)),
         };
-        Ok(DirHandle { ino, parent, names })
+        Ok(DirHandle { ino, parent, names, end: AtomicU64::new(0) })
     }
 
     /// Returns the names that the format provides in a file's directory, except `tree.yaml`.
@@ -177,48 +187,57 @@ impl Vfs {
     /// With `attrs` each name is also looked up, as by [`Vfs::lookup`], except for `.` and `..`. Entries that
     /// vanished since the directory was read are omitted.
     pub fn read_dir(&self, listing: &DirHandle, from: u64, attrs: bool, take: Take<'_>) -> Result<()> {
+        if from == 0 {
+            listing.end.store(0, Ordering::Relaxed);
+        }
         let dots = [(".", listing.ino), ("..", listing.parent)];
         for (next, (name, ino)) in (1..).zip(dots).skip(usize::try_from(from).unwrap_or(usize::MAX)) {
             if take(DirItem { name: OsStr::new(name), next, ino, kind: FileKind::Directory, attr: None }) {
                 return Ok(());
             }
         }
-        match &listing.names {
+        let end = match &listing.names {
             DirNames::View(parent) => self.list_view(parent, from, attrs, take),
             DirNames::Mirrored(mirrored) => self.list_mirrored(mirrored, from, attrs, take),
-        }
+        }?;
+        listing.end.store(end.unwrap_or(0), Ordering::Relaxed);
+        Ok(())
     }
 
-    fn list_view(&self, parent: &ViewDir, from: u64, attrs: bool, take: Take<'_>) -> Result<()> {
-        let Some(ListedDir { parent, held, dir }) = self.listed(parent)? else { return Ok(()) };
-        let parent = &parent;
-        let found = |name: &OsStr, kind: dir::EntryKind| -> Result<Option<Looked>> {
-            if !attrs {
-                let ino =
-                    self.known.view(parent.serial(), name).map_or(Ino::UNKNOWN, |view| Ino::of(view.serial));
-                return Ok(Some((ino, kind_of(kind), None)));
+    /// Returns the position after the last entry, if that was taken.
+    fn list_view(&self, parent: &ViewDir, from: u64, attrs: bool, take: Take<'_>) -> Result<Option<u64>> {
+        let Some(listed) = self.listed(parent)? else { return Ok(None) };
+        let serial = listed.parent.serial();
+        let found = |name: &OsStr, kind: dir::EntryKind| -> Result<Looked> {
+            if attrs {
+                return self.item_of_view(&listed, name, kind == dir::EntryKind::File);
             }
-            if kind == dir::EntryKind::File && dir.is_slow_at(name) {
-                let (attr, node) = self.unmade(parent, name)?;
-                return Ok(Some((attr.ino, attr.kind, Some((attr, node)))));
-            }
-            let Some(what) = dir.lookup(name)? else { return Ok(None) };
-            let what = what.if_known()?;
-            let shown = ViewContent { held: held.clone(), what };
-            let node = self.view_node(parent, name, Some(&shown))?;
-            let Inode::View(_, mounted, view) = &node else { return Ok(None) };
-            let attr = self.attr_of_view(view, mounted, &shown)?;
-            Ok(Some((attr.ino, attr.kind, Some((attr, node)))))
+            let known = self.known.view(serial, name);
+            Ok((known.map_or(Ino::UNKNOWN, |view| Ino::of(view.serial)), kind_of(kind), None))
         };
         let first = from.saturating_sub(DOTS);
         let mut next = first + DOTS;
         let mut handout = Handout::new(take, None);
-        dir.list(first, &mut |name, kind| {
+        listed.dir.list(first, &mut |name, kind| {
             next += 1;
-            let found = found(name, kind).and_then(|found| found.ok_or_else(|| errno(libc::ENOENT)));
-            handout.pass(self, name, next, found)
+            handout.pass(self, name, next, found(name, kind))
         })?;
-        handout.result
+        handout.end(next)
+    }
+
+    /// Returns the result of a lookup in a directory of a view.
+    fn item_of_view(&self, listed: &ListedDir, name: &OsStr, is_file: bool) -> Result<Looked> {
+        let ListedDir { parent, held, dir } = listed;
+        if is_file && dir.is_slow_at(name) {
+            let (attr, node) = self.unmade(parent, name)?;
+            return Ok((attr.ino, attr.kind, Some((attr, node))));
+        }
+        let what = dir.lookup(name)?.ok_or_else(|| errno(libc::ENOENT))?.if_known()?;
+        let shown = ViewContent { held: held.clone(), what };
+        let node = self.view_node(parent, name, Some(&shown))?;
+        let Inode::View(_, mounted, view) = &node else { return Err(errno(libc::ENOENT)) };
+        let attr = self.attr_of_view(view, mounted, &shown)?;
+        Ok((attr.ino, attr.kind, Some((attr, node))))
     }
 
     /// Returns attributes for a file that is generated at its first lookup. The kernel does not cache them.
@@ -234,25 +253,26 @@ impl Vfs {
         Ok((Attr { grows: true, ..attr }, node))
     }
 
-    /// Returns the result of [`Vfs::unmade`] for a generated file in the directory of a writable file; `None`
-    /// for any other name.
-    fn unmade_in(&self, entry: &Arc<Entry>, name: &OsStr) -> Result<Option<(Attr, Inode)>> {
-        if !is_file(name) || !matches!(entry.class, Class::MountedFile(_)) {
-            return Ok(None);
-        }
-        let (mounted, held) = self.newest(entry)?;
-        if self.root_of(entry, &mounted, &held).is_slow_at(name) {
-            self.unmade(&ViewDir { entry: entry.clone(), mounted, view: None }, name).map(Some)
-        } else {
-            Ok(None)
-        }
-    }
-
-    fn list_mirrored(&self, mirrored: &Mirrored, from: u64, attrs: bool, take: Take<'_>) -> Result<()> {
+    /// Returns the position after the last entry, if that was taken.
+    fn list_mirrored(
+        &self,
+        mirrored: &Mirrored,
+        from: u64,
+        attrs: bool,
+        take: Take<'_>,
+    ) -> Result<Option<u64>> {
         let names = mirrored.names(from == 0)?;
         let entry = &mirrored.entry;
         let dir = match entry.class {
             Class::Directory { .. } => Some(entry.position.location.open_dir()?),
+            _ => None,
+        };
+        // The views of a writable file, which are looked up in one generation.
+        let shown = match entry.class {
+            Class::MountedFile(_) => self.newest(entry).ok().map(|(mounted, held)| {
+                let dir = Arc::new(self.root_of(entry, &mounted, &held));
+                ListedDir { parent: ViewDir { entry: entry.clone(), mounted, view: None }, held, dir }
+            }),
             _ => None,
         };
         let location = dir.as_ref().map(|_| &entry.position.location);
@@ -266,20 +286,20 @@ impl Vfs {
                     }
                     found => found,
                 },
-                None => match self.unmade_in(entry, &name.name) {
-                    Ok(Some((attr, node))) => Ok((attr.ino, attr.kind, attrs.then_some((attr, node)))),
-                    Ok(None) => self.find(Ino::of(entry.serial), &name.name).and_then(|found| {
+                None => match shown.as_ref().filter(|_| is_reserved(&name.name)) {
+                    Some(shown) => self.item_of_view(shown, &name.name, is_file(&name.name)),
+                    None => self.find(Ino::of(entry.serial), &name.name).and_then(|found| {
                         let attr = self.attr_of_found(&found)?;
-                        Ok((attr.ino, attr.kind, attrs.then_some((attr, found.node))))
+                        Ok((attr.ino, attr.kind, Some((attr, found.node))))
                     }),
-                    Err(error) => Err(error),
-                },
+                }
+                .map(|(ino, kind, found)| (ino, kind, found.filter(|_| attrs))),
             };
             if !handout.pass(self, &name.name, next, found) {
                 break;
             }
         }
-        handout.result
+        handout.end(DOTS + names.len() as u64)
     }
 
     /// Returns the result of [`Vfs::item_in`] for a local file whose first bytes can't be read, so that it does not
@@ -372,11 +392,18 @@ struct Handout<'a> {
     /// Location of a mirrored directory.
     location: Option<&'a Location>,
     result: Result<()>,
+    /// True once an entry was not taken.
+    stopped: bool,
 }
 
 impl<'a> Handout<'a> {
     fn new(take: Take<'a>, location: Option<&'a Location>) -> Self {
-        Self { take, any: false, location, result: Ok(()) }
+        Self { take, any: false, location, result: Ok(()), stopped: false }
+    }
+
+    /// Returns `position`, the one after the last entry, if all entries were taken.
+    fn end(self, position: u64) -> Result<Option<u64>> {
+        self.result.map(|()| (!self.stopped).then_some(position))
     }
 
     /// Passes one entry on, unless it vanished. Returns true if more entries can be taken.
@@ -389,6 +416,7 @@ impl<'a> Handout<'a> {
                 if !self.any {
                     self.result = Err(error);
                 }
+                self.stopped = true;
                 return false;
             }
             Err(_) => return true,
@@ -399,6 +427,7 @@ impl<'a> Handout<'a> {
             if attr.is_some() {
                 vfs.forget(ino, 1);
             }
+            self.stopped = true;
             return false;
         }
         self.any = true;

@@ -24,6 +24,8 @@ pub enum Asked<'a> {
     Itself,
     /// A name in the directory.
     Name(&'a OsStr),
+    /// A handle of the directory.
+    Opening,
     /// The directory's listing.
     Listing,
     /// Attributes derived from the directory's names.
@@ -94,7 +96,8 @@ impl Vfs {
             }
         };
         let name = match asked {
-            Asked::Itself => path.pop(),
+            // The entries of a directory are found when it is read.
+            Asked::Itself | Asked::Opening => path.pop(),
             Asked::Name(name) => Some(name),
             Asked::Listing | Asked::Derived => None,
         };
@@ -130,7 +133,7 @@ fn delay_in_directory(entry: &Arc<Entry>, asked: Asked<'_>) -> Option<Delay> {
     let file = queue_of(entry, asked);
     match asked {
         // A listing may have many names, and links that must be followed.
-        Asked::Listing => Some(Delay { file, stalling: None }),
+        Asked::Opening | Asked::Listing => Some(Delay { file, stalling: None }),
         Asked::Name(name) => {
             stalling_at(entry, name).map(|stalling| Delay { file, stalling: Some(stalling) })
         }

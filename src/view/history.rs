@@ -61,6 +61,10 @@ impl Dir for HistoryDir {
         }))
     }
 
+    fn is_slow(&self) -> bool {
+        self.history.is_slow()
+    }
+
     fn list(&self, from: u64, take: &mut dyn FnMut(&OsStr, EntryKind) -> bool) -> Result<()> {
         let from = usize::try_from(from).unwrap_or(usize::MAX);
         for change in self.changes()?.iter().skip(from) {
@@ -100,6 +104,6 @@ impl Content for Replaced {
     /// True before the first read, which opens a file of the state directory. The directory may be on a
     /// server.
     fn is_slow(&self) -> bool {
-        self.text.get().is_none()
+        self.history.is_slow() && self.text.get().is_none()
     }
 }

@@ -114,10 +114,9 @@ impl Dir for RootDir {
                 let is_shown = Arc::new(move |view: &str| shown.has(view));
                 Some(Node::File(page::file(container, is_shown, &self.page)?))
             }
-            (Some(name), Some(container)) => match self.views(container)?.find(|(view, _)| *view == name) {
-                Some((_, view)) => Some(view),
-                None if self.shown.has(name) => container.clone().derived_file(name)?.map(Node::File),
-                None => None,
+            (Some(name), Some(container)) if self.shown.has(name) => match container.clone().view(name)? {
+                Some(view) => Some(view),
+                None => container.clone().derived_file(name)?.map(Node::File),
             },
             _ => None,
         })
@@ -162,9 +161,8 @@ impl fmt::Debug for About {
 
 impl Dir for About {
     fn is_slow_at(&self, name: &OsStr) -> bool {
-        // The state directory may be on a server.
         if name == HISTORY {
-            return self.history.is_some();
+            return self.history.as_ref().is_some_and(|history| history.is_slow());
         }
         // A walk through many files asks for no size, which needs the whole text.
         if name == INFO {

@@ -174,6 +174,11 @@ impl Views for AsdfFile {
         Ok(dirs.filter_map(|view| Some((view.name(), view.node(&self)?))).collect())
     }
 
+    fn view(self: Arc<Self>, name: &str) -> Result<Option<Node>> {
+        let view = self.views.iter().find(|view| !view.is_file() && view.name() == name);
+        Ok(view.and_then(|view| view.node(&self)))
+    }
+
     fn derived_files(&self) -> Result<Vec<&'static str>> {
         let mut names = Vec::new();
         for view in self.files() {

@@ -132,7 +132,7 @@ fn entries(file: &Arc<AsdfFile>) -> Result<&Entries> {
 fn is_slow(file: &AsdfFile) -> bool {
     // The numbers of world coordinates may lie in blocks that must be decoded first.
     let is_slow = |entries: &Entries| {
-        entries.items.is_empty() || !nodes_of(file).is_ok_and(|nodes| nodes.solutions.is_empty())
+        !entries.items.is_empty() && !nodes_of(file).is_ok_and(|nodes| nodes.solutions.is_empty())
     };
     file.computed.get().is_none_or(is_slow)
 }

@@ -266,7 +266,9 @@ fn requests_about_a_server_get_threads_of_their_own() {
     let stalling = |ino, asked| tree.delay(ino, asked).and_then(|delay| delay.stalling);
     let own = stalling(Ino::ROOT, Asked::Name(OsStr::new("s"))).unwrap();
     for ino in [dir, plain, block] {
-        for asked in [Asked::Itself, Asked::Name(OsStr::new("x")), Asked::Listing, Asked::Derived] {
+        for asked in
+            [Asked::Itself, Asked::Name(OsStr::new("x")), Asked::Opening, Asked::Listing, Asked::Derived]
+        {
             assert_eq!(stalling(ino, asked), Some(own));
         }
         assert_eq!(tree.stalling(ino), Some(own));

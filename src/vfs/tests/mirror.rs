@@ -263,9 +263,13 @@ fn a_directory_is_read_by_positions_that_stay() {
     };
     let (first, next) = some(0, 10);
     assert_eq!((first.len(), next, tree.known.len()), (10, 10, 9));
+    assert!(!listing.ends_at(0) && !listing.ends_at(next));
     let (rest, end) = some(next, usize::MAX);
     assert_eq!((rest.len(), end, tree.known.len()), (992, 1002, 1001));
+    assert!(listing.ends_at(end), "the last request of a listing needs no look at the directory");
     assert_eq!(some(end, 1), (Vec::new(), end));
+    some(0, 10);
+    assert!(!listing.ends_at(end), "the entries may be others after a rewind");
     assert_eq!(some(u64::MAX, 1).0, Vec::<OsString>::new());
     // A read from the start shows the current entries; a read from any other position shows the old ones.
     test.write("s/more", "");

@@ -380,16 +380,17 @@ pub(crate) fn begins<S: Storage>(storage: &S, dir: &S::Dir, name: &OsStr) -> boo
 pub(crate) fn exists<S: Storage>(storage: &S, dir: &S::Dir, name: &OsStr) -> io::Result<bool> {
     match storage.meta_at(dir, name) {
         Ok(_) => Ok(true),
-        Err(error)
-            if matches!(
-                error.kind(),
-                io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied | io::ErrorKind::NotADirectory
-            ) =>
-        {
-            Ok(false)
-        }
+        Err(error) if is_absent(&error) => Ok(false),
         Err(error) => Err(error),
     }
+}
+
+/// True if an error shows that a name can't be found.
+pub(crate) fn is_absent(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied | io::ErrorKind::NotADirectory
+    )
 }
 
 #[cfg(test)]

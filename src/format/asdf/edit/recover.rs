@@ -12,12 +12,12 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::half_saved::{HalfSaved, SourceState};
-use super::journal::{Journal, Method, Unreadable, begins, exists};
+use super::journal::{Journal, Method, Unreadable, begins, exists, is_absent};
 use super::layout::Layout;
 use super::mark;
 use super::sidecar::{HeldSource, Sidecars, aside, with_asides};
 use crate::error::{Error, Kind, Result};
-use crate::format::recovery::{Condition, Recovered, SaveSide};
+use crate::format::recovery::{Condition, Recovered, SaveSide, Traces};
 use crate::source::storage::{Meta, Storage};
 
 /// The end of messages about a file that can't be proven to be one version.
@@ -357,20 +357,42 @@ pub(super) fn check_believed<S: Storage>(storage: &S, journal: &S::File, source:
 
 /// True if a save of `source` may have left a file in one of its places.
 pub(super) fn is_left<S: Storage>(storage: &S, source: &HeldSource<S>) -> bool {
-    source.existing(storage).iter().any(|place| is_left_in(storage, place, source))
+    traces(storage, source) == Traces::Left
 }
 
-fn is_left_in<S: Storage>(storage: &S, place: &Sidecars<S>, source: &HeldSource<S>) -> bool {
+/// Returns the traces of a save of `source` in its places.
+pub(super) fn traces<S: Storage>(storage: &S, source: &HeldSource<S>) -> Traces {
+    let mut found = Traces::None;
+    for place in source.existing(storage) {
+        found = found.max(traces_in(storage, &place, source));
+        if found == Traces::Left {
+            break;
+        }
+    }
+    found
+}
+
+fn traces_in<S: Storage>(storage: &S, place: &Sidecars<S>, source: &HeldSource<S>) -> Traces {
     let dir = &place.dir;
-    let is_left = |sidecar: &OsStr| match (storage.meta_at(dir, sidecar), source.meta(storage)) {
-        (Ok(meta), Ok(source)) => !is_strangers(&meta, &source),
+    let traces_at = |sidecar: &OsStr| match storage.meta_at(dir, sidecar) {
+        Ok(meta) if source.meta(storage).is_ok_and(|source| is_strangers(&meta, &source)) => Traces::OfOthers,
+        Ok(_) => Traces::Left,
+        Err(error) if is_absent(&error) => Traces::None,
         // A file that can't be examined now may still be there.
-        _ => exists(storage, dir, sidecar).unwrap_or(true),
+        Err(_) => Traces::Left,
     };
-    is_left(&place.journal)
-        || is_left(&place.image)
-        // A file that was set aside and is no journal stays there, and is no sign of a save.
-        || place.journals().skip(1).any(|aside| begins(storage, dir, &aside))
+    let mut found = traces_at(&place.journal);
+    if found == Traces::Left || traces_at(&place.image) == Traces::Left {
+        return Traces::Left;
+    }
+    for aside in place.journals().skip(1) {
+        if exists(storage, dir, &aside).unwrap_or(true) {
+            // A file that was set aside and is no journal stays there, and is no sign of a save.
+            let is_journal = begins(storage, dir, &aside);
+            found = found.max(if is_journal { Traces::Left } else { Traces::OfOthers });
+        }
+    }
+    found
 }
 
 /// True if a file's owner is neither root, nor this user, nor the owner of the source.
@@ -402,6 +424,31 @@ fn distrust(lying: &Meta, source: &Meta) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::source::storage::System;
+
+    #[test]
+    fn traces_of_saves_are_told_from_files_of_others() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        std::fs::write(path("a.asdf"), "#ASDF 1.0.0\n").unwrap();
+        let source = HeldSource::at(&System, &path("a.asdf"), Some(path("no-state"))).unwrap();
+        let found = || traces(&System, &source);
+        assert_eq!(found(), Traces::None);
+        for (name, expected) in [
+            (".a.asdf.asdf-mount-journal", Traces::Left),
+            (".a.asdf.asdf-mount-new", Traces::Left),
+            (".a.asdf.asdf-mount-journal.aside", Traces::OfOthers),
+        ] {
+            std::fs::write(path(name), "x").unwrap();
+            assert_eq!(found(), expected, "{name}");
+            if rustix::process::geteuid().is_root() {
+                std::os::unix::fs::chown(path(name), Some(65_534), None).unwrap();
+                let of_others = if name.ends_with("-new") { Traces::None } else { Traces::OfOthers };
+                assert_eq!(found(), of_others, "{name} of another user");
+            }
+            std::fs::remove_file(path(name)).unwrap();
+        }
+    }
 
     #[test]
     fn half_saved_files_are_told_in_full() {

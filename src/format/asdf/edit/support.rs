@@ -8,12 +8,12 @@ use rustix::fs::FlockOperation;
 use super::journal::exists;
 use super::mark;
 use super::opened::open_locked;
-use super::recover::{self, is_left, recover};
+use super::recover::{self, recover};
 use super::session::Session;
 use super::sidecar::{self, HeldSource};
 use crate::error::Result;
 use crate::format::editor::{EditContext, EditSupport, Editor, SaveTarget};
-use crate::format::recovery::{Condition, Recovered};
+use crate::format::recovery::{Condition, Recovered, Traces};
 use crate::source::storage::System;
 
 /// The number of times that a half-saved file is looked at again while another program seems to be saving it,
@@ -34,8 +34,10 @@ impl EditSupport for Support {
         sidecar::is_sidecar(name)
     }
 
-    fn is_interrupted(&self, target: &SaveTarget) -> Result<bool> {
-        Ok(is_interrupted(&HeldSource::of(target)?))
+    fn traces(&self, target: &SaveTarget) -> Result<Traces> {
+        let source = HeldSource::of(target)?;
+        let found = recover::traces(&System, &source);
+        Ok(if found != Traces::Left && is_marked(&source) { Traces::Left } else { found })
     }
 
     fn recover(&self, target: &SaveTarget) -> Result<Recovered> {
@@ -47,11 +49,6 @@ impl EditSupport for Support {
     fn condition(&self, target: &SaveTarget) -> Result<Condition> {
         condition(&HeldSource::of(target)?).map_err(|error| error.of(target.label()))
     }
-}
-
-/// True if a save of the source seems interrupted or in progress.
-fn is_interrupted(source: &HeldSource<System>) -> bool {
-    is_left(&System, source) || is_marked(source)
 }
 
 /// True if the source has the mark of an unfinished save. False if it can't be read: such a file is not shown
