@@ -107,7 +107,7 @@ class File:
             raise AsdfMountError(f"{self.source} is a directory; asdf_mount.catalog() and mount() take directories")
         self._line = next(catalog(self.source, options=options))
         if "error" in self._line:
-            raise AsdfMountError(f"{self.source}: {self._line['error']}")
+            raise AsdfMountError(self._line["error"])
         self.arrays = Arrays(self.source, options, [array["path"] for array in self._line["arrays"]])
 
     def __repr__(self) -> str:

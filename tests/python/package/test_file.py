@@ -52,7 +52,7 @@ def test_other_formats_are_read():
 def test_info_and_errors(files, tmp_path):
     info = asdf_mount.open(files / "lz4.asdf").info()
     assert info["format"] == "asdf" and info["blocks"][0]["compression"] == "lz4" and "tree" not in info
-    with pytest.raises(asdf_mount.AsdfMountError, match="no such file"):
+    with pytest.raises(asdf_mount.AsdfMountError, match="^[^:]*: no such file"):
         asdf_mount.open(tmp_path / "missing.asdf")
     with pytest.raises(asdf_mount.AsdfMountError, match="is a directory"):
         asdf_mount.open(tmp_path)
