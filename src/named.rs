@@ -15,22 +15,33 @@ use crate::options::{FUSE_SUPER_MAGIC, PID_ATTRIBUTE};
 use crate::remote::{Address, Remote, RemoteOptions, RemotePlace};
 use crate::source::{FileSource, Place, Source, UrlOpener};
 
-/// Refuses the root of a mount of this program: texts in it begin like ASDF files.
+/// Refuses a mount of this program and the directories in it: texts there begin like ASDF files.
 ///
 /// # Errors
 /// [`Kind::Unrecognised`].
 pub(crate) fn refuse_mount(path: &Path) -> Result<()> {
-    // Any directory may have the attribute, but only a FUSE mount can answer for ours.
-    let is_mount = rustix::fs::getxattr(path, PID_ATTRIBUTE, &mut [0; 20]).is_ok()
-        && rustix::fs::statfs(path).is_ok_and(|space| space.f_type as u64 == FUSE_SUPER_MAGIC);
-    if !is_mount {
+    if !is_in_mount(path) {
         return Ok(());
     }
-    let message = format!(
-        "is a mount of asdf-mount: use ls, cp and cat in it, and any editor for {}; or name what is mounted",
-        path.join("tree.yaml").display()
-    );
+    let tree = path.join("tree.yaml");
+    let editing =
+        if tree.is_file() { format!(", and any editor for {}", tree.display()) } else { String::new() };
+    let message =
+        format!("is a mount of asdf-mount: use ls, cp and cat in it{editing}; or name what is mounted");
     Err(Error::new(Kind::Unrecognised, message).of(path))
+}
+
+/// True for a directory of a mount of this program.
+fn is_in_mount(path: &Path) -> bool {
+    // Any directory may have the attribute, but only a FUSE mount can answer for ours.
+    let is_fuse =
+        |path: &Path| rustix::fs::statfs(path).is_ok_and(|space| space.f_type as u64 == FUSE_SUPER_MAGIC);
+    if !is_fuse(path) || !path.is_dir() {
+        return false;
+    }
+    let Ok(path) = path.canonicalize() else { return false };
+    let mut directories = path.ancestors().take_while(|directory| is_fuse(directory));
+    directories.any(|directory| rustix::fs::getxattr(directory, PID_ATTRIBUTE, &mut [0; 20]).is_ok())
 }
 
 /// A source that a user named.

@@ -159,21 +159,24 @@ fn help_and_man_page_tell_what_is_in_the_mount() {
 #[test]
 fn a_mount_in_place_of_its_file_is_said_to_be_one() {
     let bench = Bench::new();
+    fs::create_dir(bench.path("d")).unwrap();
+    fs::copy(bench.source(), bench.path("d/b.asdf")).unwrap();
     succeeded(&bench.run(["a.asdf"]));
+    succeeded(&bench.run(["d", "m"]));
     for action in
         [&["--ls"][..], &["--edit"], &["--set-tree", "a.asdf"], &["--log"], &["--undo"], &["--check"]]
     {
-        let output = bench.run(action.iter().chain(&["a"]));
-        let told = String::from_utf8(output.stderr).unwrap();
-        assert!(!output.status.success(), "{action:?}");
-        assert!(
-            told.contains(
-                "a: is a mount of asdf-mount: use ls, cp and cat in it, and any editor for a/tree.yaml"
-            ),
-            "{told}"
-        );
+        for mount in ["a", "m/b.asdf"] {
+            let output = bench.run(action.iter().chain(&[mount]));
+            let told = String::from_utf8(output.stderr).unwrap();
+            assert!(!output.status.success(), "{action:?}");
+            let message = format!(
+                "{mount}: is a mount of asdf-mount: use ls, cp and cat in it, and any editor for {mount}/tree.yaml"
+            );
+            assert!(told.contains(&message), "{told}");
+        }
     }
-    succeeded(&bench.run(["-u", "a"]));
+    succeeded(&bench.run(["-u", "a", "m"]));
 }
 
 #[test]
