@@ -435,7 +435,7 @@ enum Value {
 impl Value {
     fn of(bytes: &[u8], (kind, size, is_big): Number) -> Self {
         if kind == 'c' {
-            let (real, imaginary) = bytes.split_at(size / 2);
+            let (real, imaginary) = bytes.split_at_checked(size / 2).unwrap_or_default();
             let part = |bytes| Self::of(bytes, ('f', size / 2, is_big)).float();
             return Self::Complex(part(real), part(imaginary));
         }
@@ -551,6 +551,8 @@ mod tests {
         assert_eq!(complex([1.0, 2.0]).difference(complex([4.0, 6.0])), Some(5.0));
         assert_eq!(complex([1.0, 2.0]).difference(complex([1.0, 2.0])), None);
         assert_eq!(complex([1.0, -2.0]).to_string(), "1-2j");
+        // An element that is shorter than its type says.
+        assert_eq!(Value::of(&[1, 2], ('c', 16, false)).to_string(), "0+0j");
         let infinity = Value::Float(f64::INFINITY);
         assert!(infinity.difference(infinity).is_none());
         for (bits, number) in
