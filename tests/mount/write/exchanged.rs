@@ -286,6 +286,48 @@ fn a_pipe_in_the_place_of_the_file_holds_up_no_save() {
     }
 }
 
+/// The user exchanges the file for a pipe, for a link to root's file, or for another file.
+#[test]
+fn a_file_that_is_exchanged_for_another_harms_no_other() {
+    let way = WAYS.into_iter().find(|way| way.name == "in-place").unwrap();
+    let trap = Trap::new(way);
+    let (source, text) = (trap.path("d/a.asdf"), trap.place.folder().join("text"));
+    fs::write(&text, way.next(&trap.place, &trap.place.text(), 1)).unwrap();
+    let (source, text) = (source.to_str().unwrap(), text.to_str().unwrap());
+    let set_tree = ["--set-tree", text, source];
+    let untouched = || trap.reset();
+    let saved = || {
+        trap.reset();
+        assert!(trap.place.run(set_tree).status.success());
+    };
+    let commands: [(&[&str], &dyn Fn()); 2] = [(&set_tree, &untouched), (&["--undo", source], &saved)];
+    let exchanges: [(&str, &dyn Fn()); 3] = [
+        ("pipe", &|| crate::common::disk::run("mkfifo", &[source])),
+        ("link", &|| symlink("../roots/a.asdf", source).unwrap()),
+        ("file", &|| fs::write(source, &trap.before).unwrap()),
+    ];
+    for (command, prepare) in commands {
+        for (name, exchange) in exchanges {
+            let mut steps = 0;
+            for at in calls() {
+                let _ = fs::remove_file(source);
+                prepare();
+                let stopped = trap.stopped(command, at);
+                if !stopped.is_stopped {
+                    break;
+                }
+                fs::rename(source, trap.path("d/moved")).unwrap();
+                exchange();
+                let said = stopped.ends();
+                trap.is_unharmed(&format!("{command:?}, {name}, {at}: {said:?}"));
+                fs::remove_file(source).unwrap();
+                steps += 1;
+            }
+            assert!(steps > 2, "{command:?}, {name}: {steps}");
+        }
+    }
+}
+
 /// How another program writes the file.
 #[derive(Clone, Copy, Debug)]
 enum Writes {
