@@ -172,8 +172,8 @@ mod tests {
 
     #[test]
     fn a_picture_is_averaged_to_its_size() {
-        let file = png::encode(4, 2, "a note", |y, line| {
-            for (x, pixel) in line.chunks_exact_mut(png::PIXEL).enumerate() {
+        let file = png::encode(4, 2, png::Pixel::GreyAlpha, "a note", |y, line| {
+            for (x, pixel) in line.chunks_exact_mut(2).enumerate() {
                 pixel.copy_from_slice(&[10 * x as u8 + y as u8, if x == 3 { 0 } else { 255 }]);
             }
         });
@@ -187,7 +187,7 @@ mod tests {
         for end in 0..file.len() {
             Picture::decode(&file[..end]);
         }
-        let tiny = png::encode(300, 1, "", |_, _| {});
+        let tiny = png::encode(300, 1, png::Pixel::Rgba, "", |_, _| {});
         assert_eq!(Picture::decode(&tiny).unwrap().scaled(2).height, 1);
     }
 }

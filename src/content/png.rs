@@ -1,11 +1,28 @@
-//! `.png`, a greyscale picture with transparency (PNG, third edition).
+//! `.png`, a picture with transparency, grey or in colors (PNG, third edition).
 //!
-//! The pixels are stored uncompressed, so the length of the file follows from the picture's size alone.
+//! The pixels are stored uncompressed, so the length of the file follows from the picture's size and kind alone.
 
 use std::ops::Range;
 
-/// Length of a pixel, in bytes: grey level and alpha.
-pub const PIXEL: usize = 2;
+/// The kinds of pixels, with the number of their type in the file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pixel {
+    /// Grey level and alpha.
+    GreyAlpha = 4,
+    /// Red, green, blue and alpha.
+    Rgba = 6,
+}
+
+impl Pixel {
+    /// Returns the length of a pixel in bytes.
+    #[allow(clippy::len_without_is_empty)] // no pixel is empty
+    pub fn len(self) -> usize {
+        match self {
+            Self::GreyAlpha => 2,
+            Self::Rgba => 4,
+        }
+    }
+}
 
 const SIGNATURE: &[u8] = b"\x89PNG\r\n\x1a\n";
 /// Length of a chunk's own fields, in bytes: length, type and checksum.
@@ -20,32 +37,38 @@ const ZLIB: [u8; 2] = [0x78, 0x01];
 const MAX_STORED: u64 = 65_535;
 
 /// Returns the length of a picture's file, in bytes.
-pub fn len(width: u32, height: u32) -> u64 {
-    SIGNATURE.len() as u64 + 4 * CHUNK + HEADER + NOTE_LEN + stream_len(width, height)
+pub fn len(width: u32, height: u32, pixel: Pixel) -> u64 {
+    SIGNATURE.len() as u64 + 4 * CHUNK + HEADER + NOTE_LEN + stream_len(width, height, pixel)
 }
 
 /// Returns the length of the zlib stream: the lines of pixels, each after its filter type.
-fn stream_len(width: u32, height: u32) -> u64 {
-    let lines = u64::from(height) * (1 + u64::from(width) * PIXEL as u64);
+fn stream_len(width: u32, height: u32, pixel: Pixel) -> u64 {
+    let lines = u64::from(height) * (1 + u64::from(width) * pixel.len() as u64);
     ZLIB.len() as u64 + lines.div_ceil(MAX_STORED).max(1) * 5 + lines + 4
 }
 
 /// Returns the file of a picture. `line` writes the pixels of a line; the top line is number 0. The file also has
-/// the beginning of `note`, a text in ASCII that says how numbers became grey levels.
-pub fn encode(width: u32, height: u32, note: &str, mut line: impl FnMut(u32, &mut [u8])) -> Vec<u8> {
-    let mut file = Vec::with_capacity(usize::try_from(len(width, height)).unwrap_or_default());
+/// the beginning of `note`, a text in ASCII that says how numbers became levels.
+pub fn encode(
+    width: u32,
+    height: u32,
+    pixel: Pixel,
+    note: &str,
+    mut line: impl FnMut(u32, &mut [u8]),
+) -> Vec<u8> {
+    let mut file = Vec::with_capacity(usize::try_from(len(width, height, pixel)).unwrap_or_default());
     file.extend(SIGNATURE);
     let mut header = [width.to_be_bytes(), height.to_be_bytes()].concat();
-    // 8 bits, grey with alpha, the only compression and filter methods, not interlaced.
-    header.extend([8, 4, 0, 0, 0]);
+    // 8 bits, the type of pixels, the only compression and filter methods, not interlaced.
+    header.extend([8, pixel as u8, 0, 0, 0]);
     chunk(&mut file, b"IHDR", HEADER, |file| file.extend(header));
     chunk(&mut file, b"tEXt", NOTE_LEN, |file| {
         let mut text = [NOTE, note.as_bytes()].concat();
         text.resize(NOTE_LEN as usize, b' ');
         file.extend(text);
     });
-    chunk(&mut file, b"IDAT", stream_len(width, height), |file| {
-        let mut row = vec![0; 1 + width as usize * PIXEL];
+    chunk(&mut file, b"IDAT", stream_len(width, height, pixel), |file| {
+        let mut row = vec![0; 1 + width as usize * pixel.len()];
         let mut stream = StoredStream::begin(file, u64::from(height) * row.len() as u64);
         for number in 0..height {
             line(number, &mut row[1..]);
@@ -136,11 +159,12 @@ mod tests {
     #[test]
     fn an_image_has_the_length_that_its_size_says() {
         for (width, height) in [(1, 1), (3, 2), (1024, 1024), (1, 1024), (1024, 1), (32_767, 1), (257, 255)] {
+            let kind = if width == 3 { Pixel::Rgba } else { Pixel::GreyAlpha };
             let pixel = |x: usize, y: u32| (x as u32 * 7 + y * 13) as u8;
-            let file = encode(width, height, "a note", |y, line| {
+            let file = encode(width, height, kind, "a note", |y, line| {
                 line.iter_mut().enumerate().for_each(|(x, byte)| *byte = pixel(x, y))
             });
-            assert_eq!(file.len() as u64, len(width, height), "{width} x {height}");
+            assert_eq!(file.len() as u64, len(width, height, kind), "{width} x {height}");
             let chunks = chunks(&file);
             assert_eq!(
                 chunks.iter().map(|(kind, _)| *kind).collect::<Vec<_>>(),
@@ -148,7 +172,7 @@ mod tests {
             );
             let mut lines = Vec::new();
             flate2::read::ZlibDecoder::new(chunks[2].1).read_to_end(&mut lines).unwrap();
-            let row = 1 + width as usize * PIXEL;
+            let row = 1 + width as usize * kind.len();
             assert_eq!(lines.len(), row * height as usize);
             for (y, line) in lines.chunks(row).enumerate() {
                 assert_eq!(line[0], 0);

@@ -56,6 +56,20 @@ tree = {
     "late": np.stack([np.full((20, 30), np.nan), sky(20, 30)]),
     "many": np.arange(2 * 3 * 40 * 50, dtype="u2").reshape(2, 3, 40, 50),
     "quality": {"dq": np.array([[0, 1, 2, 4], [1 << 31, 0, 3, 1 << 30]], "u4")},
+    "ramp": {"pixeldq": np.where(np.arange(2000 * 1500).reshape(2000, 1500) % 70_001 == 9, 1, 0).astype("i4")
+             | np.where(np.arange(2000 * 1500).reshape(2000, 1500) % 90_001 == 5, -2**31, 0).astype("i4")},
+    "colors": {"bytes": RNG.integers(0, 256, (30, 40, 3), dtype="u1"),
+               "alpha": RNG.integers(0, 256, (7, 1, 4), dtype="u1"),
+               "large": RNG.integers(0, 256, (1500, 1100, 3), dtype="u1"),
+               "fortran": np.asfortranarray(RNG.integers(0, 256, (20, 30, 3), dtype="u1")),
+               "planes": RNG.integers(0, 256, (3, 20, 30), dtype="u1").transpose(1, 2, 0),
+               "words": RNG.integers(0, 65536, (20, 30, 3), dtype="u2").astype(">u2"),
+               "floats": RNG.uniform(0, 1, (20, 30, 3)).astype("f4"),
+               "half": RNG.uniform(0, 1, (20, 30, 4)).astype("f2"),
+               "of 255": RNG.uniform(0, 255, (20, 30, 3)),
+               "frames": RNG.integers(0, 256, (2, 20, 30, 3), dtype="u1")},
+    # The last dimension is a side of the image.
+    "small cubes": {"floats": RNG.normal(0, 1, (2, 3, 4)), "whole": np.arange(24).reshape(2, 3, 4)},
     "every second": sky(60, 70)[::2, ::2],
     "constant": np.full((10, 20), 3),
     "no number": np.full((5, 6), np.nan),
@@ -73,7 +87,7 @@ tree["again"] = tree["large"]
 for codec in (None, "zlib"):
     asdf.AsdfFile(tree).write_to(os.path.join(folder, f"{codec}.asdf"), all_array_compression=codec)
 del tree["data"]
-tree["meta"] = {"data": np.eye(3)}
+tree["product"] = {"data": np.eye(3)}
 asdf.AsdfFile(tree).write_to(os.path.join(folder, "without.asdf"))
 noise = RNG.integers(0, 255, (500, 600), dtype="u1")
 path = os.path.join(folder, "damaged.asdf")

@@ -1,11 +1,11 @@
 //! `preview/`: a small picture of each array that is an image, `PATH.png`, and `preview.png`, the picture of
 //! the array at the key `data` of the root, which the standard of 2014 calls the one to be displayed, or else of the
-//! first image with a usual name in a mapping of the root, such as `roman`.
+//! first image with a usual name in a mapping of the root, such as `roman`, or else of the first image of the tree.
 //!
 //! | module | what it does |
 //! |---|---|
 //! | [`plane`] | the elements of the first plane of an array, averaged to at most 1024 in each direction |
-//! | [`grey`] | grey levels for numbers |
+//! | [`levels`] | levels for numbers |
 //! | [`picture`] | the file: made when it is first read |
 
 use std::ffi::OsString;
@@ -20,16 +20,18 @@ use crate::content::path_dir::{Item, Items, PathDir};
 use crate::content::{Content, Text, any_piece};
 use crate::error::Result;
 
-mod grey;
+mod levels;
 mod picture;
 mod plane;
 
 /// The keys of the array to be displayed, in the root or in one of its mappings, the likeliest first.
 const KEYS: [&str; 4] = ["data", "sci", "SCI", "image"];
-/// Keys, in lower case, of arrays of flags: each bit has a meaning.
-const FLAGS: [&str; 5] = ["dq", "pixeldq", "groupdq", "flags", "mask"];
+/// Keys of nodes whose arrays are parameters, so that none of them is the image of a product.
+const NO_PRODUCT: [&str; 3] = ["meta", "wcs", "history"];
 const ENDING: &str = ".png";
 const ARRAY_ENDING: &str = ".npy";
+/// The key of the array of a quantity.
+const VALUE: &str = "value";
 
 /// The entries of the directory.
 struct Pictures(Items<FileOrLink>);
@@ -79,19 +81,51 @@ fn picture_file(file: &Arc<AsdfFile>, number: usize) -> Result<File> {
     let Some(ArrayEntry::Array(array)) = item.map(|item| &item.what) else {
         return Ok(File::changing(Arc::new(Text::default())));
     };
-    let turned = turned(array);
-    let is_flags = item.is_some_and(has_flags);
+    let is_flags = item.is_some_and(|item| has_flags(item, array));
+    let has_colors = !is_flags && has_colors(array);
+    let turned = if has_colors { None } else { turned(array) };
     Ok(file_of(file, turned.as_ref().unwrap_or(array), |elements| {
-        let shown = plane::Shown { turned: turned.is_some(), is_flags };
+        let shown = plane::Shown { turned: turned.is_some(), is_flags, has_colors };
         let picture = picture::Picture::new(elements, shown, &file.context.cache)?;
         Ok(Arc::new(picture) as Arc<dyn Content>)
     }))
 }
 
-/// True if the name of an array says that its bits are flags.
-fn has_flags(item: &Item<ArrayEntry>) -> bool {
-    let name = item.file.strip_suffix(ARRAY_ENDING).unwrap_or(&item.file).to_ascii_lowercase();
-    FLAGS.contains(&name.as_str())
+/// True if the bits of an array are flags, by its name and type: `dq`, `pixeldq`, `flags`, `quality`, `mask` and so on.
+fn has_flags(item: &Item<ArrayEntry>, array: &Ndarray) -> bool {
+    let Some(Datatype::Scalar(scalar)) = &array.datatype else { return false };
+    let components: Vec<&str> = item.components().collect();
+    let name = match components[..] {
+        // The array of a quantity.
+        [.., name, VALUE] => name,
+        [.., name] => name.strip_suffix(ARRAY_ENDING).unwrap_or(name),
+        [] => "",
+    };
+    let name = name.to_ascii_lowercase();
+    let is_named =
+        name.ends_with("dq") || name.ends_with("mask") || name.contains("flag") || name.contains("quality");
+    let are_floats = || {
+        matches!(
+            scalar,
+            Scalar::Float16 | Scalar::Float32 | Scalar::Float64 | Scalar::Complex64 | Scalar::Complex128
+        )
+    };
+    is_named && !are_floats()
+}
+
+/// True if the last dimension of an array has the colors of a pixel: red, green, blue, and possibly alpha. That of an
+/// array of other numbers than bytes may also be the side of a small image in a cube.
+fn has_colors(array: &Ndarray) -> bool {
+    let (Some(shape), Some(Datatype::Scalar(scalar))) = (&array.shape, &array.datatype) else { return false };
+    let is_cube = shape.dimensions.len() + usize::from(shape.streamed) >= 3;
+    let [.., colors @ (3 | 4)] = shape.dimensions[..] else { return false };
+    let are_sides = || shape.dimensions.iter().rev().skip(1).take(2).all(|side| *side > colors);
+    is_cube
+        && match scalar {
+            Scalar::Uint8 => true,
+            Scalar::Uint16 | Scalar::Float16 | Scalar::Float32 | Scalar::Float64 => are_sides(),
+            _ => false,
+        }
 }
 
 /// Returns an array with rows and columns exchanged, if the elements of a column lie closer together than
@@ -122,7 +156,7 @@ fn exchange_last_two<T>(items: &mut [T]) {
 #[derive(Debug)]
 pub(super) struct Displayed;
 
-/// True if the text of the tree may contain a key of the array to be displayed.
+/// True if the text of the tree may contain an array to be displayed.
 struct MayBeDisplayed(bool);
 
 impl View for Displayed {
@@ -150,10 +184,10 @@ impl View for Displayed {
     }
 }
 
-/// Returns the number of the array to be displayed. Searches the text of the tree for its keys before the tree is
-/// parsed.
+/// Returns the number of the array to be displayed. Searches the text of the tree for signs of an array before the tree
+/// is parsed.
 fn displayed(file: &AsdfFile) -> Result<Option<usize>> {
-    if !file.computed.get_or_try_compute(|| has_line(&*file.tree()).map(MayBeDisplayed))?.0 {
+    if !file.computed.get_or_try_compute(|| may_have_array(&*file.tree()).map(MayBeDisplayed))?.0 {
         return Ok(None);
     }
     let items = &arrays::found(file)?.items;
@@ -161,26 +195,52 @@ fn displayed(file: &AsdfFile) -> Result<Option<usize>> {
     Ok(ranks.min().map(|(_, number)| number))
 }
 
-/// Returns how likely an array is the one to be displayed: first by its depth, then by its key. `None` if it is none.
-fn rank(item: &Item<ArrayEntry>) -> Option<(usize, usize)> {
+/// The place of an array among those that may be displayed; the least is displayed.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+enum Rank {
+    /// It has a usual name, in the root or in one of its mappings.
+    Named { depth: usize, key: usize },
+    /// It is an image in the block with this number. Blocks have the order of their arrays in the tree.
+    Image(u64),
+    /// It has flags, and is in the block with this number.
+    Flags(u64),
+}
+
+/// Returns the rank of an array; `None` if it is not to be displayed.
+fn rank(item: &Item<ArrayEntry>) -> Option<Rank> {
     let ArrayEntry::Array(array) = &item.what else { return None };
+    if !is_image(array) {
+        return None;
+    }
     let mut path: Vec<&str> = item.components().collect();
     let last = path.last_mut()?;
     *last = last.strip_suffix(ARRAY_ENDING)?;
     // The array of a quantity.
-    if let [.., _, "value"] = path[..] {
+    if let [.., _, VALUE] = path[..] {
         path.pop();
     }
-    if path.len() > 2 || !is_image(array) {
+    let key = KEYS.iter().position(|key| path.last() == Some(key));
+    if let Some(key) = key.filter(|_| path.len() <= 2) {
+        return Some(Rank::Named { depth: path.len(), key });
+    }
+    let dimensions = &array.shape.as_ref()?.dimensions;
+    let is_line = dimensions.iter().rev().take(2).any(|side| *side == 1);
+    let is_parameter = path.iter().any(|key| NO_PRODUCT.contains(key));
+    let block = match &array.source {
+        Source::Block(number) => u64::try_from(*number).unwrap_or(u64::MAX),
+        _ => u64::MAX,
+    };
+    if is_line || is_parameter {
         return None;
     }
-    let key = KEYS.iter().position(|key| path.last() == Some(key))?;
-    Some((path.len(), key))
+    Some(if has_flags(item, array) { Rank::Flags(block) } else { Rank::Image(block) })
 }
 
-/// True if a line of the text begins with one of the keys, indented or quoted or not, or the key follows `{` or `,`.
-fn has_line(text: &dyn Content) -> Result<bool> {
-    let finders = KEYS.map(memchr::memmem::Finder::new);
+/// True if the text may have an array: if it contains the tag of one, or a line begins with one of the keys, indented or
+/// quoted or not, or the key follows `{` or `,`.
+fn may_have_array(text: &dyn Content) -> Result<bool> {
+    let keys = KEYS.map(memchr::memmem::Finder::new);
+    let tags = ["ndarray", "zarr"].map(memchr::memmem::Finder::new);
     any_piece(text, |piece, _| {
         let begins_line = |place: usize| {
             let before = &piece[..place];
@@ -189,6 +249,7 @@ fn has_line(text: &dyn Content) -> Result<bool> {
             before[..before.len() - blanks].ends_with(b"\n")
                 || matches!(before.trim_ascii_end().last(), Some(b'{' | b','))
         };
-        finders.iter().any(|finder| finder.find_iter(piece).any(begins_line))
+        tags.iter().any(|tag| tag.find(piece).is_some())
+            || keys.iter().any(|key| key.find_iter(piece).any(begins_line))
     })
 }

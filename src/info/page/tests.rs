@@ -85,7 +85,7 @@ fn the_first_screen_has_all_parts_in_their_order() {
         "<h1>memory</h1>",
         "No damage found",
         "<img class=\"small\" src=\"data:image/png;base64,",
-        "asinh stretch from 0 to 11 (0.5 and 99.5 percent)",
+        "linear from 0 to 11 (zscale)",
         "<dt>Instrument</dt><dd>JWST NIRCAM</dd>",
         "<dt>Filter</dt><dd>F200W</dd>",
         "<dt>Exposure</dt><dd>12.5 s</dd>",

@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex, OnceLock};
 
 use super::super::arrays::Elements;
-use super::grey::Scale;
+use super::levels::Scale;
 use super::plane::{Plane, Shown};
 use crate::cache::{Bytes, Cache, ContentId};
 use crate::content::{Content, SharedBytes, Soundness, png};
@@ -40,8 +40,9 @@ impl Picture {
             return Ok(bytes);
         }
         let (width, height) = self.plane.size();
-        // Memory for the averages, their sorted copy, and the file.
-        let needed = u64::from(width) * u64::from(height) * 2 * 8 + png::len(width, height);
+        // Memory for the averages and the file. A sample of the averages is small.
+        let averages = u64::from(width) * u64::from(height) * self.plane.colors() as u64 * 8;
+        let needed = averages + png::len(width, height, self.pixel());
         let _reservation = self.cache.demand(needed);
         let made = self.make();
         match &made {
@@ -55,16 +56,35 @@ impl Picture {
         made
     }
 
+    /// Returns the kind of pixels.
+    fn pixel(&self) -> png::Pixel {
+        if self.plane.colors() > 1 { png::Pixel::Rgba } else { png::Pixel::GreyAlpha }
+    }
+
     fn make(&self) -> Result<Bytes> {
         let averages = self.plane.averages()?;
-        let scale = Scale::of(&averages);
+        let colors = self.plane.colors();
+        let scale = if self.plane.is_flags() {
+            Scale::of_flags(&averages)
+        } else if colors > 1 {
+            Scale::of_colors(&averages, self.plane.largest)
+        } else {
+            Scale::of(&averages)
+        };
         let (width, height) = self.plane.size();
-        let note =
-            if self.plane.is_flags() { format!("highest flag, {}", scale.note()) } else { scale.note() };
-        let file = png::encode(width, height, &note, |y, line| {
-            for (x, pixel) in line.chunks_exact_mut(png::PIXEL).enumerate() {
-                let number = averages.get(self.plane.place(x, y)).copied().unwrap_or(f64::NAN);
-                pixel.copy_from_slice(&scale.pixel(number));
+        let kind = self.pixel();
+        let file = png::encode(width, height, kind, &scale.note(), |y, line| {
+            for (x, pixel) in line.chunks_exact_mut(kind.len()).enumerate() {
+                let place = self.plane.place(x, y);
+                let numbers = averages.get(place..place + colors).unwrap_or_default();
+                // Grey or red, green and blue.
+                let (levels, alpha) = pixel.split_at_mut(kind.len() - 1);
+                for (level, number) in levels.iter_mut().zip(numbers) {
+                    *level = scale.level(*number);
+                }
+                let is_transparent = numbers.iter().all(|number| number.is_nan());
+                let opacity = numbers.get(levels.len()).map(|number| scale.level(*number));
+                alpha.fill(if is_transparent { 0 } else { opacity.unwrap_or(255) });
             }
         });
         Ok(Arc::new(file))
@@ -86,7 +106,7 @@ impl Drop for Picture {
 impl Content for Picture {
     fn len(&self) -> u64 {
         let (width, height) = self.plane.size();
-        png::len(width, height)
+        png::len(width, height, self.pixel())
     }
 
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<usize> {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::super::arrays::{Elements, Order};
-use super::super::ndarray::Datatype;
+use super::super::ndarray::{Datatype, Scalar};
 use super::super::numbers::{ToNumber, to_number};
 use crate::content::{Content, Gather, on_server, read_exact_at};
 use crate::error::{Error, Result};
@@ -30,11 +30,14 @@ const MAX_PLANES: u64 = 16;
 pub(super) struct Shown {
     /// True if rows and columns of the elements are exchanged.
     pub(super) turned: bool,
-    /// True for flags: the level is that of the highest bit, so that each flag is seen beside any other.
+    /// True for flags: a pixel shows the greatest of its elements, and no bit of a number is a sign.
     pub(super) is_flags: bool,
+    /// True if the last dimension has the colors of a pixel.
+    pub(super) has_colors: bool,
 }
 
-/// A plane of numbers, read line by line in storage order. A pixel is the mean of a square of elements.
+/// A plane of numbers, read line by line in storage order. A pixel is the mean of a square of elements; each of its colors
+/// is, if it has several.
 #[derive(Debug)]
 pub(super) struct Plane {
     /// The elements of the first plane; in C order, those of all planes.
@@ -42,12 +45,16 @@ pub(super) struct Plane {
     /// The number of planes in `content`.
     planes: u64,
     is_flags: bool,
+    /// The greatest number of the elements' type, if they are unsigned integers.
+    pub largest: Option<f64>,
     to_number: ToNumber,
     /// Bytes of an element.
     item: u64,
     lines: u64,
-    /// Elements of a line.
-    elements: u64,
+    /// Places of a line: each has an element of every color.
+    places: u64,
+    /// 1 for grey, 3 or 4 for colors.
+    colors: u64,
     /// True if a line is a column of the picture, false if it is a row.
     transposed: bool,
     /// The width and the height of a pixel, in elements.
@@ -61,31 +68,38 @@ impl Plane {
         let Datatype::Scalar(scalar) = of.datatype else { return Err(none()) };
         let to_number = to_number(scalar, of.byteorder).ok_or_else(none)?;
         let item = scalar.size().filter(|size| *size > 0).ok_or_else(none)?;
-        let [planes @ .., height, width] = &of.dimensions[..] else { return Err(none()) };
+        let (sides, colors) = match &of.dimensions[..] {
+            [sides @ .., colors @ (3 | 4)] if shown.has_colors => (sides, *colors),
+            sides => (sides, 1),
+        };
+        let [planes @ .., height, width] = sides else { return Err(none()) };
         let height = *height;
         let width = *width;
         if of.dimensions.contains(&0) {
             return Err(Error::unsupported("the array has no elements to show"));
         }
         let by_columns = of.order == Order::Fortran;
-        let content = match (by_columns, planes) {
-            (true, [_, ..]) => {
-                let apart = |count: u64| -> Option<i64> {
-                    let before =
-                        planes.iter().try_fold(item.checked_mul(count)?, |sum, n| sum.checked_mul(*n))?;
-                    i64::try_from(before).ok()
-                };
-                let too_large = || Error::damaged("the array is too large");
-                let next = apart(1).ok_or_else(too_large)?;
-                let line = apart(height).ok_or_else(too_large)?;
-                let dimensions = vec![(width, line), (height, next)];
-                Arc::new(Gather::new(of.content.clone(), 0, item, dimensions)?) as Arc<dyn Content>
+        let content = if by_columns && (colors > 1 || !planes.is_empty()) {
+            let apart = |count: u64| -> Option<i64> {
+                let before =
+                    planes.iter().try_fold(item.checked_mul(count)?, |sum, n| sum.checked_mul(*n))?;
+                i64::try_from(before).ok()
+            };
+            let too_large = || Error::damaged("the array is too large");
+            let next = apart(1).ok_or_else(too_large)?;
+            let line = apart(height).ok_or_else(too_large)?;
+            let mut dimensions = vec![(width, line), (height, next)];
+            if colors > 1 {
+                let color = height.checked_mul(width).and_then(apart).ok_or_else(too_large)?;
+                dimensions.push((colors, color));
             }
-            _ => of.content.clone(),
+            Arc::new(Gather::new(of.content.clone(), 0, item, dimensions)?) as Arc<dyn Content>
+        } else {
+            of.content.clone()
         };
-        let (lines, elements) = if by_columns { (width, height) } else { (height, width) };
+        let (lines, places) = if by_columns { (width, height) } else { (height, width) };
         let mut block = height.max(width).div_ceil(MAX_SIDE);
-        let len = height.saturating_mul(width).saturating_mul(item);
+        let len = height.saturating_mul(width).saturating_mul(colors).saturating_mul(item);
         if on_server(&*content).is_some() && len > MAX_FROM_SERVER {
             block = block.max(len.div_ceil(MAX_FROM_SERVER));
         }
@@ -96,18 +110,24 @@ impl Plane {
             to_number,
             item,
             lines,
-            elements,
+            places,
+            colors,
             transposed: by_columns != shown.turned,
             block,
             planes: count,
             is_flags: shown.is_flags,
+            largest: match scalar {
+                Scalar::Uint8 => Some(u8::MAX.into()),
+                Scalar::Uint16 => Some(u16::MAX.into()),
+                _ => None,
+            },
         })
     }
 
     /// Returns the number of pixels in a line, and the number of lines of pixels.
     fn averaged(&self) -> (usize, usize) {
         // Both are at most MAX_SIDE.
-        (self.elements.div_ceil(self.block) as usize, self.lines.div_ceil(self.block) as usize)
+        (self.places.div_ceil(self.block) as usize, self.lines.div_ceil(self.block) as usize)
     }
 
     /// Returns the width and the height of the picture.
@@ -117,21 +137,27 @@ impl Plane {
         (width as u32, height as u32)
     }
 
-    /// True if the level of a pixel is that of its highest flag.
+    /// True if pixels are flags.
     pub(super) fn is_flags(&self) -> bool {
         self.is_flags
     }
 
-    /// Returns the index in [`averages`](Self::averages) of the pixel in column `x` and row `y` of the
+    /// Returns the number of colors of a pixel.
+    pub(super) fn colors(&self) -> usize {
+        self.colors as usize
+    }
+
+    /// Returns the index in [`averages`](Self::averages) of the first color of the pixel in column `x` and row `y` of the
     /// picture. The bottom row of the picture shows the array's first row.
     pub(super) fn place(&self, x: usize, y: u32) -> usize {
         let (across, _) = self.averaged();
         let row = (self.size().1 - 1 - y) as usize;
-        if self.transposed { x * across + row } else { row * across + x }
+        let pixel = if self.transposed { x * across + row } else { row * across + x };
+        pixel * self.colors()
     }
 
     /// Computes all pixels of the first plane that has a finite number, or of the first one, in storage order:
-    /// the mean of each pixel's elements, NaN if none is a number.
+    /// the mean of each pixel's elements, or the greatest of flags; NaN if none is a number.
     pub(super) fn averages(&self) -> Result<Vec<f64>> {
         let first = self.averages_of(0)?;
         if first.iter().any(|mean| mean.is_finite()) {
@@ -147,7 +173,8 @@ impl Plane {
     }
 
     fn averages_of(&self, plane: u64) -> Result<Vec<f64>> {
-        let len = self.lines.saturating_mul(self.elements).saturating_mul(self.item);
+        let of_line = self.places.saturating_mul(self.colors);
+        let len = self.lines.saturating_mul(of_line).saturating_mul(self.item);
         if let Some((source, offset)) = on_server(&*self.content)
             && len > MAX_FROM_SERVER
         {
@@ -155,17 +182,14 @@ impl Plane {
         }
         let base = plane * self.lines;
         let (across, along) = self.averaged();
-        let of_line = (MAX_READ / along as u64).max(1);
-        // Elements of a line that are read for each pixel: all of them, or an equal number for every pixel.
-        let run = if self.elements <= of_line {
-            self.block
-        } else {
-            (of_line / across as u64).clamp(1, self.block)
-        };
-        let of_line_taken = self.elements.min(run.saturating_mul(across as u64));
-        let lines = (of_line / of_line_taken).clamp(1, self.block);
-        let mut means = Vec::with_capacity(across * along);
-        let mut sums = vec![Sum::default(); across];
+        let wanted = (MAX_READ / along as u64 / self.colors).max(1);
+        // Places of a line that are read for each pixel: all of them, or an equal number for every pixel.
+        let run =
+            if self.places <= wanted { self.block } else { (wanted / across as u64).clamp(1, self.block) };
+        let taken_of_line = self.places.min(run.saturating_mul(across as u64));
+        let lines = (wanted / taken_of_line).clamp(1, self.block);
+        let mut means = Vec::with_capacity(across * along * self.colors());
+        let mut sums = vec![Sum::default(); across * self.colors()];
         let mut buffer = vec![0; BUFFER];
         for number in 0..along as u64 {
             let first = number * self.block;
@@ -180,7 +204,7 @@ impl Plane {
                     self.add_line(base + line, run, &mut sums, &mut buffer)?;
                 }
             }
-            means.extend(sums.iter_mut().map(|sum| std::mem::take(sum).mean()));
+            means.extend(sums.iter_mut().map(|sum| self.pixel(std::mem::take(sum))));
         }
         Ok(means)
     }
@@ -188,9 +212,9 @@ impl Plane {
     /// Computes all pixels from one line each, which are requested many at a time.
     fn averages_of_lines(&self, source: &dyn Source, offset: u64) -> Result<Vec<f64>> {
         let (across, along) = self.averaged();
-        let len = self.elements.saturating_mul(self.item);
+        let len = self.places.saturating_mul(self.colors).saturating_mul(self.item);
         let at_once = (MAX_AT_ONCE / len.max(1)).max(1) as usize;
-        let mut means = Vec::with_capacity(across * along);
+        let mut means = Vec::with_capacity(across * along * self.colors());
         let numbers: Vec<u64> = (0..along as u64).collect();
         for numbers in numbers.chunks(at_once) {
             let ranges: Vec<_> = numbers
@@ -207,45 +231,62 @@ impl Plane {
                 if line.len() as u64 != len {
                     return Err(Error::damaged("the data of the array are cut off").at(range.start));
                 }
-                for pixel in line.chunks((self.block * self.item) as usize) {
-                    let mut sum = Sum::default();
-                    for element in pixel.chunks_exact(self.item as usize) {
-                        sum.add(self.number(element));
+                for pixel in line.chunks((self.block * self.colors * self.item) as usize) {
+                    let mut sums = [Sum::default(); 4];
+                    for (number, element) in pixel.chunks_exact(self.item as usize).enumerate() {
+                        sums[number % self.colors()].add(self.number(element));
                     }
-                    means.push(sum.mean());
+                    means.extend(sums[..self.colors()].iter().map(|sum| self.pixel(*sum)));
                 }
             }
         }
         Ok(means)
     }
 
-    /// Adds the first `run` elements of each pixel in a line to the pixel's sum.
+    /// Adds the first `run` places of each pixel in a line to the pixel's sums.
     fn add_line(&self, line: u64, run: u64, sums: &mut [Sum], buffer: &mut [u8]) -> Result<()> {
         if run == self.block {
             return self.add_lines(line, 1, sums, buffer);
         }
-        for (number, sum) in sums.iter_mut().enumerate() {
+        for (number, sums) in sums.chunks_exact_mut(self.colors()).enumerate() {
             let from = number as u64 * self.block;
-            let count = run.min(self.elements - from);
-            self.each(line * self.elements + from, count, buffer, |value| sum.add(value))?;
+            let count = run.min(self.places - from);
+            let mut color = 0;
+            let first = (line * self.places + from) * self.colors;
+            self.each(first, count * self.colors, buffer, |value| {
+                sums[color].add(value);
+                color = if color + 1 == sums.len() { 0 } else { color + 1 };
+            })?;
         }
         Ok(())
     }
 
     /// Adds the elements of `count` whole lines, from `line` on, to the sums of the pixels.
     fn add_lines(&self, line: u64, count: u64, sums: &mut [Sum], buffer: &mut [u8]) -> Result<()> {
+        let colors = self.colors();
+        let of_line = self.places * self.colors;
         let mut number = 0;
+        let mut color = 0;
         let mut of_block = 0;
-        let mut of_line = 0;
-        self.each(line * self.elements, count * self.elements, buffer, |value| {
-            if let Some(sum) = sums.get_mut(number) {
+        let mut place = 0;
+        self.each(line * of_line, count * of_line, buffer, |value| {
+            if let Some(sum) = sums.get_mut(number + color) {
                 sum.add(value);
             }
-            (of_block, of_line) = (of_block + 1, of_line + 1);
-            if of_line == self.elements {
-                (number, of_block, of_line) = (0, 0, 0);
+            color += 1;
+            if color < colors {
+                return;
+            }
+            color = 0;
+            of_block += 1;
+            place += 1;
+            if place == self.places {
+                number = 0;
+                of_block = 0;
+                place = 0;
             } else if of_block == self.block {
-                (number, of_block) = (number + 1, 0);
+                number += colors;
+                of_block = 0;
             }
         })
     }
@@ -253,7 +294,13 @@ impl Plane {
     /// Returns the number that an element shows.
     fn number(&self, element: &[u8]) -> f64 {
         let number = (self.to_number)(element);
-        if self.is_flags { (1.0 + number).log2() } else { number }
+        // The highest of the flags in a signed integer.
+        if self.is_flags && number < 0.0 { number + 2_f64.powi(8 * self.item as i32) } else { number }
+    }
+
+    /// Returns the number that a pixel shows.
+    fn pixel(&self, sum: Sum) -> f64 {
+        if self.is_flags { sum.greatest } else { sum.mean() }
     }
 
     /// Calls `take` with `count` numbers from element `from` on.
@@ -278,6 +325,8 @@ impl Plane {
 struct Sum {
     sum: f64,
     count: u64,
+    /// The greatest finite element, or 0 if that is greater.
+    greatest: f64,
     /// An infinite element, if there is one.
     infinite: Option<f64>,
 }
@@ -287,6 +336,7 @@ impl Sum {
         if value.is_finite() {
             self.sum += value;
             self.count += 1;
+            self.greatest = self.greatest.max(value);
         } else if !value.is_nan() {
             self.infinite = Some(value);
         }
@@ -304,7 +354,7 @@ impl Sum {
 
 #[cfg(test)]
 mod tests {
-    use super::super::super::ndarray::{Byteorder, Scalar};
+    use super::super::super::ndarray::Byteorder;
     use super::*;
     use crate::content::Text;
 
@@ -357,8 +407,46 @@ mod tests {
             ..elements
         };
         let plane = Plane::first(&elements, Shown { is_flags: true, ..Shown::default() }).unwrap();
-        let levels = &shown(&plane)[0];
-        assert!(levels[0] == 0.0 && levels[1] == 1.0 && levels[3] > 30.9 && levels[3] < 31.1, "{levels:?}");
+        let flags = [0.0, 1.0, 2.0, 2_147_483_648.0];
+        assert_eq!(shown(&plane), [flags]);
+        let elements = Elements { datatype: Datatype::Scalar(Scalar::Int32), ..elements };
+        let plane = Plane::first(&elements, Shown { is_flags: true, ..Shown::default() }).unwrap();
+        assert_eq!(shown(&plane), [flags]);
+        // A single flag among elements that share a pixel.
+        let mut bits = vec![0; 4 * 4096];
+        bits[4097] = 1;
+        let elements = Elements {
+            dimensions: vec![4, 4096],
+            datatype: Datatype::Scalar(Scalar::Uint8),
+            content: Arc::new(Text::new(bits)),
+            ..elements
+        };
+        let plane = Plane::first(&elements, Shown { is_flags: true, ..Shown::default() }).unwrap();
+        assert_eq!(shown(&plane)[0][..2], [1.0, 0.0]);
+    }
+
+    #[test]
+    fn each_color_is_averaged() {
+        let colors = |dimensions: &[u64], order, bytes: Vec<u8>| {
+            let elements = Elements {
+                dimensions: dimensions.to_vec(),
+                datatype: Datatype::Scalar(Scalar::Uint8),
+                byteorder: Byteorder::Big,
+                order,
+                content: Arc::new(Text::new(bytes)),
+            };
+            let plane = Plane::first(&elements, Shown { has_colors: true, ..Shown::default() }).unwrap();
+            (plane.size(), plane.averages().unwrap())
+        };
+        let numbers: Vec<f64> = (0..18).map(f64::from).collect();
+        assert_eq!(colors(&[2, 3, 3], Order::C, (0..18).collect()), ((3, 2), numbers.clone()));
+        let by_columns = (0..18_u8).map(|n| (n % 2 * 3 + n / 2 % 3) * 3 + n / 6).collect();
+        let (size, columns) = colors(&[2, 3, 3], Order::Fortran, by_columns);
+        assert_eq!((size, &columns[..6]), ((3, 2), &[0.0, 1.0, 2.0, 9.0, 10.0, 11.0][..]));
+        // Pixels of 2 by 2 elements.
+        let line: Vec<u8> = (0..2048).flat_map(|n| [(n % 2) as u8 * 2, 7, 9, 255]).collect();
+        let (size, means) = colors(&[2, 2048, 4], Order::C, line.repeat(2));
+        assert_eq!((size, &means[4092..]), ((1024, 1), &[1.0, 7.0, 9.0, 255.0][..]));
     }
 
     #[test]
