@@ -10,6 +10,7 @@
 //! | [`pointers`] | JSON pointers that are still valid |
 //! | [`merges`] | members added by merge keys |
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use super::view::{AsdfFile, View};
@@ -54,7 +55,13 @@ pub(super) struct Json(Tags);
 struct BothMeasured {
     texts: [Measured; 2],
     merges: Arc<Merges>,
+    hidden: Hidden,
+    /// A note on aliases that are null.
+    note: Option<String>,
 }
+
+/// For each of both texts, the nodes whose aliases are null.
+type Hidden = [Arc<HashSet<u64>>; 2];
 
 impl Json {
     pub(super) const WITHOUT_TAGS: Self = Self(Tags::Dropped);
@@ -85,6 +92,10 @@ impl View for Json {
                 let what = format!("{files} can't be read: {}", error.message());
                 vec![Defect { severity: Severity::Note, offset: 0, block: None, what }]
             }
+            Some(Ok(BothMeasured { note: Some(note), .. })) if self.0 == Tags::Dropped => {
+                let what = format!("{} and {} are {note}", self.name(), Self::WITH_TAGS.name());
+                vec![Defect { severity: Severity::Note, offset: 0, block: None, what }]
+            }
             _ => Vec::new(),
         }
     }
@@ -101,16 +112,33 @@ fn json_file(file: &AsdfFile, tags: Tags) -> File {
         Ok(Err(error)) => return File::unreadable(error.clone()),
         Err(error) => return File::unreadable(error),
     };
-    let text = JsonText { tree, tags, merges: both.merges.clone() };
+    let hidden = both.hidden[tags as usize].clone();
+    let text = JsonText { tree, tags, merges: both.merges.clone(), hidden };
     both.texts[tags as usize].file(text, &file.context.cache)
 }
 
 fn measure(tree: Arc<dyn Content>) -> Result<BothMeasured> {
     let merges = Arc::new(Merges::of(&*tree)?);
-    let commented = Commented(&*tree);
-    let mut texts =
-        [Tags::Dropped, Tags::Kept].map(|tags| (Writer::new(tags, merges.clone()), Measuring::default()));
-    each_event(&commented, |event| {
+    match measure_with(&*tree, &merges, Hidden::default())? {
+        Ok(measured) => Ok(measured),
+        // In a second pass, the aliases of these nodes are null.
+        Err(hidden) => measure_with(&*tree, &merges, hidden)?.map_err(|_| repeated()),
+    }
+}
+
+fn repeated() -> Error {
+    Error::unsupported("keys are repeated, and their values have anchors with aliases")
+}
+
+/// Measures both texts; the inner error are the nodes that have to be hidden.
+fn measure_with(
+    tree: &dyn Content,
+    merges: &Arc<Merges>,
+    hidden: Hidden,
+) -> Result<std::result::Result<BothMeasured, Hidden>> {
+    let writer = |tags: Tags| Writer::new(tags, merges.clone(), hidden[tags as usize].clone());
+    let mut texts = [Tags::Dropped, Tags::Kept].map(|tags| (writer(tags), Measuring::default()));
+    each_event(&Commented(tree), |event| {
         for (writer, measuring) in &mut texts {
             writer.take(event)?;
             measuring.take(&writer.out);
@@ -118,12 +146,16 @@ fn measure(tree: Arc<dyn Content>) -> Result<BothMeasured> {
         }
         Ok::<_, Error>(true)
     })?;
+    if texts.iter().any(|(writer, _)| !writer.has_to_hide().is_empty()) {
+        return Ok(Err(texts.map(|(writer, _)| Arc::new(writer.has_to_hide().clone()))));
+    }
+    let note = texts[Tags::Dropped as usize].0.nulls.note();
     let end = |(mut writer, mut measuring): (Writer, Measuring)| {
         writer.finish();
         measuring.take(&writer.out);
         measuring.end()
     };
-    Ok(BothMeasured { texts: texts.map(end), merges })
+    Ok(Ok(BothMeasured { texts: texts.map(end), merges: merges.clone(), hidden, note }))
 }
 
 /// The JSON of a tree.
@@ -132,12 +164,13 @@ struct JsonText {
     tree: Arc<dyn Content>,
     tags: Tags,
     merges: Arc<Merges>,
+    hidden: Arc<HashSet<u64>>,
 }
 
 impl Generated for JsonText {
     fn generator(&self) -> Result<Box<dyn Generator>> {
         let tree = Arc::new(Head(self.tree.clone()));
-        let writer = Writer::new(self.tags, self.merges.clone());
+        let writer = Writer::new(self.tags, self.merges.clone(), self.hidden.clone());
         Ok(Box::new(JsonGenerator { events: Events::keeping(tree), writer }))
     }
 }
@@ -189,16 +222,22 @@ pub(in crate::format) struct JsonLine {
     longest: u64,
     /// True once an event was passed on.
     has_begun: bool,
+    /// True if an earlier pass found the nodes whose aliases are null.
+    is_second: bool,
 }
 
 impl JsonLine {
     /// Begins the JSON of a tree.
     pub(in crate::format) fn new(tree: &dyn Content, longest: u64) -> Self {
-        let mut writer = Merges::of(tree).map(|merges| Writer::new(Tags::Dropped, Arc::new(merges)));
+        Self::hiding(tree, longest, Arc::default())
+    }
+
+    fn hiding(tree: &dyn Content, longest: u64, hidden: Arc<HashSet<u64>>) -> Self {
+        let mut writer = Merges::of(tree).map(|merges| Writer::new(Tags::Dropped, Arc::new(merges), hidden));
         if let Ok(writer) = &mut writer {
             writer.is_one_line = true;
         }
-        Self { writer, longest, has_begun: false }
+        Self { writer, longest, has_begun: false, is_second: false }
     }
 
     /// Ends the JSON. Reads the tree if no event was passed on.
@@ -213,6 +252,14 @@ impl JsonLine {
             self.fail(&unread.error);
         }
         let mut writer = self.writer?;
+        if !writer.has_to_hide().is_empty() {
+            if self.is_second {
+                return Err(repeated());
+            }
+            let hidden = Arc::new(writer.has_to_hide().clone());
+            let again = Self { is_second: true, ..Self::hiding(tree, self.longest, hidden) };
+            return again.end(tree);
+        }
         writer.finish();
         Ok(writer.out)
     }
@@ -249,8 +296,9 @@ pub fn of_text(text: &[u8], tagged: bool) -> Result<Vec<u8>> {
     let tags = if tagged { Tags::Kept } else { Tags::Dropped };
     let tree: Arc<dyn Content> = Arc::new(Text::new(text));
     let mut bytes = Vec::new();
-    let BothMeasured { texts, merges } = measure(tree.clone())?;
-    let mut generator = JsonText { tree: tree.clone(), tags, merges }.generator()?;
+    let BothMeasured { texts, merges, hidden, .. } = measure(tree.clone())?;
+    let hidden = hidden[tags as usize].clone();
+    let mut generator = JsonText { tree: tree.clone(), tags, merges, hidden }.generator()?;
     while generator.more(&mut bytes)? {}
     debug_assert_eq!(texts[tags as usize].len, bytes.len() as u64);
     debug_assert!(tagged || is_in_one_line(&*tree, &bytes));

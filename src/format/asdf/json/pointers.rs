@@ -22,7 +22,8 @@ pub(super) fn in_pointer(key: &str) -> Cow<'_, str> {
 pub(super) struct Pointer {
     /// The path, without `#`.
     pub(super) path: Arc<str>,
-    id: u64,
+    /// A number that differs for each node with an anchor.
+    pub(super) id: u64,
 }
 
 /// The JSON pointers that still lead to their nodes.
@@ -64,10 +65,10 @@ impl Pointers {
         place.map(|place| place.is_mentioned = true).is_some()
     }
 
-    /// Records that a path gets another value. True if no reference leads to the path or below it.
-    pub(super) fn replace(&mut self, path: &str) -> bool {
+    /// Records that a path gets another value. Returns the IDs of the nodes there and below to which a reference leads.
+    pub(super) fn replace(&mut self, path: &str) -> Vec<u64> {
         if self.places.is_empty() {
-            return true;
+            return Vec::new();
         }
         let first = format!("{path}/");
         let end = format!("{path}0");
@@ -77,6 +78,7 @@ impl Pointers {
             .chain(self.places.get_key_value(path).map(|(path, _)| path))
             .cloned()
             .collect();
-        gone.iter().all(|path| self.places.remove(path).is_none_or(|place| !place.is_mentioned))
+        let removed = gone.iter().filter_map(|path| self.places.remove(path));
+        removed.filter(|place| place.is_mentioned).map(|place| place.id).collect()
     }
 }

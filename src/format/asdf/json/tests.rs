@@ -175,22 +175,35 @@ fn a_large_integer_keeps_its_type() {
 
 #[test]
 fn no_reference_leads_to_another_value_than_its_own() {
-    let first_value = "the alias *x refers to the first value of a repeated key";
-    let later = "a key is repeated, and its first value has an anchor with aliases";
-    for (nodes, why) in [
-        ("{a: &x [1], a: [2], c: *x}", first_value),
-        ("{1: &x [1], '1': [2], c: *x}", first_value),
-        ("{a: {b: [0, &x [1]]}, a: {b: [0, [2]]}, c: *x}", first_value),
-        ("{a: &x [1], a: &y [2], c: *x}", first_value),
-        ("{a: &x {b: 1}, a: 2, c: {<<: *x}}", first_value),
-        ("{a: &x [1], c: *x, a: [2]}", later),
-        ("{a: &x [1], c: *x, d: &x [3], a: [2]}", later),
-        ("{a: {b: &x [1]}, c: *x, a: [2]}", later),
-        ("{a: &x {b: [1]}, c: {<<: *x}, a: [2]}", later),
+    // An alias that no reference can stand for is null.
+    for (nodes, expected) in [
+        ("{a: &x [1], a: [2], c: *x}", json!({"a": [2], "c": null})),
+        ("{1: &x [1], '1': [2], c: *x}", json!({"1": [2], "c": null})),
+        ("{a: {b: [0, &x [1]]}, a: {b: [0, [2]]}, c: *x}", json!({"a": {"b": [0, [2]]}, "c": null})),
+        ("{a: &x [1], a: &y [2], c: *x, d: *y}", json!({"a": [2], "c": null, "d": {"$ref": "#/a"}})),
+        ("{a: &x {b: 1}, a: 2, c: {<<: *x, d: 3}}", json!({"a": 2, "c": {"d": 3}})),
+        (
+            "{a: &x {b: 1}, a: 2, y: &y {e: 4}, c: {<<: [*x, *y]}}",
+            json!({"a": 2, "y": {"e": 4}, "c": {"e": 4}}),
+        ),
+        ("{a: &x [1], c: *x, a: [2]}", json!({"a": [2], "c": null})),
+        (
+            "{a: &x [1], c: *x, d: &x [3], e: *x, a: [2]}",
+            json!({"a": [2], "c": null, "d": [3], "e": {"$ref": "#/d"}}),
+        ),
+        ("{a: {b: &x [1]}, c: [*x, 5], a: [2]}", json!({"a": [2], "c": [null, 5]})),
+        ("{a: &x {b: [1]}, c: {<<: *x}, a: [2]}", json!({"a": [2], "c": {}})),
     ] {
-        let error = text(nodes, false).unwrap_err().to_string();
-        assert!(error.contains(why), "{nodes}: {error}");
+        assert_eq!(json(nodes), expected, "{nodes}");
+        assert_eq!(tagged(nodes), expected, "{nodes}");
     }
+    let head = format!("{HEAD}{{a: &x [1], c: *x, d: *x, a: [2]}}\n...\n");
+    let measured = measure(Arc::new(Text::new(head.into_bytes()))).unwrap();
+    assert_eq!(
+        measured.note.unwrap(),
+        "without a value: the alias *x refers to the first value of a repeated key at line 4, column 20, and 1 more \
+         aliases"
+    );
     for (nodes, expected) in [
         ("{a: [2], a: &x [1], c: *x}", json!({"a": [1], "c": {"$ref": "#/a"}})),
         ("{a: &x [1], a: [2], c: &x [3], d: *x}", json!({"a": [2], "c": [3], "d": {"$ref": "#/c"}})),
@@ -287,10 +300,11 @@ fn what_aliases_add_is_bounded() {
     let merges = format!("{{x: &x {{{}}}, y: [{}]}}", keys.join(", "), "{<<: *x}, ".repeat(5000));
     let key = "long".repeat(10_000);
     let deep = format!("{{? {key} : &x [1], y: [{}]}}", "*x, ".repeat(5000));
-    for nodes in [merges, deep] {
-        let error = text(&nodes, false).unwrap_err().to_string();
-        assert!(error.contains("make the text longer by 16 MiB"), "{error}");
-    }
+    let error = text(&merges, false).unwrap_err().to_string();
+    assert!(error.contains("make the text longer by 16 MiB"), "{error}");
+    // The aliases beyond the bound are null.
+    let shown = json(&deep);
+    assert!(shown["y"][0]["$ref"].is_string() && shown["y"][4999].is_null());
 }
 
 #[test]

@@ -3,7 +3,7 @@
 //! Each member has a line of its own; items share lines. Anchors are remembered: those of short scalars with
 //! their JSON, all others with their path.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt::Write;
 use std::sync::Arc;
 
@@ -17,6 +17,8 @@ use crate::yaml::event::{Event, Mark, What};
 
 /// Maximum length of a scalar's JSON, in bytes, that is repeated for each alias.
 const SHORT: usize = 256;
+/// Maximum number of nodes with an anchor whose aliases are null.
+const MAX_HIDDEN: usize = 1 << 12;
 /// Maximum number of indentation levels.
 const DEEPEST_INDENT: usize = 40;
 /// Reserved names of the tagged form, without their `$`.
@@ -45,6 +47,39 @@ pub(super) struct Writer {
     /// Bytes added to the output by long references and merge keys.
     added: usize,
     documents: usize,
+    /// The IDs of nodes whose aliases are null, because readers of JSON see another value at the path of the node.
+    hidden: Arc<HashSet<u64>>,
+    /// The IDs of nodes to which references were written before their path got another value.
+    to_hide: HashSet<u64>,
+    /// The aliases that are null.
+    pub(super) nulls: Nulls,
+}
+
+/// The aliases that are null because no reference can be written for them.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Nulls {
+    count: u64,
+    /// The first one and the reason.
+    first: String,
+}
+
+impl Nulls {
+    fn add(&mut self, anchor: &str, why: &str, place: Mark) {
+        if self.count == 0 {
+            self.first = format!("the alias *{anchor} {why} at {place}");
+        }
+        self.count += 1;
+    }
+
+    /// Returns a note; `None` if there are no such aliases.
+    pub(super) fn note(&self) -> Option<String> {
+        let more = match self.count {
+            0 => return None,
+            1 => String::new(),
+            count => format!(", and {} more aliases", count - 1),
+        };
+        Some(format!("without a value: {}{more}", self.first))
+    }
 }
 
 /// The node of an anchor.
@@ -95,7 +130,8 @@ struct RepeatedKey {
 }
 
 impl Writer {
-    pub(super) fn new(tags: Tags, merges: Arc<Merges>) -> Self {
+    /// Makes a writer. `hidden` are the nodes that a writer of the same tree [had to hide](Self::has_to_hide).
+    pub(super) fn new(tags: Tags, merges: Arc<Merges>, hidden: Arc<HashSet<u64>>) -> Self {
         Self {
             tags,
             is_one_line: false,
@@ -110,7 +146,15 @@ impl Writer {
             held: 0,
             added: 0,
             documents: 0,
+            hidden,
+            to_hide: HashSet::new(),
+            nulls: Nulls::default(),
         }
+    }
+
+    /// Returns the nodes to which no reference should have been written; empty if the output is right.
+    pub(super) fn has_to_hide(&self) -> &HashSet<u64> {
+        &self.to_hide
     }
 
     /// Returns the approximate size in memory, in bytes.
@@ -233,11 +277,14 @@ impl Writer {
     /// name are no longer valid.
     fn begin_member(&mut self, name: &str, place: Mark) -> Result<()> {
         self.member(name);
-        if self.pointers.replace(&self.path) {
-            Ok(())
-        } else {
-            refused("a key is repeated, and its first value has an anchor with aliases", place)
+        self.to_hide.extend(self.pointers.replace(&self.path));
+        if self.to_hide.len() > MAX_HIDDEN {
+            return refused(
+                "keys are repeated, and their first values have too many anchors with aliases",
+                place,
+            );
         }
+        Ok(())
     }
 
     /// Writes the name of a member and the separator before it.
@@ -347,13 +394,20 @@ impl Writer {
         let begun = self.out.len();
         match anchored {
             Anchored::Scalar(json, _) => self.out.extend_from_slice(&json),
-            Anchored::Node(pointer, _) => {
-                self.mention(anchor, &pointer, place)?;
+            Anchored::Node(pointer, _) if self.mention(anchor, &pointer, place) => {
                 reference(&pointer.path, &mut self.out);
+                let added = (self.out.len() - begun).saturating_sub(SHORT);
+                if self.added + added > MAX_HELD {
+                    self.out.truncate(begun);
+                    self.out.extend_from_slice(b"null");
+                    self.nulls.add(anchor, "would make the text longer by more than 16 MiB", place);
+                } else {
+                    self.added += added;
+                }
             }
+            Anchored::Node(..) => self.out.extend_from_slice(b"null"),
         }
         self.hold_member(Some(begun), place)?;
-        self.add((self.out.len() - begun).saturating_sub(SHORT), place)?;
         self.end_value();
         Ok(())
     }
@@ -365,13 +419,13 @@ impl Writer {
         }
     }
 
-    /// Records a reference to a node.
-    fn mention(&mut self, anchor: &str, pointer: &Pointer, place: Mark) -> Result<()> {
-        if self.pointers.mention(pointer) {
-            Ok(())
-        } else {
-            refused(&format!("the alias *{anchor} refers to the first value of a repeated key"), place)
+    /// Records a reference to a node. False if no reference can be written.
+    fn mention(&mut self, anchor: &str, pointer: &Pointer, place: Mark) -> bool {
+        let is_shown = !self.hidden.contains(&pointer.id) && self.pointers.mention(pointer);
+        if !is_shown {
+            self.nulls.add(anchor, "refers to the first value of a repeated key", place);
         }
+        is_shown
     }
 
     fn begin(
@@ -470,7 +524,12 @@ impl Writer {
         let Anchored::Node(pointer, Some(mapping)) = self.anchored(anchor, place)? else {
             return refused("a merge key refers to a node that is not a mapping", place);
         };
-        self.mention(anchor, &pointer, place)?;
+        if !self.mention(anchor, &pointer, place) {
+            if self.levels.last().is_some_and(|level| level.mapping.is_some()) {
+                self.merged();
+            }
+            return Ok(());
+        }
         let Some(members) = self.members.get(&mapping).cloned() else {
             return refused("a merge key refers to a mapping that contains it", place);
         };
