@@ -34,7 +34,7 @@ mod statistics;
 mod thrift;
 mod values;
 
-pub use metadata::Facts;
+pub use metadata::{Facts, quoted};
 pub use statistics::SharedStatistics;
 pub use values::{Element, Timestamp};
 
@@ -121,14 +121,20 @@ impl ParquetTable {
     /// A row of a column is too long or has lists without items, or the file would be longer than any file
     /// can be.
     pub fn new(columns: &[(String, Column)], rows: u64) -> Result<Self> {
-        Self::with_facts(columns, rows, &[])
+        Self::with_facts(columns, rows, &[], None)
     }
 
-    /// Makes a table of named columns with metadata for each column.
+    /// Makes a table of named columns with metadata for each column. `meta` is the metadata of the table, as YAML on one
+    /// line.
     ///
     /// # Errors
     /// See [`ParquetTable::new`].
-    pub fn with_facts(columns: &[(String, Column)], rows: u64, facts: &[Facts]) -> Result<Self> {
+    pub fn with_facts(
+        columns: &[(String, Column)],
+        rows: u64,
+        facts: &[Facts],
+        meta: Option<&str>,
+    ) -> Result<Self> {
         let too_long = || Error::damaged("the table is longer than any file can be");
         let mut leaves = Vec::new();
         for (name, column) in columns {
@@ -156,7 +162,7 @@ impl ParquetTable {
             statistics: SharedStatistics::default(),
             final_footer: OnceLock::new(),
         };
-        table.footer = footer::footer(columns, &metadata::pairs(columns, facts), &table);
+        table.footer = footer::footer(columns, &metadata::pairs(columns, facts, meta), &table);
         match footer_at.checked_add(table.footer.bytes.len() as u64).filter(|len| *len <= i64::MAX as u64) {
             Some(_) => Ok(table),
             None => Err(too_long()),

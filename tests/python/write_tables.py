@@ -13,7 +13,7 @@ import astropy.units as u
 import numpy as np
 from astropy.coordinates import SkyCoord
 from astropy.table import MaskedColumn, QTable, Table
-from astropy.time import Time
+from astropy.time import Time, TimeDelta
 
 warnings.simplefilter("ignore")
 folder, seed, count = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
@@ -235,3 +235,23 @@ limits = Table({
 limits["missing"] = MaskedColumn([1, 2, 3, 4], mask=[True, False, True, False])
 limits["all missing"] = MaskedColumn([1.0, 2.0, 3.0, 4.0], mask=True)
 asdf.AsdfFile({"limits": limits}).write_to(os.path.join(folder, "limits.asdf"))
+
+# What astropy reads from the metadata.
+table = QTable({"z": RNG.normal(0, 1, 6).astype("c16") * (1 + 2j) * u.Jy, "delta": TimeDelta([1, 2, 3, 4, 5, 0.1], format="sec", scale="tai")})
+table["list"] = (RNG.normal(0, 1, (6, 2)) * 1j).astype("c8")
+table.meta = {"a": 1, "text": "größe: {x}", "list": [1, 2.5, None, True, "5", "yes"], "deep": {"k": {"l": []}},
+              "array": np.arange(3)}
+asdf.AsdfFile({"table": table}).write_to(os.path.join(folder, "astropy.asdf"))
+# Spectra as specutils writes them.
+spectrum = """{0}: !<tag:astropy.org:specutils/spectra/spectrum-1.0.0>
+  flux: !unit/quantity-1.2.0 {{unit: !unit/unit-1.0.0 Jy, value: !core/ndarray-1.0.0 [1.5, 2.5]}}
+  spectral_axis: !<tag:astropy.org:specutils/spectra/spectral_axis-1.0.0> {{unit: !unit/unit-1.0.0 nm, value: !core/ndarray-1.0.0 [1.0, 2.0]}}
+  uncertainty: {{data: !core/ndarray-1.0.0 [0.5, 0.5], uncertainty_type: {0}}}
+"""
+path = os.path.join(folder, "astropy.asdf")
+with open(path, "rb") as file:
+    content = file.read()
+head, blocks = content.split(b"\n...\n", 1)
+with open(path, "wb") as file:
+    file.write(head + b"\n" + "".join(spectrum.format(kind) for kind in ("std", "var", "ivar")).encode() + b"...\n"
+               + blocks[: blocks.index(b"#ASDF BLOCK INDEX")])

@@ -24,12 +24,20 @@ mod kind {
     pub(super) const STRUCT: u32 = 13;
 }
 
-/// Returns the file's key-value metadata, empty if no column has facts.
-pub(super) fn pairs(columns: &[(String, Column)], facts: &[Facts]) -> Vec<(String, String)> {
-    if facts.iter().all(Vec::is_empty) {
+/// Returns the file's key-value metadata, empty if neither a column nor the table has facts.
+pub(super) fn pairs(
+    columns: &[(String, Column)],
+    facts: &[Facts],
+    meta: Option<&str>,
+) -> Vec<(String, String)> {
+    if meta.is_none() && facts.iter().all(Vec::is_empty) {
         return Vec::new();
     }
-    let mut pairs = vec![("table_meta_yaml".to_owned(), yaml(columns, facts))];
+    let mut yaml = yaml(columns, facts);
+    if let Some(meta) = meta {
+        let _ = write!(yaml, "\nmeta: {meta}");
+    }
+    let mut pairs = vec![("table_meta_yaml".to_owned(), yaml)];
     for (name, column) in columns {
         if let Column::Values(values) = column
             && let Element::Ascii(len) | Element::Ucs4(len) = values.element
@@ -156,7 +164,7 @@ fn datatype(column: &Column) -> String {
 }
 
 /// Formats a text as a double-quoted YAML scalar on one line.
-fn quoted(text: &str) -> String {
+pub fn quoted(text: &str) -> String {
     let mut quoted = String::from('"');
     for char in text.chars() {
         match char {

@@ -6,6 +6,7 @@
 //! | [`search`] | finds the arrays in a column, and their metadata |
 //! | [`spectrum`] | finds the columns of spectra and cubes |
 //! | [`times`], [`instant`] | converts times to timestamps, where that is exact |
+//! | [`meta`](mod@meta) | the `meta` of a table |
 //! | [`columns`] | converts the elements of arrays to columns of a file |
 
 use std::ffi::OsString;
@@ -23,6 +24,7 @@ use crate::format::Defect;
 
 mod columns;
 mod instant;
+mod meta;
 mod search;
 mod spectrum;
 mod survey;
@@ -90,8 +92,8 @@ fn dir(file: &Arc<AsdfFile>) -> Result<PathDir<TableEntry>> {
     let file = file.clone();
     let make = move |entry: &TableEntry| {
         Ok(match entry {
-            TableEntry::Table { columns, statistics } => {
-                Node::File(columns::file(&file, columns, statistics))
+            TableEntry::Table { columns, meta, statistics } => {
+                Node::File(columns::file(&file, columns, meta.as_deref(), statistics))
             }
             TableEntry::Link(target) => Node::Link(OsString::from(&**target)),
         })

@@ -15,25 +15,65 @@ use crate::content::{Content, Gather, Text};
 use crate::error::{Error, Result};
 
 /// Returns the file of a table.
-pub(super) fn file(file: &Arc<AsdfFile>, sources: &[Source], statistics: &SharedStatistics) -> File {
+pub(super) fn file(
+    file: &Arc<AsdfFile>,
+    sources: &[Source],
+    meta: Option<&str>,
+    statistics: &SharedStatistics,
+) -> File {
     let mut parts = TableParts::default();
+    if let (Some(signature), Some(meta)) = (&mut parts.signature, meta) {
+        signature.text.push_str(&format!("{meta:?} "));
+    }
     let columns: Result<Vec<_>> = sources.iter().map(|source| parts.column(file, source)).collect();
-    let content = columns.and_then(|columns| {
-        let rows = columns.first().map_or(0, |(rows, _)| *rows);
-        if columns.iter().any(|(others, _)| *others != rows) {
+    let content = columns.and_then(|made| {
+        let rows = made.first().map_or(0, |(rows, _)| *rows);
+        if made.iter().any(|(others, _)| *others != rows) {
             return Err(Error::damaged("the columns of the table differ in length"));
         }
-        let made_columns = sources.iter().zip(&columns);
-        let facts: Vec<Facts> = made_columns
-            .flat_map(|(source, (_, made))| (0..made.len()).map(|n| facts_of(source, n)))
-            .collect();
-        let columns = distinct(columns.into_iter().flat_map(|(_, columns)| columns).collect());
-        let table = ParquetTable::with_facts(&columns, rows, &facts)?.with_statistics(statistics.clone());
+        let mut columns = Vec::new();
+        let mut facts = Vec::new();
+        for (source, (_, made)) in sources.iter().zip(made) {
+            for (n, (name, column)) in made.into_iter().enumerate() {
+                let parts =
+                    if is_complex(source, n) { parts_of_complex(name, column) } else { vec![(name, column)] };
+                facts.extend(std::iter::repeat_n(facts_of(source, n), parts.len()));
+                columns.extend(parts);
+            }
+        }
+        let columns = distinct(columns);
+        let table =
+            ParquetTable::with_facts(&columns, rows, &facts, meta)?.with_statistics(statistics.clone());
         Ok(Arc::new(table) as Arc<dyn Content>)
     });
     let renewal = parts.signature.map_or(Renewal::Anew, Renewal::WhileSame);
     let TableParts { blocks, grows, .. } = parts;
     File { grows, blocks, renewal, ..File::of(content) }
+}
+
+/// True if column `n` of those made from a source has complex numbers.
+fn is_complex(source: &Source, n: usize) -> bool {
+    let datatype = match &source.array.datatype {
+        Some(Datatype::Structured(fields)) if source.name.is_empty() => {
+            fields.get(n).map(|field| &field.datatype)
+        }
+        datatype => datatype.as_ref(),
+    };
+    matches!(datatype, Some(Datatype::Scalar(Scalar::Complex64 | Scalar::Complex128)))
+}
+
+/// Returns two columns, `NAME.re` and `NAME.im`, for one of complex numbers or of lists of them: astropy reads no groups.
+fn parts_of_complex(name: String, column: Column) -> Vec<(String, Column)> {
+    match column {
+        Column::Group { columns, .. } => {
+            columns.into_iter().map(|(part, column)| (format!("{name}.{part}"), column)).collect()
+        }
+        Column::List(len, of) => {
+            let parts = parts_of_complex(name, *of).into_iter();
+            parts.map(|(name, part)| (name, Column::List(len, Box::new(part)))).collect()
+        }
+        column @ Column::Values(_) => vec![(name, column)],
+    }
 }
 
 /// Returns the metadata of column `n` of those made from a source.

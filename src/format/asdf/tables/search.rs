@@ -21,6 +21,9 @@ const MAX_FACT: usize = 1 << 12;
 const COLUMNS: [&str; 2] = ["tag:stsci.edu:asdf/core/column-1.", "tag:stsci.edu:asdf/table/column-1."];
 /// Tag prefixes of times and coordinates.
 const TIME: &str = "tag:stsci.edu:asdf/time/time-1.";
+const TIME_DELTA: &str = "tag:astropy.org:astropy/time/timedelta-1.";
+/// Tag prefix of uncertainties.
+const UNCERTAINTY: &str = "tag:astropy.org:astropy/nddata/uncertainty-1.";
 const SKY: &str = "tag:astropy.org:astropy/coordinates/skycoord-1.";
 
 /// The array of a column and its metadata.
@@ -31,7 +34,7 @@ pub(super) struct Source {
     pub array: Arc<Ndarray>,
     /// The mask of missing elements.
     pub mask: Option<Arc<Ndarray>>,
-    /// Unit, description, coordinate frame, time scale and format.
+    /// Unit, description, coordinate frame, time scale and format, kind of uncertainty.
     pub facts: Facts,
     /// The metadata of the fields of a structured array, if they have their own.
     pub facts_of_fields: Vec<Facts>,
@@ -65,6 +68,18 @@ fn facts_of(tag: &str, node: &TreeNode) -> Facts {
         facts.push(("scale", text("scale").unwrap_or(default_scale(text("format"))).to_owned()));
         facts.extend(fact("format", "format"));
         facts.extend(fact("base_format", "base_format"));
+    }
+    if tag.starts_with(TIME_DELTA) {
+        // Days, whatever the format says: the two parts of a time.
+        facts.push(("unit", "d".to_owned()));
+        facts.extend(fact("scale", "scale"));
+        facts.extend(fact("format", "format"));
+    }
+    let kind = if tag.starts_with(UNCERTAINTY) { text("name") } else { text("uncertainty_type") };
+    if let Some(kind) = kind.filter(|_| tag.starts_with(UNCERTAINTY) || tag.is_empty()) {
+        let unit = units::of_any(node).filter(|unit| unit.len() <= MAX_FACT);
+        facts.extend(unit.map(|unit| ("unit", unit)));
+        facts.push(("uncertainty_type", kind.to_owned()));
     }
     if tag.starts_with(SKY) {
         facts.extend(fact("frame", "frame"));

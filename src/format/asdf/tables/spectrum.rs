@@ -2,6 +2,7 @@
 
 use super::super::units;
 use super::search::{Source, arrays_in};
+use crate::content::parquet::Facts;
 use crate::yaml::survey::{NodeContent, TreeNode};
 
 /// Tag prefixes of spectra of specutils.
@@ -21,7 +22,32 @@ fn is_cube(tag: &str) -> bool {
 
 /// Returns the key of the main array of a node with this tag, and all arrays that may be columns.
 pub(super) fn columns_in(tag: &str, node: &TreeNode) -> (&'static str, Vec<(String, Source)>) {
-    if is_cube(tag) { ("data", columns_in_cube(node)) } else { ("flux", arrays_in(node)) }
+    let main = if is_cube(tag) { "data" } else { "flux" };
+    let mut columns = if is_cube(tag) { columns_in_cube(node) } else { arrays_in(node) };
+    let unit_of = |facts: &Facts| facts.iter().find(|(key, _)| *key == "unit").map(|(_, unit)| unit.clone());
+    let unit = columns.iter().find(|(name, _)| name == main).and_then(|(_, source)| unit_of(&source.facts));
+    for (name, source) in &mut columns {
+        let facts = &mut source.facts;
+        // specutils names the array `data`, other writers `array`.
+        if let Some(kind) = facts.iter().find(|(key, _)| *key == "uncertainty_type") {
+            let power = match &*kind.1 {
+                "std" => 1,
+                "var" => 2,
+                "ivar" => -2,
+                _ => 0,
+            };
+            let derived = unit.as_deref().and_then(|unit| units::power(unit, power));
+            if unit_of(facts).is_none()
+                && let Some(derived) = derived
+            {
+                facts.push(("unit", derived));
+            }
+            if name == "uncertainty.array" {
+                "uncertainty".clone_into(name);
+            }
+        }
+    }
+    (main, columns)
 }
 
 /// Returns data, lookup tables of coordinates, uncertainty and mask of a cube. Coordinates that its `wcs`
@@ -57,8 +83,7 @@ fn columns_in_cube(cube: &TreeNode) -> Vec<(String, Source)> {
         }
     }
     if let Some(uncertainty) = cube.get("uncertainty") {
-        let array = uncertainty.get("array").unwrap_or(uncertainty);
-        add("uncertainty", array, units::of_any(uncertainty));
+        add("uncertainty", uncertainty, units::of_any(uncertainty));
     }
     if let Some(mask) = cube.get("mask") {
         add("mask", mask, None);

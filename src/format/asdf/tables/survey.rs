@@ -9,6 +9,7 @@ use super::super::computed::Computed;
 use super::super::ndarray::{self, Datatype, Ndarray};
 use super::super::units;
 use super::super::view::{Collector, Surveyed, Unfit};
+use super::meta;
 use super::search::{Source, arrays_in, is_column, is_time};
 use super::spectrum::{columns_in, is_spectrum};
 use crate::content::names::ViewNames;
@@ -33,6 +34,9 @@ const TOO_LONG: &str = "one of its rows is longer than 8 MiB";
 const MAX_METADATA: usize = 16 << 20;
 
 pub(super) const ENDING: &str = ".parquet";
+/// The file of a table that is the root of the tree, and the link to it.
+const ROOT: &str = "%-.parquet";
+const NAME_OF_ROOT: &str = "tree.parquet";
 const NAMES: ViewNames = ViewNames { endings: &[ENDING, ".npy", ".mask"] };
 
 /// An entry of `tables/`.
@@ -41,6 +45,8 @@ pub(super) enum TableEntry {
     /// A table.
     Table {
         columns: Box<[Source]>,
+        /// The `meta` of the table as YAML on one line, if it has one.
+        meta: Option<Arc<str>>,
         /// The statistics of its columns, once a program has asked for them.
         statistics: SharedStatistics,
     },
@@ -60,7 +66,7 @@ impl TableEntry {
             facts_of_fields: units.iter().map(fact).collect(),
             times: None,
         };
-        Self::Table { columns: Box::new([source]), statistics: SharedStatistics::default() }
+        Self::Table { columns: Box::new([source]), meta: None, statistics: SharedStatistics::default() }
     }
 }
 
@@ -114,6 +120,14 @@ pub(super) fn is_wanted(tag: &str) -> bool {
     ndarray::is_tag(tag) || is_table(tag) || is_spectrum(tag) || is_of_column
 }
 
+/// A table in the tree.
+struct FoundTable {
+    path: Option<PathId>,
+    columns: Vec<Source>,
+    /// See [`TableEntry::Table`].
+    meta: Option<Arc<str>>,
+}
+
 /// A collector of the tables of a tree.
 #[derive(Default)]
 pub(super) struct TableFinder {
@@ -123,7 +137,7 @@ pub(super) struct TableFinder {
     /// True if there are too many columns.
     is_full: bool,
     /// Tables with a tag, and structured arrays.
-    tables: Vec<(Option<PathId>, Vec<Source>)>,
+    tables: Vec<FoundTable>,
     /// Paths of nodes in which tables are not searched for.
     closed: HashSet<Option<PathId>>,
     /// Columns in a mapping, by the path of the mapping, each with its offset in the text.
@@ -146,7 +160,11 @@ impl Collector for TableFinder {
             self.closed.insert(node.path);
             let columns = self.columns_of(paths, node, unfit);
             self.columns += columns.len();
-            self.tables.push((node.path, columns));
+            let meta = node.value.get("meta").and_then(meta::yaml).filter(|meta| {
+                self.metadata += meta.len();
+                self.metadata <= MAX_METADATA
+            });
+            self.tables.push(FoundTable { path: node.path, columns, meta: meta.map(Arc::from) });
             return;
         }
         if is_spectrum(tag) {
@@ -154,7 +172,7 @@ impl Collector for TableFinder {
             self.columns += columns.len();
             if !columns.is_empty() {
                 self.closed.insert(node.path);
-                self.tables.push((node.path, columns));
+                self.tables.push(FoundTable { path: node.path, columns, meta: None });
             }
             return;
         }
@@ -164,7 +182,7 @@ impl Collector for TableFinder {
             self.columns += 1;
             // `arrays/` reports arrays that can't be read.
             if lost(source, unfit).is_none() {
-                self.tables.push((node.path, vec![source.clone()]));
+                self.tables.push(FoundTable { path: node.path, columns: vec![source.clone()], meta: None });
             }
         }
         if node.plain
@@ -281,10 +299,10 @@ impl TableFinder {
             Some(path) => closed.get(path.index()).copied().unwrap_or_default(),
         };
         let mut places = TablePaths::new();
-        for (path, columns) in self.tables {
-            let within = survey.paths.last(path).is_some_and(|(parent, _)| is_closed(parent));
-            if !within && !columns.is_empty() {
-                places.add(&survey.paths, path, columns);
+        for table in self.tables {
+            let within = survey.paths.last(table.path).is_some_and(|(parent, _)| is_closed(parent));
+            if !within && !table.columns.is_empty() {
+                places.add(&survey.paths, table);
             }
         }
         for (path, mut columns) in self.mappings {
@@ -293,7 +311,7 @@ impl TableFinder {
                 columns.retain(|(_, source)| lost(source, *unfit).is_none());
                 let columns: Vec<Source> = columns.into_iter().map(|(_, source)| source).collect();
                 if !columns.is_empty() {
-                    places.add(&survey.paths, path, columns);
+                    places.add(&survey.paths, FoundTable { path, columns, meta: None });
                 }
             }
         }
@@ -301,6 +319,7 @@ impl TableFinder {
         for alias in aliases {
             places.link(&survey.paths, alias);
         }
+        places.name_root();
         FoundTables::new(places.items, self.defects)
     }
 
@@ -404,7 +423,8 @@ impl TablePaths {
         Self { paths: NodePaths::new(NAMES), items: Vec::new(), nodes: HashMap::new(), targets: 0 }
     }
 
-    fn add(&mut self, paths: &Paths, path: Option<PathId>, columns: Vec<Source>) {
+    fn add(&mut self, paths: &Paths, table: FoundTable) {
+        let FoundTable { path, columns, meta } = table;
         let Some(place) = self.paths.of(paths, path) else { return };
         let mut above = self.paths.tree.parent(place);
         while let Some(dir) = above.filter(|dir| *dir != PathTree::ROOT) {
@@ -415,8 +435,25 @@ impl TablePaths {
             above = self.paths.tree.parent(dir);
         }
         self.nodes.insert(place, true);
-        let table = TableEntry::Table { columns: columns.into(), statistics: SharedStatistics::default() };
+        let table =
+            TableEntry::Table { columns: columns.into(), meta, statistics: SharedStatistics::default() };
         self.items.push(self.paths.item(place, ENDING, table));
+    }
+
+    /// Adds a link with a readable name to the table of the root, unless another table has the name.
+    fn name_root(&mut self) {
+        let is_in_root = |item: &&Item<TableEntry>| item.components().count() == 1;
+        let named = |file: &str| self.items.iter().filter(is_in_root).find(|item| item.file == file);
+        if let Some(root) = named(ROOT)
+            && named(NAME_OF_ROOT).is_none()
+        {
+            let link = Item {
+                dir: root.dir.clone(),
+                file: NAME_OF_ROOT.to_owned(),
+                what: TableEntry::Link(ROOT.into()),
+            };
+            self.items.push(link);
+        }
     }
 
     /// Adds a link from an alias to its node.

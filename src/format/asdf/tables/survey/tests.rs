@@ -73,9 +73,15 @@ fn columns_that_do_not_fit_are_left_out_with_their_reason() {
 fn mappings_of_arrays_of_one_length_are_tables() {
     let both = "{x: ARRAY: [4]}, y: ARRAY: [4, 3]}, n: 1}";
     assert_eq!(shown(&format!("a: {both}\nl: [{both}]\n")), ["a.parquet: x y", "l/0.parquet: x y"]);
-    assert_eq!(shown("x: ARRAY: [4]}\nq: !unit/quantity-1.1.0 {value: ARRAY: [4]}}\n"), ["%-.parquet: x q"]);
+    assert_eq!(
+        shown("x: ARRAY: [4]}\nq: !unit/quantity-1.1.0 {value: ARRAY: [4]}}\n"),
+        ["%-.parquet: x q", "tree.parquet -> %-.parquet"]
+    );
     let times = "x: ARRAY: [4]}\nt: !time/time-1.1.0 {value: ARRAY: [4]}, format: unix}\n";
-    assert_eq!(shown(&format!("{times}at: !time/time-1.1.0 2000-01-01\n")), ["%-.parquet: x t"]);
+    assert_eq!(
+        shown(&format!("{times}at: !time/time-1.1.0 2000-01-01\n")),
+        ["%-.parquet: x t", "tree.parquet -> %-.parquet"]
+    );
     for none in [
         "{x: ARRAY: [4]}}",
         "{x: ARRAY: [4]}, y: ARRAY: [5]}}",
