@@ -66,7 +66,7 @@ ALLOWED_WITHIN = {
         VIEWS: "arrays computed external header in_fits ndarray numbers same_paths sources units view",
         "same_paths": "arrays",
         "sources": "ndarray view",
-        "arrays": "computed external in_fits ndarray view",
+        "arrays": "computed external in_fits ndarray units view",
         "view": "computed external head in_fits ndarray stored",
         "in_fits": "head ndarray",
         "edit": "block head header index ndarray stored",

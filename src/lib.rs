@@ -129,5 +129,5 @@ mod yaml;
 extern crate self as asdf_mount;
 
 pub use error::{Error, Kind, Result};
-pub use format::{ArrayFacts, ArraySource, Defect, Severity, Verified};
+pub use format::{ArrayFacts, ArraySource, Defect, ElementType, FieldType, Severity, Verified};
 pub use library::{Array, Block, ByteOrder, Datatype, Element, Field, File, OpenOptions, SaveReport};

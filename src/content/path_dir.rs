@@ -11,7 +11,7 @@ use crate::error::Result;
 pub use super::path_items::{Child, DirId, Item, Items};
 
 /// A function that makes the node of an item.
-type MakeNode<T> = Arc<dyn Fn(&T) -> Result<Node> + Send + Sync>;
+type MakeNode<T> = Arc<dyn Fn(&Item<T>) -> Result<Node> + Send + Sync>;
 
 /// A directory of the tree.
 pub struct PathDir<T> {
@@ -24,6 +24,14 @@ pub struct PathDir<T> {
 impl<T> PathDir<T> {
     /// Makes the root; `make` makes the node of an item.
     pub fn new(items: &Items<T>, make: impl Fn(&T) -> Result<Node> + Send + Sync + 'static) -> Self {
+        Self::of_items(items, move |item| make(&item.what))
+    }
+
+    /// Makes the root; `make` makes the node of an item, which it gets with its path.
+    pub fn of_items(
+        items: &Items<T>,
+        make: impl Fn(&Item<T>) -> Result<Node> + Send + Sync + 'static,
+    ) -> Self {
         Self { tree: items.tree(), dir: DirId::ROOT, make: Arc::new(make), is_link: |_| false }
     }
 
@@ -56,7 +64,7 @@ impl<T: Send + Sync + 'static> Dir for PathDir<T> {
             }
         }
         match child {
-            Child::Item(number) => self.tree.get(number).map(|item| (self.make)(&item.what)).transpose(),
+            Child::Item(number) => self.tree.get(number).map(|item| (self.make)(item)).transpose(),
             Child::Dir(dir) => Ok(Some(Node::Dir(Arc::new(Self {
                 dir,
                 tree: self.tree.clone(),

@@ -15,5 +15,6 @@ mod gsd;
 mod in_fits;
 mod layouts;
 mod open;
+mod products;
 mod requests;
 mod unreadable;

@@ -9,13 +9,14 @@
 //! | [`referred`], [`resolved`](mod@resolved) | targets of references into other files |
 //! | [`facts`] | the arrays as the catalogue describes them |
 //! | [`masks`] | masks of arrays, with a boolean for each element |
+//! | [`units`](mod@units) | units of arrays |
 //! | [`npy`] | an array as a file `.npy`: header and elements |
 
 use std::ffi::OsString;
 use std::sync::Arc;
 
-use super::view::{AsdfFile, Directory, View};
-use crate::content::dir::{File, Node};
+use super::view::{AsdfFile, Collector, Directory, View};
+use crate::content::dir::{Attributes, File, Node};
 use crate::content::path_dir::{Item, PathDir};
 use crate::error::{self, Error, Result};
 use crate::format::Defect;
@@ -33,17 +34,20 @@ mod places;
 mod referred;
 mod resolved;
 mod survey;
+mod units;
 mod value;
 
 pub(super) use chunks::block_of_chunk;
 pub(super) use elements::{Elements, Order, elements_of, file_of, file_of_all, file_of_mask};
 pub(super) use entry::ArrayEntry;
 pub(super) use facts::{each, each_reference};
+use facts::element_type;
 pub(super) use node_paths::NodePaths;
 pub(super) use npy::{content as npy_content, scalar_descr};
 #[cfg(test)]
 pub(super) use survey::{ArrayBlocks, UnsurveyedTree, find};
 pub(super) use survey::{FoundArrays, surveyed};
+pub(super) use units::ArrayUnits;
 
 /// The arrays of the tree, and those in other files that it refers to.
 struct Resolved(FoundArrays);
@@ -96,6 +100,14 @@ impl View for Arrays {
         Some(Directory { file: file.clone(), find: dir, is_slow: |file| !is_known(file) }.node())
     }
 
+    fn wants(&self, tag: &str) -> bool {
+        super::units::array_key(tag).is_some()
+    }
+
+    fn collector(&self) -> Option<Box<dyn Collector>> {
+        Some(Box::new(units::UnitFinder::default()))
+    }
+
     fn defects(&self, file: &AsdfFile) -> Vec<Defect> {
         let resolved = file.computed.get().map(|Resolved(found)| found);
         let Some(found) = resolved.or_else(|| file.computed.get()) else { return Vec::new() };
@@ -106,16 +118,56 @@ impl View for Arrays {
 fn dir(file: &Arc<AsdfFile>) -> Result<PathDir<ArrayEntry>> {
     let items = &found(file)?.items;
     let file = file.clone();
-    let make = move |entry: &ArrayEntry| {
-        Ok(match entry {
-            ArrayEntry::Array(array) => Node::File(file_of(&file, array, npy::content)),
-            ArrayEntry::Mask(masked) => Node::File(file_of_mask(&file, masked, npy::content)),
+    let make = move |item: &Item<ArrayEntry>| {
+        Ok(match &item.what {
+            ArrayEntry::Array(array) => {
+                let mut about = Vec::new();
+                let unit = unit_of(&file, item)?;
+                let made = file_of(&file, array, |elements| {
+                    about = attributes_of(elements, unit);
+                    npy::content(elements)
+                });
+                Node::File(File { attributes: Some(Arc::new(move || about.clone())), ..made })
+            }
+            ArrayEntry::Mask(masked) => {
+                let mut about = Vec::new();
+                let made = file_of_mask(&file, masked, |elements| {
+                    about = attributes_of(elements, None);
+                    npy::content(elements)
+                });
+                Node::File(File { attributes: Some(Arc::new(move || about.clone())), ..made })
+            }
             ArrayEntry::Reference(_, uri) => Node::File(reached_again(&file, uri)?),
             ArrayEntry::Link(target) => Node::Link(OsString::from(&**target)),
             ArrayEntry::Pending(_, target) => Node::Link(OsString::from(target.names().join("/"))),
         })
     };
-    Ok(PathDir::new(items, make).with_links(|entry| matches!(entry, ArrayEntry::Link(_))))
+    Ok(PathDir::of_items(items, make).with_links(|entry| matches!(entry, ArrayEntry::Link(_))))
+}
+
+/// Returns the units of the arrays of the tree.
+pub(super) fn units(file: &AsdfFile) -> Result<&ArrayUnits> {
+    surveyed(file)?;
+    Ok(file.computed.get_or_compute(ArrayUnits::default))
+}
+
+fn unit_of<'f>(file: &'f AsdfFile, item: &Item<ArrayEntry>) -> Result<Option<&'f str>> {
+    let mut path: Vec<&str> = item.components().collect();
+    if let Some(last) = path.last_mut() {
+        *last = last.strip_suffix(".npy").unwrap_or(last);
+    }
+    Ok(units(file)?.of(&path).map(|unit| &*unit.text))
+}
+
+/// Returns type, shape and unit as extended attributes; type and shape are as the tree writes them.
+fn attributes_of(elements: &Elements, unit: Option<&str>) -> Attributes {
+    let datatype = element_type(&elements.datatype, elements.byteorder);
+    let mut attributes = vec![
+        ("user.asdf.datatype", datatype.to_string()),
+        ("user.asdf.shape", format!("{:?}", elements.dimensions)),
+    ];
+    attributes.extend(unit.map(|unit| ("user.asdf.unit", unit.to_owned())));
+    attributes
 }
 
 /// Returns the defects of arrays in other files.

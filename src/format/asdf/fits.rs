@@ -14,6 +14,7 @@
 //! | [`card`] | cards of a header |
 //! | [`records`] | a structured array as a table |
 //! | [`groups`] | images of a mapping as the extensions of a file |
+//! | [`elsewhere`] | links to FITS files that the tree names |
 //! | [`headers`] | headers that the tree has for an image |
 //! | [`keywords`] | cards that people search by |
 //! | [`build`] | headers and data as a file |
@@ -38,6 +39,7 @@ use crate::format::{Defect, Footprint};
 mod build;
 mod card;
 mod document;
+mod elsewhere;
 mod groups;
 mod headers;
 mod image;
@@ -171,8 +173,19 @@ fn shown(file: &AsdfFile) -> Result<Entries> {
             },
         })
         .collect();
+    let mut dirs = Dirs::new(ENDING);
+    for (path, files) in &nodes.files {
+        let dir = dirs.renamed(path);
+        // From a directory of `fits/` to the directory of the ASDF file.
+        let up = "../".repeat(dir.names().len() + 2);
+        items.extend(files.iter().map(|(name, path)| Item {
+            dir: dir.clone(),
+            file: name.to_string(),
+            what: FitsEntry::Link(format!("{up}{path}").into()),
+        }));
+    }
     let Nodes { documents, mentions, .. } = nodes;
-    let groups = groups::find(found, nodes);
+    let groups = groups::find(found, arrays::units(file)?);
     if documents.is_empty() && groups.is_empty() {
         return Ok(Entries { items: Items::new(items), groups });
     }
@@ -244,7 +257,9 @@ fn array_file(file: &Arc<AsdfFile>, number: usize) -> Result<File> {
     let nothing = || Ok(File::changing(Arc::new(Text::default())));
     let Some(item) = found.items.get(number) else { return nothing() };
     let path = path_of(item);
-    let (wcs, unit) = if same_paths::is_mask(item) { (None, None) } else { nodes.of_array(&path) };
+    let is_mask = same_paths::is_mask(item);
+    let wcs = if is_mask { None } else { nodes.of_array(&path) };
+    let unit = if is_mask { None } else { unit_of(file, &path)? };
     let solution = match (wcs, &item.what) {
         (Some(wcs), ArrayEntry::Array(array)) => match nodes::plane(array) {
             Some(shape) => solution(file, wcs, shape)?,
@@ -252,7 +267,7 @@ fn array_file(file: &Arc<AsdfFile>, number: usize) -> Result<File> {
         },
         _ => None,
     };
-    let own = if same_paths::is_mask(item) || solution.is_some() { None } else { nodes.header_of(&path) };
+    let own = if is_mask || solution.is_some() { None } else { nodes.header_of(&path) };
     let mut header = Vec::new();
     let about = keywords::of(file)?;
     let make = |elements: &Elements| {
@@ -274,6 +289,12 @@ fn array_file(file: &Arc<AsdfFile>, number: usize) -> Result<File> {
     };
     tell_apart(&mut made, &header);
     Ok(made)
+}
+
+/// Returns the unit of the array at a path, if FITS can express it.
+fn unit_of<'f>(file: &'f AsdfFile, path: &[&str]) -> Result<Option<&'f str>> {
+    let unit = arrays::units(file)?.of(path).filter(|unit| unit.is_in_fits);
+    Ok(unit.map(|unit| &*unit.text))
 }
 
 /// Returns the path of an array or a mask in the tree.
@@ -350,7 +371,8 @@ fn group_file(file: &Arc<AsdfFile>, number: usize) -> Result<File> {
         let Some(item) = found.items.get(image.number) else { continue };
         let ArrayEntry::Array(array) = &item.what else { continue };
         let path = path_of(item);
-        let (wcs, unit) = nodes.of_array(&path);
+        let wcs = nodes.of_array(&path);
+        let unit = unit_of(file, &path)?;
         let solution = match (wcs, nodes::plane(array)) {
             (Some(wcs), Some(shape)) => solution(file, wcs, shape)?,
             _ => None,

@@ -5,6 +5,9 @@ use crate::yaml::survey::{NodeContent, TreeNode};
 /// Maximum length of the text of one FITS card.
 const MAX_UNIT: usize = 68;
 
+/// Maximum length of a unit that FITS can't express.
+pub(super) const MAX_TEXT: usize = 1 << 12;
+
 /// The prefixes of the tags of nodes with a `unit` and a `value`.
 const QUANTITIES: [&str; 7] = [
     "tag:stsci.edu:asdf/unit/quantity-1.",
@@ -40,6 +43,19 @@ pub(super) fn of(node: &TreeNode) -> Option<String> {
 pub(super) fn of_any(node: &TreeNode) -> Option<String> {
     let text = text(node).filter(|text| !text.is_empty() && *text != "null")?;
     Some(fits(text).unwrap_or_else(|| text.to_owned()))
+}
+
+/// Returns a power of a unit in FITS notation: `erg2 s-2` for 2 and `erg s-1`. `None` if the unit has another form.
+pub(super) fn power(unit: &str, power: i32) -> Option<String> {
+    let raised = |part: &str| -> Option<String> {
+        let digits = part.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(part.len());
+        let (name, exponent) = part.split_at(digits);
+        let exponent = if exponent.is_empty() { 1 } else { exponent.parse::<i32>().ok()? };
+        let exponent = exponent.checked_mul(power).filter(|exponent| *exponent != 0 && !name.is_empty())?;
+        Some(if exponent == 1 { name.to_owned() } else { format!("{name}{exponent}") })
+    };
+    let parts: Option<Vec<String>> = unit.split(' ').map(raised).collect();
+    Some(parts?.join(" "))
 }
 
 fn text(node: &TreeNode) -> Option<&str> {

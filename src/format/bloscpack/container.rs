@@ -19,7 +19,8 @@ use crate::content::{Content, Text, UnreadableText, npy};
 use crate::error::{self, Error, Result, if_readable};
 use crate::format::references::{self, RefsFile};
 use crate::format::{
-    ArrayFacts, ArraySource, Block, Container, Context, Defect, Listener, Severity, Verified, Views,
+    ArrayFacts, ArraySource, Block, Container, Context, Defect, ElementType, Listener, Severity, Verified,
+    Views,
 };
 use crate::source::{Source, SourceStat};
 
@@ -200,7 +201,7 @@ impl Container for BloscpackFile {
         if let Some(array) = self.array()? {
             take(ArrayFacts {
                 path: "data".to_owned(),
-                datatype: array.descr.trim_matches('\'').to_owned(),
+                datatype: ElementType::Named(array.descr.trim_matches('\'').to_owned()),
                 shape: array.shape.clone(),
                 source: ArraySource::Block(0),
             });

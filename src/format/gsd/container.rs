@@ -14,7 +14,7 @@ use crate::content::dir::{Attributes, Dir, File, Node};
 use crate::content::{Content, Text, UnreadableText};
 use crate::error::{Error, Kind, Result, if_readable};
 use crate::format::references::{self, RefsFile};
-use crate::format::{ArrayFacts, ArraySource, Block, Container, Defect, Listener, Views};
+use crate::format::{ArrayFacts, ArraySource, Block, Container, Defect, ElementType, Listener, Views};
 use crate::source::{Source, SourceStat};
 
 /// An open GSD file and its views.
@@ -108,7 +108,7 @@ impl Container for Gsd {
             };
             let Ok(block) = usize::try_from(entry.slot) else { continue };
             let path = path.join("/");
-            let datatype = element.name.to_owned();
+            let datatype = ElementType::Named(element.name.to_owned());
             take(ArrayFacts { path, datatype, shape: entry.shape(), source: ArraySource::Block(block) });
         }
         Ok(())

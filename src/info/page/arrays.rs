@@ -9,7 +9,7 @@ use super::{Plan, Slot};
 use crate::content::dir::{Dir, EntryKind, Node};
 use crate::content::{ByteOrder, Content, Datatype, npy};
 use crate::error::{Error, Result};
-use crate::format::{ArrayFacts, ArraySource, Container, Listener};
+use crate::format::{ArrayFacts, ArraySource, Container, ElementType, Listener};
 use crate::info::describe::Blocks;
 use crate::info::{ContainerBlocks, data_size};
 use crate::yaml::event::Event;
@@ -280,9 +280,10 @@ pub(super) fn found(
             has_npy: has_arrays,
             is_column: path.find("/columns/").is_some_and(|end| tables.contains(&path[..end])),
             path,
-            datatype: match Datatype::of_numpy(&datatype) {
-                (Datatype::Record(fields), _) => format!("{} fields", fields.len()),
-                _ => cut(&datatype, 80),
+            datatype: match (&datatype, Datatype::of_numpy(&datatype.to_string())) {
+                (ElementType::Fields(fields), _) => format!("{} fields", fields.len()),
+                (_, (Datatype::Record(fields), _)) => format!("{} fields", fields.len()),
+                (datatype, _) => cut(&datatype.to_string(), 80),
             },
             shape,
             unit,

@@ -1,13 +1,12 @@
 //! The arrays of a file as the catalogue describes them.
 
-use super::super::ndarray::{Datatype, Ndarray, Scalar, Source};
+use super::super::ndarray::{Byteorder, Datatype, Field, Ndarray, Scalar, Source};
 use super::super::view::AsdfFile;
 use super::entry::ArrayEntry;
-use super::npy;
 use super::survey::{surveyed, surveyed_beside};
 use crate::content::path_dir::Item;
 use crate::error::Result;
-use crate::format::{ArrayFacts, ArraySource};
+use crate::format::{ArrayFacts, ArraySource, ElementType, FieldType};
 use crate::yaml::read::Listener;
 
 /// Passes the arrays of the tree to `take`. Masks are left out, and so are references into other files,
@@ -70,16 +69,36 @@ fn shape_of(array: &Ndarray, size: Option<u64>) -> Vec<u64> {
     }
 }
 
-/// Returns the standard's name of a type, `float32` or `[ascii, 5]`; the fields of a table in numpy's notation.
-fn datatype_of(array: &Ndarray) -> String {
+/// Returns the type of an array's elements; without a name if the tree does not state it.
+fn datatype_of(array: &Ndarray) -> ElementType {
+    let byteorder = array.byteorder.unwrap_or(Byteorder::Big);
     match &array.datatype {
-        Some(Datatype::Scalar(Scalar::Ascii(len))) => format!("[ascii, {len}]"),
-        Some(Datatype::Scalar(Scalar::Ucs4(len))) => format!("[ucs4, {len}]"),
-        Some(Datatype::Scalar(scalar)) => format!("{scalar:?}").to_lowercase(),
-        Some(datatype) => {
-            let byteorder = array.byteorder.unwrap_or(super::super::ndarray::Byteorder::Big);
-            npy::descr(datatype, byteorder).unwrap_or_default()
+        Some(datatype) => element_type(datatype, byteorder),
+        None => ElementType::Named(String::new()),
+    }
+}
+
+/// Returns a type as the standard writes it.
+pub(in super::super) fn element_type(datatype: &Datatype, byteorder: Byteorder) -> ElementType {
+    match datatype {
+        Datatype::Scalar(Scalar::Ascii(len)) => ElementType::Text("ascii", *len),
+        Datatype::Scalar(Scalar::Ucs4(len)) => ElementType::Text("ucs4", *len),
+        Datatype::Scalar(scalar) => ElementType::Named(format!("{scalar:?}").to_lowercase()),
+        Datatype::Structured(fields) => {
+            let field = |(n, field): (usize, &Field)| {
+                let byteorder = field.byteorder.unwrap_or(byteorder);
+                FieldType {
+                    name: field.name_at(n).into_owned(),
+                    datatype: element_type(&field.datatype, byteorder),
+                    byteorder: match byteorder {
+                        Byteorder::Big => "big",
+                        Byteorder::Little => "little",
+                    },
+                    shape: field.shape.clone(),
+                }
+            };
+            ElementType::Fields(fields.iter().enumerate().map(field).collect())
         }
-        None => String::new(),
+        Datatype::Unknown => ElementType::Named(String::new()),
     }
 }

@@ -2,9 +2,8 @@
 
 use std::collections::HashMap;
 
-use super::super::arrays::{ArrayEntry, FoundArrays};
+use super::super::arrays::{ArrayEntry, ArrayUnits, FoundArrays};
 use super::super::ndarray::Ndarray;
-use super::nodes::Nodes;
 use super::{image, path_of};
 use crate::content::shared_path::SharedPath;
 
@@ -40,7 +39,7 @@ type ByShape<'f> = HashMap<&'f [u64], Vec<(usize, &'f str, usize)>>;
 
 /// Returns the groups of a tree: of each mapping, the images that have the shape of the image with a usual name, or
 /// else the shape that most of its images have.
-pub(super) fn find(found: &FoundArrays, nodes: &Nodes) -> Vec<Group> {
+pub(super) fn find(found: &FoundArrays, units: &ArrayUnits) -> Vec<Group> {
     let mut order: Vec<Vec<&str>> = Vec::new();
     let mut mappings: HashMap<Vec<&str>, ByShape<'_>> = HashMap::new();
     for (number, item) in found.items.iter().enumerate() {
@@ -48,7 +47,7 @@ pub(super) fn find(found: &FoundArrays, nodes: &Nodes) -> Vec<Group> {
         let Some(shape) = shape_of_image(array) else { continue };
         let mut path = path_of(item);
         // The array of a quantity.
-        if path.last() == Some(&"value") && nodes.of_array(&path).1.is_some() {
+        if path.last() == Some(&"value") && units.of(&path).is_some() {
             path.pop();
         }
         let Some(key) = path.pop() else { continue };

@@ -1,11 +1,11 @@
-//! Collects the nodes that only `fits/` needs: descriptions of FITS files, world coordinates with their
-//! arrays, and units of quantities.
+//! Collects the nodes that only `fits/` needs: descriptions of FITS files, and world coordinates with their arrays.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use super::card::Cards;
 use super::document::{self, Document};
+use super::elsewhere::{self, FilePaths, MAX_NAMES};
 use super::headers::{self, ImageHeader};
 use super::table::Table;
 use super::wcs::{self, Wcs};
@@ -15,7 +15,6 @@ use crate::content::shared_path::SharedPath;
 use crate::format::asdf::arrays::NodePaths;
 use crate::format::asdf::computed::Computed;
 use crate::format::asdf::ndarray::Ndarray;
-use crate::format::asdf::units;
 use crate::format::asdf::view::{Collector, Surveyed, Unfit};
 use crate::format::{Defect, Severity};
 use crate::yaml::event::Mark;
@@ -27,16 +26,14 @@ const MAX_BYTES: usize = 16 << 20;
 const MAX_DEFECTS: usize = 100;
 /// Maximum number of headers of images.
 const MAX_HEADERS: usize = 1 << 12;
-/// Maximum number of units.
-const MAX_UNITS: usize = 1 << 17;
 
 /// True if the view wants nodes with this tag.
 pub(super) fn is_tag(tag: &str) -> bool {
     headers::is_tag(tag)
         || document::is_tag(tag)
         || document::is_table_tag(tag)
+        || elsewhere::is_tag(tag)
         || wcs::is_tag(tag)
-        || units::array_key(tag).is_some()
 }
 
 /// All nodes found for `fits/`.
@@ -48,23 +45,20 @@ pub(super) struct Nodes {
     pub(super) mentions: Vec<(SharedPath, usize)>,
     /// World coordinates by the path of their array.
     pub(super) solutions: HashMap<Id, Arc<Wcs>>,
+    /// FITS files that nodes name, by the path of the node.
+    pub(super) files: Vec<(SharedPath, FilePaths)>,
     /// Headers that the tree has for images, by the path of the array.
     headers: HashMap<Id, Arc<ImageHeader>>,
-    /// Units by the path of their array.
-    units: HashMap<Id, String>,
-    /// The paths in `solutions` and `units`; `None` if there are none.
+    /// The paths in `solutions` and `headers`; `None` if there are none.
     tree: Option<PathTree>,
     /// Notes on omitted nodes.
     pub(super) defects: Vec<Defect>,
 }
 
 impl Nodes {
-    /// Returns world coordinates and unit of the array at a path, which may end with the number of a
-    /// duplicate.
-    pub(super) fn of_array(&self, path: &[&str]) -> (Option<&Arc<Wcs>>, Option<&str>) {
-        let id = self.id_of(path);
-        let unit = id.and_then(|id| self.units.get(&id));
-        (id.and_then(|id| self.solutions.get(&id)), unit.map(String::as_str))
+    /// Returns the world coordinates of the array at a path, which may end with the number of a duplicate.
+    pub(super) fn of_array(&self, path: &[&str]) -> Option<&Arc<Wcs>> {
+        self.solutions.get(&self.id_of(path)?)
     }
 
     /// Returns the cards that the tree has for the array at a path.
@@ -85,8 +79,9 @@ pub(super) struct NodeFinder {
     documents: Vec<(Option<PathId>, Arc<Document>)>,
     solutions: Vec<FoundWcs>,
     headers: Vec<(Option<PathId>, Arc<ImageHeader>)>,
-    /// Units, each with the node that has it and the key of its array there.
-    units: Vec<(Option<PathId>, &'static str, String)>,
+    files: Vec<(Option<PathId>, FilePaths)>,
+    /// Number of names in `files`.
+    names: usize,
     /// Total size of `documents`, in bytes.
     kept: usize,
     /// Arrays of the last document whose keys stand beside a `data` that is only a tag, each with the place
@@ -117,6 +112,13 @@ impl Collector for NodeFinder {
             let shown = paths.show(node.path).to_string();
             let wcs = Wcs::read(node.value, shown.clone()).map(Arc::new);
             self.solutions.push(FoundWcs { path: node.path, place: node.value.place, shown, wcs });
+            return;
+        }
+        if node.tag.is_some_and(elsewhere::is_tag) {
+            if let Some(files) = elsewhere::files(node.value, MAX_NAMES - self.names) {
+                self.names += files.len().min(MAX_NAMES - self.names);
+                self.files.push((node.path, files));
+            }
             return;
         }
         if let Some(tag) = node.tag.filter(|tag| headers::is_tag(tag)) {
@@ -158,12 +160,6 @@ impl NodeFinder {
         node: &TreeNode,
         unfit: Unfit<'_>,
     ) -> Result<(), String> {
-        if let Some(key) = units::array_key(tag) {
-            let of_array = node.get(key).is_some_and(|value| value.scalar_type().is_none());
-            let unit = units::of(node).filter(|_| of_array && self.units.len() < MAX_UNITS);
-            self.units.extend(unit.map(|unit| (path, key, unit)));
-            return Ok(());
-        }
         let document = if document::is_table_tag(tag) {
             Document::of_table(Table::read(node)?)?
         } else {
@@ -191,10 +187,8 @@ impl NodeFinder {
         let mut nodes = Nodes { defects, ..Nodes::default() };
         nodes.solutions = self.matched(survey, arrays, &mut paths, &mut nodes.defects);
         nodes.headers = self.headers_of_images(survey, arrays, &mut paths);
-        for (path, key, unit) in std::mem::take(&mut self.units) {
-            if let Some(id) = paths.of_value(&survey.paths, path, key) {
-                nodes.units.insert(id, unit);
-            }
+        for (path, files) in std::mem::take(&mut self.files) {
+            nodes.files.extend(paths.of(&survey.paths, path).map(|place| (paths.tree.shared(place), files)));
         }
         let places: Vec<_> = self.documents.iter().map(|(path, _)| paths.of(&survey.paths, *path)).collect();
         let mut kept = Vec::new();
@@ -221,7 +215,7 @@ impl NodeFinder {
         for (from, n) in mentions(survey, &places, &mut paths) {
             nodes.mentions.push((paths.tree.shared(from), n));
         }
-        let is_needed = !(nodes.solutions.is_empty() && nodes.units.is_empty() && nodes.headers.is_empty());
+        let is_needed = !(nodes.solutions.is_empty() && nodes.headers.is_empty());
         nodes.tree = is_needed.then_some(paths.tree);
         nodes
     }

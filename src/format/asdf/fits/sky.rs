@@ -24,7 +24,7 @@ pub(super) fn footprints(file: &Arc<AsdfFile>) -> Result<Vec<Footprint>> {
     for item in arrays::found(file)?.items.iter() {
         let ArrayEntry::Array(array) = &item.what else { continue };
         let path = path_of(item);
-        let (Some(wcs), _) = nodes.of_array(&path) else { continue };
+        let Some(wcs) = nodes.of_array(&path) else { continue };
         let Some(shape) = nodes::plane(array) else { continue };
         let of_kind = if nodes::is_companion(&path) { &mut companions } else { &mut images };
         of_kind.push((path, wcs, shape));
