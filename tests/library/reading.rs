@@ -125,7 +125,7 @@ fn another_type_is_refused_with_both_types() {
     );
     assert!(file.array("stars").unwrap().to_vec::<u8>().is_err());
     let image = file.arrays().unwrap().remove(0);
-    assert_eq!((image.datatype.as_str(), image.source), ("int16", ArraySource::Block(0)));
+    assert_eq!((image.datatype.to_string(), image.source), ("int16".to_owned(), ArraySource::Block(0)));
 }
 
 #[test]

@@ -11,7 +11,7 @@
 use std::ffi::OsString;
 use std::sync::Arc;
 
-use super::arrays::{self, ArrayEntry, file_of};
+use super::arrays::{self, ArrayEntry, FoundArrays, file_of};
 use super::ndarray::{Datatype, Ndarray, Scalar, Source};
 use super::same_paths::{FileOrLink, is_mask, with_ending};
 use super::view::{AsdfFile, Directory, View};
@@ -55,7 +55,7 @@ fn dir(file: &Arc<AsdfFile>) -> Result<PathDir<FileOrLink>> {
     let Pictures(items) = file.computed.get_or_try_compute(|| previews(file).map(Pictures))?;
     let file = file.clone();
     let make = move |entry: &FileOrLink| match entry {
-        FileOrLink::Array(number) => Ok(Node::File(picture_file(&file, *number)?)),
+        FileOrLink::Array(number) => Ok(Node::File(picture_file(&file, arrays::found(&file)?, *number)?)),
         FileOrLink::Link(target) => Ok(Node::Link(OsString::from(&**target))),
     };
     Ok(PathDir::new(items, make).with_links(|entry| matches!(entry, FileOrLink::Link(_))))
@@ -76,8 +76,8 @@ fn is_image(array: &Ndarray) -> bool {
 }
 
 /// Returns the picture of the array with this number.
-fn picture_file(file: &Arc<AsdfFile>, number: usize) -> Result<File> {
-    let item = arrays::found(file)?.items.get(number);
+fn picture_file(file: &Arc<AsdfFile>, found: &FoundArrays, number: usize) -> Result<File> {
+    let item = found.items.get(number);
     let Some(ArrayEntry::Array(array)) = item.map(|item| &item.what) else {
         return Ok(File::changing(Arc::new(Text::default())));
     };
@@ -166,7 +166,8 @@ impl View for Displayed {
 
     fn node(&self, file: &Arc<AsdfFile>) -> Option<Node> {
         let number = displayed(file).transpose()?;
-        let made = number.and_then(|number| picture_file(file, number));
+        let made =
+            number.and_then(|number| picture_file(file, arrays::found_without_requests(file)?, number));
         Some(Node::File(made.unwrap_or_else(File::unreadable)))
     }
 
@@ -184,13 +185,13 @@ impl View for Displayed {
     }
 }
 
-/// Returns the number of the array to be displayed. Searches the text of the tree for signs of an array before the tree
-/// is parsed.
+/// Returns the number of the array to be displayed, among those found without requests to servers that the tree names.
+/// Searches the text of the tree for signs of an array before the tree is parsed.
 fn displayed(file: &AsdfFile) -> Result<Option<usize>> {
     if !file.computed.get_or_try_compute(|| may_have_array(&*file.tree()).map(MayBeDisplayed))?.0 {
         return Ok(None);
     }
-    let items = &arrays::found(file)?.items;
+    let items = &arrays::found_without_requests(file)?.items;
     let ranks = items.iter().enumerate().filter_map(|(number, item)| Some((rank(item)?, number)));
     Ok(ranks.min().map(|(_, number)| number))
 }
