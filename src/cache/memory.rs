@@ -44,10 +44,9 @@ fn limit(groups: &str, root: &Path) -> Option<u64> {
         };
         // Inside a Linux container the path may not exist; `root` is then the group of that container.
         let inside = Path::new(path.trim_start_matches('/'));
-        let folders = inside.ancestors().map(|folder| root.join(folder));
-        let number =
-            |folder: std::path::PathBuf| fs::read_to_string(folder.join(file)).ok()?.trim().parse().ok();
-        folders.filter_map(number).min()
+        let dirs = inside.ancestors().map(|dir| root.join(dir));
+        let number = |dir: std::path::PathBuf| fs::read_to_string(dir.join(file)).ok()?.trim().parse().ok();
+        dirs.filter_map(number).min()
     };
     groups.lines().filter_map(of_line).min()
 }

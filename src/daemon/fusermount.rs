@@ -29,7 +29,7 @@ const PATH_VARIABLE: &str = "FUSERMOUNT_PATH";
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Directories that are searched after `PATH`, which mount(8) clears.
-const USUAL_FOLDERS: [&str; 3] = ["/usr/bin", "/bin", "/usr/local/bin"];
+const USUAL_DIRS: [&str; 3] = ["/usr/bin", "/bin", "/usr/local/bin"];
 
 /// Advice for users who can't mount.
 pub(super) const WITHOUT_MOUNT: &str =
@@ -65,7 +65,7 @@ pub(crate) fn unmount(path: &Path, lazy: bool) -> Result<()> {
             Err(error) if error.errno() != libc::EBUSY => error,
             result => return result,
         };
-    let umount = || USUAL_FOLDERS.map(|folder| Path::new(folder).join("umount"));
+    let umount = || USUAL_DIRS.map(|dir| Path::new(dir).join("umount"));
     let umount = umount().into_iter().find(|program| program.is_file());
     match umount.map(|program| unmount_by(&mut Command::new(program), path, lazy, "-l")) {
         Some(Ok(())) => Ok(()),
@@ -123,10 +123,9 @@ pub(crate) fn find() -> Result<PathBuf> {
         return Ok(named.into());
     }
     let path = std::env::var_os("PATH").unwrap_or_default();
-    let folders = std::env::split_paths(&path).filter(|folder| folder.is_absolute());
-    folders
-        .chain(USUAL_FOLDERS.map(PathBuf::from))
-        .map(|folder| folder.join(PROGRAM))
+    let dirs = std::env::split_paths(&path).filter(|dir| dir.is_absolute());
+    dirs.chain(USUAL_DIRS.map(PathBuf::from))
+        .map(|dir| dir.join(PROGRAM))
         .find(|program| program.is_file())
         .ok_or_else(not_found)
 }

@@ -152,10 +152,10 @@ pub(crate) fn copies_of(device: &str) -> Vec<Elsewhere> {
     }
     let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
     for process in processes.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok()) {
-        let folder = Path::new("/proc").join(process.to_string());
+        let dir = Path::new("/proc").join(process.to_string());
         let Some(theirs) = namespace(&process.to_string()) else { continue };
         let elsewhere = seen.entry(theirs).or_insert_with(|| {
-            let table = std::fs::read(folder.join("mountinfo")).unwrap_or_default();
+            let table = std::fs::read(dir.join("mountinfo")).unwrap_or_default();
             let has_it = parse(&table).iter().any(|mount| mount.has_our_type() && mount.device == device);
             has_it.then(|| Elsewhere { processes: Vec::new() })
         });

@@ -27,7 +27,7 @@ type Walked = std::result::Result<(PathBuf, bool), (PathBuf, Error)>;
 /// A directory, and the names in it that are still to be walked; the next one is the last of the list.
 #[derive(Debug)]
 struct Level {
-    folder: PathBuf,
+    dir: PathBuf,
     identity: (u64, u64),
     names: Vec<OsString>,
 }
@@ -70,19 +70,19 @@ impl<I: Iterator<Item = PathBuf>> Walk<I> {
         }
     }
 
-    fn enter(&mut self, folder: PathBuf) -> Result<()> {
-        let meta = fs::metadata(&folder)?;
+    fn enter(&mut self, dir: PathBuf) -> Result<()> {
+        let meta = fs::metadata(&dir)?;
         let identity = (meta.dev(), meta.ino());
         // A file system may have a directory that contains itself.
         if self.levels.iter().any(|level| level.identity == identity) {
             return Ok(());
         }
         let mut names = Vec::new();
-        for entry in fs::read_dir(&folder)? {
+        for entry in fs::read_dir(&dir)? {
             names.push(entry?.file_name());
         }
         names.sort_unstable_by(|one, other| other.cmp(one));
-        self.levels.push(Level { folder, identity, names });
+        self.levels.push(Level { dir, identity, names });
         Ok(())
     }
 }
@@ -96,7 +96,7 @@ impl<I: Iterator<Item = PathBuf>> Iterator for Walk<I> {
                 Some(level) => match level.names.pop() {
                     Some(name) if format::is_sidecar(&name) => None,
                     Some(name) => {
-                        let path = level.folder.join(name);
+                        let path = level.dir.join(name);
                         self.found(path)
                     }
                     None => {

@@ -57,8 +57,8 @@ impl Overlay {
         let is_new = state.rejected != version;
         state.rejected = version;
         state.refused_at = Some(Instant::now());
-        let told = state.names.contains_key(OsStr::new(ERROR));
-        if is_new || !told {
+        let is_shown = state.names.contains_key(OsStr::new(ERROR));
+        if is_new || !is_shown {
             let why = format!("tree.yaml was not saved: {summary}");
             let kept = if is_new {
                 self.keep(state, REFUSED, text, &why)
@@ -150,7 +150,7 @@ impl Overlay {
         name: &str,
         overlay_file: &Arc<OverlayFile>,
     ) -> Result<()> {
-        if !state.names.get(OsStr::new(name)).is_some_and(|told| Arc::ptr_eq(told, overlay_file)) {
+        if !state.names.get(OsStr::new(name)).is_some_and(|shown| Arc::ptr_eq(shown, overlay_file)) {
             self.take(state, OsStr::new(name));
         }
         Ok(())

@@ -96,8 +96,8 @@ fn target(tree: &Address, uri: &str) -> Result<(Address, bool)> {
             let reference = if uri.starts_with('/') { uri.to_owned() } else { format!("./{uri}") };
             let mut url = base.resolve(&reference)?;
             url.path = without_dots(&url.path);
-            let folder = base.path.rfind('/').map_or("/", |slash| &base.path[..=slash]);
-            let is_below = url.same_origin(base) && !uri.starts_with("//") && url.path.starts_with(folder);
+            let dir = base.path.rfind('/').map_or("/", |slash| &base.path[..=slash]);
+            let is_below = url.same_origin(base) && !uri.starts_with("//") && url.path.starts_with(dir);
             if is_below {
                 url.login.clone_from(&base.login);
             }
@@ -105,7 +105,7 @@ fn target(tree: &Address, uri: &str) -> Result<(Address, bool)> {
         }
         Address::S3 { bucket, key } => {
             let path = uri.split('?').next().unwrap_or_default();
-            let folder = key.rfind('/').map_or("", |slash| &key[..=slash]);
+            let dir = key.rfind('/').map_or("", |slash| &key[..=slash]);
             let path = percent_decoded(path).and_then(|path| String::from_utf8(path).ok());
             let path = path.filter(|path| !path.starts_with("//") && !path.contains('\0'));
             let path = path.ok_or_else(|| refused("its URI is not valid"))?;

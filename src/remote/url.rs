@@ -99,8 +99,8 @@ impl Url {
         } else if reference.starts_with('?') {
             Self::parse(&format!("{origin}{}{reference}", self.path))?
         } else {
-            let folder = self.path.rfind('/').map_or("/", |slash| &self.path[..=slash]);
-            Self::parse(&format!("{origin}{folder}{reference}"))?
+            let dir = self.path.rfind('/').map_or("/", |slash| &self.path[..=slash]);
+            Self::parse(&format!("{origin}{dir}{reference}"))?
         };
         url.login = None;
         Ok(url)

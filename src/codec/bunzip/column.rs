@@ -55,7 +55,7 @@ impl LastColumn {
 }
 
 /// Moves to `bit`, after a group of symbols. Fails if `reason` is an error found there.
-fn go_on(bits: &mut Bits<'_>, bit: u64, reason: Option<&'static str>) -> Result<(), Fault> {
+fn continue_at(bits: &mut Bits<'_>, bit: u64, reason: Option<&'static str>) -> Result<(), Fault> {
     bits.check(bit)?;
     match reason {
         Some(reason) => Err(Fault::Broken { bit, reason }),
@@ -132,7 +132,7 @@ pub(super) fn read(
                 len += 1;
             }
         }
-        go_on(bits, start - skip + at, reason)?;
+        continue_at(bits, start - skip + at, reason)?;
         if ended {
             column.len = len;
             return Ok(());

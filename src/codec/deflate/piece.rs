@@ -171,15 +171,15 @@ impl Piece {
     /// Marks the current position. This decodes the output after the position.
     fn mark(&mut self, inflate: &mut Inflate, stored: &dyn Content) -> Result<Stop, Fault> {
         let until = self.request.until;
-        let go_on = |inflate: &mut Inflate| !meets(inflate, stored, until);
+        let continues = |inflate: &mut Inflate| !meets(inflate, stored, until);
         let (mark, stop);
         if self.in_bytes {
             let mut out = with_room(&mut self.bytes, self.bytes_end, PROBE);
-            (mark, stop) = self.probe.mark(inflate, stored, &mut out, go_on);
+            (mark, stop) = self.probe.mark(inflate, stored, &mut out, continues);
             self.bytes_end = out.filled;
         } else {
             let mut out = with_room(&mut self.symbols, self.symbols_end, PROBE);
-            (mark, stop) = self.probe.mark(inflate, stored, &mut out, go_on);
+            (mark, stop) = self.probe.mark(inflate, stored, &mut out, continues);
             self.symbols_end = out.filled;
         }
         self.marks.extend(mark);

@@ -89,7 +89,7 @@ impl Probe {
     }
 
     /// Marks the position of `inflate`, with nothing pending, and decodes up to [`PROBE`] items from there
-    /// into `out`, as [`Inflate::run`] does. Stops where a block ends unless `go_on` returns true.
+    /// into `out`, as [`Inflate::run`] does. Stops where a block ends unless `continues` returns true.
     ///
     /// Makes no mark if decoding stopped before the used bytes were known.
     pub(super) fn mark<S: OutputSymbol>(
@@ -97,7 +97,7 @@ impl Probe {
         inflate: &mut Inflate,
         stored: &dyn Content,
         out: &mut OutputBuffer<'_, S>,
-        mut go_on: impl FnMut(&mut Inflate) -> bool,
+        mut continues: impl FnMut(&mut Inflate) -> bool,
     ) -> (Option<Probed>, Result<Stop, Fault>) {
         debug_assert_eq!(inflate.pending(), 0, "a mark lies between two symbols");
         let position = inflate.position();
@@ -111,7 +111,7 @@ impl Probe {
         let mut symbols = OutputBuffer { items: &mut self.symbols[..wanted], filled: WINDOW };
         let stop = loop {
             let stop = inflate.run(stored, &mut symbols, true);
-            if !matches!(stop, Ok(Stop::Block)) || !go_on(inflate) {
+            if !matches!(stop, Ok(Stop::Block)) || !continues(inflate) {
                 break stop;
             }
         };

@@ -56,7 +56,7 @@ impl Block {
     }
 
     /// Decodes until the buffer is full or the block ends.
-    fn go_on(&mut self) {
+    fn fill(&mut self) {
         if self.bytes.len() > WINDOW {
             self.bytes.drain(..self.bytes.len() - WINDOW);
         }
@@ -183,7 +183,7 @@ impl Decoder for Block {
             if let Some(end) = &self.end {
                 return end.clone().map(|()| 0);
             }
-            self.go_on();
+            self.fill();
         }
     }
 }
@@ -194,7 +194,7 @@ pub(in crate::codec) fn decode(input: Input, size: u64, out: &mut Vec<u8>) -> Re
     loop {
         match &block.end {
             Some(end) => return end.clone(),
-            None => block.go_on(),
+            None => block.fill(),
         }
         out.extend_from_slice(block.bytes.get(block.consumed..).unwrap_or_default());
     }
@@ -207,7 +207,7 @@ pub(super) fn prefix(input: Input, window: &[u8], most: u64) -> Vec<u8> {
     block.bytes.extend_from_slice(window);
     let mut out = Vec::new();
     while block.end.is_none() {
-        block.go_on();
+        block.fill();
         out.extend_from_slice(block.bytes.get(block.consumed..).unwrap_or_default());
     }
     out

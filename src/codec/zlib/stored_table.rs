@@ -152,7 +152,7 @@ impl CumulativeCrcs {
         Self { interval: self.interval, at: Vec::new(), now: self.now }
     }
 
-    /// Appends the CRCs of `tip`, which [`Self::tip`] returned and [`Self::go_on`] has continued.
+    /// Appends the CRCs of `tip`, which [`Self::tip`] returned and [`Self::extend`] has continued.
     pub(super) fn add(&mut self, tip: Self) {
         self.at.extend(tip.at);
         self.now = tip.now;
@@ -160,7 +160,7 @@ impl CumulativeCrcs {
 
     /// Continues with `bytes`, which begin at `offset`. Returns the CRCs up to each of `offsets`, which are in
     /// order and within the bytes.
-    pub(super) fn go_on(&mut self, mut offset: u64, mut bytes: &[u8], offsets: &[u64]) -> Vec<u32> {
+    pub(super) fn extend(&mut self, mut offset: u64, mut bytes: &[u8], offsets: &[u64]) -> Vec<u32> {
         let mut offsets = offsets.iter().copied().peekable();
         let mut crcs = Vec::new();
         while !bytes.is_empty() || offsets.peek().is_some() {

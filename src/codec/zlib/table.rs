@@ -210,7 +210,8 @@ impl ZlibTable {
             let adler = before.then(zlib::Adler::of(new));
             // Another reader has noted the CRCs up to the offsets that it passed.
             let (passed, offsets) = offsets.split_at(offsets.partition_point(|at| *at < before.len));
-            let new_crcs = crcs.as_mut().map(|crcs| crcs.go_on(before.len, new, offsets)).unwrap_or_default();
+            let new_crcs =
+                crcs.as_mut().map(|crcs| crcs.extend(before.len, new, offsets)).unwrap_or_default();
             let mut state = self.state();
             if state.adler.unwrap_or(zlib::Adler::EMPTY) == before {
                 state.adler = Some(adler);

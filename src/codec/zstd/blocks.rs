@@ -262,11 +262,11 @@ mod tests {
 
     #[test]
     fn a_broken_stream_is_told_with_its_cause() {
-        for (code, told) in [
+        for (code, message) in [
             (CONTRADICTION, "the zstd stream is broken: a block contradicts its header"),
             (20_usize.wrapping_neg(), "the zstd stream is broken: data corruption detected"),
         ] {
-            assert_eq!(broken(code), told);
+            assert_eq!(broken(code), message);
         }
     }
 }

@@ -53,7 +53,7 @@ pub struct Blocks {
 
 /// Finds all blocks of a file whose head ends at `head_end`.
 pub fn find(source: &dyn Source, size: u64, generation: Generation, head_end: u64) -> Result<Blocks> {
-    BlockSearch { size, generation, head_end, begun: None }.go_on(source, None)
+    BlockSearch { size, generation, head_end, begun: None }.run(source, None)
 }
 
 /// The headers parsed last, by their offsets: from a server, reading one again may take a request.
@@ -85,7 +85,7 @@ pub struct BegunWalk {
 
 impl BlockSearch {
     /// Begins the search, or continues it after an error. Must not be called again after a success.
-    pub fn go_on(&mut self, source: &dyn Source, kept: Option<&KeptHeaders>) -> Result<Blocks> {
+    pub fn run(&mut self, source: &dyn Source, kept: Option<&KeptHeaders>) -> Result<Blocks> {
         let mut scan = self.scan(source, kept);
         let first = match self.begun.take() {
             Some(BegunWalk { at, index, index_is_spent, searches, blocks }) => {

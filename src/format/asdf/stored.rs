@@ -139,7 +139,7 @@ impl StoredFile {
         if let Some(blocks) = self.blocks.get() {
             return Ok(blocks);
         }
-        let found = search.go_on(&*self.source, self.headers_for_search());
+        let found = search.run(&*self.source, self.headers_for_search());
         let found = found.map_err(|error| error.of(self.source.path()))?;
         Ok(self.blocks.get_or_init(|| found))
     }
