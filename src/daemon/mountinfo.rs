@@ -160,7 +160,7 @@ pub(crate) fn copies_of(device: &str) -> Vec<Elsewhere> {
             has_it.then(|| Elsewhere { processes: Vec::new() })
         });
         if let Some(elsewhere) = elsewhere {
-            let name = std::fs::read_to_string(folder.join("comm")).unwrap_or_default();
+            let name = std::fs::read_to_string(dir.join("comm")).unwrap_or_default();
             elsewhere.processes.push((process, name.trim_end().to_owned()));
         }
     }

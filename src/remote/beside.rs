@@ -109,12 +109,12 @@ fn target(tree: &Address, uri: &str) -> Result<(Address, bool)> {
             let path = percent_decoded(path).and_then(|path| String::from_utf8(path).ok());
             let path = path.filter(|path| !path.starts_with("//") && !path.contains('\0'));
             let path = path.ok_or_else(|| refused("its URI is not valid"))?;
-            let path = if path.starts_with('/') { path } else { format!("/{folder}{path}") };
+            let path = if path.starts_with('/') { path } else { format!("/{dir}{path}") };
             let path = without_dots(&path).trim_start_matches('/').to_owned();
             if path.is_empty() || path.len() > MAX_KEY {
                 return Err(refused("its URI names no file"));
             }
-            let is_below = path.starts_with(folder);
+            let is_below = path.starts_with(dir);
             Ok((Address::S3 { bucket: bucket.clone(), key: path }, is_below))
         }
     }
