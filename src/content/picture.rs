@@ -36,6 +36,11 @@ impl Picture {
         }
     }
 
+    /// True if pixels have colors.
+    pub fn has_colors(&self) -> bool {
+        matches!(self.kind, 2 | 6)
+    }
+
     /// Decodes a PNG file as this program writes it: 8 bits, not interlaced, lines without filters.
     pub fn decode(file: &[u8]) -> Option<Self> {
         let mut rest = file.strip_prefix(SIGNATURE)?;

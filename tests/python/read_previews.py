@@ -67,7 +67,7 @@ def expected(array, is_flags=False):
         levels = means / top * 255
         if levels.shape[-1] == 3:
             levels = np.concatenate([levels, np.full_like(levels[..., :1], 255)], -1)
-        return levels[::-1]
+        return levels
     planes = array.reshape(-1, *array.shape[-2:])
     array = next((plane for plane in planes if np.isfinite(plane).any()), planes[0])
     if is_flags:

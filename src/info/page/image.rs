@@ -80,6 +80,7 @@ pub(super) fn html(container: &Arc<dyn Container>) -> Result<String> {
     let width = picture.width;
     let height = picture.height;
     let note = picture.note.clone();
+    let first_row = if picture.has_colors() { "above" } else { "below" };
     let small = picture.scaled(SIDE);
     let shown_width = small.width;
     let shown_height = small.height;
@@ -90,6 +91,6 @@ pub(super) fn html(container: &Arc<dyn Container>) -> Result<String> {
     Ok(format!(
         "<figure>\n<a href=\"./{NAME}\"><img{class} src=\"data:image/png;base64,{data}\" width=\"{shown_width}\" \
          height=\"{shown_height}\" alt=\"Picture of the image in this file: {note}\"></a>\n<figcaption>{note}; the first \
-         row is below; {link}</figcaption>\n</figure>\n"
+         row is {first_row}; {link}</figcaption>\n</figure>\n"
     ))
 }

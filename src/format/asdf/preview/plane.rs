@@ -148,10 +148,10 @@ impl Plane {
     }
 
     /// Returns the index in [`averages`](Self::averages) of the first color of the pixel in column `x` and row `y` of the
-    /// picture. The bottom row of the picture shows the array's first row.
+    /// picture. The bottom row of the picture shows the array's first row; of a picture in colors, the top row does.
     pub(super) fn place(&self, x: usize, y: u32) -> usize {
         let (across, _) = self.averaged();
-        let row = (self.size().1 - 1 - y) as usize;
+        let row = if self.colors > 1 { y } else { self.size().1 - 1 - y } as usize;
         let pixel = if self.transposed { x * across + row } else { row * across + x };
         pixel * self.colors()
     }
