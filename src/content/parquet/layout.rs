@@ -4,8 +4,9 @@ use super::footer::page_header;
 use super::values::ColumnShape;
 use crate::error::{Error, Result};
 
-/// Rows of a row group. Very long tables have longer groups.
-const GROUP_ROWS: u64 = 1 << 20;
+/// Rows of a row group, about as many as in files of DuckDB: a query for a single row reads a whole group. Very
+/// long tables have longer groups.
+const GROUP_ROWS: u64 = 1 << 17;
 /// Maximum number of column chunks of a table with several row groups: the footer describes each chunk.
 const MAX_CHUNKS: u64 = 1 << 14;
 /// Rows of a page whose values are the array's own bytes: at most 8 MiB, with 8 bytes a value.

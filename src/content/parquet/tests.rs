@@ -80,7 +80,7 @@ fn groups_are_few_however_many_rows_there_are() {
         Column::Values(Values { element, big_endian: false, content, missing: None })
     };
     for (rows, groups) in
-        [(0, 0), (1, 1), (1 << 20, 1), ((1 << 20) + 1, 2), (1 << 50, 1 << 13), (1 << 58, 1 << 13)]
+        [(0, 0), (1, 1), (1 << 17, 1), ((1 << 17) + 1, 2), (1 << 50, 1 << 13), (1 << 58, 1 << 13)]
     {
         let columns = [("a".to_owned(), column(rows)), ("b".to_owned(), column(rows))];
         let table = ParquetTable::new(&columns, rows).unwrap();
