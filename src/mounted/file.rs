@@ -123,7 +123,8 @@ pub(crate) struct MountedFile {
 
 #[derive(Debug)]
 struct MountedState {
-    checked_at: Instant,
+    /// Time of the last check of the source; `None` if a change may have been missed.
+    checked_at: Option<Instant>,
     stat: Stat,
     attached: bool,
     /// Numbers of the newest parsed generation, as in [`Parsed`].
@@ -158,7 +159,7 @@ pub(crate) struct Revalidated {
 impl MountedFile {
     fn new(serial: u64, location: Location, stat: Stat, open_files: Arc<OpenFiles>) -> Self {
         let state = MountedState {
-            checked_at: Instant::now(),
+            checked_at: Some(Instant::now()),
             stat,
             attached: true,
             generation: 0,
@@ -201,8 +202,8 @@ impl MountedFile {
     /// Checks the source for changes, unless the last check is younger than `age`.
     fn revalidate_after(&self, age: Duration) -> Revalidated {
         let mut state = locked(&self.state);
-        if state.saving.is_none() && state.checked_at.elapsed() >= age {
-            state.checked_at = Instant::now();
+        if state.saving.is_none() && state.checked_at.is_none_or(|at| at.elapsed() >= age) {
+            state.checked_at = Some(Instant::now());
             let found = if self.location.changes_in_place() {
                 self.location.stat()
             } else {
@@ -326,6 +327,10 @@ impl MountedFile {
             state.lineage += u64::from(!carries_over);
         }
         state.parsed = Some(version);
+        if self.location.changes_in_place() && state.stat.source.version != version {
+            // A check during the parsing may have seen a newer version, which is no longer known then.
+            state.checked_at = None;
+        }
         state.stat.source = now;
         let MountedState { generation: number, saves, outside_changes, lineage, .. } = *state;
         let checks = Checks::default();

@@ -67,7 +67,7 @@ impl MountedFile {
         state.saves += 1;
         state.half_saved = matches!(end, SaveEnd::HalfSaved);
         let ended = state.saving.take();
-        state.checked_at = Instant::now();
+        state.checked_at = Some(Instant::now());
         let version = match (stat, end) {
             (Ok(stat), SaveEnd::Saved { left, .. }) if stat.source.version.same_file(&left) => {
                 (state.self_saved, state.stat, state.attached) = (self_saved, stat, true);
