@@ -31,7 +31,7 @@ use crate::content::dir::{Attributes, File, Node};
 use crate::error::{Error, Kind, Result, one_of};
 use crate::source::{FileSource, Reach, Source, SourceStat, UrlOpener};
 pub use array_facts::{ArrayFacts, ArraySource, ElementType, FieldType};
-pub use described::{Listener, describe};
+pub use described::{Listener, TreeJson, describe};
 use editor::{EditContext, EditSupport, Editor, SaveTarget};
 pub use footprint::Footprint;
 use recovered::Traces;

@@ -339,6 +339,10 @@ impl Blocks for ContainerBlocks<'_> {
             None
         })
     }
+
+    fn is_missing(&self, number: Option<usize>) -> bool {
+        self.container.block_count().is_ok_and(|count| number.is_none_or(|number| number >= count))
+    }
 }
 
 #[cfg(test)]

@@ -29,7 +29,7 @@ use crate::content::read_exact_at;
 use crate::error::{Error, Kind, Result};
 use crate::format::editor::TextVersion;
 use crate::format::recovery::RecoveryPolicy;
-use crate::format::{self, ArrayFacts, Container, Context, Defect, Footprint, Listener};
+use crate::format::{self, ArrayFacts, Container, Context, Defect, Footprint, Listener, TreeJson};
 use crate::local::location::Location;
 use crate::named::{self, Named};
 use crate::progress::Progress;
@@ -331,7 +331,11 @@ impl File {
 
     /// Passes the arrays of the file to `take`, and returns the tree as JSON in one line, of at most `max_len`
     /// bytes. The inner error says why there is no JSON.
-    pub(crate) fn describe(&self, max_len: u64, take: &mut dyn FnMut(ArrayFacts)) -> Result<Result<Vec<u8>>> {
+    pub(crate) fn describe(
+        &self,
+        max_len: u64,
+        take: &mut dyn FnMut(ArrayFacts),
+    ) -> Result<Result<TreeJson>> {
         format::describe(&*self.container, max_len, take)
     }
 

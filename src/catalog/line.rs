@@ -11,7 +11,7 @@ use serde_json::Serializer;
 use super::since::Since;
 use crate::error::{Error, Result, in_json, to_json};
 use crate::files::{Elsewhere, Found};
-use crate::format::{Context, FactValue, Facts};
+use crate::format::{Context, FactValue, Facts, TreeJson};
 use crate::library;
 use crate::named;
 use crate::source::{BufferedSource, FileSource, Revision, Source};
@@ -192,7 +192,7 @@ fn row(facts: &Facts) -> Result<String> {
 }
 
 /// Adds the arrays. Returns the tree in JSON, or the reason why it can't be shown.
-fn push_arrays(file: &library::File, line: &mut Vec<u8>) -> Result<Result<Vec<u8>>> {
+fn push_arrays(file: &library::File, line: &mut Vec<u8>) -> Result<Result<TreeJson>> {
     let mut count = 0;
     let mut arrays = Rows::default();
     let tree = file.describe(MAX_TREE, &mut |array| {
@@ -215,11 +215,14 @@ fn push_footprints(file: &library::File, line: &mut Vec<u8>) -> Result<()> {
     Ok(())
 }
 
-fn push_tree(tree: Result<Vec<u8>>, line: &mut Vec<u8>) {
+fn push_tree(tree: Result<TreeJson>, line: &mut Vec<u8>) {
     match tree {
         Ok(json) => {
             line.extend(b",\"tree\":");
-            line.extend(json);
+            line.extend(json.text);
+            if let Some(note) = json.note {
+                line.extend(format!(",\"tree_note\":{}", to_json(&note)).into_bytes());
+            }
         }
         Err(error) => {
             line.extend(format!(",\"tree\":null,\"tree_error\":{}", to_json(&error.message())).into_bytes());

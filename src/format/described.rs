@@ -1,6 +1,7 @@
 //! The description of a file in the catalogue.
 
 use super::asdf::json::JsonLine;
+pub use super::asdf::json::TreeJson;
 use super::{ArrayFacts, Container};
 use crate::error::Result;
 pub use crate::yaml::read::Listener;
@@ -15,7 +16,7 @@ pub fn describe(
     container: &dyn Container,
     longest: u64,
     take: &mut dyn FnMut(ArrayFacts),
-) -> Result<Result<Vec<u8>>> {
+) -> Result<Result<TreeJson>> {
     let tree = container.tree();
     let mut json = JsonLine::new(&*tree, longest);
     container.each_array(&mut json, take)?;

@@ -25,6 +25,12 @@ pub(super) struct BlockSize {
 pub(super) trait Blocks {
     /// Returns a block by its number, or the last one.
     fn block(&self, number: Option<usize>) -> Option<BlockSize>;
+
+    /// True if the file certainly has no such block.
+    fn is_missing(&self, number: Option<usize>) -> bool {
+        let _ = number;
+        false
+    }
 }
 
 /// Returns the codec of a block; `None` for uncompressed data.
@@ -201,13 +207,16 @@ fn array(value: &Captured, blocks: &dyn Blocks) -> Described {
             }
         }
         Some(source) => match source.parse::<i64>() {
-            Ok(number) => {
-                if let Some(block) = blocks.block(usize::try_from(number).ok()) {
+            Ok(source) => {
+                let number = usize::try_from(source).ok();
+                if let Some(block) = blocks.block(number) {
                     let own = size_of(&name, &shape).filter(|_| block.codec.is_none());
                     if let Some(codec) = block.codec {
                         text += &format!(" {codec}");
                     }
                     text += &format!(" {}", data_size(own.unwrap_or(block.stored)));
+                } else if blocks.is_missing(number) {
+                    text += &format!(" (damaged: there is no block {source})");
                 }
             }
             Err(_) => text += &format!(" in {source}"),

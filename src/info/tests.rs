@@ -37,6 +37,10 @@ fn arrays_times_and_units_are_in_words() {
         "a: !core/ndarray-1.0.0\n  source: other.asdf\n  datatype: int16\n  byteorder: big\n  shape: ['*', 3]\n  mask: 0\n",
         &["a: ndarray int16 (*, 3) in other.asdf masked"],
     );
+    shows(
+        "a: !core/ndarray-1.0.0 {source: 2, datatype: int16, shape: [3]}\n",
+        &["a: ndarray int16 (3) (damaged: there is no block 2)"],
+    );
     shows("a: !unit/quantity-1.1.0 {unit: !unit/unit-1.0.0 Jy, value: 1.5}\n", &["a: 1.5 Jy"]);
     shows(
         "a: !time/time-1.1.0 {format: mjd, scale: utc, value: 59000.5}\n",

@@ -212,6 +212,15 @@ impl Generator for JsonGenerator {
     }
 }
 
+/// The finished JSON of a tree.
+#[derive(Debug, PartialEq, Eq)]
+pub struct TreeJson {
+    /// The JSON.
+    pub text: Vec<u8>,
+    /// Says which aliases are null, if there are any.
+    pub note: Option<String>,
+}
+
 /// The JSON of a tree without its tags, in one line. It is made from the parser events
 /// that a reader of the tree passes on.
 #[derive(Debug)]
@@ -245,7 +254,7 @@ impl JsonLine {
     /// # Errors
     ///
     /// The text is not a valid tree, or its JSON is longer than allowed.
-    pub(in crate::format) fn end(mut self, tree: &dyn Content) -> Result<Vec<u8>> {
+    pub(in crate::format) fn end(mut self, tree: &dyn Content) -> Result<TreeJson> {
         if !self.has_begun
             && let Err(unread) = each_event(&Commented(tree), |event| Ok::<_, Unread>(self.take(event)))
         {
@@ -261,7 +270,7 @@ impl JsonLine {
             return again.end(tree);
         }
         writer.finish();
-        Ok(writer.out)
+        Ok(TreeJson { note: writer.nulls.note(), text: writer.out })
     }
 }
 
@@ -309,7 +318,7 @@ pub fn of_text(text: &[u8], tagged: bool) -> Result<Vec<u8>> {
 fn is_in_one_line(tree: &dyn Content, text: &[u8]) -> bool {
     let lines = text.split(|byte| *byte == b'\n');
     let line: Vec<u8> = lines.flat_map(<[u8]>::trim_ascii_start).copied().collect();
-    JsonLine::new(tree, u64::MAX).end(tree).is_ok_and(|json| json == line)
+    JsonLine::new(tree, u64::MAX).end(tree).is_ok_and(|json| json.text == line)
 }
 
 #[cfg(test)]
