@@ -1,6 +1,6 @@
 //! Links to the FITS files in which the data of a node lie, as in the datasets of DKIST (`fileuris`).
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use crate::yaml::survey::{NodeContent, TreeNode};
@@ -29,14 +29,16 @@ pub(super) fn files(node: &TreeNode, max: usize) -> Option<FilePaths> {
     let mut files = Vec::new();
     let mut taken = HashSet::new();
     let mut known = HashSet::new();
+    // The copies of a name so far: many files may have one name in different directories.
+    let mut copies: HashMap<&str, u64> = HashMap::new();
     for uri in uris {
         let Some(name) = uri.rsplit('/').next().filter(|_| is_below(uri) && known.insert(uri)) else {
             continue;
         };
         let mut link = name.to_owned();
-        let mut copy = 0;
         while !taken.insert(link.clone()) {
-            copy += 1;
+            let copy = copies.entry(name).or_default();
+            *copy += 1;
             let (stem, ending) = name.rsplit_once('.').unwrap_or((name, "fits"));
             link = format!("{stem}~{copy}.{ending}");
         }
