@@ -29,7 +29,7 @@ use std::sync::Arc;
 use crate::error::{Error, Result};
 use crate::source::Source;
 
-pub use checksum::checksum;
+pub use checksum::{checksum, md5_of};
 pub use datatype::{ByteOrder, Datatype, Field};
 pub use gather::Gather;
 pub use grid::{Division, Grid, GridChunks};

@@ -116,19 +116,30 @@ fn each(files: impl Iterator<Item = Found>, form: InfoForm, out: &mut dyn Write)
     Ok(status)
 }
 
-/// The titles of the columns, and the facts in them; the first column has the names. The number is the width to which
-/// a column is cut if the lines are too long for the terminal.
-const COLUMNS: [(&str, &str, usize); 8] = [
-    ("FILE", "", usize::MAX),
-    ("SIZE", "", usize::MAX),
-    ("PRODUCT", "product", 12),
-    ("FILTER", "filter", usize::MAX),
-    ("INSTRUMENT", "instrument", 10),
-    ("EXPOSURE", "exposure", usize::MAX),
-    ("DATE", "date", 10),
-    ("TARGET", "target", 10),
+/// A column of the table of files.
+struct InfoColumn {
+    title: &'static str,
+    /// The fact that it shows; empty for the name and the size.
+    fact: &'static str,
+    /// The width to which it is cut if the lines are too long for the terminal.
+    least_width: usize,
+}
+
+const fn column(title: &'static str, fact: &'static str, least_width: usize) -> InfoColumn {
+    InfoColumn { title, fact, least_width }
+}
+
+const COLUMNS: [InfoColumn; 8] = [
+    column("FILE", "", usize::MAX),
+    column("SIZE", "", usize::MAX),
+    column("PRODUCT", "product", 12),
+    column("FILTER", "filter", usize::MAX),
+    column("INSTRUMENT", "instrument", 10),
+    column("EXPOSURE", "exposure", usize::MAX),
+    column("DATE", "date", 10),
+    column("TARGET", "target", 10),
 ];
-/// The order in which columns are cut.
+/// The numbers of the columns in the order in which they are cut.
 const CUT_FIRST: [usize; 4] = [2, 6, 4, 7];
 
 /// The files of a directory, a line each.
@@ -147,7 +158,7 @@ impl Rows {
             found.map_or_else(String::new, |(_, value)| one_line(value))
         };
         let size = info::data_size(container.source().size_now()?);
-        let mut row = COLUMNS.map(|(_, name, _)| fact(name));
+        let mut row = COLUMNS.map(|column| fact(column.fact));
         row[0] = one_line(&path.to_string_lossy());
         row[1] = size;
         if row[2].is_empty() {
@@ -165,7 +176,7 @@ impl Rows {
         }
         let width = |n: usize| match rows.iter().map(|row| row[n].chars().count()).max() {
             None | Some(0) => 0,
-            Some(width) => width.max(COLUMNS[n].0.len()),
+            Some(width) => width.max(COLUMNS[n].title.len()),
         };
         let mut widths: [usize; COLUMNS.len()] = std::array::from_fn(width);
         // Programs that search the lines get them in full.
@@ -174,11 +185,11 @@ impl Rows {
         for n in CUT_FIRST {
             let needed: usize = widths.iter().filter(|width| **width > 0).map(|width| width + 2).sum();
             let excess = needed.saturating_sub(2).saturating_sub(form.width);
-            widths[n] = widths[n].saturating_sub(excess).max(widths[n].min(COLUMNS[n].2));
+            widths[n] = widths[n].saturating_sub(excess).max(widths[n].min(COLUMNS[n].least_width));
         }
         if !self.has_title {
             self.has_title = true;
-            rows.insert(0, COLUMNS.map(|(title, ..)| title.to_owned()));
+            rows.insert(0, COLUMNS.map(|column| column.title.to_owned()));
         }
         for row in &rows {
             let mut line = String::new();

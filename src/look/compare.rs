@@ -177,27 +177,32 @@ impl NpyHeader {
         Some(Self { descr, shape: format!("{shape})"), dimensions, is_fortran, count, start })
     }
 
+    /// Returns the dimension that changes as number `n`, from the fastest one on.
+    fn dimension(&self, n: usize) -> usize {
+        if self.is_fortran { n } else { self.dimensions.len() - 1 - n }
+    }
+
     /// Returns the index of the element at a position in the file.
-    fn index_of(&self, mut position: u64) -> Vec<u64> {
+    fn index_of(&self, position: u64) -> Vec<u64> {
         let mut index = vec![0; self.dimensions.len()];
-        let mut take = |(index, size): (&mut u64, &u64)| {
-            *index = position % (*size).max(1);
-            position /= (*size).max(1);
-        };
-        let pairs = index.iter_mut().zip(&self.dimensions);
-        if self.is_fortran {
-            pairs.for_each(&mut take)
-        } else {
-            pairs.rev().for_each(&mut take)
+        let mut rest = position;
+        for n in 0..index.len() {
+            let dimension = self.dimension(n);
+            let size = self.dimensions[dimension].max(1);
+            index[dimension] = rest % size;
+            rest /= size;
         }
         index
     }
 
-    /// Returns the position in the file of the element with this index.
+    /// Returns the position in the file of the element with this index, which has as many dimensions.
     fn position_of(&self, index: &[u64]) -> u64 {
-        let add = |position: u64, (index, size): (&u64, &u64)| position * size + index;
-        let pairs = index.iter().zip(&self.dimensions);
-        if self.is_fortran { pairs.rev().fold(0, add) } else { pairs.fold(0, add) }
+        let mut position = 0;
+        for n in (0..index.len()).rev() {
+            let dimension = self.dimension(n);
+            position = position * self.dimensions[dimension] + index[dimension];
+        }
+        position
     }
 
     /// Returns the kind of number, its size in bytes, and true for big-endian.

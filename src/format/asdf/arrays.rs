@@ -16,6 +16,7 @@ use std::ffi::OsString;
 use std::sync::Arc;
 
 use super::view::{AsdfFile, Collector, Directory, View};
+use crate::content::Content;
 use crate::content::dir::{Attributes, File, Node};
 use crate::content::path_dir::{Item, PathDir};
 use crate::error::{self, Error, Result};
@@ -121,21 +122,11 @@ fn dir(file: &Arc<AsdfFile>) -> Result<PathDir<ArrayEntry>> {
     let make = move |item: &Item<ArrayEntry>| {
         Ok(match &item.what {
             ArrayEntry::Array(array) => {
-                let mut about = Vec::new();
                 let unit = unit_of(&file, item)?;
-                let made = file_of(&file, array, |elements| {
-                    about = attributes_of(elements, unit);
-                    npy::content(elements)
-                });
-                Node::File(File { attributes: Some(Arc::new(move || about.clone())), ..made })
+                Node::File(npy_file(unit, |content| file_of(&file, array, content)))
             }
             ArrayEntry::Mask(masked) => {
-                let mut about = Vec::new();
-                let made = file_of_mask(&file, masked, |elements| {
-                    about = attributes_of(elements, None);
-                    npy::content(elements)
-                });
-                Node::File(File { attributes: Some(Arc::new(move || about.clone())), ..made })
+                Node::File(npy_file(None, |content| file_of_mask(&file, masked, content)))
             }
             ArrayEntry::Reference(_, uri) => Node::File(reached_again(&file, uri)?),
             ArrayEntry::Link(target) => Node::Link(OsString::from(&**target)),
@@ -143,6 +134,20 @@ fn dir(file: &Arc<AsdfFile>) -> Result<PathDir<ArrayEntry>> {
         })
     };
     Ok(PathDir::of_items(items, make).with_links(|entry| matches!(entry, ArrayEntry::Link(_))))
+}
+
+/// Makes a file `.npy` with type, shape and unit of its elements as extended attributes. `make` makes a file of the
+/// content that it is given.
+fn npy_file(
+    unit: Option<&str>,
+    make: impl FnOnce(&mut dyn FnMut(&Elements) -> Result<Arc<dyn Content>>) -> File,
+) -> File {
+    let mut attributes = Vec::new();
+    let made = make(&mut |elements| {
+        attributes = attributes_of(elements, unit);
+        npy::content(elements)
+    });
+    File { attributes: Some(Arc::new(move || attributes.clone())), ..made }
 }
 
 /// Returns the units of the arrays of the tree.

@@ -5,15 +5,10 @@
 //! apart. Zeros mean that there is no checksum. For the 8-byte field of the oldest layouts no rule was ever
 //! defined.
 
-use md5::{Digest, Md5};
-
 use super::header::{Header, Layout};
-use crate::content::Content;
+use crate::content::{Content, md5_of};
 use crate::error::{Result, if_readable};
 use crate::format::Verified;
-
-/// Bytes hashed at once.
-const PIECE: usize = 1 << 20;
 
 /// Verifies `header`'s checksum. `decoded` is called only if the stored bytes do not match it.
 pub fn verify(
@@ -24,29 +19,17 @@ pub fn verify(
     if header.layout != Layout::Md5 || !header.has_checksum() {
         return Ok(Verified::None);
     }
-    if md5_of(stored)?[..] == header.checksum[..] {
+    if md5_of(stored, 0)?[..] == header.checksum[..] {
         return Ok(Verified::Stored);
     }
     if header.label_text().is_empty() {
         return Ok(Verified::Mismatch);
     }
     // A damaged stream matches no checksum.
-    let md5 = if_readable(decoded().and_then(|decoded| md5_of(&*decoded)))?;
+    let md5 = if_readable(decoded().and_then(|decoded| md5_of(&*decoded, 0)))?;
     Ok(if md5.is_some_and(|md5| md5[..] == header.checksum[..]) {
         Verified::Decoded
     } else {
         Verified::Mismatch
     })
-}
-
-fn md5_of(content: &dyn Content) -> Result<[u8; 16]> {
-    let mut md5 = Md5::new();
-    let mut piece = vec![0; PIECE];
-    let mut at = 0;
-    while at < content.len() {
-        let read = content.read_at(at, &mut piece)?;
-        md5.update(&piece[..read]);
-        at += read as u64;
-    }
-    Ok(md5.finalize().into())
 }
