@@ -7,7 +7,7 @@ _asdf_mount() {
     answer=("${(@0)$(${~program} --complete zsh "${before[@]}" "$word" 2>/dev/null)}")
     kind=$answer[1] cut=$answer[2]
     for value name what in "${(@)answer[3,-2]}"; do
-        # Within quotes, zsh inserts other bytes than those of a name that is not UTF-8.
+        # Within quotes, zsh inserts other bytes than those of a name that is not text in the locale.
         [[ -z $compstate[quoting] || ${(V)value} != *'\M-'* ]] || continue
         # _describe takes the text after a colon for a description.
         values+=("${${value//\\/\\\\}//:/\\:}")

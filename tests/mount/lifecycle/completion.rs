@@ -41,6 +41,10 @@ impl Shell {
         script
             .env("PATH", path())
             .env("TERM", "dumb")
+            // In the locale C, zsh inserts nothing but ASCII within quotes.
+            .env("LANG", "C.UTF-8")
+            .env_remove("LC_ALL")
+            .env_remove("LC_CTYPE")
             .env("ZDOTDIR", bench.path(""))
             .env("HOME", bench.path(""));
         script.env("XDG_DATA_HOME", bench.path("data"));
