@@ -19,7 +19,7 @@ SRC = Path("src")
 # The allowed imports of each module, which form no circle.
 ALLOWED = {
     "cli": "cache catalog check codec content daemon error exit files format history info library log look named options product source text_diff time user_dirs view yaml",
-    "look": "cache content daemon error exit local log named options progress source time vfs",
+    "look": "cache content daemon error exit info local log named options progress source time vfs",
     "daemon": "cache error exit format fuse history library log named options vfs",
     "fuse": "content error local overlay source sync vfs workers",
     "options": "error format mounted remote view",

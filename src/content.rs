@@ -1,5 +1,6 @@
 //! Random-access bytes of known length. Everything that can be read in the mount is a [`Content`].
 
+pub mod caption;
 mod checksum;
 mod datatype;
 pub mod dir;

@@ -41,6 +41,38 @@ impl Picture {
         matches!(self.kind, 2 | 6)
     }
 
+    /// Returns a white square.
+    pub(super) fn white(side: usize) -> Self {
+        Self { width: side, height: side, kind: 0, pixels: vec![255; side * side], note: String::new() }
+    }
+
+    /// Returns the picture at least `width` pixels wide, in the middle, and with `below` more lines. The new pixels are
+    /// transparent, or black in a picture without transparency.
+    pub(super) fn extended(self, width: usize, below: usize) -> Self {
+        let Some(channels) = Self::channels(self.kind) else { return self };
+        let width = width.max(self.width);
+        let height = self.height + below;
+        let margin = (width - self.width) / 2;
+        let mut pixels = vec![0; width * height * channels];
+        let own_rows = self.pixels.chunks_exact(self.width * channels);
+        for (row, own) in pixels.chunks_exact_mut(width * channels).zip(own_rows) {
+            row[margin * channels..][..own.len()].copy_from_slice(own);
+        }
+        Self { width, height, pixels, ..self }
+    }
+
+    /// Sets an opaque pixel to a level of grey, if it is in the picture.
+    pub(super) fn set_grey(&mut self, x: usize, y: usize, level: u8) {
+        let Some(channels) = Self::channels(self.kind).filter(|_| x < self.width) else { return };
+        let at = (y * self.width + x) * channels;
+        if let Some(pixel) = self.pixels.get_mut(at..at + channels) {
+            pixel.fill(level);
+            if matches!(self.kind, 4 | 6) {
+                pixel[channels - 1] = 255;
+            }
+        }
+    }
+
     /// Decodes a PNG file as this program writes it: 8 bits, not interlaced, lines without filters.
     pub fn decode(file: &[u8]) -> Option<Self> {
         let mut rest = file.strip_prefix(SIGNATURE)?;
@@ -109,6 +141,18 @@ impl Picture {
             }
         }
         Self { width, height, pixels, ..self }
+    }
+
+    /// Returns the picture with each pixel as a square, as large as fits into `size` pixels in each direction.
+    pub fn enlarged(self, size: usize) -> Self {
+        let Some(channels) = Self::channels(self.kind) else { return self };
+        let times = (size / self.width.max(self.height)).max(1);
+        let mut pixels = Vec::with_capacity(self.pixels.len() * times * times);
+        for row in self.pixels.chunks_exact(self.width * channels) {
+            let wide: Vec<u8> = row.chunks_exact(channels).flat_map(|pixel| pixel.repeat(times)).collect();
+            pixels.extend(wide.repeat(times));
+        }
+        Self { width: self.width * times, height: self.height * times, pixels, ..self }
     }
 
     /// Returns the average of some pixels, weighted by their alpha.
@@ -192,6 +236,9 @@ mod tests {
         for end in 0..file.len() {
             Picture::decode(&file[..end]);
         }
+        let large = Picture::decode(&file).unwrap().enlarged(8);
+        assert_eq!((large.width, large.height, &large.pixels[..6]), (8, 4, &[0, 255, 0, 255, 10, 255][..]));
+        assert_eq!(large.pixels[..16], large.pixels[16..32]);
         let tiny = png::encode(300, 1, png::Pixel::Rgba, "", |_, _| {});
         assert_eq!(Picture::decode(&tiny).unwrap().scaled(2).height, 1);
     }

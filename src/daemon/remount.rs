@@ -24,9 +24,9 @@ const REMOUNTS_ATTRIBUTE: &str = "user.asdf-mount.remounts";
 const ANSWER_TIME: Duration = Duration::from_secs(20);
 /// Pause between two reads of the attribute.
 const PAUSE: Duration = Duration::from_millis(5);
-/// Time within which the kernel tells the daemon that a file was closed: it does so only after close(2) has
+/// Time within which the kernel notices, and tells the daemon, that a file was closed: both only after close(2) has
 /// returned.
-const CLOSE_TIME: Duration = Duration::from_millis(500);
+const CLOSE_TIME: Duration = Duration::from_secs(1);
 
 /// Makes the mount on `wanted` read-only or writable.
 ///
@@ -47,23 +47,15 @@ pub fn remount(wanted: &Path, read_only: bool) -> Result<()> {
         Error::new(Kind::System(libc::EIO), what).of(path)
     })?;
     let served = ServedMount { mount, root, daemon };
-    served.switch_patiently(read_only).map_err(|error| error.of(path))?;
-    if !rustix::process::geteuid().is_root() || served.mount.is_read_only() == read_only {
-        return Ok(());
-    }
-    // The flags show the mode in findmnt.
-    let mut flags = served.mount.flags();
-    flags.set(MountFlags::RDONLY, read_only);
-    if let Err(errno) = rustix::mount::mount_remount(held::path_of(&served.root), flags, "") {
-        served.switch(!read_only).map_err(|error| error.of(path))?;
-        let error = Error::from(errno).within("can't remount");
-        return Err(match errno {
-            rustix::io::Errno::BUSY => error.advise("a program has a file open for writing; close it"),
-            _ => error,
+    let end = Instant::now() + CLOSE_TIME;
+    loop {
+        match served.make(read_only) {
+            Err(error) if error.kind() == Kind::System(libc::EBUSY) && Instant::now() < end => {
+                std::thread::sleep(CLOSE_TIME / 20);
+            }
+            answer => return answer.map_err(|error| error.of(path)),
         }
-        .of(path));
     }
-    Ok(())
 }
 
 /// A mount with its root and its daemon.
@@ -74,17 +66,24 @@ struct ServedMount {
 }
 
 impl ServedMount {
-    /// Signals the daemon. If it answers that a program is writing, signals it again for up to [`CLOSE_TIME`].
-    fn switch_patiently(&self, read_only: bool) -> Result<()> {
-        let end = Instant::now() + CLOSE_TIME;
-        loop {
-            match self.switch(read_only) {
-                Err(error) if error.kind() == Kind::System(libc::EBUSY) && Instant::now() < end => {
-                    std::thread::sleep(CLOSE_TIME / 10);
-                }
-                answer => return answer,
-            }
+    /// Switches the daemon, and as root also the flags of the mount. Fails with EBUSY if a program is writing.
+    fn make(&self, read_only: bool) -> Result<()> {
+        self.switch(read_only)?;
+        if !rustix::process::geteuid().is_root() || self.mount.is_read_only() == read_only {
+            return Ok(());
         }
+        // The flags show the mode in findmnt.
+        let mut flags = self.mount.flags();
+        flags.set(MountFlags::RDONLY, read_only);
+        let Err(errno) = rustix::mount::mount_remount(held::path_of(&self.root), flags, "") else {
+            return Ok(());
+        };
+        self.switch(!read_only)?;
+        let error = Error::from(errno).within("can't remount");
+        Err(match errno {
+            rustix::io::Errno::BUSY => error.advise("a program has a file open for writing; close it"),
+            _ => error,
+        })
     }
 
     /// Signals the daemon, and waits for its answer.

@@ -1,4 +1,5 @@
-//! `--thumbnail`: the picture of a file, scaled down.
+//! `--thumbnail`: the picture of a file, scaled down, with the instrument and the filter below. The thumbnail of a file
+//! without a picture is what `--info` says.
 
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -6,8 +7,10 @@ use std::path::{Path, PathBuf};
 
 use super::copy::{self, CopyTarget, Failure, Range};
 use super::{Look, again};
+use crate::content::caption::{columns_of_text, rows_of_text};
 use crate::content::picture::Picture;
-use crate::error::{Error, Kind, Result};
+use crate::error::{Error, Result};
+use crate::info::InfoForm;
 use crate::local::stat::FileKind;
 
 /// The picture of the whole file, and the directory of all pictures.
@@ -20,12 +23,21 @@ const MAX_SEARCHED: usize = 1000;
 const MAX_PICTURE: u64 = 64 << 20;
 
 impl Look {
-    /// Returns the file's picture as PNG, at most `size` pixels wide and high.
+    /// Returns the thumbnail as PNG, at most `size` pixels wide and high.
     ///
     /// # Errors
-    /// The file has no picture, or its data can't be read.
+    /// The file can't be read.
     pub fn thumbnail(&self, size: u32) -> Result<Vec<u8>> {
-        let path = self.picture_path()?;
+        let size = size as usize;
+        let summary = self.vfs.summary()?;
+        let Some(path) = self.picture_path()? else {
+            let rows = rows_of_text(size);
+            let form =
+                InfoForm { width: columns_of_text(size), rows, children: rows as u64, ..InfoForm::PLAIN };
+            // The fonts have no ellipsis.
+            let text = self.vfs.info(form)?.replace('…', "»");
+            return Ok(Picture::of_text(size, text.lines().map(str::trim_start)).encode()?);
+        };
         let reader = self.file_at(&path)?;
         if reader.content()?.len() > MAX_PICTURE {
             return Err(Error::unsupported("the picture is too large"));
@@ -37,16 +49,19 @@ impl Look {
         })?;
         let picture =
             Picture::decode(&bytes.0).ok_or_else(|| Error::unsupported("the picture can't be decoded"))?;
-        Ok(picture.scaled(size as usize).encode()?)
+        let names = ["instrument", "filter"];
+        let known: Vec<&str> = names.into_iter().filter_map(|name| summary.get(name)).collect();
+        // Tiny pictures are seen, too.
+        let picture = picture.enlarged(size / 2);
+        Ok(picture.captioned(&known.join(" "), size).encode()?)
     }
 
     /// Returns the path of the picture of the whole file, or of the first picture.
-    fn picture_path(&self) -> Result<PathBuf> {
+    fn picture_path(&self) -> Result<Option<PathBuf>> {
         let picture = Path::new(PICTURE);
         if self.find(picture, true).is_ok() {
-            return Ok(picture.to_owned());
+            return Ok(Some(picture.to_owned()));
         }
-        let none = || Error::new(Kind::NotFound, "the file has no picture: no array of it is an image");
         let mut directories = vec![PathBuf::from(PICTURES)];
         for _ in 0..MAX_SEARCHED {
             let Some(directory) = directories.pop() else { break };
@@ -57,12 +72,12 @@ impl Look {
                 if is_directory {
                     below.push(path);
                 } else if name.as_encoded_bytes().ends_with(ENDING) {
-                    return Ok(path);
+                    return Ok(Some(path));
                 }
             }
             directories.extend(below.into_iter().rev());
         }
-        Err(none())
+        Ok(None)
     }
 
     /// Returns the names in a directory, in the order of the mount, and true for those of directories.

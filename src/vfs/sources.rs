@@ -11,8 +11,9 @@ use std::time::{Duration, SystemTime};
 use lru::LruCache;
 
 use crate::error::{self, Error, Result};
-use crate::format::Severity;
 use crate::format::recovery::RecoveryPolicy;
+use crate::format::{Container, Severity};
+use crate::info::{self, FileSummary, InfoForm};
 use crate::local::detect::{Detected, EntryForm, EntryPosition, FormatDetector};
 use crate::local::location::Location;
 use crate::local::mounts::Stalling;
@@ -132,6 +133,28 @@ impl Vfs {
     /// From now on, the first bytes of each file on a server decide how it is shown, instead of its name.
     pub(crate) fn read_all_files(&self) {
         self.detector.read_all();
+    }
+
+    fn container(&self) -> Result<Arc<dyn Container>> {
+        Ok(self.mounted(&self.root)?.opened()?.container()?.clone())
+    }
+
+    /// Returns what `--info` says of the only file.
+    ///
+    /// # Errors
+    /// A directory is shown, or the file can't be read.
+    pub(crate) fn info(&self, form: InfoForm) -> Result<String> {
+        let mut text = Vec::new();
+        info::write(&*self.container()?, "", form, &mut text)?;
+        Ok(String::from_utf8_lossy(&text).into_owned())
+    }
+
+    /// Returns the facts of the only file.
+    ///
+    /// # Errors
+    /// A directory is shown, or the file can't be read.
+    pub(crate) fn summary(&self) -> Result<FileSummary> {
+        info::summary(&*self.container()?)
     }
 
     /// Returns a line about the damage of a mounted local file. Elsewhere, the search takes requests, for which

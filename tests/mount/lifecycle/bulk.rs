@@ -255,8 +255,16 @@ fn a_file_has_a_thumbnail() {
     let line = "env -i HOME=/nowhere $(command -v asdf-mount) --thumbnail -s 64 1.asdf other.png && cmp out.png other.png";
     assert_eq!(shell(&bench, line).0, 0);
     fs::copy(Path::new(SAMPLE).with_file_name("trajectory.gsd"), bench.path("t.gsd")).unwrap();
-    let (status, _, said) = shell(&bench, "asdf-mount --thumbnail t.gsd none.png");
-    assert!(status == 1 && said.contains("has no picture") && !bench.path("none.png").exists(), "{said}");
+    // Without a picture, it is the text of --info.
+    assert_eq!(shell(&bench, "asdf-mount --thumbnail t.gsd text.png").0, 0);
+    let text = fs::read(bench.path("text.png")).unwrap();
+    assert_eq!(text[16..24], [0, 0, 1, 0, 0, 0, 1, 0]);
+    // The filter is below the picture: the same file with another one has another thumbnail.
+    let line = "asdf-mount --thumbnail 1.asdf one.png && asdf-mount --set object.filter=F555W 1.asdf && asdf-mount --thumbnail 1.asdf other.png && ! cmp -s one.png other.png";
+    let (status, _, said) = shell(&bench, line);
+    assert_eq!((status, &*said), (0, ""));
+    let (status, _, said) = shell(&bench, "asdf-mount --thumbnail . none.png");
+    assert!(status == 1 && said.contains("directory") && !bench.path("none.png").exists(), "{said}");
 }
 
 #[test]

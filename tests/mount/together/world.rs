@@ -30,8 +30,8 @@ struct Member {
     judge: Judge,
     /// One program at a time changes the source, as people do.
     by_others: Mutex<()>,
-    /// The time at which the file was last taken as it is, after a save that may have left a mixture.
-    taken: Mutex<Option<Instant>>,
+    /// The time at which the file was last replaced, after a save that may have left a mixture.
+    mended: Mutex<Option<Instant>>,
 }
 
 impl Member {
@@ -43,7 +43,7 @@ impl Member {
     /// True if the file may have been a mixture at some time since `begun`, of a save and of what another program wrote in
     /// the same moment: it can't be read then.
     fn was_half_saved(&self, begun: Instant) -> bool {
-        self.journal().exists() || self.taken.lock().unwrap().is_some_and(|taken| taken >= begun)
+        self.journal().exists() || self.mended.lock().unwrap().is_some_and(|mended| mended >= begun)
     }
 }
 
@@ -88,7 +88,7 @@ impl World {
                 below,
                 judge,
                 by_others: Mutex::new(()),
-                taken: Mutex::new(None),
+                mended: Mutex::new(None),
             });
         }
         let mounted = if count == 1 { members[0].source.clone() } else { sources };
@@ -243,7 +243,7 @@ impl World {
             member.judge.end(write, Outcome::Unknown);
             return;
         }
-        self.take_as_it_is(member);
+        self.mend_mixture(member);
         member.judge.end(write, outcome);
         let errno = error.raw_os_error().unwrap_or_default();
         let time = begun..Instant::now();
@@ -258,13 +258,27 @@ impl World {
         }
     }
 
-    /// Does what the message says if another program wrote to the source in the moment in which a save did: the program
-    /// writes all of the file, so the file is right as it is.
-    fn take_as_it_is(&self, member: &Member) {
+    /// Does what users do if another program wrote to the source in the moment in which a save did: the file may be a
+    /// mixture, so it is replaced by a sound one.
+    fn mend_mixture(&self, member: &Member) {
         let _alone = member.by_others.lock().unwrap();
-        if fs::remove_file(member.journal()).is_ok() {
-            *member.taken.lock().unwrap() = Some(Instant::now());
+        if !member.journal().exists() {
+            return;
         }
+        let number = self.number();
+        self.replace(member, State { version: number, note: number });
+        // The journal is that of the replaced file.
+        let _ = fs::remove_file(member.journal());
+        *member.mended.lock().unwrap() = Some(Instant::now());
+    }
+
+    /// Renames a new file over the source.
+    fn replace(&self, member: &Member, state: State) {
+        let new = member.source.with_extension("new");
+        fs::write(&new, content::file(state)).unwrap();
+        let write = member.judge.begin(state, Style::Replaced);
+        fs::rename(&new, &member.source).unwrap();
+        member.judge.end(write, Outcome::Succeeded);
     }
 
     /// Takes a save back, through the mount that has the file.
@@ -292,13 +306,7 @@ impl World {
         let number = self.number();
         let state = State { version: number, note: number };
         match dice.below(5) {
-            0 | 1 => {
-                let new = member.source.with_extension("new");
-                fs::write(&new, content::file(state)).unwrap();
-                let write = member.judge.begin(state, Style::Replaced);
-                fs::rename(&new, &member.source).unwrap();
-                member.judge.end(write, Outcome::Succeeded);
-            }
+            0 | 1 => self.replace(member, state),
             2 => self.overwrite(member, state, true, dice),
             3 => self.overwrite(member, state, false, dice),
             _ => self.put_back(member, dice),
@@ -322,16 +330,11 @@ impl World {
     /// Replaces a source by another one, and then by its copy of before, with the old time.
     fn put_back(&self, member: &Member, dice: &mut Dice) {
         let kept = member.source.with_extension("kept");
-        let new = member.source.with_extension("new");
         let copied = Command::new("cp").arg("-p").arg(&member.source).arg(&kept).status().unwrap();
         assert!(copied.success());
         let Ok(old) = state_of_file(&kept) else { return };
         let number = self.number();
-        let state = State { version: number, note: number };
-        fs::write(&new, content::file(state)).unwrap();
-        let write = member.judge.begin(state, Style::Replaced);
-        fs::rename(&new, &member.source).unwrap();
-        member.judge.end(write, Outcome::Succeeded);
+        self.replace(member, State { version: number, note: number });
         std::thread::sleep(Duration::from_millis(dice.below(300)));
         let is_in_place = dice.below(2) == 0;
         let write = member.judge.begin(old, if is_in_place { Style::InPlace } else { Style::Replaced });
