@@ -9,10 +9,11 @@
 
 from importlib.metadata import PackageNotFoundError, version
 
-from ._file import Arrays, File, catalog, open
+from ._file import Arrays, File, catalog
 from ._mount import mount
 from ._program import AsdfMountError, Options, find_program
 
+open = File
 try:
     __version__ = version("asdf-mount")
 except PackageNotFoundError:  # run from the sources

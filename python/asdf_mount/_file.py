@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import ast
+import functools
 import json
+import math
 import os
+import re
 import subprocess
 import tempfile
 import weakref
@@ -12,33 +16,14 @@ from typing import Any, Optional, Union
 
 import numpy as np
 
-from ._program import AsdfMountError, Options, Source, failure, option_arguments, run, source_text, start
+from ._program import AsdfMountError, Options, Source, failure, find_program, option_arguments, run, source_text
 
 #: Decoded arrays up to this part of the free memory are kept in memory, longer ones in a temporary file.
 SHARE_OF_MEMORY = 4
-
-
-def open(source: Source, *, options: Options = None) -> File:
-    """Open a file without a mount; FUSE is not needed.
-
-    Parameters
-    ----------
-    source
-        The path of an ASDF, GSD or Bloscpack file, or its address on a server (``https://``, ``s3://``).
-    options
-        Options of ``asdf-mount -o``, such as ``{"anonymous": True}``.
-
-    Returns
-    -------
-    File
-        The file. Nothing of it stays open.
-
-    Raises
-    ------
-    AsdfMountError
-        The file can't be read.
-    """
-    return File(source, options)
+#: Decoded arrays up to this number of bytes are not mapped, because each map keeps a file open.
+SMALL = 1 << 16
+#: Longest header of an .npy file, with very many fields.
+MAX_HEADER = 1 << 20
 
 
 def catalog(
@@ -66,31 +51,36 @@ def catalog(
     AsdfMountError
         The list of the files, or the older output, can't be read.
     """
-    several = [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
-    names = "\0".join(source_text(path) for path in several)
-    flags = ["--since", os.fspath(since)] if since is not None else []
-    with tempfile.TemporaryFile() as listed:
-        listed.write(os.fsencode(names))
+    several = [paths] if isinstance(paths, (str, bytes, os.PathLike)) else paths
+    flags = [] if since is None else ["--since", os.fsdecode(since)]
+    command = [find_program(), "--catalog", "-q", *option_arguments(options), *flags, "-0", "--files-from", "-"]
+    with tempfile.TemporaryFile() as listed, tempfile.TemporaryFile() as errors:
+        listed.write(os.fsencode("\0".join(source_text(path) for path in several)))
         listed.seek(0)
-        arguments = ["--catalog", "--quiet", *option_arguments(options), *flags, "-0", "--files-from", "-"]
-        process = start(arguments, stdin=listed, stdout=subprocess.PIPE)
-    assert process.stdout and process.stderr
-    try:
-        for line in process.stdout:
-            yield json.loads(line)
-        errors = process.stderr.read()
+        with subprocess.Popen(command, stdin=listed, stdout=subprocess.PIPE, stderr=errors) as process:
+            assert process.stdout
+            try:
+                for line in process.stdout:
+                    yield json.loads(line)
+            except BaseException:
+                process.kill()
+                raise
+        errors.seek(0)
+        said = errors.read()
         # 2: there are lines with an error.
-        if process.wait() not in (0, 2) or (process.returncode == 2 and errors):
-            raise failure(errors)
-    finally:
-        process.kill()
-        process.stdout.close()
-        process.stderr.close()
-        process.wait()
+        if process.returncode not in (0, 2) or (process.returncode == 2 and said):
+            raise failure(said)
 
 
 class File:
-    """A file that is read without a mount.
+    """A file that is read without a mount; FUSE is not needed.
+
+    Parameters
+    ----------
+    source
+        The path of an ASDF, GSD or Bloscpack file, or its address on a server (``https://``, ``s3://``).
+    options
+        Options of ``asdf-mount -o``, such as ``{"anonymous": True}``.
 
     Attributes
     ----------
@@ -98,17 +88,23 @@ class File:
         The path or address.
     arrays : Arrays
         The arrays, by their paths.
+
+    Raises
+    ------
+    AsdfMountError
+        The file can't be read.
     """
 
-    def __init__(self, source: Source, options: Options = None) -> None:
+    def __init__(self, source: Source, *, options: Options = None) -> None:
         self.source = source_text(source)
-        self._options = options
+        self.options = options
         if self.source.endswith("/") or os.path.isdir(self.source):
             raise AsdfMountError(f"{self.source} is a directory; asdf_mount.catalog() and mount() take directories")
-        self._line = next(catalog(self.source, options=options))
+        self.state = state_of(self.source)
+        [self._line] = catalog(self.source, options=options)
         if "error" in self._line:
             raise AsdfMountError(self._line["error"])
-        self.arrays = Arrays(self.source, options, [array["path"] for array in self._line["arrays"]])
+        self.arrays = Arrays(self, [array["path"] for array in self._line["arrays"]])
 
     def __repr__(self) -> str:
         return f"<asdf_mount.File {self.source!r}, {self._line['format']}, {self._line['array_count']} arrays>"
@@ -124,7 +120,7 @@ class File:
         """The tree by the rules of ``tree.json``; arrays are their descriptions."""
         if self._line["tree"] is None:
             # Longer than a line of the catalogue may be, or without JSON; then the reason is raised.
-            text = run("--cat", *option_arguments(self._options), "--", self.source, "tree.json")
+            text = run("--cat", *option_arguments(self.options), "--", self.source, "tree.json")
             self._line["tree"] = json.loads(text)
         tree = self._line["tree"]
         return tree if isinstance(tree, dict) else {"": tree}
@@ -133,19 +129,43 @@ class File:
         """Return size, time, format, version, blocks and arrays, as ``asdf-mount --catalog`` describes them."""
         return {key: value for key, value in self._line.items() if key != "tree"}
 
+    @functools.cached_property
+    def refs(self) -> dict[str, Any]:
+        """The references to the chunks of the arrays, as ``refs.json`` has them."""
+        return references(self.source, self.options)
+
+    def stored(self, path: str) -> Optional[tuple[int, np.dtype, tuple[int, ...]]]:
+        """Return offset, type and shape of an array that is stored in a local file as it is and in one place."""
+        path = zarr_path(path)
+        zarray = json.loads(self.refs.get(f"{path}/.zarray", "{}")) if self.state else {}
+        if not zarray or zarray["compressor"]:
+            return None
+        # The chunks divide the array, and are whole rows or planes. So they are in the order of their numbers.
+        counts = [length // max(1, chunk) for length, chunk in zip(zarray["shape"], zarray["chunks"])]
+        numbers = [".".join(map(str, index)) or "0" for index in np.ndindex(*counts)]
+        places: list[Any] = [self.refs.get(f"{path}/{number}") for number in numbers]
+        if not places or not all(isinstance(place, list) for place in places):
+            return None
+        is_one = all(offset + length == after for (_, offset, length), (_, after, _) in zip(places, places[1:]))
+        return (places[0][1], np.dtype(zarray["dtype"]), tuple(zarray["shape"])) if is_one else None
+
+    def check_unchanged(self) -> None:
+        """Raise an error if the file is a local one that has changed since it was opened."""
+        if state_of(self.source) != self.state:
+            raise AsdfMountError(f"{self.source} has changed since it was opened; open it again")
+
 
 class Arrays(Mapping[str, np.ndarray]):
     """The arrays of a file by their paths, such as ``roman/data``. An array is read when it is looked up.
 
     An array that is stored as it is in a local file is a read-only `numpy.memmap` of the file. Others are decoded, and
-    mapped from memory or a temporary file.
+    mapped from memory or a temporary file. Once a local file has changed, no further array is read.
     """
 
-    def __init__(self, source: str, options: Options, paths: list[str]) -> None:
-        self._source = source
-        self._options = options
-        self._paths = paths
-        self._refs: Optional[dict[str, Any]] = None
+    def __init__(self, file: File, paths: list[str]) -> None:
+        self._file = file
+        self._paths = dict.fromkeys(paths)
+        self._map: Optional[np.memmap] = None
         self._decoded: weakref.WeakValueDictionary[str, np.ndarray] = weakref.WeakValueDictionary()
 
     def __iter__(self) -> Iterator[str]:
@@ -157,44 +177,50 @@ class Arrays(Mapping[str, np.ndarray]):
     def __contains__(self, path: object) -> bool:
         return path in self._paths
 
-    def __repr__(self) -> str:
-        return f"<asdf_mount.Arrays of {self._source!r}: {', '.join(self._paths)}>"
-
     def __getitem__(self, path: str) -> np.ndarray:
         array = self._decoded.get(path)
         if array is None:
-            array = self._mapped(path)
-            if array is None:
-                array = self._decode(path)
+            self._file.check_unchanged()
+            stored = self._file.stored(path)
+            array = self._decode(path) if stored is None else self._mapped(path, *stored)
+            self._file.check_unchanged()
             self._decoded[path] = array
         return array
 
-    def _mapped(self, path: str) -> Optional[np.ndarray]:
-        """Return a map of the source, if the array is stored there as it is and in one place."""
-        if "://" in self._source:
-            return None
-        if self._refs is None:
-            self._refs = references(self._source, self._options)
-        described = self._refs.get(f"{path}/.zarray")
-        place = described and contiguous(self._refs, path, json.loads(described))
-        if not place:
-            return None
-        offset, dtype, shape = place
-        return np.memmap(self._source, dtype, "r", offset, shape)
+    def _mapped(self, path: str, start: int, dtype: np.dtype, shape: tuple[int, ...]) -> np.ndarray:
+        if self._map is None:
+            # One for all arrays, because each map keeps a file open.
+            self._map = np.memmap(self._file.source, np.uint8, "r")
+        mapped = self._map[start : start + dtype.itemsize * math.prod(shape)].view(dtype)
+        if mapped.size != math.prod(shape):
+            raise AsdfMountError(f"{self._file.source}: {path} is cut off: the file ends before it")
+        return mapped.reshape(shape)
 
     def _decode(self, path: str) -> np.ndarray:
-        name = f"arrays/{path}.npy"
-        arguments = [*option_arguments(self._options), "--", self._source, name]
+        arguments = [*option_arguments(self._file.options), "--", self._file.source, f"arrays/{path}.npy"]
         try:
-            listed = run("--ls", "--json", *arguments)
+            size = json.loads(run("--ls", "--json", *arguments))["size"]
         except AsdfMountError as error:
+            if path in self._paths:
+                raise
             raise KeyError(f"{path}: {error}") from error
-        size = json.loads(listed)["size"]
         with temporary(size) as file:
             run("--cat", *arguments, stdout=file)
-            array: np.ndarray = np.load(f"/proc/self/fd/{file.fileno()}", mmap_mode="r" if size > 1 << 16 else None)
-        array.flags.writeable = False
-        return array
+            file.seek(0)
+            start, dtype, shape, order = npy_header(file.read(MAX_HEADER))
+            if size > SMALL:
+                return np.memmap(file, dtype, "r", start, shape, order)
+            file.seek(0)
+            return np.ndarray(shape, dtype, file.read(), start, order=order)
+
+
+def state_of(source: str) -> Any:
+    """Return what changes when a local file is changed; None if there is none."""
+    try:
+        state = os.stat(source)
+    except OSError:
+        return None
+    return state.st_dev, state.st_ino, state.st_size, state.st_mtime_ns
 
 
 def references(source: str, options: Options) -> dict[str, Any]:
@@ -204,30 +230,25 @@ def references(source: str, options: Options) -> dict[str, Any]:
     return refs
 
 
-def contiguous(refs: dict[str, Any], path: str, zarray: dict[str, Any]) -> Optional[tuple[int, np.dtype, tuple[int, ...]]]:
-    """Return offset, type and shape of an array whose chunks are uncompressed and follow each other."""
-    shape, chunks = zarray["shape"], zarray["chunks"]
-    # In C order only if all dimensions after the first one that is cut are whole.
-    cut = next((n for n, chunk in enumerate(chunks) if chunk > 1), len(chunks))
-    if zarray["compressor"] or zarray["filters"] or chunks[cut + 1 :] != shape[cut + 1 :] or 0 in shape:
-        return None
-    offset = end = None
-    for index in np.ndindex(*(-(-length // chunk) for length, chunk in zip(shape, chunks))):
-        place = refs.get(f"{path}/{'.'.join(map(str, index)) or '0'}")
-        if not isinstance(place, list) or (end is not None and place[1] != end):
-            return None
-        offset = place[1] if offset is None else offset
-        end = place[1] + place[2]
-    assert offset is not None and end is not None
-    dtype = np.dtype(zarray["dtype"])
-    if end - offset != dtype.itemsize * int(np.prod(shape, dtype=object)):
-        return None
-    return offset, dtype, tuple(shape)
+def zarr_path(path: str) -> str:
+    """Return the path that an array has in ``refs.json``."""
+    return re.sub(r"(?<![^/])\.|[\\*]|(?<=zarr)\.(?=json(/|$))", lambda found: f"%{ord(found[0]):02X}", path)
+
+
+def npy_header(data: bytes) -> tuple[int, np.dtype, tuple[int, ...], Any]:
+    """Return from the start of an .npy file, of any length, where the elements begin, their type, shape and order."""
+    start = 10 if data[6:7] == b"\1" else 12
+    end = start + int.from_bytes(data[8:start], "little")
+    if end > len(data):
+        raise ValueError("the header of the .npy file is cut off")
+    header = ast.literal_eval(data[start:end].decode("utf-8" if data[6] == 3 else "latin1"))
+    dtype = np.lib.format.descr_to_dtype(header["descr"])
+    return end, dtype, header["shape"], "F" if header["fortran_order"] else "C"
 
 
 def temporary(size: int) -> Any:
     """Return a file without a name for `size` bytes: in memory, or in the directory for temporary files."""
-    free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    if size <= free // SHARE_OF_MEMORY and hasattr(os, "memfd_create"):
+    fits = size <= os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // SHARE_OF_MEMORY
+    if fits and hasattr(os, "memfd_create"):
         return os.fdopen(os.memfd_create("asdf-mount", os.MFD_CLOEXEC), "w+b")
     return tempfile.TemporaryFile()

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import subprocess
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Optional
@@ -16,11 +16,7 @@ from ._program import AsdfMountError, Options, Source, option_arguments, run, so
 
 @contextlib.contextmanager
 def mount(
-    source: Source,
-    mountpoint: Optional[Source] = None,
-    *,
-    read_only: bool = False,
-    options: Options = None,
+    source: Source, mountpoint: Optional[Source] = None, *, read_only: bool = False, options: Options = None
 ) -> Iterator[Path]:
     """Mount a file or directory while the context lasts.
 
@@ -48,28 +44,24 @@ def mount(
     AsdfMountError
         The source can't be mounted, or not be unmounted.
     """
-    parent = None
     text = source_text(source)
-    if mountpoint is None:
-        parent = tempfile.mkdtemp(prefix="asdf-mount-")
-        name = Path(text.partition("?")[0].rstrip("/") or "root").stem
-        mountpoint = os.path.join(parent, name.lstrip(".-") or "mount")
-    path = Path(mountpoint).absolute()
-    try:
-        flags = ["-r"] if read_only else []
-        # The daemon keeps stdout and stderr of its start open otherwise.
-        run("--quiet", *flags, *option_arguments(options), "--", text, str(path), stdin=subprocess.DEVNULL)
+    with contextlib.ExitStack() as stack:
+        if mountpoint is None:
+            parent = Path(tempfile.mkdtemp(prefix="asdf-mount-"))
+            stack.callback(remove, parent)
+            name = Path(text.partition("?")[0].rstrip("/")).stem
+            mountpoint = parent / (name.lstrip(".-") or "mount")
+            stack.callback(remove, mountpoint)
+        path = Path(os.fsdecode(mountpoint)).absolute()
         try:
-            yield path
-        finally:
-            unmount(path)
-    finally:
-        if parent is not None:
-            # Not below the mountpoint, which may be there for a moment still.
-            with contextlib.suppress(OSError):
-                os.rmdir(path)
-            with contextlib.suppress(OSError):
-                os.rmdir(parent)
+            run("--quiet", *["-r"] * read_only, *option_arguments(options), "--", text, str(path))
+        except BaseException as error:
+            if not isinstance(error, AsdfMountError):
+                # After Ctrl-C the mount may be ready.
+                unmount(path)
+            raise
+        stack.callback(unmount, path)
+        yield path
 
 
 def unmount(path: Path) -> None:
@@ -79,8 +71,17 @@ def unmount(path: Path) -> None:
     except AsdfMountError:
         if not os.path.ismount(path):
             return
-        program = "umount" if os.geteuid() == 0 else "fusermount3"
-        arguments = ["-l"] if program == "umount" else ["-u", "-z"]
-        lazily = [shutil.which(program) or program, *arguments, "--", str(path)]
-        if subprocess.run(lazily, stderr=subprocess.DEVNULL, check=False).returncode != 0:
+        lazily = ["umount", "-l"] if os.geteuid() == 0 else ["fusermount3", "-uz"]
+        if subprocess.run([*lazily, "--", str(path)], stderr=subprocess.DEVNULL, check=False).returncode != 0:
             raise
+
+
+def remove(directory: Path) -> None:
+    """Remove an empty directory, on which something may be mounted for a moment still."""
+    for _ in range(50):
+        try:
+            return directory.rmdir()
+        except FileNotFoundError:
+            return
+        except OSError:
+            time.sleep(0.1)

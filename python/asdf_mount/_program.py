@@ -6,7 +6,7 @@ import os
 import shutil
 import subprocess
 import sysconfig
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Optional, Union
 from urllib.parse import unquote
@@ -22,42 +22,33 @@ class AsdfMountError(OSError):
 
 def find_program() -> str:
     """Return the path of the program that was installed with this package, else of the first one in ``PATH``."""
-    here = Path(__file__).resolve().parent
-    schemes = [sysconfig.get_path("scripts"), sysconfig.get_path("scripts", f"{os.name}_user")]
-    # The last one is that of `pip install --target`.
-    for directory in [*schemes, str(here.parent / "bin")]:
-        program = os.path.join(directory, "asdf-mount")
-        if os.access(program, os.X_OK):
-            return program
-    found = shutil.which("asdf-mount")
+    scripts = [sysconfig.get_path("scripts"), sysconfig.get_path("scripts", f"{os.name}_user")]
+    # Where `pip install --target` puts it.
+    beside = str(Path(__file__).resolve().parents[1] / "bin")
+    found = shutil.which("asdf-mount", path=os.pathsep.join([*scripts, beside])) or shutil.which("asdf-mount")
     if not found:
         raise AsdfMountError("the program asdf-mount is missing: install the package asdf-mount again")
     return found
 
 
 def source_text(source: Source) -> str:
-    """Return a source as the program takes it: a path, or the address of a file on a server."""
-    text = os.fspath(source)
+    """Return a source as the program takes it: an absolute path, or the address of a file on a server."""
+    text = os.fsdecode(source)
+    if not text or "\0" in text:
+        raise ValueError(f"{text!r} is not the name of a file")
     if text.startswith("file://"):
         path = "/" + text[len("file://") :].lstrip("/")
         return path if os.path.exists(path) else unquote(path)
-    return text
+    return text if "://" in text else os.path.join(os.getcwd(), text)
 
 
 def option_arguments(options: Options) -> list[str]:
     """Return the arguments that pass `options` to the program."""
-    if not options:
-        return []
     if isinstance(options, str):
-        return ["-o", options]
-    given = {name: value for name, value in options.items() if value is not None and value is not False}
+        return ["-o", options] if options else []
+    given = {name: value for name, value in (options or {}).items() if value is not None and value is not False}
     texts = [name if value is True else f"{name}={value}" for name, value in given.items()]
     return ["-o", ",".join(text.replace(",", "\\,") for text in texts)] if texts else []
-
-
-def start(arguments: Iterable[str], **pipes: Any) -> subprocess.Popen[bytes]:
-    """Start the program; stderr is a pipe."""
-    return subprocess.Popen([find_program(), *arguments], stderr=subprocess.PIPE, **pipes)
 
 
 def failure(stderr: bytes) -> AsdfMountError:
@@ -66,11 +57,10 @@ def failure(stderr: bytes) -> AsdfMountError:
     return AsdfMountError(text.replace("asdf-mount: ", "") or "asdf-mount failed without a message")
 
 
-def run(*arguments: str, **pipes: Any) -> bytes:
+def run(*arguments: str, stdout: Any = subprocess.PIPE) -> bytes:
     """Run the program to its end, and return its output. Its failure is an `AsdfMountError`."""
-    pipes.setdefault("stdout", subprocess.PIPE)
-    process = start(arguments, **pipes)
-    output, errors = process.communicate()
-    if process.returncode != 0:
-        raise failure(errors)
-    return output or b""
+    command = [find_program(), *arguments]
+    ended = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=stdout, stderr=subprocess.PIPE, check=False)
+    if ended.returncode != 0:
+        raise failure(ended.stderr)
+    return ended.stdout or b""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import warnings
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any, Optional
 
 from virtualizarr.manifests import ManifestStore
@@ -14,6 +15,7 @@ from ._file import references
 from ._program import Options, source_text
 
 
+@dataclass
 class AsdfParser:
     """Make virtual Zarr stores of ASDF, GSD and Bloscpack files.
 
@@ -27,18 +29,16 @@ class AsdfParser:
         Options of ``asdf-mount -o``, such as ``{"anonymous": True}``.
     """
 
-    def __init__(
-        self, group: Optional[str] = None, skip_variables: Optional[Iterable[str]] = None, options: Options = None
-    ) -> None:
-        self.group = group
-        self.skip_variables = skip_variables
-        self.options = options
+    group: Optional[str] = None
+    skip_variables: Optional[Iterable[str]] = None
+    options: Options = None
 
     def __call__(self, url: str, registry: Any) -> ManifestStore:
         """Return the store of the arrays in the file at `url`; `registry` resolves the addresses of the chunks."""
         refs = {}
         unsuitable = set(self.skip_variables or ())
-        prefix = f"{self.group.strip('/')}/" if self.group and self.group.strip("/") else ""
+        group = (self.group or "").strip("/")
+        prefix = f"{group}/" if group else ""
         for key, value in references(source_text(url), self.options).items():
             name, _, part = key.removeprefix(prefix).partition("/")
             if not key.startswith(prefix) or ".zmetadata" in (name, part):
@@ -46,16 +46,14 @@ class AsdfParser:
             if part == ".zarray":
                 # VirtualiZarr looks for codecs among the filters.
                 described = json.loads(value)
-                filters = [*(described["filters"] or []), described["compressor"]]
-                described |= {"compressor": None, "filters": [codec for codec in filters if codec]}
-                value = json.dumps(described)
+                filters = [described["compressor"]] if described["compressor"] else None
+                value = json.dumps({**described, "compressor": None, "filters": filters})
             elif part and not part.startswith(".") and "/" not in part and isinstance(value, str):
                 if name not in unsuitable:
                     warnings.warn(f"{name} is left out: VirtualiZarr reads no data in references", stacklevel=2)
                 unsuitable.add(name)
             refs[key.removeprefix(prefix)] = value
-        if prefix and not refs:
+        if not refs:
             raise KeyError(f"{url} has no group {self.group}")
         found: Any = {"version": 1, "refs": refs}
-        group = manifestgroup_from_kerchunk_refs(found, skip_variables=unsuitable)
-        return ManifestStore(group=group, registry=registry)
+        return ManifestStore(manifestgroup_from_kerchunk_refs(found, skip_variables=unsuitable), registry=registry)

@@ -1,47 +1,39 @@
 """The engine ``asdf-mount`` of xarray.
 
-Arrays whose chunks Zarr can express are read by zarr and fsspec from the file or the server, without the program. Others,
-and all if these packages are missing, are read by the program, a range of rows at a time. No mount and no daemon is
-needed, and any process can read any chunk.
+Arrays that are stored as they are in a local file are read from it, others by the program, a range of bytes at a time.
+No mount and no daemon is needed, and any process can read any part.
 """
 
 from __future__ import annotations
 
-import io
 import json
+import math
 import os
-from collections.abc import Iterable, Mapping
-from importlib.util import find_spec
+from collections.abc import Iterable
 from typing import Any, Optional, Union
+from urllib.parse import unquote
 
 import numpy as np
 import xarray as xr
 from xarray.backends import BackendArray, BackendEntrypoint
 from xarray.core import indexing
 
-from ._file import File, references
-from ._program import AsdfMountError, Options, option_arguments, run, source_text
+from ._file import MAX_HEADER, File, npy_header, state_of, zarr_path
+from ._program import AsdfMountError, Options, option_arguments, run
 
-#: Bytes that the program reads at a time of an array without chunks. Longer than the parts of compressed blocks, usually
-#: 4 MiB, because those at both ends are decoded twice.
-ROWS_BYTES = 16 << 20
-#: The header of an .npy file with numbers has this length, and with many fields at most the other one.
+#: Bytes that a chunk has at most, unless the part of a compressed block is longer. Longer than usual parts (4 MiB),
+#: because those at both ends of a chunk are decoded twice.
+CHUNK_BYTES = 16 << 20
+#: The usual length of the header of an .npy file, and the shortest.
 HEADER_BYTES = 128
-MAX_HEADER_BYTES = 1 << 17
-#: The packages for each kind of address, besides zarr and fsspec.
-PACKAGES = {"file": "fsspec", "http": "aiohttp", "https": "aiohttp", "s3": "s3fs"}
+Names = Union[str, Iterable[str], None]
 
 
 class AsdfBackend(BackendEntrypoint):
-    """Open the arrays of a mapping in an ASDF file as the variables of a dataset.
-
-    Examples
-    --------
-    >>> xarray.open_dataset("https://host/r0000101.asdf", engine="asdf-mount", group="roman", chunks={})
-    """
+    """Open the arrays of a mapping in an ASDF file as the variables of a dataset."""
 
     description = "ASDF, GSD and Bloscpack files, local or on servers"
-    open_dataset_parameters = ("filename_or_obj", "drop_variables", "group", "options", "storage_options")
+    open_dataset_parameters = ("filename_or_obj", "drop_variables", "group", "options")
     supports_groups = True
 
     def guess_can_open(self, filename_or_obj: Any) -> bool:
@@ -49,13 +41,7 @@ class AsdfBackend(BackendEntrypoint):
         return isinstance(filename_or_obj, (str, os.PathLike)) and os.fspath(filename_or_obj).endswith(".asdf")
 
     def open_dataset(
-        self,
-        filename_or_obj: Any,
-        *,
-        drop_variables: Union[str, Iterable[str], None] = None,
-        group: Optional[str] = None,
-        options: Options = None,
-        storage_options: Optional[Mapping[str, Any]] = None,
+        self, filename_or_obj: Any, *, drop_variables: Names = None, group: Optional[str] = None, options: Options = None
     ) -> xr.Dataset:
         """Open a group of a file.
 
@@ -69,8 +55,6 @@ class AsdfBackend(BackendEntrypoint):
             The path of a mapping in the tree, such as ``roman``. By default the root.
         options
             Options of ``asdf-mount -o``, such as ``{"anonymous": True, "region": "eu-west-1"}``.
-        storage_options
-            Options of the fsspec file system that reads chunks from a server; by default those that match `options`.
 
         Returns
         -------
@@ -78,14 +62,14 @@ class AsdfBackend(BackendEntrypoint):
             A variable for each array; for a quantity and the column of a table, too, with its unit. The attributes are
             the plain values of the mapping and of its ``meta``.
         """
-        return _OpenedFile(filename_or_obj, options, storage_options).dataset((group or "").strip("/"), drop_variables)
+        return _OpenedFile(filename_or_obj, options).dataset((group or "").strip("/"), drop_variables)
 
     def open_groups_as_dict(
-        self, filename_or_obj: Any, *, drop_variables: Any = None, options: Options = None, storage_options: Any = None
+        self, filename_or_obj: Any, *, drop_variables: Names = None, options: Options = None
     ) -> dict[str, xr.Dataset]:
         """Open all groups of a file that have arrays; the parameters are those of `open_dataset`."""
-        file = _OpenedFile(filename_or_obj, options, storage_options)
-        return {f"/{group}": file.dataset(group, drop_variables) for group in sorted({"", *file.groups()})}
+        file = _OpenedFile(filename_or_obj, options)
+        return {f"/{group}": file.dataset(group, drop_variables) for group in sorted({"", *file.groups})}
 
     def open_datatree(self, filename_or_obj: Any, **kwargs: Any) -> xr.DataTree:
         """Open a file as a tree of datasets; the parameters are those of `open_dataset`."""
@@ -93,213 +77,148 @@ class AsdfBackend(BackendEntrypoint):
 
 
 class _OpenedFile:
-    """A file with its references and its tree."""
+    """A file and its variables."""
 
-    def __init__(self, source: Any, options: Options, storage_options: Optional[Mapping[str, Any]]) -> None:
-        self.source = source_text(source)
-        self.options = options
-        self.storage_options = storage_options
-        self.scheme = self.source.partition("://")[0] if "://" in self.source else "file"
-        self.file = File(self.source, options)
-        self.refs = references(self.source, options)
-        self.left_out = json.loads(self.refs.get(".zattrs", "{}")).get("left_out", {})
-        #: Paths of the arrays that refs.json has, and of those that it has not.
-        self.paths = [key[: -len("/.zarray")] for key in self.refs if key.endswith("/.zarray")]
-        self.paths += [path for path in dict.fromkeys([*self.file.arrays, *self.left_out]) if path not in self.paths]
+    def __init__(self, source: Any, options: Options) -> None:
+        self.file = File(source, options=options)
+        described = [key.removesuffix("/.zarray") for key in self.file.refs if key.endswith("/.zarray")]
+        left_out = json.loads(self.file.refs.get(".zattrs", "{}")).get("left_out", {})
+        listed = {zarr_path(path): path for path in self.file.arrays}
+        #: The paths of the arrays, by group and name of the variables.
+        self.paths: dict[tuple[str, str], str] = {}
+        for path in [*listed.values(), *(path for path in dict.fromkeys([*described, *left_out]) if path not in listed)]:
+            group, name = self.variable(path)
+            if (group, name) in self.paths:
+                group, _, name = path.rpartition("/")
+            self.paths[group, name] = path
+        self.groups = {group for group, _ in self.paths}
 
-    def variable(self, path: str) -> tuple[str, str]:
-        """Return group and name of the variable that an array becomes."""
-        keys = path.split("/")
-        if keys[-1] == "value" and len(keys) > 1 and isinstance(self.unit(path), str):
-            keys.pop()
-        if "columns" in keys[-3:-1]:
-            # The column of a table, `columns/N` or `columns/N/data`.
-            place = len(keys) - 1 - keys[::-1].index("columns")
-            column = self.node(keys[: place + 2])
-            table = self.node(keys[:place])
-            name = column.get("name") if isinstance(column, dict) else None
-            if isinstance(table, dict) and isinstance(table.get("colnames"), list) and keys[place + 1].isdecimal():
-                name = dict(enumerate(table["colnames"])).get(int(keys[place + 1]), name)
-            if isinstance(name, str) and "/" not in name:
-                keys[place:] = [name]
-        return "/".join(keys[:-1]), keys[-1]
-
-    def unit(self, path: str) -> Any:
-        """Return the unit beside an array: of a quantity, a column, or the mapping that it is in."""
-        beside = self.node(path.split("/")[:-1])
-        return beside.get("unit", beside.get("units")) if isinstance(beside, dict) else None
-
-    def node(self, keys: list[str]) -> Any:
-        """Return a node of the tree; None if there is none."""
+    def node(self, names: list[str]) -> Any:
+        """Return the node of the tree with these names of directories in ``arrays``; None if there is none."""
         node: Any = self.file.tree
-        for key in keys:
+        for name in names:
             try:
-                node = node[int(key)] if isinstance(node, list) else node[key]
+                node = node[int(name)] if isinstance(node, list) else node[unquote(name)]
             except (KeyError, IndexError, ValueError, TypeError):
                 return None
         return node
 
-    def groups(self) -> list[str]:
-        """Return the groups that have arrays, some repeatedly."""
-        return [self.variable(path)[0] for path in self.paths]
+    def unit(self, path: str) -> Optional[str]:
+        """Return the unit beside an array: of a quantity, a column, or the mapping that it is in."""
+        keys = path.split("/")[:-1]
+        units = (self.node([*keys, "unit"]), self.node([*keys, "units"]))
+        return next((unit for unit in units if isinstance(unit, str)), None)
 
-    def dataset(self, group: str, drop_variables: Union[str, Iterable[str], None]) -> xr.Dataset:
+    def variable(self, path: str) -> tuple[str, str]:
+        """Return group and name of the variable that an array becomes."""
+        keys = path.split("/")
+        if keys[-1] == "value" and len(keys) > 1 and self.unit(path) is not None:
+            keys.pop()
+        if "columns" in keys[-3:-1]:
+            # A column is `columns/N` or `columns/N/data` in the mapping of its table.
+            place = keys.index("columns", max(0, len(keys) - 3))
+            names = [self.node([*keys[:place], "colnames", keys[place + 1]]), self.node([*keys[: place + 2], "name"])]
+            keys[place:] = [name for name in names if isinstance(name, str) and "/" not in name][:1] or keys[place:]
+        return "/".join(keys[:-1]), keys[-1]
+
+    def attributes(self, group: str) -> dict[str, Any]:
+        """Return the plain values of the group's mapping, and of `meta` in it."""
+        keys = group.split("/") if group else []
+        found = {}
+        for values in (self.node([*keys, "meta"]), self.node(keys)):
+            if isinstance(values, dict):
+                found.update({key: value for key, value in values.items() if isinstance(value, (str, int, float))})
+        return found
+
+    def dataset(self, group: str, drop_variables: Names) -> xr.Dataset:
         """Return the dataset of a group."""
+        if group and not any(f"{other}/".startswith(f"{group}/") for other in self.groups):
+            known = ", ".join(sorted(self.groups - {""})) or "none"
+            raise AsdfMountError(f"{self.file.source} has no arrays in {group}; groups with arrays: {known}")
         dropped = {drop_variables} if isinstance(drop_variables, str) else set(drop_variables or ())
-        groups = self.groups()
-        if group and not any(f"{other}/".startswith(f"{group}/") for other in groups):
-            known = ", ".join(sorted(set(filter(None, groups)))) or "none"
-            raise AsdfMountError(f"{self.source} has no arrays in {group}; groups with arrays: {known}")
-        by_zarr: dict[str, Any] = {}
-        by_program = {}
-        for path in self.paths:
-            of_group, name = self.variable(path)
-            if of_group != group or name in dropped:
-                continue
-            unit = self.unit(path)
-            attributes = {"units": unit} if isinstance(unit, str) else {}
-            if self.suits_zarr(path):
-                prefix = f"{path}/"
-                chunks = {key[len(prefix) :]: value for key, value in self.refs.items() if key.startswith(prefix)}
-                chunks[".zattrs"] = json.dumps(json.loads(chunks[".zattrs"]) | attributes)
-                by_zarr.update({f"{name}/{key}": value for key, value in chunks.items()})
-            else:
-                by_program[path] = (name, attributes)
-        headers = self.headers([*by_program])
+        wanted = {name: path for (of, name), path in self.paths.items() if of == group and name not in dropped}
+        headers = self.headers([path for path in wanted.values() if self.file.stored(path) is None])
         variables = {}
-        for path, (name, attributes) in by_program.items():
+        for name, path in wanted.items():
             try:
-                variables[name] = ProgramArray(self.source, self.options, path, headers.get(path)).variable(attributes)
+                array = AsdfArray(self.file, path, headers.get(path, b""))
             except AsdfMountError:
                 # Without an entry in the catalogue, it is an alias or a reference that leads to no array.
                 if path in self.file.arrays:
                     raise
-        dataset = (self.by_zarr(by_zarr) if by_zarr else xr.Dataset()).assign(variables)
-        dataset.attrs = self.attributes(group)
-        dataset.encoding["source"] = self.source
+            else:
+                unit = self.unit(path)
+                encoding = {"preferred_chunks": dict(zip(array.dimensions, array.chunks))}
+                data = indexing.LazilyIndexedArray(array)
+                attributes = {} if unit is None else {"units": unit}
+                variables[name] = xr.Variable(array.dimensions, data, attributes, encoding)
+        dataset = xr.Dataset(variables, attrs=self.attributes(group))
+        dataset.encoding["source"] = self.file.source
         return dataset
 
-    def suits_zarr(self, path: str) -> bool:
-        """True if zarr is here, can read the array, and not only as a whole where the program reads parts."""
-        described = self.refs.get(f"{path}/.zarray")
-        if described is None or not all(map(find_spec, ["zarr", "fsspec", "numcodecs", PACKAGES[self.scheme]])):
-            return False
-        zarray = json.loads(described)
-        size = np.dtype(zarray["dtype"]).itemsize * int(np.prod(zarray["chunks"], dtype=object))
-        return not str((zarray["compressor"] or {}).get("id")).startswith("asdf-") or size <= ROWS_BYTES
-
     def headers(self, paths: list[str]) -> dict[str, bytes]:
-        """Return the starts of the arrays' .npy files by one call of the program; none if one can't be read."""
+        """Return the starts of the arrays' .npy files by one call of the program; empty ones if one can't be read."""
         names = [f"arrays/{path}.npy" for path in paths]
-        flags = ["--cat", "--range", f"0-{HEADER_BYTES - 1}", *option_arguments(self.options)]
+        flags = ["--cat", "--range", f"0-{HEADER_BYTES - 1}", *option_arguments(self.file.options)]
         try:
-            starts = run(*flags, "--", self.source, *names) if names else b""
+            starts = run(*flags, "--", self.file.source, *names) if names else b""
         except AsdfMountError:
-            return {}
+            starts = b""
         return {path: starts[n * HEADER_BYTES : (n + 1) * HEADER_BYTES] for n, path in enumerate(paths)}
 
-    def by_zarr(self, refs: dict[str, Any]) -> xr.Dataset:
-        """Return the dataset of a group without groups in it."""
-        import fsspec
-        import zarr
 
-        described = {key: json.loads(value) for key, value in refs.items() if key.endswith(("/.zarray", "/.zattrs"))}
-        metadata = {".zgroup": {"zarr_format": 2}, **described}
-        refs[".zgroup"] = json.dumps(metadata[".zgroup"])
-        refs[".zmetadata"] = json.dumps({"metadata": metadata, "zarr_consolidated_format": 1})
-        options = self.storage_options
-        if options is None:
-            options = fsspec_options(self.options) if self.scheme == "s3" else {}
-        filesystem = fsspec.filesystem(
-            "reference",
-            fo={"version": 1, "refs": refs},
-            remote_protocol=self.scheme,
-            remote_options={**options, "asynchronous": self.scheme != "file"},
-            asynchronous=True,
-        )
-        store: Any = zarr.storage.FsspecStore(filesystem, read_only=True)
-        return xr.open_dataset(store, engine="zarr", consolidated=True, zarr_format=2, cache=False)
+class AsdfArray(BackendArray):
+    """An array of which any process can read any part. `header` is the start of its .npy file."""
 
-    def attributes(self, group: str) -> dict[str, Any]:
-        """Return the plain values of the group's mapping, and of `meta` in it."""
-        found = {}
-        mapping = self.node(group.split("/") if group else [])
-        if isinstance(mapping, dict):
-            for values in (mapping.get("meta"), mapping):
-                if isinstance(values, dict):
-                    found.update({key: value for key, value in values.items() if isinstance(value, (str, int, float))})
-        return found
-
-
-def fsspec_options(options: Options) -> dict[str, Any]:
-    """Return the options of s3fs that mean the same as those of the program."""
-    if isinstance(options, str):
-        pairs = [option.partition("=") for option in options.split(",")]
-        options = {name: value if equals else True for name, equals, value in pairs}
-    options = options or {}
-    client = {"endpoint_url": options.get("endpoint"), "region_name": options.get("region")}
-    return {
-        "anon": bool(options.get("anonymous")),
-        "client_kwargs": {name: value for name, value in client.items() if value},
-    }
-
-
-class ProgramArray(BackendArray):
-    """An array whose rows the program reads, in a process of its own for each read."""
-
-    def __init__(self, source: str, options: Options, path: str, header: Optional[bytes]) -> None:
-        self.source = source
-        self.options = options
+    def __init__(self, file: File, path: str, header: bytes) -> None:
+        self.source, self.options, self.state = file.source, file.options, file.state
         self.name = f"arrays/{path}.npy"
-        # Its length is at byte 8.
-        if header is None or len(header) < 10 or header[8] + 10 > len(header) or header[9] != 0:
-            header = self.read(0, MAX_HEADER_BYTES)
-        file = io.BytesIO(header)
-        is_first = np.lib.format.read_magic(file) == (1, 0)
-        read = np.lib.format.read_array_header_1_0 if is_first else np.lib.format.read_array_header_2_0
-        described: tuple[tuple[int, ...], bool, np.dtype[Any]] = read(file, max_header_size=MAX_HEADER_BYTES)
-        self.shape, self.is_fortran, self.dtype = described
-        self.offset = file.tell()
+        stored = file.stored(path)
+        self.is_stored = stored is not None
+        if stored is not None:
+            self.start, self.dtype, self.shape, order = *stored, "C"
+        else:
+            try:
+                self.start, self.dtype, self.shape, order = npy_header(header)
+            except ValueError:
+                self.start, self.dtype, self.shape, order = npy_header(self.read(0, MAX_HEADER))
+        axes = range(len(self.shape))
+        after = [self.shape[axis + 1 :] if order == "C" else self.shape[:axis] for axis in axes]
+        self.strides = [self.dtype.itemsize * math.prod(lengths) for lengths in after]
+        zarray = json.loads(file.refs.get(f"{zarr_path(path)}/.zarray", "{}"))
+        # With our codecs, the whole block is a chunk only because its parts are not whole rows.
+        is_whole = (zarray.get("compressor") or {}).get("id", "").startswith("asdf-")
+        self.chunks = zarray["chunks"] if zarray and not is_whole else [1] * len(self.shape)
+        for axis in axes if order == "F" else reversed(axes):
+            count = CHUNK_BYTES // max(1, self.dtype.itemsize * math.prod(self.chunks))
+            self.chunks[axis] = max(1, min(self.shape[axis], self.chunks[axis] * max(1, count)))
+        attributes = json.loads(file.refs.get(f"{zarr_path(path)}/.zattrs", "{}"))
+        dimensions = [f"dim{len(axes) - axis}_{length}" for axis, length in enumerate(self.shape)]
+        self.dimensions: list[str] = attributes.get("_ARRAY_DIMENSIONS", dimensions)
 
     def read(self, start: int, length: int) -> bytes:
-        """Return bytes of the .npy file."""
+        """Return bytes of the file, if the elements are stored there as they are; else of the .npy file."""
+        if self.is_stored:
+            with open(self.source, "rb") as file:
+                file.seek(start)
+                return file.read(length)
         where = f"{start}-{start + length - 1}"
         return run("--cat", "--range", where, *option_arguments(self.options), "--", self.source, self.name)
-
-    def variable(self, attributes: dict[str, Any]) -> xr.Variable:
-        """Return the array as a variable, with dimensions as in refs.json."""
-        count = len(self.shape)
-        dimensions = [f"dim{count - n}_{length}" for n, length in enumerate(self.shape)]
-        encoding = {}
-        if count:
-            rows = self.shape[0] if self.is_fortran else max(1, ROWS_BYTES // max(1, self.row_bytes))
-            chunks = (max(1, min(rows, self.shape[0])), *self.shape[1:])
-            encoding = {"preferred_chunks": dict(zip(dimensions, chunks))}
-        return xr.Variable(dimensions, indexing.LazilyIndexedArray(self), attributes, encoding)
-
-    @property
-    def row_bytes(self) -> int:
-        """Bytes of an element of the first dimension."""
-        return self.dtype.itemsize * int(np.prod(self.shape[1:], dtype=object))
 
     def __getitem__(self, key: indexing.ExplicitIndexer) -> Any:
         return indexing.explicit_indexing_adapter(key, self.shape, indexing.IndexingSupport.BASIC, self._select)
 
     def _select(self, key: tuple[Any, ...]) -> Any:
-        if not key or self.is_fortran:
-            return self._rows(0, self.shape[0] if self.shape else 1)[key]
-        rows = range(self.shape[0])[key[0]]
-        if isinstance(rows, int):
-            return self._rows(rows, rows + 1)[0][key[1:]]
-        block = self._rows(min(rows), max(rows) + 1) if rows else self._rows(0, 0)
-        return block[:: rows.step][(slice(None), *key[1:])]
-
-    def _rows(self, first: int, last: int) -> np.ndarray:
-        shape = (last - first, *self.shape[1:]) if self.shape else ()
-        length = self.dtype.itemsize * int(np.prod(shape, dtype=object))
-        if length == 0:
-            return np.empty(shape, self.dtype)
-        data = self.read(self.offset + first * self.row_bytes, length)
-        if len(data) != length:
-            raise AsdfMountError(f"{self.source}: {self.name} has changed")
-        return np.frombuffer(data, self.dtype).reshape(shape, order="F" if self.is_fortran else "C")
+        slices = [part if isinstance(part, slice) else slice(part, part + 1) for part in key]
+        rows = [range(length)[part] for length, part in zip(self.shape, slices)]
+        counts = tuple(map(len, rows))
+        data = b""
+        if 0 not in counts:
+            # The bytes from the first element to the last one.
+            first, last = (sum(row[end] * step for row, step in zip(rows, self.strides)) for end in (0, -1))
+            data = self.read(self.start + first, last - first + self.dtype.itemsize)
+            if state_of(self.source) != self.state or len(data) != last - first + self.dtype.itemsize:
+                raise AsdfMountError(f"{self.source} has changed since it was opened; open it again")
+        steps = [row.step * step for row, step in zip(rows, self.strides)]
+        found = np.ndarray(counts, self.dtype, data, strides=steps)
+        return found[tuple(slice(None) if isinstance(part, slice) else 0 for part in key)].copy()

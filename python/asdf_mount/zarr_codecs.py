@@ -1,45 +1,11 @@
 """Codecs of zarr version 3, which decode by those of numcodecs."""
 
-from __future__ import annotations
-
-import asyncio
-from dataclasses import dataclass
-from typing import Any, ClassVar
-
-from numcodecs.abc import Codec
-from zarr.abc.codec import BytesBytesCodec
-
-from .codecs import AsdfBlosc, AsdfLz4
+from zarr.codecs.numcodecs import LZ4, Blosc
 
 
-class _ZarrCodec(BytesBytesCodec):
-    codec: ClassVar[type[Codec]]
-    is_fixed_size = False
-
-    @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> _ZarrCodec:
-        return cls()
-
-    def to_dict(self) -> dict[str, Any]:
-        return {"name": f"numcodecs.{self.codec.codec_id}", "configuration": {}}
-
-    def compute_encoded_size(self, input_byte_length: int, chunk_spec: Any) -> int:
-        raise NotImplementedError
-
-    async def _decode_single(self, chunk_data: Any, chunk_spec: Any) -> Any:
-        decoded = await asyncio.to_thread(self.codec().decode, chunk_data.as_numpy_array())
-        return chunk_spec.prototype.buffer.from_bytes(bytes(decoded))
-
-    async def _encode_single(self, chunk_data: Any, chunk_spec: Any) -> Any:
-        encoded = await asyncio.to_thread(self.codec().encode, chunk_data.as_numpy_array())
-        return chunk_spec.prototype.buffer.from_bytes(encoded)
+class ZarrLz4(LZ4, codec_name="asdf-lz4"):
+    """The codec ``numcodecs.asdf-lz4``."""
 
 
-@dataclass(frozen=True)
-class ZarrLz4(_ZarrCodec):
-    codec = AsdfLz4
-
-
-@dataclass(frozen=True)
-class ZarrBlosc(_ZarrCodec):
-    codec = AsdfBlosc
+class ZarrBlosc(Blosc, codec_name="asdf-blsc"):
+    """The codec ``numcodecs.asdf-blsc``."""

@@ -90,6 +90,97 @@ def test_a_mount_lasts_as_long_as_its_context(files, tmp_path):
         pass
 
 
+def test_arrays_of_every_kind_are_read(tmp_path):
+    import asdf
+
+    arrays = {
+        "empty": numpy.zeros((0, 3), "f4"),
+        "scalar": numpy.array(7, "i2"),
+        "big": numpy.arange(6, dtype=">f8").reshape(2, 3),
+        "text": numpy.array(["a", "\u20ac"]),
+        "bytes": numpy.array([b"abc", b"d"]),
+        "bools": numpy.array([True, False]),
+        "complex": numpy.array([1 + 2j]),
+        "half": numpy.arange(3, dtype="f2"),
+        "fields": numpy.array([(1, 2.5)], [("a b", "<i4"), ("x", ">f8")]),
+        "strided": numpy.arange(100.0).reshape(10, 10)[::3, 1::4],
+        "reversed": numpy.arange(10)[::-1],
+        "fortran": numpy.asfortranarray(numpy.arange(6.0).reshape(2, 3)),
+        "wide": numpy.zeros(1, [(f"column{n}", "f4") for n in range(4000)]),
+        "a[1]": numpy.arange(3),
+        "*": numpy.arange(4),
+    }
+    for storage in ["internal", "inline"]:
+        if storage == "inline":
+            arrays = {name: array for name, array in arrays.items() if name not in ("fields", "wide", "empty", "scalar")}
+        path = tmp_path / f"{storage}.asdf"
+        asdf.AsdfFile({"all": arrays}).write_to(path, all_array_storage=storage)
+        file = asdf_mount.open(path)
+        assert {*file.arrays} >= {f"all/{name}" for name in arrays}
+        for name, expected in arrays.items():
+            found = file.arrays[f"all/{name}"]
+            assert found.shape == expected.shape and found.dtype.newbyteorder("=") == expected.dtype.newbyteorder("=")
+            assert not found.flags.writeable
+            numpy.testing.assert_array_equal(found, expected)
+        for missing in ["all/a?", "all/[a-z]*", "all/", "", "../tree"]:
+            with pytest.raises(KeyError):
+                file.arrays[missing]
+
+
+def test_many_arrays_keep_one_file_open(tmp_path):
+    import asdf
+
+    tree = {f"a{n}": numpy.full(3, n) for n in range(50)}
+    asdf.AsdfFile(tree).write_to(tmp_path / "x.asdf", all_array_storage="internal")
+    before = len(os.listdir("/proc/self/fd"))
+    arrays = dict(asdf_mount.open(tmp_path / "x.asdf").arrays)
+    assert len(os.listdir("/proc/self/fd")) <= before + 1 and arrays["a49"][0] == 49
+
+
+def test_damage_and_changes_are_errors(files, tmp_path):
+    whole = (files / "raw.asdf").read_bytes()
+    (tmp_path / "cut.asdf").write_bytes(whole[: len(whole) // 2])
+    file = asdf_mount.open(tmp_path / "cut.asdf")
+    failed = 0
+    for path in file.arrays:
+        try:
+            file.arrays[path]
+        except asdf_mount.AsdfMountError:
+            failed += 1
+    assert 0 < failed < len(file.arrays)
+    file = asdf_mount.open(tmp_path / "cut.asdf")
+    (tmp_path / "cut.asdf").write_bytes(whole)
+    with pytest.raises(asdf_mount.AsdfMountError, match="has changed"):
+        file.arrays["top"]
+    for name in ["", "a\0b"]:
+        with pytest.raises(ValueError, match="not the name of a file"):
+            asdf_mount.open(name)
+
+
+def test_an_interrupted_start_leaves_nothing(files, tmp_path, monkeypatch):
+    import tempfile
+
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    started = subprocess.run
+
+    def interrupt(command, **options):
+        ended = started(command, **options)
+        if "-u" not in command:
+            raise KeyboardInterrupt
+        return ended
+
+    monkeypatch.setattr(subprocess, "run", interrupt)
+    with pytest.raises(KeyboardInterrupt), asdf_mount.mount(files / "raw.asdf"):
+        pass
+    assert os.listdir(tmp_path) == [] and str(tmp_path) not in Path("/proc/self/mounts").read_text()
+    # A mount of somebody else stays.
+    monkeypatch.undo()
+    with asdf_mount.mount(files / "raw.asdf", tmp_path / "here", read_only=True) as path:
+        with pytest.raises(asdf_mount.AsdfMountError, match="already mounted"), asdf_mount.mount(files / "zlib.asdf", path):
+            pass
+        assert os.path.ismount(path)
+
+
 def test_a_map_outlives_its_mount(files):
     with asdf_mount.mount(files / "zlib.asdf", read_only=True) as path:
         array = numpy.load(path / "arrays/roman/data.npy", mmap_mode="r")

@@ -75,17 +75,50 @@ def test_a_night_is_one_dataset(files, cluster):
     numpy.testing.assert_array_equal(dataset["data"].isel(file=2).values, IMAGE + numpy.float32(2))
 
 
-def test_without_zarr_the_program_reads_all(files, monkeypatch):
+@pytest.mark.parametrize("codec", ["raw", "lz4"])
+def test_any_part_of_an_array_is_read(files, monkeypatch, codec):
     import asdf_mount.xarray
 
-    monkeypatch.setattr(asdf_mount.xarray, "find_spec", lambda name: None)
-    monkeypatch.setattr(asdf_mount.xarray, "ROWS_BYTES", 100_000)
-    dataset = xarray.open_dataset(files / "lz4.asdf", engine="asdf-mount", group="roman", chunks={})
-    assert dataset["data"].chunks[0][0] == 100_000 // (1022 * 4)
+    monkeypatch.setattr(asdf_mount.xarray, "CHUNK_BYTES", 100_000)
+    dataset = xarray.open_dataset(files / f"{codec}.asdf", engine="asdf-mount", group="roman", chunks={})
+    assert codec == "raw" or dataset["data"].chunks[0][0] == 100_000 // (1022 * 4)
     check(dataset)
-    cube = dataset["cube"]
-    for key in [numpy.s_[2], numpy.s_[::-1], numpy.s_[1:5:3, 2], numpy.s_[4:1:-2, ::-1], numpy.s_[3:3], numpy.s_[[4, 1]]]:
-        numpy.testing.assert_array_equal(cube[key].values, ARRAYS["cube"][key])
+    dataset = xarray.open_dataset(files / f"{codec}.asdf", engine="asdf-mount", group="roman", cache=False)
+    keys = [numpy.s_[2], numpy.s_[::-1], numpy.s_[1:5:3, 2], numpy.s_[4:1:-2, ::-1], numpy.s_[3:3], numpy.s_[[4, 1]]]
+    for key in [*keys, numpy.s_[-1, -2, -3], numpy.s_[..., 7], numpy.s_[1:3, 5:2:-1, ::9]]:
+        numpy.testing.assert_array_equal(dataset["cube"][key].values, ARRAYS["cube"][key])
+    numpy.testing.assert_array_equal(dataset["turned"][5:900:7, 3].values, IMAGE.T[5:900:7, 3])
+    assert dataset["line"].values.flags.writeable
+
+
+def test_a_time_of_seconds_stays_a_number(tmp_path):
+    import asdf
+    from astropy import units
+
+    asdf.AsdfFile({"t": numpy.arange(3.0) * units.s}).write_to(tmp_path / "x.asdf", all_array_storage="internal")
+    dataset = xarray.open_dataset(tmp_path / "x.asdf", engine="asdf-mount")
+    assert dataset["t"].dtype == "f8" and dataset["t"].attrs == {"units": "s"}
+
+
+def test_names_that_zarr_escapes_are_one_variable(tmp_path):
+    import asdf
+
+    names = ["a*", ".hidden", "back\\slash", "zarr.json", "br[1]", "%41", "ü"]
+    tree = {"g": {name: numpy.arange(n, n + 2) for n, name in enumerate(names)}}
+    asdf.AsdfFile(tree).write_to(tmp_path / "x.asdf", all_array_storage="internal")
+    dataset = xarray.open_dataset(tmp_path / "x.asdf", engine="asdf-mount", group="g")
+    assert sorted(dataset[name].values[0] for name in dataset) == [*range(len(names))]
+
+
+def test_a_file_that_changes_is_an_error(files, tmp_path):
+    import shutil
+
+    for codec in ["raw", "zlib"]:
+        shutil.copy(files / f"{codec}.asdf", tmp_path / "x.asdf")
+        dataset = xarray.open_dataset(tmp_path / "x.asdf", engine="asdf-mount", group="roman", chunks={})
+        shutil.copy(files / "night0.asdf", tmp_path / "x.asdf")
+        with pytest.raises(OSError, match="has changed"):
+            dataset["data"].compute(scheduler="synchronous")
 
 
 def test_groups_units_and_columns(tmp_path):
@@ -120,13 +153,19 @@ def test_the_codecs_are_found_by_numcodecs(files):
         out = numpy.empty(len(decoded), "u1")
         decoder.decode(stored, out)
         assert out.tobytes() == decoded
-        for damaged in [stored[:-1], stored[:2]]:
+        for damaged in [stored[:-1], stored[:2], stored[:20], stored + b"\0", bytes(5), b"\xff" * 50]:
             with pytest.raises((ValueError, RuntimeError)):
                 decoder.decode(damaged)
     # The framing of abacusutils.
     parts = [numcodecs.Blosc().encode(bytes([n]) * 1000) for n in range(3)]
     framed = b"".join(len(part).to_bytes(4, "big") + part for part in parts)
-    assert numcodecs.get_codec({"id": "asdf-blsc"}).decode(framed) == b"".join(bytes([n]) * 1000 for n in range(3))
+    decoder = numcodecs.get_codec({"id": "asdf-blsc"})
+    assert decoder.decode(framed) == b"".join(bytes([n]) * 1000 for n in range(3))
+    # A buffer that is shorter than it says, of which numcodecs would read bytes beyond its end.
+    short = numcodecs.Blosc().encode(bytes(1000))[:-1]
+    for damaged in [short, len(short).to_bytes(4, "big") + short]:
+        with pytest.raises(ValueError, match="cut off"):
+            decoder.decode(damaged)
 
 
 def test_whole_blocks_are_chunks_of_zarr(files):
