@@ -49,12 +49,14 @@ pub struct Context {
     pub reach: Reach,
     /// The files on servers that a local file may refer to; `None` if it may not.
     pub web: Option<Arc<dyn UrlOpener>>,
+    /// True if few facts of each file are read, so that a request to a server to prove its index is not worth it.
+    pub spares_requests: bool,
 }
 
 impl Context {
     /// Creates a context in which files may only refer to files of their own directory.
     pub fn new(cache: Arc<Cache>) -> Self {
-        Self { cache, reach: Reach::default(), web: None }
+        Self { cache, reach: Reach::default(), web: None, spares_requests: false }
     }
 }
 

@@ -68,7 +68,8 @@ fn ended() -> io::Error {
 }
 
 fn work(jobs: &Mutex<Receiver<LineJob>>, since: Option<&Since>) {
-    let context = Context::new(Arc::new(Cache::with_threads(CACHE_BUDGET, 1)));
+    let cache = Arc::new(Cache::with_threads(CACHE_BUDGET, 1));
+    let context = Context { spares_requests: true, ..Context::new(cache) };
     loop {
         let job = jobs.lock().unwrap_or_else(PoisonError::into_inner).recv();
         let Ok((found, to_writer)) = job else { return };

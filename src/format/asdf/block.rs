@@ -24,7 +24,7 @@ mod lost;
 mod shifted;
 
 use first::first_block;
-pub use indexed::IndexedBlocks;
+pub use indexed::{IndexedBlocks, is_far};
 
 /// Maximum gap of zeros or spaces, in bytes, that is searched for the next block. The first edition of the standard
 /// 1.0.0 allowed such gaps.

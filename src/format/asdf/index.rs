@@ -17,7 +17,8 @@ pub const MARKER: &[u8] = b"#ASDF BLOCK INDEX";
 /// Sizes of the file's tail that is searched for an index. If no index is found, the next larger tail is
 /// searched, up to the last size. A usual index is short, but an index of 300 000 blocks is not.
 const TAILS: [u64; 6] = [64 << 10, 256 << 10, 1 << 20, 4 << 20, 16 << 20, 64 << 20];
-/// Size from which a tail is searched only if the tail before it looks like part of an index.
+/// Size from which a tail is searched only if the tail before it looks like part of an index. On a server this holds for
+/// all but the first.
 const LONG: u64 = 16 << 20;
 
 /// A block index as written in the file, not compared with the blocks.
@@ -37,7 +38,8 @@ pub fn find(source: &dyn Source, size: u64, start: u64) -> Result<Option<Index>>
     let mut is_list = true;
     for tail in TAILS {
         let from = size.saturating_sub(tail).max(start);
-        if from >= looked_from || tail >= LONG && !is_list {
+        let is_long = tail >= LONG || looked_from < size && source.is_slow();
+        if from >= looked_from || is_long && !is_list {
             break;
         }
         let mut bytes = vec![0; (size - from) as usize];

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use lru::LruCache;
 
-use super::block::{BlockSearch, Blocks, IndexedBlocks, KeptHeaders};
+use super::block::{BlockSearch, Blocks, IndexedBlocks, KeptHeaders, is_far};
 use super::chain::{self, EncodingChain};
 use super::growth::Growing;
 use super::head::{self, Head};
@@ -29,10 +29,6 @@ const KEPT_LOCAL_HEADERS: NonZeroUsize = NonZeroUsize::new(256).expect("it is no
 
 /// Maximum number of headers that are announced to a server for a reader that goes from block to block.
 const AHEAD: usize = 64;
-/// Bytes at the start and at the end of a file that a search for blocks reads from a server.
-const START: u64 = 256 << 10;
-const END: u64 = 64 << 10;
-
 /// An ASDF file whose head was read.
 #[derive(Debug)]
 pub(super) struct StoredFile {
@@ -156,7 +152,8 @@ impl StoredFile {
         if self.indexed.get().is_none() {
             let search = locked(&self.search);
             if self.indexed.get().is_none() {
-                let found = search.by_index(&*self.source, self.headers_for_search());
+                let kept = self.headers_for_search();
+                let found = search.by_index(&*self.source, kept, !self.context.spares_requests);
                 let found = found.map_err(|error| error.of(self.source.path()))?;
                 let _ = self.indexed.set(found);
             }
@@ -190,9 +187,7 @@ impl StoredFile {
         // A caller that asks this does not read all blocks, not even if it reads some one after the other.
         locked(&self.run).is_off = true;
         let offset = indexed.offsets.get(n).copied();
-        let is_proven = n == 0 || n + 1 == indexed.offsets.len();
-        let between = START..self.source_stat.size.saturating_sub(END);
-        Ok(offset.filter(|offset| !is_proven && between.contains(offset)))
+        Ok(offset.filter(|offset| n > 0 && is_far(*offset, self.source_stat.size)))
     }
 
     /// Returns the offset of the block after block `n`, if there is one.

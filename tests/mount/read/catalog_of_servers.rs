@@ -65,7 +65,6 @@ fn a_small_file_costs_one_request_and_a_large_one_two() {
 /// The blocks between the start and the end of a file have only their offset, which the index has.
 #[test]
 fn a_file_with_many_large_blocks_costs_two_requests() {
-    let site = Site::web(|_, reply| reply);
     let array = |n| {
         format!(
             "a{n}: !<tag:stsci.edu:asdf/core/ndarray-1.1.0> {{source: {n}, datatype: uint8, byteorder: big, shape: [2000000]}}\n"
@@ -78,25 +77,49 @@ fn a_file_with_many_large_blocks_costs_two_requests() {
         }
         file.block(Block::new(vec![5; last])).build().bytes
     };
-    let bytes = file(1000);
     let dir = fresh_folder();
-    fs::write(dir.path().join("x.asdf"), &bytes).unwrap();
-    let whole = catalog(&[dir.path().join("x.asdf").to_str().unwrap()]).remove(0);
-    site.put("x.asdf", bytes);
-    for jobs in [&["-j", "3"][..], &[]] {
+    // The header of a short last block comes with the index.
+    for (last, described) in [(1000, 2), (2_000_000, 1)] {
+        let bytes = file(last);
+        fs::write(dir.path().join("x.asdf"), &bytes).unwrap();
+        let whole = catalog(&[dir.path().join("x.asdf").to_str().unwrap()]).remove(0);
+        for is_bucket in [false, true] {
+            let site = if is_bucket { Site::s3() } else { Site::web(|_, reply| reply) };
+            site.put("data/x.asdf", bytes.clone());
+            let options = format!("endpoint={}", site.server.url(""));
+            let name =
+                if is_bucket { "s3://data/x.asdf".to_owned() } else { site.server.url("/data/x.asdf") };
+            let line = catalog(&["-o", &options, "-j", "3", &name]).remove(0);
+            assert_eq!(site.asked().len(), 2, "{:?}", site.asked());
+            assert_eq!(
+                between(&line, "\"array_count\"", "\"tree\""),
+                between(&whole, "\"array_count\"", "\"tree\"")
+            );
+            let blocks = between(&line, "\"blocks\":[", "]");
+            assert_eq!(blocks.matches("\"offset\"").count(), 6, "{blocks}");
+            assert_eq!(blocks.matches("data_size").count(), described, "{blocks}");
+        }
+    }
+}
+
+/// An index that does not begin at the first block is not believed, and the chain is followed.
+#[test]
+fn a_wrong_index_costs_a_request_for_each_block() {
+    let site = Site::web(|_, reply| reply);
+    let mut file = AsdfBuilder::new();
+    for n in 0..4 {
+        file = file.block(Block::new(vec![n; 400_000]));
+    }
+    let mut bytes = file.build().bytes;
+    let index = bytes.windows(8).rposition(|text| text == b"#ASDF BL").unwrap();
+    bytes.truncate(index);
+    for text in ["#ASDF BLOCK INDEX\n%YAML 1.1\n---\n- 7\n- 400000\n...\n", ""] {
+        site.put("x.asdf", [&bytes, text.as_bytes()].concat());
         let before = site.server.count();
-        let line = catalog(&[jobs, &[&site.server.url("/x.asdf")]].concat()).remove(0);
-        assert_eq!(site.asked().len() - before, 2, "{:?}", &site.asked()[before..]);
-        assert_eq!(
-            between(&line, "\"array_count\"", "\"tree\""),
-            between(&whole, "\"array_count\"", "\"tree\"")
-        );
-        let blocks = between(&line, "\"blocks\":[", "]");
-        assert_eq!(
-            (blocks.matches("\"offset\"").count(), blocks.matches("data_size").count()),
-            (6, 2),
-            "{blocks}"
-        );
+        let line = catalog(&[&site.server.url("/x.asdf")]).remove(0);
+        assert_eq!(between(&line, "\"block_count\":", ","), "4");
+        assert_eq!(line.matches("data_size").count(), 4, "{line}");
+        assert_eq!(site.server.count() - before, 5, "{:?}", &site.asked()[before..]);
     }
 }
 

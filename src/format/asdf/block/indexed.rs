@@ -7,9 +7,13 @@
 
 use super::{BlockScan, BlockSearch, FEW_FROM_SERVER, KeptHeaders, first, is_ascending};
 use crate::error::Result;
-use crate::format::asdf::header::Header;
+use crate::format::asdf::header::{Header, MAX_FIELDS};
 use crate::format::asdf::index;
 use crate::source::Source;
+
+/// Bytes at the start and at the end of a file that a search for blocks reads from a server.
+const START: u64 = (256 << 10) - MAX_FIELDS as u64;
+const END: u64 = 64 << 10;
 
 /// The blocks that an index lists, at least two.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,8 +40,14 @@ impl IndexedBlocks {
 }
 
 impl BlockSearch {
-    /// Returns the blocks that the index lists, if it can be believed.
-    pub fn by_index(&self, source: &dyn Source, kept: Option<&KeptHeaders>) -> Result<Option<IndexedBlocks>> {
+    /// Returns the blocks that the index lists, if it can be believed. Unless `is_proven`, the last block need not prove
+    /// it if that takes a request.
+    pub fn by_index(
+        &self,
+        source: &dyn Source,
+        kept: Option<&KeptHeaders>,
+        is_proven: bool,
+    ) -> Result<Option<IndexedBlocks>> {
         let mut scan = self.scan(source, kept);
         if scan.is_short(self.head_end, FEW_FROM_SERVER)? {
             return Ok(None);
@@ -53,9 +63,18 @@ impl BlockSearch {
         if blocks.offsets.first() != Some(&scan.blanks_end(self.head_end)?) {
             return Ok(None);
         }
+        if !proves(&mut scan, &blocks, 0)? {
+            return Ok(None);
+        }
         let last = blocks.offsets.len() - 1;
-        Ok((proves(&mut scan, &blocks, 0)? && proves(&mut scan, &blocks, last)?).then_some(blocks))
+        let is_needed = is_proven || !is_far(blocks.offsets[last], self.size);
+        Ok((!is_needed || proves(&mut scan, &blocks, last)?).then_some(blocks))
     }
+}
+
+/// True if reading the header at an offset costs a request to a server, after the search for the index.
+pub fn is_far(offset: u64, size: u64) -> bool {
+    (START..size.saturating_sub(END)).contains(&offset)
 }
 
 fn proves(scan: &mut BlockScan<'_>, blocks: &IndexedBlocks, n: usize) -> Result<bool> {
