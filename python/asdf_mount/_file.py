@@ -104,7 +104,9 @@ class File:
         [self._line] = catalog(self.source, options=options)
         if "error" in self._line:
             raise AsdfMountError(self._line["error"])
-        self.arrays = Arrays(self, [array["path"] for array in self._line["arrays"]])
+        #: In a GSD file, the catalogue lists the arrays of the first frame, and refs.json those of all.
+        self.directories = ("frames/0/", "series/") if self._line["format"] == "gsd" else ("", "")
+        self.arrays = Arrays(self, [self.directories[0] + array["path"] for array in self._line["arrays"]])
 
     def __repr__(self) -> str:
         return f"<asdf_mount.File {self.source!r}, {self._line['format']}, {self._line['array_count']} arrays>"
@@ -134,9 +136,14 @@ class File:
         """The references to the chunks of the arrays, as ``refs.json`` has them."""
         return references(self.source, self.options)
 
+    def zarr_path(self, path: str) -> str:
+        """Return the path that an array has in ``refs.json``."""
+        special = r"(?<![^/])\.|[\\*]|(?<=zarr)\.(?=json(/|$))"
+        return re.sub(special, lambda found: f"%{ord(found[0]):02X}", path.removeprefix(self.directories[1]))
+
     def stored(self, path: str) -> Optional[tuple[int, np.dtype, tuple[int, ...]]]:
         """Return offset, type and shape of an array that is stored in a local file as it is and in one place."""
-        path = zarr_path(path)
+        path = self.zarr_path(path)
         zarray = json.loads(self.refs.get(f"{path}/.zarray", "{}")) if self.state else {}
         if not zarray or zarray["compressor"]:
             return None
@@ -228,11 +235,6 @@ def references(source: str, options: Options) -> dict[str, Any]:
     refs = json.loads(run("--refs", "--quiet", *option_arguments(options), "--", source))["refs"]
     assert isinstance(refs, dict)
     return refs
-
-
-def zarr_path(path: str) -> str:
-    """Return the path that an array has in ``refs.json``."""
-    return re.sub(r"(?<![^/])\.|[\\*]|(?<=zarr)\.(?=json(/|$))", lambda found: f"%{ord(found[0]):02X}", path)
 
 
 def npy_header(data: bytes) -> tuple[int, np.dtype, tuple[int, ...], Any]:

@@ -18,7 +18,7 @@ import xarray as xr
 from xarray.backends import BackendArray, BackendEntrypoint
 from xarray.core import indexing
 
-from ._file import MAX_HEADER, File, npy_header, state_of, zarr_path
+from ._file import MAX_HEADER, File, npy_header, state_of
 from ._program import AsdfMountError, Options, option_arguments, run
 
 #: Bytes that a chunk has at most, unless the part of a compressed block is longer. Longer than usual parts (4 MiB),
@@ -81,13 +81,14 @@ class _OpenedFile:
 
     def __init__(self, source: Any, options: Options) -> None:
         self.file = File(source, options=options)
-        described = [key.removesuffix("/.zarray") for key in self.file.refs if key.endswith("/.zarray")]
+        directory = self.file.directories[1]
+        described = [directory + key.removesuffix("/.zarray") for key in self.file.refs if key.endswith("/.zarray")]
         left_out = json.loads(self.file.refs.get(".zattrs", "{}")).get("left_out", {})
-        listed = {zarr_path(path): path for path in self.file.arrays}
+        listed = {} if directory else {self.file.zarr_path(path): path for path in self.file.arrays}
         #: The paths of the arrays, by group and name of the variables.
         self.paths: dict[tuple[str, str], str] = {}
         for path in [*listed.values(), *(path for path in dict.fromkeys([*described, *left_out]) if path not in listed)]:
-            group, name = self.variable(path)
+            group, name = self.variable(path.removeprefix(directory))
             if (group, name) in self.paths:
                 group, _, name = path.rpartition("/")
             self.paths[group, name] = path
@@ -185,14 +186,14 @@ class AsdfArray(BackendArray):
         axes = range(len(self.shape))
         after = [self.shape[axis + 1 :] if order == "C" else self.shape[:axis] for axis in axes]
         self.strides = [self.dtype.itemsize * math.prod(lengths) for lengths in after]
-        zarray = json.loads(file.refs.get(f"{zarr_path(path)}/.zarray", "{}"))
+        zarray = json.loads(file.refs.get(f"{file.zarr_path(path)}/.zarray", "{}"))
         # With our codecs, the whole block is a chunk only because its parts are not whole rows.
         is_whole = (zarray.get("compressor") or {}).get("id", "").startswith("asdf-")
         self.chunks = zarray["chunks"] if zarray and not is_whole else [1] * len(self.shape)
         for axis in axes if order == "F" else reversed(axes):
             count = CHUNK_BYTES // max(1, self.dtype.itemsize * math.prod(self.chunks))
             self.chunks[axis] = max(1, min(self.shape[axis], self.chunks[axis] * max(1, count)))
-        attributes = json.loads(file.refs.get(f"{zarr_path(path)}/.zattrs", "{}"))
+        attributes = json.loads(file.refs.get(f"{file.zarr_path(path)}/.zattrs", "{}"))
         dimensions = [f"dim{len(axes) - axis}_{length}" for axis, length in enumerate(self.shape)]
         self.dimensions: list[str] = attributes.get("_ARRAY_DIMENSIONS", dimensions)
 

@@ -47,6 +47,7 @@ def test_other_formats_are_read():
     assert frames.info()["format"] == "gsd" and frames.tree["frames"] == 10
     assert frames.arrays["series/particles/position"].shape[0] == 10
     assert frames.arrays["frames/1/particles/position"].shape == (12, 3)
+    assert all(array.size for array in frames.arrays.values())
 
 
 def test_info_and_errors(files, tmp_path):

@@ -2,11 +2,13 @@
 
 import os
 
+import asdf_mount
 import dask
 import numcodecs
 import numpy
 import pytest
 import xarray
+from conftest import ROOT
 from dask.distributed import Client, LocalCluster
 from write import ARRAYS, CODECS, IMAGE
 
@@ -89,6 +91,15 @@ def test_any_part_of_an_array_is_read(files, monkeypatch, codec):
         numpy.testing.assert_array_equal(dataset["cube"][key].values, ARRAYS["cube"][key])
     numpy.testing.assert_array_equal(dataset["turned"][5:900:7, 3].values, IMAGE.T[5:900:7, 3])
     assert dataset["line"].values.flags.writeable
+
+
+def test_a_trajectory_is_a_dataset():
+    trajectory = ROOT / "examples/trajectory.gsd"
+    dataset = xarray.open_dataset(trajectory, engine="asdf-mount", group="particles", chunks={})
+    assert dataset["position"].dims == ("frame_10", "dim2_12", "dim1_3")
+    expected = asdf_mount.open(trajectory).arrays["frames/7/particles/position"]
+    numpy.testing.assert_array_equal(dataset["position"][7].values, expected)
+    assert {"/log/energy"} <= {*xarray.open_groups(trajectory, engine="asdf-mount")}
 
 
 def test_a_time_of_seconds_stays_a_number(tmp_path):
