@@ -309,6 +309,9 @@ impl Cache {
     /// far behind the reader. A reader that goes from end to end then reuses the same few buffers, which stay
     /// in the processor's cache, instead of filling the whole budget.
     pub(crate) fn read_on(&self, id: ContentId, start: u64) {
+        if start < BEHIND {
+            return;
+        }
         let mut state = self.state();
         let behind = |key: &(ContentId, u64)| key.0 == id && key.1.saturating_add(BEHIND) <= start;
         let oldest = state.chunks.iter().rev().map(|(key, _)| *key).find(behind);

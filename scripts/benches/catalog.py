@@ -3,11 +3,14 @@
 import contextlib
 import os
 import subprocess
+import sys
 import time
 
-from .machine import BINARY, PYTHON, ROOT, median, noise, peak_memory, ratio, row
+from .machine import BINARY, MIB, PYTHON, ROOT, median, noise, peak_memory, ratio, row
 
-PEER = ROOT / "scripts/benches/peers/catalog_peer.py"
+PEERS = ROOT / "scripts/benches/peers"
+PEER = PEERS / "catalog_peer.py"
+DELAY = 0.02
 LOOPED = 20
 
 
@@ -49,3 +52,27 @@ def bench_catalog(here, repeats, count=5_000, many=100_000):
         (here / "names").write_text("".join(f"{name}\n" for name in names) * rounds)
         peaks.append(described("--files-from", here / "names")[2])
     row(f"… peak memory for {len(names)} / {many} files", f"{peaks[0]:.0f} / {peaks[1]:.0f} MiB", "goal: the same")
+
+
+def bench_catalog_of_server(here, repeats, count=3_000, jobs=64):
+    """Measures files with trees of 54 kB and two large blocks on a server that answers after 20 ms."""
+    sys.path.insert(0, str(PEERS))
+    import catalog_peer
+    header = catalog_peer.BLOCK[:14] + 3 * (8 * MIB).to_bytes(8, "big") + bytes(16)
+    text = (catalog_peer.HEAD + catalog_peer.tree(1) + "...\n").encode()
+    offsets = [len(text) + n * (len(header) + 8 * MIB) for n in range(3)]
+    index = "#ASDF BLOCK INDEX\n%YAML 1.1\n---\n" + "".join(f"- {offset}\n" for offset in offsets) + "...\n"
+    (here / "x.asdf").write_bytes(text + 3 * (header + bytes(8 * MIB)) + index.encode())
+    command = [PYTHON, PEERS / "delayed_server.py", here / "x.asdf", str(DELAY)]
+    speeds, cpus = [], []
+    with subprocess.Popen([str(word) for word in command], stdout=subprocess.PIPE, text=True) as server:
+        port = server.stdout.readline().strip()
+        (here / "addresses").write_text("".join(f"http://127.0.0.1:{port}/{n}.asdf\n" for n in range(count)))
+        for _ in range(repeats):
+            wall, cpu, _ = described("-o", "anonymous", "-j", jobs, "--files-from", here / "addresses")
+            speeds.append(count / wall)
+            cpus.append(cpu / count)
+        server.kill()
+    row(f"`--catalog -j {jobs}` of files on a server, 20 ms a request, files a second", f"{median(speeds):.0f}",
+        f"goal ≥ 500; {noise()}")
+    row("… CPU time a file", f"{median(cpus) * 1e3:.2f} ms", "")
