@@ -3,8 +3,14 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::{Content, Pieces, SharedBytes, Soundness, Stored, Text};
+use super::{Content, Pieces, SharedBytes, Soundness, Stored, Text, read_exact_at};
 use crate::error::{Error, Result};
+
+/// The first bytes of a file.
+const MAGIC: &[u8] = b"\x93NUMPY";
+
+/// Maximum length of a header that is read.
+const MAX_HEADER: u64 = 1 << 20;
 
 /// The data begin at a multiple of this many bytes.
 const ALIGNMENT: usize = 64;
@@ -37,7 +43,7 @@ pub fn header(descr: &str, fortran_order: bool, shape: &[u64]) -> Vec<u8> {
     let padding = 1 + ALIGNMENT - (prefix + bytes.len() + 1) % ALIGNMENT;
     bytes.resize(bytes.len() + padding - 1, b' ');
     bytes.push(b'\n');
-    let mut header = b"\x93NUMPY".to_vec();
+    let mut header = MAGIC.to_vec();
     header.extend([version, 0]);
     match version {
         1 => header.extend((bytes.len() as u16).to_le_bytes()),
@@ -45,6 +51,90 @@ pub fn header(descr: &str, fortran_order: bool, shape: &[u64]) -> Vec<u8> {
     }
     header.extend(bytes);
     header
+}
+
+/// A header as it is read.
+#[derive(Debug)]
+pub struct Header {
+    /// The type of an element as a Python literal.
+    pub descr: String,
+    /// True if the first index varies fastest.
+    pub fortran_order: bool,
+    /// The length of each dimension.
+    pub shape: Vec<u64>,
+    /// Number of elements.
+    pub count: u64,
+    /// Length of the header, and the offset of the elements.
+    pub len: u64,
+}
+
+impl Header {
+    /// Reads the header of a file; `None` if it is not a `.npy` file as numpy writes it.
+    ///
+    /// # Errors
+    /// The file can't be read, or its header is longer than 1 MiB.
+    pub fn read(file: &dyn Content) -> Result<Option<Self>> {
+        let mut start = [0; 12];
+        if file.len() < 12 || read_exact_at(file, 0, &mut start).is_err() || !start.starts_with(MAGIC) {
+            return Ok(None);
+        }
+        let (len, from) = match start[6] {
+            1 => (u64::from(u16::from_le_bytes([start[8], start[9]])), 10),
+            _ => (u64::from(u32::from_le_bytes([start[8], start[9], start[10], start[11]])), 12),
+        };
+        let len = len.min(file.len() - from);
+        if len > MAX_HEADER {
+            return Err(Error::unsupported("the header of the array is too long"));
+        }
+        let mut text = vec![0; len as usize];
+        read_exact_at(file, from, &mut text)?;
+        let text: String = match start[6] {
+            3 => String::from_utf8_lossy(&text).into_owned(),
+            _ => text.iter().copied().map(char::from).collect(),
+        };
+        Ok(Self::parse(&text, from + len))
+    }
+
+    /// Parses the literal that numpy writes, whose keys are in alphabetical order.
+    fn parse(text: &str, len: u64) -> Option<Self> {
+        let rest = text.strip_prefix("{'descr': ")?;
+        let (descr, rest) = rest.rsplit_once(", 'fortran_order': ")?;
+        let (order, rest) = rest.split_once(", 'shape': ")?;
+        let (shape, _) = rest.split_once(')')?;
+        let sizes = shape.trim_start_matches('(').split(',').map(str::trim).filter(|size| !size.is_empty());
+        let shape: Vec<u64> = sizes.map(|size| size.parse().ok()).collect::<Option<_>>()?;
+        let count = shape.iter().try_fold(1_u64, |count, size| count.checked_mul(*size))?;
+        let descr = descr.to_owned();
+        Some(Self { descr, fortran_order: order == "True", shape, count, len })
+    }
+
+    /// Returns the dimension that varies as number `n`, from the fastest one on.
+    fn dimension(&self, n: usize) -> usize {
+        if self.fortran_order { n } else { self.shape.len() - 1 - n }
+    }
+
+    /// Returns the index of the element at a position in the file.
+    pub fn index_of(&self, position: u64) -> Vec<u64> {
+        let mut index = vec![0; self.shape.len()];
+        let mut rest = position;
+        for n in 0..index.len() {
+            let dimension = self.dimension(n);
+            let size = self.shape[dimension].max(1);
+            index[dimension] = rest % size;
+            rest /= size;
+        }
+        index
+    }
+
+    /// Returns the position in the file of the element with this index, which has as many dimensions.
+    pub fn position_of(&self, index: &[u64]) -> u64 {
+        let mut position = 0;
+        for n in (0..index.len()).rev() {
+            let dimension = self.dimension(n);
+            position = position * self.shape[dimension] + index[dimension];
+        }
+        position
+    }
 }
 
 /// Formats sizes as a Python tuple: `(2, 3)`, `(5,)`, `()`.
@@ -202,6 +292,35 @@ mod tests {
             assert_eq!(&header[..10], [0x93, b'N', b'U', b'M', b'P', b'Y', 1, 0, len as u8 - 10, 0]);
             assert_eq!(std::str::from_utf8(&header[10..]).unwrap().trim_end(), text);
             assert!(header.ends_with(b"\n"));
+        }
+    }
+
+    #[test]
+    fn a_header_is_read_as_it_is_written() {
+        for (descr, fortran, shape, count) in [
+            ("'<f4'", false, &[2, 3, 4][..], 24),
+            ("'<f4'", true, &[2, 3, 4], 24),
+            ("'|u1'", false, &[], 1),
+            ("[('a', '<f4'), ('λ', '>i2', (2,))]", false, &[5], 5),
+            (&format!("[{}]", "('abcdefgh', '<f4'), ".repeat(5000)), false, &[0], 0),
+        ] {
+            let written = header(descr, fortran, shape);
+            let len = written.len() as u64;
+            let read = Header::read(&Text::new(written)).unwrap().unwrap();
+            assert_eq!((&*read.descr, read.fortran_order, &*read.shape), (descr, fortran, shape));
+            assert_eq!((read.count, read.len), (count, len), "{descr}");
+            for position in 0..count {
+                assert_eq!(read.position_of(&read.index_of(position)), position);
+            }
+            if shape == [2, 3, 4] {
+                assert_eq!(read.index_of(7), if fortran { [1, 0, 1] } else { [0, 1, 3] });
+            }
+        }
+        let too_many = header("'<f4'", false, &[1 << 40, 1 << 40]);
+        for other in
+            [&too_many[..], &b"\x93NUMPY\x01\0\xff\xff"[..], b"\x93NUMPY\x01\0\xff\xff{'descr'", b"text"]
+        {
+            assert!(Header::read(&Text::new(other.to_vec())).unwrap().is_none());
         }
     }
 

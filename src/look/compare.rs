@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 
 use super::copy::{self, CopyTarget, Failure, Range};
 use super::{Look, again};
-use crate::content::{Content, checksum, read_exact_at, short_number};
+use crate::content::{checksum, npy, read_exact_at, short_number};
 use crate::error::{Error, Result, one_line};
 use crate::local::stat::FileKind;
 use crate::vfs::ReadHandle;
@@ -27,9 +27,8 @@ const ARRAYS: &str = "arrays";
 const FRAMES: &str = "frames";
 /// Bytes compared at once.
 const PIECE: usize = 1 << 18;
-/// Maximum number of arrays, and length of a header.
+/// Maximum number of arrays.
 const MAX_ARRAYS: usize = 1 << 20;
-const MAX_HEADER: u64 = 1 << 20;
 /// Maximum size of an array that is held in memory because its elements have another order, in bytes.
 const MAX_REARRANGED: u64 = 256 << 20;
 
@@ -122,121 +121,22 @@ impl CopyTarget for InMemory {
     }
 }
 
-/// The header of a `.npy` file.
-#[derive(Debug)]
-struct NpyHeader {
-    /// Type of an element, as a Python literal.
-    descr: String,
-    shape: String,
-    dimensions: Vec<u64>,
-    /// True if the first index changes fastest.
-    is_fortran: bool,
-    /// Number of elements.
-    count: u64,
-    /// Offset of the elements.
-    start: u64,
-}
-
-impl NpyHeader {
-    fn read(content: &dyn Content) -> Result<Option<Self>> {
-        let mut start = [0; 12];
-        if content.len() < 12
-            || read_exact_at(content, 0, &mut start).is_err()
-            || !start.starts_with(b"\x93NUMPY")
-        {
-            return Ok(None);
-        }
-        let (len, from) = match start[6] {
-            1 => (u64::from(u16::from_le_bytes([start[8], start[9]])), 10),
-            _ => (u64::from(u32::from_le_bytes([start[8], start[9], start[10], start[11]])), 12),
-        };
-        let len = len.min(content.len() - from);
-        if len > MAX_HEADER {
-            return Err(Error::unsupported("the header of the array is too long"));
-        }
-        let mut text = vec![0; len as usize];
-        read_exact_at(content, from, &mut text)?;
-        let text: String = match start[6] {
-            3 => String::from_utf8_lossy(&text).into_owned(),
-            _ => text.iter().copied().map(char::from).collect(),
-        };
-        Ok(Self::parse(&text, from + len))
-    }
-
-    /// Parses the literal that numpy writes, whose keys are in alphabetical order.
-    fn parse(text: &str, start: u64) -> Option<Self> {
-        let rest = text.strip_prefix("{'descr': ")?;
-        let (descr, rest) = rest.rsplit_once(", 'fortran_order': ")?;
-        let (order, rest) = rest.split_once(", 'shape': ")?;
-        let (shape, _) = rest.split_once(')')?;
-        let sizes = shape.trim_start_matches('(').split(',').map(str::trim).filter(|size| !size.is_empty());
-        let dimensions: Vec<u64> = sizes.map(|size| size.parse().ok()).collect::<Option<_>>()?;
-        let count = dimensions.iter().try_fold(1_u64, |count, size| count.checked_mul(*size))?;
-        let descr = descr.trim_matches('\'').to_owned();
-        let is_fortran = order == "True";
-        Some(Self { descr, shape: format!("{shape})"), dimensions, is_fortran, count, start })
-    }
-
-    /// Returns the dimension that changes as number `n`, from the fastest one on.
-    fn dimension(&self, n: usize) -> usize {
-        if self.is_fortran { n } else { self.dimensions.len() - 1 - n }
-    }
-
-    /// Returns the index of the element at a position in the file.
-    fn index_of(&self, position: u64) -> Vec<u64> {
-        let mut index = vec![0; self.dimensions.len()];
-        let mut rest = position;
-        for n in 0..index.len() {
-            let dimension = self.dimension(n);
-            let size = self.dimensions[dimension].max(1);
-            index[dimension] = rest % size;
-            rest /= size;
-        }
-        index
-    }
-
-    /// Returns the position in the file of the element with this index, which has as many dimensions.
-    fn position_of(&self, index: &[u64]) -> u64 {
-        let mut position = 0;
-        for n in (0..index.len()).rev() {
-            let dimension = self.dimension(n);
-            position = position * self.dimensions[dimension] + index[dimension];
-        }
-        position
-    }
-
-    /// Returns the kind of number, its size in bytes, and true for big-endian.
-    fn number(&self) -> Option<(char, usize, bool)> {
-        let mut letters = self.descr.chars();
-        let is_big = match letters.next()? {
-            '<' | '|' | '=' => false,
-            '>' => true,
-            _ => return None,
-        };
-        let kind = letters.next()?;
-        let size: usize = letters.as_str().parse().ok()?;
-        let is_known =
-            matches!((kind, size), ('i' | 'u', 1 | 2 | 4 | 8) | ('f', 2 | 4 | 8) | ('c', 8 | 16) | ('b', 1));
-        is_known.then_some((kind, size, is_big))
-    }
-}
-
 /// An array that is read.
 struct ArrayFile {
     reader: ReadHandle,
-    header: Option<NpyHeader>,
+    header: Option<npy::Header>,
     size: u64,
 }
 
 impl ArrayFile {
     fn open(reader: ReadHandle) -> Result<Self> {
         let content = reader.content()?;
-        let (header, size) = (NpyHeader::read(&*content)?, content.len());
-        Ok(Self { reader, header, size })
+        let header = npy::Header::read(&*content)?;
+        Ok(Self { reader, header, size: content.len() })
     }
 
     fn start(&self) -> u64 {
-        self.header.as_ref().map_or(0, |header| header.start)
+        self.header.as_ref().map_or(0, |header| header.len)
     }
 
     /// Returns the length of the elements in bytes.
@@ -262,7 +162,7 @@ impl ArrayFile {
     /// Returns type, shape, and the checksum of the elements as they are in the file, without its header.
     fn described(&self) -> Result<String> {
         let what = match &self.header {
-            Some(header) => format!("{} {}", header.descr, header.shape),
+            Some(header) => format!("{} {}", header.descr.trim_matches('\''), npy::tuple(&header.shape)),
             None => format!("{} bytes", self.size),
         };
         let checksum = checksum(&*self.reader.content()?, self.start())?;
@@ -274,7 +174,8 @@ impl ArrayFile {
         let is_comparable = match (&self.header, &other.header) {
             (Some(one), Some(two)) => {
                 one.shape == two.shape
-                    && (one.descr == two.descr || one.number().is_some() && two.number().is_some())
+                    && (one.descr == two.descr
+                        || number_of(&one.descr).is_some() && number_of(&two.descr).is_some())
             }
             // A text, such as a chunk of a trajectory.
             (None, None) => true,
@@ -303,7 +204,7 @@ impl ArrayFile {
     fn count_differences(&self, other: &Self) -> Result<Differences> {
         let (item, other_item) = (self.item(), other.item());
         let (count, other_count) = (self.len() / item, other.len() / other_item);
-        let number = |array: &Self| array.header.as_ref().and_then(NpyHeader::number);
+        let number = |array: &Self| array.header.as_ref().and_then(|header| number_of(&header.descr));
         let numbers = number(self).zip(number(other));
         let mut found = Differences { count: count.abs_diff(other_count), ..Differences::default() };
         let common = count.min(other_count);
@@ -332,7 +233,7 @@ impl ArrayFile {
     /// Returns the elements of `other` for the order of this array; `None` if both have the same order.
     fn in_other_order<'a>(&'a self, other: &'a Self) -> Result<Option<Rearranged<'a>>> {
         let (Some(from), Some(to)) = (&self.header, &other.header) else { return Ok(None) };
-        if from.is_fortran == to.is_fortran || from.dimensions.len() < 2 {
+        if from.fortran_order == to.fortran_order || from.shape.len() < 2 {
             return Ok(None);
         }
         if other.len() > MAX_REARRANGED {
@@ -347,8 +248,8 @@ impl ArrayFile {
 
 /// The elements of an array in memory, by the positions of another one with the other order.
 struct Rearranged<'a> {
-    from: &'a NpyHeader,
-    to: &'a NpyHeader,
+    from: &'a npy::Header,
+    to: &'a npy::Header,
     bytes: Vec<u8>,
     item: usize,
 }
@@ -367,6 +268,21 @@ impl Rearranged<'_> {
 
 /// The kind of number, its size in bytes, and true for big-endian.
 type Number = (char, usize, bool);
+
+/// Returns the number that the type of a `.npy` file stands for.
+fn number_of(descr: &str) -> Option<Number> {
+    let mut letters = descr.trim_matches('\'').chars();
+    let is_big = match letters.next()? {
+        '<' | '|' | '=' => false,
+        '>' => true,
+        _ => return None,
+    };
+    let kind = letters.next()?;
+    let size: usize = letters.as_str().parse().ok()?;
+    let is_known =
+        matches!((kind, size), ('i' | 'u', 1 | 2 | 4 | 8) | ('f', 2 | 4 | 8) | ('c', 8 | 16) | ('b', 1));
+    is_known.then_some((kind, size, is_big))
+}
 
 /// The elements that differ.
 #[derive(Debug, Default)]
@@ -521,26 +437,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_header_is_that_of_numpy() {
-        let header = |descr: &str, shape: &[u64]| {
-            let bytes = crate::content::npy::header(descr, false, shape);
-            let len = bytes.len() as u64;
-            let header = NpyHeader::read(&crate::content::Text::new(bytes)).unwrap().unwrap();
-            assert_eq!(header.start, len);
-            header
-        };
-        let found = header("'<f4'", &[2, 3]);
-        assert_eq!((&*found.descr, &*found.shape, found.count), ("<f4", "(2, 3)", 6));
-        assert_eq!(found.number(), Some(('f', 4, false)));
-        assert_eq!(header("'|u1'", &[]).count, 1);
-        assert_eq!(header("[('a', '<f4'), ('b', '>i2')]", &[5]).number(), None);
-        let c = header("'<f4'", &[2, 3, 4]);
-        let bytes = crate::content::npy::header("'<f4'", true, &[2, 3, 4]);
-        let fortran = NpyHeader::read(&crate::content::Text::new(bytes)).unwrap().unwrap();
-        assert_eq!((c.index_of(7), fortran.index_of(7)), (vec![0, 1, 3], vec![1, 0, 1]));
-        for position in 0..24 {
-            assert_eq!(c.position_of(&c.index_of(position)), position);
-            assert_eq!(fortran.position_of(&fortran.index_of(position)), position);
+    fn a_type_is_a_number_or_another_one() {
+        assert_eq!(number_of("'<f4'"), Some(('f', 4, false)));
+        assert_eq!(number_of("'>i2'"), Some(('i', 2, true)));
+        for other in ["'<f16'", "'|S5'", "[('a', '<f4'), ('b', '>i2')]", ""] {
+            assert_eq!(number_of(other), None, "{other}");
         }
     }
 
