@@ -312,6 +312,7 @@ pub trait EditSupport: Sync + std::fmt::Debug {
     /// be written.
     fn recover(&self, target: &SaveTarget) -> Result<Recovered>;
 
-    /// Checks whether the file is half-saved, for callers that only read; changes nothing.
-    fn condition(&self, target: &SaveTarget) -> Result<Condition>;
+    /// Checks whether the file is half-saved, for callers that only read; changes nothing. If `waits` is true, waits a
+    /// moment for a save that is in progress.
+    fn condition(&self, target: &SaveTarget, waits: bool) -> Result<Condition>;
 }

@@ -27,8 +27,12 @@ pub fn recover(target: &SaveTarget) -> Result<Recovered> {
 ///
 /// The file can't be examined.
 pub fn condition(target: &SaveTarget) -> Result<Condition> {
+    condition_after(target, true)
+}
+
+fn condition_after(target: &SaveTarget, waits: bool) -> Result<Condition> {
     for support in super::edit_supports() {
-        if let halfway @ Condition::Halfway(_) = support.condition(target)? {
+        if let halfway @ Condition::Halfway(_) = support.condition(target, waits)? {
             return Ok(halfway);
         }
     }
@@ -48,6 +52,9 @@ fn traces(target: &SaveTarget) -> Result<Traces> {
     let mut found = Traces::None;
     for support in super::edit_supports() {
         found = found.max(support.traces(target)?);
+        if found == Traces::Left {
+            break;
+        }
     }
     Ok(found)
 }
@@ -59,6 +66,9 @@ pub enum RecoveryPolicy {
     Recover,
     /// A read-only mount changes nothing.
     Report,
+    /// Like `Report`, for a file that the caller itself has locked while no save is in progress: a lock is no reason to
+    /// wait.
+    ReportAtOnce,
 }
 
 impl RecoveryPolicy {
@@ -68,8 +78,10 @@ impl RecoveryPolicy {
     ///
     /// [`Kind::Unfinished`] if the file is half-saved and can't be recovered.
     pub fn apply(self, target: &SaveTarget) -> Result<()> {
-        if self == Self::Report {
-            return check_whole(target);
+        match self {
+            Self::Recover => {}
+            Self::Report => return check_whole(target, true),
+            Self::ReportAtOnce => return check_whole(target, false),
         }
         let label = target.label().display();
         let found = traces(target)?;
@@ -91,13 +103,13 @@ impl RecoveryPolicy {
                 Err(error) => tracing::warn!("{label}: {}", error.message()),
             }
         }
-        check_whole(target)
+        check_whole(target, true)
     }
 }
 
 /// Refuses a file that is half-saved, or may be.
-fn check_whole(target: &SaveTarget) -> Result<()> {
-    match condition(target)? {
+fn check_whole(target: &SaveTarget, waits: bool) -> Result<()> {
+    match condition_after(target, waits)? {
         Condition::Halfway(why) => Err(Error::new(Kind::Unfinished, why).of(target.label())),
         Condition::Whole => Ok(()),
     }

@@ -241,8 +241,8 @@ impl MountedFile {
         }
         if state.half_saved {
             drop(state);
-            // The user may have taken the file as it is, and removed the journal.
-            if self.location.recover(&RecoveryPolicy::Report).is_ok() {
+            // The user may have taken the file as it is, and removed the journal. The lock is this mount's own.
+            if self.location.recover(&RecoveryPolicy::ReportAtOnce).is_ok() {
                 state = locked(&self.state);
                 state.half_saved = false;
                 return Ok(None);

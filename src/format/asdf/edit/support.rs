@@ -46,8 +46,8 @@ impl EditSupport for Support {
         recover(&System, &opened.file, &source).map_err(|error| error.of(target.label()))
     }
 
-    fn condition(&self, target: &SaveTarget) -> Result<Condition> {
-        condition(&HeldSource::of(target)?).map_err(|error| error.of(target.label()))
+    fn condition(&self, target: &SaveTarget, waits: bool) -> Result<Condition> {
+        condition(&HeldSource::of(target)?, waits).map_err(|error| error.of(target.label()))
     }
 }
 
@@ -65,9 +65,10 @@ fn has_journal(source: &HeldSource<System>) -> bool {
         .any(|place| place.journals().any(|journal| exists(&System, &place.dir, &journal).unwrap_or(true)))
 }
 
-/// Returns whether the source is one version or half-saved. Waits a while for a save by another program.
-fn condition(source: &HeldSource<System>) -> Result<Condition> {
-    let mut attempts = 0..SAVE_ATTEMPTS;
+/// Returns whether the source is one version or half-saved. If `waits` is true, waits a while for a save by another
+/// program.
+fn condition(source: &HeldSource<System>, waits: bool) -> Result<Condition> {
+    let mut attempts = 0..if waits { SAVE_ATTEMPTS } else { 0 };
     loop {
         if !has_journal(source) && !is_marked(source) {
             return Ok(Condition::Whole);
