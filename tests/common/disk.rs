@@ -5,7 +5,7 @@
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 /// A separate file system, unmounted when dropped.
 #[derive(Debug)]
@@ -23,26 +23,28 @@ pub fn run(program: &str, arguments: &[&str]) {
 }
 
 impl Disk {
-    /// Makes an empty file system: tmpfs, FUSE over a directory, or one of [`make`].
+    /// Makes an empty file system: tmpfs, FUSE over a directory, or one of [`make`] in memory.
     pub fn new(kind: &str, mebibytes: u64) -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let image = folder.path().join("image");
-        fs::create_dir(folder.path().join("disk")).unwrap();
+        let disk = Self { folder: tempfile::tempdir().unwrap() };
+        let folder = disk.folder.path();
         match kind {
             "tmpfs" => {}
             "sshfs" | "mergerfs" => {
-                fs::create_dir(folder.path().join("behind")).unwrap();
+                fs::create_dir(folder.join("behind")).unwrap();
                 // sshfs connects to the server without ssh.
-                let server = folder.path().join("server");
+                let server = folder.join("server");
                 fs::write(&server, "#!/bin/sh\nexec /usr/lib/openssh/sftp-server\n").unwrap();
                 run("chmod", &["755", server.to_str().unwrap()]);
             }
             _ => {
+                // In memory, no fsync waits for a disk.
+                run("mount", &["-t", "tmpfs", "-o", "mode=700", "tmpfs", folder.to_str().unwrap()]);
+                let image = folder.join("image");
                 File::create(&image).unwrap().set_len(mebibytes << 20).unwrap();
                 make(kind, image.to_str().unwrap());
             }
         }
-        let disk = Self { folder };
+        fs::create_dir(disk.path()).unwrap();
         disk.mount(kind, mebibytes);
         disk
     }
@@ -102,7 +104,9 @@ fn make(kind: &str, image: &str) {
 
 impl Drop for Disk {
     fn drop(&mut self) {
-        let _ = Command::new("umount").arg("-l").arg(self.path()).stderr(Stdio::null()).status();
+        for path in [&self.path(), self.folder.path()] {
+            let _ = rustix::mount::unmount(path, rustix::mount::UnmountFlags::DETACH);
+        }
     }
 }
 

@@ -319,11 +319,13 @@ pub fn daemon_of(mountpoint: &Path) -> Option<u32> {
 /// Waits until `condition` holds; false after the time limit.
 pub fn wait_until(mut condition: impl FnMut() -> bool) -> bool {
     let start = Instant::now();
+    let mut pause = Duration::from_micros(200);
     while start.elapsed() < PATIENCE {
         if condition() {
             return true;
         }
-        std::thread::sleep(Duration::from_millis(10));
+        std::thread::sleep(pause);
+        pause = (2 * pause).min(Duration::from_millis(10));
     }
     condition()
 }

@@ -2,11 +2,13 @@
 //! nothing outside of the directory is read or changed, and nothing waits for ever.
 
 use std::ffi::OsStr;
-use std::fs::{self, File};
-use std::io::Write;
-use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, chown, symlink};
+use std::fs::{self, File, OpenOptions};
+use std::io::{ErrorKind, Write};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt, chown, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::mpsc;
+use std::thread::JoinHandle;
 
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use rustix::process::{Pid, Signal, kill_process};
@@ -83,7 +85,7 @@ impl Trap {
     }
 
     fn faults(&self) -> Faults {
-        Faults::new(self.place.folder(), &self.place.disk.path())
+        Faults::new(&self.place.folder(), &self.place.disk.path())
     }
 
     /// Starts a command of root's, and stops it before its call number `at` that changes the disk. False if
@@ -104,7 +106,7 @@ struct Stopped {
     is_stopped: bool,
 }
 
-/// The letter of a process in its list of states.
+/// Returns the state letter of a process or thread.
 fn state_of(pid: u32) -> Option<char> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     stat.rsplit_once(") ")?.1.chars().next()
@@ -142,6 +144,45 @@ impl Stopped {
         }
         let output = self.child.wait_with_output().unwrap();
         (output.status.success(), String::from_utf8_lossy(&output.stderr).into_owned())
+    }
+}
+
+/// A file that another program opens for writing and then begins to write.
+enum Opening {
+    Open(Option<File>),
+    /// A save has a lease on the file, so the other program waits until it is done.
+    Waits(JoinHandle<Option<File>>),
+}
+
+impl Opening {
+    /// Opens the file and passes it to `begin`, which returns it if it stays open. Returns when that is done, or when
+    /// the open waits.
+    fn of(
+        path: &Path,
+        options: OpenOptions,
+        begin: impl FnOnce(File) -> Option<File> + Send + 'static,
+    ) -> Self {
+        match options.clone().custom_flags(libc::O_NONBLOCK).open(path) {
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+            opened => return Self::Open(begin(opened.unwrap())),
+        }
+        let path = path.to_owned();
+        let (begun, is_begun) = mpsc::channel();
+        let opening = std::thread::spawn(move || {
+            begun.send(rustix::thread::gettid()).unwrap();
+            begin(options.open(path).unwrap())
+        });
+        let thread = is_begun.recv().unwrap().as_raw_nonzero().get().cast_unsigned();
+        assert!(wait_until(|| opening.is_finished() || state_of(thread) == Some('S')));
+        Self::Waits(opening)
+    }
+
+    /// Waits until the other program has begun to write; returns the file if it is still open.
+    fn ends(self) -> Option<File> {
+        match self {
+            Self::Open(file) => file,
+            Self::Waits(opening) => opening.join().unwrap(),
+        }
     }
 }
 
@@ -372,30 +413,22 @@ fn a_save_that_succeeds_is_in_the_file_or_was_followed_by_another_programs_write
             if !stopped.is_stopped {
                 break;
             }
-            // A save that has a lease lets the other program wait until it is done.
-            let (begun, is_begun) = std::sync::mpsc::channel();
-            let (done, is_done) = std::sync::mpsc::channel::<()>();
-            let writer = std::thread::spawn({
-                let (source, other) = (source.clone(), other.clone());
-                move || {
-                    let truncates = !matches!(writes, Writes::Over);
-                    let file = File::options().write(true).truncate(truncates).open(source).unwrap();
-                    file.write_all_at(&other[..half], 0).unwrap();
-                    if matches!(writes, Writes::AtOnce) {
-                        file.write_all_at(&other[half..], half as u64).unwrap();
-                        drop(file);
-                        let _ = begun.send(());
-                    } else {
-                        let _ = begun.send(());
-                        let _ = is_done.recv();
-                        file.write_all_at(&other[half..], half as u64).unwrap();
-                    }
+            let other_half = other[half..].to_vec();
+            let begun = other[..half].to_vec();
+            let truncates = !matches!(writes, Writes::Over);
+            let options = File::options().write(true).truncate(truncates).clone();
+            let opening = Opening::of(&source, options, move |file| {
+                file.write_all_at(&begun, 0).unwrap();
+                if matches!(writes, Writes::AtOnce) {
+                    file.write_all_at(&other_half, half as u64).unwrap();
+                    return None;
                 }
+                Some(file)
             });
-            let _ = is_begun.recv_timeout(std::time::Duration::from_millis(300));
             let (succeeds, said) = stopped.ends();
-            drop(done);
-            writer.join().unwrap();
+            if let Some(file) = opening.ends() {
+                file.write_all_at(&other[half..], half as u64).unwrap();
+            }
             let now = fs::read(&source).unwrap();
             let step = format!("{way:?}, {at}, {writes:?}: {said}");
             let is_over = matches!(writes, Writes::Over) && now == over;
@@ -427,19 +460,11 @@ fn blocks_do_not_move_in_a_file_that_another_program_has_open_for_writing() {
             if !stopped.is_stopped {
                 break;
             }
-            // It waits if the save has its lease already.
-            let (begun, is_begun) = std::sync::mpsc::channel();
-            let opened = std::thread::spawn({
-                let source = source.clone();
-                move || {
-                    let file = File::options().read(true).write(true).open(source).unwrap();
-                    let _ = begun.send(());
-                    file
-                }
-            });
-            let is_open = is_begun.recv_timeout(std::time::Duration::from_millis(300)).is_ok();
+            let options = File::options().read(true).write(true).clone();
+            let opening = Opening::of(&source, options, Some);
+            let is_open = matches!(opening, Opening::Open(_));
             let (succeeds, said) = stopped.ends();
-            let file = opened.join().unwrap();
+            let file = opening.ends();
             if is_open {
                 assert!(!succeeds && said.contains("has the file open for writing"), "{way:?}, {at}: {said}");
                 assert!(fs::read(&source).unwrap() == trap.before, "{way:?}, {at}");

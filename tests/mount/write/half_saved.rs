@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::Output;
 
 use crate::common::disk::run;
+use crate::common::mount::fresh_folder;
 use crate::faults::{Fault, Faults};
 use crate::killed::{WAYS, Way};
 use crate::place::{Place, said, write};
@@ -19,7 +20,7 @@ const STRANGER: u32 = 65_533;
 fn leave_half(place: &Place, old: &str, new: &str) {
     let tree = place.folder().join("new");
     fs::write(&tree, new).unwrap();
-    let faults = Faults::new(place.folder(), &place.disk.path());
+    let faults = Faults::new(&place.folder(), &place.disk.path());
     for at in 0..100 {
         faults.after(at, Fault::KilledBefore);
         let mut command =
@@ -54,7 +55,7 @@ fn half(way: Way) -> Half {
     let mut files = Vec::new();
     let tree = place.folder().join("new");
     fs::write(&tree, &new).unwrap();
-    let faults = Faults::new(place.folder(), &place.disk.path());
+    let faults = Faults::new(&place.folder(), &place.disk.path());
     for at in 0..100 {
         fs::write(&place.source, &before).unwrap();
         faults.after(at, Fault::KilledBefore);
@@ -87,7 +88,7 @@ struct Copied<'a> {
 
 impl Half {
     fn copied(&self) -> Copied<'_> {
-        let folder = tempfile::tempdir_in(self.place.folder()).unwrap();
+        let folder = fresh_folder();
         for (name, bytes) in &self.files {
             fs::write(folder.path().join(name), bytes).unwrap();
             fs::set_permissions(folder.path().join(name), fs::Permissions::from_mode(0o600)).unwrap();

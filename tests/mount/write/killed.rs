@@ -106,7 +106,7 @@ fn at_each_call(way: Way) -> usize {
     let (mut kills, mut n) = (0, 0);
     for fault in [Fault::KilledBefore, Fault::KilledAfter] {
         for at in calls() {
-            let faults = Faults::new(place.folder(), &place.disk.path());
+            let faults = Faults::new(&place.folder(), &place.disk.path());
             let mount = place.try_mount_as(&place.source, &[], |command| faults.under(command)).unwrap();
             n += 1;
             let new = way.next(&place, &before, n);
@@ -137,7 +137,7 @@ fn in_a_folder_of_files() {
     let mut halfway = 0;
     for at in calls() {
         let place = way.place();
-        let faults = Faults::new(place.folder(), &place.disk.path());
+        let faults = Faults::new(&place.folder(), &place.disk.path());
         let folder = place.disk.path();
         let mount = place.try_mount_as(&folder, &[], |command| faults.under(command)).unwrap();
         let (old, new) = (place.text(), place.named(&"longer ".repeat(2000)));
@@ -176,7 +176,7 @@ fn of_a_file_that_is_half_of_both_no_reader_sees_anything() {
             // The text is so long that it takes several writes.
             let old = place.named(&if way.grows { "room ".repeat(200) } else { "a".repeat(150_000) });
             write(&place.mount(), &old).unwrap();
-            let faults = Faults::new(place.folder(), &place.disk.path());
+            let faults = Faults::new(&place.folder(), &place.disk.path());
             let mount = place.try_mount_as(&place.source, &[], |command| faults.under(command)).unwrap();
             let new = if way.grows { way.next(&place, &old, 3) } else { old.replace("aaaa", "bbbb") };
             faults.after(at, Fault::KilledBefore);
@@ -305,7 +305,7 @@ fn of_a_journal_that_is_not_whole_nothing_stays() {
         let place = WAYS[7].place();
         let old = place.named(&"room ".repeat(80_000));
         write(&place.mount(), &old).unwrap();
-        let faults = Faults::new(place.folder(), &place.disk.path());
+        let faults = Faults::new(&place.folder(), &place.disk.path());
         let mount = place.try_mount_as(&place.source, &[], |command| faults.under(command)).unwrap();
         let new = place.named(&"longer ".repeat(100_000));
         faults.after(at, Fault::KilledBefore);

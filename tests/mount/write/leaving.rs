@@ -16,7 +16,7 @@ const SLOW: i32 = 700;
 /// Returns a place and a mount of it with slow saves.
 fn slow(kind: &str) -> (Place, Faults, Mounted) {
     let place = Place::on(kind);
-    let faults = Faults::new(place.folder(), &place.disk.path());
+    let faults = Faults::new(&place.folder(), &place.disk.path());
     let mount = place.try_mount_as(&place.source, &[], |command| faults.under(command)).unwrap();
     faults.slow(SLOW);
     (place, faults, mount)
@@ -57,13 +57,14 @@ fn a_save_that_runs_is_finished_before_a_signal_ends_the_daemon() {
         ("ext4", &[Signal::TERM, Signal::TERM]),
         ("btrfs", &[Signal::INT, Signal::TERM, Signal::INT]),
     ] {
-        let (place, _faults, mount) = slow(kind);
+        let (place, faults, mount) = slow(kind);
         let text = place.named(&"longer ".repeat(3000));
         let mut saver = saver(&place, &mount, &text);
         is_saving(&place);
         for wanted in signals {
             signal(&mount, *wanted);
         }
+        faults.none();
         assert!(ended(&mount), "{kind}");
         place.holds(&text);
         place.nothing_is_beside();
@@ -79,7 +80,7 @@ fn a_save_that_runs_is_finished_before_a_signal_ends_the_daemon() {
 #[test]
 fn a_save_that_runs_is_finished_after_its_program_was_killed_and_the_mount_taken_away() {
     for how in [&["asdf-mount", "-u"][..], &["umount"], &["fusermount3", "-u"], &["umount", "-l"]] {
-        let (place, _faults, mount) = slow("ext4");
+        let (place, faults, mount) = slow("ext4");
         let text = place.named(&"longer ".repeat(3000));
         let mut saver = saver(&place, &mount, &text);
         is_saving(&place);
@@ -91,6 +92,7 @@ fn a_save_that_runs_is_finished_after_its_program_was_killed_and_the_mount_taken
         };
         // The mount is in use until the kernel has closed the files of the killed program.
         assert!(wait_until(|| run().unwrap().status.success()), "{how:?}");
+        faults.none();
         if how[0] == "asdf-mount" {
             assert_eq!(mount.daemon(), None, "it returned too early");
         }
@@ -116,9 +118,9 @@ fn in_use_it_is_not_unmounted_and_nothing_happens_to_the_save() {
         let output = command.arg(mount.root()).output().unwrap();
         assert!(!output.status.success());
     }
+    faults.none();
     assert!(saver.wait().unwrap().success());
     place.holds(&text);
-    faults.none();
     write(&mount, &place.text()).unwrap();
     place.holds(&place.text());
 }

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use crate::common::asdf::{AsdfBuilder, Block, Built, index_text, sample};
 use crate::common::disk::{Disk, run};
 use crate::common::encode::Encoding;
-use crate::common::mount::{Mounted, fresh_folder, program};
+use crate::common::mount::{Mounted, program};
 
 /// A text that occurs once in the tree of a place, to be replaced.
 pub(crate) const OLD: &str = "first light";
@@ -28,7 +28,8 @@ pub(crate) struct Place {
     pub(crate) disk: Disk,
     pub(crate) source: PathBuf,
     pub(crate) built: Built,
-    folder: tempfile::TempDir,
+    /// In memory, so that no fsync of the state directory waits for a disk.
+    folder: Disk,
 }
 
 /// A guard that stops other threads when dropped, also if a test fails.
@@ -92,11 +93,11 @@ impl Place {
         let disk = Disk::new(kind, mebibytes);
         let built = builder.build();
         let source = built.save(&disk.path(), "a.asdf");
-        Self { disk, source, built, folder: fresh_folder() }
+        Self { disk, source, built, folder: Disk::new("tmpfs", 64) }
     }
 
-    /// Returns a directory on the disk of the build.
-    pub(crate) fn folder(&self) -> &Path {
+    /// Returns a directory on another file system.
+    pub(crate) fn folder(&self) -> PathBuf {
         self.folder.path()
     }
 
