@@ -6,16 +6,11 @@ use std::path::{Path, PathBuf};
 use crate::common::mount::{Mounted, fresh_folder};
 use crate::common::python::{python, root, run};
 
-/// Mounts each file and compares everything in `arrays/` with Python; returns the number of files.
+/// Mounts the files and compares everything in `arrays/` with Python; returns the number of compared files.
 fn compare(files: impl IntoIterator<Item = PathBuf>) -> usize {
-    let mut compared = 0;
-    for file in files {
-        let mounted = Mounted::file(&file);
-        let said = run(&python(), "compare_gsd.py", [file.as_path(), mounted.root()]);
-        compared += said.trim().parse::<usize>().unwrap();
-        mounted.unmount();
-    }
-    compared
+    let mounts: Vec<_> = files.into_iter().map(|file| (Mounted::file(&file), file)).collect();
+    let pairs = mounts.iter().flat_map(|(mounted, file)| [file.as_path(), mounted.root()]);
+    run(&python(), "compare_gsd.py", pairs).trim().parse().unwrap()
 }
 
 fn files_in(folder: &Path) -> Vec<PathBuf> {

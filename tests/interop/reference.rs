@@ -3,7 +3,6 @@
 //! They belong to another project. If `../shared/fixtures/asdf-reference` does not exist beside the checkout,
 //! the test prints this and passes.
 
-use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -34,24 +33,19 @@ fn every_file_agrees_with_its_twin() {
         println!("the reference set is not at {}: nothing compared", set.display());
         return;
     }
-    let python = python();
-    let (mut files, mut arrays) = (0, 0);
     let mut versions: Vec<PathBuf> = fs::read_dir(&set).unwrap().map(|entry| entry.unwrap().path()).collect();
     versions.retain(|path| path.is_dir());
-    versions.sort();
+    let mut arguments = Vec::new();
+    let mut mounts = Vec::new();
     for version in versions {
-        let pairs = pairs(&version);
-        let mounts: Vec<Mounted> = pairs.iter().map(|(file, _)| Mounted::file(file)).collect();
-        let args: Vec<OsString> = mounts
-            .iter()
-            .zip(&pairs)
-            .flat_map(|(mount, (_, twin))| [mount.root().as_os_str().to_owned(), twin.as_os_str().to_owned()])
-            .collect();
-        let compared = run(&python, "compare_reference.py", args);
-        files += pairs.len();
-        arrays += compared.trim().parse::<usize>().unwrap();
-        mounts.into_iter().for_each(Mounted::unmount);
+        let mounted = Mounted::file(&version);
+        for (file, twin) in pairs(&version) {
+            arguments.extend([mounted.path(file.file_name().unwrap()), twin]);
+        }
+        mounts.push(mounted);
     }
+    let files = arguments.len() / 2;
+    let arrays: usize = run(&python(), "compare_reference.py", arguments).trim().parse().unwrap();
     println!("{files} files of the reference set compared, {arrays} arrays");
     assert!(arrays > 0, "the reference set is there, but nothing was compared");
 }
