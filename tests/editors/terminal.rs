@@ -185,37 +185,46 @@ fn vi_of_busybox() {
     saves_and_mends("busybox-vi", &[]);
 }
 
+/// Runs a test with each editor, all at once, because a session mostly waits.
+fn with_each(editors: &[&str], test: impl Fn(&str) + Sync) {
+    std::thread::scope(|scope| {
+        for editor in editors {
+            scope.spawn(|| test(editor));
+        }
+    });
+}
+
 #[test]
 fn a_refusal_after_a_save_of_the_session_makes_no_editor_ask() {
-    for editor in ["emacs", "emacs-copy", "vim", "nano"] {
+    with_each(&["emacs", "emacs-copy", "vim", "nano"], |editor| {
         let case = Case::new();
         drive(&case, editor, "later");
         assert_eq!(case.saved(), case.named(WRITTEN), "{editor}");
-    }
+    });
 }
 
 /// The file has one more line than the editor saved, and the editor's view stays unchanged, also after a
 /// refusal.
 #[test]
 fn what_was_put_back_is_not_seen_after_a_refusal() {
-    for editor in ["vim", "vim-copy", "nano", "emacs"] {
+    with_each(&["vim", "vim-copy", "nano", "emacs"], |editor| {
         let case = Case::new();
         drive(&case, editor, "again");
         let commented = case.named(WRITTEN).replace("%YAML 1.1\n", "# no version\n");
         assert_eq!(fs::read_to_string(case.tree()).unwrap(), commented, "{editor}");
         let whole = commented.replace("# no version\n", "# no version\n%YAML 1.1\n");
         assert_eq!((case.saved(), case.saves()), (whole, 2), "{editor}: {}", case.log());
-    }
+    });
 }
 
 /// Appended text comes after a line `...` in the text that an editor reads and saves.
 #[test]
 fn a_text_with_something_appended_is_edited() {
-    for editor in ["vim", "emacs"] {
+    with_each(&["vim", "emacs"], |editor| {
         let case = Case::new();
         assert!(case.sh("echo 'note: 1' >> tree.yaml").status.success());
         drive(&case, editor, "mend");
         let whole = case.named(WRITTEN).replace("\n...\n", "\nnote: 1\n...\n");
         assert_eq!((case.saved(), case.saves()), (whole, 2), "{editor}: {}", case.log());
-    }
+    });
 }
