@@ -25,7 +25,7 @@ fn described_files_and_world_coordinates_are_those_of_astropy_and_gwcs() {
     let mounted = Mounted::file(folder.path());
     let counts = counts(&run(&python(), "read_fits_nodes.py", [folder.path(), mounted.root()]));
     mounted.unmount();
-    assert_eq!(counts, [14, 55], "headers and world coordinates");
+    assert_eq!(counts, [14, 60], "headers and world coordinates");
 }
 
 /// 200 chains of the seeds 1 and 2 have deviated by at most 9.9e-4 pixels there and 1.1e-3 pixels back.
@@ -37,6 +37,17 @@ fn random_chains_with_distortion_are_those_of_gwcs() {
     let printed = run(&python(), "read_sip.py", [folder.path(), mounted.root()]);
     mounted.unmount();
     assert!(printed.starts_with("12 "), "{printed}");
+}
+
+#[test]
+fn spectral_and_helioprojective_coordinates_are_those_of_gwcs() {
+    let folder = fresh_folder();
+    run(&python(), "gwcs_axes.py", ["write".as_ref(), folder.path().as_os_str()]);
+    let mounted = Mounted::file(folder.path());
+    let arguments = ["compare".as_ref(), folder.path().as_os_str(), mounted.root().as_os_str()];
+    let printed = run(&python(), "gwcs_axes.py", arguments);
+    mounted.unmount();
+    assert_eq!(printed.trim(), "23 3 4", "all axes, some axes, none");
 }
 
 #[test]

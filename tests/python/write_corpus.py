@@ -58,6 +58,24 @@ def fits_wcs(*axes):
     return made
 
 
+def helioprojective(start=None):
+    """A gwcs as dkist composes it, with the observer of sunpy; with `start` also of wavelengths."""
+    from dkist.wcs.models import generate_celestial_transform
+    from sunpy.coordinates import frames
+
+    observer = frames.HeliographicStonyhurst(10 * u.deg, 3 * u.deg, 0.98 * u.AU, obstime="2026-01-01")
+    frame = frames.Helioprojective(obstime="2026-01-01", observer=observer)
+    world = cf.CelestialFrame(reference_frame=frame, unit=(u.arcsec, u.arcsec), name="sky", axes_names=("lon", "lat"))
+    transform = generate_celestial_transform(crpix=[40, 30] * u.pix, cdelt=[0.5, 0.6] * u.arcsec / u.pix,
+                                             pc=[[0.9, 0.1], [-0.1, 0.95]] * u.pix, crval=[100, -200] * u.arcsec)
+    if start is not None:
+        transform = transform & m.Linear1D(0.01 * u.nm / u.pix, start)
+        world = cf.CompositeFrame([world, cf.SpectralFrame(axes_order=(2,), unit=u.nm, name="wavelength")])
+    count = transform.n_inputs
+    pixels = cf.CoordinateFrame(naxes=count, axes_type=["PIXEL"] * count, axes_order=tuple(range(count)), unit=[u.pix] * count, name="pixels")
+    return gwcs.WCS([(pixels, transform), (world, None)])
+
+
 SKY = [("RA---TAN", "deg", -1e-4), ("DEC--TAN", "deg", 1e-4)]
 
 
@@ -125,6 +143,8 @@ def sun():
     centre = coord.SkyCoord(10 * u.arcsec, -20 * u.arcsec, obstime="2026-01-01", observer="earth", frame=frames.Helioprojective)
     header = sunpy.map.make_fitswcs_header(noise(60, 80), centre, scale=[2.4, 2.4] * u.arcsec / u.pix, telescope="SDO", instrument="AIA", wavelength=171 * u.angstrom)
     asdf.AsdfFile({"map": sunpy.map.Map(noise(60, 80), header)}).write_to(folder / "sunpy-map.asdf")
+    asdf.AsdfFile({"data": noise(60, 80), "meta": {"wcs": helioprojective()}}).write_to(folder / "sunpy-gwcs.asdf")
+    asdf.AsdfFile({"data": noise(5, 60, 80), "meta": {"wcs": helioprojective(500 * u.nm)}}).write_to(folder / "sunpy-gwcs-cube.asdf")
     plane = NDCube(noise(60, 80), wcs=fits_wcs(*SKY), unit=u.Jy, uncertainty=StdDevUncertainty(noise(60, 80)))
     cube = NDCube(noise(5, 60, 80), wcs=fits_wcs(*SKY, ("WAVE", "m", 1e-10)), unit=u.ct, mask=noise(5, 60, 80) > 120)
     asdf.AsdfFile({"plane": plane, "cube": cube, "gwcs": NDCube(noise(60, 80), wcs=sky_wcs((60, 80)))}).write_to(folder / "ndcube.asdf")

@@ -152,6 +152,10 @@ EXACT = {
                                    | (models.Multiply(1e-3 * u.deg / u.pix) & models.Multiply(-2e-3 * u.deg / u.pix))
                                    | TAN | models.RotateNative2Celestial(30 * u.deg, -40 * u.deg, 150 * u.deg)),
                     "data": image()},
+    "more": {"wcs": wcs(TAN, after=models.Identity(2)), "data": image()},
+    "polynomial": {"wcs": chained(models.Mapping((0, 1, 0, 1)) | (models.Polynomial2D(1, c0_0=2.5, c1_0=1, c0_1=0.5)
+                                  & models.Polynomial2D(1, c0_1=1)) | scale() | TAN | rotation()), "data": image()},
+    "after": {"wcs": chained(shift() | scale() | TAN | rotation() | models.Identity(2)), "data": image()},
     "chain-nested": {"wcs": chained(((models.Shift(-3.5) | models.Scale(1.5) | models.Shift(1.25)) & models.Shift(4.25))
                                     | (models.Identity(1) & (models.Scale(-0.5) | models.Shift(2))) | scale() | TAN
                                     | rotation()), "data": image()},
@@ -164,7 +168,6 @@ OTHERS = {
     "car": {"wcs": wcs(models.Pix2Sky_CAR()), "data": image()},
     "arcsec": {"wcs": wcs(TAN, units=(u.arcsec, u.arcsec)), "data": image()},
     "order": {"wcs": wcs(TAN, order=(1, 0)), "data": image()},
-    "more": {"wcs": wcs(TAN, after=models.Identity(2)), "data": image()},
     "fk4": {"wcs": wcs(TAN, coord.FK4()), "data": image()},
     "cube": {"wcs": wcs(TAN), "data": image(2, 20, 10)},
     "two": {"wcs": wcs(TAN), "meta": {"wcs": wcs(TAN)}, "data": image()},
@@ -183,11 +186,10 @@ OTHERS = {
 
 # Without exact cards, and fitted.
 FITTED = {
-    "polynomial": {"wcs": chained(models.Mapping((0, 1, 0, 1)) | (models.Polynomial2D(1, c1_0=1)
+    "polynomial": {"wcs": chained(models.Mapping((0, 1, 0, 1)) | (models.Polynomial2D(2, c1_0=1, c2_0=1e-4)
                                   & models.Polynomial2D(1, c0_1=1)) | scale() | TAN | rotation()), "data": image()},
     "back": {"wcs": chained(shift() | scale() | TAN | models.RotateCelestial2Native(30, 40, 180)), "data": image()},
     "euler": {"wcs": chained(shift() | scale() | TAN | models.EulerAngleRotation(1, 2, 3, "zxz")), "data": image()},
-    "after": {"wcs": chained(shift() | scale() | TAN | rotation() | models.Identity(2)), "data": image()},
     "sum": {"wcs": chained((models.Identity(1) + models.Const1D(3.5) & models.Identity(1) * models.Const1D(1.5))
                            | scale() | TAN | rotation()), "data": image()},
 }

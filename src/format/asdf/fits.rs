@@ -5,9 +5,11 @@
 //! |---|---|
 //! | [`nodes`] | collects, during the survey of the tree, the nodes that only this view needs |
 //! | [`document`], [`table`] | a FITS file described by a node (`fits/fits`); its tables |
-//! | [`wcs`], [`values`] | world coordinates; their numbers |
-//! | [`linear`] | models that FITS can express exactly |
-//! | [`model`], [`sip`] | any other transform; its fit by TAN-SIP |
+//! | [`wcs`], [`values`], [`unit`] | world coordinates; their numbers; units of these |
+//! | [`frames`] | the meaning of world coordinates |
+//! | [`model`], [`projection`], [`rotation`] | the models of a transform |
+//! | [`forms`] | models that FITS can express exactly |
+//! | [`sip`] | any other transform: its fit by TAN-SIP |
 //! | [`sky`] | the part of the sky that an image covers |
 //! | [`required`] | card values that are determined by the data |
 //! | [`image`] | an array as the data of an image |
@@ -40,18 +42,22 @@ mod build;
 mod card;
 mod document;
 mod elsewhere;
+mod forms;
+mod frames;
 mod groups;
 mod headers;
 mod image;
 mod keywords;
-mod linear;
 mod model;
 mod nodes;
+mod projection;
 mod records;
 mod required;
+mod rotation;
 mod sip;
 mod sky;
 mod table;
+mod unit;
 mod values;
 mod wcs;
 
@@ -261,7 +267,7 @@ fn array_file(file: &Arc<AsdfFile>, number: usize) -> Result<File> {
     let wcs = if is_mask { None } else { nodes.of_array(&path) };
     let unit = if is_mask { None } else { unit_of(file, &path)? };
     let solution = match (wcs, &item.what) {
-        (Some(wcs), ArrayEntry::Array(array)) => match nodes::plane(array) {
+        (Some(wcs), ArrayEntry::Array(array)) => match nodes::lengths(array) {
             Some(shape) => solution(file, wcs, shape)?,
             None => None,
         },
@@ -318,14 +324,14 @@ fn tell_apart(file: &mut File, header: &[u8]) {
 }
 
 /// Computes the world coordinates of an image of this shape. Their numbers may lie in blocks.
-fn solution(file: &Arc<AsdfFile>, wcs: &wcs::Wcs, shape: [u64; 2]) -> Result<Option<wcs::Solution>> {
+fn solution(file: &Arc<AsdfFile>, wcs: &wcs::Wcs, shape: &[u64]) -> Result<Option<wcs::Solution>> {
     if let Some(solved) = wcs.solved.get().filter(|solved| solved.shape == shape) {
         return Ok(solved.solution.clone().ok());
     }
     let Some(numbers) = numbers_of(file, wcs)? else { return Ok(None) };
     let solution = wcs.solve(&numbers, shape);
     let found = solution.clone().ok();
-    wcs.solved.get_or_init(|| wcs::Solved { shape, solution });
+    wcs.solved.get_or_init(|| wcs::Solved { shape: shape.to_vec(), solution });
     Ok(found)
 }
 
@@ -373,7 +379,7 @@ fn group_file(file: &Arc<AsdfFile>, number: usize) -> Result<File> {
         let path = path_of(item);
         let wcs = nodes.of_array(&path);
         let unit = unit_of(file, &path)?;
-        let solution = match (wcs, nodes::plane(array)) {
+        let solution = match (wcs, nodes::lengths(array)) {
             (Some(wcs), Some(shape)) => solution(file, wcs, shape)?,
             _ => None,
         };

@@ -36,13 +36,14 @@ pub(super) fn is_quantity(tag: &str) -> bool {
 
 /// Returns the unit of a node in FITS notation; `None` if there is no unit, or FITS can't express it.
 pub(super) fn of(node: &TreeNode) -> Option<String> {
-    fits(text(node)?)
+    in_fits(text(node)?)
 }
 
+/// Returns a unit of the tree in FITS notation; `None` if FITS can't express it.
 /// Returns the unit of a node in FITS notation, or as in the tree if FITS can't express it.
 pub(super) fn of_any(node: &TreeNode) -> Option<String> {
     let text = text(node).filter(|text| !text.is_empty() && *text != "null")?;
-    Some(fits(text).unwrap_or_else(|| text.to_owned()))
+    Some(in_fits(text).unwrap_or_else(|| text.to_owned()))
 }
 
 /// Returns a power of a unit in FITS notation: `erg2 s-2` for 2 and `erg s-1`. `None` if the unit has another form.
@@ -67,7 +68,7 @@ fn text(node: &TreeNode) -> Option<&str> {
 
 /// Converts a unit of the tree, `erg.s**-1.cm**-2`, to FITS notation. A text of another form is returned
 /// unchanged: astropy writes its own units in such forms (`electron / s`).
-fn fits(unit: &str) -> Option<String> {
+pub(super) fn in_fits(unit: &str) -> Option<String> {
     let is_plain = unit.bytes().all(|byte| matches!(byte, b' '..=b'~')) && unit.len() <= MAX_UNIT;
     if unit.is_empty() || unit == "null" || !is_plain {
         return None;
@@ -145,7 +146,7 @@ fn factor(factor: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::fits;
+    use super::in_fits;
 
     #[test]
     fn units_are_written_as_fits_writes_them() {
@@ -165,7 +166,7 @@ mod tests {
             ("electron / s", "electron / s"),
             ("DN", "DN"),
         ] {
-            assert_eq!(fits(unit).as_deref(), Some(wanted), "{unit}");
+            assert_eq!(in_fits(unit).as_deref(), Some(wanted), "{unit}");
         }
         for unit in [
             "",
@@ -182,8 +183,8 @@ mod tests {
             "1e-17",
             "1e-17erg / s",
         ] {
-            assert_eq!(fits(unit), None, "{unit}");
+            assert_eq!(in_fits(unit), None, "{unit}");
         }
-        assert_eq!(fits(&"m.".repeat(40)), None);
+        assert_eq!(in_fits(&"m.".repeat(40)), None);
     }
 }

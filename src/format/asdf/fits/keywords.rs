@@ -62,7 +62,7 @@ fn cards(summary: &FileSummary) -> Cards {
 }
 
 /// Returns a date in the form of FITS: `2024-05-06T07:08:09.123`; `None` if it has another form.
-fn date(text: &str) -> Option<String> {
+pub(super) fn date(text: &str) -> Option<String> {
     let text = text.trim().trim_end_matches('Z');
     let text = text.strip_suffix("+00:00").unwrap_or(text).replacen(' ', "T", 1);
     let is_digits = |from: usize, to: usize| {

@@ -1,8 +1,11 @@
 //! Reads and evaluates the transform of a gwcs: astropy models, composed in any way.
 //!
-//! Units are those that the models have without quantities: pixels, degrees on the sky. A quantity in another
-//! unit would need conversions, so such a model is not read.
+//! Evaluation is in the units that models have without quantities: pixels, degrees on the sky. Quantities in other units
+//! are only composed ([`forms`](super::forms)).
 
+use super::projection::{Projection, Zenithal};
+use super::rotation::{Matrix, rotated, rotation, rotation_of, to_cartesian, to_spherical};
+use super::unit::{self, Quantity, Unit};
 use super::values::{self, Numbers, number};
 use crate::yaml::scalar::Type;
 use crate::yaml::survey::TreeNode;
@@ -14,69 +17,76 @@ const MAX_MODELS: usize = 1024;
 const MAX_AXES: usize = 32;
 
 const GWCS: &str = "tag:stsci.edu:gwcs/";
-const PIXEL: &[&str] = &["pixel", "pix", "deg", ""];
-const DEGREES: &[&str] = &["deg"];
 
-/// A transform from pixels to the sky, in degrees.
+/// A transform from pixels to world coordinates.
 #[derive(Debug)]
 pub(super) struct Transform {
-    steps: Vec<Model>,
+    pub(super) steps: Vec<Model>,
     /// The numbers of all models, in the order in which the models name them.
     pub(super) numbers: Vec<Numbers>,
+    pub(super) inputs: usize,
+    pub(super) outputs: usize,
+    /// True if a parameter has a unit.
+    pub(super) has_units: bool,
+    /// The reason why it can't be evaluated, if it can't.
+    pub(super) not_evaluated: Option<String>,
 }
 
 /// A model with its number of inputs and outputs.
 #[derive(Debug)]
-struct Model {
-    inputs: usize,
-    outputs: usize,
-    map: Map,
+pub(super) struct Model {
+    pub(super) inputs: usize,
+    pub(super) outputs: usize,
+    pub(super) map: Map,
 }
 
 #[derive(Debug)]
-enum Map {
+pub(super) enum Map {
     Identity,
     /// The input for each output.
     Mapping(Vec<usize>),
-    Shift(f64),
+    Shift(Quantity),
+    /// Keeps the unit of its input.
     Scale(f64),
-    Constant(f64),
+    Multiply(Quantity),
+    Linear {
+        slope: Quantity,
+        intercept: Quantity,
+    },
+    Constant(Quantity),
     Polynomial(Polynomial),
-    /// The indices of matrix and translation in the numbers.
+    /// The indices of matrix and translation in the numbers, and the unit of the translation.
     Affine {
         matrix: usize,
         translation: usize,
+        unit: Option<Unit>,
     },
     Rotate2d {
         sin: f64,
         cos: f64,
     },
     /// A rotation of longitude and latitude in degrees.
-    RotateSphere(Matrix),
+    RotateSphere {
+        matrix: Matrix,
+        /// From native to celestial coordinates: longitude and latitude of the native pole, native longitude of the
+        /// celestial pole.
+        pole: Option<[Quantity; 3]>,
+    },
     RotateVector(Matrix),
     ToCartesian,
     ToSpherical,
-    Projection {
-        projection: Zenithal,
-        to_sky: bool,
-    },
+    Projection(Projection),
+    /// The index of the numbers of `crpix`, which those of `crval`, `cdelt` and `pc` follow.
+    FitsImaging(usize, Projection),
+    /// A model that is not supported, with the reason.
+    Unknown(String),
     Compose(Box<[Model; 2]>),
     Concatenate(Box<[Model; 2]>),
     Arithmetic(Operator, Box<[Model; 2]>),
 }
 
-/// A zenithal projection without parameters.
 #[derive(Clone, Copy, Debug)]
-enum Zenithal {
-    Gnomonic,
-    Stereographic,
-    Orthographic,
-    EqualArea,
-    Equidistant,
-}
-
-#[derive(Clone, Copy, Debug)]
-enum Operator {
+pub(super) enum Operator {
     Add,
     Subtract,
     Multiply,
@@ -84,17 +94,15 @@ enum Operator {
     Power,
 }
 
-pub(super) type Matrix = [[f64; 3]; 3];
-
 /// A polynomial of one or two variables.
 #[derive(Debug)]
-struct Polynomial {
+pub(super) struct Polynomial {
     basis: Basis,
     /// The index of the coefficients in the numbers. Coefficient (i, j) belongs to the i-th function of the
     /// first variable and the j-th function of the second one.
-    coefficients: usize,
+    pub(super) coefficients: usize,
     /// The number of coefficients for each variable.
-    counts: Vec<usize>,
+    pub(super) counts: Vec<usize>,
     /// The linear map that is applied to each variable first.
     domains: Vec<Domain>,
 }
@@ -118,25 +126,24 @@ impl Transform {
     /// Reads the transforms of all steps.
     ///
     /// # Errors
-    /// The name of a model that is unknown, or that has unexpected parameters.
+    /// The reason why the transforms don't go together.
     pub(super) fn read(steps: &[&TreeNode]) -> Result<Self, String> {
-        let mut reader = Reader { numbers: Vec::new(), models: 0 };
+        let mut reader = Reader::default();
         let steps: Vec<Model> = steps.iter().map(|step| reader.read(step, 0)).collect::<Result<_, _>>()?;
-        let mut axes = 2;
+        let inputs = steps.first().map_or(0, |first| first.inputs);
+        let mut outputs = inputs;
         for step in &steps {
-            if step.inputs != axes {
-                return Err(format!("its transform has {} inputs in place of {axes}", step.inputs));
+            if step.inputs != outputs {
+                return Err(format!("its transform has {} inputs in place of {outputs}", step.inputs));
             }
-            axes = step.outputs;
+            outputs = step.outputs;
         }
-        if axes != 2 {
-            return Err(format!("its transform has {axes} outputs in place of 2"));
-        }
-        Ok(Self { steps, numbers: reader.numbers })
+        let Reader { numbers, has_units, not_evaluated, .. } = reader;
+        Ok(Self { steps, numbers, inputs, outputs, has_units, not_evaluated })
     }
 
-    /// Returns the sky coordinates of a pixel in degrees. `numbers` holds the values of
-    /// [`numbers`](Self::numbers). `None` if a result is not finite.
+    /// Returns the sky coordinates of a pixel. `numbers` holds the values of [`numbers`](Self::numbers). `None` if a
+    /// result is not finite.
     pub(super) fn apply(&self, pixel: [f64; 2], numbers: &[Vec<f64>]) -> Option<[f64; 2]> {
         let mut values = pixel.to_vec();
         for step in &self.steps {
@@ -148,9 +155,12 @@ impl Transform {
 }
 
 /// The state of reading a transform.
+#[derive(Default)]
 struct Reader {
     numbers: Vec<Numbers>,
     models: usize,
+    has_units: bool,
+    not_evaluated: Option<String>,
 }
 
 impl Reader {
@@ -159,9 +169,8 @@ impl Reader {
         if depth > MAX_DEPTH || self.models > MAX_MODELS {
             return Err("its transform has too many models".to_owned());
         }
-        let name = match values::model(node) {
-            Some(name) => name,
-            None => gwcs_model(node).ok_or_else(|| unknown(node))?,
+        let Some(name) = values::model(node).or_else(|| gwcs_model(node)) else {
+            return self.unknown(node, unknown(node));
         };
         let compound = match name {
             "compose" | "concatenate" => Some(None),
@@ -174,14 +183,47 @@ impl Reader {
         };
         let model = match compound {
             Some(operator) => self.compound(name, operator, node, depth)?,
-            None => {
-                self.single(name, node).ok_or_else(|| format!("its model \"{name}\" is not supported"))?
-            }
+            None => match self.single(name, node) {
+                Some(model) => model,
+                None => self.unknown(node, format!("its model \"{name}\" is not supported"))?,
+            },
         };
         if model.inputs.max(model.outputs) > MAX_AXES {
             return Err(format!("its model \"{name}\" has too many axes"));
         }
+        let is_evaluated = match &model.map {
+            Map::Projection(projection) => projection.zenithal().is_some(),
+            Map::FitsImaging(..) => false,
+            _ => true,
+        };
+        if !is_evaluated {
+            self.not_evaluated.get_or_insert_with(|| format!("its model \"{name}\" is not supported"));
+        }
         Ok(model)
+    }
+
+    /// Returns a model that is not supported, if the node tells its inputs and outputs.
+    fn unknown(&mut self, node: &TreeNode, why: String) -> Result<Model, String> {
+        let count = |key: &str| node.get(key).and_then(TreeNode::items).map(<[TreeNode]>::len);
+        let (Some(inputs), Some(outputs)) = (count("inputs"), count("outputs")) else { return Err(why) };
+        self.not_evaluated.get_or_insert_with(|| why.clone());
+        Ok(Model { inputs, outputs, map: Map::Unknown(why) })
+    }
+
+    /// Reads a parameter of a model.
+    fn quantity(&mut self, node: &TreeNode, key: &str) -> Option<Quantity> {
+        let quantity = Quantity::read(node.get(key)?)?;
+        self.note_unit(quantity.unit);
+        Some(quantity)
+    }
+
+    /// Notes the unit of a parameter.
+    fn note_unit(&mut self, unit: Option<Unit>) {
+        self.has_units |= unit.is_some();
+        if unit.is_some_and(|unit| !unit.is_usual()) {
+            let why = || "it has a distortion, and units other than pixels and degrees".to_owned();
+            self.not_evaluated.get_or_insert_with(why);
+        }
     }
 
     fn compound(
@@ -222,7 +264,6 @@ impl Reader {
     /// Reads a model that is not composed of others; `None` if it is not supported.
     fn single(&mut self, name: &str, node: &TreeNode) -> Option<Model> {
         let model = |axes: [usize; 2], map: Map| Some(Model { inputs: axes[0], outputs: axes[1], map });
-        let parameter = |key: &str, units: &[&str]| number(values::parameter(node.get(key)?, units)?);
         let own: &[&str] = match name {
             "identity" => &["n_dims"],
             "remap_axes" => &["mapping", "n_inputs"],
@@ -235,9 +276,12 @@ impl Reader {
             "rotate2d" => &["angle"],
             "rotate3d" => &["phi", "theta", "psi"],
             "rotate_sequence_3d" => &["angles", "axes_order", "rotation_type"],
+            "linear1d" => &["slope", "intercept"],
             "spherical_cartesian" => &["transform_type", "wrap_lon_at"],
-            "slant_orthographic" => &["xi", "eta"],
-            _ => &[],
+            "fitswcs_imaging" => &["crpix", "crval", "cdelt", "pc", "projection"],
+            _ => {
+                return model([2, 2], Map::Projection(Projection::read(node)?));
+            }
         };
         let has_equivalencies = node.get("input_units_equivalencies").is_some_and(|value| !is_null(value));
         let own = [own, &["input_units_equivalencies"]].concat();
@@ -264,28 +308,48 @@ impl Reader {
                 (inputs >= least).then_some(())?;
                 model([inputs, mapping.len()], Map::Mapping(mapping))
             }
-            "shift" => model([1, 1], Map::Shift(parameter("offset", PIXEL)?)),
-            "scale" => model([1, 1], Map::Scale(parameter("factor", &[""])?)),
-            "multiplyscale" => {
-                model([1, 1], Map::Scale(parameter("factor", &["", "deg.pixel**-1", "deg.pix**-1"])?))
+            "shift" => model([1, 1], Map::Shift(self.quantity(node, "offset")?)),
+            "scale" => {
+                let Quantity { value, unit } = self.quantity(node, "factor")?;
+                let is_number = unit.is_none_or(|unit| unit.is_usual() && unit.is_of(unit::NONE));
+                is_number.then_some(())?;
+                model([1, 1], Map::Scale(value))
+            }
+            "multiplyscale" => model([1, 1], Map::Multiply(self.quantity(node, "factor")?)),
+            "linear1d" => {
+                let slope = self.quantity(node, "slope")?;
+                let intercept = self.quantity(node, "intercept")?;
+                model([1, 1], Map::Linear { slope, intercept })
             }
             "constant" => {
                 let axes = match node.get("dimensions") {
                     Some(count) => usize::try_from(count.integer()?).ok()?,
                     None => 1,
                 };
-                model([axes, 1], Map::Constant(parameter("value", PIXEL)?))
+                model([axes, 1], Map::Constant(self.quantity(node, "value")?))
             }
             "polynomial" | "ortho_polynomial" => {
                 let polynomial = self.polynomial(node)?;
                 model([polynomial.counts.len(), 1], Map::Polynomial(polynomial))
             }
             "affine" => {
-                let matrix = Numbers::read(values::parameter(node.get("matrix")?, PIXEL)?, 4)?;
-                let translation = Numbers::read(values::parameter(node.get("translation")?, PIXEL)?, 2)?;
+                let (matrix, of_matrix) = unit::split(node.get("matrix")?)?;
+                let (translation, unit) = unit::split(node.get("translation")?)?;
+                // As in astropy.
+                (of_matrix == unit).then_some(())?;
+                self.note_unit(unit);
                 let first = self.numbers.len();
-                self.numbers.extend([matrix, translation]);
-                model([2, 2], Map::Affine { matrix: first, translation: first + 1 })
+                self.numbers.extend([Numbers::read(matrix, 4)?, Numbers::read(translation, 2)?]);
+                model([2, 2], Map::Affine { matrix: first, translation: first + 1, unit })
+            }
+            "fitswcs_imaging" => {
+                let numbers = |key, count| Numbers::read(node.get(key)?, count);
+                let all =
+                    [numbers("crpix", 2)?, numbers("crval", 2)?, numbers("cdelt", 2)?, numbers("pc", 4)?];
+                let projection = Projection::read(node.get("projection")?)?;
+                let first = self.numbers.len();
+                self.numbers.extend(all);
+                model([2, 2], Map::FitsImaging(first, projection))
             }
             "rotate2d" | "rotate3d" | "rotate_sequence_3d" => rotation_model(name, node),
             "spherical_cartesian" => match node.get("transform_type")?.text()? {
@@ -293,7 +357,7 @@ impl Reader {
                 "cartesian_to_spherical" => model([3, 2], Map::ToSpherical),
                 _ => None,
             },
-            _ => projection_model(name, node),
+            _ => None,
         }
     }
 
@@ -324,15 +388,20 @@ impl Reader {
 
 /// Reads a rotation of a plane, of a sphere or of vectors.
 fn rotation_model(name: &str, node: &TreeNode) -> Option<Model> {
-    let angle = |key: &str| number(values::parameter(node.get(key)?, DEGREES)?).map(f64::to_radians);
+    let angle = |key: &str| Quantity::read(node.get(key)?);
+    let radians = |angle: Quantity| Some(angle.angle(Unit::DEGREE)?.to_radians());
     let (axes, map): (usize, Map) = match name {
         "rotate2d" => {
-            let (sin, cos) = angle("angle")?.sin_cos();
+            let (sin, cos) = radians(angle("angle")?)?.sin_cos();
             (2, Map::Rotate2d { sin, cos })
         }
         "rotate3d" => {
             let angles = [angle("phi")?, angle("theta")?, angle("psi")?];
-            (2, Map::RotateSphere(rotation_of(angles, node.get("direction")?.text()?)?))
+            let direction = node.get("direction")?.text()?;
+            let pole = (direction == "native2celestial").then_some(angles);
+            let [phi, theta, psi] = angles;
+            let matrix = rotation_of([radians(phi)?, radians(theta)?, radians(psi)?], direction)?;
+            (2, Map::RotateSphere { matrix, pole })
         }
         _ => {
             let angles = node.get("angles")?.items()?.iter().map(|angle| Some(number(angle)?.to_radians()));
@@ -340,32 +409,12 @@ fn rotation_model(name: &str, node: &TreeNode) -> Option<Model> {
             let rotation = rotation(&angles, node.get("axes_order")?.text()?)?;
             match node.get("rotation_type")?.text()? {
                 "cartesian" => (3, Map::RotateVector(rotation)),
-                "spherical" => (2, Map::RotateSphere(rotation)),
+                "spherical" => (2, Map::RotateSphere { matrix: rotation, pole: None }),
                 _ => return None,
             }
         }
     };
     Some(Model { inputs: axes, outputs: axes, map })
-}
-
-fn projection_model(name: &str, node: &TreeNode) -> Option<Model> {
-    let projection = match name {
-        "gnomonic" => Zenithal::Gnomonic,
-        "stereographic" => Zenithal::Stereographic,
-        "zenithal_equal_area" => Zenithal::EqualArea,
-        "zenithal_equidistant" => Zenithal::Equidistant,
-        "slant_orthographic" => {
-            let is_zero = |key| node.get(key).is_none_or(|value| number(value) == Some(0.0));
-            (is_zero("xi") && is_zero("eta")).then_some(Zenithal::Orthographic)?
-        }
-        _ => return None,
-    };
-    let to_sky = match node.get("direction").map_or(Some("pix2sky"), TreeNode::text)? {
-        "pix2sky" => true,
-        "sky2pix" => false,
-        _ => return None,
-    };
-    Some(Model { inputs: 2, outputs: 2, map: Map::Projection { projection, to_sky } })
 }
 
 /// Reads an interval for each axis. An interval may be missing or null.
@@ -392,7 +441,7 @@ fn is_null(node: &TreeNode) -> bool {
 /// Returns the name of a model of the package gwcs.
 fn gwcs_model(node: &TreeNode) -> Option<&str> {
     let (name, _) = node.target().tag.as_deref()?.strip_prefix(GWCS)?.rsplit_once('-')?;
-    (name == "spherical_cartesian").then_some(name)
+    matches!(name, "spherical_cartesian" | "fitswcs_imaging").then_some(name)
 }
 
 fn unknown(node: &TreeNode) -> String {
@@ -400,90 +449,6 @@ fn unknown(node: &TreeNode) -> String {
         Some(tag) => format!("its model {} is not supported", tag.escape_debug()),
         None => "a model of it has no tag, or is too large".to_owned(),
     }
-}
-
-/// Returns the rotation of a node `rotate3d`.
-fn rotation_of([phi, theta, psi]: [f64; 3], direction: &str) -> Option<Matrix> {
-    use std::f64::consts::FRAC_PI_2;
-    match direction {
-        "native2celestial" => rotation(&[psi - FRAC_PI_2, theta - FRAC_PI_2, -(FRAC_PI_2 + phi)], "zxz"),
-        "celestial2native" => rotation(&[FRAC_PI_2 + phi, FRAC_PI_2 - theta, FRAC_PI_2 - psi], "zxz"),
-        axes => rotation(&[phi, theta, psi], axes),
-    }
-}
-
-/// Returns a sequence of rotations of the coordinate axes, as astropy's `rotation_matrix` defines them.
-fn rotation(angles: &[f64], axes: &str) -> Option<Matrix> {
-    if angles.len() != axes.len() || angles.len() > MAX_AXES {
-        return None;
-    }
-    let mut all = [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]];
-    for (angle, axis) in angles.iter().zip(axes.bytes()) {
-        let axis = usize::from(axis.checked_sub(b'x').filter(|axis| *axis < 3)?);
-        let (sin, cos) = angle.sin_cos();
-        let next = (axis + 1) % 3;
-        let last = (axis + 2) % 3;
-        let mut one = [[0.0; 3]; 3];
-        one[axis][axis] = 1.0;
-        one[next][next] = cos;
-        one[next][last] = sin;
-        one[last][next] = -sin;
-        one[last][last] = cos;
-        let mut product = [[0.0; 3]; 3];
-        for (row, of_one) in product.iter_mut().zip(one) {
-            for (column, value) in row.iter_mut().enumerate() {
-                *value = of_one.iter().zip(all).map(|(factor, of_all)| factor * of_all[column]).sum();
-            }
-        }
-        all = product;
-    }
-    Some(all)
-}
-
-/// A zenithal projection with the place of its pole on the sky.
-#[derive(Debug)]
-pub(super) struct Deprojection {
-    projection: Zenithal,
-    rotation: Matrix,
-}
-
-impl Deprojection {
-    /// `code` is that of FITS. `native` is the native longitude of the celestial pole, in degrees as the others.
-    /// `None` if the projection has parameters.
-    pub(super) fn new(code: &str, [longitude, latitude]: [f64; 2], native: f64) -> Option<Self> {
-        let projection = match code {
-            "TAN" => Zenithal::Gnomonic,
-            "STG" => Zenithal::Stereographic,
-            "SIN" => Zenithal::Orthographic,
-            "ZEA" => Zenithal::EqualArea,
-            "ARC" => Zenithal::Equidistant,
-            _ => return None,
-        };
-        let rotation = rotation_of([longitude, latitude, native].map(f64::to_radians), "native2celestial")?;
-        Some(Self { projection, rotation })
-    }
-
-    /// Returns the sky coordinates of a point in the plane, in degrees.
-    pub(super) fn sky(&self, [x, y]: [f64; 2]) -> Option<[f64; 2]> {
-        let [phi, theta] = self.projection.to_sky(x, y)?;
-        Some(to_spherical(rotated(&self.rotation, to_cartesian(phi, theta))))
-    }
-}
-
-pub(super) fn rotated(matrix: &Matrix, vector: [f64; 3]) -> [f64; 3] {
-    matrix.map(|row| row.iter().zip(vector).map(|(factor, value)| factor * value).sum())
-}
-
-pub(super) fn to_cartesian(longitude: f64, latitude: f64) -> [f64; 3] {
-    let (sin_longitude, cos_longitude) = longitude.to_radians().sin_cos();
-    let (sin_latitude, cos_latitude) = latitude.to_radians().sin_cos();
-    [cos_latitude * cos_longitude, cos_latitude * sin_longitude, sin_latitude]
-}
-
-/// Returns longitude (-180 to 180) and latitude in degrees. Turns of 360 degrees do not matter on the sky.
-fn to_spherical([x, y, z]: [f64; 3]) -> [f64; 2] {
-    let height = (x * x + y * y).sqrt();
-    [y.atan2(x).to_degrees(), z.atan2(height).to_degrees()]
 }
 
 impl Model {
@@ -497,24 +462,30 @@ impl Model {
             (Map::Mapping(mapping), _) => {
                 mapping.iter().map(|n| inputs.get(*n).copied()).collect::<Option<_>>()?
             }
-            (Map::Shift(offset), [x]) => vec![x + offset],
+            (Map::Shift(offset), [x]) => vec![x + offset.value],
             (Map::Scale(factor), [x]) => vec![x * factor],
-            (Map::Constant(value), _) => vec![*value],
+            (Map::Multiply(factor), [x]) => vec![x * factor.value],
+            (Map::Linear { slope, intercept }, [x]) => vec![slope.value * x + intercept.value],
+            (Map::Constant(value), _) => vec![value.value],
             (Map::Polynomial(polynomial), _) => vec![polynomial.value(inputs, numbers)?],
-            (Map::Affine { matrix, translation }, [x, y]) => {
+            (Map::Affine { matrix, translation, .. }, [x, y]) => {
                 let [a, b, c, d] = numbers.get(*matrix)?[..] else { return None };
                 let [e, f] = numbers.get(*translation)?[..] else { return None };
                 vec![a * x + b * y + e, c * x + d * y + f]
             }
             (Map::Rotate2d { sin, cos }, [x, y]) => vec![cos * x - sin * y, sin * x + cos * y],
-            (Map::RotateSphere(matrix), [longitude, latitude]) => {
+            (Map::RotateSphere { matrix, .. }, [longitude, latitude]) => {
                 to_spherical(rotated(matrix, to_cartesian(*longitude, *latitude))).to_vec()
             }
             (Map::RotateVector(matrix), [x, y, z]) => rotated(matrix, [*x, *y, *z]).to_vec(),
             (Map::ToCartesian, [longitude, latitude]) => to_cartesian(*longitude, *latitude).to_vec(),
             (Map::ToSpherical, [x, y, z]) => to_spherical([*x, *y, *z]).to_vec(),
-            (Map::Projection { projection, to_sky: true }, [x, y]) => projection.to_sky(*x, *y)?.to_vec(),
-            (Map::Projection { projection, .. }, [phi, theta]) => projection.to_plane(*phi, *theta)?.to_vec(),
+            (Map::Projection(projection), [x, y]) => {
+                let zenithal: Zenithal = projection.zenithal()?;
+                let of_point =
+                    if projection.to_sky { zenithal.to_sky(*x, *y) } else { zenithal.to_plane(*x, *y) };
+                of_point?.to_vec()
+            }
             (Map::Compose(models), _) => models[1].apply(&models[0].apply(inputs, numbers)?, numbers)?,
             (Map::Concatenate(models), _) => {
                 let (first, second) = inputs.split_at_checked(models[0].inputs)?;
@@ -544,39 +515,15 @@ impl Operator {
     }
 }
 
-impl Zenithal {
-    /// Returns native longitude and latitude of a point in the plane, in degrees.
-    fn to_sky(self, x: f64, y: f64) -> Option<[f64; 2]> {
-        let radius = (x * x + y * y).sqrt();
-        let scaled = radius.to_radians();
-        let distance = match self {
-            Self::Gnomonic => scaled.atan(),
-            Self::Stereographic => 2.0 * (scaled / 2.0).atan(),
-            Self::Orthographic => scaled.asin(),
-            Self::EqualArea => 2.0 * (scaled / 2.0).asin(),
-            Self::Equidistant => scaled,
-        };
-        let longitude = if radius == 0.0 { 0.0 } else { x.atan2(-y) };
-        distance.is_finite().then(|| [longitude.to_degrees(), 90.0 - distance.to_degrees()])
-    }
-
-    /// Returns the point in the plane of native longitude and latitude, in degrees.
-    fn to_plane(self, phi: f64, theta: f64) -> Option<[f64; 2]> {
-        let distance = (90.0 - theta).to_radians();
-        let radius = match self {
-            Self::Gnomonic => (theta > 0.0).then(|| distance.tan())?,
-            Self::Stereographic => 2.0 * (distance / 2.0).tan(),
-            Self::Orthographic => distance.sin(),
-            Self::EqualArea => 2.0 * (distance / 2.0).sin(),
-            Self::Equidistant => distance,
-        };
-        let radius = radius.to_degrees();
-        let (sin, cos) = phi.to_radians().sin_cos();
-        Some([radius * sin, -radius * cos])
-    }
-}
-
 impl Polynomial {
+    /// Returns the variables, if it is a sum of a constant and multiples of its variables.
+    pub(super) fn linear_variables(&self) -> Option<usize> {
+        let is_linear = self.counts.iter().all(|count| *count == 2)
+            && self.basis == Basis::Power
+            && self.domains.iter().all(|domain| domain.from == domain.to);
+        is_linear.then_some(self.counts.len())
+    }
+
     fn value(&self, variables: &[f64], numbers: &[Vec<f64>]) -> Option<f64> {
         let coefficients = numbers.get(self.coefficients)?;
         let mut functions = Vec::with_capacity(variables.len());

@@ -7,6 +7,7 @@ use super::card::Cards;
 use super::document::{self, Document};
 use super::elsewhere::{self, FilePaths, MAX_NAMES};
 use super::headers::{self, ImageHeader};
+use super::image;
 use super::table::Table;
 use super::wcs::{self, Wcs};
 use crate::content::names;
@@ -319,6 +320,18 @@ impl NodeFinder {
                 at(named, false);
             }
         }
+        // Datasets of DKIST have their images in other files.
+        for (path, _) in &self.files {
+            let place = paths.of(&survey.paths, *path);
+            let owner = place.and_then(|place| above(&paths.tree, place, "data"));
+            for found in owner.and_then(|owner| owners.get(&owner)).into_iter().flatten() {
+                if let Err(why) = &found.wcs
+                    && defects.len() < MAX_DEFECTS
+                {
+                    defects.push(without_coordinates(found.place, &found.shown, why));
+                }
+            }
+        }
         let mut matched = HashMap::new();
         for (owner, candidates) in &of_owners {
             let [found] = owners[owner][..] else { continue };
@@ -332,9 +345,15 @@ impl NodeFinder {
                 }
             };
             let Some((Image { place, shape, is_named }, wcs)) = image else { continue };
+            for (axis, why) in &wcs.left_out {
+                if defects.len() < MAX_DEFECTS {
+                    let what = format!("axis {axis} of {}", found.shown);
+                    defects.push(without_coordinates(found.place, &what, why));
+                }
+            }
             matched.insert(place, wcs.clone());
             for (place, array) in candidates.companions.iter().filter(|_| is_named) {
-                if array.and_then(plane) == Some(shape) {
+                if array.and_then(lengths) == Some(shape) {
                     matched.insert(*place, wcs.clone());
                 }
             }
@@ -370,41 +389,41 @@ struct Candidates<'c> {
 }
 
 /// The image that world coordinates belong to.
-struct Image {
+struct Image<'c> {
     place: Id,
-    shape: [u64; 2],
+    shape: &'c [u64],
     /// True if its name is one of [`IMAGES`].
     is_named: bool,
 }
 
-impl Candidates<'_> {
+impl<'c> Candidates<'c> {
     /// True if an image has one of the usual names.
     fn has_named(&self) -> bool {
-        self.named.iter().flatten().any(|(_, array)| array.and_then(plane).is_some())
+        self.named.iter().flatten().any(|(_, array)| array.is_some_and(image::has_axes))
     }
 
     /// Returns the image that the world coordinates belong to: the first one with a usual name, or else the
     /// only one whose shape the world coordinates name.
-    fn image(&self, wcs: &Wcs) -> Option<Image> {
+    fn image(&self, wcs: &Wcs) -> Option<Image<'c>> {
         for of_name in self.named.iter().filter(|of_name| !of_name.is_empty()) {
             // A tree may have the same key twice.
             if let [(place, Some(array))] = of_name[..]
-                && let Some(shape) = plane(array).filter(|shape| wcs.fits(*shape))
+                && let Some(shape) = lengths(array).filter(|shape| wcs.fits(shape))
             {
                 return Some(Image { place, shape, is_named: true });
             }
         }
-        let shaped = self.others.iter().filter_map(|(place, array)| Some((*place, array.and_then(plane)?)));
-        let mut shaped = shaped.filter(|(_, shape)| wcs.tells(*shape));
+        let shaped = self.others.iter().filter_map(|(place, array)| Some((*place, array.and_then(lengths)?)));
+        let mut shaped = shaped.filter(|(_, shape)| wcs.tells(shape));
         let (place, shape) = shaped.next()?;
         shaped.next().is_none().then_some(Image { place, shape, is_named: false })
     }
 }
 
-/// Returns the shape of an array with two dimensions.
-pub(super) fn plane(array: &Ndarray) -> Option<[u64; 2]> {
+/// Returns the shape of an array that does not grow.
+pub(super) fn lengths(array: &Ndarray) -> Option<&[u64]> {
     let shape = array.shape.as_ref().filter(|shape| !shape.streamed)?;
-    shape.dimensions[..].try_into().ok()
+    Some(&shape.dimensions)
 }
 
 /// Returns the paths of the aliases of these places, with the number of the place.

@@ -25,7 +25,7 @@ pub(super) fn footprints(file: &Arc<AsdfFile>) -> Result<Vec<Footprint>> {
         let ArrayEntry::Array(array) = &item.what else { continue };
         let path = path_of(item);
         let Some(wcs) = nodes.of_array(&path) else { continue };
-        let Some(shape) = nodes::plane(array) else { continue };
+        let Some(shape) = nodes::lengths(array) else { continue };
         let of_kind = if nodes::is_companion(&path) { &mut companions } else { &mut images };
         of_kind.push((path, wcs, shape));
     }

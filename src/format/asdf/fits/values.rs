@@ -80,6 +80,18 @@ impl Numbers {
         (numbers.len() == count).then_some(Self::Written(numbers))
     }
 
+    /// Returns zeros in place of the numbers.
+    pub(super) fn placeholder(&self) -> Vec<f64> {
+        let count = match self {
+            Self::Written(numbers) => numbers.len(),
+            Self::InBlock(array) => {
+                let lens = array.shape.iter().flat_map(|shape| &shape.dimensions);
+                lens.product::<u64>().min(MAX_GRID as u64) as usize
+            }
+        };
+        vec![0.0; count]
+    }
+
     /// Reads the numbers of a list or of a matrix, with the lengths of its axes.
     pub(super) fn read_grid(value: &TreeNode) -> Option<(Self, Vec<usize>)> {
         let written = value.get(ndarray::INLINE_KEY).unwrap_or(value);

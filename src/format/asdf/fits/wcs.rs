@@ -1,7 +1,7 @@
 //! World coordinates of a `gwcs` as cards of a FITS header.
 //!
-//! Cards are exact if the transform is `gwcs/fitswcs_imaging`, or a chain of linear models, a projection and a
-//! rotation. Other transforms are fitted by TAN-SIP.
+//! Cards are exact if each world coordinate is a linear form of the pixels, or if a projection and a rotation lead two
+//! such forms to the sky. Other transforms from images with two dimensions to the sky are fitted by TAN-SIP.
 //!
 //! gwcs counts pixels from 0 and FITS from 1; matrix, scales and projection are the same (gwcs/fitswcs.py). A
 //! transform gets no cards unless it is known to have the same meaning in FITS: no cards are better than
@@ -10,35 +10,43 @@
 use std::sync::OnceLock;
 
 use super::card::{Cards, Value as Card};
-use super::linear::{self, Model, Plane};
-use super::model::{Deprojection, Matrix, Transform, rotated, to_cartesian};
+use super::forms::{Expression, Expressions, Form, SkyForms};
+use super::frames::{self, Axis, MAX_AXES, ReferenceSystem, Sky, World};
+use super::model::Transform;
+use super::projection::{Deprojection, Projection};
+use super::rotation::{Matrix, rotated, to_cartesian};
 use super::sip::{self, Rectangle, Sip};
-use super::values::{self, Numbers, has_tag, number, written};
+use super::unit::Unit;
+use super::values::{self, Numbers, number};
 use crate::yaml::event::Mark;
 use crate::yaml::scalar::Type;
 use crate::yaml::survey::TreeNode;
 
 const TAG: &str = "tag:stsci.edu:gwcs/wcs-1.";
-const TRANSFORM: &str = "tag:stsci.edu:gwcs/fitswcs_imaging-1.";
-const CELESTIAL: &str = "tag:stsci.edu:gwcs/celestial_frame-1.";
 
 /// True for the resolved tag of a gwcs.
 pub(super) fn is_tag(tag: &str) -> bool {
     tag.starts_with(TAG)
 }
 
-/// A gwcs from the pixels of an image to the sky.
+/// A gwcs from the pixels of an image to world coordinates, as many as the image has dimensions.
 #[derive(Debug)]
 pub(in super::super) struct Wcs {
-    map: Map,
-    frame: ReferenceSystem,
+    transform: Transform,
+    world: World,
+    /// The unit of the pixels.
+    pixel: Unit,
+    /// True if the transform has a distortion, and is fitted.
+    is_fitted: bool,
     /// The lengths of the image's axes, if written, the fastest-varying axis first.
-    pixels: Option<[u64; 2]>,
-    /// The bounding box, if written.
-    bounds: Option<Rectangle>,
+    lengths: Option<Vec<u64>>,
+    /// The bounding box, if written: an interval for each axis.
+    bounds: Option<Vec<[f64; 2]>>,
     /// The node in the tree, for notes: its place and its path.
     pub(super) place: Mark,
     pub(super) path: String,
+    /// The world coordinates that have no cards, counted from 1, with the reasons.
+    pub(super) left_out: Vec<(usize, String)>,
     /// The solution for an image of a shape.
     pub(super) solved: OnceLock<Solved>,
 }
@@ -46,43 +54,8 @@ pub(in super::super) struct Wcs {
 /// The world coordinates of an image of a shape, or the reason why FITS can't express them.
 #[derive(Debug)]
 pub(super) struct Solved {
-    pub(super) shape: [u64; 2],
+    pub(super) shape: Vec<u64>,
     pub(super) solution: Result<Solution, String>,
-}
-
-/// The map from pixels to the sky.
-#[derive(Debug)]
-enum Map {
-    /// The FITS keywords `crpix` (counted from 0), `crval`, `cdelt` and `pc`.
-    Keywords(Box<[Numbers; 4]>, Projection),
-    Chain(Vec<Model>, Projection, Pole),
-    /// Any other transform, which is fitted.
-    Fitted(Transform),
-}
-
-/// The celestial position of a projection's native pole, in degrees.
-#[derive(Clone, Copy, Debug)]
-struct Pole {
-    longitude: f64,
-    latitude: f64,
-    /// The native longitude of the celestial pole.
-    native: f64,
-}
-
-/// A projection and its parameters `PV2_1`, `PV2_2`, …
-#[derive(Clone, Debug, PartialEq)]
-struct Projection {
-    code: &'static str,
-    parameters: Vec<f64>,
-}
-
-/// A reference system.
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum ReferenceSystem {
-    Icrs,
-    /// FK5 with its equinox.
-    Fk5(f64),
-    Galactic,
 }
 
 impl Wcs {
@@ -95,94 +68,249 @@ impl Wcs {
         let (last, steps) = steps.ok_or("it has no steps")?;
         let is_end = last.get("transform").is_none_or(|end| end.scalar_type() == Some(Type::Null));
         let first = steps.first().filter(|_| is_end).ok_or("it has no transform")?;
-        if !first.get("frame").is_some_and(in_order) {
-            return Err("the axes of its input are not x and y".to_owned());
-        }
+        let pixel = first.get("frame").and_then(frames::pixel_unit);
+        let pixel = pixel.ok_or("the axes of its input are not pixels in their order")?;
         let transforms: Option<Vec<&TreeNode>> = steps.iter().map(|step| step.get("transform")).collect();
         let transforms = transforms.ok_or("one of its steps has no transform")?;
-        let frame = last.get("frame").and_then(ReferenceSystem::read);
-        let frame = frame.ok_or("its output is not in degrees in ICRS, FK5 or galactic coordinates")?;
-        let map = match Map::exact(&transforms) {
-            Some(map) => map,
-            None => Map::Fitted(Transform::read(&transforms)?),
-        };
-        let pixels = match node.get("pixel_shape") {
+        let transform = Transform::read(&transforms)?;
+        if transform.inputs > MAX_AXES {
+            return Err(format!("it has {} pixel axes, more than {MAX_AXES}", transform.inputs));
+        }
+        let world = World::read(last.get("frame").ok_or("it has no output frame")?)?;
+        let count = world.axes.len();
+        if transform.outputs != count {
+            return Err(format!("its transform has {} outputs in place of {count}", transform.outputs));
+        }
+        if transform.inputs != count {
+            let inputs = transform.inputs;
+            return Err(format!("it leads from {inputs} pixel axes to {count} world coordinates"));
+        }
+        let lengths = match node.get("pixel_shape") {
             Some(shape) if shape.scalar_type() != Some(Type::Null) => {
-                Some(pixel_shape(shape).ok_or("its pixel_shape is not two lengths")?)
+                let lengths = pixel_shape(shape).filter(|lengths| lengths.len() == count);
+                Some(lengths.ok_or_else(|| format!("its pixel_shape is not {count} lengths"))?)
             }
             _ => None,
         };
         let bounds = transforms.first().and_then(|transform| bounding_box(transform));
-        Ok(Self { map, frame, pixels, bounds, place: node.place, path, solved: OnceLock::new() })
+        let bounds = bounds.filter(|bounds| bounds.len() == count);
+        let mut wcs = Self {
+            transform,
+            world,
+            pixel,
+            is_fitted: false,
+            lengths,
+            bounds,
+            place: node.place,
+            path,
+            left_out: Vec::new(),
+            solved: OnceLock::new(),
+        };
+        wcs.plan()?;
+        Ok(wcs)
+    }
+
+    /// Decides from the models alone which cards there are.
+    fn plan(&mut self) -> Result<(), String> {
+        let placeholders: Vec<Vec<f64>> = self.transform.numbers.iter().map(Numbers::placeholder).collect();
+        let outputs = self.outputs(&placeholders).ok_or("its models do not go together")?;
+        let left_out: Vec<(usize, String)> = (0..self.world.axes.len())
+            .filter_map(|n| Some((n + 1, self.not_expressed(&outputs, n)?)))
+            .collect();
+        if left_out.len() < self.world.axes.len() {
+            self.left_out = left_out;
+            return Ok(());
+        }
+        let is_plane = self.world.sky.is_some() && self.world.axes.len() == 2;
+        match &self.transform.not_evaluated {
+            None if is_plane && !outputs.all.iter().any(|output| matches!(output, Expression::Sky(..))) => {
+                self.is_fitted = true;
+                Ok(())
+            }
+            Some(why) if is_plane => Err(why.clone()),
+            _ => Err(left_out.into_iter().next().map_or_else(|| "it has no axes".to_owned(), |(_, why)| why)),
+        }
+    }
+
+    fn outputs(&self, numbers: &[Vec<f64>]) -> Option<Expressions> {
+        Expressions::of(&self.transform, numbers, self.pixel)
+    }
+
+    /// Returns the reason why a world coordinate has no cards of its own; `None` if it has.
+    fn not_expressed(&self, outputs: &Expressions, n: usize) -> Option<String> {
+        match (&self.world.axes[n], outputs.all.get(n)?) {
+            (Axis::Other(name), _) => Some(format!("it is of a {name}")),
+            (_, Expression::Other(why)) => Some(why.clone()),
+            (Axis::Spectral(spectral), Expression::Linear(form)) => {
+                let is_known = form.clone().in_units_of(spectral.unit).is_some();
+                (!is_known).then(|| "its unit is not that of its frame".to_owned())
+            }
+            (Axis::Longitude | Axis::Latitude, Expression::Sky(..)) => match self.sky_forms(outputs) {
+                Some(_) => None,
+                None => Some("its output is not in the unit of its frame".to_owned()),
+            },
+            (Axis::Longitude | Axis::Latitude, _) => Some("no projection leads to it".to_owned()),
+            (Axis::Spectral(_), _) => Some("its transform is not linear".to_owned()),
+        }
+    }
+
+    /// Returns the projection to the sky, in the unit of the frame.
+    fn sky_forms(&self, outputs: &Expressions) -> Option<SkyForms> {
+        let Sky { unit, .. } = self.world.sky.as_ref()?;
+        let place = |wanted: fn(&Axis) -> bool| {
+            let n = self.world.axes.iter().position(wanted)?;
+            outputs.all.get(n)
+        };
+        let longitude = place(|axis| matches!(axis, Axis::Longitude))?;
+        let latitude = place(|axis| matches!(axis, Axis::Latitude))?;
+        let (Expression::Sky(number, 0), Expression::Sky(other, 1)) = (longitude, latitude) else {
+            return None;
+        };
+        let SkyForms { plane: [x, y], projection, pole } = outputs.skies.get(*number)?.clone();
+        // Models without units lead to degrees.
+        let is_known = number == other && (x.has_unit() || *unit == Unit::DEGREE);
+        is_known.then_some(())?;
+        Some(SkyForms { plane: [x.in_units_of(*unit)?, y.in_units_of(*unit)?], projection, pole })
     }
 
     /// True if the world coordinates can belong to an image of this shape, whose name says that it is one.
-    pub(super) fn fits(&self, [y, x]: [u64; 2]) -> bool {
-        self.pixels.is_none_or(|pixels| pixels == [x, y])
+    pub(super) fn fits(&self, shape: &[u64]) -> bool {
+        shape.len() == self.world.axes.len()
+            && self.lengths.as_ref().is_none_or(|lengths| lengths.iter().eq(shape.iter().rev()))
     }
 
     /// True if the world coordinates themselves say that they belong to an image of this shape.
-    pub(super) fn tells(&self, [y, x]: [u64; 2]) -> bool {
-        match (self.pixels, self.bounds) {
-            (Some(pixels), _) => pixels == [x, y],
-            (None, Some(bounds)) => bounds.iter().zip([x, y]).all(|([from, to], len)| {
-                let len = len as f64;
+    pub(super) fn tells(&self, shape: &[u64]) -> bool {
+        if !self.fits(shape) {
+            return false;
+        }
+        match (&self.lengths, &self.bounds) {
+            (Some(_), _) => true,
+            (None, Some(bounds)) => bounds.iter().zip(shape.iter().rev()).all(|([from, to], len)| {
+                let len = *len as f64;
                 (-1.0..=0.5).contains(from) && *to > len - 2.0 && *to <= len
             }),
             (None, None) => false,
         }
     }
 
-    /// Returns the numbers of the map.
-    pub(super) fn numbers(&self) -> Vec<&Numbers> {
-        match &self.map {
-            Map::Keywords(keywords, _) => keywords.iter().collect(),
-            Map::Chain(models, ..) => models.iter().flat_map(Model::numbers).collect(),
-            Map::Fitted(transform) => transform.numbers.iter().collect(),
-        }
+    /// Returns the numbers of the transform.
+    pub(super) fn numbers(&self) -> &[Numbers] {
+        &self.transform.numbers
     }
 
-    /// Computes the cards for an image of a shape from the map's numbers.
+    /// Computes the cards for an image of a shape from the transform's numbers.
     ///
     /// # Errors
     /// The reason why there are none.
-    pub(super) fn solve(&self, numbers: &[Vec<f64>], shape: [u64; 2]) -> Result<Solution, String> {
-        let coordinates = match &self.map {
-            Map::Keywords(_, projection) => Linear::of_keywords(numbers, projection).map(Coordinates::Linear),
-            Map::Chain(models, projection, pole) => {
-                Linear::of_chain(models, numbers, projection, *pole).map(Coordinates::Linear)
-            }
-            Map::Fitted(transform) => {
-                let apply = |pixel| transform.apply(pixel, numbers);
-                Some(Coordinates::Sip(Box::new(sip::fit(&apply, self.rectangle(shape))?)))
-            }
+    pub(super) fn solve(&self, numbers: &[Vec<f64>], shape: &[u64]) -> Result<Solution, String> {
+        let coordinates = if self.is_fitted {
+            let apply = |pixel| self.apply(pixel, numbers);
+            Some(Coordinates::Sip(Box::new(sip::fit(&apply, self.rectangle(shape))?)))
+        } else {
+            self.linear(numbers).map(Coordinates::Linear)
         };
         let coordinates = coordinates.ok_or("its matrix is singular, or its numbers are not finite")?;
-        Ok(Solution { coordinates, frame: self.frame })
+        Ok(Solution { coordinates, system: self.world.sky.as_ref().map(|sky| sky.system.clone()) })
     }
 
-    /// Returns the map from pixels to unit vectors in ICRS, by the map's numbers. `None` if the reference system or
-    /// the projection has none.
+    /// Evaluates the transform of an image with two dimensions; returns sky coordinates in degrees.
+    fn apply(&self, pixel: [f64; 2], numbers: &[Vec<f64>]) -> Option<[f64; 2]> {
+        let sky = self.transform.apply(pixel, numbers)?;
+        // Quantities that can be evaluated are in degrees.
+        let unit = self.world.sky.as_ref()?.unit;
+        let factor = if self.transform.has_units { 1.0 } else { unit.in_units_of(Unit::DEGREE)? };
+        Some(sky.map(|angle| angle * factor))
+    }
+
+    /// Returns the linear forms in terms of FITS keywords.
+    fn linear(&self, numbers: &[Vec<f64>]) -> Option<Linear> {
+        let outputs = self.outputs(numbers)?;
+        let count = self.world.axes.len();
+        let sky = self.sky_forms(&outputs);
+        let mut forms: Vec<Option<Form>> = Vec::with_capacity(count);
+        for (axis, output) in self.world.axes.iter().zip(&outputs.all) {
+            forms.push(match (axis, output) {
+                (Axis::Longitude, _) => sky.as_ref().map(|sky| sky.plane[0].clone()),
+                (Axis::Latitude, _) => sky.as_ref().map(|sky| sky.plane[1].clone()),
+                (Axis::Spectral(spectral), Expression::Linear(form)) => {
+                    form.clone().in_units_of(spectral.unit)
+                }
+                _ => None,
+            });
+        }
+        let mut reference = vec![None; count];
+        for form in sky.iter().flat_map(|sky| &sky.plane).chain(forms.iter().flatten()) {
+            form.refer(&mut reference);
+        }
+        let mut free = (0..count).filter(|n| reference[*n].is_none()).collect::<Vec<_>>().into_iter();
+        let mut reference: Vec<f64> = reference.into_iter().map(Option::unwrap_or_default).collect();
+        let mut projected = None;
+        if let Some(SkyForms { projection, pole: [longitude, latitude, native], .. }) = &sky {
+            sky.as_ref()?.centre(&mut reference)?;
+            let Sky { unit, .. } = self.world.sky.as_ref()?;
+            let pole = [longitude.angle(*unit)?, latitude.angle(*unit)?];
+            let is_on_sphere = (pole[1] * unit.in_units_of(Unit::DEGREE)?).abs() <= 90.0;
+            let native = native.angle(Unit::DEGREE)?;
+            (is_on_sphere && pole[0].is_finite() && native.is_finite()).then_some(())?;
+            projected = Some(Projected { projection: projection.clone(), pole, native });
+        }
+        let mut rows = Vec::with_capacity(count);
+        for (axis, form) in self.world.axes.iter().zip(forms) {
+            let Some(form) = form else {
+                // An axis without cards has a pixel axis that no other one has.
+                let mut coefficients = vec![0.0; count];
+                coefficients[free.next()?] = 1.0;
+                rows.push(Row { name: None, value: 0.0, scale: 1.0, coefficients });
+                continue;
+            };
+            let (kind, unit, value) = match (axis, &projected, &self.world.sky) {
+                (Axis::Spectral(spectral), ..) => {
+                    (spectral.kind.to_owned(), spectral.text.clone(), form.at(&reference))
+                }
+                (_, Some(projected), Some(sky)) => {
+                    let n = usize::from(matches!(axis, Axis::Latitude));
+                    let kind = format!("{}-{}", sky.system.names()[n], projected.projection.code);
+                    (kind, sky.text.to_owned(), projected.pole[n])
+                }
+                _ => return None,
+            };
+            let Form { scale, coefficients, .. } = form;
+            rows.push(Row { name: Some(AxisName { kind, unit }), value, scale, coefficients });
+        }
+        let latitude = self.world.axes.iter().position(|axis| matches!(axis, Axis::Latitude));
+        let all = rows.iter().flat_map(|row| row.coefficients.iter().chain([&row.value, &row.scale]));
+        let is_finite = all.chain(&reference).all(|number| number.is_finite());
+        (is_finite && is_regular(&rows)).then_some(Linear { reference, rows, projected, latitude })
+    }
+
+    /// Returns the map from the pixels of a plane to unit vectors in ICRS, by the transform's numbers. `None` if the
+    /// reference system or the projection has none.
     pub(super) fn directions<'w>(&'w self, numbers: &'w [Vec<f64>]) -> Option<Box<Directions<'w>>> {
-        let linear = match &self.map {
-            Map::Keywords(_, projection) => Linear::of_keywords(numbers, projection)?,
-            Map::Chain(models, projection, pole) => Linear::of_chain(models, numbers, projection, *pole)?,
-            Map::Fitted(transform) => {
-                let frame = self.frame.to_icrs()?;
-                return Some(Box::new(move |pixel| frame.direction(transform.apply(pixel, numbers)?)));
-            }
-        };
-        let frame = self.frame.to_icrs()?;
-        // The parameters of an orthographic projection slant it.
-        linear.projection.parameters.iter().all(|parameter| *parameter == 0.0).then_some(())?;
-        let projection = Deprojection::new(linear.projection.code, linear.crval, linear.pole)?;
-        Some(Box::new(move |pixel| frame.direction(projection.sky(linear.plane.at(pixel))?)))
+        let Sky { system, unit, .. } = self.world.sky.as_ref()?;
+        let to_icrs = to_icrs(system)?;
+        if self.is_fitted {
+            return Some(Box::new(move |pixel| direction(to_icrs, self.apply(pixel, numbers)?)));
+        }
+        let Projected { projection, pole, native } = self.linear(numbers)?.projected?;
+        let degrees = unit.in_units_of(Unit::DEGREE)?;
+        let SkyForms { plane: [x, y], .. } = self.sky_forms(&self.outputs(numbers)?)?;
+        let is_of_plane = |form: &Form| form.coefficients.iter().skip(2).all(|other| *other == 0.0);
+        (is_of_plane(&x) && is_of_plane(&y) && x.coefficients.len() >= 2).then_some(())?;
+        let deprojection = Deprojection::new(&projection, pole.map(|angle| angle * degrees), native)?;
+        Some(Box::new(move |pixel| {
+            let sky = deprojection.sky([x.at(&pixel) * degrees, y.at(&pixel) * degrees])?;
+            direction(to_icrs, sky)
+        }))
     }
 
-    /// Returns the pixels of an image that are in the bounding box.
-    pub(super) fn rectangle(&self, [y, x]: [u64; 2]) -> Rectangle {
-        let image = [x, y].map(|len| [-0.5, len as f64 - 0.5]);
-        let Some(bounds) = self.bounds else { return image };
+    /// Returns the pixels of the planes of an image that are in the bounding box.
+    pub(super) fn rectangle(&self, shape: &[u64]) -> Rectangle {
+        let mut lens = shape.iter().rev().map(|len| [-0.5, *len as f64 - 0.5]);
+        let mut axis = || lens.next().unwrap_or([-0.5, 0.5]);
+        let image = [axis(), axis()];
+        let Some([x, y, ..]) = self.bounds.as_deref() else { return image };
+        let bounds = [*x, *y];
         let mut both = bounds;
         for (interval, of_image) in both.iter_mut().zip(image) {
             *interval = [interval[0].max(of_image[0]), interval[1].min(of_image[1])];
@@ -194,10 +322,6 @@ impl Wcs {
 /// A map from pixels to unit vectors.
 type Directions<'w> = dyn Fn([f64; 2]) -> Option<[f64; 3]> + 'w;
 
-/// The rotation from a reference system to ICRS.
-#[derive(Clone, Copy)]
-struct ToIcrs(Matrix);
-
 /// The axes of ICRS.
 const ICRS: Matrix = [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]];
 /// The axes of ICRS in galactic coordinates (The Hipparcos and Tycho Catalogues, volume 1, section 1.5.3).
@@ -207,23 +331,31 @@ const FROM_GALACTIC: Matrix = [
     [-0.483_835_015_548_713_2, 0.746_982_244_497_219, 0.455_983_776_175_066_9],
 ];
 
-impl ToIcrs {
-    /// Returns the unit vector of longitude and latitude in degrees.
-    fn direction(self, [longitude, latitude]: [f64; 2]) -> Option<[f64; 3]> {
-        let vector = rotated(&self.0, to_cartesian(longitude, latitude));
-        vector.iter().all(|length| length.is_finite()).then_some(vector)
+/// Returns the rotation from a reference system to ICRS; `None` for another equinox than J2000.
+fn to_icrs(system: &ReferenceSystem) -> Option<Matrix> {
+    match system {
+        ReferenceSystem::Icrs => Some(ICRS),
+        // The axes differ by 0.02 arc seconds.
+        ReferenceSystem::Fk5(equinox) => (*equinox == 2000.0).then_some(ICRS),
+        ReferenceSystem::Galactic => Some(FROM_GALACTIC),
+        ReferenceSystem::Solar(_) => None,
     }
 }
 
-/// Reads the two lengths of `pixel_shape`.
-fn pixel_shape(shape: &TreeNode) -> Option<[u64; 2]> {
-    let [x, y] = shape.items()? else { return None };
-    let len = |value: &TreeNode| value.integer().and_then(|len| u64::try_from(len).ok());
-    Some([len(x)?, len(y)?])
+/// Returns the unit vector of longitude and latitude in degrees.
+fn direction(to_icrs: Matrix, [longitude, latitude]: [f64; 2]) -> Option<[f64; 3]> {
+    let vector = rotated(&to_icrs, to_cartesian(longitude, latitude));
+    vector.iter().all(|length| length.is_finite()).then_some(vector)
 }
 
-/// Reads the bounding box of a transform with two inputs: the intervals of x and y.
-fn bounding_box(transform: &TreeNode) -> Option<Rectangle> {
+/// Reads the lengths of `pixel_shape`.
+fn pixel_shape(shape: &TreeNode) -> Option<Vec<u64>> {
+    let len = |value: &TreeNode| value.integer().and_then(|len| u64::try_from(len).ok());
+    shape.items()?.iter().map(len).collect()
+}
+
+/// Reads the bounding box of a transform: the intervals of all inputs.
+fn bounding_box(transform: &TreeNode) -> Option<Vec<[f64; 2]>> {
     let bounds = transform.get("bounding_box")?;
     let interval = |node: &TreeNode| {
         let [from, to] = node.items()? else { return None };
@@ -232,158 +364,21 @@ fn bounding_box(transform: &TreeNode) -> Option<Rectangle> {
         interval.iter().all(|end| end.is_finite()).then_some(interval)
     };
     if let Some(intervals) = bounds.get("intervals") {
-        let [x, y] = transform.get("inputs")?.items()? else { return None };
-        let of = |input: &TreeNode| interval(intervals.get(input.text()?)?);
-        return Some([of(x)?, of(y)?]);
+        let inputs = transform.get("inputs")?.items()?;
+        return inputs.iter().map(|input| interval(intervals.get(input.text()?)?)).collect();
     }
-    // Before asdf-transform-schemas 0.2, a list: the last input first.
-    let [y, x] = bounds.items()? else { return None };
-    Some([interval(x)?, interval(y)?])
-}
-
-impl Map {
-    /// Returns the map if FITS can express it exactly.
-    fn exact(transforms: &[&TreeNode]) -> Option<Self> {
-        if let [transform] = transforms
-            && has_tag(transform, TRANSFORM).is_some()
-        {
-            let numbers = |key, count| Numbers::read(transform.get(key)?, count);
-            let keywords =
-                [numbers("crpix", 2)?, numbers("crval", 2)?, numbers("cdelt", 2)?, numbers("pc", 4)?];
-            return Some(Self::Keywords(Box::new(keywords), Projection::read(transform.get("projection")?)?));
-        }
-        let chain = linear::chain(transforms)?;
-        let [models @ .., projection, rotation] = &chain[..] else { return None };
-        let models = models.iter().map(|model| Model::read(model)).collect::<Option<_>>()?;
-        Some(Self::Chain(models, Projection::read(projection)?, Pole::read(rotation)?))
+    // Before asdf-transform-schemas 0.2, a list: the last input first, or the interval of the only input.
+    match interval(bounds) {
+        Some(only) => Some(vec![only]),
+        None => bounds.items()?.iter().rev().map(interval).collect(),
     }
-}
-
-impl Linear {
-    fn of_keywords(numbers: &[Vec<f64>], projection: &Projection) -> Option<Self> {
-        let [crpix, crval, cdelt, pc] = numbers else { return None };
-        let plane = Plane {
-            reference: crpix[..].try_into().ok()?,
-            scale: cdelt[..].try_into().ok()?,
-            matrix: pc[..].try_into().ok()?,
-        };
-        let crval = crval[..].try_into().ok()?;
-        // gwcs always uses 180 degrees. The default of FITS differs at a latitude of 90 degrees.
-        Self { plane, crval, pole: 180.0, projection: projection.clone() }.if_sound()
-    }
-
-    fn of_chain(models: &[Model], numbers: &[Vec<f64>], projection: &Projection, pole: Pole) -> Option<Self> {
-        let plane = linear::plane(models, numbers)?;
-        let crval = [pole.longitude, pole.latitude];
-        Self { plane, crval, pole: pole.native, projection: projection.clone() }.if_sound()
-    }
-
-    fn if_sound(self) -> Option<Self> {
-        let Self { plane, crval, pole, .. } = &self;
-        let [p11, p12, p21, p22] = plane.matrix;
-        let all = [&plane.reference[..], &plane.scale, &plane.matrix, crval, &[*pole]].concat();
-        let is_sound = all.iter().all(|number| number.is_finite())
-            && crval[1].abs() <= 90.0
-            && plane.scale[0] * plane.scale[1] != 0.0
-            && p11 * p22 - p12 * p21 != 0.0;
-        is_sound.then_some(self)
-    }
-}
-
-impl Pole {
-    fn read(rotation: &TreeNode) -> Option<Self> {
-        let is_fits = values::model(rotation)? == "rotate3d"
-            && rotation.get("direction")?.text() == Some("native2celestial")
-            && values::has_only(rotation, &["phi", "theta", "psi"]);
-        let angle = |key| number(values::parameter(rotation.get(key)?, &["deg"])?);
-        is_fits.then_some(())?;
-        Some(Self { longitude: angle("phi")?, latitude: angle("theta")?, native: angle("psi")? })
-    }
-}
-
-/// True if the axes of a frame are in the default order.
-fn in_order(frame: &TreeNode) -> bool {
-    let Some(order) = frame.get("axes_order") else { return true };
-    let order = order.items().map(|items| items.iter().map(TreeNode::integer).collect::<Vec<_>>());
-    order.is_some_and(|order| order == [Some(0), Some(1)])
-}
-
-impl Projection {
-    fn read(value: &TreeNode) -> Option<Self> {
-        let name = values::model(value)?;
-        // Supports only projections with the reference point at the native pole: gwcs and FITS rotate other
-        // projections differently.
-        let (code, keys): (_, &[(&str, f64)]) = match name {
-            "gnomonic" => ("TAN", &[]),
-            "stereographic" => ("STG", &[]),
-            "slant_orthographic" => ("SIN", &[("xi", 0.0), ("eta", 0.0)]),
-            "zenithal_equal_area" => ("ZEA", &[]),
-            "zenithal_equidistant" => ("ARC", &[]),
-            "zenithal_perspective" => ("AZP", &[("mu", 0.0), ("gamma", 0.0)]),
-            "slant_zenithal_perspective" => ("SZP", &[("mu", 0.0), ("phi0", 0.0), ("theta0", 90.0)]),
-            "airy" => ("AIR", &[("theta_b", 90.0)]),
-            _ => return None,
-        };
-        if value.get("direction").is_some_and(|direction| direction.text() != Some("pix2sky")) {
-            return None;
-        }
-        let own: Vec<&str> = keys.iter().map(|(key, _)| *key).chain(["input_units_equivalencies"]).collect();
-        if !values::has_only(value, &own) {
-            return None;
-        }
-        let parameters = keys.iter().map(|(key, default)| match value.get(key) {
-            Some(parameter) => number(parameter).filter(|number| number.is_finite()),
-            None => Some(*default),
-        });
-        Some(Self { code, parameters: parameters.collect::<Option<_>>()? })
-    }
-}
-
-impl ReferenceSystem {
-    /// Returns the rotation to ICRS; `None` for another equinox than J2000.
-    fn to_icrs(self) -> Option<ToIcrs> {
-        match self {
-            Self::Icrs => Some(ToIcrs(ICRS)),
-            // The axes differ by 0.02 arc seconds.
-            Self::Fk5(equinox) => (equinox == 2000.0).then_some(ToIcrs(ICRS)),
-            Self::Galactic => Some(ToIcrs(FROM_GALACTIC)),
-        }
-    }
-
-    fn read(frame: &TreeNode) -> Option<Self> {
-        has_tag(frame, CELESTIAL)?;
-        let degrees = |unit: &TreeNode| written(unit) == Some("deg");
-        let units = frame.get("unit")?.items()?;
-        if !in_order(frame) || units.len() != 2 || !units.iter().all(degrees) {
-            return None;
-        }
-        let system = frame.get("reference_frame")?;
-        let tag = system.target().tag.as_deref()?;
-        let (_, name) = tag.rsplit_once('/')?;
-        let (name, _) = name.rsplit_once('-')?;
-        match name {
-            "icrs" => Some(Self::Icrs),
-            "galactic" => Some(Self::Galactic),
-            "fk5" => {
-                let equinox = system.get("frame_attributes").and_then(|attributes| attributes.get("equinox"));
-                Some(Self::Fk5(equinox.map_or(Some(2000.0), julian)?))
-            }
-            _ => None,
-        }
-    }
-}
-
-/// Parses a Julian epoch as asdf-astropy writes it: `J2000.000`, as the node itself or as its `value`.
-fn julian(time: &TreeNode) -> Option<f64> {
-    let text = written(time).or_else(|| written(time.get("value")?))?;
-    text.strip_prefix('J')?.parse().ok().filter(|year: &f64| (1800.0..2200.0).contains(year))
 }
 
 /// World coordinates in terms of FITS keywords.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Solution {
     coordinates: Coordinates,
-    frame: ReferenceSystem,
+    system: Option<ReferenceSystem>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -392,13 +387,67 @@ enum Coordinates {
     Sip(Box<Sip>),
 }
 
-/// A linear map to the plane of a projection.
+/// Linear maps to world coordinates and to the plane of a projection.
 #[derive(Clone, Debug, PartialEq)]
 struct Linear {
-    plane: Plane,
-    crval: [f64; 2],
-    pole: f64,
+    /// The reference pixel, counted from 0.
+    reference: Vec<f64>,
+    /// The world coordinates.
+    rows: Vec<Row>,
+    projected: Option<Projected>,
+    /// The number of the latitude.
+    latitude: Option<usize>,
+}
+
+/// A world coordinate: `value + scale * Σ coefficients[i] * (pixel[i] - reference[i])`.
+#[derive(Clone, Debug, PartialEq)]
+struct Row {
+    /// `None` for a coordinate without cards.
+    name: Option<AxisName>,
+    value: f64,
+    scale: f64,
+    coefficients: Vec<f64>,
+}
+
+/// Kind and unit of a world coordinate.
+#[derive(Clone, Debug, PartialEq)]
+struct AxisName {
+    kind: String,
+    unit: String,
+}
+
+/// A projection with its place on the sky.
+#[derive(Clone, Debug, PartialEq)]
+struct Projected {
     projection: Projection,
+    /// Longitude and latitude of the native pole, in the unit of the frame.
+    pole: [f64; 2],
+    /// The native longitude of the celestial pole, in degrees.
+    native: f64,
+}
+
+/// True if the matrix of the rows has an inverse.
+fn is_regular(rows: &[Row]) -> bool {
+    let mut matrix: Vec<Vec<f64>> = Vec::with_capacity(rows.len());
+    for row in rows {
+        let slopes: Vec<f64> = row.coefficients.iter().map(|coefficient| row.scale * coefficient).collect();
+        let largest = slopes.iter().fold(0.0, |largest: f64, slope| largest.max(slope.abs()));
+        matrix.push(slopes.iter().map(|slope| slope / largest).collect());
+    }
+    for k in 0..matrix.len() {
+        let pivot =
+            (k..matrix.len()).max_by(|one, other| matrix[*one][k].abs().total_cmp(&matrix[*other][k].abs()));
+        let Some(pivot) = pivot.filter(|pivot| matrix[*pivot][k].abs() > f64::EPSILON) else { return false };
+        matrix.swap(k, pivot);
+        let (done, rest) = matrix.split_at_mut(k + 1);
+        for row in rest {
+            let factor = row[k] / done[k][k];
+            for (value, of_pivot) in row.iter_mut().zip(&done[k]) {
+                *value -= factor * of_pivot;
+            }
+        }
+    }
+    true
 }
 
 impl Linear {
@@ -406,20 +455,31 @@ impl Linear {
     fn describe(&self, cards: &mut Cards) {
         let mut set =
             |keyword: &str, value: f64, comment: &str| cards.set(keyword, Card::Float(value), comment);
-        for n in 0..2 {
-            set(
-                &format!("CRPIX{}", n + 1),
-                self.plane.reference[n] + 1.0,
-                "pixel coordinate of reference point",
-            );
-            set(&format!("CRVAL{}", n + 1), self.crval[n], "[deg] coordinate of reference point");
-            set(&format!("CDELT{}", n + 1), self.plane.scale[n], "[deg] coordinate increment");
+        for (n, row) in self.rows.iter().enumerate() {
+            let is_used = |row: &Row| row.name.is_some() && row.coefficients[n] != 0.0;
+            let reference = self.reference[n] + 1.0;
+            let n = n + 1;
+            if self.rows.iter().any(is_used) {
+                set(&format!("CRPIX{n}"), reference, "pixel coordinate of reference point");
+            }
+            let Some(AxisName { unit, .. }) = &row.name else { continue };
+            let unit = if unit.is_empty() { String::new() } else { format!("[{unit}] ") };
+            set(&format!("CRVAL{n}"), row.value, &format!("{unit}coordinate of reference point"));
+            set(&format!("CDELT{n}"), row.scale, &format!("{unit}coordinate increment"));
         }
-        for (n, value) in self.plane.matrix.iter().enumerate() {
-            set(&format!("PC{}_{}", n / 2 + 1, n % 2 + 1), *value, "coordinate transformation matrix");
+        for (i, row) in self.rows.iter().enumerate() {
+            for (j, value) in row.coefficients.iter().enumerate() {
+                let usual = if i == j { 1.0 } else { 0.0 };
+                if row.name.is_some() || *value != usual {
+                    set(&format!("PC{}_{}", i + 1, j + 1), *value, "coordinate transformation matrix");
+                }
+            }
         }
-        for (n, value) in self.projection.parameters.iter().enumerate() {
-            set(&format!("PV2_{}", n + 1), *value, "projection parameter");
+        if let (Some(projected), Some(latitude)) = (&self.projected, self.latitude) {
+            for (n, value) in projected.projection.parameters.iter().enumerate() {
+                set(&format!("PV{}_{}", latitude + 1, n + 1), *value, "projection parameter");
+            }
+            set("LONPOLE", projected.native, "[deg] native longitude of celestial pole");
         }
     }
 }
@@ -427,34 +487,30 @@ impl Linear {
 impl Solution {
     /// Adds the cards of the world coordinates.
     pub(super) fn describe(&self, cards: &mut Cards) {
-        let (code, distortion, pole) = match &self.coordinates {
+        let names: Vec<Option<AxisName>> = match &self.coordinates {
             Coordinates::Linear(linear) => {
                 linear.describe(cards);
-                (linear.projection.code, "", linear.pole)
+                linear.rows.iter().map(|row| row.name.clone()).collect()
             }
             Coordinates::Sip(sip) => {
                 sip.describe(cards);
-                ("TAN", if sip.is_linear() { "" } else { "-SIP" }, 180.0)
+                cards.set("LONPOLE", Card::Float(180.0), "[deg] native longitude of celestial pole");
+                let distortion = if sip.is_linear() { "" } else { "-SIP" };
+                let names = self.system.iter().flat_map(ReferenceSystem::names);
+                let name =
+                    |name| AxisName { kind: format!("{name}-TAN{distortion}"), unit: "deg".to_owned() };
+                names.map(|one| Some(name(one))).collect()
             }
         };
-        let mut set =
-            |keyword: &str, value: f64, comment: &str| cards.set(keyword, Card::Float(value), comment);
-        set("LONPOLE", pole, "[deg] native longitude of celestial pole");
-        let (names, system, equinox) = match self.frame {
-            ReferenceSystem::Icrs => (["RA--", "DEC-"], Some("ICRS"), None),
-            ReferenceSystem::Fk5(equinox) => (["RA--", "DEC-"], Some("FK5"), Some(equinox)),
-            ReferenceSystem::Galactic => (["GLON", "GLAT"], None, None),
-        };
-        if let Some(equinox) = equinox {
-            set("EQUINOX", equinox, "[yr] equinox of the coordinates");
-        }
         for (n, name) in names.iter().enumerate() {
-            let kind = format!("{name}-{code}{distortion}");
-            cards.set(&format!("CTYPE{}", n + 1), Card::Text(&kind), "");
-            cards.set(&format!("CUNIT{}", n + 1), Card::Text("deg"), "");
+            let Some(AxisName { kind, unit }) = name else { continue };
+            cards.set(&format!("CTYPE{}", n + 1), Card::Text(kind), "");
+            if !unit.is_empty() {
+                cards.set(&format!("CUNIT{}", n + 1), Card::Text(unit), "");
+            }
         }
-        if let Some(system) = system {
-            cards.set("RADESYS", Card::Text(system), "");
+        if let Some(system) = &self.system {
+            system.describe(cards);
         }
     }
 }
