@@ -36,7 +36,7 @@ pub use gather::Gather;
 pub use grid::{Division, Grid, GridChunks};
 pub use interleaved::Interleaved;
 pub use pieces::Pieces;
-pub use recoded::{Conversion, Recoded, float16};
+pub use recoded::{Conversion, Recoded, float16, half};
 pub use slice::Slice;
 pub use text::{Borrowed, Text, UnreadableText, is_printable, short_number};
 pub use window::ContentWindow;

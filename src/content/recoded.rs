@@ -205,6 +205,28 @@ pub fn float16(bits: u16) -> f32 {
     }
 }
 
+/// Rounds a number to half precision, to nearest, ties to even.
+pub fn half(value: f64) -> u16 {
+    /// The least number that is rounded to infinity.
+    const INFINITE: f64 = 65_520.0;
+    const MIN_NORMAL: f64 = 1.0 / 16_384.0;
+    let sign = if value.is_sign_negative() { 0x8000 } else { 0 };
+    let size = value.abs();
+    let bits = if size.is_nan() {
+        0x7e00
+    } else if size >= INFINITE {
+        0x7c00
+    } else if size < MIN_NORMAL {
+        (size * f64::from(1_u32 << 24)).round_ties_even() as u16
+    } else {
+        let exponent = (size.to_bits() >> 52) as i32 - 1023;
+        let mantissa = (size * 2.0_f64.powi(10 - exponent)).round_ties_even() as u16;
+        // A mantissa rounded up to a power of two carries into the exponent.
+        (((exponent + 15) as u16) << 10) + (mantissa - 1024)
+    };
+    sign | bits
+}
+
 /// Records with elements that are converted while they are read.
 #[derive(Debug)]
 pub struct Recoded {

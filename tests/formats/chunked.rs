@@ -148,3 +148,43 @@ fn an_array_of_very_many_chunks_has_no_references() {
         assert_eq!(text.contains("more than 65536 chunks"), !is_shown, "{}", &text[..text.len().min(900)]);
     }
 }
+
+/// Chunks that were never written have the fill value, which the metadata have in the forms of Zarr 2.
+#[test]
+fn fill_values_of_all_types_are_read() {
+    let half = [0x00, 0x3e];
+    let single = 1.5_f32.to_le_bytes();
+    let pair = [1.5_f64.to_be_bytes(), f64::NEG_INFINITY.to_be_bytes()].concat();
+    for (dtype, fill, expected) in [
+        ("<f4", "0.0", &[0; 4][..]),
+        ("<f4", "1.5", &single),
+        ("<f4", "1", &1_f32.to_le_bytes()),
+        (">f8", "1.0e+3", &1e3_f64.to_be_bytes()),
+        ("<f8", "-0.0", &(-0.0_f64).to_le_bytes()),
+        ("<f2", "1.5", &half),
+        ("<f4", "NaN", &f32::NAN.to_le_bytes()),
+        ("<c8", "[1.5, 0.0]", &[single, [0; 4]].concat()),
+        (">c16", "[1.5, -Infinity]", &pair),
+        ("|b1", "true", &[1]),
+        ("|S4", "enp6", b"zzz\0"),
+        ("<U2", "a", &[b'a', 0, 0, 0, 0, 0, 0, 0]),
+        (">i2", "-7", &(-7_i16).to_be_bytes()),
+        ("<i4", "null", &[0; 4]),
+    ] {
+        let tree = format!(
+            "%YAML 1.1\n%TAG ! tag:stsci.edu:asdf/\n--- !core/asdf-1.1.0\na: \
+             !<asdf://asdf-format.org/zarr/tags/zarr-1.0.0>\n  .zarray: {{chunks: [2], compressor: null, dtype: '{dtype}', \
+             fill_value: {fill}, filters: null, order: C, shape: [3], zarr_format: 2}}\n  chunk_block_map: 0\n...\n"
+        );
+        let bytes = AsdfBuilder::new().tree(tree).block(Block::new(vec![255; 8])).build().bytes;
+        let mut found = vec![9; expected.len()];
+        open(&bytes)
+            .unwrap()
+            .file
+            .array("a")
+            .unwrap()
+            .read_at(2 * expected.len() as u64, &mut found)
+            .unwrap();
+        assert_eq!(found, expected, "{dtype} {fill}");
+    }
+}

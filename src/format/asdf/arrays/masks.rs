@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::super::ndarray::{Byteorder, Number, Scalar};
 use super::value::half_as_float;
-use crate::content::{Content, Gather, Soundness, read_exact_at};
+use crate::content::{Content, Gather, Soundness, half, read_exact_at};
 use crate::error::{Error, Result};
 
 /// Maximum number of bytes tested together, unless a single element is longer.
@@ -55,7 +55,7 @@ pub(super) fn broadcast(
 }
 
 /// True if a mask of one shape fits an array of another.
-pub(super) fn can_be_broadcast(from: &[u64], to: &[u64]) -> bool {
+pub(in super::super) fn can_be_broadcast(from: &[u64], to: &[u64]) -> bool {
     strides(from, to).is_some()
 }
 
@@ -127,7 +127,7 @@ fn is_equal(scalar: Scalar, bytes: [u8; 16], number: Number) -> bool {
     match scalar {
         Scalar::Float16 => {
             let value = half_as_float(u16::from_le_bytes([bytes[0], bytes[1]]));
-            let wanted = half_as_float(super::value::half(number_re));
+            let wanted = half_as_float(half(number_re));
             if is_nan { value.is_nan() } else { value == wanted && number_im == 0.0 }
         }
         Scalar::Float32 | Scalar::Float64 => {

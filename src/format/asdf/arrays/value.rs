@@ -1,6 +1,7 @@
 //! Converts a scalar written in the tree to the bytes of an element, as Python and then numpy do.
 
 use super::super::ndarray::{Byteorder, Scalar, complex, with_j};
+use crate::content::half;
 use crate::yaml::scalar::{self, Type};
 use crate::yaml::survey::leaves::is_complex;
 
@@ -158,28 +159,6 @@ fn shortest(value: f64) -> String {
     }
     let sign = if exponent < 0 { '-' } else { '+' };
     format!("{mantissa}e{sign}{:02}", exponent.unsigned_abs())
-}
-
-/// Rounds a number to half precision, to nearest, ties to even.
-pub(super) fn half(value: f64) -> u16 {
-    /// The least number that is rounded to infinity.
-    const INFINITE: f64 = 65_520.0;
-    const MIN_NORMAL: f64 = 1.0 / 16_384.0;
-    let sign = if value.is_sign_negative() { 0x8000 } else { 0 };
-    let size = value.abs();
-    let bits = if size.is_nan() {
-        0x7e00
-    } else if size >= INFINITE {
-        0x7c00
-    } else if size < MIN_NORMAL {
-        (size * f64::from(1_u32 << 24)).round_ties_even() as u16
-    } else {
-        let exponent = (size.to_bits() >> 52) as i32 - 1023;
-        let mantissa = (size * 2.0_f64.powi(10 - exponent)).round_ties_even() as u16;
-        // A mantissa rounded up to a power of two carries into the exponent.
-        (((exponent + 15) as u16) << 10) + (mantissa - 1024)
-    };
-    sign | bits
 }
 
 /// Converts a number in half precision.

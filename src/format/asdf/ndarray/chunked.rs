@@ -19,9 +19,11 @@
 
 use std::collections::{BTreeSet, HashMap};
 
+use base64::prelude::{BASE64_STANDARD, Engine};
+
 use super::{Byteorder, Datatype, MAX_DIMENSIONS, Mask, Ndarray, Result, Scalar, Shape, Source, fault};
 use crate::codec::Codec;
-use crate::content::Division;
+use crate::content::{Division, half};
 use crate::yaml::scalar::{self, Type};
 use crate::yaml::survey::{NodeContent, TreeNode};
 
@@ -228,10 +230,12 @@ const MAX_ELEMENT: u64 = 4 << 20;
 fn fill(value: Option<&TreeNode>, scalar: Scalar, byteorder: Byteorder) -> Option<Vec<u8>> {
     let zeros = || Some(vec![0; usize::try_from(scalar.size()?).ok()?]);
     let Some(value) = value.filter(|value| !is_null(value)) else { return zeros() };
-    if value.text() == Some("") || number(value) == Some(0.0) {
+    if value.text() == Some("")
+        || number(value).is_some_and(|number| number == 0.0 && number.is_sign_positive())
+    {
         return zeros();
     }
-    let big = |little: &[u8]| {
+    let ordered = |little: &[u8]| {
         let mut bytes = little.to_vec();
         if byteorder == Byteorder::Big {
             bytes.reverse();
@@ -239,26 +243,42 @@ fn fill(value: Option<&TreeNode>, scalar: Scalar, byteorder: Byteorder) -> Optio
         bytes
     };
     let integer = || value.integer();
-    let float = || match value.text() {
+    let float = |value: &TreeNode| match value.text() {
         Some("NaN") => Some(f64::NAN),
         Some("Infinity") => Some(f64::INFINITY),
         Some("-Infinity") => Some(f64::NEG_INFINITY),
         _ => number(value),
     };
+    let complex = || {
+        let [re, im] = value.items()? else { return None };
+        Some([float(re)?, float(im)?])
+    };
+    let padded = |mut bytes: Vec<u8>, len: u64| {
+        let len = usize::try_from(len).ok().filter(|len| bytes.len() <= *len)?;
+        bytes.resize(len, 0);
+        Some(bytes)
+    };
     Some(match scalar {
         Scalar::Bool8 => vec![u8::from(truth(value)?)],
-        Scalar::Int8 => big(&i8::try_from(integer()?).ok()?.to_le_bytes()),
-        Scalar::Int16 => big(&i16::try_from(integer()?).ok()?.to_le_bytes()),
-        Scalar::Int32 => big(&i32::try_from(integer()?).ok()?.to_le_bytes()),
-        Scalar::Int64 => big(&i64::try_from(integer()?).ok()?.to_le_bytes()),
-        Scalar::Uint8 => big(&u8::try_from(integer()?).ok()?.to_le_bytes()),
-        Scalar::Uint16 => big(&u16::try_from(integer()?).ok()?.to_le_bytes()),
-        Scalar::Uint32 => big(&u32::try_from(integer()?).ok()?.to_le_bytes()),
-        Scalar::Uint64 => big(&u64::try_from(integer()?).ok()?.to_le_bytes()),
-        Scalar::Float32 => big(&(float()? as f32).to_le_bytes()),
-        Scalar::Float64 => big(&float()?.to_le_bytes()),
-        Scalar::Float16 | Scalar::Complex64 | Scalar::Complex128 | Scalar::Ascii(_) | Scalar::Ucs4(_) => {
-            return None;
+        Scalar::Int8 => ordered(&i8::try_from(integer()?).ok()?.to_le_bytes()),
+        Scalar::Int16 => ordered(&i16::try_from(integer()?).ok()?.to_le_bytes()),
+        Scalar::Int32 => ordered(&i32::try_from(integer()?).ok()?.to_le_bytes()),
+        Scalar::Int64 => ordered(&i64::try_from(integer()?).ok()?.to_le_bytes()),
+        Scalar::Uint8 => ordered(&u8::try_from(integer()?).ok()?.to_le_bytes()),
+        Scalar::Uint16 => ordered(&u16::try_from(integer()?).ok()?.to_le_bytes()),
+        Scalar::Uint32 => ordered(&u32::try_from(integer()?).ok()?.to_le_bytes()),
+        Scalar::Uint64 => ordered(&u64::try_from(integer()?).ok()?.to_le_bytes()),
+        Scalar::Float16 => ordered(&half(float(value)?).to_le_bytes()),
+        Scalar::Float32 => ordered(&(float(value)? as f32).to_le_bytes()),
+        Scalar::Float64 => ordered(&float(value)?.to_le_bytes()),
+        Scalar::Complex64 => {
+            complex()?.iter().flat_map(|part| ordered(&(*part as f32).to_le_bytes())).collect()
+        }
+        Scalar::Complex128 => complex()?.iter().flat_map(|part| ordered(&part.to_le_bytes())).collect(),
+        Scalar::Ascii(len) => padded(BASE64_STANDARD.decode(value.text()?).ok()?, len)?,
+        Scalar::Ucs4(len) => {
+            let characters = value.text()?.chars().flat_map(|c| ordered(&u32::from(c).to_le_bytes()));
+            padded(characters.collect(), len.checked_mul(4)?)?
         }
     })
 }
@@ -282,7 +302,7 @@ fn truth(node: &TreeNode) -> Option<bool> {
 fn number(node: &TreeNode) -> Option<f64> {
     match node.integer() {
         Some(integer) => Some(integer as f64),
-        None => scalar::decimal(text_of(node, Type::Float)?)?.parse().ok(),
+        None => scalar::float(text_of(node, Type::Float)?),
     }
 }
 
