@@ -1,5 +1,6 @@
 //! Random-access bytes of known length. Everything that can be read in the mount is a [`Content`].
 
+mod blanked;
 pub mod caption;
 mod checksum;
 mod datatype;
@@ -30,6 +31,7 @@ use std::sync::Arc;
 use crate::error::{Error, Result};
 use crate::source::Source;
 
+pub use blanked::{Blank, Blanked, FoundInteger, NullCandidates, Unused};
 pub use checksum::{checksum, md5_of};
 pub use datatype::{ByteOrder, Datatype, Field};
 pub use gather::Gather;

@@ -40,6 +40,17 @@ fn random_chains_with_distortion_are_those_of_gwcs() {
 }
 
 #[test]
+fn masked_elements_are_nan_or_have_the_number_of_the_card() {
+    let folder = fresh_folder();
+    run(&python(), "fits_masks.py", ["write".as_ref(), folder.path().as_os_str()]);
+    let mounted = Mounted::file(folder.path());
+    let arguments = ["compare".as_ref(), mounted.root().as_os_str(), folder.path().as_os_str()];
+    let printed = run(&python(), "fits_masks.py", arguments);
+    mounted.unmount();
+    assert_eq!(printed.trim(), "51");
+}
+
+#[test]
 fn spectral_and_helioprojective_coordinates_are_those_of_gwcs() {
     let folder = fresh_folder();
     run(&python(), "gwcs_axes.py", ["write".as_ref(), folder.path().as_os_str()]);

@@ -112,9 +112,11 @@ assert [tuple(row) for row in tables[1].data] == [(1, 2.5, "x"), (2, 3.5, "yz")]
 # The card of the tree, or else the unit of the column; an integer as the mask is a null.
 header = opened("lying.asdf/fits/units.fits")[1].header
 assert [header.get(f"TUNIT{n}") for n in (1, 2, 3, 4)] == ["counts", "m s-2", None, None], repr(header)
-assert [header.get(f"TNULL{n}") for n in (1, 2, 3, 4)] == [None, -7, None, None], repr(header)
+assert [header.get(f"TNULL{n}") for n in (1, 2, 3, 4)] == [None, -7, 32767, None], repr(header)
 masked = Table.read(os.path.join(mountpoint, "lying.asdf/fits/units.fits"))
 assert masked["b"].mask.tolist() == [False, True, False] and masked["b"].unit == "m s-2", masked
+# Its null is 32767 before TZERO is added.
+assert masked["c"].tolist() == [1, 65535, 3] and masked["d"].mask.tolist() == [False, True, False], masked
 inline = opened("lying.asdf/fits/inline.fits")
 assert inline[0].data.tolist() == [[1, 2], [3, 4]]
 assert sorted(os.listdir(os.path.join(mountpoint, "lying.asdf/fits"))) == [

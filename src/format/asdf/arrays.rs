@@ -39,10 +39,11 @@ mod units;
 mod value;
 
 pub(super) use chunks::block_of_chunk;
-pub(super) use elements::{Elements, Order, elements_of, file_of, file_of_all, file_of_mask};
-pub(super) use entry::ArrayEntry;
+pub(super) use elements::{ArrayPart, Elements, Order, elements_of, file_of, file_of_all, file_of_mask};
+pub(super) use entry::{ArrayEntry, Masked, MaskedBy};
 use facts::element_type;
 pub(super) use facts::{each, each_reference};
+pub(super) use masks::can_be_broadcast;
 pub(super) use node_paths::NodePaths;
 pub(super) use npy::{content as npy_content, scalar_descr};
 #[cfg(test)]

@@ -12,6 +12,7 @@
 //! | [`sip`] | any other transform: its fit by TAN-SIP |
 //! | [`sky`] | the part of the sky that an image covers |
 //! | [`required`] | card values that are determined by the data |
+//! | [`blank`] | masked elements |
 //! | [`image`] | an array as the data of an image |
 //! | [`card`] | cards of a header |
 //! | [`records`] | a structured array as a table |
@@ -21,13 +22,13 @@
 //! | [`keywords`] | cards that people search by |
 //! | [`build`] | headers and data as a file |
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::ffi::OsString;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
-use super::arrays::{self, ArrayEntry, Elements, elements_of, file_of, file_of_all, file_of_mask};
-use super::ndarray::{Datatype, Ndarray};
+use super::arrays::{self, ArrayEntry, ArrayPart, Elements, Masked, elements_of, file_of_all, file_of_mask};
+use super::ndarray::Datatype;
 use super::same_paths::{self, Dirs, FileOrLink};
 use super::view::{AsdfFile, Collector, Directory, View};
 use crate::content::Text;
@@ -38,6 +39,7 @@ use crate::content::shared_path::SharedPath;
 use crate::error::{Result, if_readable};
 use crate::format::{Defect, Footprint};
 
+mod blank;
 mod build;
 mod card;
 mod document;
@@ -84,6 +86,8 @@ enum FitsEntry {
 struct Entries {
     items: Items<FitsEntry>,
     groups: Vec<Group>,
+    /// The masks of arrays, by the numbers of the arrays in the survey's items.
+    masks: HashMap<usize, Masked>,
 }
 
 /// The directory `fits/`.
@@ -192,14 +196,15 @@ fn shown(file: &AsdfFile) -> Result<Entries> {
     }
     let Nodes { documents, mentions, .. } = nodes;
     let groups = groups::find(found, arrays::units(file)?);
+    let masks = blank::masks(found, &nodes.cubes);
     if documents.is_empty() && groups.is_empty() {
-        return Ok(Entries { items: Items::new(items), groups });
+        return Ok(Entries { items: Items::new(items), groups, masks });
     }
     let mut places = FreePlaces::new(&items);
     let mut of_documents = Vec::with_capacity(documents.len());
     for (number, (path, _)) in documents.iter().enumerate() {
         let Some((item, dir)) = places.item(path, FitsEntry::Document(number)) else {
-            return Ok(Entries { items: Items::new(items), groups });
+            return Ok(Entries { items: Items::new(items), groups, masks });
         };
         of_documents.push((dir, item.file.clone()));
         items.push(item);
@@ -212,7 +217,7 @@ fn shown(file: &AsdfFile) -> Result<Entries> {
     for (number, group) in groups.iter().enumerate() {
         items.extend(places.item(&group.path, FitsEntry::Group(number)).map(|(item, _)| item));
     }
-    Ok(Entries { items: Items::new(items), groups })
+    Ok(Entries { items: Items::new(items), groups, masks })
 }
 
 /// Paths of described files, and the names that are taken.
@@ -276,7 +281,8 @@ fn array_file(file: &Arc<AsdfFile>, number: usize) -> Result<File> {
     let own = if is_mask || solution.is_some() { None } else { nodes.header_of(&path) };
     let mut header = Vec::new();
     let about = keywords::of(file)?;
-    let make = |elements: &Elements| {
+    let masked = entries(file)?.masks.get(&number);
+    let mut make = |elements: &Elements, mask: Option<&Elements>| {
         if let Datatype::Structured(_) = elements.datatype {
             let document = records::document(elements)?;
             let (text, content) =
@@ -284,13 +290,23 @@ fn array_file(file: &Arc<AsdfFile>, number: usize) -> Result<File> {
             header = text;
             return Ok(content);
         }
-        let (text, content) = build::of_array(elements, &path, unit, solution.as_ref(), own, about)?;
+        let name = build::name_of(&path);
+        let solution = solution.as_ref();
+        let place = build::ImagePlace { name: &name, path: &path, unit, solution, own, masked };
+        let (text, content) = build::of_array(elements, &place, mask, about)?;
         header = text;
         Ok(content)
     };
     let mut made = match &item.what {
-        ArrayEntry::Array(array) => file_of(file, array, make),
-        ArrayEntry::Mask(masked) => file_of_mask(file, masked, make),
+        ArrayEntry::Array(array) => {
+            let mut parts = vec![ArrayPart::Elements(array)];
+            parts.extend(masked.map(ArrayPart::Mask));
+            file_of_all(file, &parts, |parts| match parts {
+                [elements, rest @ ..] => make(elements, rest.first()),
+                [] => Err(Elements::unknown_type()),
+            })
+        }
+        ArrayEntry::Mask(masked) => file_of_mask(file, masked, |elements| make(elements, None)),
         ArrayEntry::Link(_) | ArrayEntry::Reference(..) | ArrayEntry::Pending(..) => return nothing(),
     };
     tell_apart(&mut made, &header);
@@ -371,9 +387,10 @@ fn group_file(file: &Arc<AsdfFile>, number: usize) -> Result<File> {
     let found = arrays::found(file)?;
     let nodes = nodes_of(file)?;
     let about = keywords::of(file)?;
-    let mut arrays: Vec<&Ndarray> = Vec::new();
+    let mut parts: Vec<ArrayPart<'_>> = Vec::new();
     let mut described = Vec::new();
-    for image in entries(file)?.groups.get(number).iter().flat_map(|group| &group.images) {
+    let Entries { groups, masks, .. } = entries(file)?;
+    for image in groups.get(number).iter().flat_map(|group| &group.images) {
         let Some(item) = found.items.get(image.number) else { continue };
         let ArrayEntry::Array(array) = &item.what else { continue };
         let path = path_of(item);
@@ -384,21 +401,23 @@ fn group_file(file: &Arc<AsdfFile>, number: usize) -> Result<File> {
             _ => None,
         };
         let own = if solution.is_some() { None } else { nodes.header_of(&path) };
-        arrays.push(array);
-        described.push((&*image.name, path, unit, solution, own));
+        parts.push(ArrayPart::Elements(array));
+        described.push((&*image.name, path, unit, solution, own, masks.get(&image.number)));
     }
     let images: Vec<build::ImagePlace<'_>> = described
         .iter()
-        .map(|(name, path, unit, solution, own)| build::ImagePlace {
+        .map(|(name, path, unit, solution, own, masked)| build::ImagePlace {
             name,
             path,
             unit: *unit,
             solution: solution.as_ref(),
             own: *own,
+            masked: *masked,
         })
         .collect();
+    parts.extend(images.iter().filter_map(|image| image.masked).map(ArrayPart::Mask));
     let mut headers = Vec::new();
-    let mut made = file_of_all(file, &arrays, |elements| {
+    let mut made = file_of_all(file, &parts, |elements| {
         let (text, content) = build::of_group(&images, elements, about)?;
         headers = text;
         Ok(content)
@@ -414,7 +433,7 @@ fn document_file(file: &Arc<AsdfFile>, number: usize) -> Result<File> {
     };
     let about = keywords::of(file)?;
     let mut headers = Vec::new();
-    let mut made = file_of_all(file, &document.arrays(), |elements| {
+    let mut made = file_of_all(file, &document.parts(), |elements| {
         let (text, content) = build::of_document(document, elements, about, &path.names())?;
         headers = text;
         Ok(content)

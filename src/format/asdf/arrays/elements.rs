@@ -137,19 +137,30 @@ pub(in super::super) fn file_of(
     Origin::of(file, array).file(make)
 }
 
-/// Returns a view's file of several arrays. `make` makes its bytes from the elements of all arrays, in their
-/// order.
+/// A part of a file that is made from several arrays.
+#[derive(Clone, Copy, Debug)]
+pub(in super::super) enum ArrayPart<'p> {
+    /// The elements of an array.
+    Elements(&'p Ndarray),
+    /// The mask of an array.
+    Mask(&'p Masked),
+}
+
+/// Returns a view's file of several arrays and masks. `make` makes its bytes from the elements of all, in their order.
 pub(in super::super) fn file_of_all(
     file: &Arc<AsdfFile>,
-    arrays: &[&Ndarray],
+    parts: &[ArrayPart<'_>],
     make: impl FnOnce(&[Elements]) -> Result<Arc<dyn Content>>,
 ) -> File {
     let mut all = Ok(Vec::new());
     let mut signatures = Some(Signature::default());
     let mut blocks = Vec::new();
     let mut grows = false;
-    for array in arrays {
-        let origin = Origin::of(file, array);
+    for part in parts {
+        let origin = match part {
+            ArrayPart::Elements(array) => Origin::of(file, array),
+            ArrayPart::Mask(masked) => Origin::of_mask(file, masked),
+        };
         all = all.and_then(|mut all: Vec<Elements>| {
             all.push(origin.elements?);
             Ok(all)
@@ -179,33 +190,7 @@ pub(in super::super) fn file_of_mask(
     masked: &Masked,
     make: impl FnOnce(&Elements) -> Result<Arc<dyn Content>>,
 ) -> File {
-    let mut origin = Origin::of(file, &masked.of);
-    match &masked.by {
-        MaskedBy::Number(number) => {
-            origin.elements = origin.elements.and_then(|elements| elements.equal_to(*number));
-        }
-        MaskedBy::Null => {
-            origin.elements = origin.elements.and_then(|elements| {
-                let content = content_in_tree(file, &masked.of, true)?;
-                Ok(elements.truths(content))
-            });
-        }
-        MaskedBy::Array(mask) => {
-            let mask = Origin::of(file, mask);
-            let of = origin.elements;
-            origin.elements = of.and_then(|elements| mask.elements?.in_c_order()?.nonzero(&elements));
-            origin.blocks.extend(mask.blocks);
-            origin.grows |= mask.grows;
-            origin.renewal = match (origin.renewal, mask.renewal) {
-                (Renewal::WhileSame(one), Renewal::WhileSame(other)) => Renewal::WhileSame(one.and(&other)),
-                _ => Renewal::Anew,
-            };
-        }
-    }
-    if let Renewal::WhileSame(signature) = &mut origin.renewal {
-        signature.text.push_str(&format!("{:?}", masked.by.number()));
-    }
-    origin.file(make)
+    Origin::of_mask(file, masked).file(make)
 }
 
 /// Maximum number of values of an element of a structured mask.
@@ -248,6 +233,39 @@ impl Origin {
                 }))
             }
         }
+    }
+
+    /// Returns the mask of an array.
+    fn of_mask(file: &Arc<AsdfFile>, masked: &Masked) -> Self {
+        let mut origin = Self::of(file, &masked.of);
+        match &masked.by {
+            MaskedBy::Number(number) => {
+                origin.elements = origin.elements.and_then(|elements| elements.equal_to(*number));
+            }
+            MaskedBy::Null => {
+                origin.elements = origin.elements.and_then(|elements| {
+                    let content = content_in_tree(file, &masked.of, true)?;
+                    Ok(elements.truths(content))
+                });
+            }
+            MaskedBy::Array(mask) => {
+                let mask = Self::of(file, mask);
+                let of = origin.elements;
+                origin.elements = of.and_then(|elements| mask.elements?.in_c_order()?.nonzero(&elements));
+                origin.blocks.extend(mask.blocks);
+                origin.grows |= mask.grows;
+                origin.renewal = match (origin.renewal, mask.renewal) {
+                    (Renewal::WhileSame(one), Renewal::WhileSame(other)) => {
+                        Renewal::WhileSame(one.and(&other))
+                    }
+                    _ => Renewal::Anew,
+                };
+            }
+        }
+        if let Renewal::WhileSame(signature) = &mut origin.renewal {
+            signature.text.push_str(&format!("{:?}", masked.by.number()));
+        }
+        origin
     }
 
     /// Ties an array in another file to the version of that file: reads fail with ESTALE once it has changed.

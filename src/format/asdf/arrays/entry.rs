@@ -53,7 +53,7 @@ impl Masked {
 
 impl MaskedBy {
     /// Returns the number that masked elements equal; `None` for the other rules.
-    pub(super) fn number(&self) -> Option<Number> {
+    pub(in super::super) fn number(&self) -> Option<Number> {
         match self {
             Self::Number(number) => Some(*number),
             _ => None,

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::blank::{self, MaskedImage, Null};
 use super::card::{self, Cards, Value};
 use super::document::{Data, Document, Hdu};
 use super::image::{self, Image};
@@ -9,34 +10,39 @@ use super::table::TableSize;
 use super::wcs::Solution;
 use crate::content::{Content, Pieces, Text};
 use crate::error::Result;
+use crate::format::asdf::arrays::Masked;
 use crate::format::asdf::arrays::elements::Elements;
 
+/// The keyword of the integer of masked elements.
+const BLANK: &str = "BLANK";
 /// Maximum length of a text that fits in one card.
 const MAX_TEXT: usize = 68;
 
 /// Returns the header and the content of the file of one array. `path` holds the components of its path.
 pub(super) fn of_array(
     elements: &Elements,
-    path: &[&str],
-    unit: Option<&str>,
-    solution: Option<&Solution>,
-    own: Option<&Cards>,
+    place: &ImagePlace<'_>,
+    mask: Option<&Elements>,
     about: &Cards,
 ) -> Result<(Vec<u8>, Arc<dyn Content>)> {
-    let image = Image::new(elements.clone())?;
+    let MaskedImage { image, null } = MaskedImage::new(elements.clone(), place.masked.zip(mask))?;
     let mut cards = Cards::default();
     cards.set("SIMPLE", Value::Bool(true), image::usual_comment("SIMPLE"));
     image.describe(&mut cards, &|keyword| image::usual_comment(keyword).to_owned());
-    let name = &*name_of(path);
-    describe(&mut cards, &image, &ImagePlace { name, path, unit, solution, own });
+    describe(&mut cards, &image, null.as_ref(), place);
     cards.extend_missing(about);
     let header = cards.header();
     let end = image::padding(image.data.len());
-    let content = Pieces::new([Arc::new(Text::new(header.clone())) as Arc<dyn Content>, image.data, end])?;
+    let content = Pieces::new([with_null(header.clone(), null), image.data, end])?;
     Ok((header, Arc::new(content)))
 }
 
-/// The name, place, unit and world coordinates of an image.
+/// Returns the header of an image as a content.
+fn with_null(header: Vec<u8>, null: Option<Null>) -> Arc<dyn Content> {
+    blank::header(header, null.map(|null| (BLANK.to_owned(), null)).into_iter().collect())
+}
+
+/// The name, place, unit, world coordinates and mask of an image.
 pub(super) struct ImagePlace<'i> {
     pub name: &'i str,
     pub path: &'i [&'i str],
@@ -44,9 +50,11 @@ pub(super) struct ImagePlace<'i> {
     pub solution: Option<&'i Solution>,
     /// The header that the tree has for the image.
     pub own: Option<&'i Cards>,
+    pub masked: Option<&'i Masked>,
 }
 
-/// Returns all headers, and the content, of a file with these images as its extensions.
+/// Returns all headers, and the content, of a file with these images as its extensions. `elements` are those of all
+/// images, and then those of the masks of the images that have one.
 pub(super) fn of_group(
     images: &[ImagePlace<'_>],
     elements: &[Elements],
@@ -54,28 +62,33 @@ pub(super) fn of_group(
 ) -> Result<(Vec<u8>, Arc<dyn Content>)> {
     let mut headers = primary_without_data(about);
     let mut pieces: Vec<Arc<dyn Content>> = vec![Arc::new(Text::new(headers.clone()))];
+    let mut masks = elements.iter().skip(images.len());
     for (place, elements) in images.iter().zip(elements) {
-        let image = Image::new(elements.clone())?;
+        let mask = place.masked.and_then(|masked| Some((masked, masks.next()?)));
+        let MaskedImage { image, null } = MaskedImage::new(elements.clone(), mask)?;
         let mut cards = Cards::default();
         cards.set("XTENSION", Value::Text("IMAGE"), image::usual_comment("IMAGE"));
         image.describe(&mut cards, &|keyword| image::usual_comment(keyword).to_owned());
         cards.set("PCOUNT", Value::Int(0), image::usual_comment("PCOUNT"));
         cards.set("GCOUNT", Value::Int(1), image::usual_comment("GCOUNT"));
-        describe(&mut cards, &image, place);
+        describe(&mut cards, &image, null.as_ref(), place);
         let header = cards.header();
         headers.extend_from_slice(&header);
         let end = image::padding(image.data.len());
-        pieces.extend([Arc::new(Text::new(header)) as Arc<dyn Content>, image.data, end]);
+        pieces.extend([with_null(header, null), image.data, end]);
     }
     Ok((headers, Arc::new(Pieces::new(pieces)?)))
 }
 
 /// Adds the cards of an image after those of its layout.
-fn describe(cards: &mut Cards, image: &Image, place: &ImagePlace<'_>) {
-    let ImagePlace { name, path, unit, solution, own } = *place;
+fn describe(cards: &mut Cards, image: &Image, null: Option<&Null>, place: &ImagePlace<'_>) {
+    let ImagePlace { name, path, unit, solution, own, .. } = *place;
     if let Some(zero) = image.stored.zero {
         cards.set("BSCALE", Value::Int(1), "");
         cards.set("BZERO", Value::Int(zero), "");
+    }
+    if let Some(null) = null {
+        blank::add_card(cards, BLANK, null);
     }
     set_names(cards, name, path, unit);
     if let Some(own) = own {
@@ -102,7 +115,7 @@ fn set_names(cards: &mut Cards, name: &str, path: &[&str], unit: Option<&str>) {
 }
 
 /// Returns the last component of a path as the name of an image or table.
-fn name_of(path: &[&str]) -> String {
+pub(super) fn name_of(path: &[&str]) -> String {
     let name = path.last().map_or_else(String::new, |name| ascii(name));
     name[..name.len().min(MAX_TEXT)].to_owned()
 }
@@ -123,7 +136,7 @@ fn ascii(part: &str) -> String {
 }
 
 /// Returns all headers, and the content, of the FITS file that `document` describes. `elements` holds the
-/// elements of each array in `document`, in order.
+/// elements of each part of `document`, in order.
 ///
 /// `about` are the cards of a primary header that the document does not have itself, `path` is that of a table.
 pub(super) fn of_document(
@@ -143,6 +156,7 @@ pub(super) fn of_document(
         place = HduPlace::Later;
     }
     for hdu in &document.hdus {
+        let mut nulls = Vec::new();
         let (mut cards, data): (Cards, Arc<dyn Content>) = match &hdu.data {
             Data::None => (start_of_image(hdu, hdu.bitpix, &[], place), Arc::new(Text::default())),
             Data::Image(_) => {
@@ -151,8 +165,10 @@ pub(super) fn of_document(
                 (cards, image.data)
             }
             Data::Table(table) => {
-                let of_table: Vec<Elements> = elements.by_ref().take(table.arrays().len()).cloned().collect();
-                (start_of_table(hdu, table.size()), table.data(&of_table)?)
+                let of_table: Vec<Elements> = elements.by_ref().take(table.parts().len()).cloned().collect();
+                let data = table.data(&of_table)?;
+                nulls = data.nulls;
+                (start_of_table(hdu, table.size()), data.rows)
             }
         };
         cards.extend(&hdu.cards);
@@ -162,7 +178,7 @@ pub(super) fn of_document(
         let end = image::padding(data.len());
         let header = cards.header();
         headers.extend_from_slice(&header);
-        pieces.extend([Arc::new(Text::new(header)) as Arc<dyn Content>, data, end]);
+        pieces.extend([blank::header(header, nulls), data, end]);
         place = HduPlace::Later;
     }
     Ok((headers, Arc::new(Pieces::new(pieces)?)))

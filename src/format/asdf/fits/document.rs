@@ -4,11 +4,15 @@
 //! a table. Cards that describe the layout of the data are generated from the data, whatever the tree says.
 //! All other cards are copied from the tree, in their order.
 
+use std::sync::Arc;
+
+use super::blank;
 use super::card::{self, Cards};
 use super::image;
 use super::required::{Must, Reading};
 use super::table::{ArrayColumn, Table};
-use crate::format::asdf::ndarray::{self, Datatype, Ndarray, Source};
+use crate::format::asdf::arrays::{ArrayPart, MaskedBy};
+use crate::format::asdf::ndarray::{self, Datatype, Mask, Ndarray, Source};
 use crate::format::asdf::units;
 use crate::yaml::event::Mark;
 use crate::yaml::scalar::{self, Type};
@@ -116,6 +120,18 @@ impl Document {
     /// Returns the arrays of all HDUs, in the order of the data.
     pub(super) fn arrays(&self) -> Vec<&Ndarray> {
         self.hdus.iter().flat_map(|hdu| hdu.data.arrays()).collect()
+    }
+
+    /// Returns the arrays and masks of all HDUs, in the order of the data.
+    pub(super) fn parts(&self) -> Vec<ArrayPart<'_>> {
+        let mut parts = Vec::new();
+        for hdu in &self.hdus {
+            match &hdu.data {
+                Data::Table(table) => parts.extend(table.parts()),
+                data => parts.extend(data.arrays().into_iter().map(ArrayPart::Elements)),
+            }
+        }
+        parts
     }
 
     /// Returns the arrays whose keys stand beside a `data` that is only a tag, each with the place of
@@ -453,7 +469,23 @@ impl ArrayColumn {
         let tag = data.target().tag.as_deref().filter(|tag| ndarray::is_tag(tag));
         let tag = tag.ok_or("the \"data\" of a column are not an array")?;
         let array = read_array(tag, data)?;
+        let by = mask_of(data, &array);
         let name = column.get("name").and_then(TreeNode::text).or(name).unwrap_or_default();
-        Self::new(name, units::of(column), array)
+        Self::new(name, units::of(column), array, by)
     }
+}
+
+/// Returns the mask of a column that is an array, or that its nulls are.
+fn mask_of(data: &TreeNode, array: &Ndarray) -> Option<MaskedBy> {
+    if let Source::Inline(inline) = &array.source
+        && array.mask == Mask::None
+        && inline.seen.as_deref().is_some_and(|seen| seen.nulls)
+    {
+        return Some(MaskedBy::Null);
+    }
+    let mask = data.get("mask").filter(|_| matches!(array.mask, Mask::Ndarray(_)))?;
+    let tag = mask.target().tag.as_deref().filter(|tag| ndarray::is_tag(tag))?;
+    let mask = read_array(tag, mask).ok()?;
+    let is_plain = matches!(mask.datatype, Some(Datatype::Scalar(_)));
+    (is_plain && blank::fits(array, &mask)).then(|| MaskedBy::Array(Arc::new(mask)))
 }

@@ -3,6 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
+use super::blank;
 use super::card::Cards;
 use super::document::{self, Document};
 use super::elsewhere::{self, FilePaths, MAX_NAMES};
@@ -34,6 +35,7 @@ pub(super) fn is_tag(tag: &str) -> bool {
         || document::is_tag(tag)
         || document::is_table_tag(tag)
         || elsewhere::is_tag(tag)
+        || blank::is_cube_tag(tag)
         || wcs::is_tag(tag)
 }
 
@@ -48,6 +50,8 @@ pub(super) struct Nodes {
     pub(super) solutions: HashMap<Id, Arc<Wcs>>,
     /// FITS files that nodes name, by the path of the node.
     pub(super) files: Vec<(SharedPath, FilePaths)>,
+    /// The paths of nodes whose mask stands beside their array.
+    pub(super) cubes: Vec<SharedPath>,
     /// Headers that the tree has for images, by the path of the array.
     headers: HashMap<Id, Arc<ImageHeader>>,
     /// The paths in `solutions` and `headers`; `None` if there are none.
@@ -81,6 +85,7 @@ pub(super) struct NodeFinder {
     solutions: Vec<FoundWcs>,
     headers: Vec<(Option<PathId>, Arc<ImageHeader>)>,
     files: Vec<(Option<PathId>, FilePaths)>,
+    cubes: Vec<Option<PathId>>,
     /// Number of names in `files`.
     names: usize,
     /// Total size of `documents`, in bytes.
@@ -113,6 +118,12 @@ impl Collector for NodeFinder {
             let shown = paths.show(node.path).to_string();
             let wcs = Wcs::read(node.value, shown.clone()).map(Arc::new);
             self.solutions.push(FoundWcs { path: node.path, place: node.value.place, shown, wcs });
+            return;
+        }
+        if node.tag.is_some_and(blank::is_cube_tag) {
+            if self.cubes.len() < MAX_HEADERS && node.value.get("mask").is_some() {
+                self.cubes.push(node.path);
+            }
             return;
         }
         if node.tag.is_some_and(elsewhere::is_tag) {
@@ -190,6 +201,9 @@ impl NodeFinder {
         nodes.headers = self.headers_of_images(survey, arrays, &mut paths);
         for (path, files) in std::mem::take(&mut self.files) {
             nodes.files.extend(paths.of(&survey.paths, path).map(|place| (paths.tree.shared(place), files)));
+        }
+        for path in std::mem::take(&mut self.cubes) {
+            nodes.cubes.extend(paths.of(&survey.paths, path).map(|place| paths.tree.shared(place)));
         }
         let places: Vec<_> = self.documents.iter().map(|(path, _)| paths.of(&survey.paths, *path)).collect();
         let mut kept = Vec::new();

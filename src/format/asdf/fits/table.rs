@@ -2,12 +2,14 @@
 
 use std::sync::Arc;
 
+use super::blank::{self, Null};
 use super::card;
 use super::image;
 use super::required::{Must, Reading};
 use crate::content::{Content, Conversion, Interleaved, Recoded};
 use crate::error::{Error, Result};
 use crate::format::asdf::arrays::elements::Elements;
+use crate::format::asdf::arrays::{ArrayPart, Masked, MaskedBy};
 use crate::format::asdf::ndarray::{Byteorder, Datatype, Mask, Ndarray, Number, Scalar};
 use crate::yaml::survey::TreeNode;
 
@@ -20,6 +22,8 @@ pub(super) struct Table {
     rows: u64,
     columns: Vec<Form>,
     source: RowSource,
+    /// The masks of columns, each with the number of its column.
+    masks: Vec<(usize, Masked)>,
 }
 
 /// The arrays that hold the rows.
@@ -44,6 +48,8 @@ struct Form {
     unit: Option<String>,
     /// The integer that means a masked value.
     null: Option<i128>,
+    /// True if an unused integer means a masked value.
+    has_unused: bool,
 }
 
 /// The size of a table.
@@ -57,16 +63,31 @@ pub(super) struct TableSize {
     pub(super) columns: usize,
 }
 
+/// The data of a table.
+#[derive(Debug)]
+pub(super) struct TableData {
+    pub(super) rows: Arc<dyn Content>,
+    /// The integers of masked elements, with their keywords.
+    pub(super) nulls: Vec<(String, Null)>,
+}
+
 /// A column with an array of its own.
 #[derive(Debug)]
 pub(super) struct ArrayColumn {
     rows: u64,
     form: Form,
     array: Ndarray,
+    masked: Option<Masked>,
 }
 
 impl ArrayColumn {
-    pub(super) fn new(name: &str, unit: Option<String>, array: Ndarray) -> Reading<Self> {
+    /// `by` is the rule for masked elements, if they are not those that equal a number.
+    pub(super) fn new(
+        name: &str,
+        unit: Option<String>,
+        array: Ndarray,
+        by: Option<MaskedBy>,
+    ) -> Reading<Self> {
         let scalar = match array.datatype {
             Some(Datatype::Scalar(scalar)) => scalar,
             _ => return Err("a column has no datatype, or one with fields".to_owned()),
@@ -74,11 +95,20 @@ impl ArrayColumn {
         let dimensions = dimensions(&array).ok_or("a column has no shape, or one that is not fixed")?;
         let (rows, shape) = dimensions.split_first().ok_or("a column has no rows")?;
         let null = null_of(scalar, &array);
+        let by = by.or(match array.mask {
+            Mask::Value(_, Some(number)) if null.is_none() => Some(MaskedBy::Number(number)),
+            _ => None,
+        });
+        let is_number = !matches!(scalar, Scalar::Ascii(_) | Scalar::Ucs4(_));
+        let by = by.filter(|by| is_number || by.number().is_none());
+        let is_integer = image::stored(scalar).is_some_and(|stored| stored.bitpix > 0);
         let name = name.to_owned();
         let shape = shape.to_vec();
-        let form = Form { name, scalar, byteorder: None, shape, unit, null };
+        let has_unused = by.is_some() && is_integer && scalar != Scalar::Bool8;
+        let form = Form { name, scalar, byteorder: None, shape, unit, null, has_unused };
         form.check()?;
-        Ok(Self { rows: *rows, form, array })
+        let masked = by.map(|by| Masked { of: Arc::new(array.clone()), by });
+        Ok(Self { rows: *rows, form, array, masked })
     }
 }
 
@@ -113,8 +143,15 @@ impl Table {
         if columns.iter().any(|column| column.rows != rows) {
             return Err("the columns of its table differ in length".to_owned());
         }
-        let (columns, arrays) = columns.into_iter().map(|column| (column.form, column.array)).unzip();
-        Self::new(rows, columns, RowSource::Columns(arrays))
+        let mut forms = Vec::with_capacity(columns.len());
+        let mut arrays = Vec::with_capacity(columns.len());
+        let mut masks = Vec::new();
+        for (n, column) in columns.into_iter().enumerate() {
+            forms.push(column.form);
+            arrays.push(column.array);
+            masks.extend(column.masked.map(|masked| (n, masked)));
+        }
+        Self::new(rows, forms, RowSource::Columns(arrays), masks)
     }
 
     /// Describes a structured array as a table.
@@ -132,18 +169,18 @@ impl Table {
             let name = field.name_at(n).into_owned();
             let byteorder = field.byteorder;
             let shape = field.shape.clone();
-            let form = Form { name, scalar, byteorder, shape, unit: None, null: None };
+            let form = Form { name, scalar, byteorder, shape, unit: None, null: None, has_unused: false };
             form.check()?;
             columns.push(form);
         }
-        Self::new(rows, columns, RowSource::Records(Box::new(array)))
+        Self::new(rows, columns, RowSource::Records(Box::new(array)), Vec::new())
     }
 
-    fn new(rows: u64, columns: Vec<Form>, source: RowSource) -> Reading<Self> {
+    fn new(rows: u64, columns: Vec<Form>, source: RowSource, masks: Vec<(usize, Masked)>) -> Reading<Self> {
         if columns.len() > MAX_COLUMNS {
             return Err(format!("its table has more than {MAX_COLUMNS} columns"));
         }
-        let table = Self { rows, columns, source };
+        let table = Self { rows, columns, source, masks };
         table.row().filter(|row| row.checked_mul(rows).is_some()).ok_or("its table is too large")?;
         Ok(table)
     }
@@ -154,6 +191,12 @@ impl Table {
             RowSource::Columns(arrays) => arrays.iter().collect(),
             RowSource::Records(array) => vec![array],
         }
+    }
+
+    /// Returns the arrays that hold the rows, and the masks of columns after them.
+    pub(super) fn parts(&self) -> Vec<ArrayPart<'_>> {
+        let arrays = self.arrays().into_iter().map(ArrayPart::Elements);
+        arrays.chain(self.masks.iter().map(|(_, masked)| ArrayPart::Mask(masked))).collect()
     }
 
     /// Returns the length of a row, in bytes.
@@ -177,7 +220,8 @@ impl Table {
             if let Some(unit) = &form.unit {
                 cards.push((format!("TUNIT{n}"), Must::Default(unit.clone())));
             }
-            if let Some(null) = form.null {
+            // A placeholder for an integer that is searched later.
+            if let Some(null) = form.null.or(form.has_unused.then_some(0)) {
                 cards.push((format!("TNULL{n}"), Must::Int(null)));
             }
             let dimensions =
@@ -190,9 +234,10 @@ impl Table {
         cards
     }
 
-    /// Returns the rows in FITS representation, from the elements of the table's arrays.
-    pub(super) fn data(&self, elements: &[Elements]) -> Result<Arc<dyn Content>> {
-        let data: Arc<dyn Content> = match (&self.source, elements) {
+    /// Returns the rows in FITS representation, from the elements of the table's parts.
+    pub(super) fn data(&self, parts: &[Elements]) -> Result<TableData> {
+        let mut nulls = Vec::new();
+        let data: Arc<dyn Content> = match (&self.source, parts) {
             (RowSource::Records(_), [elements]) => {
                 let elements = elements.clone().in_c_order()?;
                 let parts =
@@ -200,19 +245,31 @@ impl Table {
                 Recoded::records(elements.content, parts.collect::<Result<_>>()?)?
             }
             (RowSource::Records(_), _) => return Err(Elements::unknown_type()),
-            (RowSource::Columns(_), all) => {
+            (RowSource::Columns(arrays), parts) => {
+                let (all, masks) = parts.split_at_checked(arrays.len()).ok_or_else(Elements::unknown_type)?;
                 let mut columns = Vec::with_capacity(all.len());
                 for (form, elements) in self.columns.iter().zip(all) {
                     let elements = elements.clone().in_c_order()?;
                     let content = Recoded::elements(elements.content, form.part(elements.byteorder)?.0)?;
                     columns.push((content, form.width().ok_or_else(Elements::unknown_type)?));
                 }
+                for ((n, masked), mask) in self.masks.iter().zip(masks) {
+                    let (Some(form), Some((content, _))) = (self.columns.get(*n), columns.get_mut(*n)) else {
+                        continue;
+                    };
+                    let width = form.letter().0.checked_mul(form.characters());
+                    let width = width.ok_or_else(Elements::unknown_type)?;
+                    let (blanked, null) =
+                        blank::blanked(content.clone(), masked, mask, form.scalar, width, true)?;
+                    *content = blanked;
+                    nulls.extend(null.map(|null| (format!("TNULL{}", n + 1), null)));
+                }
                 Arc::new(Interleaved::new(columns, self.rows)?)
             }
         };
         let TableSize { row, rows, .. } = self.size();
         if row.checked_mul(rows) == Some(data.len()) {
-            Ok(data)
+            Ok(TableData { rows: data, nulls })
         } else {
             Err(Error::damaged("the columns have another length than their table"))
         }

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use super::arrays::{Elements, NodePaths, file_of_all, surveyed};
+use super::arrays::{ArrayPart, Elements, NodePaths, file_of_all, surveyed};
 use super::computed::Computed;
 use super::ndarray::{self, Datatype, Ndarray};
 use super::numbers::to_number;
@@ -96,9 +96,9 @@ fn dir(file: &Arc<AsdfFile>) -> Result<PathDir<Columns>> {
 }
 
 fn csv_file(file: &Arc<AsdfFile>, columns: &Columns) -> File {
-    let arrays: Vec<&Ndarray> = columns.iter().map(|(_, array)| array).collect();
+    let parts: Vec<ArrayPart<'_>> = columns.iter().map(|(_, array)| ArrayPart::Elements(array)).collect();
     let names: Vec<&str> = columns.iter().map(|(name, _)| name.as_str()).collect();
-    let mut made = file_of_all(file, &arrays, |elements| text(&names, elements));
+    let mut made = file_of_all(file, &parts, |elements| text(&names, elements));
     // The names are part of the bytes, too: after a save that changes one, this is another file.
     if let Renewal::WhileSame(signature) = &mut made.renewal {
         signature.text.push_str(&names.join(","));
