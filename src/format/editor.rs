@@ -215,7 +215,7 @@ pub struct Saved {
     /// The version of the file that the text was saved into.
     pub from: SourceVersion,
     /// The version of the file as the save left it.
-    pub left: SourceVersion,
+    pub after: SourceVersion,
     /// True if the file was written; false if the tree had this text already.
     pub written: bool,
     /// Messages about lost parts that were restored in the text. If empty, the tree is exactly the given

@@ -373,7 +373,7 @@ impl Overlay {
         }
         state.last_warnings = saved.warnings.iter().map(ToString::to_string).collect();
         // Another file may have taken the name since: then the next look finds another version, and another tree.
-        state.head = Some((saved.left, saved.version));
+        state.head = Some((saved.after, saved.version));
         let is_joined = appended && joined.is_some();
         state.inner_ends = joined.map_or(0, |joined| joined.inner_ends);
         let is_base = verbatim && text.len() as u64 <= MAX_BASE;
@@ -437,13 +437,13 @@ fn save_in(
     let commit = || editor.commit(attempt.draft.whole(), &attempt.base, &mut saving.readers);
     let result = catch_unwind(AssertUnwindSafe(commit)).unwrap_or(Err(Refusal::Panicked));
     let end = match &result {
-        Ok(saved) => SaveEnd::Saved { from: Some(saved.from), left: saved.left },
+        Ok(saved) => SaveEnd::Saved { from: Some(saved.from), after: saved.after },
         Err(refusal) if refusal.is_half_saved() => SaveEnd::HalfSaved,
         Err(refusal) if refusal.errno() == libc::EBUSY => SaveEnd::Conflict,
         Err(_) => SaveEnd::Refused,
     };
     // A save that fails at its very end has put the new file in place.
     let replaced = if result.is_err() { editor.replaced() } else { None };
-    let end = replaced.map_or(end, |left| SaveEnd::Saved { from: None, left });
+    let end = replaced.map_or(end, |after| SaveEnd::Saved { from: None, after });
     (result, saving.end(end))
 }

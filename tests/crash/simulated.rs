@@ -191,6 +191,23 @@ fn a_save_makes_the_new_file_and_nothing_else() {
     }
 }
 
+/// What the save says of the file is what the save left, not what another program made of it a moment later.
+#[test]
+fn a_write_after_the_save_is_not_taken_for_the_save() {
+    for plan in [Plan::InPlace, Plan::Insert, Plan::Rewrite, Plan::Clone, Plan::Copy] {
+        for next_writer in [false, true] {
+            let padding = if plan == Plan::InPlace { vec![b' '; 3000] } else { Vec::new() };
+            let parts = Parts { text: text('a', 3000), padding, blocks: blocks(), tail: None };
+            let able = if plan == Plan::InPlace { Abilities::default() } else { Abilities::of(plan) };
+            let sim = Disk::with(source(), &parts.bytes(), Abilities { next_writer, ..able }).mount();
+            let applied = open(&sim).unwrap().save(&text('b', 3500), &SaveOptions::default()).unwrap();
+            assert_eq!(applied.plan, Some(plan));
+            let now = sim.meta_of(source()).unwrap().identity;
+            assert_eq!(applied.saved != now, next_writer, "{plan:?}");
+        }
+    }
+}
+
 /// A program looks up the file's name before the save swaps it, and opens the old file after the swap.
 #[test]
 fn a_program_that_comes_late_to_a_stream_finds_the_file_that_has_the_name() {

@@ -81,4 +81,6 @@ pub struct Applied {
     pub fsyncs: u32,
     /// The file that the text was saved into, as it was before.
     pub from: crate::source::Identity,
+    /// The file as the save left it.
+    pub saved: crate::source::Identity,
 }

@@ -23,8 +23,8 @@ pub(crate) struct Saving<'a> {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum SaveEnd {
     /// The file has the new text. `from` is the version of the file that the save was made for, if it is
-    /// known, and `left` the version in which the save left the file.
-    Saved { from: Option<SourceVersion>, left: SourceVersion },
+    /// known, and `after` the version in which the save left the file.
+    Saved { from: Option<SourceVersion>, after: SourceVersion },
     /// The file has its old text.
     Refused,
     /// Another program has changed or replaced the file.
@@ -37,7 +37,7 @@ impl Saving<'_> {
     /// Ends the save and returns the file's version.
     pub(crate) fn end(self, end: SaveEnd) -> Result<SourceVersion> {
         let self_saved = match end {
-            SaveEnd::Saved { from, left } => self.source.end_save(from, Some(left)).map(|_| left),
+            SaveEnd::Saved { from, after } => self.source.end_save(from, Some(after)).map(|_| after),
             SaveEnd::Refused | SaveEnd::Conflict | SaveEnd::HalfSaved => self.source.end_save(None, None),
         };
         self.mounted.end_save(end, self_saved)
@@ -69,9 +69,9 @@ impl MountedFile {
         let ended = state.saving.take();
         state.checked_at = Some(Instant::now());
         let version = match (stat, end) {
-            (Ok(stat), SaveEnd::Saved { left, .. }) if stat.source.version.same_file(&left) => {
+            (Ok(stat), SaveEnd::Saved { after, .. }) if stat.source.version.same_file(&after) => {
                 (state.self_saved, state.stat, state.attached) = (self_saved, stat, true);
-                Ok(left)
+                Ok(after)
             }
             (Ok(stat), SaveEnd::Refused | SaveEnd::HalfSaved) if same_life(&state.stat, &stat) => {
                 state.self_saved = self_saved.or(state.self_saved);

@@ -244,7 +244,11 @@ impl Storage for Sim {
         let (mut disk, from, to) = (self.disk(), dir.join(from), dir.join(to));
         disk.turn()?;
         let inode = disk.inode(&from)?;
+        let is_source = to == Path::new(super::SOURCE);
         disk.change(Change::Rename { from, to, inode });
+        if is_source {
+            disk.write_next();
+        }
         Ok(())
     }
 
@@ -272,7 +276,11 @@ impl Storage for Sim {
         let (mut disk, path) = (self.disk(), dir.join(name));
         disk.turn()?;
         disk.inode(&path)?;
+        let is_journal = path.to_string_lossy().ends_with("-journal");
         disk.change(Change::Name { path, inode: None });
+        if is_journal {
+            disk.write_next();
+        }
         Ok(())
     }
 

@@ -52,8 +52,8 @@ pub(crate) struct SaveJob<'a, S: Storage> {
 /// The outcome of a plan that succeeded.
 #[derive(Debug)]
 pub(crate) enum Done<S: Storage> {
-    /// The source itself was changed, and no block has moved.
-    SameFile,
+    /// The source itself was changed. This is how the save left it.
+    SameFile(Identity),
     /// The source itself was changed, and blocks may have moved. It has to be confirmed that no other program has the
     /// source open for writing.
     Unconfirmed(Unconfirmed<S>),
@@ -68,6 +68,8 @@ pub(crate) struct NewFile<F> {
     pub(crate) file: F,
     /// The descriptor that holds the lock of the new file, if it is not `file`.
     pub(crate) lock: Option<F>,
+    /// The new file as the save left it.
+    pub(crate) saved: Identity,
 }
 
 /// The reason why a plan failed. The source is the old file, unless the error says otherwise.
@@ -139,6 +141,14 @@ impl<S: Storage> SaveJob<'_, S> {
         if never {
             self.limits.add(self.change.identity.device, plan.word());
         }
+    }
+
+    /// Returns the new file as the save left it. `complete` is the file before it got the source's name, which changed
+    /// its ctime. If another program has written to it since, that shows in its time.
+    fn as_saved(&self, file: &S::File, complete: Identity) -> std::io::Result<Identity> {
+        let now = self.storage.meta(file)?.identity;
+        let is_complete = now == Identity { ctime: now.ctime, ..complete };
+        Ok(if is_complete { now } else { complete })
     }
 
     /// Fails unless the source is still the file that the change was planned for.

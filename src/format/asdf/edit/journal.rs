@@ -41,6 +41,7 @@
 //!               MD5 of the XXH3s of the head outside the ranges and of the first kept bytes; of kept
 //!               bytes: XXH3 of the first ones)
 //!            16  XXH3 (128 bits) of the record before this field
+//! end     8  "OVERWRIT" if another program wrote to the source in the same moment as the save
 //! ```
 //!
 //! If a range is inserted, the ranges' offsets and old bytes describe the source with the inserted hole of
@@ -75,6 +76,8 @@ pub(crate) use read::{Journal, Range, Unreadable};
 
 const MAGIC: &[u8; 8] = b"ASDFJRNL";
 const VERSION: u16 = 1;
+/// The bytes after the end record if another program wrote to the source in the same moment as the save.
+const OVERWRITTEN: &[u8; 8] = b"OVERWRIT";
 /// Bytes of the header: one sector, which the disk writes atomically.
 pub(crate) const HEADER: usize = 512;
 const RECORD: usize = 24;

@@ -208,13 +208,16 @@ impl<S: Storage> Examined<S> {
         let half_saved = HalfSaved::new(storage, file, &journal, image.as_ref());
         let changed = |why: &str| Self::Unusable(format!("the file was changed since: {why}; {IF_RIGHT}"));
         Ok(match half_saved.state()? {
-            SourceState::Old | SourceState::New => Self::OneVersion(journal, image),
-            SourceState::Mixed if half_saved.has_rest()? => Self::Mixed(journal, image),
-            SourceState::Mixed => changed("bytes differ that the save did not change"),
             // After a power cut a removed journal may reappear beside a file that was saved again since.
             SourceState::Neither(why) if half_saved.is_another()? && !mark::is_marked(storage, file)? => {
                 Self::OfAnother(format!("the file was replaced since: {why}"))
             }
+            _ if journal.is_overwritten => Self::Unusable(format!(
+                "another program wrote to the file in the same moment as the save; {IF_RIGHT}"
+            )),
+            SourceState::Old | SourceState::New => Self::OneVersion(journal, image),
+            SourceState::Mixed if half_saved.has_rest()? => Self::Mixed(journal, image),
+            SourceState::Mixed => changed("bytes differ that the save did not change"),
             SourceState::Neither(why) => changed(&why),
         })
     }

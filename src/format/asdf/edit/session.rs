@@ -247,8 +247,14 @@ impl Editor for Session {
         if written {
             self.close_again();
         }
-        let (from, left) = (applied.from.into(), self.file()?.layout()?.identity.into());
-        Ok(Saved { version, from, left, written, restored: accepted.restored, warnings: accepted.warnings })
+        Ok(Saved {
+            version,
+            from: applied.from.into(),
+            after: applied.saved.into(),
+            written,
+            restored: accepted.restored,
+            warnings: accepted.warnings,
+        })
     }
 
     fn replaced(&self) -> Option<SourceVersion> {

@@ -266,7 +266,15 @@ impl<S: Storage> Target<S> {
         if known == new.version {
             self.make_sure()?;
             let from = self.layout()?.identity;
-            return Ok(Some(Applied { plan: None, grew_by: 0, indexed: Indexed::Kept, fsyncs: 0, from }));
+            let saved = from;
+            return Ok(Some(Applied {
+                plan: None,
+                grew_by: 0,
+                indexed: Indexed::Kept,
+                fsyncs: 0,
+                from,
+                saved,
+            }));
         }
         let mut change = PlannedChange::new(self.layout()?, new.text, options)?;
         if change.moves_a_stream() {
@@ -358,31 +366,44 @@ impl<S: Storage> Target<S> {
             (source, fsyncs) = (job.source.get(), job.syncs.get());
             let done = match done {
                 Ok(Done::Unconfirmed(written)) => {
-                    let confirmed = self.confirm(written, change, &mut fsyncs, readers);
-                    confirmed.map(|()| Done::SameFile)
+                    self.confirm(written, change, &mut fsyncs, readers).map(Done::SameFile)
                 }
                 done => done,
             };
             match done {
                 Ok(done) => {
-                    let error = match done {
+                    let mut unsynced = None;
+                    let mut saved = match done {
                         Done::NewFile(new, error) => {
                             // A stream's new file is leased, too, and open for reading only.
                             self.reads_only &= change.streamed;
-                            (self.file, self.lock, self.rename_unsynced) =
-                                (new.file, new.lock, error.is_some());
-                            error
+                            self.file = new.file;
+                            self.lock = new.lock;
+                            self.rename_unsynced = error.is_some();
+                            unsynced = error;
+                            new.saved
                         }
-                        Done::SameFile | Done::Unconfirmed(_) => None,
+                        Done::SameFile(saved) => saved,
+                        // It has just been confirmed.
+                        Done::Unconfirmed(_) => return Ok(None),
                     };
                     self.read_back(change)?;
-                    self.saved(change, version)?;
-                    if let Some(error) = error {
+                    if self.storage.is_remote(&self.file) {
+                        // The server may set the file's time after the last write.
+                        saved = self.storage.meta(&self.file)?.identity;
+                    }
+                    self.saved(change, version, saved)?;
+                    if let Some(error) = unsynced {
                         return Err(error);
                     }
-                    let (grew_by, indexed) = (change.shift, change.indexed);
-                    let from = change.identity;
-                    return Ok(Some(Applied { plan: Some(plan), grew_by, indexed, fsyncs, from }));
+                    return Ok(Some(Applied {
+                        plan: Some(plan),
+                        grew_by: change.shift,
+                        indexed: change.indexed,
+                        fsyncs,
+                        from: change.identity,
+                        saved,
+                    }));
                 }
                 Err(Stopped::Unsuited(why)) => {
                     if why.errno() == libc::EFBIG {
@@ -423,9 +444,8 @@ impl<S: Storage> Target<S> {
         }
     }
 
-    /// Updates the layout after a change without reading it.
-    fn saved(&mut self, change: &PlannedChange<'_>, version: TextVersion) -> Result<()> {
-        let identity = self.storage.meta(&self.file)?.identity;
+    /// Updates the layout after a change, which left the file as `identity`, without reading it.
+    fn saved(&mut self, change: &PlannedChange<'_>, version: TextVersion, identity: Identity) -> Result<()> {
         let layout = self.layout()?;
         layout.identity = identity;
         layout.head = version;

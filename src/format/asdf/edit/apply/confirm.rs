@@ -12,8 +12,8 @@ use crate::error::{Error, Kind};
 use crate::format::asdf::edit::half_saved::HalfSaved;
 use crate::format::asdf::edit::journal::Journal;
 use crate::format::asdf::edit::sidecar::Sidecars;
-use crate::source::Moved;
 use crate::source::storage::{Storage, Watch};
+use crate::source::{Identity, Moved};
 
 /// A source that has all bytes of the new file, and the journal that can still undo the save.
 #[derive(Debug)]
@@ -27,15 +27,18 @@ pub(crate) struct Unconfirmed<S: Storage> {
 }
 
 impl<S: Storage> SaveJob<'_, S> {
-    /// Fails if another program has written to the source since the save wrote it.
-    pub(crate) fn confirm(&self, written: &Unconfirmed<S>) -> Result<(), Stopped> {
+    /// Fails if another program has written to the source since the save wrote it. Returns the source as the save left
+    /// it: what another program writes from now on shows in its time.
+    pub(crate) fn confirm(&self, written: &Unconfirmed<S>) -> Result<Identity, Stopped> {
+        // Taken before the comparison, which would notice a write that is in it.
+        let saved = self.storage.meta(self.file)?.identity;
         let Unconfirmed { journal, image, watch, .. } = written;
         let half_saved = HalfSaved::new(self.storage, self.file, journal, image.as_ref());
         let is_written_by_others = watch.as_ref().is_some_and(|watch| watch.is_written_by_others(false));
         if is_written_by_others || !self.is_as_written(&half_saved, journal.header.way)? {
             return Err(Stopped::SourceChanged);
         }
-        Ok(())
+        Ok(saved)
     }
 
     /// Ends a save that succeeded.
@@ -55,6 +58,8 @@ impl<S: Storage> SaveJob<'_, S> {
             Stopped::SourceChanged => self.remove_journal(written),
             Stopped::Overwritten => {
                 self.lose(&written);
+                // Without this note, the journal is still kept until the next save or mount.
+                let _ = written.journal.note_overwritten(self.storage);
                 return overwritten(&self.journal_label(&written.sidecars));
             }
             Stopped::Failed(_) | Stopped::Unsuited(_) => {

@@ -35,10 +35,12 @@ impl<S: Storage> SaveJob<'_, S> {
         let (sidecars, journal) = self.write_journal(Method::InPlace, &[])?;
         let written = self.carry_out(sidecars, journal, None)?;
         match self.confirm(&written) {
-            Ok(()) => self.finish(written),
-            Err(stopped) => return Err(self.abandon(written, stopped)),
+            Ok(saved) => {
+                self.finish(written);
+                Ok(Done::SameFile(saved))
+            }
+            Err(stopped) => Err(self.abandon(written, stopped)),
         }
-        Ok(Done::SameFile)
     }
 
     /// True if overwriting this many bytes of the source, or undoing that, may fail for lack of space.
@@ -197,9 +199,15 @@ impl<S: Storage> SaveJob<'_, S> {
             .and_then(|written| self.sync_with_dir(&file, &sidecars.dir).map(|()| written))
             .and_then(|written| check_believed(self.storage, &file, self.file).map(|()| written));
         match written {
-            Ok((ranges, rest)) => {
-                Ok(Journal { file, header, extents: extents.to_vec(), ranges, rest: Some(rest), kept: None })
-            }
+            Ok((ranges, rest)) => Ok(Journal {
+                file,
+                header,
+                extents: extents.to_vec(),
+                ranges,
+                rest: Some(rest),
+                kept: None,
+                is_overwritten: false,
+            }),
             Err(error) => {
                 // The source is unchanged, so an unfinished journal is harmless. But if the next place
                 // succeeds, this journal's name must not reappear after a crash.

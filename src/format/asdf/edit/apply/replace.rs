@@ -69,12 +69,14 @@ impl<S: Storage> SaveJob<'_, S> {
         self.sync(&file)?;
         self.check_unchanged()?;
         self.check_lease()?;
+        let complete = self.storage.meta(&file)?.identity;
         if self.leased && self.change.streamed {
-            return self.exchange(sidecars, file, lock);
+            return self.exchange(sidecars, file, lock, complete);
         }
         let renamed = self.storage.rename(&sidecars.dir, &sidecars.image, &self.held.name);
         renamed.map_err(unsuited_or_failed)?;
-        Ok(NewFile { file, lock })
+        let saved = self.as_saved(&file, complete).unwrap_or(complete);
+        Ok(NewFile { file, lock, saved })
     }
 
     /// Writes the new file's bytes.

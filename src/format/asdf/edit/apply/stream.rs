@@ -19,6 +19,7 @@ use crate::error::{Error, Kind};
 use crate::format::asdf::edit::opened::lease_patiently;
 use crate::format::asdf::edit::plan::PlannedChange;
 use crate::format::asdf::edit::sidecar::Sidecars;
+use crate::source::Identity;
 use crate::source::storage::Storage;
 
 /// The number of checks for a program that still opens the old file, and the pause between them.
@@ -43,6 +44,7 @@ impl<S: Storage> SaveJob<'_, S> {
         sidecars: &Sidecars<S>,
         file: S::File,
         lock: Option<S::File>,
+        complete: Identity,
     ) -> Result<NewFile<S::File>, Stopped> {
         let Some(lock) = lock else {
             return Err(unsuited("the new file can't be locked"));
@@ -72,10 +74,11 @@ impl<S: Storage> SaveJob<'_, S> {
             self.sync_dir(&sidecars.dir)?;
             return Err(Stopped::Failed(written_by_another(self.change)));
         }
+        let saved = self.as_saved(&lock, complete).unwrap_or(complete);
         self.storage.end_lease(&lock)?;
         // The old file now has the image's name. If it can't be removed, the next recovery removes it.
         let _ = self.storage.unlink(&sidecars.dir, &sidecars.image);
-        Ok(NewFile { file: lock, lock: None })
+        Ok(NewFile { file: lock, lock: None, saved })
     }
 
     /// Swaps the names of the source and the new file.

@@ -5,8 +5,8 @@ use std::io;
 use md5::{Digest, Md5};
 
 use super::{
-    DIGEST, END, EXTENT, EXTENTS, HEADER, Header, KEPT, MAGIC, MAX_BYTES, RANGE, RECORD, REST, digest_of,
-    is_undamaged,
+    DIGEST, END, EXTENT, EXTENTS, HEADER, Header, KEPT, MAGIC, MAX_BYTES, OVERWRITTEN, RANGE, RECORD, REST,
+    digest_of, is_undamaged,
 };
 use crate::source::storage::{Extent, Storage};
 
@@ -45,6 +45,9 @@ pub(crate) struct Journal<S: Storage> {
     pub(crate) rest: Option<[u8; DIGEST]>,
     /// The digest of the first kept bytes; see [`Header::digest_kept`].
     pub(crate) kept: Option<[u8; DIGEST]>,
+    /// True if another program wrote to the source in the same moment as the save. No recovery can tell then which
+    /// bytes are right.
+    pub(crate) is_overwritten: bool,
 }
 
 /// The reason why a journal can't be read.
@@ -90,7 +93,8 @@ impl<S: Storage> Journal<S> {
             return Err(Unreadable::OtherVersion);
         };
         let (extents, ranges) = (Vec::new(), Vec::new());
-        let mut journal = Self { file, header, extents, ranges, rest: None, kept: None };
+        let mut journal =
+            Self { file, header, extents, ranges, rest: None, kept: None, is_overwritten: false };
         match journal.records(storage, &first[HEADER - DIGEST..])? {
             Some(()) => Ok(journal),
             None => Err(Unreadable::Unfinished(Box::new(journal))),
@@ -138,8 +142,13 @@ impl<S: Storage> Journal<S> {
                 KEPT => self.kept = old.try_into().ok(),
                 EXTENTS => self.extents.extend(old.chunks_exact(EXTENT).map(extent)),
                 END => {
-                    let whole = offset == count && digests.finalize()[..] == *old;
-                    return Ok(whole.then_some(()));
+                    if offset != count || digests.finalize()[..] != *old {
+                        return Ok(None);
+                    }
+                    let mut after = [0; OVERWRITTEN.len()];
+                    storage.read_at(&self.file, at + len as u64, &mut after)?;
+                    self.is_overwritten = after == *OVERWRITTEN;
+                    return Ok(Some(()));
                 }
                 _ => return Ok(None),
             }
@@ -147,6 +156,13 @@ impl<S: Storage> Journal<S> {
             at += len as u64;
         }
         Ok(None)
+    }
+
+    /// Notes in the journal's file that another program wrote to the source in the same moment as the save.
+    pub(crate) fn note_overwritten(&self, storage: &S) -> io::Result<()> {
+        let end = storage.meta(&self.file)?.identity.size;
+        storage.write_at(&self.file, end, OVERWRITTEN)?;
+        storage.sync(&self.file)
     }
 
     /// Reads the old and the new bytes of a range.

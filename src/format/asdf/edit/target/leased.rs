@@ -8,8 +8,8 @@ use crate::format::asdf::edit::SavePlan;
 use crate::format::asdf::edit::apply::{Stopped, Unconfirmed, linked, not_leased};
 use crate::format::asdf::edit::opened::{lease_patiently, not_writable};
 use crate::format::asdf::edit::plan::PlannedChange;
-use crate::source::Readers;
 use crate::source::storage::Storage;
+use crate::source::{Identity, Readers};
 
 use super::Target;
 
@@ -90,7 +90,7 @@ impl<S: Storage> Target<S> {
         change: &PlannedChange<'_>,
         fsyncs: &mut u32,
         readers: &mut dyn Readers,
-    ) -> std::result::Result<(), Stopped> {
+    ) -> std::result::Result<Identity, Stopped> {
         let is_remote = self.storage.is_remote(&self.file);
         let leased = if is_remote { Ok(()) } else { self.lease_now() };
         let stopped = if leased.is_err_and(|error| error.kind() == ErrorKind::WouldBlock) {
@@ -98,10 +98,10 @@ impl<S: Storage> Target<S> {
         } else {
             let job = self.job(change, change.identity, *fsyncs, readers);
             match job.confirm(&written) {
-                Ok(()) => {
+                Ok(saved) => {
                     job.finish(written);
                     *fsyncs = job.syncs.get();
-                    return Ok(());
+                    return Ok(saved);
                 }
                 Err(stopped) => stopped,
             }
