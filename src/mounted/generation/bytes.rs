@@ -165,6 +165,7 @@ impl FileBytes {
             attempts.next();
             let before = self.version().ok()?;
             let grown = self.grown(&before);
+            let is_renamed = self.was_renamed(&before);
             let mut state = self.change();
             let now = self.version().ok()?;
             if !now.same_file(&(*file).into()) {
@@ -175,13 +176,24 @@ impl FileBytes {
             }
             let is_first = !std::mem::replace(&mut state.saving, true);
             for (id, entry) in &mut state.generations {
-                if grown.contains(id) {
+                if grown.contains(id) || is_renamed && now.differs_only_in_ctime(&entry.version) {
                     entry.version = now;
                 }
                 entry.in_save = (is_first || entry.in_save) && entry.version == now;
             }
             return Some(state);
         }
+    }
+
+    /// True if another program has replaced the file since a generation of the save was last compared: the file has
+    /// lost its name, and all its bytes are still there.
+    fn was_renamed(&self, now: &SourceVersion) -> bool {
+        let has_other_ctime = {
+            let state = self.read();
+            let mut entries = state.generations.values().filter(|entry| entry.in_save || !state.saving);
+            entries.any(|entry| now.differs_only_in_ctime(&entry.version))
+        };
+        has_other_ctime && self.has_lost_its_name()
     }
 
     /// Returns the generations with another version than `now` whose bytes are all still in the file, because

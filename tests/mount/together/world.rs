@@ -290,6 +290,9 @@ impl World {
         let write = member.judge.begin_undo();
         let output = self.asdf_mount().arg("--undo").arg(&member.source).output().unwrap();
         let outcome = if output.status.success() { Outcome::Unknown } else { Outcome::Refused };
+        if outcome == Outcome::Refused {
+            self.mend_mixture(member);
+        }
         member.judge.end(write, outcome);
         let text =
             String::from_utf8_lossy(&output.stderr).into_owned() + &String::from_utf8_lossy(&output.stdout);
@@ -354,36 +357,28 @@ impl World {
         let member = self.member(dice);
         let directory = self.directory(member, dice);
         let begun = Instant::now();
+        let array = content::ARRAYS[dice.below(3) as usize];
         let view = dice.below(7);
-        let (name, seen) = match view {
-            0 => (
-                "tree.yaml",
-                fs::read(directory.join("tree.yaml"))
-                    .map(|text| content::state_of_tree(&text).map(Seen::State)),
-            ),
-            1 => (
-                "tree.json",
-                fs::read(directory.join("tree.json")).map(|json| version_of_json(&json).map(Seen::Version)),
-            ),
-            2 => (
-                "blocks/0.bin",
-                fs::read(directory.join("blocks/0.bin"))
-                    .map(|data| content::version_of_block(&data).map(Seen::Version)),
-            ),
-            3 => (
-                "blocks/1.bin",
-                fs::read(directory.join("blocks/1.bin"))
-                    .map(|data| content::version_of_block(&data).map(Seen::Version)),
-            ),
-            _ => {
-                let (name, count) = content::ARRAYS[view as usize - 4];
-                let npy = fs::read(directory.join(format!("arrays/{name}.npy")));
-                (name, npy.map(|npy| content::version_of_array(&npy, count).map(Seen::Version)))
-            }
+        let name = match view {
+            0 => "tree.yaml".to_owned(),
+            1 => "tree.json".to_owned(),
+            2 => "blocks/0.bin".to_owned(),
+            3 => "blocks/1.bin".to_owned(),
+            _ => format!("arrays/{}.npy", array.0),
         };
+        let mut bytes = Vec::new();
+        let opened = File::open(directory.join(&name));
+        let step = if opened.is_ok() { "read" } else { "opened" };
+        let read = opened.and_then(|mut file| file.read_to_end(&mut bytes));
+        let seen = read.map(|_| match view {
+            0 => content::state_of_tree(&bytes).map(Seen::State),
+            1 => version_of_json(&bytes).map(Seen::Version),
+            2 | 3 => content::version_of_block(&bytes).map(Seen::Version),
+            _ => content::version_of_array(&bytes, array.1).map(Seen::Version),
+        });
         let time = begun..Instant::now();
         if seen.is_ok() || !self.is_disturbed(kills) {
-            self.judge(member, &format!("{}/{name}", directory.display()), &time, seen);
+            self.judge(member, &format!("{}/{name} {step}", directory.display()), &time, seen);
         }
     }
 
@@ -550,6 +545,9 @@ assert data[200:] == first[:4] * ((size - 200) // 4), 'mixed'
             if !output.status.success() {
                 self.is_wrong(&self.members[0], &format!("-u: {output:?}"));
             }
+        }
+        for member in &self.members {
+            self.mend_mixture(member);
         }
         let now = Instant::now();
         for member in &self.members {

@@ -91,6 +91,36 @@ fn data(source: &GenerationSource) -> Option<u8> {
 }
 
 #[test]
+fn a_file_that_is_replaced_during_a_save_can_be_read_on() {
+    for is_replaced_first in [true, false] {
+        let test = Test::new();
+        let (identity, file) = (test.identity(), test.file());
+        let (source, _container) = test.generation();
+        let replace = || {
+            let new = test.folder.path().join("new");
+            std::fs::write(&new, content(b'3')).unwrap();
+            std::fs::rename(new, test.path()).unwrap();
+        };
+        let mut save = SaveReaders(test.bytes.clone());
+        if is_replaced_first {
+            replace();
+        }
+        save.keep(identity, &[0..100, DATA..DATA + 10]);
+        if !is_replaced_first {
+            replace();
+        }
+        save.write(identity, &mut || {
+            file.write_all_at(&[b'2'; 10], DATA).unwrap();
+            true
+        });
+        assert_eq!(data(&source), Some(b'1'), "{is_replaced_first}");
+        let mut rest = [0; 10];
+        assert_eq!(source.read_at(DATA + 10, &mut rest), Ok(10), "{is_replaced_first}");
+        assert_eq!(rest, [b'1'; 10]);
+    }
+}
+
+#[test]
 fn a_generation_that_was_outdated_before_a_save_is_not_read_during_the_save() {
     let test = Test::new();
     let (old, _old) = test.generation();
