@@ -1,7 +1,7 @@
 //! A file with two blocks, mounted for writing, and assertions about its saves.
 
 use std::fs::{self, File};
-use std::io;
+use std::io::{self, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -83,6 +83,13 @@ impl Case {
         let bytes = fs::read(&self.source).unwrap();
         let end = bytes.windows(5).position(|five| five == b"\n...\n").unwrap() + 5;
         String::from_utf8(bytes[..end].to_vec()).unwrap()
+    }
+
+    /// Writes a text as `cat > tree.yaml` does; returns the result of close.
+    pub(crate) fn save(&self, text: &str) -> io::Result<()> {
+        let mut file = File::create(self.tree()).unwrap();
+        file.write_all(text.as_bytes()).unwrap();
+        close(file)
     }
 
     /// Returns the number of saves.

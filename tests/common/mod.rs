@@ -32,3 +32,19 @@ pub mod python;
 #[path = "../../src/remote/tests/server.rs"]
 pub mod server;
 pub mod site;
+
+use std::path::Path;
+
+/// Returns the names in a directory, in alphabetical order.
+pub fn names(dir: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(dir).unwrap();
+    let mut names: Vec<_> = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+/// Returns the MD5 of some bytes, in hexadecimal.
+pub fn md5(bytes: &[u8]) -> String {
+    use md5::Digest;
+    md5::Md5::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
+}

@@ -15,13 +15,13 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crate::common::md5;
 use asdf_mount::internals::cache::Cache;
 use asdf_mount::internals::content::dir::{File, Node};
 use asdf_mount::internals::content::{Content, Soundness};
 use asdf_mount::internals::format::{self, Block, Container, Context, Verified};
 use asdf_mount::internals::source::{FileSource, MemorySource};
 use asdf_mount::{Error, Result};
-use md5::{Digest, Md5};
 use serde_json::Value;
 
 fn context() -> Context {
@@ -73,10 +73,6 @@ fn file(container: &Arc<dyn Container>, path: &str) -> Option<File> {
 
 fn view(container: &Arc<dyn Container>, path: &str) -> Option<Vec<u8>> {
     file(container, path).map(|file| whole(&*file.content.unwrap()))
-}
-
-fn md5(bytes: &[u8]) -> String {
-    Md5::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 fn fixtures() -> Vec<(PathBuf, Value)> {

@@ -7,6 +7,7 @@ use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Output, Stdio};
 
 use crate::common::asdf::{AsdfBuilder, Block};
+use crate::common::case::errno;
 use crate::common::mount::{Mounted, fresh_folder, program};
 use crate::common::python::python;
 
@@ -79,10 +80,6 @@ impl Drop for Bucket {
 
 fn large(seed: u8) -> Vec<u8> {
     AsdfBuilder::new().block(Block::new(vec![seed; 5 << 20])).build().bytes
-}
-
-fn errno<T: std::fmt::Debug>(result: std::io::Result<T>) -> i32 {
-    result.unwrap_err().raw_os_error().unwrap()
 }
 
 #[test]

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
 
+use crate::common::md5;
 use asdf_mount::internals::content::dir::EntryKind;
 use asdf_mount::internals::format::Defect;
-use md5::{Digest, Md5};
 use serde_json::Value;
 
 use super::walked::{at, bytes, folder, names, open, walk};
@@ -31,10 +31,6 @@ fn truths() -> Vec<(String, Value)> {
 
 fn fixture(name: &str) -> Vec<u8> {
     fs::read(fixtures().join(name)).unwrap()
-}
-
-fn md5(bytes: &[u8]) -> String {
-    Md5::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Splits a `.npy` file into the text of its header and the data.

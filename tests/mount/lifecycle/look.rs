@@ -14,6 +14,7 @@ use serde_json::Value;
 use crate::common::asdf::{AsdfBuilder, Block};
 use crate::common::daemon::{Bench, SAMPLE, eventually, failed, succeeded};
 use crate::common::encode::Encoding;
+use crate::common::names;
 
 /// A node in a mount: the fields of a line of `--ls --json`.
 #[derive(Debug, PartialEq, Eq)]
@@ -310,15 +311,6 @@ fn a_file_that_cant_be_read_is_left_out_and_named() {
 fn failed_lines(output: &Output) -> Vec<String> {
     assert_eq!(output.status.code(), Some(1), "{output:?}");
     String::from_utf8_lossy(&output.stderr).lines().map(str::to_owned).collect()
-}
-
-fn names(folder: &Path) -> Vec<String> {
-    let mut names: Vec<String> = fs::read_dir(folder)
-        .unwrap()
-        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-        .collect();
-    names.sort();
-    names
 }
 
 #[test]

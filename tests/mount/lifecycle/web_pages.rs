@@ -2,24 +2,17 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::common::daemon::{Bench, SAMPLE, failed, succeeded};
+use crate::common::names;
 use crate::common::site::Site;
 
 fn printed(bench: &Bench, arguments: &[&str]) -> String {
     let output = bench.run(arguments);
     succeeded(&output);
     String::from_utf8(output.stdout).unwrap()
-}
-
-fn names(path: &Path) -> Vec<String> {
-    let mut names: Vec<String> =
-        fs::read_dir(path).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
-    names.sort();
-    names
 }
 
 #[test]

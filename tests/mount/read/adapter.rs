@@ -27,6 +27,7 @@ use asdf_mount::internals::source::{Source, SourceStat};
 use asdf_mount::internals::vfs::{Options, Vfs};
 use asdf_mount::{Error, Kind, Result};
 
+use crate::common::names;
 use crate::common::place::FakeServer;
 
 pub(crate) const HEAD: &[u8] = b"#ASDF 1.0.0\n...\n";
@@ -463,11 +464,4 @@ pub(crate) fn contents(top: &Path, read: impl Fn(&Path) -> Vec<u8>) -> BTreeMap<
         }
     }
     found
-}
-
-pub(crate) fn names(path: &Path) -> Vec<String> {
-    let entries = fs::read_dir(path).unwrap();
-    let mut names: Vec<_> = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
-    names.sort();
-    names
 }

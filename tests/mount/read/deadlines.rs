@@ -10,11 +10,11 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::adapter::names;
 use crate::common::asdf::{AsdfBuilder, Block};
 use crate::common::dice::Dice;
 use crate::common::encode::Encoding;
 use crate::common::mount::{program, wait_until};
+use crate::common::names;
 use crate::common::server::{Reply, Server};
 use crate::common::site::Site;
 use crate::on_servers::{ends, errno, mount, plain, spawn};

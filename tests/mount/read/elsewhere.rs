@@ -16,7 +16,9 @@ use asdf_mount::internals::format::Context;
 use asdf_mount::internals::named::Named;
 use asdf_mount::internals::vfs::{Options, Vfs};
 
-use crate::adapter::{self, Mount, names};
+use crate::adapter::{self, Mount};
+use crate::common::case::errno;
+use crate::common::names;
 use crate::common::place::FakeServer;
 
 const PROJECT: &str = env!("CARGO_MANIFEST_DIR");
@@ -60,10 +62,6 @@ fn contents(top: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let mut contents = adapter::contents(top, read);
     contents.retain(|path, _| !path.ends_with(".asdf-mount/status.yaml") && !path.ends_with("refs.json"));
     contents
-}
-
-fn errno<T: std::fmt::Debug>(result: std::io::Result<T>) -> i32 {
-    result.unwrap_err().raw_os_error().unwrap()
 }
 
 /// Waits until a change of a source is seen, and names are looked up again.

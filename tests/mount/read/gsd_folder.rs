@@ -5,10 +5,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use md5::{Digest, Md5};
 use serde_json::Value;
 
 use crate::common::gsd_builder::{FLAGS, GsdBuilder, LOCATION};
+use crate::common::md5;
 use crate::common::mount::{Mounted, fresh_folder, program};
 
 fn fixture(name: &str) -> PathBuf {
@@ -17,10 +17,6 @@ fn fixture(name: &str) -> PathBuf {
 
 fn truth(name: &str) -> Value {
     serde_json::from_slice(&fs::read(fixture(name).with_extension("json")).unwrap()).unwrap()
-}
-
-fn md5(bytes: &[u8]) -> String {
-    Md5::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Collects the files below a directory, by path.

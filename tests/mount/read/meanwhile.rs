@@ -14,9 +14,10 @@ use asdf_mount::internals::format::Container;
 use asdf_mount::internals::mounted::verify::Verify;
 use asdf_mount::internals::source::Source;
 
-use crate::adapter::{Gate, HEAD, Mount, Stand, made, names, sources};
+use crate::adapter::{Gate, HEAD, Mount, Stand, made, sources};
 use crate::common::asdf::{AsdfBuilder, Block, sample};
 use crate::common::mount::{Mounted, fresh_folder, wait_until};
+use crate::common::names;
 
 /// Number of large trees: more than the daemon has threads that look for arrays.
 const TREES: usize = 70;

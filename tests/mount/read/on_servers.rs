@@ -12,9 +12,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::adapter::{self, names};
+use crate::adapter;
 use crate::common::asdf::{AsdfBuilder, Block};
+pub(crate) use crate::common::case::errno;
 use crate::common::mount::{Mounted, fresh_folder, program, wait_until};
+use crate::common::names;
 use crate::common::server::{Reply, Server};
 use crate::common::site::Site;
 
@@ -77,10 +79,6 @@ fn contents(top: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let mut contents = adapter::contents(top, read);
     contents.retain(|path, _| !of_source.iter().any(|name| path.ends_with(name)));
     contents
-}
-
-pub(crate) fn errno<T: std::fmt::Debug>(result: std::io::Result<T>) -> i32 {
-    result.unwrap_err().raw_os_error().unwrap()
 }
 
 /// Runs a command, and returns it once the server has got a request that it does not answer.

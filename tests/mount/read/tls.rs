@@ -5,8 +5,8 @@ use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use crate::adapter::names;
 use crate::common::mount::{fresh_folder, wait_until};
+use crate::common::names;
 use crate::on_servers::{example, mount, run, try_mount};
 
 /// nginx, until it is dropped.

@@ -9,6 +9,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::common::case::Case;
 use crate::common::mount::{Mounted, program, wait_until};
+use crate::common::names;
 
 impl Case {
     /// Unmounts. Retries, because a program that another test starts at this moment may have inherited an
@@ -62,13 +63,6 @@ impl Case {
         let folder = self.source.parent().unwrap().file_name().unwrap().to_str().unwrap();
         format!("{folder}-a.asdf-")
     }
-}
-
-fn names(dir: &Path) -> Vec<String> {
-    let names = fs::read_dir(dir).unwrap();
-    let mut names: Vec<_> = names.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
-    names.sort();
-    names
 }
 
 fn said(output: &Output) -> String {

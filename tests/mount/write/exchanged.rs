@@ -24,6 +24,9 @@ const USER: u32 = 65_533;
 /// A file in a directory of an ordinary user, and a link beside it to a directory of root's.
 struct Trap {
     place: Place,
+    /// The paths of the user's file, and of a text to save in it.
+    source: String,
+    text: String,
     /// The bytes of both files in the beginning.
     before: Vec<u8>,
 }
@@ -51,7 +54,21 @@ impl Trap {
         }
         symlink("roots", disk.join("link")).unwrap();
         place.source = disk.join("d/a.asdf");
-        Self { place, before }
+        let source = place.source.to_str().unwrap().to_owned();
+        let text = place.folder().join("text").to_str().unwrap().to_owned();
+        fs::write(&text, way.next(&place, &place.text(), 1)).unwrap();
+        Self { place, source, text, before }
+    }
+
+    /// Returns the arguments of a command that saves the text.
+    fn set_tree(&self) -> [&str; 3] {
+        ["--set-tree", &self.text, &self.source]
+    }
+
+    /// Puts the user's file back as it was, and saves the text in it.
+    fn save(&self) {
+        self.reset();
+        assert!(self.place.run(self.set_tree()).status.success());
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -192,22 +209,16 @@ fn a_command_of_root_writes_to_no_directory_that_takes_the_place_of_the_users() 
         WAYS.into_iter().filter(|way| !matches!(way.name, "clone-btrfs" | "rewrite-ext2" | "insert-1k"))
     {
         let trap = Trap::new(way);
-        let (source, text) = (trap.path("d/a.asdf"), trap.place.folder().join("text"));
-        fs::write(&text, way.next(&trap.place, &trap.place.text(), 1)).unwrap();
-        let (source, text) = (source.to_str().unwrap(), text.to_str().unwrap());
-        let set_tree = ["--set-tree", text, source];
+        let source = trap.source.as_str();
         // Each command, and the state of the file before it.
         let untouched = || trap.reset();
-        let saved = || {
-            trap.reset();
-            assert!(trap.place.run(set_tree).status.success());
-        };
+        let saved = || trap.save();
         let half_saved = || {
             trap.reset();
             let faults = trap.faults();
             for at in calls() {
                 faults.after(at, Fault::KilledBefore);
-                let mut command = trap.place.command(set_tree);
+                let mut command = trap.place.command(trap.set_tree());
                 faults.under(&mut command);
                 if command.output().unwrap().status.success() {
                     // A plan without a journal.
@@ -223,7 +234,7 @@ fn a_command_of_root_writes_to_no_directory_that_takes_the_place_of_the_users() 
             }
         };
         let commands: [(&[&str], &dyn Fn()); 4] = [
-            (&set_tree, &untouched),
+            (&trap.set_tree(), &untouched),
             (&["--edit", source], &untouched),
             (&["--undo", source], &saved),
             (&["--recover", source], &half_saved),
@@ -257,7 +268,7 @@ fn a_users_save_through_roots_mount_writes_to_no_directory_that_takes_the_place_
     for way in WAYS.into_iter().filter(|way| matches!(way.name, "in-place" | "clone" | "insert" | "copy")) {
         let trap = Trap::new(way);
         let faults = trap.faults();
-        let text = way.next(&trap.place, &trap.place.text(), 1);
+        let text = fs::read(&trap.text).unwrap();
         let mut exchanges = 0;
         for at in calls() {
             trap.reset();
@@ -277,7 +288,7 @@ fn a_users_save_through_roots_mount_writes_to_no_directory_that_takes_the_place_
                 .spawn()
                 .unwrap();
             faults.after(at, Fault::Stopped);
-            writer.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
+            writer.stdin.take().unwrap().write_all(&text).unwrap();
             let mut ended = false;
             assert!(wait_until(|| {
                 ended = writer.try_wait().unwrap().is_some();
@@ -309,20 +320,19 @@ fn a_users_save_through_roots_mount_writes_to_no_directory_that_takes_the_place_
 fn a_pipe_in_the_place_of_the_file_holds_up_no_save() {
     for way in WAYS.into_iter().filter(|way| matches!(way.name, "in-place" | "insert" | "copy")) {
         let trap = Trap::new(way);
-        let (source, text) = (trap.path("d/a.asdf"), trap.place.folder().join("text"));
-        fs::write(&text, way.next(&trap.place, &trap.place.text(), 1)).unwrap();
+        let source = trap.source.as_str();
         for at in calls() {
-            let _ = fs::remove_file(&source);
+            let _ = fs::remove_file(source);
             trap.reset();
-            let stopped = trap.stopped(&[OsStr::new("--set-tree"), text.as_os_str(), source.as_os_str()], at);
+            let stopped = trap.stopped(&trap.set_tree(), at);
             if !stopped.is_stopped {
                 break;
             }
-            fs::rename(&source, trap.path("d/moved")).unwrap();
-            crate::common::disk::run("mkfifo", &[source.to_str().unwrap()]);
+            fs::rename(source, trap.path("d/moved")).unwrap();
+            crate::common::disk::run("mkfifo", &[source]);
             let (succeeds, said) = stopped.ends();
             assert!(succeeds || !said.contains("invalid argument"), "{way:?}, {at}: {said}");
-            fs::remove_file(&source).unwrap();
+            fs::remove_file(source).unwrap();
         }
     }
 }
@@ -332,16 +342,10 @@ fn a_pipe_in_the_place_of_the_file_holds_up_no_save() {
 fn a_file_that_is_exchanged_for_another_harms_no_other() {
     let way = WAYS.into_iter().find(|way| way.name == "in-place").unwrap();
     let trap = Trap::new(way);
-    let (source, text) = (trap.path("d/a.asdf"), trap.place.folder().join("text"));
-    fs::write(&text, way.next(&trap.place, &trap.place.text(), 1)).unwrap();
-    let (source, text) = (source.to_str().unwrap(), text.to_str().unwrap());
-    let set_tree = ["--set-tree", text, source];
+    let source = trap.source.as_str();
     let untouched = || trap.reset();
-    let saved = || {
-        trap.reset();
-        assert!(trap.place.run(set_tree).status.success());
-    };
-    let commands: [(&[&str], &dyn Fn()); 2] = [(&set_tree, &untouched), (&["--undo", source], &saved)];
+    let saved = || trap.save();
+    let commands: [(&[&str], &dyn Fn()); 2] = [(&trap.set_tree(), &untouched), (&["--undo", source], &saved)];
     let exchanges: [(&str, &dyn Fn()); 3] = [
         ("pipe", &|| crate::common::disk::run("mkfifo", &[source])),
         ("link", &|| symlink("../roots/a.asdf", source).unwrap()),
@@ -388,11 +392,9 @@ fn a_save_that_succeeds_is_in_the_file_or_was_followed_by_another_programs_write
         WAYS.into_iter().filter(|way| !matches!(way.name, "clone-btrfs" | "rewrite-ext2" | "insert-1k"))
     {
         let trap = Trap::new(way);
-        let (source, text) = (trap.path("d/a.asdf"), trap.place.folder().join("text"));
-        fs::write(&text, way.next(&trap.place, &trap.place.text(), 1)).unwrap();
-        let set_tree = [OsStr::new("--set-tree"), text.as_os_str(), source.as_os_str()];
-        assert!(trap.place.run(set_tree).status.success());
-        let saved = fs::read(&source).unwrap();
+        let source = trap.source.as_str();
+        trap.save();
+        let saved = fs::read(source).unwrap();
         trap.reset();
         // Another version of the same layout, with another tree and other bytes in its last block.
         let mut other = trap.before.clone();
@@ -409,7 +411,7 @@ fn a_save_that_succeeds_is_in_the_file_or_was_followed_by_another_programs_write
         let writes = [Writes::AtOnce, Writes::InHalves, Writes::Over];
         for (at, writes) in calls().flat_map(|at| writes.map(|writes| (at, writes))) {
             trap.reset();
-            let stopped = trap.stopped(&set_tree, at);
+            let stopped = trap.stopped(&trap.set_tree(), at);
             if !stopped.is_stopped {
                 break;
             }
@@ -417,7 +419,7 @@ fn a_save_that_succeeds_is_in_the_file_or_was_followed_by_another_programs_write
             let begun = other[..half].to_vec();
             let truncates = !matches!(writes, Writes::Over);
             let options = File::options().write(true).truncate(truncates).clone();
-            let opening = Opening::of(&source, options, move |file| {
+            let opening = Opening::of(source.as_ref(), options, move |file| {
                 file.write_all_at(&begun, 0).unwrap();
                 if matches!(writes, Writes::AtOnce) {
                     file.write_all_at(&other_half, half as u64).unwrap();
@@ -429,7 +431,7 @@ fn a_save_that_succeeds_is_in_the_file_or_was_followed_by_another_programs_write
             if let Some(file) = opening.ends() {
                 file.write_all_at(&other[half..], half as u64).unwrap();
             }
-            let now = fs::read(&source).unwrap();
+            let now = fs::read(source).unwrap();
             let step = format!("{way:?}, {at}, {writes:?}: {said}");
             let is_over = matches!(writes, Writes::Over) && now == over;
             if succeeds {
@@ -450,31 +452,29 @@ fn a_save_that_succeeds_is_in_the_file_or_was_followed_by_another_programs_write
 fn blocks_do_not_move_in_a_file_that_another_program_has_open_for_writing() {
     for way in WAYS.into_iter().filter(|way| matches!(way.name, "insert-xfs" | "rewrite")) {
         let trap = Trap::new(way);
-        let (source, text) = (trap.path("d/a.asdf"), trap.place.folder().join("text"));
-        fs::write(&text, way.next(&trap.place, &trap.place.text(), 1)).unwrap();
-        let set_tree = [OsStr::new("--set-tree"), text.as_os_str(), source.as_os_str()];
+        let source = trap.source.as_str();
         let mut refused = 0;
         for at in calls() {
             trap.reset();
-            let stopped = trap.stopped(&set_tree, at);
+            let stopped = trap.stopped(&trap.set_tree(), at);
             if !stopped.is_stopped {
                 break;
             }
             let options = File::options().read(true).write(true).clone();
-            let opening = Opening::of(&source, options, Some);
+            let opening = Opening::of(source.as_ref(), options, Some);
             let is_open = matches!(opening, Opening::Open(_));
             let (succeeds, said) = stopped.ends();
             let file = opening.ends();
             if is_open {
                 assert!(!succeeds && said.contains("has the file open for writing"), "{way:?}, {at}: {said}");
-                assert!(fs::read(&source).unwrap() == trap.before, "{way:?}, {at}");
+                assert!(fs::read(source).unwrap() == trap.before, "{way:?}, {at}");
                 assert!(ours_in(&trap.path("d")).is_empty(), "{way:?}, {at}");
                 refused += 1;
             }
             drop(file);
         }
         assert!(refused > 3, "{way:?}: {refused}");
-        assert!(trap.place.run(set_tree).status.success(), "{way:?}");
+        assert!(trap.place.run(trap.set_tree()).status.success(), "{way:?}");
     }
 }
 

@@ -1,9 +1,8 @@
 //! `-o validate=`: levels of checking.
 
-use std::fs::{self, File};
-use std::io::Write;
+use std::fs;
 
-use crate::common::case::{BAD, Case, close, errno};
+use crate::common::case::{BAD, Case, errno};
 use crate::common::mount::wait_until;
 
 /// Returns texts that Python asdf could not open as the same data, although the file stays a valid ASDF file.
@@ -16,17 +15,11 @@ fn meaningless(case: &Case) -> [String; 4] {
     ]
 }
 
-fn save(case: &Case, text: &str) -> std::io::Result<()> {
-    let mut file = File::create(case.tree()).unwrap();
-    file.write_all(text.as_bytes()).unwrap();
-    close(file)
-}
-
 #[test]
 fn warn_saves_and_reports() {
     let case = Case::with(&["-o", "validate=warn"]);
     for (n, text) in meaningless(&case).iter().enumerate() {
-        save(&case, text).unwrap();
+        case.save(text).unwrap();
         case.is_saved_beside(text, n as u64 + 1, &["tree.yaml.warning"]);
         assert!(case.status().contains("last_warnings:\n- '"), "{}", case.status());
         let log = case.log();
@@ -34,7 +27,7 @@ fn warn_saves_and_reports() {
             log.lines().filter(|line| line.contains(" WARN ") && line.contains("saved with a warning"));
         assert!(told.count() > n, "{log}");
     }
-    save(&case, &case.text).unwrap();
+    case.save(&case.text).unwrap();
     assert!(!case.status().contains("last_warnings"), "{}", case.status());
 }
 
@@ -42,7 +35,7 @@ fn warn_saves_and_reports() {
 fn off_does_not_look() {
     let case = Case::with(&["-o", "validate=off"]);
     for (n, text) in meaningless(&case).iter().enumerate() {
-        save(&case, text).unwrap();
+        case.save(text).unwrap();
         case.is_saved(text, n as u64 + 1);
     }
     assert!(!case.log().contains("WARN"), "{}", case.log());
@@ -56,7 +49,7 @@ fn what_would_break_the_layout_is_refused_at_every_level() {
             [case.text.replace("#ASDF 1.0.0", "#ASDF 9.0.0"), case.text.replace("key7:", "...\nkey7:")]
         {
             assert_eq!(
-                save(&case, &text).map_err(|error| error.raw_os_error()),
+                case.save(&text).map_err(|error| error.raw_os_error()),
                 Err(Some(libc::EINVAL)),
                 "{text}"
             );
@@ -70,7 +63,7 @@ fn what_would_break_the_layout_is_refused_at_every_level() {
 fn strict_is_the_level_that_nobody_asked_for() {
     let case = Case::new();
     for text in meaningless(&case) {
-        assert_eq!(errno(save(&case, &text)), libc::EINVAL, "{text}");
+        assert_eq!(errno(case.save(&text)), libc::EINVAL, "{text}");
         case.is_refused(&text);
     }
     // The kernel reports the end of a handle only after close has returned.

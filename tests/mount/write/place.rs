@@ -4,12 +4,12 @@
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::io::{self, Write};
-use std::os::fd::IntoRawFd;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::common::asdf::{AsdfBuilder, Block, Built, index_text, sample};
+pub(crate) use crate::common::case::{close, errno};
 use crate::common::disk::{Disk, run};
 use crate::common::encode::Encoding;
 use crate::common::mount::{Mounted, program};
@@ -293,21 +293,6 @@ pub(crate) fn write(mount: &Mounted, text: &str) -> io::Result<()> {
     let mut file = File::create(mount.path("tree.yaml"))?;
     file.write_all(text.as_bytes())?;
     close(file)
-}
-
-/// Closes a file and returns the result of close, which is lost when a file is dropped.
-pub(crate) fn close(file: File) -> io::Result<()> {
-    // SAFETY: the file gave up ownership of the descriptor.
-    match unsafe { libc::close(file.into_raw_fd()) } {
-        0 => Ok(()),
-        _ => Err(io::Error::last_os_error()),
-    }
-}
-
-/// Returns the errno of a failure.
-#[track_caller]
-pub(crate) fn errno<T: std::fmt::Debug>(result: io::Result<T>) -> i32 {
-    result.unwrap_err().raw_os_error().unwrap()
 }
 
 /// Returns the stderr of a program.

@@ -11,19 +11,13 @@ use crate::common::mount::{fresh_folder, program, wait_until};
 const TIMES: &str =
     "\nt0: !time/time-1.2.0 2020\nt1: !time/time-1.2.0 2021\nt2: !time/time-1.2.0 2022\nkey0:";
 
-fn save(case: &Case, text: &str) -> std::io::Result<()> {
-    let mut file = File::create(case.tree()).unwrap();
-    file.write_all(text.as_bytes()).unwrap();
-    close(file)
-}
-
 #[test]
 fn a_warning_stands_beside_the_tree_until_a_save_without_one() {
     let case = Case::new();
     let tagged = case.text.replace("\nkey0:", TIMES);
-    save(&case, &tagged).unwrap();
+    case.save(&tagged).unwrap();
     let one_less = tagged.replace("t1: !time/time-1.2.0", "t1:");
-    save(&case, &one_less).unwrap();
+    case.save(&one_less).unwrap();
     case.is_saved_beside(&one_less, 2, &["tree.yaml.warning"]);
     let told = fs::read_to_string(case.path("tree.yaml.warning")).unwrap();
     assert!(told.contains("t1 has lost its tag tag:stsci.edu:asdf/time/time-1.2.0"), "{told}");
@@ -32,15 +26,15 @@ fn a_warning_stands_beside_the_tree_until_a_save_without_one() {
     let log = case.log();
     assert!(log.lines().any(|line| line.contains(" WARN ") && line.contains("t1 has lost its tag")), "{log}");
     // After an unchanged save, the warning still applies.
-    save(&case, &one_less).unwrap();
+    case.save(&one_less).unwrap();
     assert!(case.path("tree.yaml.warning").exists());
     let next = one_less.replace("first light", NEW);
-    save(&case, &next).unwrap();
+    case.save(&next).unwrap();
     case.is_saved(&next, 3);
     // Half of the tags are missing, which is refused.
     let half =
         next.replace("!time/time-1.2.0 ", "").replace("--- !core/asdf-1.1.0", "--- !core/asdf-1.1.0 # x");
-    assert_eq!(errno(save(&case, &half)), libc::EINVAL);
+    assert_eq!(errno(case.save(&half)), libc::EINVAL);
     let told = fs::read_to_string(case.path("tree.yaml.error")).unwrap();
     assert!(told.contains("2 of 4 tags are gone") && told.contains("validate=warn"), "{told}");
     case.is_refused(&half);
@@ -50,20 +44,20 @@ fn a_warning_stands_beside_the_tree_until_a_save_without_one() {
 fn a_save_without_change_takes_away_what_tells_of_a_refusal() {
     let case = Case::new();
     for seen in [true, false] {
-        assert_eq!(errno(save(&case, &case.named(BAD))), libc::EINVAL);
+        assert_eq!(errno(case.save(&case.named(BAD))), libc::EINVAL);
         if seen {
             case.is_refused(&case.named(BAD));
         } else {
             std::thread::sleep(Duration::from_millis(2100));
         }
-        save(&case, &case.text).unwrap();
+        case.save(&case.text).unwrap();
         assert_eq!((case.names(), case.saves()), (vec!["tree.yaml".to_owned()], 0));
     }
     // If an editor restores the old text within two seconds of a refusal, the error and the refused text stay.
     // A loaded machine may take longer, and then it tries again.
     let stays = |_| {
-        assert_eq!(errno(save(&case, &case.named(BAD))), libc::EINVAL);
-        save(&case, &case.text).unwrap();
+        assert_eq!(errno(case.save(&case.named(BAD))), libc::EINVAL);
+        case.save(&case.text).unwrap();
         case.path("tree.yaml.error").exists()
     };
     assert!((0..30).any(stays));
