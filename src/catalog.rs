@@ -77,7 +77,7 @@ pub fn run(request: &Request, out: &mut dyn Write) -> Result<bool> {
         }
     });
     let mut remote = request.remote.clone();
-    remote.idle_connections = remote.idle_connections.max(request.jobs.unwrap_or(0));
+    remote.max_requests = remote.max_requests.max(request.jobs.unwrap_or(0));
     let servers = Servers::new(&remote, &Arc::new(Cache::new(SERVERS_BUDGET)));
     // A line of the older catalogue spares the request for an unchanged file.
     let files = FilesToRead::new(named, &servers).by_slash();

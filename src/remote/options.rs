@@ -24,8 +24,8 @@ pub struct RemoteOptions {
     pub cache_size: u64,
     /// `-o external=http`: files on servers that a tree names are opened.
     pub follow: bool,
-    /// Maximum number of idle connections to a server: as many as requests in flight.
-    pub idle_connections: usize,
+    /// Maximum number of requests in flight, and of idle connections to a server.
+    pub max_requests: usize,
     /// The time for which a server's last reply about an object counts as its current state.
     pub stat_lifetime: Duration,
 }
@@ -41,7 +41,7 @@ impl Default for RemoteOptions {
             cache_dir: None,
             cache_size: 1 << 30,
             follow: false,
-            idle_connections: 16,
+            max_requests: 16,
             stat_lifetime: Duration::from_secs(1),
         }
     }

@@ -1,4 +1,4 @@
-//! Requests in flight: at most 16 for a mount and 8 for a file.
+//! Requests in flight: at most [`RemoteOptions::max_requests`](super::RemoteOptions) for a mount, and 8 for a file.
 //!
 //! Requests that a reader waits for are sent before requests for read-ahead, which leave some slots free.
 
@@ -15,8 +15,7 @@ use crate::error::Result;
 use crate::sync::locked;
 use crate::workers::{Workers, caller, while_waiting};
 
-/// Maximum number of requests in flight of a mount and of a file.
-const OF_MOUNT: usize = 16;
+/// Maximum number of requests in flight of a file.
 const OF_FILE: usize = 8;
 /// Slots that read-ahead leaves free.
 const FREE_OF_MOUNT: usize = 4;
@@ -44,6 +43,7 @@ struct SharedQueues {
 
 #[derive(Default)]
 struct Queues {
+    max_in_flight: usize,
     in_flight: usize,
     awaited: VecDeque<(InFlight, Run)>,
     ahead: VecDeque<(InFlight, Run)>,
@@ -55,11 +55,11 @@ impl Queues {
         let limited = |queue: &VecDeque<(InFlight, Run)>, most: usize| {
             queue.iter().position(|(of_file, _)| of_file.load(Ordering::Relaxed) < most)
         };
-        let next = if self.in_flight >= OF_MOUNT {
+        let next = if self.in_flight >= self.max_in_flight {
             None
         } else if let Some(at) = limited(&self.awaited, OF_FILE) {
             self.awaited.remove(at)
-        } else if self.in_flight + FREE_OF_MOUNT < OF_MOUNT {
+        } else if self.in_flight + FREE_OF_MOUNT < self.max_in_flight {
             limited(&self.ahead, OF_FILE - FREE_OF_FILE).and_then(|at| self.ahead.remove(at))
         } else {
             None
@@ -71,8 +71,9 @@ impl Queues {
 }
 
 impl Schedule {
-    pub(super) fn new() -> Self {
-        let shared = SharedQueues { queues: Mutex::default(), workers: Workers::new("remote", OF_MOUNT) };
+    pub(super) fn new(max_in_flight: usize) -> Self {
+        let queues = Mutex::new(Queues { max_in_flight, ..Queues::default() });
+        let shared = SharedQueues { queues, workers: Workers::new("remote", max_in_flight) };
         Self { shared: Arc::new(shared), may_start_threads: AtomicBool::new(false) }
     }
 
@@ -205,7 +206,7 @@ mod tests {
 
     #[test]
     fn a_file_and_a_mount_have_limits_and_readers_come_first() {
-        let schedule = Schedule::new();
+        let schedule = Schedule::new(16);
         schedule.start_threads();
         let files: [InFlight; 3] = Default::default();
         let ((began, begins), (done, all)) = (mpsc::channel(), mpsc::channel());
@@ -222,7 +223,7 @@ mod tests {
                 schedule.ahead(&files[file], run);
             }
         }
-        for _ in 0..OF_MOUNT - FREE_OF_MOUNT {
+        for _ in 0..16 - FREE_OF_MOUNT {
             begins.recv().unwrap();
         }
         assert!(files.iter().all(|file| file.load(Ordering::Relaxed) < OF_FILE));
@@ -238,7 +239,7 @@ mod tests {
 
     #[test]
     fn before_the_last_fork_a_reader_sends_its_request_itself() {
-        let (schedule, file) = (Schedule::new(), InFlight::default());
+        let (schedule, file) = (Schedule::new(16), InFlight::default());
         let (send, receive) = mpsc::channel();
         let here = std::thread::current().id();
         schedule.awaited(&file, move || send.send(std::thread::current().id()).unwrap());

@@ -36,7 +36,7 @@ impl RemoteState {
         Ok(Self {
             client: Client::new(&options)?,
             disk: disk.transpose()?,
-            schedule: Schedule::new(),
+            schedule: Schedule::new(options.max_requests),
             times: ShownTimes::default(),
             listed: AtomicUsize::new(0),
             send_several: Mutex::default(),

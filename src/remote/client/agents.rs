@@ -44,7 +44,7 @@ impl Agents {
     pub(super) fn new(options: &RemoteOptions) -> Result<Self> {
         let agents = Self {
             ca_bundle: options.ca_bundle.clone(),
-            idle: options.idle_connections,
+            idle: options.max_requests,
             addresses: Arc::default(),
             proxy: Proxy::try_from_env(),
             plain: OnceLock::new(),

@@ -2,6 +2,8 @@
 
 use std::fs;
 use std::path::Path;
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::Duration;
 
 use crate::common::asdf::{AsdfBuilder, Block};
 use crate::common::mount::fresh_folder;
@@ -100,6 +102,31 @@ fn a_file_with_many_large_blocks_costs_two_requests() {
             assert_eq!(blocks.matches("data_size").count(), described, "{blocks}");
         }
     }
+}
+
+/// Each reply waits until 24 requests have come at once.
+#[test]
+fn as_many_files_are_asked_for_at_once_as_j_says() {
+    let together = Arc::new((Mutex::new(0), Condvar::new()));
+    let shared = together.clone();
+    let site = Site::web(move |_, reply| {
+        let (count, more) = &*shared;
+        let mut count = count.lock().unwrap();
+        *count += 1;
+        more.notify_all();
+        let patience = Duration::from_secs(20);
+        drop(more.wait_timeout_while(count, patience, |count| *count < 24).unwrap());
+        reply
+    });
+    let names: Vec<_> = (0..24).map(|n| format!("{n}.asdf")).collect();
+    for name in &names {
+        site.put(name, example());
+    }
+    let urls: Vec<_> = names.iter().map(|name| site.server.url(&format!("/{name}"))).collect();
+    let mut arguments = vec!["-o", "read-timeout=10", "-j", "24"];
+    arguments.extend(urls.iter().map(String::as_str));
+    assert_eq!(formats(&catalog(&arguments)), ["asdf"; 24]);
+    assert_eq!(*together.0.lock().unwrap(), 24);
 }
 
 /// An index that does not begin at the first block is not believed, and the chain is followed.
