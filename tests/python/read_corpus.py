@@ -112,6 +112,15 @@ def check_arrays(file, view):
     return shown
 
 
+def masked(array, arrays, path):
+    """An array of floats with NaN under its own mask, or under that of an NDCube or a spectrum."""
+    beside = path.removesuffix("/data").removesuffix("/value").removesuffix("/flux") + "/mask.npy"
+    for place in [arrays / f"{path}.mask.npy", arrays / beside]:
+        if array.dtype.kind == "f" and place.exists() and place != arrays / f"{path}/mask.npy":
+            return np.where(np.load(place), array.dtype.type(np.nan), array)
+    return array
+
+
 def check_fits(view, shown):
     """Returns the numbers of files, and of those with sky coordinates."""
     count, skies = 0, 0
@@ -123,6 +132,7 @@ def check_fits(view, shown):
             if path[:-5] in shown and len(opened) == 1 and opened[0].header["NAXIS"] and shown[path[:-5]].size:
                 array = shown[path[:-5]]
                 array = array.view("u1") if array.dtype == bool else array
+                array = masked(array, view.parent / "arrays", path[:-5])
                 assert same(opened[0].data, array.astype("f4") if array.dtype == "f2" else array), place
     return count, skies
 
