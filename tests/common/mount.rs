@@ -3,13 +3,15 @@
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::fs;
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
 
 use super::server::Server;
 use super::site;
@@ -330,16 +332,18 @@ pub fn wait_until(mut condition: impl FnMut() -> bool) -> bool {
     condition()
 }
 
-/// True if a process has closed its files: it is gone, or a zombie.
-fn has_ended(pid: u32) -> bool {
-    let Ok(status) = fs::read_to_string(format!("/proc/{pid}/status")) else { return true };
-    let threads = fs::read_dir(format!("/proc/{pid}/task")).map_or(0, Iterator::count);
-    status.contains("State:\tZ") && threads <= 1
+/// Waits until a process has ended and closed its files; false after the time limit.
+fn ends(process: &OwnedFd) -> bool {
+    let limit = Timespec { tv_sec: PATIENCE.as_secs().cast_signed(), tv_nsec: 0 };
+    let ended = poll(&mut [PollFd::new(process, PollFlags::IN)], Some(&limit));
+    ended.is_ok_and(|count| count > 0)
 }
 
 /// Unmounts lazily and waits for the daemon; returns an error message on failure.
 fn take_down(mountpoint: &Path) -> Option<String> {
-    let daemon = daemon_of(mountpoint);
+    // A process id may soon be that of another process.
+    let daemon = daemon_of(mountpoint)
+        .and_then(|pid| pidfd_open(Pid::from_raw(pid.cast_signed())?, PidfdFlags::empty()).ok());
     let lazily = |program: &str, args: &[&str]| {
         let status =
             Command::new(program).args(args).arg(mountpoint).stderr(std::process::Stdio::null()).status();
@@ -352,7 +356,7 @@ fn take_down(mountpoint: &Path) -> Option<String> {
     if !unmounted {
         return Some(format!("{} can't be unmounted", mountpoint.display()));
     }
-    if wait_until(|| daemon_of(mountpoint).is_none() && daemon.is_none_or(has_ended)) {
+    if daemon.is_none_or(|daemon| ends(&daemon)) && wait_until(|| daemon_of(mountpoint).is_none()) {
         return None;
     }
     let pid = daemon_of(mountpoint)?;
