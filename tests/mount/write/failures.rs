@@ -119,7 +119,7 @@ mod at_any_call {
 
     #[test]
     fn of_an_insertion() {
-        fails_at_any_call("ext4", false, true);
+        assert!(fails_at_any_call("ext4", false, true) > 0);
     }
 
     #[test]
@@ -139,12 +139,14 @@ mod at_any_call {
 
     #[test]
     fn of_a_rewriting() {
-        fails_at_any_call("tmpfs", true, true);
+        assert!(fails_at_any_call("tmpfs", true, true) > 0);
     }
 }
 
+/// Lets each call of a save fail in turn. Returns the number of blocks that could not be read because the file was
+/// half-saved.
 #[allow(clippy::too_many_lines)] // the cases, in chronological order
-fn fails_at_any_call(kind: &str, linked: bool, grows: bool) {
+fn fails_at_any_call(kind: &str, linked: bool, grows: bool) -> usize {
     let mut halfway = 0;
     let faults = [
         Fault::Once(libc::EIO),
@@ -224,7 +226,7 @@ fn fails_at_any_call(kind: &str, linked: bool, grows: bool) {
         assert!(unsettled == 0 || matches!(fault, Fault::Lasting(_)), "{kind}, {fault:?}: {unsettled}");
         halfway += unsettled;
     }
-    println!("{kind}, {linked}, {grows}: {halfway} blocks of half-saved files");
+    halfway
 }
 
 /// After a failure that could not be undone, the mount ends; the next mount or a recovery settles the file.
