@@ -1,6 +1,6 @@
 //! Masked elements: NaN in floats, and an integer that no other element has (`BLANK`, `TNULL`).
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -35,11 +35,11 @@ pub(super) fn masks(found: &FoundArrays, cubes: &[SharedPath]) -> HashMap<usize,
     let mut masks = HashMap::new();
     let mut beside: HashMap<Vec<&str>, &Arc<Ndarray>> = HashMap::new();
     let mut own: HashMap<Vec<&str>, &ArrayEntry> = HashMap::new();
-    let cubes: Vec<Vec<&str>> = cubes.iter().map(SharedPath::names).collect();
+    let cubes: HashSet<Vec<&str>> = cubes.iter().map(SharedPath::names).collect();
     for (number, item) in found.items.iter().enumerate() {
         let mut path = path_of(item);
         let is_mask = same_paths::is_mask(item);
-        let is_beside = path.last() == Some(&"mask") && cubes.iter().any(|cube| path.starts_with(cube));
+        let is_beside = matches!(&path[..], [cube @ .., "mask"] if cubes.contains(cube));
         if !is_mask && !is_beside {
             continue;
         }
@@ -61,9 +61,7 @@ pub(super) fn masks(found: &FoundArrays, cubes: &[SharedPath]) -> HashMap<usize,
             && mask.datatype == Some(Datatype::Scalar(Scalar::Bool8))
         {
             path.pop();
-            if cubes.contains(&path) {
-                beside.insert(path, mask);
-            }
+            beside.insert(path, mask);
         }
     }
     if own.is_empty() && beside.is_empty() {
