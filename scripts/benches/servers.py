@@ -161,7 +161,7 @@ def bench_small_reads(here, repeats):
         for _ in range(repeats):
             with SlowServer(www, 2 * DELAY) as url, mounted(here, url, name) as point:
                 begun = time.perf_counter()
-                with open(point / f"arrays/a{last}.npy", "rb") as array:
+                with open(point / f"arrays/a{last}.npy", "rb", buffering=0) as array:
                     assert len(array.read(4096)) == 4096
                 times.append(time.perf_counter() - begun)
                 counts = requests(point)
