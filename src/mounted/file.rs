@@ -280,6 +280,9 @@ impl MountedFile {
 
     /// Returns the generation of the file at this moment, regardless of when the source was last checked. If another
     /// program changed the file just before a save of this mount, waits for the end of the save.
+    ///
+    /// # Errors
+    /// The file can't be read. ESTALE if another program changed it, and then replaced it.
     pub(crate) fn newest(&self) -> Result<HeldGeneration> {
         self.revalidate();
         let opened = self.opened()?;
@@ -288,8 +291,12 @@ impl MountedFile {
         }
         // The file is not parsed while a save goes on.
         drop(locked(&self.parsing));
-        self.revalidate_now();
-        self.opened()
+        let is_attached = self.revalidate_now().attached;
+        let opened = self.opened()?;
+        if !is_attached && opened.is_stale() {
+            return Err(rustix::io::Errno::STALE.into());
+        }
+        Ok(opened)
     }
 
     /// Parses the file, unless another thread has just done so. Meanwhile the source can be checked for

@@ -186,10 +186,12 @@ impl Vfs {
         if is_quiet { self.ttl(ino) } else { Duration::ZERO }
     }
 
-    /// True if names may appear in a directory at any time without a request by the kernel.
+    /// True if names may appear in a directory at any time without a request by the kernel: a mounted file may just be
+    /// written by another program, and have its views when that is done.
     pub fn changes_by_itself(&self, ino: Ino) -> bool {
         match self.node(ino) {
             Ok(Inode::View(..)) => true,
+            Ok(Inode::Entry(entry)) if matches!(entry.class, Class::MountedFile(_)) => true,
             _ => self.can_be_written(ino).unwrap_or(true),
         }
     }

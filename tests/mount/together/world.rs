@@ -249,7 +249,7 @@ impl World {
         let time = begun..Instant::now();
         // EBUSY if another program changed the file. Two programs that write tree.yaml at once may mix their texts.
         let may_fail = errno == libc::EBUSY
-            || errno == libc::EINVAL && member.judge.is_beside_a_save(write)
+            || [libc::EINVAL, libc::EFAULT].contains(&errno) && member.judge.is_beside_a_save(write)
             || errno == libc::EIO && member.was_half_saved(begun)
             || (BROKEN.contains(&errno) || errno == libc::EINVAL || errno == libc::EROFS)
                 && member.judge.overwritten(&time, false);
@@ -717,7 +717,8 @@ except OSError as error:
             Some(0) => Ok(Ended::Saved),
             Some(code @ 100..) => Ok(Ended::PerhapsAtClose(io::Error::from_raw_os_error(code - 100))),
             Some(errno) => Err(io::Error::from_raw_os_error(errno)),
-            None => Err(io::Error::other("killed by a signal")),
+            // SIGBUS: another program has cut the file that this one has mapped.
+            None => Err(io::Error::from_raw_os_error(libc::EFAULT)),
         }
     }
 }

@@ -7,9 +7,11 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 use std::process::Output;
+use std::time::Duration;
 
+use crate::common::case::build;
 use crate::common::disk::run;
-use crate::common::mount::fresh_folder;
+use crate::common::mount::{Mounted, fresh_folder};
 use crate::faults::{Fault, Faults};
 use crate::killed::{WAYS, Way};
 use crate::place::{Place, said, write};
@@ -321,4 +323,22 @@ fn on_file_systems_with_odd_inodes_and_modes() {
             place.nothing_is_beside();
         }
     }
+}
+
+/// The journal is of a save into a file that another one has just replaced. It goes when that save ends.
+#[test]
+fn the_journal_of_a_replaced_file_that_is_being_saved_keeps_no_reader_away() {
+    let folder = fresh_folder();
+    let source = folder.path().join("a.asdf");
+    build(&source);
+    let mount = Mounted::new(["-r", folder.path().to_str().unwrap()]);
+    let journal = source.with_file_name(".a.asdf.asdf-mount-journal");
+    fs::write(&journal, [&b"ASDFJRNL"[..], &[1; 600]].concat()).unwrap();
+    let text = std::thread::scope(|scope| {
+        let reader = scope.spawn(|| fs::read(mount.path("a.asdf/tree.yaml")));
+        std::thread::sleep(Duration::from_millis(100));
+        fs::remove_file(&journal).unwrap();
+        reader.join().unwrap()
+    });
+    assert!(fs::read(&source).unwrap().starts_with(&text.unwrap()));
 }

@@ -49,6 +49,24 @@ fn a_file_is_a_directory_as_soon_as_it_is_written() {
     }
 }
 
+/// The kernel must not keep that a view is not there: another program is writing the file.
+#[test]
+fn a_file_has_its_views_as_soon_as_it_is_written() {
+    let folder = fresh_folder();
+    let source = folder.path().join("a.asdf");
+    build(&source);
+    let bytes = fs::read(&source).unwrap();
+    for options in [&["-r"][..], &[]] {
+        let mount = Mounted::new([options, &[folder.path().to_str().unwrap()]].concat());
+        let arrays = mount.path("a.asdf/arrays");
+        assert!(fs::metadata(mount.path("a.asdf")).unwrap().is_dir());
+        fs::write(&source, "").unwrap();
+        assert!(fs::metadata(&arrays).is_err());
+        fs::write(&source, &bytes).unwrap();
+        assert!(fs::metadata(&arrays).unwrap().is_dir(), "{options:?}");
+    }
+}
+
 #[test]
 fn a_mount_over_its_own_folder_saves_too() {
     let folder = fresh_folder();

@@ -14,12 +14,16 @@ use super::sidecar::{self, HeldSource};
 use crate::error::Result;
 use crate::format::editor::{EditContext, EditSupport, Editor, SaveTarget};
 use crate::format::recovery::{Condition, Recovered, Traces};
-use crate::source::storage::System;
+use crate::source::SourceStat;
+use crate::source::storage::{Storage, System};
 
 /// The number of times that a half-saved file is looked at again while another program seems to be saving it,
 /// and the pause between them.
 const SAVE_ATTEMPTS: usize = 100;
 const SAVE_PAUSE: Duration = Duration::from_millis(10);
+/// Time since its last change for which a journal may be that of a save in progress, although nobody holds the lock of the
+/// file.
+const FRESH: Duration = Duration::from_secs(1);
 
 /// Editing and recovery of ASDF files.
 #[derive(Clone, Copy, Debug)]
@@ -65,6 +69,17 @@ fn has_journal(source: &HeldSource<System>) -> bool {
         .any(|place| place.journals().any(|journal| exists(&System, &place.dir, &journal).unwrap_or(true)))
 }
 
+/// True if a journal beside the source was written a moment ago. Its save may be in progress, on a file that another one
+/// has replaced meanwhile and that nobody can see the lock of.
+fn has_fresh_journal(source: &HeldSource<System>) -> bool {
+    source.existing(&System).iter().any(|place| {
+        place.journals().any(|journal| {
+            let meta = System.meta_at(&place.dir, &journal);
+            meta.is_ok_and(|meta| !SourceStat::from(meta.identity).is_unchanged_for(FRESH))
+        })
+    })
+}
+
 /// Returns whether the source is one version or half-saved. If `waits` is true, waits a while for a save by another
 /// program.
 fn condition(source: &HeldSource<System>, waits: bool) -> Result<Condition> {
@@ -76,7 +91,7 @@ fn condition(source: &HeldSource<System>, waits: bool) -> Result<Condition> {
         let file = source.open(&System, false)?;
         // A program that holds the lock may be saving, or will recover the file.
         let shared = rustix::fs::flock(&file, FlockOperation::NonBlockingLockShared);
-        let is_written = shared == Err(rustix::io::Errno::WOULDBLOCK);
+        let is_written = shared == Err(rustix::io::Errno::WOULDBLOCK) || has_fresh_journal(source);
         match recover::condition(&System, &file, source) {
             Ok(Condition::Halfway(_)) | Err(_) if is_written && attempts.next().is_some() => {
                 drop(file);
