@@ -63,25 +63,25 @@ use crate::named;
 use crate::options::{FUSE_SUPER_MAGIC, Options};
 
 pub(crate) use self::contents::reading;
-pub use self::facts::facts;
-pub use self::file_mount::FileMount;
-pub use self::list::{ListedMount, list};
-pub use self::remount::remount;
-pub use self::unmount::unmount;
+pub(crate) use self::facts::facts;
+pub(crate) use self::file_mount::FileMount;
+pub(crate) use self::list::{ListedMount, list};
+pub(crate) use self::remount::remount;
+pub(crate) use self::unmount::unmount;
 
 /// Returns the mounts with the type of this program's mounts: mountpoints and sources. Any user can choose these
 /// texts.
 ///
 /// # Errors
 /// `/proc/self/mountinfo` can't be read.
-pub fn mounted() -> Result<Vec<(PathBuf, OsString)>> {
+pub(crate) fn mounted() -> Result<Vec<(PathBuf, OsString)>> {
     let mounts = mountinfo::all()?.into_iter().filter(mountinfo::Mount::has_our_type);
     Ok(mounts.map(|mount| (mount.mountpoint, mount.source)).collect())
 }
 
 /// The plan of a mount.
 #[derive(Clone, Debug)]
-pub struct MountPlan {
+pub(crate) struct MountPlan {
     /// The files or directories to show, at least one, as [`Named::of`](named::Named::of) parses them;
     /// [`mount()`] makes local paths absolute.
     pub sources: Vec<PathBuf>,
@@ -104,7 +104,7 @@ pub struct MountPlan {
 ///
 /// # Errors
 /// The mount could not become ready; it has been undone.
-pub fn mount(mut plan: MountPlan) -> Result<()> {
+pub(crate) fn mount(mut plan: MountPlan) -> Result<()> {
     memory::give_back_large_buffers();
     raise_open_files();
     let given = given::descriptor(&plan.mountpoint)?;
@@ -249,12 +249,13 @@ fn serve_watched(
     for remark in &remarks {
         remark_on(plan, remark);
     }
+    // Whoever waits for the mount finds the line.
+    tracing::info!("{}: mounted", path.display());
     if let Err(error) = ready() {
         lifecycle.give_up();
         let _ = end();
         return Err(error);
     }
-    tracing::info!("{}: mounted", path.display());
     if let Some(seconds) = plan.options.timeout {
         idle::watch(Duration::from_secs(seconds.into()), vfs, lifecycle)?;
     }
