@@ -13,7 +13,7 @@ mod fair_share;
 mod memory;
 mod memory_budget;
 mod scratch;
-pub mod store;
+pub(crate) mod store;
 mod task;
 mod temp_segments;
 
@@ -32,13 +32,13 @@ use scratch::Scratch;
 use store::Store;
 
 pub(crate) use fair_share::FairShare;
-pub use memory::default_budget;
+pub(crate) use memory::default_budget;
 pub(crate) use memory_budget::Reservation;
 pub(crate) use task::Task;
 pub(crate) use temp_segments::{SegmentBytes, SegmentList, TempSegments};
 
 /// A decoded granule.
-pub type Bytes = Arc<Vec<u8>>;
+pub(crate) type Bytes = Arc<Vec<u8>>;
 
 /// Overhead of a cache entry in bytes, which keeps many tiny entries within the budget.
 const ENTRY: u64 = 128;

@@ -32,7 +32,7 @@ const SERVERS_BUDGET: u64 = 128 << 20;
 
 /// The files to describe.
 #[derive(Clone, Debug, Default)]
-pub struct Request {
+pub(crate) struct Request {
     /// Files to describe, and directories to search for files of a known format; paths or addresses.
     pub paths: Vec<PathBuf>,
     /// A file with further names; `-` for standard input.
@@ -61,7 +61,7 @@ struct Counts {
 ///
 /// # Errors
 /// The list of files or the older catalogue can't be read, or the lines can't be written.
-pub fn run(request: &Request, out: &mut dyn Write) -> Result<bool> {
+pub(crate) fn run(request: &Request, out: &mut dyn Write) -> Result<bool> {
     let list = request.list.as_deref().map(|list| names::open(list, request.has_nuls)).transpose()?;
     let since = request.since.as_deref().map(Since::read).transpose()?;
     let progress = Progress::new(request.quiet);

@@ -19,7 +19,7 @@ use crate::remote::RemoteOptions;
 use crate::source::BufferedSource;
 
 mod summary;
-pub mod tables;
+pub(crate) mod tables;
 
 use summary::Summary;
 
@@ -30,7 +30,7 @@ const SERVERS_BUDGET: u64 = 128 << 20;
 
 /// The result for one file.
 #[derive(Clone, Debug, Serialize)]
-pub struct Report {
+pub(crate) struct Report {
     /// The file as named on the command line, without passwords; in JSON, bytes that are not UTF-8 become
     /// U+FFFD.
     #[serde(serialize_with = "as_text")]
@@ -49,7 +49,7 @@ pub struct Report {
 /// The verdict on a file; its number is the exit status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Status {
+pub(crate) enum Status {
     /// All data can be read; there may be notes of violations of the standard.
     Sound = 0,
     /// Some data can't be read or can't be trusted.
@@ -60,7 +60,7 @@ pub enum Status {
 
 /// The settings of a check and its report.
 #[derive(Clone, Copy, Debug)]
-pub struct How<'a> {
+pub(crate) struct How<'a> {
     /// True for an object in JSON per file instead of a line per defect.
     pub json: bool,
     /// True to leave the summary out.
@@ -74,7 +74,7 @@ pub struct How<'a> {
 /// # Errors
 ///
 /// The output can't be written.
-pub fn run(files: &[PathBuf], how: How<'_>, out: &mut dyn Write) -> io::Result<Status> {
+pub(crate) fn run(files: &[PathBuf], how: How<'_>, out: &mut dyn Write) -> io::Result<Status> {
     let How { json, quiet, remote } = how;
     let servers = servers(remote);
     let files = FilesToRead::new(files.iter().cloned(), &servers);

@@ -7,11 +7,11 @@
 //! through [`Decoded`], which keeps a bounded number of decoded chunks in the mount's [`Cache`]. No codec
 //! holds a whole block.
 
-pub mod blosc;
-pub mod bunzip;
+pub(crate) mod blosc;
+pub(crate) mod bunzip;
 mod bzip2;
-pub mod deflate;
-pub mod external;
+pub(crate) mod deflate;
+pub(crate) mod external;
 mod features;
 mod input;
 mod library;
@@ -33,10 +33,10 @@ use crate::decode::Decoded;
 use crate::error::{Error, Result};
 use part::ExternalPart;
 
-pub use features::cpu_features;
+pub(crate) use features::cpu_features;
 
 /// The names of the codecs, for users.
-pub const NAMES: &str = "zlib, bzip2, LZ4, zstd, Blosc (BloscLZ, LZ4, Snappy, zlib, zstd)";
+pub(crate) const NAMES: &str = "zlib, bzip2, LZ4, zstd, Blosc (BloscLZ, LZ4, Snappy, zlib, zstd)";
 
 /// The codecs, named after their encoding rather than after the label in a format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

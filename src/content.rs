@@ -1,29 +1,29 @@
 //! Random-access bytes of known length. Everything that can be read in the mount is a [`Content`].
 
 mod blanked;
-pub mod caption;
+pub(crate) mod caption;
 mod checksum;
 mod datatype;
-pub mod dir;
+pub(crate) mod dir;
 mod gather;
 mod grid;
 mod interleaved;
-pub mod literal;
-pub mod names;
-pub mod npy;
-pub mod parquet;
-pub mod path_dir;
+pub(crate) mod literal;
+pub(crate) mod names;
+pub(crate) mod npy;
+pub(crate) mod parquet;
+pub(crate) mod path_dir;
 mod path_items;
-pub mod path_tree;
-pub mod picture;
+pub(crate) mod path_tree;
+pub(crate) mod picture;
 mod pieces;
-pub mod png;
+pub(crate) mod png;
 mod recoded;
-pub mod shared_path;
+pub(crate) mod shared_path;
 mod slice;
 mod text;
 mod window;
-pub mod zarr;
+pub(crate) mod zarr;
 
 use std::ops::{Deref, Range};
 use std::sync::Arc;
@@ -31,17 +31,18 @@ use std::sync::Arc;
 use crate::error::{Error, Result};
 use crate::source::Source;
 
-pub use blanked::{Blank, Blanked, FoundInteger, NullCandidates, Unused};
-pub use checksum::{checksum, md5_of};
+pub(crate) use blanked::{Blank, Blanked, FoundInteger, NullCandidates, Unused};
+pub(crate) use checksum::{checksum, md5_of};
 pub use datatype::{ByteOrder, Datatype, Field};
-pub use gather::Gather;
-pub use grid::{Division, Grid, GridChunks};
-pub use interleaved::Interleaved;
+pub(crate) use gather::Gather;
+pub(crate) use grid::{Division, Grid, GridChunks};
+pub(crate) use interleaved::Interleaved;
 pub use pieces::Pieces;
-pub use recoded::{Conversion, Recoded, float16, half};
+pub(crate) use recoded::{Conversion, Recoded, float16, half};
 pub use slice::Slice;
-pub use text::{Borrowed, Text, UnreadableText, is_printable, short_number};
-pub use window::ContentWindow;
+pub use text::Text;
+pub(crate) use text::{Borrowed, UnreadableText, is_printable, short_number};
+pub(crate) use window::ContentWindow;
 
 /// The readability of a content, as far as it is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,7 +68,7 @@ pub struct Stored<'a> {
 }
 
 /// The owner of buffers that readers share.
-pub trait BufferPool: Send + Sync + std::fmt::Debug {
+pub(crate) trait BufferPool: Send + Sync + std::fmt::Debug {
     /// Returns a buffer to the pool.
     fn take_back(&self, buffer: Arc<Vec<u8>>);
 }
@@ -208,7 +209,7 @@ pub(crate) fn fill(buf: &mut [u8], mut step: impl FnMut(usize, &mut [u8]) -> Res
 
 /// Returns the source and the offset in it, if all bytes lie unencoded in a source whose reads may be slow, as from a
 /// server.
-pub fn on_server(content: &dyn Content) -> Option<(&Arc<dyn Source>, u64)> {
+pub(crate) fn on_server(content: &dyn Content) -> Option<(&Arc<dyn Source>, u64)> {
     content.stored().filter(|(source, _)| source.is_slow())
 }
 

@@ -9,7 +9,7 @@
 mod decoded;
 mod decoded_chunk;
 mod depth;
-pub mod generated;
+pub(crate) mod generated;
 mod idle;
 mod part;
 
@@ -17,23 +17,23 @@ use std::fmt;
 
 use crate::error::Result;
 
-pub use decoded::Decoded;
+pub(crate) use decoded::Decoded;
 pub(crate) use depth::Depth;
 pub(crate) use idle::IdleDecoders;
-pub use part::Part;
+pub(crate) use part::Part;
 
 /// Number of bytes of a stream that are decoded and cached together.
 ///
 /// The size is a trade-off. A small granule makes a random read cheap, and is still in the processor's cache
 /// when it is copied to the reader. A large granule makes the overhead per granule (a lock, a cache entry)
 /// negligible.
-pub const GRANULE: u64 = 256 << 10;
+pub(crate) const GRANULE: u64 = 256 << 10;
 
 /// Maximum size of a chunk that is decoded as a whole; a larger one is decoded as a stream of its own.
-pub const WHOLE: u64 = 8 << 20;
+pub(crate) const WHOLE: u64 = 8 << 20;
 
 /// A decoder of a stream, which runs once, from the start.
-pub trait Decoder: Send {
+pub(crate) trait Decoder: Send {
     /// Writes the next decoded bytes to `out` and returns their number; 0 is the end of the stream.
     ///
     /// An error is returned only after all bytes before the damage were returned.
@@ -64,7 +64,7 @@ pub trait Decoder: Send {
 
 /// An encoded stream that can be decoded from its start, any number of times, and perhaps from other
 /// positions.
-pub trait Sequential: Send + Sync + fmt::Debug {
+pub(crate) trait Sequential: Send + Sync + fmt::Debug {
     /// Creates a decoder at decoded offset 0.
     fn start(&self) -> Result<Box<dyn Decoder>>;
 
@@ -100,7 +100,7 @@ pub trait Sequential: Send + Sync + fmt::Debug {
 
 /// A part of the decoded bytes that can be decoded without the others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Chunk {
+pub(crate) struct Chunk {
     /// Number of the chunk, from 0, in decoded order.
     pub index: u64,
     /// Offset in the decoded bytes.
@@ -110,7 +110,7 @@ pub struct Chunk {
 }
 
 /// Encoded bytes that consist of independent chunks.
-pub trait Chunks: Send + Sync + std::fmt::Debug {
+pub(crate) trait Chunks: Send + Sync + std::fmt::Debug {
     /// Returns the chunk that contains decoded byte `offset`; `None` past the end of the existing data.
     fn find(&self, offset: u64) -> Result<Option<Chunk>>;
 

@@ -1,22 +1,22 @@
 //! The file formats. Each [`Format`] opens a source as a [`Container`].
 
 mod array_facts;
-pub mod asdf;
-pub mod bloscpack;
+pub(crate) mod asdf;
+pub(crate) mod bloscpack;
 mod described;
-pub mod editor;
-pub mod endings;
+pub(crate) mod editor;
+pub(crate) mod endings;
 mod footprint;
-pub mod gsd;
+pub(crate) mod gsd;
 mod healpix;
 #[cfg(test)]
 #[path = "format/tests/note.rs"]
 mod note;
 mod others;
 mod recovered;
-pub mod recovery;
+pub(crate) mod recovery;
 mod references;
-pub mod refusal;
+pub(crate) mod refusal;
 pub(crate) mod shown;
 
 use std::any::Any;
@@ -31,14 +31,14 @@ use crate::content::dir::{Attributes, File, Node};
 use crate::error::{Error, Kind, Result, one_of};
 use crate::source::{FileSource, Reach, Source, SourceStat, UrlOpener};
 pub use array_facts::{ArrayFacts, ArraySource, ElementType, FieldType};
-pub use described::{Listener, TreeJson, describe};
+pub(crate) use described::{Listener, TreeJson, describe};
 use editor::{EditContext, EditSupport, Editor, SaveTarget};
-pub use footprint::Footprint;
+pub(crate) use footprint::Footprint;
 use recovered::Traces;
 pub use references::NAME as REFERENCES;
 
 /// Number of bytes at the start of a file that are enough to recognise every format.
-pub const HEAD: usize = 16;
+pub(crate) const HEAD: usize = 16;
 
 /// Objects shared by all containers of a mount.
 #[derive(Clone, Debug)]
@@ -69,10 +69,10 @@ const FORMATS: &[&dyn Format] = &[
 ];
 
 /// Reads a file at an offset into a buffer, and returns the number of bytes: 0 only at the end.
-pub type ReadAt<'r> = &'r dyn Fn(u64, &mut [u8]) -> Result<usize>;
+pub(crate) type ReadAt<'r> = &'r dyn Fn(u64, &mut [u8]) -> Result<usize>;
 
 /// A file format.
-pub trait Format: Sync + std::fmt::Debug {
+pub(crate) trait Format: Sync + std::fmt::Debug {
     /// Returns the format's name, lower case: `asdf`. Attributes are called `user.NAME.KEY`.
     fn name(&self) -> &'static str;
 
@@ -126,7 +126,7 @@ fn format_of(head: &[u8], read: ReadAt<'_>) -> Result<Option<&'static dyn Format
 }
 
 /// Returns the name of the format of a file.
-pub fn recognise(read: ReadAt<'_>) -> Result<Option<&'static str>> {
+pub(crate) fn recognise(read: ReadAt<'_>) -> Result<Option<&'static str>> {
     let mut head = [0; HEAD];
     let mut len = 0;
     while len < HEAD {
@@ -139,7 +139,7 @@ pub fn recognise(read: ReadAt<'_>) -> Result<Option<&'static str>> {
 }
 
 /// Returns the view names of all formats. A name may occur several times.
-pub fn view_names() -> impl Iterator<Item = &'static str> {
+pub(crate) fn view_names() -> impl Iterator<Item = &'static str> {
     FORMATS.iter().flat_map(|format| format.view_names()).copied()
 }
 
@@ -147,7 +147,7 @@ pub fn view_names() -> impl Iterator<Item = &'static str> {
 ///
 /// # Errors
 /// [`Kind::Unrecognised`] if the format is unknown; other kinds if the file can't be read.
-pub fn check_kind(path: &Path) -> Result<()> {
+pub(crate) fn check_kind(path: &Path) -> Result<()> {
     format_of_source(&FileSource::open(path)?).map(drop)
 }
 
@@ -184,7 +184,7 @@ fn edit_supports() -> impl Iterator<Item = &'static dyn EditSupport> {
 }
 
 /// True if the name is that of an auxiliary file of a save, such as a journal.
-pub fn is_sidecar(name: &OsStr) -> bool {
+pub(crate) fn is_sidecar(name: &OsStr) -> bool {
     edit_supports().any(|support| support.is_sidecar(name))
 }
 
@@ -194,7 +194,7 @@ pub fn is_sidecar(name: &OsStr) -> bool {
 ///
 /// [`Kind::ReadOnly`] if the file can't be written, [`Kind::Busy`] if another program has it locked,
 /// [`Kind::Unsupported`] if files of its format can't be changed.
-pub fn open_editor(path: &Path, edits: &EditContext) -> Result<Box<dyn Editor>> {
+pub(crate) fn open_editor(path: &Path, edits: &EditContext) -> Result<Box<dyn Editor>> {
     let target = SaveTarget::of_path(path)?;
     // The first bytes of a half-saved file may not show its format.
     for support in edit_supports() {

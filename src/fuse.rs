@@ -44,7 +44,7 @@ use fuser::{Generation, INodeNo};
 
 use crate::vfs::{Attr, DirHandle, Ino, OpenFile, Vfs};
 use crate::workers::Workers;
-pub use activity::quiet_for;
+pub(crate) use activity::quiet_for;
 use handle::Handles;
 pub use notify::KernelNotifier;
 use queues::Queues;

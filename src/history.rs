@@ -46,14 +46,14 @@ use crate::user_dirs::held_dir::HeldDir;
 use crate::user_dirs::{STATE, history_size, is_ours};
 use bucket::{Bucket, FirstLine};
 use chain::Link;
-pub use entry::Digest;
+pub(crate) use entry::Digest;
 use entry::Header;
 use file_id::FileId;
 
 /// Maximum number of texts of a file.
-pub const MAX_TEXTS: usize = 50;
+pub(crate) const MAX_TEXTS: usize = 50;
 /// Maximum number of bytes of the texts of a file.
-pub const MAX_BYTES: u64 = 16 << 20;
+pub(crate) const MAX_BYTES: u64 = 16 << 20;
 /// Attempts to write into the directory of a file's texts, which another program may remove or rename.
 const ATTEMPTS: usize = 3;
 

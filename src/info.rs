@@ -18,7 +18,7 @@ mod describe;
 mod leaves;
 mod line;
 mod outline;
-pub mod page;
+pub(crate) mod page;
 mod summary;
 
 use std::cell::RefCell;
@@ -34,12 +34,12 @@ use describe::Blocks;
 use line::{Style, TextLine};
 use outline::{Outline, OutlineSink};
 
-pub use describe::data_size;
-pub use leaves::each_leaf;
-pub use summary::FileSummary;
+pub(crate) use describe::data_size;
+pub(crate) use leaves::each_leaf;
+pub(crate) use summary::FileSummary;
 
 /// Maximum number of lines of one collection in an outline.
-pub const MAX_CHILDREN: u64 = 40;
+pub(crate) const MAX_CHILDREN: u64 = 40;
 /// Maximum number of defects that are listed.
 const MAX_DEFECTS: usize = 5;
 /// Maximum number of blocks whose headers are read for the line of blocks.
@@ -49,7 +49,7 @@ const MAX_ARRAYS: usize = 64;
 
 /// The form of the text.
 #[derive(Clone, Copy, Debug)]
-pub struct InfoForm {
+pub(crate) struct InfoForm {
     /// Maximum number of characters of a line.
     pub width: usize,
     /// Number of lines that the tree should not exceed; it is then shown less deep.
@@ -66,7 +66,7 @@ pub struct InfoForm {
 
 impl InfoForm {
     /// The form of a text in a file.
-    pub const PLAIN: Self =
+    pub(crate) const PLAIN: Self =
         Self { width: 100, rows: 50, depth: None, all: false, colour: false, children: MAX_CHILDREN };
 
     fn max_children(&self) -> u64 {
@@ -78,7 +78,12 @@ impl InfoForm {
 ///
 /// # Errors
 /// The file can't be read, or `out` can't be written.
-pub fn write(container: &dyn Container, name: &str, form: InfoForm, out: &mut dyn Write) -> Result<()> {
+pub(crate) fn write(
+    container: &dyn Container,
+    name: &str,
+    form: InfoForm,
+    out: &mut dyn Write,
+) -> Result<()> {
     let tree = container.tree_to_show()?;
     let tree = Commented(&*tree);
     let mut survey = Outline::survey(form);
@@ -123,7 +128,7 @@ pub fn write(container: &dyn Container, name: &str, form: InfoForm, out: &mut dy
 ///
 /// # Errors
 /// The tree can't be read now.
-pub fn summary(container: &dyn Container) -> Result<FileSummary> {
+pub(crate) fn summary(container: &dyn Container) -> Result<FileSummary> {
     let mut summary = FileSummary::default();
     let read =
         each_event(&Commented(&*container.tree_to_show()?), |event| -> std::result::Result<bool, Unread> {
@@ -137,13 +142,13 @@ pub fn summary(container: &dyn Container) -> Result<FileSummary> {
 }
 
 /// True if the output should have colours, `$NO_COLOR` and `$TERM` considered.
-pub fn wants_colour(is_terminal: bool) -> bool {
+pub(crate) fn wants_colour(is_terminal: bool) -> bool {
     let is_unwanted = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
     is_terminal && !is_unwanted && std::env::var_os("TERM").is_none_or(|value| value != "dumb")
 }
 
 /// Returns a line, cut to the width of the form.
-pub fn cut_line(line: &str, form: InfoForm) -> String {
+pub(crate) fn cut_line(line: &str, form: InfoForm) -> String {
     TextLine::of(Style::Plain, line.to_owned()).text(if form.all { usize::MAX } else { form.width }, false)
 }
 

@@ -23,7 +23,7 @@ use tracing_subscriber::fmt::MakeWriter;
 use crate::error::{Error, Kind, Result, one_line, printable};
 
 /// The environment variable that overrides `-v`.
-pub const FILTER_VARIABLE: &str = "ASDF_MOUNT_LOG";
+pub(crate) const FILTER_VARIABLE: &str = "ASDF_MOUNT_LOG";
 
 /// The name of this crate in a filter.
 const CRATE: &str = "asdf_mount";
@@ -39,7 +39,7 @@ static LOG_FILE: OnceLock<(PathBuf, Arc<RwLock<File>>)> = OnceLock::new();
 
 /// Level and destination of the log.
 #[derive(Clone, Debug, Default)]
-pub struct Settings {
+pub(crate) struct Settings {
     /// Number of `-v` options.
     pub verbose: u8,
     /// `-q`: errors only.
@@ -51,14 +51,14 @@ pub struct Settings {
 impl Settings {
     /// True if `-v` or `ASDF_MOUNT_LOG` asks for a log.
     #[must_use]
-    pub fn is_wanted(&self) -> bool {
+    pub(crate) fn is_wanted(&self) -> bool {
         self.verbose > 0 || std::env::var_os(FILTER_VARIABLE).is_some()
     }
 }
 
 /// The destination of the log without `--log-file`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LogTarget {
+pub(crate) enum LogTarget {
     /// Stderr, for a mount in the foreground.
     Stderr,
     /// The system log, for a daemon.
@@ -69,7 +69,7 @@ pub enum LogTarget {
 ///
 /// # Errors
 /// The log file can't be opened, or `ASDF_MOUNT_LOG` is not a valid filter.
-pub fn start(settings: &Settings, target: LogTarget) -> Result<()> {
+pub(crate) fn start(settings: &Settings, target: LogTarget) -> Result<()> {
     let output = match (&settings.file, target) {
         (Some(path), _) => {
             let file = open_file(path)?;
@@ -94,7 +94,7 @@ pub fn start(settings: &Settings, target: LogTarget) -> Result<()> {
 ///
 /// # Errors
 /// The file can't be opened; the log is still written to the old file.
-pub fn reopen() -> Result<()> {
+pub(crate) fn reopen() -> Result<()> {
     if let Some((path, file)) = LOG_FILE.get() {
         *file.write().unwrap_or_else(PoisonError::into_inner) = open_file(path)?;
     }
@@ -107,13 +107,13 @@ fn open_file(path: &Path) -> Result<File> {
 }
 
 /// Writes a line to stderr, ignoring errors.
-pub fn complain(line: impl std::fmt::Display) {
+pub(crate) fn complain(line: impl std::fmt::Display) {
     let _ = writeln!(Complaints, "{}", printable(&line.to_string()));
 }
 
 /// A writer to stderr that never fails.
 #[derive(Clone, Copy, Debug)]
-pub struct Complaints;
+pub(crate) struct Complaints;
 
 impl Write for Complaints {
     fn write(&mut self, text: &[u8]) -> io::Result<usize> {
@@ -131,7 +131,7 @@ impl Write for Complaints {
 ///
 /// # Errors
 /// `ASDF_MOUNT_LOG` is not a valid filter.
-pub fn check_environment() -> Result<()> {
+pub(crate) fn check_environment() -> Result<()> {
     wanted_filter().map(|_| ())
 }
 

@@ -27,9 +27,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-pub use copy::Range;
-pub use extract::Extraction;
-pub use list::ListingForm;
+pub(crate) use copy::Range;
+pub(crate) use extract::Extraction;
+pub(crate) use list::ListingForm;
 
 use crate::cache::Cache;
 use crate::daemon;
@@ -51,7 +51,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A file, or a directory of files, as its mount would show it.
 #[derive(Debug)]
-pub struct Look {
+pub(crate) struct Look {
     vfs: Vfs,
     cache: Arc<Cache>,
     /// The file as it was named on the command line.
@@ -63,7 +63,7 @@ impl Look {
     ///
     /// # Errors
     /// It can't be read, or its format is unknown.
-    pub fn open(file: &Path, options: &Options) -> Result<Self> {
+    pub(crate) fn open(file: &Path, options: &Options) -> Result<Self> {
         daemon::raise_open_files();
         let (cache, reading) = daemon::reading(options);
         let source = match Named::of(file, &Servers::new(&options.remote, &cache))? {
@@ -78,7 +78,7 @@ impl Look {
     }
 
     /// Writes the bytes of the files at `paths` to `out`, one after the other. Returns the exit status.
-    pub fn cat(&self, paths: &[PathBuf], range: Range, out: &mut dyn Write) -> u8 {
+    pub(crate) fn cat(&self, paths: &[PathBuf], range: Range, out: &mut dyn Write) -> u8 {
         let mut status = exit::OK;
         let paths = self.expanded(paths);
         for path in &paths {
@@ -156,7 +156,7 @@ impl Look {
     ///
     /// # Errors
     /// There is no such directory.
-    pub fn names_in(&self, directory: &Path) -> Result<Vec<(OsString, bool)>> {
+    pub(crate) fn names_in(&self, directory: &Path) -> Result<Vec<(OsString, bool)>> {
         let found = self.find(directory, true)?;
         let listing = self.vfs.open_dir(found.attr.ino)?;
         let mut names = Vec::new();
@@ -184,7 +184,7 @@ impl Look {
     }
 
     /// Waits until the seek tables of decoded blocks are stored, at most [`PATIENCE`].
-    pub fn close(self) {
+    pub(crate) fn close(self) {
         self.cache.store().wait_for_writes_within(PATIENCE);
     }
 }

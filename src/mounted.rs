@@ -12,4 +12,4 @@ pub(crate) mod file;
 pub(crate) mod generation;
 pub(crate) mod open_files;
 pub(crate) mod serials;
-pub mod verify;
+pub(crate) mod verify;

@@ -141,12 +141,12 @@ impl From<PathBuf> for Named {
 ///
 /// # Errors
 /// The argument is an address that is not valid, or of a scheme that can't be read.
-pub fn is_local(argument: &Path) -> Result<bool> {
+pub(crate) fn is_local(argument: &Path) -> Result<bool> {
     Ok(address(argument)?.is_none())
 }
 
 /// Returns an argument as messages show it: an address without password and signature.
-pub fn shown(argument: &Path) -> PathBuf {
+pub(crate) fn shown(argument: &Path) -> PathBuf {
     match address(argument) {
         Ok(Some(address)) => PathBuf::from(address.to_string()),
         Ok(None) => argument.to_owned(),

@@ -23,36 +23,36 @@ use crate::view::ShownViews;
 use crate::view::shown::view_names;
 use list::{ListedOption, split};
 pub(crate) use names::{KnownOption, all};
-pub use names::{Row, TABLE};
+pub(crate) use names::{Row, TABLE};
 use names::{find, is_comment, is_option};
-pub use servers::REMOTE;
+pub(crate) use servers::REMOTE;
 use values::{number, size, text};
 
 /// The type of our mounts in mount(8) and /proc/self/mountinfo.
-pub const FILE_SYSTEM_TYPE: &str = "fuse.asdf-mount";
+pub(crate) const FILE_SYSTEM_TYPE: &str = "fuse.asdf-mount";
 
 /// The part of [`FILE_SYSTEM_TYPE`] after `fuse.`, which is also the program's name.
-pub const SUBTYPE: &str = "asdf-mount";
+pub(crate) const SUBTYPE: &str = "asdf-mount";
 
 /// The extended attribute of a mount's root that holds the process number of its daemon, in decimal.
-pub const PID_ATTRIBUTE: &str = "user.asdf-mount.pid";
+pub(crate) const PID_ATTRIBUTE: &str = "user.asdf-mount.pid";
 
 /// The file system type of all FUSE mounts in statfs.
-pub const FUSE_SUPER_MAGIC: u64 = 0x6573_5546;
+pub(crate) const FUSE_SUPER_MAGIC: u64 = 0x6573_5546;
 
 /// Maximum of `padding=` in bytes.
 const MAX_PADDING: u64 = 1 << 30;
 
 /// Minimum of `cache=` in bytes. With a smaller cache, each granule would be decoded twice for a program that
 /// reads half a granule at a time.
-pub const MIN_CACHE: u64 = 1 << 20;
+pub(crate) const MIN_CACHE: u64 = 1 << 20;
 
 /// Minimum of `max_read=`: one page.
 const MIN_MAX_READ: u32 = 4096;
 
 /// The policy for updating the access time of a file on read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum AccessTime {
+pub(crate) enum AccessTime {
     /// The kernel's default.
     #[default]
     Default,
@@ -66,7 +66,7 @@ pub enum AccessTime {
 
 /// The parsed options after `-o`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Options {
+pub(crate) struct Options {
     /// `uid=`: the owner of all files; the source's owner otherwise.
     pub uid: Option<u32>,
     /// `gid=`: the group of all files; the source's otherwise.
@@ -150,7 +150,7 @@ impl Options {
     ///
     /// # Errors
     /// [`Kind::Usage`], with the name of the option.
-    pub fn parse<'a>(lists: impl IntoIterator<Item = &'a OsString>) -> Result<Self> {
+    pub(crate) fn parse<'a>(lists: impl IntoIterator<Item = &'a OsString>) -> Result<Self> {
         let mut options = Self::default();
         let lists = lists.into_iter().map(|list| split(list.as_bytes())).collect::<Result<Vec<_>>>()?;
         options.remount = lists.iter().flatten().any(|item| item.name == "remount");
@@ -330,7 +330,7 @@ impl Options {
 ///
 /// # Errors
 /// [`Kind::Usage`].
-pub fn refuse_others(lists: &[OsString], accepted: &[&str], action: &str) -> Result<()> {
+pub(crate) fn refuse_others(lists: &[OsString], accepted: &[&str], action: &str) -> Result<()> {
     for list in lists {
         for item in split(list.as_bytes())? {
             let name = item.name.as_str();
@@ -347,13 +347,13 @@ pub fn refuse_others(lists: &[OsString], accepted: &[&str], action: &str) -> Res
 }
 
 /// The variable with options for every mount and action that accepts them, separated by commas.
-pub const VARIABLE: &str = "ASDF_MOUNT_OPTIONS";
+pub(crate) const VARIABLE: &str = "ASDF_MOUNT_OPTIONS";
 
 /// Returns the options in `$ASDF_MOUNT_OPTIONS` that are in `accepted`, if it is given.
 ///
 /// # Errors
 /// [`Kind::Usage`] if the variable is not a valid list.
-pub fn of_environment(accepted: Option<&[&str]>) -> Result<Option<OsString>> {
+pub(crate) fn of_environment(accepted: Option<&[&str]>) -> Result<Option<OsString>> {
     let Some(list) = std::env::var_os(VARIABLE).filter(|list| !list.is_empty()) else { return Ok(None) };
     Options::parse([&list]).map_err(|error| error.within(VARIABLE))?;
     let Some(accepted) = accepted else { return Ok(Some(list)) };

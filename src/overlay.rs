@@ -18,19 +18,19 @@
 
 pub(crate) mod appended;
 pub(crate) mod beside;
-pub mod change;
+pub(crate) mod change;
 pub(crate) mod draft;
 pub(crate) mod file;
 pub(crate) mod idle;
 pub(crate) mod lazy;
-pub mod naming;
+pub(crate) mod naming;
 pub(crate) mod pristine;
 pub(crate) mod refusal;
 pub(crate) mod state_dir;
 #[cfg(test)]
 mod tests;
 pub(crate) mod verbatim;
-pub mod write_handle;
+pub(crate) mod write_handle;
 pub(crate) mod xattr;
 
 use std::collections::BTreeMap;

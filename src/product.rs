@@ -5,11 +5,11 @@
 
 mod summary;
 
-pub use summary::FileSummary;
+pub(crate) use summary::FileSummary;
 
 /// A fact of an observation.
 #[derive(Debug)]
-pub struct ProductFact {
+pub(crate) struct ProductFact {
     /// The name of the fact: `filter`.
     pub name: &'static str,
     /// The ends of the paths under which trees have the fact, without indices; earlier ones are preferred.
@@ -21,7 +21,7 @@ const fn fact(name: &'static str, paths: &'static [&'static str]) -> ProductFact
 }
 
 /// All facts.
-pub const FACTS: &[ProductFact] = &[
+pub(crate) const FACTS: &[ProductFact] = &[
     fact("product", &["meta.product_type", "meta.model_type", "model_type", "schema", "DATATYPE"]),
     fact("telescope", &["meta.telescope", "telescope", "TELESCOP", "telescop", "observatory"]),
     fact(
@@ -120,19 +120,19 @@ pub const FACTS: &[ProductFact] = &[
 ];
 
 /// Returns the position of the fact with this name.
-pub fn position(name: &str) -> Option<usize> {
+pub(crate) fn position(name: &str) -> Option<usize> {
     FACTS.iter().position(|fact| fact.name == name)
 }
 
 impl ProductFact {
     /// Returns the rank of a path among those of the fact, 0 for the likeliest; `None` if the fact is not at this
     /// path. The path has the keys from the root on.
-    pub fn rank(&self, path: &[String]) -> Option<usize> {
+    pub(crate) fn rank(&self, path: &[String]) -> Option<usize> {
         self.paths.iter().position(|end| is_end(end, path))
     }
 
     /// False if the value at this path is something else: the number of an exposure, or that of an HDU.
-    pub fn may_be(&self, path: &[String], value: &str) -> bool {
+    pub(crate) fn may_be(&self, path: &[String], value: &str) -> bool {
         let is_number = value.parse::<u64>().is_ok();
         match self.name {
             "exposure" => !(is_number && is_end("observation.exposure", path)),
@@ -149,7 +149,7 @@ fn is_end(end: &str, path: &[String]) -> bool {
 }
 
 /// True if the text of a scalar says that the fact is not known.
-pub fn is_unknown(text: &str) -> bool {
+pub(crate) fn is_unknown(text: &str) -> bool {
     matches!(text, "" | "null" | "~" | "None" | "?" | "UNKNOWN" | "-999999" | "-999999.0")
 }
 
@@ -202,7 +202,7 @@ const FLAGS_OF_JWST: [(usize, &str); 7] = [
 ];
 
 /// Returns the name of a flag in the data quality of a telescope; `None` if it is not known.
-pub fn flag_name(telescope: &str, bit: usize) -> Option<&'static str> {
+pub(crate) fn flag_name(telescope: &str, bit: usize) -> Option<&'static str> {
     let own: &[(usize, &str)] = match telescope.to_ascii_uppercase().as_str() {
         "ROMAN" => &FLAGS_OF_ROMAN,
         "JWST" => &FLAGS_OF_JWST,

@@ -13,7 +13,7 @@ mod memory;
 mod place;
 mod readers;
 mod section;
-pub mod storage;
+pub(crate) mod storage;
 mod version;
 mod window;
 
@@ -23,15 +23,17 @@ use std::sync::Arc;
 
 use crate::error::Result;
 
-pub use buffered::BufferedSource;
+pub(crate) use buffered::BufferedSource;
 pub use file::FileSource;
-pub use lent::Lent;
+pub(crate) use lent::Lent;
 pub use memory::MemorySource;
-pub use place::{ListedStat, Place, PlaceEntry, PlaceKind, PlaceStat, SCHEMES};
-pub use readers::{Moved, NoReaders, Readers};
-pub use section::SourceSection;
-pub use version::{Identity, Provenance, Revision, SourceStat, SourceVersion, Time};
-pub use window::Window;
+pub(crate) use place::{ListedStat, PlaceEntry, SCHEMES};
+pub use place::{Place, PlaceKind, PlaceStat};
+pub(crate) use readers::{Moved, NoReaders, Readers};
+pub(crate) use section::SourceSection;
+pub use version::{Identity, SourceStat, SourceVersion};
+pub(crate) use version::{Provenance, Revision, Time};
+pub(crate) use window::Window;
 
 /// Bytes that can be read at any offset.
 pub trait Source: Send + Sync + std::fmt::Debug {
@@ -172,7 +174,7 @@ pub enum Reach {
 }
 
 /// Returns the bytes in a range, fewer at the end of the source.
-pub fn read_range<S: Source + ?Sized>(source: &S, range: &Range<u64>) -> Result<Vec<u8>> {
+pub(crate) fn read_range<S: Source + ?Sized>(source: &S, range: &Range<u64>) -> Result<Vec<u8>> {
     let len = usize::try_from(range.end.saturating_sub(range.start)).unwrap_or(usize::MAX);
     let mut bytes = vec![0; len];
     let mut done = 0;
@@ -187,7 +189,7 @@ pub fn read_range<S: Source + ?Sized>(source: &S, range: &Range<u64>) -> Result<
 }
 
 /// Reads from `offset` on until `buf` is full or the source ends; returns the number of bytes.
-pub fn read_up_to(source: &dyn Source, offset: u64, buf: &mut [u8]) -> Result<usize> {
+pub(crate) fn read_up_to(source: &dyn Source, offset: u64, buf: &mut [u8]) -> Result<usize> {
     let mut done = 0;
     while done < buf.len() {
         match source.read_at(offset.saturating_add(done as u64), &mut buf[done..])? {

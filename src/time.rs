@@ -5,23 +5,23 @@ use jiff::Timestamp;
 use crate::source::Time;
 
 /// Returns a time as a timestamp. A time outside the years -9999 to 9999 becomes the first or the last of them.
-pub fn timestamp((seconds, nanoseconds): Time) -> Timestamp {
+pub(crate) fn timestamp((seconds, nanoseconds): Time) -> Timestamp {
     let limit = if seconds < 0 { Timestamp::MIN } else { Timestamp::MAX };
     Timestamp::new(seconds, nanoseconds.try_into().unwrap_or(0)).unwrap_or(limit)
 }
 
 /// Returns a time in the format of RFC 3339.
-pub fn instant(time: Time) -> String {
+pub(crate) fn instant(time: Time) -> String {
     format!("{:.0}", timestamp((time.0, 0)))
 }
 
 /// Returns a time in the format of RFC 3339, with nanoseconds.
-pub fn precise_instant(time: Time) -> String {
+pub(crate) fn precise_instant(time: Time) -> String {
     format!("{:.9}", timestamp(time))
 }
 
 /// Returns a time as part of a file name, without colons.
-pub fn as_name(seconds: i64) -> String {
+pub(crate) fn as_name(seconds: i64) -> String {
     instant((seconds, 0)).replace(':', "-")
 }
 

@@ -6,10 +6,10 @@
 //! user (`sudo` may leave `HOME` unchanged). Files are written under a temporary name and renamed. Only
 //! regular files of this user are read, never links.
 
-pub mod bound;
-pub mod cached_files;
-pub mod held_dir;
-pub mod history_size;
+pub(crate) mod bound;
+pub(crate) mod cached_files;
+pub(crate) mod held_dir;
+pub(crate) mod history_size;
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -33,29 +33,29 @@ const FOLDER: usize = 50;
 /// Maximum number of bytes that [`stem_of`] takes from the name of a source's file.
 const STEM: usize = 100;
 /// Prefix of the names of files that are being written.
-pub const UNFINISHED: &str = ".new-";
+pub(crate) const UNFINISHED: &str = ".new-";
 /// Age at which an unfinished file counts as abandoned.
 const ABANDONED: Duration = Duration::from_secs(24 * 60 * 60);
 /// Mode bits that allow others to write.
 const BY_OTHERS: u32 = 0o022;
 
 /// The directory of files that outlive a mount and must not be lost: refused texts, journals, lock notes.
-pub const STATE: UserDir =
+pub(crate) const STATE: UserDir =
     UserDir { variable: "XDG_STATE_HOME", in_home: ".local/state", of_root: "/var/lib", what: "state" };
 /// The directory of files that outlive a mount and may be lost: seek tables.
-pub const CACHE: UserDir =
+pub(crate) const CACHE: UserDir =
     UserDir { variable: "XDG_CACHE_HOME", in_home: ".cache", of_root: "/var/cache", what: "cache" };
 /// The directory given by `-o remote-cache=DIR,SIZE`, which is opened by its path only.
-pub const REMOTE: UserDir =
+pub(crate) const REMOTE: UserDir =
     UserDir { variable: "-o remote-cache", in_home: ".cache", of_root: "/var/cache", what: "cache" };
 
 /// Returns the directory for large temporary files: `$TMPDIR`, or `/var/tmp`.
-pub fn temporary() -> PathBuf {
+pub(crate) fn temporary() -> PathBuf {
     std::env::var_os("TMPDIR").map_or_else(|| "/var/tmp".into(), PathBuf::from)
 }
 
 /// Creates an unnamed file in a directory, open for reading and writing.
-pub fn unnamed(folder: &Path) -> io::Result<File> {
+pub(crate) fn unnamed(folder: &Path) -> io::Result<File> {
     let mut options = File::options();
     options.read(true).write(true).mode(0o600);
     if let Ok(file) = options.clone().custom_flags(libc::O_TMPFILE | libc::O_EXCL).open(folder) {
@@ -72,7 +72,7 @@ pub fn unnamed(folder: &Path) -> io::Result<File> {
 
 /// The lookup rules for one of the user's directories.
 #[derive(Clone, Copy, Debug)]
-pub struct UserDir {
+pub(crate) struct UserDir {
     variable: &'static str,
     in_home: &'static str,
     of_root: &'static str,
@@ -84,7 +84,7 @@ impl UserDir {
     ///
     /// # Errors
     /// The environment variable is not set, and the user has no home and is not root.
-    pub fn path(&self) -> Result<PathBuf> {
+    pub(crate) fn path(&self) -> Result<PathBuf> {
         let root = || rustix::process::geteuid().is_root().then(|| PathBuf::from(self.of_root));
         let home = || Some(home()?.join(self.in_home));
         let base = set(self.variable).or_else(home).or_else(root);
@@ -96,7 +96,7 @@ impl UserDir {
     ///
     /// # Errors
     /// [`Kind::Refused`], with the reason, if it is not usable.
-    pub fn usable(&self) -> Result<PathBuf> {
+    pub(crate) fn usable(&self) -> Result<PathBuf> {
         let path = self.path()?;
         let checked = match self.meets(&path) {
             Ok(true) => path.metadata().map_err(Error::from).and_then(|meta| {
@@ -116,7 +116,7 @@ impl UserDir {
     ///
     /// # Errors
     /// [`Kind::Refused`], with the reason, if it is not usable; or an error of the system.
-    pub fn open(&self, path: &Path) -> Result<OwnedFd> {
+    pub(crate) fn open(&self, path: &Path) -> Result<OwnedFd> {
         if !self.meets(path)? {
             self.may_make(path)?;
             std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path)?;
@@ -128,7 +128,7 @@ impl UserDir {
     ///
     /// # Errors
     /// As for [`open`](Self::open); also if the directory is missing.
-    pub fn open_existing(&self, path: &Path) -> Result<OwnedFd> {
+    pub(crate) fn open_existing(&self, path: &Path) -> Result<OwnedFd> {
         self.meets(path)?;
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let dir = rustix::fs::open(path, flags, Mode::empty())?;
@@ -213,13 +213,13 @@ fn is_roots_or_ours(uid: u32) -> bool {
 }
 
 /// True if a file or directory belongs to this user and no other user may write it.
-pub fn is_ours(stat: &Stat) -> bool {
+pub(crate) fn is_ours(stat: &Stat) -> bool {
     stat.st_uid == rustix::process::geteuid().as_raw() && stat.st_mode & BY_OTHERS == 0
 }
 
 /// Returns the prefix of names under which files about the source at `path` are kept. It consists of the
 /// names of the source and of its directory.
-pub fn stem_of(path: &Path) -> OsString {
+pub(crate) fn stem_of(path: &Path) -> OsString {
     let cut = |name: &OsStr, most: usize| {
         let bytes = name.as_bytes();
         OsStr::from_bytes(bytes.get(..most).unwrap_or(bytes)).to_owned()
@@ -232,7 +232,7 @@ pub fn stem_of(path: &Path) -> OsString {
 }
 
 /// Returns a name that no other process chooses, even one with the same process number in another container.
-pub fn new_name() -> String {
+pub(crate) fn new_name() -> String {
     static NEXT: AtomicU64 = AtomicU64::new(1);
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
@@ -240,13 +240,13 @@ pub fn new_name() -> String {
 }
 
 /// Creates an empty file of mode 0600; fails if the name is taken.
-pub fn create(dir: impl AsFd, name: impl AsRef<Path>) -> io::Result<File> {
+pub(crate) fn create(dir: impl AsFd, name: impl AsRef<Path>) -> io::Result<File> {
     let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     Ok(rustix::fs::openat(dir, name.as_ref(), flags, Mode::RUSR | Mode::WUSR)?.into())
 }
 
 /// Writes a file with these bytes, replacing an existing file of that name.
-pub fn write(dir: impl AsFd, name: impl AsRef<Path>, bytes: &[u8]) -> io::Result<()> {
+pub(crate) fn write(dir: impl AsFd, name: impl AsRef<Path>, bytes: &[u8]) -> io::Result<()> {
     let dir = dir.as_fd();
     let unfinished = new_name();
     let mut file = create(dir, &unfinished)?;
@@ -261,7 +261,7 @@ pub fn write(dir: impl AsFd, name: impl AsRef<Path>, bytes: &[u8]) -> io::Result
 }
 
 /// Opens a regular file of this user for reading; `None` for links, files of other users, missing files.
-pub fn open_file(dir: impl AsFd, name: impl AsRef<Path>) -> Option<(File, Stat)> {
+pub(crate) fn open_file(dir: impl AsFd, name: impl AsRef<Path>) -> Option<(File, Stat)> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let file = rustix::fs::openat(dir, name.as_ref(), flags, Mode::empty()).ok()?;
     let stat = rustix::fs::fstat(&file).ok()?;
@@ -270,7 +270,7 @@ pub fn open_file(dir: impl AsFd, name: impl AsRef<Path>) -> Option<(File, Stat)>
 }
 
 /// Reads up to `most` bytes of a regular file of this user, as text.
-pub fn read(dir: impl AsFd, name: impl AsRef<OsStr>, most: u64) -> Option<String> {
+pub(crate) fn read(dir: impl AsFd, name: impl AsRef<OsStr>, most: u64) -> Option<String> {
     let (file, _) = open_file(dir, Path::new(name.as_ref()))?;
     let mut bytes = Vec::new();
     file.take(most).read_to_end(&mut bytes).ok()?;

@@ -41,14 +41,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
-pub use attr::{Attr, Ownership};
-pub use kernel_cache::{Kernel, ReadBytes};
-pub use listing::{DirHandle, DirItem};
-pub use node::Ino;
-pub use read_handle::{Caching, ReadHandle, Reading};
-pub use slow::{Asked, Delay, FileSystem, Stalling};
-pub use write::{NameIn, OpenFile, OverlayWriter};
-pub use xattr::{GONE, Xattr, is_of_mount, may_be_xattr};
+pub(crate) use attr::{Attr, Ownership};
+pub(crate) use kernel_cache::{Kernel, ReadBytes};
+pub(crate) use listing::{DirHandle, DirItem};
+pub(crate) use node::Ino;
+pub(crate) use read_handle::{Caching, ReadHandle, Reading};
+pub(crate) use slow::{Asked, Delay, FileSystem, Stalling};
+pub(crate) use write::{NameIn, OpenFile, OverlayWriter};
+pub(crate) use xattr::{GONE, Xattr, is_of_mount, may_be_xattr};
 
 use lru::LruCache;
 
@@ -76,7 +76,7 @@ use read_handle::ViewFile;
 use read_sizes::ReadSizes;
 
 /// Time for which the kernel may cache a name or the attributes of a node.
-pub const TTL: Duration = Duration::from_millis(500);
+pub(crate) const TTL: Duration = Duration::from_millis(500);
 
 /// Options of a mount.
 #[derive(Clone)]

@@ -1,11 +1,11 @@
 //! Views that every format has: the directory of a file, its status, and the table of its blocks.
 
-pub mod block_files;
-pub mod blocks;
-pub mod history;
-pub mod root;
-pub mod shown;
-pub mod status;
+pub(crate) mod block_files;
+pub(crate) mod blocks;
+pub(crate) mod history;
+pub(crate) mod root;
+pub(crate) mod shown;
+pub(crate) mod status;
 
 /// Names in the directory of a file.
 pub(crate) const TREE: &str = "tree.yaml";
@@ -18,5 +18,5 @@ pub(crate) const STATISTICS: &str = "stats.yaml";
 pub(crate) const TABLE: &str = "blocks.yaml";
 pub(crate) const HISTORY: &str = "history";
 
-pub use crate::info::page::PageMemo;
-pub use shown::ShownViews;
+pub(crate) use crate::info::page::PageMemo;
+pub(crate) use shown::ShownViews;

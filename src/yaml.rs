@@ -4,20 +4,20 @@
 //! [`parser`]) and surveyed in one pass ([`survey`]), but never held as values. [`scalar`] resolves the types
 //! of scalars. [`Value`] is for small documents, such as a block index or an encoding chain.
 
-pub mod assign;
-pub mod event;
-pub mod fast;
+pub(crate) mod assign;
+pub(crate) mod event;
+pub(crate) mod fast;
 mod input;
-pub mod parser;
-pub mod read;
-pub mod scalar;
-pub mod survey;
+pub(crate) mod parser;
+pub(crate) mod read;
+pub(crate) mod scalar;
+pub(crate) mod survey;
 mod value;
 
 use crate::error::Error;
 use event::Mark;
 
-pub use value::Value;
+pub(crate) use value::Value;
 
 fn refused(problem: &str, place: Mark) -> Error {
     Error::damaged(format!("not valid YAML at {place}: {problem}"))

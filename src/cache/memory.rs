@@ -13,7 +13,7 @@ const SHARE: u64 = 8;
 ///
 /// The memory is the least of: the machine's memory, the limit of the process's control group, and the limit
 /// of the address space (`ulimit -v`).
-pub fn default_budget() -> u64 {
+pub(crate) fn default_budget() -> u64 {
     let memory = fs::read_to_string("/proc/meminfo").ok().and_then(|text| total(&text));
     let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
     let limit = limit(&groups, Path::new("/sys/fs/cgroup"));

@@ -30,7 +30,12 @@ const BUDGET_OF_THREAD: u64 = 20 << 20;
 /// verdict.
 ///
 /// Writes a line to `complaints` for each block or file that can't be read, and a summary unless `quiet`.
-pub fn run(files: &[PathBuf], store: Store, quiet: bool, complaints: &mut dyn Write) -> io::Result<Status> {
+pub(crate) fn run(
+    files: &[PathBuf],
+    store: Store,
+    quiet: bool,
+    complaints: &mut dyn Write,
+) -> io::Result<Status> {
     let threads = std::thread::available_parallelism().map_or(1, |threads| threads.get() as u64);
     let cache = Cache::new(BUDGET + BUDGET_OF_THREAD * threads.min(16)).with_store(store.proving_md5());
     let context = Context::new(Arc::new(cache));

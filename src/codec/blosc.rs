@@ -18,8 +18,8 @@
 //! Blosc 2 (`bls2`, `bsc2`) is another format and is not read.
 
 mod blosclz;
-pub mod buffer;
-pub mod header;
+pub(crate) mod buffer;
+pub(crate) mod header;
 mod inner;
 mod payload;
 mod scratch;
@@ -30,10 +30,10 @@ mod tests;
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-pub use buffer::Buffer;
-pub use header::{HEADER_SIZE, Header, Inner, Shuffle};
-pub use payload::{Buffers, DecodedRun, Payload, RUN_BUFFERS, RUN_BYTES};
-pub use scratch::Scratch;
+pub(crate) use buffer::Buffer;
+pub(crate) use header::{HEADER_SIZE, Header, Inner, Shuffle};
+pub(crate) use payload::{Buffers, DecodedRun, Payload, RUN_BUFFERS, RUN_BYTES};
+pub(crate) use scratch::Scratch;
 
 use super::part::{ExternalPart, Take};
 use crate::content::Content;
@@ -51,12 +51,12 @@ const MAX_RUN: u64 = 1 << 20;
 /// Opens the chunks of `stored` (ASDF label `blsc`). Nothing is read before the first lookup of a chunk.
 ///
 /// `data_size` only helps to choose a framing if neither matches the stored bytes.
-pub fn open(stored: Arc<dyn Content>, data_size: u64) -> impl Chunks + 'static {
+pub(crate) fn open(stored: Arc<dyn Content>, data_size: u64) -> impl Chunks + 'static {
     BufferChunks { stored, data_size, state: Mutex::default() }
 }
 
 /// Fails if numcodecs can't decode a buffer.
-pub fn check_external(header: &Header) -> Result<()> {
+pub(crate) fn check_external(header: &Header) -> Result<()> {
     match header.inner() {
         Some(Inner::Snappy) => Err(Error::unsupported("Zarr's Blosc has no Snappy")),
         _ => Ok(()),

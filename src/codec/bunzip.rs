@@ -42,29 +42,29 @@ mod stream;
 #[cfg(test)]
 mod tests;
 
-pub use block::{Block, Decoder};
-pub use fault::Fault;
-pub use magic::{Candidates, Follows, Magic};
+pub(crate) use block::{Block, Decoder};
+pub(crate) use fault::Fault;
+pub(crate) use magic::{Candidates, Follows, Magic};
 #[cfg(test)]
-pub use stream::StreamReader;
-pub use stream::{BlockChain, StreamElement};
+pub(crate) use stream::StreamReader;
+pub(crate) use stream::{BlockChain, StreamElement};
 
 /// Maximum size of a stream's blocks with runs not expanded, in units of 100 000 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Level(u8);
+pub(crate) struct Level(u8);
 
 impl Level {
     /// The largest level.
     #[cfg(test)]
-    pub const MAX: Self = Self(9);
+    pub(crate) const MAX: Self = Self(9);
 
     /// Returns the level for the fourth byte of a stream, a digit from 1 to 9.
-    pub fn from_digit(digit: u8) -> Option<Self> {
+    pub(crate) fn from_digit(digit: u8) -> Option<Self> {
         matches!(digit, b'1'..=b'9').then(|| Self(digit - b'0'))
     }
 
     /// Returns the maximum size of a block with runs not expanded, in bytes.
-    pub fn block_size(self) -> usize {
+    pub(crate) fn block_size(self) -> usize {
         usize::from(self.0) * 100_000
     }
 }

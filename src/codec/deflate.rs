@@ -41,21 +41,22 @@ mod probe;
 mod resolver;
 mod symbol;
 mod window;
-pub mod zlib;
+pub(crate) mod zlib;
 
 #[cfg(test)]
 mod tests;
 
-pub use checkpoint::Checkpoint;
-pub use fault::Fault;
+pub(crate) use checkpoint::Checkpoint;
+pub(crate) use fault::Fault;
 #[cfg(test)]
-pub use fault::{Cause, Reason};
-pub use find::BlockFinder;
-pub use inflate::{Block, Inflate, Position, Stop};
+pub(crate) use fault::{Cause, Reason};
+pub(crate) use find::BlockFinder;
+pub(crate) use inflate::{Block, Inflate};
+pub use inflate::{Position, Stop};
 pub use pass::Pass;
-pub use piece::{Ending, Piece, PieceRequest};
-pub use resolver::Resolver;
-pub use window::{PackedWindow, Packer};
+pub(crate) use piece::{Ending, Piece, PieceRequest};
+pub(crate) use resolver::Resolver;
+pub(crate) use window::{PackedWindow, Packer};
 
 /// The distance that a match may reach back, in bytes: a decoder needs this much of the preceding output.
-pub const WINDOW: usize = 32 << 10;
+pub(crate) const WINDOW: usize = 32 << 10;

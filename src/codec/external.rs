@@ -12,20 +12,20 @@
 
 use std::sync::Arc;
 
-pub use super::part::ExternalPart;
+pub(crate) use super::part::ExternalPart;
 
 use super::Codec;
 use crate::content::Content;
 use crate::error::{Error, Result};
 
 /// Maximum number of parts that are listed.
-pub const MAX_PARTS: usize = 1 << 20;
+pub(crate) const MAX_PARTS: usize = 1 << 20;
 
 /// Returns the parts of `stored` in order, which together decode to `data_size` bytes.
 ///
 /// # Errors
 /// The stream is damaged, or other programs can't decode it in parts.
-pub fn parts(codec: Codec, stored: &Arc<dyn Content>, data_size: u64) -> Result<Vec<ExternalPart>> {
+pub(crate) fn parts(codec: Codec, stored: &Arc<dyn Content>, data_size: u64) -> Result<Vec<ExternalPart>> {
     let mut parts = ExternalParts::default();
     codec.each_part(stored, data_size, &mut |part| parts.add(part))?;
     if parts.len == data_size {

@@ -31,7 +31,7 @@ pub(super) fn dispatched<R>(work: impl FnOnce() -> R) -> R {
 }
 
 /// Returns the optional features of this CPU that [`dispatched`] functions use.
-pub fn cpu_features() -> &'static str {
+pub(crate) fn cpu_features() -> &'static str {
     #[cfg(target_arch = "x86_64")]
     if Level::new().as_avx2().is_some() {
         return "AVX2, BMI1, BMI2 are used";

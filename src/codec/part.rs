@@ -4,7 +4,7 @@ use crate::error::Result;
 
 /// A part of a stored stream that decodes on its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ExternalPart {
+pub(crate) struct ExternalPart {
     /// Offset in the stored bytes.
     pub offset: u64,
     /// Number of stored bytes.

@@ -11,7 +11,7 @@ const SPAN: usize = 64 << 10;
 
 /// The bytes that replace an element.
 #[derive(Clone, Debug)]
-pub enum Blank {
+pub(crate) enum Blank {
     /// Always the same.
     Fixed(Vec<u8>),
     /// An integer that is not among the elements.
@@ -20,7 +20,7 @@ pub enum Blank {
 
 /// Integers that masked elements could have.
 #[derive(Clone, Copy, Debug)]
-pub struct NullCandidates {
+pub(crate) struct NullCandidates {
     /// The one that is tried first.
     pub first: i64,
     /// The step to the next one: 1 or -1.
@@ -33,7 +33,7 @@ pub struct NullCandidates {
 
 /// An integer that no element without mask has. It is searched when it is first needed.
 #[derive(Debug)]
-pub struct Unused {
+pub(crate) struct Unused {
     /// Big-endian integers.
     elements: Arc<dyn Content>,
     /// A byte for each element, which is not 0 if the element is masked.
@@ -48,7 +48,7 @@ pub struct Unused {
 
 /// The result of a search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct FoundInteger {
+pub(crate) struct FoundInteger {
     /// The integer.
     pub value: i64,
     /// False if not all elements were compared with it, because they are too many or damaged.
@@ -58,7 +58,7 @@ pub struct FoundInteger {
 impl Unused {
     /// Searches an unused integer of `width` bytes. In elements that are longer than `max_len` bytes the first
     /// candidate is taken.
-    pub fn new(
+    pub(crate) fn new(
         elements: Arc<dyn Content>,
         mask: Arc<dyn Content>,
         width: usize,
@@ -72,7 +72,7 @@ impl Unused {
     ///
     /// # Errors
     /// The elements can't be read now.
-    pub fn find(&self) -> Result<Option<FoundInteger>> {
+    pub(crate) fn find(&self) -> Result<Option<FoundInteger>> {
         if let Some(found) = self.found.get() {
             return Ok(*found);
         }
@@ -134,7 +134,7 @@ fn integer(bytes: &[u8]) -> i64 {
 
 /// Elements of which those under a mask are replaced while they are read.
 #[derive(Debug)]
-pub struct Blanked {
+pub(crate) struct Blanked {
     whole: Arc<dyn Content>,
     /// A byte for each element, which is not 0 if the element is masked.
     mask: Arc<dyn Content>,
@@ -148,7 +148,12 @@ impl Blanked {
     ///
     /// # Errors
     /// The mask has another number of elements.
-    pub fn new(whole: Arc<dyn Content>, mask: Arc<dyn Content>, width: u64, blank: Blank) -> Result<Self> {
+    pub(crate) fn new(
+        whole: Arc<dyn Content>,
+        mask: Arc<dyn Content>,
+        width: u64,
+        blank: Blank,
+    ) -> Result<Self> {
         if width == 0 || mask.len().checked_mul(width) != Some(whole.len()) {
             return Err(Error::damaged("the mask does not fit the elements of its array"));
         }

@@ -27,7 +27,7 @@ const WHITE: Gray8 = Gray8::WHITE;
 impl Picture {
     /// Returns the picture with a line of text below, white on black, both in at most `size` pixels in each direction. A
     /// text that is too long is cut. A small thumbnail gets no text.
-    pub fn captioned(self, text: &str, size: usize) -> Self {
+    pub(crate) fn captioned(self, text: &str, size: usize) -> Self {
         let count = text.chars().count();
         if count == 0 || size < LEAST_SIZE {
             return self.scaled(size);
@@ -49,7 +49,7 @@ impl Picture {
     }
 
     /// Returns a picture of this width and height with these lines, black on white.
-    pub fn of_text<'t>(side: usize, lines: impl Iterator<Item = &'t str>) -> Self {
+    pub(crate) fn of_text<'t>(side: usize, lines: impl Iterator<Item = &'t str>) -> Self {
         let mut picture = Self::white(side);
         let style = MonoTextStyle::new(SMALL, BLACK);
         let mut at = Point::new(MARGIN as i32, MARGIN as i32);
@@ -62,12 +62,12 @@ impl Picture {
 }
 
 /// Returns the number of characters that fit into a line of a picture that is only text.
-pub fn columns_of_text(side: usize) -> usize {
+pub(crate) fn columns_of_text(side: usize) -> usize {
     columns(side, SMALL)
 }
 
 /// Returns the number of lines that fit into a picture that is only text.
-pub fn rows_of_text(side: usize) -> usize {
+pub(crate) fn rows_of_text(side: usize) -> usize {
     side.saturating_sub(2 * MARGIN as usize) / SMALL.character_size.height as usize
 }
 

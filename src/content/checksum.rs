@@ -12,7 +12,7 @@ const PIECE: u64 = 1 << 20;
 ///
 /// # Errors
 /// The bytes can't be read.
-pub fn md5_of(content: &dyn Content, start: u64) -> Result<[u8; 16]> {
+pub(crate) fn md5_of(content: &dyn Content, start: u64) -> Result<[u8; 16]> {
     let mut md5 = Md5::new();
     let mut at = start;
     let mut piece = vec![0; PIECE as usize];
@@ -29,7 +29,7 @@ pub fn md5_of(content: &dyn Content, start: u64) -> Result<[u8; 16]> {
 ///
 /// # Errors
 /// The bytes can't be read.
-pub fn checksum(content: &dyn Content, start: u64) -> Result<String> {
+pub(crate) fn checksum(content: &dyn Content, start: u64) -> Result<String> {
     let digest = md5_of(content, start)?;
     let digits: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
     Ok(format!("md5 {digits}"))

@@ -199,7 +199,7 @@ pub enum Keeping {
 }
 
 /// Keys and values of a file's extended attributes.
-pub type Attributes = Vec<(&'static str, String)>;
+pub(crate) type Attributes = Vec<(&'static str, String)>;
 
 /// A file in a directory.
 #[derive(Clone)]

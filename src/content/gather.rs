@@ -33,7 +33,7 @@ struct Axis {
 
 /// The elements of an array with strides, in C order.
 #[derive(Debug)]
-pub struct Gather {
+pub(crate) struct Gather {
     whole: Arc<dyn Content>,
     /// The offset of the first element.
     start: u64,
@@ -54,7 +54,12 @@ impl Gather {
     ///
     /// # Errors
     /// [`Kind::Damaged`](crate::error::Kind) if elements lie outside `whole`, or are too many to count.
-    pub fn new(whole: Arc<dyn Content>, start: u64, item: u64, dimensions: Vec<(u64, i64)>) -> Result<Self> {
+    pub(crate) fn new(
+        whole: Arc<dyn Content>,
+        start: u64,
+        item: u64,
+        dimensions: Vec<(u64, i64)>,
+    ) -> Result<Self> {
         let outside = || Error::damaged("elements of the array lie outside its data");
         let count = dimensions.iter().try_fold(item, |bytes, (len, _)| bytes.checked_mul(*len));
         let len = count.filter(|len| *len <= i64::MAX as u64).ok_or_else(outside)?;
@@ -75,7 +80,7 @@ impl Gather {
     ///
     /// # Errors
     /// The elements are more than `whole` has.
-    pub fn in_c_order(whole: Arc<dyn Content>, item: u64, shape: &[u64]) -> Result<Self> {
+    pub(crate) fn in_c_order(whole: Arc<dyn Content>, item: u64, shape: &[u64]) -> Result<Self> {
         let too_large = || Error::damaged("the array is too large");
         let mut step = i64::try_from(item).map_err(|_| too_large())?;
         let mut dimensions = Vec::with_capacity(shape.len());

@@ -11,7 +11,7 @@ use super::{Content, Soundness, fill};
 use crate::error::{Error, Result};
 
 /// The chunks of a grid.
-pub trait GridChunks: Send + Sync + fmt::Debug {
+pub(crate) trait GridChunks: Send + Sync + fmt::Debug {
     /// Returns the elements of chunk `n` in C order; `None` if all of them have the fill value.
     fn chunk(&self, n: u64) -> Result<Option<Arc<dyn Content>>>;
 }
@@ -75,7 +75,7 @@ struct AxisChunk {
 
 /// The elements of an array in chunks, in C order.
 #[derive(Debug)]
-pub struct Grid {
+pub(crate) struct Grid {
     axes: Vec<Axis>,
     /// The length of an element in bytes, or of the elements that each chunk holds in a row.
     item: u64,
@@ -101,7 +101,7 @@ impl Grid {
     ///
     /// # Errors
     /// [`Kind::Damaged`](crate::error::Kind) if the chunks do not belong to the shape, or are too many to count.
-    pub fn new(
+    pub(crate) fn new(
         shape: &[u64],
         divisions: Vec<Division>,
         fill: Vec<u8>,

@@ -13,7 +13,7 @@ const MAX_ROW: u64 = 1 << 20;
 
 /// The rows of a table that is stored by columns.
 #[derive(Debug)]
-pub struct Interleaved {
+pub(crate) struct Interleaved {
     /// The columns, and the length in bytes of a field of each.
     columns: Vec<(Arc<dyn Content>, u64)>,
     row: u64,
@@ -25,7 +25,7 @@ impl Interleaved {
     ///
     /// # Errors
     /// A column does not have `rows` fields, or a row is longer than 1 MiB.
-    pub fn new(columns: Vec<(Arc<dyn Content>, u64)>, rows: u64) -> Result<Self> {
+    pub(crate) fn new(columns: Vec<(Arc<dyn Content>, u64)>, rows: u64) -> Result<Self> {
         let mut row = 0_u64;
         for (column, width) in &columns {
             if width.checked_mul(rows) != Some(column.len()) {

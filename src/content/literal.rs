@@ -13,7 +13,7 @@ use serde_json::Value;
 const MAX_LITERAL: usize = 1 << 20;
 
 /// Parses a text that is exactly one value; `None` otherwise.
-pub fn parse(text: &str) -> Option<Value> {
+pub(crate) fn parse(text: &str) -> Option<Value> {
     if text.len() > MAX_LITERAL {
         return None;
     }

@@ -27,14 +27,14 @@ const EMPTY: &str = "%-";
 
 /// The file name endings of a view, such as `.npy`. In a name with one of these endings, the dot is escaped.
 #[derive(Clone, Copy, Debug)]
-pub struct ViewNames {
+pub(crate) struct ViewNames {
     /// Endings with their dots.
     pub endings: &'static [&'static str],
 }
 
 impl ViewNames {
     /// Returns the components of a name in which `/` separates directories.
-    pub fn path(&self, name: &[u8]) -> Vec<String> {
+    pub(crate) fn path(&self, name: &[u8]) -> Vec<String> {
         let mut components: Vec<Vec<u8>> = vec![Vec::new()];
         let mut rest = name;
         while let Some((byte, after)) = rest.split_first() {
@@ -54,7 +54,7 @@ impl ViewNames {
     }
 
     /// Returns the components of a key: several only if it is too long for one.
-    pub fn component(&self, name: &[u8]) -> Vec<String> {
+    pub(crate) fn component(&self, name: &[u8]) -> Vec<String> {
         split(self.escape(name))
     }
 
@@ -92,7 +92,7 @@ fn duplicate(name: &[u8]) -> Option<usize> {
 }
 
 /// Returns the file name of a duplicate without the number that tells it from the others.
-pub fn without_duplicate(name: &str) -> &str {
+pub(crate) fn without_duplicate(name: &str) -> &str {
     duplicate(name.as_bytes()).and_then(|at| name.get(..at)).unwrap_or(name)
 }
 

@@ -22,7 +22,7 @@ const GROWTH: usize = 21;
 ///
 /// `descr` is the type as a Python literal: `'<f4'` with its quotes, or a list of fields. `shape` counts
 /// elements.
-pub fn header(descr: &str, fortran_order: bool, shape: &[u64]) -> Vec<u8> {
+pub(crate) fn header(descr: &str, fortran_order: bool, shape: &[u64]) -> Vec<u8> {
     let order = if fortran_order { "True" } else { "False" };
     let mut text = format!("{{'descr': {descr}, 'fortran_order': {order}, 'shape': {}, }}", tuple(shape));
     let grows = if fortran_order { shape.last() } else { shape.first() };
@@ -55,7 +55,7 @@ pub fn header(descr: &str, fortran_order: bool, shape: &[u64]) -> Vec<u8> {
 
 /// A header as it is read.
 #[derive(Debug)]
-pub struct Header {
+pub(crate) struct Header {
     /// The type of an element as a Python literal.
     pub descr: String,
     /// True if the first index varies fastest.
@@ -73,7 +73,7 @@ impl Header {
     ///
     /// # Errors
     /// The file can't be read, or its header is longer than 1 MiB.
-    pub fn read(file: &dyn Content) -> Result<Option<Self>> {
+    pub(crate) fn read(file: &dyn Content) -> Result<Option<Self>> {
         let mut start = [0; 12];
         if file.len() < 12 || read_exact_at(file, 0, &mut start).is_err() || !start.starts_with(MAGIC) {
             return Ok(None);
@@ -114,7 +114,7 @@ impl Header {
     }
 
     /// Returns the index of the element at a position in the file.
-    pub fn index_of(&self, position: u64) -> Vec<u64> {
+    pub(crate) fn index_of(&self, position: u64) -> Vec<u64> {
         let mut index = vec![0; self.shape.len()];
         let mut rest = position;
         for n in 0..index.len() {
@@ -127,7 +127,7 @@ impl Header {
     }
 
     /// Returns the position in the file of the element with this index, which has as many dimensions.
-    pub fn position_of(&self, index: &[u64]) -> u64 {
+    pub(crate) fn position_of(&self, index: &[u64]) -> u64 {
         let mut position = 0;
         for n in (0..index.len()).rev() {
             let dimension = self.dimension(n);
@@ -138,13 +138,13 @@ impl Header {
 }
 
 /// Formats sizes as a Python tuple: `(2, 3)`, `(5,)`, `()`.
-pub fn tuple(sizes: &[u64]) -> String {
+pub(crate) fn tuple(sizes: &[u64]) -> String {
     let comma = if sizes.len() == 1 { "," } else { "" };
     format!("({}{comma})", sizes.iter().map(u64::to_string).collect::<Vec<_>>().join(", "))
 }
 
 /// Formats a text as a Python literal, as `repr` does.
-pub fn literal(text: &str) -> String {
+pub(crate) fn literal(text: &str) -> String {
     let quote = if text.contains('\'') && !text.contains('"') { '"' } else { '\'' };
     let mut literal = String::from(quote);
     for c in text.chars() {

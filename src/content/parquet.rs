@@ -34,9 +34,9 @@ mod statistics;
 mod thrift;
 mod values;
 
-pub use metadata::{Facts, quoted};
-pub use statistics::SharedStatistics;
-pub use values::{Element, Timestamp};
+pub(crate) use metadata::{Facts, quoted};
+pub(crate) use statistics::SharedStatistics;
+pub(crate) use values::{Element, Timestamp};
 
 const MAGIC: &[u8; 4] = b"PAR1";
 

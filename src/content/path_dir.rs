@@ -8,13 +8,13 @@ use super::dir::{Dir, EntryKind, Node};
 use super::path_items::Tree;
 use crate::error::Result;
 
-pub use super::path_items::{Child, DirId, Item, Items};
+pub(crate) use super::path_items::{Child, DirId, Item, Items};
 
 /// A function that makes the node of an item.
 type MakeNode<T> = Arc<dyn Fn(&Item<T>) -> Result<Node> + Send + Sync>;
 
 /// A directory of the tree.
-pub struct PathDir<T> {
+pub(crate) struct PathDir<T> {
     tree: Arc<Tree<T>>,
     dir: DirId,
     make: MakeNode<T>,
@@ -23,12 +23,12 @@ pub struct PathDir<T> {
 
 impl<T> PathDir<T> {
     /// Makes the root; `make` makes the node of an item.
-    pub fn new(items: &Items<T>, make: impl Fn(&T) -> Result<Node> + Send + Sync + 'static) -> Self {
+    pub(crate) fn new(items: &Items<T>, make: impl Fn(&T) -> Result<Node> + Send + Sync + 'static) -> Self {
         Self::of_items(items, move |item| make(&item.what))
     }
 
     /// Makes the root; `make` makes the node of an item, which it gets with its path.
-    pub fn of_items(
+    pub(crate) fn of_items(
         items: &Items<T>,
         make: impl Fn(&Item<T>) -> Result<Node> + Send + Sync + 'static,
     ) -> Self {
@@ -37,7 +37,7 @@ impl<T> PathDir<T> {
 
     /// Lists items as links if `is_link` is true for them.
     #[must_use]
-    pub fn with_links(self, is_link: fn(&T) -> bool) -> Self {
+    pub(crate) fn with_links(self, is_link: fn(&T) -> bool) -> Self {
         Self { is_link, ..self }
     }
 }
@@ -98,14 +98,14 @@ impl<T: Send + Sync + 'static> Dir for PathDir<T> {
 }
 
 /// A directory of directories named 0, 1, 2 and so on.
-pub struct CountedDir<F> {
+pub(crate) struct CountedDir<F> {
     count: u64,
     make: F,
 }
 
 impl<F: Fn(u64) -> Result<Node> + Send + Sync> CountedDir<F> {
     /// Makes a directory with `count` entries; `make` makes the entry with a number.
-    pub fn new(count: u64, make: F) -> Self {
+    pub(crate) fn new(count: u64, make: F) -> Self {
         Self { count, make }
     }
 }

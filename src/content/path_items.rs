@@ -9,7 +9,7 @@ use super::shared_path::SharedPath;
 
 /// A file or link in a directory.
 #[derive(Clone, Debug)]
-pub struct Item<T> {
+pub(crate) struct Item<T> {
     /// The path of the directory.
     pub dir: SharedPath,
     /// The name of the file.
@@ -20,23 +20,23 @@ pub struct Item<T> {
 
 impl<T> Item<T> {
     /// Returns the components of the path, with `file` as the last one.
-    pub fn components(&self) -> impl Iterator<Item = &str> {
+    pub(crate) fn components(&self) -> impl Iterator<Item = &str> {
         self.dir.names().into_iter().chain([self.file.as_str()])
     }
 }
 
 /// A directory of [`Items`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct DirId(usize);
+pub(crate) struct DirId(usize);
 
 impl DirId {
     /// The root.
-    pub const ROOT: Self = Self(0);
+    pub(crate) const ROOT: Self = Self(0);
 }
 
 /// An entry of a directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Child {
+pub(crate) enum Child {
     /// The item with this number.
     Item(usize),
     /// A directory.
@@ -45,7 +45,7 @@ pub enum Child {
 
 /// Files and links at paths, sorted.
 #[derive(Clone, Debug)]
-pub struct Items<T>(Arc<Tree<T>>);
+pub(crate) struct Items<T>(Arc<Tree<T>>);
 
 /// The items, and the directories that contain them.
 #[derive(Debug)]
@@ -77,7 +77,7 @@ impl<T> Default for Items<T> {
 impl<T> Items<T> {
     /// Sorts items. Of several entries with one name, only the first is shown; a file comes before a
     /// directory.
-    pub fn new(items: Vec<Item<T>>) -> Self {
+    pub(crate) fn new(items: Vec<Item<T>>) -> Self {
         let (mut dirs, dir_of) = dirs_of(&items);
         let children = children_of(&items, &dir_of, &mut dirs);
         let order = order(&children, &mut dirs);
@@ -103,33 +103,33 @@ impl<T> Items<T> {
     }
 
     /// Iterates over all items, in order.
-    pub fn iter(&self) -> impl Iterator<Item = &Item<T>> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Item<T>> {
         self.0.items.iter()
     }
 
     /// Returns the item with this number in the order.
-    pub fn get(&self, number: usize) -> Option<&Item<T>> {
+    pub(crate) fn get(&self, number: usize) -> Option<&Item<T>> {
         self.0.get(number)
     }
 
     /// Returns the entry with this name in a directory.
-    pub fn child(&self, dir: DirId, name: &str) -> Option<Child> {
+    pub(crate) fn child(&self, dir: DirId, name: &str) -> Option<Child> {
         self.0.child(dir, name)
     }
 
     /// Returns the numbers of the items in a directory or further below.
-    pub fn numbers_in(&self, dir: DirId) -> Range<usize> {
+    pub(crate) fn numbers_in(&self, dir: DirId) -> Range<usize> {
         self.0.dirs.get(dir.0).map_or(0..0, |dir| dir.items.clone())
     }
 
     /// Returns the numbers of the items at a path or below it.
-    pub fn numbers_below<'p>(&self, path: impl Iterator<Item = &'p str>) -> Range<usize> {
+    pub(crate) fn numbers_below<'p>(&self, path: impl Iterator<Item = &'p str>) -> Range<usize> {
         self.numbers_from(DirId::ROOT, path)
     }
 
     /// Returns the numbers of the items at or below the path that a link leads to. The link is the item
     /// `number`, and `text` is its target.
-    pub fn numbers_behind(&self, number: usize, text: &str) -> Range<usize> {
+    pub(crate) fn numbers_behind(&self, number: usize, text: &str) -> Range<usize> {
         let Some(mut dir) = self.0.dir_of.get(number).copied() else { return 0..0 };
         let mut rest = text;
         while let Some(after) = rest.strip_prefix("../") {
@@ -151,12 +151,12 @@ impl<T> Items<T> {
     }
 
     /// Returns the number of items.
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.0.items.len()
     }
 
     /// True if there are no items.
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.0.items.is_empty()
     }
 

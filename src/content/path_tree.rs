@@ -8,18 +8,18 @@ use super::shared_path::{SharedPath, up_to_known};
 
 /// A path of a [`PathTree`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Id(u32);
+pub(crate) struct Id(u32);
 
 impl Id {
     /// Returns the number of the path. Paths are numbered as they are made.
-    pub fn index(self) -> usize {
+    pub(crate) fn index(self) -> usize {
         self.0 as usize
     }
 }
 
 /// A tree of paths. A path takes some 30 bytes, plus the text of its last component.
 #[derive(Debug)]
-pub struct PathTree {
+pub(crate) struct PathTree {
     paths: Vec<Path>,
     /// The last components of all paths, in order.
     text: String,
@@ -46,10 +46,10 @@ struct Path {
 
 impl PathTree {
     /// The path without components.
-    pub const ROOT: Id = Id(0);
+    pub(crate) const ROOT: Id = Id(0);
 
     /// Makes a tree for paths of at most `longest` bytes.
-    pub fn new(longest: usize) -> Self {
+    pub(crate) fn new(longest: usize) -> Self {
         Self {
             paths: vec![Path { parent: Self::ROOT, end: 0, len: 0 }],
             text: String::new(),
@@ -62,7 +62,7 @@ impl PathTree {
     }
 
     /// Adds a component to a path; `None` if the result is too long.
-    pub fn join(&mut self, parent: Id, component: &str) -> Option<Id> {
+    pub(crate) fn join(&mut self, parent: Id, component: &str) -> Option<Id> {
         let len = self.paths.get(parent.index())?.len as usize + component.len() + 1;
         if len > self.longest {
             return None;
@@ -93,12 +93,12 @@ impl PathTree {
     }
 
     /// Returns the path with these components, if it exists.
-    pub fn get<'c>(&self, mut components: impl Iterator<Item = &'c str>) -> Option<Id> {
+    pub(crate) fn get<'c>(&self, mut components: impl Iterator<Item = &'c str>) -> Option<Id> {
         components.try_fold(Self::ROOT, |parent, component| self.find(parent, component).ok())
     }
 
     /// Returns the path of `parent` and the last component of `other`, if that path exists.
-    pub fn child(&self, parent: Id, other: Id) -> Option<Id> {
+    pub(crate) fn child(&self, parent: Id, other: Id) -> Option<Id> {
         if self.parent(other) == Some(parent) {
             Some(other)
         } else {
@@ -107,24 +107,24 @@ impl PathTree {
     }
 
     /// Iterates over all paths.
-    pub fn all(&self) -> impl Iterator<Item = Id> {
+    pub(crate) fn all(&self) -> impl Iterator<Item = Id> {
         (0_u32..).take(self.paths.len()).map(Id)
     }
 
     /// Returns the path without its last component; `None` for the root.
-    pub fn parent(&self, path: Id) -> Option<Id> {
+    pub(crate) fn parent(&self, path: Id) -> Option<Id> {
         (path != Self::ROOT).then(|| self.paths.get(path.index()).map(|path| path.parent))?
     }
 
     /// Returns the last component of a path; empty for the root.
-    pub fn component(&self, path: Id) -> &str {
+    pub(crate) fn component(&self, path: Id) -> &str {
         let end = |index: usize| self.paths.get(index).map(|path| path.end as usize);
         let range = path.index().checked_sub(1).and_then(end).zip(end(path.index()));
         range.and_then(|(start, end)| self.text.get(start..end)).unwrap_or_default()
     }
 
     /// Returns all prefixes of a path, shortest first, ending with the path itself.
-    pub fn prefixes(&self, path: Id) -> Vec<Id> {
+    pub(crate) fn prefixes(&self, path: Id) -> Vec<Id> {
         let mut prefixes = Vec::new();
         let mut at = path;
         while let Some(parent) = self.parent(at) {
@@ -136,7 +136,7 @@ impl PathTree {
     }
 
     /// Returns a path as a [`SharedPath`].
-    pub fn shared(&mut self, path: Id) -> SharedPath {
+    pub(crate) fn shared(&mut self, path: Id) -> SharedPath {
         let (mut shared, new) = up_to_known(path, |at| match (self.shared.get(&at), self.parent(at)) {
             (Some(known), _) => ControlFlow::Break(known.clone()),
             (None, None) => ControlFlow::Break(SharedPath::default()),
@@ -150,7 +150,7 @@ impl PathTree {
     }
 
     /// Adds the components of a [`SharedPath`]; `None` if the path is too long.
-    pub fn add(&mut self, path: &SharedPath) -> Option<Id> {
+    pub(crate) fn add(&mut self, path: &SharedPath) -> Option<Id> {
         let known = |at: &SharedPath| self.by_address.get(&at.address()).map(|(_, id)| *id);
         let (mut id, new) = path.up_to_known(Self::ROOT, known);
         for (path, name) in new {
@@ -162,7 +162,7 @@ impl PathTree {
 
     /// Returns the way from one directory to another: `..` for each directory to leave, and then the names of
     /// the directories to enter. The time is linear in the length of the way.
-    pub fn way(&self, mut from: Id, mut to: Id) -> Vec<&str> {
+    pub(crate) fn way(&self, mut from: Id, mut to: Id) -> Vec<&str> {
         let len = |path: Id| self.paths.get(path.index()).map_or(0, |path| path.len);
         let mut up = 0;
         let mut down = Vec::new();

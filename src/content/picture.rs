@@ -15,7 +15,7 @@ const MAX_SIDE: usize = 1 << 14;
 
 /// A picture with 8 bits a channel.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Picture {
+pub(crate) struct Picture {
     pub width: usize,
     pub height: usize,
     /// The type of PNG: 0 grey, 2 colours, 4 grey with alpha, 6 colours with alpha.
@@ -37,7 +37,7 @@ impl Picture {
     }
 
     /// True if pixels have colors.
-    pub fn has_colors(&self) -> bool {
+    pub(crate) fn has_colors(&self) -> bool {
         matches!(self.kind, 2 | 6)
     }
 
@@ -74,7 +74,7 @@ impl Picture {
     }
 
     /// Decodes a PNG file as this program writes it: 8 bits, not interlaced, lines without filters.
-    pub fn decode(file: &[u8]) -> Option<Self> {
+    pub(crate) fn decode(file: &[u8]) -> Option<Self> {
         let mut rest = file.strip_prefix(SIGNATURE)?;
         let mut header = None;
         let mut data = Vec::new();
@@ -121,7 +121,7 @@ impl Picture {
     }
 
     /// Returns the picture, averaged to at most `size` pixels in each direction.
-    pub fn scaled(self, size: usize) -> Self {
+    pub(crate) fn scaled(self, size: usize) -> Self {
         let largest = self.width.max(self.height);
         let Some(channels) = Self::channels(self.kind).filter(|_| largest > size && size > 0) else {
             return self;
@@ -144,7 +144,7 @@ impl Picture {
     }
 
     /// Returns the picture with each pixel as a square, as large as fits into `size` pixels in each direction.
-    pub fn enlarged(self, size: usize) -> Self {
+    pub(crate) fn enlarged(self, size: usize) -> Self {
         let Some(channels) = Self::channels(self.kind) else { return self };
         let times = (size / self.width.max(self.height)).max(1);
         let mut pixels = Vec::with_capacity(self.pixels.len() * times * times);
@@ -192,7 +192,7 @@ impl Picture {
     ///
     /// # Errors
     /// Compression never fails in memory.
-    pub fn encode(&self) -> io::Result<Vec<u8>> {
+    pub(crate) fn encode(&self) -> io::Result<Vec<u8>> {
         let line = self.pixels.len() / self.height.max(1);
         let mut data = ZlibEncoder::new(Vec::new(), Compression::default());
         for row in self.pixels.chunks_exact(line.max(1)) {

@@ -6,7 +6,7 @@ use std::ops::Range;
 
 /// The kinds of pixels, with the number of their type in the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Pixel {
+pub(crate) enum Pixel {
     /// Grey level and alpha.
     GreyAlpha = 4,
     /// Red, green, blue and alpha.
@@ -16,7 +16,7 @@ pub enum Pixel {
 impl Pixel {
     /// Returns the length of a pixel in bytes.
     #[allow(clippy::len_without_is_empty)] // no pixel is empty
-    pub fn len(self) -> usize {
+    pub(crate) fn len(self) -> usize {
         match self {
             Self::GreyAlpha => 2,
             Self::Rgba => 4,
@@ -37,7 +37,7 @@ const ZLIB: [u8; 2] = [0x78, 0x01];
 const MAX_STORED: u64 = 65_535;
 
 /// Returns the length of a picture's file, in bytes.
-pub fn len(width: u32, height: u32, pixel: Pixel) -> u64 {
+pub(crate) fn len(width: u32, height: u32, pixel: Pixel) -> u64 {
     SIGNATURE.len() as u64 + 4 * CHUNK + HEADER + NOTE_LEN + stream_len(width, height, pixel)
 }
 
@@ -49,7 +49,7 @@ fn stream_len(width: u32, height: u32, pixel: Pixel) -> u64 {
 
 /// Returns the file of a picture. `line` writes the pixels of a line; the top line is number 0. The file also has
 /// the beginning of `note`, a text in ASCII that says how numbers became levels.
-pub fn encode(
+pub(crate) fn encode(
     width: u32,
     height: u32,
     pixel: Pixel,

@@ -15,7 +15,7 @@ const MAX_RECORD: u64 = 1 << 20;
 
 /// The conversion of an element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Conversion {
+pub(crate) enum Conversion {
     /// No conversion of an element of this many bytes.
     None(usize),
     /// Conversion of a number of 1, 2, 4 or 8 bytes. `reverse` reverses its bytes. Then `flip` inverts its
@@ -61,7 +61,7 @@ pub enum Conversion {
 
 impl Conversion {
     /// Returns the length of an element before the conversion, in bytes.
-    pub fn before(self) -> usize {
+    pub(crate) fn before(self) -> usize {
         match self {
             Self::None(width)
             | Self::Number { width, .. }
@@ -190,7 +190,7 @@ fn each<const WIDTH: usize>(bytes: &mut [u8], change: impl Fn([u8; WIDTH]) -> [u
 }
 
 /// Converts an IEEE 754 binary16 number.
-pub fn float16(bits: u16) -> f32 {
+pub(crate) fn float16(bits: u16) -> f32 {
     let sign = u32::from(bits >> 15) << 31;
     let exponent = u32::from(bits >> 10 & 0x1f);
     let fraction = u32::from(bits & 0x3ff);
@@ -206,7 +206,7 @@ pub fn float16(bits: u16) -> f32 {
 }
 
 /// Rounds a number to half precision, to nearest, ties to even.
-pub fn half(value: f64) -> u16 {
+pub(crate) fn half(value: f64) -> u16 {
     /// The least number that is rounded to infinity.
     const INFINITE: f64 = 65_520.0;
     const MIN_NORMAL: f64 = 1.0 / 16_384.0;
@@ -229,7 +229,7 @@ pub fn half(value: f64) -> u16 {
 
 /// Records with elements that are converted while they are read.
 #[derive(Debug)]
-pub struct Recoded {
+pub(crate) struct Recoded {
     whole: Arc<dyn Content>,
     /// The elements of a record: runs of a conversion and a count.
     parts: Vec<(Conversion, usize)>,
@@ -241,7 +241,7 @@ pub struct Recoded {
 
 impl Recoded {
     /// Converts each element of `whole`.
-    pub fn elements(whole: Arc<dyn Content>, change: Conversion) -> Result<Arc<dyn Content>> {
+    pub(crate) fn elements(whole: Arc<dyn Content>, change: Conversion) -> Result<Arc<dyn Content>> {
         Self::records(whole, vec![(change, 1)])
     }
 
@@ -250,7 +250,10 @@ impl Recoded {
     ///
     /// # Errors
     /// A record is longer than 1 MiB, or the result is longer than any file can be.
-    pub fn records(whole: Arc<dyn Content>, parts: Vec<(Conversion, usize)>) -> Result<Arc<dyn Content>> {
+    pub(crate) fn records(
+        whole: Arc<dyn Content>,
+        parts: Vec<(Conversion, usize)>,
+    ) -> Result<Arc<dyn Content>> {
         let size = |bytes: fn(Conversion) -> usize| {
             let sum = parts.iter().try_fold(0_u64, |sum, (change, count)| {
                 sum.checked_add((bytes(*change) as u64).checked_mul(*count as u64)?)

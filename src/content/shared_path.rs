@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 /// The path of a directory; empty for the root.
 #[derive(Clone, Debug, Default)]
-pub struct SharedPath(Option<Arc<Step>>);
+pub(crate) struct SharedPath(Option<Arc<Step>>);
 
 #[derive(Debug)]
 struct Step {
@@ -15,23 +15,23 @@ struct Step {
 
 impl SharedPath {
     /// Makes a path from names, that of the outermost directory first.
-    pub fn new<N: Into<Box<str>>>(names: impl IntoIterator<Item = N>) -> Self {
+    pub(crate) fn new<N: Into<Box<str>>>(names: impl IntoIterator<Item = N>) -> Self {
         names.into_iter().fold(Self::default(), |path, name| path.join(name))
     }
 
     /// Returns the path of the directory `name` in this directory.
     #[must_use]
-    pub fn join(&self, name: impl Into<Box<str>>) -> Self {
+    pub(crate) fn join(&self, name: impl Into<Box<str>>) -> Self {
         Self(Some(Arc::new(Step { parent: self.clone(), name: name.into() })))
     }
 
     /// Returns the parent, and the directory's own name; `None` for the root.
-    pub fn split_last(&self) -> Option<(&Self, &str)> {
+    pub(crate) fn split_last(&self) -> Option<(&Self, &str)> {
         self.0.as_deref().map(|step| (&step.parent, &*step.name))
     }
 
     /// Returns all names, that of the outermost directory first.
-    pub fn names(&self) -> Vec<&str> {
+    pub(crate) fn names(&self) -> Vec<&str> {
         let mut names = Vec::new();
         let mut at = self;
         while let Some((parent, name)) = at.split_last() {
@@ -44,14 +44,14 @@ impl SharedPath {
 
     /// Returns a number that is equal for clones of a path. Equal paths that were made separately have
     /// different numbers.
-    pub fn address(&self) -> usize {
+    pub(crate) fn address(&self) -> usize {
         self.0.as_ref().map_or(0, |step| Arc::as_ptr(step) as usize)
     }
 }
 
 /// Goes up from a node to the nearest one whose value is known. Returns that value, and the nodes on the way from
 /// there back down. `up` returns the known value of a node, or its parent.
-pub fn up_to_known<N: Copy, V>(node: N, up: impl Fn(N) -> ControlFlow<V, N>) -> (V, Vec<N>) {
+pub(crate) fn up_to_known<N: Copy, V>(node: N, up: impl Fn(N) -> ControlFlow<V, N>) -> (V, Vec<N>) {
     let mut passed = Vec::new();
     let mut at = node;
     loop {
@@ -67,7 +67,11 @@ pub fn up_to_known<N: Copy, V>(node: N, up: impl Fn(N) -> ControlFlow<V, N>) -> 
 
 impl SharedPath {
     /// Goes up to the nearest directory whose value is known, as [`up_to_known`] does. The root has the value `root`.
-    pub fn up_to_known<V>(&self, root: V, known: impl Fn(&Self) -> Option<V>) -> (V, Vec<(&Self, &str)>)
+    pub(crate) fn up_to_known<V>(
+        &self,
+        root: V,
+        known: impl Fn(&Self) -> Option<V>,
+    ) -> (V, Vec<(&Self, &str)>)
     where
         V: Clone,
     {

@@ -28,7 +28,7 @@ impl Content for Text {
 
 /// A text that can't be made now. Each read fails with the error.
 #[derive(Debug)]
-pub struct UnreadableText(pub Error);
+pub(crate) struct UnreadableText(pub Error);
 
 impl Content for UnreadableText {
     /// Returns 1: a content without bytes would not be read.
@@ -43,7 +43,7 @@ impl Content for UnreadableText {
 
 /// Bytes in memory, borrowed.
 #[derive(Debug)]
-pub struct Borrowed<'a>(pub &'a [u8]);
+pub(crate) struct Borrowed<'a>(pub &'a [u8]);
 
 impl Content for Borrowed<'_> {
     fn len(&self) -> u64 {
@@ -60,13 +60,13 @@ impl Content for Borrowed<'_> {
 
 /// True if a character can be shown as it is: not a control character, a blank other than the space, or a
 /// character without a glyph.
-pub fn is_printable(char: char) -> bool {
+pub(crate) fn is_printable(char: char) -> bool {
     // `escape_debug` also escapes quotes, which are printable. A combining mark is shown only after a letter.
     matches!(char, '"' | '\'') || format!("a{char}").escape_debug().nth(1) == Some(char)
 }
 
 /// Returns a number with at most five significant digits: `0.00123`, `1.5e12`.
-pub fn short_number(number: f64) -> String {
+pub(crate) fn short_number(number: f64) -> String {
     if !number.is_finite() || number == 0.0 {
         return format!("{number}").replace("inf", "infinity");
     }

@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 
 /// `len` bytes of a content from `start` on. Decoded bytes are shared with that content.
 #[derive(Debug)]
-pub struct ContentWindow {
+pub(crate) struct ContentWindow {
     whole: Arc<dyn Content>,
     start: u64,
     len: u64,
@@ -16,7 +16,7 @@ pub struct ContentWindow {
 
 impl ContentWindow {
     /// Selects `len` bytes from `start` on, cut at the end of `whole`.
-    pub fn new(whole: Arc<dyn Content>, start: u64, len: u64) -> Self {
+    pub(crate) fn new(whole: Arc<dyn Content>, start: u64, len: u64) -> Self {
         let len = len.min(whole.len().saturating_sub(start));
         Self { whole, start, len }
     }

@@ -11,7 +11,7 @@ use base64::prelude::{BASE64_STANDARD, Engine};
 const CHUNK: u64 = 1 << 20;
 /// Usual maximum number of chunks of an array; more if only shorter chunks divide the array, or if a codec made
 /// them.
-pub const MAX_CHUNKS: u64 = 1 << 16;
+pub(crate) const MAX_CHUNKS: u64 = 1 << 16;
 /// A chunk may be shorter than usual by this factor.
 const SHORTER: u64 = 16;
 /// Maximum number of divisors that are tried.
@@ -25,14 +25,14 @@ const DEEPEST: usize = 8;
 const GROUP: &str = r#"{"zarr_format":2}"#;
 
 /// The compressor of chunks that are stored as they are.
-pub const NO_COMPRESSOR: &str = "null";
+pub(crate) const NO_COMPRESSOR: &str = "null";
 
 /// The start of the root's attributes.
 const LEFT_OUT: &str = concat!(",\".zattrs\":", r#""{\"left_out\":{"#);
 
 /// An array of the hierarchy. Its elements are in C order.
 #[derive(Clone, Debug)]
-pub struct ZarrArray {
+pub(crate) struct ZarrArray {
     /// The names of the groups that contain the array, and the array's own name.
     pub path: Vec<String>,
     /// The type of an element in numpy's notation.
@@ -49,7 +49,7 @@ pub struct ZarrArray {
 
 impl ZarrArray {
     /// Returns the number of chunks; `None` on overflow.
-    pub fn count(&self) -> Option<u64> {
+    pub(crate) fn count(&self) -> Option<u64> {
         let counts = self.shape.iter().zip(&self.chunks).map(|(len, chunk)| len.div_ceil((*chunk).max(1)));
         counts.into_iter().try_fold(1_u64, u64::checked_mul)
     }
@@ -81,7 +81,7 @@ impl ZarrArray {
 
 /// Returns the shape of chunks of `bytes` bytes each that together are an array of this shape, with elements of
 /// `item` bytes, in C order; `None` if there is none.
-pub fn chunks_of(shape: &[u64], item: u64, bytes: u64) -> Option<Vec<u64>> {
+pub(crate) fn chunks_of(shape: &[u64], item: u64, bytes: u64) -> Option<Vec<u64>> {
     let mut row = item;
     let mut chunks = vec![1; shape.len()];
     for (chunk, len) in chunks.iter_mut().zip(shape).rev() {
@@ -97,7 +97,7 @@ pub fn chunks_of(shape: &[u64], item: u64, bytes: u64) -> Option<Vec<u64>> {
 }
 
 /// Returns the shape of chunks of whole rows, about 1 MiB each, that divide an array of unencoded elements.
-pub fn usual_chunks(shape: &[u64], item: u64) -> Vec<u64> {
+pub(crate) fn usual_chunks(shape: &[u64], item: u64) -> Vec<u64> {
     let rows = |from: usize| shape[from..].iter().try_fold(item, |size, len| size.checked_mul(*len));
     let total = rows(0).unwrap_or(u64::MAX);
     let wanted = CHUNK.max(total.div_ceil(MAX_CHUNKS));
@@ -121,7 +121,7 @@ pub fn usual_chunks(shape: &[u64], item: u64) -> Vec<u64> {
 
 /// Returns the name of a Zarr group or array for a component of a path in `arrays/`. Names that Zarr
 /// reserves, and characters that readers misunderstand, are escaped reversibly, as file names in `arrays/` are.
-pub fn name(component: &str) -> String {
+pub(crate) fn name(component: &str) -> String {
     // fsspec takes a `*` for a pattern, and VirtualiZarr takes each name with a dot at its start for metadata.
     let name = component.replace('\\', "%5C").replace('*', "%2A");
     match name.as_str() {
@@ -134,7 +134,7 @@ pub fn name(component: &str) -> String {
 ///
 /// # Errors
 /// The path is not UTF-8.
-pub fn url(path: &Path) -> Result<String> {
+pub(crate) fn url(path: &Path) -> Result<String> {
     // The path of a source on a server is its address.
     let is_address =
         |text: &&str| text.split_once("://").is_some_and(|(scheme, _)| SCHEMES.contains(&scheme));
@@ -148,7 +148,7 @@ pub fn url(path: &Path) -> Result<String> {
 
 /// A writer of references. The arrays must be sorted by their paths.
 #[derive(Debug)]
-pub struct References {
+pub(crate) struct References {
     /// The URL of the file, in JSON.
     url: String,
     /// The groups of the last array.
@@ -173,18 +173,18 @@ struct ConsolidatedMetadata {
 impl References {
     /// Creates references to chunks of the file with this URL. Each chunk has the URL: GDAL and VirtualiZarr do
     /// not read templates.
-    pub fn new(url: &str) -> Self {
+    pub(crate) fn new(url: &str) -> Self {
         let metadata = Some(ConsolidatedMetadata::default());
         Self { url: to_json(url), groups: Vec::new(), has_left_out: false, metadata }
     }
 
     /// Writes the start, with the root.
-    pub fn begin(out: &mut Vec<u8>) {
+    pub(crate) fn begin(out: &mut Vec<u8>) {
         push(out, &[r#"{"version":1,"refs":{".zgroup":"{\"zarr_format\":2}""#]);
     }
 
     /// Writes the metadata of an array and of its groups.
-    pub fn array(&mut self, array: &ZarrArray, out: &mut Vec<u8>) {
+    pub(crate) fn array(&mut self, array: &ZarrArray, out: &mut Vec<u8>) {
         let Some((_, groups)) = array.path.split_last() else { return };
         let shared = self.groups.iter().zip(groups).take_while(|(one, other)| one == other).count();
         for depth in shared..groups.len() {
@@ -225,7 +225,7 @@ impl References {
 
     /// Writes the consolidated metadata of the root (number 0) or of another group, which spare readers a
     /// listing; false if there is no such group. No array may follow.
-    pub fn consolidated(&self, number: usize, out: &mut Vec<u8>) -> bool {
+    pub(crate) fn consolidated(&self, number: usize, out: &mut Vec<u8>) -> bool {
         let Some(metadata) = &self.metadata else { return false };
         let (first, prefix, mut members) = match number.checked_sub(1) {
             None if self.has_left_out => {
@@ -249,24 +249,24 @@ impl References {
     }
 
     /// Returns the approximate memory in bytes.
-    pub fn weight(&self) -> u64 {
+    pub(crate) fn weight(&self) -> u64 {
         self.metadata.as_ref().map_or(0, |metadata| metadata.size as u64 * 2)
     }
 
     /// Writes the range of a chunk of an array, counted in C order.
-    pub fn chunk(&self, array: &ZarrArray, chunk: u64, (offset, len): (u64, u64), out: &mut Vec<u8>) {
+    pub(crate) fn chunk(&self, array: &ZarrArray, chunk: u64, (offset, len): (u64, u64), out: &mut Vec<u8>) {
         let key = to_json(&format!("{}/{}", array.path.join("/"), array.key(chunk)));
         push(out, &[",", &key, ":[", &self.url, &format!(",{offset},{len}]")]);
     }
 
     /// Writes the only chunk of an array as data in the text.
-    pub fn inline_chunk(&self, array: &ZarrArray, bytes: &[u8], out: &mut Vec<u8>) {
+    pub(crate) fn inline_chunk(&self, array: &ZarrArray, bytes: &[u8], out: &mut Vec<u8>) {
         let key = to_json(&format!("{}/{}", array.path.join("/"), array.key(0)));
         push(out, &[",", &key, ":\"base64:", &BASE64_STANDARD.encode(bytes), "\""]);
     }
 
     /// Writes the reason why an array is left out. No array may follow.
-    pub fn left_out(&mut self, path: &str, why: &str, out: &mut Vec<u8>) {
+    pub(crate) fn left_out(&mut self, path: &str, why: &str, out: &mut Vec<u8>) {
         let is_first = !std::mem::replace(&mut self.has_left_out, true);
         let member = format!("{}:{}", to_json(path), to_json(why));
         let entry = to_json(&member);
@@ -279,12 +279,12 @@ impl References {
     }
 
     /// Ends the list of arrays that are left out.
-    pub fn end_left_out(&self, out: &mut Vec<u8>) {
+    pub(crate) fn end_left_out(&self, out: &mut Vec<u8>) {
         push(out, &[if self.has_left_out { r#"}}""# } else { "" }]);
     }
 
     /// Writes the end.
-    pub fn end(out: &mut Vec<u8>) {
+    pub(crate) fn end(out: &mut Vec<u8>) {
         push(out, &["}}\n"]);
     }
 }

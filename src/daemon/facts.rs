@@ -20,7 +20,7 @@ const CONFIGURATION: &str = "/etc/fuse.conf";
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Returns names of facts, and the facts. Makes a trial mount on a temporary directory.
-pub fn facts() -> Vec<(&'static str, String)> {
+pub(crate) fn facts() -> Vec<(&'static str, String)> {
     let mut rows = vec![
         ("/dev/fuse", device()),
         ("fusermount3", helper()),

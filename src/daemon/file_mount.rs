@@ -23,7 +23,7 @@ const MAX_REFUSAL: u64 = 64 << 10;
 
 /// The mount of a single file, with its root held.
 #[derive(Debug)]
-pub struct FileMount {
+pub(crate) struct FileMount {
     mount: Mount,
     root: OwnedFd,
 }
@@ -34,7 +34,7 @@ impl FileMount {
     ///
     /// # Errors
     /// The mount table can't be read.
-    pub fn of(stat: &Stat) -> Result<Option<Self>> {
+    pub(crate) fn of(stat: &Stat) -> Result<Option<Self>> {
         let user = rustix::process::geteuid().as_raw();
         let is_trusted = |owner: u32| owner == user || user == 0 && owner == stat.st_uid;
         let key = (rustix::fs::major(stat.st_dev), rustix::fs::minor(stat.st_dev), stat.st_ino);
@@ -54,7 +54,7 @@ impl FileMount {
     }
 
     /// Returns the mountpoint, for messages.
-    pub fn mountpoint(&self) -> &Path {
+    pub(crate) fn mountpoint(&self) -> &Path {
         &self.mount.mountpoint
     }
 
@@ -62,7 +62,7 @@ impl FileMount {
     ///
     /// # Errors
     /// The tree in the mount is another one, such as a draft; or the save is refused or fails.
-    pub fn replace_tree(&self, old: &[u8], new: &[u8]) -> Result<()> {
+    pub(crate) fn replace_tree(&self, old: &[u8], new: &[u8]) -> Result<()> {
         let replace = || -> io::Result<bool> {
             // The mount refuses the text if another program changes the file after this handle has read the tree.
             let tree = self.open(TREE, OFlags::RDWR)?;
@@ -88,7 +88,7 @@ impl FileMount {
     }
 
     /// Returns the reason of a refused save.
-    pub fn refusal(&self) -> Option<String> {
+    pub(crate) fn refusal(&self) -> Option<String> {
         let read = || {
             let mut text = Vec::new();
             self.open(REFUSAL, OFlags::RDONLY)?.take(MAX_REFUSAL).read_to_end(&mut text)?;

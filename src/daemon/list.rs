@@ -24,7 +24,7 @@ const ANSWER_TIME: Duration = Duration::from_secs(2);
 
 /// A mount of this program.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ListedMount {
+pub(crate) struct ListedMount {
     /// The directory.
     pub mountpoint: PathBuf,
     /// The mounted file or directory, as in df.
@@ -41,7 +41,7 @@ pub struct ListedMount {
 ///
 /// # Errors
 /// `/proc/self/mountinfo` can't be read.
-pub fn list() -> Result<Vec<ListedMount>> {
+pub(crate) fn list() -> Result<Vec<ListedMount>> {
     let user = rustix::process::geteuid().as_raw();
     let is_own = |mount: &Mount| user == 0 || mount.owner.is_some_and(|(owner, _)| owner == user);
     let mounts = mountinfo::all()?.into_iter().filter(|mount| mount.has_our_type() && is_own(mount));

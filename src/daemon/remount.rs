@@ -33,7 +33,7 @@ const CLOSE_TIME: Duration = Duration::from_secs(1);
 /// # Errors
 /// There is no mount of this program, a program writes, a text is unsaved or refused (EBUSY), or the mount
 /// was read-only from its start.
-pub fn remount(wanted: &Path, read_only: bool) -> Result<()> {
+pub(crate) fn remount(wanted: &Path, read_only: bool) -> Result<()> {
     let entry = HeldEntry::find(wanted)?.entry;
     let path = entry.shown();
     let refuse = || {

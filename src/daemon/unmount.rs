@@ -44,7 +44,7 @@ const ANSWER_TIME: Duration = Duration::from_secs(2);
 ///
 /// # Errors
 /// There is no mount of this program, it is in use, or the daemon does not end.
-pub fn unmount(wanted: &Path) -> Result<()> {
+pub(crate) fn unmount(wanted: &Path) -> Result<()> {
     let missing = || Error::new(Kind::System(libc::ENOENT), "not mounted: no such directory").of(wanted);
     let found = HeldEntry::find(wanted).map_err(|error| match error.errno() {
         libc::ENOENT => missing(),

@@ -33,7 +33,7 @@ use job::ReadersState;
 const NEAR: u64 = 16 * GRANULE;
 
 /// The decoded content of an encoded one.
-pub struct Decoded {
+pub(crate) struct Decoded {
     id: ContentId,
     cache: Arc<Cache>,
     data_size: u64,
@@ -90,12 +90,12 @@ impl Granule {
 
 impl Decoded {
     /// Creates the content of a stream, with `data_size` bytes according to its header.
-    pub fn stream(stream: impl Sequential + 'static, data_size: u64, cache: &Arc<Cache>) -> Self {
+    pub(crate) fn stream(stream: impl Sequential + 'static, data_size: u64, cache: &Arc<Cache>) -> Self {
         Self::new(Encoded::Stream(Box::new(stream)), data_size, cache)
     }
 
     /// Creates the content of a set of chunks, with `data_size` bytes according to its header.
-    pub fn pieces(pieces: impl Chunks + 'static, data_size: u64, cache: &Arc<Cache>) -> Self {
+    pub(crate) fn pieces(pieces: impl Chunks + 'static, data_size: u64, cache: &Arc<Cache>) -> Self {
         Self::new(Encoded::Pieces(Box::new(pieces)), data_size, cache)
     }
 
@@ -118,14 +118,14 @@ impl Decoded {
 
     /// Records the source ranges of the encoded bytes.
     #[must_use]
-    pub fn made_of(mut self, ranges: Vec<Range<u64>>) -> Self {
+    pub(crate) fn made_of(mut self, ranges: Vec<Range<u64>>) -> Self {
         self.ranges = ranges;
         self
     }
 
     /// Enables read-ahead.
     #[must_use]
-    pub fn with_read_ahead(self) -> Arc<Self> {
+    pub(crate) fn with_read_ahead(self) -> Arc<Self> {
         let shared = Arc::new(self);
         let _ = shared.weak_self.set(Arc::downgrade(&shared));
         shared

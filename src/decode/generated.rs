@@ -20,7 +20,7 @@ const SMALL: usize = 256 << 10;
 
 /// A generator of a text, which runs once, from the start. All generators of a text must generate the same
 /// bytes.
-pub trait Generator: Send {
+pub(crate) trait Generator: Send {
     /// Appends the next bytes to `out`; false at the end of the text.
     fn more(&mut self, out: &mut Vec<u8>) -> Result<bool>;
 
@@ -31,14 +31,14 @@ pub trait Generator: Send {
 }
 
 /// A text that is generated while it is read.
-pub trait Generated: Send + Sync + fmt::Debug {
+pub(crate) trait Generated: Send + Sync + fmt::Debug {
     /// Returns a generator at the start of the text.
     fn generator(&self) -> Result<Box<dyn Generator>>;
 }
 
 /// A text that was measured.
 #[derive(Clone, Debug)]
-pub struct Measured {
+pub(crate) struct Measured {
     /// The length in bytes.
     pub len: u64,
     /// A hash of the text.
@@ -49,7 +49,7 @@ pub struct Measured {
 
 impl Measured {
     /// Generates a text once to measure it.
-    pub fn of(text: &dyn Generated) -> Result<Self> {
+    pub(crate) fn of(text: &dyn Generated) -> Result<Self> {
         let mut generator = text.generator()?;
         let mut measuring = Measuring::default();
         let mut out = Vec::new();
@@ -64,7 +64,7 @@ impl Measured {
     }
 
     /// Returns the file of the measured text. It is the same file as long as the text is the same.
-    pub fn file(&self, text: impl Generated + 'static, cache: &Arc<Cache>) -> File {
+    pub(crate) fn file(&self, text: impl Generated + 'static, cache: &Arc<Cache>) -> File {
         let renewal = Renewal::WhileSame(Signature::new(format!("{} {:x}", self.len, self.hash)));
         File { renewal, ..File::new(self.content(text, cache)) }
     }
@@ -80,7 +80,7 @@ impl Measured {
 
 /// A text that is being measured.
 #[derive(Debug)]
-pub struct Measuring {
+pub(crate) struct Measuring {
     len: u64,
     hasher: XxHash64,
     /// The text so far, if it is small.
@@ -95,7 +95,7 @@ impl Default for Measuring {
 
 impl Measuring {
     /// Takes the next bytes of the text.
-    pub fn take(&mut self, bytes: &[u8]) {
+    pub(crate) fn take(&mut self, bytes: &[u8]) {
         self.len += bytes.len() as u64;
         self.hasher.write(bytes);
         self.text = self.text.take().filter(|text| text.len() + bytes.len() <= SMALL);
@@ -105,7 +105,7 @@ impl Measuring {
     }
 
     /// Returns the results at the end of the text.
-    pub fn end(self) -> Measured {
+    pub(crate) fn end(self) -> Measured {
         Measured { len: self.len, hash: self.hasher.finish(), text: self.text.map(Text::new) }
     }
 }

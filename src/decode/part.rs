@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 
 /// A range of a decoded content that reports the soundness of its own bytes.
 #[derive(Debug)]
-pub struct Part {
+pub(crate) struct Part {
     whole: Arc<Decoded>,
     start: u64,
     window: ContentWindow,
@@ -16,7 +16,7 @@ pub struct Part {
 
 impl Part {
     /// Creates the range of `len` bytes from `start` on, or fewer if the content ends earlier.
-    pub fn new(whole: Arc<Decoded>, start: u64, len: u64) -> Self {
+    pub(crate) fn new(whole: Arc<Decoded>, start: u64, len: u64) -> Self {
         Self { window: ContentWindow::new(whole.clone(), start, len), whole, start }
     }
 }

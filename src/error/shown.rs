@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 
 /// True if a terminal may act on the character: a control character, a Unicode mark or line break that
 /// changes how the text around it is displayed, or an invisible tag.
-pub fn is_unsafe(letter: char) -> bool {
+pub(crate) fn is_unsafe(letter: char) -> bool {
     letter.is_control()
         || matches!(letter,
             '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{206f}' | '\u{feff}'
@@ -16,18 +16,18 @@ pub fn is_unsafe(letter: char) -> bool {
 }
 
 /// Escapes characters that a terminal acts on, including line breaks.
-pub fn one_line(text: &str) -> String {
+pub(crate) fn one_line(text: &str) -> String {
     escaped(text, is_unsafe, |letter, out| write!(out, "{}", letter.escape_default())).into_owned()
 }
 
 /// Escapes characters that a terminal acts on, in a text of several lines.
-pub fn printable(text: &str) -> Cow<'_, str> {
+pub(crate) fn printable(text: &str) -> Cow<'_, str> {
     let is_unsafe = |letter| is_unsafe(letter) && !matches!(letter, '\n' | '\t');
     escaped(text, is_unsafe, |letter, out| write!(out, "{}", letter.escape_default()))
 }
 
 /// Replaces characters that a terminal acts on by JSON escapes. The values in the JSON text stay the same.
-pub fn in_json(json: &str) -> Cow<'_, str> {
+pub(crate) fn in_json(json: &str) -> Cow<'_, str> {
     let is_unsafe = |letter| is_unsafe(letter) && !matches!(letter, '\n' | '\t' | '\r');
     escaped(json, is_unsafe, |letter, out| {
         letter.encode_utf16(&mut [0; 2]).iter().try_for_each(|unit| write!(out, "\\u{unit:04x}"))
@@ -35,7 +35,7 @@ pub fn in_json(json: &str) -> Cow<'_, str> {
 }
 
 /// Returns a value as JSON, without characters that a terminal acts on.
-pub fn to_json(value: &(impl serde::Serialize + ?Sized)) -> String {
+pub(crate) fn to_json(value: &(impl serde::Serialize + ?Sized)) -> String {
     // Texts, numbers, and structures of them can always be written.
     in_json(&serde_json::to_string(value).unwrap_or_default()).into_owned()
 }

@@ -28,39 +28,39 @@ use crate::error::Result;
 use crate::source::Source;
 
 mod arrays;
-pub mod block;
-pub mod chain;
+pub(crate) mod block;
+pub(crate) mod chain;
 mod check;
-pub mod checksum;
+pub(crate) mod checksum;
 mod computed;
 mod container;
 #[cfg(test)]
 #[path = "asdf/tests/csv.rs"]
 mod csv;
-pub mod defect;
-pub mod edit;
+pub(crate) mod defect;
+pub(crate) mod edit;
 mod exploded;
 mod external;
 mod facts;
 mod fits;
 mod growth;
 mod hdus;
-pub mod head;
-pub mod header;
+pub(crate) mod head;
+pub(crate) mod header;
 mod imploded;
 mod in_fits;
-pub mod index;
-pub mod json;
-pub mod ndarray;
+pub(crate) mod index;
+pub(crate) mod json;
+pub(crate) mod ndarray;
 mod numbers;
 mod preview;
-pub mod quantize;
+pub(crate) mod quantize;
 mod refs;
 mod same_paths;
 mod sources;
 mod stored;
 mod tables;
-pub mod tile;
+pub(crate) mod tile;
 mod units;
 mod view;
 
@@ -93,11 +93,11 @@ const VIEWS_IN_FITS: &[&dyn View] = &[
 
 /// The ASDF format.
 #[derive(Clone, Copy, Debug)]
-pub struct Asdf;
+pub(crate) struct Asdf;
 
 /// ASDF in FITS: a FITS file with an ASDF file in its extension `ASDF`.
 #[derive(Clone, Copy, Debug)]
-pub struct AsdfInFits;
+pub(crate) struct AsdfInFits;
 
 impl Format for AsdfInFits {
     fn name(&self) -> &'static str {

@@ -21,29 +21,29 @@ use crate::codec::blosc;
 use crate::error::Result;
 use crate::source::{Source, SourceStat};
 
-pub mod array;
-pub mod body;
-pub mod chain;
+pub(crate) mod array;
+pub(crate) mod body;
+pub(crate) mod chain;
 mod check;
-pub mod checksum;
+pub(crate) mod checksum;
 mod container;
-pub mod cursor;
-pub mod dtype;
+pub(crate) mod cursor;
+pub(crate) mod dtype;
 mod facts;
-pub mod header;
-pub mod map;
-pub mod metadata;
-pub mod places;
-pub mod reader;
+pub(crate) mod header;
+pub(crate) mod map;
+pub(crate) mod metadata;
+pub(crate) mod places;
+pub(crate) mod reader;
 mod refs;
 mod tree;
 
 /// The format's name.
-pub const NAME: &str = "bloscpack";
+pub(crate) const NAME: &str = "bloscpack";
 
 /// The Bloscpack format.
 #[derive(Clone, Copy, Debug)]
-pub struct Bloscpack;
+pub(crate) struct Bloscpack;
 
 impl Format for Bloscpack {
     fn name(&self) -> &'static str {

@@ -1,10 +1,10 @@
 //! The description of a file in the catalogue.
 
 use super::asdf::json::JsonLine;
-pub use super::asdf::json::TreeJson;
+pub(crate) use super::asdf::json::TreeJson;
 use super::{ArrayFacts, Container};
 use crate::error::Result;
-pub use crate::yaml::read::Listener;
+pub(crate) use crate::yaml::read::Listener;
 
 /// Passes the arrays of a file to `take`, and returns the tree in JSON, by the rules of `tree.json` but in one
 /// line. The tree is read once for both. The inner error says that the tree is not valid, or that its JSON is
@@ -12,7 +12,7 @@ pub use crate::yaml::read::Listener;
 ///
 /// # Errors
 /// The arrays can't be found.
-pub fn describe(
+pub(crate) fn describe(
     container: &dyn Container,
     longest: u64,
     take: &mut dyn FnMut(ArrayFacts),

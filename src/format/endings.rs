@@ -5,13 +5,13 @@ use std::ffi::OsStr;
 use super::FORMATS;
 
 /// Returns the name of the format that uses the extension of this file name.
-pub fn by_ending(name: &OsStr) -> Option<&'static str> {
+pub(crate) fn by_ending(name: &OsStr) -> Option<&'static str> {
     let format = FORMATS.iter().find(|format| has_any(name, format.endings()));
     format.map(|format| format.name())
 }
 
 /// True if a file with this name must be looked at to tell its format.
-pub fn is_unsure(name: &OsStr) -> bool {
+pub(crate) fn is_unsure(name: &OsStr) -> bool {
     FORMATS.iter().any(|format| has_any(name, format.unsure_endings()))
 }
 

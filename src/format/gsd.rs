@@ -22,34 +22,34 @@ use crate::content::path_dir;
 use crate::error::Result;
 use crate::source::Source;
 
-pub mod arrays;
-pub mod chunk;
+pub(crate) mod arrays;
+pub(crate) mod chunk;
 mod container;
-pub mod defect;
-pub mod entry;
-pub mod facts;
-pub mod file;
-pub mod frames;
-pub mod header;
-pub mod index;
-pub mod lineage;
-pub mod names;
-pub mod order;
+pub(crate) mod defect;
+pub(crate) mod entry;
+pub(crate) mod facts;
+pub(crate) mod file;
+pub(crate) mod frames;
+pub(crate) mod header;
+pub(crate) mod index;
+pub(crate) mod lineage;
+pub(crate) mod names;
+pub(crate) mod order;
 mod refs;
-pub mod resolved;
-pub mod schema;
-pub mod series;
-pub mod tables;
-pub mod tree;
+pub(crate) mod resolved;
+pub(crate) mod schema;
+pub(crate) mod series;
+pub(crate) mod tables;
+pub(crate) mod tree;
 
-pub use file::GsdFile;
+pub(crate) use file::GsdFile;
 
 /// The format's name.
-pub const NAME: &str = "gsd";
+pub(crate) const NAME: &str = "gsd";
 
 /// The GSD format.
 #[derive(Clone, Copy, Debug)]
-pub struct Gsd;
+pub(crate) struct Gsd;
 
 impl Format for Gsd {
     fn name(&self) -> &'static str {

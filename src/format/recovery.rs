@@ -6,14 +6,15 @@
 use super::editor::SaveTarget;
 use crate::error::{Error, Kind, Result};
 
-pub use super::recovered::{Condition, Recovered, SaveSide, Traces};
+pub use super::recovered::SaveSide;
+pub(crate) use super::recovered::{Condition, Recovered, Traces};
 
 /// Finishes or undoes an interrupted save of a file of any format.
 ///
 /// # Errors
 ///
 /// [`Kind::Busy`] if another program has the file locked, [`Kind::ReadOnly`] if it can't be written.
-pub fn recover(target: &SaveTarget) -> Result<Recovered> {
+pub(crate) fn recover(target: &SaveTarget) -> Result<Recovered> {
     let mut recovered = Recovered::default();
     for support in super::edit_supports() {
         recovered.add(support.recover(target)?);
@@ -26,7 +27,7 @@ pub fn recover(target: &SaveTarget) -> Result<Recovered> {
 /// # Errors
 ///
 /// The file can't be examined.
-pub fn condition(target: &SaveTarget) -> Result<Condition> {
+pub(crate) fn condition(target: &SaveTarget) -> Result<Condition> {
     condition_after(target, true)
 }
 
@@ -44,7 +45,7 @@ fn condition_after(target: &SaveTarget, waits: bool) -> Result<Condition> {
 /// # Errors
 ///
 /// The file can't be examined.
-pub fn is_interrupted(target: &SaveTarget) -> Result<bool> {
+pub(crate) fn is_interrupted(target: &SaveTarget) -> Result<bool> {
     Ok(traces(target)? == Traces::Left)
 }
 
@@ -61,7 +62,7 @@ fn traces(target: &SaveTarget) -> Result<Traces> {
 
 /// The reaction of a mount to a file that may be half-saved, before it reads the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RecoveryPolicy {
+pub(crate) enum RecoveryPolicy {
     /// A writable mount recovers the file.
     Recover,
     /// A read-only mount changes nothing.
@@ -77,7 +78,7 @@ impl RecoveryPolicy {
     /// # Errors
     ///
     /// [`Kind::Unfinished`] if the file is half-saved and can't be recovered.
-    pub fn apply(self, target: &SaveTarget) -> Result<()> {
+    pub(crate) fn apply(self, target: &SaveTarget) -> Result<()> {
         match self {
             Self::Recover => {}
             Self::Report => return check_whole(target, true),

@@ -8,13 +8,13 @@ use std::fmt::Write as _;
 use crate::error::{Error, Kind, one_line};
 
 /// Message of a conflict; editors make errors of [`Kind::Conflict`] with it.
-pub const CONFLICT: &str = "another program changed the tree since this edit began";
+pub(crate) const CONFLICT: &str = "another program changed the tree since this edit began";
 /// Message of a missing source, for errors of [`Kind::Busy`].
-pub const GONE: &str = "the file was removed or moved by another program";
+pub(crate) const GONE: &str = "the file was removed or moved by another program";
 /// The message if another file has the name of the file now.
-pub const REPLACED: &str = "the file was replaced by another program";
+pub(crate) const REPLACED: &str = "the file was replaced by another program";
 /// Maximum number of problems reported besides the first.
-pub const MAX_FURTHER: usize = 9;
+pub(crate) const MAX_FURTHER: usize = 9;
 
 /// The reason why a text did not become the tree. The file is unchanged, unless the refusal is
 /// [half-saved](Self::is_half_saved).
@@ -244,7 +244,7 @@ fn failure(error: &Error) -> (i32, &'static str) {
 }
 
 /// Returns the text of `tree.yaml.warning`: the warnings of a save, and advice; empty if there are none.
-pub fn report_of_warnings(warnings: &[Problem]) -> String {
+pub(crate) fn report_of_warnings(warnings: &[Problem]) -> String {
     let mut report = String::new();
     let mut to_do: Vec<&str> = Vec::new();
     for warning in warnings {

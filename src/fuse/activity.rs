@@ -18,6 +18,6 @@ pub(super) fn note() {
 }
 
 /// Returns the time since the last request; before the first request, the time since the first call.
-pub fn quiet_for() -> Duration {
+pub(crate) fn quiet_for() -> Duration {
     Duration::from_millis(since_start().saturating_sub(LAST.load(Ordering::Relaxed)))
 }

@@ -40,7 +40,7 @@ pub(super) fn codec_of(facts: &Facts) -> Option<String> {
 }
 
 /// Returns a size with a decimal prefix: `29.1 MB`.
-pub fn data_size(bytes: u64) -> String {
+pub(crate) fn data_size(bytes: u64) -> String {
     let mut size = bytes as f64;
     let mut unit = "B";
     for larger in ["kB", "MB", "GB", "TB", "PB"] {

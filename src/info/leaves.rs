@@ -12,7 +12,10 @@ use crate::yaml::survey::Commented;
 ///
 /// # Errors
 /// The tree can't be read or is not valid, or `take` fails.
-pub fn each_leaf(container: &dyn Container, take: &mut dyn FnMut(&str, &str) -> Result<()>) -> Result<()> {
+pub(crate) fn each_leaf(
+    container: &dyn Container,
+    take: &mut dyn FnMut(&str, &str) -> Result<()>,
+) -> Result<()> {
     let mut leaves = Leaves::new(take);
     each_event(&Commented(&*container.tree_to_show()?), |event| -> Result<bool> {
         leaves.take(event)?;

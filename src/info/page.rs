@@ -22,7 +22,7 @@
 mod arrays;
 mod flags;
 mod frames;
-pub mod gallery;
+pub(crate) mod gallery;
 mod html;
 mod image;
 mod outline;
@@ -52,7 +52,7 @@ use crate::yaml::read::{Unread, each_event};
 use crate::yaml::survey::Commented;
 
 /// The name of the page.
-pub const NAME: &str = "index.html";
+pub(crate) const NAME: &str = "index.html";
 
 const STYLE: &str = include_str!("page/style.css");
 /// The start of each page, up to its title. If a text of the file were taken for markup, the policy would still keep
@@ -112,13 +112,13 @@ impl PageMemo {
 }
 
 /// A callback that returns true for the names of views that are shown.
-pub type IsShown = Arc<dyn Fn(&str) -> bool + Send + Sync>;
+pub(crate) type IsShown = Arc<dyn Fn(&str) -> bool + Send + Sync>;
 
 /// Returns the page about a file.
 ///
 /// # Errors
 /// The tree can't be read now.
-pub fn file(container: &Arc<dyn Container>, is_shown: IsShown, memo: &Arc<PageMemo>) -> Result<File> {
+pub(crate) fn file(container: &Arc<dyn Container>, is_shown: IsShown, memo: &Arc<PageMemo>) -> Result<File> {
     let page = Page { container: container.clone(), is_shown };
     let len = match memo.len() {
         Some(len) => len,

@@ -1,11 +1,11 @@
 //! The facts of a tree as texts.
 
 use super::capture::kind_of;
-pub use crate::product::FileSummary;
+pub(crate) use crate::product::FileSummary;
 
 impl FileSummary {
     /// Returns the product: its kind, and the schema of the tree's main part.
-    pub fn product(&self) -> Option<String> {
+    pub(crate) fn product(&self) -> Option<String> {
         let tag = self.tag().and_then(|tag| {
             let kind = kind_of(tag)?;
             let authority = tag.strip_prefix("asdf://").or_else(|| tag.strip_prefix("tag:")).unwrap_or(tag);
@@ -20,7 +20,7 @@ impl FileSummary {
     }
 
     /// Returns the program that wrote the file.
-    pub fn software(&self) -> Option<String> {
+    pub(crate) fn software(&self) -> Option<String> {
         match (self.get("writer"), self.get("version")) {
             (Some(name), Some(version)) => Some(format!("{name} {version}")),
             (Some(name), None) => Some(name.to_owned()),
@@ -29,7 +29,7 @@ impl FileSummary {
     }
 
     /// Returns the lines about the product and its observation: a name and a text.
-    pub fn facts(&self) -> Vec<(&'static str, String)> {
+    pub(crate) fn facts(&self) -> Vec<(&'static str, String)> {
         let mut facts = Vec::new();
         if let Some(product) = self.product() {
             facts.push(("product", product));

@@ -37,7 +37,7 @@ impl Look {
     ///
     /// # Errors
     /// The tree can't be read.
-    pub fn tree_text(&self) -> Result<Vec<u8>> {
+    pub(crate) fn tree_text(&self) -> Result<Vec<u8>> {
         let mut text = InMemory(Vec::new());
         let reader = self.file_at(Path::new(TREE))?;
         copy::all(&reader, Range::ALL, &mut text).map_err(|failure| match failure {
@@ -79,7 +79,7 @@ impl Look {
     ///
     /// # Errors
     /// The arrays can't be found, or `show` fails.
-    pub fn compare_arrays(
+    pub(crate) fn compare_arrays(
         &self,
         other: &Self,
         show: &mut dyn FnMut(&str) -> Result<()>,

@@ -14,7 +14,7 @@ const RENEWALS: usize = 20;
 
 /// A range of the bytes of a file. A part beyond the end of the file is empty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Range {
+pub(crate) enum Range {
     /// All bytes from this offset on.
     From(u64),
     /// The bytes from the first offset to the second, both included.
@@ -25,7 +25,7 @@ pub enum Range {
 
 impl Range {
     /// All bytes.
-    pub const ALL: Self = Self::From(0);
+    pub(crate) const ALL: Self = Self::From(0);
 
     /// Returns the first offset, and the offset after the last, in a file of `len` bytes.
     fn within(self, len: u64) -> (u64, u64) {

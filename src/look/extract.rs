@@ -42,7 +42,7 @@ const COPIES: usize = 5;
 
 /// The arguments of an extraction.
 #[derive(Clone, Copy, Debug)]
-pub struct Extraction<'a> {
+pub(crate) struct Extraction<'a> {
     /// Paths in the file; empty to extract the whole file.
     pub paths: &'a [PathBuf],
     /// The directory to extract into.
@@ -79,7 +79,7 @@ impl Look {
     ///
     /// # Errors
     /// The directory can't be opened, or it lies in a directory that is to be extracted.
-    pub fn extract(&self, extraction: &Extraction<'_>) -> Result<u8> {
+    pub(crate) fn extract(&self, extraction: &Extraction<'_>) -> Result<u8> {
         let dir = place::open(extraction.into)?;
         self.vfs.read_all_files();
         let all = [PathBuf::from(".")];

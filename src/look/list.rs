@@ -23,7 +23,7 @@ const RECENT: i64 = 31_556_952 / 2;
 
 /// The form of a listing.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct ListingForm {
+pub(crate) struct ListingForm {
     /// True for JSON, one object per line.
     pub json: bool,
     /// True to list directories within directories.
@@ -45,7 +45,7 @@ type Pending = (PathBuf, Ino);
 
 impl Look {
     /// Prints the entries of the directories at `paths`, and the files. Returns the exit status, as `ls` does.
-    pub fn list(&self, paths: &[PathBuf], listing: ListingForm, out: &mut dyn Write) -> u8 {
+    pub(crate) fn list(&self, paths: &[PathBuf], listing: ListingForm, out: &mut dyn Write) -> u8 {
         let mut run = Run::new(self, listing, out);
         match run.all(paths).and_then(|()| run.out.flush()) {
             Ok(()) => run.status,

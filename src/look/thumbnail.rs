@@ -27,7 +27,7 @@ impl Look {
     ///
     /// # Errors
     /// The file can't be read.
-    pub fn thumbnail(&self, size: u32) -> Result<Vec<u8>> {
+    pub(crate) fn thumbnail(&self, size: u32) -> Result<Vec<u8>> {
         let size = size as usize;
         let summary = self.vfs.summary()?;
         let Some(path) = self.picture_path()? else {

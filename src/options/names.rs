@@ -5,7 +5,7 @@ use crate::error::{Error, Result};
 
 /// A line of the option list in `--help`, the only list of option names.
 #[derive(Clone, Copy, Debug)]
-pub struct Row {
+pub(crate) struct Row {
     /// The options that are shown, separated by `, `. After `=` stands a placeholder for the value in
     /// capitals, or the possible values, separated by `|`.
     pub shown: &'static str,
@@ -20,7 +20,7 @@ const fn row(shown: &'static str, what: &'static str) -> Row {
 }
 
 /// All options, in the order of `--help`.
-pub const TABLE: &[Row] = &[
+pub(crate) const TABLE: &[Row] = &[
     row("ro, rw", "mount read-only, or writable if the source is [rw]"),
     row(
         "allow_other",

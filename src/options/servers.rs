@@ -9,7 +9,7 @@ use crate::error::Result;
 use crate::remote::{RemoteOptions, Url};
 
 /// The names of the options for sources on servers.
-pub const REMOTE: [&str; 6] =
+pub(crate) const REMOTE: [&str; 6] =
     ["anonymous", "ca-bundle", "endpoint", "region", "read-timeout", "remote-cache"];
 
 /// Maximum of `read-timeout=` in seconds.

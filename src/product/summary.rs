@@ -11,7 +11,7 @@ const MAX_FACT: usize = 120;
 
 /// The facts found so far.
 #[derive(Clone, Debug, Default)]
-pub struct FileSummary {
+pub(crate) struct FileSummary {
     /// The values, and the positions of their paths in the lists of [`FACTS`].
     found: [Option<(usize, String)>; FACTS.len()],
     /// The tag of the first value of the root that is not of a core schema.
@@ -31,7 +31,7 @@ struct SummaryLevel {
 
 impl FileSummary {
     /// Takes the next event of the tree.
-    pub fn take(&mut self, event: &Event<'_>) {
+    pub(crate) fn take(&mut self, event: &Event<'_>) {
         match event.what {
             What::MappingStart { tag, .. } => self.begin(true, tag),
             What::SequenceStart { tag, .. } => self.begin(false, tag),
@@ -124,19 +124,19 @@ impl FileSummary {
     }
 
     /// Returns a fact by its name: `filter`.
-    pub fn get(&self, name: &str) -> Option<&str> {
+    pub(crate) fn get(&self, name: &str) -> Option<&str> {
         Some(self.found(name)?.1)
     }
 
     /// Returns the end of the path at which a fact was found, and its value.
-    pub fn found(&self, name: &str) -> Option<(&'static str, &str)> {
+    pub(crate) fn found(&self, name: &str) -> Option<(&'static str, &str)> {
         let position = position(name)?;
         let (rank, value) = self.found.get(position)?.as_ref()?;
         Some((FACTS.get(position)?.paths.get(*rank)?, value))
     }
 
     /// Returns the tag of the first value of the root that is not of a core schema.
-    pub fn tag(&self) -> Option<&str> {
+    pub(crate) fn tag(&self) -> Option<&str> {
         self.tag.as_deref()
     }
 }

@@ -36,7 +36,7 @@ const METADATA: [IpAddr; 5] = [
 
 /// The reach of a network address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Class {
+pub(super) enum Class {
     /// Anywhere in the Internet.
     Public,
     /// A private network.
@@ -51,7 +51,7 @@ pub enum Class {
 
 impl Class {
     /// Returns the class of an address.
-    pub fn of(address: IpAddr) -> Self {
+    pub(super) fn of(address: IpAddr) -> Self {
         if METADATA.contains(&address) {
             return Self::LinkLocal;
         }

@@ -10,8 +10,8 @@
 //! | `..`, control characters, bytes that are not UTF-8 | escaped |
 //! | longer than a file name may be, or empty | left out, with a warning |
 
-pub mod index_page;
-pub mod s3_page;
+pub(crate) mod index_page;
+pub(crate) mod s3_page;
 mod xml;
 
 use std::collections::{HashSet, VecDeque};

@@ -11,7 +11,7 @@ use crate::source::{ListedStat, Place, PlaceEntry, PlaceKind, PlaceStat, Revisio
 
 /// An object or a directory on a server, which the user mounted.
 #[derive(Debug)]
-pub struct RemotePlace {
+pub(crate) struct RemotePlace {
     remote: Arc<Remote>,
     /// `None` for a name that no listing has.
     address: Option<Address>,
@@ -23,7 +23,7 @@ pub struct RemotePlace {
 
 impl RemotePlace {
     /// Creates the place of an address. Sends no request.
-    pub fn new(remote: Arc<Remote>, address: Address) -> Self {
+    pub(crate) fn new(remote: Arc<Remote>, address: Address) -> Self {
         let label = PathBuf::from(address.to_string());
         let server = address.server();
         Self { remote, address: Some(address), label, server, number: None }

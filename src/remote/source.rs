@@ -11,7 +11,7 @@ use crate::source::{Provenance, Revision, Source, SourceStat, Surroundings};
 /// One version of an object on a server. Once the object has another version, reads of bytes that are not in
 /// a cache fail with ESTALE, and `stat` returns the new state.
 #[derive(Debug)]
-pub struct RemoteSource {
+pub(crate) struct RemoteSource {
     pub(super) object: Arc<Object>,
     /// The way to the files that the tree names.
     pub(super) surroundings: Option<Arc<dyn Surroundings>>,

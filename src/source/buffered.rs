@@ -15,7 +15,7 @@ const JUMP: usize = 4 << 10;
 /// A source that keeps the bytes that were read last, so that headers and data of small blocks cost no system
 /// call each.
 #[derive(Debug)]
-pub struct BufferedSource {
+pub(crate) struct BufferedSource {
     source: Arc<dyn Source>,
     /// The offset of the kept bytes, and the bytes.
     kept: Mutex<(u64, Vec<u8>)>,
@@ -23,7 +23,7 @@ pub struct BufferedSource {
 
 impl BufferedSource {
     /// Creates a buffer over `source`, which does not change meanwhile.
-    pub fn new(source: Arc<dyn Source>) -> Self {
+    pub(crate) fn new(source: Arc<dyn Source>) -> Self {
         Self { source, kept: Mutex::default() }
     }
 }

@@ -8,7 +8,7 @@ use super::{Revision, Source, SourceStat};
 use crate::error::Result;
 
 /// The schemes of places that are objects on servers.
-pub const SCHEMES: [&str; 3] = ["http", "https", "s3"];
+pub(crate) const SCHEMES: [&str; 3] = ["http", "https", "s3"];
 
 /// A file or directory outside the local file systems, such as an object on a server. It is read-only.
 ///

@@ -45,7 +45,7 @@ pub trait Readers {
 
 /// The absence of readers.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct NoReaders;
+pub(crate) struct NoReaders;
 
 impl Readers for NoReaders {
     fn keep(&mut self, _: Identity, _: &[Range<u64>]) {}

@@ -9,7 +9,7 @@ use crate::error::Result;
 
 /// The bytes of a range of a source. All offsets are relative to the start of the range.
 #[derive(Debug)]
-pub struct SourceSection {
+pub(crate) struct SourceSection {
     source: Arc<dyn Source>,
     range: Range<u64>,
 }
@@ -19,7 +19,7 @@ impl SourceSection {
     ///
     /// # Errors
     /// The size of `source` can't be found out.
-    pub fn new(source: Arc<dyn Source>, range: Range<u64>) -> Result<Self> {
+    pub(crate) fn new(source: Arc<dyn Source>, range: Range<u64>) -> Result<Self> {
         let end = range.end.min(source.stat()?.size);
         Ok(Self { source, range: range.start.min(end)..end })
     }

@@ -15,7 +15,7 @@ mod state;
 mod watch;
 
 pub use held::HeldDir;
-pub use remote::is_remote;
+pub(crate) use remote::is_remote;
 pub use watch::Watch;
 
 use std::ffi::OsStr;
@@ -59,7 +59,7 @@ pub struct Meta {
 }
 
 /// Owner, group and mode of a file.
-pub type Rights = (u32, u32, u32);
+pub(crate) type Rights = (u32, u32, u32);
 
 impl Meta {
     /// Returns owner, group and mode.
@@ -467,7 +467,7 @@ impl Storage for System {
 
 /// Closes an unlinked file on a separate thread: the file system then frees its space, which takes as long as
 /// an fsync.
-pub fn close_later(file: impl Send + 'static) {
+pub(crate) fn close_later(file: impl Send + 'static) {
     // If no thread can be started, the file is closed at once.
     let _ = std::thread::Builder::new().spawn(move || drop(file));
 }

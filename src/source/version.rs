@@ -4,7 +4,7 @@ use std::os::unix::fs::MetadataExt;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Seconds since 1970, and nanoseconds.
-pub type Time = (i64, u32);
+pub(crate) type Time = (i64, u32);
 
 /// The state of a source at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

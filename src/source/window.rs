@@ -10,7 +10,7 @@ const RUN: usize = 64 << 10;
 
 /// The most recently read bytes of a source.
 #[derive(Debug)]
-pub struct Window<'a> {
+pub(crate) struct Window<'a> {
     source: &'a dyn Source,
     start: u64,
     bytes: Vec<u8>,
@@ -20,12 +20,12 @@ pub struct Window<'a> {
 
 impl<'a> Window<'a> {
     /// Creates an empty window.
-    pub fn new(source: &'a dyn Source) -> Self {
+    pub(crate) fn new(source: &'a dyn Source) -> Self {
         Self { source, start: 0, bytes: Vec::new(), is_last: false }
     }
 
     /// Returns `len` bytes from `offset` on, fewer at the end of the source; `len` is small (a header).
-    pub fn at(&mut self, offset: u64, len: usize) -> Result<&[u8]> {
+    pub(crate) fn at(&mut self, offset: u64, len: usize) -> Result<&[u8]> {
         if !self.contains(offset, len) {
             let near =
                 offset >= self.start && offset - self.start <= 2 * RUN as u64 && !self.bytes.is_empty();

@@ -17,24 +17,24 @@ use rustix::io::Errno;
 use super::{ABANDONED, UNFINISHED, history_size};
 
 /// Name prefix of a directory of scratch files.
-pub const SCRATCH: &str = "scratch-";
+pub(crate) const SCRATCH: &str = "scratch-";
 /// Name prefix of a directory in which a text is edited without a mount.
-pub const EDIT: &str = "edit-";
+pub(crate) const EDIT: &str = "edit-";
 /// Name prefix of a report.
-pub const REPORT: &str = "report-";
+pub(crate) const REPORT: &str = "report-";
 /// The directory of replaced texts. It has a directory for each file.
-pub const HISTORY: &str = "history";
+pub(crate) const HISTORY: &str = "history";
 /// In the directory of replaced texts: marks by which a file's directory is found, as `PATH/KEY`. Not a
 /// directory of texts.
-pub const BY_PATH: &str = ".by-path";
+pub(crate) const BY_PATH: &str = ".by-path";
 /// Name suffix of a directory with files that were made beside `tree.yaml`.
-pub const FILES: &str = ".files";
+pub(crate) const FILES: &str = ".files";
 
 /// The flags with which a directory is opened.
-pub const DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
+pub(crate) const DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 
 /// Maximum number of bytes of all kept files: 256 MiB, less the growth of the history between two trims.
-pub const MAX_BYTES: u64 = (256 << 20) - history_size::SLACK;
+pub(crate) const MAX_BYTES: u64 = (256 << 20) - history_size::SLACK;
 /// Maximum time that a file is kept.
 const MAX_AGE: Duration = Duration::from_secs(90 * 24 * 60 * 60);
 
@@ -49,7 +49,7 @@ struct KeptFile {
 
 /// Removes old files, and the oldest while the limit is exceeded, but never `newest`. Returns the bytes that
 /// are left.
-pub fn trim(dir: BorrowedFd<'_>, most: u64, newest: Option<&OsStr>) -> u64 {
+pub(crate) fn trim(dir: BorrowedFd<'_>, most: u64, newest: Option<&OsStr>) -> u64 {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |now| now.as_secs());
     let mut entries = entries(dir, now);
     let others: u64 = entries.iter().map(|entry| entry.size).sum();
@@ -194,7 +194,7 @@ fn unused(dir: BorrowedFd<'_>, name: &OsStr) -> Option<Vec<Stat>> {
 }
 
 /// Returns the names in a directory, without `.` and `..`, as far as they can be read.
-pub fn names(dir: BorrowedFd<'_>) -> Vec<OsString> {
+pub(crate) fn names(dir: BorrowedFd<'_>) -> Vec<OsString> {
     let Ok(entries) = rustix::fs::Dir::read_from(dir) else { return Vec::new() };
     entries.flatten().map(|entry| name_of(&entry)).filter(is_not_dot).collect()
 }
@@ -203,7 +203,7 @@ pub fn names(dir: BorrowedFd<'_>) -> Vec<OsString> {
 ///
 /// # Errors
 /// The directory can't be read completely.
-pub fn list(dir: BorrowedFd<'_>) -> io::Result<Vec<OsString>> {
+pub(crate) fn list(dir: BorrowedFd<'_>) -> io::Result<Vec<OsString>> {
     #[cfg(test)]
     if let Some(error) = tests::LIST_FAILS.get() {
         return Err(error.into());
@@ -238,7 +238,7 @@ fn remove_directory(path: PathBuf) -> bool {
 }
 
 /// True if a name starts with this text.
-pub fn begins(name: &OsStr, start: &str) -> bool {
+pub(crate) fn begins(name: &OsStr, start: &str) -> bool {
     name.as_bytes().starts_with(start.as_bytes())
 }
 

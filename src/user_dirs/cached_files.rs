@@ -13,7 +13,7 @@ use super::{ABANDONED, UNFINISHED};
 
 /// A file of a cache. Its modification time is the time of the last use.
 #[derive(Debug)]
-pub struct CachedFile {
+pub(crate) struct CachedFile {
     name: OsString,
     /// Size in bytes.
     pub size: u64,
@@ -22,7 +22,7 @@ pub struct CachedFile {
 }
 
 /// Lists the files with a suffix; removes abandoned unfinished files.
-pub fn list(dir: impl AsFd, suffix: &str) -> Vec<CachedFile> {
+pub(crate) fn list(dir: impl AsFd, suffix: &str) -> Vec<CachedFile> {
     let dir = dir.as_fd();
     let mut files = Vec::new();
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
@@ -44,7 +44,7 @@ pub fn list(dir: impl AsFd, suffix: &str) -> Vec<CachedFile> {
 
 /// Removes the least recently used of these files until the others have at most `most` bytes; `newest` is the
 /// last to go. Returns the bytes that are left.
-pub fn trim(dir: impl AsFd, mut files: Vec<CachedFile>, most: u64, newest: Option<&str>) -> u64 {
+pub(crate) fn trim(dir: impl AsFd, mut files: Vec<CachedFile>, most: u64, newest: Option<&str>) -> u64 {
     let dir = dir.as_fd();
     files.sort_by_key(|file| (newest.is_some_and(|newest| file.name == OsStr::new(newest)), file.used));
     let mut held = files.iter().map(|file| file.size).sum::<u64>();
@@ -60,7 +60,7 @@ pub fn trim(dir: impl AsFd, mut files: Vec<CachedFile>, most: u64, newest: Optio
 }
 
 /// Marks a file as used now.
-pub fn touch(file: &File) {
+pub(crate) fn touch(file: &File) {
     let now = Timestamps {
         last_access: Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT },
         last_modification: Timespec { tv_sec: 0, tv_nsec: UTIME_NOW },

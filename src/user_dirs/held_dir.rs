@@ -11,7 +11,7 @@ use crate::error::Result;
 
 /// A directory that is opened again if it was removed.
 #[derive(Debug)]
-pub struct HeldDir {
+pub(crate) struct HeldDir {
     user_dir: UserDir,
     dir: Mutex<Arc<OwnedFd>>,
     path: PathBuf,
@@ -24,7 +24,7 @@ impl HeldDir {
     ///
     /// # Errors
     /// As for [`UserDir::open`].
-    pub fn open(user_dir: UserDir, path: &Path, mountpoint: Option<&Path>) -> Result<Self> {
+    pub(crate) fn open(user_dir: UserDir, path: &Path, mountpoint: Option<&Path>) -> Result<Self> {
         let dir = user_dir.open(path).map_err(|error| error.of(path))?;
         Ok(Self::of(user_dir, dir, path, mountpoint))
     }
@@ -33,7 +33,7 @@ impl HeldDir {
     ///
     /// # Errors
     /// As for [`UserDir::open_existing`].
-    pub fn open_existing(user_dir: UserDir, path: &Path, mountpoint: Option<&Path>) -> Result<Self> {
+    pub(crate) fn open_existing(user_dir: UserDir, path: &Path, mountpoint: Option<&Path>) -> Result<Self> {
         let dir = user_dir.open_existing(path).map_err(|error| error.of(path))?;
         Ok(Self::of(user_dir, dir, path, mountpoint))
     }
@@ -46,12 +46,12 @@ impl HeldDir {
     }
 
     /// Returns the path.
-    pub fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
     /// Returns the directory, recreated if it was removed. The second value is true if it was recreated now.
-    pub fn get(&self) -> (Arc<OwnedFd>, bool) {
+    pub(crate) fn get(&self) -> (Arc<OwnedFd>, bool) {
         let mut dir = self.dir.lock().unwrap_or_else(PoisonError::into_inner);
         let is_new = if is_removed(&**dir)
             && !self.covered
@@ -67,6 +67,6 @@ impl HeldDir {
 }
 
 /// True if an open directory was removed.
-pub fn is_removed(dir: impl AsFd) -> bool {
+pub(crate) fn is_removed(dir: impl AsFd) -> bool {
     rustix::fs::fstat(dir).is_ok_and(|stat| stat.st_nlink == 0)
 }

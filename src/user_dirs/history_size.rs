@@ -12,30 +12,30 @@ use rustix::fs::{AtFlags, Mode, OFlags};
 use crate::user_dirs;
 
 /// Maximum number of bytes written until the texts are counted again.
-pub const SLACK: u64 = 16 << 20;
+pub(crate) const SLACK: u64 = 16 << 20;
 /// Maximum time until the texts are counted again, in seconds.
 const MAX_AGE: u64 = 24 * 60 * 60;
 const NOTE: &str = ".size";
 
 /// Returns the size in bytes of all replaced texts, from the note; `None` if the texts must be counted.
-pub fn known(dir: BorrowedFd<'_>, now: u64) -> Option<u64> {
+pub(crate) fn known(dir: BorrowedFd<'_>, now: u64) -> Option<u64> {
     let (bytes, _, counted) = read(dir)?;
     (counted <= now && now < counted.saturating_add(MAX_AGE)).then_some(bytes)
 }
 
 /// Writes the note: the size in bytes of all replaced texts, which were counted at `now`.
-pub fn found(dir: BorrowedFd<'_>, bytes: u64, now: u64) {
+pub(crate) fn found(dir: BorrowedFd<'_>, bytes: u64, now: u64) {
     write(dir, bytes, 0, now);
 }
 
 /// Removes the note, as there are no texts.
-pub fn forget(dir: BorrowedFd<'_>) {
+pub(crate) fn forget(dir: BorrowedFd<'_>) {
     let _ = rustix::fs::unlinkat(dir, NOTE, AtFlags::empty());
 }
 
 /// Updates the size in the note after `more` bytes were written. `remove` gets the size, removes old texts,
 /// and returns the number of bytes freed. Returns true if the texts must be counted now.
-pub fn add(dir: BorrowedFd<'_>, more: u64, remove: impl FnOnce(Option<u64>) -> u64) -> bool {
+pub(crate) fn add(dir: BorrowedFd<'_>, more: u64, remove: impl FnOnce(Option<u64>) -> u64) -> bool {
     let noted = read(dir);
     let fewer = remove(noted.map(|(bytes, ..)| bytes));
     let Some((bytes, since, counted)) = noted else { return true };

@@ -9,7 +9,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 use crate::content::dir::Dir;
-pub use crate::local::mounts::Stalling;
+pub(crate) use crate::local::mounts::Stalling;
 use crate::mounted::file::MountedFile;
 use crate::vfs::Vfs;
 use crate::vfs::entry::{Class, Entry};

@@ -35,7 +35,7 @@ const SINCE: &str = "user.asdf-mount.since";
 /// The count and the outcome of remounts, an attribute of the mount's root.
 const REMOUNTS: &str = "user.asdf-mount.remounts";
 /// The sources that are gone, an attribute of the mount's root. It exists only while one is gone.
-pub const GONE: &str = "user.asdf-mount.gone";
+pub(crate) const GONE: &str = "user.asdf-mount.gone";
 /// Maximum length of [`UNKEPT`] in bytes.
 const MAX_UNKEPT: usize = 60 << 10;
 
@@ -63,12 +63,12 @@ impl std::fmt::Debug for Xattr {
 ///
 /// After EOPNOTSUPP, `ls -l` asks no further node for an ACL. ENODATA would mean that a node has no ACL yet;
 /// a program might then set one and leave the mode unchanged.
-pub fn may_be_xattr(name: &OsStr) -> bool {
+pub(crate) fn may_be_xattr(name: &OsStr) -> bool {
     name.as_bytes().starts_with(b"user.")
 }
 
 /// True for an attribute of the mount itself, which is known at once, without any source.
-pub fn is_of_mount(name: &OsStr) -> bool {
+pub(crate) fn is_of_mount(name: &OsStr) -> bool {
     [PID, MODE, SINCE, REMOUNTS].iter().any(|known| name == *known)
 }
 

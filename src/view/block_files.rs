@@ -9,13 +9,13 @@ use crate::format::{Block, Container, Facts};
 
 /// The directory of a container's blocks. The names are numbers, so no list of them is held.
 #[derive(Debug)]
-pub struct BlockFiles {
+pub(crate) struct BlockFiles {
     container: Arc<dyn Container>,
 }
 
 impl BlockFiles {
     /// Creates the directory of a container's blocks.
-    pub fn new(container: Arc<dyn Container>) -> Self {
+    pub(crate) fn new(container: Arc<dyn Container>) -> Self {
         Self { container }
     }
 }

@@ -25,7 +25,7 @@ const LINE: usize = 80;
 /// Lines per row.
 const LINES: usize = 4;
 /// Bytes per row.
-pub const WIDTH: u64 = (LINE * LINES) as u64;
+pub(crate) const WIDTH: u64 = (LINE * LINES) as u64;
 /// An empty line, which is padded like all others.
 const COMMENT: &str = "#";
 /// Maximum characters of a word, and of a text in quotes.
@@ -35,10 +35,10 @@ const MAX_QUOTED: usize = 52;
 const ERROR_SHOWN: usize = 64;
 
 /// A callback that returns the known result of a block's checksum verification.
-pub type KnownChecks = Arc<dyn Fn(usize) -> Option<Verified> + Send + Sync>;
+pub(crate) type KnownChecks = Arc<dyn Fn(usize) -> Option<Verified> + Send + Sync>;
 
 /// The table of a container's blocks.
-pub struct BlockTable {
+pub(crate) struct BlockTable {
     container: Arc<dyn Container>,
     rows: u64,
     known: KnownChecks,
@@ -53,7 +53,7 @@ impl std::fmt::Debug for BlockTable {
 impl BlockTable {
     /// Creates the table of the blocks that exist now; `known` returns the verification result of a block's
     /// checksum.
-    pub fn new(container: Arc<dyn Container>, known: KnownChecks) -> Result<Self> {
+    pub(crate) fn new(container: Arc<dyn Container>, known: KnownChecks) -> Result<Self> {
         let rows = size(container.block_count()?) / WIDTH;
         Ok(Self { container, rows, known })
     }
@@ -63,7 +63,7 @@ impl BlockTable {
 const EMPTY: &[u8] = b"[]\n";
 
 /// Returns the size in bytes of a table of `blocks` blocks.
-pub fn size(blocks: usize) -> u64 {
+pub(crate) fn size(blocks: usize) -> u64 {
     if blocks == 0 {
         return EMPTY.len() as u64;
     }

@@ -10,7 +10,7 @@ use crate::format::editor::SaveTarget;
 use crate::history::{Digest, History, Save};
 
 /// A callback that returns the mounted file.
-pub type FindTarget = Arc<dyn Fn() -> Result<SaveTarget> + Send + Sync>;
+pub(crate) type FindTarget = Arc<dyn Fn() -> Result<SaveTarget> + Send + Sync>;
 
 /// The directory of replaced texts, in one generation of a file.
 pub(super) struct HistoryDir {

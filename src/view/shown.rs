@@ -11,7 +11,7 @@ pub fn view_names() -> impl Iterator<Item = &'static str> {
 }
 
 /// True if the view of this name is a file beside `tree.yaml`.
-pub fn is_file(name: &OsStr) -> bool {
+pub(crate) fn is_file(name: &OsStr) -> bool {
     view_names().any(|known| known.contains('.') && name == known)
 }
 

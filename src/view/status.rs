@@ -13,7 +13,7 @@ const LISTED: usize = 1000;
 
 /// The contents of `status.yaml`.
 #[derive(Debug, Serialize)]
-pub struct Status<'a> {
+pub(crate) struct Status<'a> {
     source: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     format: Option<&'a str>,
@@ -38,7 +38,7 @@ pub struct Status<'a> {
 
 /// The state of writing to a file.
 #[derive(Clone, Debug, Default, Serialize)]
-pub struct Writing {
+pub(crate) struct Writing {
     /// True if `tree.yaml` can be written.
     pub writable: bool,
     /// The reason if `tree.yaml` can't be written.
@@ -57,7 +57,7 @@ pub struct Writing {
 
 /// A refused text.
 #[derive(Clone, Debug, Serialize)]
-pub struct LastRefusal {
+pub(crate) struct LastRefusal {
     /// Time of the refusal.
     pub time: String,
     /// The reason, in one line.
@@ -70,7 +70,7 @@ impl<'a> Status<'a> {
     /// Returns the status of a file that is not opened.
     ///
     /// `generation` counts how often the file was parsed again. `errors` are errors of reading it.
-    pub fn new(source: &Path, generation: u64, errors: &'a [String], writing: &'a Writing) -> Self {
+    pub(crate) fn new(source: &Path, generation: u64, errors: &'a [String], writing: &'a Writing) -> Self {
         Self {
             source: source.to_string_lossy().into_owned(),
             format: None,
@@ -89,7 +89,7 @@ impl<'a> Status<'a> {
 
     /// Adds the parsed file, or the error of opening it.
     #[must_use]
-    pub fn with_container(mut self, container: Result<&dyn Container, &Error>) -> Self {
+    pub(crate) fn with_container(mut self, container: Result<&dyn Container, &Error>) -> Self {
         match container {
             Ok(container) => {
                 self.format = Some(container.format());
@@ -110,7 +110,7 @@ impl<'a> Status<'a> {
     }
 
     /// Returns the text of `status.yaml`.
-    pub fn text(&self) -> Vec<u8> {
+    pub(crate) fn text(&self) -> Vec<u8> {
         shown::yaml(self)
             .unwrap_or_else(|error| format!("# the status can't be written: {error}\n"))
             .into_bytes()

@@ -14,7 +14,7 @@ const MAX_ASSIGNMENTS: usize = 1 << 10;
 
 /// A value for the node at a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Assignment {
+pub(crate) struct Assignment {
     path: Vec<String>,
     /// The path as the user wrote it.
     shown: String,
@@ -30,7 +30,7 @@ impl Assignment {
     ///
     /// # Errors
     /// There is no `=`, a key is empty, or VALUE is not one valid YAML value.
-    pub fn parse(text: &str) -> Result<Self> {
+    pub(crate) fn parse(text: &str) -> Result<Self> {
         let wrong = |why: &str| Error::new(Kind::Usage, format!("{text}: {why}"));
         let mut path = vec![String::new()];
         let mut letters = text.char_indices();
@@ -167,7 +167,7 @@ fn is_simple(text: &str) -> bool {
 ///
 /// # Errors
 /// The text can't be read; or a path does not exist, leads through an alias, or is assigned twice.
-pub fn assign(text: &[u8], assignments: &[Assignment], create: bool) -> Result<Vec<u8>> {
+pub(crate) fn assign(text: &[u8], assignments: &[Assignment], create: bool) -> Result<Vec<u8>> {
     if assignments.len() > MAX_ASSIGNMENTS {
         return Err(Error::new(Kind::Usage, format!("more than {MAX_ASSIGNMENTS} values are set")));
     }

@@ -25,7 +25,7 @@ use crate::content::Content;
 use crate::error::{Error, Result};
 
 /// Maximum nesting of collections: libyaml's time is quadratic in the depth.
-pub const MAX_DEPTH: usize = 1000;
+pub(crate) const MAX_DEPTH: usize = 1000;
 
 /// Parser, current event and input. They point at each other, so they share one allocation that never moves.
 struct ParserBox<'a> {

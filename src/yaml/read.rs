@@ -45,7 +45,7 @@ pub trait Listener {
 /// # Errors
 ///
 /// As of [`each_event`]. `beside` still gets the later events after an error of `take`.
-pub fn each_event_beside<E: From<Unread>>(
+pub(crate) fn each_event_beside<E: From<Unread>>(
     text: &dyn Content,
     beside: Option<&mut dyn Listener>,
     mut take: impl FnMut(&Event<'_>) -> Result<bool, E>,
@@ -75,7 +75,7 @@ pub fn each_event_beside<E: From<Unread>>(
 /// # Errors
 ///
 /// The text can't be read or is not valid YAML, or `take` fails.
-pub fn each_event<E: From<Unread>>(
+pub(crate) fn each_event<E: From<Unread>>(
     text: &dyn Content,
     mut take: impl FnMut(&Event<'_>) -> Result<bool, E>,
 ) -> Result<(), E> {

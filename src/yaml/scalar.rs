@@ -7,14 +7,14 @@
 use std::borrow::Cow;
 
 mod number;
-pub mod readings;
+pub(crate) mod readings;
 mod time;
 
-pub use number::{beyond_int64, float};
-pub use time::iso_timestamp;
+pub(crate) use number::{beyond_int64, float};
+pub(crate) use time::iso_timestamp;
 
 /// The prefix of the tags of YAML's own types.
-pub const TAG_PREFIX: &str = "tag:yaml.org,2002:";
+pub(crate) const TAG_PREFIX: &str = "tag:yaml.org,2002:";
 
 /// Maximum number of decimal digits that Python converts to an integer.
 const MAX_DIGITS: usize = 4300;
@@ -45,7 +45,7 @@ pub enum Type {
 }
 
 /// Returns the type of a scalar: by its tag or, if it is `plain` and has no tag, by its text.
-pub fn type_of(text: &str, plain: bool, tag: Option<&str>) -> Type {
+pub(crate) fn type_of(text: &str, plain: bool, tag: Option<&str>) -> Type {
     match tag {
         Some(tag) => tag.strip_prefix(TAG_PREFIX).map_or(Type::Other, named),
         None if plain => resolve(text),
@@ -69,7 +69,7 @@ fn named(name: &str) -> Type {
 }
 
 /// Resolves the type of a plain scalar without a tag.
-pub fn resolve(text: &str) -> Type {
+pub(crate) fn resolve(text: &str) -> Type {
     let Some(first) = text.bytes().next() else { return Type::Null };
     match first {
         b'0'..=b'9' | b'+' | b'-' | b'.' if number::is_float(text) => Type::Float,
@@ -87,7 +87,7 @@ pub fn resolve(text: &str) -> Type {
 }
 
 /// Parses a boolean.
-pub fn boolean(text: &str) -> Option<bool> {
+pub(crate) fn boolean(text: &str) -> Option<bool> {
     match text {
         "yes" | "Yes" | "YES" | "true" | "True" | "TRUE" | "on" | "On" | "ON" => Some(true),
         "no" | "No" | "NO" | "false" | "False" | "FALSE" | "off" | "Off" | "OFF" => Some(false),
@@ -97,7 +97,7 @@ pub fn boolean(text: &str) -> Option<bool> {
 
 /// Returns the name of a key of the type `looks`, which does not depend on its notation: that of `0x10` is
 /// `16`, and that of `yes` is `true`. Of any other type it is the text.
-pub fn key_name(text: &str, looks: Type) -> Cow<'_, str> {
+pub(crate) fn key_name(text: &str, looks: Type) -> Cow<'_, str> {
     let name = match looks {
         Type::Null => Some("null".into()),
         Type::Bool => boolean(&text.to_ascii_lowercase())
@@ -112,18 +112,18 @@ pub fn key_name(text: &str, looks: Type) -> Cow<'_, str> {
 }
 
 /// Converts an integer to decimal digits. Beyond 128 bits, only decimal integers are converted.
-pub fn decimal(text: &str) -> Option<Cow<'_, str>> {
+pub(crate) fn decimal(text: &str) -> Option<Cow<'_, str>> {
     number::decimal(text)
 }
 
 /// Parses a scalar of type [`Type::Int`]; `None` beyond 128 bits.
-pub fn integer(text: &str) -> Option<i128> {
+pub(crate) fn integer(text: &str) -> Option<i128> {
     number::integer(text)
 }
 
 /// Returns the reason why a scalar is invalid for its tag or implicit type; `None` if it is valid. `looks` is
 /// its [`type_of`].
-pub fn unfit(text: &str, looks: Type, tag: Option<&str>) -> Option<&'static str> {
+pub(crate) fn unfit(text: &str, looks: Type, tag: Option<&str>) -> Option<&'static str> {
     match (tag, looks) {
         (None, Type::Int) => number::unfit_int(text),
         (None, Type::Timestamp) => time::unfit(text),
@@ -145,7 +145,7 @@ pub fn unfit(text: &str, looks: Type, tag: Option<&str>) -> Option<&'static str>
 }
 
 /// Returns the reason why a collection is invalid for its tag; `None` if it is valid.
-pub fn unfit_collection(mapping: bool, tag: &str) -> Option<&'static str> {
+pub(crate) fn unfit_collection(mapping: bool, tag: &str) -> Option<&'static str> {
     match (tag.strip_prefix(TAG_PREFIX)?, mapping) {
         ("null" | "bool" | "int" | "float" | "timestamp" | "binary" | "str", _) => {
             Some("it is tagged as a scalar but is a collection")
@@ -158,7 +158,7 @@ pub fn unfit_collection(mapping: bool, tag: &str) -> Option<&'static str> {
 
 /// True for the tags of scalars that a mapping with the key `=` may have, too. PyYAML reads the value of that
 /// key in its place.
-pub fn may_be_value(tag: &str) -> bool {
+pub(crate) fn may_be_value(tag: &str) -> bool {
     matches!(tag.strip_prefix(TAG_PREFIX), Some("null" | "bool" | "int" | "float" | "binary" | "str"))
 }
 

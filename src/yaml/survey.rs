@@ -23,25 +23,25 @@ use crate::content::Content;
 use crate::error::{Error, Kind, Result};
 
 mod frame;
-pub mod leaves;
-pub mod path;
+pub(crate) mod leaves;
+pub(crate) mod path;
 mod rectangle;
-pub mod sample;
+pub(crate) mod sample;
 mod surveyor;
-pub mod value;
+pub(crate) mod value;
 
-pub use leaves::{ElementTypes, Leaves};
-pub use path::{PathId, Paths, Step};
-pub use rectangle::{Rectangle, SequenceShape};
-pub use sample::{Changes, TextSample};
-pub use value::{NodeContent, TreeNode};
+pub(crate) use leaves::{ElementTypes, Leaves};
+pub(crate) use path::{PathId, Paths, Step};
+pub(crate) use rectangle::{Rectangle, SequenceShape};
+pub(crate) use sample::{Changes, TextSample};
+pub(crate) use value::{NodeContent, TreeNode};
 
 /// Maximum number of findings that are kept. There may be as many findings as nodes.
-pub const MAX_FINDINGS: usize = 1000;
+pub(crate) const MAX_FINDINGS: usize = 1000;
 
 /// A selection of nodes.
 #[derive(Clone, Copy)]
-pub struct Wanted<'w> {
+pub(crate) struct Wanted<'w> {
     /// Returns true for a tag if nodes with it are kept and passed to the caller.
     pub tag: &'w dyn Fn(&str) -> bool,
     /// Returns true for a tag if nodes with it are kept and passed, too, but are not arrays.
@@ -67,7 +67,7 @@ impl std::fmt::Debug for Wanted<'_> {
 
 impl Wanted<'_> {
     /// An empty selection.
-    pub const NOTHING: Wanted<'static> = Wanted {
+    pub(crate) const NOTHING: Wanted<'static> = Wanted {
         tag: &|_| false,
         whole: &|_| false,
         telling: &[],
@@ -80,7 +80,7 @@ impl Wanted<'_> {
 
 /// A selected node.
 #[derive(Debug)]
-pub struct WantedNode<'f> {
+pub(crate) struct WantedNode<'f> {
     /// The resolved tag, if one is written.
     pub tag: Option<&'f str>,
     /// The selected key of the root, if the node is its value.
@@ -258,7 +258,7 @@ impl From<Box<Broken>> for Error {
 
 /// Surveys `events`. Each selected node is passed to `found` when it ends, after the selected nodes within
 /// it.
-pub fn survey(
+pub(crate) fn survey(
     mut events: Events<'_>,
     wanted: Wanted<'_>,
     found: &mut dyn FnMut(&Paths, WantedNode<'_>),
@@ -274,7 +274,7 @@ pub fn survey(
 }
 
 /// Surveys a text, with the fast parser if it is short. `beside` gets the events of the same pass.
-pub fn survey_text(
+pub(crate) fn survey_text(
     text: &dyn Content,
     wanted: Wanted<'_>,
     beside: Option<&mut dyn Listener>,
@@ -290,7 +290,7 @@ pub fn survey_text(
 /// # Errors
 ///
 /// The fast parser can't read the text. The caller must discard the nodes found so far and call [`survey`].
-pub fn survey_fast(
+pub(crate) fn survey_fast(
     text: &[u8],
     wanted: Wanted<'_>,
     found: &mut dyn FnMut(&Paths, WantedNode<'_>),
@@ -309,7 +309,7 @@ pub fn survey_fast(
 ///
 /// Fatal findings are errors, too: an alias without its anchor, a second document. The error states line and
 /// column. Nodes selected by `wanted` are passed to `found`.
-pub fn check_tree(
+pub(crate) fn check_tree(
     content: &dyn Content,
     wanted: Wanted<'_>,
     found: &mut dyn FnMut(&Paths, WantedNode<'_>),
@@ -327,7 +327,7 @@ pub fn check_tree(
 /// A head in which `%ASDF`, as files of 2014 begin, is replaced with the comment `#ASDF`. YAML would take
 /// `%ASDF` for an unknown directive.
 #[derive(Debug)]
-pub struct Commented<'a>(pub &'a dyn Content);
+pub(crate) struct Commented<'a>(pub &'a dyn Content);
 
 impl Content for Commented<'_> {
     fn len(&self) -> u64 {

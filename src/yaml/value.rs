@@ -10,7 +10,7 @@ const CORE: &str = "tag:yaml.org,2002:";
 
 /// A node of a small document.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Value {
+pub(crate) enum Value {
     /// A scalar.
     Scalar {
         /// The text after unescaping and folding.
@@ -31,7 +31,7 @@ impl Value {
     ///
     /// Aliases are refused. Small documents have none, and without aliases a value is no larger than its
     /// text.
-    pub fn read(text: &[u8], max_nodes: usize) -> Result<Self> {
+    pub(crate) fn read(text: &[u8], max_nodes: usize) -> Result<Self> {
         let mut events = Events::new(text);
         // The open collections. Keys and values of a mapping are kept in one list until it ends.
         let mut open: Vec<Vec<Value>> = Vec::new();
@@ -71,7 +71,7 @@ impl Value {
     }
 
     /// Returns the text of a scalar.
-    pub fn text(&self) -> Option<&str> {
+    pub(crate) fn text(&self) -> Option<&str> {
         match self {
             Self::Scalar { text, .. } => Some(text),
             _ => None,
@@ -79,7 +79,7 @@ impl Value {
     }
 
     /// Returns the value of a non-negative decimal integer; `None` for anything else, or beyond 64 bits.
-    pub fn unsigned(&self) -> Option<u64> {
+    pub(crate) fn unsigned(&self) -> Option<u64> {
         let Self::Scalar { text, plain: true, tag } = self else { return None };
         let is_int = tag.as_deref().is_none_or(|tag| tag.strip_prefix(CORE) == Some("int"));
         // A leading zero means octal in YAML 1.1.
@@ -89,7 +89,7 @@ impl Value {
     }
 
     /// Returns the items of a sequence.
-    pub fn items(&self) -> Option<&[Value]> {
+    pub(crate) fn items(&self) -> Option<&[Value]> {
         match self {
             Self::Sequence(items) => Some(items),
             _ => None,
@@ -97,7 +97,7 @@ impl Value {
     }
 
     /// Returns the value of `key` in a mapping. The last one wins if the key is repeated, as in Python.
-    pub fn get(&self, key: &str) -> Option<&Value> {
+    pub(crate) fn get(&self, key: &str) -> Option<&Value> {
         let Self::Mapping(entries) = self else { return None };
         entries.iter().rev().find(|(name, _)| name.text() == Some(key)).map(|(_, value)| value)
     }

@@ -24,7 +24,7 @@ use crate::error::{Error, Result};
 
 /// Maximum size of a block that is decoded. A block has to be held whole, and the C library never chooses
 /// more than a few MiB.
-pub const MAX_BLOCK: u32 = 256 << 20;
+pub(crate) const MAX_BLOCK: u32 = 256 << 20;
 
 /// Number of bytes by which a stream may exceed twice its decoded size.
 const MAX_OVERHEAD: usize = 1 << 10;
@@ -42,7 +42,7 @@ struct Filled<'a> {
 
 /// One Blosc buffer in a content.
 #[derive(Clone, Debug)]
-pub struct Buffer<'a> {
+pub(crate) struct Buffer<'a> {
     stored: &'a dyn Content,
     offset: u64,
     header: Header,
@@ -51,31 +51,31 @@ pub struct Buffer<'a> {
 impl<'a> Buffer<'a> {
     /// Reads and checks the header at `offset`; the rest of the buffer may be missing.
     #[cfg(test)]
-    pub fn open(stored: &'a dyn Content, offset: u64) -> Result<Self> {
+    pub(crate) fn open(stored: &'a dyn Content, offset: u64) -> Result<Self> {
         let bytes = super::scratch::ScratchWindow::default().array(stored, offset, 0)?;
         let header = Header::parse(&bytes).map_err(|error| placed(error, stored, offset))?;
         Ok(Self { stored, offset, header })
     }
 
     /// Returns the buffer at `offset` with a header that was read before.
-    pub fn new(stored: &'a dyn Content, offset: u64, header: Header) -> Self {
+    pub(crate) fn new(stored: &'a dyn Content, offset: u64, header: Header) -> Self {
         Self { stored, offset, header }
     }
 
     /// Returns the number of pieces.
-    pub fn pieces(&self) -> u32 {
+    pub(crate) fn pieces(&self) -> u32 {
         self.header.nbytes().div_ceil(piece_len(&self.header))
     }
 
     /// Returns the decoded bytes of each piece but the last, which may be shorter.
-    pub fn piece_len(&self) -> u32 {
+    pub(crate) fn piece_len(&self) -> u32 {
         piece_len(&self.header)
     }
 
     /// Appends the decoded piece `index` to `out`.
     ///
     /// After an error, `out` ends with the right bytes before the damage.
-    pub fn decode_piece(&self, index: u32, scratch: &mut Scratch, out: &mut Vec<u8>) -> Result<()> {
+    pub(crate) fn decode_piece(&self, index: u32, scratch: &mut Scratch, out: &mut Vec<u8>) -> Result<()> {
         let start = u64::from(index) * u64::from(self.piece_len());
         let len = u64::from(self.header.nbytes()).saturating_sub(start).min(self.piece_len().into());
         let end = start + len;
@@ -91,14 +91,14 @@ impl<'a> Buffer<'a> {
     }
 
     /// Appends the whole decoded buffer, as [`Buffer::decode_piece`] does.
-    pub fn decode(&self, scratch: &mut Scratch, out: &mut Vec<u8>) -> Result<()> {
+    pub(crate) fn decode(&self, scratch: &mut Scratch, out: &mut Vec<u8>) -> Result<()> {
         (0..self.pieces()).try_for_each(|index| self.decode_piece(index, scratch, out))
     }
 
     /// True if the buffer decodes to the size in its header, and its first block directly follows the table
     /// of blocks, which proves the number of blocks. Then the buffer's length can be trusted even if its
     /// checksum is wrong.
-    pub fn has_its_length(&self, scratch: &mut Scratch) -> Result<bool> {
+    pub(crate) fn has_its_length(&self, scratch: &mut Scratch) -> Result<bool> {
         if self.header.is_memcpyed() || self.header.nbytes() == 0 {
             return Ok(true);
         }

@@ -15,7 +15,7 @@
 use crate::error::{Error, Result};
 
 /// Size of the header in bytes.
-pub const HEADER_SIZE: u32 = 16;
+pub(crate) const HEADER_SIZE: u32 = 16;
 
 /// Version of the format that Blosc 1 has written since 1.0.
 const VERSION: u8 = 2;

@@ -19,9 +19,9 @@ use crate::error::{Error, Kind, Result};
 const TOGETHER: u64 = 1 << 20;
 
 /// Maximum number of decoded bytes in a run of several buffers.
-pub const RUN_BYTES: u64 = 128 << 10;
+pub(crate) const RUN_BYTES: u64 = 128 << 10;
 /// Maximum number of buffers in a run: a read of a few bytes decodes all of them.
-pub const RUN_BUFFERS: u64 = 256;
+pub(crate) const RUN_BUFFERS: u64 = 256;
 
 /// The decoded range of a buffer, or of a run of buffers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,7 +37,7 @@ pub struct DecodedRun {
 }
 
 /// A source of the buffers in a file.
-pub trait Buffers: Send + Sync + std::fmt::Debug {
+pub(crate) trait Buffers: Send + Sync + std::fmt::Debug {
     /// Returns the buffer that holds decoded byte `offset`; `None` past the end.
     fn buffer_at(&self, offset: u64) -> Result<Option<DecodedRun>>;
 
@@ -67,27 +67,27 @@ pub trait Buffers: Send + Sync + std::fmt::Debug {
 
 /// The decoded bytes of all buffers, one after the other.
 #[derive(Clone, Debug)]
-pub struct Payload(Arc<Decoded>);
+pub(crate) struct Payload(Arc<Decoded>);
 
 impl Payload {
     /// Returns the payload of `len` decoded bytes.
-    pub fn new(buffers: Arc<dyn Buffers>, len: u64, cache: &Arc<Cache>) -> Self {
+    pub(crate) fn new(buffers: Arc<dyn Buffers>, len: u64, cache: &Arc<Cache>) -> Self {
         let chunks = PayloadChunks { buffers, damaged: Mutex::default() };
         Self(Decoded::pieces(chunks, len, cache).with_read_ahead())
     }
 
     /// Returns the whole payload as content.
-    pub fn content(&self) -> Arc<dyn Content> {
+    pub(crate) fn content(&self) -> Arc<dyn Content> {
         self.0.clone()
     }
 
     /// Returns a range of the payload. The range shares the payload's decoded chunks.
-    pub fn part(&self, start: u64, len: u64) -> Arc<dyn Content> {
+    pub(crate) fn part(&self, start: u64, len: u64) -> Arc<dyn Content> {
         Arc::new(Part::new(self.0.clone(), start, len))
     }
 
     /// Returns the known damage: the offset from which on bytes are damaged, and the reason.
-    pub fn damage(&self) -> Vec<(u64, Error)> {
+    pub(crate) fn damage(&self) -> Vec<(u64, Error)> {
         self.0.lost()
     }
 }

@@ -15,7 +15,7 @@ const KEPT: usize = 8 << 20;
 
 /// Buffers and tables that a decoder reuses; one set per thread.
 #[derive(Debug, Default)]
-pub struct Scratch {
+pub(crate) struct Scratch {
     pub(super) reader: SplitReader,
     pub(super) starts: Vec<u8>,
     pub(super) shuffled: Vec<u8>,
@@ -31,7 +31,7 @@ pub(super) struct SplitReader {
 
 impl Scratch {
     /// Lends the thread's own scratch to `work`.
-    pub fn lend<T>(work: impl FnOnce(&mut Self) -> T) -> T {
+    pub(crate) fn lend<T>(work: impl FnOnce(&mut Self) -> T) -> T {
         thread_local!(static OWN: RefCell<Scratch> = RefCell::default());
         OWN.with(|own| match own.try_borrow_mut() {
             Ok(mut scratch) => {

@@ -12,7 +12,7 @@ use crate::content::Content;
 
 /// A decoded block with a right CRC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Block {
+pub(crate) struct Block {
     /// The first bit of the block's magic, counted from the content's start.
     pub start: u64,
     /// The first bit after the block.
@@ -30,7 +30,7 @@ pub struct Block {
 /// It takes 6 to 14 MB after a block of the largest size, whatever the blocks claim. It keeps the last block,
 /// with runs not expanded; [`Self::read`] and `skip` go through the block's bytes.
 #[derive(Debug)]
-pub struct Decoder {
+pub(crate) struct Decoder {
     piece: Piece,
     codes: Box<SymbolCodes>,
     /// The last column of the sorted rotations; after the inverse transform, the block's text.
@@ -49,7 +49,7 @@ impl Default for Decoder {
 
 impl Decoder {
     /// Returns a decoder that has allocated next to nothing yet.
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self {
             piece: Piece::default(),
             codes: Box::default(),
@@ -66,7 +66,12 @@ impl Decoder {
     /// `level` is the level of the stream; a block larger than the level allows is broken. A right CRC does
     /// not prove that a stream has a block there: the [`BlockChain`](super::BlockChain) does. After an error
     /// there is nothing to read.
-    pub fn decode_at(&mut self, content: &dyn Content, bit: u64, level: Level) -> Result<Block, Fault> {
+    pub(crate) fn decode_at(
+        &mut self,
+        content: &dyn Content,
+        bit: u64,
+        level: Level,
+    ) -> Result<Block, Fault> {
         self.bytes_left = 0;
         let mut bits = Bits::new(content, bit, &mut self.piece);
         let header = header::read(&mut bits, level.block_size(), &mut self.codes)?;
@@ -91,12 +96,12 @@ impl Decoder {
 
     /// Returns the number of bytes of the block still to be read.
     #[cfg(test)]
-    pub fn bytes_left(&self) -> u64 {
+    pub(crate) fn bytes_left(&self) -> u64 {
         self.bytes_left
     }
 
     /// Fills `out` with the block's next bytes, as far as there are any, and returns their number.
-    pub fn read(&mut self, out: &mut [u8]) -> usize {
+    pub(crate) fn read(&mut self, out: &mut [u8]) -> usize {
         if self.bytes_left == 0 {
             return 0;
         }

@@ -30,7 +30,7 @@ const STRIDE: usize = 4;
 
 /// The kinds of magic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Magic {
+pub(crate) enum Magic {
     /// A block follows.
     Block,
     /// A footer follows.
@@ -50,7 +50,7 @@ impl Magic {
 
 /// The kind of data after a block or after a stream's header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Follows {
+pub(crate) enum Follows {
     /// A magic.
     Magic(Magic),
     /// Data that are not a magic.
@@ -61,7 +61,7 @@ pub enum Follows {
 
 /// A position where a block or a footer could begin. Data can look like a magic by chance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Candidate {
+pub(crate) struct Candidate {
     /// The magic's first bit, counted from the content's start.
     pub bit: u64,
     /// The kind of magic.
@@ -149,7 +149,7 @@ fn search(bytes: &[u8], count: usize, mut take: impl FnMut(Candidate)) {
 ///
 /// It reads the content in pieces and ends after an error.
 #[derive(Debug)]
-pub struct Candidates<'a> {
+pub(crate) struct Candidates<'a> {
     content: &'a dyn Content,
     starts: Range<u64>,
     piece: Vec<u8>,
@@ -159,7 +159,7 @@ pub struct Candidates<'a> {
 impl<'a> Candidates<'a> {
     /// Returns the magics whose first bit lies in the bytes `starts` of `content`; they may end after
     /// `starts`.
-    pub fn new(content: &'a dyn Content, starts: Range<u64>) -> Self {
+    pub(crate) fn new(content: &'a dyn Content, starts: Range<u64>) -> Self {
         Self { content, starts, piece: Vec::new(), candidates: std::collections::VecDeque::new() }
     }
 

@@ -34,7 +34,7 @@ const FOOTER_BITS: u64 = MAGIC_BITS as u64 + 32;
 
 /// The next element of a content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum StreamElement {
+pub(crate) enum StreamElement {
     /// A block.
     Block {
         /// The first bit of the block's magic.
@@ -56,7 +56,7 @@ pub enum StreamElement {
 /// The chain does not decode: [`BlockChain::next`] gives the next bit, and [`BlockChain::accept`] takes the
 /// block that was decoded there, on any thread.
 #[derive(Debug)]
-pub struct BlockChain {
+pub(crate) struct BlockChain {
     state: ChainState,
     piece: Piece,
 }
@@ -78,14 +78,14 @@ impl Default for BlockChain {
 
 impl BlockChain {
     /// Returns a chain at the content's first byte.
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self { state: ChainState::Outside { byte: 0, first: true }, piece: Piece::short() }
     }
 
     /// Returns the next element; reads and checks headers and footers on the way.
     ///
     /// The result stays the same until the block is accepted.
-    pub fn next(&mut self, content: &dyn Content) -> Result<StreamElement, Fault> {
+    pub(crate) fn next(&mut self, content: &dyn Content) -> Result<StreamElement, Fault> {
         loop {
             self.state = match self.state {
                 ChainState::Outside { byte, first } => match self.header(content, byte, first)? {
@@ -115,7 +115,7 @@ impl BlockChain {
     }
 
     /// Moves past `block` and returns true; returns false, without any effect, if another block comes next.
-    pub fn accept(&mut self, block: &Block) -> bool {
+    pub(crate) fn accept(&mut self, block: &Block) -> bool {
         match &mut self.state {
             ChainState::Inside { bit, follows, combined, .. }
                 if *bit == block.start && *follows == Follows::Magic(Magic::Block) =>
@@ -172,7 +172,7 @@ impl BlockChain {
 /// A decoder of all blocks of all streams, in order and on one thread.
 #[cfg(test)]
 #[derive(Debug)]
-pub struct StreamReader {
+pub(crate) struct StreamReader {
     content: std::sync::Arc<dyn Content>,
     chain: BlockChain,
     decoder: Decoder,
@@ -181,12 +181,12 @@ pub struct StreamReader {
 #[cfg(test)]
 impl StreamReader {
     /// Returns a reader at the content's first byte.
-    pub fn new(content: std::sync::Arc<dyn Content>) -> Self {
+    pub(crate) fn new(content: std::sync::Arc<dyn Content>) -> Self {
         Self { content, chain: BlockChain::new(), decoder: Decoder::new() }
     }
 
     /// Decodes the next block; unread bytes of the block before are skipped. `None` is the end.
-    pub fn block(&mut self) -> Result<Option<Block>, Fault> {
+    pub(crate) fn block(&mut self) -> Result<Option<Block>, Fault> {
         match self.chain.next(&*self.content)? {
             StreamElement::End { .. } => Ok(None),
             StreamElement::Block { bit, level } => {
@@ -201,7 +201,7 @@ impl StreamReader {
     ///
     /// All bytes before a broken block are given before its error. Bytes of the broken block are not given:
     /// only the block's CRC could prove these bytes right.
-    pub fn read(&mut self, out: &mut [u8]) -> Result<usize, Fault> {
+    pub(crate) fn read(&mut self, out: &mut [u8]) -> Result<usize, Fault> {
         while self.decoder.bytes_left() == 0 {
             if self.block()?.is_none() {
                 return Ok(0);

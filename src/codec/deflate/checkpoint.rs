@@ -19,7 +19,7 @@ impl Inflate {
     ///
     /// `out` holds the window before that position. The output is appended to it; the new length of `out` tells
     /// how much was decoded. A fault is returned only if fewer than `len` bytes were decoded.
-    pub fn decode_from(
+    pub(crate) fn decode_from(
         &mut self,
         stored: &dyn Content,
         position: Position,

@@ -18,13 +18,13 @@ const STRIDE: usize = 6;
 /// A finder of blocks. It keeps the compressed bytes of a search, so that the next search need not read them
 /// again.
 #[derive(Debug, Default)]
-pub struct BlockFinder {
+pub(crate) struct BlockFinder {
     input: Input,
 }
 
 impl BlockFinder {
     /// Returns a finder that has read nothing.
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self::default()
     }
 
@@ -32,7 +32,7 @@ impl BlockFinder {
     /// may begin. About one in 10^10 bits is a false hit.
     ///
     /// Each call must be given the same content.
-    pub fn find(&mut self, stored: &dyn Content, from: u64, until: u64) -> Result<Option<u64>> {
+    pub(crate) fn find(&mut self, stored: &dyn Content, from: u64, until: u64) -> Result<Option<u64>> {
         let mut at = from;
         while at < until {
             let byte = at >> 3;

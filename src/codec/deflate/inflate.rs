@@ -80,7 +80,7 @@ enum BlockState {
 ///
 /// [`start`]: Self::start
 #[derive(Debug)]
-pub struct Inflate {
+pub(crate) struct Inflate {
     input: Input,
     codes: Box<Codes>,
     /// True if `codes` are the fixed ones.
@@ -103,7 +103,7 @@ impl Default for Inflate {
 
 impl Inflate {
     /// Returns a decoder in front of a block that begins at bit 0.
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self {
             input: Input::default(),
             codes: Codes::new(),
@@ -119,7 +119,7 @@ impl Inflate {
 
     /// Moves to `position` of `stored`. Only the bits and the offset of `position` are trusted: inside a block, the
     /// header is read again.
-    pub fn start(&mut self, stored: &dyn Content, position: Position) -> Result<(), Fault> {
+    pub(crate) fn start(&mut self, stored: &dyn Content, position: Position) -> Result<(), Fault> {
         self.input.clear();
         (self.state, self.last, self.rest) = (BlockState::Between, false, Match::default());
         (self.header, self.bit, self.offset) = (position.header, position.header, position.offset);
@@ -145,7 +145,7 @@ impl Inflate {
     /// a part is still pending.
     ///
     /// Decoding can start again here only if nothing is [`pending`](Self::pending).
-    pub fn position(&self) -> Position {
+    pub(crate) fn position(&self) -> Position {
         let block = match self.state {
             BlockState::Between | BlockState::Ended => Block::Between,
             BlockState::Stored(_) => Block::Stored,
@@ -158,12 +158,12 @@ impl Inflate {
 
     /// Returns how many bytes of the last match are still to be given, at most 257. With room for just these
     /// bytes, the decoder stops between two symbols.
-    pub fn pending(&self) -> usize {
+    pub(crate) fn pending(&self) -> usize {
         self.rest.length
     }
 
     /// True if the stream has ended.
-    pub fn has_ended(&self) -> bool {
+    pub(crate) fn has_ended(&self) -> bool {
         self.state == BlockState::Ended
     }
 
@@ -173,7 +173,7 @@ impl Inflate {
     /// `out[..filled]` is the earlier output: its last 32 KiB or all of it. Bytes of `out` after the filled
     /// part may be overwritten. Decoding stops before the first symbol that has no room. The end of a block
     /// or of the stream is therefore seen even without any room.
-    pub fn decode(
+    pub(crate) fn decode(
         &mut self,
         stored: &dyn Content,
         out: &mut [u8],
@@ -186,7 +186,7 @@ impl Inflate {
 
     /// Decodes as [`decode`](Self::decode) does, but stops also where a block ends.
     #[cfg(test)]
-    pub fn decode_block(
+    pub(crate) fn decode_block(
         &mut self,
         stored: &dyn Content,
         out: &mut [u8],

@@ -29,7 +29,7 @@ const GROWTH: usize = 128 << 10;
 
 /// The reason why a piece ends where it does.
 #[derive(Clone, Debug)]
-pub enum Ending {
+pub(crate) enum Ending {
     /// A block that a [`BlockFinder`](super::BlockFinder) finds begins at the end of the piece.
     Block,
     /// The cap is reached, possibly within a block.
@@ -42,7 +42,7 @@ pub enum Ending {
 
 /// The part of a stream that a piece is to hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PieceRequest {
+pub(crate) struct PieceRequest {
     /// Start of the piece. If the offset of the start is unknown, it may be arbitrary: the offsets of
     /// positions and faults count from there.
     pub start: Position,
@@ -56,7 +56,7 @@ pub struct PieceRequest {
 
 /// A piece of output, part of which may be markers. The next piece reuses its buffers.
 #[derive(Debug)]
-pub struct Piece {
+pub(crate) struct Piece {
     request: PieceRequest,
     end: Position,
     ending: Ending,
@@ -81,7 +81,7 @@ impl Default for Piece {
 
 impl Piece {
     /// Returns an empty piece.
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let nowhere = Position::block_at(0, 0);
         Self {
             request: PieceRequest { start: nowhere, until: 0, cap: 0, spacing: 0 },
@@ -101,7 +101,7 @@ impl Piece {
     /// Decodes the piece: the first stage.
     ///
     /// If `window` is given (the last 32 KiB before the piece, or all there is), the output has no markers.
-    pub fn decode(
+    pub(crate) fn decode(
         &mut self,
         inflate: &mut Inflate,
         stored: &dyn Content,
@@ -203,32 +203,32 @@ impl Piece {
     }
 
     /// Returns the position at which the piece begins.
-    pub fn start(&self) -> Position {
+    pub(crate) fn start(&self) -> Position {
         self.request.start
     }
 
     /// Returns the position at which the piece ends. The next piece, if any, has to begin there.
-    pub fn end(&self) -> Position {
+    pub(crate) fn end(&self) -> Position {
         self.end
     }
 
     /// Returns the reason why the piece ends.
-    pub fn ending(&self) -> &Ending {
+    pub(crate) fn ending(&self) -> &Ending {
         &self.ending
     }
 
     /// Returns the number of output bytes.
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.symbols().len() + self.bytes().len()
     }
 
     /// True if there is no output.
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
     /// Returns the size of the piece's buffers in bytes.
-    pub fn weight(&self) -> usize {
+    pub(crate) fn weight(&self) -> usize {
         2 * self.symbols.capacity() + self.bytes.capacity()
     }
 
@@ -244,7 +244,7 @@ impl Piece {
 
     /// Swaps `out` for the buffer with the output, if all of it was decoded after a known window. `out` then
     /// begins with that window, whose length is returned. The piece then has no output.
-    pub fn exchange(&mut self, out: &mut Vec<u8>) -> Option<usize> {
+    pub(crate) fn exchange(&mut self, out: &mut Vec<u8>) -> Option<usize> {
         if !self.symbols().is_empty() {
             return None;
         }
@@ -258,7 +258,11 @@ impl Piece {
     /// Returns the checkpoints within the piece, with one at its start if the piece was decoded without the
     /// window before it. `offset` is the position of its output in the stream; `window_at(n)` returns the
     /// window `n` bytes after `offset`.
-    pub fn checkpoints(&self, offset: u64, window_at: impl Fn(usize) -> Option<Vec<u8>>) -> Vec<Checkpoint> {
+    pub(crate) fn checkpoints(
+        &self,
+        offset: u64,
+        window_at: impl Fn(usize) -> Option<Vec<u8>>,
+    ) -> Vec<Checkpoint> {
         let symbols = self.symbols();
         let first = symbols
             .first_chunk::<PROBE>()

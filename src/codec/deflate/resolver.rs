@@ -6,7 +6,7 @@ use super::symbol::MARKER;
 
 /// A table that replaces the markers of a piece. It is reused for the next piece.
 #[derive(Debug)]
-pub struct Resolver {
+pub(crate) struct Resolver {
     /// The byte for each of the 2^16 symbols.
     table: Box<[u8; 1 << 16]>,
     /// Number of bytes by which the window is shorter than 32 KiB: that many of the first markers stand for
@@ -22,7 +22,7 @@ impl Default for Resolver {
 
 impl Resolver {
     /// Returns a resolver without a window.
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let mut table = Box::new([0; 1 << 16]);
         for (byte, to) in (0..=u8::MAX).zip(&mut table[..]) {
             *to = byte;
@@ -31,7 +31,7 @@ impl Resolver {
     }
 
     /// Sets the window before a piece: 32 KiB, or all there is.
-    pub fn know(&mut self, window: &[u8]) {
+    pub(crate) fn know(&mut self, window: &[u8]) {
         let window = &window[window.len().saturating_sub(WINDOW)..];
         self.missing = WINDOW - window.len();
         self.table[usize::from(MARKER) + self.missing..].copy_from_slice(window);
@@ -39,7 +39,7 @@ impl Resolver {
 
     /// Writes the output of a piece from its byte `from` on to `out`, and returns the number of bytes. Stops
     /// where `out` is full, where the piece ends, or at a match that begins before the stream's first byte.
-    pub fn write(&self, piece: &Piece, from: usize, out: &mut [u8]) -> usize {
+    pub(crate) fn write(&self, piece: &Piece, from: usize, out: &mut [u8]) -> usize {
         let symbols = piece.symbols().get(from..).unwrap_or_default();
         let symbols = &symbols[..symbols.len().min(out.len())];
         let known = &symbols[..self.known(symbols)];
@@ -57,7 +57,7 @@ impl Resolver {
 
     /// Returns the window `passed` bytes after the start of a piece: 32 KiB, or all there is. `None` if a
     /// match in it begins before the stream's first byte.
-    pub fn window_at(&self, piece: &Piece, passed: usize) -> Option<Vec<u8>> {
+    pub(crate) fn window_at(&self, piece: &Piece, passed: usize) -> Option<Vec<u8>> {
         let from = passed.saturating_sub(WINDOW);
         let of_piece = passed - from;
         let mut window = self.table[usize::from(MARKER) + self.missing.max(of_piece)..].to_vec();
@@ -67,7 +67,7 @@ impl Resolver {
     }
 
     /// True if all output of a piece is known.
-    pub fn is_whole(&self, piece: &Piece) -> bool {
+    pub(crate) fn is_whole(&self, piece: &Piece) -> bool {
         self.known(piece.symbols()) == piece.symbols().len()
     }
 

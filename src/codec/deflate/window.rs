@@ -13,14 +13,14 @@ use crate::error::{Error, Result};
 
 /// The window before a position, with unused bytes zeroed, compressed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PackedWindow {
+pub(crate) struct PackedWindow {
     len: usize,
     packed: Vec<u8>,
 }
 
 /// A compressor for windows, one after the other.
 #[derive(Debug)]
-pub struct Packer(Compress);
+pub(crate) struct Packer(Compress);
 
 impl Default for Packer {
     fn default() -> Self {
@@ -30,12 +30,12 @@ impl Default for Packer {
 
 impl Packer {
     /// Returns a packer, which takes some 300 KB of memory.
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self(Compress::new(Compression::fast(), false))
     }
 
     /// Compresses a window, or the last 32 KiB of a longer one.
-    pub fn pack(&mut self, window: &[u8]) -> PackedWindow {
+    pub(crate) fn pack(&mut self, window: &[u8]) -> PackedWindow {
         let window = &window[window.len().saturating_sub(WINDOW)..];
         self.0.reset();
         // Enough for incompressible bytes, so that one call suffices.
@@ -50,22 +50,22 @@ impl Packer {
 impl PackedWindow {
     /// Returns the window of `len` bytes with these [`packed`](Self::packed) bytes. Both may be
     /// invalid: [`unpack`](Self::unpack) checks them.
-    pub fn from_parts(len: usize, packed: Vec<u8>) -> Self {
+    pub(crate) fn from_parts(len: usize, packed: Vec<u8>) -> Self {
         Self { len, packed }
     }
 
     /// True if the window is empty: there is no output before the checkpoint.
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.len == 0
     }
 
     /// Returns the compressed bytes: raw deflate.
-    pub fn packed(&self) -> &[u8] {
+    pub(crate) fn packed(&self) -> &[u8] {
         &self.packed
     }
 
     /// Replaces all of `out` by the uncompressed window; an error leaves `out` empty.
-    pub fn unpack(&self, out: &mut Vec<u8>) -> Result<()> {
+    pub(crate) fn unpack(&self, out: &mut Vec<u8>) -> Result<()> {
         out.clear();
         let mut decoder = flate2::read::DeflateDecoder::new(&self.packed[..]).take(WINDOW as u64 + 1);
         let read = decoder.read_to_end(out);

@@ -7,14 +7,14 @@ use crate::content::Content;
 use crate::error::{Error, Result};
 
 /// The first bit of the deflate stream.
-pub const FIRST_BIT: u64 = 16;
+pub(crate) const FIRST_BIT: u64 = 16;
 
 /// Size of the checksum in bytes.
 const CHECKSUM: usize = 4;
 
 /// The two-byte zlib header, parsed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Header {
+pub(crate) struct Header {
     /// Maximum distance of a match, as declared by the writer: 256 bytes to 32 KiB.
     ///
     /// No reader, zlib included, enforces this maximum.
@@ -23,14 +23,14 @@ pub struct Header {
 
 impl Header {
     /// Reads the header from `stored`.
-    pub fn read(stored: &dyn Content) -> Result<Self> {
+    pub(crate) fn read(stored: &dyn Content) -> Result<Self> {
         let mut bytes = [0; 2];
         crate::content::read_exact_at(stored, 0, &mut bytes)?;
         Self::parse(bytes)
     }
 
     /// Parses the two bytes of a header.
-    pub fn parse(bytes: [u8; 2]) -> Result<Self> {
+    pub(crate) fn parse(bytes: [u8; 2]) -> Result<Self> {
         let [method, flags] = bytes;
         if !u16::from_be_bytes(bytes).is_multiple_of(31) || method & 15 != 8 || method >> 4 > 7 {
             return Err(Error::damaged(format!(
@@ -46,7 +46,7 @@ impl Header {
 }
 
 /// Returns the stored checksum after a deflate stream that ends at `end`.
-pub fn stored_checksum(stored: &dyn Content, end: Position) -> std::result::Result<u32, Fault> {
+pub(crate) fn stored_checksum(stored: &dyn Content, end: Position) -> std::result::Result<u32, Fault> {
     let mut input = Input::default();
     let bytes = input.from(stored, end.bit.div_ceil(8), CHECKSUM);
     match bytes.first_chunk() {
@@ -60,7 +60,7 @@ pub fn stored_checksum(stored: &dyn Content, end: Position) -> std::result::Resu
 
 /// The Adler-32 of some bytes, which may be part of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Adler {
+pub(crate) struct Adler {
     /// The checksum of these bytes alone.
     pub sum: u32,
     /// Number of bytes.
@@ -69,16 +69,16 @@ pub struct Adler {
 
 impl Adler {
     /// Checksum of no bytes.
-    pub const EMPTY: Self = Self { sum: 1, len: 0 };
+    pub(crate) const EMPTY: Self = Self { sum: 1, len: 0 };
 
     /// Returns the checksum of these bytes.
-    pub fn of(bytes: &[u8]) -> Self {
+    pub(crate) fn of(bytes: &[u8]) -> Self {
         Self { sum: simd_adler32::adler32(&bytes), len: bytes.len() as u64 }
     }
 
     /// Returns the checksum of these bytes followed by the bytes of `next`.
     #[must_use]
-    pub fn then(self, next: Self) -> Self {
+    pub(crate) fn then(self, next: Self) -> Self {
         /// The largest prime below 2^16.
         const MODULUS: u64 = 65521;
         let low = |sum: u32| u64::from(sum & 0xffff);

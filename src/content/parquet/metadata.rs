@@ -8,7 +8,7 @@ use super::{Column, Element, Timestamp};
 use base64::prelude::{BASE64_STANDARD, Engine};
 
 /// Metadata of a column: keys and values.
-pub type Facts = Vec<(&'static str, String)>;
+pub(crate) type Facts = Vec<(&'static str, String)>;
 
 /// Metadata keys that astropy knows.
 const OF_ASTROPY: [&str; 2] = ["unit", "description"];
@@ -164,7 +164,7 @@ fn datatype(column: &Column) -> String {
 }
 
 /// Formats a text as a double-quoted YAML scalar on one line.
-pub fn quoted(text: &str) -> String {
+pub(crate) fn quoted(text: &str) -> String {
     let mut quoted = String::from('"');
     for char in text.chars() {
         match char {

@@ -35,7 +35,7 @@ const MIN_VALUE: i16 = 6;
 const UNKNOWN: i16 = 15;
 
 /// The statistics of all chunks with a slot, shared by all files of one table. `None` in it: not known.
-pub type SharedStatistics = Arc<OnceLock<Vec<Option<ChunkStatistics>>>>;
+pub(crate) type SharedStatistics = Arc<OnceLock<Vec<Option<ChunkStatistics>>>>;
 
 /// The statistics of a column chunk.
 #[derive(Clone, Debug, PartialEq, Eq)]

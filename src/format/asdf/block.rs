@@ -24,7 +24,7 @@ mod lost;
 mod shifted;
 
 use first::first_block;
-pub use indexed::{IndexedBlocks, is_far};
+pub(crate) use indexed::{IndexedBlocks, is_far};
 
 /// Maximum gap of zeros or spaces, in bytes, that is searched for the next block. The first edition of the standard
 /// 1.0.0 allowed such gaps.
@@ -42,7 +42,7 @@ const AHEAD: usize = 64;
 
 /// The blocks of a file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Blocks {
+pub(crate) struct Blocks {
     /// The offset of each block's magic, or of its place if the magic is damaged.
     pub offsets: Vec<u64>,
     /// The defects of the chain and the index.
@@ -52,16 +52,16 @@ pub struct Blocks {
 }
 
 /// Finds all blocks of a file whose head ends at `head_end`.
-pub fn find(source: &dyn Source, size: u64, generation: Generation, head_end: u64) -> Result<Blocks> {
+pub(crate) fn find(source: &dyn Source, size: u64, generation: Generation, head_end: u64) -> Result<Blocks> {
     BlockSearch { size, generation, head_end, begun: None }.run(source, None)
 }
 
 /// The headers parsed last, by their offsets: from a server, reading one again may take a request.
-pub type KeptHeaders = Mutex<LruCache<u64, Header>>;
+pub(crate) type KeptHeaders = Mutex<LruCache<u64, Header>>;
 
 /// A search for the blocks of a file. If a read fails, the search can be continued where it failed.
 #[derive(Debug)]
-pub struct BlockSearch {
+pub(crate) struct BlockSearch {
     /// The size of the file.
     pub size: u64,
     /// The specification that the file follows.
@@ -74,7 +74,7 @@ pub struct BlockSearch {
 
 /// The state of a walk before a block.
 #[derive(Debug)]
-pub struct BegunWalk {
+pub(crate) struct BegunWalk {
     /// The offset of the block.
     at: u64,
     index: Option<Index>,
@@ -85,7 +85,7 @@ pub struct BegunWalk {
 
 impl BlockSearch {
     /// Begins the search, or continues it after an error. Must not be called again after a success.
-    pub fn run(&mut self, source: &dyn Source, kept: Option<&KeptHeaders>) -> Result<Blocks> {
+    pub(crate) fn run(&mut self, source: &dyn Source, kept: Option<&KeptHeaders>) -> Result<Blocks> {
         let mut scan = self.scan(source, kept);
         let first = match self.begun.take() {
             Some(BegunWalk { at, index, index_is_spent, searches, blocks }) => {
@@ -577,7 +577,7 @@ impl BlockScan<'_> {
 }
 
 /// True if a byte is padding between tree and blocks.
-pub fn is_blank(byte: u8) -> bool {
+pub(crate) fn is_blank(byte: u8) -> bool {
     matches!(byte, 0 | b' ' | b'\r' | b'\n')
 }
 

@@ -39,7 +39,8 @@ use crate::content::Content;
 use crate::error::{Error, Result};
 use crate::format::asdf::quantize::{Float, Quantized};
 use crate::format::asdf::tile::{Tiled, Tiling};
-pub use document::{HEAD, parse};
+pub(crate) use document::HEAD;
+pub use document::parse;
 
 /// Maximum number of bytes to which one byte of a zlib stream can decode: two bits for 258 bytes.
 const ZLIB_RATIO: u64 = 1032;
@@ -98,7 +99,7 @@ pub fn open(
 }
 
 /// Opens the decoded bytes of a block that may have a name ([`codec::open_stream`]).
-pub fn open_stream(
+pub(crate) fn open_stream(
     chain: &EncodingChain,
     stream: StoredStream,
     cache: &Arc<Cache>,

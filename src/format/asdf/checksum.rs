@@ -11,7 +11,7 @@ use crate::error::{Result, if_readable};
 use crate::format::Verified;
 
 /// Verifies `header`'s checksum. `decoded` is called only if the stored bytes do not match it.
-pub fn verify(
+pub(crate) fn verify(
     header: &Header,
     stored: &dyn Content,
     decoded: impl FnOnce() -> Result<std::sync::Arc<dyn Content>>,

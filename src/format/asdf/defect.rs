@@ -7,7 +7,7 @@ use crate::format::{self, Severity};
 
 /// A defect with its details.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum AsdfDefect {
+pub(crate) enum AsdfDefect {
     /// The header line names a version above 1.x.
     NewerVersion(String),
     /// The header line names no version.
@@ -126,7 +126,7 @@ pub enum AsdfDefect {
 
 /// The place where the search for the end of the tree stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TreeCut {
+pub(crate) enum TreeCut {
     /// A byte that is not text.
     Binary,
     /// The limit of 4 GiB.

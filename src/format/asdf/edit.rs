@@ -9,7 +9,7 @@
 //! - `recover` and `half_saved` finish or undo an interrupted save after a crash.
 
 mod apply;
-pub mod check;
+pub(crate) mod check;
 mod half_saved;
 mod index;
 mod journal;
@@ -28,8 +28,9 @@ mod unsupported;
 mod ways;
 
 pub use index::Indexed;
-pub use support::Support;
-pub use target::{NewHead, Target};
+pub(crate) use support::Support;
+pub(crate) use target::NewHead;
+pub use target::Target;
 
 /// A way to write a text into a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

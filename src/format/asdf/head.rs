@@ -21,20 +21,20 @@ const FIRST_PIECE: usize = 16 << 10;
 /// Maximum length of a header line that is read. A usual one has a dozen bytes.
 const MAX_HEADER_LINE: usize = 1 << 10;
 /// Maximum length of a tree that is read: a bound on the cost of a file without any `...`.
-pub const MAX_TREE: u64 = 4 << 30;
+pub(crate) const MAX_TREE: u64 = 4 << 30;
 
 /// The format's name.
-pub const NAME: &str = "asdf";
+pub(crate) const NAME: &str = "asdf";
 
 /// True if a file that begins with `head` is an ASDF file.
-pub fn recognises(head: &[u8]) -> bool {
+pub(crate) fn recognises(head: &[u8]) -> bool {
     (head.starts_with(b"#ASDF") || head.starts_with(b"%ASDF"))
         && head.get(5).is_none_or(u8::is_ascii_whitespace)
 }
 
 /// The head of an ASDF file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Head {
+pub(crate) struct Head {
     /// The specification that the file follows.
     pub generation: Generation,
     /// The version of the header line, as written: `1.0.0`.
@@ -47,13 +47,13 @@ pub struct Head {
 
 impl Head {
     /// Creates a head without defects, for callers that need only its generation and its end.
-    pub fn known(generation: Generation, end: u64) -> Self {
+    pub(crate) fn known(generation: Generation, end: u64) -> Self {
         Self { generation, version: String::new(), end, defects: Vec::new() }
     }
 }
 
 /// Reads the head. `source` is known to begin with `#ASDF` or `%ASDF`.
-pub fn read(source: &dyn Source) -> Result<Head> {
+pub(crate) fn read(source: &dyn Source) -> Result<Head> {
     let mut line = vec![0; MAX_HEADER_LINE];
     let read = read_up_to(source, 0, &mut line)?;
     line.truncate(read);

@@ -21,16 +21,16 @@
 use crate::error::{Error, Result};
 
 /// Bytes of a block's magic and its `header_size` field.
-pub const PREFIX: u64 = 6;
+pub(crate) const PREFIX: u64 = 6;
 /// Bytes from the magic on that suffice to parse any header.
-pub const MAX_FIELDS: usize = PREFIX as usize + 48;
+pub(crate) const MAX_FIELDS: usize = PREFIX as usize + 48;
 /// The flag of a streamed block: the data reach to the end of the file.
-pub const STREAMED: u32 = 1;
+pub(crate) const STREAMED: u32 = 1;
 /// The flag of an encoded block: the data begin with a chain of encodings (0.1.0 of January 2015 only).
-pub const ENCODED: u32 = 2;
+pub(crate) const ENCODED: u32 = 2;
 
 /// The magic at the start of a block.
-pub const MAGIC: [u8; 4] = *b"\xd3BLK";
+pub(crate) const MAGIC: [u8; 4] = *b"\xd3BLK";
 /// The magic in the document of 2014. Its writers used [`MAGIC`].
 const DRAFT_MAGIC: [u8; 4] = *b"\x89BLK";
 
@@ -64,7 +64,7 @@ impl Generation {
 
 /// The layout of a header's fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Layout {
+pub(crate) enum Layout {
     /// 2014: no compression field. The encoding field of 16 bytes was never defined.
     Draft,
     /// January 2015: the data begin with a chain of encodings if the flag is set.
@@ -101,7 +101,7 @@ impl Layout {
 
 /// A block's header.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Header {
+pub(crate) struct Header {
     /// The layout of the fields.
     pub layout: Layout,
     /// The offset of the magic in the file.
@@ -131,7 +131,7 @@ impl Header {
     ///
     /// Damage if there is no magic, the header is cut off, or `header_size` is too small. The sizes are not
     /// checked here.
-    pub fn parse(generation: Generation, offset: u64, bytes: &[u8]) -> Result<Self> {
+    pub(crate) fn parse(generation: Generation, offset: u64, bytes: &[u8]) -> Result<Self> {
         if !generation.is_magic(bytes) {
             let found = bytes.get(..4).unwrap_or(bytes).escape_ascii().to_string();
             return Err(Error::damaged(format!("there is no block magic here, but \"{found}\"")).at(offset));
@@ -178,39 +178,39 @@ impl Header {
     }
 
     /// True if the block is streamed: its data reach to the end of the file.
-    pub fn streamed(&self) -> bool {
+    pub(crate) fn streamed(&self) -> bool {
         self.flags & STREAMED != 0
     }
 
     /// Returns the flags that no specification defines.
-    pub fn unknown_flags(&self) -> u32 {
+    pub(crate) fn unknown_flags(&self) -> u32 {
         let encoded = if self.layout == Layout::Chain { ENCODED } else { 0 };
         self.flags & !(STREAMED | encoded)
     }
 
     /// True if the data begin with a chain of encodings.
-    pub fn encoded(&self) -> bool {
+    pub(crate) fn encoded(&self) -> bool {
         self.layout == Layout::Chain && self.flags & ENCODED != 0
     }
 
     /// Returns the offset of the data in the file.
-    pub fn data_offset(&self) -> u64 {
+    pub(crate) fn data_offset(&self) -> u64 {
         self.offset.saturating_add(PREFIX).saturating_add(self.header_size.into())
     }
 
     /// Returns the end of the allocated space; `None` if it exceeds any possible file.
-    pub fn end(&self) -> Option<u64> {
+    pub(crate) fn end(&self) -> Option<u64> {
         self.data_offset().checked_add(self.allocated_size).filter(|end| *end <= i64::MAX as u64)
     }
 
     /// Returns the label without trailing NULs.
-    pub fn label_text(&self) -> &[u8] {
+    pub(crate) fn label_text(&self) -> &[u8] {
         let len = self.label.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
         &self.label[..len]
     }
 
     /// True if the header has a checksum.
-    pub fn has_checksum(&self) -> bool {
+    pub(crate) fn has_checksum(&self) -> bool {
         self.checksum.iter().any(|byte| *byte != 0)
     }
 }

@@ -12,7 +12,7 @@ use crate::yaml::event::What;
 use crate::yaml::parser::Events;
 
 /// The start of an index.
-pub const MARKER: &[u8] = b"#ASDF BLOCK INDEX";
+pub(crate) const MARKER: &[u8] = b"#ASDF BLOCK INDEX";
 
 /// Sizes of the file's tail that is searched for an index. If no index is found, the next larger tail is
 /// searched, up to the last size. A usual index is short, but an index of 300 000 blocks is not.
@@ -23,7 +23,7 @@ const LONG: u64 = 16 << 20;
 
 /// A block index as written in the file, not compared with the blocks.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Index {
+pub(crate) struct Index {
     /// The offset of [`MARKER`] in the file.
     pub offset: u64,
     /// The offset of the index's end: after the line `...`, or the end of the file.
@@ -33,7 +33,7 @@ pub struct Index {
 }
 
 /// Finds the last index in a bounded tail of the file, not before `start`.
-pub fn find(source: &dyn Source, size: u64, start: u64) -> Result<Option<Index>> {
+pub(crate) fn find(source: &dyn Source, size: u64, start: u64) -> Result<Option<Index>> {
     let mut looked_from = size;
     let mut is_list = true;
     for tail in TAILS {
@@ -85,7 +85,7 @@ pub fn parse(text: &[u8]) -> Result<Vec<u64>> {
 }
 
 /// Returns the end of the text after [`MARKER`], if a line `...` ends it.
-pub fn end_of(text: &[u8]) -> Option<usize> {
+pub(crate) fn end_of(text: &[u8]) -> Option<usize> {
     let ends = [&b"\n...\n"[..], b"\n...\r\n"];
     ends.iter().filter_map(|end| Some(memmem::find(text, end)? + end.len())).min()
 }

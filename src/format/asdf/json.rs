@@ -214,7 +214,7 @@ impl Generator for JsonGenerator {
 
 /// The finished JSON of a tree.
 #[derive(Debug, PartialEq, Eq)]
-pub struct TreeJson {
+pub(crate) struct TreeJson {
     /// The JSON.
     pub text: Vec<u8>,
     /// Says which aliases are null, if there are any.

@@ -10,7 +10,7 @@ use crate::yaml::scalar::{self, Type};
 use crate::yaml::survey::leaves::is_complex;
 use crate::yaml::survey::{self, NodeContent, TreeNode};
 
-pub mod chunked;
+pub(crate) mod chunked;
 mod complex;
 mod datatype;
 mod elements;
@@ -19,19 +19,19 @@ mod inline;
 mod masks;
 mod records;
 
-pub use complex::{complex, with_j};
-pub use datatype::{Byteorder, Datatype, Field, Scalar};
-pub use extent::TooLarge;
-pub use inline::Inline;
+pub(crate) use complex::{complex, with_j};
+pub(crate) use datatype::{Byteorder, Datatype, Field, Scalar};
+pub(crate) use extent::TooLarge;
+pub(crate) use inline::Inline;
 
 /// The key of the data of an array in the tree.
-pub const INLINE_KEY: &str = "data";
+pub(crate) const INLINE_KEY: &str = "data";
 /// The key of a reference, a mapping that stands for another node.
-pub const REFERENCE: &str = "$ref";
+pub(crate) const REFERENCE: &str = "$ref";
 /// The keys of an ndarray in a block. They identify an ndarray that has lost its tag.
-pub const TELLING_KEYS: [&str; 2] = ["source", "shape"];
+pub(crate) const TELLING_KEYS: [&str; 2] = ["source", "shape"];
 /// Prefix of a `source` that is an extension of a FITS file.
-pub const FITS: &str = "fits:";
+pub(crate) const FITS: &str = "fits:";
 /// Maximum number of dimensions: as many as numpy allows.
 const MAX_DIMENSIONS: usize = 64;
 
@@ -41,12 +41,12 @@ const OLD_TAG: &str = "tag:stsci.edu:asdf/0.1.0/core/ndarray";
 const OLD_VERSION: &str = "0.1.0";
 
 /// True if a resolved tag is that of an ndarray.
-pub fn is_tag(tag: &str) -> bool {
+pub(crate) fn is_tag(tag: &str) -> bool {
     tag.strip_prefix(TAG).is_some_and(|version| version.starts_with("1.")) || is_old(tag)
 }
 
 /// True if a resolved tag is that of an ndarray in a published version.
-pub fn is_known_tag(tag: &str) -> bool {
+pub(crate) fn is_known_tag(tag: &str) -> bool {
     is_old(tag) || tag.strip_prefix(TAG).is_some_and(|version| matches!(version, "1.0.0" | "1.1.0" | "1.2.0"))
 }
 
@@ -56,7 +56,7 @@ fn is_old(tag: &str) -> bool {
 }
 
 /// The search criteria with which a survey of the tree finds all ndarrays.
-pub const WANTED: survey::Wanted<'static> =
+pub(crate) const WANTED: survey::Wanted<'static> =
     survey::Wanted { tag: &is_tag, telling: &TELLING_KEYS, array: INLINE_KEY, ..survey::Wanted::NOTHING };
 
 /// An ndarray.

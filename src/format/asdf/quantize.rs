@@ -33,7 +33,7 @@ const BATCH: u64 = 2048;
 
 /// The floating-point type of the decoded values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Float {
+pub(crate) enum Float {
     /// 32 bits.
     Single,
     /// 64 bits.
@@ -42,7 +42,7 @@ pub enum Float {
 
 impl Float {
     /// Returns the size of a value in bytes.
-    pub fn size(self) -> u64 {
+    pub(crate) fn size(self) -> u64 {
         match self {
             Self::Single => 4,
             Self::Double => 8,
@@ -52,7 +52,7 @@ impl Float {
 
 /// The decoded values of a stream of chunks.
 #[derive(Debug)]
-pub struct Quantized {
+pub(crate) struct Quantized {
     chunks: Chunks,
     len: u64,
     float: Float,
@@ -64,7 +64,7 @@ impl Quantized {
     /// `ends_known` says whether the length of `packed` is exact. If not, the length is an upper bound, as
     /// after a decompressor with an unknown output size. An error after the last chunk is then taken for the
     /// end.
-    pub fn new(packed: Arc<dyn Content>, ends_known: bool, values: u64, float: Float) -> Result<Self> {
+    pub(crate) fn new(packed: Arc<dyn Content>, ends_known: bool, values: u64, float: Float) -> Result<Self> {
         let len = values
             .checked_mul(float.size())
             .ok_or_else(|| Error::damaged("more quantized values than a file can hold"))?;

@@ -12,7 +12,7 @@ use crate::content::{Content, Soundness};
 use crate::error::{Error, Result};
 
 /// Maximum number of dimensions of an array: NumPy's limit before version 2.0.
-pub const MAX_DIMENSIONS: usize = 32;
+pub(crate) const MAX_DIMENSIONS: usize = 32;
 
 /// The length below which runs are copied out of a window, if tiles are small.
 const SHORT_RUN: u64 = 512;
@@ -36,7 +36,7 @@ struct Axis {
 
 /// A partition of an array into tiles. Converts offsets in the array to offsets in the tiles.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Tiling {
+pub(crate) struct Tiling {
     /// The axes, except trailing axes that each tile spans completely: these are merged into the item.
     axes: Vec<Axis>,
     /// The size of an item in bytes.
@@ -50,7 +50,7 @@ impl Tiling {
     /// Divides an array of `original_shape` with items of `item_size` bytes into tiles of `shape`.
     ///
     /// If `shape` has fewer dimensions than the array, each tile spans the array's last ones.
-    pub fn new(original_shape: &[u64], shape: &[u64], item_size: u64) -> Result<Self> {
+    pub(crate) fn new(original_shape: &[u64], shape: &[u64], item_size: u64) -> Result<Self> {
         if original_shape.len() > MAX_DIMENSIONS || shape.len() > original_shape.len() {
             return Err(Error::damaged(format!(
                 "the tiles have {} dimensions, but the array has {}",
@@ -83,17 +83,17 @@ impl Tiling {
     }
 
     /// Returns the number of items in the array, without padding.
-    pub fn items(&self) -> u64 {
+    pub(crate) fn items(&self) -> u64 {
         self.items
     }
 
     /// Returns the size of the array in bytes.
-    pub fn decoded_len(&self) -> u64 {
+    pub(crate) fn decoded_len(&self) -> u64 {
         self.decoded_len
     }
 
     /// Returns the size of all tiles in bytes, including padding.
-    pub fn encoded_len(&self) -> u64 {
+    pub(crate) fn encoded_len(&self) -> u64 {
         self.encoded_len
     }
 
@@ -134,7 +134,7 @@ impl Tiling {
 
 /// An array that is read from its tiles.
 #[derive(Debug)]
-pub struct Tiled {
+pub(crate) struct Tiled {
     tiles: Arc<dyn Content>,
     tiling: Tiling,
     spread: Option<u64>,
@@ -142,7 +142,7 @@ pub struct Tiled {
 
 impl Tiled {
     /// Returns the array stored as `tiles`. Bytes that are missing at the end of `tiles` can't be read.
-    pub fn new(tiles: Arc<dyn Content>, tiling: Tiling) -> Self {
+    pub(crate) fn new(tiles: Arc<dyn Content>, tiling: Tiling) -> Self {
         let spread = tiling.spread();
         Self { tiles, tiling, spread }
     }

@@ -21,7 +21,7 @@ use crate::error::{Error, Result};
 use crate::source::Source;
 
 /// Message for a checksum mismatch.
-pub const MISMATCH: &str = "its checksum does not match the stored bytes";
+pub(crate) const MISMATCH: &str = "its checksum does not match the stored bytes";
 
 /// Maximum number of chunks with wrong checksums that are remembered.
 const WRONG: usize = 4096;
@@ -38,7 +38,7 @@ enum Sizes {
 
 /// The chunks of a file as parts of its payload.
 #[derive(Debug)]
-pub struct Body {
+pub(crate) struct Body {
     map: ChunkMap,
     sizes: Sizes,
     source: Arc<dyn Source>,
@@ -87,7 +87,7 @@ struct VerifiedLengths {
 
 impl Body {
     /// Creates the payload of a file with this header.
-    pub fn new(source: &Arc<dyn Source>, size: u64, header: &Header) -> Result<Self> {
+    pub(crate) fn new(source: &Arc<dyn Source>, size: u64, header: &Header) -> Result<Self> {
         let map = ChunkMap::new(source.clone(), size, header)?;
         let mut body = Self {
             map,
@@ -136,12 +136,12 @@ impl Body {
     }
 
     /// Returns the map of chunk locations.
-    pub fn map(&self) -> &ChunkMap {
+    pub(crate) fn map(&self) -> &ChunkMap {
         &self.map
     }
 
     /// Returns the size of the payload in bytes. If the header does not state it, all chunks are walked.
-    pub fn size(&self) -> Result<u64> {
+    pub(crate) fn size(&self) -> Result<u64> {
         Ok(match self.told_size() {
             Some(len) => len,
             None => self.map.scan()?.decoded,
@@ -149,7 +149,7 @@ impl Body {
     }
 
     /// Returns the size of the payload in bytes, if the header has it.
-    pub fn told_size(&self) -> Option<u64> {
+    pub(crate) fn told_size(&self) -> Option<u64> {
         match self.sizes {
             Sizes::Stated { chunks: 0, .. } => Some(0),
             Sizes::Stated { each, last, chunks } => Some((chunks - 1) * each + last),
@@ -158,7 +158,7 @@ impl Body {
     }
 
     /// Returns offset and length of chunk `n` in the payload, if the header has them.
-    pub fn stated_place(&self, n: u64) -> Option<(u64, u64)> {
+    pub(crate) fn stated_place(&self, n: u64) -> Option<(u64, u64)> {
         match self.sizes {
             Sizes::Stated { each, last, chunks } => {
                 Some((n.checked_mul(each)?, if n + 1 == chunks { last } else { each }))
@@ -168,7 +168,7 @@ impl Body {
     }
 
     /// Returns chunk `n`; an error if its length differs from the header's.
-    pub fn chunk(&self, n: u64) -> Result<LocatedChunk> {
+    pub(crate) fn chunk(&self, n: u64) -> Result<LocatedChunk> {
         let found = self.map.chunk(n)?;
         self.agrees(n, &found)?;
         Ok(found)
@@ -186,12 +186,12 @@ impl Body {
     }
 
     /// Returns the Blosc buffer of a chunk.
-    pub fn open(&self, found: &LocatedChunk) -> Buffer<'_> {
+    pub(crate) fn open(&self, found: &LocatedChunk) -> Buffer<'_> {
         Buffer::new(&*self.stored, found.at, found.header)
     }
 
     /// Returns the stored checksum of a chunk.
-    pub fn stored_sum(&self, found: &LocatedChunk) -> Result<Vec<u8>> {
+    pub(crate) fn stored_sum(&self, found: &LocatedChunk) -> Result<Vec<u8>> {
         self.checksum.stored(&*self.source, found.at + u64::from(found.header.cbytes()))
     }
 
@@ -201,7 +201,7 @@ impl Body {
     }
 
     /// True if the checksum of chunk `n` is right. It is computed by one thread while others wait.
-    pub fn check(&self, n: u64, found: &LocatedChunk) -> Result<bool> {
+    pub(crate) fn check(&self, n: u64, found: &LocatedChunk) -> Result<bool> {
         if self.checksum == Checksum::None {
             return Ok(true);
         }
@@ -222,7 +222,7 @@ impl Body {
     }
 
     /// Fails if the checksum of chunk `n` is wrong.
-    pub fn admit_found(&self, n: u64, found: &LocatedChunk) -> Result<()> {
+    pub(crate) fn admit_found(&self, n: u64, found: &LocatedChunk) -> Result<()> {
         if self.check(n, found)? { Ok(()) } else { Err(Error::wrong_checksum(MISMATCH).at(found.at)) }
     }
 
@@ -298,7 +298,7 @@ impl Body {
     }
 
     /// Returns the chunk after the last one that the header counts, if the file has such a chunk.
-    pub fn surplus(&self) -> Result<Option<LocatedChunk>> {
+    pub(crate) fn surplus(&self) -> Result<Option<LocatedChunk>> {
         let last = match self.map.places().last_number() {
             Some(last) => lasting(self.map.chunk(last))?,
             None => None,

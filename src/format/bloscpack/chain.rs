@@ -19,7 +19,7 @@ pub struct LocatedChunk {
 
 /// A boundary between two chunks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ChunkBoundary {
+pub(crate) struct ChunkBoundary {
     /// Number of chunks before the boundary.
     pub n: u64,
     /// Offset of the next chunk, if known.
@@ -47,7 +47,7 @@ impl ChunkBoundary {
 
 /// A step along the chain.
 #[derive(Debug)]
-pub struct Hop {
+pub(crate) struct Hop {
     /// The chunk at the boundary, or its error.
     pub found: Result<LocatedChunk>,
     /// The boundary after the chunk; `None` if the chain breaks.
@@ -63,20 +63,20 @@ impl Hop {
 
 /// A run, as far as its chunks have been walked.
 #[derive(Clone, Copy, Debug)]
-pub struct Walked {
+pub(crate) struct Walked {
     start: ChunkBoundary,
     end: ChunkBoundary,
 }
 
 impl Walked {
     /// Starts a run at a boundary.
-    pub fn at(start: ChunkBoundary) -> Self {
+    pub(crate) fn at(start: ChunkBoundary) -> Self {
         Self { start, end: start }
     }
 
     /// Adds the chunk of a step to the run. If the chunk begins the next run instead, returns the completed
     /// run.
-    pub fn step(&mut self, hop: &Hop) -> Option<DecodedRun> {
+    pub(crate) fn step(&mut self, hop: &Hop) -> Option<DecodedRun> {
         let is_first = self.end.n == self.start.n;
         let complete = !is_first && (hop.found.is_err() || !self.end.joins(&self.start, hop.decoded()));
         let run = complete.then(|| self.run());
@@ -88,19 +88,19 @@ impl Walked {
     }
 
     /// Returns the chunks walked so far.
-    pub fn run(&self) -> DecodedRun {
+    pub(crate) fn run(&self) -> DecodedRun {
         self.start.run_to(&self.end)
     }
 
     /// Returns the boundary after the run.
-    pub fn end(&self) -> ChunkBoundary {
+    pub(crate) fn end(&self) -> ChunkBoundary {
         self.end
     }
 }
 
 /// The boundaries of every `stride`-th run up to the frontier, the end of the part walked so far.
 #[derive(Debug)]
-pub struct ChunkBoundaries {
+pub(crate) struct ChunkBoundaries {
     boundaries: Vec<ChunkBoundary>,
     stride: u64,
     /// Number of completed runs.
@@ -114,26 +114,26 @@ pub struct ChunkBoundaries {
 
 impl ChunkBoundaries {
     /// Creates a chain whose first chunk begins at `data`.
-    pub fn new(data: u64) -> Self {
+    pub(crate) fn new(data: u64) -> Self {
         let first = ChunkBoundary { n: 0, at: Some(data), known: data, decoded: 0, gap: false };
         let last = Walked::at(first);
         Self { boundaries: vec![first], stride: 1, runs: 0, last, recent: first, recent_run: None }
     }
 
     /// Returns the boundary up to which the chain has been walked.
-    pub fn frontier(&self) -> ChunkBoundary {
+    pub(crate) fn frontier(&self) -> ChunkBoundary {
         self.last.end()
     }
 
     /// Returns the last known boundary at or before chunk `n`.
-    pub fn before(&self, n: u64) -> ChunkBoundary {
+    pub(crate) fn before(&self, n: u64) -> ChunkBoundary {
         let near = [self.frontier(), self.recent].into_iter().filter(|boundary| boundary.n <= n);
         let boundary = self.last_boundary(|boundary| boundary.n <= n);
         near.chain([boundary]).max_by_key(|boundary| boundary.n).unwrap_or(boundary)
     }
 
     /// Returns the last remembered start of a run at or before decoded byte `offset`.
-    pub fn before_decoded(&self, offset: u64) -> ChunkBoundary {
+    pub(crate) fn before_decoded(&self, offset: u64) -> ChunkBoundary {
         self.last_boundary(|boundary| boundary.decoded <= offset && !boundary.gap)
     }
 
@@ -143,7 +143,7 @@ impl ChunkBoundaries {
     }
 
     /// Records the step from `boundary` if it extends the frontier.
-    pub fn passed(&mut self, boundary: ChunkBoundary, hop: &Hop) {
+    pub(crate) fn passed(&mut self, boundary: ChunkBoundary, hop: &Hop) {
         if hop.next.is_none() || boundary != self.frontier() {
             return;
         }

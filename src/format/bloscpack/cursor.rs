@@ -8,7 +8,7 @@ use crate::error::Result;
 
 /// A reader of consecutive chunks.
 #[derive(Debug)]
-pub struct Cursor<'a> {
+pub(crate) struct Cursor<'a> {
     map: &'a ChunkMap,
     reader: Reader<'a>,
     before: Option<(u64, LocatedChunk)>,
@@ -16,13 +16,13 @@ pub struct Cursor<'a> {
 
 impl<'a> Cursor<'a> {
     /// Creates a cursor before the first chunk.
-    pub fn new(map: &'a ChunkMap) -> Self {
+    pub(crate) fn new(map: &'a ChunkMap) -> Self {
         Self { map, reader: Reader::new(map.places()), before: None }
     }
 
     /// Returns chunk `n`. The chunk after the one returned last is found without a lookup, unless its
     /// offset differs from the end of that one.
-    pub fn chunk(&mut self, n: u64) -> Result<LocatedChunk> {
+    pub(crate) fn chunk(&mut self, n: u64) -> Result<LocatedChunk> {
         let found = match self.next(n)? {
             Some(found) => found,
             None => self.map.chunk(n)?,
@@ -51,12 +51,12 @@ impl<'a> Cursor<'a> {
     }
 
     /// Returns the stored bytes of a chunk with its checksum; `None` if they are too long or incomplete.
-    pub fn stored(&mut self, found: &LocatedChunk) -> Result<Option<&[u8]>> {
+    pub(crate) fn stored(&mut self, found: &LocatedChunk) -> Result<Option<&[u8]>> {
         self.reader.stored(found)
     }
 
     /// Returns the chunk of a run that contains decoded byte `offset`.
-    pub fn place_in(&mut self, run: DecodedRun, offset: u64) -> Result<Option<DecodedRun>> {
+    pub(crate) fn place_in(&mut self, run: DecodedRun, offset: u64) -> Result<Option<DecodedRun>> {
         let mut start = run.start;
         for n in run.n..run.n + run.count {
             let len = u64::from(self.chunk(n)?.header.nbytes());

@@ -9,7 +9,7 @@ use crate::content::literal;
 
 /// A data type: its description as a Python literal, and the size of an element.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Dtype {
+pub(crate) struct Dtype {
     /// `'<f8'`, or `[('a', '<i4'), ('b', '|S3', (2,))]`.
     pub descr: String,
     /// Size of an element in bytes.
@@ -22,7 +22,7 @@ const DIMENSIONS: usize = 64;
 impl Dtype {
     /// Parses the `dtype` of the metadata: a name, a list of fields, or a text with either in Python syntax.
     /// `None` if it is invalid, or if its elements are more than plain bytes (Python objects).
-    pub fn of(value: &Value) -> Option<Self> {
+    pub(crate) fn of(value: &Value) -> Option<Self> {
         let inner;
         let value = match value.as_str() {
             Some(text) if text.starts_with(['\'', '"', '[', '(', 'u']) && text.len() > 1 => {
@@ -39,7 +39,7 @@ impl Dtype {
 }
 
 /// Parses a shape.
-pub fn shape(value: &Value) -> Option<Vec<u64>> {
+pub(crate) fn shape(value: &Value) -> Option<Vec<u64>> {
     match value {
         Value::Number(_) => Some(vec![value.as_u64()?]),
         _ => value
@@ -52,7 +52,7 @@ pub fn shape(value: &Value) -> Option<Vec<u64>> {
 }
 
 /// Returns the number of elements of a shape.
-pub fn elements(shape: &[u64]) -> Option<u64> {
+pub(crate) fn elements(shape: &[u64]) -> Option<u64> {
     if shape.contains(&0) {
         return Some(0);
     }

@@ -25,7 +25,7 @@ use crate::error::{Error, Result};
 use crate::source::{Source, read_up_to};
 
 /// The magic at the start of a file.
-pub const MAGIC: &[u8; 4] = b"blpk";
+pub(crate) const MAGIC: &[u8; 4] = b"blpk";
 
 const OFFSETS: u8 = 1;
 const METADATA: u8 = 2;

@@ -268,6 +268,6 @@ fn transient<T>(result: Result<T>) -> Result<Result<T>> {
 }
 
 /// Converts a persistent error to `None`; a transient error is returned.
-pub fn lasting<T>(result: Result<T>) -> Result<Option<T>> {
+pub(crate) fn lasting<T>(result: Result<T>) -> Result<Option<T>> {
     Ok(transient(result)?.ok())
 }

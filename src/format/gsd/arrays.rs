@@ -12,7 +12,7 @@ use crate::error::Result;
 
 /// The directories in `arrays/`.
 #[derive(Debug)]
-pub struct Arrays {
+pub(crate) struct Arrays {
     file: Arc<GsdFile>,
     frames: Arc<Frames>,
     series: Arc<Series>,
@@ -23,14 +23,14 @@ const NAMES: [&str; 3] = ["frames", "series", "resolved"];
 
 impl Arrays {
     /// Creates the directories of `file`.
-    pub fn new(file: &Arc<GsdFile>) -> Self {
+    pub(crate) fn new(file: &Arc<GsdFile>) -> Self {
         let frames = Frames::new(file.clone());
         let series = Series::new(file.clone());
         Self { file: file.clone(), frames: Arc::new(frames), series: Arc::new(series) }
     }
 
     /// Returns the directory of series.
-    pub fn series(&self) -> &Arc<Series> {
+    pub(crate) fn series(&self) -> &Arc<Series> {
         &self.series
     }
 

@@ -10,7 +10,7 @@ use crate::content::{Content, npy};
 use crate::error::Result;
 
 /// Returns the file name extension of the chunk.
-pub fn ending(entry: &IndexEntry) -> &'static str {
+pub(crate) fn ending(entry: &IndexEntry) -> &'static str {
     match entry.element() {
         Some(element) if element.is_text() => ".txt",
         _ => ".npy",
@@ -18,7 +18,7 @@ pub fn ending(entry: &IndexEntry) -> &'static str {
 }
 
 /// Returns the bytes of the file: the chunk's data as stored, after a `.npy` header if it is an array.
-pub fn content(file: &GsdFile, entry: &IndexEntry) -> Result<Arc<dyn Content>> {
+pub(crate) fn content(file: &GsdFile, entry: &IndexEntry) -> Result<Arc<dyn Content>> {
     let data = Arc::new(file.data(entry)?);
     match entry.element() {
         Some(element) if !element.is_text() => {
@@ -29,7 +29,7 @@ pub fn content(file: &GsdFile, entry: &IndexEntry) -> Result<Arc<dyn Content>> {
 }
 
 /// Returns the chunk as a file.
-pub fn file(file: &Arc<GsdFile>, entry: &IndexEntry) -> File {
+pub(crate) fn file(file: &Arc<GsdFile>, entry: &IndexEntry) -> File {
     let holder = file.clone();
     let entry = *entry;
     let content = content(file, &entry).map_err(|error| error.of(file.source().path()));
@@ -42,7 +42,7 @@ pub fn file(file: &Arc<GsdFile>, entry: &IndexEntry) -> File {
 
 /// Returns a text that differs between versions of the file with different chunks at this path. Frame and
 /// name are not included, because the path contains them.
-pub fn signature(file: &GsdFile, entry: &IndexEntry) -> String {
+pub(crate) fn signature(file: &GsdFile, entry: &IndexEntry) -> String {
     let IndexEntry { location, n, m, kind, .. } = entry;
     let version = file.header().version.0;
     format!("{version} {location} {n} {m} {kind}")

@@ -18,7 +18,7 @@ const NEWEST: Version = Version(2, 1);
 
 /// A defect, with its details.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum GsdDefect {
+pub(crate) enum GsdDefect {
     /// The version is newer than the newest known one.
     NewerVersion(Version),
     /// The list of names has no end within its allocated space.
@@ -111,7 +111,7 @@ impl fmt::Display for GsdDefect {
 
 /// The chunks of a name that do not fit together.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct UnequalChunks {
+pub(crate) struct UnequalChunks {
     /// The name.
     pub name: Box<[u8]>,
     /// The first chunk.
@@ -157,7 +157,7 @@ impl GsdDefect {
 
 /// Returns the defects of header and names, and those of the index if it is small enough to scan at once. Fails
 /// if the index can't be read now.
-pub fn of_file(file: &GsdFile) -> Result<Vec<format::Defect>> {
+pub(crate) fn of_file(file: &GsdFile) -> Result<Vec<format::Defect>> {
     let mut found = of_names(file);
     let version = file.header().version;
     if version > NEWEST {
@@ -175,7 +175,7 @@ pub fn of_file(file: &GsdFile) -> Result<Vec<format::Defect>> {
 }
 
 /// Returns the defects of a large index, except damage of single entries.
-pub fn of_index(file: &GsdFile) -> Result<Vec<format::Defect>> {
+pub(crate) fn of_index(file: &GsdFile) -> Result<Vec<format::Defect>> {
     let index = file.index();
     let mut found = Vec::new();
     let used = index.used()?;

@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 
 /// An element type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Element {
+pub(crate) struct Element {
     /// NumPy's name of the type; `character` is UTF-8.
     pub name: &'static str,
     /// The `descr` of a `.npy` header, without quotes.
@@ -21,7 +21,7 @@ pub struct Element {
 
 impl Element {
     /// True for the characters of a text.
-    pub fn is_text(&self) -> bool {
+    pub(crate) fn is_text(&self) -> bool {
         self.name == "character"
     }
 }
@@ -53,7 +53,7 @@ pub(crate) fn kind_of(descr: &str) -> Option<u8> {
 
 /// An index entry: describes one chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct IndexEntry {
+pub(crate) struct IndexEntry {
     /// Number of the entry in the index, from 0.
     pub slot: u64,
     /// Number of the frame.
@@ -74,7 +74,7 @@ pub struct IndexEntry {
 
 /// Upper limits for the fields of valid entries.
 #[derive(Clone, Copy, Debug)]
-pub struct Limits {
+pub(crate) struct Limits {
     /// Number of names in the list.
     pub names: u64,
     /// The last frame that is shown.
@@ -83,7 +83,7 @@ pub struct Limits {
 
 impl IndexEntry {
     /// Reads the entry with number `slot`.
-    pub fn parse(bytes: &[u8], slot: u64) -> Self {
+    pub(crate) fn parse(bytes: &[u8], slot: u64) -> Self {
         Self {
             slot,
             frame: u64_at(bytes, 0),
@@ -97,37 +97,37 @@ impl IndexEntry {
     }
 
     /// True if the slot is unused: the index ends before it.
-    pub fn is_end(&self) -> bool {
+    pub(crate) fn is_end(&self) -> bool {
         self.location == 0
     }
 
     /// Returns the element type; `None` if it is unknown.
-    pub fn element(&self) -> Option<&'static Element> {
+    pub(crate) fn element(&self) -> Option<&'static Element> {
         ELEMENTS.get(usize::from(self.kind).checked_sub(1)?)
     }
 
     /// True if the elements are characters.
-    pub fn is_text(&self) -> bool {
+    pub(crate) fn is_text(&self) -> bool {
         self.element().is_some_and(Element::is_text)
     }
 
     /// True if the chunk is a single number.
-    pub fn is_number(&self) -> bool {
+    pub(crate) fn is_number(&self) -> bool {
         (self.n, self.m) == (1, 1) && !self.is_text()
     }
 
     /// Returns the shape as readers of GSD see it: one-dimensional if M is 1.
-    pub fn shape(&self) -> Vec<u64> {
+    pub(crate) fn shape(&self) -> Vec<u64> {
         if self.m == 1 { vec![self.n] } else { vec![self.n, self.m.into()] }
     }
 
     /// Describes shape and type, for messages.
-    pub fn array(&self) -> String {
+    pub(crate) fn array(&self) -> String {
         format!("{} x {} elements of {}", self.n, self.m, self.element().map_or("?", |element| element.name))
     }
 
     /// Returns the size of the data in bytes; `None` if it exceeds every possible file size.
-    pub fn bytes(&self) -> Option<u64> {
+    pub(crate) fn bytes(&self) -> Option<u64> {
         let bytes = self.n.checked_mul(self.m.into())?.checked_mul(self.element()?.size)?;
         (bytes <= i64::MAX as u64).then_some(bytes)
     }
@@ -137,7 +137,7 @@ impl IndexEntry {
     ///
     /// # Errors
     /// Says which field is invalid.
-    pub fn check(&self, limits: &Limits) -> Result<()> {
+    pub(crate) fn check(&self, limits: &Limits) -> Result<()> {
         let wrong = if self.is_end() {
             "location is 0, which ends the index, but further entries follow".to_owned()
         } else if self.element().is_none() {
@@ -158,7 +158,7 @@ impl IndexEntry {
     ///
     /// # Errors
     /// The data are not within the file.
-    pub fn range(&self, size: u64) -> Result<(u64, u64)> {
+    pub(crate) fn range(&self, size: u64) -> Result<(u64, u64)> {
         let Some(len) = self.bytes() else {
             return Err(Error::damaged(format!("{} are more than any file can have", self.array())));
         };

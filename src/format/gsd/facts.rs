@@ -6,7 +6,7 @@ use crate::content::dir::Attributes;
 use crate::format::{Fact, FactValue, Facts};
 
 /// Returns the facts of an entry, damaged or not.
-pub fn facts(file: &GsdFile, entry: &IndexEntry) -> Facts {
+pub(crate) fn facts(file: &GsdFile, entry: &IndexEntry) -> Facts {
     let data_size = file.data(entry).ok().and(entry.bytes()).unwrap_or(0);
     let kind = entry.element().map_or_else(|| entry.kind.to_string(), |element| element.name.to_owned());
     let location = FactValue::Quoted(entry.location.to_string());
@@ -30,7 +30,7 @@ pub fn facts(file: &GsdFile, entry: &IndexEntry) -> Facts {
 }
 
 /// Returns the facts of an entry as extended attributes.
-pub fn attributes(file: &GsdFile, entry: &IndexEntry) -> Attributes {
+pub(crate) fn attributes(file: &GsdFile, entry: &IndexEntry) -> Attributes {
     facts(file, entry).iter().map(|fact| (fact.name, fact.value.to_string())).collect()
 }
 

@@ -22,11 +22,11 @@ const FIRST_SLOTS: u64 = 128;
 const KEPT_TOGETHER: u64 = 256;
 
 /// Maximum chunks of a frame that are shown as files. A file has at most 65535 names of chunks.
-pub const MAX_CHUNKS: u64 = 1 << 17;
+pub(crate) const MAX_CHUNKS: u64 = 1 << 17;
 
 /// An open GSD file, as it was when it was opened.
 #[derive(Debug)]
-pub struct GsdFile {
+pub(crate) struct GsdFile {
     source: Arc<dyn Source>,
     stat: SourceStat,
     header: Header,
@@ -37,7 +37,7 @@ pub struct GsdFile {
 
 /// The finished frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct FinishedFrames {
+pub(crate) struct FinishedFrames {
     /// Number of entries that belong to finished frames.
     pub entries: u64,
     /// Number of finished frames.
@@ -51,7 +51,7 @@ impl GsdFile {
     ///
     /// # Errors
     /// The header is damaged, or its version is unknown.
-    pub fn open(source: Arc<dyn Source>) -> Result<Self> {
+    pub(crate) fn open(source: Arc<dyn Source>) -> Result<Self> {
         let stat = source.stat()?;
         let mut bytes = [0; SIZE as usize];
         let read = read_up_to(&*source, 0, &mut bytes)?;
@@ -64,32 +64,32 @@ impl GsdFile {
     }
 
     /// Returns the source.
-    pub fn source(&self) -> &Arc<dyn Source> {
+    pub(crate) fn source(&self) -> &Arc<dyn Source> {
         &self.source
     }
 
     /// Returns the stat of the source at the time of opening.
-    pub fn stat(&self) -> SourceStat {
+    pub(crate) fn stat(&self) -> SourceStat {
         self.stat
     }
 
     /// Returns the parsed header.
-    pub fn header(&self) -> &Header {
+    pub(crate) fn header(&self) -> &Header {
         &self.header
     }
 
     /// Returns the names of chunks.
-    pub fn names(&self) -> &Names {
+    pub(crate) fn names(&self) -> &Names {
         &self.names
     }
 
     /// Returns the index: all entries in file order, which are the mount's blocks.
-    pub fn index(&self) -> &Index {
+    pub(crate) fn index(&self) -> &Index {
         &self.index
     }
 
     /// Returns the finished frames.
-    pub fn shown(&self) -> Result<FinishedFrames> {
+    pub(crate) fn shown(&self) -> Result<FinishedFrames> {
         if let Some(shown) = self.shown.get() {
             return Ok(*shown);
         }
@@ -144,12 +144,12 @@ impl GsdFile {
 
     /// Returns the number of frames. The format does not record frames without chunks after the last frame
     /// with chunks.
-    pub fn frames(&self) -> Result<u64> {
+    pub(crate) fn frames(&self) -> Result<u64> {
         Ok(self.shown()?.frames)
     }
 
     /// Returns the number of entries that make up the frames.
-    pub fn entries(&self) -> Result<u64> {
+    pub(crate) fn entries(&self) -> Result<u64> {
         Ok(self.shown()?.entries)
     }
 
@@ -157,19 +157,23 @@ impl GsdFile {
     ///
     /// # Errors
     /// The entry is damaged. In a small index, damaged entries are left out and have no number.
-    pub fn entry(&self, k: u64) -> Result<IndexEntry> {
+    pub(crate) fn entry(&self, k: u64) -> Result<IndexEntry> {
         let entry = self.index.entry(k)?;
         entry.check(self.index.limits()).map_err(|error| error.at(self.index.offset(entry.slot)))?;
         Ok(entry)
     }
 
     /// Appends the usable entries of a range to `found`. Entries are numbered as for [`Self::entry`].
-    pub fn read_entries(&self, range: Range<u64>, found: &mut Vec<IndexEntry>) -> Result<()> {
+    pub(crate) fn read_entries(&self, range: Range<u64>, found: &mut Vec<IndexEntry>) -> Result<()> {
         self.each_entry(range, |entry| found.push(*entry))
     }
 
     /// Calls `hand_out` with each usable entry of a range. Entries are numbered as for [`Self::entry`].
-    pub fn each_entry(&self, mut range: Range<u64>, mut hand_out: impl FnMut(&IndexEntry)) -> Result<()> {
+    pub(crate) fn each_entry(
+        &self,
+        mut range: Range<u64>,
+        mut hand_out: impl FnMut(&IndexEntry),
+    ) -> Result<()> {
         let mut take = |entry: &IndexEntry| {
             if self.index.is_usable(entry) {
                 hand_out(entry);
@@ -185,7 +189,7 @@ impl GsdFile {
     }
 
     /// Returns the range of entries of frame `frame`.
-    pub fn frame(&self, frame: u64) -> Result<Range<u64>> {
+    pub(crate) fn frame(&self, frame: u64) -> Result<Range<u64>> {
         let end = self.entries()?;
         // Most files have equally many chunks in each frame, so the search starts at the proportional
         // position.
@@ -200,7 +204,7 @@ impl GsdFile {
     ///
     /// # Errors
     /// The frame has more than [`MAX_CHUNKS`] chunks.
-    pub fn entries_of(&self, frame: u64) -> Result<Vec<IndexEntry>> {
+    pub(crate) fn entries_of(&self, frame: u64) -> Result<Vec<IndexEntry>> {
         let range = self.frame(frame)?;
         let start = range.start;
         let count = range.end - range.start;
@@ -221,7 +225,7 @@ impl GsdFile {
     ///
     /// From version 2.0 on the entries of a frame are sorted by name. In older files all entries of the frame
     /// are scanned.
-    pub fn find(&self, frame: u64, id: u16) -> Result<Option<IndexEntry>> {
+    pub(crate) fn find(&self, frame: u64, id: u16) -> Result<Option<IndexEntry>> {
         let range = self.frame(frame)?;
         let is_short = range.end - range.start <= 64;
         if is_short || self.header.is_old() || matches!(self.index.order()?, Order::Some(_)) {
@@ -252,7 +256,7 @@ impl GsdFile {
     ///
     /// The index of version 1.x is in write order. A later one is sorted by name, so the location of the data
     /// decides.
-    pub fn written(&self, entry: &IndexEntry) -> (i64, u64) {
+    pub(crate) fn written(&self, entry: &IndexEntry) -> (i64, u64) {
         if self.header.is_old() { (0, entry.slot) } else { (entry.location, entry.slot) }
     }
 
@@ -260,7 +264,7 @@ impl GsdFile {
     ///
     /// # Errors
     /// The data are not within the file.
-    pub fn data(&self, entry: &IndexEntry) -> Result<Slice> {
+    pub(crate) fn data(&self, entry: &IndexEntry) -> Result<Slice> {
         let (offset, len) = self.range(entry)?;
         Ok(Slice::new(self.source.clone(), offset, len))
     }
@@ -269,7 +273,7 @@ impl GsdFile {
     ///
     /// # Errors
     /// The data are not within the file.
-    pub fn range(&self, entry: &IndexEntry) -> Result<(u64, u64)> {
+    pub(crate) fn range(&self, entry: &IndexEntry) -> Result<(u64, u64)> {
         let found = entry.range(self.stat.size).or_else(|_| {
             // The file may have grown between opening and reading the index.
             entry.range(self.source.size_now()?)

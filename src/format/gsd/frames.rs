@@ -22,19 +22,19 @@ const KEPT: usize = 1 << 15;
 
 /// The frames of a file.
 #[derive(Debug)]
-pub struct Frames {
+pub(crate) struct Frames {
     file: Arc<GsdFile>,
     kept: Mutex<(LruCache<u64, Items<IndexEntry>>, usize)>,
 }
 
 impl Frames {
     /// Creates the frames of `file`.
-    pub fn new(file: Arc<GsdFile>) -> Self {
+    pub(crate) fn new(file: Arc<GsdFile>) -> Self {
         Self { file, kept: Mutex::new((LruCache::unbounded(), 0)) }
     }
 
     /// Returns the directory of all frames.
-    pub fn dir(self: &Arc<Self>) -> Result<Arc<dyn Dir>> {
+    pub(crate) fn dir(self: &Arc<Self>) -> Result<Arc<dyn Dir>> {
         let frames = self.clone();
         let dir = move |number| Ok(Node::Dir(Arc::new(Frame { frames: frames.clone(), number })));
         Ok(Arc::new(CountedDir::new(self.file.frames()?, dir)))

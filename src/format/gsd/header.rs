@@ -21,10 +21,10 @@ use crate::error::{Error, Result};
 pub const SIZE: u64 = 256;
 
 /// Size of an index entry in bytes.
-pub const ENTRY: u64 = 32;
+pub(crate) const ENTRY: u64 = 32;
 
 /// Bytes per entry of `namelist_allocated_entries`.
-pub const SLOT: u64 = 64;
+pub(crate) const SLOT: u64 = 64;
 
 /// The magic at the start of a file.
 pub const MAGIC: [u8; 8] = 0x65df_65df_65df_65df_u64.to_le_bytes();
@@ -132,24 +132,24 @@ impl Header {
 }
 
 /// Returns the bytes before the first NUL.
-pub fn text(bytes: &[u8]) -> Vec<u8> {
+pub(crate) fn text(bytes: &[u8]) -> Vec<u8> {
     bytes.split(|byte| *byte == 0).next().unwrap_or_default().to_vec()
 }
 
 /// Reads a little-endian u64 at an offset; missing bytes are zeros.
-pub fn u64_at(bytes: &[u8], at: usize) -> u64 {
+pub(crate) fn u64_at(bytes: &[u8], at: usize) -> u64 {
     let found = bytes.get(at..).and_then(|rest| rest.first_chunk());
     found.map_or(0, |chunk| u64::from_le_bytes(*chunk))
 }
 
 /// Reads a little-endian u32 at an offset; missing bytes are zeros.
-pub fn u32_at(bytes: &[u8], at: usize) -> u32 {
+pub(crate) fn u32_at(bytes: &[u8], at: usize) -> u32 {
     let found = bytes.get(at..).and_then(|rest| rest.first_chunk());
     found.map_or(0, |chunk| u32::from_le_bytes(*chunk))
 }
 
 /// Reads a little-endian u16 at an offset; missing bytes are zeros.
-pub fn u16_at(bytes: &[u8], at: usize) -> u16 {
+pub(crate) fn u16_at(bytes: &[u8], at: usize) -> u16 {
     let found = bytes.get(at..).and_then(|rest| rest.first_chunk());
     found.map_or(0, |chunk| u16::from_le_bytes(*chunk))
 }

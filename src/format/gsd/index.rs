@@ -21,7 +21,7 @@ use crate::error::{Error, Kind, Result};
 use crate::source::{Source, read_up_to};
 
 /// Maximum entries of an index that is scanned as a whole: 2 MiB.
-pub const SURVEYED: u64 = 1 << 16;
+pub(crate) const SURVEYED: u64 = 1 << 16;
 
 /// Entries per page, and pages that are cached: 1 MiB.
 const PAGE: u64 = 128;
@@ -35,7 +35,7 @@ const PASSED: u64 = 4 * PAGE;
 
 /// The index of a file.
 #[derive(Debug)]
-pub struct Index {
+pub(crate) struct Index {
     source: Arc<dyn Source>,
     place: FileRange,
     limits: Limits,
@@ -46,28 +46,28 @@ pub struct Index {
 
 impl Index {
     /// Creates the index at a byte range of the source. Reads nothing.
-    pub fn new(source: Arc<dyn Source>, place: FileRange, limits: Limits) -> Self {
+    pub(crate) fn new(source: Arc<dyn Source>, place: FileRange, limits: Limits) -> Self {
         let pages = Mutex::new(LruCache::new(PAGES));
         Self { source, place, limits, used: OnceLock::new(), order: OnceLock::new(), pages }
     }
 
     /// Returns the upper limits for the fields of valid entries.
-    pub fn limits(&self) -> &Limits {
+    pub(crate) fn limits(&self) -> &Limits {
         &self.limits
     }
 
     /// Returns the number of slots, used or not.
-    pub fn slots(&self) -> u64 {
+    pub(crate) fn slots(&self) -> u64 {
         self.place.len / ENTRY
     }
 
     /// Returns the file offset of an entry.
-    pub fn offset(&self, slot: u64) -> u64 {
+    pub(crate) fn offset(&self, slot: u64) -> u64 {
         self.place.offset.saturating_add(slot.saturating_mul(ENTRY))
     }
 
     /// Returns the number of entries before the end.
-    pub fn used(&self) -> Result<u64> {
+    pub(crate) fn used(&self) -> Result<u64> {
         if let Some(used) = self.used.get() {
             return Ok(*used);
         }
@@ -89,7 +89,7 @@ impl Index {
     }
 
     /// Returns the entry in a used slot, without checking the entry.
-    pub fn slot(&self, slot: u64) -> Result<IndexEntry> {
+    pub(crate) fn slot(&self, slot: u64) -> Result<IndexEntry> {
         if slot >= self.used()? {
             return Err(Error::new(Kind::NotFound, format!("there is no entry {slot}")));
         }
@@ -131,7 +131,11 @@ impl Index {
 
     /// Calls `take` with the entries of a range in slot order until `take` returns false. Unused and damaged
     /// entries are included.
-    pub fn scan(&self, slots: Range<u64>, take: &mut dyn FnMut(&IndexEntry) -> Result<bool>) -> Result<()> {
+    pub(crate) fn scan(
+        &self,
+        slots: Range<u64>,
+        take: &mut dyn FnMut(&IndexEntry) -> Result<bool>,
+    ) -> Result<()> {
         let mut bytes = Vec::new();
         let end = slots.end.min(self.slots());
         let mut at = slots.start;
@@ -152,7 +156,7 @@ impl Index {
     }
 
     /// Returns the entries that make up the frames, in frame order.
-    pub fn order(&self) -> Result<&Order> {
+    pub(crate) fn order(&self) -> Result<&Order> {
         if let Some(order) = self.order.get() {
             return Ok(order);
         }
@@ -183,19 +187,19 @@ impl Index {
     }
 
     /// Returns entry `k`, in frame order, of the entries that make up the frames.
-    pub fn entry(&self, k: u64) -> Result<IndexEntry> {
+    pub(crate) fn entry(&self, k: u64) -> Result<IndexEntry> {
         let slot = self.order()?.slot(k);
         self.slot(slot.ok_or_else(|| Error::new(Kind::NotFound, format!("there is no entry {k}")))?)
     }
 
     /// True if an entry is valid. In a large index the entries that make up the frames include damaged ones.
-    pub fn is_usable(&self, entry: &IndexEntry) -> bool {
+    pub(crate) fn is_usable(&self, entry: &IndexEntry) -> bool {
         entry.check(&self.limits).is_ok()
     }
 
     /// Returns the first entry in a range that belongs to frame `frame` or a later one; the end of the range
     /// if there is none. The search starts at `near`.
-    pub fn first_of(&self, frame: u64, within: Range<u64>, near: u64) -> Result<u64> {
+    pub(crate) fn first_of(&self, frame: u64, within: Range<u64>, near: u64) -> Result<u64> {
         let end = within.end;
         let is_before = |k: u64| {
             // A damaged entry counts as part of the next usable entry's frame.
@@ -224,7 +228,7 @@ impl Index {
     }
 
     /// Returns the last usable entry before `end`.
-    pub fn last(&self, end: u64) -> Result<Option<IndexEntry>> {
+    pub(crate) fn last(&self, end: u64) -> Result<Option<IndexEntry>> {
         for k in (end.saturating_sub(PASSED)..end).rev() {
             let entry = self.entry(k)?;
             if self.is_usable(&entry) {

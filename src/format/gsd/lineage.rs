@@ -17,7 +17,7 @@ const BYTES: usize = 256;
 
 /// A fingerprint of the frames that later versions must contain.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Trace {
+pub(crate) struct Trace {
     /// The first and the last frame with chunks; `None` if there is no frame.
     frames: Option<(u64, u64)>,
     /// The last entry of the last frame.
@@ -28,7 +28,7 @@ pub struct Trace {
 
 impl Trace {
     /// Computes the trace of an open file.
-    pub fn of(file: &GsdFile) -> Result<Self> {
+    pub(crate) fn of(file: &GsdFile) -> Result<Self> {
         let frames = match (file.entries()?, file.frames()?) {
             (0, _) | (_, 0) => None,
             (_, frames) => Some((file.entry(0)?.frame, frames - 1)),
@@ -56,7 +56,7 @@ impl Trace {
 }
 
 /// True if `newer` has the names of `older` and the frames sampled in `trace`, the trace of `older`.
-pub fn continues(older: &GsdFile, trace: &Trace, newer: &GsdFile) -> bool {
+pub(crate) fn continues(older: &GsdFile, trace: &Trace, newer: &GsdFile) -> bool {
     let old = older.header();
     let new = newer.header();
     let same_header =

@@ -13,7 +13,7 @@ use crate::error::Result;
 use crate::source::{Source, read_up_to};
 
 /// Maximum number of names. The number 65535 means "no name".
-pub const MAX_NAMES: usize = 65535;
+pub(crate) const MAX_NAMES: usize = 65535;
 
 /// Maximum number of bytes of the list that are read: 256 per name.
 const MAX_BYTES: u64 = 16 << 20;
@@ -25,7 +25,7 @@ const PIECE: usize = 16 << 10;
 const MAX_PATH: usize = 3000;
 
 /// The escaping of names as file names. The extensions are reserved for the views.
-pub const FILES: names::ViewNames = names::ViewNames { endings: &[".npy", ".txt", ".frames"] };
+pub(crate) const FILES: names::ViewNames = names::ViewNames { endings: &[".npy", ".txt", ".frames"] };
 
 /// The names of a file, by number.
 #[derive(Debug, Default)]
@@ -40,7 +40,7 @@ pub struct Names {
 }
 
 /// The path of a name: directories, and a file without its extension.
-pub type Path = Arc<[String]>;
+pub(crate) type Path = Arc<[String]>;
 
 impl Names {
     /// Reads the list that the header names.

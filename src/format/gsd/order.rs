@@ -2,7 +2,7 @@
 
 /// The entries that make up the frames, in frame order.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Order {
+pub(crate) enum Order {
     /// All slots below this number, in file order.
     All(u64),
     /// These slots only, in file order: all other slots are damaged or have a frame out of order.
@@ -11,7 +11,7 @@ pub enum Order {
 
 impl Order {
     /// Returns the number of entries.
-    pub fn len(&self) -> u64 {
+    pub(crate) fn len(&self) -> u64 {
         match self {
             Self::All(len) => *len,
             Self::Some(slots) => slots.len() as u64,
@@ -19,7 +19,7 @@ impl Order {
     }
 
     /// Returns the slot of entry `k`.
-    pub fn slot(&self, k: u64) -> Option<u64> {
+    pub(crate) fn slot(&self, k: u64) -> Option<u64> {
         match self {
             Self::All(len) => (k < *len).then_some(k),
             Self::Some(slots) => slots.get(usize::try_from(k).ok()?).copied().map(u64::from),
@@ -27,7 +27,7 @@ impl Order {
     }
 
     /// True if the entry in a slot is included.
-    pub fn has(&self, slot: u64) -> bool {
+    pub(crate) fn has(&self, slot: u64) -> bool {
         match self {
             Self::All(len) => slot < *len,
             Self::Some(slots) => u32::try_from(slot).is_ok_and(|slot| slots.binary_search(&slot).is_ok()),
@@ -38,7 +38,7 @@ impl Order {
 /// Returns the slots of a longest subsequence of `entries` (frame, slot) with ascending frames.
 ///
 /// One wrong frame thus costs one entry, whether it is too high or too low.
-pub fn ascending(entries: &[(u64, u32)]) -> Vec<u32> {
+pub(crate) fn ascending(entries: &[(u64, u32)]) -> Vec<u32> {
     // Patience sorting: tops[n] is the entry with the lowest frame that ends a sequence of length n + 1.
     let mut tops: Vec<usize> = Vec::new();
     let mut before: Vec<Option<usize>> = Vec::with_capacity(entries.len());

@@ -42,7 +42,7 @@ struct FrameGroup {
 }
 
 /// True if a file has a known version of the HOOMD schema.
-pub fn applies(file: &GsdFile) -> bool {
+pub(crate) fn applies(file: &GsdFile) -> bool {
     let header = file.header();
     header.schema == schema::NAME && schema::is_known(header.schema_version)
 }
@@ -63,7 +63,7 @@ struct Resolved {
 const SERIES: &str = "series";
 
 /// Returns the directory of all frames and of `series/`.
-pub fn dir(file: &Arc<GsdFile>, series: Arc<dyn Dir>) -> Result<Arc<dyn Dir>> {
+pub(crate) fn dir(file: &Arc<GsdFile>, series: Arc<dyn Dir>) -> Result<Arc<dyn Dir>> {
     let holder = file.clone();
     let frame = move |number| Ok(Node::Dir(Arc::new(Frame { file: holder.clone(), number }) as Arc<dyn Dir>));
     let count = file.frames()?;

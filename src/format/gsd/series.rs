@@ -46,7 +46,7 @@ fn item_at<T>(path: &[String], ending: &str, what: T) -> Option<Item<T>> {
 
 /// The directory of series.
 #[derive(Debug)]
-pub struct Series {
+pub(crate) struct Series {
     file: Arc<GsdFile>,
     /// The result of the pass that runs when a program first looks into the directory, while others wait.
     table: Mutex<Option<Arc<SeriesTable>>>,
@@ -93,24 +93,24 @@ struct SeriesFile {
 
 impl Series {
     /// Creates the series of a file.
-    pub fn new(file: Arc<GsdFile>) -> Self {
+    pub(crate) fn new(file: Arc<GsdFile>) -> Self {
         Self { file, table: Mutex::default(), older: Mutex::default() }
     }
 
     /// Reuses the results of `older`, an earlier version of the file, to which this version only appended.
-    pub fn carry_over_from(&self, older: &Self) {
+    pub(crate) fn carry_over_from(&self, older: &Self) {
         let known = locked(&older.table).as_ref().map(|table| table.pass.clone());
         *locked(&self.older) = known.filter(Pass::is_sound).or_else(|| locked(&older.older).take());
     }
 
     /// Fails if a small index, which is scanned for notes, can't be read now.
-    pub fn check_readable(&self) -> Result<()> {
+    pub(crate) fn check_readable(&self) -> Result<()> {
         self.table_if_small().map(drop)
     }
 
     /// Returns the notes on names whose chunks differ. A small index is scanned for these names; for a large
     /// index the list is empty until a program looks into the directory.
-    pub fn notes(&self) -> Vec<format::Defect> {
+    pub(crate) fn notes(&self) -> Vec<format::Defect> {
         // While another thread scans the index, it holds the lock: there are no results yet.
         let known = || self.table.try_lock().map_or(None, |table| table.clone());
         let table = self.table_if_small().ok().flatten().or_else(known);
@@ -328,7 +328,7 @@ impl Series {
 
 /// The directory `arrays/resolved/series/`.
 #[derive(Debug)]
-pub struct ResolvedSeries(pub Arc<Series>);
+pub(crate) struct ResolvedSeries(pub Arc<Series>);
 
 impl Dir for ResolvedSeries {
     fn lookup(&self, name: &OsStr) -> Result<Option<Node>> {

@@ -15,14 +15,14 @@ const LOG: &str = "log.parquet";
 
 /// The directory `tables/`.
 #[derive(Debug)]
-pub struct Tables {
+pub(crate) struct Tables {
     file: Arc<GsdFile>,
     series: Arc<Series>,
 }
 
 impl Tables {
     /// Creates the tables of `file`, which has the HOOMD schema.
-    pub fn new(file: Arc<GsdFile>, series: Arc<Series>) -> Self {
+    pub(crate) fn new(file: Arc<GsdFile>, series: Arc<Series>) -> Self {
         Self { file, series }
     }
 

@@ -10,7 +10,7 @@ use crate::error::{Result, if_readable};
 use base64::prelude::{BASE64_STANDARD, Engine};
 
 /// Returns the text. If the index is damaged, only its location is included.
-pub fn text(file: &GsdFile) -> Result<Vec<u8>> {
+pub(crate) fn text(file: &GsdFile) -> Result<Vec<u8>> {
     let header = file.header();
     let mut text = String::new();
     let mut line = |key: &str, value: &dyn std::fmt::Display| {

@@ -10,7 +10,7 @@ use crate::error::Result;
 use crate::info::FileSummary;
 
 /// Maximum number of files on a page.
-pub const FILES: usize = 1000;
+pub(crate) const FILES: usize = 1000;
 /// The room for the facts of a file in bytes.
 const FACTS: usize = 1024;
 /// Maximum length of a fact, and of a shown name, in characters.
@@ -19,7 +19,7 @@ const MAX_NAME: usize = 120;
 
 /// The order of the files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Order {
+pub(crate) enum Order {
     /// By name.
     Name,
     /// By the facts: product, filter, date.
@@ -36,7 +36,7 @@ const ORDERS: [(Order, &str, &str); 4] = [
 
 /// A page of the gallery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct GalleryPage {
+pub(crate) struct GalleryPage {
     order: Order,
     /// The number of the page, from 0.
     pub number: usize,
@@ -44,7 +44,7 @@ pub struct GalleryPage {
 
 impl GalleryPage {
     /// Returns the page with a file name: `index.html`, `date-2.html`.
-    pub fn of_name(name: &str) -> Option<Self> {
+    pub(crate) fn of_name(name: &str) -> Option<Self> {
         let stem = name.strip_suffix(".html")?;
         let (stem, number) = match stem.split_once('-') {
             None => (stem, 0),
@@ -61,14 +61,14 @@ impl GalleryPage {
     }
 
     /// Returns the file name of the page.
-    pub fn name(self) -> String {
+    pub(crate) fn name(self) -> String {
         let stem =
             ORDERS.iter().find(|(order, ..)| *order == self.order).map_or("index", |(_, stem, _)| stem);
         if self.number == 0 { format!("{stem}.html") } else { format!("{stem}-{}.html", self.number + 1) }
     }
 
     /// Returns the file names of all pages of a directory with this number of files.
-    pub fn names(files: usize) -> Vec<String> {
+    pub(crate) fn names(files: usize) -> Vec<String> {
         let count = files.div_ceil(FILES).max(1);
         let of_order = |(order, ..): &(Order, &str, &str)| {
             let order = *order;
@@ -78,7 +78,7 @@ impl GalleryPage {
     }
 
     /// True if a directory with this number of files has this page.
-    pub fn is_of(self, files: usize) -> bool {
+    pub(crate) fn is_of(self, files: usize) -> bool {
         self.number < files.div_ceil(FILES).max(1)
     }
 
@@ -86,7 +86,7 @@ impl GalleryPage {
     ///
     /// # Errors
     /// `facts` fails.
-    pub fn html(
+    pub(crate) fn html(
         self,
         directory: &str,
         files: &[Vec<u8>],

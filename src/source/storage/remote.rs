@@ -45,7 +45,7 @@ fn type_of(file: impl AsFd) -> Option<u64> {
 
 /// True if another machine or program may change or replace a file, or one in a directory, without this
 /// kernel's knowledge.
-pub fn is_remote(file: impl AsFd) -> bool {
+pub(crate) fn is_remote(file: impl AsFd) -> bool {
     type_of(file).is_some_and(|kind| !LOCAL.contains(&kind))
 }
 

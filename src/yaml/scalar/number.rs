@@ -151,7 +151,7 @@ pub(super) fn decimal(text: &str) -> Option<Cow<'_, str>> {
 }
 
 /// Parses a scalar of type float.
-pub fn float(text: &str) -> Option<f64> {
+pub(crate) fn float(text: &str) -> Option<f64> {
     let text = text.replace('_', "").to_ascii_lowercase();
     let (digits, sign) = match text.strip_prefix('-') {
         Some(digits) => (digits, -1.0),
@@ -167,7 +167,7 @@ pub fn float(text: &str) -> Option<f64> {
 }
 
 /// True if an integer needs more than 64 bits, the limit of the ASDF standard.
-pub fn beyond_int64(text: &str) -> bool {
+pub(crate) fn beyond_int64(text: &str) -> bool {
     // Shorter texts always fit in 64 bits.
     text.len() > 15 && integer(text).is_none_or(|value| i64::try_from(value).is_err())
 }

@@ -9,7 +9,7 @@ use super::{Type, boolean, integer};
 
 /// Hashes of the values of a scalar: in PyYAML, in YAML 1.2, and in strict YAML 1.1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Readings {
+pub(crate) struct Readings {
     python: u64,
     others: [u64; 2],
 }
@@ -37,7 +37,7 @@ impl ScalarReading<'_> {
 
 impl Readings {
     /// Reads a plain scalar without a tag that has the type `looks` in PyYAML; `None` if all readers agree.
-    pub fn of(text: &str, looks: Type) -> Option<Self> {
+    pub(crate) fn of(text: &str, looks: Type) -> Option<Self> {
         if !may_differ(text, looks) {
             return None;
         }
@@ -51,24 +51,24 @@ impl Readings {
 
     /// True if the scalar `text` has in PyYAML, with type `looks`, a value that only readers of another YAML
     /// version give to the scalar of these readings.
-    pub fn became(&self, text: &str, looks: Type) -> bool {
+    pub(crate) fn became(&self, text: &str, looks: Type) -> bool {
         let now = reading(text, looks);
         now != self.python && self.others.contains(&now)
     }
 
     /// Returns the hashes that differ from PyYAML's.
-    pub fn others(&self) -> impl Iterator<Item = u64> {
+    pub(crate) fn others(&self) -> impl Iterator<Item = u64> {
         self.others.into_iter().filter(|other| *other != self.python)
     }
 }
 
 /// Returns a hash of the value in PyYAML of a scalar of type `looks`.
-pub fn reading(text: &str, looks: Type) -> u64 {
+pub(crate) fn reading(text: &str, looks: Type) -> u64 {
     python(text, looks).hashed()
 }
 
 /// Returns a hash that is equal for keys that are equal in Python, such as `1`, `1.0` and `true`.
-pub fn key(text: &str, looks: Type) -> u64 {
+pub(crate) fn key(text: &str, looks: Type) -> u64 {
     match python(text, looks) {
         ScalarReading::Bool(value) => ScalarReading::Int(value.into()).hashed(),
         value => value.hashed(),

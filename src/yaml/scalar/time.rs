@@ -102,7 +102,7 @@ fn zone(text: &mut &[u8]) -> Option<u32> {
 }
 
 /// Converts a timestamp to ISO 8601 as Python's `isoformat` does; `None` if it is invalid.
-pub fn iso_timestamp(text: &str) -> Option<String> {
+pub(crate) fn iso_timestamp(text: &str) -> Option<String> {
     let TimestampParts { date: [year, month, day], time, micros, zone, west, .. } = parse(text)?;
     if unfit(text).is_some() {
         return None;

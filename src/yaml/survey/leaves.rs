@@ -80,7 +80,7 @@ impl ElementTypes {
 }
 
 /// True for the tag of a complex number.
-pub fn is_complex(tag: Option<&str>) -> bool {
+pub(crate) fn is_complex(tag: Option<&str>) -> bool {
     tag.is_some_and(|tag| tag.contains("/complex-") || tag.ends_with("/core/complex"))
 }
 

@@ -34,7 +34,7 @@ pub struct Paths {
 const MAX_SHOWN: usize = 3000;
 
 /// The path of the root, which has no steps.
-pub const ROOT: Option<PathId> = None;
+pub(crate) const ROOT: Option<PathId> = None;
 
 impl Paths {
     /// Adds a step to a path; `None` if there are too many paths.

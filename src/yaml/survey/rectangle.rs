@@ -15,7 +15,7 @@ pub enum SequenceShape {
 
 /// The common length of the sequences at each depth.
 #[derive(Debug, Default)]
-pub struct Rectangle {
+pub(crate) struct Rectangle {
     lengths: Vec<Option<u64>>,
     /// The depth of the scalars.
     leaves: Option<usize>,
@@ -26,7 +26,7 @@ pub struct Rectangle {
 
 impl Rectangle {
     /// Begins a sequence at `depth`, 0 for the outermost.
-    pub fn open(&mut self, depth: usize) {
+    pub(crate) fn open(&mut self, depth: usize) {
         self.ragged |= self.leaves == Some(depth);
         if self.lengths.len() <= depth {
             self.lengths.push(None);
@@ -34,7 +34,7 @@ impl Rectangle {
     }
 
     /// Adds a scalar at `depth`.
-    pub fn leaf(&mut self, depth: usize) {
+    pub(crate) fn leaf(&mut self, depth: usize) {
         self.ragged |= *self.leaves.get_or_insert(depth) != depth || self.lengths.len() > depth;
     }
 
@@ -49,14 +49,14 @@ impl Rectangle {
     }
 
     /// Ends a sequence of `len` items at `depth`.
-    pub fn close(&mut self, depth: usize, len: u64) {
+    pub(crate) fn close(&mut self, depth: usize, len: u64) {
         if let Some(length) = self.lengths.get_mut(depth) {
             self.ragged |= *length.get_or_insert(len) != len;
         }
     }
 
     /// Returns the shape.
-    pub fn shape(&self) -> SequenceShape {
+    pub(crate) fn shape(&self) -> SequenceShape {
         match self.lengths.iter().copied().collect() {
             _ if self.unknown => SequenceShape::Unknown,
             Some(lengths) if !self.ragged => SequenceShape::Array(lengths),

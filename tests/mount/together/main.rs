@@ -41,13 +41,13 @@ fn nothing_is_wrong(files: usize) {
 }
 
 #[test]
-#[ignore = "does not run without a finding yet: see docs/design.md; run it with --ignored"]
+#[ignore = "takes minutes: scripts/test --all runs it"]
 fn programs_on_one_file() {
     nothing_is_wrong(1);
 }
 
 #[test]
-#[ignore = "does not run without a finding yet: see docs/design.md; run it with --ignored"]
+#[ignore = "takes minutes: scripts/test --all runs it"]
 fn programs_on_a_directory() {
     nothing_is_wrong(20);
 }

@@ -17,7 +17,7 @@ const END: u64 = 64 << 10;
 
 /// The blocks that an index lists, at least two.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct IndexedBlocks {
+pub(crate) struct IndexedBlocks {
     /// The offset of each block.
     pub offsets: Vec<u64>,
     /// The end of the last block: the offset of the index.
@@ -26,7 +26,7 @@ pub struct IndexedBlocks {
 
 impl IndexedBlocks {
     /// True if the header of block `n` is sound, and the block ends where the next one begins.
-    pub fn proves(&self, n: usize, header: &Header) -> bool {
+    pub(crate) fn proves(&self, n: usize, header: &Header) -> bool {
         let next = self.offsets.get(n + 1).copied().unwrap_or(self.end);
         let is_stored = header.label_text().is_empty() && !header.encoded();
         first::USUAL_HEADERS.contains(&header.header_size)
@@ -42,7 +42,7 @@ impl IndexedBlocks {
 impl BlockSearch {
     /// Returns the blocks that the index lists, if it can be believed. Unless `is_proven`, the last block need not prove
     /// it if that takes a request.
-    pub fn by_index(
+    pub(crate) fn by_index(
         &self,
         source: &dyn Source,
         kept: Option<&KeptHeaders>,
@@ -73,7 +73,7 @@ impl BlockSearch {
 }
 
 /// True if reading the header at an offset costs a request to a server, after the search for the index.
-pub fn is_far(offset: u64, size: u64) -> bool {
+pub(crate) fn is_far(offset: u64, size: u64) -> bool {
     (START..size.saturating_sub(END)).contains(&offset)
 }
 

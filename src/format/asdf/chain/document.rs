@@ -7,7 +7,7 @@ use crate::format::asdf::tile::{MAX_DIMENSIONS, Tiling};
 use crate::yaml;
 
 /// Number of bytes at the start of a block within which its encoding chain must end.
-pub const HEAD: usize = 64 << 10;
+pub(crate) const HEAD: usize = 64 << 10;
 
 /// Maximum number of encodings in a chain.
 const MAX_ENCODINGS: usize = 16;

@@ -24,8 +24,8 @@ mod standard;
 mod version;
 
 pub use crate::format::editor::Validation;
-pub use crate::format::refusal::{Class, MAX_FURTHER, Position, Problem, Problems};
-pub use arrays::TreeFacts;
+pub(crate) use crate::format::refusal::{Class, MAX_FURTHER, Position, Problem, Problems};
+pub(crate) use arrays::TreeFacts;
 
 use prologue::Prologue;
 

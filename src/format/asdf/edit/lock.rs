@@ -27,7 +27,7 @@ const MAX_NOTE: u64 = 8192;
 
 /// The holder of a lock.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Holder {
+pub(super) struct Holder {
     /// The process id.
     pub pid: Option<u32>,
     /// The mount point of the source.

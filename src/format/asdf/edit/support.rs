@@ -27,7 +27,7 @@ const FRESH: Duration = Duration::from_secs(1);
 
 /// Editing and recovery of ASDF files.
 #[derive(Clone, Copy, Debug)]
-pub struct Support;
+pub(crate) struct Support;
 
 impl EditSupport for Support {
     fn open(&self, target: SaveTarget, context: &EditContext) -> Result<Box<dyn Editor>> {

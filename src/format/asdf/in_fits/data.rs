@@ -57,7 +57,7 @@ impl HduArray {
     }
 
     /// Returns the position of the elements in the file, and their length; `None` if they are converted.
-    pub fn place_of_elements(&self) -> Option<(u64, u64)> {
+    pub(crate) fn place_of_elements(&self) -> Option<(u64, u64)> {
         self.is_stored.then_some((self.place, self.stored_len))
     }
 

@@ -6,9 +6,9 @@ use crate::error::Result;
 use crate::format::ReadAt;
 
 /// Length of a record: headers and data are padded to whole records.
-pub const RECORD: u64 = 2880;
+pub(super) const RECORD: u64 = 2880;
 /// Length of a card.
-pub const CARD: usize = 80;
+pub(super) const CARD: usize = 80;
 /// Bytes read at first, and from then on at once.
 const FIRST: usize = 4 * RECORD as usize;
 const STEP: usize = 16 * RECORD as usize;
@@ -17,7 +17,7 @@ const MAX_HEADER: usize = 4 << 20;
 
 /// The cards of a header, without `END`.
 #[derive(Debug, Default)]
-pub struct Header {
+pub(super) struct Header {
     cards: Vec<u8>,
     /// The first card with each keyword.
     by_keyword: HashMap<[u8; 8], usize>,
@@ -25,7 +25,7 @@ pub struct Header {
 
 impl Header {
     /// Reads the header at an offset. Returns the offset of its data, too; `None` if there is no header.
-    pub fn read(read: ReadAt<'_>, at: u64) -> Result<Option<(Self, u64)>> {
+    pub(super) fn read(read: ReadAt<'_>, at: u64) -> Result<Option<(Self, u64)>> {
         let mut header = Self::default();
         let mut bytes = Vec::new();
         let mut seen = 0;
@@ -57,7 +57,7 @@ impl Header {
     }
 
     /// Returns the cards.
-    pub fn cards(&self) -> impl Iterator<Item = &[u8]> {
+    pub(super) fn cards(&self) -> impl Iterator<Item = &[u8]> {
         self.cards.chunks_exact(CARD)
     }
 
@@ -75,27 +75,27 @@ impl Header {
     }
 
     /// Returns an integer.
-    pub fn integer(&self, keyword: &str) -> Option<i64> {
+    pub(super) fn integer(&self, keyword: &str) -> Option<i64> {
         self.value(keyword)?.parse().ok()
     }
 
     /// Returns a number from 0 on.
-    pub fn count(&self, keyword: &str) -> Option<u64> {
+    pub(super) fn count(&self, keyword: &str) -> Option<u64> {
         self.value(keyword)?.parse().ok()
     }
 
     /// Returns a number, which may be written as Fortran does.
-    pub fn float(&self, keyword: &str) -> Option<f64> {
+    pub(super) fn float(&self, keyword: &str) -> Option<f64> {
         self.value(keyword)?.replace(['D', 'd'], "E").parse().ok()
     }
 
     /// True if a logical value is `T`.
-    pub fn is_true(&self, keyword: &str) -> bool {
+    pub(super) fn is_true(&self, keyword: &str) -> bool {
         self.value(keyword) == Some("T")
     }
 
     /// Returns a text without trailing blanks.
-    pub fn text(&self, keyword: &str) -> Option<String> {
+    pub(super) fn text(&self, keyword: &str) -> Option<String> {
         let mut rest = self.value(keyword)?.strip_prefix('\'')?.chars().peekable();
         let mut text = String::new();
         while let Some(character) = rest.next() {
@@ -110,7 +110,7 @@ impl Header {
 }
 
 /// Reads until `buf` is full or the file ends; returns the number of bytes.
-pub fn read_fully(read: ReadAt<'_>, at: u64, buf: &mut [u8]) -> Result<usize> {
+pub(super) fn read_fully(read: ReadAt<'_>, at: u64, buf: &mut [u8]) -> Result<usize> {
     let mut done = 0;
     while done < buf.len() {
         match read(at.saturating_add(done as u64), &mut buf[done..])? {

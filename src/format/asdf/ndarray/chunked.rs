@@ -31,10 +31,10 @@ const ZARR_TAG: &str = "asdf://asdf-format.org/zarr/tags/zarr-1.";
 const CHUNKED_TAG: &str = "tag:stsci.edu:asdf/core/chunked-ndarray-1.";
 
 /// Maximum number of chunks of an array.
-pub const MAX_CHUNKS: u64 = 1 << 20;
+pub(crate) const MAX_CHUNKS: u64 = 1 << 20;
 
 /// True if a resolved tag is that of an array in chunks.
-pub fn is_tag(tag: &str) -> bool {
+pub(crate) fn is_tag(tag: &str) -> bool {
     tag.starts_with(ZARR_TAG) || tag.starts_with(CHUNKED_TAG)
 }
 
@@ -75,7 +75,7 @@ pub struct ChunkBlocks {
 ///
 /// # Errors
 /// The node is not valid, or is stored in a way that is not read here.
-pub fn read(tag: &str, node: &TreeNode) -> Result<Ndarray> {
+pub(crate) fn read(tag: &str, node: &TreeNode) -> Result<Ndarray> {
     if tag.starts_with(ZARR_TAG) { of_zarr(node) } else { of_ndarrays(node) }
 }
 

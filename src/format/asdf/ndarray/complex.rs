@@ -1,7 +1,7 @@
 //! Complex numbers, read as Python does.
 
 /// Converts a complex number of the tree to Python's notation, with `j` for `i`.
-pub fn with_j(text: &str) -> String {
+pub(crate) fn with_j(text: &str) -> String {
     let mut replaced = String::with_capacity(text.len());
     let mut rest = text;
     while let Some(c) = rest.chars().next() {
@@ -18,7 +18,7 @@ pub fn with_j(text: &str) -> String {
 }
 
 /// Parses a text as Python's `complex` does.
-pub fn complex(text: &str) -> Option<(f64, f64)> {
+pub(crate) fn complex(text: &str) -> Option<(f64, f64)> {
     let text = text.trim();
     let text = text.strip_prefix('(').and_then(|text| text.strip_suffix(')')).map_or(text, str::trim);
     let number =
