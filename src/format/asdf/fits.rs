@@ -5,7 +5,7 @@
 //! |---|---|
 //! | [`nodes`] | collects, during the survey of the tree, the nodes that only this view needs |
 //! | [`document`], [`table`] | a FITS file described by a node (`fits/fits`); its tables |
-//! | [`wcs`], [`values`], [`unit`] | world coordinates; their numbers; units of these |
+//! | [`wcs`], [`values`], [`unit`](mod@unit) | world coordinates; their numbers; units of these |
 //! | [`frames`] | the meaning of world coordinates |
 //! | [`model`], [`projection`], [`rotation`] | the models of a transform |
 //! | [`forms`] | models that FITS can express exactly |
