@@ -696,6 +696,9 @@ try:
         os.fsync(fd)
     except OSError as error:
         failed = error
+    except ValueError:
+        # Another program has cut the file.
+        failed = OSError(errno.EINVAL, 'cut')
     os.close(fd)
     if failed:
         sys.exit(100 + failed.errno)
