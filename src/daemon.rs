@@ -249,7 +249,7 @@ fn serve_watched(
     for remark in &remarks {
         remark_on(plan, remark);
     }
-    // Whoever waits for the mount finds the line.
+    // A program that waits for the mount finds the line in the log.
     tracing::info!("{}: mounted", path.display());
     if let Err(error) = ready() {
         lifecycle.give_up();

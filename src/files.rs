@@ -16,7 +16,7 @@ pub(crate) fn halfway(file: &Path) -> Option<String> {
     if !named::is_local(file).unwrap_or(false) {
         return None;
     }
-    let found = SaveTarget::of_path(file).and_then(|target| recovery::condition(&target));
+    let found = SaveTarget::of_path(file).and_then(|target| recovery::condition(&target, true));
     match found {
         Ok(Condition::Halfway(why)) => Some(why),
         Ok(Condition::Whole) | Err(_) => None,

@@ -34,9 +34,9 @@ impl Picture {
         }
         let font = if size >= LARGE_SIZE && columns(size, LARGE) >= count { LARGE } else { SMALL };
         let shown: String = text.chars().take(columns(size, font)).collect();
-        let advance = font.character_size.width + font.character_spacing;
-        let strip = Size::new(shown.chars().count() as u32 * advance, font.character_size.height);
-        let strip = strip + Size::new_equal(2 * MARGIN);
+        let letter = font.character_size;
+        let text_size = Size::new(shown.chars().count() as u32 * letter.width, letter.height);
+        let strip = text_size + Size::new_equal(2 * MARGIN);
         let picture = self.scaled(size - strip.height as usize);
         let top = picture.height;
         let mut picture = picture.extended(strip.width as usize, strip.height as usize);

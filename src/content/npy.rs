@@ -95,7 +95,7 @@ impl Header {
         Ok(Self::parse(&text, from + len))
     }
 
-    /// Parses the literal that numpy writes, whose keys are in alphabetical order.
+    /// Parses the literal that numpy writes. Its keys are in alphabetical order.
     fn parse(text: &str, len: u64) -> Option<Self> {
         let rest = text.strip_prefix("{'descr': ")?;
         let (descr, rest) = rest.rsplit_once(", 'fortran_order': ")?;

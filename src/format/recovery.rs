@@ -22,16 +22,12 @@ pub(crate) fn recover(target: &SaveTarget) -> Result<Recovered> {
     Ok(recovered)
 }
 
-/// Checks whether a file is half-saved; changes nothing.
+/// Checks whether a file is half-saved; changes nothing. If `waits` is true, waits a moment for a save in progress.
 ///
 /// # Errors
 ///
 /// The file can't be examined.
-pub(crate) fn condition(target: &SaveTarget) -> Result<Condition> {
-    condition_after(target, true)
-}
-
-fn condition_after(target: &SaveTarget, waits: bool) -> Result<Condition> {
+pub(crate) fn condition(target: &SaveTarget, waits: bool) -> Result<Condition> {
     for support in super::edit_supports() {
         if let halfway @ Condition::Halfway(_) = support.condition(target, waits)? {
             return Ok(halfway);
@@ -110,7 +106,7 @@ impl RecoveryPolicy {
 
 /// Refuses a file that is half-saved, or may be.
 fn check_whole(target: &SaveTarget, waits: bool) -> Result<()> {
-    match condition_after(target, waits)? {
+    match condition(target, waits)? {
         Condition::Halfway(why) => Err(Error::new(Kind::Unfinished, why).of(target.label())),
         Condition::Whole => Ok(()),
     }

@@ -59,13 +59,16 @@ impl Look {
     /// Returns the path of the picture of the whole file, or of the first picture.
     fn picture_path(&self) -> Result<Option<PathBuf>> {
         let picture = Path::new(PICTURE);
-        if self.find(picture, true).is_ok() {
+        if self.is_there(picture)? {
             return Ok(Some(picture.to_owned()));
         }
         let mut directories = vec![PathBuf::from(PICTURES)];
         for _ in 0..MAX_SEARCHED {
             let Some(directory) = directories.pop() else { break };
-            let Ok(found) = self.find(&directory, true) else { break };
+            if !self.is_there(&directory)? {
+                break;
+            }
+            let found = self.find(&directory, true)?;
             let mut below = Vec::new();
             for (name, is_directory) in again(|| self.names_with_kinds(found.attr.ino))? {
                 let path = directory.join(&name);
@@ -78,6 +81,14 @@ impl Look {
             directories.extend(below.into_iter().rev());
         }
         Ok(None)
+    }
+
+    /// True if there is something at the path. What can't be read now may be there: that is an error.
+    fn is_there(&self, path: &Path) -> Result<bool> {
+        match self.find(path, true) {
+            Err(error) if error.errno() == libc::ENOENT => Ok(false),
+            found => found.map(|_| true),
+        }
     }
 
     /// Returns the names in a directory, in the order of the mount, and true for those of directories.

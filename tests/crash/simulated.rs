@@ -191,7 +191,7 @@ fn a_save_makes_the_new_file_and_nothing_else() {
     }
 }
 
-/// What the save says of the file is what the save left, not what another program made of it a moment later.
+/// A save reports the file as it left it, not as another program made it a moment later.
 #[test]
 fn a_write_after_the_save_is_not_taken_for_the_save() {
     for plan in [Plan::InPlace, Plan::Insert, Plan::Rewrite, Plan::Clone, Plan::Copy] {

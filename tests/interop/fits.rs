@@ -39,26 +39,25 @@ fn random_chains_with_distortion_are_those_of_gwcs() {
     assert!(printed.starts_with("12 "), "{printed}");
 }
 
+/// Lets a script write files, and compare them with their mount; returns what it counted.
+fn compared(script: &str) -> String {
+    let folder = fresh_folder();
+    run(&python(), script, ["write".as_ref(), folder.path().as_os_str()]);
+    let mounted = Mounted::file(folder.path());
+    let arguments = ["compare".as_ref(), folder.path().as_os_str(), mounted.root().as_os_str()];
+    let printed = run(&python(), script, arguments);
+    mounted.unmount();
+    printed.trim().to_owned()
+}
+
 #[test]
 fn masked_elements_are_nan_or_have_the_number_of_the_card() {
-    let folder = fresh_folder();
-    run(&python(), "fits_masks.py", ["write".as_ref(), folder.path().as_os_str()]);
-    let mounted = Mounted::file(folder.path());
-    let arguments = ["compare".as_ref(), mounted.root().as_os_str(), folder.path().as_os_str()];
-    let printed = run(&python(), "fits_masks.py", arguments);
-    mounted.unmount();
-    assert_eq!(printed.trim(), "51");
+    assert_eq!(compared("fits_masks.py"), "51");
 }
 
 #[test]
 fn spectral_and_helioprojective_coordinates_are_those_of_gwcs() {
-    let folder = fresh_folder();
-    run(&python(), "gwcs_axes.py", ["write".as_ref(), folder.path().as_os_str()]);
-    let mounted = Mounted::file(folder.path());
-    let arguments = ["compare".as_ref(), folder.path().as_os_str(), mounted.root().as_os_str()];
-    let printed = run(&python(), "gwcs_axes.py", arguments);
-    mounted.unmount();
-    assert_eq!(printed.trim(), "23 3 4", "all axes, some axes, none");
+    assert_eq!(compared("gwcs_axes.py"), "23 3 4", "all axes, some axes, none");
 }
 
 #[test]

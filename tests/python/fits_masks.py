@@ -171,7 +171,7 @@ def compare(mountpoint):
             array = {"data": ARRAYS["f4"], "err": ARRAYS["f4"] * 2, "dq": ARRAYS["u4"]}[key]
             check(f"{view}/group.fits", array.data, array.mask, names.index(extension))
         assert "BLANK" not in fits.getheader(f"{view}/group.fits", "OTHER")
-    with asdf.open(os.path.join(sys.argv[3], "numbers.asdf")) as opened:
+    with asdf.open(os.path.join(sys.argv[2], "numbers.asdf")) as opened:
         for key, mask in OF_NUMBERS.items():
             array = np.ma.getdata(opened[key]._make_array() if hasattr(opened[key], "_make_array") else opened[key])
             check(os.path.join(mountpoint, "numbers.asdf", "fits", f"{key}.fits"), array, mask)
@@ -182,4 +182,4 @@ def compare(mountpoint):
 if sys.argv[1] == "write":
     write(sys.argv[2])
 else:
-    compare(sys.argv[2])
+    compare(sys.argv[3])

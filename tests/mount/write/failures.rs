@@ -159,7 +159,9 @@ fn fails_at_any_call(kind: &str, linked: bool, grows: bool) -> usize {
         let (mut place, mut faults, mut mount) = failing(kind, linked);
         let mut before = longer(&place, 9000);
         write(&mount, &before).unwrap();
-        let (mut at, mut refused, mut unsettled) = (0, 0, 0);
+        let mut at = 0;
+        let mut refused = 0;
+        let mut unsettled = 0;
         loop {
             assert!(at < 2000, "{kind}, {fault:?}: no save comes to its end");
             if place.room() > 300_000 {

@@ -398,7 +398,7 @@ fn nth_text(n: u64) -> Vec<u8> {
 }
 
 const SAVER: &str = "ASDF_MOUNT_TEST_SAVER";
-/// What the process prints before its first save.
+/// The line that the process prints before its first save.
 const SAVING: &str = "it saves";
 /// More saves than a process makes before it is killed.
 const MAX_SAVES: u64 = 2000;

@@ -10,7 +10,7 @@ use super::mark;
 use super::opened::open_locked;
 use super::recover::{self, recover};
 use super::session::Session;
-use super::sidecar::{self, HeldSource};
+use super::sidecar::{self, HeldSource, Sidecars};
 use crate::error::Result;
 use crate::format::editor::{EditContext, EditSupport, Editor, SaveTarget};
 use crate::format::recovery::{Condition, Recovered, Traces};
@@ -21,8 +21,7 @@ use crate::source::storage::{Storage, System};
 /// and the pause between them.
 const SAVE_ATTEMPTS: usize = 100;
 const SAVE_PAUSE: Duration = Duration::from_millis(10);
-/// Time since its last change for which a journal may be that of a save in progress, although nobody holds the lock of the
-/// file.
+/// Time since its last change for which a journal may be that of a save in progress, although the file is not locked.
 const FRESH: Duration = Duration::from_secs(1);
 
 /// Editing and recovery of ASDF files.
@@ -61,23 +60,21 @@ fn is_marked(source: &HeldSource<System>) -> bool {
     source.open(&System, false).is_ok_and(|file| mark::is_marked(&System, &file).unwrap_or(false))
 }
 
-/// True if there may be a journal of the source. A journal of any user may be evidence of an interrupted save.
-fn has_journal(source: &HeldSource<System>) -> bool {
-    source
-        .existing(&System)
-        .iter()
-        .any(|place| place.journals().any(|journal| exists(&System, &place.dir, &journal).unwrap_or(true)))
+/// True if one of the names that a journal of the source may have satisfies `is_wanted`.
+fn has_journal(source: &HeldSource<System>, is_wanted: impl Fn(&Sidecars<System>, &OsStr) -> bool) -> bool {
+    source.existing(&System).iter().any(|place| place.journals().any(|journal| is_wanted(place, &journal)))
 }
 
-/// True if a journal beside the source was written a moment ago. Its save may be in progress, on a file that another one
-/// has replaced meanwhile and that nobody can see the lock of.
-fn has_fresh_journal(source: &HeldSource<System>) -> bool {
-    source.existing(&System).iter().any(|place| {
-        place.journals().any(|journal| {
-            let meta = System.meta_at(&place.dir, &journal);
-            meta.is_ok_and(|meta| !SourceStat::from(meta.identity).is_unchanged_for(FRESH))
-        })
-    })
+/// True if there may be such a journal. A journal of any user may be evidence of an interrupted save.
+fn may_exist(place: &Sidecars<System>, journal: &OsStr) -> bool {
+    exists(&System, &place.dir, journal).unwrap_or(true)
+}
+
+/// True if the journal was written a moment ago. Its save may be in progress on a file that was replaced meanwhile: the
+/// lock is that of the replaced file.
+fn is_fresh(place: &Sidecars<System>, journal: &OsStr) -> bool {
+    let meta = System.meta_at(&place.dir, journal);
+    meta.is_ok_and(|meta| !SourceStat::from(meta.identity).is_unchanged_for(FRESH))
 }
 
 /// Returns whether the source is one version or half-saved. If `waits` is true, waits a while for a save by another
@@ -85,13 +82,13 @@ fn has_fresh_journal(source: &HeldSource<System>) -> bool {
 fn condition(source: &HeldSource<System>, waits: bool) -> Result<Condition> {
     let mut attempts = 0..if waits { SAVE_ATTEMPTS } else { 0 };
     loop {
-        if !has_journal(source) && !is_marked(source) {
+        if !has_journal(source, may_exist) && !is_marked(source) {
             return Ok(Condition::Whole);
         }
         let file = source.open(&System, false)?;
         // A program that holds the lock may be saving, or will recover the file.
         let shared = rustix::fs::flock(&file, FlockOperation::NonBlockingLockShared);
-        let is_written = shared == Err(rustix::io::Errno::WOULDBLOCK) || has_fresh_journal(source);
+        let is_written = shared == Err(rustix::io::Errno::WOULDBLOCK) || has_journal(source, is_fresh);
         match recover::condition(&System, &file, source) {
             Ok(Condition::Halfway(_)) | Err(_) if is_written && attempts.next().is_some() => {
                 drop(file);

@@ -14,7 +14,7 @@ use crate::content::shared_path::SharedPath;
 use crate::content::{Blank, Blanked, Content, FoundInteger, NullCandidates, Text, Unused};
 use crate::error::Result;
 
-/// Prefixes of the tags of nodes whose mask stands beside their array, and the path of that array.
+/// Nodes with a mask beside their array: the prefix of their tag, and the path of the array.
 const CUBES: [(&str, &[&str]); 3] = [
     ("tag:sunpy.org:ndcube/ndcube-1.", &["data"]),
     ("tag:astropy.org:specutils/spectra/spectrum", &["flux", "value"]),
@@ -24,7 +24,7 @@ const CUBES: [(&str, &[&str]); 3] = [
 const MAX_SEARCHED: u64 = 64 << 20;
 const NOTE: &str = "masked elements";
 
-/// True for the tag of a node whose mask stands beside its array.
+/// True for the tag of a node with a mask beside its array.
 pub(super) fn is_cube_tag(tag: &str) -> bool {
     CUBES.iter().any(|(known, _)| tag.starts_with(known))
 }
@@ -80,7 +80,7 @@ pub(super) fn masks(found: &FoundArrays, cubes: &[SharedPath]) -> HashMap<usize,
             })
         };
         let masked = match own.get(&path) {
-            // Of the alias of a mask, only the mask itself is that of this array.
+            // The entry may be an alias of another array's mask.
             Some(ArrayEntry::Mask(Masked { by: MaskedBy::Array(mask), .. })) => {
                 fits(array, mask).then(|| by_array(array, mask))
             }
@@ -215,10 +215,11 @@ fn null_of(scalar: Scalar, by: &MaskedBy) -> Option<i128> {
 
 /// Adds the card of the integer of masked elements. That of an unknown one is a placeholder.
 pub(super) fn add_card(cards: &mut Cards, keyword: &str, null: &Null) {
-    match null {
-        Null::Known(value) => cards.set(keyword, Value::Int(*value), NOTE),
-        Null::Unused(_) => cards.set(keyword, Value::Int(0), NOTE),
-    }
+    let value = match null {
+        Null::Known(value) => *value,
+        Null::Unused(_) => 0,
+    };
+    cards.set(keyword, Value::Int(value), NOTE);
 }
 
 /// Returns a header as a content. Cards of unknown integers are made when they are read.
