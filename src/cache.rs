@@ -18,6 +18,8 @@ mod task;
 mod temp_segments;
 
 use std::any::Any;
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -97,6 +99,8 @@ pub struct Cache {
 
 struct Granules {
     chunks: LruCache<(ContentId, u64), Bytes>,
+    /// Number of `chunks` of each content that has any.
+    of_content: HashMap<ContentId, usize>,
     /// Cost of `chunks` in bytes, at most the budget.
     held: u64,
     /// Spare buffers; the one released last is at the end.
@@ -114,7 +118,13 @@ impl Cache {
 
     /// Creates a cache with this number of threads; with one, there is no read-ahead.
     pub fn with_threads(budget: u64, threads: usize) -> Self {
-        let state = Granules { chunks: LruCache::unbounded(), held: 0, spare: Vec::new(), spare_bytes: 0 };
+        let state = Granules {
+            chunks: LruCache::unbounded(),
+            of_content: HashMap::new(),
+            held: 0,
+            spare: Vec::new(),
+            spare_bytes: 0,
+        };
         Self {
             budget,
             next_id: AtomicU64::new(0),
@@ -255,10 +265,10 @@ impl Cache {
             return;
         }
         let mut state = self.state();
+        state.drop_granule((id, start));
         state.held += cost;
-        if let Some(before) = state.chunks.put((id, start), bytes.clone()) {
-            state.let_go(before);
-        }
+        state.chunks.put((id, start), bytes.clone());
+        *state.of_content.entry(id).or_default() += 1;
         state.trim(self.room_for_granules());
     }
 
@@ -272,11 +282,12 @@ impl Cache {
     pub fn forget(&self, id: ContentId) {
         self.idle.get().inspect(|idle| idle.forget(id));
         let mut state = self.state();
-        let of_it: Vec<_> = state.chunks.iter().map(|(key, _)| *key).filter(|key| key.0 == id).collect();
+        // Most contents that go were never decoded, and a search takes as long as the cache is large.
+        let Some(count) = state.of_content.get(&id).copied() else { return };
+        let of_it = state.chunks.iter().map(|(key, _)| *key).filter(|key| key.0 == id);
+        let of_it: Vec<_> = of_it.take(count).collect();
         for key in of_it {
-            if let Some(bytes) = state.chunks.pop(&key) {
-                state.let_go(bytes);
-            }
+            state.drop_granule(key);
         }
     }
 
@@ -315,8 +326,8 @@ impl Cache {
         let mut state = self.state();
         let behind = |key: &(ContentId, u64)| key.0 == id && key.1.saturating_add(BEHIND) <= start;
         let oldest = state.chunks.iter().rev().map(|(key, _)| *key).find(behind);
-        if let Some(bytes) = oldest.and_then(|key| state.chunks.pop(&key)) {
-            state.let_go(bytes);
+        if let Some(key) = oldest {
+            state.drop_granule(key);
         }
     }
 
@@ -335,14 +346,19 @@ impl Granules {
     /// Evicts the least recently used granules until at most `most` bytes are held.
     fn trim(&mut self, most: u64) {
         while self.held > most {
-            match self.chunks.pop_lru() {
-                Some((_, oldest)) => self.let_go(oldest),
-                None => break,
-            }
+            let Some(oldest) = self.chunks.peek_lru().map(|(key, _)| *key) else { break };
+            self.drop_granule(oldest);
         }
     }
 
-    fn let_go(&mut self, bytes: Bytes) {
+    fn drop_granule(&mut self, key: (ContentId, u64)) {
+        let Some(bytes) = self.chunks.pop(&key) else { return };
+        if let Entry::Occupied(mut count) = self.of_content.entry(key.0) {
+            *count.get_mut() -= 1;
+            if *count.get() == 0 {
+                count.remove();
+            }
+        }
         self.held -= cost(&bytes);
         self.reuse(bytes);
     }

@@ -54,11 +54,18 @@ fn forgets_one_content_and_leaves_the_others() {
     let one = cache.id();
     let other = cache.id();
     assert_ne!(one, other);
-    cache.put(one, 0, &chunk(10));
-    cache.put(other, 0, &chunk(10));
+    for start in [0, 5, 0, 9] {
+        cache.put(one, start, &chunk(10));
+        cache.put(other, 0, &chunk(10));
+    }
     cache.forget(one);
-    assert!(cache.get(one, 0).is_none() && cache.get(other, 0).is_some());
+    assert!([0, 5, 9].iter().all(|start| cache.get(one, *start).is_none()));
+    assert!(cache.get(other, 0).is_some());
     assert_eq!(cache.held(), 10 + ENTRY);
+    assert_eq!(cache.state().of_content, [(other, 1)].into());
+    cache.forget(one);
+    cache.forget(other);
+    assert!(cache.held() == 0 && cache.state().of_content.is_empty());
 }
 
 #[test]
