@@ -40,10 +40,19 @@ pub(crate) enum Outcome {
 pub(crate) enum Style {
     /// A save through the mount.
     Save,
+    /// A save by a command. It goes through the mount if the mount has locked the file, and otherwise changes the file as
+    /// another program does.
+    Command,
     /// Another program renames a new file over it.
     Replaced,
     /// Another program overwrites its bytes; in between, the file is broken.
     InPlace,
+}
+
+impl Style {
+    fn is_save(self) -> bool {
+        matches!(self, Self::Save | Self::Command)
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -53,6 +62,13 @@ struct Write {
     style: Style,
     time: Range<Instant>,
     outcome: Outcome,
+}
+
+impl Write {
+    /// True if this write gave the file's name to another file before `end`, and after the other write had begun.
+    fn replaces_after(&self, other: &Write, end: Instant) -> bool {
+        self.style == Style::Replaced && (other.time.start..=end).contains(&self.time.start)
+    }
 }
 
 /// All writes of one file, and the intervals without a daemon.
@@ -76,7 +92,7 @@ impl Judge {
 
     /// Notes that a save of some earlier state begins; returns its number.
     pub(crate) fn begin_undo(&self) -> usize {
-        self.begin_write(None, Style::Save)
+        self.begin_write(None, Style::Command)
     }
 
     fn begin_write(&self, state: Option<State>, style: Style) -> usize {
@@ -98,7 +114,7 @@ impl Judge {
         let own = &writes[write];
         writes.iter().enumerate().any(|(n, other)| {
             let has_ended = other.outcome != Outcome::Running && other.time.end < own.time.start;
-            n != write && other.style == Style::Save && other.time.start <= own.time.end && !has_ended
+            n != write && other.style.is_save() && other.time.start <= own.time.end && !has_ended
         })
     }
 
@@ -117,13 +133,20 @@ impl Judge {
     }
 
     /// True if the file was overwritten in place in this interval, so that reads may fail: by another program, or for a
-    /// reader of another mount by a save.
+    /// reader of another mount by a save. A command's save counts if the file was replaced after it: the mount then can't
+    /// see any more that the arrays are the same.
     pub(crate) fn overwritten(&self, time: &Range<Instant>, by_saves: bool) -> bool {
         let writes = self.writes.lock().unwrap();
-        writes.iter().any(|write| {
-            let is_in_place = write.style == Style::InPlace || by_saves && write.style == Style::Save;
+        let in_time = |write: &&Write| {
             let has_ended = write.outcome != Outcome::Running && write.time.end < time.start;
-            is_in_place && write.time.start <= time.end && !has_ended
+            write.time.start <= time.end && !has_ended
+        };
+        let mut in_time = writes.iter().filter(in_time);
+        in_time.any(|write| match write.style {
+            Style::InPlace => true,
+            Style::Save => by_saves,
+            Style::Command => by_saves || writes.iter().any(|later| later.replaces_after(write, time.end)),
+            Style::Replaced => false,
         })
     }
 }
@@ -150,7 +173,7 @@ fn may_be_current(writes: &[Write], write: &Write, read: &Range<Instant>, other_
 
 /// Returns the time at which no save is under way any more, for the first time after `time`.
 fn end_of_writers(writes: &[Write], time: Instant) -> Instant {
-    let saves = || writes.iter().filter(|write| write.style == Style::Save);
+    let saves = || writes.iter().filter(|write| write.style.is_save());
     let mut end = time;
     while let Some(longer) = saves()
         .find(|save| save.time.start <= end && (save.outcome == Outcome::Running || save.time.end > end))

@@ -485,7 +485,8 @@ assert data[200:] == first[:4] * ((size - 200) // 4), 'mixed'
             .output()
             .unwrap();
         let time = begun..Instant::now();
-        if self.is_disturbed(kills) || member.judge.overwritten(&time, path.starts_with(&self.read_only)) {
+        let is_broken = member.judge.overwritten(&time, path.starts_with(&self.read_only));
+        if self.is_disturbed(kills) || is_broken || member.was_half_saved(begun) {
             let text = String::from_utf8_lossy(&output.stderr);
             // SIGBUS and errors are right then. A map that was made while another program overwrote the file shows the
             // mixture that the file was.
