@@ -40,8 +40,7 @@ pub(crate) enum Outcome {
 pub(crate) enum Style {
     /// A save through the mount.
     Save,
-    /// A save by a command. It goes through the mount if the mount has locked the file, and otherwise changes the file as
-    /// another program does.
+    /// A save by a command on a file in a mounted directory. It changes the file in place, as another program does.
     Command,
     /// Another program renames a new file over it.
     Replaced,
@@ -64,13 +63,6 @@ struct Write {
     outcome: Outcome,
 }
 
-impl Write {
-    /// True if this write gave the file's name to another file before `end`, and after the other write had begun.
-    fn replaces_after(&self, other: &Write, end: Instant) -> bool {
-        self.style == Style::Replaced && (other.time.start..=end).contains(&self.time.start)
-    }
-}
-
 /// All writes of one file, and the intervals without a daemon.
 #[derive(Debug, Default)]
 pub(crate) struct Judge {
@@ -91,8 +83,8 @@ impl Judge {
     }
 
     /// Notes that a save of some earlier state begins; returns its number.
-    pub(crate) fn begin_undo(&self) -> usize {
-        self.begin_write(None, Style::Command)
+    pub(crate) fn begin_undo(&self, style: Style) -> usize {
+        self.begin_write(None, style)
     }
 
     fn begin_write(&self, state: Option<State>, style: Style) -> usize {
@@ -133,20 +125,22 @@ impl Judge {
     }
 
     /// True if the file was overwritten in place in this interval, so that reads may fail: by another program, or for a
-    /// reader of another mount by a save. A command's save counts if the file was replaced after it: the mount then can't
-    /// see any more that the arrays are the same.
+    /// reader of another mount by a save.
     pub(crate) fn overwritten(&self, time: &Range<Instant>, by_saves: bool) -> bool {
+        self.was_written(time, |style| style == Style::InPlace || by_saves && style.is_save())
+    }
+
+    /// True if a command changed the tree in place in this interval. Reading an open array then fails with ESTALE unless a
+    /// checksum proves that its bytes are the same, for which the file must still have its name.
+    pub(crate) fn changed_by_command(&self, time: &Range<Instant>) -> bool {
+        self.was_written(time, |style| style == Style::Command)
+    }
+
+    fn was_written(&self, time: &Range<Instant>, is_style: impl Fn(Style) -> bool) -> bool {
         let writes = self.writes.lock().unwrap();
-        let in_time = |write: &&Write| {
+        writes.iter().any(|write| {
             let has_ended = write.outcome != Outcome::Running && write.time.end < time.start;
-            write.time.start <= time.end && !has_ended
-        };
-        let mut in_time = writes.iter().filter(in_time);
-        in_time.any(|write| match write.style {
-            Style::InPlace => true,
-            Style::Save => by_saves,
-            Style::Command => by_saves || writes.iter().any(|later| later.replaces_after(write, time.end)),
-            Style::Replaced => false,
+            is_style(write.style) && write.time.start <= time.end && !has_ended
         })
     }
 }

@@ -287,7 +287,8 @@ impl World {
         let _daemons = self.daemons.read().unwrap();
         let member = self.member(dice);
         // It is not known beforehand which text this brings back.
-        let write = member.judge.begin_undo();
+        let style = if self.members.len() == 1 { Style::Save } else { Style::Command };
+        let write = member.judge.begin_undo(style);
         let output = self.asdf_mount().arg("--undo").arg(&member.source).output().unwrap();
         let outcome = if output.status.success() { Outcome::Unknown } else { Outcome::Refused };
         if outcome == Outcome::Refused {
@@ -410,6 +411,8 @@ impl World {
             Ok(Err(what)) => self.is_wrong(member, &format!("{name}: {what}")),
             Err(error) if is_broken && error.raw_os_error().is_some_and(|it| BROKEN.contains(&it)) => {}
             Err(error) if error.raw_os_error() == Some(libc::EIO) && member.was_half_saved(time.start) => {}
+            Err(error)
+                if error.raw_os_error() == Some(libc::ESTALE) && member.judge.changed_by_command(time) => {}
             Err(error) => {
                 let directory =
                     if other_mount { &self.read_only } else { &self.writable }.join(&member.below);
@@ -486,7 +489,8 @@ assert data[200:] == first[:4] * ((size - 200) // 4), 'mixed'
             .unwrap();
         let time = begun..Instant::now();
         let is_broken = member.judge.overwritten(&time, path.starts_with(&self.read_only));
-        if self.is_disturbed(kills) || is_broken || member.was_half_saved(begun) {
+        let is_unproven = member.judge.changed_by_command(&time);
+        if self.is_disturbed(kills) || is_broken || is_unproven || member.was_half_saved(begun) {
             let text = String::from_utf8_lossy(&output.stderr);
             // SIGBUS and errors are right then. A map that was made while another program overwrote the file shows the
             // mixture that the file was.
