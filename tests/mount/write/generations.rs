@@ -14,7 +14,9 @@ use memmap2::Mmap;
 use crate::common::asdf::{AsdfBuilder, Block, sample};
 use crate::common::disk::Disk;
 use crate::common::encode::Encoding;
-use crate::common::mount::Mounted;
+use crate::common::mount::{Mounted, wait_until};
+use crate::faults::Faults;
+use crate::place::{Place, file};
 
 /// Number of elements of the inline array.
 const NUMBERS: usize = 3000;
@@ -383,6 +385,41 @@ fn a_view_opened_right_after_the_first_save_is_new() {
         held.read_exact_at(&mut read, 0).unwrap();
         assert!(read == sample(300_000, 1));
     }
+}
+
+#[test]
+fn a_file_that_is_rewritten_and_then_replaced_during_a_save_is_opened_anew() {
+    let place = Place::on("ext4");
+    let faults = Faults::new(&place.folder(), &place.disk.path());
+    let directory = place.disk.path();
+    let mounted = place.try_mount_as(&directory, &[], |command| faults.under(command)).unwrap();
+    let block = mounted.path("a.asdf/blocks/2.bin");
+    // The kernel then knows the name.
+    let mut old = File::open(&block).unwrap();
+    let new = place.disk.path().join("new");
+    let data = sample(1_500_000, 9);
+    fs::write(
+        &new,
+        file(vec![Block::new(sample(10, 1)), Block::new(sample(10, 2)), Block::new(data.clone())])
+            .build()
+            .bytes,
+    )
+    .unwrap();
+    // A save waits for no program that has the file open for writing already.
+    let writer = File::options().write(true).open(&place.source).unwrap();
+    faults.slow(1000);
+    thread::scope(|scope| {
+        let text = place.named("another");
+        let saved = scope.spawn(|| fs::write(mounted.path("a.asdf/tree.yaml"), text));
+        assert!(wait_until(|| !place.ours_beside().is_empty()), "no save began");
+        writer.write_all_at(&[7; 1000], place.built.bytes.len() as u64 / 2).unwrap();
+        fs::rename(&new, &place.source).unwrap();
+        assert!(fs::read(&block).unwrap() == data);
+        faults.none();
+        let _ = saved.join().unwrap();
+    });
+    let error = old.read_to_end(&mut Vec::new()).unwrap_err();
+    assert_eq!(error.raw_os_error(), Some(libc::ESTALE));
 }
 
 #[test]
