@@ -131,12 +131,14 @@ impl ProductFact {
         self.paths.iter().position(|end| is_end(end, path))
     }
 
-    /// False if the value at this path is something else: the number of an exposure, or that of an HDU.
+    /// False if the value at this path is something else: the number of an exposure, that of an HDU, or that of a day.
     pub(crate) fn may_be(&self, path: &[String], value: &str) -> bool {
         let is_number = value.parse::<u64>().is_ok();
         match self.name {
             "exposure" => !(is_number && is_end("observation.exposure", path)),
             "target" => !(is_number && (is_end("target", path) || is_end("object", path))),
+            // A modified Julian date, such as JWST's start of the exposure, beside which there is a date.
+            "date" => is_number || value.parse::<f64>().is_err(),
             _ => true,
         }
     }
@@ -237,5 +239,7 @@ mod tests {
             !may_be("exposure", "meta.observation.exposure", "1") && !may_be("target", "data.target", "0")
         );
         assert!(may_be("exposure", "exposure", "1200.0") && may_be("target", "object", "M 51"));
+        assert!(!may_be("date", "meta.exposure.start_time", "60000.5"));
+        assert!(may_be("date", "meta.observation.date", "2023-02-25") && may_be("date", "date", "20230225"));
     }
 }

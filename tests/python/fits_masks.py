@@ -12,7 +12,7 @@ import warnings
 
 import asdf
 import numpy as np
-from asdf.tagged import TaggedDict
+from asdf.tagged import TaggedDict, TaggedList
 from astropy import units as u
 from astropy.io import fits
 from astropy.table import MaskedColumn, QTable, Table
@@ -60,6 +60,31 @@ TABLE = Table({
     "name": MaskedColumn(["ab", "c", "de", "f"], mask=[0, 0, 1, 0]), "pair": MaskedColumn(np.arange(8.0).reshape(4, 2), mask=np.arange(8).reshape(4, 2) % 3 == 0),
     "plain": [1, 2, 3, 4], "complex": MaskedColumn([1j, 2, 3, 4], mask=[0, 0, 1, 0]), "unsigned": MaskedColumn([0, 1, 2, 65535], mask=[0, 1, 0, 0], dtype="u2"),
 })
+RECORD = np.dtype([("id", "<i4"), ("count", ">u2"), ("flux", ">f4"), ("name", "U3"), ("tag", "S2"), ("pair", "<f8", (2,)), ("grid", "<i2", (2, 2)),
+                   ("good", "?"), ("wave", "<c8")])
+
+
+def records():
+    made = np.zeros(5, RECORD)
+    for field in RECORD.names:
+        shape = made[field].shape
+        made[field] = [f"{n}{field}"[:3] for n in range(5)] if RECORD[field].kind in "US" else np.arange(np.prod(shape)).reshape(shape) % 251 + 1
+    made["id"][:2] = [-(2**31), 2**31 - 1]
+    return made
+
+
+FIELDS = np.ma.array(records())
+for row, field in enumerate(RECORD.names):
+    FIELDS[field].mask[row % 5] = True
+FIELDS["pair"].mask[4, 1] = True
+# One boolean for a whole record.
+ROWS = np.ma.array(records(), mask=[0, 1, 0, 0, 1])
+# Files that the tree describes: the number of masked elements is that of the tree's BLANK, or found.
+HDUS = {
+    "float": ([], np.ma.array(data("<f4"), mask=MASK)), "int": ([], np.ma.array(data(">i4"), mask=MASK)), "unsigned": ([], np.ma.array(data("<u2"), mask=MASK)),
+    "blank": ([["BLANK", -999, "mine"], ["X", 1]], np.ma.array(data("<i2"), mask=MASK)), "fields": ([], FIELDS),
+}
+DOCUMENT = TaggedList([{"header": header, "data": array} for header, array in HDUS.values()], "tag:astropy.org:astropy/fits/fits-1.1.0")
 # Masks that asdf does not write itself.
 NUMBERS = """#ASDF 1.0.0
 #ASDF_STANDARD 1.5.0
@@ -76,6 +101,10 @@ broadcast: !core/ndarray-1.0.0
   data: [[1, 2, 3], [4, 5, 6]]
   datatype: int32
   mask: !core/ndarray-1.0.0 {data: [false, true, false], datatype: bool8}
+rows: !core/ndarray-1.0.0
+  data: [[1, 1.5, a], [2, 3.5, b], [3, 5.5, c]]
+  datatype: [{name: id, datatype: int32}, {name: flux, datatype: float32}, {name: name, datatype: [ascii, 1]}]
+  mask: !core/ndarray-1.0.0 {data: [false, true, false], datatype: bool8}
 ...
 """
 OF_NUMBERS = {
@@ -87,7 +116,10 @@ COUNTS = TaggedDict({"data": data("<i2"), "mask": MASK, "unit": u.ct}, "tag:sunp
 
 
 def write(directory):
+    # The schema of asdf knows no structured masks, the reader does.
+    asdf.schema.validate = lambda *arguments, **options: None
     tree = {"arrays": ARRAYS, "full": FULL, "table": TABLE, "cube": CUBE, "counts": COUNTS, "plain": {"data": data("<f4"), "mask": MASK},
+            "fields": FIELDS, "rows": ROWS, "document": DOCUMENT,
             "group": {"data": ARRAYS["f4"].copy(), "err": ARRAYS["f4"] * 2, "dq": ARRAYS["u4"].copy(), "other": data("<i2")}}
     for name, compression in [("plain", None), ("zlib", "zlib"), ("lz4", "lz4")]:
         asdf.AsdfFile(tree).write_to(os.path.join(directory, f"{name}.asdf"), all_array_compression=compression)
@@ -116,6 +148,33 @@ def check(place, values, mask, hdu=0):
     if "BZERO" not in header:
         with fits.open(place) as opened:
             assert np.array_equal(np.isnan(opened[hdu].data), mask), place
+
+
+def check_records(place, array, hdu=1):
+    """Compares a binary table with a structured array, field by field."""
+    mask = np.ma.getmaskarray(array)
+    with fits.open(place) as opened:
+        opened.verify("exception")
+        header, rows = opened[hdu].header, opened[hdu].data
+        for n, name in enumerate(RECORD.names, 1):
+            of_field, values, found = mask[name], array.data[name], np.asarray(rows[name])
+            assert (f"TNULL{n}" in header) == (name in ("id", "count", "grid")), (name, header)
+            if f"TNULL{n}" in header:
+                assert np.array_equal(found == header[f"TNULL{n}"] + header.get(f"TZERO{n}", 0), of_field), (place, name, found)
+            elif values.dtype.kind in "fc":
+                assert np.array_equal(np.isnan(found), of_field), (place, name, found)
+            elif values.dtype.kind in "US":
+                assert (found[of_field] == "").all(), (place, name, found)
+            values = values.astype("U") if values.dtype.kind == "S" else values
+            assert np.array_equal(found[~of_field], values[~of_field]), (place, name, found, values)
+        start = opened[hdu]._data_offset + sum(rows.dtype.fields[name][0].itemsize for name in RECORD.names[:RECORD.names.index("good")])
+    with open(place, "rb") as file:
+        for row, is_masked in enumerate(mask["good"]):
+            file.seek(start + row * header["NAXIS1"])
+            assert file.read(1) == (b"\0" if is_masked else b"T"), row
+    table = Table.read(place, hdu=hdu)
+    for name in ("id", "flux", "pair", "grid"):
+        assert np.array_equal(np.ma.getmaskarray(table[name]), mask[name]), (place, name)
 
 
 def check_table(place):
@@ -163,6 +222,15 @@ def compare(mountpoint):
         check_table(f"{view}/table.fits")
         check(f"{view}/cube/data.fits", CUBE["data"], MASK)
         check(f"{view}/counts/data.fits", COUNTS["data"], MASK)
+        check_records(f"{view}/fields.fits", FIELDS)
+        check_records(f"{view}/rows.fits", np.ma.array(ROWS.data, mask=ROWS.mask))
+        for hdu, (key, (_, array)) in enumerate(HDUS.items()):
+            if key == "fields":
+                check_records(f"{view}/document.fits", array, hdu)
+                continue
+            check(f"{view}/document.fits", array.data, array.mask, hdu)
+            header = fits.getheader(f"{view}/document.fits", hdu)
+            assert key != "blank" or (header["BLANK"], header["X"]) == (-999, 1), header
         # A mask beside data means nothing by itself.
         assert np.array_equal(fits.getdata(f"{view}/plain/data.fits").shape, SHAPE) and not np.isnan(fits.getdata(f"{view}/plain/data.fits")).any()
         with fits.open(f"{view}/group.fits") as opened:
@@ -176,6 +244,9 @@ def compare(mountpoint):
             array = np.ma.getdata(opened[key]._make_array() if hasattr(opened[key], "_make_array") else opened[key])
             check(os.path.join(mountpoint, "numbers.asdf", "fits", f"{key}.fits"), array, mask)
     check(os.path.join(mountpoint, "numbers.asdf", "fits", "broadcast.fits"), np.arange(1, 7, dtype="i4").reshape(2, 3), [0, 1, 0])
+    rows = Table.read(os.path.join(mountpoint, "numbers.asdf", "fits", "rows.fits"))
+    assert list(rows["id"].mask) == [0, 1, 0] and list(rows["flux"].mask) == [0, 1, 0], rows
+    assert list(rows["name"].filled("")) == ["a", "", "c"] and rows["flux"][2] == 5.5, rows
     print(count)
 
 

@@ -11,7 +11,9 @@ import asdf
 import astropy.units as u
 import numpy as np
 from astropy.io import fits
-from astropy.table import Table
+from astropy.coordinates import SkyCoord
+from astropy.table import QTable, Table
+from astropy.time import Time, TimeDelta
 from astropy.wcs import WCS
 
 
@@ -22,6 +24,8 @@ def ramp(dtype, shape=(5, 7)):
 TABLE = Table(
     {"id": np.arange(5), "flux": ramp("f4", (5,)) * u.Jy, "name": ["a", "bc", "d", "e", "f"], "pair": ramp("u2", (5, 2))}
 )
+MIXED = QTable({"id": np.arange(3), "sky": SkyCoord([1, 2, 3], [4, 5, 6], unit="deg"), "time": Time(["2026-01-01", "2026-01-02", "2026-01-03"]),
+                "delta": TimeDelta([1, 2.5, 3], format="sec"), "plain": [1.5, 2.5, 3.5] * u.km})
 RECORDS = np.array([(1, 2.5, b"x"), (3, 4.5, b"yz")], dtype=[("a", "<i4"), ("b", ">f8"), ("c", "S3")])
 META = {
     "telescope": "ROMAN", "instrument": {"name": "WFI", "optical_element": "F158"}, "exposure": {"exposure_time": 139.5},
@@ -44,11 +48,15 @@ MAP = {
 GENERIC_MAP = asdf.tagged.TaggedDict({"data": ramp("i2"), "meta": MAP}, "tag:sunpy.org:sunpy/map/generic_map-1.2.0")
 TREES = {
     "sky": {"sci": {"data": ramp("f4"), "err": ramp("f4"), "other": ramp("f4"), "wcs": SKY}, "x": {"data": ramp("f4", (7, 5)), "wcs": SKY}},
+    "shaped": {"flux": ramp("f4"), "other": ramp("f4", (7, 5)), "err": ramp("f4"), "wcs": SKY},
+    "names": {"x": {"data": ramp("f4"), "sci": ramp("i2"), "Flux": ramp("f8"), "flux": ramp("u1"), "é": ramp("i4")}},
     "sun": {"map": GENERIC_MAP},
     "l2": {"roman": {"meta": META, **IMAGES}},
     "root": {"one": ramp("i2"), "two": ramp("u1"), "unit": ramp("f8") * u.Unit("1000 Hz"), "meta": {"date": "2026-01-01"}},
     "lone": {"data": ramp("f4"), "other": ramp("f4", (7, 5)), "steps": [ramp("f4"), ramp("f4")]},
-    "tables": {"cat": TABLE, "rec": RECORDS, "nested": {"cat": TABLE}, "meta": META},
+    "jwst": {"meta": {"telescope": "JWST", "exposure": {"start_time": 60000.5}, "observation": {"date_beg": "2023-02-25T12:00:00.123"}},
+             "data": ramp("f4"), "small": ramp("f4", (2, 2)), "also": ramp("f4", (2, 2))},
+    "tables": {"mixed": MIXED, "cat": TABLE, "rec": RECORDS, "nested": {"cat": TABLE}, "meta": META},
 }
 
 
@@ -86,7 +94,7 @@ def compare(mountpoint):
     assert "tree.fits" not in os.listdir(os.path.join(mountpoint, "lone.asdf", "fits"))
     assert "steps.fits" not in os.listdir(os.path.join(mountpoint, "lone.asdf", "fits"))
     of_tables = os.path.join(mountpoint, "tables.asdf", "fits")
-    assert sorted(os.listdir(of_tables)) == ["cat.fits", "nested", "rec.fits"], os.listdir(of_tables)
+    assert sorted(os.listdir(of_tables)) == ["cat.fits", "mixed.fits", "nested", "rec.fits"], os.listdir(of_tables)
     for path in (["cat.fits"], ["nested", "cat.fits"]):
         hdus = opened(of_tables, *path)
         assert hdus[0].header["TELESCOP"] == "ROMAN" and hdus[1].name == "cat" and len(hdus) == 2
@@ -94,6 +102,13 @@ def compare(mountpoint):
         assert read.colnames == TABLE.colnames and read["flux"].unit == u.Jy, read.info
         for column in TABLE.colnames:
             assert [str(value).strip() for value in np.ravel(read[column])] == [str(v) for v in np.ravel(TABLE[column])]
+    mixed = Table.read(os.path.join(of_tables, "mixed.fits"))
+    assert mixed.colnames == ["id", "sky.dec", "sky.ra", "time", "delta.jd1", "delta.jd2", "plain"], mixed.colnames
+    assert np.array_equal(mixed["sky.dec"].quantity, MIXED["sky"].dec) and np.array_equal(mixed["plain"].quantity, MIXED["plain"])
+    assert (Time([str(text).strip() for text in mixed["time"]]) == MIXED["time"]).all(), mixed["time"]
+    assert (TimeDelta(mixed["delta.jd1"].quantity, mixed["delta.jd2"].quantity, format="jd") == MIXED["delta"]).all()
+    jwst = opened(mountpoint, "jwst.asdf", "fits", "tree.fits")
+    assert [hdu.name for hdu in jwst[1:]] == ["ALSO", "SMALL"] and jwst[0].header["DATE-OBS"] == "2023-02-25T12:00:00.123", jwst[0].header
     records = opened(of_tables, "rec.fits")[1]
     assert records.name == "rec" and [tuple(row) for row in records.data] == [(1, 2.5, "x"), (3, 4.5, "yz")]
     joint = opened(mountpoint, "sky.asdf", "fits", "sci.fits")
@@ -105,6 +120,13 @@ def compare(mountpoint):
         assert np.abs(found.all_pix2world(grid, 0) - SKY.all_pix2world(grid, 0)).max() < 1e-12
     assert "CTYPE1" not in joint["OTHER"].header
     assert "CTYPE1" not in opened(mountpoint, "sky.asdf", "fits", "x", "data.fits")[0].header
+    for name, has_sky in (("flux", True), ("err", True), ("other", False)):
+        assert ("CTYPE1" in opened(mountpoint, "shaped.asdf", "fits", f"{name}.fits")[0].header) == has_sky, name
+    names = opened(mountpoint, "names.asdf", "fits", "x.fits")
+    assert [(hdu.name, hdu.ver) for hdu in names[1:]] == [
+        ("SCI", 1), ("SCI", 2), ("FLUX", 1), ("FLUX", 2), ("%C3%A9", 1)], names.info(False)
+    for version, key in ((1, "Flux"), (2, "flux")):
+        assert same(names["FLUX", version].data, TREES["names"]["x"][key])
     sun = opened(mountpoint, "sun.asdf", "fits", "map", "data.fits")[0]
     assert same(sun.data, ramp("i2")) and "BAD" not in sun.header and "BSCALE" not in sun.header, repr(sun.header)
     assert [card for card in sun.header if card in ("TELESCOP", "DATE-OBS", "CTYPE1")] == ["CTYPE1", "DATE-OBS", "TELESCOP"]

@@ -54,6 +54,7 @@ tree = {
     "turned": {"base": SKY, "columns": SKY.T[::2, ::-3], "backwards": SKY.T[::-1, ::2],
                "cube": np.arange(4 * 60 * 50, dtype="i4").reshape(4, 60, 50).transpose(0, 2, 1)[::2, :, ::2]},
     "late": np.stack([np.full((20, 30), np.nan), sky(20, 30)]),
+    "later": np.concatenate([np.full((25, 20, 30), np.nan), sky(20, 30)[None]]),
     "many": np.arange(2 * 3 * 40 * 50, dtype="u2").reshape(2, 3, 40, 50),
     "quality": {"dq": np.array([[0, 1, 2, 4], [1 << 31, 0, 3, 1 << 30]], "u4")},
     "ramp": {"pixeldq": np.where(np.arange(2000 * 1500).reshape(2000, 1500) % 70_001 == 9, 1, 0).astype("i4")

@@ -108,6 +108,7 @@ def pixels(x, y):
 
 
 simple = m.Shift(-5.0) & m.Shift(-5.0) | distortion(50, 1e-4) | m.Pix2Sky_TAN() | m.RotateNative2Celestial(5, 6, 180)
+simple_wcs = unfit(simple)
 unknown = m.Mapping((0, 1, 0, 1)) | m.Gaussian2D() & m.Gaussian2D()
 waves = m.Chebyshev1D(30, domain=(-1, 50), c1=1e-3, c30=1e-4) & m.Scale(1e-4)
 hemisphere = distortion(500, 1.0) | m.Pix2Sky_SIN() | m.RotateNative2Celestial(5, 6, 180)
@@ -122,6 +123,11 @@ without = {
 }
 named = {
     "shape": {"flux": image((20, 70)), "positions": image((7, 2)), "wcs": pixels(70, 20)},
+    "companions": {"flux": image((20, 70)), "err": image((20, 70)), "dq": image((20, 70)), "wcs": pixels(70, 20)},
+    "quantity": {"flux": image((20, 70)) * u.Jy, "wcs": pixels(70, 20)},
+    "twice": {"data": image((20, 70)), "wcs": simple_wcs, "meta": {"wcs": simple_wcs}},
+    "other shape": {"data": image((7, 2)), "flux": image((20, 70)), "wcs": pixels(70, 20)},
+    "other wcs": {"data": image((20, 70)), "wcs": pixels(70, 20), "meta": {"wcs": pixels(80, 30)}},
     "science": {"SCI": image((20, 70)), "DQ": image((20, 70)), "other": image((20, 70)), "wcs": pixels(70, 20)},
 }
 tree = {"chains": [chain() for _ in range(count)], "without": without, "named": named}

@@ -269,30 +269,36 @@ fn array_file(file: &Arc<AsdfFile>, number: usize) -> Result<File> {
     let Some(item) = found.items.get(number) else { return nothing() };
     let path = path_of(item);
     let is_mask = same_paths::is_mask(item);
-    let wcs = if is_mask { None } else { nodes.of_array(&path) };
+    // A mask has the pixels of its array.
+    let mut of_pixels = path.clone();
+    if let Some(last) = of_pixels.last_mut().filter(|_| is_mask) {
+        *last = last.strip_suffix(".mask").unwrap_or(last);
+    }
     let unit = if is_mask { None } else { unit_of(file, &path)? };
-    let solution = match (wcs, &item.what) {
-        (Some(wcs), ArrayEntry::Array(array)) => match nodes::lengths(array) {
-            Some(shape) => solution(file, wcs, shape)?,
-            None => None,
-        },
+    let array = match &item.what {
+        ArrayEntry::Array(array) | ArrayEntry::Mask(Masked { of: array, .. }) => nodes::lengths(array),
         _ => None,
     };
-    let own = if is_mask || solution.is_some() { None } else { nodes.header_of(&path) };
+    let solution = match (nodes.of_array(&of_pixels), array) {
+        (Some(wcs), Some(shape)) => solution(file, wcs, shape)?,
+        _ => None,
+    };
+    let own = if solution.is_some() { None } else { nodes.header_of(&of_pixels) };
     let mut header = Vec::new();
     let about = keywords::of(file)?;
     let masked = entries(file)?.masks.get(&number);
     let mut make = |elements: &Elements, mask: Option<&Elements>| {
         if let Datatype::Structured(_) = elements.datatype {
-            let document = records::document(elements)?;
-            let (text, content) =
-                build::of_document(&document, std::slice::from_ref(elements), about, &path)?;
+            let by = masked.map(|masked| masked.by.clone());
+            let document = records::document(elements, by)?;
+            let all: Vec<Elements> = std::iter::once(elements).chain(mask).cloned().collect();
+            let (text, content) = build::of_document(&document, &all, about, &path)?;
             header = text;
             return Ok(content);
         }
         let name = build::name_of(&path);
         let solution = solution.as_ref();
-        let place = build::ImagePlace { name: &name, path: &path, unit, solution, own, masked };
+        let place = build::ImagePlace { name: &name, version: 1, path: &path, unit, solution, own, masked };
         let (text, content) = build::of_array(elements, &place, mask, about)?;
         header = text;
         Ok(content)
@@ -402,12 +408,13 @@ fn group_file(file: &Arc<AsdfFile>, number: usize) -> Result<File> {
         };
         let own = if solution.is_some() { None } else { nodes.header_of(&path) };
         parts.push(ArrayPart::Elements(array));
-        described.push((&*image.name, path, unit, solution, own, masks.get(&image.number)));
+        described.push((image, path, unit, solution, own, masks.get(&image.number)));
     }
     let images: Vec<build::ImagePlace<'_>> = described
         .iter()
-        .map(|(name, path, unit, solution, own, masked)| build::ImagePlace {
-            name,
+        .map(|(image, path, unit, solution, own, masked)| build::ImagePlace {
+            name: &image.name,
+            version: image.version,
             path,
             unit: *unit,
             solution: solution.as_ref(),

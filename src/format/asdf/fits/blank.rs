@@ -89,7 +89,7 @@ pub(super) fn masks(found: &FoundArrays, cubes: &[SharedPath]) -> HashMap<usize,
             _ => of_node().filter(|mask| fits(array, mask)).map(|mask| by_array(array, &mask)),
         };
         if let Some(masked) = masked
-            && !masked.has_fields()
+            && suits(array, &masked.by)
             && !array.shape.as_ref().is_none_or(|shape| shape.streamed)
         {
             masks.insert(number, masked);
@@ -100,6 +100,19 @@ pub(super) fn masks(found: &FoundArrays, cubes: &[SharedPath]) -> HashMap<usize,
 
 fn by_array(array: &Arc<Ndarray>, mask: &Arc<Ndarray>) -> Masked {
     Masked { of: array.clone(), by: MaskedBy::Array(mask.clone()) }
+}
+
+/// True if a mask has a value for each element of an array, or for each field of each element.
+fn suits(array: &Ndarray, by: &MaskedBy) -> bool {
+    match (by, &array.datatype) {
+        (MaskedBy::Array(mask), Some(of)) => mask.datatype.as_ref().is_some_and(|mask| has_values(mask, of)),
+        (_, of) => matches!(of, Some(Datatype::Scalar(_))),
+    }
+}
+
+/// True if a mask of one type has a value for each element of another type, or for each field of each element.
+pub(super) fn has_values(mask: &Datatype, of: &Datatype) -> bool {
+    matches!(mask, Datatype::Scalar(_)) || mask.has_fields_of(of)
 }
 
 /// True if a mask can be broadcast to an array.
@@ -123,15 +136,34 @@ pub(super) struct MaskedImage {
 }
 
 impl MaskedImage {
-    /// Converts the elements of an array to an image in which masked elements are NaN or `BLANK`.
-    pub(super) fn new(elements: Elements, mask: Option<(&Masked, &Elements)>) -> Result<Self> {
+    /// Converts the elements of an array to an image in which masked elements are NaN or `BLANK`. `blank` is the integer
+    /// that they have if the tree has one.
+    pub(super) fn new(
+        elements: Elements,
+        mask: Option<(&Masked, &Elements)>,
+        blank: Option<i128>,
+    ) -> Result<Self> {
         let datatype = elements.datatype.clone();
         let image = Image::new(elements)?;
         let (Some((masked, mask)), Datatype::Scalar(scalar)) = (mask, datatype) else {
             return Ok(Self { image, null: None });
         };
+        // The elements equal to a number are masked, and have it already.
+        if let Some(null) = null_of(scalar, &masked.by) {
+            return Ok(Self { image, null: Some(Null::Known(null)) });
+        }
         let width = image.stored.bitpix.unsigned_abs() as u64 / 8;
-        let (data, null) = blanked(image.data, masked, mask, scalar, width, false)?;
+        let mask = mask.clone().in_c_order()?.content;
+        let (data, null) = match blank {
+            Some(blank) => {
+                let bytes = blank.to_be_bytes();
+                let (_, bytes) = bytes.split_at(bytes.len() - width as usize);
+                let data: Arc<dyn Content> =
+                    Arc::new(Blanked::new(image.data, mask, width, Blank::Fixed(bytes.to_vec()))?);
+                (data, Some(Null::Known(blank)))
+            }
+            None => blanked(image.data, mask, scalar, width, false)?,
+        };
         Ok(Self { image: Image { data, ..image }, null })
     }
 }
@@ -140,8 +172,7 @@ impl MaskedImage {
 /// Also returns the integer of masked elements, if they are integers.
 pub(super) fn blanked(
     data: Arc<dyn Content>,
-    masked: &Masked,
-    mask: &Elements,
+    mask: Arc<dyn Content>,
     scalar: Scalar,
     width: u64,
     is_table: bool,
@@ -149,7 +180,6 @@ pub(super) fn blanked(
     if data.is_empty() {
         return Ok((data, None));
     }
-    let mask = mask.clone().in_c_order()?.content;
     let blank = match scalar {
         Scalar::Float16 | Scalar::Float32 => Blank::Fixed(f32::NAN.to_be_bytes().to_vec()),
         Scalar::Float64 => Blank::Fixed(f64::NAN.to_be_bytes().to_vec()),
@@ -159,10 +189,6 @@ pub(super) fn blanked(
         // A null of the logical type of tables.
         Scalar::Bool8 if is_table => Blank::Fixed(vec![0]),
         _ => {
-            // A table has the card of such a number already, if readers understand it.
-            if !is_table && let Some(null) = null_of(scalar, &masked.by) {
-                return Ok((data, Some(Null::Known(null))));
-            }
             let zero = image::stored(scalar).and_then(|stored| stored.zero);
             let unused = Unused::new(
                 data.clone(),

@@ -25,7 +25,7 @@ pub(super) fn of_array(
     mask: Option<&Elements>,
     about: &Cards,
 ) -> Result<(Vec<u8>, Arc<dyn Content>)> {
-    let MaskedImage { image, null } = MaskedImage::new(elements.clone(), place.masked.zip(mask))?;
+    let MaskedImage { image, null } = MaskedImage::new(elements.clone(), place.masked.zip(mask), None)?;
     let mut cards = Cards::default();
     cards.set("SIMPLE", Value::Bool(true), image::usual_comment("SIMPLE"));
     image.describe(&mut cards, &|keyword| image::usual_comment(keyword).to_owned());
@@ -45,6 +45,8 @@ fn with_null(header: Vec<u8>, null: Option<Null>) -> Arc<dyn Content> {
 /// The name, place, unit, world coordinates and mask of an image.
 pub(super) struct ImagePlace<'i> {
     pub name: &'i str,
+    /// The number of this image among those of the name, from 1 on.
+    pub version: usize,
     pub path: &'i [&'i str],
     pub unit: Option<&'i str>,
     pub solution: Option<&'i Solution>,
@@ -65,7 +67,7 @@ pub(super) fn of_group(
     let mut masks = elements.iter().skip(images.len());
     for (place, elements) in images.iter().zip(elements) {
         let mask = place.masked.and_then(|masked| Some((masked, masks.next()?)));
-        let MaskedImage { image, null } = MaskedImage::new(elements.clone(), mask)?;
+        let MaskedImage { image, null } = MaskedImage::new(elements.clone(), mask, None)?;
         let mut cards = Cards::default();
         cards.set("XTENSION", Value::Text("IMAGE"), image::usual_comment("IMAGE"));
         image.describe(&mut cards, &|keyword| image::usual_comment(keyword).to_owned());
@@ -82,7 +84,7 @@ pub(super) fn of_group(
 
 /// Adds the cards of an image after those of its layout.
 fn describe(cards: &mut Cards, image: &Image, null: Option<&Null>, place: &ImagePlace<'_>) {
-    let ImagePlace { name, path, unit, solution, own, .. } = *place;
+    let ImagePlace { name, version, path, unit, solution, own, .. } = *place;
     if let Some(zero) = image.stored.zero {
         cards.set("BSCALE", Value::Int(1), "");
         cards.set("BZERO", Value::Int(zero), "");
@@ -91,6 +93,9 @@ fn describe(cards: &mut Cards, image: &Image, null: Option<&Null>, place: &Image
         blank::add_card(cards, BLANK, null);
     }
     set_names(cards, name, path, unit);
+    if version > 1 {
+        cards.set("EXTVER", Value::Int(version as i128), "");
+    }
     if let Some(own) = own {
         cards.extend_missing(own);
     }
@@ -159,9 +164,15 @@ pub(super) fn of_document(
         let mut nulls = Vec::new();
         let (mut cards, data): (Cards, Arc<dyn Content>) = match &hdu.data {
             Data::None => (start_of_image(hdu, hdu.bitpix, &[], place), Arc::new(Text::default())),
-            Data::Image(_) => {
-                let image = Image::new(elements.next().ok_or_else(Elements::unknown_type)?.clone())?;
-                let cards = start_of_image(hdu, image.stored.bitpix, &image.axes, place);
+            Data::Image(_, masked) => {
+                let of_image = elements.next().ok_or_else(Elements::unknown_type)?.clone();
+                let mask = masked.as_deref().and_then(|masked| Some((masked, elements.next()?)));
+                let MaskedImage { image, null } = MaskedImage::new(of_image, mask, hdu.blank)?;
+                let mut cards = start_of_image(hdu, image.stored.bitpix, &image.axes, place);
+                if let Some(null) = null {
+                    blank::add_card(&mut cards, BLANK, &null);
+                    nulls.push((BLANK.to_owned(), null));
+                }
                 (cards, image.data)
             }
             Data::Table(table) => {

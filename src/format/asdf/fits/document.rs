@@ -11,7 +11,7 @@ use super::card::{self, Cards};
 use super::image;
 use super::required::{Must, Reading};
 use super::table::{ArrayColumn, Table};
-use crate::format::asdf::arrays::{ArrayPart, MaskedBy};
+use crate::format::asdf::arrays::{ArrayPart, Masked, MaskedBy};
 use crate::format::asdf::ndarray::{self, Datatype, Mask, Ndarray, Source};
 use crate::format::asdf::units;
 use crate::yaml::event::Mark;
@@ -21,6 +21,11 @@ use crate::yaml::survey::{NodeContent, TreeNode};
 
 /// Prefixes of the node's tag: the standard's, and asdf-astropy's.
 const TAGS: [&str; 2] = ["tag:stsci.edu:asdf/fits/fits-", "tag:astropy.org:astropy/fits/fits-"];
+/// Prefix of the tag of time differences.
+const TIME_DELTA: &str = "tag:astropy.org:astropy/time/timedelta-1.";
+/// Maximum depth of arrays in a column, and maximum number of its nodes that are visited.
+const MAX_DEPTH: usize = 8;
+const MAX_VISITED: usize = 1 << 12;
 const OLD_TAG: &str = "tag:stsci.edu:asdf/0.1.0/fits/fits";
 
 /// True for the resolved tag of a FITS file in the tree.
@@ -59,6 +64,8 @@ pub(super) struct Hdu {
     pub(super) bitpix: i128,
     /// The value of `EXTEND` in the tree.
     pub(super) extend: Option<bool>,
+    /// The value of `BLANK` in the tree.
+    pub(super) blank: Option<i128>,
     pub(super) data: Data,
     /// Place of `data` if the keys of the array stand beside it, as in the example of the 2014 standard.
     bare: Option<Mark>,
@@ -68,7 +75,7 @@ pub(super) struct Hdu {
 #[derive(Debug)]
 pub(super) enum Data {
     None,
-    Image(Box<Ndarray>),
+    Image(Box<Ndarray>, Option<Box<Masked>>),
     Table(Table),
 }
 
@@ -107,7 +114,7 @@ impl Document {
                 cards.add(&keyword, value, "")?;
             }
         }
-        let hdu = Hdu { comments: Vec::new(), cards, bitpix: 8, extend: None, data, bare: None };
+        let hdu = Hdu { comments: Vec::new(), cards, bitpix: 8, extend: None, blank: None, data, bare: None };
         let size = hdu.size();
         Ok(Self { hdus: vec![hdu], size })
     }
@@ -127,8 +134,12 @@ impl Document {
         let mut parts = Vec::new();
         for hdu in &self.hdus {
             match &hdu.data {
+                Data::None => {}
+                Data::Image(array, masked) => {
+                    parts.push(ArrayPart::Elements(array));
+                    parts.extend(masked.as_deref().map(ArrayPart::Mask));
+                }
                 Data::Table(table) => parts.extend(table.parts()),
-                data => parts.extend(data.arrays().into_iter().map(ArrayPart::Elements)),
             }
         }
         parts
@@ -156,7 +167,7 @@ impl Hdu {
         let fixed = Fixed::of(&data);
         let comments = Vec::new();
         let cards = Cards::default();
-        let mut read = Self { comments, cards, bitpix: 8, extend: None, data, bare };
+        let mut read = Self { comments, cards, bitpix: 8, extend: None, blank: None, data, bare };
         let header = hdu.get("header").ok_or("there is no \"header\"")?;
         let NodeContent::Sequence(cards, _) = &header.target().node else {
             return Err(if header.is_whole() {
@@ -204,6 +215,10 @@ impl Hdu {
         if upper == "EXTEND" {
             let spelled = parts.get(1).and_then(plain_text);
             self.extend = spelled.and_then(|text| scalar::boolean(&text)).or(self.extend);
+        }
+        if upper == "BLANK" {
+            let blank = parts.get(1).and_then(TreeNode::integer);
+            self.blank = blank.filter(|blank| self.data.can_have(*blank)).or(self.blank);
         }
         if is_made(&upper) {
             self.take_made(upper, parts.get(1), comment);
@@ -337,7 +352,7 @@ impl Fixed {
     fn of(data: &Data) -> Self {
         match data {
             Data::None => Self(Vec::new()),
-            Data::Image(array) => {
+            Data::Image(array, _) => {
                 let zero = match array.datatype {
                     Some(Datatype::Scalar(scalar)) => image::stored(scalar).and_then(|stored| stored.zero),
                     _ => None,
@@ -363,8 +378,9 @@ impl Fixed {
             // The arrays of the tree hold physical values, which need no scaling.
             "BSCALE" | "BZERO" => true,
             "BLANK" => match data {
-                Data::Image(array) => {
-                    !self.0.is_empty()
+                Data::Image(array, masked) => {
+                    masked.is_some()
+                        || !self.0.is_empty()
                         || !matches!(array.datatype, Some(Datatype::Scalar(scalar)) if image::is_integer(scalar))
                 }
                 _ => true,
@@ -379,15 +395,23 @@ impl Data {
     fn arrays(&self) -> Vec<&Ndarray> {
         match self {
             Self::None => Vec::new(),
-            Self::Image(array) => vec![array],
+            Self::Image(array, _) => vec![array],
             Self::Table(table) => table.arrays(),
         }
+    }
+
+    /// True if an integer can be the `BLANK` of an image.
+    fn can_have(&self, blank: i128) -> bool {
+        let Self::Image(array, _) = self else { return false };
+        let Some(Datatype::Scalar(scalar)) = array.datatype else { return false };
+        let range = scalar.range().filter(|_| image::is_integer(scalar));
+        range.is_some_and(|(least, greatest)| (least..=greatest).contains(&blank))
     }
 
     /// Returns the `XTENSION` of the HDU if it is not the first.
     pub(super) fn extension(&self) -> &'static str {
         match self {
-            Self::None | Self::Image(_) => "IMAGE",
+            Self::None | Self::Image(..) => "IMAGE",
             Self::Table(_) => "BINTABLE",
         }
     }
@@ -403,8 +427,8 @@ impl Data {
         }
         match tag {
             Some(tag) if ndarray::is_tag(tag) => match Self::is_bare(hdu) {
-                Some(_) => Self::of_array(read_array(tag, &without_data(hdu))?),
-                None => Self::of_array(read_array(tag, data)?),
+                Some(_) => Self::of_array(tag, &without_data(hdu)),
+                None => Self::of_array(tag, data),
             },
             _ => Ok(Self::Table(Table::read(data)?)),
         }
@@ -418,9 +442,11 @@ impl Data {
             .then_some(data.place)
     }
 
-    fn of_array(array: Ndarray) -> Reading<Self> {
+    fn of_array(tag: &str, node: &TreeNode) -> Reading<Self> {
+        let array = read_array(tag, node)?;
+        let by = mask_of(node, &array);
         match &array.datatype {
-            Some(Datatype::Structured(_)) => Ok(Self::Table(Table::of_records(array)?)),
+            Some(Datatype::Structured(_)) => Ok(Self::Table(Table::of_records(array, by)?)),
             Some(Datatype::Unknown) => Err("its array has too many fields".to_owned()),
             Some(Datatype::Scalar(scalar)) if image::stored(*scalar).is_none() => {
                 Err("its array has a type that FITS images do not support".to_owned())
@@ -428,7 +454,14 @@ impl Data {
             _ if array.shape.as_ref().is_some_and(|shape| image::dimensions(shape) == 0) => {
                 Err("its array has no dimensions".to_owned())
             }
-            _ => Ok(Self::Image(Box::new(array))),
+            _ => {
+                let by = by.or(match array.mask {
+                    Mask::Value(_, number) => number.map(MaskedBy::Number),
+                    _ => None,
+                });
+                let masked = by.map(|by| Box::new(Masked { of: Arc::new(array.clone()), by }));
+                Ok(Self::Image(Box::new(array), masked))
+            }
         }
     }
 }
@@ -444,7 +477,8 @@ fn without_data(hdu: &TreeNode) -> TreeNode {
 
 /// Reads an array and completes its type and shape.
 fn read_array(tag: &str, node: &TreeNode) -> Reading<Ndarray> {
-    let mut array = Ndarray::read(tag, node).map_err(|fault| fault.what)?;
+    let read = Ndarray::read(tag, node).map_err(|fault| fault.what);
+    let mut array = read.or_else(|why| with_masked_fields(tag, node).ok_or(why))?;
     match &array.source {
         Source::Block(_)
         | Source::External(_)
@@ -459,19 +493,71 @@ fn read_array(tag: &str, node: &TreeNode) -> Reading<Ndarray> {
     Ok(array)
 }
 
+/// Reads a structured array with a mask for each of its fields. The schema of asdf has no such masks, its reader has.
+fn with_masked_fields(tag: &str, node: &TreeNode) -> Option<Ndarray> {
+    let (array, None) = Ndarray::read_leniently(tag, node).ok()? else { return None };
+    let is_structured = matches!(array.datatype, Some(Datatype::Structured(_)));
+    (is_structured && mask_of(node, &array).is_some()).then_some(array)
+}
+
 impl ArrayColumn {
     /// Reads a column of a table: its name, unit and array. A column without a name of its own, such as a
-    /// quantity, gets `name`, which is from the table's list of names.
-    pub(super) fn read(column: &TreeNode, name: Option<&str>) -> Reading<Self> {
-        let is_quantity = column.target().tag.as_deref().is_some_and(units::is_quantity);
-        let key = if is_quantity { "value" } else { "data" };
-        let data = column.get(key).ok_or("a column has no \"data\"")?;
-        let tag = data.target().tag.as_deref().filter(|tag| ndarray::is_tag(tag));
-        let tag = tag.ok_or("the \"data\" of a column are not an array")?;
-        let array = read_array(tag, data)?;
-        let by = mask_of(data, &array);
+    /// quantity, gets `name`, which is from the table's list of names. A node with several arrays, such as
+    /// coordinates, is several columns, with the keys of the arrays after the name.
+    pub(super) fn read(column: &TreeNode, name: Option<&str>) -> Reading<Vec<Self>> {
         let name = column.get("name").and_then(TreeNode::text).or(name).unwrap_or_default();
-        Self::new(name, units::of(column), array, by)
+        let mut search = ColumnSearch::default();
+        search.look_at(column, None);
+        let is_one = search.arrays.len() == 1;
+        let mut columns = Vec::with_capacity(search.arrays.len());
+        for (below, unit, tag, node) in search.arrays {
+            let name = if is_one || below.is_empty() { name.to_owned() } else { format!("{name}.{below}") };
+            let array = read_array(tag, node)?;
+            let by = mask_of(node, &array);
+            columns.push(Self::new(&name, unit, array, by)?);
+        }
+        if columns.is_empty() { Err("a column has no array".to_owned()) } else { Ok(columns) }
+    }
+}
+
+/// A search for the arrays of a column.
+#[derive(Default)]
+struct ColumnSearch<'n> {
+    /// The keys that lead to the current node.
+    keys: Vec<&'n str>,
+    /// The arrays: their keys, joined by dots, their units, their tags and their nodes.
+    arrays: Vec<(String, Option<String>, &'n str, &'n TreeNode)>,
+    /// Number of nodes visited. Aliases can make it far larger than the number of nodes in the text.
+    visited: usize,
+}
+
+impl<'n> ColumnSearch<'n> {
+    /// `unit` is that of the nodes around a node.
+    fn look_at(&mut self, node: &'n TreeNode, unit: Option<&str>) {
+        self.visited += 1;
+        let target = node.target();
+        let tag = target.tag.as_deref().unwrap_or_default();
+        if ndarray::is_tag(tag) {
+            // The array of a quantity or of a column is named by the node around it.
+            let telling: Vec<&str> =
+                self.keys.iter().copied().filter(|key| !matches!(*key, "value" | "data")).collect();
+            self.arrays.push((telling.join("."), unit.map(str::to_owned), tag, node));
+            return;
+        }
+        let NodeContent::Mapping(entries) = &target.node else { return };
+        // A time difference is written as days.
+        let own = if tag.starts_with(TIME_DELTA) { Some("d".to_owned()) } else { units::of(target) };
+        let unit = own.as_deref().or(unit);
+        for (key, below) in entries {
+            if self.keys.len() >= MAX_DEPTH || self.visited >= MAX_VISITED {
+                break;
+            }
+            if let Some(key) = key.text() {
+                self.keys.push(key);
+                self.look_at(below, unit);
+                self.keys.pop();
+            }
+        }
     }
 }
 
@@ -486,6 +572,7 @@ fn mask_of(data: &TreeNode, array: &Ndarray) -> Option<MaskedBy> {
     let mask = data.get("mask").filter(|_| matches!(array.mask, Mask::Ndarray(_)))?;
     let tag = mask.target().tag.as_deref().filter(|tag| ndarray::is_tag(tag))?;
     let mask = read_array(tag, mask).ok()?;
-    let is_plain = matches!(mask.datatype, Some(Datatype::Scalar(_)));
-    (is_plain && blank::fits(array, &mask)).then(|| MaskedBy::Array(Arc::new(mask)))
+    let (Some(of), Some(of_mask)) = (&array.datatype, &mask.datatype) else { return None };
+    let is_fit = blank::has_values(of_mask, of) && blank::fits(array, &mask);
+    is_fit.then(|| MaskedBy::Array(Arc::new(mask)))
 }

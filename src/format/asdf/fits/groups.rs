@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use super::super::arrays::{ArrayEntry, ArrayUnits, FoundArrays};
 use super::super::ndarray::Ndarray;
-use super::{image, path_of};
+use super::{build, image, path_of};
 use crate::content::shared_path::SharedPath;
 
 /// The names of extensions in the products of JWST, in their order, and those of arrays.
@@ -12,10 +12,8 @@ const NAMES: [(&str, &[&str]); 4] =
     [("SCI", &["data", "sci", "image"]), ("ERR", &["err"]), ("DQ", &["dq"]), ("WHT", &["weight", "wht"])];
 /// The name of the file of the tree's root.
 const ROOT: &str = "tree";
-/// Maximum length of the name of an extension.
-const MAX_NAME: usize = 68;
 /// Maximum number of extensions of a file.
-const MAX_IMAGES: usize = 256;
+const MAX_IMAGES: usize = 1024;
 
 /// The images of a mapping.
 #[derive(Debug)]
@@ -32,10 +30,15 @@ pub(super) struct GroupImage {
     pub number: usize,
     /// The name of the extension.
     pub name: String,
+    /// Its version: the number of extensions with this name so far, from 1 on.
+    pub version: usize,
 }
 
-/// The images in a mapping, by their shapes: the number of the array, its key, and its rank in [`NAMES`].
-type ByShape<'f> = HashMap<&'f [u64], Vec<(usize, &'f str, usize)>>;
+/// The images in a mapping, by their shapes: the number of the array, its key, and the rank of the key.
+type ByShape<'f> = HashMap<&'f [u64], Vec<(usize, &'f str, KeyRank)>>;
+
+/// The position of a key in [`NAMES`]: that of its name, and that among the keys of the name.
+type KeyRank = (usize, usize);
 
 /// Returns the groups of a tree: of each mapping, the images that have the shape of the image with a usual name, or
 /// else the shape that most of its images have.
@@ -70,29 +73,31 @@ fn shape_of_image(array: &Ndarray) -> Option<&[u64]> {
     is_image.then_some(&shape.dimensions[..])
 }
 
-/// Returns the position of a key in [`NAMES`].
-fn rank(key: &str) -> usize {
+/// Returns the position of a key in [`NAMES`], in upper or lower case.
+fn rank(key: &str) -> KeyRank {
     let key = key.to_ascii_lowercase();
-    NAMES.iter().position(|(_, keys)| keys.contains(&key.as_str())).unwrap_or(NAMES.len())
+    let mut names = NAMES.iter().enumerate();
+    let found = names.find_map(|(n, (_, keys))| Some((n, keys.iter().position(|known| *known == key)?)));
+    found.unwrap_or((NAMES.len(), 0))
 }
 
 fn group(path: &[&str], by_shape: ByShape<'_>) -> Option<Group> {
-    let best = by_shape.into_values().min_by_key(|images| {
-        let rank = images.iter().map(|(_, _, rank)| *rank).min();
+    let several = by_shape.into_values().filter(|images| (2..=MAX_IMAGES).contains(&images.len()));
+    let mut images = several.min_by_key(|images| {
+        let has_image = images.iter().any(|(_, _, (name, _))| *name == 0);
         let first = images.iter().map(|(number, ..)| *number).min();
-        (rank != Some(0), std::cmp::Reverse(images.len()), first)
-    });
-    let mut images = best.filter(|images| (2..=MAX_IMAGES).contains(&images.len()))?;
+        (!has_image, std::cmp::Reverse(images.len()), first)
+    })?;
     images.sort_by_key(|(number, _, rank)| (*rank, *number));
-    let mut taken: Vec<String> = Vec::new();
-    for (_, key, rank) in &images {
-        let usual = NAMES.get(*rank).map(|(name, _)| (*name).to_owned());
-        let mut name = usual.filter(|name| !taken.contains(name)).unwrap_or_else(|| key.to_ascii_uppercase());
-        name.retain(|c| matches!(c, ' '..='~'));
-        name.truncate(MAX_NAME);
-        taken.push(name);
-    }
+    let mut versions: HashMap<String, usize> = HashMap::new();
+    let images = images.into_iter().map(|(number, key, rank)| {
+        let usual = NAMES.get(rank.0).map(|(name, _)| (*name).to_owned());
+        let name = usual.unwrap_or_else(|| build::name_of(&[key]).to_ascii_uppercase());
+        let version = versions.entry(name.clone()).or_default();
+        *version += 1;
+        GroupImage { number, name, version: *version }
+    });
+    let images = images.collect();
     let path = if path.is_empty() { &[ROOT][..] } else { path };
-    let images = images.iter().zip(taken).map(|((number, ..), name)| GroupImage { number: *number, name });
-    Some(Group { path: SharedPath::new(path.iter().copied()), images: images.collect() })
+    Some(Group { path: SharedPath::new(path.iter().copied()), images })
 }

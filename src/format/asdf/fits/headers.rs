@@ -52,6 +52,11 @@ impl ImageHeader {
         Some(Self { cards, is_around: false, axes, pixels })
     }
 
+    /// True if the header itself has the shape of its image.
+    pub(super) fn names_shape(&self) -> bool {
+        self.pixels.is_some()
+    }
+
     /// True if the header can belong to an array.
     pub(super) fn fits(&self, array: &Ndarray) -> bool {
         let Some(shape) = array.shape.as_ref().filter(|shape| !shape.streamed) else { return false };

@@ -19,7 +19,17 @@ const KEYWORDS: [(&str, &str, &str); 8] = [
 ];
 
 /// Ends of paths that have a fact of a similar kind: the date of the file, a wavelength, a time in another unit.
-const OTHERS: [&str; 6] = ["file_date", "meta.date", "date", "WAVELNTH", "LINEWAV", "XPOSURE"];
+const OTHERS: [&str; 9] = [
+    "file_date",
+    "meta.date",
+    "date",
+    "WAVELNTH",
+    "wavelnth",
+    "LINEWAV",
+    "inventory.wavelengthMin",
+    "XPOSURE",
+    "xposure",
+];
 
 /// The cards of a file.
 #[derive(Debug)]

@@ -258,9 +258,10 @@ impl NodeFinder {
         }
         let mut candidates = Vec::new();
         let mut images: HashMap<Id, (usize, &Ndarray)> = HashMap::new();
+        let mut others: HashMap<Id, Vec<Id>> = HashMap::new();
         for (path, array) in arrays {
             let Some(place) = paths.of(&survey.paths, *path) else { continue };
-            let named = above(&paths.tree, place, "value").unwrap_or(place);
+            let named = named_node(&paths.tree, place);
             let Some(owner) = paths.tree.parent(named) else { continue };
             let Some(header) = owners.get(&owner).filter(|header| header.fits(array)) else { continue };
             let name = paths.tree.component(named);
@@ -272,10 +273,25 @@ impl NodeFinder {
             }
             if rank.is_some() || is_companion(&[name]) {
                 candidates.push((place, owner, *array, *header));
+            } else if header.names_shape() {
+                others.entry(owner).or_default().push(place);
+            }
+        }
+        for (owner, others) in others {
+            // The only array of the shape, whatever its name.
+            if let [place] = others[..]
+                && !images.contains_key(&owner)
+                && let Some(header) = owners.get(&owner)
+            {
+                of_images.insert(place, (*header).clone());
             }
         }
         for (place, owner, array, header) in candidates {
-            if images.get(&owner).is_some_and(|(_, image)| image.shape == array.shape) {
+            let belongs = match images.get(&owner) {
+                Some((_, image)) => image.shape == array.shape,
+                None => header.names_shape(),
+            };
+            if belongs {
                 of_images.insert(place, header.clone());
             }
         }
@@ -298,16 +314,22 @@ impl NodeFinder {
         let places: Vec<_> = self.solutions.iter().map(|found| paths.of(&survey.paths, found.path)).collect();
         let mut all = mentions(survey, &places, paths);
         all.extend(places.into_iter().enumerate().filter_map(|(n, place)| Some((place?, n))));
+        all.sort_by_key(|(_, n)| *n);
         for (place, n) in all {
             let Some(owner) = above(&paths.tree, place, "wcs") else { continue };
             let owner = above(&paths.tree, owner, "meta").unwrap_or(owner);
-            owners.entry(owner).or_default().push(&self.solutions[n]);
+            let of_owner = owners.entry(owner).or_default();
+            let found = &self.solutions[n];
+            // The tree may have the same node in both places.
+            if !of_owner.last().is_some_and(|last| std::ptr::eq(*last, found)) {
+                of_owner.push(found);
+            }
         }
         let mut of_owners: HashMap<Id, Candidates<'_>> = HashMap::new();
         let aliases = survey.aliases.iter().map(|alias| (alias.path, None));
         for (path, array) in arrays.iter().map(|(path, array)| (*path, Some(*array))).chain(aliases) {
             let Some(place) = paths.of(&survey.paths, path) else { continue };
-            let mut at = |named: Id, is_other: bool| {
+            let mut at = |named: Id| {
                 let Some(owner) = paths.tree.parent(named).filter(|owner| owners.contains_key(owner)) else {
                     return;
                 };
@@ -315,23 +337,16 @@ impl NodeFinder {
                 let name = paths.tree.component(named);
                 if let Some(n) = IMAGES.iter().position(|image| *image == name) {
                     all.named[n].push((place, array));
+                } else if is_companion(&[name]) {
+                    all.companions.push((place, array));
                 } else {
-                    if is_companion(&[name]) {
-                        all.companions.push((place, array));
-                    }
-                    if is_other {
-                        all.others.push((place, array));
-                    }
+                    all.others.push((place, array));
                 }
             };
-            at(place, true);
-            // The array of a quantity is under `value`, that of an uncertainty under `array`.
-            if let Some(quantity) = above(&paths.tree, place, "value") {
-                at(quantity, false);
-            }
-            let uncertainty = above(&paths.tree, place, "array");
-            if let Some(named) = uncertainty.filter(|named| paths.tree.component(*named) == "uncertainty") {
-                at(named, false);
+            at(place);
+            let named = named_node(&paths.tree, place);
+            if named != place {
+                at(named);
             }
         }
         // Datasets of DKIST have their images in other files.
@@ -348,29 +363,30 @@ impl NodeFinder {
         }
         let mut matched = HashMap::new();
         for (owner, candidates) in &of_owners {
-            let [found] = owners[owner][..] else { continue };
-            let image = match &found.wcs {
-                Ok(wcs) => candidates.image(wcs).map(|image| (image, wcs)),
-                Err(why) => {
-                    if candidates.has_named() && defects.len() < MAX_DEFECTS {
-                        defects.push(without_coordinates(found.place, &found.shown, why));
+            let mut fitting: Vec<(&FoundWcs, &Arc<Wcs>, Vec<Id>)> = Vec::new();
+            for found in &owners[owner] {
+                match &found.wcs {
+                    Ok(wcs) => {
+                        let images = candidates.images(wcs);
+                        if !images.is_empty() {
+                            fitting.push((found, wcs, images));
+                        }
                     }
-                    None
+                    Err(why) => {
+                        if candidates.has_named() && defects.len() < MAX_DEFECTS {
+                            defects.push(without_coordinates(found.place, &found.shown, why));
+                        }
+                    }
                 }
-            };
-            let Some((Image { place, shape, is_named }, wcs)) = image else { continue };
+            }
+            let [(found, wcs, images)] = &fitting[..] else { continue };
             for (axis, why) in &wcs.left_out {
                 if defects.len() < MAX_DEFECTS {
                     let what = format!("axis {axis} of {}", found.shown);
                     defects.push(without_coordinates(found.place, &what, why));
                 }
             }
-            matched.insert(place, wcs.clone());
-            for (place, array) in candidates.companions.iter().filter(|_| is_named) {
-                if array.and_then(lengths) == Some(shape) {
-                    matched.insert(*place, wcs.clone());
-                }
-            }
+            matched.extend(images.iter().map(|place| (*place, (*wcs).clone())));
         }
         matched
     }
@@ -379,6 +395,13 @@ impl NodeFinder {
 /// Returns the parent of a node if the node is the value of `key`.
 fn above(tree: &PathTree, place: Id, key: &str) -> Option<Id> {
     tree.parent(place).filter(|_| tree.component(place) == key)
+}
+
+/// Returns the node whose key is the name of an array: the quantity that has it as its `value`, the uncertainty that has
+/// it as its `array`, or the array itself.
+fn named_node(tree: &PathTree, place: Id) -> Id {
+    let uncertainty = above(tree, place, "array").filter(|node| tree.component(*node) == "uncertainty");
+    uncertainty.or(above(tree, place, "value")).unwrap_or(place)
 }
 
 /// Names of the image beside world coordinates, the likeliest first.
@@ -393,21 +416,13 @@ pub(super) fn is_companion(path: &[&str]) -> bool {
     path.last().is_some_and(|name| COMPANIONS.contains(&name.to_ascii_lowercase().as_str()))
 }
 
-/// Arrays beside world coordinates: those with a name of [`IMAGES`], their possible companions, and all others
-/// without such a name. An alias has `None` in place of the array.
+/// Arrays beside world coordinates: those with a name of [`IMAGES`], their possible companions, and all others. An alias
+/// has `None` in place of the array.
 #[derive(Default)]
 struct Candidates<'c> {
     named: [Vec<(Id, Option<&'c Ndarray>)>; IMAGES.len()],
     companions: Vec<(Id, Option<&'c Ndarray>)>,
     others: Vec<(Id, Option<&'c Ndarray>)>,
-}
-
-/// The image that world coordinates belong to.
-struct Image<'c> {
-    place: Id,
-    shape: &'c [u64],
-    /// True if its name is one of [`IMAGES`].
-    is_named: bool,
 }
 
 impl<'c> Candidates<'c> {
@@ -416,21 +431,31 @@ impl<'c> Candidates<'c> {
         self.named.iter().flatten().any(|(_, array)| array.is_some_and(image::has_axes))
     }
 
-    /// Returns the image that the world coordinates belong to: the first one with a usual name, or else the
-    /// only one whose shape the world coordinates name.
-    fn image(&self, wcs: &Wcs) -> Option<Image<'c>> {
+    /// Returns the arrays that world coordinates belong to: the first one with a usual name, or else the only one whose
+    /// shape the world coordinates name; and its companions of the same shape.
+    fn images(&self, wcs: &Wcs) -> Vec<Id> {
+        let with_companions = |image: Option<Id>, shape: &[u64]| -> Vec<Id> {
+            let of_shape =
+                |(place, of): &(Id, Option<&Ndarray>)| (of.and_then(lengths)? == shape).then_some(*place);
+            image.into_iter().chain(self.companions.iter().filter_map(of_shape)).collect()
+        };
         for of_name in self.named.iter().filter(|of_name| !of_name.is_empty()) {
             // A tree may have the same key twice.
             if let [(place, Some(array))] = of_name[..]
                 && let Some(shape) = lengths(array).filter(|shape| wcs.fits(shape))
             {
-                return Some(Image { place, shape, is_named: true });
+                return with_companions(Some(place), shape);
             }
         }
-        let shaped = self.others.iter().filter_map(|(place, array)| Some((*place, array.and_then(lengths)?)));
-        let mut shaped = shaped.filter(|(_, shape)| wcs.tells(shape));
-        let (place, shape) = shaped.next()?;
-        shaped.next().is_none().then_some(Image { place, shape, is_named: false })
+        let named_shapes = |of: &[(Id, Option<&'c Ndarray>)]| -> Vec<(Id, &'c [u64])> {
+            let shaped = of.iter().filter_map(|(place, array)| Some((*place, array.and_then(lengths)?)));
+            shaped.filter(|(_, shape)| wcs.names_shape(shape)).collect()
+        };
+        match (&named_shapes(&self.others)[..], named_shapes(&self.companions).first()) {
+            ([(place, shape)], _) => with_companions(Some(*place), shape),
+            ([], Some((_, shape))) => with_companions(None, shape),
+            _ => Vec::new(),
+        }
     }
 }
 

@@ -6,7 +6,7 @@ use super::blank::{self, Null};
 use super::card;
 use super::image;
 use super::required::{Must, Reading};
-use crate::content::{Content, Conversion, Interleaved, Recoded};
+use crate::content::{Content, Conversion, Gather, Interleaved, Recoded};
 use crate::error::{Error, Result};
 use crate::format::asdf::arrays::elements::Elements;
 use crate::format::asdf::arrays::{ArrayPart, Masked, MaskedBy};
@@ -31,8 +31,8 @@ pub(super) struct Table {
 enum RowSource {
     /// One array for each column.
     Columns(Vec<Ndarray>),
-    /// One structured array.
-    Records(Box<Ndarray>),
+    /// One structured array, and its mask.
+    Records(Box<Ndarray>, Option<Box<Masked>>),
 }
 
 /// The type and shape of a field of a row.
@@ -71,6 +71,9 @@ pub(super) struct TableData {
     pub(super) nulls: Vec<(String, Null)>,
 }
 
+/// A column in FITS representation, and the length of its fields in bytes.
+type ColumnData = (Arc<dyn Content>, u64);
+
 /// A column with an array of its own.
 #[derive(Debug)]
 pub(super) struct ArrayColumn {
@@ -101,10 +104,9 @@ impl ArrayColumn {
         });
         let is_number = !matches!(scalar, Scalar::Ascii(_) | Scalar::Ucs4(_));
         let by = by.filter(|by| is_number || by.number().is_none());
-        let is_integer = image::stored(scalar).is_some_and(|stored| stored.bitpix > 0);
         let name = name.to_owned();
         let shape = shape.to_vec();
-        let has_unused = by.is_some() && is_integer && scalar != Scalar::Bool8;
+        let has_unused = by.is_some() && has_null(scalar);
         let form = Form { name, scalar, byteorder: None, shape, unit, null, has_unused };
         form.check()?;
         let masked = by.map(|by| Masked { of: Arc::new(array.clone()), by });
@@ -137,8 +139,8 @@ impl Table {
         let names = node.get("colnames").and_then(TreeNode::items).unwrap_or_default();
         let name = |n| names.get(n).and_then(TreeNode::text);
         let columns = columns.iter().enumerate().map(|(n, column)| ArrayColumn::read(column, name(n)));
-        let columns: Reading<Vec<ArrayColumn>> = columns.collect();
-        let columns = columns?;
+        let columns: Reading<Vec<Vec<ArrayColumn>>> = columns.collect();
+        let columns: Vec<ArrayColumn> = columns?.into_iter().flatten().collect();
         let rows = columns.first().map_or(0, |column| column.rows);
         if columns.iter().any(|column| column.rows != rows) {
             return Err("the columns of its table differ in length".to_owned());
@@ -154,8 +156,8 @@ impl Table {
         Self::new(rows, forms, RowSource::Columns(arrays), masks)
     }
 
-    /// Describes a structured array as a table.
-    pub(super) fn of_records(array: Ndarray) -> Reading<Self> {
+    /// Describes a structured array as a table. `by` is the array that masks elements or their fields.
+    pub(super) fn of_records(array: Ndarray, by: Option<MaskedBy>) -> Reading<Self> {
         let dimensions = dimensions(&array).ok_or("the shape of its table is not fixed")?;
         let [rows] = dimensions[..] else { return Err("its table has more than one dimension".to_owned()) };
         let Some(Datatype::Structured(fields)) = &array.datatype else {
@@ -169,11 +171,13 @@ impl Table {
             let name = field.name_at(n).into_owned();
             let byteorder = field.byteorder;
             let shape = field.shape.clone();
-            let form = Form { name, scalar, byteorder, shape, unit: None, null: None, has_unused: false };
+            let has_unused = by.is_some() && has_null(scalar);
+            let form = Form { name, scalar, byteorder, shape, unit: None, null: None, has_unused };
             form.check()?;
             columns.push(form);
         }
-        Self::new(rows, columns, RowSource::Records(Box::new(array)), Vec::new())
+        let masked = by.map(|by| Box::new(Masked { of: Arc::new(array.clone()), by }));
+        Self::new(rows, columns, RowSource::Records(Box::new(array), masked), Vec::new())
     }
 
     fn new(rows: u64, columns: Vec<Form>, source: RowSource, masks: Vec<(usize, Masked)>) -> Reading<Self> {
@@ -189,14 +193,18 @@ impl Table {
     pub(super) fn arrays(&self) -> Vec<&Ndarray> {
         match &self.source {
             RowSource::Columns(arrays) => arrays.iter().collect(),
-            RowSource::Records(array) => vec![array],
+            RowSource::Records(array, _) => vec![array],
         }
     }
 
-    /// Returns the arrays that hold the rows, and the masks of columns after them.
+    /// Returns the arrays that hold the rows, and the masks after them.
     pub(super) fn parts(&self) -> Vec<ArrayPart<'_>> {
-        let arrays = self.arrays().into_iter().map(ArrayPart::Elements);
-        arrays.chain(self.masks.iter().map(|(_, masked)| ArrayPart::Mask(masked))).collect()
+        let mut parts: Vec<_> = self.arrays().into_iter().map(ArrayPart::Elements).collect();
+        parts.extend(self.masks.iter().map(|(_, masked)| ArrayPart::Mask(masked)));
+        if let RowSource::Records(_, Some(masked)) = &self.source {
+            parts.push(ArrayPart::Mask(masked));
+        }
+        parts
     }
 
     /// Returns the length of a row, in bytes.
@@ -238,13 +246,17 @@ impl Table {
     pub(super) fn data(&self, parts: &[Elements]) -> Result<TableData> {
         let mut nulls = Vec::new();
         let data: Arc<dyn Content> = match (&self.source, parts) {
-            (RowSource::Records(_), [elements]) => {
+            (RowSource::Records(..), [elements]) => {
                 let elements = elements.clone().in_c_order()?;
                 let parts =
                     self.columns.iter().map(|form| form.part(form.byteorder.unwrap_or(elements.byteorder)));
                 Recoded::records(elements.content, parts.collect::<Result<_>>()?)?
             }
-            (RowSource::Records(_), _) => return Err(Elements::unknown_type()),
+            (RowSource::Records(..), [elements, mask]) => {
+                let columns = self.fields(elements.clone().in_c_order()?)?;
+                self.interleaved(columns, self.masks_of_fields(mask.clone().in_c_order()?)?, &mut nulls)?
+            }
+            (RowSource::Records(..), _) => return Err(Elements::unknown_type()),
             (RowSource::Columns(arrays), parts) => {
                 let (all, masks) = parts.split_at_checked(arrays.len()).ok_or_else(Elements::unknown_type)?;
                 let mut columns = Vec::with_capacity(all.len());
@@ -253,18 +265,11 @@ impl Table {
                     let content = Recoded::elements(elements.content, form.part(elements.byteorder)?.0)?;
                     columns.push((content, form.width().ok_or_else(Elements::unknown_type)?));
                 }
-                for ((n, masked), mask) in self.masks.iter().zip(masks) {
-                    let (Some(form), Some((content, _))) = (self.columns.get(*n), columns.get_mut(*n)) else {
-                        continue;
-                    };
-                    let width = form.letter().0.checked_mul(form.characters());
-                    let width = width.ok_or_else(Elements::unknown_type)?;
-                    let (blanked, null) =
-                        blank::blanked(content.clone(), masked, mask, form.scalar, width, true)?;
-                    *content = blanked;
-                    nulls.extend(null.map(|null| (format!("TNULL{}", n + 1), null)));
+                let mut of_columns = Vec::with_capacity(masks.len());
+                for ((n, _), mask) in self.masks.iter().zip(masks) {
+                    of_columns.push((*n, mask.clone().in_c_order()?.content));
                 }
-                Arc::new(Interleaved::new(columns, self.rows)?)
+                self.interleaved(columns, of_columns, &mut nulls)?
             }
         };
         let TableSize { row, rows, .. } = self.size();
@@ -274,6 +279,68 @@ impl Table {
             Err(Error::damaged("the columns have another length than their table"))
         }
     }
+
+    /// Returns rows of columns whose masked values are replaced. `masks` are those of the columns with these numbers.
+    fn interleaved(
+        &self,
+        mut columns: Vec<ColumnData>,
+        masks: Vec<(usize, Arc<dyn Content>)>,
+        nulls: &mut Vec<(String, Null)>,
+    ) -> Result<Arc<dyn Content>> {
+        for (n, mask) in masks {
+            let (Some(form), Some((content, _))) = (self.columns.get(n), columns.get_mut(n)) else {
+                continue;
+            };
+            let width = form.letter().0.checked_mul(form.characters());
+            let width = width.ok_or_else(Elements::unknown_type)?;
+            let (blanked, null) = blank::blanked(content.clone(), mask, form.scalar, width, true)?;
+            *content = blanked;
+            nulls.extend(null.map(|null| (format!("TNULL{}", n + 1), null)));
+        }
+        Ok(Arc::new(Interleaved::new(columns, self.rows)?))
+    }
+
+    /// Returns the fields of records as columns.
+    fn fields(&self, records: Elements) -> Result<Vec<ColumnData>> {
+        let record = records.datatype.size().and_then(|size| i64::try_from(size).ok());
+        let record = record.ok_or_else(Elements::unknown_type)?;
+        let mut start = 0_u64;
+        let mut columns = Vec::with_capacity(self.columns.len());
+        for form in &self.columns {
+            let size = form.scalar.size().and_then(|size| size.checked_mul(form.values()?));
+            let size = size.ok_or_else(Elements::unknown_type)?;
+            let field = Gather::new(records.content.clone(), start, size, vec![(self.rows, record)])?;
+            start = start.saturating_add(size);
+            let change = form.part(form.byteorder.unwrap_or(records.byteorder))?.0;
+            let content = Recoded::elements(Arc::new(field), change)?;
+            columns.push((content, form.width().ok_or_else(Elements::unknown_type)?));
+        }
+        Ok(columns)
+    }
+
+    /// Returns the masks of the fields of records, a byte for each value, with the numbers of the fields. `mask` has a
+    /// boolean for each record, or for each value of its fields.
+    fn masks_of_fields(&self, mask: Elements) -> Result<Vec<(usize, Arc<dyn Content>)>> {
+        let has_fields = matches!(mask.datatype, Datatype::Structured(_));
+        let record = if has_fields { mask.datatype.size() } else { Some(1) };
+        let record = record.and_then(|size| i64::try_from(size).ok()).ok_or_else(Elements::unknown_type)?;
+        let mut start = 0_u64;
+        let mut masks: Vec<(usize, Arc<dyn Content>)> = Vec::with_capacity(self.columns.len());
+        for (n, form) in self.columns.iter().enumerate() {
+            let values = form.values().ok_or_else(Elements::unknown_type)?;
+            let dimensions = vec![(self.rows, record), (values, i64::from(has_fields))];
+            masks.push((n, Arc::new(Gather::new(mask.content.clone(), start, 1, dimensions)?)));
+            if has_fields {
+                start = start.saturating_add(values);
+            }
+        }
+        Ok(masks)
+    }
+}
+
+/// True if masked values of a type are an integer in FITS.
+fn has_null(scalar: Scalar) -> bool {
+    scalar != Scalar::Bool8 && image::stored(scalar).is_some_and(|stored| stored.bitpix > 0)
 }
 
 impl Form {
@@ -311,9 +378,14 @@ impl Form {
         }
     }
 
+    /// Returns the number of values of a field.
+    fn values(&self) -> Option<u64> {
+        self.shape.iter().try_fold(1_u64, |count, len| count.checked_mul(*len))
+    }
+
     /// Returns the number of elements of a field, or of its characters.
     fn count(&self) -> Option<u64> {
-        self.shape.iter().try_fold(self.characters(), |count, len| count.checked_mul(*len))
+        self.values()?.checked_mul(self.characters())
     }
 
     fn width(&self) -> Option<u64> {

@@ -173,14 +173,22 @@ impl Wcs {
         Some(SkyForms { plane: [x.in_units_of(*unit)?, y.in_units_of(*unit)?], projection, pole })
     }
 
-    /// True if the world coordinates can belong to an image of this shape, whose name says that it is one.
+    /// True if the world coordinates can belong to an image of this shape, whose name says that it is one: it has their
+    /// `pixel_shape`, or else their bounding box does not go beyond it.
     pub(super) fn fits(&self, shape: &[u64]) -> bool {
+        let is_within = |bounds: &Vec<[f64; 2]>| {
+            bounds.iter().zip(shape.iter().rev()).all(|([from, to], len)| *from >= -1.0 && *to <= *len as f64)
+        };
         shape.len() == self.world.axes.len()
-            && self.lengths.as_ref().is_none_or(|lengths| lengths.iter().eq(shape.iter().rev()))
+            && match (&self.lengths, &self.bounds) {
+                (Some(lengths), _) => lengths.iter().eq(shape.iter().rev()),
+                (None, bounds) => bounds.as_ref().is_none_or(is_within),
+            }
     }
 
-    /// True if the world coordinates themselves say that they belong to an image of this shape.
-    pub(super) fn tells(&self, shape: &[u64]) -> bool {
+    /// True if the world coordinates themselves have this shape: it is their `pixel_shape`, or else that of their bounding
+    /// box.
+    pub(super) fn names_shape(&self, shape: &[u64]) -> bool {
         if !self.fits(shape) {
             return false;
         }

@@ -22,8 +22,9 @@ const MAX_AT_ONCE: u64 = 2 << 20;
 /// Bytes read at once.
 const BUFFER: usize = 256 << 10;
 
-/// Maximum number of planes that are searched for a finite number.
-const MAX_PLANES: u64 = 16;
+/// Minimum number of planes that are searched for a finite number. Of smaller planes, as many more are searched as have
+/// together the elements that so many large planes have.
+const MIN_PLANES: u64 = 16;
 
 /// How an array is shown.
 #[derive(Clone, Copy, Debug, Default)]
@@ -40,7 +41,7 @@ pub(super) struct Shown {
 /// is, if it has several.
 #[derive(Debug)]
 pub(super) struct Plane {
-    /// The elements of the first plane; in C order, those of all planes.
+    /// The elements of all planes.
     pub content: Arc<dyn Content>,
     /// The number of planes in `content`.
     planes: u64,
@@ -88,7 +89,14 @@ impl Plane {
             let too_large = || Error::damaged("the array is too large");
             let next = apart(1).ok_or_else(too_large)?;
             let line = apart(height).ok_or_else(too_large)?;
-            let mut dimensions = vec![(width, line), (height, next)];
+            let mut dimensions = Vec::with_capacity(of.dimensions.len());
+            let mut stride = i64::try_from(item).map_err(|_| too_large())?;
+            for len in planes {
+                dimensions.push((*len, stride));
+                stride =
+                    i64::try_from(*len).ok().and_then(|len| stride.checked_mul(len)).ok_or_else(too_large)?;
+            }
+            dimensions.extend([(width, line), (height, next)]);
             if colors > 1 {
                 let color = height.checked_mul(width).and_then(apart).ok_or_else(too_large)?;
                 dimensions.push((colors, color));
@@ -103,8 +111,7 @@ impl Plane {
         if on_server(&*content).is_some() && len > MAX_FROM_SERVER {
             block = block.max(len.div_ceil(MAX_FROM_SERVER));
         }
-        let count =
-            if by_columns { 1 } else { planes.iter().fold(1, |count: u64, n| count.saturating_mul(*n)) };
+        let count = planes.iter().fold(1, |count: u64, n| count.saturating_mul(*n));
         Ok(Self {
             content,
             to_number,
@@ -163,7 +170,11 @@ impl Plane {
         if first.iter().any(|mean| mean.is_finite()) {
             return Ok(first);
         }
-        for plane in 1..self.planes.min(MAX_PLANES) {
+        let is_on_server = on_server(&*self.content).is_some();
+        let of_plane = self.lines.saturating_mul(self.places).saturating_mul(self.colors);
+        let most = if is_on_server { MAX_FROM_SERVER / self.item } else { MAX_READ };
+        let searched = (MIN_PLANES * most / of_plane.max(1)).max(MIN_PLANES);
+        for plane in 1..self.planes.min(searched) {
             let averages = self.averages_of(plane)?;
             if averages.iter().any(|mean| mean.is_finite()) {
                 return Ok(averages);

@@ -76,6 +76,12 @@ fn facts_of(tag: &str, node: &TreeNode) -> Facts {
         facts.extend(fact("format", "format"));
     }
     let kind = if tag.starts_with(UNCERTAINTY) { text("name") } else { text("uncertainty_type") };
+    // The names that asdf-astropy writes, in the words of astropy.
+    let kind = kind.map(|kind| match kind {
+        "stddev" => "std",
+        "variance" => "var",
+        kind => kind,
+    });
     if let Some(kind) = kind.filter(|_| tag.starts_with(UNCERTAINTY) || tag.is_empty()) {
         let unit = units::of_any(node).filter(|unit| unit.len() <= MAX_FACT);
         facts.extend(unit.map(|unit| ("unit", unit)));
