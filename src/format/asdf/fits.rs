@@ -269,11 +269,7 @@ fn array_file(file: &Arc<AsdfFile>, number: usize) -> Result<File> {
     let Some(item) = found.items.get(number) else { return nothing() };
     let path = path_of(item);
     let is_mask = same_paths::is_mask(item);
-    // A mask has the pixels of its array.
-    let mut of_pixels = path.clone();
-    if let Some(last) = of_pixels.last_mut().filter(|_| is_mask) {
-        *last = last.strip_suffix(".mask").unwrap_or(last);
-    }
+    let of_pixels = path_of_pixels(item);
     let unit = if is_mask { None } else { unit_of(file, &path)? };
     let array = match &item.what {
         ArrayEntry::Array(array) | ArrayEntry::Mask(Masked { of: array, .. }) => nodes::lengths(array),
@@ -323,6 +319,15 @@ fn array_file(file: &Arc<AsdfFile>, number: usize) -> Result<File> {
 fn unit_of<'f>(file: &'f AsdfFile, path: &[&str]) -> Result<Option<&'f str>> {
     let unit = arrays::units(file)?.of(path).filter(|unit| unit.is_in_fits);
     Ok(unit.map(|unit| &*unit.text))
+}
+
+/// Returns the path of the array whose pixels an array or a mask has.
+fn path_of_pixels(item: &Item<ArrayEntry>) -> Vec<&str> {
+    let mut path = path_of(item);
+    if let Some(last) = path.last_mut().filter(|_| same_paths::is_mask(item)) {
+        *last = last.strip_suffix(".mask").unwrap_or(last);
+    }
+    path
 }
 
 /// Returns the path of an array or a mask in the tree.
@@ -400,13 +405,13 @@ fn group_file(file: &Arc<AsdfFile>, number: usize) -> Result<File> {
         let Some(item) = found.items.get(image.number) else { continue };
         let ArrayEntry::Array(array) = &item.what else { continue };
         let path = path_of(item);
-        let wcs = nodes.of_array(&path);
+        let of_pixels = path_of_pixels(item);
         let unit = unit_of(file, &path)?;
-        let solution = match (wcs, nodes::lengths(array)) {
+        let solution = match (nodes.of_array(&of_pixels), nodes::lengths(array)) {
             (Some(wcs), Some(shape)) => solution(file, wcs, shape)?,
             _ => None,
         };
-        let own = if solution.is_some() { None } else { nodes.header_of(&path) };
+        let own = if solution.is_some() { None } else { nodes.header_of(&of_pixels) };
         parts.push(ArrayPart::Elements(array));
         described.push((image, path, unit, solution, own, masks.get(&image.number)));
     }
