@@ -1,8 +1,8 @@
 //! Unified diffs of two texts, in bounded memory and time.
 //!
 //! The lines that both texts begin or end with are skipped. The lines between are compared in windows of
-//! [`WINDOW`] lines of each text (`text_diff/window.rs`), so that memory does not depend on the length of the
-//! texts. The diff is always right; it is the shortest one only if the changes are few.
+//! [`WINDOW`] lines of each text (`text_diff/window.rs`), so that neither the memory nor the time for a line depends on
+//! the length of the texts. The diff is always right, but not always the shortest one.
 
 mod hunks;
 mod window;
@@ -15,8 +15,6 @@ use window::DiffWindow;
 
 /// Maximum lines of each text that are compared at once.
 const WINDOW: usize = 1 << 16;
-/// Maximum comparisons of lines in one diff. Beyond it, changed lines are shown as replaced.
-const MAX_WORK: u64 = 1 << 31;
 
 /// A run of lines of the old text, and the different lines that replace it in the new text. Each run is given
 /// by the offsets of its bytes and by the number of its first line, counted from 0.
@@ -74,11 +72,10 @@ fn compare(old: &[u8], new: &[u8], found: &mut dyn FnMut(ChangedLines) -> io::Re
     let mut lines = (line, line);
     let ends = (old.len() - end, new.len() - end);
     let mut pending: Option<ChangedLines> = None;
-    let mut work = MAX_WORK;
     while here.0 < ends.0 || here.1 < ends.1 {
         let rest = |text: &'_ [u8], from: usize, to: usize| text.get(from..to).map_or(0..0, |_| from..to);
         let window = DiffWindow::new((old, rest(old, here.0, ends.0)), (new, rest(new, here.1, ends.1)));
-        let (changes, taken) = window.compare(&mut work);
+        let (changes, taken) = window.compare();
         for change in changes {
             let change = window.change(&change, lines);
             match &mut pending {
