@@ -5,12 +5,10 @@
 //! | [`line`](mod@line) | describes one file |
 //! | [`names`] | reads the names of files from a file |
 //! | [`since`] | an older catalogue, from which the lines of unchanged files are copied |
-//! | [`workers`] | describes files on all cores; passes the lines on in the order of the names |
 
 mod line;
 mod names;
 mod since;
-mod workers;
 
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -18,16 +16,17 @@ use std::sync::Arc;
 
 use crate::cache::Cache;
 use crate::error::Result;
-use crate::files::FilesToRead;
+use crate::files::{FilesToRead, Found, parallel};
+use crate::format::Context;
 use crate::log::complain;
 use crate::named::Servers;
 use crate::progress::Progress;
 use crate::remote::RemoteOptions;
 
-use line::Line;
 use since::Since;
 
-/// Cache budget for data from servers, in bytes.
+/// Cache budget of a file, and that for data from servers, in bytes.
+const CACHE_BUDGET: u64 = 4 << 20;
 const SERVERS_BUDGET: u64 = 128 << 20;
 
 /// The files to describe.
@@ -81,7 +80,13 @@ pub(crate) fn run(request: &Request, out: &mut dyn Write) -> Result<bool> {
     let servers = Servers::new(&remote, &Arc::new(Cache::new(SERVERS_BUDGET)));
     // A line of the older catalogue spares the request for an unchanged file.
     let files = FilesToRead::new(named, &servers).by_slash();
-    let written = workers::each_line(files, since.as_ref(), request.jobs, &mut |line: Line| {
+    let describe = |found: Found| {
+        let cache = Arc::new(Cache::with_threads(CACHE_BUDGET, 1));
+        let context = Context { spares_requests: true, ..Context::new(cache) };
+        line::of(found, since.as_ref(), &context)
+    };
+    let written = parallel::each(files, parallel::threads_for(request.jobs), &describe, |line| {
+        let Some(line) = line else { return Ok(()) };
         counts.files += 1;
         counts.copied += u64::from(line.is_copy);
         counts.errors += u64::from(line.is_error);

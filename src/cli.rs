@@ -9,11 +9,11 @@ mod dry_run;
 mod help;
 mod history;
 mod info;
+mod jobs;
 mod list;
 mod look;
 mod man;
 mod many;
-mod parallel;
 mod place;
 mod refs;
 mod revise;
@@ -265,9 +265,9 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
 }
 
 /// Parses the arguments, the first of which is the program's name.
-fn parse(arguments: Vec<OsString>) -> std::result::Result<(Action, Arguments), clap::Error> {
+fn parse(words: Vec<OsString>) -> std::result::Result<(Action, Arguments), clap::Error> {
     let mut command = command();
-    let matches = command.try_get_matches_from_mut(arguments)?;
+    let matches = command.try_get_matches_from_mut(words)?;
     let arguments = Arguments::from_arg_matches(&matches)?;
     Ok((Action::of(&mut command, &matches)?, arguments))
 }

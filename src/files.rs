@@ -1,6 +1,7 @@
 //! The walk over many files, for `--check`, `--index` and `--catalog`.
 
 mod found;
+pub(crate) mod parallel;
 mod walk;
 
 use std::path::Path;

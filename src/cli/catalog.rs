@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::action::ACTION;
-use super::parallel::Jobs;
+use super::jobs::Jobs;
 use super::{DESCRIBE, any_path, usage};
 use crate::catalog::{self, Request};
 use crate::error::Result;

@@ -4,9 +4,9 @@ use std::path::Path;
 
 use super::{complain, diff, exit};
 use crate::error::{Error, Kind, Result, one_line};
-use crate::format::editor::{Editor, SaveTarget, TextVersion};
-use crate::format::recovery;
+use crate::format::editor::{SaveTarget, TextVersion};
 use crate::format::refusal::Refusal;
+use crate::format::{Editor, recovery};
 use crate::log;
 
 /// Refuses a file whose save was interrupted, because opening it for an edit would recover it.
@@ -22,7 +22,7 @@ pub(super) fn check(file: &Path) -> Result<()> {
 
 /// Writes to stdout how `text` differs from the saved text, and to stderr how the changes would be saved or
 /// why they would be refused. Returns the exit status.
-pub(super) fn report(editor: &mut dyn Editor, file: &Path, text: &[u8], base: &TextVersion) -> Result<u8> {
+pub(super) fn report(editor: &mut Editor, file: &Path, text: &[u8], base: &TextVersion) -> Result<u8> {
     let before = editor.text()?;
     let name = one_line(&file.display().to_string());
     let saved = format!("{name}\tsaved");

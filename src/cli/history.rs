@@ -35,7 +35,7 @@ impl Saves {
         let target = SaveTarget::of_path(file)?;
         let context = Context::new(Arc::new(Cache::with_threads(0, 1)));
         let container = format::open(target.open()?, &context)?;
-        if container.editor().is_none() {
+        if !container.is_editable() {
             let message = format!("files of the format {} have no history", container.format());
             return Err(Error::new(Kind::Unsupported, message).of(file));
         }
@@ -228,7 +228,7 @@ fn undo_here(file: &Path, wanted: usize, context: &EditContext) -> Result<Option
     let base = TextVersion::of_bytes(&saves.text);
     match editor.commit(&saves.before(change)?, &base, &mut NoReaders) {
         Ok(saved) => {
-            revise::tell(file, &*editor, &saved);
+            revise::tell(file, &editor, &saved);
             Ok(Some(change.clone()))
         }
         Err(Refusal::Failed(error)) => Err(error),

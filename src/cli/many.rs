@@ -8,12 +8,13 @@ use std::thread;
 use clap::Args;
 
 use super::action::ACTION;
-use super::parallel::{self, Jobs};
+use super::jobs::Jobs;
 use super::revise::OpenTree;
 use super::{EDIT, at_least_one, complain, dry_run, print, revise};
 use crate::daemon::FileMount;
 use crate::error::{Error, Kind, Result, one_line, printable, to_json};
 use crate::exit;
+use crate::files::parallel;
 use crate::format::editor::{EditContext, TextVersion};
 use crate::format::refusal::Refusal;
 use crate::log;
@@ -92,7 +93,7 @@ impl ManyArguments {
         let change = Change { context: &context, program, dry_run: form.dry_run, make };
         let mut counts = [0_u64; 3];
         let mut status = exit::OK;
-        let report = |file: &&PathBuf, outcome: Outcome| {
+        let report = |(file, outcome): (&PathBuf, Outcome)| {
             counts[outcome.class()] += 1;
             match outcome {
                 Outcome::Failed(_) => status = exit::FAILED,
@@ -102,7 +103,7 @@ impl ManyArguments {
             }
             outcome.report(file, form)
         };
-        parallel::each(files, threads, &|file| change.apply(file), report)?;
+        parallel::each(files, |_| threads, &|file: &PathBuf| (file, change.apply(file)), report)?;
         if files.len() > 1 && !form.quiet && !form.json {
             let [changed, same, failed] = counts;
             let verb = if form.dry_run { "would change" } else { "changed" };
@@ -166,7 +167,7 @@ impl Change<'_> {
         }
         match editor.commit(&text, &base, &mut NoReaders) {
             Ok(saved) => {
-                revise::tell(file, &*editor, &saved);
+                revise::tell(file, &editor, &saved);
                 Ok(if saved.written { Outcome::Saved } else { Outcome::Unchanged })
             }
             Err(Refusal::Failed(error)) => Err(error),

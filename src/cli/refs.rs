@@ -54,8 +54,8 @@ pub(super) fn run(files: &[PathBuf], options: &Options, quiet: bool) -> Result<u
     Ok(status)
 }
 
-fn write(file: &Named, out: &mut dyn Write) -> Result<()> {
-    let source = Arc::new(BufferedSource::new(file.open()?));
+fn write(named: &Named, out: &mut dyn Write) -> Result<()> {
+    let source = Arc::new(BufferedSource::new(named.open()?));
     let file = library::File::of_source(source, &Context::new(Arc::new(Cache::new(CACHE_BUDGET))))?;
     let format = file.format();
     let none = || Error::unsupported(format!("files of the format {format} have no references"));

@@ -18,10 +18,10 @@ use crate::content::read_exact_at;
 use crate::daemon::FileMount;
 use crate::error::one_line;
 use crate::error::{Error, Kind, Result};
-use crate::format::editor::{EditContext, Editor, SaveTarget, Saved, TextVersion};
+use crate::format::editor::{EditContext, SaveTarget, Saved, TextVersion};
 use crate::format::recovery::{self, Recovered, SaveSide};
 use crate::format::refusal::{CONFLICT, Refusal};
-use crate::format::{self, Context};
+use crate::format::{self, Context, Editor};
 use crate::history::History;
 use crate::log;
 use crate::named;
@@ -55,11 +55,11 @@ pub(super) fn set_tree(tree: &Path, file: &Path, context: &EditContext, dry_run:
     editor.set_program(Some("asdf-mount --set-tree".to_owned()));
     let base = editor.version()?;
     if dry_run {
-        return dry_run::report(&mut *editor, file, &text, &base);
+        return dry_run::report(&mut editor, file, &text, &base);
     }
     match editor.commit(&text, &base, &mut NoReaders) {
         Ok(saved) => {
-            tell(file, &*editor, &saved);
+            tell(file, &editor, &saved);
             Ok(exit::OK)
         }
         Err(Refusal::Failed(error)) => Err(error),
@@ -139,7 +139,7 @@ pub(super) fn edit(file: &Path, context: &EditContext, dry_run: bool) -> Result<
 
 /// A tree that can be saved: that of a file, or that of a mount of the file.
 pub(super) enum OpenTree {
-    File(Box<dyn Editor>),
+    File(Box<Editor>),
     Mount(FileMount),
 }
 
@@ -151,7 +151,7 @@ impl OpenTree {
                 Some(mount) => Ok(Self::Mount(mount)),
                 None => Err(error),
             },
-            opened => opened.map(Self::File),
+            opened => Ok(Self::File(Box::new(opened?))),
         }
     }
 
@@ -173,7 +173,7 @@ impl OpenTree {
     /// Shows how `text` would be saved in place of `before`. Returns the exit status.
     fn plan(&mut self, file: &Path, text: &[u8], before: &[u8]) -> Result<u8> {
         match self {
-            Self::File(editor) => dry_run::report(&mut **editor, file, text, &TextVersion::of_bytes(before)),
+            Self::File(editor) => dry_run::report(editor, file, text, &TextVersion::of_bytes(before)),
             Self::Mount(mount) => {
                 let name = shown(file);
                 super::diff::show(before, text, (&format!("{name}\tsaved"), &format!("{name}\tnew")))?;
@@ -191,7 +191,7 @@ impl OpenTree {
         match self {
             Self::File(editor) => match editor.commit(text, &TextVersion::of_bytes(before), &mut NoReaders) {
                 Ok(saved) => {
-                    tell(file, &**editor, &saved);
+                    tell(file, editor, &saved);
                     Ok(())
                 }
                 Err(Refusal::Conflict) => Err(NotSaved::Conflict),
@@ -335,7 +335,7 @@ pub(super) fn context(options: &Options) -> EditContext {
 }
 
 /// Opens and locks a file, and prints the editor's notices.
-pub(super) fn open(file: &Path, context: &EditContext) -> Result<Box<dyn Editor>> {
+pub(super) fn open(file: &Path, context: &EditContext) -> Result<Editor> {
     named::refuse_mount(file)?;
     tell_of_state_directory();
     let editor = format::open_editor(file, context).map_err(if_busy)?;
@@ -367,7 +367,7 @@ fn if_busy(error: Error) -> Error {
 }
 
 /// Prints the messages of a save.
-pub(super) fn tell(file: &Path, editor: &dyn Editor, saved: &Saved) {
+pub(super) fn tell(file: &Path, editor: &Editor, saved: &Saved) {
     tell_notices(file, editor.later_notices());
     for restored in &saved.restored {
         complain(restored);

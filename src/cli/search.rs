@@ -8,19 +8,19 @@ use clap::Args;
 use regex::Regex;
 
 use super::action::ACTION;
-use super::parallel::{self, Jobs};
+use super::jobs::Jobs;
 use super::{DESCRIBE, at_least_one, complain, usage};
 use crate::cache::Cache;
 use crate::error::{Error, Kind, Result, one_line, to_json};
 use crate::exit;
-use crate::files::{FilesToRead, Found};
+use crate::files::{FilesToRead, Found, parallel};
 use crate::format::{self, Context};
 use crate::info;
 use crate::named::Servers;
 use crate::options::Options;
 use crate::source::BufferedSource;
 
-/// Cache budget of a thread, and that for files on servers, in bytes.
+/// Cache budget of a file, and that for files on servers, in bytes.
 const CACHE_BUDGET: u64 = 1 << 20;
 const SERVERS_BUDGET: u64 = 64 << 20;
 /// Maximum length in bytes of the matches of a file that are held.
@@ -54,7 +54,7 @@ impl SearchArguments {
         let mut out = BufWriter::new(stdout().lock());
         let mut is_found = false;
         let mut has_failed = false;
-        let report = |file: &Found, found: Result<Vec<u8>>| {
+        let report = |(file, found): (Found, Result<Vec<u8>>)| {
             match found {
                 Ok(lines) => {
                     is_found |= !lines.is_empty();
@@ -67,9 +67,13 @@ impl SearchArguments {
                     complain(&error.of(file.label()).to_string());
                 }
             }
-            Ok(())
+            Ok::<_, Error>(())
         };
-        let searched = parallel::each(files, jobs.count(), &|file| search(file, &pattern, form), report);
+        let search = |file: Found| {
+            let found = search(&file, &pattern, form);
+            (file, found)
+        };
+        let searched = parallel::each(files, parallel::threads_for(jobs.given()), &search, report);
         match searched.and_then(|()| Ok(out.flush()?)) {
             // A reader that closes the pipe early, such as head, is no failure.
             Err(error) if error.kind() == Kind::System(libc::EPIPE) => {}

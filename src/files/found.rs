@@ -17,7 +17,7 @@ use crate::named::{self, Named, Servers};
 use crate::source::{FileSource, Place, PlaceEntry, PlaceKind, PlaceStat, Revision, Source};
 
 /// Maximum depth of directories on a server, which may seem to contain themselves.
-const DEEPEST: usize = 64;
+const MAX_DEPTH: usize = 64;
 
 /// A file to read.
 #[derive(Debug)]
@@ -157,12 +157,12 @@ impl<'a, I: Iterator<Item = PathBuf>> FilesToRead<'a, I> {
                 let is_sidecar = place.name().is_some_and(|name| format::is_sidecar(&name));
                 (!is_sidecar).then_some(Found::Elsewhere(Elsewhere { place, revision, is_named: false }))
             }
-            PlaceKind::Directory if depth < DEEPEST => {
+            PlaceKind::Directory if depth < MAX_DEPTH => {
                 self.levels.push((place.label().to_owned(), place.entries()));
                 None
             }
             PlaceKind::Directory => {
-                let error = Error::unsupported(format!("directories nest more than {DEEPEST} deep"));
+                let error = Error::unsupported(format!("directories nest more than {MAX_DEPTH} deep"));
                 Some(Found::Failed(place.label().to_owned(), error))
             }
         }
