@@ -278,11 +278,12 @@ fn merge_keys_bring_the_members_of_other_mappings() {
 #[test]
 fn merge_keys_that_can_not_be_followed_are_refused() {
     for (nodes, why) in [
-        ("{<<: 5}", "a merge key has a value that is not an alias at line 4"),
-        ("{<<: {a: 1}}", "a merge key has a value that is not an alias"),
-        ("{x: &x {}, y: {<<: [*x, {a: 1}]}}", "a merge key has a value that is not an alias"),
+        ("{<<: 5}", "a merge key has a value that is not a mapping at line 4"),
+        ("{<<: &x {a: 1}}", "a merge key has a value that is not a mapping"),
+        ("{<<: {a: [1]}}", "a merge key has a mapping with a nested collection"),
+        ("{<<: [{a: {b: 1}}]}", "a merge key has a mapping with a nested collection"),
         ("{x: &x [1], y: {<<: *x}}", "a merge key refers to a node that is not a mapping"),
-        ("{x: &x {}, y: {<<: [[*x]]}}", "a merge key has a value that is not an alias"),
+        ("{x: &x {}, y: {<<: [[*x]]}}", "a merge key has a value that is not a mapping"),
         ("{y: {<<: *x}}", "the alias *x has no anchor"),
         ("&x {a: {<<: *x}}", "a merge key refers to a mapping that contains it"),
         ("{&m <<: 1}", "a merge key has an anchor"),
@@ -290,6 +291,33 @@ fn merge_keys_that_can_not_be_followed_are_refused() {
         let error = text(nodes, false).unwrap_err().to_string();
         assert!(error.contains(why), "{nodes}: {error}");
     }
+    let long = text(&format!("{{<<: {{a: {}}}}}", "x".repeat(300)), false).unwrap_err().to_string();
+    assert!(long.contains("a merge key has a mapping with a long text"), "{long}");
+}
+
+/// PyYAML never constructs the value of a merge key, so its tag says nothing.
+#[test]
+fn mappings_that_are_written_after_a_merge_key_are_merged() {
+    let base = "x: &x {a: 1, l: [1]}";
+    let list = json!({"$ref": "#/x/l"});
+    for (nodes, expected) in [
+        ("{<<: {a: 2}}", json!({"a": 2})),
+        ("{a: 1, <<: {a: 2, b: 3}, c: 4}", json!({"a": 1, "c": 4, "b": 3})),
+        ("{<<: {a: 2, b: 3}, a: 1}", json!({"a": 1, "b": 3})),
+        ("{<<: !!omap [a: 2, b: 3, a: 4]}", json!({"a": 2, "b": 3})),
+        ("{<<: [*x, {a: 2, b: 3}]}", json!({"a": 1, "l": list, "b": 3})),
+        ("{<<: [{a: 2, b: 3}, *x]}", json!({"a": 2, "b": 3, "l": list})),
+        (
+            "{<<: {<<: *x, b: !!str 3, a: !y 2}, d: {a: 5}}",
+            json!({"d": {"a": 5}, "a": "2", "l": list, "b": "3"}),
+        ),
+        ("{<<: {a: &b 7, m: *x}, c: *b}", json!({"c": 7, "a": 7, "m": {"$ref": "#/x"}})),
+        ("{<<: {}, <<: [{}], a: &v [1], b: *v}", json!({"a": [1], "b": {"$ref": "#/y/a"}})),
+        ("&y {a: &v [1], <<: {a: 2}, b: *v}", json!({"a": [1], "b": {"$ref": "#/y/a"}})),
+    ] {
+        assert_eq!(json(&format!("{{{base}, y: {nodes}}}"))["y"], expected, "{nodes}");
+    }
+    assert_eq!(json("{y: &y {<<: {a: 1}, b: 2}, z: {<<: *y}}")["z"], json!({"a": 1, "b": 2}));
 }
 
 /// Many merge keys for one mapping, or many references to a deep node, do not make a large text of a small

@@ -20,7 +20,7 @@ const SHORT: usize = 256;
 /// Maximum number of nodes with an anchor whose aliases are null.
 const MAX_HIDDEN: usize = 1 << 12;
 /// Maximum number of indentation levels.
-const DEEPEST_INDENT: usize = 40;
+const MAX_INDENT: usize = 40;
 /// Reserved names of the tagged form, without their `$`.
 const RESERVED_NAMES: [&str; 3] = ["ref", "tag", "value"];
 
@@ -110,6 +110,8 @@ struct Level {
     path: usize,
     /// True while the value of a merge key is read.
     merging: bool,
+    /// True if the mapping stands in the place of an alias, as the value of a merge key: `<<: {a: 1}`.
+    is_inline: bool,
     /// Number of merge keys so far.
     merges: u64,
     /// The members so far, if a merge key needs them.
@@ -177,6 +179,16 @@ impl Writer {
     /// # Errors
     /// A key that is not a scalar, an alias without an anchor, or a second document.
     pub(super) fn take(&mut self, event: &Event<'_>) -> Result<()> {
+        let written = self.out.len();
+        self.convert(event)?;
+        if self.is_inline() {
+            // Its members are written at the end of the mapping that has the merge key.
+            self.out.truncate(written);
+        }
+        Ok(())
+    }
+
+    fn convert(&mut self, event: &Event<'_>) -> Result<()> {
         let place = event.start;
         if let Some(level) = self.levels.last_mut()
             && let Some(repeated) = level.repeated.take()
@@ -206,7 +218,12 @@ impl Writer {
                 self.merged();
                 Ok(())
             }
-            _ if self.is_merging() => refused("a merge key has a value that is not an alias", place),
+            What::MappingStart { anchor: None, .. } if self.is_merging() => {
+                self.begin_inline();
+                Ok(())
+            }
+            What::MappingEnd if self.is_inline() => self.end_inline(place),
+            _ if self.is_merging() => refused("a merge key has a value that is not a mapping", place),
             What::Scalar { value, style, tag, anchor }
                 if self.expects_key() && is_merge(value, style, tag) =>
             {
@@ -236,6 +253,10 @@ impl Writer {
 
     fn is_merging(&self) -> bool {
         self.levels.last().is_some_and(|level| level.merging)
+    }
+
+    fn is_inline(&self) -> bool {
+        self.levels.last().is_some_and(|level| level.is_inline)
     }
 
     /// Begins a member. `is_bare`: its key is a number, a boolean or null.
@@ -348,6 +369,8 @@ impl Writer {
         let is_short = self.out.len() - begun <= SHORT && name.len() <= SHORT;
         if is_short {
             self.hold_member(Some(begun), place)?;
+        } else if self.is_inline() {
+            return refused("a merge key has a mapping with a long text", place);
         } else {
             self.hold_member(None, place)?;
         }
@@ -438,6 +461,9 @@ impl Writer {
         if self.expects_key() {
             return refused("a key is not a scalar", place);
         }
+        if self.is_inline() {
+            return refused("a merge key has a mapping with a nested collection", place);
+        }
         self.begin_value();
         self.hold_member(None, place)?;
         self.mappings += u64::from(is_mapping);
@@ -493,7 +519,7 @@ impl Writer {
         if self.is_one_line {
             return;
         }
-        let depth = self.levels.last().map_or(0, |level| level.mappings).min(DEEPEST_INDENT);
+        let depth = self.levels.last().map_or(0, |level| level.mappings).min(MAX_INDENT);
         self.out.push(b'\n');
         self.out.extend(std::iter::repeat_n(b' ', 2 * depth));
     }
@@ -533,6 +559,33 @@ impl Writer {
         let Some(members) = self.members.get(&mapping).cloned() else {
             return refused("a merge key refers to a mapping that contains it", place);
         };
+        self.merge_members(&members, place)
+    }
+
+    /// Begins a mapping that is the value of a merge key, or an item of that value. Nothing of it is written, so no
+    /// reference may lead into it.
+    fn begin_inline(&mut self) {
+        self.mappings += 1;
+        self.levels.push(Level {
+            mapping: Some(self.mappings),
+            is_inline: true,
+            path: self.path.len() + "/<<".len(),
+            members: Some(Members::default()),
+            ..Level::default()
+        });
+        self.path.push_str("/<<");
+    }
+
+    fn end_inline(&mut self, place: Mark) -> Result<()> {
+        let Some(level) = self.levels.pop() else { return Ok(()) };
+        self.path.truncate(level.path - "/<<".len());
+        let members = level.members.unwrap_or_default();
+        self.held = self.held.saturating_sub(level.numbers.weight() + members.total_weight());
+        self.merge_members(&members, place)
+    }
+
+    /// Adds the members of a mapping to the mapping that has the merge key.
+    fn merge_members(&mut self, members: &Members, place: Mark) -> Result<()> {
         let list = self.levels.pop_if(|level| level.mapping.is_none());
         for (name, json) in members.in_order() {
             self.add(Members::weight(name, json), place)?;
