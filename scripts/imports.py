@@ -62,7 +62,7 @@ ALLOWED = {
 VIEWS = ""
 ALLOWED_WITHIN = {
     ("format", "asdf"): {
-        "container": "arrays check edit head view",
+        "container": "arrays check head view",
         VIEWS: "arrays computed external header in_fits ndarray numbers same_paths sources units view",
         "same_paths": "arrays",
         "sources": "ndarray view",

@@ -21,7 +21,6 @@ pub(crate) mod shown;
 
 use std::any::Any;
 use std::collections::BTreeMap;
-use std::ffi::OsStr;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -31,10 +30,10 @@ use crate::content::dir::{Attributes, File, Node};
 use crate::error::{Error, Kind, Result, one_of};
 use crate::source::{FileSource, Reach, Source, SourceStat, UrlOpener};
 pub use array_facts::{ArrayFacts, ArraySource, ElementType, FieldType};
+pub(crate) use asdf::edit::{Editor, is_sidecar};
 pub(crate) use described::{Listener, TreeJson, describe};
-use editor::{EditContext, EditSupport, Editor, SaveTarget};
+use editor::{EditContext, SaveTarget};
 pub(crate) use footprint::Footprint;
-use recovered::Traces;
 pub use references::NAME as REFERENCES;
 
 /// Number of bytes at the start of a file that are enough to recognise every format.
@@ -112,11 +111,6 @@ pub(crate) trait Format: Sync + std::fmt::Debug {
         let _ = (head, stat);
         None
     }
-
-    /// Returns the format's support for editing, if it has any.
-    fn edit_support(&self) -> Option<&'static dyn EditSupport> {
-        None
-    }
 }
 
 /// Returns the format of a file whose first [`HEAD`] bytes are `head`.
@@ -158,8 +152,8 @@ pub fn open(source: Arc<dyn Source>, context: &Context) -> Result<Arc<dyn Contai
 
 fn format_of_source(source: &dyn Source) -> Result<&'static dyn Format> {
     let mut head = [0; HEAD];
-    let read = crate::source::read_up_to(source, 0, &mut head)?;
-    let head = &head[..read];
+    let len = crate::source::read_up_to(source, 0, &mut head)?;
+    let head = &head[..len];
     let read = |offset: u64, buf: &mut [u8]| {
         source.read_within(offset..offset.saturating_add(buf.len() as u64), offset, buf)
     };
@@ -171,21 +165,11 @@ fn format_of_source(source: &dyn Source) -> Result<&'static dyn Format> {
     Err(match related {
         Some(related) => Error::new(Kind::Unrecognised, related).of(source.path()),
         None => {
-            let mut head = [0; others::HEAD];
-            let read = crate::source::read_up_to(source, 0, &mut head)?;
-            unrecognised(source.path(), &head[..read])
+            let mut longer = [0; others::HEAD];
+            let longer_len = crate::source::read_up_to(source, 0, &mut longer)?;
+            unrecognised(source.path(), &longer[..longer_len])
         }
     })
-}
-
-/// Returns the editing support of all formats that have it.
-fn edit_supports() -> impl Iterator<Item = &'static dyn EditSupport> {
-    FORMATS.iter().filter_map(|format| format.edit_support())
-}
-
-/// True if the name is that of an auxiliary file of a save, such as a journal.
-pub(crate) fn is_sidecar(name: &OsStr) -> bool {
-    edit_supports().any(|support| support.is_sidecar(name))
 }
 
 /// Opens and locks the file at `path` for changes. An interrupted save is finished or undone first.
@@ -194,20 +178,17 @@ pub(crate) fn is_sidecar(name: &OsStr) -> bool {
 ///
 /// [`Kind::ReadOnly`] if the file can't be written, [`Kind::Busy`] if another program has it locked,
 /// [`Kind::Unsupported`] if files of its format can't be changed.
-pub(crate) fn open_editor(path: &Path, edits: &EditContext) -> Result<Box<dyn Editor>> {
+pub(crate) fn open_editor(path: &Path, edits: &EditContext) -> Result<Editor> {
     let target = SaveTarget::of_path(path)?;
     // The first bytes of a half-saved file may not show its format.
-    for support in edit_supports() {
-        if support.traces(&target)? == Traces::Left {
-            return support.open(target, edits);
+    if !recovery::is_interrupted(&target)? {
+        let context = Context::new(Arc::new(Cache::with_threads(0, 1)));
+        let container = open(target.open()?, &context)?;
+        if !container.is_editable() {
+            return Err(Error::new(Kind::Unsupported, container.unchangeable()).of(path));
         }
     }
-    let context = Context::new(Arc::new(Cache::with_threads(0, 1)));
-    let container = open(target.open()?, &context)?;
-    match container.editor() {
-        Some(support) => support.open(target, edits),
-        None => Err(Error::new(Kind::Unsupported, container.unchangeable()).of(path)),
-    }
+    Editor::open(target, edits)
 }
 
 fn unrecognised(file: &Path, head: &[u8]) -> Error {
@@ -335,12 +316,12 @@ pub trait Container: Views + Any + Send + Sync + std::fmt::Debug {
         Ok(Vec::new())
     }
 
-    /// Returns the support for editing the file's tree, if the format has it.
-    fn editor(&self) -> Option<&'static dyn EditSupport> {
-        None
+    /// True if an [`Editor`] can change the file's tree.
+    fn is_editable(&self) -> bool {
+        false
     }
 
-    /// Returns the message for an attempt to change a file without an [`editor`](Self::editor).
+    /// Returns the message for an attempt to change a file that is not [editable](Self::is_editable).
     fn unchangeable(&self) -> String {
         format!("files of the format {} can't be changed", self.format())
     }

@@ -115,7 +115,7 @@ pub(crate) fn write(
         ));
     }
     blocks.finish()?;
-    if container.editor().is_none() {
+    if !container.is_editable() {
         arrays(container, &mut writer)?;
     }
     match writer.failed {

@@ -6,7 +6,7 @@
 //! another text is about to be saved. It then gets a copy of the text that it showed.
 //!
 //! The overlay's lock is held for operations that take no longer than copying a tree. During a save only the
-//! lock on the format's [`Editor`] is held. A thread that needs both locks takes the editor's first.
+//! lock on the file's [`Editor`] is held. A thread that needs both locks takes the editor's first.
 //!
 //! - `file`: the files of an overlay, and the quota of all of them
 //! - `write_handle`, `change`, `naming`, `xattr`: the operations of programs on them
@@ -41,7 +41,8 @@ use std::time::Instant;
 
 use crate::content::{Content, read_exact_at};
 use crate::error::{Error, Result, errno};
-use crate::format::editor::{EditContext, EditSupport, Editor, TextVersion};
+use crate::format::Editor;
+use crate::format::editor::{EditContext, TextVersion};
 use crate::local::detect::EntryPosition;
 use crate::local::stat::{FileKind, Stat, Time};
 use crate::mounted::file::{CurrentFile, MountedFile};
@@ -77,11 +78,9 @@ pub(crate) struct Overlay {
     pub(crate) shared: Arc<SharedByOverlays>,
     position: EntryPosition,
     current: Arc<CurrentFile>,
-    /// The format's support for editing, which opens the editor.
-    support: &'static dyn EditSupport,
     pub(crate) state: RankedMutex<OverlayState>,
-    /// The format's editor, once it is needed. Its lock is held during a save.
-    pub(crate) editor: RankedMutex<Option<Box<dyn Editor>>>,
+    /// The file's editor, once it is needed. Its lock is held during a save.
+    pub(crate) editor: RankedMutex<Option<Editor>>,
     /// The file that has the inode number of an unwritten `tree.yaml`.
     first: Weak<OverlayFile>,
 }
@@ -96,7 +95,7 @@ pub(crate) struct OverlayState {
     pub(crate) head: Option<(SourceVersion, TextVersion)>,
     /// Number of times that another program changed the head.
     pub(crate) base_version: u64,
-    /// The last texts of the source, by `base_version`, for a merge after a conflict; none that is long.
+    /// The last short texts of the source, by `base_version`, for a merge after a conflict.
     pub(crate) base_texts: Vec<(u64, Arc<[u8]>)>,
     /// The times of `tree.yaml` while the source is as the last save left it.
     pub(crate) shown: Option<SavedTimes>,
@@ -117,10 +116,10 @@ pub(crate) struct OverlayState {
     pub(crate) refused_at: Option<Instant>,
     /// True during a save.
     pub(crate) busy: bool,
-    /// True if the format's editor, with its lock on the file, is kept even while no program writes.
+    /// True if the editor, with its lock on the file, is kept even while no program writes.
     pub(crate) keeps_editor: bool,
     pub(crate) closed: bool,
-    /// True once a program changed a file or opened it for writing, or the format's editor is kept.
+    /// True once a program changed a file or opened it for writing, or the editor is kept.
     pub(crate) touched: bool,
     /// Time of the last change of the set of names.
     changed: Option<Time>,
@@ -172,7 +171,6 @@ impl Overlay {
         position: &EntryPosition,
         current: &Arc<CurrentFile>,
         shared: &Arc<SharedByOverlays>,
-        support: &'static dyn EditSupport,
     ) -> Result<Self> {
         let serial = shared.serials.next()?;
         let body = RankedMutex::new(Rank::Body, Body::new(Backing::Source, 0));
@@ -204,7 +202,6 @@ impl Overlay {
             shared: shared.clone(),
             position: position.clone(),
             current: current.clone(),
-            support,
             state: RankedMutex::new(Rank::Overlay, state),
             editor: RankedMutex::new(Rank::Editor, None),
             first: Arc::downgrade(&overlay_file),
@@ -254,12 +251,9 @@ impl Overlay {
     }
 
     /// Opens and locks the file for saves, unless that is done already.
-    pub(crate) fn open_editor<'a>(
-        &self,
-        editor: &'a mut Option<Box<dyn Editor>>,
-    ) -> Result<&'a mut Box<dyn Editor>> {
+    pub(crate) fn open_editor<'a>(&self, editor: &'a mut Option<Editor>) -> Result<&'a mut Editor> {
         if editor.is_none() {
-            let opened = self.support.open(self.position.location.save_target()?, &self.shared.edits)?;
+            let opened = Editor::open(self.position.location.save_target()?, &self.shared.edits)?;
             for notice in opened.notices() {
                 tracing::warn!("{}: {notice}", self.label().display());
             }
@@ -290,7 +284,7 @@ impl Overlay {
     }
 
     /// Recovers the source if a save left it half-saved.
-    pub(crate) fn recover_source(&self, editor: &mut Option<Box<dyn Editor>>) -> Result<()> {
+    pub(crate) fn recover_source(&self, editor: &mut Option<Editor>) -> Result<()> {
         let mounted = self.mounted()?;
         if mounted.is_half_saved() {
             self.open_editor(editor)?.recover()?;

@@ -350,9 +350,9 @@ impl Vfs {
     fn is_writable(&self, entry: &Entry) -> Result<bool> {
         match (&entry.class, &self.shared) {
             (Class::MountedFile(overlay), Some(shared)) if !self.is_read_only() => {
-                match overlay.edit_support(&entry.position, shared) {
+                match overlay.is_writable(&entry.position, shared) {
                     Err(error) if !matches!(error.kind(), Kind::System(_) | Kind::Changed) => Ok(false),
-                    support => Ok(support?.is_some()),
+                    is_writable => is_writable,
                 }
             }
             _ => Ok(false),

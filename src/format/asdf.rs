@@ -22,7 +22,6 @@ use std::sync::{Arc, LazyLock};
 
 use self::head::{NAME, recognises};
 use self::view::{AsdfFile, View};
-use super::editor::EditSupport;
 use super::{Container, Context, Format, ReadAt};
 use crate::error::Result;
 use crate::source::Source;
@@ -155,10 +154,6 @@ impl Format for Asdf {
 
     fn open(&self, source: Arc<dyn Source>, context: &Context) -> Result<Arc<dyn Container>> {
         Ok(Arc::new(AsdfFile::open(source, context, VIEWS)?))
-    }
-
-    fn edit_support(&self) -> Option<&'static dyn EditSupport> {
-        Some(&edit::Support)
     }
 }
 

@@ -1,9 +1,4 @@
-//! Editing the trees of files: the interface that a format implements.
-//!
-//! [`Container::editor`](super::Container::editor) returns the [`EditSupport`] of a file's format, which
-//! opens an [`Editor`] for one file. The editor holds the file's lock until it is dropped. It decides whether
-//! a text is accepted, how the text is written to the file, and what a crash can leave. The caller
-//! decides when a text is tried.
+//! What an [`Editor`](super::Editor) works on, is told, and returns.
 
 use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
@@ -13,13 +8,12 @@ use std::sync::{Arc, Mutex};
 
 use md5::{Digest, Md5};
 
-use super::recovered::{Condition, Recovered, Traces};
-use super::refusal::{Problem, Refusal};
+use super::refusal::Problem;
 use crate::content::{Content, read_exact_at};
 use crate::error::{Error, Kind, Result};
 use crate::history::History;
 use crate::source::storage::{HeldDir, Rights, Storage, System};
-use crate::source::{FileSource, Readers, SourceVersion};
+use crate::source::{FileSource, SourceVersion};
 use crate::user_dirs::STATE;
 
 /// Bytes hashed at once.
@@ -209,7 +203,7 @@ impl DeviceLimits {
 
 /// The result of a save.
 #[derive(Clone, Debug)]
-pub struct Saved {
+pub(crate) struct Saved {
     /// The version of the tree now.
     pub version: TextVersion,
     /// The version of the file that the text was saved into.
@@ -227,7 +221,7 @@ pub struct Saved {
 
 /// The expected result of a save.
 #[derive(Clone, Debug)]
-pub struct Planned {
+pub(crate) struct Planned {
     /// The text that would be saved: the given text, with lost parts restored.
     pub text: Vec<u8>,
     /// The way in which the text would be written, in the documentation's words; `None` if the tree has
@@ -237,82 +231,4 @@ pub struct Planned {
     pub restored: Vec<String>,
     /// Problems that would not cause a refusal.
     pub warnings: Vec<Problem>,
-}
-
-/// An editor of one file's tree, which holds the file's lock.
-pub trait Editor: Send + std::fmt::Debug {
-    /// Returns notices for the user about the opening of this file, a line each.
-    fn notices(&self) -> &[String];
-
-    /// Returns notices for the user about the saves since the file was opened, a line each.
-    fn later_notices(&self) -> &[String] {
-        &[]
-    }
-
-    /// Returns the version of the tree now.
-    fn version(&mut self) -> Result<TextVersion>;
-
-    /// Returns the text of the tree.
-    fn text(&mut self) -> Result<Vec<u8>>;
-
-    /// Sets the program that writes the next texts, for the history.
-    fn set_program(&mut self, program: Option<String>) {
-        let _ = program;
-    }
-
-    /// Refuses the next saves if the history can't keep the texts that they replace.
-    fn require_history(&mut self) {}
-
-    /// Checks a text without writing it; the arguments are as for [`commit`](Self::commit).
-    fn check(&mut self, text: &[u8], base: &TextVersion) -> std::result::Result<(), Refusal>;
-
-    /// Checks a text and plans its save, without writing it; the arguments are as for [`commit`](Self::commit).
-    fn plan(&mut self, text: &[u8], base: &TextVersion) -> std::result::Result<Planned, Refusal>;
-
-    /// Makes `text` the tree, durably, or leaves the file unchanged.
-    ///
-    /// `base` is the version that the text was derived from; the text is refused if the file has another
-    /// version now. Before bytes of the same file change, `readers` are told about it.
-    fn commit(
-        &mut self,
-        text: &[u8],
-        base: &TextVersion,
-        readers: &mut dyn Readers,
-    ) -> std::result::Result<Saved, Refusal>;
-
-    /// Returns the version of the new file if a save failed after the new file was in place.
-    fn replaced(&self) -> Option<SourceVersion> {
-        None
-    }
-
-    /// Finishes or undoes a failed save that could not be completed at once.
-    fn recover(&mut self) -> Result<()>;
-}
-
-/// A format's support for editing, and for recovery after interrupted saves.
-pub trait EditSupport: Sync + std::fmt::Debug {
-    /// Opens and locks a file, and recovers it from an interrupted save.
-    ///
-    /// # Errors
-    ///
-    /// The errno is EROFS, EACCES or EPERM if the file is read-only, EBUSY if another program has it locked.
-    fn open(&self, target: SaveTarget, context: &EditContext) -> Result<Box<dyn Editor>>;
-
-    /// True if the name is that of an auxiliary file of a save, such as a journal.
-    fn is_sidecar(&self, name: &OsStr) -> bool;
-
-    /// Returns the traces of a save that was interrupted or is in progress.
-    fn traces(&self, target: &SaveTarget) -> Result<Traces>;
-
-    /// Finishes or undoes an interrupted save.
-    ///
-    /// # Errors
-    ///
-    /// [`Busy`](Kind::Busy) if another program has the file locked, [`ReadOnly`](Kind::ReadOnly) if it can't
-    /// be written.
-    fn recover(&self, target: &SaveTarget) -> Result<Recovered>;
-
-    /// Checks whether the file is half-saved, for callers that only read; changes nothing. If `waits` is true, waits a
-    /// moment for a save that is in progress.
-    fn condition(&self, target: &SaveTarget, waits: bool) -> Result<Condition>;
 }

@@ -13,7 +13,7 @@ pub enum SaveSide {
 
 /// The traces of an interrupted save of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Traces {
+pub(crate) enum Traces {
     /// There is no journal, and the file has no mark of a save.
     None,
     /// There are only files that saves of this user would not have left.
@@ -24,7 +24,7 @@ pub enum Traces {
 
 /// The state of a file with respect to interrupted saves.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Condition {
+pub(crate) enum Condition {
     /// The file is complete, as far as can be determined.
     Whole,
     /// The file is half-saved, or this can't be ruled out; the text says why, and what to do.
@@ -73,13 +73,5 @@ impl Recovered {
             SaveSide::Old => "a save that was interrupted is undone",
             SaveSide::New => "a save that was interrupted is finished",
         })
-    }
-
-    /// Merges the result of another format's recovery.
-    pub(super) fn add(&mut self, other: Self) {
-        self.outcome = self.outcome.or(other.outcome);
-        self.set_aside.extend(other.set_aside);
-        self.removed.extend(other.removed);
-        self.in_the_way.extend(other.in_the_way);
     }
 }

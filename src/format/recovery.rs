@@ -1,40 +1,14 @@
 //! Recovery of files that an interrupted save left half-saved: partly old and partly new.
 //!
-//! The first bytes of a half-saved file may not show its format, so all formats are asked before the file is
-//! opened.
+//! The first bytes of a half-saved file may not show its format, so this is asked before the file is opened.
 
+use super::asdf::edit::traces;
 use super::editor::SaveTarget;
 use crate::error::{Error, Kind, Result};
 
+pub(crate) use super::asdf::edit::{condition, recover};
 pub use super::recovered::SaveSide;
 pub(crate) use super::recovered::{Condition, Recovered, Traces};
-
-/// Finishes or undoes an interrupted save of a file of any format.
-///
-/// # Errors
-///
-/// [`Kind::Busy`] if another program has the file locked, [`Kind::ReadOnly`] if it can't be written.
-pub(crate) fn recover(target: &SaveTarget) -> Result<Recovered> {
-    let mut recovered = Recovered::default();
-    for support in super::edit_supports() {
-        recovered.add(support.recover(target)?);
-    }
-    Ok(recovered)
-}
-
-/// Checks whether a file is half-saved; changes nothing. If `waits` is true, waits a moment for a save in progress.
-///
-/// # Errors
-///
-/// The file can't be examined.
-pub(crate) fn condition(target: &SaveTarget, waits: bool) -> Result<Condition> {
-    for support in super::edit_supports() {
-        if let halfway @ Condition::Halfway(_) = support.condition(target, waits)? {
-            return Ok(halfway);
-        }
-    }
-    Ok(Condition::Whole)
-}
 
 /// True if there are traces of an interrupted save of a file.
 ///
@@ -43,17 +17,6 @@ pub(crate) fn condition(target: &SaveTarget, waits: bool) -> Result<Condition> {
 /// The file can't be examined.
 pub(crate) fn is_interrupted(target: &SaveTarget) -> Result<bool> {
     Ok(traces(target)? == Traces::Left)
-}
-
-fn traces(target: &SaveTarget) -> Result<Traces> {
-    let mut found = Traces::None;
-    for support in super::edit_supports() {
-        found = found.max(support.traces(target)?);
-        if found == Traces::Left {
-            break;
-        }
-    }
-    Ok(found)
 }
 
 /// The reaction of a mount to a file that may be half-saved, before it reads the file.

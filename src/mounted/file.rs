@@ -457,7 +457,7 @@ impl MountedFile {
     /// Returns the message for changes of a file that was parsed, and whose format is read-only.
     pub(crate) fn unchangeable(&self) -> Option<String> {
         let opened = self.parsed().ok().flatten()?;
-        let container = opened.container().ok().filter(|container| container.editor().is_none())?;
+        let container = opened.container().ok().filter(|container| !container.is_editable())?;
         Some(container.unchangeable())
     }
 

@@ -13,7 +13,8 @@ use std::time::Instant;
 
 use crate::error::errno;
 use crate::error::{Error, Kind, Result};
-use crate::format::editor::{Editor, Saved, TextVersion};
+use crate::format::Editor;
+use crate::format::editor::{Saved, TextVersion};
 use crate::format::refusal::{GONE, REPLACED, Refusal, report_of_warnings};
 use crate::local::stat::Time;
 use crate::mounted::file::saving::{SaveEnd, Saving};
@@ -55,13 +56,13 @@ impl Draft {
         Ok(Self { text: body.text()?, joined: None, appended: body.appended, edits: body.edits })
     }
 
-    /// Returns the text for the format's editor.
+    /// Returns the text for the file's editor.
     fn whole(&self) -> &[u8] {
         self.joined.as_ref().map_or(&self.text, |joined| &joined.text)
     }
 }
 
-/// A draft that the format's editor must check.
+/// A draft that the file's editor must check.
 #[derive(Debug)]
 struct Attempt {
     draft: Draft,
@@ -75,7 +76,7 @@ struct Attempt {
     program: Option<String>,
 }
 
-/// The state of a text before the format's editor gets it.
+/// The state of a text before the file's editor gets it.
 enum Prepared {
     Done(CommitOutcome),
     Attempt(Attempt),
@@ -89,11 +90,7 @@ impl Overlay {
     }
 
     /// Handles the close of the last handle that may write the file.
-    pub(crate) fn last_writer_closed(
-        &self,
-        editor: &mut Option<Box<dyn Editor>>,
-        overlay_file: &Arc<OverlayFile>,
-    ) {
+    pub(crate) fn last_writer_closed(&self, editor: &mut Option<Editor>, overlay_file: &Arc<OverlayFile>) {
         let result = {
             let mut state = locked(&self.state);
             if state.closed {
@@ -133,11 +130,7 @@ impl Overlay {
     }
 
     /// Checks the text of `tree.yaml`, and saves or refuses it.
-    pub(crate) fn commit(
-        &self,
-        editor: &mut Option<Box<dyn Editor>>,
-        overlay_file: &Arc<OverlayFile>,
-    ) -> Result<()> {
+    pub(crate) fn commit(&self, editor: &mut Option<Editor>, overlay_file: &Arc<OverlayFile>) -> Result<()> {
         let outcome = self.attempt(editor, overlay_file, true)?;
         let mut state = locked(&self.state);
         if self.is_tree(&state, overlay_file) {
@@ -173,7 +166,7 @@ impl Overlay {
     /// Checks a file's text as the tree, and saves it if `save` is true.
     pub(crate) fn attempt(
         &self,
-        editor: &mut Option<Box<dyn Editor>>,
+        editor: &mut Option<Editor>,
         overlay_file: &Arc<OverlayFile>,
         save: bool,
     ) -> Result<CommitOutcome> {
@@ -208,7 +201,7 @@ impl Overlay {
             state.busy = true;
             (attempt, editor)
         };
-        let (result, version) = self.save(&mut **editor, &attempt);
+        let (result, version) = self.save(editor, &attempt);
         let mut state = locked(&self.state);
         state.busy = false;
         match result {
@@ -223,7 +216,7 @@ impl Overlay {
         }
     }
 
-    /// Decides if the format's editor must check the text. Refuses texts that need no check to be refused.
+    /// Decides if the file's editor must check the text. Refuses texts that need no check to be refused.
     fn prepare(&self, state: &mut OverlayState, overlay_file: &Arc<OverlayFile>) -> Result<Prepared> {
         let saved = self.saved_text().and_then(|saved| Ok((saved, self.head(state)?, self.times(state)?)));
         let (saved, (base_version, base), saved_times) = match saved {
@@ -231,7 +224,7 @@ impl Overlay {
             // The source may be gone, or have another format now.
             Err(error) => return Err(self.refuse_unknown(state, overlay_file, error)),
         };
-        // On a server the source may have been replaced, which only the format's editor finds out.
+        // On a server the source may have been replaced, which only the file's editor finds out.
         let is_certain = !self.mounted()?.is_remote();
         let mut body = locked(&overlay_file.body);
         match &body.backing {
@@ -307,11 +300,11 @@ impl Overlay {
         }
     }
 
-    /// Saves a draft with the format's [`Editor`]. Of the overlay's locks only that of `editor` is held
+    /// Saves a draft with the file's [`Editor`]. Of the overlay's locks only that of `editor` is held
     /// meanwhile.
     fn save(
         &self,
-        editor: &mut dyn Editor,
+        editor: &mut Editor,
         attempt: &Attempt,
     ) -> (std::result::Result<Saved, Refusal>, Result<SourceVersion>) {
         let mut attempts = 0..ATTEMPTS;
@@ -429,7 +422,7 @@ impl Overlay {
 
 /// Saves a draft into a file whose save has begun.
 fn save_in(
-    editor: &mut dyn Editor,
+    editor: &mut Editor,
     attempt: &Attempt,
     mut saving: Saving<'_>,
 ) -> (std::result::Result<Saved, Refusal>, Result<SourceVersion>) {

@@ -4,7 +4,7 @@
 use std::ffi::{OsStr, OsString};
 use std::sync::Arc;
 
-use crate::format::editor::Editor;
+use crate::format::Editor;
 use crate::overlay::file::{Backing, OverlayFile};
 use crate::overlay::refusal::REJECTED;
 use crate::overlay::{Overlay, OverlayState};
@@ -13,7 +13,7 @@ use crate::view::TREE;
 
 impl Overlay {
     /// Releases the lock on the file if no program writes.
-    pub(crate) fn rest(&self, editor: &mut Option<Box<dyn Editor>>) {
+    pub(crate) fn rest(&self, editor: &mut Option<Editor>) {
         self.rest_in(&locked(&self.state), editor);
     }
 
@@ -24,7 +24,7 @@ impl Overlay {
         }
     }
 
-    pub(super) fn rest_in(&self, state: &OverlayState, editor: &mut Option<Box<dyn Editor>>) {
+    pub(super) fn rest_in(&self, state: &OverlayState, editor: &mut Option<Editor>) {
         let idle = |overlay_file: &Arc<OverlayFile>| {
             let body = locked(&overlay_file.body);
             body.writers == 0 && body.is_clean()
@@ -47,7 +47,7 @@ impl Overlay {
         }
     }
 
-    /// True once a program changed a file or opened it for writing, or the format's editor is kept.
+    /// True once a program changed a file or opened it for writing, or the editor is kept.
     pub(crate) fn is_touched(&self) -> bool {
         locked(&self.state).touched
     }

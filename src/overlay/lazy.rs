@@ -4,11 +4,11 @@
 //! one. If nothing was written, the overlay is dropped with the last handle. Otherwise it is dropped after
 //! many other files have been written.
 
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use crate::error::{Result, errno};
-use crate::format::editor::EditSupport;
 use crate::local::detect::EntryPosition;
 use crate::local::stat::Stat;
 use crate::mounted::file::{CurrentFile, MountedFile};
@@ -27,8 +27,8 @@ const ENTERED: Duration = Duration::from_millis(30);
 pub(crate) struct LazyOverlay {
     current: Arc<CurrentFile>,
     overlay: RankedMutex<Option<Arc<Overlay>>>,
-    /// The support for editing, once the file was found writable.
-    support: OnceLock<&'static dyn EditSupport>,
+    /// True once the file was found writable.
+    is_writable: AtomicBool,
     /// The time of the last listing whose names the kernel keeps.
     listed: Mutex<Option<Instant>>,
 }
@@ -36,7 +36,12 @@ pub(crate) struct LazyOverlay {
 impl Default for LazyOverlay {
     fn default() -> Self {
         let overlay = RankedMutex::new(Rank::LazyOverlay, None);
-        Self { current: Arc::default(), overlay, support: OnceLock::new(), listed: Mutex::default() }
+        Self {
+            current: Arc::default(),
+            overlay,
+            is_writable: AtomicBool::new(false),
+            listed: Mutex::default(),
+        }
     }
 }
 
@@ -71,21 +76,18 @@ impl LazyOverlay {
         self.current.is_parsed()
     }
 
-    /// Returns the support for editing if the file can be written; `shared` is common to all directories.
+    /// True if the file can be written; `shared` is common to all directories.
     ///
     /// # Errors
     /// The reason why the file can't be parsed, perhaps because another program is writing it.
-    pub(crate) fn edit_support(
-        &self,
-        position: &EntryPosition,
-        shared: &SharedByOverlays,
-    ) -> Result<Option<&'static dyn EditSupport>> {
-        if let Some(support) = self.support.get() {
-            return Ok(Some(*support));
+    pub(crate) fn is_writable(&self, position: &EntryPosition, shared: &SharedByOverlays) -> Result<bool> {
+        if self.is_writable.load(Relaxed) {
+            return Ok(true);
         }
         let (_, opened) = self.newest(position, &shared.serials, &shared.open_files)?;
-        let Some(support) = opened.container()?.editor() else { return Ok(None) };
-        Ok(position.location.may_write()?.then(|| *self.support.get_or_init(|| support)))
+        let is_writable = opened.container()?.is_editable() && position.location.may_write()?;
+        self.is_writable.store(is_writable, Relaxed);
+        Ok(is_writable)
     }
 
     /// Returns a message if the file's format can't be changed.
@@ -95,7 +97,7 @@ impl LazyOverlay {
         shared: &SharedByOverlays,
     ) -> Result<Option<String>> {
         let (_, opened) = self.newest(position, &shared.serials, &shared.open_files)?;
-        let container = opened.container().ok().filter(|container| container.editor().is_none());
+        let container = opened.container().ok().filter(|container| !container.is_editable());
         Ok(container.map(|container| container.unchangeable()))
     }
 
@@ -106,10 +108,8 @@ impl LazyOverlay {
         shared: &Arc<SharedByOverlays>,
     ) -> Result<Option<Arc<Overlay>>> {
         let mut overlay = locked(&self.overlay);
-        if overlay.is_none()
-            && let Some(support) = self.edit_support(position, shared)?
-        {
-            *overlay = Some(Arc::new(Overlay::of(position, &self.current, shared, support)?));
+        if overlay.is_none() && self.is_writable(position, shared)? {
+            *overlay = Some(Arc::new(Overlay::of(position, &self.current, shared)?));
         }
         Ok(overlay.clone())
     }

@@ -1,6 +1,5 @@
 //! Tests of an overlay without a mount, on a real ASDF file.
 
-use std::fmt;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::sync::mpsc;
@@ -10,7 +9,7 @@ use super::*;
 use crate::cache::Cache;
 use crate::error::Kind;
 use crate::format::Context;
-use crate::format::editor::{Planned, Saved};
+use crate::format::asdf::edit::Interruption;
 use crate::format::recovery::RecoveryPolicy;
 use crate::format::refusal::Refusal;
 use crate::local::location::Location;
@@ -20,7 +19,6 @@ use crate::mounted::file::saving::SaveEnd;
 use crate::overlay::lazy::LazyOverlay;
 use crate::overlay::naming::{Maker, Renaming};
 use crate::overlay::write_handle::{Caller, OpenFor, WriteHandle};
-use crate::source::Readers;
 
 const OLD: &str = "Sample Galaxy";
 const MAKER: Maker = Maker { uid: 0, gid: 0, mode: 0o644 };
@@ -97,64 +95,12 @@ impl Test {
     /// Runs `before` before each save of the file's editor, and `after` after it.
     fn interrupt(&self, before: Box<dyn FnMut() + Send>, after: Box<dyn FnMut() + Send>) {
         let mut editor = locked(&self.overlay.editor);
-        self.overlay.open_editor(&mut editor).unwrap();
-        let own = editor.take().unwrap();
-        *editor = Some(Box::new(Interrupted { editor: own, before, after }));
+        let opened = self.overlay.open_editor(&mut editor).unwrap();
+        opened.interruption = Some(Interruption { before, after });
     }
 
     fn rename(&self, name: &str, new_name: &str) -> Result<()> {
         self.overlay.rename(OsStr::new(name), &self.overlay, OsStr::new(new_name), Renaming::Over)
-    }
-}
-
-/// An editor with a pause before and after each save, for another program to act.
-struct Interrupted {
-    editor: Box<dyn Editor>,
-    before: Box<dyn FnMut() + Send>,
-    after: Box<dyn FnMut() + Send>,
-}
-
-impl fmt::Debug for Interrupted {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Interrupted").finish_non_exhaustive()
-    }
-}
-
-impl Editor for Interrupted {
-    fn notices(&self) -> &[String] {
-        &[]
-    }
-
-    fn version(&mut self) -> Result<TextVersion> {
-        self.editor.version()
-    }
-
-    fn text(&mut self) -> Result<Vec<u8>> {
-        self.editor.text()
-    }
-
-    fn check(&mut self, text: &[u8], base: &TextVersion) -> std::result::Result<(), Refusal> {
-        self.editor.check(text, base)
-    }
-
-    fn plan(&mut self, text: &[u8], base: &TextVersion) -> std::result::Result<Planned, Refusal> {
-        self.editor.plan(text, base)
-    }
-
-    fn commit(
-        &mut self,
-        text: &[u8],
-        base: &TextVersion,
-        readers: &mut dyn Readers,
-    ) -> std::result::Result<Saved, Refusal> {
-        (self.before)();
-        let saved = self.editor.commit(text, base, readers);
-        (self.after)();
-        saved
-    }
-
-    fn recover(&mut self) -> Result<()> {
-        self.editor.recover()
     }
 }
 

@@ -1,5 +1,5 @@
 //! The last saved text as its program wrote it. It is kept if the save restored something that the program had
-//! dropped, so that the source differs from it.
+//! dropped: the source then differs from what the program wrote.
 //!
 //! `tree.yaml` keeps showing the text as it was written, since the editor that saved it knows its size. It
 //! shows that text again after another one was refused or left unsaved. For this purpose an unnamed copy is

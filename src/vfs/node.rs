@@ -104,7 +104,7 @@ impl NodeState {
         };
         let own_mtime = if let dir::Node::File(file) = shown { file.mtime } else { None };
         let mtime = own_mtime.unwrap_or_else(|| held.mtime());
-        let can_be_saved = held.container().is_ok_and(|container| container.editor().is_some());
+        let can_be_saved = held.container().is_ok_and(|container| container.is_editable());
         let outlasts_saves = !can_be_saved
             || matches!(
                 shown,

@@ -62,7 +62,7 @@ impl RootDir {
 
     /// Adds `history/`, with the texts that saves of the file replaced, if the file can be saved.
     pub fn with_history(mut self, history: Arc<History>, target: FindTarget) -> Self {
-        let editable = self.container.as_ref().filter(|container| container.editor().is_some());
+        let editable = self.container.as_ref().filter(|container| container.is_editable());
         self.about.history =
             editable.map(|container| Arc::new(HistoryDir::new(history, target, container.tree())));
         self

@@ -5,13 +5,11 @@ use std::sync::Arc;
 
 use super::arrays;
 use super::check;
-use super::edit;
 use super::head::NAME;
 use super::view::{AsdfFile, View};
 use crate::content::Content;
 use crate::content::dir::{Attributes, File, Node};
 use crate::error::Result;
-use crate::format::editor::EditSupport;
 use crate::format::{
     ArrayFacts, ArrayPaths, Block, Container, Defect, FactValue, Footprint, Listener, Verified, Views,
 };
@@ -146,8 +144,8 @@ impl Container for AsdfFile {
         Ok(self.in_file(defects))
     }
 
-    fn editor(&self) -> Option<&'static dyn EditSupport> {
-        self.fits.is_none().then_some(&edit::Support)
+    fn is_editable(&self) -> bool {
+        self.fits.is_none()
     }
 
     fn unchangeable(&self) -> String {

@@ -1,8 +1,7 @@
 //! Saves a text into an ASDF file. Whatever happens, the file on disk is the old one or the new one.
 //!
 //! - `check` checks the text before anything is written.
-//! - `session` is the [`Editor`](crate::format::editor::Editor) of one file. `support` opens sessions and
-//!   recovers files after interrupted saves.
+//! - [`Editor`] locks one file, checks and saves its texts. `interrupted` recovers a file after an interrupted save.
 //! - [`Target`] is a file that is locked and recovered, ready to be written.
 //! - `plan` computes the bytes of the new file and lists the ways to write it. `journal` records the changes
 //!   within the file. `apply` writes them.
@@ -10,8 +9,10 @@
 
 mod apply;
 pub(crate) mod check;
+mod editor;
 mod half_saved;
 mod index;
+mod interrupted;
 mod journal;
 mod layout;
 mod lock;
@@ -19,16 +20,18 @@ mod mark;
 mod opened;
 mod plan;
 mod recover;
-mod session;
 mod sidecar;
-mod support;
 mod tail;
 mod target;
 mod unsupported;
 mod ways;
 
+pub(crate) use editor::Editor;
+#[cfg(test)]
+pub(crate) use editor::Interruption;
 pub use index::Indexed;
-pub(crate) use support::Support;
+pub(crate) use interrupted::{condition, recover, traces};
+pub(crate) use sidecar::is_sidecar;
 pub(crate) use target::NewHead;
 pub use target::Target;
 

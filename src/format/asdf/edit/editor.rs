@@ -1,4 +1,7 @@
 //! The editor of one ASDF file: checks and saves texts one after the other.
+//!
+//! It decides whether a text is accepted, how the text is written to the file, and what a crash can leave. The caller
+//! decides when a text is tried.
 
 use std::borrow::Cow;
 use std::cell::OnceCell;
@@ -13,7 +16,7 @@ use crate::error::{Error, Kind, Result};
 use crate::format::Context;
 use crate::format::asdf::head::Head;
 use crate::format::asdf::stored::StoredFile;
-use crate::format::editor::{EditContext, Editor, Planned, SaveTarget, Saved, TextVersion, Validation};
+use crate::format::editor::{EditContext, Planned, SaveTarget, Saved, TextVersion, Validation};
 use crate::format::refusal::Refusal;
 use crate::history::{History, KeptText, MAX_BYTES, Replaced};
 use crate::source::storage::System;
@@ -22,9 +25,9 @@ use crate::source::{FileSource, Readers, SourceVersion};
 /// The size from which a text is hashed on another thread during the check.
 const LARGE: usize = 1 << 20;
 
-/// An ASDF file that is locked and can be saved.
+/// The editor of one file's tree. It holds the file's lock until it is dropped.
 #[derive(Debug)]
-pub(super) struct Session {
+pub(crate) struct Editor {
     file: Target,
     validation: Validation,
     options: SaveOptions,
@@ -40,11 +43,31 @@ pub(super) struct Session {
     needs_history: bool,
     /// The file to edit.
     target: SaveTarget,
+    #[cfg(test)]
+    pub(crate) interruption: Option<Interruption>,
 }
 
-impl Session {
-    /// Locks and recovers a file.
-    pub(super) fn open(target: SaveTarget, context: &EditContext) -> Result<Self> {
+/// Functions that a test calls before and after each save, for another program to act.
+#[cfg(test)]
+pub(crate) struct Interruption {
+    pub(crate) before: Box<dyn FnMut() + Send>,
+    pub(crate) after: Box<dyn FnMut() + Send>,
+}
+
+#[cfg(test)]
+impl std::fmt::Debug for Interruption {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.debug_struct("Interruption").finish_non_exhaustive()
+    }
+}
+
+impl Editor {
+    /// Opens and locks a file, and recovers it from an interrupted save.
+    ///
+    /// # Errors
+    ///
+    /// The errno is EROFS, EACCES or EPERM if the file is read-only, EBUSY if another program has it locked.
+    pub(crate) fn open(target: SaveTarget, context: &EditContext) -> Result<Self> {
         let source = HeldSource::of(&target)?;
         let mut file = Target::open(System, source).map_err(|error| relabelled(&error, &target))?;
         if let Some(rights) = target.rights() {
@@ -70,6 +93,8 @@ impl Session {
             program: None,
             needs_history: false,
             target,
+            #[cfg(test)]
+            interruption: None,
         })
     }
 
@@ -110,11 +135,11 @@ impl Session {
         text: &[u8],
         version: TextVersion,
     ) -> Result<Option<KeptText<'h>>> {
-        let Ok(file) = self.file() else { return Ok(None) };
-        if file.layout()?.head == version {
+        let Ok(target) = self.file() else { return Ok(None) };
+        if target.layout()?.head == version {
             return Ok(None);
         }
-        let Ok(old) = file.head() else { return Ok(None) };
+        let Ok(old) = target.head() else { return Ok(None) };
         let file = (self.target.dir(), self.target.name());
         let program = self.program.as_deref();
         match history.keep(&Replaced { file, program, old: &old, new: text }) {
@@ -160,20 +185,22 @@ impl Session {
         // The text is saved, whatever happens here.
         let _ = self.file.open_named(true);
     }
-}
 
-impl Editor for Session {
-    fn notices(&self) -> &[String] {
+    /// Returns notices for the user about the opening of this file, a line each.
+    pub(crate) fn notices(&self) -> &[String] {
         &self.notices
     }
 
-    fn later_notices(&self) -> &[String] {
+    /// Returns notices for the user about the saves since the file was opened, a line each.
+    pub(crate) fn later_notices(&self) -> &[String] {
         &self.later_notices
     }
 
-    /// Returns the version in the last layout if the file's size and time have not changed. If the head was
+    /// Returns the version of the tree now.
+    ///
+    /// This is the version in the last layout if the file's size and time have not changed. If the head was
     /// changed nevertheless, the save notices, because it reads the head.
-    fn version(&mut self) -> Result<TextVersion> {
+    pub(crate) fn version(&mut self) -> Result<TextVersion> {
         let file = self.file()?;
         if !file.is_untouched() && !file.is_current()? {
             file.reload()?;
@@ -181,25 +208,30 @@ impl Editor for Session {
         Ok(file.layout()?.head)
     }
 
-    fn text(&mut self) -> Result<Vec<u8>> {
+    /// Returns the text of the tree.
+    pub(crate) fn text(&mut self) -> Result<Vec<u8>> {
         self.version()?;
         self.file()?.head()
     }
 
-    fn set_program(&mut self, program: Option<String>) {
+    /// Sets the program that writes the next texts, for the history.
+    pub(crate) fn set_program(&mut self, program: Option<String>) {
         self.program = program;
     }
 
-    fn require_history(&mut self) {
+    /// Refuses the next saves if the history can't keep the texts that they replace.
+    pub(crate) fn require_history(&mut self) {
         self.needs_history = true;
     }
 
-    fn check(&mut self, text: &[u8], base: &TextVersion) -> std::result::Result<(), Refusal> {
+    /// Checks a text without writing it; the arguments are as for [`commit`](Self::commit).
+    pub(crate) fn check(&mut self, text: &[u8], base: &TextVersion) -> std::result::Result<(), Refusal> {
         self.check_base(base)?;
         self.checked(text).map(drop)
     }
 
-    fn plan(&mut self, text: &[u8], base: &TextVersion) -> std::result::Result<Planned, Refusal> {
+    /// Checks a text and plans its save, without writing it; the arguments are as for [`commit`](Self::commit).
+    pub(crate) fn plan(&mut self, text: &[u8], base: &TextVersion) -> std::result::Result<Planned, Refusal> {
         self.check_base(base)?;
         let Accepted { text, restored, warnings, .. } = self.checked(text)?;
         let options = self.options;
@@ -207,7 +239,29 @@ impl Editor for Session {
         Ok(Planned { text: text.into_owned(), way: way.map(SavePlan::word), restored, warnings })
     }
 
-    fn commit(
+    /// Makes `text` the tree, durably, or leaves the file unchanged.
+    ///
+    /// `base` is the version that the text was derived from; the text is refused if the file has another
+    /// version now. Before bytes of the same file change, `readers` are told about it.
+    pub(crate) fn commit(
+        &mut self,
+        text: &[u8],
+        base: &TextVersion,
+        readers: &mut dyn Readers,
+    ) -> std::result::Result<Saved, Refusal> {
+        #[cfg(test)]
+        if let Some(interruption) = &mut self.interruption {
+            (interruption.before)();
+        }
+        let saved = self.save(text, base, readers);
+        #[cfg(test)]
+        if let Some(interruption) = &mut self.interruption {
+            (interruption.after)();
+        }
+        saved
+    }
+
+    fn save(
         &mut self,
         text: &[u8],
         base: &TextVersion,
@@ -219,7 +273,7 @@ impl Editor for Session {
             let beside = (text.len() >= LARGE)
                 .then(|| {
                     let hash = || TextVersion::of_bytes(text);
-                    std::thread::Builder::new().spawn_scoped(scope, hash).ok()
+                    std::thread::Builder::new().name("hash".into()).spawn_scoped(scope, hash).ok()
                 })
                 .flatten();
             let accepted = self.checked(text);
@@ -257,12 +311,14 @@ impl Editor for Session {
         })
     }
 
-    fn replaced(&self) -> Option<SourceVersion> {
+    /// Returns the version of the new file if a save failed after the new file was in place.
+    pub(crate) fn replaced(&self) -> Option<SourceVersion> {
         let layout = self.file.layout.as_ref().filter(|_| self.file.rename_unsynced)?;
         Some(layout.identity.into())
     }
 
-    fn recover(&mut self) -> Result<()> {
+    /// Finishes or undoes a failed save that could not be completed at once.
+    pub(crate) fn recover(&mut self) -> Result<()> {
         self.file.recover()
     }
 }
@@ -284,8 +340,8 @@ struct SizedBlocks {
 impl SizedBlocks {
     fn of(target: &mut Target) -> Result<Self> {
         let label = target.label();
-        let file = target.open_named(false).map_err(|error| Error::from(error).of(&label))?;
-        let source = Arc::new(FileSource::from_file(file, &label)?);
+        let opened = target.open_named(false).map_err(|error| Error::from(error).of(&label))?;
+        let source = Arc::new(FileSource::from_file(opened, &label)?);
         // The sizes need no decoding.
         let context = Context::new(Arc::new(Cache::with_threads(0, 1)));
         let layout = target.layout()?;

@@ -1,4 +1,4 @@
-//! Opens editors of ASDF files, and recovers files after interrupted saves.
+//! Finds out if a save of a file was interrupted, and recovers the file.
 
 use std::ffi::OsStr;
 use std::time::Duration;
@@ -8,12 +8,11 @@ use rustix::fs::FlockOperation;
 use super::journal::exists;
 use super::mark;
 use super::opened::open_locked;
-use super::recover::{self, recover};
-use super::session::Session;
-use super::sidecar::{self, HeldSource, Sidecars};
+use super::recover::{self};
+use super::sidecar::{HeldSource, Sidecars};
 use crate::error::Result;
-use crate::format::editor::{EditContext, EditSupport, Editor, SaveTarget};
-use crate::format::recovery::{Condition, Recovered, Traces};
+use crate::format::editor::SaveTarget;
+use crate::format::recovered::{Condition, Recovered, Traces};
 use crate::source::SourceStat;
 use crate::source::storage::{Storage, System};
 
@@ -24,34 +23,32 @@ const SAVE_PAUSE: Duration = Duration::from_millis(10);
 /// Time since its last change for which a journal may be that of a save in progress, although the file is not locked.
 const FRESH: Duration = Duration::from_secs(1);
 
-/// Editing and recovery of ASDF files.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Support;
+/// Returns the traces of a save that was interrupted or is in progress.
+pub(crate) fn traces(target: &SaveTarget) -> Result<Traces> {
+    let source = HeldSource::of(target)?;
+    let found = recover::traces(&System, &source);
+    Ok(if found != Traces::Left && is_marked(&source) { Traces::Left } else { found })
+}
 
-impl EditSupport for Support {
-    fn open(&self, target: SaveTarget, context: &EditContext) -> Result<Box<dyn Editor>> {
-        Ok(Box::new(Session::open(target, context)?))
-    }
+/// Finishes or undoes an interrupted save.
+///
+/// # Errors
+///
+/// [`Kind::Busy`](crate::Kind::Busy) if another program has the file locked,
+/// [`Kind::ReadOnly`](crate::Kind::ReadOnly) if it can't be written.
+pub(crate) fn recover(target: &SaveTarget) -> Result<Recovered> {
+    let source = HeldSource::of(target)?;
+    let opened = open_locked(&System, &source)?;
+    recover::recover(&System, &opened.file, &source).map_err(|error| error.of(target.label()))
+}
 
-    fn is_sidecar(&self, name: &OsStr) -> bool {
-        sidecar::is_sidecar(name)
-    }
-
-    fn traces(&self, target: &SaveTarget) -> Result<Traces> {
-        let source = HeldSource::of(target)?;
-        let found = recover::traces(&System, &source);
-        Ok(if found != Traces::Left && is_marked(&source) { Traces::Left } else { found })
-    }
-
-    fn recover(&self, target: &SaveTarget) -> Result<Recovered> {
-        let source = HeldSource::of(target)?;
-        let opened = open_locked(&System, &source)?;
-        recover(&System, &opened.file, &source).map_err(|error| error.of(target.label()))
-    }
-
-    fn condition(&self, target: &SaveTarget, waits: bool) -> Result<Condition> {
-        condition(&HeldSource::of(target)?, waits).map_err(|error| error.of(target.label()))
-    }
+/// Checks whether a file is half-saved; changes nothing. If `waits` is true, waits a moment for a save in progress.
+///
+/// # Errors
+///
+/// The file can't be examined.
+pub(crate) fn condition(target: &SaveTarget, waits: bool) -> Result<Condition> {
+    condition_of(&HeldSource::of(target)?, waits).map_err(|error| error.of(target.label()))
 }
 
 /// True if the source has the mark of an unfinished save. False if it can't be read: such a file is not shown
@@ -79,7 +76,7 @@ fn is_fresh(place: &Sidecars<System>, journal: &OsStr) -> bool {
 
 /// Returns whether the source is one version or half-saved. If `waits` is true, waits a while for a save by another
 /// program.
-fn condition(source: &HeldSource<System>, waits: bool) -> Result<Condition> {
+fn condition_of(source: &HeldSource<System>, waits: bool) -> Result<Condition> {
     let mut attempts = 0..if waits { SAVE_ATTEMPTS } else { 0 };
     loop {
         if !has_journal(source, may_exist) && !is_marked(source) {
