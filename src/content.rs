@@ -237,6 +237,23 @@ pub(crate) fn any_piece(content: &dyn Content, is_match: impl Fn(&[u8], bool) ->
     Ok(false)
 }
 
+/// Returns the next data at or after `offset` if the content lies unencoded in a source: all bytes before are a hole.
+/// `None` if holes are unknown.
+pub(crate) fn next_data(content: &dyn Content, offset: u64) -> Option<Range<u64>> {
+    let stored = content.stored_at(offset)?;
+    let data = stored.source.next_data(stored.offset)?;
+    let here = |place: u64| offset + place.saturating_sub(stored.offset).min(stored.len);
+    Some(here(data.start)..here(data.end))
+}
+
+/// Copies the bytes from `offset` on to `buf`, as many as fit, and returns their number.
+pub(crate) fn copy_from(bytes: &[u8], offset: u64, buf: &mut [u8]) -> usize {
+    let rest = usize::try_from(offset).ok().and_then(|start| bytes.get(start..)).unwrap_or_default();
+    let len = rest.len().min(buf.len());
+    buf[..len].copy_from_slice(&rest[..len]);
+    len
+}
+
 /// Reads exactly `buf.len()` bytes; an error if there are fewer.
 pub fn read_exact_at(content: &dyn Content, offset: u64, buf: &mut [u8]) -> Result<()> {
     let mut done = 0;

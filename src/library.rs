@@ -4,13 +4,13 @@
 //! - `block`: a block
 //! - `check`: the check of a whole file, as `--check` makes it
 //! - `options`: how files are opened
-//! - `pinned`: a source that is read in one version
+//! - `unchanged`: a source that is read in one version
 
 mod array;
 mod block;
 pub(crate) mod check;
 pub(crate) mod options;
-mod pinned;
+mod unchanged;
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -35,7 +35,7 @@ use crate::named::{self, Named};
 use crate::progress::Progress;
 use crate::source::{MemorySource, Source};
 use crate::yaml::event::Event;
-use pinned::{PinnedSource, StaleOnWrite};
+use unchanged::{StaleOnWrite, UnchangedSource};
 
 /// The view with the arrays.
 const ARRAYS: &str = "arrays";
@@ -78,7 +78,7 @@ pub struct File {
 struct NamedSource {
     named: Named,
     options: OpenOptions,
-    source: Arc<PinnedSource>,
+    source: Arc<UnchangedSource>,
 }
 
 /// The result of [`File::set_tree`].
@@ -128,7 +128,7 @@ impl File {
         let label = location.label();
         let open = || {
             location.recover(&RecoveryPolicy::Report)?;
-            let source = Arc::new(PinnedSource::new(location.open()?)?);
+            let source = Arc::new(UnchangedSource::new(location.open()?)?);
             let container = format::open(source.clone(), &options.context)?;
             let opened = NamedSource { named: named.clone(), options: options.clone(), source };
             Ok(Self { container, opened: Some(opened) })

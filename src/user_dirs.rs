@@ -29,7 +29,7 @@ use crate::error::{Error, Kind, Result};
 /// The program's subdirectory of the directories for state and cache.
 const NAME: &str = "asdf-mount";
 /// Maximum number of bytes that [`stem_of`] takes from the name of a source's directory.
-const FOLDER: usize = 50;
+const DIR_STEM: usize = 50;
 /// Maximum number of bytes that [`stem_of`] takes from the name of a source's file.
 const STEM: usize = 100;
 /// Prefix of the names of files that are being written.
@@ -55,16 +55,16 @@ pub(crate) fn temporary() -> PathBuf {
 }
 
 /// Creates an unnamed file in a directory, open for reading and writing.
-pub(crate) fn unnamed(folder: &Path) -> io::Result<File> {
+pub(crate) fn unnamed(dir: &Path) -> io::Result<File> {
     let mut options = File::options();
     options.read(true).write(true).mode(0o600);
-    if let Ok(file) = options.clone().custom_flags(libc::O_TMPFILE | libc::O_EXCL).open(folder) {
+    if let Ok(file) = options.clone().custom_flags(libc::O_TMPFILE | libc::O_EXCL).open(dir) {
         return Ok(file);
     }
     // On a file system without unnamed files: a named file, unlinked at once.
     static FILES: AtomicU64 = AtomicU64::new(0);
     let number = FILES.fetch_add(1, Ordering::Relaxed);
-    let name = folder.join(format!(".asdf-mount-{}-{number}", std::process::id()));
+    let name = dir.join(format!(".asdf-mount-{}-{number}", std::process::id()));
     let file = options.create_new(true).open(&name)?;
     std::fs::remove_file(&name)?;
     Ok(file)
@@ -226,7 +226,7 @@ pub(crate) fn stem_of(path: &Path) -> OsString {
     };
     let file = cut(path.file_name().unwrap_or(OsStr::new("source")), STEM);
     match path.parent().and_then(Path::file_name) {
-        Some(folder) => [cut(folder, FOLDER), file].join(OsStr::new("-")),
+        Some(dir) => [cut(dir, DIR_STEM), file].join(OsStr::new("-")),
         None => file,
     }
 }

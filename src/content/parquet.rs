@@ -23,7 +23,7 @@ use self::footer::Footer;
 use self::layout::{Group, Page};
 use self::statistics::ChunkStatistics;
 use self::values::ColumnShape;
-use super::{Content, SharedBytes, Soundness, Stored, fill, read_exact_at};
+use super::{Content, SharedBytes, Soundness, Stored, copy_from, fill, read_exact_at};
 use crate::error::{Error, Result};
 
 mod flatbuffer;
@@ -250,28 +250,22 @@ impl ParquetTable {
 
     /// Reads from a single page, or from the magic or the footer.
     fn read_part(&self, offset: u64, buf: &mut [u8]) -> Result<usize> {
-        let copy = |from: &[u8], at: u64, buf: &mut [u8]| {
-            let rest = usize::try_from(at).ok().and_then(|at| from.get(at..)).unwrap_or_default();
-            let len = rest.len().min(buf.len());
-            buf[..len].copy_from_slice(&rest[..len]);
-            len
-        };
         if let Some(within) = offset.checked_sub(self.footer_at) {
-            return Ok(copy(self.final_footer()?, within, buf));
+            return Ok(copy_from(self.final_footer()?, within, buf));
         }
         if offset < MAGIC.len() as u64 {
-            return Ok(copy(MAGIC, offset, buf));
+            return Ok(copy_from(MAGIC, offset, buf));
         }
         let Some((leaf, page)) = self.at(offset) else { return Ok(0) };
         let Some(within) = page.within.checked_sub(page.header.len() as u64) else {
-            return Ok(copy(&page.header, page.within, buf));
+            return Ok(copy_from(&page.header, page.within, buf));
         };
         let len = (page.len - within).min(buf.len() as u64) as usize;
         if leaf.shape.is_plain() {
             let start = page.row * leaf.shape.element.size() + within;
             return leaf.content.read_at(start, &mut buf[..len]);
         }
-        Ok(copy(&leaf.page(&page)?, within, &mut buf[..len]))
+        Ok(copy_from(&leaf.page(&page)?, within, &mut buf[..len]))
     }
 
     /// Returns the column with unconverted values at `offset`, the offset in that column, and the number of

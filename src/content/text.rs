@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::Content;
+use super::{Content, copy_from};
 use crate::error::{Error, Result};
 
 /// Bytes in memory.
@@ -51,10 +51,7 @@ impl Content for Borrowed<'_> {
     }
 
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<usize> {
-        let rest = usize::try_from(offset).ok().and_then(|start| self.0.get(start..)).unwrap_or_default();
-        let read = rest.len().min(buf.len());
-        buf[..read].copy_from_slice(&rest[..read]);
-        Ok(read)
+        Ok(copy_from(self.0, offset, buf))
     }
 }
 

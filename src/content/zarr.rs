@@ -19,7 +19,7 @@ const TRIES: u64 = 4096;
 
 /// Maximum size of the metadata that are repeated, and maximum depth of the groups that repeat them.
 const MAX_KEPT: usize = 4 << 20;
-const DEEPEST: usize = 8;
+const MAX_DEPTH: usize = 8;
 
 /// The metadata of a group.
 const GROUP: &str = r#"{"zarr_format":2}"#;
@@ -188,7 +188,7 @@ impl References {
         let Some((_, groups)) = array.path.split_last() else { return };
         let shared = self.groups.iter().zip(groups).take_while(|(one, other)| one == other).count();
         for depth in shared..groups.len() {
-            if depth < DEEPEST
+            if depth < MAX_DEPTH
                 && let Some(metadata) = self.metadata.as_mut()
             {
                 metadata.groups.push(metadata.entries.len());

@@ -138,8 +138,8 @@ impl Filesystem for Adapter {
     fn lookup(&self, request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
         let asked = (parent, Asked::Name(name), request.pid());
         let own = name.to_owned();
-        let request = format_args!("lookup {name:?} in {parent}");
-        self.answer_program(asked, reply, request, move |server, reply| server.look_up(parent, &own, reply));
+        let words = format_args!("lookup {name:?} in {parent}");
+        self.answer_program(asked, reply, words, move |server, reply| server.look_up(parent, &own, reply));
     }
 
     fn forget(&self, _request: &Request, node: INodeNo, count: u64) {
@@ -160,15 +160,15 @@ impl Filesystem for Adapter {
     fn open(&self, request: &Request, node: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
         let thread = request.pid();
         let uid = request.uid();
-        let request = format_args!("open {node} {flags:?}");
+        let words = format_args!("open {node} {flags:?}");
         let asked = (node, Asked::Itself, thread);
         // An open for writing may truncate the file, so no signal ends it early.
         if flags.acc_mode() != OpenAccMode::O_RDONLY {
-            return self.answer((node, Asked::Itself), request, move |server| {
+            return self.answer((node, Asked::Itself), words, move |server| {
                 server.open_file(thread, uid, node, flags, reply);
             });
         }
-        self.answer_program(asked, reply, request, move |server, reply| {
+        self.answer_program(asked, reply, words, move |server, reply| {
             server.open_file(thread, uid, node, flags, reply);
         });
     }
@@ -247,11 +247,11 @@ impl Filesystem for Adapter {
         reply: ReplyDirectoryPlus,
     ) {
         let asked = (node, Asked::Listing, request.pid());
-        let request = format_args!("readdirplus {node} from {offset}");
+        let words = format_args!("readdirplus {node} from {offset}");
         if self.0.is_listed(handle, offset) {
-            return guarded(request, || reply.ok());
+            return guarded(words, || reply.ok());
         }
-        self.answer_program(asked, reply, request, move |server, reply| {
+        self.answer_program(asked, reply, words, move |server, reply| {
             server.read_dir_plus(handle, offset, reply);
         });
     }
@@ -430,8 +430,8 @@ impl Filesystem for Adapter {
         let maker = write::maker(request, 0o777);
         let own = name.to_owned();
         let to = text.to_owned();
-        let request = format_args!("symlink {name:?} in {parent} to {text:?}");
-        self.answer((parent, Asked::Name(name)), request, move |server| {
+        let words = format_args!("symlink {name:?} in {parent} to {text:?}");
+        self.answer((parent, Asked::Name(name)), words, move |server| {
             let new = NameIn { parent: ino(parent), name: &own };
             server.entry(server.vfs.symlink(new, to.into(), maker), reply);
         });

@@ -44,7 +44,7 @@ use super::leaves::Leaves;
 use super::outline::Outline;
 use super::{ContainerBlocks, FileSummary, InfoForm, blocks_line, data_size};
 use crate::content::dir::{File, Renewal};
-use crate::content::{Content, npy};
+use crate::content::{Content, copy_from, npy};
 use crate::error::{Error, Kind, Result};
 use crate::format::{Container, Severity};
 use crate::product;
@@ -186,11 +186,7 @@ impl Content for PageContent {
         if offset >= self.len {
             return Ok(0);
         }
-        let bytes = self.bytes()?;
-        let rest = usize::try_from(offset).ok().and_then(|offset| bytes.get(offset..)).unwrap_or_default();
-        let len = rest.len().min(buf.len());
-        buf[..len].copy_from_slice(&rest[..len]);
-        Ok(len)
+        Ok(copy_from(self.bytes()?, offset, buf))
     }
 
     fn is_slow(&self) -> bool {

@@ -48,7 +48,7 @@ const HELD: usize = 128 << 20;
 const OF_DIGEST: usize = 16;
 const OF_NAME: usize = 48;
 /// Maximum depth of directories.
-const DEEPEST: usize = 100;
+const MAX_DEPTH: usize = 100;
 
 /// The rules for names: no ending is reserved.
 const NAMES: ViewNames = ViewNames { endings: &[] };
@@ -211,8 +211,8 @@ impl Listing {
             NextPage::First => None,
             NextPage::After(token) => Some(token),
         };
-        if self.directory.depth() > DEEPEST {
-            let error = Error::unsupported(format!("directories nest more than {DEEPEST} deep"));
+        if self.directory.depth() > MAX_DEPTH {
+            let error = Error::unsupported(format!("directories nest more than {MAX_DEPTH} deep"));
             return Err(error.of(self.directory.to_string()));
         }
         self.pages += 1;

@@ -26,7 +26,7 @@ pub(super) struct Buckets {
     /// The server instead of AWS. An error of the user's settings is reported when a bucket is used.
     endpoint: Result<Option<Url>>,
     region: String,
-    /// Regions of buckets, as told by servers.
+    /// Regions of buckets, as servers gave them.
     learned: Mutex<HashMap<String, String>>,
     #[cfg(feature = "s3-signing")]
     signer: Option<sign::Signer>,
@@ -91,17 +91,15 @@ impl Buckets {
     /// Remembers the region that a server tells; true if it is another region than before.
     pub(super) fn learns_region(&self, address: &Address, headers: &HeaderMap) -> bool {
         let Address::S3 { bucket, .. } = address else { return false };
-        let told = version::text(headers, "x-amz-bucket-region").filter(|region| is_region(region));
-        let Some(told) =
-            told.filter(|told| matches!(self.endpoint, Ok(None)) && **told != self.region(bucket))
-        else {
+        let Some(region) = version::text(headers, "x-amz-bucket-region") else { return false };
+        if !is_region(region) || !matches!(self.endpoint, Ok(None)) || region == self.region(bucket) {
             return false;
-        };
+        }
         let mut learned = locked(&self.learned);
         // A region is learned only once for each bucket, so that a server can't cause endless retries.
         let is_new = learned.len() < BUCKETS && !learned.contains_key(bucket);
         if is_new {
-            learned.insert(bucket.clone(), told.to_owned());
+            learned.insert(bucket.clone(), region.to_owned());
         }
         is_new
     }

@@ -48,8 +48,8 @@ impl Stats {
              disk_hits: {disk_hits}\nerrors: {errors}\n"
         );
         match last_error {
-            Some((time, message)) => {
-                let since = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+            Some((at, message)) => {
+                let since = at.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
                 let time = instant((since.as_secs().cast_signed(), 0));
                 // JSON strings are valid in YAML.
                 let message = serde_json::Value::from(printable(message));

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, RwLock};
 
 use super::lent::{Lendable, Lent};
-use super::storage::is_remote;
+use super::storage::{close_later, is_remote};
 use super::{Identity, Provenance, Source, SourceStat, Surroundings};
 use crate::error::{Error, Kind, Result};
 use crate::workers::while_waiting;
@@ -102,7 +102,7 @@ impl Drop for FileSource {
     /// may not answer.
     fn drop(&mut self) {
         if let Some(file) = self.file.take_if(|_| self.is_remote) {
-            let _ = std::thread::Builder::new().name("close".into()).spawn(move || drop(file));
+            close_later(file);
         }
     }
 }

@@ -413,7 +413,8 @@ impl Storage for System {
 
     fn sync_with_dir(&self, file: &File, dir: &HeldDir) -> io::Result<()> {
         std::thread::scope(|scope| {
-            let beside = std::thread::Builder::new().spawn_scoped(scope, || self.sync_dir(dir));
+            let beside = std::thread::Builder::new().name("sync".into());
+            let beside = beside.spawn_scoped(scope, || self.sync_dir(dir));
             let synced = self.sync(file);
             let dir_synced = match beside.map(std::thread::ScopedJoinHandle::join) {
                 Ok(Ok(answer)) => answer,
@@ -465,11 +466,11 @@ impl Storage for System {
     }
 }
 
-/// Closes an unlinked file on a separate thread: the file system then frees its space, which takes as long as
-/// an fsync.
+/// Closes a file on a separate thread. For an unlinked file this takes as long as an fsync, because the file system then
+/// frees its space; for a file on a server it may take for ever.
 pub(crate) fn close_later(file: impl Send + 'static) {
     // If no thread can be started, the file is closed at once.
-    let _ = std::thread::Builder::new().spawn(move || drop(file));
+    let _ = std::thread::Builder::new().name("close".into()).spawn(move || drop(file));
 }
 
 fn copy_by_hand(from: &File, range: Range<u64>, to: &File, to_offset: u64) -> io::Result<()> {

@@ -5,7 +5,7 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStringExt;
 use std::sync::{Arc, OnceLock, Weak};
 
-use crate::content::Content;
+use crate::content::{Content, copy_from};
 use crate::error::{Result, errno};
 use crate::info::page::gallery::GalleryPage;
 use crate::info::{self, FileSummary};
@@ -176,11 +176,7 @@ impl Content for GalleryContent {
     }
 
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<usize> {
-        let bytes = self.bytes()?;
-        let rest = usize::try_from(offset).ok().and_then(|offset| bytes.get(offset..)).unwrap_or_default();
-        let len = rest.len().min(buf.len());
-        buf[..len].copy_from_slice(&rest[..len]);
-        Ok(len)
+        Ok(copy_from(self.bytes()?, offset, buf))
     }
 
     fn is_slow(&self) -> bool {

@@ -270,8 +270,8 @@ impl Vfs {
         // The views of a writable file, which are looked up in one generation.
         let shown = match entry.class {
             Class::MountedFile(_) => self.newest(entry).ok().map(|(mounted, held)| {
-                let dir = Arc::new(self.root_of(entry, &mounted, &held));
-                ListedDir { parent: ViewDir { entry: entry.clone(), mounted, view: None }, held, dir }
+                let root = Arc::new(self.root_of(entry, &mounted, &held));
+                ListedDir { parent: ViewDir { entry: entry.clone(), mounted, view: None }, held, dir: root }
             }),
             _ => None,
         };

@@ -16,7 +16,7 @@
 use std::fmt::Write;
 use std::sync::Arc;
 
-use crate::content::{Content, is_printable};
+use crate::content::{Content, copy_from, is_printable};
 use crate::error::Result;
 use crate::format::{ArrayPaths, Block, Container, FactValue, Facts, Verified};
 
@@ -78,11 +78,7 @@ impl Content for BlockTable {
 
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<usize> {
         if self.rows == 0 {
-            let rest =
-                usize::try_from(offset).ok().and_then(|offset| EMPTY.get(offset..)).unwrap_or_default();
-            let read = rest.len().min(buf.len());
-            buf[..read].copy_from_slice(&rest[..read]);
-            return Ok(read);
+            return Ok(copy_from(EMPTY, offset, buf));
         }
         let mut done = 0;
         while let Some(rest) = buf.get_mut(done..).filter(|rest| !rest.is_empty()) {

@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::sync::{Arc, OnceLock};
 
 use crate::content::dir::{Dir, EntryKind, File, Node, Renewal, Signature};
-use crate::content::{Content, read_exact_at};
+use crate::content::{Content, copy_from, read_exact_at};
 use crate::error::{Error, Result};
 use crate::format::editor::SaveTarget;
 use crate::history::{Digest, History, Save};
@@ -92,13 +92,7 @@ impl Content for Replaced {
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<usize> {
         let text =
             self.text.get_or_init(|| self.history.text(&self.change)).as_ref().map_err(Clone::clone)?;
-        let from = usize::try_from(offset).unwrap_or(usize::MAX);
-        let rest = text.get(from..).unwrap_or_default();
-        let len = rest.len().min(buf.len());
-        for (to, byte) in buf.iter_mut().zip(rest) {
-            *to = *byte;
-        }
-        Ok(len)
+        Ok(copy_from(text, offset, buf))
     }
 
     /// True before the first read, which opens a file of the state directory. The directory may be on a

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::event::Mark;
-use crate::content::Content;
+use crate::content::{Content, copy_from};
 use crate::error::{Error, Result};
 
 /// Maximum number of `%TAG` lines: libyaml's time is quadratic in this number.
@@ -28,12 +28,7 @@ impl Text<'_> {
         match self {
             Self::Content(content) => content.read_at(offset, buf),
             Self::Shared(content) => content.read_at(offset, buf),
-            Self::Bytes(bytes) => {
-                let rest = usize::try_from(offset).ok().and_then(|at| bytes.get(at..)).unwrap_or_default();
-                let len = rest.len().min(buf.len());
-                buf[..len].copy_from_slice(&rest[..len]);
-                Ok(len)
-            }
+            Self::Bytes(bytes) => Ok(copy_from(bytes, offset, buf)),
         }
     }
 }

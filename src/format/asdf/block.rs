@@ -524,8 +524,8 @@ impl BlockScan<'_> {
         }
     }
 
-    /// Announces the headers after the one at `offset` as if the next blocks were as long as the last ones: as many as
-    /// there were such blocks.
+    /// Announces headers after the one at `offset`, assuming that the next blocks are as long as the last ones. After n
+    /// blocks of equal length it announces n headers.
     fn guess_ahead(&mut self, offset: u64) {
         if !self.source.is_slow() {
             return;

@@ -365,16 +365,15 @@ fn solution(file: &Arc<AsdfFile>, wcs: &wcs::Wcs, shape: &[u64]) -> Result<Optio
 /// Returns the numbers of world coordinates, some of which may lie in blocks; `None` if one of these is damaged.
 fn numbers_of(file: &Arc<AsdfFile>, wcs: &wcs::Wcs) -> Result<Option<Vec<Vec<f64>>>> {
     let mut all = Vec::new();
-    for numbers in wcs.numbers() {
-        let numbers = match numbers {
-            values::Numbers::Written(numbers) => numbers.clone(),
+    for place in wcs.numbers() {
+        match place {
+            values::Numbers::Written(numbers) => all.push(numbers.clone()),
             values::Numbers::InBlock(array) => {
-                let numbers = elements_of(file, array).and_then(image::numbers);
-                let Some(numbers) = if_readable(numbers)? else { return Ok(None) };
-                numbers
+                let read = elements_of(file, array).and_then(image::numbers);
+                let Some(numbers) = if_readable(read)? else { return Ok(None) };
+                all.push(numbers);
             }
-        };
-        all.push(numbers);
+        }
     }
     Ok(Some(all))
 }

@@ -113,7 +113,7 @@ impl FitsFile {
     }
 
     /// Sets type and shape of an array of the tree to those of the HDU that holds its elements.
-    pub(super) fn settle(&self, array: &mut Ndarray) -> std::result::Result<(), String> {
+    pub(super) fn complete(&self, array: &mut Ndarray) -> std::result::Result<(), String> {
         let ArrayPlace::Hdu(source) = &array.source else { return Ok(()) };
         let of_hdu = self.array(source)?;
         array.shape = Some(Shape { streamed: false, dimensions: of_hdu.dimensions.clone() });
@@ -136,7 +136,7 @@ impl FitsFile {
             strides: None,
             mask: Mask::None,
         };
-        self.settle(&mut array).ok().map(|()| array)
+        self.complete(&mut array).ok().map(|()| array)
     }
 
     /// Returns the elements of the array that a `source` names: big-endian, in C order.

@@ -237,8 +237,8 @@ fn rank(item: &Item<ArrayEntry>) -> Option<Rank> {
     Some(if has_flags(item, array) { Rank::Flags(block) } else { Rank::Image(block) })
 }
 
-/// True if the text may have an array: if it contains the tag of one, or a line begins with one of the keys, indented or
-/// quoted or not, or the key follows `{` or `,`.
+/// True if the text may have an array. It may if it contains an array's tag, or one of the keys at the start of a line
+/// (also indented or quoted) or after `{` or `,`.
 fn may_have_array(text: &dyn Content) -> Result<bool> {
     let keys = KEYS.map(memchr::memmem::Finder::new);
     let tags = ["ndarray", "zarr"].map(memchr::memmem::Finder::new);

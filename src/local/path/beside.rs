@@ -83,8 +83,8 @@ impl Beside {
 /// Returns the path relative to a directory, if it starts with the directory's own path;
 /// otherwise the path itself.
 fn below(dir: BorrowedFd<'_>, path: &Path) -> PathBuf {
-    let folder = real_path(dir);
-    folder.as_deref().and_then(|folder| path.strip_prefix(folder).ok()).unwrap_or(path).to_owned()
+    let real = real_path(dir);
+    real.as_deref().and_then(|real| path.strip_prefix(real).ok()).unwrap_or(path).to_owned()
 }
 
 /// Opens the file at a path below `dir` with [`HOLD_ANY`], if everyone who can read `source` can read it. The
@@ -201,7 +201,7 @@ impl Beside {
         let file = rustix::fs::open(&again, READ.difference(OFlags::NOFOLLOW), Mode::empty())?;
         let prefix = path.parent().unwrap_or(Path::new("")).to_owned();
         let surroundings = Arc::new(Self { prefix, ..self.clone() });
-        let label = self.source.label().parent().map_or_else(|| path.clone(), |folder| folder.join(&path));
+        let label = self.source.label().parent().map_or_else(|| path.clone(), |dir| dir.join(&path));
         Ok(Arc::new(FileSource::from_file(File::from(file), &label)?.with_surroundings(surroundings)))
     }
 }

@@ -184,9 +184,9 @@ impl HttpSend for Web {
             agent.run(Request::from_parts(parts, body.to_vec()))
         };
         let response = response.map_err(|_| failed())?;
-        let (parts, mut body) = response.into_parts();
-        let body = body.with_config().limit(1 << 20).read_to_vec().map_err(|_| failed())?;
-        Ok(Response::from_parts(parts, Bytes::from(body)))
+        let (head, mut body) = response.into_parts();
+        let bytes = body.with_config().limit(1 << 20).read_to_vec().map_err(|_| failed())?;
+        Ok(Response::from_parts(head, Bytes::from(bytes)))
     }
 }
 

@@ -111,9 +111,9 @@ pub(super) fn btrfs_subvolume(file: &File) -> io::Result<([u8; 16], u64)> {
     let mut lookup = Box::new(BtrfsLookup { tree: 0, object: ROOT_OF_SUBVOLUME, name: [0; 510] });
     // SAFETY: the request reads and writes one `btrfs_ioctl_ino_lookup_args`;
     // `BtrfsLookup` has its 4096 bytes.
-    let request = unsafe { Updater::<BTRFS_LOOKUP, BtrfsLookup>::new(&mut *lookup) };
+    let update = unsafe { Updater::<BTRFS_LOOKUP, BtrfsLookup>::new(&mut *lookup) };
     // SAFETY: as above.
-    unsafe { rustix::ioctl::ioctl(file, request) }?;
+    unsafe { rustix::ioctl::ioctl(file, update) }?;
     Ok((info.fsid, lookup.tree))
 }
 

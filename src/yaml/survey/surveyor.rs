@@ -421,7 +421,7 @@ impl<'s, 'w> Surveyor<'s, 'w> {
         }
     }
 
-    /// Records a mapping, or an alias of one, at depth `index` of the frames, if a merge key merges it.
+    /// Records the mapping, or the alias of one, in frame `index` if it is a value of a merge key.
     fn take_source(&mut self, index: usize, path: Option<PathId>, target: Option<PathId>) {
         if let Some(owner) = self.owner_of_source(index) {
             self.kept += 32;

@@ -21,7 +21,7 @@ const HEAD: u64 = 64 << 10;
 /// deep to be read.
 const WIDEST: u64 = 4096;
 /// Maximum depth of aliases within aliases.
-const DEEPEST: usize = 64;
+const MAX_DEPTH: usize = 64;
 
 /// The text of a tree, from which any node can be read.
 #[derive(Debug)]
@@ -151,7 +151,7 @@ impl Walk {
     }
 
     fn enter(&mut self, origin: Origin) -> Result<()> {
-        if self.nodes.len() >= DEEPEST {
+        if self.nodes.len() >= MAX_DEPTH {
             return Err(Error::damaged("an array in the tree contains itself, or is nested too deep"));
         }
         let (events, before) = self.text.events(origin)?;

@@ -341,7 +341,7 @@ impl ArrayFinder<'_> {
                 }
             }
             Source::Hdu(source) => match self.fits {
-                Some(fits) => fits.settle(&mut array)?,
+                Some(fits) => fits.complete(&mut array)?,
                 None => {
                     return Err(format!(
                         "it is in the extension \"{}\" of a FITS file",

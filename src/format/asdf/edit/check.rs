@@ -122,12 +122,12 @@ pub fn check<'n>(
         let facts = facts(draft.text, before);
         let judgement = meaning::problems(&draft, &facts, old, blocks);
         next = Some(Old::with_facts(draft.text, facts));
-        let mut told = judgement.problems;
+        let mut faults = judgement.problems;
         if level == Validation::Strict {
-            refuse(new, std::mem::take(&mut told))?;
+            refuse(new, std::mem::take(&mut faults))?;
         }
-        told.extend(judgement.warnings);
-        warnings = first_warnings(new, told);
+        faults.extend(judgement.warnings);
+        warnings = first_warnings(new, faults);
     }
     let restored = normalized.restored.clone();
     Ok(Accepted { text: normalized.text, restored, warnings, next })

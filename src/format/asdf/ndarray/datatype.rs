@@ -6,8 +6,8 @@ use std::collections::HashSet;
 use super::{Result, fault};
 use crate::yaml::survey::{NodeContent, TreeNode};
 
-/// The deepest nesting of datatypes that is read.
-const DEEPEST: usize = 64;
+/// Maximum nesting of datatypes that are read.
+const MAX_DEPTH: usize = 64;
 
 /// The type of an element.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -191,12 +191,12 @@ impl Datatype {
 
     /// Reads a `datatype`. In `old` trees its fields may have a `dtype` instead.
     pub(super) fn read(value: &TreeNode, old: bool) -> Result<Self> {
-        Self::read_within(value, old, DEEPEST)
+        Self::read_within(value, old, MAX_DEPTH)
     }
 
     fn read_within(value: &TreeNode, old: bool, depth: usize) -> Result<Self> {
         let Some(depth) = depth.checked_sub(1) else {
-            return fault(value, format!("datatypes are nested deeper than {DEEPEST} levels"));
+            return fault(value, format!("datatypes are nested deeper than {MAX_DEPTH} levels"));
         };
         if let Some(name) = value.text() {
             return match Scalar::named(name) {

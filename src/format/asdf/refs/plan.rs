@@ -126,8 +126,8 @@ impl Plan {
         };
         let dtype = scalar_descr(scalar, array.byteorder.unwrap_or(Byteorder::Big));
         let shape = extent.dimensions;
-        let array = ZarrArray { path, dtype, shape, chunks, compressor, has_frames: false };
-        Ok(Self { array, places, remark })
+        let zarr = ZarrArray { path, dtype, shape, chunks, compressor, has_frames: false };
+        Ok(Self { array: zarr, places, remark })
     }
 
     /// Finds the chunks of an array in an extension of a FITS file.
@@ -153,8 +153,8 @@ impl Plan {
         let (chunks, places) = ChunkPlaces::in_row(&in_hdu.dimensions, item, place, len)?;
         let dtype = scalar_descr(scalar, Byteorder::Big);
         let shape = in_hdu.dimensions.clone();
-        let array = ZarrArray { path, dtype, shape, chunks, compressor: NO_COMPRESSOR, has_frames: false };
-        Ok(Self { array, places, remark: None })
+        let zarr = ZarrArray { path, dtype, shape, chunks, compressor: NO_COMPRESSOR, has_frames: false };
+        Ok(Self { array: zarr, places, remark: None })
     }
 
     /// Finds the chunks of an array in chunks.
@@ -221,8 +221,8 @@ impl Plan {
         }
         let dtype = scalar_descr(*scalar, array.byteorder.unwrap_or(Byteorder::Big));
         let compressor = used.unwrap_or(NO_COMPRESSOR);
-        let array = ZarrArray { path, dtype, shape, chunks, compressor, has_frames: false };
-        Ok(Self { array, places: ChunkPlaces::Parts { start: 0, parts }, remark: None })
+        let zarr = ZarrArray { path, dtype, shape, chunks, compressor, has_frames: false };
+        Ok(Self { array: zarr, places: ChunkPlaces::Parts { start: 0, parts }, remark: None })
     }
 
     /// Copies an array that is written in the tree.
@@ -251,8 +251,8 @@ impl Plan {
         let shape = elements.dimensions;
         // Zarr has no chunks of length 0.
         let chunks = shape.iter().map(|len| (*len).max(1)).collect();
-        let array = ZarrArray { path, dtype, shape, chunks, compressor: NO_COMPRESSOR, has_frames: false };
-        Ok(Self { array, places: ChunkPlaces::Inline(bytes), remark: None })
+        let zarr = ZarrArray { path, dtype, shape, chunks, compressor: NO_COMPRESSOR, has_frames: false };
+        Ok(Self { array: zarr, places: ChunkPlaces::Inline(bytes), remark: None })
     }
 
     /// Describes an array of strings without characters. Zarr has no elements without bytes, so the strings get
@@ -263,8 +263,8 @@ impl Plan {
         let len = len.filter(|len| *len <= MAX_INLINE).ok_or("its elements have no bytes")?;
         let chunks = shape.iter().map(|len| (*len).max(1)).collect();
         let dtype = dtype.to_owned();
-        let array = ZarrArray { path, dtype, shape, chunks, compressor: NO_COMPRESSOR, has_frames: false };
-        Ok(Self { array, places: ChunkPlaces::Inline(vec![0; len as usize]), remark: None })
+        let zarr = ZarrArray { path, dtype, shape, chunks, compressor: NO_COMPRESSOR, has_frames: false };
+        Ok(Self { array: zarr, places: ChunkPlaces::Inline(vec![0; len as usize]), remark: None })
     }
 
     /// Returns offset and length of a chunk in the file; `None` after the last one.

@@ -12,7 +12,7 @@ use crate::yaml::survey::{NodeContent, TreeNode};
 /// Maximum number of nodes of a column that are visited.
 pub(super) const MAX_VISITED: usize = 1 << 12;
 /// Maximum depth of arrays below a column.
-const DEEPEST: usize = 8;
+const MAX_DEPTH: usize = 8;
 
 /// Maximum length of a metadata value of a column, in bytes.
 const MAX_FACT: usize = 1 << 12;
@@ -128,7 +128,7 @@ impl Search {
         let before = self.facts.len();
         self.facts.extend(facts_of(tag, value));
         for (key, below) in entries {
-            if self.below.len() >= DEEPEST || self.looked_at >= MAX_VISITED {
+            if self.below.len() >= MAX_DEPTH || self.looked_at >= MAX_VISITED {
                 break;
             }
             if let Some(key) = key.text() {

@@ -22,7 +22,7 @@ pub(super) fn tags(draft: &Draft<'_, '_>, survey: &Survey, judgement: &mut Judge
     }
     let refused = gone.count.saturating_mul(2) >= stayed;
     // Faults of the root and of arrays may have been reported already.
-    let told: Vec<_> = judgement.problems.iter().filter_map(|fault| fault.offset).collect();
+    let reported: Vec<_> = judgement.problems.iter().filter_map(|fault| fault.offset).collect();
     let mut faults = Vec::new();
     for (n, (path, place, tag)) in gone.first.iter().enumerate() {
         let name = survey.paths.show(*path);
@@ -31,13 +31,16 @@ pub(super) fn tags(draft: &Draft<'_, '_>, survey: &Survey, judgement: &mut Judge
             what += &format!("; {} of {stayed} tags are gone", gone.count);
         }
         let fault = draft.fault(offset(*place), what, PUT_BACK);
-        if n == 0 || !fault.offset.is_some_and(|offset| told.contains(&offset)) {
+        if n == 0 || !fault.offset.is_some_and(|offset| reported.contains(&offset)) {
             faults.push(fault);
         }
     }
     faults.extend(more(gone.count, gone.first.len(), "tags are gone", PUT_BACK));
-    let told = if refused { &mut judgement.problems } else { &mut judgement.warnings };
-    told.append(&mut faults);
+    if refused {
+        judgement.problems.append(&mut faults);
+    } else {
+        judgement.warnings.append(&mut faults);
+    }
 }
 
 /// Warns about plain scalars that now have the value that a reader of another YAML version gives the old

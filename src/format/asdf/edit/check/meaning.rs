@@ -10,9 +10,9 @@ use crate::format::asdf::ndarray::{Ndarray, Source};
 use crate::yaml::event::Mark;
 use crate::yaml::survey::{Broken, Paths, Root, Wrong};
 
-/// The deepest nesting that Python asdf can read. It makes 4 nested calls for each level, and Python allows
+/// Maximum nesting that Python asdf can read. It makes 4 nested calls for each level, and Python allows
 /// 1000 nested calls.
-const DEEPEST: usize = 247;
+const MAX_DEPTH: usize = 247;
 /// The prefixes of a root's tag, in all editions of the standard.
 const ROOT_TAGS: [&str; 2] = ["tag:stsci.edu:asdf/core/asdf-", "tag:stsci.edu:asdf/0.1.0/core/asdf"];
 
@@ -163,8 +163,8 @@ impl Comparison<'_> {
     fn depth(&self) -> Option<Fault> {
         let (depth, place) = self.facts.survey.depth;
         let was = self.was.map_or(0, |was| was.survey.depth.0);
-        (depth > DEEPEST.max(was)).then(|| {
-            let what = format!("the tree is {depth} levels deep; Python asdf reads at most {DEEPEST}");
+        (depth > MAX_DEPTH.max(was)).then(|| {
+            let what = format!("the tree is {depth} levels deep; Python asdf reads at most {MAX_DEPTH}");
             self.fault(place, what, "reduce the nesting")
         })
     }

@@ -11,14 +11,14 @@ use crate::source::{Identity, Moved, Readers, Source, SourceStat};
 
 /// A source that fails once the file has another version than at its opening.
 #[derive(Debug)]
-pub(super) struct PinnedSource {
+pub(super) struct UnchangedSource {
     source: Arc<dyn Source>,
     stat: SourceStat,
     /// True once this program changes the file, which may happen within one tick of the file system's clock.
     is_stale: AtomicBool,
 }
 
-impl PinnedSource {
+impl UnchangedSource {
     /// Pins a source to its present version.
     pub(super) fn new(source: Arc<dyn Source>) -> Result<Self> {
         Ok(Self { stat: source.stat()?, source, is_stale: AtomicBool::new(false) })
@@ -37,7 +37,7 @@ impl PinnedSource {
     }
 }
 
-impl Source for PinnedSource {
+impl Source for UnchangedSource {
     fn path(&self) -> &Path {
         self.source.path()
     }
@@ -71,7 +71,7 @@ impl Source for PinnedSource {
 
 /// The readers of a file that this program saves: they can't read it any more once the save writes to it.
 #[derive(Debug)]
-pub(super) struct StaleOnWrite<'a>(pub(super) &'a PinnedSource);
+pub(super) struct StaleOnWrite<'a>(pub(super) &'a UnchangedSource);
 
 impl StaleOnWrite<'_> {
     fn set(&self) {
