@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use crate::content::Content;
+use crate::content::{Content, next_data};
 use crate::error::{Error, Result};
 use crate::format::{self, Container, Defect, Severity, Verified};
 use crate::progress::Progress;
@@ -93,6 +93,11 @@ pub(crate) fn read_through(content: &dyn Content, progress: &Progress) -> Result
     let mut piece = vec![0; usize::try_from(content.len()).map_or(PIECE, |len| len.min(PIECE))];
     let mut at = 0;
     while at < content.len() {
+        // Of a hole, only the last byte is read.
+        let hole = next_data(content, at).map_or(0, |data| data.start - at);
+        let passed = hole.saturating_sub(1);
+        at += passed;
+        progress.add(passed);
         let read = content.read_at(at, &mut piece)?;
         if read == 0 {
             return Err(Error::damaged(format!("the data end after {at} of {} bytes", content.len())));
@@ -101,4 +106,48 @@ pub(crate) fn read_through(content: &dyn Content, progress: &Progress) -> Result
         progress.add(read as u64);
     }
     Ok(content.damage())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ops::Range;
+    use std::path::Path;
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::content::Slice;
+    use crate::source::{Source, SourceStat, SourceVersion};
+
+    const HOLE: Range<u64> = 1 << 20..200 << 30;
+
+    /// A source with a hole, of which only the last byte may be read.
+    #[derive(Debug)]
+    struct Sparse;
+
+    impl Source for Sparse {
+        fn path(&self) -> &Path {
+            Path::new("sparse")
+        }
+
+        fn stat(&self) -> Result<SourceStat> {
+            Ok(SourceStat { size: HOLE.end + 1, mtime: (0, 0), version: SourceVersion::of_tag("sparse") })
+        }
+
+        fn next_data(&self, offset: u64) -> Option<Range<u64>> {
+            Some(if offset < HOLE.start { offset..HOLE.start } else { offset.max(HOLE.end)..HOLE.end + 1 })
+        }
+
+        fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<usize> {
+            let end = HOLE.end + 1;
+            assert!(offset < HOLE.start || offset + 1 >= HOLE.end, "{offset}");
+            let read = (end - offset).min(buf.len() as u64);
+            Ok(if offset < HOLE.start { read.min(HOLE.start - offset) } else { read } as usize)
+        }
+    }
+
+    #[test]
+    fn holes_are_not_read() {
+        let content = Slice::new(Arc::new(Sparse), 1000, HOLE.end - 999);
+        assert!(read_through(&content, &Progress::new(true)).unwrap().is_none());
+    }
 }

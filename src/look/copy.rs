@@ -3,6 +3,7 @@
 use std::io;
 use std::str::FromStr;
 
+use crate::content::next_data;
 use crate::error::{Error, Kind, Result};
 use crate::vfs::ReadHandle;
 
@@ -97,12 +98,12 @@ pub(super) fn all(
     let mut data_end = 0;
     while at < end {
         if at >= data_end
-            && let Some(data) = next_data(reader, at)
+            && let Ok(content) = reader.content()
+            && let Some(data) = next_data(&*content, at)
         {
             let hole = data.start.min(end) - at;
             if hole > 0 {
                 // The file may have changed since the hole was found: then this read fails.
-                let content = reader.content().map_err(read)?;
                 let last = content.read_at(at + hole - 1, &mut [0]).map_err(read)?;
                 if last == 1 && copy.target.skip(hole).map_err(Failure::Write)? {
                     at += hole;
@@ -126,22 +127,13 @@ pub(super) fn all(
     Ok(())
 }
 
-/// Returns the data at or after `offset` in the file that is read, if it is known.
-fn next_data(reader: &ReadHandle, offset: u64) -> Option<std::ops::Range<u64>> {
-    let content = reader.content().ok()?;
-    let stored = content.stored_at(offset)?;
-    let data = stored.source.next_data(stored.offset)?;
-    let here = |place: u64| offset + place.saturating_sub(stored.offset).min(stored.len);
-    Some(here(data.start)..here(data.end))
-}
-
 /// Returns the number of bytes of a file that a copy without its holes takes; at most `enough`.
 pub(super) fn size_of_data(reader: &ReadHandle, enough: u64) -> Result<u64> {
     let len = reader.content()?.len();
     let mut at = 0;
     let mut size = 0;
     while at < len && size < enough {
-        let data = next_data(reader, at).unwrap_or(at..len.min(at + PIECE as u64));
+        let data = next_data(&*reader.content()?, at).unwrap_or(at..len.min(at + PIECE as u64));
         size += data.end.saturating_sub(data.start);
         at = data.end.max(at + 1);
     }
