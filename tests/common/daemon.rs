@@ -2,11 +2,13 @@
 
 use std::ffi::OsStr;
 use std::fs;
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use tempfile::TempDir;
 
 /// Content of `a.asdf` in every bench: an ASDF file without tree and blocks.
@@ -186,9 +188,11 @@ impl Drop for Bench {
 }
 
 /// The process that serves a mount.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub(crate) struct Daemon {
     pub(crate) number: i32,
+    /// The process itself: once it has ended, its number may be that of another process.
+    process: OwnedFd,
 }
 
 impl Daemon {
@@ -196,30 +200,32 @@ impl Daemon {
     pub(crate) fn of(mountpoint: &Path) -> Self {
         let mut digits = [0; 20];
         let length = rustix::fs::getxattr(mountpoint, "user.asdf-mount.pid", &mut digits).unwrap();
-        Self { number: std::str::from_utf8(&digits[..length]).unwrap().parse().unwrap() }
+        let number = std::str::from_utf8(&digits[..length]).unwrap().parse().unwrap();
+        let process = pidfd_open(Pid::from_raw(number).unwrap(), PidfdFlags::empty()).unwrap();
+        Self { number, process }
     }
 
-    pub(crate) fn send(self, signal: Signal) {
-        kill_process(Pid::from_raw(self.number).unwrap(), signal).unwrap();
+    pub(crate) fn send(&self, signal: Signal) {
+        pidfd_send_signal(&self.process, signal).unwrap();
     }
 
-    pub(crate) fn stat(self) -> Option<Vec<String>> {
+    pub(crate) fn stat(&self) -> Option<Vec<String>> {
         let stat = fs::read_to_string(format!("/proc/{}/stat", self.number)).ok()?;
         // The process name, in parentheses, may contain any character.
         Some(stat.rsplit_once(") ")?.1.split(' ').map(str::to_owned).collect())
     }
 
-    /// True if any thread of the daemon runs; a zombie without other threads only waits for its parent.
-    pub(crate) fn runs(self) -> bool {
-        let threads = fs::read_dir(format!("/proc/{}/task", self.number)).map_or(0, Iterator::count);
-        self.stat().is_some_and(|fields| threads > 1 || !["Z", "X"].contains(&fields[0].as_str()))
+    /// True if any thread of the daemon runs.
+    pub(crate) fn runs(&self) -> bool {
+        let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
+        poll(&mut [PollFd::new(&self.process, PollFlags::IN)], Some(&at_once)).unwrap() == 0
     }
 
-    pub(crate) fn ends(self) {
+    pub(crate) fn ends(&self) {
         eventually("the daemon ends", || !self.runs());
     }
 
-    pub(crate) fn kill(self) {
+    pub(crate) fn kill(&self) {
         self.send(Signal::KILL);
         self.ends();
     }

@@ -7,7 +7,8 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, mpsc};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -316,6 +317,30 @@ pub fn daemon_of(mountpoint: &Path) -> Option<u32> {
         let wanted = mountpoint.as_os_str().as_encoded_bytes();
         is_ours && command.split(|&byte| byte == 0).any(|argument| argument == wanted)
     })
+}
+
+/// A thread that makes a request.
+pub struct Asking<T> {
+    pub thread: JoinHandle<T>,
+    number: Pid,
+}
+
+impl<T: Send + 'static> Asking<T> {
+    pub fn begin(ask: impl FnOnce() -> T + Send + 'static) -> Self {
+        let (begun, begins) = mpsc::channel();
+        let thread = std::thread::spawn(move || {
+            begun.send(rustix::thread::gettid()).unwrap();
+            ask()
+        });
+        Self { thread, number: begins.recv().unwrap() }
+    }
+
+    /// True if the thread sleeps in the kernel: it waits for the answer.
+    pub fn waits(&self) -> bool {
+        let stat = fs::read_to_string(format!("/proc/self/task/{}/stat", self.number.as_raw_nonzero()));
+        let state = stat.unwrap_or_default().rsplit(')').next().and_then(|rest| rest.trim().chars().next());
+        matches!(state, Some('S' | 'D')) && !self.thread.is_finished()
+    }
 }
 
 /// Waits until `condition` holds; false after the time limit.

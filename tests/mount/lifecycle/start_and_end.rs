@@ -5,7 +5,7 @@ use std::io::Read;
 use std::path::Path;
 use std::process::Command;
 
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal, kill_process};
 
 use crate::common::daemon::{Bench, Daemon, TEXT, eventually, failed, succeeded};
 
@@ -221,7 +221,7 @@ fn in_the_foreground_it_ends_with_status_0_by_signal_and_by_unmounting() {
     for signal in SIGNALS.map(Some).into_iter().chain([None]) {
         let child = bench.mount_in_foreground(&mountpoint);
         match signal {
-            Some(signal) => Daemon { number: child.id().cast_signed() }.send(signal),
+            Some(signal) => kill_process(Pid::from_child(&child), signal).unwrap(),
             None => assert!(run(&["umount"], &mountpoint).status.success()),
         }
         let output = child.wait_with_output().unwrap();

@@ -5,8 +5,7 @@ use std::io::Write;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::mpsc;
-use std::thread::{JoinHandle, sleep};
+use std::thread::sleep;
 use std::time::Duration;
 
 use asdf_mount::Result;
@@ -16,7 +15,7 @@ use asdf_mount::internals::source::Source;
 
 use crate::adapter::{Gate, HEAD, Mount, Stand, made, sources};
 use crate::common::asdf::{AsdfBuilder, Block, sample};
-use crate::common::mount::{Mounted, fresh_folder, wait_until};
+use crate::common::mount::{Asking, Mounted, fresh_folder, wait_until};
 use crate::common::names;
 
 /// Number of large trees: more than the daemon has threads that look for arrays.
@@ -35,32 +34,8 @@ fn look_at_other_files(mount: &Mount, bytes: &[u8]) {
     assert_eq!(fs::read(mount.path("sub/plain")).unwrap(), b"plain");
 }
 
-/// A thread that makes a request.
-struct Asking {
-    thread: JoinHandle<()>,
-    number: rustix::thread::Pid,
-}
-
-impl Asking {
-    fn begin(ask: impl FnOnce() + Send + 'static) -> Self {
-        let (begun, begins) = mpsc::channel();
-        let thread = std::thread::spawn(move || {
-            begun.send(rustix::thread::gettid()).unwrap();
-            ask();
-        });
-        Self { thread, number: begins.recv().unwrap() }
-    }
-
-    /// True if the thread sleeps in the kernel: it waits for the answer.
-    fn waits(&self) -> bool {
-        let stat = fs::read_to_string(format!("/proc/self/task/{}/stat", self.number.as_raw_nonzero()));
-        let state = stat.unwrap_or_default().rsplit(')').next().and_then(|rest| rest.trim().chars().next());
-        matches!(state, Some('S' | 'D')) && !self.thread.is_finished()
-    }
-}
-
 /// Makes more requests about a slow file than there are request threads.
-fn ask_slow_file(mount: &Mount) -> Vec<Asking> {
+fn ask_slow_file(mount: &Mount) -> Vec<Asking<()>> {
     let ask = |path: &str, ask: fn(&Path)| {
         let path = mount.path(path);
         Asking::begin(move || ask(&path))
@@ -172,15 +147,15 @@ fn many_large_trees_hold_up_no_small_one() {
     let mount = Mounted::new([folder.path()]);
     let list = |n| {
         let path = mount.path(format!("{n}.asdf/arrays"));
-        std::thread::spawn(move || names(&path))
+        Asking::begin(move || names(&path))
     };
     let lists: Vec<_> = (0..TREES).map(list).collect();
-    sleep(Duration::from_millis(100)); // so that the requests are waiting
+    assert!(wait_until(|| lists.iter().all(|list| list.waits() || list.thread.is_finished())));
     assert_eq!(names(&mount.path("small.asdf/arrays")), ["a"]);
     assert_eq!(fs::read(mount.path("small.asdf/arrays/a/0.npy")).unwrap().len(), 128 + 8);
-    let waiting = lists.iter().filter(|list| !list.is_finished()).count();
+    let waiting = lists.iter().filter(|list| !list.thread.is_finished()).count();
     assert!(waiting > TREES / 2, "only {waiting} wait");
     for list in lists {
-        assert_eq!(list.join().unwrap(), ["a"]);
+        assert_eq!(list.thread.join().unwrap(), ["a"]);
     }
 }

@@ -7,11 +7,10 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 use std::process::Output;
-use std::time::Duration;
 
 use crate::common::case::build;
 use crate::common::disk::run;
-use crate::common::mount::{Mounted, fresh_folder};
+use crate::common::mount::{Asking, Mounted, fresh_folder, wait_until};
 use crate::faults::{Fault, Faults};
 use crate::killed::{WAYS, Way};
 use crate::place::{Place, said, write};
@@ -334,11 +333,10 @@ fn the_journal_of_a_replaced_file_that_is_being_saved_keeps_no_reader_away() {
     let mount = Mounted::new(["-r", folder.path().to_str().unwrap()]);
     let journal = source.with_file_name(".a.asdf.asdf-mount-journal");
     fs::write(&journal, [&b"ASDFJRNL"[..], &[1; 600]].concat()).unwrap();
-    let text = std::thread::scope(|scope| {
-        let reader = scope.spawn(|| fs::read(mount.path("a.asdf/tree.yaml")));
-        std::thread::sleep(Duration::from_millis(100));
-        fs::remove_file(&journal).unwrap();
-        reader.join().unwrap()
-    });
-    assert!(fs::read(&source).unwrap().starts_with(&text.unwrap()));
+    let tree = mount.path("a.asdf/tree.yaml");
+    let reader = Asking::begin(move || fs::read(tree));
+    assert!(wait_until(|| reader.waits()));
+    fs::remove_file(&journal).unwrap();
+    let text = reader.thread.join().unwrap().unwrap();
+    assert!(fs::read(&source).unwrap().starts_with(&text));
 }
