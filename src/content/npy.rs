@@ -100,8 +100,8 @@ impl Header {
         let rest = text.strip_prefix("{'descr': ")?;
         let (descr, rest) = rest.rsplit_once(", 'fortran_order': ")?;
         let (order, rest) = rest.split_once(", 'shape': ")?;
-        let (shape, _) = rest.split_once(')')?;
-        let sizes = shape.trim_start_matches('(').split(',').map(str::trim).filter(|size| !size.is_empty());
+        let (lengths, _) = rest.split_once(')')?;
+        let sizes = lengths.trim_start_matches('(').split(',').map(str::trim).filter(|size| !size.is_empty());
         let shape: Vec<u64> = sizes.map(|size| size.parse().ok()).collect::<Option<_>>()?;
         let count = shape.iter().try_fold(1_u64, |count, size| count.checked_mul(*size))?;
         let descr = descr.to_owned();

@@ -70,10 +70,10 @@ pub(crate) fn short_number(number: f64) -> String {
     let exponent = number.abs().log10().floor();
     if !(-4.0..7.0).contains(&exponent) {
         let text = format!("{number:.4e}");
-        let (digits, exponent) = text.split_once('e').unwrap_or((&text, "0"));
+        let (digits, power) = text.split_once('e').unwrap_or((&text, "0"));
         let digits =
             if digits.contains('.') { digits.trim_end_matches('0').trim_end_matches('.') } else { digits };
-        return format!("{digits}e{exponent}");
+        return format!("{digits}e{power}");
     }
     let decimals = (4.0 - exponent).max(0.0) as usize;
     let text = format!("{number:.decimals$}");

@@ -54,14 +54,14 @@ pub fn parts(body: &[u8], boundary: &str) -> Option<Vec<Part>> {
         if rest.starts_with(b"--") {
             return Some(parts);
         }
-        let headers = rest.strip_prefix(b"\r\n")?;
-        let end = memchr::memmem::find(headers.get(..headers.len().min(MAX_PART_HEADERS))?, b"\r\n\r\n")?;
-        let lines = std::str::from_utf8(headers.get(..end)?).ok()?;
+        let part = rest.strip_prefix(b"\r\n")?;
+        let headers_len = memchr::memmem::find(part.get(..part.len().min(MAX_PART_HEADERS))?, b"\r\n\r\n")?;
+        let lines = std::str::from_utf8(part.get(..headers_len)?).ok()?;
         let mut headers = lines.split("\r\n").filter_map(|line| line.split_once(':'));
         let range = headers.find(|(name, _)| name.eq_ignore_ascii_case("content-range"));
         let range = range.and_then(|(_, value)| ContentRange::parse(value));
         let Some(ContentRange::Part { first, last, total }) = range else { return None };
-        let start = at + delimiter.len() + 2 + end + 4;
+        let start = at + delimiter.len() + 2 + headers_len + 4;
         let end = start.checked_add(usize::try_from(last + 1 - first).ok()?)?;
         if !body.get(end..)?.starts_with(b"\r\n") {
             return None;

@@ -277,9 +277,9 @@ fn addition(text: &[u8], place: &KeyPlace, assignment: &Assignment, n: usize) ->
     if mapping.end > 0 && text.get(mapping.end - 1) == Some(&b'\n') {
         return Some(Edit { range: mapping.end..mapping.end, new: format!("{indent}{member}\n"), n });
     }
-    let rest = text.get(mapping.end..)?;
-    let line = memchr::memchr(b'\n', rest).unwrap_or(rest.len());
-    let end = mapping.end + line - usize::from(line > 0 && rest.get(line - 1) == Some(&b'\r'));
+    let after = text.get(mapping.end..)?;
+    let line = memchr::memchr(b'\n', after).unwrap_or(after.len());
+    let end = mapping.end + line - usize::from(line > 0 && after.get(line - 1) == Some(&b'\r'));
     Some(Edit { range: end..end, new: format!("\n{indent}{member}"), n })
 }
 

@@ -178,8 +178,8 @@ impl Parts for Frames {
     fn start(&self, from: PartStart, window: Vec<u8>, until: Option<PartStart>) -> Result<Unframing> {
         let end = until.map_or(u64::MAX, |until| until.stored);
         let input = Input::range(&self.stored, from.stored, end);
-        let end = until.map_or(PartEnd::After(self.part_len(LINKED_PARTS)), PartEnd::At);
-        Ok(Unframing::new(input, from, window, end).with_running(self.running_at(from)))
+        let part_end = until.map_or(PartEnd::After(self.part_len(LINKED_PARTS)), PartEnd::At);
+        Ok(Unframing::new(input, from, window, part_end).with_running(self.running_at(from)))
     }
 
     fn leave(&self, decoder: Unframing) {

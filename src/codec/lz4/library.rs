@@ -99,8 +99,7 @@ impl Unframing {
             }
             Some(FrameError::BlockChecksumError) => "the checksum of a block is wrong".to_owned(),
             Some(FrameError::DictionaryNotSupported) => {
-                let error = Error::unsupported("the LZ4 frame needs a dictionary");
-                return self.input().place(error);
+                return self.input().place(Error::unsupported("the LZ4 frame needs a dictionary"));
             }
             Some(FrameError::DecompressionError(error)) => error.to_string(),
             Some(FrameError::ContentLengthError { expected, actual }) => {

@@ -97,8 +97,8 @@ fn of_processes(watch: &Fanotify) -> bool {
 
 fn of_anyone(watch: &OwnedFd) -> Noticed {
     let mut noticed = Noticed::default();
-    let mut events = [MaybeUninit::uninit(); EVENTS];
-    let mut reader = Reader::new(watch, &mut events);
+    let mut buffer = [MaybeUninit::uninit(); EVENTS];
+    let mut reader = Reader::new(watch, &mut buffer);
     while let Ok(event) = reader.next() {
         let events = event.events();
         let lost = events.contains(ReadFlags::QUEUE_OVERFLOW);

@@ -69,9 +69,9 @@ fn columns_in_cube(cube: &TreeNode) -> Vec<(String, Source)> {
         add("data", data, units::of_any(cube));
     }
     let tables = cube.get("extra_coords").and_then(|coords| coords.get("lookup_tables"));
-    for table in tables.and_then(TreeNode::items).unwrap_or_default() {
+    for pair in tables.and_then(TreeNode::items).unwrap_or_default() {
         // Each item is a pair: the axis or axes, and the coordinate along them.
-        let Some([_, coordinate]) = table.items() else { continue };
+        let Some([_, coordinate]) = pair.items() else { continue };
         let Some(table) = coordinate.get("table") else { continue };
         let axes = match &table.target().node {
             NodeContent::Sequence(axes, _) => &axes[..],

@@ -435,9 +435,9 @@ impl TablePaths {
             above = self.paths.tree.parent(dir);
         }
         self.nodes.insert(place, true);
-        let table =
+        let entry =
             TableEntry::Table { columns: columns.into(), meta, statistics: SharedStatistics::default() };
-        self.items.push(self.paths.item(place, ENDING, table));
+        self.items.push(self.paths.item(place, ENDING, entry));
     }
 
     /// Adds a link with a readable name to the table of the root, unless another table has the name.
