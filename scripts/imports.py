@@ -76,7 +76,7 @@ ALLOWED_WITHIN = {
         "block": "defect head header index",
         "growth": "head header",
         "head": "defect header index",
-        "chain": "quantize tile",
+        "chain": "quantize",
         "checksum": "header",
         "facts": "header",
         "numbers": "ndarray",
@@ -86,7 +86,6 @@ ALLOWED_WITHIN = {
         "index": "",
         "ndarray": "",
         "quantize": "",
-        "tile": "",
         "units": "",
     },
 }

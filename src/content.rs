@@ -22,6 +22,7 @@ mod recoded;
 pub(crate) mod shared_path;
 mod slice;
 mod text;
+pub(crate) mod tile;
 mod window;
 pub(crate) mod zarr;
 

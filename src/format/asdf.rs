@@ -59,7 +59,6 @@ mod same_paths;
 mod sources;
 mod stored;
 mod tables;
-pub(crate) mod tile;
 mod units;
 mod view;
 

@@ -36,9 +36,9 @@ use std::sync::Arc;
 use crate::cache::Cache;
 use crate::codec::{self, Codec, StoredStream};
 use crate::content::Content;
+use crate::content::tile::{Tiled, Tiling};
 use crate::error::{Error, Result};
 use crate::format::asdf::quantize::{Float, Quantized};
-use crate::format::asdf::tile::{Tiled, Tiling};
 pub(crate) use document::HEAD;
 pub use document::parse;
 

@@ -1,9 +1,9 @@
 //! The document at the start of an encoded block, which lists its encodings.
 
 use super::{Encoding, EncodingChain};
+use crate::content::tile::{MAX_DIMENSIONS, Tiling};
 use crate::error::{Error, Result};
 use crate::format::asdf::quantize::Float;
-use crate::format::asdf::tile::{MAX_DIMENSIONS, Tiling};
 use crate::yaml;
 
 /// Number of bytes at the start of a block within which its encoding chain must end.
