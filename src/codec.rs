@@ -36,7 +36,7 @@ use part::ExternalPart;
 pub(crate) use features::cpu_features;
 
 /// The names of the codecs, for users.
-pub(crate) const NAMES: &str = "zlib, bzip2, LZ4, zstd, Blosc (BloscLZ, LZ4, Snappy, zlib, zstd)";
+pub(crate) const NAMES: &str = "zlib, bzip2, LZ4, zstd, Blosc and Blosc2 (BloscLZ, LZ4, Snappy, zlib, zstd)";
 
 /// The codecs, named after their encoding rather than after the label in a format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -54,11 +54,14 @@ pub enum Codec {
     /// One Blosc 1 buffer, or several with length prefixes, as the package abacusutils writes them; the first
     /// bytes tell which.
     Blosc,
+    /// A contiguous frame of Blosc 2, or a single chunk of it; the first bytes tell which.
+    Blosc2,
 }
 
 impl Codec {
     /// All codecs.
-    pub const ALL: [Self; 6] = [Self::Zlib, Self::Bzip2, Self::Lz4, Self::Lz4Frame, Self::Zstd, Self::Blosc];
+    pub const ALL: [Self; 7] =
+        [Self::Zlib, Self::Bzip2, Self::Lz4, Self::Lz4Frame, Self::Zstd, Self::Blosc, Self::Blosc2];
 
     /// Returns the most bytes that a stream of `used_size` bytes can decode to.
     fn max_decoded(self, used_size: u64) -> u64 {
@@ -67,9 +70,9 @@ impl Codec {
             Self::Bzip2 => (used_size / bzip2::MIN_BLOCK).saturating_mul(bzip2::BLOCK),
             Self::Lz4 | Self::Lz4Frame => used_size.saturating_mul(lz4::RATIO),
             Self::Zstd => used_size.saturating_mul(zstd::RATIO),
-            Self::Blosc if used_size == 0 => 0,
+            Self::Blosc | Self::Blosc2 if used_size == 0 => 0,
             // A header of sixteen bytes can claim two gigabytes; each buffer is checked when it is read.
-            Self::Blosc => u64::MAX,
+            Self::Blosc | Self::Blosc2 => u64::MAX,
         }
     }
 
@@ -81,6 +84,8 @@ impl Codec {
             Self::Lz4 | Self::Lz4Frame => r#"{"id":"lz4","acceleration":1}"#,
             Self::Zstd => r#"{"id":"zstd","level":1}"#,
             Self::Blosc => r#"{"id":"blosc","cname":"lz4","clevel":5,"shuffle":1,"blocksize":0}"#,
+            // Of imagecodecs: numcodecs has none.
+            Self::Blosc2 => r#"{"id":"imagecodecs_blosc2"}"#,
         }
     }
 
@@ -99,6 +104,7 @@ impl Codec {
             Self::Lz4 | Self::Lz4Frame => Err(Error::unsupported("Zarr has no codec for LZ4 frames")),
             Self::Zstd => zstd::each_frame(stored, data_size, take),
             Self::Blosc => blosc::each_buffer(stored, data_size, take),
+            Self::Blosc2 => Err(Error::unsupported("Zarr has no codec for Blosc2")),
         }
     }
 }
@@ -180,6 +186,7 @@ pub fn open_stream(codec: Codec, stream: StoredStream, cache: &Arc<Cache>) -> Re
             Decoded::stream(lz4::frames(stream.stored, data_size, cache), data_size, cache)
         }
         Codec::Blosc => Decoded::pieces(blosc::open(stream.stored, data_size), data_size, cache),
+        Codec::Blosc2 => Decoded::pieces(blosc::open_frame(stream.stored, cache), data_size, cache),
     };
     Ok(decoded.made_of(ranges).with_read_ahead())
 }

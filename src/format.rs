@@ -2,8 +2,11 @@
 
 mod array_facts;
 pub(crate) mod asdf;
+pub(crate) mod blosc2;
 pub(crate) mod bloscpack;
+mod buffered;
 mod described;
+mod dtype;
 pub(crate) mod editor;
 pub(crate) mod endings;
 mod footprint;
@@ -65,6 +68,7 @@ const FORMATS: &[&dyn Format] = &[
     &asdf::AsdfInFits,
     &gsd::Gsd,
     &bloscpack::Bloscpack,
+    &blosc2::Blosc2,
 ];
 
 /// Reads a file at an offset into a buffer, and returns the number of bytes: 0 only at the end.

@@ -1,4 +1,4 @@
-//! Reads and changes ASDF files, GSD trajectories and Bloscpack files: the library of the `asdf-mount` program,
+//! Reads and changes ASDF files, GSD trajectories, Bloscpack and Blosc2 files: the library of the `asdf-mount` program,
 //! which mounts such files as directories.
 //!
 //! ## The model

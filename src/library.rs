@@ -49,7 +49,7 @@ const MAX_LINKS: usize = 40;
 const ATTEMPTS: usize = 20;
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// An open file: ASDF, GSD or Bloscpack.
+/// An open file: ASDF, GSD, Bloscpack or Blosc2.
 ///
 /// Opening reads the head of the file; everything else is read when it is asked for. A `File` is a snapshot:
 /// once another program has changed the file, reads of bytes that were not read yet fail with
@@ -164,7 +164,7 @@ impl File {
         self.container.version()
     }
 
-    /// Returns the text of the tree: of an ASDF file all lines up to `...`; of a GSD or Bloscpack file a YAML
+    /// Returns the text of the tree: of an ASDF file all lines up to `...`; of any other file a YAML
     /// text about its contents.
     ///
     /// # Errors

@@ -85,7 +85,7 @@ fn in_width(width: usize) -> String {
     let width = width.min(WIDEST);
     let mut text = String::from(
         "Usage: asdf-mount [OPTION…] SOURCE… [MOUNTPOINT]\n       asdf-mount ACTION [OPTION…] FILE…\n\n\
-         Mount ASDF, GSD and Bloscpack files as directories.\nFILE may be a URL.\n",
+         Mount ASDF, GSD, Bloscpack and Blosc2 files as directories.\nFILE may be a URL.\n",
     );
     for (title, lines) in BRIEF {
         text += &format!("\n{title}:\n");

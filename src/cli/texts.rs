@@ -31,7 +31,7 @@ pub(super) const USAGE: &str = "asdf-mount [OPTIONS] SOURCE… [MOUNTPOINT]
 pub(super) const ABOUT: &str = "\
 Mount an ASDF file as a directory: edit its YAML tree with any editor, read its arrays as .npy files and its \
 decompressed blocks as plain files. The tree is tree.yaml; the arrays are in arrays/, at the paths of their \
-keys; the blocks are blocks/0.bin, blocks/1.bin and so on. GSD and Bloscpack files are mounted read-only. If \
+keys; the blocks are blocks/0.bin, blocks/1.bin and so on. GSD, Bloscpack and Blosc2 files are mounted read-only. If \
 SOURCE is a directory, the mount mirrors it and shows each of these files in it as a directory of the same \
 name. SOURCE and FILE may be URLs of files on servers (https, http, s3), which are read-only.
 
@@ -83,7 +83,7 @@ const CONTENT: &str = "  tree.yaml        the exact text of the tree; edit it wi
   .asdf-mount/index.html of a directory
                    a gallery of the files in it
   GSD files have arrays/, tables/ and refs.json; Bloscpack files have
-  arrays/, data.bin, meta.json and refs.json.
+  arrays/, data.bin, meta.json and refs.json, Blosc2 files all but refs.json.
 
   All but tree.yaml are views of the same data: a copy of the whole mount
   is several times as large as the file. Use -o views=none for backups

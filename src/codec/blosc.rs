@@ -1,4 +1,4 @@
-//! Blosc 1: blocks of shuffled and compressed elements, which decode independently.
+//! Blosc 1 and 2: blocks of shuffled and compressed elements, which decode independently.
 //!
 //! ASDF stores Blosc in two framings under one label:
 //!
@@ -15,12 +15,24 @@
 //! decoder is our own and safe, because the C library writes past its output for a crafted stream (c-blosc
 //! issue 405).
 //!
-//! Blosc 2 (`bls2`, `bsc2`) is another format and is not read.
+//! Blosc 2 has buffers with longer headers (its *chunks*), and frames of many of them ([`frame`]). ASDF stores
+//! either under the labels `bls2` and `bsc2`:
+//!
+//! ```text
+//! abacusutils, asdf-cxx   one contiguous frame
+//! asdf-compression        one chunk, as blosc2.compress returns it
+//! ```
 
 mod blosclz;
 pub(crate) mod buffer;
+mod filter;
+pub(crate) mod frame;
+mod frame_chunks;
+#[cfg(test)]
+mod frame_tests;
 pub(crate) mod header;
 mod inner;
+pub(crate) mod metalayer;
 mod payload;
 mod scratch;
 mod shuffle;
@@ -28,18 +40,22 @@ mod table;
 #[cfg(test)]
 mod tests;
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 pub(crate) use buffer::Buffer;
-pub(crate) use header::{HEADER_SIZE, Header, Inner, Shuffle};
+pub(crate) use frame::Frame;
+pub(crate) use frame_chunks::{FrameChunk, FrameChunks, OneBuffer};
+pub(crate) use header::{HEADER_SIZE, Header, Inner, Shuffle, Special, codec_name};
 pub(crate) use payload::{Buffers, DecodedRun, Payload, RUN_BUFFERS, RUN_BYTES};
 pub(crate) use scratch::Scratch;
 
 use super::part::{ExternalPart, Take};
+use crate::cache::Cache;
 use crate::content::Content;
 use crate::decode::{Chunk, Chunks};
 use crate::error::{Error, Kind, Result};
 use buffer::MIN_PIECE;
+use payload::PayloadChunks;
 use scratch::{ScratchWindow, placed};
 use table::{Span, SpanStart, Table};
 
@@ -53,6 +69,59 @@ const MAX_RUN: u64 = 1 << 20;
 /// `data_size` only helps to choose a framing if neither matches the stored bytes.
 pub(crate) fn open(stored: Arc<dyn Content>, data_size: u64) -> impl Chunks + 'static {
     BufferChunks { stored, data_size, state: Mutex::default() }
+}
+
+/// Opens the frame or the single chunk of Blosc 2 in `stored` (ASDF labels `bls2` and `bsc2`). Nothing is read before
+/// the first lookup of a chunk.
+pub(super) fn open_frame(stored: Arc<dyn Content>, cache: &Arc<Cache>) -> impl Chunks + use<> + 'static {
+    LazyFrame { stored, cache: cache.clone(), chunks: OnceLock::new() }
+}
+
+/// A frame, or a single chunk, whose header is read by the first lookup.
+#[derive(Debug)]
+struct LazyFrame {
+    stored: Arc<dyn Content>,
+    cache: Arc<Cache>,
+    chunks: OnceLock<PayloadChunks>,
+}
+
+impl LazyFrame {
+    fn chunks(&self) -> Result<&PayloadChunks> {
+        if let Some(chunks) = self.chunks.get() {
+            return Ok(chunks);
+        }
+        let mut head = Vec::new();
+        scratch::fill(&mut head, &*self.stored, 0, 16)?;
+        let buffers: Arc<dyn Buffers> = if frame::is_frame(&head) {
+            let frame = Frame::read(&*self.stored)?;
+            Arc::new(FrameChunks::new(self.stored.clone(), frame, &self.cache)?)
+        } else {
+            let header = frame_chunks::header_at(&*self.stored, 0, self.stored.len())?;
+            Arc::new(OneBuffer { stored: self.stored.clone(), at: 0, header })
+        };
+        Ok(self.chunks.get_or_init(|| PayloadChunks::new(buffers)))
+    }
+}
+
+impl Chunks for LazyFrame {
+    fn find(&self, offset: u64) -> Result<Option<Chunk>> {
+        self.chunks()?.find(offset)
+    }
+
+    fn stand_alone(&self) -> bool {
+        true
+    }
+
+    fn lost_end(&self, chunk: Chunk, from: u64) -> u64 {
+        match self.chunks() {
+            Ok(chunks) => chunks.lost_end(chunk, from),
+            Err(_) => chunk.offset.saturating_add(chunk.len),
+        }
+    }
+
+    fn decode(&self, chunk: Chunk, out: &mut Vec<u8>) -> Result<()> {
+        self.chunks()?.decode(chunk, out)
+    }
 }
 
 /// Fails if numcodecs can't decode a buffer.
@@ -69,7 +138,7 @@ pub(super) fn each_buffer(stored: &Arc<dyn Content>, data_size: u64, take: Take<
     let framing = chunks.framing()?;
     let mut window = ScratchWindow::default();
     let mut at = 0;
-    while let Some(Frame { header, at: offset, end }) = chunks.next(framing, at, &mut window)? {
+    while let Some(Framed { header, at: offset, end }) = chunks.next(framing, at, &mut window)? {
         let len = u64::from(header.cbytes());
         check_external(&header)?;
         if offset.checked_add(len).is_none_or(|end| end > stored.len()) {
@@ -106,7 +175,7 @@ enum Framing {
 
 /// A buffer with its framing.
 #[derive(Clone, Copy, Debug)]
-struct Frame {
+struct Framed {
     header: Header,
     /// Offset of the buffer.
     at: u64,
@@ -231,7 +300,7 @@ impl BufferChunks {
     }
 
     /// Returns the frame at `at`; `None` after the last one.
-    fn next(&self, framing: Framing, at: u64, window: &mut ScratchWindow) -> Result<Option<Frame>> {
+    fn next(&self, framing: Framing, at: u64, window: &mut ScratchWindow) -> Result<Option<Framed>> {
         if at == self.stored.len() || (framing == Framing::Bare && at > 0) {
             return Ok(None);
         }
@@ -239,14 +308,14 @@ impl BufferChunks {
     }
 
     /// Reads the header of the frame at `at`; the rest of the frame may be missing.
-    fn frame(&self, framing: Framing, at: u64, window: &mut ScratchWindow) -> Result<Frame> {
+    fn frame(&self, framing: Framing, at: u64, window: &mut ScratchWindow) -> Result<Framed> {
         let prefix = framing.prefix();
         let overflow = || Error::damaged("an offset overflows");
         let buffer = at.checked_add(prefix).ok_or_else(overflow)?;
         if framing == Framing::Bare {
             let bytes = window.array(&*self.stored, buffer, 0)?;
             let header = Header::parse(&bytes).map_err(|error| placed(error, &*self.stored, at))?;
-            return Ok(Frame { header, at: buffer, end: self.stored.len() });
+            return Ok(Framed { header, at: buffer, end: self.stored.len() });
         }
         // Small frames are read many at a time; between large ones only a header is read.
         let ahead = if window.is_before(at, CLOSE) { CLOSE } else { 0 };
@@ -260,7 +329,7 @@ impl BufferChunks {
         });
         let header = header.map_err(|error| placed(error, &*self.stored, at))?;
         let end = buffer.checked_add(size.into()).ok_or_else(overflow)?;
-        Ok(Frame { header, at: buffer, end })
+        Ok(Framed { header, at: buffer, end })
     }
 }
 

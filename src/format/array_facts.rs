@@ -67,6 +67,6 @@ impl fmt::Display for ElementType {
 pub enum ArraySource {
     /// The number of a block.
     Block(usize),
-    /// The URI of another file, or `inline` for elements in the tree.
+    /// The URI of another file, `inline` for elements in the tree, or `blocks` for those of all blocks.
     Text(String),
 }

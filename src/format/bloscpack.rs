@@ -9,7 +9,7 @@
 //! | [`places`], [`chain`], [`map`] | locations of the chunks: by the offsets, and by walking the chain |
 //! | [`reader`], [`cursor`] | reading many small chunks with few reads |
 //! | [`body`] | the chunks as parts of the payload; their checksums |
-//! | [`dtype`], [`array`](mod@array) | the values in the metadata; the array that they describe |
+//! | [`array`](mod@array) | the values in the metadata; the array that they describe |
 //! | [`container`] | the file as a directory |
 //! | [`refs`] | `refs.json` |
 //! | [`facts`], [`tree`], [`check`] | the facts of a chunk; the text of `tree.yaml`; damage and notes |
@@ -28,7 +28,6 @@ mod check;
 pub(crate) mod checksum;
 mod container;
 pub(crate) mod cursor;
-pub(crate) mod dtype;
 mod facts;
 pub(crate) mod header;
 pub(crate) mod map;

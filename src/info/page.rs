@@ -553,6 +553,9 @@ impl Page {
                 let _ = writeln!(code, "gsd.hoomd.open({})", npy::literal(name));
             }
             "bloscpack" => {}
+            "blosc2" => {
+                let _ = writeln!(code, "blosc2.open({})", npy::literal(name));
+            }
             _ => {
                 let keys = own.map_or_else(String::new, |row| arrays::keys(&row.path));
                 let _ = writeln!(code, "asdf.open({}){keys}", npy::literal(name));

@@ -2,6 +2,7 @@
 //!
 //! * [`asdf`]: a builder of ASDF files, intact or damaged, with the data that a reader must find. The builder
 //!   does not use the library, because the library's results are compared with it.
+//! * [`blosc2_builder`]: a builder of Blosc2 chunks and frames.
 //! * [`bloscpack`]: a builder of Bloscpack files.
 //! * [`case`]: one file with two blocks, mounted for writing.
 //! * [`daemon`]: a directory with a file, and the program run on it.
@@ -18,6 +19,7 @@
 #![allow(dead_code, unused_imports, unreachable_pub, missing_docs, missing_debug_implementations)]
 
 pub mod asdf;
+pub mod blosc2_builder;
 pub mod bloscpack_builder;
 #[allow(unsafe_code)] // close(2), for its result
 pub mod case;

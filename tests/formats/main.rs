@@ -7,6 +7,7 @@ mod common;
 #[path = "../../src/source/tests/counted.rs"]
 mod counted;
 
+mod blosc2;
 mod bloscpack;
 mod check;
 mod chunked;

@@ -12,6 +12,7 @@
 //! | `exploded` | files of every kind of block, and copies of their exploded form | Python asdf; for old layouts the data |
 //! | `fits` | arrays, and FITS files described by nodes | astropy, gwcs |
 //! | `shared_fixtures` | `tests/fixtures/asdf`, made once by its script | two formulas |
+//! | `blosc2_by_python` | frames written at test time by python-blosc2, and ASDF files with blocks of Blosc2 | the original data |
 //! | `bloscpack_by_python` | files written at test time by the bloscpack package | the original data |
 //! | `gsd_by_python` | trajectories written at test time by the gsd package, and fixtures of its old versions | the readers of the gsd package |
 //! | `gsd_growing` | trajectories while they are written or rewritten | a formula |
@@ -26,6 +27,7 @@
 mod common;
 
 mod arrays;
+mod blosc2_by_python;
 mod bloscpack_by_python;
 mod built;
 mod catalog;

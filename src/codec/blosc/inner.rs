@@ -12,6 +12,9 @@ use super::header::Inner;
 use crate::codec::lz4;
 use crate::error::{Error, Result};
 
+/// A buffer larger than this is freed after use.
+const KEPT: usize = 1 << 20;
+
 /// True if `stored` may decode to `len` bytes. If not, the error is found without an allocation.
 pub(super) fn may_hold(inner: Inner, stored: &[u8], len: usize) -> bool {
     let ratio = match inner {
@@ -38,6 +41,15 @@ pub(super) fn may_hold(inner: Inner, stored: &[u8], len: usize) -> bool {
 pub(super) struct Decoders {
     zlib: Option<Decompress>,
     zstd: Option<zstd::bulk::Decompressor<'static>>,
+    trained: Option<TrainedZstd>,
+    /// A dictionary, and after it the output of LZ4.
+    joined: Vec<u8>,
+}
+
+/// A decoder of zstd with its dictionary.
+struct TrainedZstd {
+    dictionary: Vec<u8>,
+    decoder: zstd::bulk::Decompressor<'static>,
 }
 
 impl fmt::Debug for Decoders {
@@ -47,10 +59,23 @@ impl fmt::Debug for Decoders {
 }
 
 impl Decoders {
-    /// Decodes `stored` into the whole of `out`; after an error the contents of `out` are undefined.
-    pub(super) fn decode(&mut self, inner: Inner, stored: &[u8], out: &mut [u8]) -> Result<()> {
+    /// Decodes `stored` into the whole of `out`; after an error the contents of `out` are undefined. `dictionary` is
+    /// empty if there is none.
+    pub(super) fn decode(
+        &mut self,
+        inner: Inner,
+        stored: &[u8],
+        dictionary: &[u8],
+        out: &mut [u8],
+    ) -> Result<()> {
         let wanted = out.len();
         let done = match inner {
+            Inner::Lz4 if !dictionary.is_empty() => self.lz4_with(dictionary, stored, out)?,
+            Inner::Zstd if !dictionary.is_empty() => self.zstd_with(dictionary, stored, out)?,
+            _ if !dictionary.is_empty() => {
+                let what = format!("a {} stream within Blosc can't have a dictionary", inner.name());
+                return Err(Error::damaged(what));
+            }
             Inner::Blosclz => {
                 blosclz::decode(stored, out).ok_or_else(|| broken(inner, &"its data are invalid"))?
             }
@@ -68,6 +93,32 @@ impl Decoders {
         } else {
             Err(broken(inner, &format_args!("it has {done} bytes, not {wanted}")))
         }
+    }
+
+    fn lz4_with(&mut self, dictionary: &[u8], stored: &[u8], out: &mut [u8]) -> Result<usize> {
+        let joined = &mut self.joined;
+        joined.clear();
+        joined.extend_from_slice(dictionary);
+        joined.resize(dictionary.len() + out.len(), 0);
+        let done = lz4::decode(stored, joined, dictionary.len())
+            .ok_or_else(|| broken(Inner::Lz4, &"its data are invalid"))?;
+        out.copy_from_slice(&joined[dictionary.len()..]);
+        if joined.capacity() > KEPT {
+            *joined = Vec::new();
+        }
+        Ok(done)
+    }
+
+    fn zstd_with(&mut self, dictionary: &[u8], stored: &[u8], out: &mut [u8]) -> Result<usize> {
+        let trained = match self.trained.take() {
+            Some(trained) if trained.dictionary == dictionary => trained,
+            _ => TrainedZstd {
+                dictionary: dictionary.to_vec(),
+                decoder: zstd::bulk::Decompressor::with_dictionary(dictionary)?,
+            },
+        };
+        let decoder = &mut self.trained.insert(trained).decoder;
+        decoder.decompress_to_buffer(stored, out).map_err(|error| broken(Inner::Zstd, &error))
     }
 
     fn zlib(&mut self, stored: &[u8], out: &mut [u8]) -> Result<usize> {

@@ -72,8 +72,7 @@ pub(crate) struct Payload(Arc<Decoded>);
 impl Payload {
     /// Returns the payload of `len` decoded bytes.
     pub(crate) fn new(buffers: Arc<dyn Buffers>, len: u64, cache: &Arc<Cache>) -> Self {
-        let chunks = PayloadChunks { buffers, damaged: Mutex::default() };
-        Self(Decoded::pieces(chunks, len, cache).with_read_ahead())
+        Self(Decoded::pieces(PayloadChunks::new(buffers), len, cache).with_read_ahead())
     }
 
     /// Returns the whole payload as content.
@@ -92,14 +91,19 @@ impl Payload {
     }
 }
 
+/// The chunks of a payload: whole buffers, runs of small ones, and pieces of large ones.
 #[derive(Debug)]
-struct PayloadChunks {
+pub(super) struct PayloadChunks {
     buffers: Arc<dyn Buffers>,
     /// The number of the first buffer of each run with a damaged buffer.
     damaged: Mutex<HashSet<u64>>,
 }
 
 impl PayloadChunks {
+    pub(super) fn new(buffers: Arc<dyn Buffers>) -> Self {
+        Self { buffers, damaged: Mutex::default() }
+    }
+
     fn damaged(&self) -> MutexGuard<'_, HashSet<u64>> {
         self.damaged.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -19,7 +19,11 @@ pub(crate) struct Scratch {
     pub(super) reader: SplitReader,
     pub(super) starts: Vec<u8>,
     pub(super) shuffled: Vec<u8>,
+    /// The output of a filter that was undone, if another one is still to be undone.
+    pub(super) turned: Vec<u8>,
     pub(super) planes: Vec<u8>,
+    /// The decoded first block of a chunk whose other blocks are differences to it.
+    pub(super) first: Vec<u8>,
 }
 
 /// The buffers for reading and decoding splits.
@@ -27,6 +31,8 @@ pub(crate) struct Scratch {
 pub(super) struct SplitReader {
     pub(super) decoders: Decoders,
     pub(super) window: ScratchWindow,
+    /// The dictionary of the chunk; empty if it has none.
+    pub(super) dictionary: Vec<u8>,
 }
 
 impl Scratch {
@@ -48,13 +54,16 @@ impl Scratch {
     /// Returns the bytes allocated for buffers.
     #[cfg(test)]
     pub(super) fn held(&self) -> usize {
-        let Self { reader, starts, shuffled, planes } = self;
-        [&reader.window.bytes, starts, shuffled, planes].iter().map(|buffer| buffer.capacity()).sum()
+        let Self { reader, starts, shuffled, turned, planes, first } = self;
+        [&reader.window.bytes, &reader.dictionary, starts, shuffled, turned, planes, first]
+            .iter()
+            .map(|buffer| buffer.capacity())
+            .sum()
     }
 
     fn trim(&mut self) {
-        let Self { reader, starts, shuffled, planes } = self;
-        for buffer in [&mut reader.window.bytes, starts, shuffled, planes] {
+        let Self { reader, starts, shuffled, turned, planes, first } = self;
+        for buffer in [&mut reader.window.bytes, starts, shuffled, turned, planes, first] {
             if buffer.capacity() > KEPT {
                 *buffer = Vec::new();
             }

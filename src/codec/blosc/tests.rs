@@ -16,7 +16,7 @@ use crate::codec::samples::Counted;
 use crate::content::{Borrowed, Text};
 
 /// Reads chunk by chunk, until the end or an error.
-fn read_all(chunks: &dyn Chunks) -> (Vec<u8>, Option<Error>) {
+pub(super) fn read_all(chunks: &dyn Chunks) -> (Vec<u8>, Option<Error>) {
     let mut all = vec![];
     loop {
         let mut out = vec![];
@@ -47,7 +47,7 @@ fn decoded(stored: &[u8]) -> (Vec<u8>, Option<Error>) {
     read_all(&open(content(stored), 0))
 }
 
-fn md5(bytes: &[u8]) -> String {
+pub(super) fn md5(bytes: &[u8]) -> String {
     Md5::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 

@@ -540,6 +540,7 @@ fn codec_of(label: &[u8]) -> Result<Codec> {
         b"lz4f" => Ok(Codec::Lz4Frame),
         b"zstd" => Ok(Codec::Zstd),
         b"blsc" => Ok(Codec::Blosc),
+        b"bls2" | b"bsc2" => Ok(Codec::Blosc2),
         _ => Err(Error::unsupported(format!("the compression \"{}\" is not known", label.escape_ascii()))),
     }
 }

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::dtype::{Dtype, elements, shape};
 use crate::content::literal;
 use crate::error::Result;
+use crate::format::dtype::{Dtype, elements, shape};
 
 /// The metadata of a file.
 #[derive(Debug)]

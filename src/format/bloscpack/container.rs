@@ -1,6 +1,5 @@
 //! A Bloscpack file as a container.
 
-use std::ffi::OsStr;
 use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
@@ -14,13 +13,13 @@ use super::header::{Header, Layout};
 use super::refs::FileArray;
 use super::{NAME, check, facts, tree};
 use crate::codec::blosc::{Buffer, Buffers, DecodedRun, Payload};
-use crate::content::dir::{Attributes, Dir, EntryKind, File, Node, Renewal, Signature};
+use crate::content::dir::{Attributes, File, Node};
 use crate::content::{Content, Text, UnreadableText, npy};
 use crate::error::{self, Error, Result, if_readable};
 use crate::format::references::{self, RefsFile};
 use crate::format::{
-    ArrayFacts, ArraySource, Block, Container, Context, Defect, ElementType, Listener, Severity, Verified,
-    Views,
+    ArrayFacts, ArraySource, Block, Container, Context, Defect, ElementType, Listener, Verified, Views,
+    buffered,
 };
 use crate::source::{Source, SourceStat};
 
@@ -121,17 +120,7 @@ impl BloscpackFile {
 
     /// Returns the damage found by the reads of the payload so far.
     fn damage(&self) -> Vec<Defect> {
-        let damage = self.payload.get().map(Payload::damage).unwrap_or_default();
-        let defect = |(at, error): (u64, Error)| {
-            let n = error.block().or_else(|| self.body.buffer_at(at).ok().flatten().map(|run| run.n));
-            Defect {
-                severity: Severity::Damage,
-                offset: error.offset().unwrap_or(0),
-                block: n.and_then(|n| usize::try_from(n).ok()),
-                what: error.message_in_block(),
-            }
-        };
-        damage.into_iter().map(defect).collect()
+        self.payload.get().map(|payload| buffered::damage(payload, &*self.body)).unwrap_or_default()
     }
 }
 
@@ -235,15 +224,16 @@ impl Container for BloscpackFile {
 impl Views for BloscpackFile {
     fn views(self: Arc<Self>) -> Result<Vec<(&'static str, Node)>> {
         let payload = self.payload().map(Payload::content);
-        let mut views = vec![("data.bin", file(payload.clone()))];
+        let mut views = vec![("data.bin", buffered::file(payload.clone()))];
         if let (Some(array), Some(payload)) = (self.array()?, if_readable(payload)?)
             && let Ok(array) = npy::array(&array.descr, array.fortran_order, &array.shape, payload)
         {
-            views.push(("arrays", Node::Dir(Arc::new(Arrays(array)))));
+            views.push(("arrays", buffered::arrays(array)));
         }
         if let Some(metadata) = &self.metadata {
             let text = |bytes: &Arc<[u8]>| Arc::new(Text::new(bytes.clone())) as Arc<dyn Content>;
-            views.push(("meta.json", file(metadata.bytes.as_ref().map(text).map_err(Clone::clone))));
+            views
+                .push(("meta.json", buffered::file(metadata.bytes.as_ref().map(text).map_err(Clone::clone))));
         }
         Ok(views)
     }
@@ -290,30 +280,5 @@ impl Buffers for LocatedPayload {
 
     fn admit(&self, n: u64) -> Result<()> {
         self.body.admit_found(n, &self.found)
-    }
-}
-
-/// Creates a file that is readable while the source keeps its version.
-fn file(content: Result<Arc<dyn Content>>) -> Node {
-    let renewal = Renewal::WhileSame(Signature::default());
-    Node::File(File { renewal, ..File::of(content) })
-}
-
-/// The directory `arrays/`, with the one array.
-#[derive(Debug)]
-struct Arrays(Arc<dyn Content>);
-
-const DATA: &str = "data.npy";
-
-impl Dir for Arrays {
-    fn lookup(&self, name: &OsStr) -> Result<Option<Node>> {
-        Ok((name == DATA).then(|| file(Ok(self.0.clone()))))
-    }
-
-    fn list(&self, from: u64, take: &mut dyn FnMut(&OsStr, EntryKind) -> bool) -> Result<()> {
-        if from == 0 {
-            take(OsStr::new(DATA), EntryKind::File);
-        }
-        Ok(())
     }
 }

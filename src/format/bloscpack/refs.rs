@@ -6,11 +6,11 @@ use std::sync::Arc;
 use super::array::{Array, Metadata};
 use super::body::Body;
 use super::cursor::Cursor;
-use super::dtype::elements;
 use super::header::{Header, Layout};
 use crate::codec::{Codec, blosc};
 use crate::content::zarr::{References, ZarrArray, chunks_of};
 use crate::error::Result;
+use crate::format::dtype::elements;
 use crate::format::references::{Left, Listed, MAX_CHUNKS, Plan, ReferencedArrays, too_many};
 use crate::source::Source;
 

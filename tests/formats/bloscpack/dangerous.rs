@@ -210,5 +210,5 @@ fn a_bare_blosc_buffer_is_refused_by_its_name() {
     assert!(error.message().contains("blosc.decompress"), "{error}");
     // The header gives another size, so the file is something else.
     let error = open(&[&stored(b"some data")[..], b"more"].concat()).unwrap_err();
-    assert!(error.message().contains("or a Bloscpack file"), "{error}");
+    assert!(error.message().contains("or a Blosc2 frame"), "{error}");
 }

@@ -20,12 +20,13 @@ fn files_are_recognised_by_their_magic() {
     update.arg(bench.path("data/mime")).env("XDG_DATA_HOME", bench.path("data"));
     succeeded(&update.output().unwrap());
     let gsd = [0xdf, 0x65].repeat(4);
-    let heads: [(&[u8], &str); 6] = [
+    let heads: [(&[u8], &str); 7] = [
         (b"#ASDF 1.0.0\n#ASDF_STANDARD 1.5.0\n%YAML 1.1\n", "application/x-asdf"),
         (b"#ASDF 0.1.0\n%YAML 1.1\n", "application/x-asdf"),
         (b"%ASDF 0.1.0\n%YAML 1.1\n", "application/x-asdf"),
         (&gsd, "application/x-gsd"),
         (b"blpk\x03\0\0\0", "application/x-bloscpack"),
+        (b"\x9e\xa8b2frame\0\xd2\0\0\0", "application/x-blosc2"),
         (b"#ASDFGH is plain text\n", "text/plain"),
     ];
     for (head, wanted) in heads {

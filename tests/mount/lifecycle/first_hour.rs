@@ -68,9 +68,9 @@ fn a_file_of_another_format_is_called_by_it() {
         (b"PK\x03\x04....", "is a zip archive"),
         (&tar, "is a tar archive"),
         (b"\x93NUMPY\x01\0", "is a .npy file"),
-        (b"just text\n", "is not an ASDF file, a GSD file or a Bloscpack file: it is a text"),
+        (b"just text\n", "is not an ASDF file, a GSD file, a Bloscpack file or a Blosc2 frame: it is a text"),
         (&[1, 2, 3, 4], "its format is unknown"),
-        (b"", "is not an ASDF file, a GSD file or a Bloscpack file: it is empty"),
+        (b"", "is not an ASDF file, a GSD file, a Bloscpack file or a Blosc2 frame: it is empty"),
     ] {
         let said = said(bytes);
         assert!(said.contains(named), "{said}");

@@ -8,7 +8,7 @@ use lru::LruCache;
 use super::super::ndarray::Source;
 use super::super::ndarray::chunked::ChunkBlocks;
 use super::super::view::AsdfFile;
-use crate::codec::blosc::{Buffer, Buffers, DecodedRun, HEADER_SIZE, Payload, header};
+use crate::codec::blosc::{HEADER_SIZE, OneBuffer, Payload, header};
 use crate::codec::{self, Codec};
 use crate::content::{Content, Gather, GridChunks, read_exact_at};
 use crate::error::{Error, Result};
@@ -72,7 +72,14 @@ impl StoredChunks {
         let content = match self.blocks.compressor {
             None => stored,
             Some(Codec::Blosc) => {
-                let buffer = Arc::new(SingleBuffer { stored, len: self.len });
+                let mut bytes = [0; HEADER_SIZE as usize];
+                read_exact_at(&*stored, 0, &mut bytes)?;
+                let header = header::Header::parse(&bytes)?;
+                if u64::from(header.nbytes()) != self.len {
+                    let what = format!("a chunk takes {} bytes, not {}", header.nbytes(), self.len);
+                    return Err(Error::damaged(what));
+                }
+                let buffer = Arc::new(OneBuffer { stored, at: 0, header });
                 return Ok(Payload::new(buffer, self.len, cache).content());
             }
             Some(codec) => codec::open(codec, stored, self.len, cache)?,
@@ -104,32 +111,5 @@ impl GridChunks for StoredChunks {
         }
         locked(&self.open).put(number, content.clone());
         Ok(Some(content))
-    }
-}
-
-/// A block that is one Blosc buffer.
-#[derive(Debug)]
-struct SingleBuffer {
-    stored: Arc<dyn Content>,
-    len: u64,
-}
-
-impl Buffers for SingleBuffer {
-    fn buffer_at(&self, offset: u64) -> Result<Option<DecodedRun>> {
-        Ok((offset < self.len).then_some(DecodedRun { n: 0, count: 1, start: 0, len: self.len }))
-    }
-
-    fn buffer(&self, _: u64) -> Result<Buffer<'_>> {
-        let mut bytes = [0; HEADER_SIZE as usize];
-        read_exact_at(&*self.stored, 0, &mut bytes)?;
-        let header = header::Header::parse(&bytes)?;
-        if u64::from(header.nbytes()) != self.len {
-            return Err(Error::damaged(format!("a chunk takes {} bytes, not {}", header.nbytes(), self.len)));
-        }
-        Ok(Buffer::new(&*self.stored, 0, header))
-    }
-
-    fn admit(&self, _: u64) -> Result<()> {
-        Ok(())
     }
 }

@@ -1,11 +1,11 @@
-//! Conversion of NumPy types from the metadata's notation to that of `.npy` headers.
+//! Conversion of NumPy types from the notation of Bloscpack and Blosc2 to that of `.npy` headers.
 
-use crate::error::is_unsafe;
 use std::fmt::Write;
 
 use serde_json::Value;
 
 use crate::content::literal;
+use crate::error::is_unsafe;
 
 /// A data type: its description as a Python literal, and the size of an element.
 #[derive(Clone, Debug, PartialEq, Eq)]
