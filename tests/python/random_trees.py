@@ -129,7 +129,7 @@ def judge(count):
     assert 0 < list(expected.values()).count(None) < count
 
 
-# Trees with repeated keys and aliases.
+# Trees with repeated keys, aliases, and merge keys.
 
 VALUES = ["1", "x", "~", "! '12'", "! yes", '! "0x10"', "2001-01-01", "! '2001-01-02 03:04:05+00:00'", "'12'", "! ''",
           "! '2020-01-02 03:04:05'", "1.5"]
@@ -142,6 +142,15 @@ def repeated():
     def key():
         return keys.alias(0.25) or keys.new(0.3) + RANDOM.choice(NAMES)
 
+    def merged():
+        """Returns a merge key with the mappings themselves as its value. Of these, only the members count."""
+        def mapping():
+            pairs = ", ".join(f"{RANDOM.choice(NAMES)} : {RANDOM.choice(VALUES)}" for _ in range(RANDOM.randrange(4)))
+            return f"{{{pairs}}}"
+
+        items = ", ".join(mapping() for _ in range(RANDOM.randrange(3)))
+        return "<<: " + RANDOM.choice([mapping(), f"[{items}]", f"!!omap [{items}]"])
+
     def node(depth):
         alias = anchors.alias(0.25)
         if alias:
@@ -151,7 +160,10 @@ def repeated():
             return start + RANDOM.choice(VALUES)
         kind, count = RANDOM.random(), RANDOM.randrange(5)
         if kind < 0.7:
-            return start + "{" + ", ".join(f"{key()} : {node(depth + 1)}" for _ in range(count)) + "}"
+            members = [f"{key()} : {node(depth + 1)}" for _ in range(count)]
+            if RANDOM.random() < 0.3:
+                members.insert(RANDOM.randrange(count + 1), merged())
+            return start + "{" + ", ".join(members) + "}"
         if kind < 0.85:
             pairs = [f"!!omap {{k{n} : {node(depth + 1)}}}" for n in range(count)]
             return start + "!!omap [" + ", ".join(pairs) + "]"
