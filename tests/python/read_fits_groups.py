@@ -50,6 +50,7 @@ TREES = {
     "sky": {"sci": {"data": ramp("f4"), "err": ramp("f4"), "other": ramp("f4"), "wcs": SKY}, "x": {"data": ramp("f4", (7, 5)), "wcs": SKY}},
     "shaped": {"flux": ramp("f4"), "other": ramp("f4", (7, 5)), "err": ramp("f4"), "wcs": SKY},
     "names": {"x": {"data": ramp("f4"), "sci": ramp("i2"), "Flux": ramp("f8"), "flux": ramp("u1"), "é": ramp("i4")}},
+    "cube": {"x": {"data": ramp("f4"), "uncertainty": {"array": ramp("f8"), "name": "std"}, "wcs": SKY}},
     "sun": {"map": GENERIC_MAP},
     "l2": {"roman": {"meta": META, **IMAGES}},
     "root": {"one": ramp("i2"), "two": ramp("u1"), "unit": ramp("f8") * u.Unit("1000 Hz"), "meta": {"date": "2026-01-01"}},
@@ -127,6 +128,9 @@ def compare(mountpoint):
         ("SCI", 1), ("SCI", 2), ("FLUX", 1), ("FLUX", 2), ("%C3%A9", 1)], names.info(False)
     for version, key in ((1, "Flux"), (2, "flux")):
         assert same(names["FLUX", version].data, TREES["names"]["x"][key])
+    cube = opened(mountpoint, "cube.asdf", "fits", "x.fits")
+    assert [hdu.name for hdu in cube[1:]] == ["SCI", "UNCERTAINTY"] and same(cube[2].data, ramp("f8")), cube.info(False)
+    assert all("CTYPE1" in hdu.header for hdu in cube[1:])
     sun = opened(mountpoint, "sun.asdf", "fits", "map", "data.fits")[0]
     assert same(sun.data, ramp("i2")) and "BAD" not in sun.header and "BSCALE" not in sun.header, repr(sun.header)
     assert [card for card in sun.header if card in ("TELESCOP", "DATE-OBS", "CTYPE1")] == ["CTYPE1", "DATE-OBS", "TELESCOP"]

@@ -49,8 +49,9 @@ pub(super) fn find(found: &FoundArrays, units: &ArrayUnits) -> Vec<Group> {
         let ArrayEntry::Array(array) = &item.what else { continue };
         let Some(shape) = shape_of_image(array) else { continue };
         let mut path = path_of(item);
-        // The array of a quantity.
-        if path.last() == Some(&"value") && units.of(&path).is_some() {
+        // The array of a quantity, or of an uncertainty.
+        let is_quantity = path.last() == Some(&"value") && units.of(&path).is_some();
+        if is_quantity || path.ends_with(&["uncertainty", "array"]) {
             path.pop();
         }
         let Some(key) = path.pop() else { continue };
