@@ -9,7 +9,7 @@
 //! | module | content |
 //! |---|---|
 //! | [`head`], [`header`], [`block`], [`index`], [`checksum`], [`growth`] | the layout of a file |
-//! | [`chain`], [`quantize`], [`tile`] | encoded blocks |
+//! | [`chain`], [`quantize`] | encoded blocks |
 //! | [`stored`] | a file as it is stored: head and blocks |
 //! | [`in_fits`] | a FITS file with an ASDF file in it |
 //! | [`view`], [`computed`] | the trait of all views; a file with the results computed from its tree |
