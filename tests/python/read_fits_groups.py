@@ -50,6 +50,9 @@ TREES = {
     "sky": {"sci": {"data": ramp("f4"), "err": ramp("f4"), "other": ramp("f4"), "wcs": SKY}, "x": {"data": ramp("f4", (7, 5)), "wcs": SKY}},
     "shaped": {"flux": ramp("f4"), "other": ramp("f4", (7, 5)), "err": ramp("f4"), "wcs": SKY},
     "names": {"x": {"data": ramp("f4"), "sci": ramp("i2"), "Flux": ramp("f8"), "flux": ramp("u1"), "é": ramp("i4")}},
+    "columns": {"halos": {"id": ramp("i8", (4,)), "x": ramp("f4", (4, 3)), "v": ramp("f4", (4, 3)) * u.Unit("km / s"), "name": np.array(["a", "b", "c", "d"])},
+                "other": {"a": ramp("i2", (4,)), "b": ramp("i2", (5,))}, "image": {"data": ramp("f4"), "err": ramp("f4"), "rows": ramp("i2", (5,))},
+                "time": ramp("f8", (3,)), "value": ramp("f8", (3,)), "square": ramp("f4", (3, 3)), "deep": {"square": ramp("f4", (3, 3)), "two": ramp("f4", (3, 3))}},
     "cube": {"x": {"data": ramp("f4"), "uncertainty": {"array": ramp("f8"), "name": "std"}, "wcs": SKY}},
     "sun": {"map": GENERIC_MAP},
     "l2": {"roman": {"meta": META, **IMAGES}},
@@ -131,6 +134,15 @@ def compare(mountpoint):
     cube = opened(mountpoint, "cube.asdf", "fits", "x.fits")
     assert [hdu.name for hdu in cube[1:]] == ["SCI", "UNCERTAINTY"] and same(cube[2].data, ramp("f8")), cube.info(False)
     assert all("CTYPE1" in hdu.header for hdu in cube[1:])
+    columns = os.path.join(mountpoint, "columns.asdf", "fits")
+    assert {name for name in os.listdir(columns) if name.endswith(".fits")} == {
+        "halos.fits", "image.fits", "tree.fits", "deep.fits", "time.fits", "value.fits", "square.fits"}, os.listdir(columns)
+    halos = Table.read(os.path.join(columns, "halos.fits"))
+    assert halos.colnames == ["id", "name", "v", "x"] and halos["v"].unit == u.Unit("km / s"), halos.info
+    assert same(np.array(halos["x"]), ramp("f4", (4, 3))) and [name.strip() for name in halos["name"]] == list("abcd")
+    assert sorted(os.listdir(os.path.join(columns, "halos"))) == ["id.fits", "v", "x.fits"]
+    assert [hdu.name for hdu in opened(columns, "image.fits")[1:]] == ["SCI", "ERR"]
+    assert Table.read(os.path.join(columns, "tree.fits")).colnames == ["square", "time", "value"]
     sun = opened(mountpoint, "sun.asdf", "fits", "map", "data.fits")[0]
     assert same(sun.data, ramp("i2")) and "BAD" not in sun.header and "BSCALE" not in sun.header, repr(sun.header)
     assert [card for card in sun.header if card in ("TELESCOP", "DATE-OBS", "CTYPE1")] == ["CTYPE1", "DATE-OBS", "TELESCOP"]

@@ -159,7 +159,7 @@ fn nodes_of(file: &AsdfFile) -> Result<&Nodes> {
 fn shown(file: &AsdfFile) -> Result<Entries> {
     let found = arrays::found(file)?;
     let nodes = nodes_of(file)?;
-    let tables = nodes.documents.iter().filter(|(_, document)| document.is_table());
+    let tables = nodes.documents[..nodes.described].iter().filter(|(_, document)| document.is_table());
     let tables: HashSet<String> = tables.map(|(path, _)| path.names().join("/")).collect();
     // The columns of a table are in its file.
     let is_column = |item: &Item<ArrayEntry>| {
@@ -195,7 +195,11 @@ fn shown(file: &AsdfFile) -> Result<Entries> {
         }));
     }
     let Nodes { documents, mentions, .. } = nodes;
-    let groups = groups::find(found, arrays::units(file)?);
+    let mut groups = groups::find(found, arrays::units(file)?);
+    // The columns of a mapping are one table.
+    let of_mappings = documents[nodes.described..].iter().map(|(path, _)| path.names().join("/"));
+    let of_mappings: HashSet<String> = of_mappings.collect();
+    groups.retain(|group| !of_mappings.contains(&group.path.names().join("/")));
     let masks = blank::masks(found, &nodes.cubes);
     if documents.is_empty() && groups.is_empty() {
         return Ok(Entries { items: Items::new(items), groups, masks });

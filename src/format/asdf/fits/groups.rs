@@ -4,14 +4,13 @@ use std::collections::HashMap;
 
 use super::super::arrays::{ArrayEntry, ArrayUnits, FoundArrays};
 use super::super::ndarray::Ndarray;
+use super::nodes::ROOT;
 use super::{build, image, path_of};
 use crate::content::shared_path::SharedPath;
 
 /// The names of extensions in the products of JWST, in their order, and those of arrays.
 const NAMES: [(&str, &[&str]); 4] =
     [("SCI", &["data", "sci", "image"]), ("ERR", &["err"]), ("DQ", &["dq"]), ("WHT", &["weight", "wht"])];
-/// The name of the file of the tree's root.
-const ROOT: &str = "tree";
 /// Maximum number of extensions of a file.
 const MAX_IMAGES: usize = 1024;
 

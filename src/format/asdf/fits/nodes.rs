@@ -9,23 +9,28 @@ use super::document::{self, Document};
 use super::elsewhere::{self, FilePaths, MAX_NAMES};
 use super::headers::{self, ImageHeader};
 use super::image;
-use super::table::Table;
+use super::table::{ArrayColumn, Table};
 use super::wcs::{self, Wcs};
 use crate::content::names;
 use crate::content::path_tree::{Id, PathTree};
 use crate::content::shared_path::SharedPath;
 use crate::format::asdf::arrays::NodePaths;
 use crate::format::asdf::computed::Computed;
-use crate::format::asdf::ndarray::Ndarray;
+use crate::format::asdf::ndarray::{self, Ndarray};
+use crate::format::asdf::units;
 use crate::format::asdf::view::{Collector, Surveyed, Unfit};
 use crate::format::{Defect, Severity};
 use crate::yaml::event::Mark;
-use crate::yaml::survey::{Alias, PathId, Paths, Survey, TreeNode, WantedNode};
+use crate::yaml::survey::{Alias, PathId, Paths, Step, Survey, TreeNode, WantedNode};
 
 /// Maximum total size of all described FITS files, in bytes.
 const MAX_BYTES: usize = 16 << 20;
 /// Maximum number of omissions that are reported.
 const MAX_DEFECTS: usize = 100;
+/// Maximum number of columns in mappings.
+const MAX_COLUMNS: usize = 1 << 15;
+/// The name of the file of a table that is the root.
+pub(super) const ROOT: &str = "tree";
 /// Maximum number of headers of images.
 const MAX_HEADERS: usize = 1 << 12;
 
@@ -37,13 +42,23 @@ pub(super) fn is_tag(tag: &str) -> bool {
         || elsewhere::is_tag(tag)
         || blank::is_cube_tag(tag)
         || wcs::is_tag(tag)
+        || is_column_tag(tag)
 }
+
+/// True for the tag of a node that is a column of the mapping that contains it: an array, a quantity, a time.
+fn is_column_tag(tag: &str) -> bool {
+    ndarray::is_tag(tag) || units::is_quantity(tag) || tag.starts_with(TIME)
+}
+
+const TIME: &str = "tag:stsci.edu:asdf/time/time-1.";
 
 /// All nodes found for `fits/`.
 #[derive(Debug, Default)]
 pub(super) struct Nodes {
-    /// Described FITS files and their paths.
+    /// Described FITS files and their paths, then those of mappings of columns.
     pub(super) documents: Vec<(SharedPath, Arc<Document>)>,
+    /// The number of described FITS files.
+    pub(super) described: usize,
     /// Paths of the aliases of a document, with the number of the document.
     pub(super) mentions: Vec<(SharedPath, usize)>,
     /// World coordinates by the path of their array.
@@ -86,6 +101,12 @@ pub(super) struct NodeFinder {
     headers: Vec<(Option<PathId>, Arc<ImageHeader>)>,
     files: Vec<(Option<PathId>, FilePaths)>,
     cubes: Vec<Option<PathId>>,
+    /// The columns in mappings, by the path of the mapping; `None` if FITS can't hold one of them.
+    mappings: HashMap<Option<PathId>, Option<Vec<ArrayColumn>>>,
+    /// The paths of the mappings, in the order of the tree.
+    of_mappings: Vec<Option<PathId>>,
+    /// Number of columns in `mappings`.
+    columns: usize,
     /// Number of names in `files`.
     names: usize,
     /// Total size of `documents`, in bytes.
@@ -144,6 +165,10 @@ impl Collector for NodeFinder {
             }
             return;
         }
+        if node.tag.is_some_and(is_column_tag) {
+            self.take_column(paths, node, unfit);
+            return;
+        }
         let taken = self.take_node(node.tag.unwrap_or_default(), node.path, node.value, unfit);
         if let Err(why) = taken
             && self.defects.len() < MAX_DEFECTS
@@ -164,6 +189,26 @@ impl Collector for NodeFinder {
 }
 
 impl NodeFinder {
+    /// Takes a node that is a column if it is in a mapping without a tag.
+    fn take_column(&mut self, paths: &Paths, node: &WantedNode<'_>, unfit: Unfit<'_>) {
+        let (true, Some((parent, Step::Key(key)))) = (node.plain, paths.last(node.path)) else { return };
+        if self.columns >= MAX_COLUMNS {
+            return;
+        }
+        let key: &str = key.as_ref();
+        let read = ArrayColumn::read(node.value, Some(key)).ok();
+        let read = read.filter(|read| read.iter().all(|column| unfit(column.array()).is_none()));
+        self.columns += read.as_ref().map_or(1, Vec::len);
+        let of_mapping = self.mappings.entry(parent).or_insert_with(|| {
+            self.of_mappings.push(parent);
+            Some(Vec::new())
+        });
+        match (of_mapping.as_mut(), read) {
+            (Some(columns), Some(read)) => columns.extend(read),
+            _ => *of_mapping = None,
+        }
+    }
+
     /// Takes a node, or returns the reason why it is left out.
     fn take_node(
         &mut self,
@@ -215,7 +260,7 @@ impl NodeFinder {
             .filter(|((_, document), _)| !document.is_table())
             .filter_map(|(_, place)| *place)
             .collect();
-        for ((_, document), place) in self.documents.into_iter().zip(places) {
+        for ((_, document), place) in std::mem::take(&mut self.documents).into_iter().zip(places) {
             let Some(place) = place else { continue };
             let mut above = paths.tree.parent(place);
             while let Some(parent) = above.filter(|parent| !described.contains(parent)) {
@@ -224,6 +269,22 @@ impl NodeFinder {
             if above.is_none() || !document.is_table() {
                 nodes.documents.push((paths.tree.shared(place), document));
                 kept.push(place);
+            }
+        }
+        nodes.described = nodes.documents.len();
+        let tables: HashSet<Id> = kept.iter().copied().collect();
+        for path in std::mem::take(&mut self.of_mappings) {
+            let Some(Some(columns)) = self.mappings.remove(&path) else { continue };
+            let Some(document) = of_mapping(columns) else { continue };
+            let Some(place) = paths.of(&survey.paths, path) else { continue };
+            let mut above = Some(place);
+            while let Some(node) = above.filter(|node| !tables.contains(node)) {
+                above = paths.tree.parent(node);
+            }
+            self.kept = self.kept.saturating_add(document.size);
+            if above.is_none() && self.kept <= MAX_BYTES {
+                let shown = if path.is_none() { SharedPath::new([ROOT]) } else { paths.tree.shared(place) };
+                nodes.documents.push((shown, Arc::new(document)));
             }
         }
         let places: Vec<_> = kept.iter().map(|place| Some(*place)).collect();
@@ -390,6 +451,14 @@ impl NodeFinder {
         }
         matched
     }
+}
+
+/// Returns the table of the columns of a mapping: two or more with the same number of rows, one of which at least has one
+/// dimension. A mapping with an image is none.
+fn of_mapping(columns: Vec<ArrayColumn>) -> Option<Document> {
+    let has_image = columns.iter().any(|column| IMAGES.contains(&column.name()) && !column.is_line());
+    let is_table = columns.len() >= 2 && columns.iter().any(ArrayColumn::is_line) && !has_image;
+    Document::of_table(is_table.then(|| Table::of_columns(columns))?.ok()?).ok()
 }
 
 /// Returns the parent of a node if the node is the value of `key`.

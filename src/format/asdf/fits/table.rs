@@ -84,6 +84,19 @@ pub(super) struct ArrayColumn {
 }
 
 impl ArrayColumn {
+    pub(super) fn name(&self) -> &str {
+        &self.form.name
+    }
+
+    pub(super) fn array(&self) -> &Ndarray {
+        &self.array
+    }
+
+    /// True if a row is a single value.
+    pub(super) fn is_line(&self) -> bool {
+        self.form.shape.is_empty()
+    }
+
     /// `by` is the rule for masked elements, if they are not those that equal a number.
     pub(super) fn new(
         name: &str,
@@ -140,7 +153,11 @@ impl Table {
         let name = |n| names.get(n).and_then(TreeNode::text);
         let columns = columns.iter().enumerate().map(|(n, column)| ArrayColumn::read(column, name(n)));
         let columns: Reading<Vec<Vec<ArrayColumn>>> = columns.collect();
-        let columns: Vec<ArrayColumn> = columns?.into_iter().flatten().collect();
+        Self::of_columns(columns?.into_iter().flatten().collect())
+    }
+
+    /// Makes a table of columns, which must have the same number of rows.
+    pub(super) fn of_columns(columns: Vec<ArrayColumn>) -> Reading<Self> {
         let rows = columns.first().map_or(0, |column| column.rows);
         if columns.iter().any(|column| column.rows != rows) {
             return Err("the columns of its table differ in length".to_owned());
