@@ -2,6 +2,8 @@
 
 use std::io::Write;
 
+use super::blosc2_builder;
+
 /// The encoding of a block's data.
 #[derive(Clone, Debug)]
 pub enum Encoding {
@@ -23,6 +25,10 @@ pub enum Encoding {
     Blosc,
     /// Several Blosc buffers of this many bytes each, with length prefixes, as Abacus writes them.
     BloscAbacus(usize),
+    /// A contiguous frame of Blosc2 with chunks of this many bytes, as Abacus writes it.
+    Blosc2Abacus(usize),
+    /// One chunk of Blosc2, as asdf-compression writes it.
+    Blosc2Chunk,
     /// Any label with any bytes: unknown codecs, broken streams.
     Raw([u8; 4], Vec<u8>),
 }
@@ -41,6 +47,8 @@ impl Encoding {
             Self::Zstd,
             Self::Blosc,
             Self::BloscAbacus(4096),
+            Self::Blosc2Abacus(4096),
+            Self::Blosc2Chunk,
         ]
     }
 
@@ -54,6 +62,8 @@ impl Encoding {
             Self::Lz4Frame => *b"lz4f",
             Self::Zstd => *b"zstd",
             Self::Blosc | Self::BloscAbacus(_) => *b"blsc",
+            Self::Blosc2Abacus(_) => *b"bsc2",
+            Self::Blosc2Chunk => *b"bls2",
             Self::Raw(label, _) => *label,
         }
     }
@@ -73,6 +83,10 @@ impl Encoding {
             Self::BloscAbacus(size) => {
                 data.chunks(*size).flat_map(|part| behind_length(blosc(part))).collect()
             }
+            Self::Blosc2Abacus(size) => {
+                blosc2_builder::Frame::new(*size, data, |part| blosc2_builder::compressed(part, 1000)).build()
+            }
+            Self::Blosc2Chunk => blosc2_builder::compressed(data, 64 << 10),
             Self::Raw(_, bytes) => bytes.clone(),
         }
     }

@@ -10,7 +10,7 @@ fn data_and_arrays_are_those_that_were_written() {
     let folder = fresh_folder();
     let names = run(&python(), "write_blosc2.py", [folder.path()]);
     let names: Vec<_> = names.lines().collect();
-    assert_eq!(names.len(), 80);
+    assert_eq!(names.len(), 60);
     let mounted = Mounted::file(folder.path());
     for name in &names {
         let within = |path: &str| mounted.path(format!("{name}/{path}"));

@@ -9,7 +9,9 @@ use crate::common::python;
 
 /// True for codecs and dialects that Python asdf can read.
 fn known_to_python(encoding: &Encoding) -> bool {
-    !matches!(encoding, Encoding::Bzip2(2..) | Encoding::Lz4FrameAsLz4 | Encoding::BloscAbacus(_))
+    let is_of_abacus = matches!(encoding, Encoding::BloscAbacus(_) | Encoding::Blosc2Abacus(_));
+    !is_of_abacus
+        && !matches!(encoding, Encoding::Bzip2(2..) | Encoding::Lz4FrameAsLz4 | Encoding::Blosc2Chunk)
 }
 
 #[test]

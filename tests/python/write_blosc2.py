@@ -129,7 +129,7 @@ def write_asdf(path, dice):
 def main():
     folder = sys.argv[1]
     dice = random.Random(int(sys.argv[2]) if len(sys.argv) > 2 else 1)
-    for n in range(80):
+    for n in range(60):
         name = f"{n:02}"
         path = f"{folder}/{name}"
         while True:

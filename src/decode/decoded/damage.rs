@@ -83,10 +83,10 @@ impl Decoded {
     }
 
     /// Records that no byte from `from` on can be read, up to the end of the chunk if chunks are independent,
-    /// else up to the end of the content.
+    /// else up to the end of the content. Damage behind the last byte, such as surplus data, is that of the content.
     pub(super) fn note(&self, damage: &mut Damage, span: Span, from: u64, error: &Error) {
         match (span.piece, &self.encoded) {
-            (Some(piece), Encoded::Pieces(pieces)) if self.stand_alone => {
+            (Some(piece), Encoded::Pieces(pieces)) if self.stand_alone && from < self.data_size => {
                 damage.lost(from, pieces.lost_end(piece, from).min(span.end), error);
             }
             _ => damage.broken(&self.limit, from, error),
