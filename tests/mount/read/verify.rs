@@ -139,7 +139,8 @@ fn a_stream_whose_own_checksum_is_wrong_is_unreadable_once_it_was_read_to_its_en
 fn where_a_stream_is_broken_stands_in_the_status_whatever_the_codec() {
     let data = sample(3_000_000, 78);
     for encoding in Encoding::all() {
-        if matches!(encoding, Encoding::Stored) {
+        // The index of a frame is at its end: without it no chunk is found.
+        if matches!(encoding, Encoding::Stored | Encoding::Blosc2Abacus(_)) {
             continue;
         }
         let mut stored = encoding.encode(&data);
