@@ -265,6 +265,7 @@ units = [(cube.field(name).metadata or {}).get(b"unit") for name in cube.column_
 assert units == [b"erg s-1 cm-2", None, b"s", b"Jy", None], units
 assert cube.column("time").cast(pa.int64()).to_pylist() == [n * 10**6 for n in range(1, 10)], cube.column("time")
 assert cube.column("data").to_pylist() == cube.column("uncertainty").to_pylist() == list(range(9))
+assert cube.field("uncertainty").metadata[b"uncertainty_type"] == b"std", cube.schema
 thin = pq.read_table(os.path.join(root, "thin.parquet"))
 assert thin.column_names == ["data"] and thin.field("data").metadata == {b"unit": b"15deg"}, thin.schema
 assert not os.path.exists(os.path.join(root, "cubes.parquet")) and not os.path.exists(os.path.join(root, "cubes"))
