@@ -23,7 +23,7 @@ def mount(
     Parameters
     ----------
     source
-        An ASDF, GSD or Bloscpack file, a directory with such files, or the address of one on a server.
+        An ASDF, GSD, Bloscpack or Blosc2 file, a directory with such files, or the address of one on a server.
     mountpoint
         The directory to mount on; created if it is missing. By default a new one below the directory for temporary
         files.
