@@ -6,6 +6,12 @@ use imara_diff::{Algorithm, Diff, InternedInput};
 
 use super::{ChangedLines, WINDOW, lines};
 
+/// Maximum number of lines of a window that has few different ones. imara-diff 0.2 compares each of them with all before
+/// it (`should_prune_common_line` in its `myers/preprocess.rs`).
+const REPEATED_WINDOW: usize = 1 << 13;
+/// Lines for each different one from which on a window has few different ones.
+const REPEATED: usize = 64;
+
 /// Lines that differ, as numbers within the window.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Edit {
@@ -15,6 +21,8 @@ pub(super) struct Edit {
 
 /// The next lines of both texts, at most [`WINDOW`] of each, which are compared with each other.
 pub(super) struct DiffWindow<'t> {
+    /// Maximum number of lines of each text.
+    limit: usize,
     input: InternedInput<&'t [u8]>,
     old: Side,
     new: Side,
@@ -50,19 +58,30 @@ impl Side {
 
 impl<'t> DiffWindow<'t> {
     /// Creates the window of the first lines in a range of each text.
-    pub(super) fn new(
+    pub(super) fn new(old: (&'t [u8], Range<usize>), new: (&'t [u8], Range<usize>)) -> Self {
+        let window = Self::limited(WINDOW, old.clone(), new.clone());
+        let count = window.input.before.len() + window.input.after.len();
+        let different = window.input.interner.num_tokens() as usize;
+        if different.saturating_mul(REPEATED) < count {
+            return Self::limited(REPEATED_WINDOW, old, new);
+        }
+        window
+    }
+
+    fn limited(
+        limit: usize,
         (old, old_rest): (&'t [u8], Range<usize>),
         (new, new_rest): (&'t [u8], Range<usize>),
     ) -> Self {
         let first = |text: &'t [u8], rest: &Range<usize>| {
-            lines(text.get(rest.clone()).unwrap_or_default()).take(WINDOW)
+            lines(text.get(rest.clone()).unwrap_or_default()).take(limit)
         };
         let mut input = InternedInput::default();
         input.update_before(first(old, &old_rest));
         input.update_after(first(new, &new_rest));
         let old = Side::new(first(old, &old_rest), &old_rest);
         let new = Side::new(first(new, &new_rest), &new_rest);
-        Self { input, old, new }
+        Self { limit, input, old, new }
     }
 
     /// Returns the edits in order, and how many lines of each text are done with. The next window begins
@@ -78,7 +97,7 @@ impl<'t> DiffWindow<'t> {
         match edits.last() {
             Some(last) if last.old.end == all.0 || last.new.end == all.1 => {
                 let taken = (last.old.start, last.new.start);
-                if taken.0 > WINDOW / 2 || taken.1 > WINDOW / 2 {
+                if taken.0 > self.limit / 2 || taken.1 > self.limit / 2 {
                     edits.pop();
                     return (edits, taken);
                 }
