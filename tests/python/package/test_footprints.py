@@ -15,6 +15,8 @@ import asdf_mount
 sys.path.insert(0, str(ROOT / "tests/python"))
 import footprints  # noqa: E402
 
+NAMED = ["shape/flux", "companions/flux", "quantity/flux/value", "twice/data", "other shape/flux", "other wcs/data", "science/SCI"]
+
 
 @pytest.fixture(scope="module")
 def images(tmp_path_factory):
@@ -41,13 +43,13 @@ def test_footprints_are_those_of_gwcs(images):
     found = {footprint["path"]: footprint for footprint in line["footprints"]}
     with asdf.open(images) as file:
         nodes = {f"chains/{n}/data": node for n, node in enumerate(file["chains"])}
-        nodes |= {"named/shape/flux": file["named"]["shape"], "named/science/SCI": file["named"]["science"]}
+        nodes |= {f"named/{path}": file["named"][path.partition("/")[0]] for path in NAMED}
         # FITS can't express it, but it leads to the sky.
         nodes["without/wild/data"] = file["without"]["wild"]
         assert {*found} == {*nodes}
         for path, node in nodes.items():
             wcs = node["wcs"] if "wcs" in node else node["meta"]["wcs"]
-            rows, columns = node[path.rpartition("/")[2]].shape
+            rows, columns = node[path.split("/")[2]].shape
             x, y = wcs.bounding_box if wcs.bounding_box else ((-0.5, columns - 0.5), (-0.5, rows - 0.5))
             corners = sky(wcs, numpy.array([x[0], x[0], x[1], x[1]]), numpy.array([y[0], y[1], y[1], y[0]]))
             # FK5 differs from ICRS by 0.02 arc seconds.
