@@ -36,10 +36,13 @@ impl Cards {
         self.0.len()
     }
 
-    /// Adds those of the other cards whose keywords these do not have.
+    /// Adds those of the other cards whose keywords these do not have. `WCSAXES` comes first: it has to stand before all
+    /// other world coordinates (FITS 4.0, section 8.2).
     pub(super) fn extend_missing(&mut self, others: &Self) {
+        let cards = others.0.chunks_exact(CARD);
+        let (first, rest): (Vec<_>, Vec<_>) = cards.partition(|card| card.starts_with(b"WCSAXES"));
         let mut is_missing = false;
-        for card in others.0.chunks_exact(CARD) {
+        for card in first.into_iter().chain(rest) {
             let keyword = &card[..KEYWORD];
             if keyword != b"CONTINUE" {
                 is_missing = !self.0.chunks_exact(CARD).any(|own| own.starts_with(keyword));
@@ -242,6 +245,20 @@ mod tests {
         let text = String::from_utf8(cards.0).unwrap();
         assert_eq!(text.len() % CARD, 0);
         (0..text.len() / CARD).map(|n| text[n * CARD..][..CARD].trim_end().to_owned()).collect()
+    }
+
+    #[test]
+    fn the_number_of_world_axes_comes_before_them() {
+        let mut others = Cards::default();
+        for keyword in ["CRPIX1", "OWN", "WCSAXES"] {
+            others.set(keyword, Value::Int(1), "");
+        }
+        let mut cards = Cards::default();
+        cards.set("OWN", Value::Int(2), "");
+        cards.extend_missing(&others);
+        let keywords: Vec<&[u8]> =
+            cards.0.chunks_exact(CARD).map(|card| card[..KEYWORD].trim_ascii()).collect();
+        assert_eq!(keywords, [&b"OWN"[..], b"WCSAXES", b"CRPIX1"]);
     }
 
     /// Expected texts are from astropy 8.0.2: `fits.Card(keyword, value, comment).image`.
