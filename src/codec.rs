@@ -84,7 +84,7 @@ impl Codec {
             Self::Lz4 | Self::Lz4Frame => r#"{"id":"lz4","acceleration":1}"#,
             Self::Zstd => r#"{"id":"zstd","level":1}"#,
             Self::Blosc => r#"{"id":"blosc","cname":"lz4","clevel":5,"shuffle":1,"blocksize":0}"#,
-            // Of imagecodecs: numcodecs has none.
+            // numcodecs has no Blosc2; imagecodecs has.
             Self::Blosc2 => r#"{"id":"imagecodecs_blosc2"}"#,
         }
     }

@@ -11,7 +11,7 @@ use std::io::{self, Write};
 use std::ops::Range;
 
 use hunks::Hunks;
-use window::DiffWindow;
+use window::{DiffWindow, Rest};
 
 /// Maximum lines of each text that are compared at once.
 const WINDOW: usize = 1 << 16;
@@ -73,8 +73,7 @@ fn compare(old: &[u8], new: &[u8], found: &mut dyn FnMut(ChangedLines) -> io::Re
     let ends = (old.len() - end, new.len() - end);
     let mut pending: Option<ChangedLines> = None;
     while here.0 < ends.0 || here.1 < ends.1 {
-        let rest = |text: &'_ [u8], from: usize, to: usize| text.get(from..to).map_or(0..0, |_| from..to);
-        let window = DiffWindow::new((old, rest(old, here.0, ends.0)), (new, rest(new, here.1, ends.1)));
+        let window = DiffWindow::new(&Rest::new(old, here.0..ends.0), &Rest::new(new, here.1..ends.1));
         let (changes, taken) = window.compare();
         for change in changes {
             let change = window.change(&change, lines);

@@ -14,7 +14,7 @@ const DATA: &str = "data.npy";
 
 /// Returns the damage found by the reads of a payload so far.
 pub(super) fn damage(payload: &Payload, buffers: &dyn Buffers) -> Vec<Defect> {
-    let defect = |(at, error): (u64, Error)| {
+    let defect = |at: u64, error: Error| {
         let n = error.block().or_else(|| buffers.buffer_at(at).ok().flatten().map(|run| run.n));
         Defect {
             severity: Severity::Damage,
@@ -23,7 +23,7 @@ pub(super) fn damage(payload: &Payload, buffers: &dyn Buffers) -> Vec<Defect> {
             what: error.message_in_block(),
         }
     };
-    payload.damage().into_iter().map(defect).collect()
+    payload.damage().into_iter().map(|(at, error)| defect(at, error)).collect()
 }
 
 /// Creates a file that is readable while the source keeps its version.

@@ -1,4 +1,4 @@
-//! What an [`Editor`](super::Editor) works on, is told, and returns.
+//! The arguments and results of an [`Editor`](super::Editor).
 
 use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};

@@ -93,7 +93,7 @@ pub(crate) fn read_through(content: &dyn Content, progress: &Progress) -> Result
     let mut piece = vec![0; usize::try_from(content.len()).map_or(PIECE, |len| len.min(PIECE))];
     let mut at = 0;
     while at < content.len() {
-        // Of a hole, only the last byte is read.
+        // One byte shows that a hole can be read, so the others are passed over.
         let hole = next_data(content, at).map_or(0, |data| data.start - at);
         let passed = hole.saturating_sub(1);
         at += passed;

@@ -19,6 +19,25 @@ pub(super) struct Edit {
     new: Range<usize>,
 }
 
+/// The lines of a text that are not compared yet.
+pub(super) struct Rest<'t> {
+    text: &'t [u8],
+    /// Place of these lines in the text.
+    range: Range<usize>,
+}
+
+impl<'t> Rest<'t> {
+    /// Returns the bytes in a range of a text; none if it does not have them.
+    pub(super) fn new(text: &'t [u8], range: Range<usize>) -> Self {
+        let range = if text.get(range.clone()).is_some() { range } else { 0..0 };
+        Self { text, range }
+    }
+
+    fn lines(&self) -> impl Iterator<Item = &'t [u8]> {
+        lines(self.text.get(self.range.clone()).unwrap_or_default())
+    }
+}
+
 /// The next lines of both texts, at most [`WINDOW`] of each, which are compared with each other.
 pub(super) struct DiffWindow<'t> {
     /// Maximum number of lines of each text.
@@ -36,14 +55,14 @@ struct Side {
 }
 
 impl Side {
-    fn new<'t>(lines: impl Iterator<Item = &'t [u8]>, rest: &Range<usize>) -> Self {
-        let mut offsets = vec![rest.start];
-        let mut at = rest.start;
-        for line in lines {
+    fn new(rest: &Rest<'_>, limit: usize) -> Self {
+        let mut at = rest.range.start;
+        let mut offsets = vec![at];
+        for line in rest.lines().take(limit) {
             at += line.len();
             offsets.push(at);
         }
-        Self { offsets, is_whole: at == rest.end }
+        Self { offsets, is_whole: at == rest.range.end }
     }
 
     /// Returns the number of lines.
@@ -57,31 +76,18 @@ impl Side {
 }
 
 impl<'t> DiffWindow<'t> {
-    /// Creates the window of the first lines in a range of each text.
-    pub(super) fn new(old: (&'t [u8], Range<usize>), new: (&'t [u8], Range<usize>)) -> Self {
-        let window = Self::limited(WINDOW, old.clone(), new.clone());
-        let count = window.input.before.len() + window.input.after.len();
-        let different = window.input.interner.num_tokens() as usize;
-        if different.saturating_mul(REPEATED) < count {
-            return Self::limited(REPEATED_WINDOW, old, new);
-        }
-        window
-    }
-
-    fn limited(
-        limit: usize,
-        (old, old_rest): (&'t [u8], Range<usize>),
-        (new, new_rest): (&'t [u8], Range<usize>),
-    ) -> Self {
-        let first = |text: &'t [u8], rest: &Range<usize>| {
-            lines(text.get(rest.clone()).unwrap_or_default()).take(limit)
-        };
+    /// Creates the window of the first lines of each rest.
+    pub(super) fn new(old: &Rest<'t>, new: &Rest<'t>) -> Self {
         let mut input = InternedInput::default();
-        input.update_before(first(old, &old_rest));
-        input.update_after(first(new, &new_rest));
-        let old = Side::new(first(old, &old_rest), &old_rest);
-        let new = Side::new(first(new, &new_rest), &new_rest);
-        Self { limit, input, old, new }
+        input.update_before(old.lines().take(WINDOW));
+        input.update_after(new.lines().take(WINDOW));
+        let count = input.before.len() + input.after.len();
+        let different = input.interner.num_tokens() as usize;
+        let is_repeated = different.saturating_mul(REPEATED) < count;
+        let limit = if is_repeated { REPEATED_WINDOW } else { WINDOW };
+        input.before.truncate(limit);
+        input.after.truncate(limit);
+        Self { limit, input, old: Side::new(old, limit), new: Side::new(new, limit) }
     }
 
     /// Returns the edits in order, and how many lines of each text are done with. The next window begins

@@ -11,68 +11,18 @@ mod places;
 #[path = "bloscpack/refs.rs"]
 mod refs;
 
-use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::common::md5;
-use asdf_mount::internals::cache::Cache;
-use asdf_mount::internals::content::dir::{File, Node};
-use asdf_mount::internals::content::{Content, Soundness};
-use asdf_mount::internals::format::{self, Block, Container, Context, Verified};
-use asdf_mount::internals::source::{FileSource, MemorySource};
-use asdf_mount::{Error, Result};
+use crate::shown::{context, file, open, read, view, whole};
+use asdf_mount::internals::content::Soundness;
+use asdf_mount::internals::format::{self, Block, Container, Verified};
+use asdf_mount::internals::source::FileSource;
 use serde_json::Value;
-
-fn context() -> Context {
-    Context::new(Arc::new(Cache::new(64 << 20)))
-}
-
-fn open(bytes: &[u8]) -> Result<Arc<dyn Container>> {
-    format::open(Arc::new(MemorySource(bytes.to_vec())), &context())
-}
-
-/// Reads a content up to an error.
-fn read(content: &dyn Content) -> (Vec<u8>, Option<Error>) {
-    let (mut all, mut piece) = (Vec::new(), vec![0; 77_777]);
-    loop {
-        assert!(all.len() as u64 <= content.len(), "it goes on behind its end");
-        match content.read_at(all.len() as u64, &mut piece) {
-            Ok(0) => return (all, None),
-            Ok(read) => all.extend(&piece[..read]),
-            Err(error) => return (all, Some(error)),
-        }
-    }
-}
-
-fn whole(content: &dyn Content) -> Vec<u8> {
-    let (bytes, error) = read(content);
-    assert!(error.is_none(), "{error:?}");
-    assert_eq!(bytes.len() as u64, content.len());
-    bytes
-}
 
 fn block(container: &dyn Container, n: usize) -> Block {
     container.block(n).unwrap()
-}
-
-/// Returns the file at a path in a container's directory.
-fn file(container: &Arc<dyn Container>, path: &str) -> Option<File> {
-    let mut path = path.split('/');
-    let first = path.next().unwrap();
-    let mut node = container.clone().views().unwrap().into_iter().find(|(name, _)| *name == first)?.1;
-    for name in path {
-        let Node::Dir(folder) = node else { return None };
-        node = folder.lookup(OsStr::new(name)).unwrap()?;
-    }
-    match node {
-        Node::File(file) => Some(file),
-        _ => None,
-    }
-}
-
-fn view(container: &Arc<dyn Container>, path: &str) -> Option<Vec<u8>> {
-    file(container, path).map(|file| whole(&*file.content.unwrap()))
 }
 
 fn fixtures() -> Vec<(PathBuf, Value)> {

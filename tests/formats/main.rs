@@ -18,4 +18,5 @@ mod layouts;
 mod open;
 mod products;
 mod requests;
+mod shown;
 mod unreadable;

@@ -12,9 +12,9 @@ const MAX_SHOWN: usize = 1 << 20;
 /// The metalayers of a file as JSON.
 #[derive(Debug, Default)]
 pub(super) struct Meta {
-    /// Of the header, without the one that describes the array.
+    /// The metalayers of the header, without the one that describes the array.
     pub(super) layers: Map<String, Value>,
-    /// Of the trailer: they can change their length.
+    /// The metalayers of the trailer, which can change their length.
     pub(super) trailing: Map<String, Value>,
 }
 
