@@ -118,7 +118,9 @@ fn an_array_of_a_file_with_an_index_takes_few_requests_whatever_the_number_of_bl
             check_array(&container, n);
             let stats = remote.stats();
             let ranges: Vec<_> = server.requests().iter().map(|request| request.range()).collect();
-            assert!(server.count() <= 6, "{count} blocks: {ranges:?}");
+            // The header of block 0 comes with the tree. The headers after it are not asked for: one block is no run.
+            let most = if n == 0 { 5 } else { 6 };
+            assert!(server.count() <= most, "{count} blocks: {ranges:?}");
             assert!(stats.bytes <= 2_000_000, "{count} blocks: {ranges:?}");
         }
     }

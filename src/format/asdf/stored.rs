@@ -57,8 +57,8 @@ pub(super) struct StoredFile {
 /// The headers that a reader reads one after the other.
 #[derive(Debug, Default)]
 struct HeaderRun {
-    /// The block that would continue the run.
-    next: usize,
+    /// The block that would continue the run. `None` before the first: one block alone is no run.
+    next: Option<usize>,
     /// Number of headers read in a row.
     len: usize,
     /// End of the announced blocks.
@@ -198,8 +198,8 @@ impl StoredFile {
     /// Announces the headers of the next blocks, if the last ones were read one after the other.
     fn announce_after(&self, n: usize, offsets: &[u64]) {
         let mut run = locked(&self.run);
-        run.len = if n == run.next { run.len + 1 } else { 0 };
-        run.next = n + 1;
+        run.len = if run.next == Some(n) { run.len + 1 } else { 0 };
+        run.next = Some(n + 1);
         if run.len == 0 || run.is_off {
             run.ahead = 0;
             return;
