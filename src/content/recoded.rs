@@ -33,7 +33,7 @@ pub(crate) enum Conversion {
         /// True if the number is little-endian.
         reverse: bool,
     },
-    /// Conversion of a UCS-4 character to ASCII.
+    /// Conversion of a UCS-4 character to ASCII. A character that is not in ASCII becomes a question mark.
     Ascii {
         /// True if the character is little-endian.
         reverse: bool,
@@ -121,7 +121,7 @@ impl Conversion {
     }
 
     /// Converts whole elements into another buffer.
-    fn apply(self, from: &[u8], to: &mut [u8]) -> Result<()> {
+    fn apply(self, from: &[u8], to: &mut [u8]) {
         match self {
             Self::Widen { reverse } => {
                 for (from, to) in from.chunks_exact(2).zip(to.chunks_exact_mut(4)) {
@@ -134,11 +134,7 @@ impl Conversion {
                 for (from, to) in from.chunks_exact(4).zip(to) {
                     let bytes = [from[0], from[1], from[2], from[3]];
                     let code = if reverse { u32::from_le_bytes(bytes) } else { u32::from_be_bytes(bytes) };
-                    *to = u8::try_from(code).ok().filter(u8::is_ascii).ok_or_else(|| {
-                        Error::unsupported(
-                            "a text has a character that is not in ASCII, and FITS has no other",
-                        )
-                    })?;
+                    *to = u8::try_from(code).ok().filter(u8::is_ascii).unwrap_or(b'?');
                 }
             }
             Self::Scaled { width, .. } => {
@@ -152,7 +148,6 @@ impl Conversion {
                 self.in_place(to);
             }
         }
-        Ok(())
     }
 
     /// Returns the bytes of a scaled number, followed by zeros if it is a float32.
@@ -292,7 +287,7 @@ impl Recoded {
         }
     }
 
-    fn change(&self, from: &[u8], to: &mut [u8]) -> Result<()> {
+    fn change(&self, from: &[u8], to: &mut [u8]) {
         if let [(change, _)] = self.parts[..] {
             return change.apply(from, to);
         }
@@ -300,11 +295,10 @@ impl Recoded {
             for (change, count) in &self.parts {
                 let (part, more) = from.split_at(change.before() * count);
                 let (changed, rest) = to.split_at_mut(change.after() * count);
-                change.apply(part, changed)?;
+                change.apply(part, changed);
                 (from, to) = (more, rest);
             }
         }
-        Ok(())
     }
 
     /// Reads whole records from record `n` on. Returns the number of bytes; an error only if not even one
@@ -319,7 +313,7 @@ impl Recoded {
         let most = (SPAN / self.before).max(1).min(out.len() / self.after);
         let mut span = vec![0; most * self.before];
         let count = self.whole_records(at, &mut span)? / self.before;
-        self.change(&span[..count * self.before], &mut out[..count * self.after])?;
+        self.change(&span[..count * self.before], &mut out[..count * self.after]);
         Ok(count * self.after)
     }
 
@@ -464,8 +458,8 @@ mod tests {
             (Conversion::Ascii { reverse: true }, 2),
             (Conversion::Widen { reverse: false }, 1),
         ];
-        let record = [7, 8, 1, 2, 3, 4, 9, b'a', 0, 0, 0, b'b', 0, 0, 0, 0x3c, 0x00];
-        let expected = [7, 8, 2, 1, 4, 3, b'T', b'a', b'b', 0x3f, 0x80, 0, 0];
+        let record = [7, 8, 1, 2, 3, 4, 9, b'a', 0, 0, 0, 0xe9, 0, 0, 0, 0x3c, 0x00];
+        let expected = [7, 8, 2, 1, 4, 3, b'T', b'a', b'?', 0x3f, 0x80, 0, 0];
         let recoded = Recoded::records(text(record.repeat(5)), parts).unwrap();
         for piece in 1..70 {
             assert_eq!(all(&*recoded, piece), expected.repeat(5), "{piece}");
@@ -503,9 +497,6 @@ mod tests {
         assert_eq!(buf[..8], [3, 2, 1, 0, 7, 6, 5, 4]);
         assert!(recoded.read_at(8, &mut buf).is_err() && recoded.read_at(9, &mut buf).is_err());
         assert_eq!((recoded.soundness(), recoded.len()), (Soundness::Broken(8), 12));
-        let not_ascii =
-            Recoded::elements(text([0xe9, 0, 0, 0]), Conversion::Ascii { reverse: true }).unwrap();
-        assert!(not_ascii.read_at(0, &mut buf).is_err());
     }
 
     #[test]

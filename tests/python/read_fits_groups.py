@@ -57,9 +57,11 @@ TREES = {
     "sun": {"map": GENERIC_MAP},
     "l2": {"roman": {"meta": META, **IMAGES}},
     "root": {"one": ramp("i2"), "two": ramp("u1"), "unit": ramp("f8") * u.Unit("1000 Hz"), "meta": {"date": "2026-01-01"}},
-    "lone": {"data": ramp("f4"), "other": ramp("f4", (7, 5)), "steps": [ramp("f4"), ramp("f4")]},
+    "lone": {"data": ramp("f4"), "other": ramp("f4", (7, 5)), "steps": [ramp("f4"), ramp("f4", (7, 5))]},
     "jwst": {"meta": {"telescope": "JWST", "exposure": {"start_time": 60000.5}, "observation": {"date_beg": "2023-02-25T12:00:00.123"}},
              "data": ramp("f4"), "small": ramp("f4", (2, 2)), "also": ramp("f4", (2, 2))},
+    "numbers": {"aia": {171: ramp("f4"), 193: ramp("i2")}, "steps": [ramp("f4"), ramp("u1")]},
+    "foreign": {"cat": Table({"lengthÅ": [1, 2], "n" * 99: [3, 4], "who": ["Ångström", "Plößl"]})},
     "tables": {"mixed": MIXED, "cat": TABLE, "rec": RECORDS, "nested": {"cat": TABLE}, "meta": META},
 }
 
@@ -131,6 +133,12 @@ def compare(mountpoint):
         ("SCI", 1), ("SCI", 2), ("FLUX", 1), ("FLUX", 2), ("%C3%A9", 1)], names.info(False)
     for version, key in ((1, "Flux"), (2, "flux")):
         assert same(names["FLUX", version].data, TREES["names"]["x"][key])
+    numbers = [opened(mountpoint, "numbers.asdf", "fits", name) for name in ("aia.fits", "steps.fits")]
+    assert [[hdu.name for hdu in hdus[1:]] for hdus in numbers] == [["171", "193"], ["0", "1"]]
+    assert same(numbers[0]["193"].data, ramp("i2"))
+    foreign = Table.read(os.path.join(mountpoint, "foreign.asdf", "fits", "cat.fits"))
+    assert foreign.colnames == ["length%C3%85", "n" * 68, "who"] and list(foreign["length%C3%85"]) == [1, 2], foreign.info
+    assert [name.strip() for name in foreign["who"]] == ["?ngstr?m", "Pl??l"], foreign["who"]
     cube = opened(mountpoint, "cube.asdf", "fits", "x.fits")
     assert [hdu.name for hdu in cube[1:]] == ["SCI", "UNCERTAINTY"] and same(cube[2].data, ramp("f8")), cube.info(False)
     assert all("CTYPE1" in hdu.header for hdu in cube[1:])

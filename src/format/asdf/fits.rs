@@ -296,7 +296,7 @@ fn array_file(file: &Arc<AsdfFile>, number: usize) -> Result<File> {
             header = text;
             return Ok(content);
         }
-        let name = build::name_of(&path);
+        let name = card::name(path.last().unwrap_or(&""));
         let solution = solution.as_ref();
         let place = build::ImagePlace { name: &name, version: 1, path: &path, unit, solution, own, masked };
         let (text, content) = build::of_array(elements, &place, mask, about)?;

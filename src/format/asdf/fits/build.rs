@@ -15,8 +15,6 @@ use crate::format::asdf::arrays::elements::Elements;
 
 /// The keyword of the integer of masked elements.
 const BLANK: &str = "BLANK";
-/// Maximum length of a text that fits in one card.
-const MAX_TEXT: usize = 68;
 
 /// Returns the header and the content of the file of one array. `path` holds the components of its path.
 pub(super) fn of_array(
@@ -106,9 +104,9 @@ fn describe(cards: &mut Cards, image: &Image, null: Option<&Null>, place: &Image
 
 /// Adds the cards of name, path and unit.
 fn set_names(cards: &mut Cards, name: &str, path: &[&str], unit: Option<&str>) {
-    let path: Vec<String> = path.iter().map(|part| ascii(part)).collect();
+    let path: Vec<String> = path.iter().map(|part| card::ascii(part)).collect();
     let path = path.join("/");
-    let continues = |text: &str| text.len() + text.matches('\'').count() > MAX_TEXT;
+    let continues = |text: &str| text.len() + text.matches('\'').count() > card::MAX_TEXT;
     if continues(name) || continues(&path) || unit.is_some_and(continues) {
         cards.set("LONGSTRN", Value::Text("OGIP 1.0"), "long texts continue in CONTINUE cards");
     }
@@ -117,27 +115,6 @@ fn set_names(cards: &mut Cards, name: &str, path: &[&str], unit: Option<&str>) {
     if let Some(unit) = unit {
         cards.set("BUNIT", Value::Text(unit), "");
     }
-}
-
-/// Returns the last component of a path as the name of an image or table.
-pub(super) fn name_of(path: &[&str]) -> String {
-    let name = path.last().map_or_else(String::new, |name| ascii(name));
-    name[..name.len().min(MAX_TEXT)].to_owned()
-}
-
-/// Percent-encodes a path component in ASCII. Trailing blanks and ampersands are encoded, too: FITS drops
-/// blanks at the end of a value, and astropy takes a final ampersand for the continuation mark.
-fn ascii(part: &str) -> String {
-    let hex = |byte: u8| format!("%{byte:02X}");
-    let kept = part.trim_end_matches([' ', '&']).len();
-    let mut ascii = String::with_capacity(part.len());
-    for (at, character) in part.char_indices() {
-        match character {
-            ' '..='~' if at < kept => ascii.push(character),
-            _ => ascii.extend(character.encode_utf8(&mut [0; 4]).bytes().map(hex)),
-        }
-    }
-    ascii
 }
 
 /// Returns all headers, and the content, of the FITS file that `document` describes. `elements` holds the
@@ -184,7 +161,7 @@ pub(super) fn of_document(
         };
         cards.extend(&hdu.cards);
         if document.is_table() {
-            set_names(&mut cards, &name_of(path), path, None);
+            set_names(&mut cards, &card::name(path.last().unwrap_or(&"")), path, None);
         }
         let end = image::padding(data.len());
         let header = cards.header();

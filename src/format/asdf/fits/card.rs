@@ -9,6 +9,8 @@ const CARD: usize = 80;
 const KEYWORD: usize = 8;
 /// Headers and data are padded to a multiple of this length.
 pub(super) const RECORD: usize = 2880;
+/// Maximum length of a text that fits in one card.
+pub(super) const MAX_TEXT: usize = 68;
 /// Maximum length of a text, and of a comment, in a continuation card.
 const LONG_TEXT: usize = 67;
 const LONG_COMMENT: usize = 64;
@@ -214,6 +216,28 @@ fn words(text: &str, first: usize, width: usize) -> Vec<&str> {
 /// True if a card can hold the text.
 pub(super) fn is_printable(text: &str) -> bool {
     text.bytes().all(|byte| matches!(byte, b' '..=b'~'))
+}
+
+/// Returns the name of a node as that of an image, a table or a column: in ASCII, and cut off at [`MAX_TEXT`].
+pub(super) fn name(of_node: &str) -> String {
+    let mut name = ascii(of_node);
+    name.truncate(MAX_TEXT);
+    name
+}
+
+/// Percent-encodes a path component in ASCII. Trailing blanks and ampersands are encoded, too: FITS drops
+/// blanks at the end of a value, and astropy takes a final ampersand for the continuation mark.
+pub(super) fn ascii(part: &str) -> String {
+    let hex = |byte: u8| format!("%{byte:02X}");
+    let kept = part.trim_end_matches([' ', '&']).len();
+    let mut ascii = String::with_capacity(part.len());
+    for (at, character) in part.char_indices() {
+        match character {
+            ' '..='~' if at < kept => ascii.push(character),
+            _ => ascii.extend(character.encode_utf8(&mut [0; 4]).bytes().map(hex)),
+        }
+    }
+    ascii
 }
 
 fn not_ascii(keyword: &str, what: &str) -> String {

@@ -1,11 +1,11 @@
-//! The images of one shape in a mapping, as the extensions of one FITS file.
+//! The images of one shape in a mapping or a sequence, as the extensions of one FITS file.
 
 use std::collections::HashMap;
 
 use super::super::arrays::{ArrayEntry, ArrayUnits, FoundArrays};
 use super::super::ndarray::Ndarray;
 use super::nodes::ROOT;
-use super::{build, image, path_of};
+use super::{card, image, path_of};
 use crate::content::shared_path::SharedPath;
 
 /// The names of extensions in the products of JWST, in their order, and those of arrays.
@@ -14,10 +14,10 @@ const NAMES: [(&str, &[&str]); 4] =
 /// Maximum number of extensions of a file.
 const MAX_IMAGES: usize = 1024;
 
-/// The images of a mapping.
+/// The images of a mapping or a sequence.
 #[derive(Debug)]
 pub(super) struct Group {
-    /// The path of the mapping.
+    /// The path of the collection.
     pub path: SharedPath,
     pub images: Vec<GroupImage>,
 }
@@ -33,17 +33,17 @@ pub(super) struct GroupImage {
     pub version: usize,
 }
 
-/// The images in a mapping, by their shapes: the number of the array, its key, and the rank of the key.
+/// The images in a collection, by their shapes: the number of the array, its key or number, and the rank of the key.
 type ByShape<'f> = HashMap<&'f [u64], Vec<(usize, &'f str, KeyRank)>>;
 
 /// The position of a key in [`NAMES`]: that of its name, and that among the keys of the name.
 type KeyRank = (usize, usize);
 
-/// Returns the groups of a tree: of each mapping, the images that have the shape of the image with a usual name, or
+/// Returns the groups of a tree: of each collection, the images that have the shape of the image with a usual name, or
 /// else the shape that most of its images have.
 pub(super) fn find(found: &FoundArrays, units: &ArrayUnits) -> Vec<Group> {
     let mut order: Vec<Vec<&str>> = Vec::new();
-    let mut mappings: HashMap<Vec<&str>, ByShape<'_>> = HashMap::new();
+    let mut collections: HashMap<Vec<&str>, ByShape<'_>> = HashMap::new();
     for (number, item) in found.items.iter().enumerate() {
         let ArrayEntry::Array(array) = &item.what else { continue };
         let Some(shape) = shape_of_image(array) else { continue };
@@ -54,16 +54,13 @@ pub(super) fn find(found: &FoundArrays, units: &ArrayUnits) -> Vec<Group> {
             path.pop();
         }
         let Some(key) = path.pop() else { continue };
-        if key.bytes().all(|byte| byte.is_ascii_digit()) {
-            continue;
-        }
-        let by_shape = mappings.entry(path.clone()).or_insert_with(|| {
+        let by_shape = collections.entry(path.clone()).or_insert_with(|| {
             order.push(path);
             ByShape::new()
         });
         by_shape.entry(shape).or_default().push((number, key, rank(key)));
     }
-    order.iter().filter_map(|path| group(path, mappings.remove(path)?)).collect()
+    order.iter().filter_map(|path| group(path, collections.remove(path)?)).collect()
 }
 
 /// Returns the shape of an array that is an image of two to four dimensions.
@@ -92,7 +89,7 @@ fn group(path: &[&str], by_shape: ByShape<'_>) -> Option<Group> {
     let mut versions: HashMap<String, usize> = HashMap::new();
     let images = images.into_iter().map(|(number, key, rank)| {
         let usual = NAMES.get(rank.0).map(|(name, _)| (*name).to_owned());
-        let name = usual.unwrap_or_else(|| build::name_of(&[key]).to_ascii_uppercase());
+        let name = usual.unwrap_or_else(|| card::name(key).to_ascii_uppercase());
         let version = versions.entry(name.clone()).or_default();
         *version += 1;
         GroupImage { number, name, version: *version }

@@ -38,6 +38,7 @@ enum RowSource {
 /// The type and shape of a field of a row.
 #[derive(Clone, Debug)]
 struct Form {
+    /// The name in FITS.
     name: String,
     scalar: Scalar,
     /// The byte order, if it is a field of a structured array.
@@ -117,7 +118,7 @@ impl ArrayColumn {
         });
         let is_number = !matches!(scalar, Scalar::Ascii(_) | Scalar::Ucs4(_));
         let by = by.filter(|by| is_number || by.number().is_none());
-        let name = name.to_owned();
+        let name = card::name(name);
         let shape = shape.to_vec();
         let has_unused = by.is_some() && has_null(scalar);
         let form = Form { name, scalar, byteorder: None, shape, unit, null, has_unused };
@@ -185,7 +186,7 @@ impl Table {
             let Datatype::Scalar(scalar) = field.datatype else {
                 return Err("a column of its table has nested fields".to_owned());
             };
-            let name = field.name_at(n).into_owned();
+            let name = card::name(&field.name_at(n));
             let byteorder = field.byteorder;
             let shape = field.shape.clone();
             let has_unused = by.is_some() && has_null(scalar);
@@ -363,11 +364,6 @@ fn has_null(scalar: Scalar) -> bool {
 impl Form {
     /// Returns an error if FITS can't store the column.
     fn check(&self) -> Reading<()> {
-        if !card::is_printable(&self.name) || self.name.len() > 68 {
-            return Err(
-                "the name of a column is too long, or has a character that is not in ASCII".to_owned()
-            );
-        }
         self.width().map(|_| ()).ok_or_else(|| "a column of its table is too large".to_owned())
     }
 
