@@ -34,7 +34,11 @@ def of_children():
 
 
 def cost(pid, run):
-    """Returns the CPU seconds of `run` and of the process `pid`, until that is quiet."""
+    """Returns the CPU seconds of the programs of `run`, and of the process `pid` (None for none) until that is quiet."""
+    if pid is None:
+        own = of_children()
+        run()
+        return of_children() - own
     daemon, own = of_process(pid), of_children()
     run()
     spent, before = of_process(pid), -1.0
@@ -225,8 +229,8 @@ def bench_libraries(here, repeats, data, mib):
                 pid, array = pid_of(point), point / "arrays/data.npy"
                 nothing = cost(pid, lambda: load(array, 0))
                 mine = [cost(pid, lambda: load(array, count)) - nothing for count in (1, 1)]
-            none = {kind: cost(os.getpid(), lambda: load(here / f"{codec}.{kind}", 0)) for kind in ("h5", "zarr")}
-            theirs = {kind: cost(os.getpid(), lambda: load(here / f"{codec}.{kind}", 1)) - none[kind] for kind in none}
+            none = {kind: cost(None, lambda: load(here / f"{codec}.{kind}", 0)) for kind in ("h5", "zarr")}
+            theirs = {kind: cost(None, lambda: load(here / f"{codec}.{kind}", 1)) - none[kind] for kind in none}
             firsts.append(theirs["h5"] / mine[0])
             seconds.append(theirs["h5"] / mine[1])
             of_zarr.append(2 * theirs["zarr"] / sum(mine))
