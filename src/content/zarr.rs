@@ -43,6 +43,8 @@ pub(crate) struct ZarrArray {
     pub chunks: Vec<u64>,
     /// The configuration of the compressor, in JSON.
     pub compressor: &'static str,
+    /// The element of chunks that have no reference, in JSON; `None` if all have one.
+    pub fill: Option<String>,
     /// True if the first dimension counts the frames of a trajectory.
     pub has_frames: bool,
 }
@@ -198,11 +200,12 @@ impl References {
         self.groups = groups.to_vec();
         let path = array.path.join("/");
         let meta = format!(
-            r#"{{"zarr_format":2,"shape":{:?},"chunks":{:?},"dtype":{},"compressor":{},"fill_value":null,"order":"C","filters":null}}"#,
+            r#"{{"zarr_format":2,"shape":{:?},"chunks":{:?},"dtype":{},"compressor":{},"fill_value":{},"order":"C","filters":null}}"#,
             array.shape,
             array.chunks,
             to_json(&array.dtype),
-            array.compressor
+            array.compressor,
+            array.fill.as_deref().unwrap_or("null")
         );
         self.entry(format!("{path}/.zarray"), meta, out);
         let attributes = format!(r#"{{"_ARRAY_DIMENSIONS":{}}}"#, to_json(&array.dimensions()));
@@ -368,6 +371,7 @@ mod tests {
             shape: vec![4, 6],
             chunks: vec![2, 6],
             compressor: NO_COMPRESSOR,
+            fill: None,
             has_frames: false,
         };
         assert_eq!(array.count(), Some(2));

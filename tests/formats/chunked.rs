@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use asdf_mount::{ByteOrder, File};
 
 use crate::common::asdf::{AsdfBuilder, Block};
-use crate::open::{open, read};
+use crate::open::{Opened, open, read};
 
 fn fixture(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/chunked").join(name)
@@ -106,13 +106,17 @@ fn wrong_numbers_are_refused() {
     }
 }
 
+/// Returns `refs.json`.
+fn references(opened: &Opened) -> serde_json::Value {
+    let file = opened.container.clone().derived_file("refs.json").unwrap().unwrap();
+    serde_json::from_slice(&read(&*file.content.unwrap()).unwrap()).unwrap()
+}
+
 #[test]
 fn chunks_are_references_where_they_are_exact() {
     let bytes = std::fs::read(fixture("zarr.asdf")).unwrap();
     let opened = open(&bytes).unwrap();
-    let file = opened.container.clone().derived_file("refs.json").unwrap().unwrap();
-    let text = read(&*file.content.unwrap()).unwrap();
-    let refs: serde_json::Value = serde_json::from_slice(&text).unwrap();
+    let refs = references(&opened);
     for row in 0..3 {
         for column in 0..3 {
             let place = &refs["refs"][format!("plain/{row}.{column}")];
@@ -126,7 +130,16 @@ fn chunks_are_references_where_they_are_exact() {
     let attributes: serde_json::Value =
         serde_json::from_str(refs["refs"][".zattrs"].as_str().unwrap()).unwrap();
     let left_out: Vec<&String> = attributes["left_out"].as_object().unwrap().keys().collect();
-    assert_eq!(left_out, ["filled", "fortran"]);
+    assert_eq!(left_out, ["fortran"]);
+    // Only the chunks of `filled` that were written have references, and its metadata have the fill value.
+    let meta: serde_json::Value =
+        serde_json::from_str(refs["refs"]["filled/.zarray"].as_str().unwrap()).unwrap();
+    assert_eq!(meta["fill_value"], 7);
+    let filled = refs["refs"].as_object().unwrap().keys().filter(|key| key.starts_with("filled/"));
+    let chunks: Vec<&str> = filled
+        .filter_map(|key| key.strip_prefix("filled/").filter(|chunk| !chunk.starts_with('.')))
+        .collect();
+    assert_eq!(chunks, ["1.0", "1.1"]);
 }
 
 /// Each chunk is looked up by itself.
@@ -155,21 +168,21 @@ fn fill_values_of_all_types_are_read() {
     let half = [0x00, 0x3e];
     let single = 1.5_f32.to_le_bytes();
     let pair = [1.5_f64.to_be_bytes(), f64::NEG_INFINITY.to_be_bytes()].concat();
-    for (dtype, fill, expected) in [
-        ("<f4", "0.0", &[0; 4][..]),
-        ("<f4", "1.5", &single),
-        ("<f4", "1", &1_f32.to_le_bytes()),
-        (">f8", "1.0e+3", &1e3_f64.to_be_bytes()),
-        ("<f8", "-0.0", &(-0.0_f64).to_le_bytes()),
-        ("<f2", "1.5", &half),
-        ("<f4", "NaN", &f32::NAN.to_le_bytes()),
-        ("<c8", "[1.5, 0.0]", &[single, [0; 4]].concat()),
-        (">c16", "[1.5, -Infinity]", &pair),
-        ("|b1", "true", &[1]),
-        ("|S4", "enp6", b"zzz\0"),
-        ("<U2", "a", &[b'a', 0, 0, 0, 0, 0, 0, 0]),
-        (">i2", "-7", &(-7_i16).to_be_bytes()),
-        ("<i4", "null", &[0; 4]),
+    for (dtype, fill, expected, json) in [
+        ("<f4", "0.0", &[0; 4][..], "0"),
+        ("<f4", "1.5", &single, "1.5"),
+        ("<f4", "1", &1_f32.to_le_bytes(), "1.0"),
+        (">f8", "1.0e+3", &1e3_f64.to_be_bytes(), "1000.0"),
+        ("<f8", "-0.0", &(-0.0_f64).to_le_bytes(), "-0.0"),
+        ("<f2", "1.5", &half, "1.5"),
+        ("<f4", "NaN", &f32::NAN.to_le_bytes(), "\"NaN\""),
+        ("<c8", "[1.5, 0.0]", &[single, [0; 4]].concat(), "[1.5,0.0]"),
+        (">c16", "[1.5, -Infinity]", &pair, "[1.5,\"-Infinity\"]"),
+        ("|b1", "true", &[1], "true"),
+        ("|S4", "enp6", b"zzz\0", "\"enp6\""),
+        ("<U2", "a", &[b'a', 0, 0, 0, 0, 0, 0, 0], "\"a\""),
+        (">i2", "-7", &(-7_i16).to_be_bytes(), "-7"),
+        ("<i4", "null", &[0; 4], "0"),
     ] {
         let tree = format!(
             "%YAML 1.1\n%TAG ! tag:stsci.edu:asdf/\n--- !core/asdf-1.1.0\na: \
@@ -177,14 +190,12 @@ fn fill_values_of_all_types_are_read() {
              fill_value: {fill}, filters: null, order: C, shape: [3], zarr_format: 2}}\n  chunk_block_map: 0\n...\n"
         );
         let bytes = AsdfBuilder::new().tree(tree).block(Block::new(vec![255; 8])).build().bytes;
+        let opened = open(&bytes).unwrap();
         let mut found = vec![9; expected.len()];
-        open(&bytes)
-            .unwrap()
-            .file
-            .array("a")
-            .unwrap()
-            .read_at(2 * expected.len() as u64, &mut found)
-            .unwrap();
+        opened.file.array("a").unwrap().read_at(2 * expected.len() as u64, &mut found).unwrap();
         assert_eq!(found, expected, "{dtype} {fill}");
+        let meta: serde_json::Value =
+            serde_json::from_str(references(&opened)["refs"]["a/.zarray"].as_str().unwrap()).unwrap();
+        assert_eq!(meta["fill_value"].to_string(), json, "{dtype} {fill}");
     }
 }

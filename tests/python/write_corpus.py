@@ -181,7 +181,17 @@ def chunked():
 
     array = zarr.array(np.arange(6 * 9, dtype="f8").reshape(6, 9), chunks=(2, 3), compressor=None)
     packed = zarr.array(noise(100, 90), chunks=(40, 40))
-    asdf.AsdfFile({"array": asdf_zarr.storage.to_internal(array), "packed": asdf_zarr.storage.to_internal(packed)}).write_to(folder / "asdf-zarr.asdf")
+    # Of its chunks, only some were written.
+    sparse = zarr.create((100, 90), chunks=(40, 40), dtype="f4", fill_value=float("nan"))
+    sparse[40:80, :40] = noise(40, 40)
+    arrays = {"array": array, "packed": packed, "sparse": sparse}
+    asdf.AsdfFile({name: asdf_zarr.storage.to_internal(one) for name, one in arrays.items()}).write_to(folder / "asdf-zarr.asdf")
+
+
+def blosc2_array():
+    import blosc2
+
+    blosc2.asarray(noise(100, 90), chunks=(40, 40), urlpath=str(folder / "blosc2-array.b2nd"), mode="w")
 
 
 def hoomd():
@@ -199,7 +209,7 @@ def hoomd():
 
 
 failed = 0
-for product in [roman, jwst, dkist, weldx, sun, astropy, abacus, chunked, hoomd]:
+for product in [roman, jwst, dkist, weldx, sun, astropy, abacus, chunked, blosc2_array, hoomd]:
     try:
         product()
     except Exception as error:

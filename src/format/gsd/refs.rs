@@ -50,6 +50,7 @@ impl ReferencedArrays for SeriesArrays {
             chunks: chunks.collect(),
             shape,
             compressor: NO_COMPRESSOR,
+            fill: None,
             has_frames: true,
         };
         Ok(Some(Listed::Array(SeriesPlan { array, series })))

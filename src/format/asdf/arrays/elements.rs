@@ -312,9 +312,10 @@ impl Origin {
             let item = datatype.size().ok_or_else(Elements::unknown_type)?;
             let no_fill = vec![0; item as usize];
             let (chunks, fill): (Arc<dyn GridChunks>, _) = match &chunked.chunks {
-                ArrayChunks::Blocks(blocks) => {
-                    (chunks::in_blocks(file, blocks, item)?, blocks.fill.clone().unwrap_or(no_fill))
-                }
+                ArrayChunks::Blocks(blocks) => (
+                    chunks::in_blocks(file, blocks, item)?,
+                    blocks.fill.as_ref().map_or(no_fill, |fill| fill.bytes.clone()),
+                ),
                 ArrayChunks::Arrays(arrays) => {
                     (Arc::new(ListedChunks { file: file.clone(), arrays: arrays.clone() }), no_fill)
                 }

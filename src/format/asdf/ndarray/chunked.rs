@@ -24,6 +24,7 @@ use base64::prelude::{BASE64_STANDARD, Engine};
 use super::{Byteorder, Datatype, MAX_DIMENSIONS, Mask, Ndarray, Result, Scalar, Shape, Source, fault};
 use crate::codec::Codec;
 use crate::content::{Division, half};
+use crate::error::to_json;
 use crate::yaml::scalar::{self, Type};
 use crate::yaml::survey::{NodeContent, TreeNode};
 
@@ -67,8 +68,17 @@ pub struct ChunkBlocks {
     pub compressor: Option<Codec>,
     /// True if the first index varies fastest within a chunk.
     pub is_fortran: bool,
-    /// An element of the chunks that are not there; `None` if it is not known.
-    pub fill: Option<Vec<u8>>,
+    /// The element of the chunks that are not there; `None` if it is not known.
+    pub fill: Option<Fill>,
+}
+
+/// The element of chunks that are not there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fill {
+    /// Its bytes.
+    pub bytes: Vec<u8>,
+    /// The `fill_value` of Zarr version 2, in JSON.
+    pub json: String,
 }
 
 /// Reads a node with a tag of [`is_tag`].
@@ -174,6 +184,8 @@ fn of_zarr(node: &TreeNode) -> Result<Ndarray> {
     }
     let divisions = chunk_shape.iter().map(|chunk| Division::Every(*chunk)).collect();
     let fill = fill(meta.get("fill_value"), datatype, byteorder);
+    let json = fill_in_json(meta.get("fill_value"), datatype);
+    let fill = fill.zip(json).map(|(bytes, json)| Fill { bytes, json });
     let blocks = ChunkBlocks { shape: chunk_shape, map, compressor, is_fortran, fill };
     array(node, shape, datatype, byteorder, Chunked { divisions, chunks: ArrayChunks::Blocks(blocks) })
 }
@@ -226,15 +238,59 @@ const MAX_STRING: u64 = 1 << 20;
 /// Maximum size of an element, in bytes.
 const MAX_ELEMENT: u64 = 4 << 20;
 
+/// Returns a fill value whose bytes are not all zero; `None` for any other.
+fn not_zero(value: Option<&TreeNode>) -> Option<&TreeNode> {
+    let value = value.filter(|value| !is_null(value) && value.text() != Some(""))?;
+    let is_zero = number(value).is_some_and(|number| number == 0.0 && number.is_sign_positive());
+    (!is_zero).then_some(value)
+}
+
+/// Returns a float of Zarr's metadata.
+fn float(value: &TreeNode) -> Option<f64> {
+    match value.text() {
+        Some("NaN") => Some(f64::NAN),
+        Some("Infinity") => Some(f64::INFINITY),
+        Some("-Infinity") => Some(f64::NEG_INFINITY),
+        _ => number(value),
+    }
+}
+
+/// Returns the parts of a complex number of Zarr's metadata.
+fn complex(value: &TreeNode) -> Option<[f64; 2]> {
+    let [re, im] = value.items()? else { return None };
+    Some([float(re)?, float(im)?])
+}
+
+/// Returns a fill value as Zarr writes it; `None` if it is not known how.
+fn fill_in_json(value: Option<&TreeNode>, scalar: Scalar) -> Option<String> {
+    let in_json = |float: f64| match float {
+        _ if float.is_nan() => "\"NaN\"".to_owned(),
+        f64::INFINITY => "\"Infinity\"".to_owned(),
+        f64::NEG_INFINITY => "\"-Infinity\"".to_owned(),
+        _ => format!("{float:?}"),
+    };
+    let value = not_zero(value);
+    Some(match (scalar, value) {
+        (Scalar::Bool8, None) => "false".to_owned(),
+        (Scalar::Ascii(_) | Scalar::Ucs4(_), None) => "\"\"".to_owned(),
+        (Scalar::Complex64 | Scalar::Complex128, None) => "[0.0,0.0]".to_owned(),
+        (_, None) => "0".to_owned(),
+        (Scalar::Bool8, Some(value)) => truth(value)?.to_string(),
+        (Scalar::Float16 | Scalar::Float32 | Scalar::Float64, Some(value)) => in_json(float(value)?),
+        (Scalar::Complex64 | Scalar::Complex128, Some(value)) => {
+            let [re, im] = complex(value)?;
+            format!("[{},{}]", in_json(re), in_json(im))
+        }
+        (Scalar::Ascii(_) | Scalar::Ucs4(_), Some(value)) => to_json(value.text()?),
+        (_, Some(value)) => value.integer()?.to_string(),
+    })
+}
+
 /// Returns the bytes of a fill value; `None` if it is not known how they are written.
 fn fill(value: Option<&TreeNode>, scalar: Scalar, byteorder: Byteorder) -> Option<Vec<u8>> {
-    let zeros = || Some(vec![0; usize::try_from(scalar.size()?).ok()?]);
-    let Some(value) = value.filter(|value| !is_null(value)) else { return zeros() };
-    if value.text() == Some("")
-        || number(value).is_some_and(|number| number == 0.0 && number.is_sign_positive())
-    {
-        return zeros();
-    }
+    let Some(value) = not_zero(value) else {
+        return Some(vec![0; usize::try_from(scalar.size()?).ok()?]);
+    };
     let ordered = |little: &[u8]| {
         let mut bytes = little.to_vec();
         if byteorder == Byteorder::Big {
@@ -243,16 +299,6 @@ fn fill(value: Option<&TreeNode>, scalar: Scalar, byteorder: Byteorder) -> Optio
         bytes
     };
     let integer = || value.integer();
-    let float = |value: &TreeNode| match value.text() {
-        Some("NaN") => Some(f64::NAN),
-        Some("Infinity") => Some(f64::INFINITY),
-        Some("-Infinity") => Some(f64::NEG_INFINITY),
-        _ => number(value),
-    };
-    let complex = || {
-        let [re, im] = value.items()? else { return None };
-        Some([float(re)?, float(im)?])
-    };
     let padded = |mut bytes: Vec<u8>, len: u64| {
         let len = usize::try_from(len).ok().filter(|len| bytes.len() <= *len)?;
         bytes.resize(len, 0);
@@ -272,9 +318,9 @@ fn fill(value: Option<&TreeNode>, scalar: Scalar, byteorder: Byteorder) -> Optio
         Scalar::Float32 => ordered(&(float(value)? as f32).to_le_bytes()),
         Scalar::Float64 => ordered(&float(value)?.to_le_bytes()),
         Scalar::Complex64 => {
-            complex()?.iter().flat_map(|part| ordered(&(*part as f32).to_le_bytes())).collect()
+            complex(value)?.iter().flat_map(|part| ordered(&(*part as f32).to_le_bytes())).collect()
         }
-        Scalar::Complex128 => complex()?.iter().flat_map(|part| ordered(&part.to_le_bytes())).collect(),
+        Scalar::Complex128 => complex(value)?.iter().flat_map(|part| ordered(&part.to_le_bytes())).collect(),
         Scalar::Ascii(len) => padded(BASE64_STANDARD.decode(value.text()?).ok()?, len)?,
         Scalar::Ucs4(len) => {
             let characters = value.text()?.chars().flat_map(|c| ordered(&u32::from(c).to_le_bytes()));

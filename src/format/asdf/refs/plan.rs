@@ -37,8 +37,8 @@ pub(super) struct Plan {
 enum ChunkPlaces {
     /// The chunks are contiguous, with `len` bytes each.
     Row { start: u64, len: u64, count: u64 },
-    /// Each chunk is a part of the stored bytes, which begin at `start`.
-    Parts { start: u64, parts: Vec<ExternalPart> },
+    /// Each chunk is a part of the stored bytes, which begin at `start`. `None` for a chunk that was never written.
+    Parts { start: u64, parts: Vec<Option<ExternalPart>> },
     /// The only chunk, not in the file.
     Inline(Vec<u8>),
 }
@@ -112,12 +112,15 @@ impl Plan {
             Some(codec) => {
                 let parts = external::parts(codec, &(Arc::new(stored) as Arc<dyn Content>), data_size)?;
                 match chunks_of_parts(&extent.dimensions, item, &parts) {
-                    Ok(chunks) => (chunks, codec.numcodec(), ChunkPlaces::Parts { start: place, parts }),
+                    Ok(chunks) => {
+                        let parts = parts.into_iter().map(Some).collect();
+                        (chunks, codec.numcodec(), ChunkPlaces::Parts { start: place, parts })
+                    }
                     Err(_) if matches!(codec, Codec::Lz4 | Codec::Blosc) => {
                         let is_blosc = codec == Codec::Blosc;
                         remark = Some(if is_blosc { NEEDS_BLOSC } else { NEEDS_LZ4 });
                         let whole = ExternalPart { offset: 0, stored: stored_len, len: data_size };
-                        let places = ChunkPlaces::Parts { start: place, parts: vec![whole] };
+                        let places = ChunkPlaces::Parts { start: place, parts: vec![Some(whole)] };
                         (extent.dimensions.clone(), if is_blosc { WHOLE_BLOSC } else { WHOLE_LZ4 }, places)
                     }
                     Err(why) => return Err(why.into()),
@@ -126,7 +129,7 @@ impl Plan {
         };
         let dtype = scalar_descr(scalar, array.byteorder.unwrap_or(Byteorder::Big));
         let shape = extent.dimensions;
-        let zarr = ZarrArray { path, dtype, shape, chunks, compressor, has_frames: false };
+        let zarr = ZarrArray { path, dtype, shape, chunks, compressor, fill: None, has_frames: false };
         Ok(Self { array: zarr, places, remark })
     }
 
@@ -153,7 +156,15 @@ impl Plan {
         let (chunks, places) = ChunkPlaces::in_row(&in_hdu.dimensions, item, place, len)?;
         let dtype = scalar_descr(scalar, Byteorder::Big);
         let shape = in_hdu.dimensions.clone();
-        let zarr = ZarrArray { path, dtype, shape, chunks, compressor: NO_COMPRESSOR, has_frames: false };
+        let zarr = ZarrArray {
+            path,
+            dtype,
+            shape,
+            chunks,
+            compressor: NO_COMPRESSOR,
+            fill: None,
+            has_frames: false,
+        };
         Ok(Self { array: zarr, places, remark: None })
     }
 
@@ -181,13 +192,26 @@ impl Plan {
             }
         };
         let len = chunks.iter().try_fold(item, |len, one| len.checked_mul(*one)).ok_or("it is too large")?;
-        let compressor = match &chunked.chunks {
-            ArrayChunks::Blocks(ChunkBlocks { compressor, .. }) => compressor.map(Codec::numcodec),
-            ArrayChunks::Arrays(_) => None,
+        let (compressor, fill) = match &chunked.chunks {
+            ArrayChunks::Blocks(ChunkBlocks { compressor, fill, .. }) => {
+                (compressor.map(Codec::numcodec), fill.as_ref().map(|fill| fill.json.clone()))
+            }
+            ArrayChunks::Arrays(_) => (None, None),
         };
+        let is_complete = numbers.iter().all(Option::is_some);
+        if !is_complete && fill.is_none() {
+            return Err(
+                "some of its chunks are not there, and its fill value is none that is read here".into()
+            );
+        }
         let mut used = compressor;
         let mut parts = Vec::with_capacity(numbers.len());
-        for (n, number) in numbers.into_iter().enumerate() {
+        let mut is_first = true;
+        for number in numbers {
+            let Some(number) = number else {
+                parts.push(None);
+                continue;
+            };
             let (stored, codec, data_size) = file.stored_as(number)?;
             let stored_len = stored.len();
             let (source, place) = stored.stored().ok_or("a block of its chunks is cut off")?;
@@ -201,7 +225,7 @@ impl Plan {
                         return Err("the blocks of its chunks are compressed in several parts".into());
                     };
                     let name = codec.numcodec();
-                    if n > 0 && used != Some(name) {
+                    if !is_first && used != Some(name) {
                         return Err("the blocks of its chunks have different codecs".into());
                     }
                     used = Some(name);
@@ -217,11 +241,13 @@ impl Plan {
             if part.offset.checked_add(part.stored).is_none_or(|end| end > file.source_stat.size) {
                 return Err("a block of its chunks is cut off".into());
             }
-            parts.push(part);
+            is_first = false;
+            parts.push(Some(part));
         }
         let dtype = scalar_descr(*scalar, array.byteorder.unwrap_or(Byteorder::Big));
         let compressor = used.unwrap_or(NO_COMPRESSOR);
-        let zarr = ZarrArray { path, dtype, shape, chunks, compressor, has_frames: false };
+        let fill = fill.filter(|_| !is_complete);
+        let zarr = ZarrArray { path, dtype, shape, chunks, compressor, fill, has_frames: false };
         Ok(Self { array: zarr, places: ChunkPlaces::Parts { start: 0, parts }, remark: None })
     }
 
@@ -251,7 +277,15 @@ impl Plan {
         let shape = elements.dimensions;
         // Zarr has no chunks of length 0.
         let chunks = shape.iter().map(|len| (*len).max(1)).collect();
-        let zarr = ZarrArray { path, dtype, shape, chunks, compressor: NO_COMPRESSOR, has_frames: false };
+        let zarr = ZarrArray {
+            path,
+            dtype,
+            shape,
+            chunks,
+            compressor: NO_COMPRESSOR,
+            fill: None,
+            has_frames: false,
+        };
         Ok(Self { array: zarr, places: ChunkPlaces::Inline(bytes), remark: None })
     }
 
@@ -263,16 +297,24 @@ impl Plan {
         let len = len.filter(|len| *len <= MAX_INLINE).ok_or("its elements have no bytes")?;
         let chunks = shape.iter().map(|len| (*len).max(1)).collect();
         let dtype = dtype.to_owned();
-        let zarr = ZarrArray { path, dtype, shape, chunks, compressor: NO_COMPRESSOR, has_frames: false };
+        let zarr = ZarrArray {
+            path,
+            dtype,
+            shape,
+            chunks,
+            compressor: NO_COMPRESSOR,
+            fill: None,
+            has_frames: false,
+        };
         Ok(Self { array: zarr, places: ChunkPlaces::Inline(vec![0; len as usize]), remark: None })
     }
 
-    /// Returns offset and length of a chunk in the file; `None` after the last one.
+    /// Returns offset and length of a chunk in the file; `None` if it is not there.
     fn range(&self, chunk: u64) -> Option<(u64, u64)> {
         match &self.places {
             ChunkPlaces::Row { start, len, count } => (chunk < *count).then(|| (start + chunk * len, *len)),
             ChunkPlaces::Parts { start, parts } => {
-                let part = parts.get(usize::try_from(chunk).ok()?)?;
+                let part = parts.get(usize::try_from(chunk).ok()?)?.as_ref()?;
                 Some((start + part.offset, part.stored))
             }
             ChunkPlaces::Inline(_) => None,
@@ -298,16 +340,17 @@ impl references::Plan for Plan {
     }
 
     fn write(&self, chunk: u64, references: &References, out: &mut Vec<u8>) -> Result<Option<u64>> {
-        if let ChunkPlaces::Inline(bytes) = &self.places
-            && chunk < self.count()
-        {
+        if chunk >= self.count() {
+            return Ok(None);
+        }
+        if let ChunkPlaces::Inline(bytes) = &self.places {
             references.inline_chunk(&self.array, bytes, out);
             return Ok(None);
         }
-        Ok(self.range(chunk).map(|range| {
+        if let Some(range) = self.range(chunk) {
             references.chunk(&self.array, chunk, range, out);
-            chunk + 1
-        }))
+        }
+        Ok(Some(chunk + 1))
     }
 
     fn weight(&self) -> u64 {
@@ -327,9 +370,13 @@ fn even(division: &Division, len: u64) -> Option<u64> {
     (is_spaced && len.is_multiple_of(chunk)).then_some(chunk)
 }
 
-/// Returns the blocks of all chunks, each of which is one chunk. Each is looked up by itself, so there must not be
-/// too many.
-fn stored_chunks(file: &AsdfFile, chunked: &Chunked, shape: &[u64]) -> std::result::Result<Vec<usize>, Left> {
+/// Returns the blocks of all chunks, each of which is one chunk; `None` for a chunk that was never written. Each is
+/// looked up by itself, so there must not be too many.
+fn stored_chunks(
+    file: &AsdfFile,
+    chunked: &Chunked,
+    shape: &[u64],
+) -> std::result::Result<Vec<Option<usize>>, Left> {
     let counts = chunked.divisions.iter().zip(shape).map(|(division, len)| division.count(*len));
     let chunk_count = counts.fold(1, u64::saturating_mul);
     if chunk_count > MAX_CHUNKS {
@@ -337,18 +384,18 @@ fn stored_chunks(file: &AsdfFile, chunked: &Chunked, shape: &[u64]) -> std::resu
     }
     match &chunked.chunks {
         ArrayChunks::Blocks(blocks) => {
-            let number = |n| match block_of_chunk(file, blocks, n)? {
-                Some(number) => Ok(number),
-                None => Err(Left::from("some of its chunks are not there")),
-            };
-            (0..chunk_count).map(number).collect()
+            let mut numbers = Vec::with_capacity(chunk_count as usize);
+            for n in 0..chunk_count {
+                numbers.push(block_of_chunk(file, blocks, n)?);
+            }
+            Ok(numbers)
         }
         ArrayChunks::Arrays(arrays) => {
             let count = file.block_count()?;
             let number = |array: &Ndarray| {
                 let is_plain = array.offset == 0 && array.strides.is_none();
                 let number = array.source.block(count).filter(|_| is_plain);
-                number.ok_or_else(|| Left::from("a chunk of it is a part of a block"))
+                number.map(Some).ok_or_else(|| Left::from("a chunk of it is a part of a block"))
             };
             arrays.iter().map(number).collect()
         }
