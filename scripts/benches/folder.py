@@ -116,7 +116,7 @@ def edited_before(here, files):
         key, path = f"{n:032x}", f"{n:016x}"
         (history / key).mkdir(mode=0o700)
         text = history / key / f"00000001-2026-11-23T10-36-37Z-{path}-{n:016x}-1795430197.000000001.yaml"
-        text.touch(0o600)
+        text.write_text("# a text\n")
         (history / ".by-path" / path).mkdir(parents=True, mode=0o700)
         (history / ".by-path" / path / key).touch(0o600)
     return history.parent.parent

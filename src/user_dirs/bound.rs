@@ -111,22 +111,26 @@ fn remove_stale_marks(history: BorrowedFd<'_>) {
     let _ = rustix::fs::unlinkat(history, BY_PATH, AtFlags::REMOVEDIR);
 }
 
-/// Lists the replaced texts of all files, as `history/…/NAME`; removes the empty directories in `history`.
+/// Lists the replaced texts of all files, as `history/…/NAME`; removes the empty directories in `history`, and their
+/// marks. While no directory is empty, the marks are not looked at: they are as many again.
 fn replaced_texts(history: BorrowedFd<'_>, now: u64) -> Vec<KeptFile> {
     let mut texts = Vec::new();
+    let mut has_stale_marks = false;
     for bucket in names(history).into_iter().filter(|name| name != BY_PATH) {
         let opened = rustix::fs::openat(history, &*bucket, DIRECTORY | OFlags::NOFOLLOW, Mode::empty());
         let Ok(opened) = opened else { continue };
         let mut inner = texts_of(opened.as_fd(), now);
         if inner.is_empty() {
-            let _ = rustix::fs::unlinkat(history, &*bucket, AtFlags::REMOVEDIR);
+            has_stale_marks |= rustix::fs::unlinkat(history, &*bucket, AtFlags::REMOVEDIR).is_ok();
         }
         for text in &mut inner {
             text.name = [OsStr::new(HISTORY), &bucket, &text.name].join(OsStr::new("/"));
         }
         texts.append(&mut inner);
     }
-    remove_stale_marks(history);
+    if has_stale_marks {
+        remove_stale_marks(history);
+    }
     texts
 }
 

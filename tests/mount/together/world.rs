@@ -410,7 +410,10 @@ impl World {
             Ok(Err(_)) if is_broken => {}
             Ok(Err(what)) => self.is_wrong(member, &format!("{name}: {what}")),
             Err(error) if is_broken && error.raw_os_error().is_some_and(|it| BROKEN.contains(&it)) => {}
-            Err(error) if error.raw_os_error() == Some(libc::EIO) && member.was_half_saved(time.start) => {}
+            // ESTALE if the file was opened before the save noticed that it left a mixture.
+            Err(error)
+                if [Some(libc::EIO), Some(libc::ESTALE)].contains(&error.raw_os_error())
+                    && member.was_half_saved(time.start) => {}
             Err(error)
                 if error.raw_os_error() == Some(libc::ESTALE) && member.judge.changed_by_command(time) => {}
             Err(error) => {
