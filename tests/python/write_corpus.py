@@ -176,7 +176,7 @@ def abacus():
 
 
 def chunked():
-    import asdf_zarr
+    import asdf_zarr.storage
     import zarr
 
     array = zarr.array(np.arange(6 * 9, dtype="f8").reshape(6, 9), chunks=(2, 3), compressor=None)
