@@ -133,8 +133,8 @@ class File:
 
     @functools.cached_property
     def refs(self) -> dict[str, Any]:
-        """The references to the chunks of the arrays, as ``refs.json`` has them."""
-        return references(self.source, self.options)
+        """The references to the chunks of the arrays, as ``refs.json`` has them; none for Blosc2, which has none."""
+        return {} if self._line["format"] == "blosc2" else references(self.source, self.options)
 
     def zarr_path(self, path: str) -> str:
         """Return the path that an array has in ``refs.json``."""

@@ -48,6 +48,9 @@ def test_other_formats_are_read():
     assert frames.arrays["series/particles/position"].shape[0] == 10
     assert frames.arrays["frames/1/particles/position"].shape == (12, 3)
     assert all(array.size for array in frames.arrays.values())
+    # Chunks of Blosc2, which have no references.
+    cube = asdf_mount.open(ROOT / "tests/fixtures/blosc2/cube.b2nd").arrays["data"]
+    assert cube.dtype == ">i2" and numpy.array_equal(cube, numpy.arange(7 * 11 * 13).reshape(7, 11, 13))
 
 
 def test_info_and_errors(files, tmp_path):
