@@ -122,8 +122,7 @@ class File:
         """The tree by the rules of ``tree.json``; arrays are their descriptions."""
         if self._line["tree"] is None:
             # Longer than a line of the catalogue may be, or without JSON; then the reason is raised.
-            text = run("--cat", *option_arguments(self.options), "--", self.source, "tree.json")
-            self._line["tree"] = json.loads(text)
+            self._line["tree"] = json.loads(run("--cat", *option_arguments(self.options), "--", self.source, "tree.json"))
         tree = self._line["tree"]
         return tree if isinstance(tree, dict) else {"": tree}
 

@@ -25,8 +25,7 @@ def mount(
     source
         An ASDF, GSD, Bloscpack or Blosc2 file, a directory with such files, or the address of one on a server.
     mountpoint
-        The directory to mount on; created if it is missing. By default a new one below the directory for temporary
-        files.
+        The directory to mount on; created if it is missing. By default a new temporary one.
     read_only
         Refuse changes of ``tree.yaml``.
     options

@@ -35,7 +35,7 @@ class AsdfParser:
 
     def __call__(self, url: str, registry: Any) -> ManifestStore:
         """Return the store of the arrays in the file at `url`; `registry` resolves the addresses of the chunks."""
-        refs = {}
+        refs: dict[str, Any] = {}
         unsuitable = set(self.skip_variables or ())
         group = (self.group or "").strip("/")
         prefix = f"{group}/" if group else ""
@@ -48,6 +48,9 @@ class AsdfParser:
                 described = json.loads(value)
                 filters = [described["compressor"]] if described["compressor"] else None
                 value = json.dumps({**described, "compressor": None, "filters": filters})
+                if described["fill_value"] is not None:  # VirtualiZarr counts the chunks by the last one.
+                    last = [-(-length // chunk) - 1 for length, chunk in zip(described["shape"], described["chunks"])]
+                    refs[f"{name}/{'.'.join(map(str, last))}"] = [float("nan")]
             elif part and not part.startswith(".") and "/" not in part and isinstance(value, str):
                 if name not in unsuitable:
                     warnings.warn(f"{name} is left out: VirtualiZarr reads no data in references", stacklevel=2)
