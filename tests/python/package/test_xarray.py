@@ -191,3 +191,19 @@ def test_whole_blocks_are_chunks_of_zarr(files):
         array[...] = numpy.arange(3000).reshape(50, 60)
         assert (array[...] == numpy.arange(3000).reshape(50, 60)).all()
     assert asdf_mount.__version__
+
+
+def test_chunks_that_were_never_written_have_the_fill_value():
+    import zarr
+    from asdf_mount.virtualizarr import AsdfParser
+    from obspec_utils.registry import ObjectStoreRegistry
+    from obstore.store import LocalStore
+
+    source = ROOT / "tests/fixtures/chunked/zarr.asdf"
+    arrays = asdf_mount.open(source).arrays
+    others = [name for name in arrays if name != "filled"]
+    registry = ObjectStoreRegistry({"file://": LocalStore()})
+    store = AsdfParser(skip_variables=others)(f"file://{source}", registry)
+    filled = zarr.open_group(store, mode="r", zarr_format=3)["filled"][...]
+    assert (filled[:2] == 7).all() and (filled[2:4].ravel() == range(12, 24)).all() and (filled[4:] == 7).all()
+    assert (filled == arrays["filled"]).all()
